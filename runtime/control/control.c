@@ -31,6 +31,7 @@ crt_status_t crti_control_new(const crti_control_config_t *config,
     crti_actor_table_init(&c->actors, crti_control_on_actor, c);
     crti_placement_group_table_init(&c->placement_groups);
     crti_job_table_init(&c->jobs, crti_control_on_job, c);
+    crti_job_levels_init(&c->job_levels);
     crti_map_init(&c->owners, sizeof(crti_id_t));
     crti_map_init(&c->links, sizeof(uint64_t));
     crti_map_init(&c->request_map, sizeof(uint64_t));
@@ -74,6 +75,7 @@ void crti_control_free(crti_control_t *c)
     crti_actor_table_fini(&c->actors);
     crti_placement_group_table_fini(&c->placement_groups);
     crti_job_table_fini(&c->jobs);
+    crti_job_levels_fini(&c->job_levels);
     crti_map_fini(&c->owners);
     crti_map_fini(&c->links);
     crti_map_fini(&c->request_map);

@@ -6,6 +6,7 @@
 #include "runtime/base/clock.h"
 #include "runtime/control/actor_table.h"
 #include "runtime/control/control.h"
+#include "runtime/control/job_levels.h"
 #include "runtime/control/job_table.h"
 #include "runtime/control/node_table.h"
 #include "runtime/control/placement.h"
@@ -115,6 +116,7 @@ struct crti_control {
     crti_resource_names_t resource_names; /* that any node has ever had */
     crti_actor_table_t actors;
     crti_placement_group_table_t placement_groups;
+    crti_job_levels_t job_levels; /* what each job has used of all nodes */
     crti_job_table_t jobs;
     crti_map_t owners; /* process -> number of living actors that end with it */
 

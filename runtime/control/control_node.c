@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Nodes that join, report, fall silent and die; processes that die on them. See control.h. */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -267,6 +268,7 @@ void crti_control_register(crti_control_t *c, crti_control_link_t *link,
         return;
     }
     link->node = node;
+    crti_job_levels_forget(&c->job_levels, node->id, c->now_ns); /* it tells all anew */
     crti_resource_names_note(&c->resource_names, &node->resources);
     crti_log(CRTI_LOG_INFO, "control", "node %s (%s) %s", crti_id_hex(node->id, hex),
              node->hostname, join == CRTI_NODE_JOIN_BACK ? "is back" : "joined");
@@ -296,9 +298,51 @@ static uint64_t promise(const crti_control_t *c, uint64_t sequence)
     return actions->is_leader == NULL || actions->is_leader(actions->user) ? sequence : 0;
 }
 
+/* False: numbers that no use has. */
+static bool read_use(const crti_msg_job_use_t *m, crti_job_use_t *use)
+{
+    *use = (crti_job_use_t){.job = m->job,
+                            .weight = m->weight,
+                            .spent = m->spent,
+                            .level = m->level,
+                            .held = m->held,
+                            .is_alone = m->is_alone,
+                            .is_here = m->is_here};
+    return isfinite(m->spent) && isfinite(m->level) && m->held >= 0 &&
+           m->held <= CRTI_RESOURCE_MAX;
+}
+
+/* What jobs use there, and how far they are on all nodes. */
+static void note_uses(crti_control_t *c, const crti_node_entry_t *node, crti_span_t uses,
+                      crti_buffer_t *levels)
+{
+    CRTI_AUTO(crti_buffer_fini) crti_buffer_t entry = {0};
+    crti_span_t one;
+    crti_message_t m;
+
+    while (crti_list_unpack(&uses, &one) == CRT_OK) {
+        crti_job_use_t use;
+        crti_job_level_t level;
+
+        if (crti_message_decode(one.data, one.size, &m) != CRT_OK ||
+            m.kind != CRTI_MSG_JOB_USE || !read_use(&m.job_use, &use))
+            continue;
+        entry.size = 0;
+        if (crti_job_levels_note(&c->job_levels, node->id, &use, c->now_ns, &level) &&
+            crti_message_encode(CRTI_MSG_JOB_LEVEL, 0,
+                                &(crti_msg_job_level_t){.job = level.job,
+                                                        .level = level.level,
+                                                        .spent = level.spent,
+                                                        .elsewhere = level.elsewhere},
+                                &entry) == CRT_OK)
+            (void)crti_list_pack(levels, entry.data, entry.size); /* else the next time */
+    }
+}
+
 bool crti_control_heartbeat(crti_control_t *c, crti_control_link_t *link,
                             const crti_msg_heartbeat_t *m)
 {
+    CRTI_AUTO(crti_buffer_fini) crti_buffer_t levels = {0};
     crti_msg_heartbeat_ack_t ack = {.sequence = promise(c, m->sequence)};
     crti_node_entry_t *node = link->node;
     bool has_room = grew(&node->available, &m->available);
@@ -309,6 +353,10 @@ bool crti_control_heartbeat(crti_control_t *c, crti_control_link_t *link,
                  crt_error_detail());
         return false;
     }
+    note_uses(c, node, m->uses, &levels);
+    ack.levels = crti_span(levels.data, levels.size);
+    ack.ahead = crti_job_levels_ahead(&c->job_levels, c->now_ns);
+    ack.jobs = c->job_levels.present;
     crti_control_send(c, link->number, CRTI_MSG_HEARTBEAT_ACK, 0, &ack);
     if (!same(&node->available, &m->available)) {
         node->available = m->available;
@@ -348,6 +396,7 @@ void crti_control_node_died(crti_control_t *c, crti_node_entry_t *node, const ch
              node->hostname ? node->hostname : "", text);
     crti_log(CRTI_LOG_WARN, "control", "%s", whole);
     crti_node_table_kill(&c->nodes, node, text, c->now_ns, crti_control_wall(c));
+    crti_job_levels_forget(&c->job_levels, node->id, c->now_ns);
     if (link) {
         uint64_t number = link->number;
 

@@ -24,7 +24,7 @@
 
 /* Raised in each release in which a peer of the last one would misread a message or a record: a field that is added, taken
  * out or means something else. A new kind that only who knows it is sent does not raise it. */
-#define CRTI_PROTOCOL_VERSION 12
+#define CRTI_PROTOCOL_VERSION 13
 #define CRTI_MESSAGE_MAX      (16u << 20) /* largest control message */
 #define CRTI_CREATION_MAX     (1u << 20)  /* largest creation record of an actor */
 #define CRTI_SAVED_MAX        (1u << 20)  /* largest state that an actor saves */
@@ -129,6 +129,8 @@
     M(BUNDLE_HELD, bundle_held, 83)                                                      \
     M(NODE_DRAIN, node_drain, 84)                                                        \
     M(JOB_FORGET, job_forget, 87)                                                        \
+    M(JOB_USE, job_use, 88)                                                              \
+    M(JOB_LEVEL, job_level, 89)                                                          \
     /* node link */                                                                      \
     M(NODE_HELLO, node_hello, 90)                                                        \
     M(OBJECT_GET, object_get, 91)                                                        \
@@ -236,12 +238,13 @@
  * answer is CRT_ERR_UNSCHEDULABLE. The owner may cancel. `spillbacks` is 1 when the owner's node sends it to another one, which
  * may answer CRT_ERR_BACKPRESSURE: another node has room, decide again. `prefer` is the
  * node that holds the largest arguments, or zero. The same `lease` again is the same lease. `weight` and
- * `max_share` (node/leases/job_shares.h) are those of the job, set by the owner's node. */
+ * `max_share` (node/leases/job_shares.h) are those of the job, set by the owner's node. `awaits_turn`: it is sent to a
+ * node without room, to wait there for the end of another job's turn; CRT_ERR_BACKPRESSURE: none ends. */
 #define CRTI_FIELDS_LEASE_REQUEST(F)                                                     \
     F(ID, lease)                                                                         \
     F(ID, job) F(ID, owner) F(ID, owner_node) F(RES, resources) F(STR, function)         \
         F(ID, prefer) F(U64, spillbacks) F(I64, if_infeasible) CRTI_SCHEDULING(F)           \
-            F(U64, weight) F(U64, max_share)
+            F(U64, weight) F(U64, max_share) F(BOOL, awaits_turn)
 #define CRTI_FIELDS_LEASE_GRANTED(F) F(ID, lease) CRTI_PEER(F)
 
 /* Notice to the owner, when it must wait longer than 1 s, and again when the reason changes:
@@ -425,14 +428,21 @@
 
 /* Every second, and at once (at most every 50 ms) when resources change. `demand` is a list of
  * (encoded LEASE_REQUEST) that wait here; memory_ended: so many workers were ended for lack of
- * memory. The head acknowledges each; a node that hears nothing for 5 s takes the link for dead
+ * memory; `uses` a list of JOB_USE, of jobs whose use has changed or, while requests wait, that are there. The
+ * acknowledgement has JOB_LEVEL of the same jobs, how far the job that is most ahead is and how many jobs there are. The head acknowledges each; a node that hears nothing for 5 s takes the link for dead
  * and reconnects. */
 /* `sequence` 0 of an acknowledgement: the head is there, and promises nothing (base/fence.h). */
 #define CRTI_FIELDS_HEARTBEAT(F)                                                         \
     F(U64, sequence)                                                                     \
     F(ROOM, available) F(BIN, demand) F(U64, store_used) F(U64, workers)                  \
-        F(U64, memory_used) F(U64, memory_bytes) F(U64, memory_ended)
-#define CRTI_FIELDS_HEARTBEAT_ACK(F) F(U64, sequence)
+        F(U64, memory_used) F(U64, memory_bytes) F(U64, memory_ended) F(BIN, uses)
+#define CRTI_FIELDS_HEARTBEAT_ACK(F) F(U64, sequence) F(BIN, levels) F(F64, ahead) F(U64, jobs)
+
+/* In HEARTBEAT and its acknowledgement: node/leases/job_shares.h says what the fields mean. */
+#define CRTI_FIELDS_JOB_USE(F)                                                           \
+    F(ID, job) F(U64, weight) F(F64, spent) F(F64, level) F(I64, held)                   \
+    F(BOOL, is_alone) F(BOOL, is_here)
+#define CRTI_FIELDS_JOB_LEVEL(F) F(ID, job) F(F64, level) F(F64, spent) F(I64, elsewhere)
 
 /* Notice: how the head sees a node (one that `is_drained` has nothing to offer); sent to all nodes when a node joins, and when its resources
  * change (gathered up to 50 ms). A node's death is NODE_DIED. */

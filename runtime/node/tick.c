@@ -16,6 +16,19 @@
 
 #define ORPHANS_NS (1 * CRTI_S)
 
+/* What jobs have used elsewhere grows old while requests wait and nothing changes: it is asked for each turn, less often in
+ * large clusters. */
+static void ask_for_levels(crti_node_t *node, uint64_t now)
+{
+    const crti_lease_table_t *table = node->leases.table;
+    uint64_t every =
+        CRTI_FAIR_TURN_NS + crti_lease_table_views(table)->map.count * CRTI_MS;
+
+    if (crti_lease_table_waiting(table) && crti_lease_table_shares(table)->jobs > 1 &&
+        now - node->registration.beat_ns >= every)
+        crti_head_changed(node);
+}
+
 static void on_tick(void *user)
 {
     crti_node_t *node = user;
@@ -31,6 +44,7 @@ static void on_tick(void *user)
     due = crti_lease_table_tick(node->leases.table, now);
     next = due < next ? due : next;
     due = crti_fair_share_tick(node->leases.table, now);
+    ask_for_levels(node, now);
     next = due < next ? due : next;
     due = crti_worker_table_tick(node->leases.workers, now);
     next = due < next ? due : next;

@@ -17,10 +17,13 @@ NAP = 200  # ms: a task that runs is not interrupted
 class Cluster:
     warnings = ()  # how often each driver said that its tasks wait
 
-    def __init__(self, cpus):
+    def __init__(self, cpus, nodes=1):
         said = subprocess.run([CRT, "start", "--head", "--port", "0", "--dashboard-port", "0", "--num-cpus", str(cpus),
                                "--object-store-memory", "50M"], stdout=subprocess.PIPE, text=True, check=True).stdout
-        self.address = re.search(r"--address (\S+) --key-file", said)[1]
+        self.address, key = re.search(r"--address (\S+) --key-file (\S+)", said).groups()
+        for _ in range(nodes - 1):
+            subprocess.run([CRT, "start", "--address", self.address, "--key-file", key, "--num-cpus", str(cpus),
+                            "--object-store-memory", "50M"], stdout=subprocess.DEVNULL, check=True)
 
     def __enter__(self):
         return self
@@ -60,6 +63,11 @@ class Weights(unittest.TestCase):
 
     def test_drivers_get_their_shares_by_weight(self):
         with Cluster(2) as cluster:
+            self.assert_shares(cluster.shares([(1,), (2,), (5,)], SECONDS), [1 / 8, 2 / 8, 5 / 8])
+
+    def test_drivers_get_their_shares_of_several_nodes(self):
+        with Cluster(1, nodes=3) as cluster:
+            self.assert_shares(cluster.shares([(1,), (4,)], SECONDS), [1 / 5, 4 / 5])
             self.assert_shares(cluster.shares([(1,), (2,), (5,)], SECONDS), [1 / 8, 2 / 8, 5 / 8])
 
     def test_what_the_submission_says_counts_and_a_share_is_capped(self):

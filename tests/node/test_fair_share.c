@@ -184,6 +184,142 @@ static void another_process_of_the_job_that_waits_gets_what_is_idle_at_once(void
     assert_int_equal(wanted_back(s), 3); /* the other one still waits */
 }
 
+#define OTHER(n) ((crti_id_t){0, 1 + (n)})
+
+/* A node that is full. */
+static void full_node(scene_t *s, uint64_t number)
+{
+    crti_resources_t has = cpus(1), none = {0};
+
+    assert_int_equal(
+        crti_lease_table_view(s->table, OTHER(number), "", &has, &none, s->now), CRT_OK);
+}
+
+/* Nodes to which requests went, to wait for a turn there: the sum of their ids. */
+static uint64_t sought(scene_t *s)
+{
+    crti_lease_action_t action;
+    uint64_t sum = 0;
+
+    while (crti_lease_table_action(s->table, &action))
+        ;
+    (void)crti_fair_share_tick(s->table, s->now);
+    while (crti_lease_table_action(s->table, &action))
+        if (action.verb == CRTI_LEASE_FORWARD) {
+            assert_true(crti_lease_table_get(s->table, action.lease)->awaits_turn);
+            sum += action.node.low;
+        }
+    return sum;
+}
+
+/* What the head says of job 1, and how far the job is that is most ahead, in CPUs for a turn. */
+static void told(scene_t *s, double level, double ahead)
+{
+    crti_job_shares_t *shares = crti_lease_table_change_shares(s->table);
+    double turn = (double)CRTI_RESOURCE_ONE * (double)CRTI_FAIR_TURN_NS;
+    crti_job_level_t said = {.job = id(1), .level = level * turn};
+
+    crti_job_shares_told(shares, &said, s->now);
+    shares->ahead = ahead * turn;
+    shares->jobs = 2;
+}
+
+static void a_job_that_is_behind_seeks_turns_on_other_nodes(void **state)
+{
+    scene_t *s = *state;
+
+    full_node(s, 1);
+    full_node(s, 2);
+    full_node(s, 3);
+    for (uint64_t lease = 1; lease <= 6; lease++) /* two run, four wait */
+        ask(s, lease, 1, 1);
+    s->now += CRTI_FAIR_TURN_NS;
+    assert_int_equal(sought(s), 0); /* nobody is known to be ahead */
+    told(s, 0, 4.2);                /* it has used two turns and holds two CPUs */
+    assert_int_equal(sought(s), 0);
+    told(s, 0, 6);
+    assert_int_equal(sought(s), 2 + 3); /* that brings it level */
+    assert_int_equal(sought(s), 0);
+    told(s, 0, 40);
+    assert_int_equal(sought(s), 4); /* one on each node */
+    assert_int_equal(crti_lease_table_waiting(s->table), 1);
+    for (uint64_t lease = 3; lease <= 6; lease++) /* one of them waits here */
+        crti_lease_table_bounced(s->table, id(lease), s->now);
+    assert_int_equal(crti_lease_table_waiting(s->table), 4);
+    assert_int_equal(sought(s), 0); /* those gave it back just now */
+    crti_lease_table_head(s->table, true, s->now);
+    s->now += CRTI_S;
+    (void)crti_lease_table_tick(s->table, s->now);
+}
+
+static void the_only_request_of_a_job_leaves_when_nobody_gives_way_at_home(void **state)
+{
+    scene_t *s = *state;
+
+    full_node(s, 1);
+    ask(s, 1, 1, 1);
+    ask(s, 2, 2, 1);
+    ask(s, 3, 1, 1);
+    s->now += CRTI_FAIR_TURN_NS + 10;
+    told(s, -9, 40);
+    assert_int_equal(sought(s), 0); /* job 2 does, here */
+    assert_true(crti_lease_table_end(s->table, id(2), s->now));
+    ask(s, 4, 1, 1);
+    s->now += CRTI_FAIR_TURN_NS;
+    told(s, -9, 40);
+    assert_int_equal(sought(s), 2);
+}
+
+static void ask_for_a_turn(scene_t *s, uint64_t lease, uint64_t job)
+{
+    crti_lease_t request = {.id = id(lease),
+                            .job = id(job),
+                            .owner = id(job),
+                            .owner_node = OTHER(1),
+                            .spillbacks = 1,
+                            .awaits_turn = true,
+                            .resources = cpus(1)};
+
+    assert_int_equal(crti_lease_table_request(s->table, &request, s->now), CRT_OK);
+}
+
+static void who_comes_for_a_turn_goes_when_there_is_none(void **state)
+{
+    scene_t *s = *state;
+
+    ask(s, 1, 1, 1);
+    ask(s, 2, 1, 1);
+    ask_for_a_turn(s, 3, 1);
+    assert_null(crti_lease_table_get(s->table, id(3))); /* its own job has all */
+    ask_for_a_turn(s, 4, 2);
+    assert_non_null(crti_lease_table_get(s->table, id(4)));
+    told(s, -40, 40); /* job 1 is far behind, and yields to nobody */
+    s->now += CRTI_FAIR_AWAY_NS - 1;
+    assert_int_equal(yields(s), 0);
+    assert_non_null(crti_lease_table_get(s->table, id(4)));
+    s->now += 1;
+    assert_int_equal(yields(s), 0);
+    assert_null(crti_lease_table_get(s->table, id(4)));
+}
+
+static void behind_a_long_task_nobody_waits_for_a_turn_on_another_node(void **state)
+{
+    scene_t *s = *state;
+
+    ask(s, 1, 1, 1);
+    ask(s, 2, 1, 1);
+    s->now += CRTI_S;
+    ask_for_a_turn(s, 3, 2);
+    s->now += CRTI_FAIR_TURN_NS;
+    assert_int_equal(yields(s), 1);
+    s->now += CRTI_FAIR_YIELD_NS - CRTI_FAIR_TURN_NS - 1;
+    (void)yields(s);
+    assert_non_null(crti_lease_table_get(s->table, id(3))); /* its task runs */
+    s->now += 1;
+    (void)yields(s);
+    assert_null(crti_lease_table_get(s->table, id(3)));
+}
+
 static void nobody_is_looked_at_while_nobody_waits(void **state)
 {
     scene_t *s = *state;
@@ -205,6 +341,10 @@ int main(void)
         TEST(what_becomes_free_goes_to_the_job_that_holds_least),
         TEST(who_yields_queues_behind_the_others_with_all_it_asks_for),
         TEST(another_process_of_the_job_that_waits_gets_what_is_idle_at_once),
+        TEST(a_job_that_is_behind_seeks_turns_on_other_nodes),
+        TEST(the_only_request_of_a_job_leaves_when_nobody_gives_way_at_home),
+        TEST(who_comes_for_a_turn_goes_when_there_is_none),
+        TEST(behind_a_long_task_nobody_waits_for_a_turn_on_another_node),
         TEST(nobody_is_looked_at_while_nobody_waits),
     };
 

@@ -44,6 +44,7 @@ bool crti_head_dispatch_news(crti_node_t *node, const crti_message_t *m)
     switch (m->kind) {
     case CRTI_MSG_HEARTBEAT_ACK:
         crti_fence_acknowledged(node, m->heartbeat_ack.sequence);
+        crti_lease_levels(node, &m->heartbeat_ack);
         return true;
     case CRTI_MSG_NODE_DRAIN:
         if (m->node_drain.left_ms && m->node_drain.left_ms <= CRTI_DRAIN_MAX_MS)

@@ -85,7 +85,7 @@ static crt_status_t list_demand(crti_node_t *node, crti_buffer_t *list)
 
 static void beat(crti_node_t *node)
 {
-    CRTI_AUTO(crti_buffer_fini) crti_buffer_t demand = {0};
+    CRTI_AUTO(crti_buffer_fini) crti_buffer_t demand = {0}, uses = {0};
     struct crti_store_stats stats;
     crti_msg_heartbeat_t heartbeat = {
         .sequence = ++node->registration.beat_sent,
@@ -102,6 +102,8 @@ static void beat(crti_node_t *node)
             heartbeat.available.item[i].amount = 0; /* lent CPUs that are wanted back */
     if (list_demand(node, &demand) == CRT_OK)
         heartbeat.demand = crti_span(demand.data, demand.size);
+    if (crti_lease_uses(node, &uses) == CRT_OK)
+        heartbeat.uses = crti_span(uses.data, uses.size);
     crti_fence_sent(node, heartbeat.sequence);
     crti_stream_send(node->head.stream, CRTI_MSG_HEARTBEAT, 0, &heartbeat);
     node->registration.changed = false;

@@ -13,6 +13,9 @@
  *     to it. Within a job nobody yields: its tasks may wait for each other.
  *     Whoever holds a lease while another process waits for what it has hears so at once, and keeps the worker for
  *     a moment only when it has nothing to run.
+ *     A job that is behind the one that is most ahead in the cluster seeks turns on other nodes, too: so many requests as would
+ *     bring it level go to full nodes, one to each, and wait there, like those of that node. One that finds only its own job there comes
+ *     back at once, one that nobody yields to after CRTI_FAIR_AWAY_NS or CRTI_FAIR_YIELD_NS; then the next node is asked.
  *     Leases whose worker waits in a get, and the resources of actors, are nobody's turn.
  * Threads
  *     None; pure.
@@ -22,8 +25,14 @@
 
 #include "runtime/node/leases/lease_table.h"
 
-#define CRTI_FAIR_JOBS                                                                   \
-    64 /* looked at at a time; requests of others are served by arrival */
+/* That a request waits for a turn on another node; for one that is over, and whose task runs on; and until a node that gave one back
+ * is asked again. */
+#define CRTI_FAIR_AWAY_NS  (4 * CRTI_FAIR_TURN_NS)
+#define CRTI_FAIR_YIELD_NS (10 * CRTI_FAIR_TURN_NS)
+#define CRTI_FAIR_AGAIN_NS (2 * CRTI_FAIR_TURN_NS)
+
+/* Looked at at a time; requests of others are served by arrival. */
+#define CRTI_FAIR_JOBS 64
 
 /* The jobs that wait, and what they have used (job_shares.h). */
 typedef struct crti_fair_shares {
@@ -46,6 +55,14 @@ void crti_fair_shares_served(crti_fair_shares_t *shares, const crti_lease_table_
 
 /* A request waits, or a lease was granted while one does. */
 void crti_fair_share_want_back(crti_lease_table_t *table);
+
+/* A request that came from another node to wait for a turn is given back when no lease here is of another job, or none
+ * ended in time: true. */
+bool crti_fair_share_judge(crti_lease_table_t *table, crti_id_t id, uint64_t now_ns);
+
+/* One that was sent away for a turn comes back: that node is not asked again at once. */
+void crti_fair_share_bounced(crti_lease_table_t *table, const crti_lease_t *request,
+                             uint64_t now_ns);
 
 /* Time passed, or a request waits. The moment of the next look that is needed, UINT64_MAX for none. */
 uint64_t crti_fair_share_tick(crti_lease_table_t *table, uint64_t now_ns);

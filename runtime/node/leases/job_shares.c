@@ -14,14 +14,17 @@ typedef struct account {
     crti_id_t job;
     double weight;
     int64_t max_share; /* 0: all */
-    int64_t held;
-    double used; /* until `since_ns` */
+    int64_t held, elsewhere;
+    double used;  /* until `since_ns` */
+    double spent; /* the same, here, and not by its weight */
+    bool is_changed;
     uint64_t since_ns;
     unsigned leases;
 } account_t;
 
 void crti_job_shares_init(crti_job_shares_t *shares)
 {
+    *shares = (crti_job_shares_t){.ahead = 0};
     crti_map_init(&shares->by_job, sizeof(crti_id_t));
 }
 
@@ -41,12 +44,15 @@ static double used_by(const account_t *a, uint64_t now_ns)
 {
     uint64_t passed = now_ns > a->since_ns ? now_ns - a->since_ns : 0;
 
-    return a->used + (double)a->held * (double)passed / a->weight;
+    return a->used + (double)(a->held + a->elsewhere) * (double)passed / a->weight;
 }
 
 static void settle(account_t *a, uint64_t now_ns)
 {
+    uint64_t passed = now_ns > a->since_ns ? now_ns - a->since_ns : 0;
+
     a->used = used_by(a, now_ns);
+    a->spent += (double)a->held * (double)passed;
     a->since_ns = now_ns;
 }
 
@@ -117,6 +123,7 @@ void crti_job_shares_join(crti_job_shares_t *shares, crti_id_t job,
             quota->max_share < CRTI_JOB_SHARE_ONE ? (int64_t)quota->max_share : 0;
         a->used = begin_at(shares, a, now_ns);
         a->since_ns = now_ns;
+        a->is_changed = true;
     }
     a->leases++;
 }
@@ -129,6 +136,10 @@ void crti_job_shares_leave(crti_job_shares_t *shares, crti_id_t job, uint64_t no
         return;
     settle(a, now_ns);
     a->leases--;
+    if (a->leases)
+        return;
+    a->elsewhere = 0; /* nobody tells any more */
+    a->is_changed = true;
 }
 
 void crti_job_shares_hold(crti_job_shares_t *shares, crti_id_t job, int64_t change,
@@ -140,6 +151,59 @@ void crti_job_shares_hold(crti_job_shares_t *shares, crti_id_t job, int64_t chan
         return;
     settle(a, now_ns);
     a->held += change;
+    a->is_changed = true;
+}
+
+bool crti_job_shares_tell(crti_job_shares_t *shares, size_t *cursor, bool all,
+                          uint64_t now_ns, crti_job_use_t *use_out)
+{
+    void *value;
+
+    while (crti_map_next(&shares->by_job, cursor, NULL, &value)) {
+        account_t *a = value;
+
+        if (!a->is_changed && !(all && a->leases))
+            continue;
+        settle(a, now_ns);
+        a->is_changed = false;
+        *use_out = (crti_job_use_t){.job = a->job,
+                                    .weight = (uint64_t)a->weight,
+                                    .spent = a->spent,
+                                    .level = a->used,
+                                    .held = a->held,
+                                    .is_alone = a->elsewhere == 0,
+                                    .is_here = a->leases > 0};
+        if (a->leases == 0)
+            a->spent = 0;
+        return true;
+    }
+    return false;
+}
+
+void crti_job_shares_told(crti_job_shares_t *shares, const crti_job_level_t *level,
+                          uint64_t now_ns)
+{
+    account_t *a = find(shares, level->job);
+
+    if (a == NULL || a->leases == 0)
+        return;
+    settle(a, now_ns);
+    if (level->spent > a->spent) /* of before it was away */
+        return;
+    a->used = level->level + (a->spent - level->spent) / a->weight;
+    a->elsewhere = level->elsewhere > 0 ? level->elsewhere : 0;
+}
+
+void crti_job_shares_reset(crti_job_shares_t *shares, uint64_t now_ns)
+{
+    shares->ahead = 0;
+    shares->jobs = 0;
+    CRTI_MAP_FOREACH (account_t, a, &shares->by_job) {
+        settle(a, now_ns);
+        a->elsewhere = 0;
+        a->spent = 0;
+        a->is_changed = a->leases > 0;
+    }
 }
 
 double crti_job_shares_used(const crti_job_shares_t *shares, crti_id_t job,
@@ -147,8 +211,8 @@ double crti_job_shares_used(const crti_job_shares_t *shares, crti_id_t job,
 {
     const account_t *a = find(shares, job);
 
-    return a ? used_by(a, now_ns) +
-                   (double)a->held * (double)CRTI_FAIR_TURN_NS / a->weight
+    return a ? used_by(a, now_ns) + (double)(a->held + a->elsewhere) *
+                                        (double)CRTI_FAIR_TURN_NS / a->weight
              : 0;
 }
 

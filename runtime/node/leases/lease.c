@@ -180,6 +180,7 @@ void crti_lease_asked(crti_node_t *node, uint64_t local, crti_stream_t *stream,
                           .quota = {ask->weight, ask->max_share},
                           .resources = ask->resources,
                           .spillbacks = stream ? 1 : 0,
+                          .awaits_turn = stream && ask->awaits_turn,
                           .fails_if_infeasible =
                               !stream && fails_if_infeasible(node, ask)};
     crt_status_t status;
@@ -325,6 +326,7 @@ void crti_lease_forward(crti_node_t *node, crti_id_t id, crti_id_t to)
                                       .spillbacks = lease->spillbacks + 1,
                                       .weight = lease->quota.weight,
                                       .max_share = lease->quota.max_share,
+                                      .awaits_turn = lease->awaits_turn,
                                       CRTI_SCHEDULING_FIELDS(&lease->how)};
     if (crti_node_ask(node, to, CRTI_LANE_CONTROL, &ask, &body) != CRT_OK)
         crti_lease_table_bounced(node->leases.table, id, crti_node_now(node));

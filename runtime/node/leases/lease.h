@@ -54,6 +54,9 @@ void crti_lease_answer_error(crti_node_t *node, crti_id_t lease, crt_status_t st
 void crti_lease_fail(crti_node_t *node, crti_id_t lease, crt_status_t status,
                      const char *text);
 void crti_lease_forward(crti_node_t *node, crti_id_t id, crti_id_t to);
+/* lease_levels.c: a list of JOB_USE, and what the head answers. */
+crt_status_t crti_lease_uses(crti_node_t *node, crti_buffer_t *list);
+void crti_lease_levels(crti_node_t *node, const crti_msg_heartbeat_ack_t *ack);
 /* An inbound link closed: what it asked for and was not granted is dropped. */
 void crti_lease_stream_closed(crti_node_t *node, crti_stream_t *stream);
 void crti_lease_local_closed(crti_node_t *node, uint64_t local);

@@ -1,15 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Lease table. See lease_table.h for the policy and the states. */
-#include "runtime/node/leases/lease_table.h"
+#include "runtime/node/leases/lease_table_int.h"
 
 #include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "runtime/base/arrow.h"
-#include "runtime/base/buffer.h"
 #include "runtime/base/clock.h"
-#include "runtime/base/list.h"
 #include "runtime/base/log.h"
 #include "runtime/base/map.h"
 #include "runtime/node/leases/fair_share.h"
@@ -20,33 +18,6 @@
 
 #define TELL_AFTER (1 * CRTI_S)
 #define PATIENCE   (5 * CRTI_S)
-
-typedef struct entry {
-    crti_lease_t lease;
-    crti_list_t link;      /* in `queue` while WAITING */
-    uint64_t arrival;      /* order in the queue */
-    uint64_t explained_ns; /* when was last found out why it waits; at first since_ns */
-    char told[160];        /* the reason that its owner heard last */
-} entry_t;
-
-struct crti_lease_table {
-    crti_id_t self;
-    const char *labels;
-    crti_room_t room;
-    crti_map_t leases;  /* id -> entry_t */
-    crti_map_t workers; /* worker id -> entry_t, GRANTED */
-    crti_job_shares_t shares;
-    crti_node_views_t views;
-    crti_list_t queue; /* entry_t by arrival */
-    size_t waiting;
-    size_t running; /* STARTING and GRANTED */
-    size_t max_workers;
-    uint64_t arrivals;
-    crti_buffer_t actions; /* crti_lease_action_t */
-    size_t action_done;
-    bool told_changed; /* a CHANGED is in `actions` */
-    bool is_drained;
-};
 
 #define TO(state) (1u << CRTI_LEASE_##state)
 static const struct {
@@ -183,6 +154,11 @@ const crti_job_shares_t *crti_lease_table_shares(const crti_lease_table_t *table
     return &table->shares;
 }
 
+crti_job_shares_t *crti_lease_table_change_shares(crti_lease_table_t *table)
+{
+    return &table->shares;
+}
+
 /* ---------------------------------------------------------------- where to */
 
 static crti_node_self_t self_of(const crti_lease_table_t *table)
@@ -269,18 +245,19 @@ static void start_here(crti_lease_table_t *table, entry_t *e, uint64_t now_ns)
     changed(table);
 }
 
-static void forward(crti_lease_table_t *table, entry_t *e, crti_node_view_t *view,
-                    uint64_t now_ns)
+bool crti_lease_entry_forward(crti_lease_table_t *table, entry_t *e,
+                              crti_node_view_t *view, uint64_t now_ns)
 {
     crti_lease_action_t *action = act(table, CRTI_LEASE_FORWARD, e->lease.id);
 
     if (action == NULL)
-        return;
+        return false;
     dequeue(table, e, now_ns);
     set_state(e, CRTI_LEASE_SPILLBACK);
     e->lease.node = action->node = view->id;
-    if (is_shared(e))
+    if (is_shared(e) && !e->lease.awaits_turn)
         crti_node_view_expect_less(view, &e->lease.resources, now_ns);
+    return true;
 }
 
 static void forget(crti_lease_table_t *table, entry_t *e)
@@ -290,19 +267,15 @@ static void forget(crti_lease_table_t *table, entry_t *e)
     free(e);
 }
 
-/* Because `view` has room, or, NULL, as its bundle is not here. False: out of memory, it waits. */
-static bool give_back(crti_lease_table_t *table, entry_t *e, crti_node_view_t *view,
-                      uint64_t now_ns)
+bool crti_lease_entry_give_back(crti_lease_table_t *table, entry_t *e, const char *text,
+                                uint64_t now_ns)
 {
     crti_lease_action_t *action = act(table, CRTI_LEASE_GIVE_BACK, e->lease.id);
 
     if (action == NULL)
         return false;
-    snprintf(action->text, sizeof(action->text), "%s",
-             view ? "another node has room" : CRTI_NO_BUNDLE);
+    snprintf(action->text, sizeof(action->text), "%s", text);
     dequeue(table, e, now_ns);
-    if (view)
-        crti_node_view_expect_less(view, &e->lease.resources, now_ns);
     forget(table, e);
     changed(table);
     return true;
@@ -380,10 +353,9 @@ static bool serve_bundle(crti_lease_table_t *table, entry_t *e, uint64_t now_ns)
     else if (!lease->spillbacks)
         view = crti_node_views_get(&table->views, lease->how.node);
     if (!bundle && !view)
-        return give_back(table, e, NULL, now_ns);
+        return crti_lease_entry_give_back(table, e, CRTI_NO_BUNDLE, now_ns);
     if (view) {
-        forward(table, e, view, now_ns);
-        return true;
+        return crti_lease_entry_forward(table, e, view, now_ns);
     }
     if (table->running >= table->max_workers ||
         !crti_room_fits(&table->room, bundle, &lease->resources))
@@ -404,10 +376,11 @@ static bool serve_one(crti_lease_table_t *table, entry_t *e, bool here,
         in_vain->shapes[in_vain->count++] = &e->lease;
     if (found && e->lease.how.strategy == CRTI_STRATEGY_SPREAD)
         table->views.spread_last = view ? view->id : table->self;
-    if (view && e->lease.spillbacks)
-        give_back(table, e, view, now_ns);
-    else if (view)
-        forward(table, e, view, now_ns);
+    if (view && e->lease.spillbacks) {
+        crti_node_view_expect_less(view, &e->lease.resources, now_ns);
+        crti_lease_entry_give_back(table, e, "another node has room", now_ns);
+    } else if (view)
+        crti_lease_entry_forward(table, e, view, now_ns);
     else if (found)
         start_here(table, e, now_ns);
     return found;
@@ -497,6 +470,8 @@ crt_status_t crti_lease_table_request(crti_lease_table_t *table,
         changed(table); /* the head shows what waits */
         if (is_hopeless(table, &e->lease))
             refuse(table, e, now_ns);
+        else
+            (void)crti_fair_share_judge(table, lease->id, now_ns);
     }
     return CRT_OK;
 }
@@ -576,6 +551,7 @@ static void wait_again(crti_lease_table_t *table, entry_t *e, uint64_t now_ns)
 {
     set_state(e, CRTI_LEASE_WAITING);
     e->lease.node = (crti_id_t){0};
+    e->lease.awaits_turn = false;
     enqueue(table, e, now_ns);
 }
 
@@ -585,9 +561,13 @@ void crti_lease_table_bounced(crti_lease_table_t *table, crti_id_t id, uint64_t 
 
     if (e == NULL || e->lease.state != CRTI_LEASE_SPILLBACK)
         return;
-    crti_node_views_refused(&table->views, e->lease.node, now_ns); /* not there at once */
+    if (e->lease.awaits_turn)
+        crti_fair_share_bounced(table, &e->lease, now_ns);
+    else
+        crti_node_views_refused(&table->views, e->lease.node,
+                                now_ns); /* not there at once */
     wait_again(table, e, now_ns);
-    if (is_shared(e) || !give_back(table, e, NULL, now_ns))
+    if (is_shared(e) || !crti_lease_entry_give_back(table, e, CRTI_NO_BUNDLE, now_ns))
         serve(table, now_ns);
 }
 
@@ -641,6 +621,7 @@ void crti_lease_table_head(crti_lease_table_t *table, bool is_away, uint64_t now
     if (table->views.is_headless == is_away)
         return;
     crti_node_views_head(&table->views, is_away);
+    crti_job_shares_reset(&table->shares, now_ns);
     serve(table, now_ns);
     refuse_infeasible(table, now_ns);
 }

@@ -80,6 +80,8 @@ typedef struct crti_lease {
     char function[CRTI_LEASE_FUNCTION];
     uint64_t spillbacks;      /* 0: of this node; else another one sent it here */
     bool fails_if_infeasible; /* it does not wait for what no node has */
+    bool
+        awaits_turn; /* it was sent to a node without room, where a job has used more than its own */
 
     /* Written by the table. */
     crti_lease_state_t state;
@@ -145,6 +147,8 @@ static inline int64_t crti_lease_weight(const crti_lease_t *lease)
     return crti_resources_get(&lease->resources, "CPU") + 1;
 }
 const crti_job_shares_t *crti_lease_table_shares(const crti_lease_table_t *table);
+/* For lease_levels.c: what is used on other nodes. */
+crti_job_shares_t *crti_lease_table_change_shares(crti_lease_table_t *table);
 /* What there is here, and who holds what of it. */
 const crti_room_t *crti_lease_table_room(const crti_lease_table_t *table);
 /* For lease_holders.c: the same, about to change; and when there is more, who waits is served. */
@@ -161,7 +165,7 @@ size_t crti_lease_table_waiting(const crti_lease_table_t *table);
 
 /* ---------------------------------------------------------------- events */
 
-/* A request arrived; the first eleven fields of `lease` are read. The same id again is the same
+/* A request arrived; the first twelve fields of `lease` are read. The same id again is the same
  * lease and changes nothing. */
 crt_status_t crti_lease_table_request(crti_lease_table_t *table,
                                       const crti_lease_t *lease, uint64_t now_ns);

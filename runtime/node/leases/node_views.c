@@ -162,8 +162,7 @@ static crti_node_view_t *pack(const crti_node_views_t *views,
     return best;
 }
 
-/* `a` comes before `b` in the round that begins behind `last`. */
-static bool is_sooner(crti_id_t a, crti_id_t b, crti_id_t last)
+bool crti_node_is_sooner(crti_id_t a, crti_id_t b, crti_id_t last)
 {
     bool a_wraps = !crti_id_less(last, a), b_wraps = !crti_id_less(last, b);
 
@@ -181,7 +180,7 @@ static crti_node_view_t *spread(const crti_node_views_t *views,
 
     CRTI_MAP_FOREACH (crti_node_view_t, view, &views->map) {
         if (!has_room(view, need, alternative) ||
-            (*found && !is_sooner(view->id, best_id, views->spread_last)))
+            (*found && !crti_node_is_sooner(view->id, best_id, views->spread_last)))
             continue;
         *found = true;
         best = view;

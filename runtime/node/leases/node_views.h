@@ -26,6 +26,7 @@ typedef struct crti_node_view {
     crti_resources_t said;      /* available, by the head's last word */
     crti_resources_t available; /* less what was sent there since */
     uint64_t suspect_ns;        /* until when it is less, 0: it is not */
+    uint64_t turnless_ns;       /* until when no turn of a job is sought there */
     char labels[CRTI_LABELS_SIZE];
 } crti_node_view_t;
 
@@ -33,6 +34,7 @@ typedef struct crti_node_views {
     crti_map_t map; /* id -> crti_node_view_t */
     bool is_headless;
     crti_id_t spread_last;       /* where SPREAD was last */
+    crti_id_t turn_last;         /* where a turn was sought last */
     crti_resource_names_t names; /* that any node has ever had, this one too */
 } crti_node_views_t;
 
@@ -78,6 +80,8 @@ void crti_node_views_tick(crti_node_views_t *views, uint64_t now_ns, uint64_t *n
 crti_node_view_t *crti_node_views_choose(const crti_node_views_t *views,
                                          const crti_node_self_t *self,
                                          const crti_node_need_t *need, bool *found_out);
+/* `a` comes before `b` in the round of ids that begins behind `last`. */
+bool crti_node_is_sooner(crti_id_t a, crti_id_t b, crti_id_t last);
 /* Whether any node could serve it when it were idle. */
 bool crti_node_views_feasible(const crti_node_views_t *views,
                               const crti_node_self_t *self,
