@@ -70,21 +70,32 @@ static crt_status_t twice(const char *name)
     return crt_raise(CRT_ERR_INVALID, "resource \"%s\" is given twice", name);
 }
 
+bool crti_resources_amount(double amount, int64_t *amount_out)
+{
+    if (amount != 0 && !(amount >= 1.0 / CRTI_RESOURCE_ONE &&
+                         amount <= (double)(CRTI_RESOURCE_MAX / CRTI_RESOURCE_ONE)))
+        return false;
+    *amount_out = (int64_t)(amount * CRTI_RESOURCE_ONE + 0.5);
+    return true;
+}
+
 crt_status_t crti_resources_set_option(crti_resources_t *r, const char *name,
                                        double amount)
 {
+    int64_t units;
+
     if (amount != 0 && find(r, name))
         return twice(name);
     if (amount == 0 || amount == -1)
         return CRT_OK;
-    if (!(amount >= 1.0 / CRTI_RESOURCE_ONE && amount <= 1e9))
-        return crt_raise(CRT_ERR_INVALID, "%g %s: an amount is 0, or 0.0001 to 1e9",
+    if (!crti_resources_amount(amount, &units))
+        return crt_raise(CRT_ERR_INVALID, "%g %s: an amount is 0, or 0.0001 to 1e12",
                          amount, name);
-    return crti_resources_set(r, name, (int64_t)(amount * CRTI_RESOURCE_ONE + 0.5));
+    return crti_resources_set(r, name, units);
 }
 
-/* Decimal with at most four digits behind the point, in units of 1/10000. False when it is
- * none or does not fit. */
+/* Decimal with at most four digits behind the point, in units of 1/10000; beyond the largest amount
+ * it is one more than that. False when it is none. */
 static bool parse_amount(const char *text, size_t length, int64_t *amount_out)
 {
     int64_t amount = 0;
@@ -95,16 +106,17 @@ static bool parse_amount(const char *text, size_t length, int64_t *amount_out)
             behind = 0;
             continue;
         }
-        if (!isdigit((unsigned char)text[i]) || behind == 4 ||
-            amount > INT64_MAX / 1000000)
+        if (!isdigit((unsigned char)text[i]) || behind == 4)
             return false;
-        amount = amount * 10 + (text[i] - '0');
+        if (amount <= CRTI_RESOURCE_MAX)
+            amount = amount * 10 + (text[i] - '0');
         digits++;
         behind += behind >= 0;
     }
     for (behind = behind < 0 ? 0 : behind; behind < 4; behind++)
-        amount *= 10;
-    *amount_out = amount;
+        if (amount <= CRTI_RESOURCE_MAX)
+            amount *= 10;
+    *amount_out = amount <= CRTI_RESOURCE_MAX ? amount : CRTI_RESOURCE_MAX + 1;
     return digits > 0;
 }
 

@@ -36,8 +36,11 @@ int64_t crti_resources_get(const crti_resources_t *r, const char *name);
  * either way. */
 crt_status_t crti_resources_set(crti_resources_t *r, const char *name, int64_t amount);
 
-/* The same from an option of the user: 0 and -1 (CRT_ZERO_CPUS) are none; CRT_ERR_INVALID for other
- * amounts below 0.0001, above 1e9, or not finite, and for a name that is there. */
+/* What a user gave as a number, in units: 0, or 0.0001 to 1e12. False for others, also for what is not finite. */
+bool crti_resources_amount(double amount, int64_t *amount_out);
+
+/* The same set from an option of the user: 0 and -1 (CRT_ZERO_CPUS) are none; CRT_ERR_INVALID for what is no
+ * such amount, and for a name that is there. */
 crt_status_t crti_resources_set_option(crti_resources_t *r, const char *name,
                                        double amount);
 

@@ -247,21 +247,16 @@ static crt_status_t read_metadata(const json_t *body, crti_http_submission_t *s)
 
 /* ---------------------------------------------------------------- where it runs */
 
-#define MEMORY_MAX 1e12
-
 static crt_status_t set_amount(crti_resources_t *resources, const char *name,
                                double amount, const char *key)
 {
-    double most = strcmp(name, CRTI_RESOURCE_MEMORY) == 0 ? MEMORY_MAX : 1e9;
+    int64_t units;
 
-    if (!(amount >= 0 && amount <= most))
-        return crt_raise(CRT_ERR_INVALID, "\"%s\" must be 0 to %g", key, most);
-    if (amount > 0 && amount < 1.0 / CRTI_RESOURCE_ONE)
-        return crt_raise(CRT_ERR_INVALID, "\"%s\" must be 0, or at least 0.0001", key);
+    if (!crti_resources_amount(amount, &units))
+        return crt_raise(CRT_ERR_INVALID, "\"%s\" must be 0, or 0.0001 to 1e12", key);
     if (amount > 0 && crti_resources_get(resources, name) != 0)
         return crt_raise(CRT_ERR_INVALID, "\"%s\" names %s twice", key, name);
-    return crti_resources_set(resources, name,
-                              (int64_t)(amount * CRTI_RESOURCE_ONE + 0.5));
+    return crti_resources_set(resources, name, units);
 }
 
 static crt_status_t read_amounts(const json_t *body, crti_http_submission_t *s)

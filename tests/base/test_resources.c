@@ -30,7 +30,7 @@ static void amounts_have_four_digits_behind_the_point(void **state)
 
 static void an_option_holds_nothing_or_an_amount_in_reason(void **state)
 {
-    static const double wrong[] = {-3, -0.5, 0.00001, 1e10, 1.0 / 0.0, 0.0 / 0.0};
+    static const double wrong[] = {-3, -0.5, 0.00001, 1.1e12, 1.0 / 0.0, 0.0 / 0.0};
     crti_resources_t r = {0};
 
     assert_int_equal(crti_resources_set_option(&r, "CPU", 0), CRT_OK);
@@ -41,6 +41,32 @@ static void an_option_holds_nothing_or_an_amount_in_reason(void **state)
     assert_int_equal(r.count, 0);
     assert_int_equal(crti_resources_set_option(&r, "CPU", 0.5), CRT_OK);
     assert_int_equal(crti_resources_get(&r, "CPU"), CRTI_RESOURCE_ONE / 2);
+}
+
+static void amounts_reach_from_a_ten_thousandth_to_1e12_in_any_form(void **state)
+{
+    crti_resources_t r = parsed("a=4000000000,b=1000000000000,c=999999999999.9999,"
+                                "d=1000000000000.0000,e=0000000000000000000000000000007");
+    int64_t units;
+
+    assert_int_equal(crti_resources_get(&r, "a"), INT64_C(40000000000000));
+    assert_int_equal(crti_resources_get(&r, "b"), CRTI_RESOURCE_MAX);
+    assert_int_equal(crti_resources_get(&r, "c"), CRTI_RESOURCE_MAX - 1);
+    assert_int_equal(crti_resources_get(&r, "d"), CRTI_RESOURCE_MAX);
+    assert_int_equal(crti_resources_get(&r, "e"), 70000);
+    for (size_t i = 0; i < 3; i++) {
+        static const char *const beyond[] = {"x=1000000000000.0001", "x=1000000000001",
+                                             "x=99999999999999999999999999.9999"};
+
+        assert_int_equal(crti_resources_parse(beyond[i], &r), CRT_ERR_INVALID);
+        assert_non_null(strstr(crt_error_detail(), "at most 1e12"));
+    }
+    assert_true(crti_resources_amount(1e12, &units));
+    assert_int_equal(units, CRTI_RESOURCE_MAX);
+    assert_true(crti_resources_amount(4e9, &units));
+    assert_int_equal(units, INT64_C(40000000000000));
+    assert_false(crti_resources_amount(1.0001e12, &units));
+    assert_int_equal(crti_resources_set_option(&r, "CPU", 4e9), CRT_OK);
 }
 
 static void what_is_not_name_and_amount_is_refused_with_its_text(void **state)
@@ -57,7 +83,7 @@ static void what_is_not_name_and_amount_is_refused_with_its_text(void **state)
         "C PU=1",
         "CPU=.",
         "CPU=1.2.3",
-        "CPU=99999999999999999999",
+        "CPU=9999999999999999999x",
         "a,b=1",
         "CPU==1",
         "a-name-that-is-much-too-long-for-the-name-of-a-resource=1",
@@ -218,6 +244,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(amounts_have_four_digits_behind_the_point),
         cmocka_unit_test(an_option_holds_nothing_or_an_amount_in_reason),
+        cmocka_unit_test(amounts_reach_from_a_ten_thousandth_to_1e12_in_any_form),
         cmocka_unit_test(what_is_not_name_and_amount_is_refused_with_its_text),
         cmocka_unit_test(a_name_that_comes_twice_is_refused),
         cmocka_unit_test(cpu_gpu_and_memory_are_the_same_in_any_case),

@@ -127,9 +127,11 @@ static void each_mistake_is_named(void **state)
         {"{\"entrypoint\":\"x\",\"metadata\":{\"k\":1}}", "\"metadata\" must be"},
         {"{\"entrypoint\":\"x\",\"metadata\":[]}", "\"metadata\" must be"},
         {"{\"entrypoint\":\"x\",\"entrypoint_num_gpus\":\"1\"}", "must be a number"},
-        {"{\"entrypoint\":\"x\",\"entrypoint_num_gpus\":-1}", "must be 0 to 1e+09"},
+        {"{\"entrypoint\":\"x\",\"entrypoint_num_gpus\":-1}",
+         "must be 0, or 0.0001 to 1e12"},
         {"{\"entrypoint\":\"x\",\"entrypoint_num_gpus\":1.5}", "GPU"},
-        {"{\"entrypoint\":\"x\",\"entrypoint_num_cpus\":1e-9}", "at least 0.0001"},
+        {"{\"entrypoint\":\"x\",\"entrypoint_num_cpus\":1e-9}", "0.0001 to 1e12"},
+        {"{\"entrypoint\":\"x\",\"entrypoint_num_cpus\":1.1e12}", "0.0001 to 1e12"},
         {"{\"entrypoint\":\"x\",\"entrypoint_num_cpus\":1,"
          "\"entrypoint_resources\":{\"CPU\":1}}",
          "names CPU twice"},
