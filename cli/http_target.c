@@ -96,24 +96,28 @@ static crt_status_t find_far(const crt_cluster_info_t *cluster, http_target_t *t
     return status == CRT_OK ? make_token(target, cluster->key_file) : status;
 }
 
-/* Without the slashes behind it, and with one name for this host. */
+/* Without the slashes behind it. */
 static void name_url(const char *given, char *url, size_t size)
 {
-    static const char local[] = "://localhost:";
-    const char *at = strstr(given, local);
-    size_t length;
+    size_t length = (size_t)snprintf(url, size, "%s", given);
 
-    if (at)
-        snprintf(url, size, "%.*s://127.0.0.1:%s", (int)(at - given), given,
-                 at + strlen(local));
-    else
-        snprintf(url, size, "%s", given);
-    length = strlen(url);
+    if (length >= size)
+        length = size - 1;
     while (length && url[length - 1] == '/')
         url[--length] = '\0';
 }
 
 #define CLUSTERS_MAX 64
+
+/* By whatever words their host is called. */
+static bool is_same_url(const char *a, const char *b)
+{
+    const char *host_a = strstr(a, "://"), *host_b = strstr(b, "://");
+
+    return host_a && host_b && host_a - a == host_b - b &&
+           strncmp(a, b, (size_t)(host_a - a)) == 0 &&
+           crt_cluster_same_address(host_a + 3, host_b + 3);
+}
 
 /* False: no head of this host serves there. */
 static bool find_here(const char *url, crt_cluster_info_t *cluster_out)
@@ -125,7 +129,7 @@ static bool find_here(const char *url, crt_cluster_info_t *cluster_out)
     if (all && crt_cluster_list(all, CLUSTERS_MAX, &count) != CRT_OK)
         count = 0;
     for (size_t i = 0; i < count && i < CLUSTERS_MAX && !is_found; i++) {
-        is_found = all[i].head_dir[0] && strcmp(all[i].http, url) == 0;
+        is_found = all[i].head_dir[0] && is_same_url(all[i].http, url);
         if (is_found)
             *cluster_out = all[i];
     }

@@ -2,12 +2,16 @@
 /* Patterns as in .gitignore. See ignore.h. */
 #include "cli/ignore.h"
 
+#include <errno.h>
 #include <fnmatch.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define SEGMENT 512
+#include "runtime/base/plain_text.h"
+
+#define SEGMENT   512
+#define FILE_MOST ((size_t)4 << 20)
 
 static bool match_segment(const char *pattern, size_t pattern_size, const char *name,
                           size_t name_size)
@@ -107,18 +111,27 @@ crt_status_t crti_ignore_add(ignore_list_t *list, const char *line, const char *
                                      : crt_raise(CRT_ERR_NO_MEMORY, "out of memory");
 }
 
+/* What can't be read is no list that leaves nothing out: files that nobody may see would be sent. */
 crt_status_t crti_ignore_add_file(ignore_list_t *list, const char *path, const char *base)
 {
-    FILE *file = fopen(path, "re");
+    char *text = crti_plain_text_read(path, FILE_MOST);
     crt_status_t status = CRT_OK;
-    char *line = NULL;
-    size_t size = 0;
 
-    while (status == CRT_OK && file && getline(&line, &size, file) >= 0)
+    if (!text && (errno == ENOENT || errno == EISDIR))
+        return CRT_OK;
+    if (!text)
+        return crt_raise(CRT_ERR_IO, "%s: %s", path,
+                         errno == EILSEQ ? "it is UTF-16: save it as UTF-8"
+                                         : strerror(errno));
+    for (char *line = text; line && status == CRT_OK;) {
+        char *end = strchr(line, '\n');
+
+        if (end)
+            *end++ = '\0';
         status = crti_ignore_add(list, line, base);
-    free(line);
-    if (file)
-        fclose(file);
+        line = end;
+    }
+    free(text);
     return status;
 }
 

@@ -3,9 +3,14 @@
 #include "cli/job_submit.h"
 
 #include <dlfcn.h>
+#include <errno.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "runtime/base/plain_text.h"
+
+#define FILE_MOST ((size_t)16 << 20)
 
 /* One word of a line that a shell would read back as it was. */
 static void append_word(char **line, const char *word)
@@ -68,18 +73,25 @@ static void add_wish(json_t *environment)
 
 /* ---------------------------------------------------------------- the runtime environment */
 
+/* `text`, or what the file holds. */
 static json_t *read_object(const char *option, const char *file, const char *text)
 {
+    char *content = file ? crti_plain_text_read(file, FILE_MOST) : NULL;
     json_error_t error;
-    json_t *json = file ? json_load_file(file, JSON_REJECT_DUPLICATES, &error)
-                        : json_loads(text, JSON_REJECT_DUPLICATES, &error);
+    json_t *json;
 
+    if (file && !content) {
+        crti_cli_fail(JOB_SUBMIT, "%s %s: %s", option, file,
+                      errno == EILSEQ ? "it is UTF-16: save it as UTF-8"
+                                      : strerror(errno));
+        return NULL;
+    }
+    json = json_loads(file ? content : text, JSON_REJECT_DUPLICATES, &error);
+    free(content);
     if (json_is_object(json))
         return json;
     if (json)
         crti_cli_fail(JOB_SUBMIT, "%s must be a JSON object", option);
-    else if (file && error.line < 0)
-        crti_cli_fail(JOB_SUBMIT, "%s", error.text);
     else
         crti_cli_fail(JOB_SUBMIT, "%s is not JSON: %s (line %d, column %d)", option,
                       error.text, error.line, error.column);

@@ -15,9 +15,9 @@
 #include "cli/microbenchmark_ray.h"
 #include "cli/microbenchmark_rows.h"
 #include "cli/options.h"
+#include "runtime/base/whole_options.h"
 
 #include <errno.h>
-#include <getopt.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -328,10 +328,10 @@ int crt_microbenchmark_main(int argc, char **argv)
                                             {NULL, 0, NULL, 0}};
     const char *nodes = NULL, *actors = NULL, *timeout = NULL;
     bool scale = false;
-    int option;
+    int option, index;
 
     optind = 1;
-    while ((option = getopt_long(argc, argv, "", options, NULL)) != -1) {
+    while ((option = crti_whole_option(argc, argv, "", options, &index)) != -1) {
         switch (option) {
         case 'j': settings.json = true; break;
         case 'f': settings.filter = optarg; break;
@@ -342,7 +342,10 @@ int crt_microbenchmark_main(int argc, char **argv)
         case 'a': actors = optarg; break;
         case 'b': return bare_echo_serve(optarg);
         case 'h': fputs(help, stdout); return 0;
-        default: return 2;
+        default:
+            return index < 0 ? 2
+                             : crti_cli_misused(NAME, "--%s is written whole",
+                                                options[index].name);
         }
     }
     if (scale)

@@ -2,14 +2,16 @@
 /* Parsing and help from one table. See options.h. */
 #include "cli/options.h"
 
-#include <getopt.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/base/whole_options.h"
+
 #define HELP_COLUMN  34
 #define SECONDS_MOST (3650u * 24 * 60 * 60)
+#define AMOUNTS      "0 to 1000000000000, at most four digits behind the point"
 
 static const char *const environment[][2] = {
     {"CRT_ADDRESS", "HOST:PORT of the cluster that is meant, like --address"},
@@ -23,6 +25,8 @@ static const char *const environment[][2] = {
      "directory for sockets and locks; $XDG_RUNTIME_DIR/crt-UID or /tmp/crt-UID"},
     {"CRT_STATE_DIR", "directory for keys, logs and tables; $XDG_STATE_HOME/crt or "
                       "~/.local/state/crt"},
+    {"CRT_DEBUG_WORKER",
+     "class or task whose workers wait for a debugger before their first call"},
     {"CRT_DEDUP_LOGS", "1: a driver shows equal lines of several workers once"},
     {"CRT_LIBEXEC", "directory of crt-head, crt-node and crt-http"},
     {"CRT_LOG", "what is logged, for example info,session=trace"},
@@ -122,17 +126,35 @@ bool crti_cli_is_url(const char *text)
            crti_cli_is_address(host);
 }
 
-static bool is_count(const char *text)
+/* A decimal number of at most so many digits before its point. */
+static bool is_decimal(const char *text, size_t digits_most)
 {
     size_t digits = strspn(text, "0123456789"), behind;
 
-    if (digits == 0 || digits > 9)
+    if (digits == 0 || digits > digits_most)
         return false;
     if (text[digits] == '\0')
         return true;
     behind = strspn(text + digits + 1, "0123456789");
     return text[digits] == '.' && behind > 0 && behind <= 4 &&
            text[digits + 1 + behind] == '\0';
+}
+
+static bool is_count(const char *text)
+{
+    return is_decimal(text, 9);
+}
+
+/* Of a resource: 0 to 1e12. */
+static bool is_amount(const char *text)
+{
+    static const uint64_t most = 1000000000000;
+    size_t digits = strspn(text, "0123456789");
+    uint64_t whole = strtoull(text, NULL, 10);
+
+    return is_decimal(text, 13) &&
+           (whole < most ||
+            (whole == most && strspn(text + digits, ".0") == strlen(text + digits)));
 }
 
 static bool read_bytes(const char *text, uint64_t *bytes)
@@ -200,8 +222,10 @@ static bool is_resources(const char *text, const char **expected)
         if (name == 0 || text[name] != '=' || length - name - 1 >= sizeof(value))
             return false;
         snprintf(value, sizeof(value), "%.*s", (int)(length - name - 1), text + name + 1);
-        if (!is_count(value))
+        if (!is_amount(value)) {
+            *expected = "amounts of " AMOUNTS;
             return false;
+        }
         for (const char *t = begin; t < text; t += strcspn(t, ",") + 1)
             if (strncmp(t, text, name + 1) == 0) {
                 snprintf(again, sizeof(again), "each resource once (%.*s comes again)",
@@ -251,6 +275,7 @@ static bool take(const option_spec_t *option, const char *value, const char **ex
     case OPTION_COUNT:
         *expected = "a number, at most four digits behind the point";
         break;
+    case OPTION_AMOUNT: *expected = "a number of " AMOUNTS; break;
     case OPTION_RANGE: *expected = "two ports, for example 20000-20999"; break;
     case OPTION_ON_OFF: *expected = "on or off"; break;
     case OPTION_RESOURCES: *expected = "a list such as GPU=1,disk=0.5"; break;
@@ -261,6 +286,7 @@ static bool take(const option_spec_t *option, const char *value, const char **ex
          !crti_cli_is_url(value)) ||
         (option->kind == OPTION_PORT && !is_port(value)) ||
         (option->kind == OPTION_COUNT && !is_count(value)) ||
+        (option->kind == OPTION_AMOUNT && !is_amount(value)) ||
         (option->kind == OPTION_RANGE && !is_range(value)) ||
         (option->kind == OPTION_ON_OFF && strcmp(value, "on") != 0 &&
          strcmp(value, "off") != 0) ||
@@ -282,12 +308,19 @@ static const option_spec_t *find(const command_spec_t *command, int code, int in
     return NULL;
 }
 
-/* The option that getopt complains about, as the user wrote it. */
-static int complain(const command_spec_t *command, char **argv, int code)
+/* The option that getopt complains about, as the user wrote it. `short_for`: the name of the whole one. */
+static int complain(const command_spec_t *command, char **argv, int code,
+                    const char *short_for)
 {
     const char *word = optind > 0 ? argv[optind - 1] : "";
     char letter[3] = {'-', (char)optopt, '\0'};
 
+    if (short_for) {
+        word = crti_option_word(argv);
+        return crti_cli_misused(command->name,
+                                "unknown option %.*s (--%s is written whole)",
+                                (int)strcspn(word, "="), word, short_for);
+    }
     if (optopt && strncmp(word, "--", 2) != 0)
         word = letter;
     if (code == ':')
@@ -320,7 +353,7 @@ parse_result_t crti_cli_parse(int argc, char **argv, const command_spec_t *comma
     shorts[used++] = 'h';
     shorts[used] = '\0';
     optind = 0;
-    while ((code = getopt_long(argc, argv, shorts, longs, &index)) != -1) {
+    while ((code = crti_whole_option(argc, argv, shorts, longs, &index)) != -1) {
         const option_spec_t *option;
         const char *expected = "";
 
@@ -330,7 +363,7 @@ parse_result_t crti_cli_parse(int argc, char **argv, const command_spec_t *comma
         }
         option = code == '?' || code == ':' ? NULL : find(command, code, index);
         if (!option) {
-            complain(command, argv, code);
+            complain(command, argv, code, index >= 0 ? longs[index].name : NULL);
             return PARSE_WRONG;
         }
         if (!take(option, optarg, &expected)) {

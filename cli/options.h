@@ -17,6 +17,7 @@ typedef enum option_kind {
     OPTION_SERVER, /* const char *: HOST:PORT of a head, or http(s)://HOST:PORT of a dashboard */
     OPTION_PORT,    /* const char *: 0 to 65535 */
     OPTION_COUNT,   /* const char *: a decimal number >= 0 */
+    OPTION_AMOUNT,  /* const char *: of a resource, 0 to 1e12 */
     OPTION_BYTES,   /* uint64_t: a number with an optional K, M, G, T (powers of 1024) */
     OPTION_SECONDS, /* uint64_t: a whole number with s, m, h or d, at least 1 s */
     OPTION_RANGE,   /* const char *: PORT-PORT */

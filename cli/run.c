@@ -50,9 +50,9 @@ static struct {
 
 static const option_spec_t options[] = {
     {"nodes", 'n', "N", OPTION_COUNT, &given.nodes, "node daemons; default: 1"},
-    {"num-cpus", 0, "N", OPTION_COUNT, &given.num_cpus,
+    {"num-cpus", 0, "N", OPTION_AMOUNT, &given.num_cpus,
      "CPUs of each node; default: those of the machine, divided"},
-    {"num-gpus", 0, "N", OPTION_COUNT, &given.num_gpus,
+    {"num-gpus", 0, "N", OPTION_AMOUNT, &given.num_gpus,
      "GPUs of each node; default: those of the machine for one node, else none"},
     {"resources", 0, "K=V,...", OPTION_RESOURCES, &given.resources,
      "more resources of each node, for example tape=1,disk=2"},

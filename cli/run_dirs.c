@@ -166,7 +166,8 @@ size_t crti_run_dirs_find(const char *address, run_dir_t dirs[RUN_DIRS_MAX])
             continue;
         run_dir->is_living = crti_run_dir_is_living(run_dir->dir);
         read_info(run_dir);
-        if (!address || strcmp(address, run_dir->address) == 0)
+        if (!address ||
+            (run_dir->address[0] && crt_cluster_same_address(address, run_dir->address)))
             count++;
     }
     closedir(dir);

@@ -219,7 +219,8 @@ static size_t keep(run_dir_t *dirs, size_t count, const char *address)
     bool is_known = false;
 
     for (size_t i = 0; i < count; i++) {
-        bool is_its = strcmp(dirs[i].address, address) == 0;
+        bool is_its =
+            dirs[i].address[0] && crt_cluster_same_address(dirs[i].address, address);
 
         is_known = is_known || is_its;
         if (is_its || is_nameless_and_dead(&dirs[i]))

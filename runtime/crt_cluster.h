@@ -41,6 +41,10 @@ CRT_API crt_status_t crt_cluster_list(crt_cluster_info_t *infos, size_t room,
  * CRT_ERR_INVALID: it holds none. */
 CRT_API crt_status_t crt_cluster_find(const char *address, crt_cluster_info_t *info_out);
 
+/* True when both are one HOST:PORT, by whatever words: a host's name in any letters, its numeric address, IPv4
+ * within IPv6. Asks the resolver where a host is no numeric address. */
+CRT_API bool crt_cluster_same_address(const char *a, const char *b);
+
 /* The bearer token of the cluster whose key `key_file` holds; `token` has room for 65 bytes. It is good
  * until tokens are rotated: of the generation in KEY_FILE.generation, 0 where there is none. */
 CRT_API crt_status_t crt_cluster_token(const char *key_file, char *token);

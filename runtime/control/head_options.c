@@ -5,7 +5,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
-#include <getopt.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -16,6 +15,7 @@
 
 #include "runtime/base/cleanup.h"
 #include "runtime/base/rundir.h"
+#include "runtime/base/whole_options.h"
 
 #define REMAINS_MS 3000
 
@@ -52,7 +52,7 @@ static crt_status_t take(crti_head_options_t *o, const char *name, const char *t
         status = number(name, text, 65535, &value);
         o->port = (uint16_t)value;
     } else if (strcmp(name, "node-ip-address") == 0) {
-        o->ip = text;
+        status = crti_ip_check(text, o->ip);
     } else if (strcmp(name, "dashboard-host") == 0) {
         o->dashboard_host = text;
     } else if (strcmp(name, "dashboard-cert") == 0) {
@@ -146,12 +146,12 @@ crt_status_t crti_head_options_parse(int argc, char **argv,
                              .headless_timeout_ms = 600 * 1000,
                              .encrypt_streams = true};
     crt_status_t status = CRT_OK;
-    int index = 0, letter;
+    int index, letter;
 
     opterr = 0;
     optind = 1;
     while (status == CRT_OK &&
-           (letter = getopt_long(argc, argv, "", names, &index)) != -1)
+           (letter = crti_whole_option(argc, argv, "", names, &index)) != -1)
         status = letter ? crt_raise(CRT_ERR_INVALID, "unknown or incomplete argument %s",
                                     argv[optind - 1])
                         : take(&o, names[index].name, optarg);
@@ -165,6 +165,19 @@ crt_status_t crti_head_options_parse(int argc, char **argv,
     /* Also after an error: it is told there. */
     *options_out = o;
     return status;
+}
+
+void crti_head_options_usage(void)
+{
+    printf(
+        "crt-head is started by: crt start --head\n"
+        "    --port P  --node-ip-address IP  --dashboard-host H  --no-auth\n"
+        "    --dashboard-port P|none  --dashboard-cert F  --dashboard-key F\n"
+        "    --ready-fd N  --lifeline-fd N  --fresh  --private DIR\n"
+        "    --headless-timeout S  --encrypt-streams on|off  --fail-if-infeasible "
+        "on|off  --max-running-jobs N\n"
+        "    --redis-address H:P  --redis-password-file F  --redis-prefix P\n"
+        "    --redis-user NAME  --redis-tls  --redis-ca-file F  --redis-plaintext-ok\n");
 }
 
 /* ---------------------------------------------------------------- directories */
@@ -212,7 +225,7 @@ crt_status_t crti_head_paths_make(const crti_head_options_t *options, uint16_t p
         {p->key, p->state_dir, "cluster.key"},      {p->token, p->state_dir, "token"},
         {p->data, p->state_dir, "redis"},           {p->log, p->state_dir, "head.log"},
         {p->http_log, p->state_dir, "http.log"},    {p->revoked, p->state_dir, "revoked"},
-        {p->http_socket, p->head_dir, "http.sock"},
+        {p->http_socket, p->head_dir, "http.sock"}, {p->cluster, p->state_dir, "cluster"},
     };
 
     for (size_t i = 0; status == CRT_OK && i < sizeof(all) / sizeof(all[0]); i++)
@@ -245,6 +258,13 @@ static int remove_one(const char *path, const struct stat *st, int kind,
 void crti_head_remove_tree(const char *path)
 {
     nftw(path, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+}
+
+void crti_head_paths_forget(const crti_head_paths_t *p)
+{
+    crti_head_remove_tree(p->data);
+    unlink(p->revoked);
+    unlink(p->cluster);
 }
 
 /* ---------------------------------------------------------------- remains */

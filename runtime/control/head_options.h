@@ -6,11 +6,11 @@
 
 #include <limits.h>
 
-#include "runtime/base/crt_base.h"
+#include "runtime/base/address.h"
 #include "runtime/control/redis_endpoint.h"
 
 typedef struct crti_head_options {
-    const char *ip;                                    /* --node-ip-address */
+    char ip[CRTI_ADDRESS];                             /* --node-ip-address */
     const char *dashboard_host;                        /* NULL: no dashboard */
     const char *dashboard_certificate, *dashboard_key; /* NULL: made at need */
     const char *private_dir; /* NULL: a cluster that others may join */
@@ -26,6 +26,9 @@ typedef struct crti_head_options {
 crt_status_t crti_head_options_parse(int argc, char **argv,
                                      crti_head_options_t *options_out);
 
+/* Prints them. */
+void crti_head_options_usage(void);
+
 typedef struct crti_head_paths {
     char head_dir[PATH_MAX]; /* RUN/head-PORT */
     /* The first directories that were missing, "" none: made by this start, and its to take back. */
@@ -33,6 +36,8 @@ typedef struct crti_head_paths {
     char state_dir[PATH_MAX]; /* STATE/head-PORT */
     char info[PATH_MAX], socket[PATH_MAX], http_socket[PATH_MAX], key[PATH_MAX],
         token[PATH_MAX];
+    char cluster
+        [PATH_MAX]; /* the id of the cluster whose tables it has (head_identity.h) */
     char data[PATH_MAX], revoked[PATH_MAX], log[PATH_MAX], http_log[PATH_MAX];
 } crti_head_paths_t;
 
@@ -41,6 +46,9 @@ crt_status_t crti_head_paths_make(const crti_head_options_t *options, uint16_t p
                                   crti_head_paths_t *paths_out);
 /* Removes those that were not there before, with what is in them: the start failed. */
 void crti_head_paths_unmake(const crti_head_paths_t *paths);
+
+/* Removes what an earlier head has left of its cluster, but the key. */
+void crti_head_paths_forget(const crti_head_paths_t *paths);
 
 /* Removes a directory and what is in it, without following links; best effort. */
 void crti_head_remove_tree(const char *path);

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "runtime/http/exchange.h"
+#include "runtime/base/address.h"
 #include "runtime/http/filter.h"
 
 #define PART           ((uint64_t)128 << 10) /* bytes of one LOG_READ */
@@ -450,7 +451,7 @@ static void begin_pid(crti_http_exchange_t *x, const crti_http_request_t *reques
 
     if (!node)
         node = crti_http_arg(request, "node_ip");
-    snprintf(x->node, sizeof(x->node), "%s", node ? node : "");
+    crti_ip_canonical(node ? node : "", x->node, sizeof(x->node));
     if (crti_http_arg_number(request, "pid", INT32_MAX, 0, &x->offset))
         crti_endpoint_ask_state(x, "workers", "", on_workers);
     else

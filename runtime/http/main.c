@@ -11,7 +11,6 @@
  * ends with its parent.
  */
 #include <errno.h>
-#include <getopt.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,6 +21,7 @@
 
 #include "runtime/base/log.h"
 #include "runtime/base/rundir.h"
+#include "runtime/base/whole_options.h"
 #include "runtime/http/certificate.h"
 #include "runtime/http/scrape_target.h"
 #include "runtime/http/server.h"
@@ -47,11 +47,11 @@ static crt_status_t parse(int argc, char **argv, arguments_t *a)
                                             {"log", required_argument, NULL, 'l'},
                                             {"auth", required_argument, NULL, 'a'},
                                             {0}};
-    int option;
+    int option, index;
 
     *a = (arguments_t){
         .host = "127.0.0.1", .listen_fd = -1, .local_fd = -1, .ready_fd = -1};
-    while ((option = getopt_long(argc, argv, "", options, NULL)) != -1) {
+    while ((option = crti_whole_option(argc, argv, "", options, &index)) != -1) {
         switch (option) {
         case 'd': a->head_dir = optarg; break;
         case 'h': a->host = optarg; break;

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/base/address.h"
 #include "runtime/http/filter.h"
 #include "runtime/http/state_views.h"
 
@@ -241,7 +242,7 @@ void crti_state_begin_logs(crti_http_exchange_t *x, const crti_http_request_t *r
         refuse(x);
         return;
     }
-    snprintf(x->node, sizeof(x->node), "%s", node ? node : ip ? ip : "");
+    crti_ip_canonical(node ? node : ip ? ip : "", x->node, sizeof(x->node));
     snprintf(x->log_name, sizeof(x->log_name), "%s", glob ? glob : "*");
     crti_endpoint_ask_state(x, "workers", "", on_workers);
 }

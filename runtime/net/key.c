@@ -11,6 +11,7 @@
 #include <sodium.h>
 
 #include "runtime/base/cleanup.h"
+#include "runtime/base/plain_text.h"
 
 #define DIGITS (2 * CRTI_KEY_SIZE)
 
@@ -62,7 +63,7 @@ crt_status_t crti_key_load(const char *path, crti_key_t *key_out)
 {
     /* O_NONBLOCK: a fifo in the key's place must not hang us. */
     CRTI_AUTO(crti_close) int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    char text[DIGITS + 3];
+    char text[DIGITS + 6]; /* also a byte order mark, and the end of a line */
     size_t length = 0, decoded = 0;
     const char *end = NULL;
     crt_status_t status;
@@ -81,7 +82,8 @@ crt_status_t crti_key_load(const char *path, crti_key_t *key_out)
         status = read_text(fd, path, text, sizeof(text), &length);
     if (status != CRT_OK)
         return status;
-    while (length && strchr(" \r\n", text[length - 1]))
+    length = crti_plain_text(text, length);
+    while (length && strchr(" \n", text[length - 1]))
         length--;
     if (length != DIGITS ||
         sodium_hex2bin(key.bytes, CRTI_KEY_SIZE, text, length, NULL, &decoded, &end) ||

@@ -32,6 +32,7 @@
 #ifndef CRTI_NET_STREAM_H
 #define CRTI_NET_STREAM_H
 
+#include "runtime/base/address.h"
 #include "runtime/base/cleanup.h"
 #include "runtime/net/key.h"
 #include "runtime/net/loop.h"
@@ -40,8 +41,8 @@
 #define CRTI_STREAM_HANDSHAKE_MS    3000
 #define CRTI_STREAM_UNAUTHENTICATED 64 /* connections of a listener in their handshake */
 #define CRTI_STREAM_QUEUE           ((size_t)64 << 20) /* messages that wait for the socket */
-#define CRTI_STREAM_PIECES          1024 /* of a stream with a reply limit */
-#define CRTI_STREAM_ADDRESS         64   /* bytes of "host:port" with the final zero */
+#define CRTI_STREAM_PIECES          1024         /* of a stream with a reply limit */
+#define CRTI_STREAM_ADDRESS         CRTI_ADDRESS /* bytes of "host:port" with the final zero */
 
 typedef struct crti_stream crti_stream_t;
 typedef struct crti_stream_context crti_stream_context_t;
@@ -203,7 +204,7 @@ uint64_t crti_stream_listener_refused(const crti_stream_listener_t *listener);
 
 /* ---------------------------------------------------------------- addresses */
 
-/* Turns "host:port" into a numeric address. Asks the resolver, so it may block: for the start
+/* Turns "host:port" into a numeric address, as crti_address_resolve does. It may block: for the start
  * of a process only. CRT_ERR_INVALID: no host:port; CRT_ERR_UNREACHABLE: unknown host. */
 crt_status_t crti_stream_resolve(const char *address, char numeric[CRTI_STREAM_ADDRESS]);
 

@@ -64,7 +64,7 @@ crt_status_t crti_stream_connect(crti_loop_t *loop, crti_stream_context_t *conte
 {
     struct sockaddr_storage to;
     socklen_t size = 0;
-    crt_status_t status = crti_stream_parse(address, &to, &size);
+    crt_status_t status = crti_address_parse(address, &to, &size);
     CRTI_AUTO(crti_close) int fd = -1;
     crti_stream_t *s = NULL;
 

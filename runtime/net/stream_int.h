@@ -103,8 +103,4 @@ void crti_stream_tune(int fd);
  * one that listens, from which accepted ones have them. */
 void crti_stream_prepare(const crti_stream_context_t *context, int fd);
 
-/* Splits and parses a numeric address. */
-crt_status_t crti_stream_parse(const char *text, struct sockaddr_storage *to_out,
-                               socklen_t *size_out);
-
 #endif

@@ -12,7 +12,6 @@
  */
 #include <arpa/inet.h>
 #include <errno.h>
-#include <netdb.h>
 #include <netinet/tcp.h>
 #include <stdlib.h>
 #include <string.h>
@@ -73,80 +72,9 @@ void crti_stream_allow_stall(crti_stream_t *stream)
         setsockopt(stream->fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &none, sizeof(none));
 }
 
-/* "10.0.0.1:80" of a socket address. */
-static void format_address(const struct sockaddr_storage *from, char *text, size_t size)
-{
-    const struct sockaddr_in6 *v6 = (const void *)from;
-    const struct sockaddr_in *v4 = (const void *)from;
-    char host[INET6_ADDRSTRLEN] = "?";
-
-    if (from->ss_family == AF_INET6) {
-        inet_ntop(AF_INET6, &v6->sin6_addr, host, sizeof(host));
-        snprintf(text, size, "[%s]:%u", host, ntohs(v6->sin6_port));
-    } else {
-        inet_ntop(AF_INET, &v4->sin_addr, host, sizeof(host));
-        snprintf(text, size, "%s:%u", host, ntohs(v4->sin_port));
-    }
-}
-
-/* Splits "host:port" and "[host]:port". */
-static crt_status_t split(const char *text, char *host, size_t host_size, char port[6])
-{
-    const char *colon = strrchr(text, ':'), *from = text;
-    size_t length = colon ? (size_t)(colon - text) : 0;
-
-    if (length >= 2 && text[0] == '[' && colon[-1] == ']') {
-        from++;
-        length -= 2;
-    } else if (length && memchr(text, ':', length)) {
-        length = 0; /* an IPv6 address needs its brackets */
-    }
-    if (length == 0 || length >= host_size || strlen(colon + 1) > 5 || !colon[1] ||
-        strspn(colon + 1, "0123456789") != strlen(colon + 1) || atoi(colon + 1) > 65535)
-        return crt_raise(CRT_ERR_INVALID, "\"%.80s\" is not host:port", text);
-    memcpy(host, from, length);
-    host[length] = '\0';
-    snprintf(port, 6, "%s", colon + 1);
-    return CRT_OK;
-}
-
-static crt_status_t look_up(const char *text, int flags, struct sockaddr_storage *to_out,
-                            socklen_t *size_out)
-{
-    struct addrinfo hints = {.ai_socktype = SOCK_STREAM,
-                             .ai_flags = flags | AI_NUMERICSERV};
-    struct addrinfo *found = NULL;
-    char host[256], port[6];
-    crt_status_t status = split(text, host, sizeof(host), port);
-    int error;
-
-    if (status != CRT_OK)
-        return status;
-    error = getaddrinfo(host, port, &hints, &found);
-    if (error)
-        return crt_raise(flags & AI_NUMERICHOST ? CRT_ERR_INVALID : CRT_ERR_UNREACHABLE,
-                         "host \"%s\": %s", host, gai_strerror(error));
-    memcpy(to_out, found->ai_addr, found->ai_addrlen);
-    *size_out = found->ai_addrlen;
-    freeaddrinfo(found);
-    return CRT_OK;
-}
-
-crt_status_t crti_stream_parse(const char *text, struct sockaddr_storage *to_out,
-                               socklen_t *size_out)
-{
-    return look_up(text, AI_NUMERICHOST, to_out, size_out);
-}
-
 crt_status_t crti_stream_resolve(const char *address, char numeric[CRTI_STREAM_ADDRESS])
 {
-    struct sockaddr_storage to;
-    socklen_t size;
-    crt_status_t status = look_up(address, 0, &to, &size);
-
-    if (status == CRT_OK)
-        format_address(&to, numeric, CRTI_STREAM_ADDRESS);
-    return status;
+    return crti_address_resolve(address, numeric);
 }
 
 crt_status_t crti_stream_local_ip(const crti_stream_t *stream, char *text, size_t size)
@@ -262,7 +190,7 @@ static void on_refused(void *user, const struct sockaddr_storage *from, const ch
     crti_stream_listener_t *listener = user;
     char address[CRTI_STREAM_ADDRESS];
 
-    format_address(from, address, sizeof(address));
+    crti_address_format(from, address);
     listener->refused++;
     crti_log(CRTI_LOG_DEBUG, "stream", "refused: %s: %s", address, why);
 }
@@ -282,7 +210,7 @@ static void on_spoken(void *user, int fd, const struct sockaddr_storage *from)
         crti_log(CRTI_LOG_WARN, "stream", "incoming connection: %s", crt_error_detail());
         return;
     }
-    format_address(from, stream->address, sizeof(stream->address));
+    crti_address_format(from, stream->address);
     stream->listener = listener;
     stream->since_ns = crti_loop_now(listener->loop);
     stream->since_idle = crti_loop_idle(listener->loop);
@@ -335,7 +263,7 @@ static crt_status_t find_own(const char *ip, uint16_t port,
         return CRT_OK;
     }
     snprintf(text, sizeof(text), strchr(ip, ':') ? "[%s]:%u" : "%s:%u", ip, port);
-    return crti_stream_parse(text, here_out, size_out);
+    return crti_address_parse(text, here_out, size_out);
 }
 
 crt_status_t crti_stream_bind(const char *ip, uint16_t port, int *fd_out,

@@ -226,8 +226,7 @@ crt_status_t crti_node_new(const crti_options_t *options, crti_node_t **node_out
     node->lock_fd = node->state_lock_fd = node->watchdog.fd = -1;
     node->id = crti_id_random();
     crti_id_hex(node->id, node->hex);
-    if (options->node_ip)
-        snprintf(node->ip, sizeof(node->ip), "%s", options->node_ip);
+    snprintf(node->ip, sizeof(node->ip), "%s", options->node_ip);
     gethostname(node->hostname, sizeof(node->hostname) - 1);
     crti_host_raise_limits();
     prctl(PR_SET_CHILD_SUBREAPER, 1);

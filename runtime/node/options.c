@@ -3,11 +3,11 @@
 #include "runtime/node/options.h"
 
 #include <errno.h>
-#include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/base/whole_options.h"
 #include "runtime/net/protocol.h"
 #include "runtime/node/host/host.h"
 #include "runtime/node/host/log_quota.h"
@@ -197,7 +197,7 @@ static crt_status_t one(int option, const char *text, const char **num_cpus,
     switch (option) {
     case ADDRESS: o->address = text; return CRT_OK;
     case KEY_FILE: o->key_file = text; return CRT_OK;
-    case NODE_IP: o->node_ip = text; return CRT_OK;
+    case NODE_IP: return crti_ip_check(text, o->node_ip);
     case HEAD_DIR: o->head_dir = text; return CRT_OK;
     case PRIVATE: o->private_dir = text; return CRT_OK;
     case RESOURCES: *custom = text; return CRT_OK;
@@ -263,11 +263,12 @@ crt_status_t crti_options_parse(int argc, char **argv, crti_options_t *options_o
                         .memory_limit = CRTI_MEMORY_LIMIT};
     const char *num_cpus = NULL, *num_gpus = NULL, *custom = NULL;
     crt_status_t status = CRT_OK;
-    int option;
+    int option, index;
 
     optind = 1;
     opterr = 0;
-    while (status == CRT_OK && (option = getopt_long(argc, argv, "", list, NULL)) != -1)
+    while (status == CRT_OK &&
+           (option = crti_whole_option(argc, argv, "", list, &index)) != -1)
         status = option == '?' ? crt_raise(CRT_ERR_INVALID, "crt-node: bad option %s",
                                            argv[optind - 1])
                                : one(option, optarg, &num_cpus, &num_gpus, &custom, &o);

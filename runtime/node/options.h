@@ -3,7 +3,7 @@
 #ifndef CRTI_NODE_OPTIONS_H
 #define CRTI_NODE_OPTIONS_H
 
-#include "runtime/base/crt_base.h"
+#include "runtime/base/address.h"
 #include "runtime/base/resources.h"
 #include "runtime/base/scheduling.h"
 #include "runtime/node/host/gpus.h"
@@ -11,11 +11,11 @@
 typedef struct crti_options {
     const char *address; /* of the head, as given */
     const char *key_file;
-    const char *node_ip;     /* NULL: the address by which the head sees this host */
-    const char *head_dir;    /* "" unless the head runs on this host */
-    const char *private_dir; /* "" or the directory of a private cluster */
-    int ready_fd;            /* -1: none */
-    int lifeline_fd;         /* -1: none */
+    char node_ip[CRTI_ADDRESS]; /* "": the address by which the head sees this host */
+    const char *head_dir;       /* "" unless the head runs on this host */
+    const char *private_dir;    /* "" or the directory of a private cluster */
+    int ready_fd;               /* -1: none */
+    int lifeline_fd;            /* -1: none */
     unsigned share; /* this host's CPUs and memory are divided by so many nodes */
     crti_resources_t resources;
     char labels[CRTI_LABELS_SIZE]; /* checked, "" none; the type of its GPUs among them */

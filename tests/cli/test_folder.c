@@ -100,6 +100,42 @@ static void gitignore_and_excludes_leave_files_out(void **state)
     free(zip);
 }
 
+static void a_gitignore_of_any_editor_leaves_its_files_out(void **state)
+{
+    static const char *const texts[] = {
+        "\\357\\273\\277secret\\nother\\n", /* with a byte order mark */
+        "\\357\\273\\277secret\\r\\nother\\r\\n", "other\\rsecret\\r", "other\\nsecret"};
+    size_t size;
+    char *zip;
+
+    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+        char line[200];
+
+        snprintf(line, sizeof(line),
+                 "touch secret other main.c && printf '%s' >.gitignore", texts[i]);
+        shell(line);
+        zip = pack(nothing, &size);
+        assert_true(has_name(zip, size, "main.c"));
+        assert_false(has_name(zip, size, "secret"));
+        assert_false(has_name(zip, size, "other"));
+        free(zip);
+    }
+}
+
+static void a_gitignore_that_cannot_be_read_is_no_empty_one(void **state)
+{
+    FILE *file;
+
+    shell("touch main.c && printf '\\377\\376s\\000' >.gitignore");
+    assert_int_equal(crti_folder_pack(folder, nothing, &file), CRT_ERR_IO);
+    assert_non_null(strstr(crt_error_detail(), ".gitignore: it is UTF-16"));
+    shell("truncate -s 5M .gitignore");
+    assert_int_equal(crti_folder_pack(folder, nothing, &file), CRT_ERR_IO);
+    assert_non_null(strstr(crt_error_detail(), ".gitignore: File too large"));
+    shell("rm .gitignore && ln -s .gitignore .gitignore");
+    assert_int_equal(crti_folder_pack(folder, nothing, &file), CRT_ERR_IO);
+}
+
 static void links_inside_are_kept_and_one_that_leads_out_is_refused(void **state)
 {
     size_t size;
@@ -170,6 +206,8 @@ int main(void)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, make_folder, remove_folder)
         TEST(the_same_files_are_the_same_bytes_whatever_order_clock_and_zone),
         TEST(gitignore_and_excludes_leave_files_out),
+        TEST(a_gitignore_of_any_editor_leaves_its_files_out),
+        TEST(a_gitignore_that_cannot_be_read_is_no_empty_one),
         TEST(links_inside_are_kept_and_one_that_leads_out_is_refused),
         TEST(a_folder_that_is_too_large_is_refused_with_its_largest_files),
         TEST(what_is_no_folder_is_refused),

@@ -60,6 +60,21 @@ static void a_created_key_is_private_and_is_read_back(void **state)
     assert_memory_equal(&made, &read, sizeof(made));
 }
 
+static void a_key_that_an_editor_saved_is_the_same(void **state)
+{
+    static const char *const around[][2] = {
+        {"", "\r\n"}, {"\xef\xbb\xbf", "\r\n"}, {"\xef\xbb\xbf", ""}, {"", "\r"}};
+    char text[80];
+    crti_key_t key;
+
+    for (size_t i = 0; i < sizeof(around) / sizeof(around[0]); i++) {
+        snprintf(text, sizeof(text), "%s%s%s", around[i][0], digits, around[i][1]);
+        write_file(text, 0600);
+        assert_int_equal(crti_key_load(path, &key), CRT_OK);
+        assert_int_equal(key.bytes[31], 0x1f);
+    }
+}
+
 static int files_synced, directories_synced;
 
 /* In the place of the C library's. */
@@ -203,6 +218,7 @@ int main(void)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
     const struct CMUnitTest tests[] = {
         TEST(a_created_key_is_private_and_is_read_back),
+        TEST(a_key_that_an_editor_saved_is_the_same),
         TEST(a_created_key_and_its_name_are_on_disk),
         TEST(creating_never_replaces_a_key),
         TEST(a_key_that_others_can_read_is_refused_with_the_cure),

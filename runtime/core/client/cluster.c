@@ -21,6 +21,7 @@
 
 #include <sodium.h>
 
+#include "runtime/base/address.h"
 #include "runtime/base/rundir.h"
 #include "runtime/net/https_key.h"
 #include "runtime/net/key.h"
@@ -277,7 +278,7 @@ static bool is_meant(const crt_cluster_info_t *info, const char *address,
                      const char *state)
 {
     if (address)
-        return strcmp(info->address, address) == 0;
+        return crti_address_equal(info->address, address);
     return !info->is_private && (!state || is_of_state_dir(info, state));
 }
 
@@ -317,6 +318,11 @@ static crt_status_t named(const char **address)
                          "example 10.0.0.1:6380",
                          from, *address);
     return CRT_OK;
+}
+
+bool crt_cluster_same_address(const char *a, const char *b)
+{
+    return crti_address_equal(a, b);
 }
 
 crt_status_t crt_cluster_find(const char *address, crt_cluster_info_t *info_out)
