@@ -6,8 +6,10 @@
  */
 #include "cli/job_submit.h"
 
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <sodium.h>
 
@@ -33,6 +35,28 @@ static void say_submitted(const char *id)
     if (!no_wait)
         printf("\nTailing logs until the job exits (disable with --no-wait):\n");
     fflush(stdout);
+}
+
+static char on_its_own[1024];
+
+/* Ctrl-C ends the command, and says that it ends nothing else. */
+static void on_interrupt(int number)
+{
+    (void)!write(STDERR_FILENO, on_its_own, strlen(on_its_own));
+    signal(number, SIG_DFL);
+    raise(number);
+}
+
+static void tell_when_interrupted(const char *id)
+{
+    struct sigaction action = {.sa_handler = on_interrupt}, before;
+
+    snprintf(on_its_own, sizeof(on_its_own),
+             "\nThe job goes on without this command.\n  Stop it with:\n    crt job stop "
+             "%s\n  See its output again with:\n    crt job logs --follow %s\n",
+             id, id);
+    if (sigaction(SIGINT, NULL, &before) == 0 && before.sa_handler != SIG_IGN)
+        sigaction(SIGINT, &action, NULL);
 }
 
 /* A folder that is on this host, not one that was uploaded. */
@@ -85,6 +109,8 @@ static int submit(http_client_t *client, int argc, char **argv)
     json_decref(runtime_env);
     if (!id)
         return result ? result : CLI_FAILED;
+    if (!no_wait)
+        tell_when_interrupted(id);
     say_submitted(id);
     result = no_wait ? 0 : crti_cli_follow_job(client, JOB_SUBMIT, id, NULL);
     free(id);
@@ -216,9 +242,9 @@ static const option_spec_t specs[] = {
      "part of each node's CPUs that it may hold, above 0 to 1; default 1"},
     {"namespace", 0, "NAME", OPTION_TEXT, &options.name_space,
      "in which it names and finds actors; default: one of its own"},
-    {"entrypoint-num-cpus", 0, "N", OPTION_COUNT, &options.num_cpus,
+    {"entrypoint-num-cpus", 0, "N", OPTION_AMOUNT, &options.num_cpus,
      "CPUs that its process holds, on any node that has them; default: none"},
-    {"entrypoint-num-gpus", 0, "N", OPTION_COUNT, &options.num_gpus,
+    {"entrypoint-num-gpus", 0, "N", OPTION_AMOUNT, &options.num_gpus,
      "GPUs, which it sees as CUDA_VISIBLE_DEVICES"},
     {"entrypoint-memory", 0, "BYTES", OPTION_BYTES, &options.memory, "memory"},
     {"entrypoint-resources", 0, "K=V,...", OPTION_RESOURCES, &options.resources,

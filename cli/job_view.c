@@ -120,6 +120,16 @@ static json_t *ask_patiently(http_client_t *client, const char *name, const char
     }
 }
 
+/* The message without the last lines of the log, which the user has just read. */
+static void print_message(const json_t *job)
+{
+    const char *message = crti_cli_job_text(job, "message");
+    const char *logs = strstr(message, ", last available logs");
+
+    printf("Status message: %.*s\n",
+           (int)(logs ? (size_t)(logs - message) : strlen(message)), message);
+}
+
 #define BEGUN_AGAIN (-1)
 
 /* How it ended, and the exit status that says so; BEGUN_AGAIN: another attempt than `attempt` is under way. */
@@ -159,7 +169,7 @@ static int tell_end(http_client_t *client, const char *name, const char *id,
     } else if (strcmp(status, "FAILED") == 0) {
         printf("\n");
         crti_cli_job_print_box(id, "failed");
-        printf("Status message: %s\n", crti_cli_job_text(job, "message"));
+        print_message(job);
         if (*crti_cli_job_exit_text(job, how, sizeof(how)))
             printf("Driver ended with %s\n", how);
         result = exit_status_of(job);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The crt command: which part runs. See cli.h. */
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -76,8 +77,17 @@ static int finish(int result)
     return result ? result : CLI_FAILED;
 }
 
+/* Where one is closed, the next file that is opened would be taken for it. What is written to it must fail. */
+static void hold_standard_files(void)
+{
+    for (int fd = 0; fd <= STDERR_FILENO; fd++)
+        if (fcntl(fd, F_GETFD) < 0 && errno == EBADF)
+            (void)!open("/dev/null", O_RDONLY);
+}
+
 int main(int argc, char **argv)
 {
+    hold_standard_files();
     if (argc < 2) {
         fprintf(stderr, "crt: which command? crt --help lists them\n");
         return CLI_USAGE;

@@ -48,9 +48,9 @@ static const option_spec_t options[] = {
     {"key-file", 'k', "FILE", OPTION_TEXT, &given.key_file,
      "key of the cluster to join (CRT_KEY_FILE)"},
     {"port", 'p', "PORT", OPTION_PORT, &given.port, "port of the head; default 6380"},
-    {"num-cpus", 0, "N", OPTION_COUNT, &given.num_cpus,
+    {"num-cpus", 0, "N", OPTION_AMOUNT, &given.num_cpus,
      "CPUs of this node; default: those of the machine"},
-    {"num-gpus", 0, "N", OPTION_COUNT, &given.num_gpus,
+    {"num-gpus", 0, "N", OPTION_AMOUNT, &given.num_gpus,
      "GPUs of this node; default: those of CUDA_VISIBLE_DEVICES, or all that NVML has"},
     {"labels", 0, "K=V,...", OPTION_TEXT, &given.labels,
      "labels of this node, by which tasks and actors choose it; the type of its GPUs is "
@@ -215,7 +215,7 @@ static void find_local_head(started_t *s)
 
     for (size_t i = 0; i < count; i++)
         if (dirs[i].is_head && dirs[i].is_living &&
-            strcmp(dirs[i].address, given.address) == 0)
+            crt_cluster_same_address(dirs[i].address, given.address))
             snprintf(s->head_dir, sizeof(s->head_dir), "%s", dirs[i].dir);
     free(dirs);
 }
@@ -375,7 +375,7 @@ static bool is_only_cluster(const char *address)
 
     count = crti_run_dirs_keep_own(dirs, count);
     for (size_t i = 0; i < count; i++)
-        if (dirs[i].is_living && strcmp(dirs[i].address, address) != 0)
+        if (dirs[i].is_living && !crt_cluster_same_address(dirs[i].address, address))
             is_only = false;
     free(dirs);
     return is_only;
@@ -507,6 +507,21 @@ static int fail_start(crt_status_t status)
     return crti_cli_fail_detail(NAME);
 }
 
+/* What to type next is what the command is for: who can't be told is left with nothing. Neither the node nor
+ * the head that this start found is ended. */
+static int fail_unheard(started_t *s)
+{
+    int error = errno;
+
+    if (!s->took_back)
+        crti_daemon_undo(&s->node, UNDO_TIMEOUT);
+    crti_daemon_undo(&s->head, UNDO_TIMEOUT);
+    crti_run_dirs_remove_root();
+    clearerr(stdout);
+    return crti_cli_fail(NAME, "standard output: %s; nothing is left running",
+                         strerror(error));
+}
+
 static int run(started_t *s, int signal_fd)
 {
     double begin = now_s();
@@ -536,6 +551,8 @@ static int run(started_t *s, int signal_fd)
         say_next(s);
     else
         say_joined(s);
+    if (fflush(stdout) != 0)
+        return fail_unheard(s);
     if (given.block)
         return stay(s, signal_fd);
     return 0;
@@ -563,6 +580,7 @@ int crti_cli_start(int argc, char **argv)
         return crti_cli_fail(NAME, "can't watch for Ctrl-C: %s", strerror(errno));
     }
     s->head.pidfd = s->node.pidfd = -1;
+    signal(SIGPIPE, SIG_IGN); /* a reader that is gone is told like a full disk */
     result = run(s, signal_fd);
     crti_daemon_release(&s->head);
     crti_daemon_release(&s->node);
