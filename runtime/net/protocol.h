@@ -300,8 +300,9 @@
 
 /* A worker has printed and is about to answer its call; its node asks the driver's node the same. Answer, when all
  * lines, an unfinished last one too, are on their way to the driver, which counts them (blackboard.h): DONE, or to the worker
- * LOG_DATA without data, whose `next` is where its log ends. */
-#define CRTI_FIELDS_LOG_FLUSH(F)
+ * LOG_DATA without data, whose `next` is where its log ends. With a job, between nodes: its driver leaves. What its workers
+ * there have printed follows as LOG, and behind it one without lines. */
+#define CRTI_FIELDS_LOG_FLUSH(F) F(ID, job)
 
 /* Makes an actor. Answer: DONE when it is durable; its life follows by ACTOR_STATE to those who
  * watch. CRT_ERR_EXISTS when the name is taken by another living actor. `creation` is a record

@@ -234,8 +234,8 @@ static crt_status_t attach(crti_core_t *core, const char *socket_path,
     return status == CRT_OK ? start_net(core, &answer->attached) : status;
 }
 
-/* The node ends what ran for this driver, and says when it has: then its resources are free. The
- * node of a private cluster ends itself. */
+/* The node tells what was printed for this driver, ends what ran for it, and says when it has: then its
+ * resources are free. */
 static void leave_node(crti_core_t *core, const int *exit_status)
 {
     CRTI_AUTO(crti_buffer_fini) crti_buffer_t storage = {0};
@@ -246,11 +246,9 @@ static void leave_node(crti_core_t *core, const int *exit_status)
         body.wait_status = (*exit_status & 255) << 8;
     core->is_leaving =
         true; /* there are no tables any more that a message could change */
-    if (core->has_private_cluster)
-        crti_channel_send(core->link.channel, CRTI_MSG_SHUTDOWN, 0, &body);
-    else if (crti_channel_request(core->link.channel, CRTI_MSG_SHUTDOWN, &body,
-                                  crti_now_ns() + LEAVE_NS, &answer, &storage, NULL,
-                                  NULL) != CRT_OK)
+    if (crti_channel_request(core->link.channel, CRTI_MSG_SHUTDOWN, &body,
+                             crti_now_ns() + LEAVE_NS, &answer, &storage, NULL,
+                             NULL) != CRT_OK)
         crti_log(CRTI_LOG_DEBUG, "core", "the node has not said that all has ended: %s",
                  crt_error_detail());
 }

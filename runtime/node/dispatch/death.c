@@ -277,24 +277,29 @@ static bool await_end(crti_process_t *p)
                            crti_node_now(p->node) + REAP_NS) == CRT_OK;
 }
 
-void crti_death_driver_leaves(crti_process_t *process, uint64_t request,
-                              const crti_msg_shutdown_t *message)
+static void leave(crti_process_t *process)
 {
     crti_node_t *node = process->node;
 
-    if (process->role != CRTI_ROLE_DRIVER)
+    driver_left(process, "");
+    crti_lease_act(node);
+    crti_pull_act(node);
+    crti_job_await_end(process, process->leave_request);
+}
+
+void crti_death_driver_leaves(crti_process_t *process, uint64_t request,
+                              const crti_msg_shutdown_t *message)
+{
+    if (process->role != CRTI_ROLE_DRIVER || process->leaves)
         return;
     process->leaves = true;
     if (message->has_exit) { /* of a program that ends by itself: no signal */
         process->reaped = true;
         process->wait_status = (int)(message->wait_status & 0xff00);
     }
-    if (request == 0)
-        return; /* its link closes next */
-    driver_left(process, "");
-    crti_lease_act(node);
-    crti_pull_act(node);
-    crti_job_await_end(process, request);
+    process->leave_request = request;
+    if (request != 0) /* else its link closes next */
+        crti_job_drain(process, leave);
 }
 
 void crti_death_driver_closed(crti_process_t *process)

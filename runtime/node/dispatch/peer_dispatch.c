@@ -25,6 +25,8 @@ static bool on_asks(crti_node_t *node, crti_id_t from, crti_stream_t *stream,
     case CRTI_MSG_LOG: crti_job_log(node, &m->log); return true;
     case CRTI_MSG_LOG_FLUSH: /* what came before it went to the driver */
         crti_stream_send(stream, CRTI_MSG_DONE, m->request, NULL);
+        if (!crti_id_is_zero(m->log_flush.job))
+            crti_spawn_drain(node, from, m->log_flush.job);
         return true;
     case CRTI_MSG_OBJECT_GET:
         crti_object_serve(node, from, stream, m->request, &m->object_get);

@@ -57,6 +57,11 @@ void crti_job_end(crti_node_t *node, crti_id_t id, const char *text);
  * actors that the head ends with the job. */
 void crti_job_await_end(crti_process_t *driver, uint64_t request);
 /* Its driver, a process of this node, is gone: its workers end, the head hears it. */
+/* A driver leaves: what its workers have printed anywhere is told to it, then on_drained is called, at once or
+ * within DRAIN_NS. */
+void crti_job_drain(crti_process_t *driver, void (*on_drained)(crti_process_t *driver));
+/* One of the other nodes has told its lines. */
+void crti_job_drained(crti_process_t *driver);
 void crti_job_driver_gone(crti_process_t *driver, const char *text);
 void crti_job_process_gone(crti_process_t *process);
 /* Jobs whose driver was on that node end. */
@@ -74,6 +79,10 @@ void crti_spawn_failed(crti_process_t *process, crt_status_t status, const char 
 /* ATTACH of a worker was refused: its purpose fails with the reason. */
 void crti_spawn_refused(crti_node_t *node, const crti_msg_attach_t *attach,
                         const char *text);
+/* What workers of that job have printed here is told to its driver. */
+void crti_spawn_flush_job(crti_node_t *node, crti_id_t job);
+/* The same, for another node whose driver leaves. */
+void crti_spawn_drain(crti_node_t *node, crti_id_t driver_node, crti_id_t job);
 /* LOG_FLUSH of a worker. */
 void crti_spawn_flush(crti_process_t *process, uint64_t request);
 void crti_process_free(crti_process_t *process);

@@ -7,6 +7,8 @@
  */
 #include "runtime/node/jobs/job_int.h"
 
+#define DRAIN_NS (1 * CRTI_S) /* of other nodes' lines, when a driver leaves */
+
 /* ---------------------------------------------------------------- records */
 
 static void free_job(crti_job_t *job)
@@ -48,6 +50,62 @@ void crti_job_free_all(crti_node_t *node)
         free_job(value);
     crti_map_fini(&node->jobs.by_id);
     crti_program_free_all(node);
+}
+
+/* ---------------------------------------------------------------- the last lines */
+
+static void drained(crti_process_t *driver)
+{
+    void (*on_drained)(crti_process_t * driver) = driver->on_drained;
+
+    crti_loop_cancel(driver->node->loop, &driver->reap_timer);
+    driver->on_drained = NULL;
+    driver->drained_by = 0;
+    on_drained(driver);
+}
+
+static void on_drain_late(void *user)
+{
+    const crti_process_t *driver = user;
+
+    crti_log(CRTI_LOG_WARN, "job", "%zu nodes do not tell the last lines of %016llx",
+             driver->drained_by, (unsigned long long)crti_job_id(driver->job).high);
+    drained(user);
+}
+
+/* The lines come by another link, and the last of them says so. */
+static void on_heard(crti_node_t *node, crti_id_t from, const crti_peer_ask_t *ask,
+                     const crti_message_t *answer, const char *text)
+{
+}
+
+/* What was written to a pipe before a call was answered is in the pipe, or on its way; printf has waited for
+ * that (core/process/printed.c), write(2) has not. */
+void crti_job_drain(crti_process_t *driver, void (*on_drained)(crti_process_t *driver))
+{
+    static const crti_peer_answers_t answers = {.kind = CRTI_MSG_DONE,
+                                                .on_answer = on_heard};
+    crti_node_t *node = driver->node;
+    crti_msg_log_flush_t flush = {.job = crti_job_id(driver->job)};
+    crti_peer_ask_t ask = {
+        .kind = CRTI_MSG_LOG_FLUSH, .answers = &answers, .id = driver->id};
+
+    driver->on_drained = on_drained;
+    if (driver->job && crti_job_logs(driver->job)) {
+        crti_spawn_flush_job(node, flush.job);
+        driver->drained_by = crti_node_ask_linked(node, CRTI_LANE_CONTROL, &ask, &flush);
+    }
+    driver->reap_timer = (crti_timer_t){.on_expired = on_drain_late, .user = driver};
+    if (driver->drained_by == 0 ||
+        crti_loop_start(node->loop, &driver->reap_timer,
+                        crti_node_now(node) + DRAIN_NS) != CRT_OK)
+        drained(driver);
+}
+
+void crti_job_drained(crti_process_t *driver)
+{
+    if (driver && driver->on_drained && --driver->drained_by == 0)
+        drained(driver);
 }
 
 /* ---------------------------------------------------------------- a driver that waits */
@@ -123,6 +181,7 @@ void crti_job_end(crti_node_t *node, crti_id_t id, const char *text)
         return;
     crti_log(CRTI_LOG_INFO, "job", "%016llx ended: %s", (unsigned long long)id.high,
              text);
+    crti_spawn_flush_job(node, id);
     job->ended = true;
     job->processes++;    /* not released in the middle of this */
     if (job->driver_pid) /* the head ended it: its driver must not wait for ever */

@@ -114,8 +114,10 @@ static void flush_and_stop(void *user)
     crti_node_t *node = user;
     uint64_t now = crti_node_now(node);
 
-    if (node->head.stream && crti_stream_queued(node->head.stream) &&
-        now < node->flush_until_ns)
+    bool has_more = (node->head.stream && crti_stream_queued(node->head.stream)) ||
+                    crti_local_has_queued(node);
+
+    if (has_more && now < node->flush_until_ns)
         crti_loop_start(node->loop, &node->stop_timer, now + CRTI_MS);
     else
         crti_loop_stop(node->loop);

@@ -33,6 +33,17 @@ void crti_local_send(crti_process_t *process, crti_message_kind_t kind, uint64_t
     crti_process_cut(process, crt_error_detail());
 }
 
+bool crti_local_has_queued(const crti_node_t *node)
+{
+    CRTI_LIST_FOREACH (item, &node->locals.all) {
+        const crti_local_t *local = CRTI_CONTAINER(item, crti_local_t, link);
+
+        if (local->process && crti_channel_queued(local->channel) > 0)
+            return true;
+    }
+    return false;
+}
+
 void crti_local_broadcast(crti_node_t *node, crti_message_kind_t kind, const void *body)
 {
     CRTI_LIST_FOREACH_SAFE (item, &node->locals.all) {

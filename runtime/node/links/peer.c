@@ -430,6 +430,25 @@ crt_status_t crti_node_ask(crti_node_t *node, crti_id_t to, crti_lane_t number,
     return status;
 }
 
+size_t crti_node_ask_linked(crti_node_t *node, crti_lane_t number,
+                            const crti_peer_ask_t *ask, const void *body)
+{
+    size_t asked = 0;
+
+    CRTI_MAP_FOREACH (peer_t, peer, &node->peers.by_id) {
+        lane_t *lane = &peer->lanes[number];
+        asked_t *a = lane->stream ? add_asked(lane, ask) : NULL;
+
+        if (a == NULL)
+            continue;
+        if (say(lane, ask->kind, a->number, body) == CRT_OK)
+            asked++;
+        else
+            drop_asked(lane, a);
+    }
+    return asked;
+}
+
 void crti_node_send_reliable(crti_node_t *node, crti_id_t to, crti_message_kind_t kind,
                              const void *body)
 {

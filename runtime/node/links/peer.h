@@ -84,6 +84,9 @@ void crti_node_send_reliable(crti_node_t *node, crti_id_t to, crti_message_kind_
 /* A request; it fails by its answer when there is no such node. Waits like a notice. */
 crt_status_t crti_node_ask(crti_node_t *node, crti_id_t to, crti_lane_t lane,
                            const crti_peer_ask_t *ask, const void *body);
+/* Asks every node to which there is a link; how many that are. */
+size_t crti_node_ask_linked(crti_node_t *node, crti_lane_t lane,
+                            const crti_peer_ask_t *ask, const void *body);
 /* A notice that follows what was asked by that lane; dropped when there is no link. */
 void crti_node_send_ordered(crti_node_t *node, crti_id_t to, crti_lane_t lane,
                             crti_message_kind_t kind, const void *body);
