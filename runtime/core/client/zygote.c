@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "runtime/base/clock.h"
+#include "runtime/base/descendants.h"
 #include "runtime/base/list.h"
 #include "runtime/base/log.h"
 #include "runtime/net/channel.h"
@@ -65,7 +66,7 @@ crti_process_role_t crti_process_role(crti_worker_birth_t *birth_out, int *zygot
         return CRTI_PROCESS_DRIVER;
     take_variable("CRT_NODE_SOCKET", birth_out->node_socket,
                   sizeof(birth_out->node_socket));
-    if (worker[0]) {
+    if (!fd[0]) {
         if (crti_id_parse(worker, &birth_out->process))
             return CRTI_PROCESS_WORKER;
         fprintf(stderr, "crt: CRT_WORKER=%s is not a process id\n", worker);
@@ -269,6 +270,7 @@ static void start(zygote_t *zygote, int fd)
     char problem[320];
     sigset_t child;
 
+    crti_descendants_keep();
     find_problem(problem, sizeof(problem));
     ready.problem = crti_str(problem);
     sigemptyset(&child);
@@ -313,6 +315,7 @@ void crti_zygote_serve(int fd, crti_worker_birth_t *birth_out)
             reap(&zygote);
     }
     free_forks(&zygote);
+    crti_descendants_end(0, NULL); /* also what workers left in other sessions */
     crti_channel_free(zygote.channel);
     close(zygote.signals);
     close(zygote.null);

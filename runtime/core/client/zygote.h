@@ -20,8 +20,8 @@
 
 typedef enum crti_process_role {
     CRTI_PROCESS_DRIVER, /* the user started it */
-    CRTI_PROCESS_ZYGOTE, /* CRT_ZYGOTE_FD: serve forks */
-    CRTI_PROCESS_WORKER  /* CRT_WORKER: executed as one worker */
+    CRTI_PROCESS_ZYGOTE, /* CRT_ZYGOTE_FD: serve forks; CRT_WORKER is set, too */
+    CRTI_PROCESS_WORKER  /* CRT_WORKER alone: executed as one worker */
 } crti_process_role_t;
 
 /* How a worker came to be. */

@@ -14,6 +14,7 @@
 
 #include "runtime/base/cleanup.h"
 #include "runtime/base/rundir.h"
+#include "runtime/node/host/supervisor.h"
 
 static void say(const char *text)
 {
@@ -94,6 +95,8 @@ static void child(const crti_exec_t *exec, pid_t parent, int report)
         fcntl(exec->keep_fd, F_SETFD, 0);
     /* Links that the daemon closes meanwhile must have an end. */
     crti_close_others(kept, sizeof(kept) / sizeof(kept[0]));
+    if (exec->is_supervised)
+        crti_supervise(report);
     enter_and_execute(exec, report);
 }
 

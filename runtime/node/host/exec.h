@@ -26,6 +26,8 @@ typedef struct crti_exec {
     int stdout_fd, stderr_fd;
     int keep_fd; /* inherited under its number, -1 none */
     bool
+        is_supervised; /* nothing that it starts outlives it (supervisor.h), whose pid is told */
+    bool
         is_worker; /* or will fork some: the first that the kernel takes without memory */
 } crti_exec_t;
 

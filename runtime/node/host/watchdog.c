@@ -171,22 +171,22 @@ static void keep(const wanted_t *wanted)
     _exit(0);
 }
 
-/* So that `ps` does not show two daemons. The arguments lie in one piece from argv[0] on. */
-static void take_name(void)
+/* The arguments lie in one piece from argv[0] on. */
+void crti_take_name(const char *name)
 {
     char part[256];
     size_t room = 0;
     ssize_t n;
     int fd = open("/proc/self/cmdline", O_RDONLY | O_CLOEXEC);
 
-    prctl(PR_SET_NAME, NAME);
+    prctl(PR_SET_NAME, name);
     while (fd >= 0 && (n = read(fd, part, sizeof(part))) > 0)
         room += (size_t)n;
     if (fd >= 0)
         close(fd);
-    if (room > sizeof(NAME)) {
+    if (room > strlen(name)) {
         memset(program_invocation_name, 0, room);
-        memcpy(program_invocation_name, NAME, sizeof(NAME));
+        memcpy(program_invocation_name, name, strlen(name));
     }
 }
 
@@ -198,7 +198,7 @@ static void become_watchdog(const wanted_t *wanted, int fd, int lock_fd)
 
     setsid();
     crti_wake_with_parent();
-    take_name();
+    crti_take_name(NAME);
     for (size_t i = 0; i < sizeof(ignored) / sizeof(ignored[0]); i++)
         signal(ignored[i], SIG_IGN);
     /* Out of the way of the numbers they get. */

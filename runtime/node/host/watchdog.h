@@ -37,6 +37,9 @@ crt_status_t crti_watchdog_start(crti_watchdog_t *watchdog, const char *run_dir,
 /* Lets it do its work and waits until it has. Fine when there is none. */
 void crti_watchdog_end(crti_watchdog_t *watchdog);
 
+/* So that `ps` does not show two daemons: what a fork of this one calls itself. */
+void crti_take_name(const char *name);
+
 /* Does the same for nodes whose daemon and watchdog were killed: ends what has one of their directories
  * below `run` in its environment, and removes the directory. Else they would pile up where a
  * node is started again and again and never stopped. */

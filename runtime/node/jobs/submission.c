@@ -4,9 +4,9 @@
  * Where it sits
  *     head_dispatch.c (JOB_START, JOB_STOP) -> [ node/jobs/submission.c ] -> process -> driver.log, JOB_EXITED
  * Rules
- *     A job is named by its job id: a submission id may be used again. The driver has a process group, a
- *     directory and a log file of its own below the head's state directory. Stopping is SIGTERM to the group, then SIGKILL after STOP_NS. When the
- *     driver has ended the rest of its group is killed. Its end is told until the head answers.
+ *     A job is named by its job id: a submission id may be used again. The driver has a supervisor (host/supervisor.h), a process group, a
+ *     directory and a log file of its own below the head's state directory. Stopping is SIGTERM to the group, then SIGKILL to all that it
+ *     started after STOP_NS. When the driver has ended the rest is killed, in whatever session. Its end is told until the head answers.
  *     Nobody waits for its program to be executed: that may be on a file server that does not answer.
  */
 #include <assert.h>
@@ -17,6 +17,7 @@
 #include <sys/wait.h>
 
 #include "runtime/node/host/exec.h"
+#include "runtime/node/host/supervisor.h"
 #include "runtime/node/jobs/submission_int.h"
 
 #define STOP_NS       (3 * CRTI_S)
@@ -59,12 +60,6 @@ static void free_submission(crti_submission_t *s)
     crti_buffer_fini(&s->environment);
     free(s->program);
     free(s);
-}
-
-static void kill_group(const crti_submission_t *s, int signal)
-{
-    if (s->pid) /* 0 would be this daemon's own */
-        kill(-s->pid, signal);
 }
 
 crt_status_t crti_submission_log(crti_node_t *node, const char *name, char *path,
@@ -243,7 +238,7 @@ static void start_failed(crti_submission_t *s, crt_status_t status)
 {
     crti_node_t *node = s->node;
 
-    kill_group(s, SIGKILL);
+    crti_supervisor_kill(s->pid);
     give_back(s);
     if (s->start_request)
         crti_head_send_error(node, s->start_request, status, crt_error_detail());
@@ -297,7 +292,6 @@ static void on_gone(void *user, uint32_t events)
 
     if (!settle_start(s))
         return;
-    kill(-s->pid, SIGKILL); /* what it started and left behind */
     if (waitid(P_PIDFD, (id_t)s->pidfd, &info, WEXITED | WNOHANG) == 0 && info.si_pid)
         s->wait_status =
             info.si_code == CLD_EXITED ? (info.si_status & 255) << 8 : info.si_status;
@@ -315,15 +309,15 @@ static void on_gone(void *user, uint32_t events)
 
 static void on_stop_late(void *user)
 {
-    crti_submission_t *s = user;
+    const crti_submission_t *s = user;
 
-    kill(-s->pid, SIGKILL);
+    crti_supervisor_kill(s->pid);
 }
 
 static void terminate(crti_submission_t *s)
 {
     set_state(s, CRTI_SUBMISSION_STOPPING);
-    kill(-s->pid, SIGTERM);
+    crti_supervisor_terminate(s->pid);
     crti_loop_start(s->node->loop, &s->stop_timer, crti_node_now(s->node) + STOP_NS);
 }
 
@@ -367,14 +361,14 @@ void crti_submission_kill_all(crti_node_t *node)
 {
     CRTI_MAP_FOREACH (crti_submission_t, s, &node->submissions.by_job)
         if (s->state != CRTI_SUBMISSION_ENDED)
-            kill_group(s, SIGKILL);
+            crti_supervisor_kill(s->pid);
 }
 
 void crti_submission_free_all(crti_node_t *node)
 {
     CRTI_MAP_FOREACH (crti_submission_t, s, &node->submissions.by_job) {
         if (s->state != CRTI_SUBMISSION_ENDED && s->pid) {
-            kill(-s->pid, SIGKILL);
+            crti_supervisor_kill(s->pid);
             if (s->report < 0) /* else it may hang in the kernel */
                 waitpid(s->pid, NULL, 0);
         }

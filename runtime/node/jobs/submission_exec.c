@@ -171,7 +171,8 @@ crt_status_t crti_submission_execute(crti_submission_t *s, const crti_arguments_
                         .directory = cwd,
                         .stdout_fd = fds[0],
                         .stderr_fd = fds[1],
-                        .keep_fd = -1};
+                        .keep_fd = -1,
+                        .is_supervised = true};
     crt_status_t status = crti_submission_places(s, dir, sizeof(dir));
 
     if (status == CRT_OK)

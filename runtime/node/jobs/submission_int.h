@@ -32,7 +32,7 @@ typedef struct crti_submission {
     char sha[CRTI_SHA_TEXT];         /* "": the program is no uploaded one */
     crti_buffer_t argv, environment; /* lists */
     crti_package_t *package;         /* its folder; NULL: it has none */
-    pid_t pid;                       /* 0: PREPARING */
+    pid_t pid;                       /* of its supervisor; 0: PREPARING */
     int pidfd;
     int program_fd; /* keeps the program in the cache; -1: it is not from there */
     crti_watch_t pidfd_watch;

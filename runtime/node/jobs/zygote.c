@@ -19,6 +19,7 @@
 #include "runtime/node/jobs/job_int.h"
 
 #define START_NS (30 * CRTI_S)
+#define END_NS   (1 * CRTI_S) /* to end what its workers left */
 
 /* ---------------------------------------------------------------- argv and environment */
 
@@ -59,6 +60,8 @@ static void make_environment(const crti_job_t *job, const char *extra, const cha
         if (!is_ours(entry) && !(*gpus && is_of(entry, CRTI_VISIBLE_GPUS "=")))
             crti_arguments_add(out, entry);
     crti_arguments_add(out, crti_str(extra));
+    if (is_of(crti_str(extra), "CRT_ZYGOTE_FD="))
+        crti_arguments_add(out, crti_str("CRT_WORKER=zygote")); /* main may look */
     if (*gpus) {
         snprintf(visible, sizeof(visible), CRTI_VISIBLE_GPUS "=%s", gpus);
         crti_arguments_add(out, crti_str(visible));
@@ -364,13 +367,28 @@ crt_status_t crti_zygote_start(crti_job_t *job)
     return status;
 }
 
+static void on_still_there(void *user)
+{
+    const crti_job_t *job = user;
+
+    kill(-job->zygote.pid, SIGKILL);
+}
+
+/* One that serves ends what its workers left anywhere before it goes (core/client/zygote.c). */
 void crti_zygote_kill(crti_job_t *job)
 {
-    if (job->zygote.pid == 0)
+    crti_zygote_t *z = &job->zygote;
+    bool serves = z->channel && job->state == CRTI_JOB_SERVING;
+
+    if (z->pid == 0 || (!z->channel && crti_timer_is_started(&z->start_timer)))
         return;
-    crti_channel_free(job->zygote.channel);
-    job->zygote.channel = NULL;
-    kill(-job->zygote.pid, SIGKILL);
+    crti_channel_free(z->channel);
+    z->channel = NULL;
+    crti_loop_cancel(job->node->loop, &z->start_timer);
+    z->start_timer = (crti_timer_t){.on_expired = on_still_there, .user = job};
+    if (!serves || crti_loop_start(job->node->loop, &z->start_timer,
+                                   crti_node_now(job->node) + END_NS) != CRT_OK)
+        kill(-z->pid, SIGKILL);
 }
 
 void crti_zygote_fini(crti_job_t *job)
