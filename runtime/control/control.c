@@ -53,6 +53,11 @@ crt_status_t crti_control_new(const crti_control_config_t *config,
     return CRT_OK;
 }
 
+crti_id_t crti_control_cluster(const crti_control_t *c)
+{
+    return c->cluster;
+}
+
 void crti_control_free(crti_control_t *c)
 {
     crti_list_t *item;

@@ -102,6 +102,9 @@ CRTI_DEFINE_AUTO(crti_control_t *, crti_control_free)
 
 /* ---------------------------------------------------------------- recovery */
 
+/* The cluster's id: that of the rows, once they are loaded. */
+crti_id_t crti_control_cluster(const crti_control_t *control);
+
 /* One row that the store holds, before anything else. Rows that can't be understood are counted,
  * logged and left alone. Tables are loaded in the order of their numbers. */
 void crti_control_load(crti_control_t *control, crti_store_table_t table, crti_span_t key,

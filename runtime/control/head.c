@@ -35,6 +35,7 @@
 #include "runtime/base/rundir.h"
 #include "runtime/control/control.h"
 #include "runtime/control/head_http.h"
+#include "runtime/control/head_identity.h"
 #include "runtime/control/head_links.h"
 #include "runtime/control/head_options.h"
 #include "runtime/control/job_dirs.h"
@@ -57,6 +58,7 @@ typedef struct head {
     crti_stream_listener_t *listener;
     crti_head_links_t *links;
     crti_redis_t *redis;
+    bool is_identified;      /* paths.cluster says whose tables these are */
     crti_revoked_t *revoked; /* NULL: there was no room for it */
     crti_head_http_t *http;
     crti_control_t *control;
@@ -258,6 +260,9 @@ static void on_done(void *user, uint64_t ticket, crt_status_t status, const char
 {
     head_t *h = user;
 
+    if (status == CRT_OK && !h->is_identified)
+        h->is_identified =
+            crti_head_identity_keep(h->paths.cluster, crti_control_cluster(h->control));
     crti_control_stored(h->control, ticket, status, text, found, value, crti_now_ns());
     settle(h);
 }
@@ -295,8 +300,14 @@ static void on_http(void *user, const char *problem)
 static void on_loaded(void *user)
 {
     head_t *h = user;
-    crt_status_t status;
+    crt_status_t status =
+        crti_head_identity_check(h->paths.cluster, h->has_resumed,
+                                 crti_control_cluster(h->control), &h->options.redis);
 
+    if (status != CRT_OK) {
+        give_up(h, crt_error_detail());
+        return;
+    }
     crti_control_loaded(h->control, crti_now_ns());
     crti_job_dirs_sweep(h->paths.state_dir, h->control);
     crti_stream_listener_pause(h->listener, false);
@@ -438,10 +449,8 @@ static crt_status_t take_directories(head_t *h)
     crti_head_end_remains(&h->paths);
     unlink(h->paths.info);
     unlink(h->paths.socket);
-    if (h->options.fresh) {
-        crti_head_remove_tree(h->paths.data);
-        unlink(h->paths.revoked);
-    }
+    if (h->options.fresh)
+        crti_head_paths_forget(&h->paths);
     snprintf(h->address, sizeof(h->address),
              strchr(h->options.ip, ':') ? "[%s]:%u" : "%s:%u", h->options.ip, port);
     return crti_dir_make(h->paths.data);
@@ -512,8 +521,10 @@ static crt_status_t make_redis(head_t *h)
     crti_redis_endpoint_t endpoint;
     crt_status_t status = CRT_OK;
 
-    if (h->options.redis.address == NULL)
-        return crti_redis_new(&config, &h->redis);
+    if (h->options.redis.address == NULL) {
+        status = crti_head_identity_check_files(h->paths.cluster, h->paths.data);
+        return status == CRT_OK ? crti_redis_new(&config, &h->redis) : status;
+    }
     status = crti_redis_endpoint_open(&h->options.redis, h->address, &endpoint);
     if (status == CRT_OK) {
         config.endpoint = &endpoint;
@@ -609,10 +620,8 @@ static void clean_up(head_t *h, bool is_clean)
     if (h->lock_fd >= 0) {
         unlink(h->paths.info);
         unlink(h->paths.socket);
-        if (is_clean) {
-            crti_head_remove_tree(h->paths.data);
-            unlink(h->paths.revoked);
-        }
+        if (is_clean)
+            crti_head_paths_forget(&h->paths);
         crti_head_remove_tree(h->paths.head_dir);
         close(h->lock_fd);
     }
@@ -657,19 +666,6 @@ static void raise_limits(void)
     }
 }
 
-static void usage(void)
-{
-    printf(
-        "crt-head is started by: crt start --head\n"
-        "    --port P  --node-ip-address IP  --dashboard-host H  --no-auth\n"
-        "    --dashboard-port P|none  --dashboard-cert F  --dashboard-key F\n"
-        "    --ready-fd N  --lifeline-fd N  --fresh  --private DIR\n"
-        "    --headless-timeout S  --encrypt-streams on|off  --fail-if-infeasible "
-        "on|off  --max-running-jobs N\n"
-        "    --redis-address H:P  --redis-password-file F  --redis-prefix P\n"
-        "    --redis-user NAME  --redis-tls  --redis-ca-file F  --redis-plaintext-ok\n");
-}
-
 int main(int argc, char **argv)
 {
     static head_t h; /* large, and there is one */
@@ -683,7 +679,7 @@ int main(int argc, char **argv)
     crti_log_select(getenv("CRT_LOG") ? getenv("CRT_LOG") : "info");
     status = crti_head_options_parse(argc, argv, &h.options);
     if (h.options.help) {
-        usage();
+        crti_head_options_usage();
         return 0;
     }
     if (h.options.ready_fd >= 0) {

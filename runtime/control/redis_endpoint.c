@@ -20,6 +20,8 @@
 #include "runtime/base/clock.h"
 #include "runtime/base/id.h"
 #include "runtime/base/log.h"
+#include "runtime/base/plain_text.h"
+#include "runtime/control/redis_prefix_lock.h"
 #include "runtime/control/redis_reply_validator.h"
 #include "runtime/control/redis_tls_proxy.h"
 
@@ -135,6 +137,7 @@ static crt_status_t read_password(const char *path, char *password, size_t size)
 {
     CRTI_AUTO(crti_close) int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     crt_status_t status;
+    bool has_end;
     ssize_t n;
 
     if (fd < 0)
@@ -143,11 +146,16 @@ static crt_status_t read_password(const char *path, char *password, size_t size)
     if (status != CRT_OK)
         return status;
     n = read(fd, password, size - 1);
-    password[n > 0 ? n : 0] = '\0';
-    password[strcspn(password, "\r\n")] = '\0';
     if (n < 0)
         return crt_raise(CRT_ERR_IO, "password file %s: %s", path, strerror(errno));
-    if (!*password || (n == (ssize_t)size - 1 && strlen(password) == size - 1))
+    if (crti_is_utf16(password, (size_t)n))
+        return crt_raise(CRT_ERR_INVALID, "password file %s is UTF-16: save it as UTF-8",
+                         path);
+    password[n] = '\0';
+    crti_plain_text(password, (size_t)n);
+    has_end = (size_t)n < size - 1 || strchr(password, '\n');
+    password[strcspn(password, "\n")] = '\0';
+    if (!*password || !has_end)
         return crt_raise(CRT_ERR_INVALID,
                          "password file %s: its first line must hold 1 to %zu bytes",
                          path, size - 2);
@@ -321,13 +329,16 @@ static bool release_lock(closing_t *closing, const crti_redis_endpoint_t *endpoi
         "if redis.call('GET',KEYS[1])~=ARGV[1] then return 0 end "
         "redis.call('DEL',unpack(KEYS)) return 1";
     const char *argv[32] = {"EVAL", script}, *auth[3];
-    char number[8], key[CRTI_REDIS_PREFIX + 8];
+    char number[8], key[CRTI_REDIS_PREFIX + 8], epoch[CRTI_REDIS_PREFIX + 8];
     int argc = 3;
 
     snprintf(key, sizeof(key), "%s:head", endpoint->prefix);
     argv[argc++] = key;
     for (size_t i = 0; forget && i < count; i++)
         argv[argc++] = tables[i];
+    crti_redis_prefix_lock_epoch_key(endpoint, epoch);
+    if (forget)
+        argv[argc++] = epoch;
     snprintf(number, sizeof(number), "%d", argc - 3);
     argv[2] = number;
     argv[argc++] = endpoint->owner;

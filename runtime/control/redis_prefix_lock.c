@@ -16,12 +16,20 @@
 #define SILENCE_NS (5 * CRTI_S)
 #define WATCH_NS   (250 * CRTI_MS)
 
-/* 1: ours now. Else who has it, and for how many milliseconds. */
+/* So many of the last renewals may be lost by a server that does not sync each write, which was told at the start. */
+#define MAY_BE_LOST 2
+
+/* 1: ours now. 2: what this head wrote with its last renewals is not there: the tables are not what it left
+ * (emptied, restored from another time or place). Else who has it, and for how many milliseconds. */
 #define ACQUIRE                                                                          \
     "local v=redis.call('GET',KEYS[1]) "                                                 \
     "if v and v~=ARGV[1] and string.sub(v,1,string.len(ARGV[2]))~=ARGV[2] then "         \
     "return {v,redis.call('PTTL',KEYS[1])} end "                                         \
-    "redis.call('SET',KEYS[1],ARGV[1],'PX',ARGV[3]) return 1"
+    "local e,n=redis.call('GET',KEYS[2]) or '',string.len(ARGV[4]) "                     \
+    "if ARGV[5]~='' and (string.sub(e,1,n)~=ARGV[4] or "                                 \
+    "(tonumber(string.sub(e,n+1)) or 0)<tonumber(ARGV[5])) then return 2 end "           \
+    "redis.call('SET',KEYS[1],ARGV[1],'PX',ARGV[3]) "                                    \
+    "redis.call('SET',KEYS[2],ARGV[4]..ARGV[6]) return 1"
 
 #define TO(state) (1u << CRTI_PREFIX_LOCK_##state)
 static const struct {
@@ -50,18 +58,34 @@ static void arm(crti_redis_prefix_lock_t *lock, uint64_t after_ns)
         crti_log(CRTI_LOG_ERROR, "redis", "%s", crt_error_detail());
 }
 
+void crti_redis_prefix_lock_epoch_key(const crti_redis_endpoint_t *endpoint,
+                                      char key[CRTI_REDIS_PREFIX + 8])
+{
+    snprintf(key, CRTI_REDIS_PREFIX + 8, "%s:epoch", endpoint->prefix);
+}
+
 static void request(crti_redis_prefix_lock_t *lock)
 {
     const crti_redis_endpoint_t *endpoint = lock->endpoint;
-    char key[CRTI_REDIS_PREFIX + 8], place[sizeof(endpoint->owner)];
-    const char *argv[] = {"EVAL", ACQUIRE, "1", key, endpoint->owner, place, LEASE_MS};
+    char key[CRTI_REDIS_PREFIX + 8], epoch[CRTI_REDIS_PREFIX + 8];
+    char place[sizeof(endpoint->owner)], least[24] = "", next[24];
+    const char *argv[] = {"EVAL", ACQUIRE,  "2",        key,   epoch, endpoint->owner,
+                          place,  LEASE_MS, lock->mark, least, next};
 
+    if (lock->was_held)
+        snprintf(least, sizeof(least), "%llu",
+                 (unsigned long long)(lock->confirmed > MAY_BE_LOST
+                                          ? lock->confirmed - MAY_BE_LOST
+                                          : 1));
+    snprintf(next, sizeof(next), "%llu", (unsigned long long)++lock->written);
+    crti_redis_prefix_lock_epoch_key(endpoint, epoch);
     snprintf(key, sizeof(key), "%s:head", endpoint->prefix);
     snprintf(place, sizeof(place), "%.*s", (int)endpoint->place_size, endpoint->owner);
     set_state(lock, CRTI_PREFIX_LOCK_REQUESTED);
     lock->requested_ns = crti_boot_ns();
     arm(lock, SILENCE_NS);
-    redisAsyncCommandArgv(lock->connection, on_answer, lock, 7, argv, NULL);
+    redisAsyncCommandArgv(lock->connection, on_answer, lock,
+                          sizeof(argv) / sizeof(argv[0]), argv, NULL);
 }
 
 static void fail(crti_redis_prefix_lock_t *lock, const char *problem)
@@ -134,6 +158,7 @@ static void hold(crti_redis_prefix_lock_t *lock)
 
     set_state(lock, CRTI_PREFIX_LOCK_HELD);
     lock->was_held = true;
+    lock->confirmed = lock->written;
     lock->is_requested = false;
     lock->fresh_until_ns = lock->requested_ns + LEASE_NS - MARGIN_NS;
     arm(lock, RENEW_NS);
@@ -150,7 +175,12 @@ static void on_answer(redisAsyncContext *connection, void *data, void *user)
     if (reply == NULL || connection != lock->connection ||
         lock->state != CRTI_PREFIX_LOCK_REQUESTED)
         return;
-    if (reply->type == REDIS_REPLY_INTEGER)
+    if (reply->type == REDIS_REPLY_INTEGER && reply->integer == 2)
+        fail(lock, "the tables that this head wrote are gone: it was emptied, or has "
+                   "data of another time or place. Nothing is written to it, and nothing "
+                   "new begins, until they are back; without them, end this cluster with "
+                   "crt stop and begin another");
+    else if (reply->type == REDIS_REPLY_INTEGER)
         hold(lock);
     else if (reply->type == REDIS_REPLY_ARRAY && reply->elements == 2 &&
              reply->element[0]->type == REDIS_REPLY_STRING &&
@@ -175,6 +205,8 @@ void crti_redis_prefix_lock_init(crti_redis_prefix_lock_t *lock)
 {
     lock->timer = (crti_timer_t){.on_expired = on_timer, .user = lock};
     lock->other_left_ms = -2;
+    crti_id_hex(crti_id_random(), lock->mark);
+    strcat(lock->mark, " ");
 }
 
 void crti_redis_prefix_lock_acquire(crti_redis_prefix_lock_t *lock,

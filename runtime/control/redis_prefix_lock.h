@@ -21,6 +21,7 @@
 #include <hiredis/async.h>
 
 #include "runtime/base/clock.h"
+#include "runtime/base/id.h"
 #include "runtime/control/redis_endpoint.h"
 #include "runtime/net/loop.h"
 
@@ -54,13 +55,19 @@ typedef struct crti_redis_prefix_lock {
     crti_prefix_lock_state_t state;
     redisAsyncContext *connection;
     crti_timer_t timer;
-    bool is_requested;       /* on_held is due */
-    bool was_held;           /* since the head started */
+    bool is_requested; /* on_held is due */
+    bool was_held;     /* since the head started */
+    /* What this head writes beside the lock with each request: its own mark, and a number that goes up. */
+    char mark[CRTI_ID_HEX + 1];
+    uint64_t written, confirmed;
     uint64_t requested_ns;   /* when the last request left, by the boot clock */
     uint64_t fresh_until_ns; /* likewise */
     long long other_left_ms; /* of another head's lease when last seen; -2: none */
 } crti_redis_prefix_lock_t;
 
+/* Where that is written. */
+void crti_redis_prefix_lock_epoch_key(const crti_redis_endpoint_t *endpoint,
+                                      char key[CRTI_REDIS_PREFIX + 8]);
 /* The caller has set the public fields. */
 void crti_redis_prefix_lock_init(crti_redis_prefix_lock_t *lock);
 /* Acquires the lock and renews it from then on. */

@@ -31,6 +31,8 @@ struct crti_redis_server {
     crti_watch_t log_watch;
     crti_buffer_t log;
     char complaint[LINE_MAX_BYTES];
+    bool
+        is_marked; /* the complaint is a line of its log, not one that stands around it */
     bool is_ready;
 };
 
@@ -53,9 +55,11 @@ static void read_line(crti_redis_server_t *s, const char *line)
         return;
     }
     if (mark == NULL || *mark == '#') {
-        /* "Exiting" says less than the complaint before it. */
-        if (s->complaint[0] && strstr(line, "Exiting"))
+        /* "Exiting" says less than the complaint before it, and so do lines without a mark. */
+        if (line[0] == '\0' || (s->complaint[0] && strstr(line, "Exiting")) ||
+            (!mark && s->is_marked))
             return;
+        s->is_marked = mark != NULL;
         snprintf(s->complaint, sizeof(s->complaint), "%s", mark ? mark + 2 : line);
         crti_log(s->is_ready ? CRTI_LOG_INFO : CRTI_LOG_DEBUG, "redis", "%s",
                  s->complaint);
@@ -107,17 +111,49 @@ static void on_log(void *user, uint32_t events)
  * full disk, damages nothing. */
 static bool is_damaged(const crti_redis_server_t *s)
 {
-    return (strstr(s->complaint, "append only file") || strstr(s->complaint, "AOF")) &&
+    return (strstr(s->complaint, "append only file") || strstr(s->complaint, "AOF") ||
+            strstr(s->complaint, "RDB") || strstr(s->complaint, "loading DB")) &&
            !strcasestr(s->complaint, "write error") && !strstr(s->complaint, "writing") &&
            !strstr(s->complaint, strerror(ENOSPC));
 }
 
-/* Redis names the file, and this the place and the ways out. */
-static void describe_damage(const crti_redis_server_t *s, char *text, size_t size)
+/* What can be done about the file that the complaint is about. */
+static void describe_cure(const crti_redis_server_t *s, char *text, size_t size)
 {
     static const char *const files[] = {"appendonlydir/appendonly.aof.manifest",
                                         "appendonly.aof"};
-    char file[PATH_MAX + 64], complaint[LINE_MAX_BYTES];
+    char file[PATH_MAX + 64];
+
+    for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
+        snprintf(file, sizeof(file), "%s/%s", s->data_dir, files[i]);
+        if (access(file, F_OK) == 0)
+            break;
+    }
+    if (strstr(s->complaint, "manifest"))
+        snprintf(text, size,
+                 "Copy that directory, then bring %s back, which lists the files beside "
+                 "it: one line for each, first type b, then i: file NAME seq NUMBER type "
+                 "b|i",
+                 file);
+    else if (strstr(s->complaint, "No such file"))
+        snprintf(text, size, "Bring the file back that is missing beside %s", file);
+    else if (strstr(s->complaint, "RDB") || strstr(s->complaint, "loading DB"))
+        snprintf(
+            text, size,
+            "The file that ends in .base.rdb beside %s can't be mended: bring a copy "
+            "back",
+            file);
+    else
+        snprintf(text, size,
+                 "Copy that directory, then cut off what follows the damage: "
+                 "redis-check-aof --fix %s",
+                 file);
+}
+
+/* Redis says what is wrong, and this the place and the ways out. */
+static void describe_damage(const crti_redis_server_t *s, char *text, size_t size)
+{
+    char cure[PATH_MAX + 300], complaint[LINE_MAX_BYTES];
     char *advice;
 
     snprintf(complaint, sizeof(complaint), "%s", s->complaint);
@@ -126,16 +162,11 @@ static void describe_damage(const crti_redis_server_t *s, char *text, size_t siz
         advice = strstr(complaint, ". You can");
     if (advice)
         *advice = '\0';
-    for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
-        snprintf(file, sizeof(file), "%s/%s", s->data_dir, files[i]);
-        if (access(file, F_OK) == 0)
-            break;
-    }
+    describe_cure(s, cure, sizeof(cure));
     snprintf(text, size,
-             "the tables of the head before, in %s, are damaged (%s). Copy that "
-             "directory, then cut off what follows the damage: redis-check-aof --fix %s. "
+             "the tables of the head before, in %s, are damaged (redis-server: %s). %s. "
              "Or begin without its actors, jobs and stored values: --fresh",
-             s->data_dir, complaint, file);
+             s->data_dir, complaint, cure);
 }
 
 static void on_exit_child(void *user, int wait_status)
@@ -233,6 +264,7 @@ crt_status_t crti_redis_server_start(crti_redis_server_t *s)
     s->is_ready = false;
     s->log.size = 0;
     s->complaint[0] = '\0';
+    s->is_marked = false;
     command.stdin_fd = config_read;
     command.output_fd = log_write;
     status = write_configuration(s, config_write);

@@ -77,12 +77,56 @@ static void damaged_tables_are_named_with_the_ways_out(void **state)
     strcat(file, ".1.incr.aof");
     wreck(file);
     assert_false(head_start(bed, port, NULL));
-    assert_non_null(strstr(bed->line, "(Bad file format reading the append only file "
-                                      "appendonly.aof.1.incr.aof)"));
+    assert_non_null(strstr(bed->line,
+                           "(redis-server: Bad file format reading the append only file "
+                           "appendonly.aof.1.incr.aof)"));
     assert_non_null(strstr(bed->line, repair));
     assert_non_null(strstr(bed->line, "--fresh"));
     if (!head_start(bed, port, fresh))
         fail_msg("%s", bed->line);
+    node_join(node);
+    node_expect_stored(node, "k", NULL);
+    node_free(node);
+}
+
+/* What a head finds is not what the head before it left: it says so, and begins nothing. */
+static void
+tables_that_are_gone_are_missed_and_a_wrecked_list_of_files_is_named(void **state)
+{
+    static const char *const fresh[] = {"--dashboard-port", "none", "--fresh", NULL};
+    head_bed_t *bed = *state;
+    char port[16], manifest[256], command[600];
+    fake_node_t *node;
+
+    assert_true(head_start(bed, "0", NULL));
+    snprintf(port, sizeof(port), "%s", head_port(bed));
+    node = node_new(bed, 1);
+    node_join(node);
+    node_put(node, "k", "v");
+    head_kill(bed);
+    snprintf(manifest, sizeof(manifest),
+             "%.*s/redis/appendonlydir/appendonly.aof.manifest",
+             (int)(strrchr(bed->key_file, '/') - bed->key_file), bed->key_file);
+    snprintf(command, sizeof(command), "cp %s %s.good", manifest, manifest);
+    assert_int_equal(system(command), 0);
+    wreck(manifest);
+    assert_false(head_start(bed, port, NULL));
+    assert_non_null(
+        strstr(bed->line, "(redis-server: Invalid AOF manifest file format)"));
+    assert_non_null(strstr(bed->line, manifest));
+    assert_non_null(strstr(bed->line, "--fresh"));
+    unlink(manifest); /* redis-server would begin anew without a word */
+    assert_false(head_start(bed, port, NULL));
+    assert_non_null(strstr(bed->line, "which this head had before, are gone from "));
+    snprintf(command, sizeof(command), "cp %s.good %s", manifest, manifest);
+    assert_int_equal(system(command), 0);
+    if (!head_start(bed, port, NULL))
+        fail_msg("%s", bed->line);
+    node_join(node);
+    node_expect_stored(node, "k", "v");
+    head_kill(bed);
+    unlink(manifest);
+    assert_true(head_start(bed, port, fresh));
     node_join(node);
     node_expect_stored(node, "k", NULL);
     node_free(node);
@@ -311,6 +355,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         TEST(a_killed_head_started_again_knows_everything),
         TEST(damaged_tables_are_named_with_the_ways_out),
+        TEST(tables_that_are_gone_are_missed_and_a_wrecked_list_of_files_is_named),
         TEST(a_disk_that_is_full_at_the_start_is_named),
         TEST(a_disk_that_can_have_no_more_files_is_named),
         TEST(acknowledged_actors_survive_kills_of_the_head_at_any_moment),

@@ -115,6 +115,55 @@ static void a_killed_head_finds_its_tables_and_a_clean_end_leaves_none(void **st
     assert_int_equal(redis_bed_keys(&s->server), 0);
 }
 
+/* Nothing is written over what is not what this head left, and nothing is told as if it were. */
+static void
+a_server_that_was_emptied_is_noticed_and_nothing_is_written_to_it(void **state)
+{
+    scene_t *s = *state;
+    crti_message_t m;
+    fake_node_t *node;
+    char text[900] = "", port[16];
+
+    redis_bed_start(&s->server, "yes");
+    assert_true(start_head(s, s->bed, "0", "one"));
+    snprintf(port, sizeof(port), "%s", head_port(s->bed));
+    node = join(s->bed);
+    assert_int_equal(put(node, "k", "v").kind, CRTI_MSG_KV_VALUE);
+    redis_bed_command(&s->server, "FLUSHALL");
+    do
+        m = put(node, "k", "w");
+    while (m.kind == CRTI_MSG_KV_VALUE);
+    assert_int_equal(m.kind, CRTI_MSG_ERROR);
+    crti_text(m.error.text, text, sizeof(text));
+    assert_non_null(
+        strstr(text, "the tables that this head wrote are gone: it was emptied"));
+    node_free(node);
+    head_kill(s->bed);
+    redis_bed_command(&s->server, "FLUSHALL");
+    assert_false(
+        start_head(s, s->bed, port, "one")); /* a new head does not begin anew either */
+    assert_non_null(
+        strstr(s->bed->line, "which this head had before, are gone on redis-server at"));
+    assert_non_null(strstr(s->bed->line, "there is nothing"));
+    assert_non_null(strstr(s->bed->line, "--fresh"));
+    assert_int_equal(redis_bed_keys(&s->server), 2); /* whose prefix it is */
+}
+
+static void a_password_file_of_any_editor_is_read(void **state)
+{
+    scene_t *s = *state;
+
+    redis_bed_write(s->server.password_file, "\xef\xbb\xbf" REDIS_BED_PASSWORD "\r\n");
+    redis_bed_start(&s->server, "yes");
+    assert_true(start_head(s, s->bed, "0", "crt"));
+    assert_int_equal(head_stop(s->bed), 0);
+    redis_bed_write(s->server.password_file, "\xff\xfep\n");
+    expect_refusal(s, "is UTF-16: save it as UTF-8",
+                   (const char *[]){"--redis-address", s->server.address,
+                                    "--redis-password-file", s->server.password_file,
+                                    NULL});
+}
+
 static void a_fresh_start_forgets_what_an_earlier_head_knew(void **state)
 {
     scene_t *s = *state;
@@ -414,6 +463,8 @@ int main(int argc, char **argv)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
     const struct CMUnitTest tests[] = {
         TEST(a_killed_head_finds_its_tables_and_a_clean_end_leaves_none),
+        TEST(a_password_file_of_any_editor_is_read),
+        TEST(a_server_that_was_emptied_is_noticed_and_nothing_is_written_to_it),
         TEST(a_fresh_start_forgets_what_an_earlier_head_knew),
         TEST(two_clusters_share_a_server_by_their_prefixes),
         TEST(the_prefix_of_a_living_head_is_refused_and_that_of_a_dead_one_taken),
