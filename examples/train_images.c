@@ -15,6 +15,7 @@
 #include "train_images.h"
 #include "show.h"
 
+#include <inttypes.h>
 #include <limits.h>
 #include <math.h>
 #include <stdio.h>
@@ -158,26 +159,42 @@ static void count_death(training_t *t, const char *who)
     exit(1);
 }
 
-/* The server goes on from the newest checkpoint, and the training with it. */
+/* The one before a checkpoint that is damaged; the program ends where there is none. */
+static void pass_over(char *path, size_t room, crt_ref_t *failed)
+{
+    const char *name = strrchr(path, '/');
+    uint64_t step = 0;
+
+    fprintf(stderr, "train_images: %s\n", crt_ref_error(failed)->text);
+    if (!name || sscanf(name, "/step-%" SCNu64, &step) != 1 ||
+        crt_checkpoint_before(settings.folder, step, path, room) != CRT_OK)
+        check_ref(failed);
+    fprintf(stderr, "train_images: goes on from the one before, %s\n", path);
+}
+
+/* The server goes on from the newest checkpoint that is whole, and the training with it. */
 static void restore(training_t *t)
 {
     char path[4096];
     int64_t step;
+    bool is_restored = false;
 
     check(crt_checkpoint_latest(settings.folder, path, sizeof(path)),
           "checkpoints.folder");
-    for (;;) {
+    while (!is_restored) {
         crt_ref_t *done =
             crt_call(t->server, &crt_parameter_server_restore, path, settings.network);
+        crt_status_t status = crt_get(done, &step);
 
-        crt_get(done, &step);
-        if (!is_death(done)) {
+        if (is_death(done)) {
+            count_death(t, "server");
+        } else if (status == CRT_ERR_CORRUPT) {
+            pass_over(path, sizeof(path), done);
+        } else {
             check_ref(done);
-            crt_ref_drop(&done);
-            break;
+            is_restored = true;
         }
         crt_ref_drop(&done);
-        count_death(t, "server");
     }
     t->step = (uint64_t)step;
     fetch_weights(t);

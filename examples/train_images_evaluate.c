@@ -3,6 +3,7 @@
  *
  * It needs no cluster, and the training does not know of it: a file appears whole, under a name that sorts.
  */
+#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -150,6 +151,15 @@ static bool is_done(crt_model_t *model, uint64_t step)
            c.is_last && c.step == step;
 }
 
+/* One that is damaged is named, and the next one awaited. */
+static bool pass_over(const char *path, uint64_t *step)
+{
+    const char *name = strrchr(path, '/');
+
+    fprintf(stderr, "train_images: %s; it is passed over\n", crt_error_detail());
+    return name && sscanf(name, "/step-%" SCNu64, step) == 1;
+}
+
 /* One checkpoint after the other; returns the program's exit status. */
 static int follow(crt_model_t *model, crt_image_batches_t *batches)
 {
@@ -171,6 +181,8 @@ static int follow(crt_model_t *model, crt_image_batches_t *batches)
         status = crt_checkpoint_read(path, settings.network, model, NULL, &c);
         if (status == CRT_ERR_NOT_FOUND)
             continue; /* it was replaced by newer ones meanwhile */
+        if (status == CRT_ERR_CORRUPT && pass_over(path, &c.step))
+            continue;
         check(status, "checkpoint");
         s = evaluate(model, batches);
         printf("step %llu: loss %.4f, Prec@1: %.2f, Prec@5: %.2f\n",

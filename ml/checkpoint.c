@@ -291,6 +291,25 @@ crt_status_t crt_checkpoint_read(const char *path, const char *network,
     return status;
 }
 
+crt_status_t crt_checkpoint_before(const char *folder, uint64_t step, char *path_out,
+                                   size_t room)
+{
+    uint64_t *steps;
+    size_t count;
+    crt_status_t status = list(folder, &steps, &count);
+
+    if (status != CRT_OK)
+        return status;
+    while (count > 0 && steps[count - 1] >= step)
+        count--;
+    status = count > 0
+                 ? path_of(folder, steps[count - 1], path_out, room)
+                 : crt_raise(CRT_ERR_NOT_FOUND,
+                             "no checkpoint before step %" PRIu64 " in %s", step, folder);
+    free(steps);
+    return status;
+}
+
 crt_status_t crt_checkpoint_latest(const char *folder, char *path_out, size_t room)
 {
     uint64_t *steps;

@@ -41,10 +41,13 @@ CRT_API crt_status_t crt_checkpoint_read(const char *path, const char *network,
                                          crt_model_t *model, crt_optimizer_t *optimizer,
                                          crt_checkpoint_t *checkpoint_out);
 
-/* The path of the newest one in a folder, and of the oldest that is newer than `step`, into `path_out`, which has
- * room for `room` bytes. CRT_ERR_NOT_FOUND when there is none, or no such folder. */
+/* The path of the newest one in a folder, of the newest that is older than `step` (where a newer one is damaged), and of the
+ * oldest that is newer than `step`, into `path_out`, which has room for `room` bytes. CRT_ERR_NOT_FOUND when there is
+ * none, or no such folder. */
 CRT_API crt_status_t crt_checkpoint_latest(const char *folder, char *path_out,
                                            size_t room);
+CRT_API crt_status_t crt_checkpoint_before(const char *folder, uint64_t step,
+                                           char *path_out, size_t room);
 CRT_API crt_status_t crt_checkpoint_after(const char *folder, uint64_t step,
                                           char *path_out, size_t room);
 

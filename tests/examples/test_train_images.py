@@ -112,7 +112,24 @@ def checkpoints_that_do_not_fit_are_refused(folder):
     assert "version 0" in done.stderr, done
     with open(newest, "wb") as file:
         file.write(whole)
+
+
+def a_damaged_checkpoint_is_named_and_the_one_before_is_taken(folder):
+    out = f"--checkpoints.folder={folder}/d"
+    weights = end_of(run(out, "--training.steps=6", "--checkpoints.every=3").stdout)["weights"]
+    newest = f"{folder}/d/step-000000000006.checkpoint"
     os.truncate(newest, 1000)
+    done = run(out, "--training.steps=6", "--checkpoints.resume", "--checkpoints.every=3")
+    assert f"{newest} is cut short" in done.stderr or "cut short" in done.stderr, done
+    assert "goes on from the one before" in done.stderr and "step-000000000003" in done.stderr, done
+    assert end_of(done.stdout)["weights"] == weights, done
+    os.truncate(newest, 1000)
+    done = run(out, "--evaluation.patience=1", mode="evaluate", expect=1)
+    assert "cut short" in done.stderr and "it is passed over" in done.stderr, done
+    assert "step 3: loss" in done.stdout, done
+    for name in os.listdir(f"{folder}/d"):
+        if name.endswith(".checkpoint"):
+            os.truncate(f"{folder}/d/{name}", 1000)
     done = run(out, "--checkpoints.resume", expect=1)
     assert "cut short" in done.stderr, done
 
@@ -378,6 +395,7 @@ def main():
         wrong_settings_are_named(folder)
         wrong_data_are_named(folder)
         checkpoints_that_do_not_fit_are_refused(folder)
+        a_damaged_checkpoint_is_named_and_the_one_before_is_taken(folder)
         networks_by_name_learn_and_go_on(folder)
         exploding_gradient_names_step_and_layer()
         evaluator_follows_and_ends(folder)

@@ -130,6 +130,12 @@ static void newest_are_kept_and_found_in_order(void **state)
     assert_non_null(strstr(path, "step-000000000100"));
     assert_fails(crt_checkpoint_after(folder, 1000000000000, path, sizeof(path)),
                  CRT_ERR_NOT_FOUND, "no checkpoint after step");
+    assert_ok(crt_checkpoint_before(folder, 1000000000000, path, sizeof(path)));
+    assert_non_null(strstr(path, "step-000000000100"));
+    assert_ok(crt_checkpoint_before(folder, 31, path, sizeof(path)));
+    assert_non_null(strstr(path, "step-000000000030"));
+    assert_fails(crt_checkpoint_before(folder, 30, path, sizeof(path)), CRT_ERR_NOT_FOUND,
+                 "no checkpoint before step 30");
     finish(&t);
     empty(folder);
     assert_fails(crt_checkpoint_latest("/nonexistent", path, sizeof(path)),
