@@ -84,15 +84,22 @@ static void on_closed(void *user, crti_channel_t *channel, crt_status_t status,
                       const char *detail)
 {
     crti_core_t *core = user;
-    char text[256];
+    char text[512];
 
     /* Nobody would notice this worker any more: it must not live on. */
     if (core->is_worker)
         _exit(1);
     if (core->is_closing)
         return;
-    snprintf(text, sizeof(text), "the node daemon has ended or closed the link: %s",
-             detail);
+    snprintf(
+        text, sizeof(text),
+        "node %.8s (%s), by which this driver was in the cluster, has ended or closed "
+        "the link: %s. What ran for it is lost. It joins another node of this host, "
+        "where one lives, by crt_shutdown and crt_init, or when it is started again; "
+        "else first: crt start",
+        core->node_hex, core->streams.ip, detail);
+    if (core->net) /* it has joined */
+        crti_log(CRTI_LOG_ERROR, "core", "%s", text);
     if (core->net)
         crti_net_remove_fd(core->net, core->link.fd);
     crti_core_break(core, CRT_ERR_NODE_LOST, text);

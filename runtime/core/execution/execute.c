@@ -18,6 +18,7 @@
 #include "runtime/base/fence.h"
 #include "runtime/base/log.h"
 #include "runtime/core/core.h"
+#include "runtime/core/execution/debugger.h"
 #include "runtime/core/execution/outside_call.h"
 #include "runtime/core/execution/run_events.h"
 #include "runtime/core/refs/value_of.h"
@@ -258,6 +259,9 @@ void crti_execute(crti_executor_t *executor, crt_call_t *call)
     crti_core_t *core = executor->core;
     bool is_last;
 
+    if (core->execution.awaits_debugger)
+        core->execution.awaits_debugger =
+            !crti_debugger_await(core, call->function->display);
     if (read_refs(call) && is_let_in(core, call)) {
         crti_max_calls_begin(call);
         run_unlocked(executor, call);
@@ -387,6 +391,9 @@ static void create_actor(crti_core_t *core, crti_span_t creation, crti_span_t sa
         end_worker(core, 0);
     if (status != CRT_OK)
         fail_creation(core, status, crt_error_detail());
+    if (core->execution.awaits_debugger)
+        core->execution.awaits_debugger =
+            !crti_debugger_await(core, core->execution.class_->user->name);
     if (read_refs(call)) {
         run_unlocked(&core->execution.executors.main, call);
         crti_printed_flush(core);
@@ -441,6 +448,7 @@ static void run_calls(crti_executor_t *executor)
 
 void crti_serve(crti_core_t *core, crti_span_t creation, crti_span_t saved)
 {
+    core->execution.awaits_debugger = crti_debugger_is_wanted();
     if (!crti_id_is_zero(core->actor_id)) {
         create_actor(core, creation, saved);
         crti_executors_open(core, run_calls);
