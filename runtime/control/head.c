@@ -261,8 +261,8 @@ static void on_done(void *user, uint64_t ticket, crt_status_t status, const char
     head_t *h = user;
 
     if (status == CRT_OK && !h->is_identified)
-        h->is_identified =
-            crti_head_identity_keep(h->paths.cluster, crti_control_cluster(h->control));
+        crti_head_identity_keep(h->paths.cluster, crti_control_cluster(h->control));
+    h->is_identified = h->is_identified || status == CRT_OK;
     crti_control_stored(h->control, ticket, status, text, found, value, crti_now_ns());
     settle(h);
 }

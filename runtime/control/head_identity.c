@@ -69,15 +69,13 @@ crt_status_t crti_head_identity_check(const char *path, bool found, crti_id_t cl
     return are_gone(id, where, what);
 }
 
-bool crti_head_identity_keep(const char *path, crti_id_t cluster)
+void crti_head_identity_keep(const char *path, crti_id_t cluster)
 {
     char hex[CRTI_ID_HEX];
     crti_info_entry_t entry = {"cluster", crti_id_hex(cluster, hex)};
 
-    if (crti_info_write(path, &entry, 1) == CRT_OK)
-        return true;
-    crti_log(CRTI_LOG_WARN, "head",
-             "%s: a head that starts again can't tell whose tables it finds",
-             crt_error_detail());
-    return false;
+    if (crti_info_write(path, &entry, 1) != CRT_OK)
+        crti_log(CRTI_LOG_WARN, "head",
+                 "%s: a head that starts again can't tell whose tables it finds",
+                 crt_error_detail());
 }

@@ -21,7 +21,7 @@ crt_status_t crti_head_identity_check_files(const char *path, const char *data);
  * cluster. CRT_ERR_CORRUPT: the file at `path` names another one. */
 crt_status_t crti_head_identity_check(const char *path, bool found, crti_id_t cluster,
                                       const crti_redis_external_t *redis);
-/* False: it could not be written, for which there is a warning. */
-bool crti_head_identity_keep(const char *path, crti_id_t cluster);
+/* Where it can't be written there is a warning. */
+void crti_head_identity_keep(const char *path, crti_id_t cluster);
 
 #endif

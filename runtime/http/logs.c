@@ -11,8 +11,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "runtime/http/exchange.h"
 #include "runtime/base/address.h"
+#include "runtime/http/exchange.h"
 #include "runtime/http/filter.h"
 
 #define PART           ((uint64_t)128 << 10) /* bytes of one LOG_READ */

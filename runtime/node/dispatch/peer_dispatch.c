@@ -22,7 +22,12 @@ static bool on_asks(crti_node_t *node, crti_id_t from, crti_stream_t *stream,
         if (!crti_id_equal(m->peer_died.node, node->id)) /* of ours we know best */
             crti_process_died(node, &m->peer_died);
         return true;
-    case CRTI_MSG_LOG: crti_job_log(node, &m->log); return true;
+    case CRTI_MSG_LOG:
+        if (m->log.lines.size == 0)
+            crti_job_drained(node, m->log.job);
+        else
+            crti_job_log(node, &m->log);
+        return true;
     case CRTI_MSG_LOG_FLUSH: /* what came before it went to the driver */
         crti_stream_send(stream, CRTI_MSG_DONE, m->request, NULL);
         if (!crti_id_is_zero(m->log_flush.job))

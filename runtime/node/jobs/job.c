@@ -92,9 +92,7 @@ void crti_job_log(crti_node_t *node, const crti_msg_log_t *log)
 {
     const crti_job_t *job = crti_job_find(node, log->job);
 
-    if (job && log->lines.size == 0)
-        crti_job_drained(crti_process_get(node, job->driver));
-    else if (job && crti_job_logs(job))
+    if (job && crti_job_logs(job))
         crti_local_send(crti_process_get(node, job->driver), CRTI_MSG_LOG, 0, log);
 }
 

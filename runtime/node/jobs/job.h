@@ -61,7 +61,7 @@ void crti_job_await_end(crti_process_t *driver, uint64_t request);
  * within DRAIN_NS. */
 void crti_job_drain(crti_process_t *driver, void (*on_drained)(crti_process_t *driver));
 /* One of the other nodes has told its lines. */
-void crti_job_drained(crti_process_t *driver);
+void crti_job_drained(crti_node_t *node, crti_id_t job);
 void crti_job_driver_gone(crti_process_t *driver, const char *text);
 void crti_job_process_gone(crti_process_t *process);
 /* Jobs whose driver was on that node end. */
@@ -79,9 +79,7 @@ void crti_spawn_failed(crti_process_t *process, crt_status_t status, const char 
 /* ATTACH of a worker was refused: its purpose fails with the reason. */
 void crti_spawn_refused(crti_node_t *node, const crti_msg_attach_t *attach,
                         const char *text);
-/* What workers of that job have printed here is told to its driver. */
-void crti_spawn_flush_job(crti_node_t *node, crti_id_t job);
-/* The same, for another node whose driver leaves. */
+/* What workers of that job have printed here is told to its driver, on another node, which leaves. */
 void crti_spawn_drain(crti_node_t *node, crti_id_t driver_node, crti_id_t job);
 /* LOG_FLUSH of a worker. */
 void crti_spawn_flush(crti_process_t *process, uint64_t request);

@@ -92,7 +92,7 @@ void crti_job_drain(crti_process_t *driver, void (*on_drained)(crti_process_t *d
 
     driver->on_drained = on_drained;
     if (driver->job && crti_job_logs(driver->job)) {
-        crti_spawn_flush_job(node, flush.job);
+        crti_process_flush_job(node, flush.job);
         driver->drained_by = crti_node_ask_linked(node, CRTI_LANE_CONTROL, &ask, &flush);
     }
     driver->reap_timer = (crti_timer_t){.on_expired = on_drain_late, .user = driver};
@@ -102,8 +102,11 @@ void crti_job_drain(crti_process_t *driver, void (*on_drained)(crti_process_t *d
         drained(driver);
 }
 
-void crti_job_drained(crti_process_t *driver)
+void crti_job_drained(crti_node_t *node, crti_id_t id)
 {
+    const crti_job_t *job = crti_job_find(node, id);
+    crti_process_t *driver = job ? crti_process_get(node, job->driver) : NULL;
+
     if (driver && driver->on_drained && --driver->drained_by == 0)
         drained(driver);
 }
@@ -181,7 +184,7 @@ void crti_job_end(crti_node_t *node, crti_id_t id, const char *text)
         return;
     crti_log(CRTI_LOG_INFO, "job", "%016llx ended: %s", (unsigned long long)id.high,
              text);
-    crti_spawn_flush_job(node, id);
+    crti_process_flush_job(node, id);
     job->ended = true;
     job->processes++;    /* not released in the middle of this */
     if (job->driver_pid) /* the head ended it: its driver must not wait for ever */

@@ -86,21 +86,9 @@ void crti_spawn_flush(crti_process_t *p, uint64_t request)
         answer_flush(p, request);
 }
 
-/* Pipes that another thread reads are told in its turn. */
-void crti_spawn_flush_job(crti_node_t *node, crti_id_t job)
-{
-    CRTI_MAP_FOREACH (crti_process_t, p, &node->processes.by_id) {
-        if (p->role != CRTI_ROLE_WORKER || !p->job ||
-            !crti_id_equal(crti_job_id(p->job), job))
-            continue;
-        for (int i = 0; i < 2; i++)
-            crti_output_flush(&p->output[i]);
-    }
-}
-
 void crti_spawn_drain(crti_node_t *node, crti_id_t driver_node, crti_id_t job)
 {
-    crti_spawn_flush_job(node, job);
+    crti_process_flush_job(node, job);
     crti_node_send(node, driver_node, CRTI_MSG_LOG,
                    &(crti_msg_log_t){.job = job, .driver_node = driver_node});
 }

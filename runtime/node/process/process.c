@@ -312,6 +312,17 @@ static void offload(crti_process_t *process, int fds[CRTI_OFFLOAD_FILES])
     node->processes.cannot_offload = true;
 }
 
+/* Pipes that another thread reads are told in its turn. */
+void crti_process_flush_job(crti_node_t *node, crti_id_t job)
+{
+    CRTI_MAP_FOREACH (crti_process_t, p, &node->processes.by_id) {
+        if (p->role != CRTI_ROLE_WORKER || !p->job || !crti_id_equal(p->job_id, job))
+            continue;
+        for (int i = 0; i < 2; i++)
+            crti_output_flush(&p->output[i]);
+    }
+}
+
 crt_status_t crti_process_read_outputs(crti_process_t *process)
 {
     int fds[CRTI_OFFLOAD_FILES] = {process->output[0].fd, process->output[1].fd, -1};

@@ -141,6 +141,8 @@ crt_status_t crti_process_watch(crti_process_t *process);
 crt_status_t crti_process_check_host(crti_node_t *node);
 /* Before a worker is made: are its files to go to the offload threads? */
 void crti_process_plan_offload(crti_process_t *process);
+/* What workers of that job have printed is told to its driver. */
+void crti_process_flush_job(crti_node_t *node, crti_id_t job);
 /* Begins to read what it prints, here or there. */
 crt_status_t crti_process_read_outputs(crti_process_t *process);
 
