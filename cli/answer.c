@@ -2,7 +2,11 @@
 /* Answer: see answer.h. */
 #include "cli/answer.h"
 
+#include <stdio.h>
 #include <stdlib.h>
+
+#define PAGE      10000 /* rows that are asked for at once */
+#define PAGES_MAX 100
 
 json_t *crti_answer_query(const crt_cluster_info_t *cluster, const char *what,
                           const char *filter)
@@ -17,6 +21,33 @@ json_t *crti_answer_query(const crt_cluster_info_t *cluster, const char *what,
     if (!json)
         crt_raise(CRT_ERR_PROTOCOL, "the head's answer is not JSON");
     return json;
+}
+
+json_t *crti_answer_rows(const crt_cluster_info_t *cluster, const char *what,
+                         const char *filters)
+{
+    json_t *all = json_array();
+    json_int_t matched;
+    char query[512];
+    size_t came, pages = 0;
+
+    do {
+        json_t *page;
+
+        snprintf(query, sizeof(query), "{\"limit\":%d,\"offset\":%zu,\"filters\":[%s]}",
+                 PAGE, json_array_size(all), filters);
+        page = crti_answer_query(cluster, what, query);
+        if (!page) {
+            json_decref(all);
+            return NULL;
+        }
+        came = json_array_size(json_object_get(page, what));
+        matched = json_integer_value(json_object_get(page, "matched"));
+        json_array_extend(all, json_object_get(page, what));
+        json_decref(page);
+    } while (came > 0 && (json_int_t)json_array_size(all) < matched &&
+             ++pages < PAGES_MAX);
+    return all;
 }
 
 const char *crti_answer_text(const json_t *object, const char *key)

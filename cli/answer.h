@@ -15,6 +15,11 @@
 json_t *crti_answer_query(const crt_cluster_info_t *cluster, const char *what,
                           const char *filter);
 
+/* The rows of "actors" or "jobs" that match the filters of a query ("": all), page after page. NULL: crt_error_detail says why. The
+ * caller's. */
+json_t *crti_answer_rows(const crt_cluster_info_t *cluster, const char *what,
+                         const char *filters);
+
 /* A text of an object, borrowed from it; "" when there is none. */
 const char *crti_answer_text(const json_t *object, const char *key);
 

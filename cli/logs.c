@@ -35,7 +35,7 @@ static int list(const crt_cluster_info_t *cluster)
 {
     static const table_column_t columns[] = {
         {"KIND", 0}, {"ID", 0}, {"NAME", 0}, {"STATE", 0}, {"PID", 1}};
-    json_t *actors = crti_answer_query(cluster, "actors", NULL);
+    json_t *actors = crti_answer_rows(cluster, "actors", "");
     json_t *workers = actors ? crti_answer_query(cluster, "workers", NULL) : NULL;
     table_t *table;
     char pid[24];

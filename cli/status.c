@@ -247,22 +247,24 @@ static void print_actor(table_t *table, const json_t *actor)
 }
 
 /* Of those that are shown here; NULL: with the detail set. */
-static json_t *query_actors(const crt_cluster_info_t *cluster, const char *filters)
+static json_t *query_rows(const crt_cluster_info_t *cluster, const char *what,
+                          const char *filters)
 {
     char query[160];
 
     snprintf(query, sizeof(query), "{\"limit\":%d,\"filters\":[%s]}", ROWS_SHOWN,
              filters);
-    return crti_answer_query(cluster, "actors", query);
+    return crti_answer_query(cluster, what, query);
 }
 
 /* {"actors": as many as are shown, "matched": how many could be}. Those that ended well are many, and nothing is wrong with
  * them: with -v only. NULL with the detail set. */
 static json_t *ask_actors(const crt_cluster_info_t *cluster)
 {
-    json_t *living = query_actors(cluster, verbose ? "" : "[\"state\",true,[\"DEAD\"]]");
+    json_t *living =
+        query_rows(cluster, "actors", verbose ? "" : "[\"state\",true,[\"DEAD\"]]");
     json_t *failed = living && !verbose
-                         ? query_actors(cluster, "[\"has_failed\",false,[true]]")
+                         ? query_rows(cluster, "actors", "[\"has_failed\",false,[true]]")
                          : json_object();
     json_t *list = json_array();
     json_int_t matched = json_integer_value(json_object_get(living, "matched")) +
@@ -298,10 +300,12 @@ static void print_actors(const json_t *answer)
                (long long)(matched - (json_int_t)shown));
 }
 
-static void print_jobs(const json_t *jobs)
+static void print_jobs(const json_t *answer)
 {
     static const table_column_t columns[] = {{"JOB", 0}, {"STATE", 0}, {"ENTRYPOINT", 0}};
-    size_t count = json_array_size(jobs), shown = count < ROWS_SHOWN ? count : ROWS_SHOWN;
+    const json_t *jobs = json_object_get(answer, "jobs");
+    json_int_t matched = json_integer_value(json_object_get(answer, "matched"));
+    size_t shown = json_array_size(jobs);
     table_t *table = crti_table_new(columns, 3);
 
     for (size_t i = 0; i < shown; i++) {
@@ -314,8 +318,9 @@ static void print_jobs(const json_t *jobs)
                                              crti_answer_text(job, "entrypoint")});
     }
     crti_table_print(table);
-    if (count > shown)
-        printf(" and %zu more (crt job list --all shows all)\n", count - shown);
+    if (matched > (json_int_t)shown)
+        printf(" and %lld more (crt job list --all shows all)\n",
+               (long long)(matched - (json_int_t)shown));
 }
 
 /* ---------------------------------------------------------------- the command */
@@ -343,9 +348,11 @@ static int show(const crt_cluster_info_t *cluster, bool as_json)
 {
     json_t *state = crti_answer_query(cluster, "cluster", NULL);
     json_t *actors = !state    ? NULL
-                     : as_json ? crti_answer_query(cluster, "actors", NULL)
+                     : as_json ? crti_answer_rows(cluster, "actors", "")
                                : ask_actors(cluster);
-    json_t *jobs = actors ? crti_answer_query(cluster, "jobs", NULL) : NULL;
+    json_t *jobs = !actors   ? NULL
+                   : as_json ? crti_answer_rows(cluster, "jobs", "")
+                             : query_rows(cluster, "jobs", "");
     int result = jobs ? 0 : crti_cli_fail_detail(NAME);
 
     if (jobs && as_json) {

@@ -20,6 +20,7 @@
 
 #define NAME       "crt top"
 #define ROWS_SHOWN 40
+#define LIVING     "[\"state\",true,[\"DEAD\"]]"
 
 /* One look. */
 typedef struct look {
@@ -52,7 +53,7 @@ static bool take_look(const crt_cluster_info_t *cluster, look_t *look)
     *look = (look_t){.metrics = crti_answer_query(cluster, "metrics", NULL)};
     look->at_ms = crti_cli_now_ms();
     look->workers = look->metrics ? crti_answer_query(cluster, "workers", NULL) : NULL;
-    look->actors = look->workers ? crti_answer_query(cluster, "actors", NULL) : NULL;
+    look->actors = look->workers ? crti_answer_rows(cluster, "actors", LIVING) : NULL;
     return look->actors != NULL;
 }
 

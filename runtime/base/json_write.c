@@ -47,9 +47,9 @@ void crti_json_key(crti_json_writer_t *w, const char *key)
 
 /* ---------------------------------------------------------------- texts */
 
-static bool is_utf8(const char *text)
+static bool is_utf8(crti_span_t text)
 {
-    const unsigned char *at = (const unsigned char *)text, *end = at + strlen(text);
+    const unsigned char *at = text.data, *end = at + text.size;
 
     while (at < end) {
         int length = crti_utf8_length(at, (size_t)(end - at));
@@ -61,31 +61,25 @@ static bool is_utf8(const char *text)
     return true;
 }
 
-static void put_text(crti_json_writer_t *w, const char *text)
+void crti_json_bytes(crti_json_writer_t *w, crti_span_t text)
 {
-    if (w->status == CRT_OK)
-        w->status = crti_json_escape(crti_span(text, strlen(text)), w->out);
-}
+    size_t from;
+    bool is_plain = !is_utf8(text);
 
-static void put_plain(crti_json_writer_t *w, const char *text)
-{
-    size_t from = w->out->size;
-
-    put_text(w, text);
-    for (size_t i = from; i < w->out->size; i++)
+    begin(w);
+    put(w, "\"", 1);
+    from = w->out->size;
+    if (w->status == CRT_OK && text.size)
+        w->status = crti_json_escape(text, w->out);
+    for (size_t i = from; is_plain && i < w->out->size; i++)
         if (w->out->data[i] >= 0x80)
             w->out->data[i] = '?';
+    put(w, "\"", 1);
 }
 
 void crti_json_text(crti_json_writer_t *w, const char *text)
 {
-    begin(w);
-    put(w, "\"", 1);
-    if (text && is_utf8(text))
-        put_text(w, text);
-    else if (text)
-        put_plain(w, text);
-    put(w, "\"", 1);
+    crti_json_bytes(w, crti_span(text, text ? strlen(text) : 0));
 }
 
 /* ---------------------------------------------------------------- the others */

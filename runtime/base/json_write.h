@@ -25,6 +25,7 @@ void crti_json_key(crti_json_writer_t *w, const char *key);
 
 /* Any text; NULL is "". Where it is no UTF-8 its bytes above 0x7f become '?'. */
 void crti_json_text(crti_json_writer_t *w, const char *text);
+void crti_json_bytes(crti_json_writer_t *w, crti_span_t text);
 /* 32 hex digits; "" of zero. */
 void crti_json_id(crti_json_writer_t *w, crti_id_t id);
 /* The same with the 16 digits of the number; "" when that is zero. */

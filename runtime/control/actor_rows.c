@@ -46,13 +46,15 @@ static const char *const columns[COLUMNS + 1] = {
 typedef struct view {
     const crti_control_t *c;
     bool is_detail;
+    bool is_whole;            /* of one actor: no text is cut */
     json_t *queues;           /* {"<actor id>": what its node says of it} */
     char fence[FENCE_TEXT];   /* text of a cell */
+    char cut[CRTI_LIST_TEXT]; /* another */
     char hex[4][CRTI_ID_HEX]; /* of ACTOR_ID, JOB_ID, NODE_ID, WORKER_ID */
 } view_t;
 
 /* What it waits for, why it died, or why nobody can call it although it runs. */
-static const char *message_of(view_t *view, const crti_actor_entry_t *actor)
+static const char *whole_message_of(view_t *view, const crti_actor_entry_t *actor)
 {
     const crti_control_t *c = view->c;
     const crti_node_entry_t *node;
@@ -66,6 +68,13 @@ static const char *message_of(view_t *view, const crti_actor_entry_t *actor)
              "it takes no calls: nothing was heard of its node for %.1f s",
              (double)(c->now_ns - node->heard_ns) / CRTI_S);
     return view->fence;
+}
+
+static const char *message_of(view_t *view, const crti_actor_entry_t *actor)
+{
+    const char *text = whole_message_of(view, actor);
+
+    return view->is_whole ? text : crti_list_text(text, view->cut);
 }
 
 static bool has_failed(const crti_actor_entry_t *actor)
@@ -187,64 +196,56 @@ static void write_actor(crti_json_writer_t *w, view_t *view,
 
 /* ---------------------------------------------------------------- answers */
 
+static void write_one(void *user, crti_json_writer_t *w, const void *row)
+{
+    write_actor(w, user, row);
+}
+
+/* The dead ones last, the newest of them first. */
+static void offer(const view_t *view, crti_row_picker_t *picker)
+{
+    const crti_actor_table_t *actors = &view->c->actors;
+
+    CRTI_LIST_FOREACH (item, &actors->placed)
+        crti_row_picker_offer(picker, CRTI_ACTOR_OF(item));
+    CRTI_LIST_FOREACH (item, &actors->waiting)
+        crti_row_picker_offer(picker, CRTI_ACTOR_OF(item));
+    for (const crti_list_t *at = actors->dead.prev; at != &actors->dead; at = at->prev)
+        crti_row_picker_offer(picker, CRTI_ACTOR_OF(at));
+}
+
 /* By id, or all. */
 static void write_list(crti_json_writer_t *w, view_t *view, const char *filter)
 {
-    const crti_actor_table_t *actors = &view->c->actors;
-    const crti_list_t *lists[] = {&actors->placed, &actors->waiting, &actors->dead};
+    crti_row_table_t table = table_of(view);
+    crti_row_picker_t picker = {.table = &table, .write = write_one, .w = w};
     const crti_actor_entry_t *actor;
     crti_id_t id;
 
+    view->is_whole = *filter != '\0';
     crti_json_open(w, '[');
-    if (*filter) {
-        actor = crti_id_parse(filter, &id) ? crti_actor_table_get(actors, id) : NULL;
+    if (view->is_whole) {
+        actor = crti_id_parse(filter, &id) ? crti_actor_table_get(&view->c->actors, id)
+                                           : NULL;
         if (actor)
             write_actor(w, view, actor);
+    } else {
+        offer(view, &picker);
     }
-    for (size_t i = 0; i < 3 && !*filter; i++)
-        CRTI_LIST_FOREACH (item, lists[i])
-            write_actor(w, view, CRTI_ACTOR_OF(item));
     crti_json_close(w, ']');
 }
 
 static void write_picked(crti_json_writer_t *w, view_t *view, const crti_row_query_t *q)
 {
-    const crti_actor_table_t *actors = &view->c->actors;
-    const crti_list_t *lists[] = {&actors->placed, &actors->waiting, &actors->dead};
     crti_row_table_t table = table_of(view);
-    crti_row_counts_t counts;
-    int64_t all = 0, matched = 0;
+    crti_row_picker_t picker = {.table = &table, .query = q, .write = write_one, .w = w};
 
-    crti_row_counts_init(&counts);
+    view->is_whole = crti_row_query_is_of_one(q, ACTOR_ID);
     crti_json_open(w, '{');
-    crti_json_key(w, "actors");
-    crti_json_open(w, '[');
-    for (size_t i = 0; i < 3; i++)
-        CRTI_LIST_FOREACH (item, lists[i]) {
-            const crti_actor_entry_t *actor = CRTI_ACTOR_OF(item);
-
-            all++;
-            if (!crti_row_query_matches(q, &table, actor))
-                continue;
-            if (q->grouped_count && w->status == CRT_OK)
-                w->status = crti_row_counts_add(&counts, q, &table, actor);
-            else if ((size_t)matched < q->limit && q->shown_count)
-                crti_row_query_write(q, &table, actor, w);
-            else if ((size_t)matched < q->limit)
-                write_actor(w, view, actor);
-            matched++;
-        }
-    crti_json_close(w, ']');
-    if (q->grouped_count) {
-        crti_json_key(w, "groups");
-        crti_row_counts_write(&counts, q, &table, w);
-    }
-    crti_json_key(w, "all");
-    crti_json_integer(w, all);
-    crti_json_key(w, "matched");
-    crti_json_integer(w, matched);
+    crti_row_picker_begin(&picker);
+    offer(view, &picker);
+    crti_row_picker_end(&picker);
     crti_json_close(w, '}');
-    crti_row_counts_fini(&counts);
 }
 
 crt_status_t crti_actor_rows_check(crti_span_t filter)

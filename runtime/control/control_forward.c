@@ -96,7 +96,7 @@ static crti_id_t job_log_owner(const crti_control_t *c, const char *submission,
                                char own_name[JOB_LOG])
 {
     const crti_job_entry_t *job = crti_job_table_find(&c->jobs, crti_str(submission));
-    const crti_node_entry_t *host = crti_control_head_host(c);
+    const crti_node_entry_t *host = crti_node_table_head_host(&c->nodes);
     crti_id_t id;
 
     if (job == NULL && crti_id_parse(submission, &id)) /* of one attempt */
@@ -255,10 +255,14 @@ static char *join(const crti_control_t *c, const crti_gather_t *gather)
 static void finish_gather(crti_control_t *c, crti_gather_t *gather)
 {
     CRTI_AUTO(free) char *json = join(c, gather);
-    crti_msg_state_answer_t answer = {.json = crti_str(json ? json : "[]")};
+    crti_msg_state_answer_t answer = {.json = crti_str(json ? json : "")};
 
-    crti_control_answer(c, gather->from_link, CRTI_MSG_STATE_ANSWER, gather->from_request,
-                        &answer, false);
+    if (json)
+        crti_control_answer(c, gather->from_link, CRTI_MSG_STATE_ANSWER,
+                            gather->from_request, &answer, false);
+    else
+        crti_control_refuse(c, gather->from_link, gather->from_request,
+                            CRT_ERR_TOO_LARGE);
     free_gather(gather);
 }
 
@@ -338,18 +342,35 @@ static bool is_for_nodes(crti_span_t what)
            crti_str_equal(what, "refs");
 }
 
-/* Nodes are not asked for what could not be answered. */
-static crt_status_t check_filter(const crti_msg_state_query_t *m)
+/* Nobody is asked for what could not be answered. */
+static crt_status_t check_query(const crti_msg_state_query_t *m)
 {
-    if (crti_str_equal(m->what, "tasks"))
-        return crti_task_rows_check(m->filter);
-    if (crti_str_equal(m->what, "objects"))
-        return crti_object_rows_check(m->filter);
-    if (crti_str_equal(m->what, "refs"))
-        return crti_ref_rows_check(m->filter);
-    if (crti_str_equal(m->what, "actors_detail"))
-        return crti_actor_rows_check(m->filter);
-    return CRT_OK;
+    static const struct {
+        const char *what;
+        crt_status_t (*check)(crti_span_t filter); /* NULL: it takes no query */
+    } known[] = {{"cluster", NULL},
+                 {"nodes", NULL},
+                 {"actors", crti_actor_rows_check},
+                 {"actors_detail", crti_actor_rows_check},
+                 {"jobs", crti_job_rows_check},
+                 {"placement_groups", NULL},
+                 {"events", crti_state_events_check},
+                 {"tasks", crti_task_rows_check},
+                 {"objects", crti_object_rows_check},
+                 {"refs", crti_ref_rows_check},
+                 {"workers", NULL},
+                 {"stacks", NULL},
+                 {"metrics", NULL}};
+
+    for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)
+        if (crti_str_equal(m->what, known[i].what))
+            return known[i].check ? known[i].check(m->filter) : CRT_OK;
+    return crt_raise(CRT_ERR_INVALID,
+                     "nothing is known of \"%.*s\" (cluster, nodes, actors, jobs, "
+                     "placement_groups, "
+                     "events, actors_detail, tasks, objects, workers, metrics)",
+                     (int)(m->what.size < 64 ? m->what.size : 64),
+                     m->what.size ? (const char *)m->what.data : "");
 }
 
 void crti_control_query(crti_control_t *c, uint64_t link, uint64_t request,
@@ -358,7 +379,7 @@ void crti_control_query(crti_control_t *c, uint64_t link, uint64_t request,
     CRTI_AUTO(free) char *json = NULL;
     crti_msg_state_answer_t answer;
 
-    if (check_filter(m) != CRT_OK) {
+    if (check_query(m) != CRT_OK) {
         crti_control_refuse(c, link, request, CRT_ERR_INVALID);
         return;
     }
@@ -368,11 +389,11 @@ void crti_control_query(crti_control_t *c, uint64_t link, uint64_t request,
     }
     json = crti_state_json(c, m->what, m->filter);
     if (json == NULL) {
-        crti_control_refuse(c, link, request, CRT_ERR_INVALID);
+        crti_control_refuse(c, link, request, CRT_ERR_TOO_LARGE);
         return;
     }
     answer = (crti_msg_state_answer_t){.json = crti_str(json)};
-    crti_control_send(c, link, CRTI_MSG_STATE_ANSWER, request, &answer);
+    crti_control_reply(c, link, CRTI_MSG_STATE_ANSWER, request, &answer);
 }
 
 /* ---------------------------------------------------------------- answers */

@@ -159,6 +159,9 @@ static inline int64_t crti_control_wall(const crti_control_t *c)
 /* At once. */
 void crti_control_send(crti_control_t *c, uint64_t link, crti_message_kind_t kind,
                        uint64_t request, const void *body);
+/* The same of an answer: ERROR instead when it is too large. */
+void crti_control_reply(crti_control_t *c, uint64_t link, crti_message_kind_t kind,
+                        uint64_t request, const void *body);
 /* To every registered node but `except` (0: all). */
 void crti_control_broadcast(crti_control_t *c, crti_message_kind_t kind, const void *body,
                             uint64_t except);
@@ -372,7 +375,6 @@ bool crti_control_job_goes_on(const crti_control_t *c, crti_id_t id);
 /* Drivers of a node that is back and does not have them any more. */
 void crti_control_jobs_missing(crti_control_t *c, const crti_node_entry_t *node,
                                crti_span_t reported);
-crti_node_entry_t *crti_control_head_host(const crti_control_t *c);
 
 /* ---------------------------------------------------------------- control_request.c */
 
@@ -447,7 +449,8 @@ void crti_control_kv_done(crti_control_t *c, const crti_inflight_t *operation,
 
 /* ---------------------------------------------------------------- state_json.c */
 
-/* JSON text (docs/design/state.md); NULL with the detail raised. Caller frees it. */
+/* JSON text (docs/design/state.md) of what control_forward.c has found good; NULL with the detail raised: it is too large. Caller frees
+ * it. */
 char *crti_state_json(crti_control_t *c, crti_span_t what, crti_span_t filter);
 /* Joins the lists that nodes answered. */
 char *crti_state_join(crti_span_t answers, const char *key, const char *filter);
@@ -469,8 +472,13 @@ char *crti_actor_rows_join(const crti_control_t *c, crti_span_t answers,
 /* CRT_ERR_INVALID: a query that can't be answered. */
 crt_status_t crti_actor_rows_check(crti_span_t filter);
 
-/* control/state_events.c: what has happened, the newest first. */
-struct json_t *crti_state_events(const crti_control_t *c);
+/* job_rows.c: "jobs" of an id or a submission, of a query, or all; NULL with the detail raised. */
+char *crti_job_rows(const crti_control_t *c, crti_span_t filter);
+crt_status_t crti_job_rows_check(crti_span_t filter);
+
+/* state_events.c: what has happened, the newest first, of a query or all; NULL with the detail raised. */
+char *crti_state_events(const crti_control_t *c, crti_span_t filter);
+crt_status_t crti_state_events_check(crti_span_t filter);
 /* The same of "metrics", with what the head knows of the cluster; `silent` nodes have not answered. */
 char *crti_state_metrics(const crti_control_t *c, crti_span_t answers, unsigned silent);
 

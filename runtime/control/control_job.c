@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/base/json_shape.h"
 #include "runtime/base/log.h"
 #include "runtime/control/control_int.h"
 
@@ -58,17 +59,6 @@ void crti_control_job_cleared(crti_control_t *c, crti_id_t id)
         return;
     job->has_groups = false;
     put_state(c, job);
-}
-
-crti_node_entry_t *crti_control_head_host(const crti_control_t *c)
-{
-    CRTI_LIST_FOREACH (item, &c->nodes.living) {
-        crti_node_entry_t *node = CRTI_NODE_OF(item);
-
-        if (node->is_head_host && node->state == CRTI_NODE_ALIVE)
-            return node;
-    }
-    return NULL;
 }
 
 static void random_id(crti_control_t *c, crti_id_t *id_out)
@@ -345,6 +335,19 @@ static void after_submitted(crti_control_t *c, const crti_outgoing_t *out)
     crti_control_refuse(c, out->link, out->request, status);
 }
 
+/* What lists have to show, any reader of JSON takes. */
+static crt_status_t check_object(crti_span_t json, const char *name)
+{
+    crti_json_shape_t shape = crti_json_shape(json);
+
+    if (shape.depth > CRTI_JSON_DEPTH_MAX)
+        return crt_raise(CRT_ERR_INVALID, "\"%s\" is nested %zu deep; the limit is %d",
+                         name, shape.depth, CRTI_JSON_DEPTH_MAX);
+    return shape.has_zero
+               ? crt_raise(CRT_ERR_INVALID, "\"%s\" holds a zero character", name)
+               : CRT_OK;
+}
+
 void crti_control_job_submit(crti_control_t *c, uint64_t link, uint64_t request,
                              const crti_msg_job_submit_t *m)
 {
@@ -358,7 +361,11 @@ void crti_control_job_submit(crti_control_t *c, uint64_t link, uint64_t request,
         return;
     }
     random_id(c, &id);
-    status = crti_job_table_submit(&c->jobs, m, id, crti_control_wall(c), &job);
+    status = check_object(m->metadata, "metadata");
+    if (status == CRT_OK)
+        status = check_object(m->runtime_env, "runtime_env");
+    if (status == CRT_OK)
+        status = crti_job_table_submit(&c->jobs, m, id, crti_control_wall(c), &job);
     if (status != CRT_OK) {
         crti_control_refuse(c, link, request, status);
         return;

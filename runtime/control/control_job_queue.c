@@ -25,7 +25,7 @@ static void put_state(crti_control_t *c, const crti_job_entry_t *job)
 static void after_start(crti_control_t *c, const crti_outgoing_t *out)
 {
     crti_job_entry_t *job = crti_job_table_get(&c->jobs, out->id);
-    const crti_node_entry_t *node, *host = crti_control_head_host(c);
+    const crti_node_entry_t *node, *host = crti_node_table_head_host(&c->nodes);
     crti_msg_job_start_t body;
     crti_request_t *request;
 
@@ -89,7 +89,7 @@ static bool is_feasible(const crti_control_t *c, const crti_job_entry_t *job,
 /* NULL: it waits, or has failed when it never will have one. */
 static crti_node_entry_t *place(crti_control_t *c, crti_job_entry_t *job)
 {
-    const crti_node_entry_t *host = crti_control_head_host(c);
+    const crti_node_entry_t *host = crti_node_table_head_host(&c->nodes);
     crti_scheduling_t how = crti_scheduling_default;
     size_t count = crti_control_placement_nodes(c, &c->placement_nodes);
     const crti_placement_node_t *nodes =
@@ -122,7 +122,7 @@ static crti_node_entry_t *find_node(crti_control_t *c, crti_job_entry_t *job)
         return asked;
     if (crti_job_entry_asks_for_node(job))
         return place(c, job);
-    host = crti_control_head_host(c);
+    host = crti_node_table_head_host(&c->nodes);
     if (host == NULL)
         crti_job_entry_waits(&c->jobs, job, "It waits for the node of the head's host.");
     return host;

@@ -476,7 +476,7 @@ void crti_job_entry_exited(crti_job_table_t *table, crti_job_entry_t *job,
                            int64_t wall_ms)
 {
     int ended = (int)wait_status;
-    char text[21000];
+    char text[CRTI_JOB_MESSAGE];
 
     if (crti_job_entry_is_ended(job))
         return;

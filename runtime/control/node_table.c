@@ -68,6 +68,17 @@ crti_node_entry_t *crti_node_table_get(const crti_node_table_t *table, crti_id_t
     return crti_map_get(&table->by_id, &id);
 }
 
+crti_node_entry_t *crti_node_table_head_host(const crti_node_table_t *table)
+{
+    CRTI_LIST_FOREACH (item, &table->living) {
+        crti_node_entry_t *node = CRTI_NODE_OF(item);
+
+        if (node->is_head_host && node->state == CRTI_NODE_ALIVE)
+            return node;
+    }
+    return NULL;
+}
+
 /* A dead one's objects may still lie in stores. */
 static bool has_clash(const crti_list_t *list, crti_id_t id)
 {

@@ -86,6 +86,8 @@ void crti_node_table_init(crti_node_table_t *table);
 void crti_node_table_fini(crti_node_table_t *table);
 
 crti_node_entry_t *crti_node_table_get(const crti_node_table_t *table, crti_id_t id);
+/* The first living one on the head's host, where jobs run; NULL: there is none now. */
+crti_node_entry_t *crti_node_table_head_host(const crti_node_table_t *table);
 
 /* What a NODE_REGISTER means. */
 typedef enum crti_node_join {

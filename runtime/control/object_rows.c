@@ -318,7 +318,8 @@ static void pick(rows_t *rows, const crti_row_query_t *q, const crti_row_table_t
 
         if (!is_meant)
             continue;
-        if (!q || q->grouped_count || rows->matched < q->limit)
+        if (!q || q->grouped_count ||
+            (rows->matched >= q->offset && rows->wanted_count < q->limit))
             rows->wanted[rows->wanted_count++] = &objects[i];
         rows->matched++;
     }
@@ -370,7 +371,7 @@ static void write_rows(crti_json_writer_t *w, const rows_t *rows,
                        const crti_row_query_t *q, const crti_row_table_t *table)
 {
     crti_json_open(w, '[');
-    for (size_t i = 0; i < rows->wanted_count; i++)
+    for (size_t i = 0; i < rows->wanted_count && w->out->size <= CRTI_ROWS_BYTES; i++)
         if (q && q->shown_count)
             crti_row_query_write(q, table, rows->wanted[i], w);
         else

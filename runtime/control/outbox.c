@@ -13,6 +13,10 @@
 #include "runtime/base/log.h"
 #include "runtime/control/control_int.h"
 
+#define LARGE_ANSWER ((size_t)1 << 20)
+#define ANSWERS_QUEUE                                                                    \
+    ((size_t)64 << 20) /* that wait on a link before a large one is refused */
+
 crti_control_link_t *crti_control_link(const crti_control_t *c, uint64_t number)
 {
     return crti_map_get(&c->links, &number);
@@ -31,6 +35,42 @@ void crti_control_send(crti_control_t *c, uint64_t link, crti_message_kind_t kin
         return;
     }
     c->config.actions.send(c->config.actions.user, link, message.data, message.size);
+}
+
+/* An answer that can't be sent becomes an error to the asker, and never the end of its link. */
+static crt_status_t encode_answer(const crti_control_t *c, uint64_t link,
+                                  crti_message_kind_t kind, uint64_t request,
+                                  const void *body, crti_buffer_t *message)
+{
+    crt_status_t status = crti_message_encode(kind, request, body, message);
+    crti_msg_error_t error;
+
+    if (status == CRT_OK && message->size > LARGE_ANSWER &&
+        c->config.actions.queued(c->config.actions.user, link) > ANSWERS_QUEUE)
+        status =
+            crt_raise(CRT_ERR_BACKPRESSURE,
+                      "answers of more than %zu bytes have not been read", ANSWERS_QUEUE);
+    if (status == CRT_OK && message->size > CRTI_MESSAGE_MAX)
+        status = crt_raise(CRT_ERR_TOO_LARGE,
+                           "the answer has %zu bytes, at most %u are sent: ask for a "
+                           "part of it",
+                           message->size, CRTI_MESSAGE_MAX);
+    if (status == CRT_OK)
+        return CRT_OK;
+    crti_log(CRTI_LOG_ERROR, "control", "%s", crt_error_detail());
+    error = (crti_msg_error_t){.status = status, .text = crti_str(crt_error_detail())};
+    message->size = 0;
+    return request ? crti_message_encode(CRTI_MSG_ERROR, request, &error, message)
+                   : status;
+}
+
+void crti_control_reply(crti_control_t *c, uint64_t link, crti_message_kind_t kind,
+                        uint64_t request, const void *body)
+{
+    CRTI_AUTO(crti_buffer_fini) crti_buffer_t message = {0};
+
+    if (encode_answer(c, link, kind, request, body, &message) == CRT_OK)
+        c->config.actions.send(c->config.actions.user, link, message.data, message.size);
 }
 
 void crti_control_broadcast(crti_control_t *c, crti_message_kind_t kind, const void *body,
@@ -122,7 +162,7 @@ void crti_control_answer(crti_control_t *c, uint64_t link, crti_message_kind_t k
     crti_outgoing_t *out;
 
     if (crti_list_is_empty(&c->outbox) && c->acked == c->ticket) {
-        crti_control_send(c, link, kind, request, body);
+        crti_control_reply(c, link, kind, request, body);
         return;
     }
     out = hold(c, is_change);
@@ -130,10 +170,8 @@ void crti_control_answer(crti_control_t *c, uint64_t link, crti_message_kind_t k
         return;
     out->link = link;
     out->request = is_change ? request : 0;
-    if (crti_message_encode(kind, request, body, &out->message) != CRT_OK) {
-        crti_log(CRTI_LOG_ERROR, "control", "%s", crt_error_detail());
+    if (encode_answer(c, link, kind, request, body, &out->message) != CRT_OK)
         crti_control_outgoing_free(c, out);
-    }
 }
 
 void crti_control_notify(crti_control_t *c, uint64_t link, crti_message_kind_t kind,

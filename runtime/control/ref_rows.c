@@ -219,12 +219,11 @@ static crti_row_table_t table_of(view_t *view)
 
 /* ---------------------------------------------------------------- rows */
 
-static void write_row(crti_json_writer_t *w, const crti_row_table_t *table,
-                      const row_t *row)
+static void write_row(void *user, crti_json_writer_t *w, const void *row)
 {
     crti_json_open(w, '{');
     for (size_t column = 0; column < COLUMNS; column++) {
-        crti_cell_t cell = table->cell(table->user, row, column);
+        crti_cell_t cell = ref_cell(user, row, column);
 
         crti_json_key(w, columns[column]);
         crti_cell_write(w, &cell);
@@ -232,26 +231,18 @@ static void write_row(crti_json_writer_t *w, const crti_row_table_t *table,
     crti_json_close(w, '}');
 }
 
-/* How many match. NULL: all are wanted. */
-static size_t write_rows(crti_json_writer_t *w, const refs_t *refs,
-                         const crti_row_query_t *q, const crti_row_table_t *table)
+/* NULL: all are wanted. */
+static void write_rows(crti_json_writer_t *w, const refs_t *refs,
+                       const crti_row_query_t *q, const crti_row_table_t *table)
 {
-    size_t count, matched = 0;
+    crti_row_picker_t picker = {.table = table, .query = q, .write = write_row, .w = w};
+    size_t count;
     const row_t *rows = rows_of(refs, &count);
 
-    crti_json_key(w, "refs");
-    crti_json_open(w, '[');
-    for (size_t i = 0; i < count; i++) {
-        if (q && !crti_row_query_matches(q, table, &rows[i]))
-            continue;
-        if (q && q->shown_count && matched < q->limit)
-            crti_row_query_write(q, table, &rows[i], w);
-        else if (!q || matched < q->limit)
-            write_row(w, table, &rows[i]);
-        matched++;
-    }
-    crti_json_close(w, ']');
-    return matched;
+    crti_row_picker_begin(&picker);
+    for (size_t i = 0; i < count; i++)
+        crti_row_picker_offer(&picker, &rows[i]);
+    crti_row_picker_end(&picker);
 }
 
 static void write_number(crti_json_writer_t *w, const char *key, uint64_t number)
@@ -264,12 +255,8 @@ static void write_refs(crti_json_writer_t *w, const refs_t *refs,
                        const crti_row_query_t *q, const crti_row_table_t *table,
                        unsigned silent)
 {
-    size_t matched;
-
     crti_json_open(w, '{');
-    matched = write_rows(w, refs, q, table);
-    if (q)
-        write_number(w, "matched", matched);
+    write_rows(w, refs, q, table);
     write_number(w, "count", refs->count);
     write_number(w, "bytes", refs->bytes);
     write_number(w, "silent_processes", refs->mute);

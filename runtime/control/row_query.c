@@ -121,6 +121,7 @@ static crt_status_t read_members(const crti_row_table_t *table, crti_row_query_t
     const json_t *filters = json_object_get(q->source, "filters");
     const json_t *grouped = json_object_get(q->source, "count_by");
     const json_t *limit = json_object_get(q->source, "limit");
+    const json_t *offset = json_object_get(q->source, "offset");
     const json_t *sum = json_object_get(q->source, "sum");
     crt_status_t status = CRT_OK;
 
@@ -131,6 +132,9 @@ static crt_status_t read_members(const crti_row_table_t *table, crti_row_query_t
         return crt_raise(CRT_ERR_INVALID, "a limit is a number, 0 or more");
     if (limit)
         q->limit = (size_t)json_integer_value(limit);
+    if (offset && (!json_is_integer(offset) || json_integer_value(offset) < 0))
+        return crt_raise(CRT_ERR_INVALID, "an offset is a number, 0 or more");
+    q->offset = (size_t)json_integer_value(offset);
     if (q->filter_count > CRTI_ROW_FILTERS || q->grouped_count > CRTI_ROW_GROUPED)
         return crt_raise(CRT_ERR_INVALID,
                          "a query has up to %d filters, and counts by up to %d columns",
@@ -184,7 +188,7 @@ crt_status_t crti_row_query_check(crti_span_t filter, const crti_row_table_t *ta
 
 static bool is_equal(const crti_cell_t *a, const crti_cell_t *b)
 {
-    if (a->kind != b->kind || a->kind == CRTI_CELL_NULL)
+    if (a->kind != b->kind || a->kind == CRTI_CELL_NULL || a->kind == CRTI_CELL_JSON)
         return false;
     return a->kind == CRTI_CELL_TEXT ? strcasecmp(a->text, b->text) == 0
                                      : a->number == b->number;
@@ -211,6 +215,30 @@ bool crti_row_query_matches(const crti_row_query_t *query, const crti_row_table_
     return true;
 }
 
+bool crti_row_query_is_of_one(const crti_row_query_t *query, size_t column)
+{
+    for (size_t i = 0; i < query->filter_count; i++)
+        if (query->filters[i].column == column && !query->filters[i].is_not &&
+            query->filters[i].count == 1)
+            return true;
+    return false;
+}
+
+const char *crti_list_text(const char *text, char cut[CRTI_LIST_TEXT])
+{
+    const size_t most = CRTI_LIST_TEXT - sizeof("...");
+    size_t size = text ? strnlen(text, CRTI_LIST_TEXT) : 0;
+
+    if (size < CRTI_LIST_TEXT)
+        return text ? text : "";
+    size = most;
+    while (size > most - 4 && ((unsigned char)text[size] & 0xc0) == 0x80)
+        size--;
+    memcpy(cut, text, size);
+    memcpy(cut + size, "...", sizeof("..."));
+    return cut;
+}
+
 void crti_cell_write(crti_json_writer_t *w, const crti_cell_t *cell)
 {
     switch (cell->kind) {
@@ -218,6 +246,7 @@ void crti_cell_write(crti_json_writer_t *w, const crti_cell_t *cell)
     case CRTI_CELL_TEXT: crti_json_text(w, cell->text); break;
     case CRTI_CELL_NUMBER: crti_json_integer(w, (int64_t)cell->number); break;
     case CRTI_CELL_BOOL: crti_json_bool(w, cell->number != 0); break;
+    case CRTI_CELL_JSON: crti_json_raw(w, cell->text); break;
     }
 }
 
@@ -306,7 +335,7 @@ static crt_status_t name_group(const crti_cell_t *cells, size_t count,
         if (is_text)
             snprintf(front, sizeof(front), "%zu:", strlen(cells[i].text));
         else
-            snprintf(front, sizeof(front), "%c%.17g,", "n?#b"[cells[i].kind],
+            snprintf(front, sizeof(front), "%c%.17g,", "n?#bj"[cells[i].kind],
                      cells[i].number);
         status = crti_buffer_append(name, front, strlen(front));
         if (status == CRT_OK && is_text)
@@ -401,4 +430,72 @@ void crti_row_counts_write(const crti_row_counts_t *counts, const crti_row_query
         crti_json_close(w, '}');
     }
     crti_json_close(w, ']');
+}
+
+/* ---------------------------------------------------------------- rows of an answer */
+
+void crti_row_picker_begin(crti_row_picker_t *picker)
+{
+    crti_row_counts_init(&picker->counts);
+    crti_json_key(picker->w, picker->table->name);
+    crti_json_open(picker->w, '[');
+}
+
+static void write_row(crti_row_picker_t *picker, const void *row)
+{
+    if (picker->query && picker->query->shown_count)
+        crti_row_query_write(picker->query, picker->table, row, picker->w);
+    else
+        picker->write(picker->table->user, picker->w, row);
+    picker->shown++;
+}
+
+/* Without a query nobody could tell that some are missing. */
+static void offer_of_all(crti_row_picker_t *picker, const void *row)
+{
+    if (picker->w->status == CRT_OK && picker->w->out->size > CRTI_ROWS_BYTES)
+        picker->w->status =
+            crt_raise(CRT_ERR_TOO_LARGE,
+                      "the list of %s is larger than %zu bytes: ask for a part of it "
+                      "({\"limit\": 1000, \"offset\": 0})",
+                      picker->table->name, CRTI_ROWS_BYTES);
+    if (picker->w->status == CRT_OK)
+        write_row(picker, row);
+}
+
+void crti_row_picker_offer(crti_row_picker_t *picker, const void *row)
+{
+    const crti_row_query_t *q = picker->query;
+    crti_json_writer_t *w = picker->w;
+
+    picker->all++;
+    if (!q) {
+        picker->matched++;
+        offer_of_all(picker, row);
+        return;
+    }
+    if (!crti_row_query_matches(q, picker->table, row))
+        return;
+    if (q->grouped_count && w->status == CRT_OK)
+        w->status = crti_row_counts_add(&picker->counts, q, picker->table, row);
+    else if (picker->matched >= q->offset && picker->shown < q->limit &&
+             w->out->size <= CRTI_ROWS_BYTES)
+        write_row(picker, row);
+    picker->matched++;
+}
+
+void crti_row_picker_end(crti_row_picker_t *picker)
+{
+    crti_json_writer_t *w = picker->w;
+
+    crti_json_close(w, ']');
+    if (picker->query && picker->query->grouped_count) {
+        crti_json_key(w, "groups");
+        crti_row_counts_write(&picker->counts, picker->query, picker->table, w);
+    }
+    crti_json_key(w, "all");
+    crti_json_integer(w, (int64_t)picker->all);
+    crti_json_key(w, "matched");
+    crti_json_integer(w, (int64_t)picker->matched);
+    crti_row_counts_fini(&picker->counts);
 }

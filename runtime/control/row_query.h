@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which rows of a table are wanted: the filter of a STATE_QUERY that is an object of JSON (docs/design/state.md).
  *
- *     {"limit": 100, "filters": [["state", false, ["PENDING", "STARTING"]], ...], "count_by": ["class_name", "state"], "sum": "size",
- *      "show": [["class", "class_name"], ["state", "state", {"PENDING": "WAITS"}], ["age", null, 1]]}
+ *     {"limit": 100, "offset": 0, "filters": [["state", false, ["PENDING", "STARTING"]], ...], "count_by": ["class_name", "state"],
+ *      "sum": "size", "show": [["class", "class_name"], ["state", "state", {"PENDING": "WAITS"}], ["age", null, 1]]}
  *
  * Where it sits
- *     STATE_QUERY -> [ control/row_query.c ] <- actor_rows.c, task_rows.c, object_rows.c (cells of their rows)
+ *     STATE_QUERY -> [ control/row_query.c ] <- actor_rows.c, job_rows.c, task_rows.c, object_rows.c (cells of their rows)
  * Rows are looked at where they are; those that match are written, or counted by their cells.
  * Trust: the text is anybody's who may ask; it is refused with a sentence.
  */
@@ -19,13 +19,21 @@
 #define CRTI_ROW_FILTERS 16
 #define CRTI_ROW_VALUES  4  /* of one filter */
 #define CRTI_ROW_GROUPED 5  /* columns by which rows are counted */
-#define CRTI_ROW_SHOWN   16 /* members of a row in the asker's shape */
+#define CRTI_ROW_SHOWN   20 /* members of a row in the asker's shape */
+
+/* Rows of an answer take at most so many bytes: the others are counted only, and asked for by "offset". */
+#define CRTI_ROWS_BYTES ((size_t)12 << 20)
+
+/* A text in a list: what is longer is cut at a character, and ends with "...". */
+#define CRTI_LIST_TEXT 304
+const char *crti_list_text(const char *text, char cut[CRTI_LIST_TEXT]);
 
 typedef enum crti_cell_kind {
     CRTI_CELL_NULL,
     CRTI_CELL_TEXT,
     CRTI_CELL_NUMBER,
-    CRTI_CELL_BOOL
+    CRTI_CELL_BOOL,
+    CRTI_CELL_JSON /* `text` is JSON; it equals nothing */
 } crti_cell_kind_t;
 
 /* What a row has in a column. */
@@ -42,6 +50,10 @@ static inline crti_cell_t crti_cell_text(const char *text)
 static inline crti_cell_t crti_cell_number(double number)
 {
     return (crti_cell_t){.kind = CRTI_CELL_NUMBER, .number = number};
+}
+static inline crti_cell_t crti_cell_json(const char *json)
+{
+    return (crti_cell_t){.kind = CRTI_CELL_JSON, .text = json};
 }
 static inline crti_cell_t crti_cell_bool(bool yes)
 {
@@ -76,7 +88,7 @@ typedef struct crti_row_shown {
 
 typedef struct crti_row_query {
     struct json_t *source; /* that texts of values are borrowed from */
-    size_t limit;
+    size_t limit, offset;  /* the first `offset` rows that match are left out */
     size_t filter_count, grouped_count; /* grouped 0: rows are wanted, not numbers */
     size_t shown_count;                 /* 0: rows have the table's shape */
     crti_row_filter_t filters[CRTI_ROW_FILTERS];
@@ -100,6 +112,9 @@ crt_status_t crti_row_query_check(crti_span_t filter, const crti_row_table_t *ta
 bool crti_row_query_matches(const crti_row_query_t *query, const crti_row_table_t *table,
                             const void *row);
 
+/* Rows of one value of `column` alone are wanted. */
+bool crti_row_query_is_of_one(const crti_row_query_t *query, size_t column);
+
 /* A row in the asker's shape: the query's shown_count is not 0. */
 void crti_row_query_write(const crti_row_query_t *query, const crti_row_table_t *table,
                           const void *row, crti_json_writer_t *w);
@@ -120,5 +135,23 @@ crt_status_t crti_row_counts_add(crti_row_counts_t *counts, const crti_row_query
 /* [{"class_name": "A", "state": "ALIVE", "count": 3}, ...]; with a sum: "sum": 17 */
 void crti_row_counts_write(const crti_row_counts_t *counts, const crti_row_query_t *query,
                            const crti_row_table_t *table, crti_json_writer_t *w);
+
+/* The rows of an answer, offered one after the other: they are picked, and written or counted as the query says. */
+typedef struct crti_row_picker {
+    const crti_row_table_t *table;
+    const crti_row_query_t *query; /* NULL: all are written */
+    void (*write)(void *user, crti_json_writer_t *w,
+                  const void *row); /* of table->user */
+    crti_json_writer_t *w;
+    /* Private. */
+    crti_row_counts_t counts;
+    size_t all, matched, shown;
+} crti_row_picker_t;
+
+/* Members of the answer, whose brackets are the caller's: "NAME": [rows], "groups": [...], "all": 12, "matched": 3. A list without
+ * a query that takes more than CRTI_ROWS_BYTES is refused (CRT_ERR_TOO_LARGE). */
+void crti_row_picker_begin(crti_row_picker_t *picker);
+void crti_row_picker_offer(crti_row_picker_t *picker, const void *row);
+void crti_row_picker_end(crti_row_picker_t *picker);
 
 #endif

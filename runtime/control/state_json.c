@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The tables as JSON (docs/design/state.md). The only file of control that knows jansson. */
+#include <stdio.h>
 #include <string.h>
 
 #include <jansson.h>
@@ -7,6 +8,9 @@
 #include "crt_config.h"
 #include "runtime/control/bundle_placement.h"
 #include "runtime/control/control_int.h"
+#include "runtime/control/row_query.h"
+
+#define DEMAND_MAX 1000 /* lines of what waits; those of more are counted together */
 
 static json_t *id_json(crti_id_t id)
 {
@@ -28,6 +32,14 @@ static json_t *text_json(const char *text)
         if ((unsigned char)*at >= 0x80)
             *at = '?';
     return json_string(copy);
+}
+
+/* Of one all of it, in a list the beginning. */
+static json_t *long_json(const char *text, bool is_list)
+{
+    char cut[CRTI_LIST_TEXT];
+
+    return text_json(is_list ? crti_list_text(text, cut) : text);
 }
 
 static json_t *time_json(int64_t ms)
@@ -76,7 +88,20 @@ static json_t *heard_json(const crti_control_t *c, const crti_node_entry_t *node
     return time_json(node->was_heard ? crti_control_wall(c) - ago_ms : 0);
 }
 
-static json_t *node_json(const crti_control_t *c, const crti_node_entry_t *node)
+/* The one of the head's host that jobs run on: others of that host are nodes like any. */
+static const crti_node_entry_t *head_node(const crti_control_t *c)
+{
+    const crti_node_entry_t *node = crti_node_table_head_host(&c->nodes);
+
+    for (const crti_list_t *at = c->nodes.living.next; !node && at != &c->nodes.living;
+         at = at->next)
+        if (CRTI_NODE_OF(at)->is_head_host)
+            node = CRTI_NODE_OF(at); /* it is not back yet */
+    return node;
+}
+
+static json_t *node_json(const crti_control_t *c, const crti_node_entry_t *node,
+                         bool is_head, bool is_list)
 {
     bool is_dead = node->state == CRTI_NODE_DEAD;
     json_t *json = json_object();
@@ -91,15 +116,16 @@ static json_t *node_json(const crti_control_t *c, const crti_node_entry_t *node)
                                             : 0))
             : json_null());
     json_object_set_new(json, "state_message",
-                        text_json(node->state == CRTI_NODE_EXPECTED
+                        long_json(node->state == CRTI_NODE_EXPECTED
                                       ? "not back yet since the head was started again"
-                                      : node->text));
+                                      : node->text,
+                                  is_list));
     json_object_set_new(json, "ip", text_json(node->ip));
     json_object_set_new(json, "hostname", text_json(node->hostname));
     json_object_set_new(json, "endpoint", text_json(node->endpoint));
     json_object_set_new(json, "labels", text_json(node->labels));
     json_object_set_new(json, "pid", json_integer(node->pid));
-    json_object_set_new(json, "is_head_node", json_boolean(node->is_head_host));
+    json_object_set_new(json, "is_head_node", json_boolean(is_head));
     json_object_set_new(json, "start_time", time_json(node->start_ms));
     json_object_set_new(json, "end_time", time_json(is_dead ? node->end_ms : 0));
     json_object_set_new(json, "heard_time", heard_json(c, node));
@@ -119,78 +145,16 @@ static json_t *node_json(const crti_control_t *c, const crti_node_entry_t *node)
 static json_t *nodes_json(const crti_control_t *c, const char *filter)
 {
     const crti_list_t *lists[] = {&c->nodes.living, &c->nodes.dead};
+    const crti_node_entry_t *head = head_node(c);
     json_t *json = json_array();
 
     for (size_t i = 0; i < 2; i++)
-        CRTI_LIST_FOREACH (item, lists[i])
-            if (is_meant(filter, CRTI_NODE_OF(item)->id))
-                json_array_append_new(json, node_json(c, CRTI_NODE_OF(item)));
-    return json;
-}
+        CRTI_LIST_FOREACH (item, lists[i]) {
+            const crti_node_entry_t *node = CRTI_NODE_OF(item);
 
-/* ---------------------------------------------------------------- jobs */
-
-static json_t *object_json(const char *text)
-{
-    json_t *json = *text ? json_loads(text, 0, NULL) : NULL;
-
-    return json && json_is_object(json) ? json : (json_decref(json), json_object());
-}
-
-static json_t *job_json(const crti_control_t *c, const crti_job_entry_t *job)
-{
-    const crti_node_entry_t *node = crti_node_table_get(&c->nodes, job->node);
-    bool is_submission = crti_job_entry_is_submission(job);
-    json_t *json = json_object();
-    char message[21000];
-
-    json_object_set_new(json, "type",
-                        json_string(is_submission ? "SUBMISSION" : "DRIVER"));
-    json_object_set_new(json, "job_id", id_json(job->id));
-    json_object_set_new(json, "number", json_integer((json_int_t)job->number));
-    json_object_set_new(json, "submission_id", text_json(job->submission));
-    json_object_set_new(json, "attempt_number", json_integer((json_int_t)job->attempt));
-    json_object_set_new(json, "retries_left", json_integer((json_int_t)job->retries));
-    json_object_set_new(json, "status", json_string(crti_job_state_name(job->state)));
-    json_object_set_new(json, "entrypoint", text_json(job->entrypoint));
-    json_object_set_new(json, "message",
-                        text_json(crti_job_entry_message(job, message, sizeof(message))));
-    json_object_set_new(json, "error_type", text_json(job->error_type));
-    json_object_set_new(json, "start_time", time_json(job->start_ms));
-    json_object_set_new(json, "end_time", time_json(job->end_ms));
-    json_object_set_new(json, "metadata", object_json(job->metadata));
-    json_object_set_new(json, "runtime_env", object_json(job->runtime_env));
-    json_object_set_new(json, "driver_node_id", id_json(job->node));
-    json_object_set_new(json, "driver_node_ip", text_json(node ? node->ip : ""));
-    json_object_set_new(json, "driver_pid",
-                        job->pid ? json_integer(job->pid) : json_null());
-    json_object_set_new(json, "driver_exit_code",
-                        job->has_exit ? json_integer(job->exit_code) : json_null());
-    return json;
-}
-
-static void add_jobs(const crti_control_t *c, json_t *json, const char *filter,
-                     bool submissions)
-{
-    const crti_list_t *lists[] = {&c->jobs.running, &c->jobs.ended};
-
-    for (size_t i = 0; i < 2; i++) /* backwards: the newest first */
-        for (const crti_list_t *at = lists[i]->prev; at != lists[i]; at = at->prev) {
-            const crti_job_entry_t *job = CRTI_JOB_OF(at);
-
-            if (crti_job_entry_is_submission(job) != submissions)
-                continue;
-            if (is_meant(filter, job->id) || strcmp(filter, job->submission) == 0)
-                json_array_append_new(json, job_json(c, job));
+            if (is_meant(filter, node->id))
+                json_array_append_new(json, node_json(c, node, node == head, !*filter));
         }
-}
-
-static json_t *jobs_json(const crti_control_t *c, const char *filter)
-{
-    json_t *json = json_array();
-
-    add_jobs(c, json, filter, true);
-    add_jobs(c, json, filter, false);
     return json;
 }
 
@@ -212,34 +176,65 @@ static const char *reason_of(const crti_control_t *c, const crti_placement_node_
 }
 
 /* One line for all that wait for the same thing under the same name. */
-static void add_demand(json_t *list, const crti_resources_t *need, const char *kind,
-                       const char *name, const char *reason)
+typedef struct demand {
+    json_t *list;
+    crti_map_t by_what; /* what names a line -> the line, borrowed from the list */
+} demand_t;
+
+static void name_demand(const crti_resources_t *need, const char *kind, const char *name,
+                        crti_buffer_t *what)
 {
-    json_t *resources = resources_json(need), *entry;
-    size_t i;
+    char amount[32];
 
-    json_array_foreach(list, i, entry)
-    {
-        json_t *count = json_object_get(entry, "count");
-
-        if (strcmp(json_string_value(json_object_get(entry, "name")), name) != 0 ||
-            strcmp(json_string_value(json_object_get(entry, "kind")), kind) != 0 ||
-            !json_equal(json_object_get(entry, "resources"), resources))
-            continue;
-        json_integer_set(count, json_integer_value(count) + 1);
-        json_decref(resources);
-        return;
+    crti_buffer_append(what, kind, strlen(kind));
+    crti_buffer_append(what, "\n", 1);
+    crti_buffer_append(what, name, strlen(name));
+    for (unsigned i = 0; i < need->count; i++) {
+        snprintf(amount, sizeof(amount), "\n%lld ", (long long)need->item[i].amount);
+        crti_buffer_append(what, amount, strlen(amount));
+        crti_buffer_append(what, need->item[i].name, strlen(need->item[i].name));
     }
-    entry = json_object();
-    json_object_set_new(entry, "resources", resources);
-    json_object_set_new(entry, "count", json_integer(1));
-    json_object_set_new(entry, "kind", json_string(kind));
-    json_object_set_new(entry, "name", text_json(name));
-    json_object_set_new(entry, "reason", text_json(reason));
-    json_array_append_new(list, entry);
 }
 
-static void add_leases(const crti_control_t *c, json_t *list,
+static json_t *new_demand(demand_t *demand, const char *what, json_t *resources_take,
+                          const char *kind, const char *name, const char *reason)
+{
+    json_t *entry = json_object();
+
+    json_object_set_new(entry, "resources", resources_take);
+    json_object_set_new(entry, "count", json_integer(0));
+    json_object_set_new(entry, "kind", json_string(kind));
+    json_object_set_new(entry, "name", text_json(name));
+    json_object_set_new(entry, "reason", long_json(reason, true));
+    json_array_append_new(demand->list, entry);
+    crti_map_put(&demand->by_what, what, entry);
+    return entry;
+}
+
+static void add_demand(demand_t *demand, const crti_resources_t *need, const char *kind,
+                       const char *name, const char *reason)
+{
+    static const char others[] = "others";
+    CRTI_AUTO(crti_buffer_fini) crti_buffer_t what = {0};
+    json_t *entry, *count;
+
+    name_demand(need, kind, name, &what);
+    if (crti_buffer_append(&what, "", 1) != CRT_OK)
+        return;
+    entry = crti_map_get(&demand->by_what, what.data);
+    if (!entry && json_array_size(demand->list) >= DEMAND_MAX) {
+        entry = crti_map_get(&demand->by_what, others);
+        if (!entry)
+            entry = new_demand(demand, others, json_object(), others, "", "");
+    } else if (!entry) {
+        entry = new_demand(demand, (const char *)what.data, resources_json(need), kind,
+                           name, reason);
+    }
+    count = json_object_get(entry, "count");
+    json_integer_set(count, json_integer_value(count) + 1);
+}
+
+static void add_leases(const crti_control_t *c, demand_t *demand,
                        const crti_node_entry_t *node, const crti_placement_node_t *places,
                        size_t count)
 {
@@ -255,7 +250,7 @@ static void add_leases(const crti_control_t *c, json_t *list,
                                  m.lease_request.selector.data,
                                  m.lease_request.selector.size, &how) != CRT_OK)
             continue;
-        add_demand(list, &m.lease_request.resources, "task",
+        add_demand(demand, &m.lease_request.resources, "task",
                    crti_text(m.lease_request.function, name, sizeof(name)),
                    reason_of(c, places, count, &m.lease_request.resources, &how, reason,
                              sizeof(reason)));
@@ -265,26 +260,28 @@ static void add_leases(const crti_control_t *c, json_t *list,
 static json_t *demand_json(const crti_control_t *c)
 {
     CRTI_AUTO(crti_buffer_fini) crti_buffer_t places = {0};
-    json_t *list = json_array();
+    demand_t demand = {.list = json_array()};
     size_t count = crti_control_placement_nodes(c, &places);
 
+    crti_map_init(&demand.by_what, 0);
     CRTI_LIST_FOREACH (item, &c->actors.waiting) {
         const crti_actor_entry_t *actor = CRTI_ACTOR_OF(item);
 
-        add_demand(list, &actor->resources, "actor", actor->class_name, actor->text);
+        add_demand(&demand, &actor->resources, "actor", actor->class_name, actor->text);
     }
     CRTI_LIST_FOREACH (item, &c->placement_groups.waiting) {
         const crti_placement_group_entry_t *group = CRTI_PLACEMENT_GROUP_OF(item);
 
         for (size_t i = 0; i < group->bundle_count; i++)
             if (group->bundles[i].state == CRTI_BUNDLE_UNPLACED)
-                add_demand(list, &group->bundles[i].resources, "bundle", group->name,
+                add_demand(&demand, &group->bundles[i].resources, "bundle", group->name,
                            group->text);
     }
     CRTI_LIST_FOREACH (item, &c->nodes.living)
-        add_leases(c, list, CRTI_NODE_OF(item),
+        add_leases(c, &demand, CRTI_NODE_OF(item),
                    (const crti_placement_node_t *)(const void *)places.data, count);
-    return list;
+    crti_map_fini(&demand.by_what);
+    return demand.list;
 }
 
 /* ---------------------------------------------------------------- the cluster */
@@ -326,7 +323,8 @@ static json_t *bundles_json(const crti_placement_group_entry_t *group)
     return list;
 }
 
-static json_t *placement_group_json(const crti_placement_group_entry_t *group)
+static json_t *placement_group_json(const crti_placement_group_entry_t *group,
+                                    bool is_list)
 {
     json_t *json = json_object();
 
@@ -340,7 +338,7 @@ static json_t *placement_group_json(const crti_placement_group_entry_t *group)
     json_object_set_new(json, "creator_job_id", id_json(group->job));
     json_object_set_new(json, "is_detached", json_boolean(group->detached));
     json_object_set_new(json, "bundles", bundles_json(group));
-    json_object_set_new(json, "reason", text_json(group->text));
+    json_object_set_new(json, "reason", long_json(group->text, is_list));
     return json;
 }
 
@@ -355,7 +353,7 @@ static json_t *placement_groups_json(const crti_control_t *c, const char *filter
         CRTI_LIST_FOREACH (item, lists[i])
             if (is_meant(filter, CRTI_PLACEMENT_GROUP_OF(item)->id))
                 json_array_append_new(
-                    json, placement_group_json(CRTI_PLACEMENT_GROUP_OF(item)));
+                    json, placement_group_json(CRTI_PLACEMENT_GROUP_OF(item), !*filter));
     return json;
 }
 
@@ -405,25 +403,17 @@ char *crti_state_json(crti_control_t *c, crti_span_t what, crti_span_t filter)
 
     if (crti_str_equal(what, "actors"))
         return crti_actor_rows(c, filter);
+    if (crti_str_equal(what, "jobs"))
+        return crti_job_rows(c, filter);
+    if (crti_str_equal(what, "events"))
+        return crti_state_events(c, filter);
     crti_text(filter, filter_text, sizeof(filter_text));
     if (crti_str_equal(what, "cluster"))
         json = cluster_json(c);
     else if (crti_str_equal(what, "nodes"))
         json = nodes_json(c, filter_text);
-    else if (crti_str_equal(what, "jobs"))
-        json = jobs_json(c, filter_text);
-    else if (crti_str_equal(what, "events"))
-        json = crti_state_events(c);
-    else if (crti_str_equal(what, "placement_groups"))
+    else
         json = placement_groups_json(c, filter_text);
-    else {
-        crt_raise(CRT_ERR_INVALID,
-                  "nothing is known of \"%.*s\" (cluster, nodes, actors, jobs, "
-                  "placement_groups, "
-                  "events, actors_detail, tasks, objects, workers, metrics)",
-                  (int)what.size, what.size ? (const char *)what.data : "");
-        return NULL;
-    }
     text = json_dumps(json, JSON_COMPACT | JSON_REAL_PRECISION(12));
     json_decref(json);
     if (text == NULL)

@@ -376,36 +376,21 @@ static void write_list(crti_json_writer_t *w, const rows_t *rows, row_t **list,
     write_number(w, "total", total);
 }
 
+static void write_one(void *user, crti_json_writer_t *w, const void *row)
+{
+    write_row(w, row);
+}
+
 /* Of the newest, as in the whole list. */
 static void write_picked(crti_json_writer_t *w, const rows_t *rows, row_t **list,
                          const crti_row_query_t *q, const crti_row_table_t *table)
 {
-    size_t all = rows->by_attempt.count, matched = 0;
-    crti_row_counts_t counts;
+    crti_row_picker_t picker = {.table = table, .query = q, .write = write_one, .w = w};
 
-    crti_row_counts_init(&counts);
-    all = all < CRTI_TASK_ROWS ? all : CRTI_TASK_ROWS;
-    crti_json_key(w, "tasks");
-    crti_json_open(w, '[');
-    for (size_t i = 0; i < all; i++) {
-        if (!crti_row_query_matches(q, table, list[i]))
-            continue;
-        if (q->grouped_count && w->status == CRT_OK)
-            w->status = crti_row_counts_add(&counts, q, table, list[i]);
-        else if (matched < q->limit && q->shown_count)
-            crti_row_query_write(q, table, list[i], w);
-        else if (matched < q->limit)
-            write_row(w, list[i]);
-        matched++;
-    }
-    crti_json_close(w, ']');
-    if (q->grouped_count) {
-        crti_json_key(w, "groups");
-        crti_row_counts_write(&counts, q, table, w);
-    }
-    write_number(w, "all", all);
-    write_number(w, "matched", matched);
-    crti_row_counts_fini(&counts);
+    crti_row_picker_begin(&picker);
+    for (size_t i = 0; i < rows->by_attempt.count && i < CRTI_TASK_ROWS; i++)
+        crti_row_picker_offer(&picker, list[i]);
+    crti_row_picker_end(&picker);
 }
 
 static crt_status_t write_answer(crti_json_writer_t *w, const rows_t *rows, row_t **list,

@@ -10,6 +10,7 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "crt_config.h"
@@ -22,7 +23,9 @@
 #include "runtime/http/submission.h"
 #include "runtime/http/views.h"
 
-#define TAIL_NS (1 * CRTI_S) /* that the loop waits for the head */
+#define TAIL_NS   (1 * CRTI_S) /* that the loop waits for the head */
+#define JOBS_MAX  10000        /* in one list */
+#define LOOKS_MAX 10           /* every second or two: for a head that is started again */
 
 static void json_decref_auto(json_t **json)
 {
@@ -96,10 +99,38 @@ static void on_user_metrics(crti_http_exchange_t *x, crt_status_t status,
 static void on_job_list(crti_http_exchange_t *x, crt_status_t status,
                         const crti_message_t *message)
 {
-    CRTI_AUTO(json_decref) json_t *jobs = crti_endpoint_state(x, status, message);
+    x->reply.size = 0;
+    if (status == CRT_OK && message->kind != CRTI_MSG_STATE_ANSWER)
+        status = crt_raise(CRT_ERR_PROTOCOL, "the head's answer is no list of jobs");
+    if (status == CRT_OK)
+        status = crti_view_row_list(crti_listing_find("jobs"), message->state_answer.json,
+                                    &x->reply);
+    if (status == CRT_OK)
+        crti_http_exchange_reply(x, "application/json; charset=utf-8");
+    else
+        crti_http_exchange_fail(x, status);
+}
 
-    if (jobs)
-        crti_http_exchange_json(x, 200, crti_view_jobs(jobs));
+/* The head writes the rows as clients have them. */
+static void begin_job_list(crti_http_exchange_t *x, const crti_http_request_t *request)
+{
+    CRTI_AUTO(free) char *query = NULL;
+    uint64_t limit, offset;
+
+    if (!crti_http_arg_number(request, "limit", JOBS_MAX, JOBS_MAX, &limit) ||
+        !crti_http_arg_number(request, "offset", INT64_MAX, 0, &offset)) {
+        crti_http_exchange_text(
+            x, 400, "limit and offset must be numbers, limit up to %d", JOBS_MAX);
+        return;
+    }
+    query = crti_columns_query(
+        crti_job_columns, NULL,
+        (crti_row_page_t){.limit = limit, .offset = offset, .shown = CRTI_JOB_SHOWN},
+        NULL);
+    if (query)
+        crti_endpoint_ask_state(x, "jobs", query, on_job_list);
+    else
+        crti_http_exchange_fail(x, crt_raise(CRT_ERR_NO_MEMORY, "a query"));
 }
 
 const json_t *crti_endpoint_job(crti_http_exchange_t *x, const json_t *jobs)
@@ -123,12 +154,92 @@ static void on_job(crti_http_exchange_t *x, crt_status_t status,
 
 /* ---------------------------------------------------------------- submit, stop, delete */
 
+static void reply_submitted(crti_http_exchange_t *x)
+{
+    crti_http_exchange_json(
+        x, 200, json_pack("{s:s, s:s}", "job_id", x->id, "submission_id", x->id));
+}
+
+static void reply_stopped(crti_http_exchange_t *x, bool was_running)
+{
+    crti_http_exchange_json(x, 200, json_pack("{s:b}", "stopped", was_running));
+}
+
+static void reply_deleted(crti_http_exchange_t *x)
+{
+    crti_http_exchange_json(x, 200, json_pack("{s:b}", "deleted", 1));
+}
+
+static void on_looked(crti_http_exchange_t *x, crt_status_t status,
+                      const crti_message_t *message);
+
+static void on_time_to_look(crti_http_exchange_t *x, crt_status_t status,
+                            const crti_message_t *message)
+{
+    crti_endpoint_ask_state(x, "jobs", x->id, on_looked);
+}
+
+/* The head did not say what became of a change: it is looked at, when there is a head again. So what is answered with an
+ * error was not done, and who asks again does not do it twice. */
+static void look_later(crti_http_exchange_t *x)
+{
+    x->patience_s = 1;
+    crti_http_exchange_wait(x, 0, on_time_to_look);
+}
+
+static bool is_unknown(crt_status_t status)
+{
+    return status == CRT_ERR_HEAD_LOST || status == CRT_ERR_TIMED_OUT;
+}
+
+/* Whether the change was made, by the job as it is now (NULL: there is none). */
+static bool was_made(const crti_http_exchange_t *x, const json_t *job)
+{
+    switch (x->route) {
+    case CRTI_ROUTE_JOB_DELETE: return !job;
+    case CRTI_ROUTE_JOB_STOP: return job && crti_view_has_ended(job);
+    default: /* another one of that name was there before */
+        return job &&
+               json_integer_value(json_object_get(job, "start_time")) >= x->asked_ms;
+    }
+}
+
+static void on_looked(crti_http_exchange_t *x, crt_status_t status,
+                      const crti_message_t *message)
+{
+    CRTI_AUTO(json_decref) json_t *jobs = NULL;
+
+    if (is_unknown(status) && x->looks++ < LOOKS_MAX) {
+        look_later(x);
+        return;
+    }
+    if (is_unknown(status)) {
+        crti_http_exchange_text(x, 503,
+                                "%s; whether it was done is not known: GET "
+                                "/api/jobs/%s says so when there is a head again",
+                                crt_error_detail(), x->id);
+        return;
+    }
+    jobs = crti_endpoint_state(x, status, message);
+    if (!jobs)
+        return;
+    if (!was_made(x, json_array_get(jobs, 0)))
+        crti_http_exchange_text(x, 503, "the head did not hear of it; try again");
+    else if (x->route == CRTI_ROUTE_JOB_SUBMIT)
+        reply_submitted(x);
+    else if (x->route == CRTI_ROUTE_JOB_STOP)
+        reply_stopped(x, true);
+    else
+        reply_deleted(x);
+}
+
 static void on_submitted(crti_http_exchange_t *x, crt_status_t status,
                          const crti_message_t *message)
 {
     if (status == CRT_OK)
-        crti_http_exchange_json(
-            x, 200, json_pack("{s:s, s:s}", "job_id", x->id, "submission_id", x->id));
+        reply_submitted(x);
+    else if (x->was_sent && is_unknown(status))
+        look_later(x);
     else if (status == CRT_ERR_EXISTS)
         crti_http_exchange_text(
             x, 400,
@@ -171,6 +282,7 @@ static void submit(crti_http_exchange_t *x)
         return;
     }
     snprintf(x->id, sizeof(x->id), "%s", s.id);
+    x->asked_ms = crti_wall_ms();
     crti_http_exchange_ask(
         x, CRTI_MSG_JOB_SUBMIT,
         &(crti_msg_job_submit_t){.submission = crti_str(s.id),
@@ -191,7 +303,9 @@ static void on_stopped(crti_http_exchange_t *x, crt_status_t status,
                        const crti_message_t *message)
 {
     if (status == CRT_OK || status == CRT_ERR_NOT_FOUND) /* it ended meanwhile */
-        crti_http_exchange_json(x, 200, json_pack("{s:b}", "stopped", status == CRT_OK));
+        reply_stopped(x, status == CRT_OK);
+    else if (x->was_sent && is_unknown(status))
+        look_later(x);
     else
         crti_http_exchange_fail(x, status);
 }
@@ -219,7 +333,9 @@ static void on_deleted(crti_http_exchange_t *x, crt_status_t status,
                        const crti_message_t *message)
 {
     if (status == CRT_OK)
-        crti_http_exchange_json(x, 200, json_pack("{s:b}", "deleted", 1));
+        reply_deleted(x);
+    else if (x->was_sent && is_unknown(status))
+        look_later(x);
     else
         crti_http_exchange_fail(x, status);
 }
@@ -407,7 +523,7 @@ void crti_endpoint_begin(crti_http_exchange_t *x, const crti_http_request_t *req
                                     "a job description of %llu bytes; the limit is %zu",
                                     (unsigned long long)x->body_size, CRTI_JOB_JSON_MAX);
         break;
-    case CRTI_ROUTE_JOB_LIST: crti_endpoint_ask_state(x, "jobs", "", on_job_list); break;
+    case CRTI_ROUTE_JOB_LIST: begin_job_list(x, request); break;
     case CRTI_ROUTE_JOB_GET: crti_endpoint_ask_state(x, "jobs", x->id, on_job); break;
     case CRTI_ROUTE_JOB_LOGS: crti_logs_begin_job(x, request); break;
     case CRTI_ROUTE_LOG_FILE:

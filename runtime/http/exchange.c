@@ -188,6 +188,7 @@ void crti_http_exchange_ask(crti_http_exchange_t *x, crti_message_kind_t kind,
     set_deadline(x, timeout_ms / 1000 + x->patience_s);
     status =
         crti_head_link_ask(x->http->link, kind, body, on_head_answer, x, &x->question);
+    x->was_sent = status == CRT_OK;
     if (status != CRT_OK)
         on_answer(x, status, NULL);
 }

@@ -62,6 +62,7 @@ typedef struct crti_http {
     const char *programs; /* directory of the content cache */
     crti_audit_t *audit;
     crti_caller_t *caller;
+    size_t stranger_bytes; /* of bodies of calls that have not been answered */
 } crti_http_t;
 
 typedef void crti_http_exchange_answer_t(crti_http_exchange_t *x, crt_status_t status,
@@ -94,6 +95,9 @@ struct crti_http_exchange {
     crti_view_level_t level;  /* of state */
     json_t *filters;          /* of state; NULL: none */
     uint64_t patience_s;      /* for the head's answer */
+    int64_t asked_ms;         /* of a change: since 1970 */
+    unsigned looks;           /* how often it was looked whether it was made */
+    bool was_sent;            /* the last question: the head may have heard it */
     bool as_text;             /* of status */
     struct crti_actor_call *call; /* of an actor; NULL: none */
 

@@ -30,6 +30,7 @@ static const struct {
     {CRTI_ROUTE_USER_METRICS, "job_id"},
     {CRTI_ROUTE_LOG_LIST, "node_id, node_ip, glob, timeout, server_timeout_multiplier"},
     {CRTI_ROUTE_CLUSTER_STATUS, "format"},
+    {CRTI_ROUTE_JOB_LIST, "limit, offset"},
     {CRTI_ROUTE_JOB_LOGS, "offset, wait_ms, tail, attempt"},
     {CRTI_ROUTE_JOB_TAIL, "offset"},
     {CRTI_ROUTE_ACTOR_CALL, "timeout_ms"},

@@ -26,12 +26,35 @@ crt_status_t crti_lws_file_add(struct lws_vhost *vhost, crti_lws_file_t *file, i
 
 void crti_lws_file_want_write(crti_lws_file_t *file)
 {
-    if (file->wsi)
+    if (file->is_writing)
+        file->wants_more = true;
+    else if (file->wsi)
         lws_callback_on_writable(file->wsi);
+}
+
+static void on_again(lws_sorted_usec_list_t *sul)
+{
+    crti_lws_file_want_write(lws_container_of(sul, crti_lws_file_t, again));
+}
+
+/* The loop of libwebsockets stops to look for POLLOUT after its callback, whatever was asked for within: it is asked again in
+ * its next turn. `file` may be freed by its on_ready. */
+static void on_writable(struct lws *wsi, crti_lws_file_t *file)
+{
+    file->is_writing = true;
+    file->wants_more = false;
+    file->on_ready(file->user, EPOLLOUT);
+    if (lws_get_opaque_user_data(wsi) != file)
+        return;
+    file->is_writing = false;
+    if (file->wants_more)
+        lws_sul_schedule(lws_get_context(wsi), 0, &file->again, on_again, 1);
 }
 
 void crti_lws_file_remove(crti_lws_file_t *file)
 {
+    lws_sul_cancel(&file->again);
+    file->is_writing = false;
     if (!file->wsi)
         return;
     lws_set_opaque_user_data(file->wsi, NULL);
@@ -51,10 +74,11 @@ int crti_lws_file_callback(struct lws *wsi, enum lws_callback_reasons reason, vo
         break;
     case LWS_CALLBACK_RAW_WRITEABLE_FILE:
         if (file)
-            file->on_ready(file->user, EPOLLOUT);
+            on_writable(wsi, file);
         break;
     case LWS_CALLBACK_RAW_CLOSE_FILE:
         if (file) {
+            lws_sul_cancel(&file->again);
             file->wsi = NULL;
             lws_set_opaque_user_data(wsi, NULL);
             file->on_ready(file->user, EPOLLHUP);

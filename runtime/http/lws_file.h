@@ -11,6 +11,7 @@
 #ifndef CRTI_HTTP_LWS_FILE_H
 #define CRTI_HTTP_LWS_FILE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "runtime/base/crt_base.h"
@@ -24,12 +25,15 @@ typedef struct crti_lws_file {
     void (*on_ready)(void *user, uint32_t events); /* EPOLLIN, EPOLLOUT, EPOLLHUP */
     void *user;
     struct lws *wsi; /* NULL: not added */
+    /* Private. */
+    bool is_writing, wants_more;  /* in on_ready(EPOLLOUT), which asked for another one */
+    lws_sorted_usec_list_t again; /* asks for it */
 } crti_lws_file_t;
 
 /* CRT_ERR_IO: no descriptor or memory left. */
 crt_status_t crti_lws_file_add(struct lws_vhost *vhost, crti_lws_file_t *file, int fd);
 
-/* on_ready(EPOLLOUT) once, when it can be written. */
+/* on_ready(EPOLLOUT) once, when it can be written; also from within it. */
 void crti_lws_file_want_write(crti_lws_file_t *file);
 
 /* on_ready is not called any more. Fine when it is not added. */

@@ -422,6 +422,14 @@ static bool match(const char *path, const char *before, const char *after, char 
     return true;
 }
 
+/* It would end the line of whatever is written of it. */
+static bool has_control_character(const char *path)
+{
+    while ((unsigned char)*path >= ' ' && *path != 127)
+        path++;
+    return *path != '\0';
+}
+
 static crti_http_refusal_t find_route(const crti_http_request_t *request,
                                       crti_http_route_t *route_out, char *id)
 {
@@ -429,6 +437,8 @@ static crti_http_refusal_t find_route(const crti_http_request_t *request,
         request->method == CRTI_HTTP_HEAD ? CRTI_HTTP_GET : request->method;
     bool path_exists = false;
 
+    if (has_control_character(request->path))
+        return (crti_http_refusal_t){400, "400: the path holds a control character"};
     for (size_t i = 0; i < sizeof(fixed) / sizeof(fixed[0]); i++) {
         if (strcmp(request->path, fixed[i].path) != 0)
             continue;

@@ -83,6 +83,36 @@ const crti_column_t crti_object_columns[] = {
     {"holders", NULL, FIXED},
     {NULL, NULL, TEXT}};
 
+const crti_column_t crti_job_columns[] = {
+    {"type", "type", TEXT},
+    {"job_id", "job_id", OR_NULL},
+    {"submission_id", "submission_id", OR_NULL},
+    {"driver_info", "driver_info", TEXT},
+    {"status", "status", TEXT},
+    {"entrypoint", "entrypoint", TEXT},
+    {"message", "message", OR_NULL},
+    {"error_type", "error_type", OR_NULL},
+    {"start_time", "start_time", NUMBER},
+    {"end_time", "end_time", NUMBER},
+    {"metadata", "metadata", TEXT},
+    {"runtime_env", "runtime_env", TEXT},
+    {"driver_agent_http_address", NULL, FIXED},
+    {"driver_node_id", "driver_node_id", OR_NULL},
+    {"driver_exit_code", "driver_exit_code", NUMBER},
+    {"attempt_number", "attempt_number", NUMBER},
+    {NULL, NULL, TEXT}};
+
+const crti_column_t crti_runtime_env_columns[] = {
+    {"runtime_env", "runtime_env", TEXT},
+    {"creation_time_ms", "start_time", NUMBER},
+    {"node_id", "driver_node_id", TEXT},
+    {NULL, NULL, TEXT}};
+
+const crti_column_t crti_event_columns[] = {
+    {"severity", "severity", TEXT},       {"time", "time", TEXT},
+    {"source_type", "source_type", TEXT}, {"message", "message", TEXT},
+    {"event_id", "event_id", TEXT},       {NULL, NULL, TEXT}};
+
 /* ---------------------------------------------------------------- one filter */
 
 static const crti_column_t *find(const crti_column_t *columns, const json_t *filter)
@@ -205,7 +235,7 @@ static json_t *show(const crti_column_t *column)
 }
 
 char *crti_columns_query(const crti_column_t *columns, const json_t *filters,
-                         size_t limit, size_t shown, const crti_counting_t *counting)
+                         crti_row_page_t page, const crti_counting_t *counting)
 {
     json_t *list = json_array(), *by = json_array(), *shape = json_array(), *query;
     char *text;
@@ -214,11 +244,13 @@ char *crti_columns_query(const crti_column_t *columns, const json_t *filters,
         add_filter(list, columns, json_array_get(filters, i));
     for (size_t i = 0; counting && counting->columns[i]; i++)
         json_array_append_new(by, json_string(counting->columns[i]));
-    for (size_t i = 0; i < shown; i++)
+    if (page.only)
+        json_array_append_new(list, json_pack("[s, b, [b]]", page.only, 0, 1));
+    for (size_t i = 0; i < page.shown; i++)
         json_array_append_new(shape, show(&columns[i]));
-    query = json_pack("{s:I, s:o, s:o}", "limit", (json_int_t)limit, "filters", list,
-                      "count_by", by);
-    if (shown)
+    query = json_pack("{s:I, s:I, s:o, s:o}", "limit", (json_int_t)page.limit, "offset",
+                      (json_int_t)page.offset, "filters", list, "count_by", by);
+    if (page.shown)
         json_object_set(query, "show", shape);
     json_decref(shape);
     if (counting && counting->sum)

@@ -34,7 +34,10 @@ typedef struct crti_column {
 } crti_column_t;
 
 extern const crti_column_t crti_actor_columns[], crti_task_columns[],
-    crti_object_columns[];
+    crti_object_columns[], crti_job_columns[], crti_runtime_env_columns[],
+    crti_event_columns[];
+
+#define CRTI_JOB_SHOWN 16 /* of crti_job_columns: what a job has in all lists */
 
 /* All columns that filters look at are in the table. */
 bool crti_columns_know(const crti_column_t *columns, const json_t *filters);
@@ -48,10 +51,17 @@ typedef struct crti_counting {
     const char *sum;
 } crti_counting_t;
 
-/* The query for rows that match `filters` (http/filter.h; their columns are in the table), at most `limit`, or with
- * `counting` for the numbers of rows; with `shown` rows are the client's, of so many of the first columns, and not the head's. Caller
- * frees it; NULL: no memory. */
+/* Which of the rows that match, and how they are written. */
+typedef struct crti_row_page {
+    size_t limit, offset;
+    size_t
+        shown; /* rows are the client's, of so many of the first columns; 0: the head's */
+    const char *only; /* a column of the head that is true of them; NULL: any */
+} crti_row_page_t;
+
+/* The query for rows that match `filters` (http/filter.h; their columns are in the table), or with `counting` for the numbers of rows.
+ * Caller frees it; NULL: no memory. */
 char *crti_columns_query(const crti_column_t *columns, const json_t *filters,
-                         size_t limit, size_t shown, const crti_counting_t *counting);
+                         crti_row_page_t page, const crti_counting_t *counting);
 
 #endif

@@ -224,6 +224,8 @@ static crti_http_refusal_t read_args(struct lws *wsi, fields_t *f,
 
         if (length < 0)
             break;
+        if (strlen(arg) != (size_t)length)
+            return (crti_http_refusal_t){400, "400: an argument holds a zero character"};
         if (request->arg_count == CRTI_HTTP_ARGS)
             return (crti_http_refusal_t){400, "400: too many arguments in the URL"};
         request->args[request->arg_count++] = arg;
@@ -244,6 +246,8 @@ static crti_http_refusal_t check_sizes(struct lws *wsi)
 
     if (lws_http_get_uri_and_method(wsi, &uri, &url) < 0)
         url = 0; /* a method that is refused */
+    else if (strlen(uri) != (size_t)url)
+        return (crti_http_refusal_t){400, "400: the path holds a zero character"};
     url += lws_hdr_total_length(wsi, WSI_TOKEN_HTTP_URI_ARGS);
     if (url >= (int)URL_BYTES)
         return (crti_http_refusal_t){414, "414: the URL is longer than 8 KiB"};

@@ -115,8 +115,11 @@ static void ask(crti_http_exchange_t *x, const crti_listing_t *resource,
     CRTI_AUTO(free) char *query = NULL;
 
     if (resource->columns && crti_columns_know(resource->columns, x->filters)) {
-        query = crti_columns_query(resource->columns, x->filters, counting ? 0 : x->limit,
-                                   on_answer == on_rows ? resource->shown : 0, counting);
+        crti_row_page_t page = {.limit = counting ? 0 : x->limit,
+                                .shown = on_answer == on_rows ? resource->shown : 0,
+                                .only = resource->only};
+
+        query = crti_columns_query(resource->columns, x->filters, page, counting);
         if (!query) {
             crti_http_exchange_fail(x, crt_raise(CRT_ERR_NO_MEMORY, "a query"));
             return;

@@ -283,13 +283,14 @@ static const crti_listing_t resources[] = {
     {"actors", "actors", "actors_detail", "actors", actor_row, NULL, crti_actor_columns,
      8},
     {"nodes", "nodes", NULL, NULL, node_row, NULL},
-    {"jobs", "jobs", NULL, NULL, job_row, NULL},
+    {"jobs", "jobs", NULL, "jobs", job_row, NULL, crti_job_columns, CRTI_JOB_SHOWN},
     {"placement_groups", "placement_groups", NULL, NULL, placement_group_row, NULL},
     {"workers", "workers", NULL, NULL, worker_row, NULL},
     {"tasks", "tasks", NULL, "tasks", task_row, NULL, crti_task_columns, 13},
     {"objects", "objects", NULL, "objects", object_row, NULL, crti_object_columns, 9},
-    {"runtime_envs", "jobs", NULL, NULL, runtime_env_row, has_runtime_env},
-    {"cluster_events", "events", NULL, NULL, event_row, NULL},
+    {"runtime_envs", "jobs", NULL, "jobs", runtime_env_row, has_runtime_env,
+     crti_runtime_env_columns, 0, "has_runtime_env"},
+    {"cluster_events", "events", NULL, "events", event_row, NULL, crti_event_columns, 5},
 };
 
 const crti_listing_t *crti_listing_find(const char *name)
@@ -357,8 +358,8 @@ static bool is_picked(const crti_listing_t *resource, const json_t *answer, size
 
     if (!resource->columns || !json_is_integer(all) || !json_is_integer(matched))
         return false;
-    *total = (size_t)json_integer_value(all);
     *wanted = (size_t)json_integer_value(matched);
+    *total = resource->only ? *wanted : (size_t)json_integer_value(all);
     return true;
 }
 
@@ -423,6 +424,19 @@ static void put_number(crti_json_writer_t *w, const char *key, size_t number)
 {
     crti_json_key(w, key);
     crti_json_integer(w, (int64_t)number);
+}
+
+crt_status_t crti_view_row_list(const crti_listing_t *resource, crti_span_t answer,
+                                crti_buffer_t *reply)
+{
+    json_t *rest = NULL;
+    crti_span_t rows;
+
+    if (!split(resource, answer, &rows, &rest))
+        return crt_raise(CRT_ERR_PROTOCOL, "the head's answer is no list of %s",
+                         resource->name);
+    json_decref(rest);
+    return crti_buffer_append(reply, rows.data, rows.size);
 }
 
 crt_status_t crti_view_rows(const crti_listing_t *resource, crti_span_t answer,

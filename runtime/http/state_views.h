@@ -26,6 +26,7 @@ typedef struct crti_listing {
         *columns; /* the head picks and counts the rows by these; NULL: it tells all */
     size_t
         shown; /* how many of the columns are those of rows without details, which the head then writes */
+    const char *only; /* column of the head that is true of its rows; NULL: of any */
 } crti_listing_t;
 
 /* NULL: there is none of that name. */
@@ -37,6 +38,9 @@ json_t *crti_view_state(const crti_listing_t *resource, const json_t *answer,
 /* The same where the head wrote the rows as clients have them: its answer becomes the reply. CRT_ERR_PROTOCOL: it is no such answer. */
 crt_status_t crti_view_rows(const crti_listing_t *resource, crti_span_t answer,
                             size_t limit, crti_buffer_t *reply);
+/* The rows alone, as a list. */
+crt_status_t crti_view_row_list(const crti_listing_t *resource, crti_span_t answer,
+                                crti_buffer_t *reply);
 /* CRT_ERR_INVALID: a filter of a column that is not there. */
 crt_status_t crti_view_check_filters(const crti_listing_t *resource,
                                      const json_t *filters);

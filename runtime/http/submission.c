@@ -9,6 +9,7 @@
 #include <jansson.h>
 #include <sodium.h>
 
+#include "runtime/base/json_shape.h"
 #include "runtime/http/upload.h"
 #include "runtime/net/message.h"
 
@@ -40,6 +41,17 @@ static crt_status_t put_text(crti_buffer_t *list, const char *text, size_t size,
     if (memchr(text, '\0', size))
         return crt_raise(CRT_ERR_INVALID, "\"%s\" holds a zero character", key);
     return crti_list_pack(list, text, size);
+}
+
+/* As text: it becomes a part of every list of jobs. */
+static crt_status_t put_object(const json_t *object, const char *key, char **text_out)
+{
+    *text_out = object ? json_dumps(object, JSON_COMPACT) : strdup("{}");
+    if (!*text_out)
+        return crt_raise(CRT_ERR_NO_MEMORY, "out of memory");
+    return crti_json_shape(crti_str(*text_out)).has_zero
+               ? crt_raise(CRT_ERR_INVALID, "\"%s\" holds a zero character", key)
+               : CRT_OK;
 }
 
 static crt_status_t read_id(const json_t *body, crti_http_submission_t *s)
@@ -186,11 +198,9 @@ static crt_status_t read_runtime_env(const json_t *body, crti_http_submission_t 
 
     if (runtime_env && !json_is_object(runtime_env))
         return wrong_type("runtime_env", "an object");
-    s->runtime_env = runtime_env ? json_dumps(runtime_env, JSON_COMPACT) : strdup("{}");
-    if (!s->runtime_env)
-        return crt_raise(CRT_ERR_NO_MEMORY, "out of memory");
-    if (!runtime_env)
-        return CRT_OK;
+    status = put_object(runtime_env, "runtime_env", &s->runtime_env);
+    if (status != CRT_OK || !runtime_env)
+        return status;
     status = check_keys(runtime_env);
     if (status == CRT_OK)
         status = read_program(runtime_env, s);
@@ -241,8 +251,7 @@ static crt_status_t read_metadata(const json_t *body, crti_http_submission_t *s)
          at = json_object_iter_next((json_t *)metadata, at))
         if (!json_is_string(json_object_iter_value(at)))
             return wrong_type("metadata", "an object of strings");
-    s->metadata = metadata ? json_dumps(metadata, JSON_COMPACT) : strdup("{}");
-    return s->metadata ? CRT_OK : crt_raise(CRT_ERR_NO_MEMORY, "out of memory");
+    return put_object(metadata, "metadata", &s->metadata);
 }
 
 /* ---------------------------------------------------------------- where it runs */
@@ -338,14 +347,17 @@ static crt_status_t read_place(const json_t *body, crti_http_submission_t *s)
 crt_status_t crti_submission_parse(const void *json, size_t size,
                                    crti_http_submission_t *submission)
 {
+    crti_json_shape_t shape = crti_json_shape(crti_span(json, size));
+    CRTI_AUTO(json_decref) json_t *body = NULL;
     json_error_t error;
-    CRTI_AUTO(json_decref)
-    json_t *body =
-        json_loadb(json, size, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &error);
     crt_status_t status;
 
     if (size == 0)
         return crt_raise(CRT_ERR_INVALID, "the body is empty; it must be a JSON object");
+    if (shape.depth > CRTI_JSON_DEPTH_MAX + 1)
+        return crt_raise(CRT_ERR_INVALID, "the body is nested %zu deep; the limit is %d",
+                         shape.depth, CRTI_JSON_DEPTH_MAX + 1);
+    body = json_loadb(json, size, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &error);
     if (!body)
         return crt_raise(CRT_ERR_INVALID, "the body is not JSON: %s (line %d, column %d)",
                          error.text, error.line, error.column);

@@ -56,18 +56,6 @@ json_t *crti_view_job(const json_t *job)
         number_of(job, "attempt_number") ? crti_part(job, "attempt_number") : NULL);
 }
 
-json_t *crti_view_jobs(const json_t *jobs)
-{
-    json_t *list = json_array();
-
-    for (size_t i = 0; list && i < json_array_size(jobs); i++)
-        if (json_array_append_new(list, crti_view_job(json_array_get(jobs, i))) != 0) {
-            json_decref(list);
-            return NULL;
-        }
-    return list;
-}
-
 void crti_view_log_name(const json_t *job, char *name, size_t size)
 {
     bool has_several =
@@ -92,6 +80,8 @@ json_t *crti_view_user_metrics(const json_t *answer, const char *job)
             continue;
         row = json_copy(metric);
         json_object_set(row, "node_id", json_object_get(node, "node_id"));
+        if (!json_is_number(json_object_get(row, "value"))) /* not finite */
+            json_object_set_new(row, "value", json_null());
         json_array_append_new(rows, row);
     }
     return rows;

@@ -17,7 +17,6 @@
 
 /* JobDetails of one entry of "jobs". */
 json_t *crti_view_job(const json_t *job);
-json_t *crti_view_jobs(const json_t *jobs);
 /* Rows of what programs count: of one job, or of all (`job` ""). A new reference; NULL: no memory. */
 json_t *crti_view_user_metrics(const json_t *answer, const char *job);
 /* How the head knows the log of a submission: "job:ID", of one attempt alone where there may be several. */

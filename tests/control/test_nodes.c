@@ -450,6 +450,37 @@ static void a_node_with_thousands_of_actors_comes_back_soon(void **state)
     assert_true(cpu_seconds() - since < 0.1);
 }
 
+/* Several may run on the head's host. */
+static void one_node_is_the_heads(void **state)
+{
+    bed_t *bed = *state;
+    crti_msg_node_register_t m = {.protocol = CRTI_PROTOCOL_VERSION,
+                                  .version = crti_str("test"),
+                                  .node = bed_id(2),
+                                  .incarnation = 1,
+                                  .ip = crti_str("10.0.0.1"),
+                                  .hostname = crti_str("host"),
+                                  .endpoint = crti_str("10.0.0.1:7001"),
+                                  .is_head_host = true};
+    crti_msg_state_query_t query = {.what = crti_str("nodes"), .filter = crti_str("")};
+    const crti_message_t *answer;
+    const char *first;
+
+    crti_control_opened(bed->control, NODE_B, false, bed->now);
+    bed_say(bed, NODE_B, CRTI_MSG_NODE_REGISTER, 1, &m);
+    bed_say(bed, ADMIN, CRTI_MSG_STATE_QUERY, 8, &query);
+    answer = bed_next(bed, ADMIN, CRTI_MSG_STATE_ANSWER);
+    assert_non_null(answer);
+    first = memmem(answer->state_answer.json.data, answer->state_answer.json.size,
+                   "\"is_head_node\":true", 19);
+    assert_non_null(first);
+    assert_null(
+        memmem(first + 1,
+               answer->state_answer.json.size -
+                   (size_t)(first + 1 - (const char *)answer->state_answer.json.data),
+               "\"is_head_node\":true", 19));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -473,6 +504,7 @@ int main(void)
         CONTROL_TEST(a_node_that_joins_is_told_to_all_before_anything_runs_on_it),
         CONTROL_TEST(views_of_nodes_are_gathered),
         CONTROL_TEST(a_node_with_thousands_of_actors_comes_back_soon),
+        CONTROL_TEST(one_node_is_the_heads),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

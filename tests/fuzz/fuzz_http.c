@@ -6,11 +6,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/base/json_shape.h"
 #include "runtime/http/filter.h"
 #include "runtime/http/metrics_text.h"
 #include "runtime/http/request.h"
 #include "runtime/http/state_views.h"
 #include "runtime/http/submission.h"
+#include "runtime/net/message.h"
 
 #define TOKEN "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
 
@@ -78,6 +80,12 @@ static void read_submission(const uint8_t *data, size_t size)
     if (!crti_http_is_job_id(s.id) || !s.entrypoint[0] || s.argv.size == 0 ||
         (s.sha[0] && !crti_http_is_sha(s.sha)))
         abort();
+    /* Lists of jobs have them. */
+    if (crti_json_shape(crti_str(s.metadata)).depth > CRTI_JSON_DEPTH_MAX ||
+        crti_json_shape(crti_str(s.metadata)).has_zero ||
+        crti_json_shape(crti_str(s.runtime_env)).depth > CRTI_JSON_DEPTH_MAX ||
+        crti_json_shape(crti_str(s.runtime_env)).has_zero)
+        abort();
 }
 
 static void read_state(const uint8_t *data, size_t size)
@@ -89,7 +97,6 @@ static void read_state(const uint8_t *data, size_t size)
     json_t *json = json_loadb((const char *)data, size, JSON_DECODE_ANY, NULL);
     CRTI_AUTO(crti_buffer_fini) crti_buffer_t text = {0};
 
-    json_decref(crti_view_jobs(json));
     json_decref(crti_view_cluster(json, false));
     json_decref(crti_view_cluster(json, true));
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
@@ -169,6 +176,10 @@ size_t fuzz_seed(unsigned index, uint8_t *out, size_t room)
         "\"runtime_env\":{\"program\":\"" TOKEN
         "\",\"env_vars\":{\"A\":\"B\"}},\"metadata\":"
         "{\"k\":\"v\"},\"entrypoint_num_cpus\":0,\"entrypoint_resources\":{}}",
+        "\001{\"entrypoint\":\"a\",\"metadata\":{\"k\":\"a\\u0000b\"},\"runtime_env\":{"
+        "\"_x\":"
+        "[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[1]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]}}",
+        "\0200\n/api/jobs/\nlocalhost:1\n\n\nBearer " TOKEN "\n\n\nlimit=10\noffset=20",
         "\002{\"address\":\"a:1\",\"nodes\":[{\"node_id\":\"n\",\"state\":\"ALIVE\","
         "\"resources_total\":{\"CPU\":4,\"memory\":1e10},\"resources_available\":{"
         "\"CPU\":1}}],"

@@ -75,7 +75,8 @@ size_t fuzz_seed(unsigned index, uint8_t *out, size_t room)
         "\"count_by\":[\"name\",\"is_old\"]}",
         "{\"filters\":[[\"is_old\",true,[true]],[\"nothing\",true,[]]]}",
         "{\"show\":[[\"a\",\"name\",{\"a\":\"b\",\"\":null}],[\"b\",\"is_old\",{\"true\":"
-        "\"x\"}],[\"c\",null,1]],\"count_by\":[\"name\"],\"sum\":\"size\"}"};
+        "\"x\"}],[\"c\",null,1]],\"count_by\":[\"name\"],\"sum\":\"size\"}",
+        "{\"limit\":1,\"offset\":2,\"filters\":[]}"};
 
     if (index >= sizeof(seeds) / sizeof(seeds[0]) || strlen(seeds[index]) > room)
         return 0;

@@ -4,7 +4,7 @@
  *
  * Its one node and its actors are always the same. A submitted job has ended at once, with a log
  * of a few lines; an entrypoint with "forever" in it runs until it is stopped, one with "fail"
- * fails, one with "large" has a log of 64 MiB, and with "plain" one of ASCII. FAKE_HEAD in the environment: "error TEXT" is told as a failed start, "crash" exits
+ * fails, of one with "unheard" the links end before it is answered, and one with "lost" is not taken either; one with "large" has a log of 64 MiB, and with "plain" one of ASCII. FAKE_HEAD in the environment: "error TEXT" is told as a failed start, "crash" exits
  * without a word, "hang" never becomes ready, "late" does when it is asked to end, "stubborn" does
  * neither, "mute" never answers a question, "away" has a node that is not back, "nonsense" answers with what is no JSON. SIGUSR1 closes
  * its links.
@@ -38,6 +38,7 @@
 typedef struct job {
     char id[128], entrypoint[256], sha[65];
     const char *status;
+    long long start_ms; /* 0: one of long ago */
 } job_t;
 
 static struct {
@@ -118,13 +119,13 @@ static void put_job(char *text, size_t size, const job_t *job)
         text, size,
         "{\"type\":\"SUBMISSION\",\"job_id\":\"0a\",\"submission_id\":\"%s\","
         "\"status\":\"%s\",\"entrypoint\":\"%s\",\"message\":\"%s\",\"error_type\":\"\","
-        "\"start_time\":%d,\"end_time\":%s,\"metadata\":{\"k\":\"v\"},"
+        "\"start_time\":%lld,\"end_time\":%s,\"metadata\":{\"k\":\"v\"},"
         "\"driver_node_id\":\"9c01\",\"driver_node_ip\":\"127.0.0.1\",\"driver_pid\":12,"
         "\"driver_exit_code\":%s}",
         job->id, job->status, job->entrypoint,
         has_ended ? "Job finished." : "Job is currently running.",
-        1000 + (int)(job - head.jobs), has_ended ? "2000" : "null",
-        strcmp(job->status, "FAILED") == 0 ? "3" : "null");
+        job->start_ms ? job->start_ms : 1000 + (long long)(job - head.jobs),
+        has_ended ? "2000" : "null", strcmp(job->status, "FAILED") == 0 ? "3" : "null");
 }
 
 static void jobs_json(char *text, size_t size, const char *filter)
@@ -156,56 +157,80 @@ static const char *const actor_columns[] = {
     "job_id",   "node_id",      "pid",          "is_fenced",   "has_failed",
     "message",  "num_restarts", "queue_length", "is_detached", NULL};
 
-static crti_cell_t actor_cell(void *user, const void *row, size_t column)
-{
-    const json_t *value = json_object_get(row, actor_columns[column]);
+static const char *const job_columns[] = {
+    "type",           "job_id",     "submission_id", "status",
+    "entrypoint",     "message",    "error_type",    "start_time",
+    "end_time",       "metadata",   "runtime_env",   "has_runtime_env",
+    "driver_node_id", "driver_pid", "driver_info",   "driver_exit_code",
+    "attempt_number", NULL};
+static const char *const event_columns[] = {"severity", "time",    "source_type",
+                                            "event_id", "message", NULL};
 
+static crti_cell_t cell_of(void *user, const void *row, size_t column)
+{
+    static char texts[32][256];
+    const char *const *columns = user;
+    const json_t *value = json_object_get(row, columns[column]);
+    char *text = json_is_object(value) ? json_dumps(value, 0) : NULL;
+
+    if (text) {
+        snprintf(texts[column], sizeof(texts[column]), "%s", text);
+        free(text);
+        return crti_cell_json(texts[column]);
+    }
     return json_is_string(value)    ? crti_cell_text(json_string_value(value))
            : json_is_number(value)  ? crti_cell_number(json_number_value(value))
            : json_is_boolean(value) ? crti_cell_bool(json_is_true(value))
                                     : (crti_cell_t){0};
 }
 
-static void write_row(crti_json_writer_t *w, const crti_row_query_t *query,
-                      const crti_row_table_t *table, const json_t *row)
+static void write_row(void *user, crti_json_writer_t *w, const void *row)
 {
-    char *text;
+    char *text = json_dumps(row, 0);
 
-    if (query->shown_count) {
-        crti_row_query_write(query, table, row, w);
-        return;
-    }
-    text = json_dumps(row, 0);
     crti_json_raw(w, text);
     free(text);
 }
 
-/* What a query wants of the actors. */
-static void pick_actors(crti_span_t filter, char *text, size_t size)
+/* What a query wants of the rows in `list`. */
+static void pick(const char *name, const char *const *columns, const char *list,
+                 crti_span_t filter, char *text, size_t size)
 {
-    static const crti_row_table_t table = {
-        .name = "actors", .columns = actor_columns, .cell = actor_cell};
-    CRTI_AUTO(crti_buffer_fini) crti_buffer_t rows = {0};
-    crti_json_writer_t w = {.out = &rows};
-    json_t *all = json_loads(actors_json, 0, NULL), *row;
+    crti_row_table_t table = {
+        .name = name, .columns = columns, .cell = cell_of, .user = (void *)columns};
+    CRTI_AUTO(crti_buffer_fini) crti_buffer_t answer = {0};
+    crti_json_writer_t w = {.out = &answer};
+    json_t *all = json_loads(list, 0, NULL), *row;
     crti_row_query_t query;
-    size_t i, matched = 0;
+    crti_row_picker_t picker = {
+        .table = &table, .query = &query, .write = write_row, .w = &w};
+    size_t i;
 
     if (crti_row_query_parse(filter, &table, &query) != CRT_OK)
         abort();
-    crti_json_open(&w, '[');
-    json_array_foreach(all, i, row)
-    {
-        if (!crti_row_query_matches(&query, &table, row))
-            continue;
-        if (matched++ < query.limit)
-            write_row(&w, &query, &table, row);
-    }
-    crti_json_close(&w, ']');
-    snprintf(text, size, "{\"actors\":%.*s,\"all\":%zu,\"matched\":%zu}", (int)rows.size,
-             (const char *)rows.data, json_array_size(all), matched);
+    crti_json_open(&w, '{');
+    crti_row_picker_begin(&picker);
+    json_array_foreach(all, i, row) crti_row_picker_offer(&picker, row);
+    crti_row_picker_end(&picker);
+    crti_json_close(&w, '}');
+    snprintf(text, size, "%.*s", (int)answer.size, (const char *)answer.data);
     json_decref(all);
     crti_row_query_fini(&query);
+}
+
+/* Actors, jobs and events, by a query. */
+static void pick_rows(const char *what, crti_span_t filter, char *text, size_t size)
+{
+    static char jobs[65536];
+
+    if (strncmp(what, "actors", 6) == 0) { /* in detail, too */
+        pick("actors", actor_columns, actors_json, filter, text, size);
+    } else if (strcmp(what, "events") == 0) {
+        pick("events", event_columns, "[]", filter, text, size);
+    } else {
+        jobs_json(jobs, sizeof(jobs), "");
+        pick("jobs", job_columns, jobs, filter, text, size);
+    }
 }
 
 static void answer_state(crti_channel_t *channel, const crti_message_t *m)
@@ -225,8 +250,8 @@ static void answer_state(crti_channel_t *channel, const crti_message_t *m)
         snprintf(text, sizeof(text), CLUSTER_JSON, head.port, nodes);
     else if (strcmp(what, "nodes") == 0)
         snprintf(text, sizeof(text), "[%s]", nodes);
-    else if (strncmp(what, "actors", 6) == 0 && crti_row_query_is(m->state_query.filter))
-        pick_actors(m->state_query.filter, text, sizeof(text));
+    else if (crti_row_query_is(m->state_query.filter))
+        pick_rows(what, m->state_query.filter, text, sizeof(text));
     else if (strncmp(what, "actors", 6) == 0) /* in detail, too */
         snprintf(text, sizeof(text), "%s", actors_json);
     else
@@ -236,6 +261,8 @@ static void answer_state(crti_channel_t *channel, const crti_message_t *m)
     crti_channel_send(channel, CRTI_MSG_STATE_ANSWER, m->request,
                       &(crti_msg_state_answer_t){.json = crti_str(text)});
 }
+
+static void close_links(void);
 
 static void answer_submit(crti_channel_t *channel, const crti_message_t *m)
 {
@@ -252,6 +279,18 @@ static void answer_submit(crti_channel_t *channel, const crti_message_t *m)
     snprintf(job->id, sizeof(job->id), "%s", id);
     crti_text(m->job_submit.entrypoint, job->entrypoint, sizeof(job->entrypoint));
     crti_text(m->job_submit.sha, job->sha, sizeof(job->sha));
+    job->start_ms = 0;
+    if (strstr(job->entrypoint, "lost")) {
+        head.job_count--;
+        close_links();
+        return;
+    }
+    if (strstr(job->entrypoint, "unheard")) {
+        job->start_ms = crti_wall_ms();
+        job->status = "RUNNING";
+        close_links();
+        return;
+    }
     job->status = strstr(job->entrypoint, "forever") ? "RUNNING"
                   : strstr(job->entrypoint, "fail")  ? "FAILED"
                                                      : "SUCCEEDED";

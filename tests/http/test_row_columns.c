@@ -22,11 +22,13 @@ static void expect(const crti_column_t *columns, const char *key, bool is_not,
 {
     CRTI_AUTO(json_decref)
     json_t *filters = json_pack("[[s, b, s]]", key, is_not, value);
-    CRTI_AUTO(free) char *query = crti_columns_query(columns, filters, 7, 0, NULL);
+    CRTI_AUTO(free)
+    char *query =
+        crti_columns_query(columns, filters, (crti_row_page_t){.limit = 7}, NULL);
     char wanted[256];
 
-    snprintf(wanted, sizeof(wanted), "{\"limit\":7,\"filters\":[%s],\"count_by\":[]}",
-             filter);
+    snprintf(wanted, sizeof(wanted),
+             "{\"limit\":7,\"offset\":0,\"filters\":[%s],\"count_by\":[]}", filter);
     assert_string_equal(query, wanted);
 }
 
@@ -84,15 +86,19 @@ static void several_filters_and_columns_to_count_by_are_one_query(void **state)
     CRTI_AUTO(json_decref)
     json_t *filters = json_pack("[[s, b, s], [s, b, s]]", "name", 0, "a", "pid", 1, "1");
     CRTI_AUTO(free)
-    char *query = crti_columns_query(crti_actor_columns, filters, 0, 0, &by);
+    char *query =
+        crti_columns_query(crti_actor_columns, filters, (crti_row_page_t){0}, &by);
     CRTI_AUTO(free)
-    char *summed = crti_columns_query(crti_object_columns, NULL, 0, 0, &with_sum);
+    char *summed =
+        crti_columns_query(crti_object_columns, NULL, (crti_row_page_t){0}, &with_sum);
 
-    assert_string_equal(query, "{\"limit\":0,\"filters\":[[\"name\",false,[\"a\"]],"
-                               "[\"pid\",true,[1.0]]],"
-                               "\"count_by\":[\"class_name\",\"state\"]}");
-    assert_string_equal(summed, "{\"limit\":0,\"filters\":[],\"count_by\":[\"node_id\"],"
-                                "\"sum\":\"size\"}");
+    assert_string_equal(query,
+                        "{\"limit\":0,\"offset\":0,\"filters\":[[\"name\",false,[\"a\"]],"
+                        "[\"pid\",true,[1.0]]],"
+                        "\"count_by\":[\"class_name\",\"state\"]}");
+    assert_string_equal(
+        summed, "{\"limit\":0,\"offset\":0,\"filters\":[],\"count_by\":[\"node_id\"],"
+                "\"sum\":\"size\"}");
 }
 
 static void only_queues_are_asked_of_nodes(void **state)
@@ -146,9 +152,11 @@ static void the_first_columns_are_those_of_rows_without_details(void **state)
 static void rows_are_asked_for_as_clients_have_them(void **state)
 {
     CRTI_AUTO(free)
-    char *objects = crti_columns_query(crti_object_columns, NULL, 1, 4, NULL);
+    char *objects = crti_columns_query(crti_object_columns, NULL,
+                                       (crti_row_page_t){.limit = 1, .shown = 4}, NULL);
     CRTI_AUTO(free)
-    char *actors = crti_columns_query(crti_actor_columns, NULL, 1, 3, NULL);
+    char *actors = crti_columns_query(crti_actor_columns, NULL,
+                                      (crti_row_page_t){.limit = 1, .shown = 3}, NULL);
 
     assert_non_null(strstr(
         objects, "\"show\":[[\"object_id\",\"object_id\"],[\"object_size\",\"size\"],"

@@ -18,6 +18,7 @@
 #include <sodium.h>
 
 #include "http_fixture.h"
+#include "runtime/base/clock.h"
 
 static http_fixture_t shared;
 
@@ -293,6 +294,62 @@ static void a_job_is_submitted_listed_and_read(void **state)
     json_decref(reply);
     assert_text("GET", "/api/v0/logs/file?actor_id=ac01&lines=2", "", true, NULL, 200,
                 "hello\ngr");
+}
+
+/* More than a socket takes at once: what is left is written when there is room. */
+static void a_large_submission_is_taken_at_once(void **state)
+{
+    static char body[900000];
+    http_answer_t answer;
+    size_t size = (size_t)snprintf(body, sizeof(body),
+                                   "{\"entrypoint\":\"true\",\"submission_id\":\"large\","
+                                   "\"metadata\":{\"m\":\"");
+    uint64_t began = crti_now_ns();
+
+    memset(body + size, 'x', sizeof(body) - size - 4);
+    strcpy(body + sizeof(body) - 4, "\"}}");
+    http_request(&shared, "POST", "/api/jobs/", "", true, body, strlen(body), &answer);
+    assert_int_equal(answer.code, 200);
+    http_answer_fini(&answer);
+    assert_true(crti_now_ns() - began < 9 * CRTI_S); /* not when the head is given up */
+}
+
+/* It was taken, or it was not: the answer says which of both. */
+static void a_submission_that_the_head_did_not_answer_is_looked_for(void **state)
+{
+    submit("unheard", "unheard");
+    assert_text("POST", "/api/jobs/", "", true,
+                "{\"entrypoint\":\"lost\",\"submission_id\":\"lost\"}", 503,
+                "the head did not hear of it; try again");
+    assert_text("GET", "/api/jobs/lost", "", true, NULL, 404, "does not exist");
+}
+
+static void a_path_holds_no_control_characters(void **state)
+{
+    static const char *const paths[] = {"/api/jobs/one%00two",   "/api/jobs/one%0atwo",
+                                        "/api/version%00",       "/api/version?a=b%00c",
+                                        "/api/actors/a/b%00c/d", "/api/actors/a/b%0ac/d"};
+
+    for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++)
+        assert_int_equal(http_code(&shared, i < 4 ? "GET" : "POST", paths[i], "", true),
+                         400);
+}
+
+static void what_is_nested_deep_is_not_submitted(void **state)
+{
+    char body[8192] = "{\"entrypoint\":\"x\",\"runtime_env\":{\"_x\":";
+    size_t at = strlen(body);
+
+    memset(body + at, '[', 2045);
+    memset(body + at + 2045, ']', 2045);
+    strcpy(body + at + 2 * 2045, "}}");
+    assert_text("POST", "/api/jobs/", "", true, body, 400, "the limit is 33");
+    assert_text("POST", "/api/jobs/", "", true,
+                "{\"entrypoint\":\"x\",\"metadata\":{\"k\":\"a\\u0000b\"}}", 400,
+                "\"metadata\" holds a zero character");
+    assert_text("POST", "/api/jobs/", "", true,
+                "{\"entrypoint\":\"x\",\"runtime_env\":{\"_k\":\"a\\u0000b\"}}", 400,
+                "\"runtime_env\" holds a zero character");
 }
 
 static void the_same_id_twice_is_refused_in_rays_words(void **state)
@@ -685,6 +742,10 @@ int main(void)
         cmocka_unit_test(version_and_health_are_as_rays_clients_want_them),
         cmocka_unit_test(the_clusters_state_comes_as_json_and_as_text),
         cmocka_unit_test(a_job_is_submitted_listed_and_read),
+        cmocka_unit_test(a_large_submission_is_taken_at_once),
+        cmocka_unit_test(a_submission_that_the_head_did_not_answer_is_looked_for),
+        cmocka_unit_test(a_path_holds_no_control_characters),
+        cmocka_unit_test(what_is_nested_deep_is_not_submitted),
         cmocka_unit_test(the_same_id_twice_is_refused_in_rays_words),
         cmocka_unit_test(a_job_is_stopped_once),
         cmocka_unit_test(only_an_ended_job_is_deleted),
