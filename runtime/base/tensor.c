@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Tensor views: sizes and names of element types, dense views. */
-#include "runtime/base/crt_base.h"
+#include "runtime/base/tensor_check.h"
 
 static const struct {
     const char *name;
@@ -85,4 +85,49 @@ bool crt_tensor_is_dense(const crt_tensor_t *tensor)
         stride *= tensor->shape[i];
     }
     return true;
+}
+
+crt_status_t crti_tensor_size(crt_dtype_t dtype, int rank, const int64_t *shape,
+                              size_t most_rows, size_t *bytes_out)
+{
+    size_t size = crt_dtype_size(dtype), span = size;
+    bool is_empty = false;
+
+    if (!size)
+        return crt_raise(CRT_ERR_INVALID, "%d is no dtype", (int)dtype);
+    if (rank < 0 || rank > CRT_TENSOR_DIMS)
+        return crt_raise(CRT_ERR_INVALID, "a tensor of rank %d: it is 0 to %d", rank,
+                         CRT_TENSOR_DIMS);
+    if (rank && !shape)
+        return crt_raise(CRT_ERR_INVALID, "a tensor of rank %d: its shape is NULL", rank);
+    for (int i = 0; i < rank; i++) {
+        if (shape[i] < 0)
+            return crt_raise(CRT_ERR_INVALID,
+                             "a tensor with %lld elements in dimension %d: a size is 0 "
+                             "or more",
+                             (long long)shape[i], i);
+        is_empty = is_empty || shape[i] == 0;
+        if (__builtin_mul_overflow(span, shape[i] ? (size_t)shape[i] : 1, &span) ||
+            span > INT64_MAX / 2)
+            return crt_raise(CRT_ERR_INVALID,
+                             "a %s tensor of rank %d: its shape is too large for any "
+                             "memory",
+                             crt_dtype_name(dtype), rank);
+    }
+    if (is_empty && span / size > most_rows)
+        return crt_raise(CRT_ERR_INVALID,
+                         "a tensor without elements that has %zu rows; the limit is %zu",
+                         span / size, most_rows);
+    *bytes_out = is_empty ? 0 : span;
+    return CRT_OK;
+}
+
+bool crti_tensor_are_bools(const void *data, size_t count)
+{
+    const unsigned char *at = data;
+    unsigned char other = 0;
+
+    for (size_t i = 0; i < count; i++)
+        other |= at[i] & 0xfe;
+    return other == 0;
 }

@@ -14,11 +14,17 @@
 #define LARGE         ((size_t)32 << 10)  /* a body whose arguments may go to the store */
 #define TIMEOUT_MS    60000
 #define TIMEOUT_MAX   (60u * 60 * 1000)
-#define RESULT_MAX    ((size_t)256 << 20) /* bytes of a reply */
+#define RESULT_MAX    ((size_t)256 << 20) /* bytes of a reply, */
+#define RESULT_FAR    ((size_t)16 << 20)  /* and of one to a stranger */
+#define ARGS_MEMORY   ((size_t)4 << 30)   /* that arguments take while a call is made, */
+#define ARGS_FAR      ((size_t)40 << 20)  /* and a stranger's */
+#define STRANGERS_MAX ((size_t)8 << 20)   /* bytes of bodies, of all strangers together */
 
 struct crti_actor_call {
     crti_order_t order;
     crti_http_exchange_t *x;
+    crti_http_t *http;
+    size_t reserved;            /* of the strangers' bytes */
     bool is_raw;                /* the body is a tensor or bytes, not JSON */
     bool wants_raw;             /* and so is the result, when it is one; */
     bool wants_text;            /* or a text */
@@ -29,16 +35,60 @@ struct crti_actor_call {
     crti_json_args_t json;
     crt_arg_t raw;
     crt_tensor_t tensor;
+    /* The result as it is sent: of crti_order_write, in the helper. */
+    const crt_value_t *value;
+    bool is_written;
+    crti_buffer_t text;
+    crt_status_t text_status;
+    char error[512];
 };
+
+/* Strangers get, and make others do, a bounded amount of work. */
+static size_t result_max(const crti_actor_call_t *call)
+{
+    return call->order.has_token ? RESULT_MAX : RESULT_FAR;
+}
 
 /* ---------------------------------------------------------------- failures */
 
-/* Strangers learn nothing of what they may not call. */
+/* What becomes of an actor, not what its methods say. */
+static bool is_fate(crt_status_t status)
+{
+    switch (status) {
+    case CRT_ERR_TIMED_OUT:
+    case CRT_ERR_BACKPRESSURE:
+    case CRT_ERR_STORE_FULL:
+    case CRT_ERR_ACTOR_DIED:
+    case CRT_ERR_WORKER_DIED:
+    case CRT_ERR_UNREACHABLE:
+    case CRT_ERR_NODE_LOST:
+    case CRT_ERR_HEAD_LOST:
+    case CRT_ERR_CANCELLED:
+    case CRT_ERR_CLOSED:
+    case CRT_ERR_PROTOCOL: return true;
+    default: return false;
+    }
+}
+
+/* Strangers learn nothing of what they may not call: neither that it is there, nor what becomes of it. */
 static bool is_hidden(const crti_actor_call_t *call, crt_status_t status,
                       bool may_have_run)
 {
-    return !call->order.has_token && !may_have_run &&
-           (status == CRT_ERR_NOT_FOUND || status == CRT_ERR_PERMISSION);
+    if (call->order.has_token)
+        return false;
+    if (!may_have_run && (status == CRT_ERR_NOT_FOUND || status == CRT_ERR_PERMISSION))
+        return true;
+    /* Its worker has not said yet that they may: what was sent is not judged before. */
+    return (is_fate(status) || call->order.state == CRTI_ORDER_FAILED) &&
+           call->order.was_found && !crti_order_is_of_open_actor(&call->order);
+}
+
+/* Where it runs, what it is called and why it died is nobody's else. */
+static const char *text_for(const crti_actor_call_t *call, crt_status_t status)
+{
+    return call->order.has_token || !is_fate(status) ? crt_error_detail()
+           : status == CRT_ERR_TIMED_OUT             ? "the call took too long"
+                                         : "the actor can't be called just now";
 }
 
 static unsigned code_of(crt_status_t status, bool may_have_run)
@@ -79,7 +129,7 @@ static void fail(crti_actor_call_t *call, crt_status_t status, bool may_have_run
         crti_http_exchange_text(x, 401, "Unauthorized: Missing authentication token");
         return;
     }
-    json = describe(status, may_have_run, crt_error_detail());
+    json = describe(status, may_have_run, text_for(call, status));
     crti_http_exchange_json(x, code_of(status, may_have_run), json);
 }
 
@@ -100,7 +150,7 @@ static bool reply_raw(crti_actor_call_t *call, const crt_value_t *value)
                crt_value_read(value, &bytes) != CRT_OK) {
         return false;
     }
-    if (bytes.size > RESULT_MAX)
+    if (bytes.size > result_max(call))
         return false;
     if (crti_buffer_append(&x->reply, bytes.data, bytes.size) != CRT_OK)
         fail(call, CRT_ERR_NO_MEMORY, true);
@@ -115,13 +165,61 @@ static bool reply_text(crti_actor_call_t *call, const crt_value_t *value)
     const char *text;
 
     if (crt_value_kind(value) != CRT_KIND_STRING ||
-        crt_value_read(value, &text) != CRT_OK)
+        crt_value_read(value, &text) != CRT_OK || strlen(text) > result_max(call))
         return false;
     if (crti_buffer_append(&x->reply, text, strlen(text)) != CRT_OK)
         fail(call, CRT_ERR_NO_MEMORY, true);
     else
         crti_http_exchange_reply(x, "text/plain; charset=utf-8");
     return true;
+}
+
+/* By the loop, or the helper. */
+static void write_text(crti_order_t *order)
+{
+    crti_actor_call_t *call = CRTI_CONTAINER(order, crti_actor_call_t, order);
+    size_t most = result_max(call);
+    crt_status_t status = CRT_OK;
+
+    call->text.size = 0;
+    if (order->is_stream)
+        status = crti_buffer_append(&call->text, "data: ", 6);
+    if (status == CRT_OK)
+        status = crti_json_value_write(call->value, most, &call->text);
+    if (status == CRT_OK && order->is_stream)
+        status = crti_buffer_append(&call->text, "\n\n", 2);
+    call->text_status = status;
+    snprintf(call->error, sizeof(call->error), "%s",
+             status == CRT_OK ? "" : crt_error_detail());
+    call->is_written = true;
+}
+
+/* False: the helper writes it, and this is looked at again then. */
+static bool has_text(crti_actor_call_t *call, const crt_value_t *value)
+{
+    if (call->is_written)
+        return true;
+    call->value = value;
+    if (crti_json_value_is_large(value)) {
+        crti_order_write(&call->order);
+        return false;
+    }
+    write_text(&call->order);
+    return true;
+}
+
+/* What was written becomes the reply. */
+static crt_status_t take_text(crti_actor_call_t *call)
+{
+    crti_buffer_fini(&call->x->reply);
+    call->is_written = false;
+    if (call->text_status != CRT_OK) {
+        crti_buffer_fini(&call->text);
+        return crt_raise(call->text_status, "%s", call->error);
+    }
+    call->x->reply = call->text;
+    call->text = (crti_buffer_t){0};
+    return CRT_OK;
 }
 
 static void reply_value(crti_actor_call_t *call, const crt_value_t *value)
@@ -131,19 +229,14 @@ static void reply_value(crti_actor_call_t *call, const crt_value_t *value)
 
     x->reply.size = 0;
     if ((call->wants_raw && reply_raw(call, value)) ||
-        (call->wants_text && reply_text(call, value)))
+        (call->wants_text && reply_text(call, value)) || !has_text(call, value))
         return;
     x->dtype[0] = '\0';
-    status = crti_json_value_write(value, &x->reply);
-    if (status == CRT_OK && x->reply.size > RESULT_MAX)
-        status =
-            crt_raise(CRT_ERR_TOO_LARGE, "a result of %zu bytes as JSON", x->reply.size);
-    if (status != CRT_OK) {
-        x->reply.size = 0;
+    status = take_text(call);
+    if (status != CRT_OK)
         fail(call, status, true);
-        return;
-    }
-    crti_http_exchange_reply(x, "application/json; charset=utf-8");
+    else
+        crti_http_exchange_reply(x, "application/json; charset=utf-8");
 }
 
 /* ---------------------------------------------------------------- many results */
@@ -172,17 +265,10 @@ static crt_status_t append(crti_buffer_t *out, const char *text)
 
 static void send_item(crti_actor_call_t *call, const crt_value_t *value)
 {
-    crti_buffer_t *reply = &call->x->reply;
-    crt_status_t status;
-
-    reply->size = 0;
-    status = append(reply, "data: ");
-    if (status == CRT_OK)
-        status = crti_json_value_write(value, reply);
-    if (status == CRT_OK)
-        status = append(reply, "\n\n");
+    if (!has_text(call, value))
+        return;
     call->is_at_item = true;
-    send_event(call, status, false);
+    send_event(call, take_text(call), false);
 }
 
 /* What a program says of the end: what it returned is not told, as in Ray. */
@@ -194,7 +280,7 @@ static void send_end(crti_actor_call_t *call)
 
 static void send_error(crti_actor_call_t *call, crt_status_t status, bool may_have_run)
 {
-    json_t *json = describe(status, may_have_run, crt_error_detail());
+    json_t *json = describe(status, may_have_run, text_for(call, status));
     char *text = json_dumps(json, JSON_COMPACT);
     crti_buffer_t *reply = &call->x->reply;
 
@@ -235,7 +321,9 @@ static void on_change(crti_order_t *order)
 {
     crti_actor_call_t *call = CRTI_CONTAINER(order, crti_actor_call_t, order);
 
-    if (call->x->state == CRTI_HTTP_EXCHANGE_ASKING)
+    if (call->x->state == CRTI_HTTP_EXCHANGE_ASKING ||
+        (call->x->state == CRTI_HTTP_EXCHANGE_READING &&
+         order->state == CRTI_ORDER_FAILED))
         look(call);
 }
 
@@ -259,6 +347,44 @@ static void send_next(crti_http_exchange_t *x)
     call->is_at_item = false;
     crti_http_exchange_wait(x, (uint64_t)call->order.timeout_ms, on_late);
     look(call);
+}
+
+/* ---------------------------------------------------------------- the arguments */
+
+/* By the loop, or the helper. */
+static crt_status_t prepare(crti_order_t *order)
+{
+    crti_actor_call_t *call = CRTI_CONTAINER(order, crti_actor_call_t, order);
+    crt_status_t status = CRT_OK;
+
+    if (!call->is_raw) {
+        status =
+            crti_json_args_parse(call->body.data, call->body.size,
+                                 order->has_token ? ARGS_MEMORY : ARGS_FAR, &call->json);
+        order->args = call->json.args;
+        order->count = call->json.count;
+        return status;
+    }
+    if (call->dtype[0]) {
+        status =
+            crti_tensor_parse(call->dtype, call->shape,
+                              crti_span(call->body.data, call->body.size), &call->tensor);
+        call->raw = crt_arg_tensor(&call->tensor);
+    } else {
+        call->raw = crt_arg_bytes((crt_bytes_t){call->body.data, call->body.size});
+    }
+    order->args = &call->raw;
+    order->count = 1;
+    return status;
+}
+
+/* The call has them. */
+static void release(crti_order_t *order)
+{
+    crti_actor_call_t *call = CRTI_CONTAINER(order, crti_actor_call_t, order);
+
+    crti_json_args_fini(&call->json);
+    crti_buffer_fini(&call->body);
 }
 
 /* ---------------------------------------------------------------- the request */
@@ -312,8 +438,10 @@ static void on_free(crti_order_t *order)
 {
     crti_actor_call_t *call = CRTI_CONTAINER(order, crti_actor_call_t, order);
 
+    call->http->stranger_bytes -= call->reserved;
     crti_json_args_fini(&call->json);
     crti_buffer_fini(&call->body);
+    crti_buffer_fini(&call->text);
     free(call);
 }
 
@@ -339,6 +467,20 @@ static crt_status_t read_request(crti_actor_call_t *call,
     return read_form(call, request);
 }
 
+/* One budget for all strangers: what they have sent lies in memory until they are answered. */
+static crt_status_t reserve(crti_actor_call_t *call, uint64_t body_size)
+{
+    crti_http_t *http = call->http;
+
+    if (call->order.has_token)
+        return CRT_OK;
+    if (body_size > STRANGERS_MAX - http->stranger_bytes)
+        return crt_raise(CRT_ERR_BACKPRESSURE, "too much was sent without a token");
+    call->reserved = body_size;
+    http->stranger_bytes += body_size;
+    return CRT_OK;
+}
+
 void crti_actor_call_begin(crti_http_exchange_t *x, const crti_http_request_t *request)
 {
     crti_actor_call_t *call = calloc(1, sizeof(*call));
@@ -349,55 +491,32 @@ void crti_actor_call_begin(crti_http_exchange_t *x, const crti_http_request_t *r
         return;
     }
     call->x = x;
+    call->http = x->http;
     call->order.has_token = x->has_token;
+    call->order.prepare = prepare;
+    call->order.release = release;
+    call->order.write = write_text;
     call->order.on_change = on_change;
     call->order.on_free = on_free;
     x->call = call;
     status = read_request(call, request, x->body_size);
+    if (status == CRT_OK)
+        status = reserve(call, x->body_size);
     if (status != CRT_OK)
         fail(call, status, false);
-}
-
-/* ---------------------------------------------------------------- the body */
-
-static crt_status_t read_args(crti_actor_call_t *call)
-{
-    crt_status_t status = CRT_OK;
-
-    if (!call->is_raw) {
-        status = crti_json_args_parse(call->body.data, call->body.size, &call->json);
-        call->order.args = call->json.args;
-        call->order.count = call->json.count;
-        return status;
-    }
-    if (call->dtype[0]) {
-        status =
-            crti_tensor_parse(call->dtype, call->shape,
-                              crti_span(call->body.data, call->body.size), &call->tensor);
-        call->raw = crt_arg_tensor(&call->tensor);
-    } else {
-        call->raw = crt_arg_bytes((crt_bytes_t){call->body.data, call->body.size});
-    }
-    call->order.args = &call->raw;
-    call->order.count = 1;
-    return status;
+    else /* whether it is there is known before its arguments are read */
+        crti_caller_order(x->http->caller, &call->order);
 }
 
 void crti_actor_call_body(crti_http_exchange_t *x)
 {
     crti_actor_call_t *call = x->call;
-    crt_status_t status;
 
     call->body = x->body;
     x->body = (crti_buffer_t){0};
-    status = read_args(call);
-    if (status != CRT_OK) {
-        fail(call, status, false);
-        return;
-    }
     call->order.is_large = call->body.size > LARGE;
     crti_http_exchange_wait(x, (uint64_t)call->order.timeout_ms, on_late);
-    crti_caller_order(x->http->caller, &call->order);
+    crti_order_begin(&call->order);
 }
 
 void crti_actor_call_free(crti_actor_call_t *call)

@@ -10,35 +10,28 @@
 
 #include <sodium.h>
 
-#define SIZE_LIMIT (INT64_C(1) << 40) /* of one dimension */
+#include "runtime/base/json_shape.h"
+#include "runtime/base/tensor_check.h"
+
+#define SIZE_LIMIT    (INT64_C(1) << 40) /* of one dimension */
+#define BRACKET_BYTES ((size_t)288)      /* that a list or an object takes, and */
+#define VALUE_BYTES   ((size_t)80)       /* any other value */
+#define LARGE_BYTES   ((size_t)32 << 10) /* of a text or bytes; */
+#define LARGE_COUNT   ((size_t)4096)     /* elements and entries */
 
 /* ---------------------------------------------------------------- to arguments */
 
-/* Arguments that a JSON value takes, itself included; 0: it is nested too deep. */
-static size_t count_args(const json_t *json, int depth)
+/* Arguments that a JSON value takes, itself included. */
+static size_t count_args(const json_t *json)
 {
-    size_t sum = 1, part, index;
+    size_t sum = 1, index;
     const char *key;
     json_t *item;
 
-    if (depth > CRTI_JSON_DEPTH)
-        return 0;
     if (json_is_array(json)) {
-        json_array_foreach(json, index, item)
-        {
-            part = count_args(item, depth + 1);
-            if (part == 0)
-                return 0;
-            sum += part;
-        }
+        json_array_foreach(json, index, item) sum += count_args(item);
     } else if (json_is_object(json)) {
-        json_object_foreach((json_t *)json, key, item)
-        {
-            part = count_args(item, depth + 1);
-            if (part == 0)
-                return 0;
-            sum += 1 + part;
-        }
+        json_object_foreach((json_t *)json, key, item) sum += 1 + count_args(item);
     }
     return sum;
 }
@@ -92,7 +85,25 @@ static crt_arg_t make_arg(making_t *m, const json_t *json)
     return crt_arg_none(NULL);
 }
 
-crt_status_t crti_json_args_parse(const void *text, size_t size,
+/* Before it is parsed: about what it takes as JSON and as arguments. */
+static crt_status_t check_shape(crti_span_t text, size_t most)
+{
+    crti_json_shape_t shape = crti_json_shape(text);
+    size_t memory = BRACKET_BYTES * shape.brackets +
+                    VALUE_BYTES * (shape.values - shape.brackets) + 2 * text.size;
+
+    if (shape.depth > CRTI_JSON_DEPTH + 1)
+        return crt_raise(CRT_ERR_INVALID, "the arguments are nested deeper than %d",
+                         CRTI_JSON_DEPTH);
+    if (memory > most)
+        return crt_raise(CRT_ERR_TOO_LARGE,
+                         "the arguments are %zu values; they would take %zu MiB of "
+                         "memory, at most %zu are taken for them",
+                         shape.values, memory >> 20, most >> 20);
+    return CRT_OK;
+}
+
+crt_status_t crti_json_args_parse(const void *text, size_t size, size_t most,
                                   crti_json_args_t *args_out)
 {
     crti_json_args_t made = {0};
@@ -100,21 +111,19 @@ crt_status_t crti_json_args_parse(const void *text, size_t size,
     size_t room;
     making_t m;
     crt_arg_t list;
+    crt_status_t status = check_shape(crti_span(text, size), most);
 
+    if (status != CRT_OK)
+        return status;
     made.json = json_loadb(size ? text : "[]", size ? size : 2, 0, &error);
     if (!made.json)
         return crt_raise(CRT_ERR_INVALID, "the arguments are no JSON: %s (line %d)",
                          error.text, error.line);
-    room = json_is_array(made.json) ? count_args(made.json, 0) : 0;
-    if (room == 0) {
-        bool is_array = json_is_array(made.json);
-
+    if (!json_is_array(made.json)) {
         json_decref(made.json);
-        return is_array
-                   ? crt_raise(CRT_ERR_INVALID, "the arguments are nested deeper than %d",
-                               CRTI_JSON_DEPTH)
-                   : crt_raise(CRT_ERR_INVALID, "the arguments are no JSON array");
+        return crt_raise(CRT_ERR_INVALID, "the arguments are no JSON array");
     }
+    room = count_args(made.json);
     made.args = calloc(room, sizeof(*made.args));
     if (!made.args) {
         json_decref(made.json);
@@ -136,22 +145,39 @@ void crti_json_args_fini(crti_json_args_t *args)
 
 /* ---------------------------------------------------------------- to JSON */
 
-static crt_status_t put(crti_buffer_t *out, const char *text)
+/* Where it goes, and how large it may become. */
+typedef struct writer {
+    crti_buffer_t *out;
+    size_t most;
+} writer_t;
+
+static crt_status_t make_room(const writer_t *w, size_t size)
 {
-    return crti_buffer_append(out, text, strlen(text));
+    return size <= w->most && w->out->size <= w->most - size
+               ? CRT_OK
+               : crt_raise(CRT_ERR_TOO_LARGE,
+                           "the result has more than %zu bytes as JSON", w->most);
+}
+
+static crt_status_t put(writer_t *w, const char *text)
+{
+    size_t size = strlen(text);
+    crt_status_t status = make_room(w, size);
+
+    return status == CRT_OK ? crti_buffer_append(w->out, text, size) : status;
 }
 
 /* The shortest form that reads as the same number. */
-static crt_status_t put_number(crti_buffer_t *out, double number, bool is_single)
+static crt_status_t put_number(writer_t *w, double number, bool is_single)
 {
     char text[32];
     int digits = is_single ? 6 : 15, most = is_single ? 9 : 17;
 
     if (!isfinite(number))
-        return put(out, "null");
+        return put(w, "null");
     if (fabs(number) < 1e15 && number == (double)(int64_t)number) {
         snprintf(text, sizeof(text), "%" PRId64 ".0", (int64_t)number);
-        return put(out, text);
+        return put(w, text);
     }
     for (; digits <= most; digits++) {
         snprintf(text, sizeof(text), "%.*g", digits, number);
@@ -159,23 +185,25 @@ static crt_status_t put_number(crti_buffer_t *out, double number, bool is_single
                       : strtod(text, NULL) == number)
             break;
     }
-    return put(out, text);
+    return put(w, text);
 }
 
-static crt_status_t put_whole(crti_buffer_t *out, int64_t number)
+static crt_status_t put_whole(writer_t *w, int64_t number)
 {
     char text[24];
 
     snprintf(text, sizeof(text), "%" PRId64, number);
-    return put(out, text);
+    return put(w, text);
 }
 
-static crt_status_t put_text(crti_buffer_t *out, const char *text, size_t size)
+static crt_status_t put_text(writer_t *w, const char *text, size_t size)
 {
-    json_t *json = json_stringn(text, size);
+    crt_status_t status = make_room(w, size);
+    json_t *json = status == CRT_OK ? json_stringn(text, size) : NULL;
     char *made;
-    crt_status_t status;
 
+    if (status != CRT_OK)
+        return status;
     if (!json) /* not UTF-8 */
         return crt_raise(CRT_ERR_UNSUPPORTED,
                          "the result holds a text that is not UTF-8");
@@ -183,24 +211,27 @@ static crt_status_t put_text(crti_buffer_t *out, const char *text, size_t size)
     json_decref(json);
     if (!made)
         return crt_raise(CRT_ERR_NO_MEMORY, "a text of %zu bytes", size);
-    status = put(out, made);
+    status = put(w, made);
     free(made);
     return status;
 }
 
-static crt_status_t put_bytes(crti_buffer_t *out, const void *data, size_t size)
+static crt_status_t put_bytes(writer_t *w, const void *data, size_t size)
 {
     size_t room = sodium_base64_encoded_len(size, sodium_base64_VARIANT_ORIGINAL);
-    crt_status_t status = crti_buffer_reserve(out, room + 2);
+    crt_status_t status = make_room(w, room + 2);
     char *to;
+
+    if (status == CRT_OK)
+        status = crti_buffer_reserve(w->out, room + 2);
 
     if (status != CRT_OK)
         return status;
-    to = (char *)out->data + out->size;
+    to = (char *)w->out->data + w->out->size;
     *to = '"';
     sodium_bin2base64(to + 1, room, data, size, sodium_base64_VARIANT_ORIGINAL);
     to[room] = '"'; /* instead of the final zero */
-    out->size += room + 1;
+    w->out->size += room + 1;
     return CRT_OK;
 }
 
@@ -225,64 +256,66 @@ static float from_bfloat(uint16_t half)
 }
 
 #define READ(type) (*(const type *)at)
-static crt_status_t put_element(crti_buffer_t *out, crt_dtype_t dtype, const void *at)
+static crt_status_t put_element(writer_t *w, crt_dtype_t dtype, const void *at)
 {
     switch (dtype) {
-    case CRT_FLOAT32: return put_number(out, READ(float), true);
-    case CRT_FLOAT64: return put_number(out, READ(double), false);
-    case CRT_FLOAT16: return put_number(out, from_half(READ(uint16_t)), true);
-    case CRT_BFLOAT16: return put_number(out, from_bfloat(READ(uint16_t)), true);
-    case CRT_INT8: return put_whole(out, READ(int8_t));
-    case CRT_INT16: return put_whole(out, READ(int16_t));
-    case CRT_INT32: return put_whole(out, READ(int32_t));
-    case CRT_INT64: return put_whole(out, READ(int64_t));
-    case CRT_UINT8: return put_whole(out, READ(uint8_t));
+    case CRT_FLOAT32: return put_number(w, READ(float), true);
+    case CRT_FLOAT64: return put_number(w, READ(double), false);
+    case CRT_FLOAT16: return put_number(w, from_half(READ(uint16_t)), true);
+    case CRT_BFLOAT16: return put_number(w, from_bfloat(READ(uint16_t)), true);
+    case CRT_INT8: return put_whole(w, READ(int8_t));
+    case CRT_INT16: return put_whole(w, READ(int16_t));
+    case CRT_INT32: return put_whole(w, READ(int32_t));
+    case CRT_INT64: return put_whole(w, READ(int64_t));
+    case CRT_UINT8: return put_whole(w, READ(uint8_t));
     case CRT_BOOL: /* a byte of anybody's, which need be no bool */
-        return put(out, READ(uint8_t) ? "true" : "false");
+        return put(w, READ(uint8_t) ? "true" : "false");
     }
     return crt_raise(CRT_ERR_UNSUPPORTED, "a tensor of an unknown dtype");
 }
 
-static crt_status_t put_tensor(crti_buffer_t *out, const crt_tensor_t *t, int depth,
+static crt_status_t put_tensor(writer_t *w, const crt_tensor_t *t, int depth,
                                const unsigned char **at)
 {
     crt_status_t status;
 
     if (depth == t->rank) {
-        status = put_element(out, t->dtype, *at);
+        status = put_element(w, t->dtype, *at);
         *at += crt_dtype_size(t->dtype);
         return status;
     }
-    status = put(out, "[");
+    status = put(w, "[");
     for (int64_t i = 0; i < t->shape[depth] && status == CRT_OK; i++) {
         if (i)
-            status = put(out, ",");
+            status = put(w, ",");
         if (status == CRT_OK)
-            status = put_tensor(out, t, depth + 1, at);
+            status = put_tensor(w, t, depth + 1, at);
     }
-    return status == CRT_OK ? put(out, "]") : status;
+    return status == CRT_OK ? put(w, "]") : status;
 }
 
-static crt_status_t put_entries(crti_buffer_t *out, const crt_value_t *value, bool is_map)
+static crt_status_t put_value(writer_t *w, const crt_value_t *value);
+
+static crt_status_t put_entries(writer_t *w, const crt_value_t *value, bool is_map)
 {
-    crt_status_t status = put(out, is_map ? "{" : "[");
+    crt_status_t status = put(w, is_map ? "{" : "[");
 
     for (size_t i = 0; i < crt_value_count(value) && status == CRT_OK; i++) {
         const char *key = is_map ? crt_value_key(value, i) : NULL;
 
         if (i)
-            status = put(out, ",");
+            status = put(w, ",");
         if (status == CRT_OK && is_map)
-            status = put_text(out, key, strlen(key));
+            status = put_text(w, key, strlen(key));
         if (status == CRT_OK && is_map)
-            status = put(out, ":");
+            status = put(w, ":");
         if (status == CRT_OK)
-            status = crti_json_value_write(crt_value_at(value, i), out);
+            status = put_value(w, crt_value_at(value, i));
     }
-    return status == CRT_OK ? put(out, is_map ? "}" : "]") : status;
+    return status == CRT_OK ? put(w, is_map ? "}" : "]") : status;
 }
 
-crt_status_t crti_json_value_write(const crt_value_t *value, crti_buffer_t *out)
+static crt_status_t put_value(writer_t *w, const crt_value_t *value)
 {
     const crt_tensor_t *tensor;
     const unsigned char *at;
@@ -294,32 +327,87 @@ crt_status_t crti_json_value_write(const crt_value_t *value, crti_buffer_t *out)
     crt_status_t status;
 
     switch (crt_value_kind(value)) {
-    case CRT_KIND_NONE: return put(out, "null");
+    case CRT_KIND_NONE: return put(w, "null");
     case CRT_KIND_BOOL:
         status = crt_value_read(value, &truth);
-        return status == CRT_OK ? put(out, truth ? "true" : "false") : status;
+        return status == CRT_OK ? put(w, truth ? "true" : "false") : status;
     case CRT_KIND_INT:
         status = crt_value_read_v(value, (crt_out_t){CRT_OUT_INT64, &whole});
-        return status == CRT_OK ? put_whole(out, whole) : status;
+        return status == CRT_OK ? put_whole(w, whole) : status;
     case CRT_KIND_FLOAT:
         status = crt_value_read(value, &number);
-        return status == CRT_OK ? put_number(out, number, false) : status;
+        return status == CRT_OK ? put_number(w, number, false) : status;
     case CRT_KIND_STRING:
         status = crt_value_read(value, &text);
-        return status == CRT_OK ? put_text(out, text, strlen(text)) : status;
+        return status == CRT_OK ? put_text(w, text, strlen(text)) : status;
     case CRT_KIND_BYTES:
         status = crt_value_read(value, &bytes);
-        return status == CRT_OK ? put_bytes(out, bytes.data, bytes.size) : status;
+        return status == CRT_OK ? put_bytes(w, bytes.data, bytes.size) : status;
     case CRT_KIND_TENSOR:
         status = crt_value_read(value, &tensor);
         at = status == CRT_OK ? tensor->data : NULL;
-        return status == CRT_OK ? put_tensor(out, tensor, 0, &at) : status;
-    case CRT_KIND_LIST: return put_entries(out, value, false);
-    case CRT_KIND_MAP: return put_entries(out, value, true);
+        return status == CRT_OK ? put_tensor(w, tensor, 0, &at) : status;
+    case CRT_KIND_LIST: return put_entries(w, value, false);
+    case CRT_KIND_MAP: return put_entries(w, value, true);
     default:
         return crt_raise(CRT_ERR_UNSUPPORTED, "the result holds a %s, which JSON has not",
                          crt_kind_name(crt_value_kind(value)));
     }
+}
+
+crt_status_t crti_json_value_write(const crt_value_t *value, size_t most,
+                                   crti_buffer_t *out)
+{
+    return put_value(&(writer_t){.out = out, .most = most}, value);
+}
+
+/* Elements, and brackets of one that has none. */
+static size_t count_parts(const crt_tensor_t *t)
+{
+    size_t count = 1;
+
+    for (int i = 0; i < t->rank && count <= LARGE_COUNT; i++)
+        count *= t->shape[i] ? (size_t)t->shape[i] : 1;
+    return count;
+}
+
+/* Takes what there is to write from `*left`; false: there is more. */
+static bool take_work(const crt_value_t *value, size_t *left)
+{
+    const crt_tensor_t *tensor;
+    const char *text;
+    crt_bytes_t bytes;
+    size_t work = 1;
+
+    switch (crt_value_kind(value)) {
+    case CRT_KIND_STRING:
+        if (crt_value_read(value, &text) == CRT_OK)
+            work += strnlen(text, LARGE_BYTES) / (LARGE_BYTES / LARGE_COUNT);
+        break;
+    case CRT_KIND_BYTES:
+        if (crt_value_read(value, &bytes) == CRT_OK)
+            work += bytes.size / (LARGE_BYTES / LARGE_COUNT);
+        break;
+    case CRT_KIND_TENSOR:
+        if (crt_value_read(value, &tensor) == CRT_OK)
+            work += count_parts(tensor);
+        break;
+    default: break;
+    }
+    if (work > *left)
+        return false;
+    *left -= work;
+    for (size_t i = 0; i < crt_value_count(value); i++)
+        if (!take_work(crt_value_at(value, i), left))
+            return false;
+    return true;
+}
+
+bool crti_json_value_is_large(const crt_value_t *value)
+{
+    size_t left = LARGE_COUNT;
+
+    return !take_work(value, &left);
 }
 
 /* ---------------------------------------------------------------- tensors by headers */
@@ -359,26 +447,14 @@ bool crti_shape_parse(const char *text, int64_t shape[CRT_TENSOR_DIMS], int *ran
     return true;
 }
 
-/* Elements of that shape; more than `most` are not counted. */
-static size_t count_elements(const int64_t *shape, int rank, size_t most)
-{
-    size_t count = 1;
-
-    for (int i = 0; i < rank; i++) {
-        if (shape[i] == 0)
-            return 0;
-        count = count > most / (size_t)shape[i] ? most + 1 : count * (size_t)shape[i];
-    }
-    return count;
-}
-
 crt_status_t crti_tensor_parse(const char *dtype, const char *shape, crti_span_t body,
                                crt_tensor_t *tensor_out)
 {
     int64_t sizes[CRT_TENSOR_DIMS] = {0};
     crt_dtype_t type;
-    size_t size;
+    size_t size, bytes;
     int rank = 1;
+    crt_status_t status;
 
     if (!crti_dtype_parse(dtype, &type))
         return crt_raise(CRT_ERR_INVALID, "X-CRT-Dtype: %.20s is no dtype", dtype);
@@ -389,10 +465,15 @@ crt_status_t crti_tensor_parse(const char *dtype, const char *shape, crti_span_t
         return crt_raise(CRT_ERR_INVALID,
                          "X-CRT-Shape is no list of at most %d sizes: 2,3,4",
                          CRT_TENSOR_DIMS);
-    if (body.size % size || count_elements(sizes, rank, body.size) != body.size / size)
+    status = crti_tensor_size(type, rank, sizes, CRTI_TENSOR_ROWS_FAR, &bytes);
+    if (status != CRT_OK)
+        return status;
+    if (bytes != body.size)
         return crt_raise(CRT_ERR_INVALID,
                          "a body of %zu bytes is no %s tensor of that shape", body.size,
                          dtype);
+    if (type == CRT_BOOL && !crti_tensor_are_bools(body.data, body.size))
+        return crt_raise(CRT_ERR_INVALID, "a bool tensor has bytes of 0 and 1 only");
     *tensor_out = crt_tensor_view(type, rank, sizes, (void *)body.data);
     return CRT_OK;
 }

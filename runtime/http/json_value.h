@@ -5,7 +5,7 @@
  *     http/actor_call.c -> [ http/json_value.c ]
  * Threads: any; pure functions.
  * Trust
- *     The JSON is a stranger's: its depth is bounded, and memory is in proportion to it.
+ *     The JSON is a stranger's: how deep it is, and what memory it takes, is known before it is parsed.
  * Form
  *     null, truths, numbers, texts, lists and objects are what they are called. A tensor is nested lists. Bytes are a text in
  *     base64. A number that JSON has not (NaN, infinities) is null. Refs and handles of actors can't be shown.
@@ -27,13 +27,18 @@ typedef struct crti_json_args {
     size_t count;
 } crti_json_args_t;
 
-/* A JSON array, one argument each. CRT_ERR_INVALID says what is wrong with it. */
-crt_status_t crti_json_args_parse(const void *text, size_t size,
+/* A JSON array, one argument each. CRT_ERR_INVALID says what is wrong with it; CRT_ERR_TOO_LARGE: it would take more than about
+ * `most` bytes of memory. */
+crt_status_t crti_json_args_parse(const void *text, size_t size, size_t most,
                                   crti_json_args_t *args_out);
 void crti_json_args_fini(crti_json_args_t *args);
 
-/* Appends the value. CRT_ERR_UNSUPPORTED: it holds what can't be shown. */
-crt_status_t crti_json_value_write(const crt_value_t *value, crti_buffer_t *out);
+/* Appends the value. CRT_ERR_UNSUPPORTED: it holds what can't be shown; CRT_ERR_TOO_LARGE: `out` would have more than `most` bytes, and
+ * has at most so many. */
+crt_status_t crti_json_value_write(const crt_value_t *value, size_t most,
+                                   crti_buffer_t *out);
+/* Writing it takes so long that others would wait. */
+bool crti_json_value_is_large(const crt_value_t *value);
 
 /* "float32" and so on; false: none of that name. */
 bool crti_dtype_parse(const char *name, crt_dtype_t *dtype_out);

@@ -11,6 +11,7 @@
  * ends with its parent.
  */
 #include <errno.h>
+#include <malloc.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,6 +27,9 @@
 #include "runtime/http/scrape_target.h"
 #include "runtime/http/server.h"
 #include "runtime/net/key.h"
+
+#define LARGE                                                                            \
+    (128 << 10) /* bytes of memory that is the system's again when it is freed */
 
 typedef struct arguments {
     const char *head_dir, *host, *key_file, *log, *certificate, *certificate_key;
@@ -176,6 +180,7 @@ int main(int argc, char **argv)
     sigaddset(&set, SIGTERM);
     sigaddset(&set, SIGINT);
     sigprocmask(SIG_BLOCK, &set, NULL);
+    mallopt(M_MMAP_THRESHOLD, LARGE); /* bodies and replies go back when they are freed */
     signal(SIGPIPE, SIG_IGN);
     signal(SIGXFSZ, SIG_IGN); /* a limit on files is an error of write */
     unsetenv("CRT_JOB");      /* of whoever started the head: calls are no part of it */

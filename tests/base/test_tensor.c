@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "runtime/base/crt_base.h"
+#include "runtime/base/tensor_check.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -125,9 +125,55 @@ static void floats_are_one_row(void **state)
     assert_int_equal(crt_tensor_bytes(&view), sizeof(data));
 }
 
+static void expect_size(crt_status_t wanted, size_t most_rows, size_t bytes, int rank,
+                        const int64_t *shape)
+{
+    size_t got = 0;
+
+    assert_int_equal(crti_tensor_size(CRT_FLOAT32, rank, shape, most_rows, &got), wanted);
+    if (wanted == CRT_OK)
+        assert_int_equal(got, bytes);
+}
+
+static void a_shape_that_can_not_be_counted_is_refused(void **state)
+{
+    const int64_t huge = INT64_C(1) << 40;
+
+    expect_size(CRT_OK, CRTI_TENSOR_ROWS_FAR, 24, 2, (int64_t[]){2, 3});
+    expect_size(CRT_OK, CRTI_TENSOR_ROWS_FAR, 4, 0, NULL);
+    expect_size(CRT_ERR_INVALID, CRTI_TENSOR_ROWS_ANY, 0, 2, (int64_t[]){-5, 0});
+    expect_size(CRT_ERR_INVALID, CRTI_TENSOR_ROWS_ANY, 0, 2, (int64_t[]){huge, huge});
+    expect_size(CRT_ERR_INVALID, CRTI_TENSOR_ROWS_ANY, 0, 3, (int64_t[]){0, huge, huge});
+    expect_size(CRT_ERR_INVALID, CRTI_TENSOR_ROWS_ANY, 0, 9, NULL);
+    expect_size(CRT_ERR_INVALID, CRTI_TENSOR_ROWS_ANY, 0, 1, NULL);
+    expect_size(CRT_ERR_INVALID, CRTI_TENSOR_ROWS_ANY, 0, 1, &(int64_t){INT64_MAX});
+}
+
+static void a_stranger_s_tensor_without_elements_has_few_rows(void **state)
+{
+    expect_size(CRT_OK, CRTI_TENSOR_ROWS_FAR, 0, 2, (int64_t[]){65536, 0});
+    expect_size(CRT_ERR_INVALID, CRTI_TENSOR_ROWS_FAR, 0, 2, (int64_t[]){400000000, 0});
+    expect_size(CRT_ERR_INVALID, CRTI_TENSOR_ROWS_FAR, 0, 3, (int64_t[]){300, 0, 300});
+    expect_size(CRT_OK, CRTI_TENSOR_ROWS_ANY, 0, 2, (int64_t[]){400000000, 0});
+}
+
+static void a_bool_is_0_or_1(void **state)
+{
+    unsigned char bytes[100] = {0, 1, 1, 0};
+
+    assert_true(crti_tensor_are_bools(bytes, sizeof(bytes)));
+    bytes[77] = 2;
+    assert_false(crti_tensor_are_bools(bytes, sizeof(bytes)));
+    assert_true(crti_tensor_are_bools(bytes, 77));
+    assert_true(crti_tensor_are_bools(NULL, 0));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_shape_that_can_not_be_counted_is_refused),
+        cmocka_unit_test(a_stranger_s_tensor_without_elements_has_few_rows),
+        cmocka_unit_test(a_bool_is_0_or_1),
         cmocka_unit_test(every_dtype_has_a_size_and_a_name),
         cmocka_unit_test(a_number_from_the_wire_that_is_no_dtype_has_size_0),
         cmocka_unit_test(a_view_is_dense_and_row_major),

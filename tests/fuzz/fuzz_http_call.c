@@ -68,7 +68,7 @@ static void send(const crt_arg_t *arg, const json_t *sent)
         abort();
     crti_encoder_write(&encoder, bytes);
     if (crti_decode(bytes, size, &handles, &value, &memory) != CRT_OK ||
-        crti_json_value_write(&value, &text) != CRT_OK)
+        crti_json_value_write(&value, SIZE_MAX, &text) != CRT_OK)
         abort();
     came = json_loadb((const char *)text.data, text.size, JSON_DECODE_ANY, NULL);
     if (!came || !is_same(sent, came))
@@ -83,7 +83,7 @@ static void read_json(const uint8_t *data, size_t size)
 {
     crti_json_args_t args;
 
-    if (crti_json_args_parse(data, size, &args) != CRT_OK)
+    if (crti_json_args_parse(data, size, (size_t)16 << 20, &args) != CRT_OK)
         return;
     if (args.count != json_array_size(args.json))
         abort();
@@ -109,12 +109,15 @@ static void check_tensor(const crt_tensor_t *tensor, size_t size)
     for (int i = 0; i < rank; i++)
         if (again[i] != tensor->shape[i])
             abort();
+    for (size_t i = 0; tensor->dtype == CRT_BOOL && i < size; i++)
+        if (((const unsigned char *)tensor->data)[i] > 1)
+            abort();
     for (int i = 0; i < rank; i++) /* of no elements there may be any number of lists */
         if (tensor->shape[i] > 4096)
             return;
     if (rank > 2)
         return;
-    if (crti_json_value_write(&value, &text) != CRT_OK)
+    if (crti_json_value_write(&value, SIZE_MAX, &text) != CRT_OK)
         abort();
     json = json_loadb((const char *)text.data, text.size, JSON_DECODE_ANY, NULL);
     if (!json || (rank > 0 && json_array_size(json) != (size_t)tensor->shape[0]))
@@ -179,6 +182,12 @@ size_t fuzz_seed(unsigned index, uint8_t *out, size_t room)
         SEED("\001int64\n\n\1\0\0\0\0\0\0\200"),
         SEED("\001bfloat16\n1, 2\n\200?\300\177"),
         SEED("\001uint8\n0,4\n"),
+        SEED("\001float32\n400000000,0\n"),
+        SEED("\001float64\n0,1099511627776,1099511627776\n"),
+        SEED("\001bool\n2\n\0\1"),
+        SEED("\0[\"a\\u0000b\"]"),
+        SEED("\0[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[1]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]"
+             "]"),
     };
 
     if (index >= sizeof(seeds) / sizeof(seeds[0]) || seeds[index].size > room)

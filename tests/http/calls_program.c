@@ -149,6 +149,13 @@ static crt_status_t stream_run(void *self, crt_call_t *call)
     return count < 0 ? crt_fail(call, CRT_ERR_IO, "no more of them") : CRT_OK;
 }
 
+/* Of an actor that is not ready for as long as its job runs. */
+static crt_status_t wait_create(void *self, crt_call_t *call)
+{
+    pause();
+    return CRT_OK;
+}
+
 static const crt_method_t
     add = {.name = "add", .run = add_run, .signature = "int, int", .http = true},
     echo = {.name = "echo", .run = echo_run, .http = true},
@@ -168,6 +175,14 @@ static const crt_method_t
     count_cancelled = {.name = "cancelled", .run = cancelled_run, .http = true},
     stream = {.name = "stream", .run = stream_run, .signature = "int", .http = true},
     hidden = {.name = "hidden", .run = add_run, .signature = "int, int"},
+    die_for_all = {.name = "die_for_all",
+                   .run = die_run,
+                   .signature = "",
+                   .http_public = true},
+    describe_for_all = {.name = "describe_for_all",
+                        .run = describe_run,
+                        .signature = "tensor",
+                        .http_public = true},
     for_all = {
         .name = "for_all", .run = add_run, .signature = "int, int", .http_public = true};
 
@@ -177,10 +192,15 @@ static const crt_actor_class_t open_class =
     CRT_ACTOR_CLASS(.name = "Open", .size = 1,
                     .methods = CRT_METHODS(&add, &echo, &describe, &count_bytes, &numbers,
                                            &fail, &die, &hang, &count_hanging,
-                                           &count_cancelled, &stream, &hidden, &for_all),
+                                           &count_cancelled, &stream, &hidden, &for_all,
+                                           &die_for_all, &describe_for_all),
                     .concurrency_groups = CRT_CONCURRENCY_GROUPS(&aside));
 static const crt_actor_class_t closed_class =
     CRT_ACTOR_CLASS(.name = "Closed", .size = 1, .methods = CRT_METHODS(&hidden));
+
+static const crt_actor_class_t waiting_class =
+    CRT_ACTOR_CLASS(.name = "Secret", .size = 1, .create = wait_create,
+                    .methods = CRT_METHODS(&hidden));
 
 static int driver(int argc, char **argv)
 {
@@ -190,6 +210,10 @@ static int driver(int argc, char **argv)
         crt_actor_new(&closed_class, CRT_ACTOR_OPTIONS(.name = "closed"));
     crt_actor_t *short_lived =
         crt_actor_new(&open_class, CRT_ACTOR_OPTIONS(.name = "a/short/life"));
+    crt_actor_t *pending = crt_actor_new(
+        &waiting_class, CRT_ACTOR_OPTIONS(.name = "pending", .resources = "nosuch=1"));
+    crt_actor_t *starting =
+        crt_actor_new(&waiting_class, CRT_ACTOR_OPTIONS(.name = "starting"));
     char line[16];
 
     CRT_CHECK(crt_actor_ready(open_actor, -1));
@@ -206,13 +230,16 @@ static int driver(int argc, char **argv)
     crt_actor_drop(&open_actor);
     crt_actor_drop(&closed_actor);
     crt_actor_drop(&short_lived);
+    crt_actor_drop(&pending);
+    crt_actor_drop(&starting);
     return 0;
 }
 
 int main(int argc, char **argv)
 {
-    return crt_main(argc, argv,
-                    CRT_OPTIONS(.classes = CRT_CLASSES(&open_class, &closed_class),
-                                .name_space = "calls"),
-                    driver);
+    return crt_main(
+        argc, argv,
+        CRT_OPTIONS(.classes = CRT_CLASSES(&open_class, &closed_class, &waiting_class),
+                    .name_space = "calls"),
+        driver);
 }

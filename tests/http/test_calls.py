@@ -151,6 +151,53 @@ class Calls(unittest.TestCase):
         self.assertEqual(self.refusal("for_all", "[1, 2]", token=False, Origin="http://elsewhere")[0], 405)
         self.assertEqual(self.refusal("for_all", b" " * ((1 << 20) + 1), token=False)[0], 413)
 
+    def test_strangers_are_told_nothing_of_actors_that_are_not_open_to_them(self):
+        nothing = (401, "Unauthorized: Missing authentication token")
+        for name in ("nobody", "closed", "pending", "starting"):
+            for body in ("[]", "[1", "[" * 40):
+                began = time.monotonic()
+                self.assertEqual(self.refusal(f"/api/actors/calls/{name}/f?timeout_ms=30000", body, token=False), nothing, (name, body))
+                self.assertLess(time.monotonic() - began, 10, name)
+
+    def test_strangers_are_not_told_why_an_open_actor_died(self):
+        self.assertEqual(self.answer("for_all", 4, 5, token=False), 9)
+        status, error = self.refusal("die_for_all", token=False)
+        self.assertEqual((status, error["message"]), (503, "the actor can't be called just now"))
+        self.assertIn("Open", self.refusal("die")[1]["message"])
+
+    def test_a_tensor_of_a_stranger_is_one_that_user_code_can_trust(self):
+        octets = {"Content_Type": "application/octet-stream", "token": False}
+        for wrong in ([-5, 0], [400000000, 0], [0, 1 << 40, 1 << 40], [1 << 62, 4, 0]):
+            body = json.dumps([{"dtype": "float32", "shape": wrong, "data": []}])
+            status, error = self.refusal("describe_for_all", body, token=False)
+            self.assertEqual((status, error["status"]), (400, "CRT_ERR_INVALID"), (wrong, error))
+            self.assertEqual(self.refusal("describe", body)[0], 400)
+            shape = ",".join(str(n) for n in wrong)
+            self.assertEqual(self.refusal("describe", b"", Content_Type="application/octet-stream", X_CRT_Dtype="float32",
+                                          X_CRT_Shape=shape)[0], 400, shape)
+        self.assertEqual(self.answer("describe_for_all", [[], []], token=False)["shape"], [2, 0])
+        self.assertEqual(self.refusal("describe_for_all", b"\0\1\2", **octets, X_CRT_Dtype="bool")[0], 400)
+        self.assertEqual(json.loads(self.cluster.call("describe_for_all", b"\0\1\1", **octets, X_CRT_Dtype="bool")[2])["sum"], 2.0)
+
+    def test_what_strangers_send_is_bounded_in_all(self):
+        """Of those that send no end of their bodies only so many are heard, and who has a token is served all the same."""
+        self.assertEqual(self.answer("for_all", 4, 5, token=False), 9)
+        head = (b"POST /api/actors/calls/open/for_all HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1048576\r\n\r\n[")
+        with contextlib.ExitStack() as stack:
+            held = [stack.enter_context(socket.create_connection(self.cluster.url[7:].split(":"))) for _ in range(8)]
+            for one in held:
+                one.sendall(head)
+            until = time.monotonic() + PATIENCE
+            status = 200
+            while status == 200 and time.monotonic() < until:
+                status = self.cluster.call("for_all", "[1, 2]" + " " * 100000, token=False)[0]
+            self.assertEqual(status, 503)
+            self.assertEqual(self.answer("add", 1, 2), 3)
+        until = time.monotonic() + PATIENCE
+        while status != 200 and time.monotonic() < until:
+            status = self.cluster.call("for_all", "[1, 2]" + " " * 100000, token=False)[0]
+        self.assertEqual(status, 200)
+
     def test_a_read_only_token_calls_nothing(self):
         reader = subprocess.run([CRT, "token", "--read-only", "--address", self.cluster.address], stdout=subprocess.PIPE, text=True,
                                 check=True).stdout.strip()

@@ -14,6 +14,7 @@
 
 #include "runtime/base/clock.h"
 #include "runtime/base/fault.h"
+#include "runtime/base/tensor_check.h"
 #include "runtime/core/core.h"
 #include "runtime/core/values/handles.h"
 
@@ -159,7 +160,7 @@ crt_status_t crt_object_create(crt_dtype_t dtype, int rank, const int64_t *shape
 
     if (!core)
         return crti_entry_status();
-    status = crti_value_tensor_bytes(dtype, rank, shape, &bytes);
+    status = crti_tensor_size(dtype, rank, shape, CRTI_TENSOR_ROWS_ANY, &bytes);
     if (status == CRT_OK && (!object_out || !view_out))
         status = crt_raise(CRT_ERR_INVALID,
                            "there is no place for the object or for its view");

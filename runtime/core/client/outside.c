@@ -57,8 +57,9 @@ static void on_answer(void *user, const crti_message_t *answer)
     finding_t *finding = user;
     crt_actor_t *actor = NULL;
     crt_status_t status = take_state(finding->core, answer, &actor);
+    bool is_alive = status == CRT_OK && answer->actor_state.state == CRTI_ACTOR_ALIVE;
 
-    finding->on_found(finding->user, status, actor);
+    finding->on_found(finding->user, status, actor, is_alive);
     free(finding);
 }
 
@@ -97,6 +98,17 @@ bool crti_outside_is_gone(crt_actor_t *actor)
     if (core)
         crti_leave(core);
     return is_gone;
+}
+
+bool crti_outside_is_callable(crt_actor_t *actor)
+{
+    crti_core_t *core = crti_enter_quiet();
+    bool is_callable = core && crti_actor_check(core, actor) == CRT_OK &&
+                       actor->phase == CRTI_ACTOR_CALLABLE;
+
+    if (core)
+        crti_leave(core);
+    return is_callable;
 }
 
 /* ------------------------------------------------------------------ calling */

@@ -23,8 +23,9 @@
 crt_status_t crti_outside_check(void);
 
 /* `actor` is NULL when `status` is not CRT_OK; crt_error_detail() then says why. The handle is dropped with
- * crt_actor_drop. */
-typedef void crti_outside_found_t(void *user, crt_status_t status, crt_actor_t *actor);
+ * crt_actor_drop. `is_alive`: it runs; else it is being placed, started or restarted. */
+typedef void crti_outside_found_t(void *user, crt_status_t status, crt_actor_t *actor,
+                                  bool is_alive);
 
 /* Asks the head for a living actor of that name; `on_found` runs once. On failure it does not. */
 crt_status_t crti_outside_find(const char *name_space, const char *name,
@@ -32,6 +33,8 @@ crt_status_t crti_outside_find(const char *name_space, const char *name,
 
 /* It has ended, for all that is known here: the name may be another one's by now. */
 bool crti_outside_is_gone(crt_actor_t *actor);
+/* It runs, for all that is known here. */
+bool crti_outside_is_callable(crt_actor_t *actor);
 
 typedef struct crti_outside_call crti_outside_call_t;
 struct crti_outside_call {

@@ -18,6 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/base/tensor_check.h"
 #include "runtime/core/core.h"
 
 /* ------------------------------------------------------------------ the method */
@@ -157,20 +158,18 @@ static crt_status_t shape_of(const crt_value_t *v, int64_t shape[CRT_TENSOR_DIMS
 static crt_status_t new_tensor(crt_dtype_t dtype, int rank, const int64_t *shape,
                                size_t numbers, crt_tensor_t **tensor_out)
 {
-    size_t header = (sizeof(crt_tensor_t) + 63) & ~(size_t)63, count = 1;
+    size_t header = (sizeof(crt_tensor_t) + 63) & ~(size_t)63, bytes;
+    crt_status_t status =
+        crti_tensor_size(dtype, rank, shape, CRTI_TENSOR_ROWS_FAR, &bytes);
     crt_tensor_t *t;
 
-    for (int i = 0; i < rank; i++) {
-        if (shape[i] < 0 || (shape[i] && count > numbers / (size_t)shape[i]))
-            count = numbers + 1;
-        else
-            count *= (size_t)shape[i];
-    }
-    if (count != numbers)
+    if (status != CRT_OK)
+        return status;
+    if (bytes / crt_dtype_size(dtype) != numbers)
         return crt_raise(CRT_ERR_INVALID,
                          "%zu numbers are not as many as the shape of the tensor wants",
                          numbers);
-    t = malloc(header + numbers * crt_dtype_size(dtype));
+    t = malloc(header + bytes);
     if (!t)
         return crt_raise(CRT_ERR_NO_MEMORY, "a tensor of %zu elements", numbers);
     *t = crt_tensor_view(dtype, rank, shape, (unsigned char *)t + header);

@@ -120,10 +120,6 @@ void crti_encoder_write(const crti_encoder_t *encoder, void *to);
 crt_ref_t *const *crti_encoder_refs(const crti_encoder_t *encoder, size_t *count_out);
 void crti_encoder_fini(crti_encoder_t *encoder);
 
-/* The bytes of a dense tensor; CRT_ERR_INVALID says what is wrong with it. */
-crt_status_t crti_value_tensor_bytes(crt_dtype_t dtype, int rank, const int64_t *shape,
-                                     size_t *bytes_out);
-
 /* The header of an object that holds one tensor, for crt_object_create: its size, and with `to`
  * not NULL the bytes. The tensor's elements begin at `*data_offset_out`. */
 size_t crti_value_tensor_header(crt_dtype_t dtype, int rank, const int64_t *shape,

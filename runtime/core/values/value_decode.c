@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/base/tensor_check.h"
 #include "runtime/core/values/bytes.h"
 
 #define HEADER 24
@@ -247,22 +248,20 @@ static crt_status_t take_tensor(decoder_t *d, crt_value_t *v, crti_reader_t *ext
     int64_t shape[CRT_TENSOR_DIMS] = {0};
     crt_dtype_t dtype = (crt_dtype_t)crti_read_u8(ext);
     unsigned rank = crti_read_u8(ext);
-    size_t bytes = crt_dtype_size(dtype);
-    int64_t stride = 1; /* of a tensor with nothing in it, too */
+    size_t bytes;
     uint64_t place;
     crt_status_t status;
 
-    if (!bytes || rank > CRT_TENSOR_DIMS)
-        return damaged("a tensor of no dtype or rank");
-    for (unsigned i = 0; i < rank; i++) {
+    for (unsigned i = 0; i < rank && i < CRT_TENSOR_DIMS; i++)
         shape[i] = (int64_t)crti_read_u64(ext);
-        if (shape[i] < 0 || __builtin_mul_overflow(bytes, (size_t)shape[i], &bytes) ||
-            __builtin_mul_overflow(stride, shape[i] ? shape[i] : 1, &stride))
-            return damaged("a tensor of no size");
-    }
+    if (crti_tensor_size(dtype, (int)rank, shape, CRTI_TENSOR_ROWS_ANY, &bytes) != CRT_OK)
+        return damaged("a tensor of no dtype, rank or size");
     place = crti_read_u64(ext);
     if (ext->bad || !in_data(d, place, bytes))
         return damaged("a tensor outside its data");
+    if (dtype == CRT_BOOL && d->next_tensor &&
+        !crti_tensor_are_bools((const char *)d->data.data + place, bytes))
+        return damaged("a bool tensor with other bytes than 0 and 1");
     status = count_in(d, &d->tensors, 1);
     if (status != CRT_OK)
         return status;

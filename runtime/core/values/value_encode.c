@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "runtime/base/tensor_check.h"
 #include "runtime/core/values/bytes.h"
 #include "runtime/store/store.h"
 
@@ -156,35 +157,6 @@ static crt_status_t add_apart(crti_encoder_t *e, int type, const void *data, siz
     return pack_ext(&e->head, type, payload, sizeof(payload));
 }
 
-crt_status_t crti_value_tensor_bytes(crt_dtype_t dtype, int rank, const int64_t *shape,
-                                     size_t *bytes_out)
-{
-    size_t bytes = crt_dtype_size(dtype);
-
-    if (!bytes)
-        return crt_raise(CRT_ERR_INVALID, "%d is no dtype", (int)dtype);
-    if (rank < 0 || rank > CRT_TENSOR_DIMS)
-        return crt_raise(CRT_ERR_INVALID, "a tensor of rank %d: it is 0 to %d", rank,
-                         CRT_TENSOR_DIMS);
-    if (rank && !shape)
-        return crt_raise(CRT_ERR_INVALID, "a tensor of rank %d: its shape is NULL", rank);
-    for (int i = 0; i < rank; i++) {
-        if (shape[i] < 0)
-            return crt_raise(CRT_ERR_INVALID,
-                             "a tensor with %lld elements in dimension %d: a size is 0 "
-                             "or more",
-                             (long long)shape[i], i);
-        if (__builtin_mul_overflow(bytes, (size_t)shape[i], &bytes) ||
-            bytes > INT64_MAX / 2)
-            return crt_raise(CRT_ERR_INVALID,
-                             "a %s tensor of rank %d: its shape is too large for any "
-                             "memory",
-                             crt_dtype_name(dtype), rank);
-    }
-    *bytes_out = bytes;
-    return CRT_OK;
-}
-
 static crt_status_t check_tensor(const crti_encoder_t *e, const crt_tensor_t *t)
 {
     size_t bytes;
@@ -192,7 +164,7 @@ static crt_status_t check_tensor(const crti_encoder_t *e, const crt_tensor_t *t)
 
     if (!t)
         return refuse(e, CRT_ERR_INVALID, "the tensor is NULL");
-    status = crti_value_tensor_bytes(t->dtype, t->rank, t->shape, &bytes);
+    status = crti_tensor_size(t->dtype, t->rank, t->shape, CRTI_TENSOR_ROWS_ANY, &bytes);
     if (status != CRT_OK)
         return refuse(e, status, crt_error_detail());
     if (t->device >= 0)

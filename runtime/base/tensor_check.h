@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Tensors of anybody's: of arguments, of records, of HTTP. Nobody else judges a shape.
+ *
+ * A shape that is taken can be counted, and its strides can be, whatever loops go over it.
+ */
+#ifndef CRTI_BASE_TENSOR_CHECK_H
+#define CRTI_BASE_TENSOR_CHECK_H
+
+#include "runtime/base/crt_base.h"
+
+#define CRTI_TENSOR_ROWS_ANY SIZE_MAX
+#define CRTI_TENSOR_ROWS_FAR ((size_t)65536) /* of a stranger's tensor without elements */
+
+/* Bytes of a dense tensor. CRT_ERR_INVALID: no dtype, a rank that is not 0 to 8, a size below 0, or more than any memory has. One
+ * without elements still has rows: the product of its other sizes is at most `most_rows`. */
+crt_status_t crti_tensor_size(crt_dtype_t dtype, int rank, const int64_t *shape,
+                              size_t most_rows, size_t *bytes_out);
+
+/* All are 0 or 1: no other byte may be read as a bool. */
+bool crti_tensor_are_bools(const void *data, size_t count);
+
+#endif
