@@ -11,7 +11,8 @@
  * gauge the value that was set last is shown, and nothing before it was set.
  *
  * Names and names of labels are letters, digits and _; a counter ends in _total (it is appended where it lacks). Units are
- * base units and part of the name: seconds, bytes. Labels are "name=value,name=value" or NULL.
+ * base units and part of the name: seconds, bytes. Labels are "name=value,name=value" or NULL, each name once; a value is UTF-8
+ * without control characters.
  *
  * Functions may be called from any thread of a driver or worker, after crt_init. A process has at most 64 metrics.
  */
@@ -31,7 +32,7 @@ typedef struct crt_histogram crt_histogram_t;
 /* A sum that only grows; the same one for the same name and labels. `help` says in a sentence what it is. The handle
  * is the library's: borrowed, valid until the process ends; what is added after crt_shutdown is shown to nobody.
  * CRT_ERR_INVALID: a name or label that Prometheus does not take, or there is a metric of that name and another
- * kind; CRT_ERR_NO_MEMORY: the process has 64; CRT_ERR_NOT_INITIALIZED. */
+ * kind, or one that is shown under the same name (counter "jobs" and gauge "jobs_total"); CRT_ERR_NO_MEMORY: the process has 64; CRT_ERR_NOT_INITIALIZED. */
 CRT_API crt_status_t crt_counter(const char *name, const char *help, const char *labels,
                                  crt_counter_t **counter_out);
 /* Costs an atomic addition. A negative amount, or one that is not finite, is ignored, as is NULL. */

@@ -4,7 +4,10 @@
 
 #include <ctype.h>
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
+
+#include "runtime/base/utf8.h"
 
 /* ------------------------------------------------------------------ names */
 
@@ -42,6 +45,37 @@ static bool is_taken(const char *name, size_t size)
     return size >= 2 && memcmp(name, "__", 2) == 0;
 }
 
+/* UTF-8 without control characters: two values that differ stay so. */
+static bool is_value(const char *text, size_t size)
+{
+    const unsigned char *at = (const unsigned char *)text, *end = at + size;
+
+    while (at < end) {
+        int length = crti_utf8_length(at, (size_t)(end - at));
+
+        if (length <= 0 || *at < ' ' || *at == 127)
+            return false;
+        at += length;
+    }
+    return true;
+}
+
+/* Among a="b",c="d"; its size tells that it is whole. */
+static bool has_label(const char *labels, const char *name, size_t size)
+{
+    while (*labels) {
+        size_t length = strcspn(labels, "=");
+
+        if (length == size && memcmp(labels, name, size) == 0)
+            return true;
+        for (labels += length + 2; *labels && *labels != '"'; labels++)
+            labels += *labels == '\\' && labels[1];
+        labels += *labels == '"';
+        labels += *labels == ',';
+    }
+    return false;
+}
+
 /* Appends name="value"; false: there is no room. */
 static bool put_label(char out[CRTI_METRIC_LABELS], const char *name, size_t name_size,
                       const char *value, size_t value_size)
@@ -63,7 +97,7 @@ static bool put_label(char out[CRTI_METRIC_LABELS], const char *name, size_t nam
             return false;
         if (is_special)
             out[at++] = '\\';
-        out[at++] = value[i] >= ' ' && value[i] <= '~' ? value[i] : '?';
+        out[at++] = value[i];
     }
     out[at] = '"';
     return true;
@@ -82,6 +116,15 @@ crt_status_t crti_metric_labels(const char *text, char out[CRTI_METRIC_LABELS])
         if (is_taken(text, name))
             return crt_raise(CRT_ERR_INVALID, "the label %.*s is not for programs",
                              (int)name, text);
+        if (has_label(out, text, name))
+            return crt_raise(CRT_ERR_INVALID, "the label %.*s is given twice", (int)name,
+                             text);
+        if (!is_value(text + name + 1, size - name - 1))
+            return crt_raise(
+                CRT_ERR_INVALID,
+                "the value of the label %.*s is no UTF-8, or holds a control "
+                "character",
+                (int)name, text);
         if (!put_label(out, text, name, text + name + 1, size - name - 1))
             return crt_raise(CRT_ERR_INVALID, "labels of more than %d bytes",
                              CRTI_METRIC_LABELS - 1);
@@ -89,6 +132,58 @@ crt_status_t crti_metric_labels(const char *text, char out[CRTI_METRIC_LABELS])
         text += *text == ',';
     }
     return CRT_OK;
+}
+
+/* ------------------------------------------------------------------ families
+ *
+ * A name stands for one kind, and a family (what is shown under a name) for one name: counters end in _total there, and
+ * histograms have names for their parts. */
+
+static bool ends_with(const char *text, size_t size, const char *end)
+{
+    return size > strlen(end) && memcmp(text + size - strlen(end), end, strlen(end)) == 0;
+}
+
+/* The name without the ending that its kind is shown with. */
+static size_t stem_size(const char *name, crti_metric_kind_t kind)
+{
+    size_t size = strlen(name);
+
+    return kind == CRTI_METRIC_COUNTER && ends_with(name, size, "_total") ? size - 6
+                                                                          : size;
+}
+
+/* Whether `name` of that kind is shown as `stem` with one of these endings. */
+static bool is_shown_as(const char *name, crti_metric_kind_t kind, const char *stem,
+                        size_t stem_length, const char *const *endings)
+{
+    size_t size = stem_size(name, kind);
+    const char *own = kind == CRTI_METRIC_COUNTER ? "_total" : "";
+    char shown[CRTI_METRIC_NAME + 16], other[CRTI_METRIC_NAME + 16];
+
+    snprintf(shown, sizeof(shown), "%.*s%s", (int)size, name, own);
+    for (; *endings; endings++) {
+        snprintf(other, sizeof(other), "%.*s%s", (int)stem_length, stem, *endings);
+        if (strcmp(shown, other) == 0)
+            return true;
+    }
+    return false;
+}
+
+bool crti_metric_share_family(const char *a, crti_metric_kind_t a_kind, const char *b,
+                              crti_metric_kind_t b_kind)
+{
+    static const char *const counter[] = {"_total", NULL}, *const gauge[] = {"", NULL};
+    static const char *const histogram[] = {"", "_bucket", "_sum", "_count", NULL};
+    const char *const *of_a = a_kind == CRTI_METRIC_COUNTER ? counter
+                              : a_kind == CRTI_METRIC_GAUGE ? gauge
+                                                            : histogram;
+    const char *const *of_b = b_kind == CRTI_METRIC_COUNTER ? counter
+                              : b_kind == CRTI_METRIC_GAUGE ? gauge
+                                                            : histogram;
+
+    return is_shown_as(b, b_kind, a, stem_size(a, a_kind), of_a) ||
+           is_shown_as(a, a_kind, b, stem_size(b, b_kind), of_b);
 }
 
 /* ------------------------------------------------------------------ making one */
@@ -104,24 +199,43 @@ static bool has_same_buckets(const double *a, unsigned count, const double *b,
     return true;
 }
 
+/* The same name is of one kind; another name is shown under another one. */
+static crt_status_t check_family(const crti_metric_t *metric, const crti_metric_t *like,
+                                 crti_metric_kind_t kind)
+{
+    bool is_same = strcmp(metric->id.name, like->id.name) == 0;
+
+    if (is_same && metric->kind != kind)
+        return crt_raise(CRT_ERR_INVALID, "there is a metric %s of another kind",
+                         like->id.name);
+    if (!is_same &&
+        crti_metric_share_family(metric->id.name, metric->kind, like->id.name, kind))
+        return crt_raise(CRT_ERR_INVALID,
+                         "the metric %s would be shown under the name of %s",
+                         like->id.name, metric->id.name);
+    return CRT_OK;
+}
+
 crt_status_t crti_metric_make(crti_metrics_t *metrics, const crti_metric_t *like,
                               crti_metric_kind_t kind, crti_metric_t **metric_out)
 {
     uint32_t count = atomic_load_explicit(&metrics->count, memory_order_relaxed);
+    crt_status_t status = CRT_OK;
     crti_metric_t *made;
 
+    for (uint32_t i = 0; i < count && status == CRT_OK; i++)
+        status = check_family(&metrics->metric[i], like, kind);
+    if (status != CRT_OK)
+        return status;
     for (uint32_t i = 0; i < count; i++) {
         crti_metric_t *metric = &metrics->metric[i];
 
         if (memcmp(&metric->id, &like->id, sizeof(like->id)) != 0)
             continue;
-        if (metric->kind != kind ||
-            !has_same_buckets(metric->bounds, metric->bucket_count, like->bounds,
+        if (!has_same_buckets(metric->bounds, metric->bucket_count, like->bounds,
                               like->bucket_count))
-            return crt_raise(
-                CRT_ERR_INVALID,
-                "there is a metric %s of another kind, or with other buckets",
-                like->id.name);
+            return crt_raise(CRT_ERR_INVALID, "there is a metric %s with other buckets",
+                             like->id.name);
         *metric_out = metric;
         return CRT_OK;
     }
@@ -200,18 +314,36 @@ static bool copy_text(char *to, const char *from, size_t room)
         return false;
     for (size_t i = strlen(to); i < room; i++)
         to[i] = '\0';
-    for (char *at = to; *at; at++)
-        if (*at < ' ' || *at > '~')
-            *at = '?';
     return true;
+}
+
+/* What can't be shown becomes '?'. */
+static void clean(char *text)
+{
+    while (*text) {
+        int length = crti_utf8_length((unsigned char *)text, strlen(text));
+
+        if (length <= 0 || (unsigned char)*text < ' ' || *text == 127)
+            *text++ = '?';
+        else
+            text += length;
+    }
 }
 
 /* a="b",c="d", and nothing else: it goes into the text as it is. */
 static bool are_labels(const char *text)
 {
+    const char *whole = text;
+
+    if (!is_value(text, strlen(text)))
+        return false;
     while (*text) {
         size_t name = strcspn(text, "=");
+        char before[CRTI_METRIC_LABELS];
 
+        snprintf(before, sizeof(before), "%.*s", (int)(text - whole), whole);
+        if (has_label(before, text, name))
+            return false;
         if (!is_name(text, name) || is_taken(text, name) || text[name] != '=' ||
             text[name + 1] != '"')
             return false;
@@ -281,11 +413,13 @@ static bool copy(const crti_metric_t *m, crti_metric_view_t *view)
         memcpy(view->bounds, m->bounds, sizeof(view->bounds));
     for (unsigned i = 0; kind == CRTI_METRIC_HISTOGRAM && i <= view->bucket_count; i++)
         view->counts[i] = atomic_load_explicit(&m->counts[i], memory_order_relaxed);
-    return (kind != CRTI_METRIC_GAUGE || view->set_ns) &&
-           copy_text(view->id.name, m->id.name, CRTI_METRIC_NAME) &&
-           copy_text(view->id.labels, m->id.labels, CRTI_METRIC_LABELS) &&
-           copy_text(view->help, m->help, CRTI_METRIC_HELP) &&
-           is_name(view->id.name, strlen(view->id.name)) && are_labels(view->id.labels) &&
+    if ((kind == CRTI_METRIC_GAUGE && !view->set_ns) ||
+        !copy_text(view->id.name, m->id.name, CRTI_METRIC_NAME) ||
+        !copy_text(view->id.labels, m->id.labels, CRTI_METRIC_LABELS) ||
+        !copy_text(view->help, m->help, CRTI_METRIC_HELP))
+        return false;
+    clean(view->help);
+    return is_name(view->id.name, strlen(view->id.name)) && are_labels(view->id.labels) &&
            are_bounds(view->bounds, view->bucket_count);
 }
 

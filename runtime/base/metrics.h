@@ -76,10 +76,14 @@ typedef struct crti_metrics {
 
 /* CRT_ERR_INVALID: a name that Prometheus does not take, or that begins with crt_, as the library's own do. */
 crt_status_t crti_metric_check_name(const char *name);
-/* "a=b,c=d" as a="b",c="d". CRT_ERR_INVALID: no such list, a name that is not allowed, too long. */
+/* "a=b,c=d" as a="b",c="d". CRT_ERR_INVALID: no such list, a name that is not allowed or given twice, a value that is no UTF-8,
+ * too long. */
 crt_status_t crti_metric_labels(const char *text, char out[CRTI_METRIC_LABELS]);
-/* The one of that name and labels, made when there is none: one caller at a time. CRT_ERR_INVALID: it is of another
- * kind or has other buckets; CRT_ERR_NO_MEMORY: there are CRTI_METRICS. */
+/* A sample of one would bear the name of one of the other. */
+bool crti_metric_share_family(const char *a, crti_metric_kind_t a_kind, const char *b,
+                              crti_metric_kind_t b_kind);
+/* The one of that name and labels, made when there is none: one caller at a time. CRT_ERR_INVALID: there is one of that name and
+ * another kind, or with other buckets, or one that is shown under that name; CRT_ERR_NO_MEMORY: there are CRTI_METRICS. */
 crt_status_t crti_metric_make(crti_metrics_t *metrics, const crti_metric_t *like,
                               crti_metric_kind_t kind, crti_metric_t **metric_out);
 void crti_metric_add(crti_metric_t *metric, double amount);

@@ -52,17 +52,29 @@ static void put_escaped(page_t *page, const char *text)
     }
 }
 
+/* The shortest text that reads as the same number. */
+static void number_text(double value, char *text, size_t size)
+{
+    for (int digits = 15; digits <= 17; digits++) {
+        snprintf(text, size, "%.*g", digits, value);
+        if (strtod(text, NULL) == value)
+            break;
+    }
+}
+
 static void put_value(page_t *page, double value)
 {
     char text[40];
 
+    put(page, " ");
     if (isnan(value))
-        snprintf(text, sizeof(text), " NaN\n");
+        snprintf(text, sizeof(text), "NaN");
     else if (isinf(value))
-        snprintf(text, sizeof(text), value > 0 ? " +Inf\n" : " -Inf\n");
+        snprintf(text, sizeof(text), value > 0 ? "+Inf" : "-Inf");
     else
-        snprintf(text, sizeof(text), " %.17g\n", value);
+        number_text(value, text, sizeof(text));
     put(page, text);
+    put(page, "\n");
 }
 
 /* name{a="..",b=".."} value; labels are pairs of texts, ended by NULL. */
@@ -89,6 +101,16 @@ static void put_sample(page_t *page, const char *name, double value, ...)
 static double number(const json_t *object, const char *key)
 {
     return json_number_value(json_object_get(object, key));
+}
+
+/* What JSON has no number for is a text, or null. */
+static double any_number(const json_t *value)
+{
+    const char *text = json_string_value(value);
+
+    if (json_is_number(value))
+        return json_number_value(value);
+    return !text ? NAN : *text == '-' ? -INFINITY : INFINITY;
 }
 
 /* ---------------------------------------------------------------- the cluster */
@@ -284,14 +306,42 @@ static void put_own_figures(page_t *page, const json_t *nodes)
 
 /* One metric of one node, under the name that is shown. */
 typedef struct shown {
-    char name[96];
+    char name[112];
     const json_t *metric;
     const char *node;
 } shown_t;
 
 static int by_name(const void *a, const void *b)
 {
-    return strcmp(((const shown_t *)a)->name, ((const shown_t *)b)->name);
+    const shown_t *x = a, *y = b;
+    int order = strcmp(x->name, y->name);
+
+    return order ? order
+                 : strcmp(crti_view_text(x->metric, "kind"),
+                          crti_view_text(y->metric, "kind"));
+}
+
+/* Programs that do not know of each other may give one name to two kinds: one has the name (counters first), the others one
+ * that says their kind. */
+static void part_kinds(shown_t *shown, size_t count)
+{
+    char first[sizeof(shown->name)] = "";
+    const char *kind = "";
+
+    qsort(shown, count, sizeof(*shown), by_name);
+    for (size_t i = 0; i < count; i++) {
+        if (i == 0 || strcmp(first, shown[i].name) != 0) {
+            snprintf(first, sizeof(first), "%s", shown[i].name);
+            kind = crti_view_text(shown[i].metric, "kind");
+        }
+        if (strcmp(kind, crti_view_text(shown[i].metric, "kind")) != 0) {
+            size_t at = strlen(shown[i].name);
+
+            snprintf(shown[i].name + at, sizeof(shown[i].name) - at, "_%s",
+                     crti_view_text(shown[i].metric, "kind"));
+        }
+    }
+    qsort(shown, count, sizeof(*shown), by_name);
 }
 
 /* The library's own begin with crt_, which programs may not use. */
@@ -336,18 +386,19 @@ static void put_user_sample(page_t *page, const shown_t *s, const char *suffix,
 static void put_histogram(page_t *page, const shown_t *s)
 {
     json_t *bucket;
-    char extra[64];
+    char extra[64], bound[40];
     size_t i;
 
     json_array_foreach(json_object_get(s->metric, "buckets"), i, bucket)
     {
-        snprintf(extra, sizeof(extra), ",le=\"%.17g\"",
-                 json_number_value(json_array_get(bucket, 0)));
+        number_text(json_number_value(json_array_get(bucket, 0)), bound, sizeof(bound));
+        snprintf(extra, sizeof(extra), ",le=\"%s\"", bound);
         put_user_sample(page, s, "_bucket", extra,
                         json_number_value(json_array_get(bucket, 1)));
     }
     put_user_sample(page, s, "_bucket", ",le=\"+Inf\"", number(s->metric, "count"));
-    put_user_sample(page, s, "_sum", NULL, number(s->metric, "value"));
+    put_user_sample(page, s, "_sum", NULL,
+                    any_number(json_object_get(s->metric, "value")));
     put_user_sample(page, s, "_count", NULL, number(s->metric, "count"));
 }
 
@@ -357,7 +408,6 @@ static void put_user(page_t *page, const shown_t *shown, size_t count)
 
     for (size_t i = 0; i < count; i++) {
         const shown_t *s = &shown[i];
-        const json_t *value = json_object_get(s->metric, "value");
 
         if (i == 0 || strcmp(shown[i - 1].name, s->name) != 0) {
             char help[160];
@@ -368,14 +418,12 @@ static void put_user(page_t *page, const shown_t *shown, size_t count)
                 if (*at == '\\')
                     *at = '/';
             put_family(page, s->name, kind, help);
-        } else if (strcmp(kind, crti_view_text(s->metric, "kind")) != 0) {
-            continue; /* another program's, of another kind */
         }
         if (strcmp(kind, "histogram") == 0)
             put_histogram(page, s);
         else
             put_user_sample(page, s, "", NULL,
-                            json_is_number(value) ? json_number_value(value) : NAN);
+                            any_number(json_object_get(s->metric, "value")));
     }
 }
 
@@ -402,7 +450,7 @@ static void put_programs(page_t *page, const json_t *nodes)
             (shown_t){.metric = metric, .node = crti_view_text(node, "node_id")};
         name_it(&shown[count++]);
     }
-    qsort(shown, count, sizeof(*shown), by_name);
+    part_kinds(shown, count);
     put_user(page, shown, count);
     free(shown);
 }

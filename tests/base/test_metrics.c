@@ -162,6 +162,64 @@ static void names_that_prometheus_does_not_take_are_refused(void **state)
     assert_string_equal(out, "a=\"\\\"q\\\\\\\"\"");
 }
 
+static void a_label_is_given_once(void **state)
+{
+    char out[CRTI_METRIC_LABELS];
+    crti_metric_view_t view;
+    size_t cursor = 0;
+
+    assert_int_equal(crti_metric_labels("a=1,a=2", out), CRT_ERR_INVALID);
+    assert_int_equal(crti_metric_labels("a=1,b=\"a=,a=1", out), CRT_ERR_INVALID);
+    assert_int_equal(crti_metric_labels("a=1,aa=1,b=a", out), CRT_OK);
+    make("good", "a=1,b=2", CRTI_METRIC_COUNTER);
+    strcpy(page.metric[0].id.labels, "a=\"1\",a=\"2\"");
+    assert_false(crti_metric_read(&page, &cursor, &view));
+}
+
+static void values_of_labels_are_utf8_and_stay_as_they_are(void **state)
+{
+    char out[CRTI_METRIC_LABELS];
+
+    make("town", "town=K\xc3\xb6ln", CRTI_METRIC_COUNTER);
+    assert_string_equal(read_one().id.labels, "town=\"K\xc3\xb6ln\"");
+    assert_int_equal(crti_metric_labels("a=\xff\xfe", out), CRT_ERR_INVALID);
+    assert_int_equal(crti_metric_labels("a=x\ny", out), CRT_ERR_INVALID);
+    assert_int_equal(crti_metric_labels("a=K\xc3", out), CRT_ERR_INVALID);
+}
+
+static void a_name_is_shown_for_one_metric_only(void **state)
+{
+    static const struct {
+        const char *a;
+        crti_metric_kind_t a_kind;
+        const char *b;
+        crti_metric_kind_t b_kind;
+        bool share;
+    } pairs[] = {
+        {"jobs", CRTI_METRIC_COUNTER, "jobs_total", CRTI_METRIC_GAUGE, true},
+        {"jobs", CRTI_METRIC_COUNTER, "jobs_total", CRTI_METRIC_COUNTER, true},
+        {"jobs", CRTI_METRIC_COUNTER, "jobs", CRTI_METRIC_GAUGE, false},
+        {"step", CRTI_METRIC_HISTOGRAM, "step_sum", CRTI_METRIC_GAUGE, true},
+        {"step", CRTI_METRIC_HISTOGRAM, "step_count", CRTI_METRIC_COUNTER, false},
+        {"step", CRTI_METRIC_HISTOGRAM, "steps", CRTI_METRIC_GAUGE, false},
+        {"step", CRTI_METRIC_HISTOGRAM, "step", CRTI_METRIC_GAUGE, true}};
+    crti_metric_t like = {.id.name = "jobs_total"}, *metric;
+
+    for (size_t i = 0; i < sizeof(pairs) / sizeof(pairs[0]); i++) {
+        assert_true(crti_metric_share_family(pairs[i].a, pairs[i].a_kind, pairs[i].b,
+                                             pairs[i].b_kind) == pairs[i].share);
+        assert_true(crti_metric_share_family(pairs[i].b, pairs[i].b_kind, pairs[i].a,
+                                             pairs[i].a_kind) == pairs[i].share);
+    }
+    make("jobs", "a=1", CRTI_METRIC_COUNTER);
+    assert_int_equal(crti_metric_make(&page, &like, CRTI_METRIC_GAUGE, &metric),
+                     CRT_ERR_INVALID);
+    strcpy(like.id.name, "jobs");
+    memset(like.id.name + 4, 0, sizeof(like.id.name) - 4);
+    assert_int_equal(crti_metric_make(&page, &like, CRTI_METRIC_GAUGE, &metric),
+                     CRT_ERR_INVALID);
+}
+
 static void a_page_has_so_many_and_no_more(void **state)
 {
     crti_metric_t like = {0}, *metric;
@@ -206,6 +264,9 @@ int main(void)
         cmocka_unit_test_setup(a_gauge_that_was_not_set_has_no_value, clear),
         cmocka_unit_test_setup(of_a_gauge_the_last_values_are_kept, clear),
         cmocka_unit_test_setup(names_that_prometheus_does_not_take_are_refused, clear),
+        cmocka_unit_test_setup(a_label_is_given_once, clear),
+        cmocka_unit_test_setup(values_of_labels_are_utf8_and_stay_as_they_are, clear),
+        cmocka_unit_test_setup(a_name_is_shown_for_one_metric_only, clear),
         cmocka_unit_test_setup(a_page_has_so_many_and_no_more, clear),
         cmocka_unit_test_setup(bytes_of_a_stranger_are_left_out, clear),
     };

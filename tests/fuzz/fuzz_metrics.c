@@ -113,12 +113,13 @@ static size_t page_seed(uint8_t *out, size_t room)
 
 size_t fuzz_seed(unsigned index, uint8_t *out, size_t room)
 {
-    static const char labels[] = "set=train,host=\"a\\b\",n=1";
+    static const char *const labels[] = {"set=train,host=\"a\\b\",n=1", "a=1,a=2",
+                                         "town=K\xc3\xb6ln,b=\"a=", "a=\xff,b=\xc3"};
 
     if (index == 0)
         return page_seed(out, room);
-    if (index > 1)
+    if (index > sizeof(labels) / sizeof(labels[0]) || strlen(labels[index - 1]) > room)
         return 0;
-    memcpy(out, labels, sizeof(labels) - 1);
-    return sizeof(labels) - 1;
+    memcpy(out, labels[index - 1], strlen(labels[index - 1]));
+    return strlen(labels[index - 1]);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A program that counts and measures, for test_metrics.py: an actor with a counter, a gauge and a histogram, a
  * task that fails, a metric that is refused; then it waits for the end of its input. */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -70,6 +71,17 @@ static int driver(int argc, char **argv)
     check(crt_counter("crt_rounds", "Rounds.", NULL, &other) == CRT_ERR_INVALID,
           "own name");
     check(crt_gauge("rounds", "Rounds.", NULL, &wrong) == CRT_ERR_INVALID, "other kind");
+    check(crt_gauge("rounds_total", "Rounds.", NULL, &wrong) == CRT_ERR_INVALID,
+          "a name that is shown for another one");
+    check(crt_counter("twice", "One label twice.", "a=1,a=2", &other) == CRT_ERR_INVALID,
+          "a label twice");
+    check(crt_counter("town", "By town.", "town=K\xc3\xb6ln", &other) == CRT_OK, "UTF-8");
+    crt_counter_add(other, 1);
+    check(crt_counter("town", "By town.", "town=K\xc3\xa4ln", &other) == CRT_OK, "UTF-8");
+    crt_counter_add(other, 10);
+    check(crt_gauge("low", "Below all.", NULL, &wrong) == CRT_OK, "gauge");
+    crt_gauge_set(wrong, -INFINITY);
+    other = NULL;
     crt_counter_add(mine, 7);
     crt_counter_add(other, 1);
     puts("counted");

@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "runtime/base/clock.h"
-#include "runtime/base/json_escape.h"
+#include "runtime/base/json_write.h"
 #include "runtime/core/calls/actor.h"
 #include "runtime/core/calls/backlog.h"
 #include "runtime/core/calls/call_options.h"
@@ -28,11 +28,12 @@ void crti_told_put(crti_buffer_t *json, const char *text)
 
 void crti_told_text(crti_buffer_t *json, const char *key, const char *text)
 {
+    crti_json_writer_t w = {.out = json};
+
     crti_told_put(json, ",\"");
     crti_told_put(json, key);
-    crti_told_put(json, "\":\"");
-    (void)crti_json_escape(crti_str(text), json);
-    crti_told_put(json, "\"");
+    crti_told_put(json, "\":");
+    crti_json_text(&w, text);
 }
 
 static void put_id(crti_buffer_t *json, const char *key, crti_id_t id)

@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "runtime/base/json_escape.h"
+#include "runtime/base/json_write.h"
 #include "runtime/node/node.h"
 
 static crt_status_t put(crti_buffer_t *json, const char *text)
@@ -19,22 +19,27 @@ static crt_status_t put(crti_buffer_t *json, const char *text)
     return crti_buffer_append(json, text, strlen(text));
 }
 
-/* ,"key":"text" */
+/* ,"key":"text"; the text is a program's, which may be any bytes */
 static crt_status_t put_text(crti_buffer_t *json, const char *key, const char *text)
 {
-    crt_status_t status = put(json, key);
+    crti_json_writer_t w = {.out = json, .status = put(json, key)};
 
-    if (status == CRT_OK)
-        status = crti_json_escape(crti_str(text), json);
-    return status == CRT_OK ? put(json, "\"") : status;
+    crti_json_text(&w, text);
+    return w.status;
 }
 
-/* JSON has no word for what is not finite. */
+/* JSON has no word for what is not finite: infinities are texts, anything else is null. */
 static crt_status_t put_number(crti_buffer_t *json, const char *before, double value)
 {
     char text[96];
 
-    snprintf(text, sizeof(text), isfinite(value) ? "%s%.17g" : "%snull", before, value);
+    if (isfinite(value))
+        snprintf(text, sizeof(text), "%s%.17g", before, value);
+    else
+        snprintf(text, sizeof(text), "%s%s", before,
+                 isnan(value) ? "null"
+                 : value > 0  ? "\"+Inf\""
+                              : "\"-Inf\"");
     return put(json, text);
 }
 
@@ -98,13 +103,13 @@ static crt_status_t put_metric(crti_node_t *node, crti_buffer_t *json,
     if (status == CRT_OK && total->is_past)
         status = put(json, ",\"is_past\":true");
     if (status == CRT_OK)
-        status = put_text(json, ",\"name\":\"", view->id.name);
+        status = put_text(json, ",\"name\":", view->id.name);
     if (status == CRT_OK)
-        status = put_text(json, ",\"help\":\"", view->help);
+        status = put_text(json, ",\"help\":", view->help);
     if (status == CRT_OK)
-        status = put_text(json, ",\"labels\":\"", view->id.labels);
+        status = put_text(json, ",\"labels\":", view->id.labels);
     if (status == CRT_OK)
-        status = put_text(json, ",\"class_name\":\"", class_name);
+        status = put_text(json, ",\"class_name\":", class_name);
     if (status == CRT_OK)
         status = put_number(json, ",\"value\":", view->value);
     if (status == CRT_OK && view->kind == CRTI_METRIC_HISTOGRAM)

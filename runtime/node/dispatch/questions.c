@@ -18,7 +18,7 @@
 #include <string.h>
 
 #include "runtime/base/clock.h"
-#include "runtime/base/json_escape.h"
+#include "runtime/base/json_write.h"
 #include "runtime/base/object_records.h"
 #include "runtime/node/node.h"
 
@@ -74,15 +74,14 @@ static crt_status_t put(crti_buffer_t *json, const char *text)
 /* ,"key":"text" */
 static crt_status_t put_text(crti_buffer_t *json, const char *key, crti_span_t text)
 {
-    crt_status_t status = put(json, ",\"");
+    crti_json_writer_t w = {.out = json, .status = put(json, ",\"")};
 
-    if (status == CRT_OK)
-        status = put(json, key);
-    if (status == CRT_OK)
-        status = put(json, "\":\"");
-    if (status == CRT_OK)
-        status = crti_json_escape(text, json);
-    return status == CRT_OK ? put(json, "\"") : status;
+    if (w.status == CRT_OK)
+        w.status = put(json, key);
+    if (w.status == CRT_OK)
+        w.status = put(json, "\":");
+    crti_json_bytes(&w, text);
+    return w.status;
 }
 
 /* The line "PID {json}" of that process in what crt-stack printed; empty: there is none. */
