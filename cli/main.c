@@ -2,6 +2,8 @@
 /* The crt command: which part runs. See cli.h. */
 #include <errno.h>
 #include <fcntl.h>
+#include <langinfo.h>
+#include <locale.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -85,9 +87,17 @@ static void hold_standard_files(void)
             (void)!open("/dev/null", O_RDONLY);
 }
 
+/* Of characters only (numbers stay as they are): names are UTF-8, whatever the terminal says. */
+static void choose_characters(void)
+{
+    if (!setlocale(LC_CTYPE, "") || strcmp(nl_langinfo(CODESET), "UTF-8") != 0)
+        (void)setlocale(LC_CTYPE, "C.UTF-8");
+}
+
 int main(int argc, char **argv)
 {
     hold_standard_files();
+    choose_characters();
     if (argc < 2) {
         fprintf(stderr, "crt: which command? crt --help lists them\n");
         return CLI_USAGE;

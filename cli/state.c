@@ -13,7 +13,9 @@
 #include "cli/table.h"
 #include "cli/yaml.h"
 
-#define CELL_MAX 60 /* bytes of a text in a table */
+#define CELL_MAX 60   /* bytes of a text in a table, */
+#define TEXT_MAX 1024 /* and of any */
+#define TEXT_CUT ((size_t)TEXT_MAX - 8)
 
 static const char *address, *format, *limit, *output, *job;
 static const char *filters[OPTION_LIST_MAX];
@@ -138,13 +140,13 @@ static void cell_text(const json_t *value, char *text, size_t size)
             *at = ' ';
 }
 
-/* One column for each member of the first row. */
-static void print_table(const json_t *rows)
+/* One column for each member of the first row. Texts are cut to `most` bytes. */
+static void print_table(const json_t *rows, size_t most)
 {
     json_t *first = json_array_get(rows, 0), *value;
     size_t count = json_object_size(first), column = 0;
     table_column_t *columns = calloc(count + 1, sizeof(*columns));
-    char(*texts)[CELL_MAX] = calloc(count + 1, sizeof(*texts));
+    char(*texts)[TEXT_MAX] = calloc(count + 1, sizeof(*texts));
     const char **cells = calloc(count + 1, sizeof(*cells));
     table_t *table;
     const char *key;
@@ -156,7 +158,8 @@ static void print_table(const json_t *rows)
         for (size_t i = 0; i < json_array_size(rows); i++) {
             for (size_t k = 0; k < count; k++) {
                 cell_text(json_object_get(json_array_get(rows, i), columns[k].name),
-                          texts[k], CELL_MAX);
+                          texts[k], TEXT_MAX);
+                crti_table_cut(texts[k], most);
                 cells[k] = texts[k];
             }
             crti_table_row(table, cells);
@@ -168,7 +171,7 @@ static void print_table(const json_t *rows)
     free(cells);
 }
 
-static void print_rows(const json_t *rows)
+static void print_rows(const json_t *rows, size_t most)
 {
     if (format_is("json")) {
         json_dumpf(rows, stdout, JSON_INDENT(2));
@@ -178,7 +181,7 @@ static void print_rows(const json_t *rows)
     } else if (json_array_size(rows) == 0) {
         printf("None.\n");
     } else {
-        print_table(rows);
+        print_table(rows, most);
     }
 }
 
@@ -225,7 +228,7 @@ static int list(const char *name, size_t resource, const char *id)
         return crti_cli_fail(name, "there is none of %s with the %s %s",
                              resources[resource].name, resources[resource].id, id);
     }
-    print_rows(json_object_get(result, "result"));
+    print_rows(json_object_get(result, "result"), CELL_MAX);
     tell_gaps(result);
     json_decref(result);
     return 0;
@@ -300,6 +303,20 @@ int crti_cli_get(int argc, char **argv)
 
 /* ---------------------------------------------------------------- crt summary */
 
+/* {"FINISHED": 3, "RUNNING": 1} as "FINISHED 3, RUNNING 1". */
+static json_t *counts_text(const json_t *counts)
+{
+    char text[TEXT_MAX] = "";
+    size_t used = 0;
+    const char *key;
+    json_t *value;
+
+    json_object_foreach((json_t *)counts, key, value) if (used < sizeof(text)) used +=
+        (size_t)snprintf(text + used, sizeof(text) - used, "%s%s %lld", used ? ", " : "",
+                         key, (long long)json_integer_value(value));
+    return json_string(text);
+}
+
 static void print_summary(const json_t *cluster)
 {
     json_t *groups = json_object_get(cluster, "summary"), *group, *value;
@@ -308,7 +325,7 @@ static void print_summary(const json_t *cluster)
 
     if (format_is("json") || format_is("yaml")) {
         all = json_pack("[O]", cluster);
-        print_rows(all);
+        print_rows(all, TEXT_CUT);
         json_decref(all);
         json_decref(rows);
         return;
@@ -320,10 +337,12 @@ static void print_summary(const json_t *cluster)
         json_object_foreach(group, key,
                             value) if (strcmp(key, "func_or_class_name") != 0 &&
                                        strcmp(key, "class_name") != 0)
-            json_object_set(row, key, value);
+            json_object_set_new(row, key,
+                                json_is_object(value) ? counts_text(value)
+                                                      : json_incref(value));
         json_array_append_new(rows, row);
     }
-    print_rows(rows);
+    print_rows(rows, TEXT_CUT);
     json_decref(rows);
     json_object_foreach((json_t *)cluster, key, value) if (json_is_number(value))
         printf("%s: %.10g\n", key, json_number_value(value));

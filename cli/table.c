@@ -32,6 +32,17 @@ table_t *crti_table_new(const table_column_t *columns, size_t count)
     return self;
 }
 
+void crti_table_cut(char *text, size_t most)
+{
+    size_t at = most - 3;
+
+    if (strlen(text) <= most)
+        return;
+    while (at > 0 && ((unsigned char)text[at] & 0xc0) == 0x80)
+        at--;
+    strcpy(text + at, "...");
+}
+
 void crti_table_row(table_t *table, const char *const *cells)
 {
     struct libscols_line *line = table ? scols_table_new_line(table->scols, NULL) : NULL;

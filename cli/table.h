@@ -12,6 +12,9 @@ typedef struct table_column {
 
 typedef struct table table_t;
 
+/* Cuts a text to `most` bytes, between characters: it ends with "..." then. */
+void crti_table_cut(char *text, size_t most);
+
 /* NULL when out of memory; the other functions then do nothing. */
 table_t *crti_table_new(const table_column_t *columns, size_t count);
 /* A row of `count` texts, which are copied and made harmless for a terminal. */

@@ -120,21 +120,28 @@ bool crti_submission_any(crti_node_t *node)
 
 /* ---------------------------------------------------------------- the end */
 
-/* The last lines of the log, as they are. */
+/* The last lines of the log, as they are. A line that is cut begins with "...". */
 static void read_last_lines(const char *path, char *text)
 {
     CRTI_AUTO(crti_close) int fd = open(path, O_RDONLY | O_CLOEXEC);
     off_t size = fd >= 0 ? lseek(fd, 0, SEEK_END) : 0;
     off_t from = size > LAST_BYTES ? size - LAST_BYTES : 0;
-    ssize_t got = fd >= 0 ? pread(fd, text, LAST_BYTES, from) : 0;
+    ssize_t got = fd >= 0 ? pread(fd, text, LAST_BYTES, from) : 0, begin = 0;
     int lines = 0;
 
     text[got > 0 ? got : 0] = '\0';
-    for (ssize_t i = got - 2; i >= 0; i--)
-        if (text[i] == '\n' && ++lines == LAST_LINES) {
-            memmove(text, text + i + 1, (size_t)(got - i));
-            break;
-        }
+    for (ssize_t i = got - 2; i >= 0 && lines < LAST_LINES; i--)
+        if (text[i] == '\n' && ++lines == LAST_LINES)
+            begin = i + 1;
+    if (from > 0 && lines < LAST_LINES) {
+        begin = sizeof("...") - 1;
+        while (begin < got && ((unsigned char)text[begin] & 0xc0) == 0x80)
+            begin++; /* the rest of a character */
+        begin -= sizeof("...") - 1;
+        memcpy(text + begin, "...", sizeof("...") - 1);
+    }
+    if (begin > 0)
+        memmove(text, text + begin, (size_t)(got - begin + 1));
 }
 
 static void tell_exited(crti_submission_t *s);
