@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The actor of http_calls.py: adds two numbers, or sums a tensor. Prints "pid N" of its worker; ends with its standard input. */
+/* The actor of http_calls.py and strangers.py: adds two numbers, or sums a tensor. Prints "pid N" of its worker; ends with its standard input. */
 #include <stdio.h>
 #include <unistd.h>
 
@@ -37,10 +37,14 @@ static const crt_method_t add = {.name = "add",
                                      .run = predict_run,
                                      .signature = "tensor",
                                      .http = true},
+                          predict_for_all = {.name = "predict_for_all",
+                                             .run = predict_run,
+                                             .signature = "tensor",
+                                             .http_public = true},
                           pid = {.name = "pid", .run = pid_run, .signature = ""};
 static const crt_actor_class_t server =
     CRT_ACTOR_CLASS(.name = "Server", .size = 1,
-                    .methods = CRT_METHODS(&add, &predict, &pid));
+                    .methods = CRT_METHODS(&add, &predict, &predict_for_all, &pid));
 
 static int driver(int argc, char **argv)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What state_api.py asks about: state_api_program ACTORS TASKS OBJECTS. Actors that wait for a resource that no node has, tasks that have
+/* What state_api.py asks about: state_api_program ACTORS TASKS OBJECTS DEAD. Actors that wait for a resource that no node has, tasks that have
  * ended, objects in the store; it says "ready" when they are known, and ends with its input. */
 #include <stdio.h>
 #include <stdlib.h>
@@ -40,6 +40,18 @@ static crt_ref_t **put_objects(long count)
     return refs;
 }
 
+/* Actors that nobody has a handle of any more. */
+static void drop_actors(long count)
+{
+    for (long i = 0; i < count; i++) {
+        crt_actor_t *actor =
+            crt_actor_new(&waiting, CRT_ACTOR_OPTIONS(.resources = "nowhere=1"));
+
+        CRT_CHECK(crt_actor_kill(actor));
+        crt_actor_drop(&actor);
+    }
+}
+
 static int driver(int argc, char **argv)
 {
     long count = argc > 1 ? atol(argv[1]) : 1;
@@ -49,6 +61,7 @@ static int driver(int argc, char **argv)
 
     for (long i = 0; actors && i < count; i++)
         actors[i] = crt_actor_new(&waiting, CRT_ACTOR_OPTIONS(.resources = "nowhere=1"));
+    drop_actors(argc > 4 ? atol(argv[4]) : 0);
     run_tasks(argc > 2 ? atol(argv[2]) : 0);
     puts("ready");
     fflush(stdout);
