@@ -415,20 +415,16 @@ static crt_status_t take_key(head_t *h)
 {
     crti_key_t key;
     crt_status_t status = crti_key_load(h->paths.key, &key);
-    char token[CRTI_TOKEN_TEXT];
 
     if (status == CRT_ERR_NOT_FOUND)
         status = crti_key_create(h->paths.key, &key);
     if (status == CRT_OK)
         status = crti_stream_context_new(&key, h->options.encrypt_streams, &h->context);
-    if (status != CRT_OK)
-        return status;
-    crti_stream_listener_rekey(h->listener, h->context);
-    crti_key_wipe(&key, sizeof(key));
-    status = crt_cluster_token(h->paths.key, token);
     if (status == CRT_OK)
-        status = crti_token_save(h->paths.token, token);
-    crti_key_wipe(token, sizeof(token));
+        status = crti_token_begin(&key, h->paths.key, h->paths.token);
+    if (status == CRT_OK)
+        crti_stream_listener_rekey(h->listener, h->context);
+    crti_key_wipe(&key, sizeof(key));
     return status;
 }
 

@@ -124,6 +124,10 @@ static void fail(crti_actor_call_t *call, crt_status_t status, bool may_have_run
     crti_http_exchange_t *x = call->x;
     json_t *json;
 
+    if (is_hidden(call, status, may_have_run) && x->access == CRTI_HTTP_READER) {
+        crti_http_exchange_text(x, 403, "%s", CRTI_HTTP_READ_ONLY);
+        return;
+    }
     if (is_hidden(call, status, may_have_run)) {
         x->closes = true;
         crti_http_exchange_text(x, 401, "Unauthorized: Missing authentication token");
@@ -492,7 +496,7 @@ void crti_actor_call_begin(crti_http_exchange_t *x, const crti_http_request_t *r
     }
     call->x = x;
     call->http = x->http;
-    call->order.has_token = x->has_token;
+    call->order.has_token = x->access == CRTI_HTTP_OWNER;
     call->order.prepare = prepare;
     call->order.release = release;
     call->order.write = write_text;

@@ -58,7 +58,7 @@ static void set_deadline(crti_http_exchange_t *x, uint64_t seconds)
 static void reply_is_made(crti_http_exchange_t *x)
 {
     crti_upload_free(CRTI_TAKE(x->upload));
-    if (x->body_size > DRAIN_MAX || (x->body_size > 0 && !x->has_token))
+    if (x->body_size > DRAIN_MAX || (x->body_size > 0 && x->access == CRTI_HTTP_STRANGER))
         x->closes = true;
     if (x->body_size > 0 && !x->closes) {
         set_state(x, CRTI_HTTP_EXCHANGE_DRAINING);
@@ -213,20 +213,18 @@ static void begin_again(crti_http_exchange_t *x)
     *x = (crti_http_exchange_t){.http = http, .wsi = wsi};
 }
 
-static const char *access_name(const crti_http_policy_t *policy,
-                               const crti_http_request_t *request)
+static const char *access_name(const crti_http_exchange_t *x)
 {
-    if (policy->is_open)
+    if (x->http->policy.is_open)
         return "open";
-    return crti_http_access_of(policy, request) == CRTI_HTTP_OWNER ? "owner"
-                                                                   : "read-only";
+    return x->access == CRTI_HTTP_OWNER ? "owner" : "read-only";
 }
 
 /* Calls of actors are work of programs: many, and none of the cluster's state is changed by them. */
 static bool is_audited(const crti_http_exchange_t *x, const crti_http_request_t *request,
                        unsigned refusal)
 {
-    return crti_http_changes_something(request) && x->has_token &&
+    return crti_http_changes_something(request) && x->access != CRTI_HTTP_STRANGER &&
            (refusal || x->route != CRTI_ROUTE_ACTOR_CALL);
 }
 
@@ -242,24 +240,24 @@ void crti_http_exchange_begin(crti_http_exchange_t *x, const crti_http_request_t
                               uint64_t body_size)
 {
     crti_http_refusal_t refusal = crti_http_guard(&x->http->policy, request);
+    crti_token_t token;
 
     begin_again(x);
     x->is_old = request->is_old;
-    x->has_token = crti_http_access_of(&x->http->policy, request) != CRTI_HTTP_STRANGER;
+    x->access = crti_http_access_of(&x->http->policy, request, &token);
     x->body_size = body_size;
     x->patience_s = PATIENCE_SECONDS;
     x->is_head = request->method == CRTI_HTTP_HEAD;
     if (!refusal.code)
         refusal = crti_http_find_route(request, &x->route, x->id);
     if (is_audited(x, request, refusal.code))
-        x->audit = crti_audit_begin(request, access_name(&x->http->policy, request),
-                                    lws_get_socket_fd(x->wsi));
+        x->audit = crti_audit_begin(request, access_name(x), lws_get_socket_fd(x->wsi));
     if (refusal.code == 0 && crti_http_check_args(request, x->route) != CRT_OK) {
         refuse_args(x);
         return;
     }
     if (refusal.code) {
-        x->closes = !x->has_token || request->is_upgrade;
+        x->closes = x->access == CRTI_HTTP_STRANGER || request->is_upgrade;
         crti_http_exchange_text(x, refusal.code, "%s", refusal.text);
     } else {
         x->http->begin(x, request);

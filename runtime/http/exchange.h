@@ -75,7 +75,7 @@ struct crti_http_exchange {
     lws_sorted_usec_list_t deadline; /* of this state */
     crti_http_route_t route;
     bool is_head; /* no body in the reply */
-    bool has_token;
+    crti_http_access_t access;
     char *
         audit; /* begins the line of a request that changes something; NULL: it does not */
     char id[CRTI_HTTP_ID_MAX]; /* from the path */

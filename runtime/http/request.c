@@ -96,12 +96,18 @@ static bool is_cross_site(const crti_http_request_t *request)
 
 /* ---------------------------------------------------------------- token */
 
+bool crti_http_token_is_good(const crti_http_policy_t *policy, const crti_token_t *token)
+{
+    return policy->is_open ||
+           (policy->has_generation && token->generation == policy->generation &&
+            (token->end == 0 || policy->now < token->end));
+}
+
 static bool is_good(const crti_http_policy_t *policy, const unsigned char *subkey,
                     const char *given, crti_token_t *token_out)
 {
-    return crti_token_read(subkey, given, token_out) && policy->has_generation &&
-           token_out->generation == policy->generation &&
-           (token_out->end == 0 || policy->now < token_out->end);
+    return crti_token_read(subkey, given, token_out) &&
+           crti_http_token_is_good(policy, token_out);
 }
 
 /* By the subkeys of those who may everything, and of those who may read. */
@@ -147,11 +153,11 @@ static const char *bearer(const char *header)
 
 /* Looks through "a=b; c=d". `*seen` is set when a cookie of that name is there. */
 static crti_http_access_t cookie_access(const crti_http_policy_t *policy,
-                                        const char *cookie, const char *name, bool *seen)
+                                        const char *cookie, const char *name, bool *seen,
+                                        crti_token_t *token_out)
 {
     size_t name_length = strlen(name);
     crti_http_access_t access;
-    crti_token_t token;
     char value[128];
 
     while (*cookie) {
@@ -168,7 +174,7 @@ static crti_http_access_t cookie_access(const crti_http_policy_t *policy,
                 memcpy(value, cookie + name_length + 1, rest);
                 value[rest] = '\0';
                 access = access_by(policy, policy->cookie_key, policy->reader_cookie_key,
-                                   value, &token);
+                                   value, token_out);
                 if (access != CRTI_HTTP_STRANGER)
                     return access;
             }
@@ -180,35 +186,40 @@ static crti_http_access_t cookie_access(const crti_http_policy_t *policy,
 
 /* `*seen`: a token or a cookie was sent. */
 static crti_http_access_t find_access(const crti_http_policy_t *policy,
-                                      const crti_http_request_t *request, bool *seen)
+                                      const crti_http_request_t *request, bool *seen,
+                                      crti_token_t *token_out)
 {
     const char *header =
         request->authorization[0] ? request->authorization : request->ray_authorization;
-    crti_token_t token;
     char own[48];
 
     *seen = header[0] != '\0';
     if (policy->is_open)
         return CRTI_HTTP_OWNER;
     if (*seen)
-        return crti_http_token_access(policy, bearer(header), &token);
+        return crti_http_token_access(policy, bearer(header), token_out);
     /* Cookies are shared by all ports of a host: each cluster has one of its own name. */
     snprintf(own, sizeof(own), CRTI_HTTP_COOKIE_NAME, policy->port);
-    return cookie_access(policy, request->cookie, own, seen);
+    return cookie_access(policy, request->cookie, own, seen, token_out);
 }
 
 static crti_http_refusal_t check_token(const crti_http_policy_t *policy,
                                        const crti_http_request_t *request)
 {
+    crti_token_t token;
     bool seen;
 
-    switch (find_access(policy, request, &seen)) {
+    switch (find_access(policy, request, &seen, &token)) {
     case CRTI_HTTP_OWNER: return welcome;
-    case CRTI_HTTP_READER:
-        return crti_http_changes_something(request)
-                   ? (crti_http_refusal_t){403, "Forbidden: this token is read-only"}
+    case CRTI_HTTP_READER: /* may what a stranger may, too */
+        return crti_http_changes_something(request) && !crti_http_is_call(request)
+                   ? (crti_http_refusal_t){403, CRTI_HTTP_READ_ONLY}
                    : welcome;
     default:
+        if (seen && !policy->has_generation)
+            return (crti_http_refusal_t){
+                403, "Forbidden: no token is taken, since the file of their generation "
+                     "can't be read; run crt token --rotate on the head's host"};
         return seen
                    ? (crti_http_refusal_t){403, "Forbidden: Invalid authentication token"}
                    : (crti_http_refusal_t){401,
@@ -217,11 +228,12 @@ static crti_http_refusal_t check_token(const crti_http_policy_t *policy,
 }
 
 crti_http_access_t crti_http_access_of(const crti_http_policy_t *policy,
-                                       const crti_http_request_t *request)
+                                       const crti_http_request_t *request,
+                                       crti_token_t *token_out)
 {
     bool seen;
 
-    return find_access(policy, request, &seen);
+    return find_access(policy, request, &seen, token_out);
 }
 
 static bool is_public(const char *path)
@@ -241,8 +253,7 @@ static bool is_public(const char *path)
     return starts_with(path, "/static/");
 }
 
-/* What may be open to all: the class of the actor decides. */
-static bool is_call(const crti_http_request_t *request)
+bool crti_http_is_call(const crti_http_request_t *request)
 {
     return request->method == CRTI_HTTP_POST && starts_with(request->path, CALLS);
 }
@@ -261,7 +272,7 @@ crti_http_refusal_t crti_http_guard(const crti_http_policy_t *policy,
     if (is_public(request->path))
         return welcome;
     refusal = check_token(policy, request);
-    return refusal.code == 401 && is_call(request) ? welcome : refusal;
+    return refusal.code == 401 && crti_http_is_call(request) ? welcome : refusal;
 }
 
 /* ---------------------------------------------------------------- arguments */
@@ -460,7 +471,7 @@ static crti_http_refusal_t find_route(const crti_http_request_t *request,
         *route_out = variable[i].route;
         return welcome;
     }
-    if (is_call(request)) {
+    if (crti_http_is_call(request)) {
         *route_out = CRTI_ROUTE_ACTOR_CALL;
         id[0] = '\0';
         return welcome;

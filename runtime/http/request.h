@@ -14,7 +14,7 @@
  *     our own page or from no page at all.
  *     Token: Authorization or X-Ray-Authorization; or the cookie that was given for it. Neither is
  *     taken for the other. Public paths need none, and none does where the cluster has `is_open`. One that
- *     is read-only is good for requests that change nothing.
+ *     is read-only is good for requests that change nothing, and for what a stranger may.
  */
 #ifndef CRTI_HTTP_REQUEST_H
 #define CRTI_HTTP_REQUEST_H
@@ -75,6 +75,9 @@ typedef struct crti_http_refusal {
     const char *text;
 } crti_http_refusal_t;
 
+/* To the holder of a token with which nothing may be changed. */
+#define CRTI_HTTP_READ_ONLY "Forbidden: this token is read-only"
+
 crti_http_refusal_t crti_http_guard(const crti_http_policy_t *policy,
                                     const crti_http_request_t *request);
 
@@ -84,9 +87,16 @@ typedef enum crti_http_access {
     CRTI_HTTP_OWNER
 } crti_http_access_t;
 
-/* What the request itself may, whether its path needs it or not. */
+/* What the request itself may, whether its path needs it or not, and by which token. */
 crti_http_access_t crti_http_access_of(const crti_http_policy_t *policy,
-                                       const crti_http_request_t *request);
+                                       const crti_http_request_t *request,
+                                       crti_token_t *token_out);
+
+/* A token that was let in is so still: it has not ended, and was not rotated. */
+bool crti_http_token_is_good(const crti_http_policy_t *policy, const crti_token_t *token);
+
+/* POST to a path of calls, which may be open to all: the class of the actor decides. */
+bool crti_http_is_call(const crti_http_request_t *request);
 
 /* Other than GET and HEAD, and upgrades. */
 bool crti_http_changes_something(const crti_http_request_t *request);

@@ -18,22 +18,15 @@
 #include "runtime/base/log.h"
 #include "runtime/http/exchange.h"
 #include "runtime/http/lws_file.h"
+#include "runtime/http/places.h"
 #include "runtime/http/tail.h"
 
-#define KNOWN_MAX       200 /* connections whose last request had the token */
-#define STRANGERS_MAX   128 /* all others */
-#define CONNECTIONS_MAX (KNOWN_MAX + STRANGERS_MAX)
-#define ACCEPTS         16 /* in one turn: what they sent is read before the next ones come */
-#define URL_BYTES       (8u << 10)
-#define HEADER_BYTES    (8u << 10) /* of one request's headers that are known, and the URL */
-#define HEADERS_MAX     (32u << 10) /* of all before the body: beyond it there is no answer */
-#define HEADER_SECONDS  5
-
-typedef struct place {
-    struct lws *wsi;
-    struct in6_addr source; /* zero: this host's socket file */
-    bool is_known; /* the request that is served, or the last one, has the token */
-} place_t;
+#define ACCEPTS        16 /* in one turn: what they sent is read before the next ones come */
+#define URL_BYTES      (8u << 10)
+#define HEADER_BYTES   (8u << 10) /* of one request's headers that are known, and the URL */
+#define HEADERS_MAX    (32u << 10) /* of all before the body: beyond it there is no answer */
+#define HEADER_SECONDS 5
+#define JUDGE_US       (LWS_US_PER_SEC / 2) /* between two looks at what lasts */
 
 typedef struct listener {
     crti_http_server_t *server;
@@ -49,8 +42,9 @@ struct crti_http_server {
     listener_t tcp, local;
     int signal_fd;
     crti_lws_file_t signal_file;
-    place_t places[CONNECTIONS_MAX]; /* the oldest first */
-    unsigned count, known;
+    crti_places_t places;
+    lws_sorted_usec_list_t judge; /* armed while a request that has a token is served */
+    bool is_judging;
     bool stops;
     const char *key_file;
     char url[300];
@@ -68,41 +62,6 @@ static crti_http_server_t *server_of(struct lws *wsi)
     return lws_context_user(lws_get_context(wsi));
 }
 
-/* ---------------------------------------------------------------- places
- *
- * Whoever can reach the port can take a place, so those without the token have few, and lose the
- * oldest when one more comes: its own, when an address has half of them. Clients with the token do
- * not wait for them, whatever they do. */
-
-/* NULL: a descriptor of our own, or one that was closed for another. */
-static place_t *find_place(crti_http_server_t *server, const struct lws *wsi)
-{
-    for (unsigned i = 0; i < server->count; i++)
-        if (server->places[i].wsi == wsi)
-            return &server->places[i];
-    return NULL;
-}
-
-static void forget(crti_http_server_t *server, const struct lws *wsi)
-{
-    place_t *place = find_place(server, wsi);
-
-    if (!place)
-        return;
-    server->known -= place->is_known;
-    server->count--;
-    memmove(place, place + 1,
-            (size_t)(server->places + server->count - place) * sizeof(*place));
-}
-
-/* Now, also when bytes to it are left: it may never read them. */
-static void close_for_another(crti_http_server_t *server, struct lws *wsi)
-{
-    forget(server, wsi);
-    shutdown(lws_get_socket_fd(wsi), SHUT_RDWR);
-    lws_set_timeout(wsi, PENDING_TIMEOUT_USER_OK, LWS_TO_KILL_SYNC);
-}
-
 static bool is_asking(const struct lws *wsi)
 {
     const connection_t *connection = lws_wsi_user((struct lws *)wsi);
@@ -110,56 +69,6 @@ static bool is_asking(const struct lws *wsi)
     return connection &&
            (connection->tail || (connection->exchange &&
                                  connection->exchange->state != CRTI_HTTP_EXCHANGE_IDLE));
-}
-
-/* The oldest of `source` (NULL: of all) without the token, or with it and asking nothing. */
-static bool close_oldest(crti_http_server_t *server, bool is_known,
-                         const struct in6_addr *source)
-{
-    for (unsigned i = 0; i < server->count; i++) {
-        const place_t *place = &server->places[i];
-
-        if (place->is_known != is_known || (is_known && is_asking(place->wsi)) ||
-            (source && memcmp(&place->source, source, sizeof(*source)) != 0))
-            continue;
-        close_for_another(server, place->wsi);
-        return true;
-    }
-    return false;
-}
-
-static void make_room_for_stranger(crti_http_server_t *server,
-                                   const struct in6_addr *source)
-{
-    unsigned own = 0;
-
-    if (server->count - server->known < STRANGERS_MAX)
-        return;
-    for (unsigned i = 0; i < server->count; i++)
-        own += !server->places[i].is_known &&
-               memcmp(&server->places[i].source, source, sizeof(*source)) == 0;
-    close_oldest(server, false, own >= STRANGERS_MAX / 2 ? source : NULL);
-}
-
-/* What this request is takes the place of what the one before it was. False: all places of those
- * with the token are taken by requests. */
-static bool take_place(crti_http_server_t *server, struct lws *wsi, bool has_token)
-{
-    place_t *place = find_place(server, wsi);
-
-    if (!place || place->is_known == has_token)
-        return place != NULL;
-    if (has_token && server->known == KNOWN_MAX && !close_oldest(server, true, NULL))
-        return false;
-    if (!has_token)
-        make_room_for_stranger(server, &place->source);
-    place = find_place(server, wsi); /* the others moved up */
-    place->is_known = has_token;
-    if (has_token)
-        server->known++;
-    else
-        server->known--;
-    return true;
 }
 
 /* ---------------------------------------------------------------- headers */
@@ -314,6 +223,38 @@ static bool read_body_size(struct lws *wsi, crti_http_method_t method, uint64_t 
 
 /* ---------------------------------------------------------------- callbacks */
 
+/* Each request is judged by the generation of that moment: a rotation counts at once. */
+static void refresh(crti_http_server_t *server)
+{
+    crti_http_policy_t *policy = &server->http.policy;
+    bool had_generation = policy->has_generation;
+
+    policy->now = (uint32_t)time(NULL);
+    policy->has_generation =
+        crti_token_generation(server->key_file, &policy->generation) == CRT_OK;
+    if (had_generation && !policy->has_generation)
+        crti_log(CRTI_LOG_WARN, "http", "no token is taken: %s", crt_error_detail());
+}
+
+/* A token ends, or tokens are rotated, while what was asked with it goes on. */
+static void on_judge(lws_sorted_usec_list_t *sul)
+{
+    crti_http_server_t *server = lws_container_of(sul, crti_http_server_t, judge);
+
+    refresh(server);
+    server->is_judging = crti_places_judge(&server->places, &server->http.policy);
+    if (server->is_judging)
+        lws_sul_schedule(server->context, 0, &server->judge, on_judge, JUDGE_US);
+}
+
+static void keep_judging(crti_http_server_t *server)
+{
+    if (server->is_judging || server->http.policy.is_open)
+        return;
+    server->is_judging = true;
+    lws_sul_schedule(server->context, 0, &server->judge, on_judge, JUDGE_US);
+}
+
 /* What is refused here is so before its token is looked at, or for want of a place. */
 static void begin_exchange(struct lws *wsi, crti_http_exchange_t *x, const char *path,
                            fields_t *fields)
@@ -324,12 +265,16 @@ static void begin_exchange(struct lws *wsi, crti_http_exchange_t *x, const char 
     crti_http_server_t *server = server_of(wsi);
     crti_http_request_t request = {0};
     crti_http_refusal_t refusal = read_fields(wsi, path, fields, &request);
-    bool has_token = !refusal.code && crti_http_access_of(&server->http.policy,
-                                                          &request) != CRTI_HTTP_STRANGER;
+    crti_http_access_t access = CRTI_HTTP_STRANGER;
+    crti_token_t token = {0};
     uint64_t body_size;
 
-    if (!take_place(server, wsi, has_token))
+    if (!refusal.code)
+        access = crti_http_access_of(&server->http.policy, &request, &token);
+    if (!crti_places_take(&server->places, wsi, access, &token))
         refusal = no_place;
+    if (access != CRTI_HTTP_STRANGER)
+        keep_judging(server);
     if (!read_body_size(wsi, method_of(wsi), &body_size) && !refusal.code)
         refusal = no_length;
     if (!refusal.code) {
@@ -339,18 +284,6 @@ static void begin_exchange(struct lws *wsi, crti_http_exchange_t *x, const char 
     x->closes = true;
     x->body_size = body_size;
     crti_http_exchange_text(x, refusal.code, "%s", refusal.text);
-}
-
-/* Each request is judged by the generation of that moment: a rotation counts at once. */
-static void refresh(crti_http_server_t *server)
-{
-    crti_http_policy_t *policy = &server->http.policy;
-
-    policy->now = (uint32_t)time(NULL);
-    policy->has_generation =
-        crti_token_generation(server->key_file, &policy->generation) == CRT_OK;
-    if (!policy->has_generation)
-        crti_log(CRTI_LOG_WARN, "http", "no token is taken: %s", crt_error_detail());
 }
 
 static int begin_request(struct lws *wsi, connection_t *connection, const char *path)
@@ -455,7 +388,9 @@ static int http_callback(struct lws *wsi, enum lws_callback_reasons reason, void
     case LWS_CALLBACK_CLOSED:
     case LWS_CALLBACK_CLOSED_HTTP:
     case LWS_CALLBACK_HTTP_DROP_PROTOCOL: return end_connection(connection);
-    case LWS_CALLBACK_WSI_DESTROY: forget(server_of(wsi), wsi); return 0;
+    case LWS_CALLBACK_WSI_DESTROY:
+        crti_places_forget(&server_of(wsi)->places, wsi);
+        return 0;
     default: return 0;
     }
 }
@@ -499,6 +434,7 @@ static void on_connection(void *user, uint32_t events)
 {
     const listener_t *listener = user;
     crti_http_server_t *server = listener->server;
+    bool is_local = listener == &server->local;
     struct lws *wsi;
 
     for (int i = 0; i < ACCEPTS; i++) {
@@ -514,11 +450,14 @@ static void on_connection(void *user, uint32_t events)
         /* Headers and body are two writes: the second must not wait for the first's
          * acknowledgement (40 ms). */
         setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
-        make_room_for_stranger(server, &source);
+        if (!crti_places_make_room(&server->places, &source, is_local)) {
+            close(fd);
+            return;
+        }
         wsi = adopt(server, fd, listener->has_tls);
         if (!wsi)
             return; /* the socket was closed */
-        server->places[server->count++] = (place_t){.wsi = wsi, .source = source};
+        crti_places_add(&server->places, wsi, &source, is_local);
     }
 }
 
@@ -586,11 +525,11 @@ static crt_status_t make_context(crti_http_server_t *server, const crti_http_opt
         .server_string = "crt",
         .alpn = "http/1.1",
         .max_http_header_data = HEADERS_MAX,
-        .max_http_header_pool = CONNECTIONS_MAX + 8,
+        .max_http_header_pool = CRTI_PLACES_MAX + 8,
         .timeout_secs = HEADER_SECONDS,
         .timeout_secs_ah_idle = HEADER_SECONDS,
         .keepalive_timeout = HEADER_SECONDS,
-        .fd_limit_per_thread = CONNECTIONS_MAX + 64,
+        .fd_limit_per_thread = CRTI_PLACES_MAX + 64,
         .options = LWS_SERVER_OPTION_DISABLE_IPV6 |
                    (o->certificate ? LWS_SERVER_OPTION_DO_SSL_GLOBAL_INIT : 0),
         .ssl_cert_filepath = o->certificate,
@@ -632,6 +571,7 @@ crt_status_t crti_http_server_new(const crti_http_options_t *options,
     self->http.begin = crti_endpoint_begin;
     self->http.body = crti_endpoint_body;
     self->http.programs = options->programs;
+    self->places.is_asking = is_asking;
     self->key_file = options->key_file;
     status = crti_audit_new(options->audit_log, &self->http.audit);
     if (status == CRT_OK)

@@ -7,6 +7,8 @@
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
+#include <unistd.h>
 
 #include <sodium.h>
 
@@ -87,7 +89,10 @@ crt_status_t crti_token_generation(const char *key_file, uint32_t *generation_ou
     fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
     *generation_out = 0;
     if (fd < 0 && errno == ENOENT)
-        return CRT_OK;
+        return crt_raise(CRT_ERR_NOT_FOUND,
+                         "%s is lost; crt token --rotate, on the head's host, makes it "
+                         "again",
+                         path);
     n = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
     if (n < 0)
         return crt_raise(CRT_ERR_IO, "%s: %s", path, strerror(errno));
@@ -138,21 +143,27 @@ static crt_status_t replace(const char *path, const char *text)
     return sync_directory(path);
 }
 
-crt_status_t crti_token_rotate(const char *key_file, uint32_t *generation_out)
+static crt_status_t write_generation(const char *key_file, uint32_t generation)
 {
     char path[PATH_MAX], text[16];
-    uint32_t generation = 0;
+    crt_status_t status = name_file(key_file, path);
+
+    snprintf(text, sizeof(text), "%u\n", generation);
+    return status == CRT_OK ? replace(path, text) : status;
+}
+
+crt_status_t crti_token_rotate(const char *key_file, uint32_t *generation_out)
+{
+    uint32_t generation = 0, now = (uint32_t)time(NULL);
     crt_status_t status = crti_token_generation(key_file, &generation);
 
-    if (status != CRT_OK)
+    if (status != CRT_OK && status != CRT_ERR_NOT_FOUND)
         return status;
     if (generation == UINT32_MAX)
         return crt_raise(CRT_ERR_TOO_LARGE, "tokens of this key have been rotated too "
                                             "often: make another key");
-    *generation_out = generation + 1;
-    snprintf(text, sizeof(text), "%u\n", *generation_out);
-    status = name_file(key_file, path);
-    return status == CRT_OK ? replace(path, text) : status;
+    *generation_out = generation < now ? now : generation + 1;
+    return write_generation(key_file, *generation_out);
 }
 
 crt_status_t crti_token_save(const char *path, const char *text)
@@ -163,5 +174,27 @@ crt_status_t crti_token_save(const char *path, const char *text)
     snprintf(line, sizeof(line), "%s\n", text);
     status = replace(path, line);
     crti_key_wipe(line, sizeof(line));
+    return status;
+}
+
+crt_status_t crti_token_begin(const crti_key_t *key, const char *key_file,
+                              const char *token_file)
+{
+    unsigned char subkey[CRTI_KEY_SIZE];
+    char text[CRTI_TOKEN_TEXT];
+    crti_token_t token = {0};
+    crt_status_t status = crti_token_generation(key_file, &token.generation);
+
+    if (status == CRT_ERR_NOT_FOUND)
+        status = access(token_file, F_OK) == 0
+                     ? crti_token_rotate(key_file, &token.generation)
+                     : write_generation(key_file, 0);
+    if (status != CRT_OK)
+        return status;
+    crti_key_token(key, subkey);
+    crti_token_make(subkey, &token, text);
+    status = crti_token_save(token_file, text);
+    crti_key_wipe(subkey, sizeof(subkey));
+    crti_key_wipe(text, sizeof(text));
     return status;
 }

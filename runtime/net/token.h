@@ -8,8 +8,10 @@
  *     and 24 bytes of a MAC over them by a subkey of the cluster key. Tokens and cookies have subkeys
  *     of their own, so that neither is taken for the other.
  * Generation
- *     A number beside the key file, in KEYFILE.generation; 0 without that file. Who counts it up makes
- *     every token and cookie from before worthless.
+ *     A number beside the key file, in KEYFILE.generation. Who makes it larger makes every token and
+ *     cookie from before worthless. It begins with 0 and becomes the time of each rotation, so that it
+ *     is larger than it ever was also when the file was lost. Copies of the key have no such file:
+ *     who makes tokens with one takes 0, or asks the server.
  * Threads: any; no state.
  */
 #ifndef CRTI_NET_TOKEN_H
@@ -34,11 +36,17 @@ void crti_token_make(const unsigned char subkey[CRTI_KEY_SIZE], const crti_token
 bool crti_token_read(const unsigned char subkey[CRTI_KEY_SIZE], const char *text,
                      crti_token_t *token_out);
 
-/* CRT_ERR_IO, CRT_ERR_CORRUPT: there is a file, and it can't be read. */
+/* CRT_ERR_NOT_FOUND: there is no file, and the number is 0; CRT_ERR_IO, CRT_ERR_CORRUPT: there is
+ * one, and it can't be read. */
 crt_status_t crti_token_generation(const char *key_file, uint32_t *generation_out);
 
-/* Counts it up, on disk when this returns. */
+/* Makes it larger, on disk when this returns. */
 crt_status_t crti_token_rotate(const char *key_file, uint32_t *generation_out);
+
+/* For the head, when it starts: writes its token to `token_file`, and the generation's file where there is none. That
+ * begins with 0 for a key that has served no head, which has left no token; else it was lost, and tokens are rotated. */
+crt_status_t crti_token_begin(const crti_key_t *key, const char *key_file,
+                              const char *token_file);
 
 /* Writes the token to a file of its owner alone, as a whole. */
 crt_status_t crti_token_save(const char *path, const char *text);

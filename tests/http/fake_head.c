@@ -29,6 +29,7 @@
 #include "runtime/crt.h"
 #include "runtime/net/channel.h"
 #include "runtime/net/key.h"
+#include "runtime/net/token.h"
 
 #define JOBS_MAX 64
 #define LARGE_LOG                                                                        \
@@ -538,6 +539,9 @@ static void make_dirs(void)
     }
     if (crti_key_load(head.key_file, &key) != CRT_OK &&
         crti_key_create(head.key_file, &key) != CRT_OK)
+        fail(crt_error_detail());
+    snprintf(text, sizeof(text), "%s/token", head.state);
+    if (crti_token_begin(&key, head.key_file, text) != CRT_OK)
         fail(crt_error_detail());
     unlink(socket_path);
     if (crti_channel_listen(socket_path, &listen_fd) != CRT_OK)

@@ -8,11 +8,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <cmocka.h>
 
-static char directory[] = "/tmp/crt-token-XXXXXX", key_file[64], path[96];
+static char directory[] = "/tmp/crt-token-XXXXXX", key_file[64], path[96], token_file[64];
+static const crti_key_t key = {{1}};
 
 static int make_directory(void **state)
 {
@@ -21,6 +23,7 @@ static int make_directory(void **state)
         return -1;
     snprintf(key_file, sizeof(key_file), "%s/cluster.key", directory);
     snprintf(path, sizeof(path), "%s.generation", key_file);
+    snprintf(token_file, sizeof(token_file), "%s/token", directory);
     return 0;
 }
 
@@ -77,21 +80,45 @@ static void no_digit_of_a_token_can_be_changed(void **state)
     assert_false(crti_token_read(subkey, "", &read));
 }
 
-static void the_generation_counts_up_and_is_kept(void **state)
+static void each_rotation_makes_the_generation_larger_and_keeps_it(void **state)
 {
-    uint32_t generation = 9;
+    uint32_t generation = 9, before = (uint32_t)time(NULL) - 1;
     struct stat st;
 
+    assert_int_equal(crti_token_begin(&key, key_file, token_file), CRT_OK);
     assert_int_equal(crti_token_generation(key_file, &generation), CRT_OK);
     assert_int_equal(generation, 0);
-    for (uint32_t i = 1; i < 4; i++) {
+    for (int i = 0; i < 3; i++) {
         assert_int_equal(crti_token_rotate(key_file, &generation), CRT_OK);
-        assert_int_equal(generation, i);
+        assert_true(generation > before);
+        before = generation;
         assert_int_equal(crti_token_generation(key_file, &generation), CRT_OK);
-        assert_int_equal(generation, i);
+        assert_int_equal(generation, before);
     }
     assert_int_equal(stat(path, &st), 0);
     assert_int_equal(st.st_mode & 07777, 0600);
+    assert_int_equal(crti_token_begin(&key, key_file, token_file),
+                     CRT_OK); /* it is there */
+    assert_int_equal(crti_token_generation(key_file, &generation), CRT_OK);
+    assert_int_equal(generation, before);
+}
+
+static void a_lost_file_makes_no_earlier_token_good_again(void **state)
+{
+    uint32_t generation = 9, before;
+
+    assert_int_equal(crti_token_begin(&key, key_file, token_file), CRT_OK);
+    assert_int_equal(crti_token_rotate(key_file, &before), CRT_OK);
+    assert_int_equal(unlink(path), 0);
+    assert_int_equal(crti_token_generation(key_file, &generation), CRT_ERR_NOT_FOUND);
+    write_generation("17\n"); /* of a longer time ago */
+    assert_int_equal(unlink(path), 0);
+    assert_int_equal(crti_token_begin(&key, key_file, token_file), CRT_OK);
+    assert_int_equal(crti_token_generation(key_file, &generation), CRT_OK);
+    assert_true(generation >= before);
+    assert_int_equal(unlink(path), 0);
+    assert_int_equal(crti_token_rotate(key_file, &generation), CRT_OK);
+    assert_true(generation >= before);
 }
 
 /* 0 would make the tokens of long ago good again. */
@@ -119,7 +146,10 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_token_tells_its_generation_and_end_to_who_has_the_subkey),
         cmocka_unit_test(no_digit_of_a_token_can_be_changed),
-        cmocka_unit_test_setup_teardown(the_generation_counts_up_and_is_kept,
+        cmocka_unit_test_setup_teardown(
+            each_rotation_makes_the_generation_larger_and_keeps_it, make_directory,
+            remove_directory),
+        cmocka_unit_test_setup_teardown(a_lost_file_makes_no_earlier_token_good_again,
                                         make_directory, remove_directory),
         cmocka_unit_test_setup_teardown(a_file_that_holds_no_number_is_an_error_and_not_0,
                                         make_directory, remove_directory),

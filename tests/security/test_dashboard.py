@@ -247,6 +247,100 @@ def a_token_ends_when_it_is_said():
         cluster.refused("--rotate goes to a head", "token", "--rotate", "--key-file", cluster.info("key_file"))
 
 
+WEBSOCKET = ("Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n"
+             "Sec-WebSocket-Version: 13\r\n")
+
+
+def opened(cluster, path, token, headers=""):
+    """A connection on which the answer to GET has begun to come."""
+    connection = socket.create_connection(("127.0.0.1", cluster.http_port), 20)
+    connection.sendall(f"GET {path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {token}\r\n{headers}\r\n".encode())
+    begun = connection.recv(4096)
+    check(begun[:12] in (b"HTTP/1.1 200", b"HTTP/1.1 101"), f"{path}: {begun}")
+    return connection
+
+
+def has_ended(connection, seconds):
+    """It ends within that time; all that still comes is read."""
+    end = time.monotonic() + seconds
+    while (left := end - time.monotonic()) > 0:
+        connection.settimeout(left)
+        try:
+            if not connection.recv(65536):
+                return True
+        except ConnectionResetError:
+            return True
+        except TimeoutError:
+            break
+    return False
+
+
+def talking_job(cluster):
+    cluster.good("job", "submit", "--no-wait", "--submission-id", "talks", "--", "/bin/sh", "-c",
+                 "while :; do echo more; sleep 0.1; done")
+    until("it talks", lambda: "more" in cluster.run("job", "logs", "talks").stdout)
+
+
+def streams_end_with_the_token_that_opened_them():
+    with Cluster() as cluster:
+        talking_job(cluster)
+        stream, tail = "/api/v0/logs/stream?submission_id=talks", "/api/jobs/talks/logs/tail"
+
+        def open_all(token):
+            return [opened(cluster, stream, token), opened(cluster, tail, token, WEBSOCKET)]
+        lasting = open_all(cluster.token)
+        reading = open_all(cluster.good("token", "--read-only").strip())
+        begun = time.monotonic()
+        ending = open_all(cluster.good("token", "--expires", "3s").strip())
+        check(not has_ended(ending[0], 1), "it ended before its token")
+        for connection in ending:
+            check(has_ended(connection, 10), "a stream outlives its token")
+        check(time.monotonic() - begun < 6, f"streams ended {time.monotonic() - begun:.1f} s after they began, not 3 s")
+        check(not has_ended(lasting[0], 1), "a stream whose token is good was ended")
+        cluster.good("token", "--rotate")
+        begun = time.monotonic()
+        for connection in lasting + reading:
+            check(has_ended(connection, 10), "a stream outlives the rotation of its token")
+        check(time.monotonic() - begun < 3, f"streams went on for {time.monotonic() - begun:.1f} s after the rotation")
+
+
+def readers_leave_the_owner_his_places():
+    with Cluster() as cluster:
+        talking_job(cluster)
+        reader = cluster.good("token", "--read-only").strip()
+        held = [opened(cluster, "/api/v0/logs/stream?submission_id=talks", reader) for _ in range(200)]
+        check(asks(cluster, Authorization=f"Bearer {reader}") == 503, "there is no end to readers")
+        check(asks(cluster, Authorization=f"Bearer {cluster.token}") == 200, "the owner has no place")
+        owners = [opened(cluster, "/api/v0/logs/stream?submission_id=talks", cluster.token) for _ in range(200)]
+        check(asks(cluster, Authorization=f"Bearer {cluster.token}") == 503, "there is no end to owners")
+        check("talks" in cluster.good("job", "list"), "the command is locked out")
+        cluster.good("job", "submit", "--", "/bin/true")
+        cluster.good("job", "stop", "talks")
+        for connection in held + owners:
+            connection.close()
+
+
+def a_lost_generation_revives_no_token():
+    with Cluster() as cluster:
+        first = cluster.token
+        cluster.good("token", "--rotate")
+        second = cluster.good("token").strip()
+        os.unlink(cluster.info("key_file") + ".generation")
+        statuses = [asks(cluster, Authorization=f"Bearer {token}") for token in (first, second)]
+        check(statuses == [403, 403], f"without the file tokens are answered with {statuses}")
+        cluster.refused("crt token --rotate", "job", "list")
+        time.sleep(1)  # generations are seconds
+        cluster.good("token", "--rotate")
+        check("No jobs." in cluster.good("job", "list"), "a rotation does not help")
+        check(asks(cluster, Authorization=f"Bearer {second}") == 403, "the rotation took up an earlier generation")
+        os.unlink(cluster.info("key_file") + ".generation")
+        cluster.good("stop")
+        cluster.good("start", "--head", "--port", cluster.port, "--dashboard-port", str(cluster.http_port), "--num-cpus", "1")
+        statuses = [asks(cluster, Authorization=f"Bearer {token}") for token in (first, second)]
+        check(statuses == [403, 403], f"the next head answers earlier tokens with {statuses}")
+        check("No jobs." in cluster.good("job", "list"), "the next head takes no token")
+
+
 def a_command_on_another_host_asks_the_head_its_node_knows():
     in_a_network_of_its_own()
     with Cluster("--dashboard-host", "0.0.0.0", "--node-ip-address", NETWORK) as cluster:
@@ -283,6 +377,9 @@ SCENARIOS = {
     "network": over_a_network_the_server_proves_itself_first,
     "middle": a_man_in_the_middle_gets_nothing,
     "own_certificate": a_certificate_of_ones_own_is_shown,
+    "streams": streams_end_with_the_token_that_opened_them,
+    "readers": readers_leave_the_owner_his_places,
+    "lost_generation": a_lost_generation_revives_no_token,
     "other_user": a_socket_of_another_user_gets_nothing,
 }
 

@@ -362,7 +362,7 @@ crt_status_t crt_cluster_find(const char *address, crt_cluster_info_t *info_out)
 crt_status_t crt_cluster_token(const char *key_file, char *token)
 {
     uint32_t generation;
-    crt_status_t status = crti_token_generation(key_file, &generation);
+    crt_status_t status = crt_cluster_token_generation(key_file, &generation);
 
     return status == CRT_OK ? crt_cluster_token_until(key_file, generation, 0, token)
                             : status;
@@ -404,7 +404,9 @@ crt_status_t crt_cluster_reader_token(const char *key_file, uint32_t generation,
 
 crt_status_t crt_cluster_token_generation(const char *key_file, uint32_t *generation_out)
 {
-    return crti_token_generation(key_file, generation_out);
+    crt_status_t status = crti_token_generation(key_file, generation_out);
+
+    return status == CRT_ERR_NOT_FOUND ? CRT_OK : status; /* a copy of the key has none */
 }
 
 /* The head's file with its token lies beside the key. */
