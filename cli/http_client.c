@@ -84,6 +84,11 @@ crt_status_t crti_client_new(const char *address, http_client_t **client_out)
     return CRT_OK;
 }
 
+const char *crti_client_url(const http_client_t *client)
+{
+    return client->target.socket[0] ? NULL : client->target.url;
+}
+
 static size_t on_bytes(char *data, size_t one, size_t count, void *user)
 {
     http_reply_t *reply = user;
@@ -314,6 +319,9 @@ static void raise_refusal(const http_client_t *client, const http_reply_t *reply
     json_t *json = json_loadb(reply->text, reply->size, 0, NULL);
     const char *text = json_string_value(json_object_get(json, "msg"));
 
+    if (!text)
+        text =
+            json_string_value(json_object_get(json_object_get(json, "error"), "message"));
     if (!text)
         text = reply->size ? reply->text : "the server gave no reason";
     if (reply->code == 401 && !client->target.token[0])

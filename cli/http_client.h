@@ -19,6 +19,9 @@ typedef struct http_client http_client_t;
 crt_status_t crti_client_new(const char *address, http_client_t **client_out);
 void crti_client_free(http_client_t *client);
 
+/* The server's URL; NULL: it is reached by a socket file. Borrowed as long as the client lives. */
+const char *crti_client_url(const http_client_t *client);
+
 typedef struct http_reply {
     long code;
     char *text; /* of `size` bytes and a zero */

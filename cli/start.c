@@ -20,6 +20,7 @@
 #include <unistd.h>
 
 #include "cli/daemon.h"
+#include "cli/dashboard.h"
 #include "cli/options.h"
 #include "cli/stop.h"
 
@@ -405,7 +406,7 @@ static void say_next(const started_t *s)
 {
     bool is_only = is_only_cluster(s->address);
     const char *option = is_only ? "" : " --address ", *value = is_only ? "" : s->address;
-    char host[128], token[65], key_file[4 * PATH_MAX + 8];
+    char host[128], link[DASHBOARD_LINK], key_file[4 * PATH_MAX + 8];
 
     quote(s->key_file, key_file, sizeof(key_file));
     host_of(s->address, host, sizeof(host));
@@ -428,8 +429,14 @@ static void say_next(const started_t *s)
         ;
     else if (given.no_auth)
         printf("or in a browser at\n  %s\n", s->http);
-    else if (crt_cluster_token(s->key_file, token) == CRT_OK)
-        printf("or in a browser at\n  %s/#token=%s\n", s->http, token);
+    else if (isatty(STDOUT_FILENO) && crti_dashboard_link(s->address, link) == CRT_OK)
+        printf("or in a browser at\n  %s\n(good once, for a minute; another one: crt "
+               "dashboard%s%s)\n",
+               link, option, value);
+    else
+        printf("or in a browser at\n  %s\n(crt dashboard%s%s prints a link that signs it "
+               "in)\n",
+               s->http, option, value);
     printf("End it with\n  crt stop%s%s\n", option, value);
 }
 

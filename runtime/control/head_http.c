@@ -14,6 +14,7 @@
 
 #include <openssl/pem.h>
 #include <openssl/x509.h>
+#include <sodium.h>
 
 #include "crt_config.h"
 #include "runtime/base/clock.h"
@@ -39,6 +40,7 @@ struct crti_head_http {
     char address[320], far_url[300], far_pin[CRTI_PIN_TEXT];
     crti_http_sockets_t sockets;
     uint64_t backoff_ns, started_ns;
+    char instance[17]; /* tells this head from the one before it; no secret */
 };
 
 static bool has_dashboard(const crti_head_http_t *http)
@@ -130,6 +132,8 @@ static crt_status_t spawn(crti_head_http_t *http, const char *path, int ready, i
                                 http->config.host,
                                 "--key-file",
                                 http->config.key_file,
+                                "--instance",
+                                http->instance,
                                 "--log",
                                 http->config.log,
                                 "--ready-fd",
@@ -254,11 +258,14 @@ crt_status_t crti_head_http_new(const crti_head_http_config_t *config,
                                 crti_head_http_t **http_out)
 {
     crti_head_http_t *http = calloc(1, sizeof(*http));
+    unsigned char instance[8];
     crt_status_t status = CRT_OK;
 
     if (http == NULL)
         return crt_raise(CRT_ERR_NO_MEMORY, "crt-http");
     http->config = *config;
+    randombytes_buf(instance, sizeof(instance));
+    sodium_bin2hex(http->instance, sizeof(http->instance), instance, sizeof(instance));
     http->ready_fd = -1;
     http->sockets = (crti_http_sockets_t){.tcp_fd = -1, .local_fd = -1};
     http->backoff_ns = BACKOFF_FIRST_NS;

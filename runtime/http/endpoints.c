@@ -416,25 +416,48 @@ static void reply_health(crti_http_exchange_t *x)
         crti_http_exchange_text(x, 503, "the head can't be reached");
 }
 
-/* The token comes as a bearer header; a browser keeps it as a cookie that scripts can't read. */
+/* A page shows a token, or the code of a link; what it keeps and shows from then on it gets here. */
 static void login(crti_http_exchange_t *x, const crti_http_request_t *request)
 {
     const char *header =
         request->authorization[0] ? request->authorization : request->ray_authorization;
-
+    const crti_http_policy_t *policy = &x->http->policy;
     crti_http_access_t access = CRTI_HTTP_STRANGER;
+    char session[CRTI_TOKEN_TEXT];
     crti_token_t token;
+    uint32_t seconds;
 
     if (strncasecmp(header, "Bearer ", 7) == 0)
-        access = crti_http_token_access(&x->http->policy, header + 7, &token);
+        access = crti_http_token_access(policy, header + 7, &token);
+    else if (strncasecmp(header, "Code ", 5) == 0 &&
+             crti_sign_in_take(&x->http->sign_in, crti_now_ns(), header + 5, &token) &&
+             crti_http_token_is_good(policy, &token))
+        access = CRTI_HTTP_OWNER;
     if (!header[0]) {
         crti_http_exchange_text(x, 401, "Unauthorized: Missing authentication token");
     } else if (access == CRTI_HTTP_STRANGER) {
         crti_http_exchange_text(x, 403, "Forbidden: Invalid authentication token");
     } else {
-        x->cookie_seconds = crti_http_cookie(&x->http->policy, &token, access, x->cookie);
-        crti_http_exchange_json(x, 200, json_pack("{s:s}", "status", "authenticated"));
+        if (!x->audit) /* by a code: who had it was a stranger until now */
+            x->audit = crti_audit_begin(request, "owner", lws_get_socket_fd(x->wsi));
+        seconds = crti_http_session(policy, &token, access, session);
+        crti_http_exchange_json(x, 200,
+                                json_pack("{s:s, s:s, s:I}", "status", "authenticated",
+                                          "session", session, "expires_s",
+                                          (json_int_t)seconds));
     }
+}
+
+/* Who is let in without a token needs no code. */
+static void reply_code(crti_http_exchange_t *x)
+{
+    char code[CRTI_SIGN_IN_TEXT] = "";
+
+    if (!x->http->policy.is_open)
+        crti_sign_in_make(&x->http->sign_in, crti_now_ns(), &x->token, code);
+    crti_http_exchange_json(x, 200,
+                            json_pack("{s:s, s:s, s:i}", "url", x->http->url, "code",
+                                      code, "expires_s", CRTI_SIGN_IN_SECONDS));
 }
 
 static void begin_cluster_status(crti_http_exchange_t *x,
@@ -499,6 +522,7 @@ void crti_endpoint_begin(crti_http_exchange_t *x, const crti_http_request_t *req
                                           (json_int_t)x->http->policy.generation));
         break;
     case CRTI_ROUTE_LOGIN: login(x, request); break;
+    case CRTI_ROUTE_SIGN_IN_CODE: reply_code(x); break;
     case CRTI_ROUTE_CLUSTER_STATUS: begin_cluster_status(x, request); break;
     case CRTI_ROUTE_METRICS: crti_endpoint_ask_state(x, "metrics", "", on_metrics); break;
     case CRTI_ROUTE_USER_METRICS:

@@ -240,11 +240,10 @@ void crti_http_exchange_begin(crti_http_exchange_t *x, const crti_http_request_t
                               uint64_t body_size)
 {
     crti_http_refusal_t refusal = crti_http_guard(&x->http->policy, request);
-    crti_token_t token;
 
     begin_again(x);
     x->is_old = request->is_old;
-    x->access = crti_http_access_of(&x->http->policy, request, &token);
+    x->access = crti_http_access_of(&x->http->policy, request, &x->token);
     x->body_size = body_size;
     x->patience_s = PATIENCE_SECONDS;
     x->is_head = request->method == CRTI_HTTP_HEAD;
@@ -329,17 +328,6 @@ static bool add_header(struct lws *wsi, const char *name, const char *value,
                                        at, end) == 0;
 }
 
-static bool add_cookie(crti_http_exchange_t *x, unsigned char **at, unsigned char *end)
-{
-    const crti_http_policy_t *policy = &x->http->policy;
-    char name[48], text[256];
-
-    snprintf(name, sizeof(name), CRTI_HTTP_COOKIE_NAME, policy->port);
-    snprintf(text, sizeof(text), "%s=%s; HttpOnly; SameSite=Strict; Path=/; Max-Age=%u%s",
-             name, x->cookie, x->cookie_seconds, policy->is_secure ? "; Secure" : "");
-    return add_header(x->wsi, "set-cookie:", text, at, end);
-}
-
 /* How the client knows where the body ends: by the end of the connection in HTTP/1.0. */
 static bool add_length(crti_http_exchange_t *x, size_t size, unsigned char **at,
                        unsigned char *end)
@@ -372,8 +360,6 @@ static bool write_headers(crti_http_exchange_t *x, size_t size)
     for (size_t i = 0; i < sizeof(always) / sizeof(always[0]); i++)
         if (!add_header(x->wsi, always[i][0], always[i][1], &at, end))
             return false;
-    if (x->cookie_seconds && !add_cookie(x, &at, end))
-        return false;
     if (x->dtype[0] && (!add_header(x->wsi, "x-crt-dtype:", x->dtype, &at, end) ||
                         !add_header(x->wsi, "x-crt-shape:", x->shape, &at, end)))
         return false;

@@ -19,6 +19,7 @@
 #include "runtime/http/caller.h"
 #include "runtime/http/head_link.h"
 #include "runtime/http/request.h"
+#include "runtime/http/sign_in.h"
 #include "runtime/http/upload.h"
 #include "runtime/http/views.h"
 
@@ -63,6 +64,8 @@ typedef struct crti_http {
     crti_audit_t *audit;
     crti_caller_t *caller;
     size_t stranger_bytes; /* of bodies of calls that have not been answered */
+    crti_sign_in_t sign_in;
+    const char *url; /* that browsers of this host open */
 } crti_http_t;
 
 typedef void crti_http_exchange_answer_t(crti_http_exchange_t *x, crt_status_t status,
@@ -76,6 +79,7 @@ struct crti_http_exchange {
     crti_http_route_t route;
     bool is_head; /* no body in the reply */
     crti_http_access_t access;
+    crti_token_t token; /* that gives it */
     char *
         audit; /* begins the line of a request that changes something; NULL: it does not */
     char id[CRTI_HTTP_ID_MAX]; /* from the path */
@@ -116,8 +120,6 @@ struct crti_http_exchange {
     bool headers_sent;
     bool closes;                /* the connection ends after the reply */
     char dtype[16], shape[160]; /* of a tensor that is sent as it is; "": none is */
-    uint32_t cookie_seconds;    /* how long the cookie is good; 0: none is set */
-    char cookie[CRTI_TOKEN_TEXT];
 
     bool is_old; /* HTTP/1.0: knows no chunks */
     void (*on_sent)(

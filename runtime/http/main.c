@@ -3,9 +3,10 @@
  * scheduling. Started by crt-head, which starts it again when it dies.
  *
  *     crt-http --head-dir DIR --host H --listen-fd N --local-fd N --ready-fd N --key-file F
- *              [--tls | --cert FILE --cert-key FILE] [--log FILE]
+ *              [--tls | --cert FILE --cert-key FILE] [--log FILE] [--instance WORD]
  *
  * It serves at the descriptors that it inherits: a TCP socket, which was bound to H, and a unix socket.
+ * --instance: of the head; browsers that signed in stay so as long as it is the same.
  * --tls: with a certificate that follows from the cluster's key.
  * Failure: before it serves, one line "error TEXT" on the ready descriptor and exit status 1. It
  * ends with its parent.
@@ -32,7 +33,8 @@
     (128 << 10) /* bytes of memory that is the system's again when it is freed */
 
 typedef struct arguments {
-    const char *head_dir, *host, *key_file, *log, *certificate, *certificate_key;
+    const char *head_dir, *host, *key_file, *log, *certificate, *certificate_key,
+        *instance;
     int listen_fd, local_fd, ready_fd;
     bool has_tls, is_open;
 } arguments_t;
@@ -50,17 +52,22 @@ static crt_status_t parse(int argc, char **argv, arguments_t *a)
                                             {"cert-key", required_argument, NULL, 's'},
                                             {"log", required_argument, NULL, 'l'},
                                             {"auth", required_argument, NULL, 'a'},
+                                            {"instance", required_argument, NULL, 'i'},
                                             {0}};
     int option, index;
 
-    *a = (arguments_t){
-        .host = "127.0.0.1", .listen_fd = -1, .local_fd = -1, .ready_fd = -1};
+    *a = (arguments_t){.host = "127.0.0.1",
+                       .instance = "",
+                       .listen_fd = -1,
+                       .local_fd = -1,
+                       .ready_fd = -1};
     while ((option = crti_whole_option(argc, argv, "", options, &index)) != -1) {
         switch (option) {
         case 'd': a->head_dir = optarg; break;
         case 'h': a->host = optarg; break;
         case 'k': a->key_file = optarg; break;
         case 'l': a->log = optarg; break;
+        case 'i': a->instance = optarg; break;
         case 't': a->listen_fd = atoi(optarg); break;
         case 'u': a->local_fd = atoi(optarg); break;
         case 'c': a->certificate = optarg; break;
@@ -148,6 +155,7 @@ static crt_status_t serve(arguments_t *a)
     if (status != CRT_OK)
         return status;
     options.key = &key;
+    options.instance = a->instance;
     status = choose_certificate(a, &key, &certificate);
     if (certificate.chain[0]) {
         options.certificate = certificate.chain;

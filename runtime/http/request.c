@@ -84,14 +84,16 @@ static bool is_own_origin(const crti_http_request_t *request)
     return strcasecmp(origin, request->host) == 0;
 }
 
+/* Sec-Fetch-Site is the browser's own word, which no page can change: it holds also behind a proxy that
+ * asks here under another name than it is asked for. Without it the origin is compared. */
 static bool is_cross_site(const crti_http_request_t *request)
 {
     if (!crti_http_changes_something(request) && !request->is_upgrade)
         return false;
-    if (request->origin[0] && !is_own_origin(request))
-        return true;
-    return request->fetch_site[0] && strcmp(request->fetch_site, "same-origin") != 0 &&
-           strcmp(request->fetch_site, "none") != 0;
+    if (request->fetch_site[0])
+        return strcmp(request->fetch_site, "same-origin") != 0 &&
+               strcmp(request->fetch_site, "none") != 0;
+    return request->origin[0] && !is_own_origin(request);
 }
 
 /* ---------------------------------------------------------------- token */
@@ -128,18 +130,18 @@ crti_http_access_t crti_http_token_access(const crti_http_policy_t *policy,
     return access_by(policy, policy->token_key, policy->reader_key, given, token_out);
 }
 
-uint32_t crti_http_cookie(const crti_http_policy_t *policy, const crti_token_t *token,
-                          crti_http_access_t access, char text[CRTI_TOKEN_TEXT])
+uint32_t crti_http_session(const crti_http_policy_t *policy, const crti_token_t *token,
+                           crti_http_access_t access, char text[CRTI_TOKEN_TEXT])
 {
-    crti_token_t cookie = {.generation = policy->generation,
-                           .end = policy->now + CRTI_HTTP_COOKIE_SECONDS};
+    crti_token_t session = {.generation = policy->generation,
+                            .end = policy->now + CRTI_HTTP_SESSION_SECONDS};
 
-    if (token->end != 0 && token->end < cookie.end)
-        cookie.end = token->end;
-    crti_token_make(access == CRTI_HTTP_OWNER ? policy->cookie_key
-                                              : policy->reader_cookie_key,
-                    &cookie, text);
-    return cookie.end - policy->now;
+    if (token->end != 0 && token->end < session.end)
+        session.end = token->end;
+    crti_token_make(access == CRTI_HTTP_OWNER ? policy->session_key
+                                              : policy->reader_session_key,
+                    &session, text);
+    return session.end - policy->now;
 }
 
 /* The text behind "Bearer "; "" when the header has another form. */
@@ -151,56 +153,22 @@ static const char *bearer(const char *header)
     return header + strspn(header, " ");
 }
 
-/* Looks through "a=b; c=d". `*seen` is set when a cookie of that name is there. */
-static crti_http_access_t cookie_access(const crti_http_policy_t *policy,
-                                        const char *cookie, const char *name, bool *seen,
-                                        crti_token_t *token_out)
-{
-    size_t name_length = strlen(name);
-    crti_http_access_t access;
-    char value[128];
-
-    while (*cookie) {
-        size_t length;
-
-        cookie += strspn(cookie, "; \t");
-        length = strcspn(cookie, ";");
-        if (length > name_length && cookie[name_length] == '=' &&
-            memcmp(cookie, name, name_length) == 0) {
-            size_t rest = length - name_length - 1;
-
-            *seen = true;
-            if (rest < sizeof(value)) {
-                memcpy(value, cookie + name_length + 1, rest);
-                value[rest] = '\0';
-                access = access_by(policy, policy->cookie_key, policy->reader_cookie_key,
-                                   value, token_out);
-                if (access != CRTI_HTTP_STRANGER)
-                    return access;
-            }
-        }
-        cookie += length;
-    }
-    return CRTI_HTTP_STRANGER;
-}
-
-/* `*seen`: a token or a cookie was sent. */
+/* `*seen`: a token or a session was sent. */
 static crti_http_access_t find_access(const crti_http_policy_t *policy,
                                       const crti_http_request_t *request, bool *seen,
                                       crti_token_t *token_out)
 {
     const char *header =
         request->authorization[0] ? request->authorization : request->ray_authorization;
-    char own[48];
 
-    *seen = header[0] != '\0';
+    *seen = header[0] != '\0' || request->session[0] != '\0';
     if (policy->is_open)
         return CRTI_HTTP_OWNER;
-    if (*seen)
-        return crti_http_token_access(policy, bearer(header), token_out);
-    /* Cookies are shared by all ports of a host: each cluster has one of its own name. */
-    snprintf(own, sizeof(own), CRTI_HTTP_COOKIE_NAME, policy->port);
-    return cookie_access(policy, request->cookie, own, seen, token_out);
+    /* Before the other: a proxy may want an Authorization of its own. */
+    if (request->session[0])
+        return access_by(policy, policy->session_key, policy->reader_session_key,
+                         request->session, token_out);
+    return crti_http_token_access(policy, bearer(header), token_out);
 }
 
 static crti_http_refusal_t check_token(const crti_http_policy_t *policy,
@@ -359,6 +327,7 @@ static const struct {
     {"/api/version", CRTI_HTTP_GET, CRTI_ROUTE_VERSION, ""},
     {"/api/authentication_mode", CRTI_HTTP_GET, CRTI_ROUTE_AUTH_MODE, ""},
     {"/api/authenticate", CRTI_HTTP_POST, CRTI_ROUTE_LOGIN, ""},
+    {"/api/authenticate/code", CRTI_HTTP_POST, CRTI_ROUTE_SIGN_IN_CODE, ""},
     {"/api/cluster_status", CRTI_HTTP_GET, CRTI_ROUTE_CLUSTER_STATUS, ""},
     {"/metrics", CRTI_HTTP_GET, CRTI_ROUTE_METRICS, ""},
     {"/api/user_metrics", CRTI_HTTP_GET, CRTI_ROUTE_USER_METRICS, ""},

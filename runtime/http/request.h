@@ -12,8 +12,9 @@
  *     name may have been pointed at us by a stranger (DNS rebinding).
  *     Origin, Sec-Fetch-Site: a request that changes something, and an upgrade, must come from
  *     our own page or from no page at all.
- *     Token: Authorization or X-Ray-Authorization; or the cookie that was given for it. Neither is
- *     taken for the other. Public paths need none, and none does where the cluster has `is_open`. One that
+ *     Token: Authorization or X-Ray-Authorization; or X-CRT-Session with what was given for it when a
+ *     browser signed in. Neither is taken for the other. Nothing counts that a browser adds by itself:
+ *     cookies go to every port of a host. Public paths need none, and none does where the cluster has `is_open`. One that
  *     is read-only is good for requests that change nothing, and for what a stranger may.
  */
 #ifndef CRTI_HTTP_REQUEST_H
@@ -47,7 +48,7 @@ typedef struct crti_http_request {
     const char *fetch_site;
     const char *authorization;
     const char *ray_authorization;
-    const char *cookie;
+    const char *session; /* X-CRT-Session */
     const char *content_type, *accept;
     const char *dtype, *shape;        /* X-CRT-Dtype, X-CRT-Shape */
     const char *args[CRTI_HTTP_ARGS]; /* "name=value", percent-decoded */
@@ -57,8 +58,8 @@ typedef struct crti_http_request {
 } crti_http_request_t;
 
 typedef struct crti_http_policy {
-    unsigned char token_key[CRTI_KEY_SIZE], cookie_key[CRTI_KEY_SIZE];
-    unsigned char reader_key[CRTI_KEY_SIZE], reader_cookie_key[CRTI_KEY_SIZE];
+    unsigned char token_key[CRTI_KEY_SIZE], session_key[CRTI_KEY_SIZE];
+    unsigned char reader_key[CRTI_KEY_SIZE], reader_session_key[CRTI_KEY_SIZE];
     bool is_open;          /* who reaches the server may do everything */
     uint32_t generation;   /* of the tokens that are good */
     bool has_generation;   /* false: none is */
@@ -105,12 +106,11 @@ bool crti_http_changes_something(const crti_http_request_t *request);
 crti_http_access_t crti_http_token_access(const crti_http_policy_t *policy,
                                           const char *given, crti_token_t *token_out);
 
-/* What a browser keeps instead of the token: good for this cluster's HTTP alone, no longer than the
- * token and at most CRTI_HTTP_COOKIE_SECONDS. Returns how long that is. */
-#define CRTI_HTTP_COOKIE_NAME    "crt-authentication-%u" /* with the port */
-#define CRTI_HTTP_COOKIE_SECONDS (30u * 24 * 60 * 60)
-uint32_t crti_http_cookie(const crti_http_policy_t *policy, const crti_token_t *token,
-                          crti_http_access_t access, char text[CRTI_TOKEN_TEXT]);
+/* What a page keeps instead of the token: good for this head's HTTP alone, no longer than the token and
+ * at most CRTI_HTTP_SESSION_SECONDS. Returns how long that is. */
+#define CRTI_HTTP_SESSION_SECONDS (30u * 24 * 60 * 60)
+uint32_t crti_http_session(const crti_http_policy_t *policy, const crti_token_t *token,
+                           crti_http_access_t access, char text[CRTI_TOKEN_TEXT]);
 
 typedef enum crti_http_route {
     CRTI_ROUTE_PAGE, /* id: "" or the name below /static/ */
@@ -118,6 +118,7 @@ typedef enum crti_http_route {
     CRTI_ROUTE_VERSION,
     CRTI_ROUTE_AUTH_MODE,
     CRTI_ROUTE_LOGIN,
+    CRTI_ROUTE_SIGN_IN_CODE,
     CRTI_ROUTE_CLUSTER_STATUS,
     CRTI_ROUTE_METRICS,
     CRTI_ROUTE_USER_METRICS,

@@ -77,7 +77,7 @@ static bool is_asking(const struct lws *wsi)
 typedef struct fields {
     char path[URL_BYTES], host[HEADER_BYTES], origin[HEADER_BYTES];
     char authorization[HEADER_BYTES], ray_authorization[HEADER_BYTES];
-    char cookie[HEADER_BYTES];
+    char session[128];
     char fetch_site[64], version[16];
     char content_type[128], accept[512], dtype[32], shape[256];
     char args[URL_BYTES + CRTI_HTTP_ARGS]; /* one behind the other */
@@ -182,8 +182,7 @@ static crti_http_refusal_t read_fields(struct lws *wsi, const char *path, fields
     request->path = f->path;
     request->host = copy_field(wsi, WSI_TOKEN_HOST, f->host, sizeof(f->host));
     request->origin = copy_field(wsi, WSI_TOKEN_ORIGIN, f->origin, sizeof(f->origin));
-    request->cookie =
-        copy_field(wsi, WSI_TOKEN_HTTP_COOKIE, f->cookie, sizeof(f->cookie));
+    request->session = copy_custom(wsi, "x-crt-session:", f->session, sizeof(f->session));
     request->authorization = copy_field(wsi, WSI_TOKEN_HTTP_AUTHORIZATION,
                                         f->authorization, sizeof(f->authorization));
     request->ray_authorization = copy_custom(
@@ -564,9 +563,11 @@ crt_status_t crti_http_server_new(const crti_http_options_t *options,
                                              .host_name = self->host_name,
                                              .is_secure = options->certificate != NULL};
     crti_key_token(options->key, self->http.policy.token_key);
-    crti_key_cookie(options->key, self->http.policy.cookie_key);
+    crti_key_session(options->key, options->instance, self->http.policy.session_key);
     crti_key_reader_token(options->key, self->http.policy.reader_key);
-    crti_key_reader_cookie(options->key, self->http.policy.reader_cookie_key);
+    crti_key_reader_session(options->key, options->instance,
+                            self->http.policy.reader_session_key);
+    self->http.url = self->url;
     self->http.policy.is_open = options->is_open;
     self->http.begin = crti_endpoint_begin;
     self->http.body = crti_endpoint_body;

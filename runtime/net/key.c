@@ -206,14 +206,27 @@ void crti_key_reader_token(const crti_key_t *key, unsigned char subkey[CRTI_KEY_
     derive(key, "crtrtokn", subkey);
 }
 
-void crti_key_reader_cookie(const crti_key_t *key, unsigned char subkey[CRTI_KEY_SIZE])
+static void derive_session(const crti_key_t *key, const char *context,
+                           const char *instance, unsigned char subkey[CRTI_KEY_SIZE])
 {
-    derive(key, "crtrcook", subkey);
+    unsigned char all[CRTI_KEY_SIZE];
+
+    derive(key, context, all);
+    crypto_generichash(subkey, CRTI_KEY_SIZE, (const unsigned char *)instance,
+                       strlen(instance), all, sizeof(all));
+    crti_key_wipe(all, sizeof(all));
 }
 
-void crti_key_cookie(const crti_key_t *key, unsigned char subkey[CRTI_KEY_SIZE])
+void crti_key_session(const crti_key_t *key, const char *instance,
+                      unsigned char subkey[CRTI_KEY_SIZE])
 {
-    derive(key, "crtcooki", subkey);
+    derive_session(key, "crtsessi", instance, subkey);
+}
+
+void crti_key_reader_session(const crti_key_t *key, const char *instance,
+                             unsigned char subkey[CRTI_KEY_SIZE])
+{
+    derive_session(key, "crtrsess", instance, subkey);
 }
 
 void crti_key_wipe(void *secret, size_t size)

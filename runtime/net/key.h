@@ -47,12 +47,15 @@ void crti_key_curve(const crti_key_t *key, crti_key_role_t role,
 void crti_key_stream(const crti_key_t *key, unsigned char psk[CRTI_KEY_SIZE]);
 void crti_key_lane(const crti_key_t *key, unsigned char lane[CRTI_KEY_SIZE]);
 void crti_key_https(const crti_key_t *key, unsigned char seed[CRTI_KEY_HTTPS_SEED]);
-/* Subkeys of net/token.h. */
+/* Subkeys of net/token.h. That of sessions is one head's: `instance` is what tells it from the one
+ * before it. */
 void crti_key_token(const crti_key_t *key, unsigned char subkey[CRTI_KEY_SIZE]);
-void crti_key_cookie(const crti_key_t *key, unsigned char subkey[CRTI_KEY_SIZE]);
+void crti_key_session(const crti_key_t *key, const char *instance,
+                      unsigned char subkey[CRTI_KEY_SIZE]);
 /* The same of those who may only read. */
 void crti_key_reader_token(const crti_key_t *key, unsigned char subkey[CRTI_KEY_SIZE]);
-void crti_key_reader_cookie(const crti_key_t *key, unsigned char subkey[CRTI_KEY_SIZE]);
+void crti_key_reader_session(const crti_key_t *key, const char *instance,
+                             unsigned char subkey[CRTI_KEY_SIZE]);
 
 /* Overwrites a secret that is no longer needed. */
 void crti_key_wipe(void *secret, size_t size);

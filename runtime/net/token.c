@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tokens, cookies and their generation. See token.h. */
+/* Tokens, sessions and their generation. See token.h. */
 #include "runtime/net/token.h"
 
 #include <errno.h>

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Token: what a client of crt-http shows, and the cookie that a browser gets for it.
+/* Token: what a client of crt-http shows, and the session that a browser gets for it.
  *
  * Where it sits
  *     key.c -> [ net/token.c ] -> core/client/cluster.c (makes them), http/request.c (checks them)
  * Format
  *     64 hex digits: generation (4 bytes), end (4 bytes, seconds since 1970, 0: none), both big-endian,
- *     and 24 bytes of a MAC over them by a subkey of the cluster key. Tokens and cookies have subkeys
+ *     and 24 bytes of a MAC over them by a subkey of the cluster key. Tokens and sessions have subkeys
  *     of their own, so that neither is taken for the other.
  * Generation
  *     A number beside the key file, in KEYFILE.generation. Who makes it larger makes every token and
- *     cookie from before worthless. It begins with 0 and becomes the time of each rotation, so that it
+ *     session from before worthless. It begins with 0 and becomes the time of each rotation, so that it
  *     is larger than it ever was also when the file was lost. Copies of the key have no such file:
  *     who makes tokens with one takes 0, or asks the server.
  * Threads: any; no state.

@@ -55,7 +55,7 @@ class Browser:
             options.add_argument(option)
         self.page = webdriver.Chrome(options=options, service=Service(DRIVER))
         self.page.set_script_timeout(PATIENCE_S)
-        self.page.get(f"http://{cluster.place}/#token={cluster.token}")
+        self.page.get(f"http://{cluster.place}/#code={cluster.sign_in_code()}")
         self.measure("", "return document.querySelector('#live').textContent === 'live'")
 
     def __enter__(self):

@@ -71,6 +71,12 @@ class Cluster:
         self.run("stop", "--force")
         shutil.rmtree(self.folder)
 
+    def sign_in_code(self):
+        """Of a link that signs a browser in."""
+        connection = http.client.HTTPConnection(self.place, timeout=PATIENCE)
+        connection.request("POST", "/api/authenticate/code", headers={"Authorization": f"Bearer {self.token}"})
+        return json.loads(connection.getresponse().read())["code"]
+
     def run(self, *arguments):
         return subprocess.run([self.crt, *arguments], env=self.env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
                               check=True, timeout=PATIENCE).stdout

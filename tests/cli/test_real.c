@@ -508,7 +508,8 @@ static void a_shell_command_is_a_job_too(void **state)
     at = strstr(cli_output, "http://127.0.0.1:");
     assert_non_null(at);
     server.port = (unsigned)atoi(at + strlen("http://127.0.0.1:"));
-    snprintf(server.token, sizeof(server.token), "%.64s", strstr(at, "#token=") + 7);
+    cli_expect(0, "\n", "token");
+    snprintf(server.token, sizeof(server.token), "%.64s", cli_output);
     http_request(&server, "POST", "/api/jobs/", "", true, body, strlen(body), &answer);
     assert_int_equal(answer.code, 200);
     http_answer_fini(&answer);
@@ -563,7 +564,8 @@ static void what_a_job_left_goes_with_its_record(void **state)
     at = strstr(cli_output, "http://127.0.0.1:");
     assert_non_null(at);
     server.port = (unsigned)atoi(at + strlen("http://127.0.0.1:"));
-    snprintf(server.token, sizeof(server.token), "%.64s", strstr(at, "#token=") + 7);
+    cli_expect(0, "\n", "token");
+    snprintf(server.token, sizeof(server.token), "%.64s", cli_output);
     run_in_shell(&server, "one");
     run_in_shell(&server, "two");
     expect_directories(2);

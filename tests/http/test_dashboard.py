@@ -5,6 +5,9 @@ Usage: test_dashboard.py CRT DASHBOARD_PROGRAM SWEEP_PROGRAM [SCREENSHOT_FOLDER]
 Where axe-core is (the Python packages axe-playwright-python and axe-selenium-python have it), each page is checked with it, light and dark.
 Exit status 77 where no browser, or no way to drive it, is installed (setup.sh --with-browser)."""
 import glob
+import http.client
+import http.server
+import json
 import os
 import re
 import shutil
@@ -12,8 +15,11 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import unittest
+import urllib.error
+import urllib.request
 
 try:
     from selenium import webdriver
@@ -52,8 +58,8 @@ class Dashboard(unittest.TestCase):
         said = crt('start', '--head', '--port', 0, '--dashboard-port', 0, '--num-cpus', 2, '--object-store-memory', '50M')
         cls.address = re.search(r'--address (\S+)', said).group(1)
         cls.addClassCleanup(crt, 'stop', '--address', cls.address, '--force')
-        cls.link = re.search(r'http://\S+/#token=\w+', said).group(0)
-        cls.url, cls.token = cls.link.split('#token=')
+        cls.token = crt('token', '--address', cls.address).strip()
+        cls.url = re.search(r'http://[\d.]+:\d+', said).group(0) + '/'
         options = webdriver.ChromeOptions()
         options.binary_location = BROWSER
         for option in ('--headless=new', '--no-sandbox', '--disable-gpu', '--disable-dev-shm-usage',
@@ -66,10 +72,30 @@ class Dashboard(unittest.TestCase):
         cls.addClassCleanup(cls.page.quit)
 
     def setUp(self):
-        self.page.delete_all_cookies()
+        self.sign_out()
         self.page.get('about:blank')
-        self.page.get(self.link)
+        self.page.get(self.link())
         self.until(lambda: self.text('#live') == 'live')
+
+    def ask(self, path, **headers):
+        """Status and body of a request that is not the browser's."""
+        request = urllib.request.Request(self.url + path, headers={name.replace('_', '-'): text for name, text in headers.items()},
+                                         method='POST' if path.startswith('api/authenticate') else 'GET')
+        try:
+            with urllib.request.urlopen(request, timeout=SOON) as answer:
+                return answer.status, answer.read().decode()
+        except urllib.error.HTTPError as error:
+            return error.code, error.read().decode()
+
+    def link(self):
+        """As crt dashboard prints it on a terminal."""
+        status, body = self.ask('api/authenticate/code', Authorization=f'Bearer {self.token}')
+        self.assertEqual(status, 200, body)
+        return f'{self.url}#code={json.loads(body)["code"]}'
+
+    def sign_out(self):
+        self.page.get(self.url)
+        self.page.execute_script('localStorage.clear()')
 
     def tearDown(self):
         self.shoot(self._testMethodName)
@@ -195,7 +221,7 @@ class Dashboard(unittest.TestCase):
         self.until(lambda: 'is not NAME=VALUE' in self.text('#submit-form'))
 
     def test_only_who_has_the_token_sees_anything(self):
-        self.page.delete_all_cookies()
+        self.sign_out()
         self.page.get('about:blank')
         self.page.get(self.url)
         self.until(lambda: self.text('#login'))
@@ -205,6 +231,90 @@ class Dashboard(unittest.TestCase):
         self.one('#token').send_keys(self.token + Keys.ENTER)
         self.until(lambda: self.text('#live') == 'live')
         self.assertNotIn(self.token, self.page.page_source)
+
+    def test_a_link_signs_in_once_and_the_page_stays_so(self):
+        link = self.link()
+        self.sign_out()
+        self.page.get('about:blank')
+        self.page.get(link)
+        self.until(lambda: self.text('#live') == 'live')
+        self.assertNotIn('code', self.page.current_url)
+        self.page.refresh()
+        self.until(lambda: self.text('#live') == 'live')
+        self.sign_out()
+        self.page.get('about:blank')
+        self.page.get(link)
+        self.until(lambda: 'crt dashboard' in self.text('#login-problem'))
+        self.page.get_log('browser')  # the browser's own words about that
+
+    def test_what_a_browser_sends_to_other_ports_opens_nothing(self):
+        got = []
+
+        class Other(http.server.BaseHTTPRequestHandler):
+            def do_GET(self):
+                got.append(dict(self.headers))
+                self.send_response(200)
+                self.send_header('Content-Type', 'text/html')
+                self.end_headers()
+                self.wfile.write(b'<p id="other">of somebody else</p>')
+
+            def log_message(self, *_):
+                pass
+        with http.server.HTTPServer(('127.0.0.1', 0), Other) as other:
+            threading.Thread(target=other.serve_forever, daemon=True).start()
+            self.page.get(f'http://127.0.0.1:{other.server_port}/')
+            self.until(lambda: self.text('#other'))
+            other.shutdown()
+        self.assertTrue(got)
+        for headers in got:
+            self.assertNotIn('Cookie', headers)
+            self.assertEqual(self.ask('api/version', **headers)[0], 401)
+        self.page.get(self.url)
+        self.until(lambda: self.text('#live') == 'live')
+
+    def test_it_works_below_a_path_of_a_proxy(self):
+        upstream = self.url.split('//')[1].rstrip('/')
+        outside = []
+
+        class Proxy(http.server.BaseHTTPRequestHandler):
+            protocol_version = 'HTTP/1.1'
+
+            def pass_on(self):
+                if not self.path.startswith('/ray/'):
+                    outside.append(self.path)
+                    return self.send_error(404)
+                body = self.rfile.read(int(self.headers.get('Content-Length') or 0)) or None
+                headers = {name: text for name, text in self.headers.items() if name.lower() not in ('connection', 'host')}
+                connection = http.client.HTTPConnection(upstream, timeout=SOON)
+                connection.request(self.command, self.path[len('/ray'):], body, headers)
+                answer = connection.getresponse()
+                data = answer.read()
+                self.send_response(answer.status)
+                for name, text in answer.getheaders():
+                    if name.lower() not in ('transfer-encoding', 'connection', 'content-length'):
+                        self.send_header(name, text)
+                self.send_header('Content-Length', str(len(data)))
+                self.end_headers()
+                return self.wfile.write(data)
+            do_GET = do_POST = do_DELETE = pass_on
+
+            def log_message(self, *_):
+                pass
+        with http.server.ThreadingHTTPServer(('127.0.0.1', 0), Proxy) as proxy:
+            proxy.daemon_threads = True
+            threading.Thread(target=proxy.serve_forever, daemon=True).start()
+            self.page.get(f'http://127.0.0.1:{proxy.server_port}/ray/')
+            self.until(lambda: self.text('#login'))
+            self.one('#token').send_keys(self.token + Keys.ENTER)
+            self.until(lambda: self.text('#live') == 'live')
+            self.submit('echo by way of a proxy')
+            self.until(lambda: 'SUCCEEDED' in self.text('#job'))
+            self.until(lambda: 'by way of a proxy' in self.text('#log'))
+            for name in VIEWS:
+                self.view(name)
+            self.page.get('about:blank')
+            proxy.shutdown()
+        self.assertEqual(outside, [])
 
     def test_it_says_when_the_connection_is_lost_and_takes_it_up_again(self):
         server = self.http_process()

@@ -149,34 +149,32 @@ static void the_token_is_taken_from_rays_header_too(void **state)
     assert_int_equal(http_code(&shared, "GET", "/api/version", header, false), 200);
 }
 
-/* The cookie that a browser gets for the token. */
-static void sign_in(char cookie[65])
+/* What a page gets for a token or a code, and shows from then on. */
+static void sign_in(const char *header, char session[65])
 {
     http_answer_t answer;
-    char name[64];
-    const char *at;
+    json_t *json;
 
-    snprintf(name, sizeof(name), "set-cookie: crt-authentication-%u=", shared.port);
-    http_request(&shared, "POST", "/api/authenticate", "", true, NULL, 0, &answer);
+    http_request(&shared, "POST", "/api/authenticate", header, !*header, NULL, 0,
+                 &answer);
     assert_int_equal(answer.code, 200);
-    at = strstr(answer.head, name);
-    assert_non_null(at);
-    snprintf(cookie, 65, "%s", at + strlen(name));
-    assert_non_null(
-        strstr(at, "; HttpOnly; SameSite=Strict; Path=/; Max-Age=2592000\r\n"));
-    assert_null(strstr(answer.head, shared.token));
+    assert_null(strstr(answer.head, "set-cookie"));
+    assert_null(strstr(answer.body, shared.token));
+    json = json_loads(answer.body, 0, NULL);
+    assert_int_equal(json_integer_value(json_object_get(json, "expires_s")), 2592000);
+    snprintf(session, 65, "%s", json_string_value(json_object_get(json, "session")));
+    json_decref(json);
     http_answer_fini(&answer);
 }
 
-static void signing_in_gives_a_cookie_that_opens_the_rest(void **state)
+static void signing_in_gives_a_session_that_opens_the_rest(void **state)
 {
-    char header[200], cookie[65];
+    char header[200], session[65];
 
-    sign_in(cookie);
-    snprintf(header, sizeof(header), "Cookie: crt-authentication-%u=%s\r\n", shared.port,
-             cookie);
+    sign_in("", session);
+    snprintf(header, sizeof(header), "X-CRT-Session: %s\r\n", session);
     assert_int_equal(http_code(&shared, "GET", "/api/version", header, false), 200);
-    snprintf(header, sizeof(header), "Authorization: Bearer %s\r\n", cookie);
+    snprintf(header, sizeof(header), "Authorization: Bearer %s\r\n", session);
     assert_int_equal(http_code(&shared, "GET", "/api/version", header, false), 403);
     assert_text("POST", "/api/authenticate", "", false, NULL, 401, "Missing");
     assert_text("POST", "/api/authenticate", "Authorization: Bearer x\r\n", false, NULL,
@@ -185,14 +183,52 @@ static void signing_in_gives_a_cookie_that_opens_the_rest(void **state)
                 "{\"authentication_mode\":\"token\",\"token_generation\":0}");
 }
 
-static void another_sites_page_can_change_nothing_even_with_the_cookie(void **state)
+/* They go to every port of a host. */
+static void a_cookie_is_worth_nothing(void **state)
 {
-    char header[300], cookie[65];
+    char header[200], session[65];
 
-    sign_in(cookie);
+    sign_in("", session);
     snprintf(header, sizeof(header),
-             "Origin: http://evil.example\r\nCookie: crt-authentication-%u=%s\r\n",
-             shared.port, cookie);
+             "Cookie: crt-authentication-%u=%s; X-CRT-Session=%s\r\n", shared.port,
+             session, session);
+    assert_int_equal(http_code(&shared, "GET", "/api/version", header, false), 401);
+    assert_int_equal(http_code(&shared, "POST", "/api/jobs/", header, false), 401);
+}
+
+static void a_link_signs_in_once(void **state)
+{
+    char header[200], session[65], code[64];
+    http_answer_t answer;
+    json_t *json;
+
+    assert_text("POST", "/api/authenticate/code", "", false, NULL, 401, "Missing");
+    http_request(&shared, "POST", "/api/authenticate/code", "", true, NULL, 0, &answer);
+    assert_int_equal(answer.code, 200);
+    json = json_loads(answer.body, 0, NULL);
+    snprintf(code, sizeof(code), "%s", json_string_value(json_object_get(json, "code")));
+    assert_int_equal(strlen(code), 32);
+    assert_non_null(
+        strstr(json_string_value(json_object_get(json, "url")), "http://127.0.0.1:"));
+    json_decref(json);
+    http_answer_fini(&answer);
+    snprintf(header, sizeof(header), "Authorization: Bearer %s\r\n", code);
+    assert_int_equal(http_code(&shared, "GET", "/api/version", header, false), 403);
+    snprintf(header, sizeof(header), "Authorization: Code %s\r\n", code);
+    assert_int_equal(http_code(&shared, "GET", "/api/version", header, false), 403);
+    sign_in(header, session);
+    assert_text("POST", "/api/authenticate", header, false, NULL, 403, "Invalid");
+    snprintf(header, sizeof(header), "X-CRT-Session: %s\r\n", session);
+    assert_int_equal(http_code(&shared, "GET", "/api/version", header, false), 200);
+}
+
+static void another_sites_page_can_change_nothing_even_with_the_session(void **state)
+{
+    char header[300], session[65];
+
+    sign_in("", session);
+    snprintf(header, sizeof(header),
+             "Origin: http://evil.example\r\nX-CRT-Session: %s\r\n", session);
     assert_text("POST", "/api/jobs/", header, false, "{\"entrypoint\":\"x\"}", 405,
                 "Method Not Allowed for browser traffic.");
     assert_int_equal(http_code(&shared, "DELETE", "/api/jobs/x", header, false), 405);
@@ -736,8 +772,10 @@ int main(void)
         cmocka_unit_test(a_path_with_dots_does_not_leave_the_static_folder),
         cmocka_unit_test(nothing_is_told_without_the_token),
         cmocka_unit_test(the_token_is_taken_from_rays_header_too),
-        cmocka_unit_test(signing_in_gives_a_cookie_that_opens_the_rest),
-        cmocka_unit_test(another_sites_page_can_change_nothing_even_with_the_cookie),
+        cmocka_unit_test(signing_in_gives_a_session_that_opens_the_rest),
+        cmocka_unit_test(a_cookie_is_worth_nothing),
+        cmocka_unit_test(a_link_signs_in_once),
+        cmocka_unit_test(another_sites_page_can_change_nothing_even_with_the_session),
         cmocka_unit_test(a_rebound_name_is_refused),
         cmocka_unit_test(version_and_health_are_as_rays_clients_want_them),
         cmocka_unit_test(the_clusters_state_comes_as_json_and_as_text),

@@ -176,7 +176,7 @@ static void derived_secrets_differ_from_each_other_and_are_always_the_same(void 
 {
     crti_key_pair_t server, client, again;
     unsigned char psk[CRTI_KEY_SIZE];
-    unsigned char token[CRTI_KEY_SIZE], cookie[CRTI_KEY_SIZE];
+    unsigned char token[CRTI_KEY_SIZE], session[CRTI_KEY_SIZE], next[CRTI_KEY_SIZE];
     crti_key_t key;
 
     write_file(digits, 0600);
@@ -191,8 +191,10 @@ static void derived_secrets_differ_from_each_other_and_are_always_the_same(void 
     assert_memory_not_equal(server.public_key, client.public_key, 32);
     assert_memory_not_equal(psk, key.bytes, 32);
     assert_memory_not_equal(psk, server.secret_key, 32);
-    crti_key_cookie(&key, cookie);
-    assert_memory_not_equal(token, cookie, sizeof(token));
+    crti_key_session(&key, "a", session);
+    assert_memory_not_equal(token, session, sizeof(token));
+    crti_key_session(&key, "b", next); /* of another head */
+    assert_memory_not_equal(session, next, sizeof(next));
 }
 
 /* Computed by another program: who asks a server of another version has to know its key, too. */

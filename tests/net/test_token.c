@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests of net/token.c: tokens, cookies and their generation. */
+/* Tests of net/token.c: tokens, sessions and their generation. */
 #include "runtime/net/token.h"
 
 #include <setjmp.h>

@@ -44,8 +44,9 @@ class Cluster:
         self.said = self.good("start", "--head", "--port", "0", "--dashboard-port", "0", "--num-cpus", "1",
                               "--object-store-memory", "50M", *self.options)
         self.port = re.search(r"The cluster \S+:(\d+) runs", self.said)[1]
-        link = re.search(r"(https?)://(\S+):(\d+)/#token=(\w+)", self.said)
-        self.scheme, self.host, self.http_port, self.token = link[1], link[2], int(link[3]), link[4]
+        link = re.search(r"(https?)://(\S+):(\d+)$", self.said, re.M)
+        self.scheme, self.host, self.http_port = link[1], link[2], int(link[3])
+        self.token = self.good("token").strip()
         return self
 
     def __exit__(self, *error):

@@ -6,7 +6,9 @@ docs/security.md says what is promised.
 """
 import errno
 import http.client
+import json
 import os
+import pty
 import re
 import shutil
 import signal
@@ -173,7 +175,7 @@ def a_certificate_of_ones_own_is_shown():
                 with context.wrap_socket(raw, server_hostname="localhost") as browser:
                     browser.sendall(b"POST /api/authenticate HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n"
                                     b"Authorization: Bearer " + own.token.encode() + b"\r\n\r\n")
-                    check(b"; Secure\r\n" in browser.recv(4096), "the cookie is not for HTTPS only")
+                    check(b"200 OK" in browser.recv(4096), "nobody signs in over TLS")
 
 
 def asks(cluster, **headers):
@@ -183,33 +185,36 @@ def asks(cluster, **headers):
     return connection.getresponse().status
 
 
-def sign_in(cluster, token):
-    """The cookie that a browser gets for the token, as it sends it back."""
+def post(cluster, path, authorization):
     connection = http.client.HTTPConnection("127.0.0.1", cluster.http_port, timeout=20)
-    connection.request("POST", "/api/authenticate", headers={"Authorization": f"Bearer {token}"})
-    return connection.getresponse().getheader("Set-Cookie")
+    connection.request("POST", path, headers={"Authorization": authorization})
+    answer = connection.getresponse()
+    check(answer.status == 200 and not answer.getheader("Set-Cookie"), f"{path}: {answer.status}")
+    return json.loads(answer.read())
+
+
+def sign_in(cluster, token):
+    """The session that a page gets for the token, and for how many seconds."""
+    answer = post(cluster, "/api/authenticate", f"Bearer {token}")
+    return answer["session"], answer["expires_s"]
 
 
 def rotated_and_old_tokens_are_worth_nothing():
     with Cluster() as cluster:
         old, other = cluster.token, cluster.good("token", "--expires", "1h").strip()
-        cookies = [sign_in(cluster, token) for token in (old, other)]
-        check(all("HttpOnly; SameSite=Strict" in text for text in cookies), f"cookies are {cookies}")
-        lives = [int(re.search(r"Max-Age=(\d+)", text)[1]) for text in cookies]
-        check(lives[0] == 30 * 86400 and 3590 <= lives[1] <= 3600, f"cookies live {lives} s")
-        cookies = [text.split(";")[0] for text in cookies]
-        name, secret = cookies[0].split("=")
-        check(secret not in (old, other), "the cookie is the token")
-        check(asks(cluster, Authorization=f"Bearer {secret}") == 403, "the cookie is taken for a token")
-        check(asks(cluster, Cookie=f"{name}={old}") == 403, "the token is taken for a cookie")
+        sessions, lives = zip(*[sign_in(cluster, token) for token in (old, other)])
+        check(lives[0] == 30 * 86400 and 3590 <= lives[1] <= 3600, f"sessions live {lives} s")
+        check(sessions[0] not in (old, other), "the session is the token")
+        check(asks(cluster, Authorization=f"Bearer {sessions[0]}") == 403, "the session is taken for a token")
+        check(asks(cluster, X_CRT_Session=old) == 403, "the token is taken for a session")
+        code = post(cluster, "/api/authenticate/code", f"Bearer {old}")["code"]
         with Cluster() as stranger:
-            foreign = cookies[0].replace(str(cluster.http_port), str(stranger.http_port))
-            check(asks(stranger, Cookie=foreign) == 403, "another cluster takes the cookie")
+            check(asks(stranger, X_CRT_Session=sessions[0]) == 403, "another cluster takes the session")
             check(asks(stranger, Authorization=f"Bearer {old}") == 403, "another cluster takes the token")
 
         def statuses():
             return ([asks(cluster, Authorization=f"Bearer {token}") for token in (old, other)] +
-                    [asks(cluster, Cookie=cookie) for cookie in cookies])
+                    [asks(cluster, X_CRT_Session=session) for session in sessions])
         check(statuses() == [200] * 4, f"before the rotation: {statuses()}")
         job = cluster.good("job", "submit", "--no-wait", "--", "/bin/sleep", "3")
         job = re.search(r"Job '(\S+)' submitted", job)[1]
@@ -221,7 +226,10 @@ def rotated_and_old_tokens_are_worth_nothing():
         check(statuses() == [403] * 4 and time.monotonic() < end, f"a second after the rotation: {statuses()}")
         new = re.search(r"^\w{64}$", said, re.M)[0]
         check(asks(cluster, Authorization=f"Bearer {new}") == 200, "the new token is refused")
-        check(asks(cluster, Cookie=sign_in(cluster, new).split(";")[0]) == 200, "a new sign-in is refused")
+        check(asks(cluster, X_CRT_Session=sign_in(cluster, new)[0]) == 200, "a new sign-in is refused")
+        connection = http.client.HTTPConnection("127.0.0.1", cluster.http_port, timeout=20)
+        connection.request("POST", "/api/authenticate", headers={"Authorization": f"Code {code}"})
+        check(connection.getresponse().status == 403, "a link from before the rotation signs in")
         with open(cluster.info("token_file"), encoding="ascii") as file:
             check(file.read().strip() == new, "the head's token file has the old token")
         check(job in cluster.good("job", "list"), "the command stopped working")
@@ -237,14 +245,53 @@ def rotated_and_old_tokens_are_worth_nothing():
 def a_token_ends_when_it_is_said():
     with Cluster() as cluster:
         token = cluster.good("token", "--expires", "2s").strip()
-        cookie = sign_in(cluster, token).split(";")[0]
+        session = sign_in(cluster, token)[0]
         begin = time.monotonic()
         check(asks(cluster, Authorization=f"Bearer {token}") == 200 or time.monotonic() - begin > 1, "it never was good")
         until("the token ends", lambda: asks(cluster, Authorization=f"Bearer {token}") == 403, 4)
-        check(asks(cluster, Cookie=cookie) == 403, "its cookie outlives it")
+        check(asks(cluster, X_CRT_Session=session) == 403, "its session outlives it")
         for wrong in ("0s", "12", "h", "-1s", "1y", "99999999999d", "1.5h"):
             cluster.refused("--expires takes a time", "token", "--expires", wrong)
         cluster.refused("--rotate goes to a head", "token", "--rotate", "--key-file", cluster.info("key_file"))
+
+
+def seen_on_a_terminal(cluster, *words):
+    """What the command prints where its output is a terminal."""
+    leader, follower = pty.openpty()
+    with subprocess.Popen([cluster.crt, *words], stdout=follower, env=cluster.environment) as process:
+        os.close(follower)
+        said = b""
+        while True:
+            try:
+                part = os.read(leader, 4096)
+            except OSError:  # the other end is closed
+                break
+            if not part:
+                break
+            said += part
+    os.close(leader)
+    check(process.returncode == 0, f"crt {' '.join(words)}: {said}")
+    return said.decode()
+
+
+def a_link_bears_a_code_and_only_on_a_terminal():
+    with Cluster() as cluster:
+        check("#" not in cluster.said and cluster.token not in cluster.said, f"crt start printed into a pipe\n{cluster.said}")
+        page = f"http://127.0.0.1:{cluster.http_port}"
+        check(cluster.good("dashboard") == f"{page}\n", "crt dashboard printed a code into a pipe")
+        link = re.search(rf"{page}/#code=(\w{{32}})\r?\n", seen_on_a_terminal(cluster, "dashboard"))
+        session = post(cluster, "/api/authenticate", f"Code {link[1]}")["session"]
+        check(asks(cluster, X_CRT_Session=session) == 200, "a link does not sign in")
+        check(asks(cluster, Authorization=f"Code {link[1]}") == 403, "a code is a token")
+        os.kill(int(cluster.info("http_pid")), signal.SIGKILL)
+        check(asks(cluster, X_CRT_Session=session) == 200, "the next crt-http signs the browser out")
+        cluster.good("stop")
+        start = ("start", "--head", "--port", cluster.port, "--dashboard-port", str(cluster.http_port), "--num-cpus", "1")
+        said = seen_on_a_terminal(cluster, *start)
+        check(asks(cluster, X_CRT_Session=session) == 403, "the next head takes the session of the one before")
+        link = re.search(rf"{page}/#code=(\w{{32}})\r?\n", said)
+        check(cluster.token not in said, "crt start printed the token")
+        post(cluster, "/api/authenticate", f"Code {link[1]}")
 
 
 WEBSOCKET = ("Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n"
@@ -377,6 +424,7 @@ SCENARIOS = {
     "network": over_a_network_the_server_proves_itself_first,
     "middle": a_man_in_the_middle_gets_nothing,
     "own_certificate": a_certificate_of_ones_own_is_shown,
+    "link": a_link_bears_a_code_and_only_on_a_terminal,
     "streams": streams_end_with_the_token_that_opened_them,
     "readers": readers_leave_the_owner_his_places,
     "lost_generation": a_lost_generation_revives_no_token,

@@ -1,5 +1,5 @@
 // Lines over time as SVG, with a legend that tells them apart without colour too.
-import {element} from "/static/dom.js";
+import {element} from "./dom.js";
 
 const SVG = "http://www.w3.org/2000/svg";
 const WIDTH = 480, HEIGHT = 150, LEFT = 56, BOTTOM = 18, TOP = 8;

@@ -1,15 +1,15 @@
 // Training curves: what jobs say by their gauges, over the steps that they say, else over time. A page has what came since it was
 // opened; crt-http keeps the newest value of each only, of programs that have ended for 10 minutes.
-import {element} from "/static/dom.js";
-import {Chart, History} from "/static/chart.js";
-import {get, NotThere} from "/static/server.js";
+import {element} from "./dom.js";
+import {Chart, History} from "./chart.js";
+import {get, NotThere} from "./server.js";
 
 const STEP = /(^|_)(step|epoch)$/;
 
 // [{job_id, actor_id, name, value, ...}] of one job, or of all.
 export async function user_metrics(job_id) {
   try {
-    return await get(`/api/user_metrics${job_id ? `?job_id=${encodeURIComponent(job_id)}` : ""}`);
+    return await get(`api/user_metrics${job_id ? `?job_id=${encodeURIComponent(job_id)}` : ""}`);
   } catch (error) {
     if (error instanceof NotThere)
       return []; // an older server

@@ -1,8 +1,8 @@
 // Jobs: the list, a form to submit one, and one job with its log, that can be stopped and deleted.
-import {element, badge, confirmed, duration, time} from "/static/dom.js";
-import {Table} from "/static/table.js";
-import {get, post, remove} from "/static/server.js";
-import {Curves, user_metrics} from "/static/curves.js";
+import {element, badge, confirmed, duration, time} from "./dom.js";
+import {Table} from "./table.js";
+import {get, post, remove} from "./server.js";
+import {Curves, user_metrics} from "./curves.js";
 
 const LOG_LINES = 5000; // kept on the page
 const FOLLOW_MS = 10000;
@@ -39,7 +39,7 @@ function submit_form() {
     problem.hidden = true;
     try {
       const value = (id) => form.querySelector(`#${id}`).value;
-      const answer = await post("/api/jobs/", {entrypoint: value("entrypoint"),
+      const answer = await post("api/jobs/", {entrypoint: value("entrypoint"),
         runtime_env: {env_vars: pairs(value("environment"))}, metadata: pairs(value("metadata"))});
       location.hash = `#/jobs/${encodeURIComponent(answer.submission_id)}`;
     } catch (error) {
@@ -74,7 +74,7 @@ export class Jobs {
   }
 
   load() {
-    return get("/api/jobs/");
+    return get("api/jobs/");
   }
 
   update(_cluster, jobs) {
@@ -144,7 +144,7 @@ function facts(table) {
 
 export class Job {
   constructor(id) {
-    this.path = `/api/jobs/${encodeURIComponent(id)}`;
+    this.path = `api/jobs/${encodeURIComponent(id)}`;
     this.facts = element("dl", {class: "facts", id: "job"});
     this.stop = element("button", {type: "button", class: "danger", onclick: () =>
       this.#change(`Stop job ${id}?`, "Stop", () => post(`${this.path}/stop`))}, "Stop");

@@ -1,9 +1,9 @@
 // What the state API lists: actors, tasks, objects, placement groups, workers. Pages and filters are the server's, so
 // that ten thousand entries cost no more than a page of them.
-import {element, bytes, duration, resources, time} from "/static/dom.js";
-import {Table, short_id} from "/static/table.js";
-import {state, NotThere} from "/static/server.js";
-import {Timeline} from "/static/timeline.js";
+import {element, bytes, duration, resources, time} from "./dom.js";
+import {Table, short_id} from "./table.js";
+import {state, NotThere} from "./server.js";
+import {Timeline} from "./timeline.js";
 
 const PAGE = 50;
 const TIMELINE_TASKS = 1000; // as many as are fetched and drawn while nobody waits

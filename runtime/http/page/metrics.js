@@ -1,8 +1,8 @@
 // The metrics of the cluster and of its programs, from /metrics, over the time since this view was opened. The curves of a
 // program that trains are here: its gauges carry the job's name.
-import {element, bytes} from "/static/dom.js";
-import {Chart, History} from "/static/chart.js";
-import {get_text, NotThere} from "/static/server.js";
+import {element, bytes} from "./dom.js";
+import {Chart, History} from "./chart.js";
+import {get_text, NotThere} from "./server.js";
 
 const CHARTS = 24; // at a time
 
@@ -51,7 +51,7 @@ export class Metrics {
 
   async load() {
     try {
-      return parse(await get_text("/metrics"));
+      return parse(await get_text("metrics"));
     } catch (error) {
       if (!(error instanceof NotThere))
         throw error;

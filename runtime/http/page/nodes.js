@@ -1,7 +1,7 @@
 // The nodes of the cluster, and what they used since the page was opened.
-import {element, amount, bytes, resources, duration} from "/static/dom.js";
-import {Table, short_id} from "/static/table.js";
-import {Chart} from "/static/chart.js";
+import {element, amount, bytes, resources, duration} from "./dom.js";
+import {Table, short_id} from "./table.js";
+import {Chart} from "./chart.js";
 
 // More than two heartbeats late.
 function silence(node, now) {

@@ -1,7 +1,7 @@
 // The cluster at a glance: what there is, what is used, what waits and why, what happened.
-import {element, amount, is_address, resources, time} from "/static/dom.js";
-import {Table} from "/static/table.js";
-import {state, NotThere} from "/static/server.js";
+import {element, amount, is_address, resources, time} from "./dom.js";
+import {Table} from "./table.js";
+import {state, NotThere} from "./server.js";
 
 const EVENTS = 20;
 

@@ -3,15 +3,15 @@
 //     /api/cluster_status, every second -> the head of the page, history -> view.update(cluster, what view.load() got)
 //
 // A view is {root, load(): what it asks for itself, update(cluster, loaded), close(), period_ms}, all but root and update optional.
-import {$, element} from "/static/dom.js";
-import {get, sign_in, NotSignedIn, NotThere} from "/static/server.js";
-import {History} from "/static/chart.js";
-import {Overview} from "/static/overview.js";
-import {Nodes, FIGURES} from "/static/nodes.js";
-import {Jobs, Job} from "/static/jobs.js";
-import {Sweeps, Sweep} from "/static/sweeps.js";
-import {List} from "/static/lists.js";
-import {Metrics} from "/static/metrics.js";
+import {$, element} from "./dom.js";
+import {get, sign_in, sign_in_by_link, NotSignedIn, NotThere} from "./server.js";
+import {History} from "./chart.js";
+import {Overview} from "./overview.js";
+import {Nodes, FIGURES} from "./nodes.js";
+import {Jobs, Job} from "./jobs.js";
+import {Sweeps, Sweep} from "./sweeps.js";
+import {List} from "./lists.js";
+import {Metrics} from "./metrics.js";
 
 const PERIOD_MS = 1000;
 
@@ -104,7 +104,7 @@ async function poll() {
   const mine = ++round, asker = view;
   clearTimeout(timer);
   try {
-    const [status, loaded] = await Promise.all([get("/api/cluster_status"), asker.load?.()]);
+    const [status, loaded] = await Promise.all([get("api/cluster_status"), asker.load?.()]);
     if (mine !== round)
       return;
     show(status, loaded);
@@ -152,11 +152,11 @@ $("login-form").addEventListener("submit", async (event) => {
 });
 
 async function start() {
-  const token = new URLSearchParams(location.hash.slice(1)).get("token");
-  if (token) {
+  const code = new URLSearchParams(location.hash.slice(1)).get("code");
+  if (code) {
     history.replaceState(null, "", location.pathname);
     try {
-      await sign_in(token);
+      await sign_in_by_link(code);
     } catch (error) {
       $("login-problem").textContent = error.message;
       $("login-problem").hidden = false;

@@ -1,8 +1,8 @@
 // Sweeps: jobs that `crt job submit --sweep` made, known by the metadata it gives them; one sweep with its runs and their curves.
-import {badge, confirmed, duration, element, time} from "/static/dom.js";
-import {Table} from "/static/table.js";
-import {get, post, remove} from "/static/server.js";
-import {Curves, gauges, is_step, number, step_of, user_metrics} from "/static/curves.js";
+import {badge, confirmed, duration, element, time} from "./dom.js";
+import {Table} from "./table.js";
+import {get, post, remove} from "./server.js";
+import {Curves, gauges, is_step, number, step_of, user_metrics} from "./curves.js";
 
 const has_ended = (j) => ["SUCCEEDED", "FAILED", "STOPPED"].includes(j.status);
 const took = (j) => j.start_time ? (j.end_time || Date.now()) - j.start_time : 0;
@@ -42,7 +42,7 @@ export class Sweeps {
   }
 
   load() {
-    return get("/api/jobs/");
+    return get("api/jobs/");
   }
 
   update(_cluster, jobs) {
@@ -78,7 +78,7 @@ export class Sweep {
       const runs = this.runs.filter(wanted);
       if (!await confirmed(`${question} (${runs.length} of sweep ${this.id})`, word))
         return;
-      const done = await Promise.allSettled(runs.map((run) => change(`/api/jobs/${encodeURIComponent(run.submission_id)}`)));
+      const done = await Promise.allSettled(runs.map((run) => change(`api/jobs/${encodeURIComponent(run.submission_id)}`)));
       const failed = done.filter((one) => one.status === "rejected");
       this.problem.hidden = failed.length === 0;
       this.problem.textContent = failed.length ? `${failed.length} of ${runs.length}: ${failed[0].reason.message}` : "";
@@ -87,7 +87,7 @@ export class Sweep {
   }
 
   async load() {
-    const [jobs, rows] = await Promise.all([get("/api/jobs/"), user_metrics()]);
+    const [jobs, rows] = await Promise.all([get("api/jobs/"), user_metrics()]);
     return {runs: by_sweep(jobs).get(this.id) || [], rows: gauges(rows)};
   }
 

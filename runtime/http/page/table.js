@@ -1,6 +1,6 @@
 // A table that is filled again and again: rows stay the same elements as long as their key does, so that
 // focus, selection and scrolling survive. On a phone each row is a block of labelled lines.
-import {element, badge} from "/static/dom.js";
+import {element, badge} from "./dom.js";
 
 // A column: {title, of: (row) => what its cell shows, kind: "number" | "id" | "long", sort: (row) => number or text}.
 // A cell shows a text, or {text, title, href, state}; `state` is a badge.

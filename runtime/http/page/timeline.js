@@ -1,5 +1,5 @@
 // What ran where and when: a line for each worker, a bar for each attempt of a task.
-import {element, duration, kind_of} from "/static/dom.js";
+import {element, duration, kind_of} from "./dom.js";
 
 const SVG = "http://www.w3.org/2000/svg";
 const WIDTH = 1000, LANE = 20, LEFT = 120, TOP = 18;
