@@ -313,8 +313,7 @@ crt_status_t crti_client_upload(http_client_t *client, const char *path, FILE *f
     return send_it(client, &request, reply_out);
 }
 
-/* What the server says of a request that it did not carry out: a sentence, which the state API wraps. */
-static void raise_refusal(const http_client_t *client, const http_reply_t *reply)
+crt_status_t crti_client_refused(const http_client_t *client, const http_reply_t *reply)
 {
     json_t *json = json_loadb(reply->text, reply->size, 0, NULL);
     const char *text = json_string_value(json_object_get(json, "msg"));
@@ -333,6 +332,7 @@ static void raise_refusal(const http_client_t *client, const http_reply_t *reply
     else
         crt_raise(CRT_ERR_IO, "%s", text);
     json_decref(json);
+    return CRT_ERR_IO;
 }
 
 json_t *crti_client_json(http_client_t *client, const char *method, const char *path,
@@ -347,7 +347,7 @@ json_t *crti_client_json(http_client_t *client, const char *method, const char *
     if (status == CRT_OK && reply.code == 200)
         json = json_loadb(reply.text, reply.size, JSON_DECODE_ANY | JSON_ALLOW_NUL, NULL);
     if (status == CRT_OK && reply.code != 200)
-        raise_refusal(client, &reply);
+        crti_client_refused(client, &reply);
     else if (status == CRT_OK && !json)
         crt_raise(CRT_ERR_PROTOCOL, "%s%s did not answer with JSON", client->target.url,
                   path);

@@ -41,6 +41,9 @@ crt_status_t crti_client_upload(http_client_t *client, const char *path, FILE *f
 char *crti_client_escape(const char *id);
 void crti_client_escape_free(char *escaped);
 
+/* Raises what the server says of a request that it did not carry out: a sentence, which is wrapped in JSON. */
+crt_status_t crti_client_refused(const http_client_t *client, const http_reply_t *reply);
+
 void crti_reply_fini(http_reply_t *reply);
 
 /* Sends and reads a JSON answer; NULL: the detail says why, `code_out` (may be NULL) is the

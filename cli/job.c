@@ -188,7 +188,7 @@ static int print_tail(http_client_t *client, const char *name, const char *id)
     crti_client_escape_free(escaped);
     status = crti_client_send(client, "GET", path, NULL, &reply);
     if (status == CRT_OK && reply.code != 200)
-        status = crt_raise(CRT_ERR_NOT_FOUND, "%s", reply.text);
+        status = crti_client_refused(client, &reply);
     if (status == CRT_OK)
         fwrite(reply.text, 1, reply.size, stdout);
     crti_reply_fini(&reply);

@@ -99,10 +99,11 @@ static int upload(http_client_t *client, const char *path, FILE *file, const cha
         code = reply.code;
     }
     if (status == CRT_OK && code != 200)
-        status = crt_raise(CRT_ERR_IO, "can't upload %s: %s", path,
-                           reply.size ? reply.text : "the server gave no reason");
+        status = crti_client_refused(client, &reply);
     crti_reply_fini(&reply);
-    return status == CRT_OK ? 0 : crti_cli_fail_detail(JOB_SUBMIT);
+    return status == CRT_OK ? 0
+                            : crti_cli_fail(JOB_SUBMIT, "can't upload %s: %s", path,
+                                            crt_error_detail());
 }
 
 int crti_job_upload_program(http_client_t *client, const char *name, json_t *runtime_env)

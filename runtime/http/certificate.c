@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 
 #include <openssl/err.h>
@@ -191,6 +192,22 @@ static int no_password(char *text, int size, int is_writing, void *user)
     return -1; /* there is no terminal to ask at */
 }
 
+/* As ssh looks at its keys: what others can read is no secret. */
+static crt_status_t check_mode(const char *path)
+{
+    struct stat st;
+
+    if (stat(path, &st) != 0)
+        return crt_raise(CRT_ERR_IO, "--dashboard-key %s: %s", path, strerror(errno));
+    if ((st.st_mode & 07) || (st.st_uid == geteuid() && (st.st_mode & 077)))
+        return crt_raise(
+            CRT_ERR_PERMISSION,
+            "--dashboard-key %s can be read by others (mode %04o): chmod 600 "
+            "it",
+            path, st.st_mode & 07777);
+    return CRT_OK;
+}
+
 crt_status_t crti_certificate_check(const crti_certificate_t *c)
 {
     CRTI_AUTO(SSL_CTX_free) SSL_CTX *context = SSL_CTX_new(TLS_server_method());
@@ -202,6 +219,8 @@ crt_status_t crti_certificate_check(const crti_certificate_t *c)
     if (SSL_CTX_use_certificate_chain_file(context, c->chain) != 1)
         return crt_raise(CRT_ERR_INVALID, "--dashboard-cert %s: %s", c->chain,
                          reason(why, sizeof(why)));
+    if (check_mode(c->key) != CRT_OK)
+        return CRT_ERR_PERMISSION;
     if (SSL_CTX_use_PrivateKey_file(context, c->key, SSL_FILETYPE_PEM) != 1 ||
         SSL_CTX_check_private_key(context) != 1)
         return crt_raise(CRT_ERR_INVALID,

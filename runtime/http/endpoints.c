@@ -48,7 +48,7 @@ json_t *crti_endpoint_state(crti_http_exchange_t *x, crt_status_t status,
         status =
             crt_raise(CRT_ERR_PROTOCOL, "the head's answer is not the JSON expected");
     if (crti_http_is_state(x->route)) /* its clients take a text for a lost connection */
-        crti_http_exchange_json(x, 500, crti_view_state_error(crt_error_detail()));
+        crti_http_exchange_text(x, 500, "%s", crt_error_detail());
     else
         crti_http_exchange_fail(x, status);
     return NULL;
@@ -281,6 +281,8 @@ static void submit(crti_http_exchange_t *x)
         crti_http_exchange_fail(x, status);
         return;
     }
+    if (!s.id[0])
+        crti_submission_choose_id(&s, x->is_python);
     snprintf(x->id, sizeof(x->id), "%s", s.id);
     x->asked_ms = crti_wall_ms();
     crti_http_exchange_ask(

@@ -7,10 +7,10 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "runtime/base/json_escape.h"
 #include "runtime/base/log.h"
 #include "runtime/http/actor_call.h"
 #include "runtime/http/filter.h"
-#include "runtime/http/state_views.h"
 
 #define CHUNK            ((size_t)16 << 10) /* of a reply's body */
 #define DRAIN_MAX        (1u << 20) /* of a refused body that is read; a larger one breaks off */
@@ -69,6 +69,49 @@ static void reply_is_made(crti_http_exchange_t *x)
     lws_callback_on_writable(x->wsi);
 }
 
+static crt_status_t append(crti_buffer_t *to, const char *text)
+{
+    return crti_buffer_append(to, text, strlen(text));
+}
+
+/* As the clients of that route read it: those of the state API have a form of their own. */
+static crt_status_t append_error(crti_http_exchange_t *x, const char *name,
+                                 const char *text)
+{
+    CRTI_AUTO(crti_buffer_fini) crti_buffer_t clean = {0};
+    bool is_state = crti_http_is_state(x->route);
+    size_t used;
+    crt_status_t status = crti_utf8_clean(crti_str(text), true, &clean, &used);
+
+    if (status == CRT_OK && is_state)
+        status = append(&x->reply, "{\"result\":false,\"msg\":\"");
+    else if (status == CRT_OK)
+        status = append(&x->reply, "{\"error\":{");
+    if (status == CRT_OK && !is_state && name) {
+        status = append(&x->reply, "\"status\":\"");
+        status = status == CRT_OK ? append(&x->reply, name) : status;
+        status = status == CRT_OK ? append(&x->reply, "\",") : status;
+    }
+    if (status == CRT_OK && !is_state)
+        status = append(&x->reply, "\"message\":\"");
+    if (status == CRT_OK)
+        status = crti_json_escape(crti_span(clean.data, clean.size), &x->reply);
+    if (status == CRT_OK)
+        status = append(&x->reply, is_state ? "\",\"data\":{\"result\":null}}" : "\"}}");
+    return status;
+}
+
+static void reply_error(crti_http_exchange_t *x, unsigned code, const char *name,
+                        const char *text)
+{
+    x->code = code;
+    x->type = "application/json; charset=utf-8";
+    x->reply.size = 0;
+    if (append_error(x, name, text) != CRT_OK)
+        x->reply.size = 0; /* out of memory: the code alone */
+    reply_is_made(x);
+}
+
 void crti_http_exchange_text(crti_http_exchange_t *x, unsigned code, const char *format,
                              ...)
 {
@@ -81,6 +124,10 @@ void crti_http_exchange_text(crti_http_exchange_t *x, unsigned code, const char 
     va_end(args);
     if (length >= (int)sizeof(text))
         length = sizeof(text) - 1;
+    if (code >= 400) {
+        reply_error(x, code, NULL, text);
+        return;
+    }
     x->code = code;
     x->type = "text/plain; charset=utf-8";
     x->reply.size = 0;
@@ -157,13 +204,12 @@ void crti_http_exchange_fail(crti_http_exchange_t *x, crt_status_t status)
         {CRT_ERR_TOO_LARGE, 413},  {CRT_ERR_STORE_FULL, 507},
         {CRT_ERR_HEAD_LOST, 503},  {CRT_ERR_TIMED_OUT, 503},
         {CRT_ERR_UNREACHABLE, 503}}; /* a node: its link comes back, or it is dead soon */
+    unsigned code = 500;
 
     for (size_t i = 0; i < sizeof(codes) / sizeof(codes[0]); i++)
-        if (codes[i].status == status) {
-            crti_http_exchange_text(x, codes[i].code, "%s", crt_error_detail());
-            return;
-        }
-    crti_http_exchange_text(x, 500, "%s", crt_error_detail());
+        if (codes[i].status == status)
+            code = codes[i].code;
+    reply_error(x, code, crt_status_name(status), crt_error_detail());
 }
 
 /* ---------------------------------------------------------------- questions to the head */
@@ -228,14 +274,6 @@ static bool is_audited(const crti_http_exchange_t *x, const crti_http_request_t 
            (refusal || x->route != CRTI_ROUTE_ACTOR_CALL);
 }
 
-static void refuse_args(crti_http_exchange_t *x)
-{
-    if (crti_http_is_state(x->route)) /* its clients want JSON */
-        crti_http_exchange_json(x, 400, crti_view_state_error(crt_error_detail()));
-    else
-        crti_http_exchange_text(x, 400, "%s", crt_error_detail());
-}
-
 void crti_http_exchange_begin(crti_http_exchange_t *x, const crti_http_request_t *request,
                               uint64_t body_size)
 {
@@ -243,6 +281,7 @@ void crti_http_exchange_begin(crti_http_exchange_t *x, const crti_http_request_t
 
     begin_again(x);
     x->is_old = request->is_old;
+    x->is_python = request->is_python;
     x->access = crti_http_access_of(&x->http->policy, request, &x->token);
     x->body_size = body_size;
     x->patience_s = PATIENCE_SECONDS;
@@ -252,7 +291,7 @@ void crti_http_exchange_begin(crti_http_exchange_t *x, const crti_http_request_t
     if (is_audited(x, request, refusal.code))
         x->audit = crti_audit_begin(request, access_name(x), lws_get_socket_fd(x->wsi));
     if (refusal.code == 0 && crti_http_check_args(request, x->route) != CRT_OK) {
-        refuse_args(x);
+        crti_http_exchange_text(x, 400, "%s", crt_error_detail());
         return;
     }
     if (refusal.code) {

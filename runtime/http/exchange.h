@@ -121,13 +121,15 @@ struct crti_http_exchange {
     bool closes;                /* the connection ends after the reply */
     char dtype[16], shape[160]; /* of a tensor that is sent as it is; "": none is */
 
-    bool is_old; /* HTTP/1.0: knows no chunks */
+    bool is_old;    /* HTTP/1.0: knows no chunks */
+    bool is_python; /* of the package requests, by which Ray's client speaks */
     void (*on_sent)(
         crti_http_exchange_t *x); /* of a reply in parts: the next one is wanted */
     bool is_last;                 /* `reply` is the last part */
 };
 
-/* Each ends the request's work: the reply goes out when the connection can be written. */
+/* Each ends the request's work: the reply goes out when the connection can be written. A text with a code
+ * from 400 on is the message of an error, which is JSON. */
 void crti_http_exchange_text(crti_http_exchange_t *x, unsigned code, const char *format,
                              ...) CRT_PRINTF(3, 4);
 void crti_http_exchange_json(crti_http_exchange_t *x, unsigned code, json_t *json_take);
@@ -144,7 +146,7 @@ void crti_http_exchange_part(crti_http_exchange_t *x, bool is_last);
 /* There is no next part: the client sees that the reply is not whole. */
 void crti_http_exchange_break(crti_http_exchange_t *x);
 
-/* The status as a code and the detail as the text. */
+/* The status as a code, its name and the detail as the message. */
 void crti_http_exchange_fail(crti_http_exchange_t *x, crt_status_t status);
 
 /* Asks the head; `on_answer` runs once, unless the client leaves. A failure to ask is replied. The

@@ -55,6 +55,7 @@ typedef struct crti_http_request {
     size_t arg_count;
     bool is_upgrade; /* to a WebSocket */
     bool is_old;     /* HTTP/1.0 */
+    bool is_python;  /* User-Agent: python-requests, as of Ray's client */
 } crti_http_request_t;
 
 typedef struct crti_http_policy {

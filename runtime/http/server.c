@@ -78,7 +78,7 @@ typedef struct fields {
     char path[URL_BYTES], host[HEADER_BYTES], origin[HEADER_BYTES];
     char authorization[HEADER_BYTES], ray_authorization[HEADER_BYTES];
     char session[128];
-    char fetch_site[64], version[16];
+    char fetch_site[64], version[16], agent[512];
     char content_type[128], accept[512], dtype[32], shape[256];
     char args[URL_BYTES + CRTI_HTTP_ARGS]; /* one behind the other */
 } fields_t;
@@ -197,6 +197,8 @@ static crti_http_refusal_t read_fields(struct lws *wsi, const char *path, fields
     request->shape = copy_custom(wsi, "x-crt-shape:", f->shape, sizeof(f->shape));
     request->is_upgrade = lws_hdr_total_length(wsi, WSI_TOKEN_UPGRADE) > 0;
     copy_field(wsi, WSI_TOKEN_HTTP, f->version, sizeof(f->version));
+    copy_field(wsi, WSI_TOKEN_HTTP_USER_AGENT, f->agent, sizeof(f->agent));
+    request->is_python = strncmp(f->agent, "python-requests/", 16) == 0;
     request->is_old = strcmp(f->version, "HTTP/1.0") == 0;
     return read_args(wsi, f, request);
 }

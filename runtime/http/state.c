@@ -57,7 +57,7 @@ static crt_status_t read_args(crti_http_exchange_t *x, const crti_http_request_t
 
 static void refuse(crti_http_exchange_t *x)
 {
-    crti_http_exchange_json(x, 400, crti_view_state_error(crt_error_detail()));
+    crti_http_exchange_text(x, 400, "%s", crt_error_detail());
 }
 
 /* ---------------------------------------------------------------- lists and summaries */
@@ -83,7 +83,7 @@ static void on_rows(crti_http_exchange_t *x, crt_status_t status,
     if (status == CRT_OK)
         crti_http_exchange_reply(x, "application/json; charset=utf-8");
     else
-        crti_http_exchange_json(x, 500, crti_view_state_error(crt_error_detail()));
+        crti_http_exchange_text(x, 500, "%s", crt_error_detail());
 }
 
 static void on_list(crti_http_exchange_t *x, crt_status_t status,

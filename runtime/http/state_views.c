@@ -479,8 +479,3 @@ crt_status_t crti_view_rows(const crti_listing_t *resource, crti_span_t answer,
     crti_json_close(&w, '}');
     return w.status;
 }
-
-json_t *crti_view_state_error(const char *text)
-{
-    return json_pack("{s:b, s:s, s:{s:n}}", "result", 0, "msg", text, "data", "result");
-}

@@ -44,7 +44,6 @@ crt_status_t crti_view_row_list(const crti_listing_t *resource, crti_span_t answ
 /* CRT_ERR_INVALID: a filter of a column that is not there. */
 crt_status_t crti_view_check_filters(const crti_listing_t *resource,
                                      const json_t *filters);
-json_t *crti_view_state_error(const char *text);
 
 /* What the head counts rows of tasks, actors or objects by, for a summary. */
 const crti_counting_t *crti_summary_counting(const crti_listing_t *resource);

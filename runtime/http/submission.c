@@ -56,10 +56,7 @@ static crt_status_t put_object(const json_t *object, const char *key, char **tex
 
 static crt_status_t read_id(const json_t *body, crti_http_submission_t *s)
 {
-    static const char letters[] =
-        "abcdefghijkmnpqrstuvwxyzABCDEFGHJKLMNPQRSTUVWXYZ23456789";
     const json_t *id = member(body, "submission_id");
-    size_t used;
 
     if (!id)
         id = member(body, "job_id");
@@ -70,15 +67,21 @@ static crt_status_t read_id(const json_t *body, crti_http_submission_t *s)
                          "\"submission_id\" must be 1 to %d letters, digits or . _ - and "
                          "not begin with a point",
                          CRTI_HTTP_ID_MAX - 1);
-    if (id) {
+    if (id)
         snprintf(s->id, sizeof(s->id), "%s", json_string_value(id));
-        return CRT_OK;
-    }
-    used = (size_t)snprintf(s->id, sizeof(s->id), "raysubmit_");
-    for (int i = 0; i < 16; i++)
-        s->id[used++] = letters[randombytes_uniform(sizeof(letters) - 1)];
-    s->id[used] = '\0';
     return CRT_OK;
+}
+
+void crti_submission_choose_id(crti_http_submission_t *submission, bool is_rays)
+{
+    static const char letters[] =
+        "abcdefghijkmnpqrstuvwxyzABCDEFGHJKLMNPQRSTUVWXYZ23456789";
+    char *id = submission->id;
+    int used = snprintf(id, sizeof(submission->id), is_rays ? "raysubmit_" : "job_");
+
+    for (int i = 0; i < 16; i++)
+        id[used++] = letters[randombytes_uniform(sizeof(letters) - 1)];
+    id[used] = '\0';
 }
 
 static crt_status_t read_entrypoint(const json_t *body, crti_http_submission_t *s)

@@ -20,7 +20,7 @@
 
 /* Zero-initialised is empty. */
 typedef struct crti_http_submission {
-    char id[CRTI_HTTP_ID_MAX]; /* chosen here when the client gave none */
+    char id[CRTI_HTTP_ID_MAX]; /* "": the client gave none */
     char sha[65];              /* "" when the entrypoint is a shell command */
     char *entrypoint;
     char package[CRTI_HTTP_ID_MAX]; /* the name of its folder's zip; "": none */
@@ -35,6 +35,9 @@ typedef struct crti_http_submission {
 /* CRT_ERR_INVALID with the reason for the client; CRT_ERR_NO_MEMORY. */
 crt_status_t crti_submission_parse(const void *json, size_t size,
                                    crti_http_submission_t *submission);
+
+/* Chooses an id that no other job has: of the form that Ray's servers give, for its client, else of ours. */
+void crti_submission_choose_id(crti_http_submission_t *submission, bool is_rays);
 
 /* One more variable of its environment. */
 crt_status_t crti_submission_variable(crti_http_submission_t *submission,

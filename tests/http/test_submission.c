@@ -66,10 +66,18 @@ static void an_id_is_chosen_when_none_is_given_and_differs_each_time(void **stat
 
     assert_int_equal(parse("{\"entrypoint\":\"x\"}", &a), CRT_OK);
     assert_int_equal(parse("{\"entrypoint\":\"x\",\"submission_id\":null}", &b), CRT_OK);
+    assert_string_equal(a.id, "");
+    assert_string_equal(b.id, "");
+    crti_submission_choose_id(&a, false);
+    crti_submission_choose_id(&b, false);
     assert_true(crti_http_is_job_id(a.id));
-    assert_int_equal(strncmp(a.id, "raysubmit_", 10), 0);
-    assert_int_equal(strlen(a.id), 26);
+    assert_int_equal(strncmp(a.id, "job_", 4), 0);
+    assert_int_equal(strlen(a.id), 20);
     assert_string_not_equal(a.id, b.id);
+    crti_submission_choose_id(&b, true); /* as its users know it */
+    assert_true(crti_http_is_job_id(b.id));
+    assert_int_equal(strncmp(b.id, "raysubmit_", 10), 0);
+    assert_int_equal(strlen(b.id), 26);
 }
 
 static void job_id_is_an_old_name_of_submission_id(void **state)

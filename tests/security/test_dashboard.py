@@ -162,6 +162,10 @@ def a_certificate_of_ones_own_is_shown():
         cluster.refused("--dashboard-cert", *start, key, "--dashboard-key", key)
         cluster.refused("No such file", *start, f"{folder}/none", "--dashboard-key", key)
         cluster.refused("go together", *start, chain)
+        for mode in (0o604, 0o640, 0o644):
+            os.chmod(key, mode)
+            cluster.refused(f"(mode {mode:04o}): chmod 600", *start, chain, "--dashboard-key", key)
+        os.chmod(key, 0o600)
         with Cluster("--dashboard-cert", chain, "--dashboard-key", key) as own:
             check(own.scheme == "https", f"crt start says\n{own.said}")
             where = f"localhost:{own.http_port}"
