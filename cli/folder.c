@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <fts.h>
 #include <limits.h>
+#include <locale.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -130,17 +131,41 @@ static bool stays_inside(const char *name, const char *target)
            (strlen(target) < 3 || strcmp(target + strlen(target) - 3, "/..") != 0);
 }
 
+/* The way from a link to a place in the folder: up to its root, and down from there. */
+static bool lead_inside(const pack_t *p, const FTSENT *at, char target[PATH_MAX])
+{
+    char real[PATH_MAX];
+    size_t used = 0, root = p->root - 1; /* without the slash */
+
+    if (!realpath(at->fts_path, real) || strncmp(real, at->fts_path, root) != 0 ||
+        real[root] != '/')
+        return false;
+    for (const char *name = at->fts_path + p->root; (name = strchr(name, '/')); name++)
+        used += (size_t)snprintf(target + used, PATH_MAX - used, "../");
+    return snprintf(target + used, PATH_MAX - used, "%s", real + root + 1) <
+           (int)(PATH_MAX - used);
+}
+
 static crt_status_t add_link(pack_t *p, struct archive_entry *entry, const FTSENT *at)
 {
-    char target[PATH_MAX];
+    char target[PATH_MAX], way[PATH_MAX];
     ssize_t length = readlink(at->fts_accpath, target, sizeof(target) - 1);
+    bool is_plain;
 
     target[length > 0 ? length : 0] = '\0';
-    if (!stays_inside(at->fts_path + p->root, target))
+    is_plain = stays_inside(at->fts_path + p->root, target);
+    if (!is_plain && access(at->fts_path, F_OK) != 0) {
+        fprintf(stderr, "the link %s leads nowhere, to %s: left out\n", at->fts_path,
+                target);
+        return CRT_OK;
+    }
+    if (!is_plain && !lead_inside(p, at, way))
         return crt_raise(CRT_ERR_INVALID,
                          "the link %s leads out of the folder, to %s: leave it out by "
                          "\"excludes\", or put a copy there",
                          at->fts_path, target);
+    if (!is_plain)
+        strcpy(target, way);
     archive_entry_set_filetype(entry, AE_IFLNK);
     archive_entry_set_perm(entry, 0777);
     archive_entry_set_symlink(entry, target);
@@ -154,6 +179,22 @@ static crt_status_t add_directory(pack_t *p, struct archive_entry *entry)
     return archive_write_header(p->zip, entry) == ARCHIVE_OK ? CRT_OK : zip_failed(p);
 }
 
+/* A zip's names are UTF-8, and a backslash without any slash counts as one to those that read it. */
+static crt_status_t set_name(struct archive_entry *entry, const char *name)
+{
+    char path[PATH_MAX + 2];
+
+    if (mbstowcs(NULL, name, 0) == (size_t)-1)
+        return crt_raise(CRT_ERR_INVALID,
+                         "the name of %s is no UTF-8: rename it, or leave it out by "
+                         "\"excludes\"",
+                         name);
+    snprintf(path, sizeof(path), "%s%s",
+             strchr(name, '\\') && !strchr(name, '/') ? "./" : "", name);
+    archive_entry_set_pathname(entry, path);
+    return CRT_OK;
+}
+
 static crt_status_t add(pack_t *p, const FTSENT *at)
 {
     struct archive_entry *entry = archive_entry_new();
@@ -161,12 +202,15 @@ static crt_status_t add(pack_t *p, const FTSENT *at)
 
     if (!entry)
         return crt_raise(CRT_ERR_NO_MEMORY, "out of memory");
-    archive_entry_set_pathname(entry, at->fts_path + p->root);
+    status = set_name(entry, at->fts_path + p->root);
+    if (status != CRT_OK) {
+        archive_entry_free(entry);
+        return status;
+    }
     switch (at->fts_info) {
     case FTS_D: status = add_directory(p, entry); break;
     case FTS_F: status = add_file(p, entry, at); break;
-    case FTS_SL:
-    case FTS_SLNONE: status = add_link(p, entry, at); break;
+    case FTS_SL: status = add_link(p, entry, at); break;
     default: fprintf(stderr, "%s is no file: left out\n", at->fts_path); break;
     }
     archive_entry_free(entry);
@@ -240,8 +284,8 @@ static crt_status_t walk(pack_t *p, const char *directory)
     return status;
 }
 
-crt_status_t crti_folder_pack(const char *directory, const char *const *excludes,
-                              FILE **zip_out)
+static crt_status_t pack(const char *directory, const char *const *excludes,
+                         FILE **zip_out)
 {
     pack_t p = {.zip = archive_write_new()};
     FILE *file = tmpfile();
@@ -269,5 +313,21 @@ crt_status_t crti_folder_pack(const char *directory, const char *const *excludes
     } else if (file) {
         fclose(file);
     }
+    return status;
+}
+
+/* By the locale libarchive knows what names are: those of zips are UTF-8, whatever the user's is. */
+crt_status_t crti_folder_pack(const char *directory, const char *const *excludes,
+                              FILE **zip_out)
+{
+    locale_t utf8 = newlocale(LC_CTYPE_MASK, "C.UTF-8", (locale_t)0), former;
+    crt_status_t status;
+
+    if (!utf8)
+        return pack(directory, excludes, zip_out);
+    former = uselocale(utf8);
+    status = pack(directory, excludes, zip_out);
+    uselocale(former);
+    freelocale(utf8);
     return status;
 }

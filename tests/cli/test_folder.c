@@ -147,11 +147,63 @@ static void links_inside_are_kept_and_one_that_leads_out_is_refused(void **state
     zip = pack(nothing, &size);
     assert_true(has_name(zip, size, "a/b/link"));
     free(zip);
-    shell("ln -s ../../../etc a/b/out");
+    shell("ln -s ../../../../etc a/b/out");
     assert_int_equal(crti_folder_pack(folder, nothing, &file), CRT_ERR_INVALID);
     assert_non_null(strstr(crt_error_detail(), "a/b/out leads out of the folder"));
     shell("rm a/b/out && ln -s /etc/passwd abs");
     assert_int_equal(crti_folder_pack(folder, nothing, &file), CRT_ERR_INVALID);
+}
+
+static void a_link_by_a_whole_path_that_stays_inside_becomes_relative(void **state)
+{
+    char command[300];
+    size_t size;
+    char *zip;
+
+    snprintf(command, sizeof(command),
+             "mkdir -p a/b && echo x > file && ln -s %s/file a/b/link && "
+             "ln -s a/../file middle && ln -s /no/such/place gone && ln -s ../../gone up",
+             folder);
+    shell(command);
+    zip = pack(nothing, &size);
+    assert_true(has_name(zip, size, "a/b/link"));
+    assert_true(has_name(zip, size, "../../file")); /* not compressed */
+    assert_true(has_name(zip, size, "middle"));
+    assert_false(has_name(zip, size, folder));
+    assert_false(has_name(zip, size, "gone")); /* what leads nowhere is left out */
+    assert_false(has_name(zip, size, "up"));
+    free(zip);
+}
+
+static void
+names_that_no_zip_can_hold_are_refused_and_others_come_as_they_are(void **state)
+{
+    size_t size;
+    char *zip;
+    FILE *file;
+
+    shell("touch 'back\\slash' 'a\xc3\xa9' && mkdir d && touch 'd/an\\other'");
+    zip = pack(nothing, &size);
+    /* With a slash in it nobody takes the other for one. */
+    assert_true(has_name(zip, size, "./back\\slash"));
+    assert_true(has_name(zip, size, "d/an\\other"));
+    assert_true(has_name(zip, size, "a\xc3\xa9"));
+    free(zip);
+    shell("touch 'caf\xe9'");
+    assert_int_equal(crti_folder_pack(folder, nothing, &file), CRT_ERR_INVALID);
+    assert_non_null(strstr(crt_error_detail(), "caf\xe9 is no UTF-8"));
+}
+
+static void a_folder_of_which_nothing_is_left_is_packed(void **state)
+{
+    static const char *const all[] = {"*", NULL};
+    size_t size;
+
+    free(pack(nothing, &size));
+    assert_int_equal(size, 22); /* the end of a zip */
+    shell("touch x y");
+    free(pack(all, &size));
+    assert_int_equal(size, 22);
 }
 
 static void a_folder_that_is_too_large_is_refused_with_its_largest_files(void **state)
@@ -209,6 +261,9 @@ int main(void)
         TEST(a_gitignore_of_any_editor_leaves_its_files_out),
         TEST(a_gitignore_that_cannot_be_read_is_no_empty_one),
         TEST(links_inside_are_kept_and_one_that_leads_out_is_refused),
+        TEST(a_link_by_a_whole_path_that_stays_inside_becomes_relative),
+        TEST(names_that_no_zip_can_hold_are_refused_and_others_come_as_they_are),
+        TEST(a_folder_of_which_nothing_is_left_is_packed),
         TEST(a_folder_that_is_too_large_is_refused_with_its_largest_files),
         TEST(what_is_no_folder_is_refused),
         TEST(patterns_match_as_in_git),

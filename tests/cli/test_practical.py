@@ -66,6 +66,14 @@ class Practical(unittest.TestCase):
             estimates.add(re.search(r"3\.1[34]\d+", said)[0])
         self.assertEqual(len(estimates), 1, "the same points wherever the program runs")
 
+    def test_variables_of_a_job_may_name_those_of_its_node(self):
+        variables = {"env_vars": {"PATH": "/opt/x:${PATH}", "MINE": "<${HOME}/lib> ${NO_SUCH_VARIABLE}$HOME ${1-2} ${"}}
+        said = self.submit("/bin/sh", "-c", 'echo "PATH=$PATH"; echo "MINE=$MINE"; ls / >/dev/null && echo found',
+                           options=("--runtime-env-json", json.dumps(variables)))
+        self.assertIn(f"PATH=/opt/x:{os.environ['PATH']}\n", said)
+        self.assertIn(f"MINE=<{os.environ['HOME']}/lib> $HOME ${{1-2}} ${{\n", said)
+        self.assertIn("found", said)
+
     def test_what_the_cluster_has(self):
         for said in (self.run_here("./cluster_resources"), self.submit("./cluster_resources")):
             self.assertRegex(said, r"CPU +\d+(\.5)? of 8 free")

@@ -122,11 +122,19 @@ static void files_come_with_their_execute_bits_and_no_others(void **state)
 static void names_and_links_that_lead_out_are_refused(void **state)
 {
     static const member_t bad[] = {
-        {"../x", AE_IFREG, 0644, "x", 0},       {"a/../../x", AE_IFREG, 0644, "x", 0},
-        {"/tmp/crt-x", AE_IFREG, 0644, "x", 0}, {"..", AE_IFDIR, 0755, "", 0},
-        {"l", AE_IFLNK, 0777, "/etc", 0},       {"l", AE_IFLNK, 0777, "../x", 0},
-        {"a/l", AE_IFLNK, 0777, "../../x", 0},  {"a/l", AE_IFLNK, 0777, "b/../../..", 0},
+        {"../x", AE_IFREG, 0644, "x", 0},
+        {"a/../../x", AE_IFREG, 0644, "x", 0},
+        {"/tmp/crt-x", AE_IFREG, 0644, "x", 0},
+        {"..", AE_IFDIR, 0755, "", 0},
+        {"l", AE_IFLNK, 0777, "/etc", 0},
+        {"l", AE_IFLNK, 0777, "../x", 0},
+        {"a/l", AE_IFLNK, 0777, "../../x", 0},
+        {"a/l", AE_IFLNK, 0777, "b/../../..", 0},
         {"l", AE_IFLNK, 0777, "..", 0},
+        /* what is called "." is no directory that one could leave */
+        {"././././l", AE_IFLNK, 0777, "../x", 0},
+        {"./a/./l", AE_IFLNK, 0777, "../../x", 0},
+        {"./l", AE_IFLNK, 0777, "..", 0},
     };
 
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
@@ -134,6 +142,68 @@ static void names_and_links_that_lead_out_are_refused(void **state)
             fail_msg("\"%s\" was taken", bad[i].name);
     assert_int_equal(access("../x", F_OK), -1);
     assert_int_equal(access("/tmp/crt-x", F_OK), -1);
+}
+
+static void parts_that_are_a_point_are_left_out_of_names(void **state)
+{
+    static const member_t members[] = {{"./", AE_IFDIR, 0755, "", 0},
+                                       {"./a/./b", AE_IFREG, 0644, "x", 0},
+                                       {"././l", AE_IFLNK, 0777, "a/b", 0},
+                                       {"./back\\slash", AE_IFREG, 0644, "x", 0}};
+
+    if (unpack(members, 4) != CRT_OK)
+        fail_msg("%s", crt_error_detail());
+    assert_int_equal(access("a/b", R_OK), 0);
+    assert_int_equal(access("l", R_OK), 0);
+    assert_int_equal(access("back\\slash", R_OK), 0);
+}
+
+/* As Python and Ray pack them. The process has the locale "C". */
+static void names_are_utf8_whatever_the_locale(void **state)
+{
+    static const unsigned char zip[] = {
+        'P',  'K',  3,    4,    20,  0,   0,   8,    0,    0,    0,   0,    0x21, 0,
+        0x83, 0x16, 0xdc, 0x8c, 1,   0,   0,   0,    1,    0,    0,   0,    6,    0,
+        0,    0,    0xc3, 0xa9, '.', 't', 'x', 't',  'x',  'P',  'K', 1,    2,    20,
+        3,    20,   0,    0,    8,   0,   0,   0,    0,    0x21, 0,   0x83, 0x16, 0xdc,
+        0x8c, 1,    0,    0,    0,   1,   0,   0,    0,    6,    0,   0,    0,    0,
+        0,    0,    0,    0,    0,   0,   0,   0xa4, 0x81, 0,    0,   0,    0,    0xc3,
+        0xa9, '.',  't',  'x',  't', 'P', 'K', 5,    6,    0,    0,   0,    0,    1,
+        0,    1,    0,    52,   0,   0,   0,   37,   0,    0,    0,   0,    0};
+    int fd = memfd_create("zip", MFD_CLOEXEC);
+    uint64_t bytes;
+
+    assert_int_equal(write(fd, zip, sizeof(zip)), sizeof(zip));
+    if (crti_unpack(fd, &limits, &bytes) != CRT_OK)
+        fail_msg("%s", crt_error_detail());
+    assert_int_equal(access("\xc3\xa9.txt", R_OK), 0);
+    close(fd);
+}
+
+static void a_zip_without_members_is_an_empty_folder(void **state)
+{
+    uint64_t bytes = 1;
+    int fd = make_zip(NULL, 0);
+
+    assert_int_equal(crti_unpack(fd, &limits, &bytes), CRT_OK);
+    assert_int_equal(bytes, 0);
+    close(fd);
+}
+
+static void directories_that_no_member_names_are_counted(void **state)
+{
+    static const member_t members[] = {
+        {"1/2/3/4/5/6/7/8/9/10/11/12/13/14/15/16/17/18/19/20/f", AE_IFREG, 0644, "x", 0},
+        {"1/2/3/4/5/6/7/8/9/10/11/12/13/14/15/16/17/18/19/20/g", AE_IFREG, 0644, "x", 0},
+        {"a/2/3/4/5/6/7/8/9/10/11/12/13/14/15/16/17/18/19/20/f", AE_IFREG, 0644, "x", 0},
+        {"b/2/3/4/5/6/7/8/9/10/11/12/13/14/15/16/17/18/19/20/f", AE_IFREG, 0644, "x", 0},
+        {"c/2/3/4/5/6/7/8/9/10/11/12/13/14/15/16/17/18/19/20/f", AE_IFREG, 0644, "x", 0},
+        {"d/2/3/4/5/6/7/8/9/10/11/12/13/14/15/16/17/18/19/20/f", AE_IFREG, 0644, "x", 0}};
+
+    assert_int_equal(unpack(members, 4), CRT_OK);
+    assert_int_equal(unpack(members + 3, 3), CRT_OK); /* a folder is there already */
+    assert_int_equal(system("rm -r *"), 0);
+    assert_int_equal(unpack(members, 6), CRT_ERR_TOO_LARGE); /* 106 of 100 */
 }
 
 /* Each link alone stays inside. */
@@ -261,6 +331,10 @@ int main(void)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, make_folder, remove_folder)
         TEST(files_come_with_their_execute_bits_and_no_others),
         TEST(names_and_links_that_lead_out_are_refused),
+        TEST(parts_that_are_a_point_are_left_out_of_names),
+        TEST(names_are_utf8_whatever_the_locale),
+        TEST(a_zip_without_members_is_an_empty_folder),
+        TEST(directories_that_no_member_names_are_counted),
         TEST(nothing_is_written_through_a_link),
         TEST(bombs_end_at_the_limits),
         TEST(what_is_no_whole_zip_is_refused_at_every_cut),

@@ -3,8 +3,11 @@
 #include "runtime/node/host/unpack.h"
 
 #include <errno.h>
+#include <locale.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <archive.h>
 #include <archive_entry.h>
@@ -30,13 +33,41 @@ bool crti_unpack_is_inside(const char *path)
     return true;
 }
 
+bool crti_unpack_clean(const char *path, char clean[CRTI_UNPACK_NAME + 1])
+{
+    size_t used = 0;
+
+    if (!crti_unpack_is_inside(path))
+        return false;
+    while (*path) {
+        size_t length = strcspn(path, "/");
+
+        if (length != 1 || *path != '.') {
+            if (used)
+                clean[used++] = '/';
+            memcpy(clean + used, path, length);
+            used += length;
+        }
+        path += length;
+        path += *path == '/';
+    }
+    clean[used] = '\0';
+    return true;
+}
+
+/* Directories above it. */
 static size_t depth_of(const char *name)
 {
     size_t depth = 0;
 
-    for (; (name = strchr(name, '/')) != NULL && name[1]; name++)
-        depth++;
-    return depth;
+    while (*name) {
+        size_t length = strcspn(name, "/");
+
+        depth += length != 1 || *name != '.';
+        name += length;
+        name += *name == '/';
+    }
+    return depth ? depth - 1 : 0;
 }
 
 bool crti_unpack_is_link_inside(const char *name, const char *target)
@@ -121,6 +152,23 @@ static void set_mode(struct archive_entry *entry)
     archive_entry_set_perm(entry, is_executed ? 0755 : 0644);
 }
 
+/* Those above it that are not there yet: they are made, and take room as members do. */
+static uint64_t new_directories(const char *name)
+{
+    char path[CRTI_UNPACK_NAME + 1], *slash;
+    uint64_t count = 0;
+    struct stat st;
+
+    snprintf(path, sizeof(path), "%s", name);
+    while ((slash = strrchr(path, '/')) != NULL) {
+        *slash = '\0';
+        if (lstat(path, &st) == 0)
+            break;
+        count++;
+    }
+    return count;
+}
+
 /* Sizes that the zip tells are not believed: bytes are counted as they come. */
 static crt_status_t copy_data(unpack_t *u, const char *name)
 {
@@ -147,18 +195,25 @@ static crt_status_t copy_data(unpack_t *u, const char *name)
 
 static crt_status_t take_member(unpack_t *u, struct archive_entry *entry)
 {
-    const char *name = archive_entry_pathname(entry);
+    const char *given = archive_entry_pathname(entry);
+    char name[CRTI_UNPACK_NAME + 1];
     crt_status_t status;
 
-    if (!name)
+    if (!given)
         return crt_raise(CRT_ERR_INVALID, "the package has a member whose name is not "
                                           "text");
-    if (++u->entries > u->limits->entries)
-        return crt_raise(CRT_ERR_TOO_LARGE, "the package has more than %llu members",
-                         (unsigned long long)u->limits->entries);
-    status = check_member(entry, name);
+    status = check_member(entry, given);
     if (status != CRT_OK)
         return status;
+    crti_unpack_clean(given, name);
+    if (*name == '\0') /* "./", which is there */
+        return CRT_OK;
+    u->entries += 1 + new_directories(name);
+    if (u->entries > u->limits->entries)
+        return crt_raise(CRT_ERR_TOO_LARGE,
+                         "the package has more than %llu members and directories",
+                         (unsigned long long)u->limits->entries);
+    archive_entry_set_pathname(entry, name);
     set_mode(entry);
     archive_entry_unset_size(entry);
     if (archive_write_header(u->to, entry) < ARCHIVE_OK)
@@ -170,8 +225,17 @@ static crt_status_t take_member(unpack_t *u, struct archive_entry *entry)
     return status;
 }
 
-crt_status_t crti_unpack(int zip_fd, const crti_unpack_limits_t *limits,
-                         uint64_t *bytes_out)
+/* One without members is an end alone, which libarchive takes for no zip. */
+static bool is_empty(int zip_fd)
+{
+    char bytes[4];
+
+    return pread(zip_fd, bytes, sizeof(bytes), 0) == sizeof(bytes) &&
+           memcmp(bytes, "PK\005\006", sizeof(bytes)) == 0;
+}
+
+static crt_status_t unpack(int zip_fd, const crti_unpack_limits_t *limits,
+                           uint64_t *bytes_out)
 {
     CRTI_AUTO(archive_read_free) struct archive *from = archive_read_new();
     CRTI_AUTO(archive_write_free) struct archive *to = archive_write_disk_new();
@@ -195,5 +259,25 @@ crt_status_t crti_unpack(int zip_fd, const crti_unpack_limits_t *limits,
     if (status == CRT_OK && archive_write_close(to) != ARCHIVE_OK)
         status = write_failed(to, "a directory");
     *bytes_out = u.bytes;
+    return status;
+}
+
+crt_status_t crti_unpack(int zip_fd, const crti_unpack_limits_t *limits,
+                         uint64_t *bytes_out)
+{
+    locale_t utf8, former;
+    crt_status_t status;
+
+    *bytes_out = 0;
+    if (is_empty(zip_fd))
+        return CRT_OK;
+    /* By the locale libarchive knows what names are: those of zips are UTF-8. */
+    utf8 = newlocale(LC_CTYPE_MASK, "C.UTF-8", (locale_t)0);
+    if (!utf8)
+        return unpack(zip_fd, limits, bytes_out);
+    former = uselocale(utf8);
+    status = unpack(zip_fd, limits, bytes_out);
+    uselocale(former);
+    freelocale(utf8);
     return status;
 }

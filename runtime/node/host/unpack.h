@@ -18,8 +18,8 @@
 #include "runtime/base/crt_base.h"
 
 #define CRTI_UNPACK_BYTES   ((uint64_t)4 << 30) /* of all files together */
-#define CRTI_UNPACK_ENTRIES 200000
-#define CRTI_UNPACK_NAME    1024 /* bytes of a path */
+#define CRTI_UNPACK_ENTRIES 200000              /* with the directories above members */
+#define CRTI_UNPACK_NAME    1024                /* bytes of a path */
 
 typedef struct crti_unpack_limits {
     uint64_t bytes, entries;
@@ -33,6 +33,9 @@ crt_status_t crti_unpack(int zip_fd, const crti_unpack_limits_t *limits,
 
 /* True for a path that stays below where it begins: relative, no "..", no empty part. */
 bool crti_unpack_is_inside(const char *path);
+
+/* Without its parts that are "."; "" when there is nothing else. False: it is not inside. */
+bool crti_unpack_clean(const char *path, char clean[CRTI_UNPACK_NAME + 1]);
 
 /* True when the link `name` to `target` stays inside: "../" at its start only, no more than it is deep. */
 bool crti_unpack_is_link_inside(const char *name, const char *target);

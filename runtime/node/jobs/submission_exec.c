@@ -55,6 +55,62 @@ static void add_gpus(const crti_submission_t *s, crti_arguments_t *v)
             crti_gpus_format(&s->node->options.gpus, holding->gpus.gpus, text));
 }
 
+/* Where "${NAME}" begins and how long it is; NULL: there is none. */
+static const char *find_reference(const char *text, size_t *size_out)
+{
+    for (; (text = strstr(text, "${")) != NULL; text += 2) {
+        size_t name = strspn(text + 2, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvw"
+                                       "xyz0123456789_");
+
+        *size_out = name + 3;
+        if (name && text[name + 2] == '}')
+            return text;
+    }
+    return NULL;
+}
+
+/* "${NAME}" in a value stands for what the node has, or for nothing where it has none, as in Ray. */
+static void add_expanded(crti_arguments_t *v, const char *entry)
+{
+    CRTI_AUTO(crti_buffer_fini) crti_buffer_t made = {0};
+    crt_status_t status = CRT_OK;
+    const char *at;
+    size_t size;
+
+    while (status == CRT_OK && (at = find_reference(entry, &size)) != NULL) {
+        char name[256];
+        const char *value;
+
+        snprintf(name, sizeof(name), "%.*s", (int)size - 3, at + 2);
+        value = getenv(name);
+        status = crti_buffer_append(&made, entry, (size_t)(at - entry));
+        if (status == CRT_OK && value)
+            status = crti_buffer_append(&made, value, strlen(value));
+        entry = at + size;
+    }
+    if (status == CRT_OK)
+        status = crti_buffer_append(&made, entry, strlen(entry));
+    if (status == CRT_OK)
+        crti_arguments_add(v, crti_span(made.data, made.size));
+    else
+        v->status = status;
+}
+
+/* Those that the job was given. */
+static void add_own(const crti_submission_t *s, crti_arguments_t *v)
+{
+    CRTI_AUTO(crti_arguments_fini) crti_arguments_t given = {0};
+
+    crti_arguments_add_list(&given, crti_span(s->environment.data, s->environment.size));
+    if (v->status == CRT_OK)
+        v->status = given.status;
+    for (size_t i = 0; i < given.count && v->status == CRT_OK; i++)
+        if (strncmp(given.list[i], "CRT_JOB_", 8) == 0) /* the setup command among them */
+            crti_arguments_add(v, crti_str(given.list[i]));
+        else
+            add_expanded(v, given.list[i]);
+}
+
 void crti_submission_environment(const crti_submission_t *s, crti_arguments_t *v)
 {
     const crti_node_t *node = s->node;
@@ -67,7 +123,7 @@ void crti_submission_environment(const crti_submission_t *s, crti_arguments_t *v
     if (s->package)
         crti_arguments_format(v, CRTI_JOB_DIRECTORY "=%s",
                               crti_package_directory(s->package));
-    crti_arguments_add_list(v, crti_span(s->environment.data, s->environment.size));
+    add_own(s, v);
     if (crti_resources_get(&s->resources, "GPU") > 0)
         add_gpus(s, v);
     for (char **e = environ; *e && v->status == CRT_OK; e++) {
