@@ -17,6 +17,7 @@
 #include "actors/bar.h"
 #include "actors/deadline.h"
 #include "crt_actors.h"
+#include "crt_printable.h"
 
 #define LABEL_MAX 80
 #define DRAW_MS   100
@@ -122,13 +123,16 @@ static void show(view_t *v, const crti_bar_t *bar, bool is_end)
     char text[512];
     int percent = crti_bar_percent(bar);
 
+    if (v->is_terminal)
+        crti_bar_draw(bar, width_of_terminal(), text, sizeof(text));
+    else
+        crti_bar_line(bar, text, sizeof(text));
+    crt_make_printable(text); /* its label is any worker's */
     if (v->is_terminal) {
-        fprintf(stderr, "\r%s\033[K%s",
-                crti_bar_draw(bar, width_of_terminal(), text, sizeof(text)),
-                is_end ? "\n" : "");
+        fprintf(stderr, "\r%s\033[K%s", text, is_end ? "\n" : "");
         v->was_drawn = !is_end;
     } else if (is_end || percent / STEP > v->percent / STEP) {
-        fprintf(stderr, "%s\n", crti_bar_line(bar, text, sizeof(text)));
+        fprintf(stderr, "%s\n", text);
     }
     v->percent = percent;
 }

@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include <crt_printable.h>
+
 #define PAGE      10000 /* rows that are asked for at once */
 #define PAGES_MAX 100
 
@@ -52,7 +54,13 @@ json_t *crti_answer_rows(const crt_cluster_info_t *cluster, const char *what,
 
 const char *crti_answer_text(const json_t *object, const char *key)
 {
-    const char *text = json_string_value(json_object_get(object, key));
+    return crti_answer_printable(json_object_get(object, key));
+}
 
-    return text ? text : "";
+/* In its place: as long as it was, and programs that read JSON are not given what was shown. */
+const char *crti_answer_printable(const json_t *text)
+{
+    const char *shown = json_string_value(text);
+
+    return shown ? crt_make_printable((char *)shown) : "";
 }

@@ -20,7 +20,10 @@ json_t *crti_answer_query(const crt_cluster_info_t *cluster, const char *what,
 json_t *crti_answer_rows(const crt_cluster_info_t *cluster, const char *what,
                          const char *filters);
 
-/* A text of an object, borrowed from it; "" when there is none. */
+/* A text of an object, borrowed from it; "" when there is none. It is printable from then on. */
 const char *crti_answer_text(const json_t *object, const char *key);
+
+/* The same of a text itself. */
+const char *crti_answer_printable(const json_t *text);
 
 #endif

@@ -6,15 +6,14 @@
 #include <string.h>
 #include <time.h>
 
+#include "cli/answer.h"
 #include "cli/patience.h"
 
 #define WAIT_MS 10000 /* of one long poll */
 
 const char *crti_cli_job_text(const json_t *job, const char *key)
 {
-    const char *text = json_string_value(json_object_get(job, key));
-
-    return text ? text : "";
+    return crti_answer_text(job, key);
 }
 
 http_client_t *crti_cli_job_client(const char *command, const char *where)

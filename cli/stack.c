@@ -141,7 +141,7 @@ static void print_thread(const json_t *processes, const json_t *process,
     printf("  thread %lld \"%s\"\n", tid, crti_answer_text(thread, "name"));
     print_waits(processes, process, tid);
     for (size_t i = 0; i < json_array_size(frames); i++)
-        printf("    #%zu %s\n", i, json_string_value(json_array_get(frames, i)));
+        printf("    #%zu %s\n", i, crti_answer_printable(json_array_get(frames, i)));
     if (*crti_answer_text(thread, "error"))
         printf("    %s\n", crti_answer_text(thread, "error"));
 }
@@ -193,7 +193,7 @@ static int print(const json_t *answer)
     }
     json_decref(chosen);
     for (i = 0; i < json_array_size(errors); i++)
-        fprintf(stderr, NAME ": %s\n", json_string_value(json_array_get(errors, i)));
+        fprintf(stderr, NAME ": %s\n", crti_answer_printable(json_array_get(errors, i)));
     if (number_of(answer, "silent_nodes"))
         fprintf(stderr, NAME ": %lld nodes did not answer in time\n",
                 number_of(answer, "silent_nodes"));

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <crt_printable.h>
 #include <libsmartcols/libsmartcols.h>
 
 struct table {
@@ -50,8 +51,8 @@ void crti_table_row(table_t *table, const char *const *cells)
     for (size_t i = 0; line && i < table->count; i++) {
         char *text = strdup(cells[i] ? cells[i] : "");
 
-        for (char *at = text; at && *at; at++)
-            if ((unsigned char)*at < ' ' || *at == 127)
+        for (char *at = text ? crt_make_printable(text) : NULL; at && *at; at++)
+            if (*at == '\n' || *at == '\t')
                 *at = ' ';
         if (!text || scols_line_refer_data(line, i, text) != 0)
             free(text);

@@ -11,6 +11,7 @@ import sys
 # What a program includes and is linked with, by the header's name.
 PLACES = {
     "crt_base.h": ("crt.h", "crt"),
+    "crt_printable.h": ("crt_printable.h", "crt"),
     "crt.h": ("crt.h", "crt"),
     "crt_actor.h": ("crt.h", "crt"),
     "crt_cluster.h": ("crt.h", "crt"),

@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "runtime/base/clock.h"
+#include "runtime/base/crt_printable.h"
 
 #define MODULES_MAX 16
 #define LINE_NS     (CRTI_S / CRTI_LOG_RATE)
@@ -287,6 +288,9 @@ void crti_log_write(crti_log_level_t level, const char *module, const char *form
     va_start(args, format);
     vsnprintf(text, sizeof(text), format, args);
     va_end(args);
+    for (char *at = crt_make_printable(text); *at; at++)
+        if (*at == '\n') /* nothing of others begins a line of its own */
+            *at = ' ';
     used = make_line(line, sizeof(line), level, module, text);
     if (selected.sink)
         selected.sink(selected.sink_user, (int)level, line);

@@ -4,6 +4,7 @@
  * Threads: the detail is thread-local; nothing here is shared.
  */
 #include "runtime/base/crt_base.h"
+#include "runtime/base/crt_printable.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -45,6 +46,7 @@ int crt_error_set_detail(const char *format, ...)
     va_start(args, format);
     vsnprintf(text, sizeof(text), format, args);
     va_end(args);
+    crt_make_printable(text); /* names and messages of others are in it */
     memcpy(detail, text, strlen(text) + 1);
     return 0;
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "runtime/base/crt_base.h"
+#include "runtime/base/crt_printable.h"
 
 #include <pthread.h>
 #include <setjmp.h>
@@ -53,6 +54,29 @@ static void a_number_from_the_wire_that_is_no_status_is_unknown(void **state)
     for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
         assert_string_equal(crt_status_text((crt_status_t)wrong[i]), "unknown status");
         assert_string_equal(crt_status_name((crt_status_t)wrong[i]), "unknown status");
+    }
+}
+
+static void a_terminal_obeys_nothing_of_a_detail(void **state)
+{
+    static const struct {
+        const char *given, *shown;
+    } cases[] = {{"", ""},
+                 {"caf\xc3\xa9 \xe2\x82\xac", "caf\xc3\xa9 \xe2\x82\xac"},
+                 {"two\nlines\tand a tab", "two\nlines\tand a tab"},
+                 {"\033]0;title\007\033[2J", "?]0;title??[2J"},
+                 {"back\b\rover\x7f", "back??over?"},
+                 {"\xc2\x9b"
+                  "2J \xc2\xa0",
+                  "??2J \xc2\xa0"},
+                 {"cut \xc2", "cut \xc2"}};
+    char text[64];
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        snprintf(text, sizeof(text), "%s", cases[i].given);
+        assert_string_equal(crt_make_printable(text), cases[i].shown);
+        (void)crt_raise(CRT_ERR_INVALID, "%s", cases[i].given);
+        assert_string_equal(crt_error_detail(), cases[i].shown);
     }
 }
 
@@ -148,6 +172,7 @@ int main(void)
         cmocka_unit_test(every_status_has_a_text_and_a_name_of_its_own),
         cmocka_unit_test(numbers_stay_what_they_are),
         cmocka_unit_test(a_number_from_the_wire_that_is_no_status_is_unknown),
+        cmocka_unit_test(a_terminal_obeys_nothing_of_a_detail),
         cmocka_unit_test(raise_keeps_the_detail_and_returns_the_status),
         cmocka_unit_test(the_old_detail_may_be_part_of_the_new_one),
         cmocka_unit_test(a_long_detail_is_cut_at_1023_bytes),

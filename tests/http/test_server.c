@@ -48,6 +48,21 @@ static json_t *get_json(const char *path, int code)
     return json;
 }
 
+/* An error is JSON, whatever its path. */
+static void assert_error(const http_answer_t *answer, const char *text)
+{
+    json_t *json = json_loadb(answer->body, answer->size, 0, NULL);
+    const char *message = json_string_value(json_object_get(json, "msg"));
+
+    if (!message)
+        message =
+            json_string_value(json_object_get(json_object_get(json, "error"), "message"));
+    assert_non_null(strstr(answer->head, "application/json"));
+    if (!message || !strstr(message, text))
+        fail_msg("%d %s", answer->code, answer->body);
+    json_decref(json);
+}
+
 static void assert_text(const char *method, const char *path, const char *headers,
                         bool with_token, const char *body, int code, const char *text)
 {
@@ -55,8 +70,10 @@ static void assert_text(const char *method, const char *path, const char *header
 
     http_request(&shared, method, path, headers, with_token, body,
                  body ? strlen(body) : 0, &answer);
-    if (answer.code != code || !strstr(answer.body, text))
+    if (answer.code != code || (code < 400 && !strstr(answer.body, text)))
         fail_msg("%s %s: %d %s", method, path, answer.code, answer.body);
+    if (code >= 400)
+        assert_error(&answer, text);
     http_answer_fini(&answer);
 }
 

@@ -14,7 +14,7 @@ from sources import finish
 
 EXPECTED = [
     "include/crt/crt.h", "include/crt/crt_base.h", "include/crt/crt_arguments.h", "include/crt/crt_actor.h",
-    "include/crt/crt_cluster.h",
+    "include/crt/crt_cluster.h", "include/crt/crt_printable.h",
     "include/crt/crt_metrics.h",
     "include/crt/crt_placement_group.h",
     "include/crt/crt_stream.h",

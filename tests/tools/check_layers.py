@@ -13,6 +13,7 @@ from sources import finish, line_of, project_files, read
 # Public headers, written by their name alone: the folder each one belongs to.
 PUBLIC = {
     "crt_base.h": "runtime/base",
+    "crt_printable.h": "runtime/base",
     "crt.h": "runtime/core",
     "crt_actor.h": "runtime/core",
     "crt_arguments.h": "runtime/core",
@@ -75,7 +76,7 @@ STATE = {
 # folder -> public headers it may include, where that is more than the folders above tell
 PUBLIC_OF = {
     "ml": ["crt_base.h"],
-    "actors": ["crt_base.h", "crt.h", "crt_actor.h", "crt_arguments.h", "crt_cluster.h", "crt_metrics.h", "crt_placement_group.h", "crt_stream.h", "crt_collective.h", "crt_ml.h",
+    "actors": ["crt_base.h", "crt_printable.h", "crt.h", "crt_actor.h", "crt_arguments.h", "crt_cluster.h", "crt_metrics.h", "crt_placement_group.h", "crt_stream.h", "crt_collective.h", "crt_ml.h",
                "crt_ml_gpu.h", "crt_configuration.h", "crt_checkpoint.h", "crt_images.h", "crt_networks.h", "crt_ner.h"],
     "cli": list(PUBLIC),
     "examples": list(PUBLIC),

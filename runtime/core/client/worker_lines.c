@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "runtime/base/clock.h"
+#include "runtime/base/crt_printable.h"
 #include "runtime/base/line_fold.h"
 #include "runtime/core/client/ranks.h"
 
@@ -15,9 +16,13 @@ static void show(void *user, bool is_stderr, crti_span_t prefix, crti_span_t lin
                  size_t repeated)
 {
     FILE *file = is_stderr ? stderr : stdout;
+    char worker[192]; /* its class or function: a name that anybody chose */
 
-    fprintf(file, "%.*s %.*s", (int)prefix.size, (const char *)prefix.data,
-            (int)line.size, (const char *)line.data);
+    snprintf(worker, sizeof(worker), "%.*s", (int)prefix.size, (const char *)prefix.data);
+    for (char *at = crt_make_printable(worker); *at; at++)
+        if (*at == '\n')
+            *at = '?';
+    fprintf(file, "%s %.*s", worker, (int)line.size, (const char *)line.data);
     if (repeated)
         fprintf(file, " [repeated %zu times across cluster]", repeated);
     putc('\n', file);
