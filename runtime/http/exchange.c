@@ -303,15 +303,46 @@ void crti_http_exchange_begin(crti_http_exchange_t *x, const crti_http_request_t
             set_state(x, CRTI_HTTP_EXCHANGE_READING);
     }
     if (x->state == CRTI_HTTP_EXCHANGE_READING || x->state == CRTI_HTTP_EXCHANGE_DRAINING)
-        set_deadline(x, BODY_SECONDS + body_size / BODY_RATE);
+        set_deadline(x, BODY_SECONDS +
+                            (body_size < CRTI_UPLOAD_MAX ? body_size : CRTI_UPLOAD_MAX) /
+                                BODY_RATE);
     if (x->state == CRTI_HTTP_EXCHANGE_READING && body_size == 0)
         x->http->body(x);
+}
+
+/* libwebsockets does not know where it ends, so that nothing can come after it. */
+static void take_chunks(crti_http_exchange_t *x, const char *at, size_t size)
+{
+    crt_status_t status = CRT_OK;
+
+    while (size && status == CRT_OK && x->chunks.state != CRTI_CHUNKS_DONE) {
+        const void *data;
+        size_t length, used;
+
+        status = crti_chunks_next(&x->chunks, at, size, &data, &length, &used);
+        if (status == CRT_OK && length)
+            status = crti_upload_write(x->upload, data, length);
+        at += used;
+        size -= used;
+    }
+    x->closes = true;
+    if (status != CRT_OK) {
+        crti_http_exchange_fail(x, status);
+    } else if (x->chunks.state == CRTI_CHUNKS_DONE) {
+        x->body_size = 0;
+        x->http->body(x);
+    }
 }
 
 void crti_http_exchange_body(crti_http_exchange_t *x, const void *data, size_t size)
 {
     crt_status_t status;
 
+    if (x->body_size == CRTI_BODY_IN_CHUNKS) {
+        if (x->state == CRTI_HTTP_EXCHANGE_READING)
+            take_chunks(x, data, size);
+        return;
+    }
     x->body_size -= size < x->body_size ? size : x->body_size;
     if (x->state != CRTI_HTTP_EXCHANGE_READING)
         return;
@@ -323,7 +354,14 @@ void crti_http_exchange_body(crti_http_exchange_t *x, const void *data, size_t s
 
 void crti_http_exchange_body_complete(crti_http_exchange_t *x)
 {
+    bool is_cut = x->body_size == CRTI_BODY_IN_CHUNKS;
+
     x->body_size = 0;
+    if (is_cut && x->state == CRTI_HTTP_EXCHANGE_READING) {
+        crti_http_exchange_text(
+            x, 413, "413: a body in chunks that is larger than 100 MiB; give its length");
+        return;
+    }
     if (x->state == CRTI_HTTP_EXCHANGE_DRAINING)
         reply_is_made(x);
     else if (x->state == CRTI_HTTP_EXCHANGE_READING)

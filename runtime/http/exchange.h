@@ -17,6 +17,7 @@
 #include "runtime/base/buffer.h"
 #include "runtime/http/audit.h"
 #include "runtime/http/caller.h"
+#include "runtime/http/chunks.h"
 #include "runtime/http/head_link.h"
 #include "runtime/http/request.h"
 #include "runtime/http/sign_in.h"
@@ -105,7 +106,8 @@ struct crti_http_exchange {
     bool as_text;             /* of status */
     struct crti_actor_call *call; /* of an actor; NULL: none */
 
-    uint64_t body_size; /* announced */
+    uint64_t body_size; /* announced, or CRTI_BODY_IN_CHUNKS until the last one is here */
+    crti_chunks_t chunks;
     crti_buffer_t body;
     crti_upload_t *upload;
 
@@ -162,7 +164,9 @@ void crti_http_exchange_wait(crti_http_exchange_t *x, uint64_t timeout_ms,
 
 /* ---- for server.c */
 
-/* A new request: `request` is borrowed for the call. `body_size` 0: it has none. */
+/* A new request: `request` is borrowed for the call. `body_size` 0: it has none. In chunks only what is
+ * uploaded may come: other bodies are held in memory, and their sizes are judged before they are read. */
+#define CRTI_BODY_IN_CHUNKS CRTI_UPLOAD_UNKNOWN
 void crti_http_exchange_begin(crti_http_exchange_t *x, const crti_http_request_t *request,
                               uint64_t body_size);
 void crti_http_exchange_body(crti_http_exchange_t *x, const void *data, size_t size);

@@ -203,6 +203,18 @@ static crti_http_refusal_t read_fields(struct lws *wsi, const char *path, fields
     return read_args(wsi, f, request);
 }
 
+/* What is uploaded may come without a length. */
+static bool is_in_chunks(struct lws *wsi, crti_http_method_t method)
+{
+    char coding[16];
+
+    return method == CRTI_HTTP_PUT &&
+           lws_hdr_copy(wsi, coding, sizeof(coding), WSI_TOKEN_HTTP_TRANSFER_ENCODING) >
+               0 &&
+           strcasecmp(coding, "chunked") == 0 &&
+           lws_hdr_total_length(wsi, WSI_TOKEN_HTTP_CONTENT_LENGTH) <= 0;
+}
+
 /* Bytes of the body: false when the headers say it in a way that can't be trusted. A length is
  * required where there may be a body: libwebsockets would read on without end. */
 static bool read_body_size(struct lws *wsi, crti_http_method_t method, uint64_t *size_out)
@@ -210,7 +222,9 @@ static bool read_body_size(struct lws *wsi, crti_http_method_t method, uint64_t 
     bool has_body = method == CRTI_HTTP_POST || method == CRTI_HTTP_PUT;
     char text[24];
 
-    *size_out = 0;
+    *size_out = is_in_chunks(wsi, method) ? CRTI_BODY_IN_CHUNKS : 0;
+    if (*size_out)
+        return true;
     if (lws_hdr_total_length(wsi, WSI_TOKEN_HTTP_TRANSFER_ENCODING) > 0)
         return false;
     if (lws_hdr_total_length(wsi, WSI_TOKEN_HTTP_CONTENT_LENGTH) <= 0)

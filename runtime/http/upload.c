@@ -32,7 +32,9 @@ static crt_status_t disk_failed(const crti_upload_t *upload, const char *what)
     if (is_full)
         return crt_raise(
             CRT_ERR_STORE_FULL, "no room for a program of %llu bytes in %s: %s",
-            (unsigned long long)upload->size, upload->directory, strerror(errno));
+            (unsigned long long)(upload->size == CRTI_UPLOAD_UNKNOWN ? upload->written
+                                                                     : upload->size),
+            upload->directory, strerror(errno));
     return crt_raise(CRT_ERR_IO, "%s: %s: %s", what, upload->temporary, strerror(errno));
 }
 
@@ -43,7 +45,7 @@ crt_status_t crti_upload_new(const char *directory, const char *name, uint64_t s
     CRTI_AUTO(crti_upload_free) crti_upload_t *self = NULL;
     crt_status_t status;
 
-    if (size > CRTI_UPLOAD_MAX)
+    if (size > CRTI_UPLOAD_MAX && size != CRTI_UPLOAD_UNKNOWN)
         return crt_raise(CRT_ERR_TOO_LARGE, "a program of %llu bytes; the limit is %llu",
                          (unsigned long long)size, (unsigned long long)CRTI_UPLOAD_MAX);
     status = crti_dir_make(directory);
@@ -64,7 +66,8 @@ crt_status_t crti_upload_new(const char *directory, const char *name, uint64_t s
         return status;
     }
     /* Not every file system can promise room; then a write says it. */
-    if (size && fallocate(self->fd, 0, 0, (off_t)size) != 0 && errno != EOPNOTSUPP)
+    if (size && size != CRTI_UPLOAD_UNKNOWN &&
+        fallocate(self->fd, 0, 0, (off_t)size) != 0 && errno != EOPNOTSUPP)
         return disk_failed(self, "fallocate");
     crypto_hash_sha256_init(&self->hash);
     *upload_out = CRTI_TAKE(self);
@@ -78,6 +81,9 @@ crt_status_t crti_upload_write(crti_upload_t *upload, const void *data, size_t s
     if (size > upload->size - upload->written)
         return crt_raise(CRT_ERR_TOO_LARGE, "more bytes than the %llu announced",
                          (unsigned long long)upload->size);
+    if (size > CRTI_UPLOAD_MAX - upload->written)
+        return crt_raise(CRT_ERR_TOO_LARGE, "a program of more than %llu bytes",
+                         (unsigned long long)CRTI_UPLOAD_MAX);
     crypto_hash_sha256_update(&upload->hash, data, size);
     while (size) {
         ssize_t n = write(upload->fd, at, size);
@@ -97,7 +103,7 @@ static crt_status_t check_hash(crti_upload_t *upload, char sha[65])
 {
     unsigned char digest[crypto_hash_sha256_BYTES];
 
-    if (upload->written != upload->size)
+    if (upload->written != upload->size && upload->size != CRTI_UPLOAD_UNKNOWN)
         return crt_raise(CRT_ERR_CORRUPT, "%llu of %llu bytes arrived",
                          (unsigned long long)upload->written,
                          (unsigned long long)upload->size);

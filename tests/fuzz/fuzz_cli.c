@@ -98,6 +98,11 @@ json_t *crti_client_json(http_client_t *client, const char *method, const char *
     return part ? json_loads(part, JSON_DECODE_ANY | JSON_ALLOW_NUL, NULL) : NULL;
 }
 
+crt_status_t crti_client_refused(const http_client_t *client, const http_reply_t *reply)
+{
+    return crt_raise(CRT_ERR_IO, "%s", reply->text);
+}
+
 crt_status_t crti_client_send(http_client_t *client, const char *method, const char *path,
                               const char *body, http_reply_t *reply_out)
 {

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "runtime/base/json_shape.h"
+#include "runtime/http/chunks.h"
 #include "runtime/http/filter.h"
 #include "runtime/http/metrics_text.h"
 #include "runtime/http/request.h"
@@ -32,14 +33,14 @@ static void read_token(const char *text)
         abort();
 }
 
-/* Lines: method number, path, host, origin, site, two authorizations, cookie, arguments. */
+/* Lines: method number, path, host, origin, site, two authorizations, session, arguments. */
 static void read_request(char *text)
 {
     crti_http_request_t request = {0};
     const char **fields[] = {&request.path,          &request.host,
                              &request.origin,        &request.fetch_site,
                              &request.authorization, &request.ray_authorization,
-                             &request.cookie};
+                             &request.session};
     char id[CRTI_HTTP_ID_MAX], *rest = text, *line;
     json_t *filters, *rows = json_pack("[{s:s, s:i}, {}]", "state", "ALIVE", "pid", 3);
     crti_http_route_t route;
@@ -55,7 +56,7 @@ static void read_request(char *text)
     while (request.arg_count < CRTI_HTTP_ARGS && (line = strsep(&rest, "\n")))
         request.args[request.arg_count++] = line;
     crti_http_guard(&policy, &request);
-    read_token(request.cookie);
+    read_token(request.session);
     if (crti_http_find_route(&request, &route, id).code == 0 &&
         (strlen(id) >= CRTI_HTTP_ID_MAX || strchr(id, '/') || strcmp(id, "..") == 0))
         abort();
@@ -77,7 +78,7 @@ static void read_submission(const uint8_t *data, size_t size)
 
     if (crti_submission_parse(data, size, &s) != CRT_OK)
         return;
-    if (!crti_http_is_job_id(s.id) || !s.entrypoint[0] || s.argv.size == 0 ||
+    if ((s.id[0] && !crti_http_is_job_id(s.id)) || !s.entrypoint[0] || s.argv.size == 0 ||
         (s.sha[0] && !crti_http_is_sha(s.sha)))
         abort();
     /* Lists of jobs have them. */
@@ -140,6 +141,26 @@ static void read_text(const uint8_t *data, size_t size)
     json_decref(json);
 }
 
+/* It ends, and gives no more than came. */
+static void read_chunks(const uint8_t *data, size_t size)
+{
+    crti_chunks_t chunks = {0};
+
+    while (size && chunks.state != CRTI_CHUNKS_DONE) {
+        const void *part;
+        size_t length, used;
+
+        if (crti_chunks_next(&chunks, data, size, &part, &length, &used) != CRT_OK)
+            return;
+        if (used == 0 || used > size || length > used ||
+            (length && ((const uint8_t *)part < data ||
+                        (const uint8_t *)part + length > data + used)))
+            abort();
+        data += used;
+        size -= used;
+    }
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     char *text;
@@ -158,7 +179,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         break;
     case 1: read_submission(data + 1, size - 1); break;
     case 2: read_state(data + 1, size - 1); break;
-    case 3: read_text(data + 1, size - 1); break;
+    case 3:
+        read_text(data + 1, size - 1);
+        read_chunks(data + 1, size - 1);
+        break;
     }
     return 0;
 }
@@ -167,7 +191,7 @@ size_t fuzz_seed(unsigned index, uint8_t *out, size_t room)
 {
     static const char *const seeds[] = {
         "\0200\n/api/jobs/x/logs\nlocalhost:1\nhttp://localhost:1\nnone\nBearer " TOKEN
-        "\n\na=b; crt-authentication-8265=" TOKEN "\noffset=1\nlimit=100\n",
+        "\n\n" TOKEN "\noffset=1\nlimit=100\n",
         "\0200\n/api/v0/actors\nlocalhost:1\n\n\nBearer " TOKEN
         "\n\n\nfilter_keys=pid\nfilter_predicates==\nfilter_values=3\ndetail=True",
         "\0202\n/api/packages/crt/" TOKEN
@@ -188,6 +212,7 @@ size_t fuzz_seed(unsigned index, uint8_t *out, size_t room)
         "\002[{\"type\":\"SUBMISSION\",\"submission_id\":\"a\",\"driver_pid\":1,"
         "\"metadata\":{}},"
         "{\"actor_id\":\"x\",\"state\":\"DEAD\",\"message\":\"m\",\"pid\":3}]",
+        "\0035;a=b\r\nhello\r\n0\r\nT: x\r\n\r\n",
         "\003gr\xc3\xbc\xc3\x9f \xe2\x82\xac \xf0\x9f\x98\x80 \xff\n",
     };
     size_t size;

@@ -513,6 +513,65 @@ static void a_program_is_kept_whole_and_executable(void **state)
     free(bytes);
 }
 
+/* A body whose length the client does not know yet. */
+static void send_in_chunks(int fd, const char *path, const char *bytes, size_t size,
+                           size_t part)
+{
+    char head[512];
+
+    snprintf(head, sizeof(head),
+             "PUT %s HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer "
+             "%s\r\nTransfer-Encoding: chunked\r\n\r\n",
+             path, shared.token);
+    http_send(fd, head, strlen(head));
+    for (size_t at = 0; at < size; at += part) {
+        size_t length = size - at < part ? size - at : part;
+
+        snprintf(head, sizeof(head), "%zx\r\n", length);
+        http_send(fd, head, strlen(head));
+        http_send(fd, bytes + at, length);
+        http_send(fd, "\r\n", 2);
+    }
+    http_send(fd, "0\r\n\r\n", 5);
+}
+
+static void a_program_may_come_in_chunks(void **state)
+{
+    size_t size = 300001;
+    char *bytes = malloc(size), sha[65], path[200], file[300];
+    http_answer_t answer;
+    struct stat st;
+    int fd = http_connect(&shared);
+
+    randombytes_buf(bytes, size);
+    sha_of(bytes, size, sha);
+    snprintf(path, sizeof(path), "/api/packages/crt/%s", sha);
+    send_in_chunks(fd, path, bytes, size, 7001);
+    http_read(fd, &answer);
+    if (answer.code != 200)
+        fail_msg("%d %s", answer.code, answer.body);
+    http_answer_fini(&answer);
+    close(fd);
+    snprintf(file, sizeof(file), "%s/programs/%s", shared.state, sha);
+    assert_int_equal(stat(file, &st), 0);
+    assert_int_equal(st.st_size, size);
+    fd = http_connect(&shared);
+    send_in_chunks(fd, path, "other bytes", 11, 3);
+    http_read(fd, &answer);
+    assert_int_equal(answer.code, 400);
+    assert_error(&answer, "the bytes have SHA-256");
+    http_answer_fini(&answer);
+    close(fd);
+    fd = http_connect(&shared);
+    send_in_chunks(fd, path, "", 0, 1);
+    http_read(fd, &answer);
+    assert_int_equal(answer.code, 400);
+    http_answer_fini(&answer);
+    close(fd);
+    assert_int_equal(count_files("^.upload"), 0);
+    free(bytes);
+}
+
 static void other_bytes_than_the_name_says_are_refused_and_leave_nothing(void **state)
 {
     static const char path[] =
@@ -579,6 +638,8 @@ static int send_raw(const void *bytes, size_t size)
     http_send(fd, bytes, size);
     shutdown(fd, SHUT_WR);
     http_read(fd, &answer);
+    if (answer.code >= 400)
+        assert_error(&answer, "");
     http_answer_fini(&answer);
     close(fd);
     assert_int_equal(http_code(&shared, "GET", "/api/healthz", "", false), 200);
@@ -807,6 +868,7 @@ int main(void)
         cmocka_unit_test(an_unknown_job_is_404_everywhere),
         cmocka_unit_test(a_malformed_description_is_400_with_the_reason),
         cmocka_unit_test(a_program_is_kept_whole_and_executable),
+        cmocka_unit_test(a_program_may_come_in_chunks),
         cmocka_unit_test(other_bytes_than_the_name_says_are_refused_and_leave_nothing),
         cmocka_unit_test(an_upload_that_breaks_off_leaves_nothing),
         cmocka_unit_test(a_program_above_the_limit_is_refused_before_it_is_sent),
