@@ -6,9 +6,12 @@ set -euo pipefail
 
 usage() {
     cat <<'TEXT'
-usage: ./setup.sh [--with-cuda] [--with-browser] [--with-mpi] [--with-iperf3] [--with-prometheus] [--help]
+usage: ./setup.sh [--without-tests] [--with-cuda] [--with-browser] [--with-mpi] [--with-iperf3]
+                  [--with-prometheus] [--help]
 
-Installs the Debian packages that crt is built from and tested with (as root, or by sudo).
+Installs the Debian packages that crt is built from and tested with (as root, or by sudo): those of the
+table in docs/building.md, which says what each is for.
+  --without-tests  what building and training needs, and the optional parts of crt
   --with-cuda      headers and libraries of CUDA and NCCL, from the Python registry's nvidia
                    wheels, into build-cuda/ of this folder, unless a toolkit is in
                    CUDA_HOME (default /usr/local/cuda). Build with: meson setup ... -Dgpu_root=$PWD/build-cuda
@@ -21,16 +24,6 @@ Installs the Debian packages that crt is built from and tested with (as root, or
 TEXT
 }
 
-# "a|b": either will do; the first is installed.
-base_packages=(
-    gcc g++ libc6-dev pkg-config python3 'meson' ninja-build git ca-certificates   # build
-    libzmq3-dev libmsgpack-dev libsodium-dev libssl-dev zlib1g-dev                 # libcrt
-    libopenblas-dev liblz4-dev libdnnl-dev                                                    # libcrt_ml
-    libhiredis-dev redis-server libwebsockets-dev libjansson-dev libsmartcols-dev libarchive-dev libdw-dev
-    'libcurl4-openssl-dev|libcurl4-gnutls-dev'                                     # daemons, command
-    libcmocka-dev clang libclang-rt-14-dev\|libclang-rt-dev 'clang-format-14|clang-format'
-    iproute2 nftables util-linux iputils-ping procps openssl groff-base scdoc      # tests, manual
-)
 # nvcc: for the headers in include/crt, which those of the runtime include.
 cuda_wheels=(nvidia-cuda-runtime-cu12 nvidia-cuda-nvcc-cu12 nvidia-cuda-nvrtc-cu12 nvidia-cublas-cu12
     nvidia-nccl-cu12)
@@ -42,14 +35,38 @@ is_installed() {
     [ "$(dpkg-query -W -f='${db:Status-Status}' "$1" 2>/dev/null)" = installed ]
 }
 
-# Prints the first choice of every entry of which no choice is installed.
-missing_packages() {
-    local entry choice
-    for entry; do
-        for choice in ${entry//|/ }; do
+# Prints "GROUP|FOR|CHOICE CHOICE ..." of every row of the table in docs/building.md.
+table() {
+    sed -n 's/^| *\(build\|parts\|tests\) *|[^|]*| *\([^|]*[^| ]\) *| *\([^|]*[^| ]\) *|.*/\1|\2|\3/p' \
+        "$root/docs/building.md" | sed 's/ or / /g'
+}
+
+# Rows of the wanted groups of which no choice is installed.
+missing_rows() {
+    local row choice
+    for row; do
+        for choice in ${row##*|}; do
             is_installed "$choice" && continue 2
         done
-        printf '%s\n' "${entry%%|*}"
+        printf '%s\n' "$row"
+    done
+}
+
+# The first choice that apt knows; of a row without one the group decides whether it can be done without.
+choose_packages() {
+    local row choice for_what
+    for row; do
+        for choice in ${row##*|}; do
+            if apt-cache policy "$choice" 2>/dev/null | grep -q '^  Candidate: [^(]'; then
+                packages+=("$choice")
+                continue 2
+            fi
+        done
+        for_what=${row#*|} for_what=${for_what%|*}
+        case "$row" in
+        build*) die "apt knows no package ${row##*|}: $for_what (docs/building.md)" ;;
+        *) say "apt knows no package ${row##*|}, so that this is left out: $for_what" ;;
+        esac
     done
 }
 
@@ -66,22 +83,24 @@ hold_services() {
     trap 'as_root rm -f /usr/sbin/policy-rc.d' EXIT
 }
 
-install_packages() {
-    local packages=("$@")
+# install_rows ROW...: "GROUP|FOR|CHOICE CHOICE ..."
+install_rows() {
+    local packages=()
     command -v apt-get >/dev/null ||
-        die "no apt-get here: install by hand what these Debian packages hold: ${packages[*]}"
+        die "no apt-get here: docs/building.md has the names of the packages on Fedora, Arch and Alpine"
     [ "$(id -u)" = 0 ] || command -v sudo >/dev/null ||
-        die "needs root or sudo to install: ${packages[*]}"
-    say "installing ${#packages[@]} packages by apt: ${packages[*]}"
-    export DEBIAN_FRONTEND=noninteractive LC_ALL=C
-    hold_services
+        die "needs root or sudo to install: ${*##*|}"
     as_root apt-get -qq update || die "apt-get update failed; is the package mirror reachable?"
+    choose_packages "$@"
+    [ ${#packages[@]} -gt 0 ] || return 0
+    say "installing ${#packages[@]} packages by apt: ${packages[*]}"
+    hold_services
     as_root env DEBIAN_FRONTEND=noninteractive LC_ALL=C \
         apt-get -qq install -y --no-install-recommends "${packages[@]}" >/dev/null ||
         die "apt-get could not install all of: ${packages[*]}"
-    if [[ " ${packages[*]} " == *' redis-server '* ]] && [ -d /run/systemd/system ]; then
-        as_root systemctl disable --quiet redis-server || true
-        say "the packaged redis service is left disabled; crt starts servers of its own"
+    if [[ " ${packages[*]} " =~ ' '((redis|valkey)-server)' ' ]] && [ -d /run/systemd/system ]; then
+        as_root systemctl disable --quiet "${BASH_REMATCH[1]}" || true
+        say "the packaged service is left disabled; crt starts servers of its own"
     fi
 }
 
@@ -94,7 +113,7 @@ install_cuda() {
             return
         fi
     done
-    command -v pip3 >/dev/null || install_packages python3-pip
+    command -v pip3 >/dev/null || install_rows "build|wheels from the Python registry|python3-pip"
     say "fetching ${cuda_wheels[*]}"
     rm -rf "$into"
     mkdir -p "$into/wheels"
@@ -115,7 +134,7 @@ install_cuda() {
 install_axe() {
     local into="$root/build-browser"
     [ ! -d "$into/axe_playwright_python" ] || return 0
-    command -v pip3 >/dev/null || install_packages python3-pip
+    command -v pip3 >/dev/null || install_rows "build|wheels from the Python registry|python3-pip"
     say "fetching axe-core"
     rm -rf "$into"
     mkdir -p "$into"
@@ -126,23 +145,29 @@ install_axe() {
 }
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-with_cuda=0 with_browser=0
-wanted=("${base_packages[@]}")
+with_cuda=0 with_browser=0 groups='build|parts|tests'
+more=()
 for argument; do
     case "$argument" in
+    --without-tests) groups='build|parts' ;;
     --with-cuda) with_cuda=1 ;;
-    --with-browser) with_browser=1; wanted+=(chromium chromium-driver python3-selenium) ;;
-    --with-iperf3) wanted+=(iperf3) ;;
-    --with-prometheus) wanted+=(prometheus) ;;
-    --with-mpi) wanted+=(libopenmpi-dev openmpi-bin) ;;
+    --with-browser)
+        with_browser=1
+        more+=('build|a browser|chromium' 'build|drives it|chromium-driver' 'build|drives it|python3-selenium')
+        ;;
+    --with-iperf3) more+=('build|a benchmark|iperf3') ;;
+    --with-prometheus) more+=('build|promtool|prometheus') ;;
+    --with-mpi) more+=('build|a benchmark|libopenmpi-dev' 'build|a benchmark|openmpi-bin') ;;
     --help | -h) usage; exit 0 ;;
     *) usage >&2; die "no such option: $argument" ;;
     esac
 done
 
-mapfile -t missing < <(missing_packages "${wanted[@]}")
+mapfile -t wanted < <(table | grep -E "^($groups)[|]")
+[ ${#wanted[@]} -gt 0 ] || die "docs/building.md has no table of packages"
+mapfile -t missing < <(missing_rows "${wanted[@]}" "${more[@]}")
 if [ ${#missing[@]} -gt 0 ]; then
-    install_packages "${missing[@]}"
+    install_rows "${missing[@]}"
     say "done"
 else
     say "everything is installed"

@@ -5,7 +5,7 @@
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 
-"$root/setup.sh"
+"$root/setup.sh" --without-tests
 build=$root/build-release
 printf 'quickstart: building in %s\n' "$build"
 mkdir -p "$build"

@@ -59,61 +59,56 @@ static void init_statistics(const crti_layer_t *layer, float *statistics)
 
 /* ---------------------------------------------------------------- primitives */
 
-static crt_status_t add_all(crti_onednn_t *p, int count, const int *arguments,
-                            const dnnl_memory_desc_t *const *memories)
+static crt_status_t make_forward(const crti_layer_t *layer, crti_layout_t x,
+                                 crti_layout_t one, bool training,
+                                 dnnl_primitive_desc_t *description_out)
 {
-    crt_status_t status = CRT_OK;
-
-    for (int i = 0; i < count && status == CRT_OK; i++)
-        status = crti_onednn_argument(p, arguments[i], memories[i]);
-    return status;
-}
-
-static crt_status_t make_forward(const crti_layer_t *layer, const dnnl_memory_desc_t *x,
-                                 bool training, dnnl_primitive_desc_t *description_out)
-{
-    static const int arguments[] = {DNNL_ARG_SRC, DNNL_ARG_DST, DNNL_ARG_SCALE_SHIFT,
-                                    DNNL_ARG_MEAN, DNNL_ARG_VARIANCE};
+    static const int arguments[] = {DNNL_ARG_SRC,   DNNL_ARG_DST,  DNNL_ARG_SCALE,
+                                    DNNL_ARG_SHIFT, DNNL_ARG_MEAN, DNNL_ARG_VARIANCE};
     batch_norm_t *own = layer->own;
-    unsigned flags = dnnl_use_scaleshift | (training ? 0 : dnnl_use_global_stats);
-    const dnnl_dims_t channels = {layer->out.channels}, both = {2, layer->out.channels};
-    dnnl_memory_desc_t one = crti_onednn_rows(1, channels);
-    dnnl_memory_desc_t two = crti_onednn_rows(2, both);
-    dnnl_batch_normalization_desc_t d;
-    dnnl_status_t described = dnnl_batch_normalization_forward_desc_init(
-        &d, training ? dnnl_forward_training : dnnl_forward_inference, x,
-        (float)layer->spec.epsilon, flags);
-    crt_status_t status = crti_onednn_make(&own->forward, described, &d, NULL,
-                                           "batch norm", description_out);
+    crt_status_t status = crti_onednn_make_batch_norm(
+        &own->forward, training ? CRTI_DNNL_TRAINING : CRTI_DNNL_INFERENCE, x,
+        layer->spec.epsilon, NULL, description_out);
 
     if (status != CRT_OK)
         return status;
-    return add_all(&own->forward, 5, arguments,
-                   (const dnnl_memory_desc_t *const[]){x, x, &two, &one, &one});
+    return crti_onednn_arguments(&own->forward, 6, arguments,
+                                 (const crti_const_layout_t[]){x, x, one, one, one, one});
 }
 
-static crt_status_t make_backward(const crti_layer_t *layer, const dnnl_memory_desc_t *x,
-                                  const_dnnl_primitive_desc_t hint)
+static crt_status_t make_backward(const crti_layer_t *layer, crti_layout_t x,
+                                  crti_layout_t one, const_dnnl_primitive_desc_t hint)
 {
     static const int arguments[] = {
-        DNNL_ARG_SRC,      DNNL_ARG_DIFF_DST,    DNNL_ARG_DIFF_SRC,        DNNL_ARG_MEAN,
-        DNNL_ARG_VARIANCE, DNNL_ARG_SCALE_SHIFT, DNNL_ARG_DIFF_SCALE_SHIFT};
+        DNNL_ARG_SRC,      DNNL_ARG_DIFF_DST, DNNL_ARG_DIFF_SRC,   DNNL_ARG_MEAN,
+        DNNL_ARG_VARIANCE, DNNL_ARG_SCALE,    DNNL_ARG_DIFF_SCALE, DNNL_ARG_DIFF_SHIFT};
     batch_norm_t *own = layer->own;
-    const dnnl_dims_t channels = {layer->out.channels}, both = {2, layer->out.channels};
-    dnnl_memory_desc_t one = crti_onednn_rows(1, channels);
-    dnnl_memory_desc_t two = crti_onednn_rows(2, both);
     dnnl_primitive_desc_t description;
-    dnnl_batch_normalization_desc_t d;
-    dnnl_status_t described = dnnl_batch_normalization_backward_desc_init(
-        &d, dnnl_backward, x, x, (float)layer->spec.epsilon, dnnl_use_scaleshift);
-    crt_status_t status = crti_onednn_make(&own->backward, described, &d, hint,
-                                           "gradient of a batch norm", &description);
+    crt_status_t status =
+        crti_onednn_make_batch_norm(&own->backward, CRTI_DNNL_INPUTS_BACK, x,
+                                    layer->spec.epsilon, hint, &description);
 
     dnnl_primitive_desc_destroy(description);
     if (status != CRT_OK)
         return status;
-    return add_all(&own->backward, 7, arguments,
-                   (const dnnl_memory_desc_t *const[]){x, x, x, &one, &one, &two, &two});
+    return crti_onednn_arguments(
+        &own->backward, 8, arguments,
+        (const crti_const_layout_t[]){x, x, x, one, one, one, one, one});
+}
+
+static crt_status_t make_passes(crti_layer_t *layer, crti_layout_t x, crti_layout_t one,
+                                bool training)
+{
+    dnnl_primitive_desc_t description = NULL;
+    crt_status_t status;
+
+    if (!x || !one)
+        return crt_raise(CRT_ERR_NO_MEMORY, "batch norm");
+    status = make_forward(layer, x, one, training, &description);
+    if (status == CRT_OK && training)
+        status = make_backward(layer, x, one, description);
+    dnnl_primitive_desc_destroy(description);
+    return status;
 }
 
 static void release(crti_layer_t *layer)
@@ -128,27 +123,28 @@ static void release(crti_layer_t *layer)
 
 static crt_status_t prepare(crti_layer_t *layer, int rows, bool training)
 {
-    dnnl_memory_desc_t x = crti_onednn_places(rows, layer->in[0]);
-    dnnl_primitive_desc_t description;
+    const dnnl_dims_t channels = {layer->out.channels};
+    crti_layout_t x, one;
     batch_norm_t *own;
     crt_status_t status;
 
     if (layer->own)
         release(layer);
-    layer->own = calloc(1, sizeof(batch_norm_t));
-    if (!layer->own)
+    own = layer->own = calloc(1, sizeof(batch_norm_t));
+    if (!own)
         return crt_raise(CRT_ERR_NO_MEMORY, "batch norm");
-    status = make_forward(layer, &x, training, &description);
-    if (status == CRT_OK && training)
-        status = make_backward(layer, &x, description);
-    dnnl_primitive_desc_destroy(description);
-    own = layer->own;
+    x = crti_onednn_places(rows, layer->in[0]);
+    one = crti_onednn_rows(1, channels);
+    status = make_passes(layer, x, one, training);
     own->spare_at = own->forward.scratch > own->backward.scratch ? own->forward.scratch
                                                                  : own->backward.scratch;
-    layer->workspace =
-        own->spare_at + (layer->sources[0] < 0 ? crti_onednn_floats(&x) : 0);
+    layer->workspace = own->spare_at;
+    if (status == CRT_OK && layer->sources[0] < 0)
+        layer->workspace += crti_onednn_floats(x);
     if (layer->workspace < SUMS * (size_t)layer->out.channels)
         layer->workspace = SUMS * (size_t)layer->out.channels;
+    crti_layout_free(x);
+    crti_layout_free(one);
     return status;
 }
 
@@ -279,7 +275,8 @@ static void forward(const crti_layer_t *layer, const crti_layer_pass_t *s)
         return;
     }
     crti_onednn_run(&own->forward, s,
-                    (const void *const[]){s->x[0], s->y, s->params, statistics,
+                    (const void *const[]){s->x[0], s->y, s->params,
+                                          s->params + layer->out.channels, statistics,
                                           statistics + layer->out.channels});
     if (s->random)
         follow(layer, s->kept, s->statistics, (size_t)crti_layer_rows(layer, s));
@@ -297,7 +294,7 @@ static void backward(const crti_layer_t *layer, const crti_layer_pass_t *s)
     crti_onednn_run(&own->backward, s,
                     (const void *const[]){s->x[0], s->dy, dx, s->kept,
                                           s->kept + layer->out.channels, s->params,
-                                          s->dparams});
+                                          s->dparams, s->dparams + layer->out.channels});
 }
 
 const crti_layer_ops_t crti_layer_batch_norm = {.name = "batch_norm",

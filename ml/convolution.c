@@ -19,9 +19,8 @@ typedef struct convolution {
 
 /* What all passes are described by. */
 typedef struct shapes {
-    dnnl_memory_desc_t x, y, w_any, w_rows, b;
-    dnnl_dims_t strides, padding;
-    const dnnl_memory_desc_t *bias; /* NULL: none */
+    crti_dnnl_convolution_t spec; /* its weights as oneDNN likes them */
+    crti_layout_t w_rows;         /* the weights as they are kept */
 } shapes_t;
 
 static size_t weights_of(const crti_layer_t *layer)
@@ -69,39 +68,46 @@ static void init(const crti_layer_t *layer, float *params, crti_random_t *random
 
 /* ---------------------------------------------------------------- primitives */
 
-static void describe(const crti_layer_t *layer, int rows, shapes_t *s)
+static void forget(shapes_t *s)
+{
+    crti_layout_free(s->spec.x);
+    crti_layout_free(s->spec.y);
+    crti_layout_free(s->spec.w);
+    crti_layout_free(s->spec.b);
+    crti_layout_free(s->w_rows);
+}
+
+static crt_status_t describe(const crti_layer_t *layer, int rows, shapes_t *s)
 {
     int kernel = layer->spec.kernel;
+    bool biased = !layer->spec.no_bias;
     const dnnl_dims_t w = {layer->out.channels, layer->in[0].channels, kernel, kernel};
     const dnnl_dims_t b = {layer->out.channels};
 
-    *s = (shapes_t){.x = crti_onednn_places(rows, layer->in[0]),
-                    .y = crti_onednn_places(rows, layer->out),
-                    .w_any = crti_onednn_any(4, w),
-                    .w_rows = crti_onednn_rows(4, w),
-                    .b = crti_onednn_rows(1, b),
-                    .strides = {layer->spec.stride, layer->spec.stride},
-                    .padding = {layer->spec.padding, layer->spec.padding}};
-    s->bias = layer->spec.no_bias ? NULL : &s->b;
+    *s = (shapes_t){.spec = {.x = crti_onednn_places(rows, layer->in[0]),
+                             .y = crti_onednn_places(rows, layer->out),
+                             .w = crti_onednn_any(4, w),
+                             .b = biased ? crti_onednn_rows(1, b) : NULL,
+                             .strides = {layer->spec.stride, layer->spec.stride},
+                             .padding = {layer->spec.padding, layer->spec.padding}},
+                    .w_rows = crti_onednn_rows(4, w)};
+    if (s->spec.x && s->spec.y && s->spec.w && s->w_rows && (s->spec.b || !biased))
+        return CRT_OK;
+    return crt_raise(CRT_ERR_NO_MEMORY, "convolution");
 }
 
-/* The last argument of a primitive that has a bias. */
-static crt_status_t add_bias(crti_onednn_t *p, const shapes_t *s, int argument)
+/* The last argument of a primitive that has a bias is the bias. */
+static crt_status_t add_arguments(crti_onednn_t *p, const shapes_t *s,
+                                  const int arguments[4], crti_const_layout_t first,
+                                  crti_const_layout_t second, crti_const_layout_t third)
 {
-    return s->bias ? crti_onednn_argument(p, argument, s->bias) : CRT_OK;
+    const crti_const_layout_t layouts[] = {first, second, third, s->spec.b};
+    bool biased = s->spec.b && arguments[3];
+
+    return crti_onednn_arguments(p, biased ? 4 : 3, arguments, layouts);
 }
 
-static crt_status_t add_three(crti_onednn_t *p, const int arguments[3],
-                              const dnnl_memory_desc_t *const memories[3])
-{
-    crt_status_t status = CRT_OK;
-
-    for (int i = 0; i < 3 && status == CRT_OK; i++)
-        status = crti_onednn_argument(p, arguments[i], memories[i]);
-    return status;
-}
-
-static void need(crti_layer_t *layer, const dnnl_memory_desc_t *w)
+static void need(crti_layer_t *layer, crti_const_layout_t w)
 {
     size_t floats = crti_onednn_floats(w);
 
@@ -124,50 +130,41 @@ static void plan_workspace(crti_layer_t *layer)
 static crt_status_t make_forward(crti_layer_t *layer, const shapes_t *s, bool training,
                                  dnnl_primitive_desc_t *description_out)
 {
+    static const int arguments[] = {DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST,
+                                    DNNL_ARG_BIAS};
     convolution_t *own = layer->own;
-    dnnl_convolution_desc_t d;
-    dnnl_status_t described = dnnl_convolution_forward_desc_init(
-        &d, training ? dnnl_forward_training : dnnl_forward_inference,
-        dnnl_convolution_direct, &s->x, &s->w_any, s->bias, &s->y, s->strides, s->padding,
-        s->padding);
-    crt_status_t status = crti_onednn_make(&own->forward, described, &d, NULL,
-                                           "convolution", description_out);
-    const dnnl_memory_desc_t *w;
+    crt_status_t status = crti_onednn_make_convolution(
+        &own->forward, training ? CRTI_DNNL_TRAINING : CRTI_DNNL_INFERENCE, &s->spec,
+        NULL, description_out);
+    crti_const_layout_t w;
 
     if (status != CRT_OK)
         return status;
     w = crti_onednn_wanted(*description_out, dnnl_query_weights_md);
     need(layer, w);
-    status = crti_onednn_make_reorder(&own->weights, &s->w_rows, w);
-    if (status == CRT_OK)
-        status = add_three(&own->forward,
-                           (const int[]){DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST},
-                           (const dnnl_memory_desc_t *const[]){&s->x, w, &s->y});
-    return status == CRT_OK ? add_bias(&own->forward, s, DNNL_ARG_BIAS) : status;
+    status = crti_onednn_make_reorder(&own->weights, s->w_rows, w);
+    return status == CRT_OK
+               ? add_arguments(&own->forward, s, arguments, s->spec.x, w, s->spec.y)
+               : status;
 }
 
 static crt_status_t make_inputs(crti_layer_t *layer, const shapes_t *s,
                                 const_dnnl_primitive_desc_t hint)
 {
+    static const int arguments[] = {DNNL_ARG_DIFF_DST, DNNL_ARG_WEIGHTS,
+                                    DNNL_ARG_DIFF_SRC, 0};
     convolution_t *own = layer->own;
     dnnl_primitive_desc_t description;
-    dnnl_convolution_desc_t d;
-    dnnl_status_t described = dnnl_convolution_backward_data_desc_init(
-        &d, dnnl_convolution_direct, &s->x, &s->w_any, &s->y, s->strides, s->padding,
-        s->padding);
-    crt_status_t status = crti_onednn_make(&own->inputs, described, &d, hint,
-                                           "gradient of a convolution", &description);
-    const dnnl_memory_desc_t *w;
+    crt_status_t status = crti_onednn_make_convolution(
+        &own->inputs, CRTI_DNNL_INPUTS_BACK, &s->spec, hint, &description);
+    crti_const_layout_t w;
 
     if (status == CRT_OK) {
         w = crti_onednn_wanted(description, dnnl_query_weights_md);
         need(layer, w);
-        status = crti_onednn_make_reorder(&own->weights_back, &s->w_rows, w);
+        status = crti_onednn_make_reorder(&own->weights_back, s->w_rows, w);
         if (status == CRT_OK)
-            status = add_three(
-                &own->inputs,
-                (const int[]){DNNL_ARG_DIFF_DST, DNNL_ARG_WEIGHTS, DNNL_ARG_DIFF_SRC},
-                (const dnnl_memory_desc_t *const[]){&s->y, w, &s->x});
+            status = add_arguments(&own->inputs, s, arguments, s->spec.y, w, s->spec.x);
     }
     dnnl_primitive_desc_destroy(description);
     return status;
@@ -176,27 +173,20 @@ static crt_status_t make_inputs(crti_layer_t *layer, const shapes_t *s,
 static crt_status_t make_gradient(crti_layer_t *layer, const shapes_t *s,
                                   const_dnnl_primitive_desc_t hint)
 {
+    static const int arguments[] = {DNNL_ARG_SRC, DNNL_ARG_DIFF_DST,
+                                    DNNL_ARG_DIFF_WEIGHTS, DNNL_ARG_DIFF_BIAS};
     convolution_t *own = layer->own;
     dnnl_primitive_desc_t description;
-    dnnl_convolution_desc_t d;
-    dnnl_status_t described = dnnl_convolution_backward_weights_desc_init(
-        &d, dnnl_convolution_direct, &s->x, &s->w_any, s->bias, &s->y, s->strides,
-        s->padding, s->padding);
-    crt_status_t status = crti_onednn_make(&own->gradient, described, &d, hint,
-                                           "gradient of a convolution", &description);
-    const dnnl_memory_desc_t *w;
+    crt_status_t status = crti_onednn_make_convolution(
+        &own->gradient, CRTI_DNNL_WEIGHTS_BACK, &s->spec, hint, &description);
+    crti_const_layout_t w;
 
     if (status == CRT_OK) {
         w = crti_onednn_wanted(description, dnnl_query_diff_weights_md);
         need(layer, w);
-        status = crti_onednn_make_reorder(&own->weights_out, w, &s->w_rows);
+        status = crti_onednn_make_reorder(&own->weights_out, w, s->w_rows);
         if (status == CRT_OK)
-            status = add_three(
-                &own->gradient,
-                (const int[]){DNNL_ARG_SRC, DNNL_ARG_DIFF_DST, DNNL_ARG_DIFF_WEIGHTS},
-                (const dnnl_memory_desc_t *const[]){&s->x, &s->y, w});
-        if (status == CRT_OK)
-            status = add_bias(&own->gradient, s, DNNL_ARG_DIFF_BIAS);
+            status = add_arguments(&own->gradient, s, arguments, s->spec.x, s->spec.y, w);
     }
     dnnl_primitive_desc_destroy(description);
     return status;
@@ -218,7 +208,7 @@ static void release(crti_layer_t *layer)
 
 static crt_status_t prepare(crti_layer_t *layer, int rows, bool training)
 {
-    dnnl_primitive_desc_t description;
+    dnnl_primitive_desc_t description = NULL;
     shapes_t shapes;
     crt_status_t status;
 
@@ -228,13 +218,15 @@ static crt_status_t prepare(crti_layer_t *layer, int rows, bool training)
     layer->own = calloc(1, sizeof(convolution_t));
     if (!layer->own)
         return crt_raise(CRT_ERR_NO_MEMORY, "convolution");
-    describe(layer, rows, &shapes);
-    status = make_forward(layer, &shapes, training, &description);
+    status = describe(layer, rows, &shapes);
+    if (status == CRT_OK)
+        status = make_forward(layer, &shapes, training, &description);
     if (status == CRT_OK && training)
         status = make_inputs(layer, &shapes, description);
     if (status == CRT_OK && training)
         status = make_gradient(layer, &shapes, description);
     dnnl_primitive_desc_destroy(description);
+    forget(&shapes);
     plan_workspace(layer);
     return status;
 }

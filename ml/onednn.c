@@ -41,38 +41,31 @@ static crt_status_t raise_onednn(dnnl_status_t status, const char *what)
                      "%s: oneDNN: %s", what, text_of(status));
 }
 
-dnnl_memory_desc_t crti_onednn_places(int rows, crti_shape_t shape)
+crti_layout_t crti_onednn_places(int rows, crti_shape_t shape)
 {
     const dnnl_dims_t dims = {rows, shape.channels, shape.height, shape.width};
-    dnnl_memory_desc_t memory = {0};
 
-    dnnl_memory_desc_init_by_tag(&memory, 4, dims, dnnl_f32, dnnl_nhwc);
-    return memory;
+    return crti_layout_new(4, dims, dnnl_nhwc);
 }
 
-dnnl_memory_desc_t crti_onednn_any(int rank, const dnnl_dims_t dims)
+crti_layout_t crti_onednn_any(int rank, const dnnl_dims_t dims)
 {
-    dnnl_memory_desc_t memory = {0};
-
-    dnnl_memory_desc_init_by_tag(&memory, rank, dims, dnnl_f32, dnnl_format_tag_any);
-    return memory;
+    return crti_layout_new(rank, dims, dnnl_format_tag_any);
 }
 
-dnnl_memory_desc_t crti_onednn_rows(int rank, const dnnl_dims_t dims)
+crti_layout_t crti_onednn_rows(int rank, const dnnl_dims_t dims)
 {
     static const dnnl_format_tag_t tags[] = {dnnl_a, dnnl_ab, dnnl_abc, dnnl_abcd};
-    dnnl_memory_desc_t memory = {0};
 
-    dnnl_memory_desc_init_by_tag(&memory, rank, dims, dnnl_f32, tags[rank - 1]);
-    return memory;
+    return crti_layout_new(rank, dims, tags[rank - 1]);
 }
 
-crt_status_t crti_onednn_argument(crti_onednn_t *p, int argument,
-                                  const dnnl_memory_desc_t *memory)
+static crt_status_t add_argument(crti_onednn_t *p, int argument,
+                                 crti_const_layout_t layout)
 {
     dnnl_exec_arg_t *to = &p->arguments[p->count];
     dnnl_status_t status =
-        dnnl_memory_create(&to->memory, memory, engine, DNNL_MEMORY_NONE);
+        dnnl_memory_create(&to->memory, layout, engine, DNNL_MEMORY_NONE);
 
     if (status != dnnl_success)
         return raise_onednn(status, "memory");
@@ -81,41 +74,79 @@ crt_status_t crti_onednn_argument(crti_onednn_t *p, int argument,
     return CRT_OK;
 }
 
+crt_status_t crti_onednn_arguments(crti_onednn_t *p, int count, const int *arguments,
+                                   const crti_const_layout_t *layouts)
+{
+    crt_status_t status = CRT_OK;
+
+    for (int i = 0; i < count && status == CRT_OK; i++)
+        status = add_argument(p, arguments[i], layouts[i]);
+    return status;
+}
+
 /* The primitive that is described, with its scratch as first argument. */
 static crt_status_t make_described(crti_onednn_t *p,
                                    const_dnnl_primitive_desc_t description,
                                    const char *what)
 {
-    const dnnl_memory_desc_t *scratch =
+    crti_const_layout_t scratch =
         crti_onednn_wanted(description, dnnl_query_scratchpad_md);
     dnnl_status_t status = dnnl_primitive_create(&p->primitive, description);
 
     if (status != dnnl_success)
         return raise_onednn(status, what);
     p->scratch = crti_onednn_floats(scratch);
-    return crti_onednn_argument(p, DNNL_ARG_SCRATCHPAD, scratch);
+    return add_argument(p, DNNL_ARG_SCRATCHPAD, scratch);
 }
 
-crt_status_t crti_onednn_make(crti_onednn_t *p, dnnl_status_t described,
-                              const_dnnl_op_desc_t operation,
-                              const_dnnl_primitive_desc_t hint, const char *what,
-                              dnnl_primitive_desc_t *description_out)
+static crt_status_t open_context(crti_dnnl_context_t *context,
+                                 const_dnnl_primitive_desc_t hint)
 {
-    dnnl_status_t status = described;
-
-    *description_out = NULL;
     pthread_once(&once, open_engine);
     if (!engine)
-        return crt_raise(CRT_ERR_UNSUPPORTED, "%s: oneDNN has no engine here", what);
-    if (status == dnnl_success)
-        status = dnnl_primitive_desc_create(description_out, operation, scratch_of_ours,
-                                            engine, hint);
-    return status == dnnl_success ? make_described(p, *description_out, what)
-                                  : raise_onednn(status, what);
+        return crt_raise(CRT_ERR_UNSUPPORTED, "oneDNN has no engine here");
+    *context = (crti_dnnl_context_t){engine, scratch_of_ours, hint};
+    return CRT_OK;
 }
 
-crt_status_t crti_onednn_make_reorder(crti_onednn_t *p, const dnnl_memory_desc_t *from,
-                                      const dnnl_memory_desc_t *to)
+crt_status_t crti_onednn_make_convolution(crti_onednn_t *p, crti_dnnl_pass_t pass,
+                                          const crti_dnnl_convolution_t *convolution,
+                                          const_dnnl_primitive_desc_t hint,
+                                          dnnl_primitive_desc_t *description_out)
+{
+    const char *what = hint ? "gradient of a convolution" : "convolution";
+    crti_dnnl_context_t context;
+    crt_status_t status = open_context(&context, hint);
+    dnnl_status_t described;
+
+    *description_out = NULL;
+    if (status != CRT_OK)
+        return status;
+    described = crti_dnnl_convolution(description_out, pass, convolution, &context);
+    return described == dnnl_success ? make_described(p, *description_out, what)
+                                     : raise_onednn(described, what);
+}
+
+crt_status_t crti_onednn_make_batch_norm(crti_onednn_t *p, crti_dnnl_pass_t pass,
+                                         crti_layout_t x, double epsilon,
+                                         const_dnnl_primitive_desc_t hint,
+                                         dnnl_primitive_desc_t *description_out)
+{
+    const char *what = hint ? "gradient of a batch norm" : "batch norm";
+    crti_dnnl_context_t context;
+    crt_status_t status = open_context(&context, hint);
+    dnnl_status_t described;
+
+    *description_out = NULL;
+    if (status != CRT_OK)
+        return status;
+    described = crti_dnnl_batch_norm(description_out, pass, x, (float)epsilon, &context);
+    return described == dnnl_success ? make_described(p, *description_out, what)
+                                     : raise_onednn(described, what);
+}
+
+crt_status_t crti_onednn_make_reorder(crti_onednn_t *p, crti_const_layout_t from,
+                                      crti_const_layout_t to)
 {
     dnnl_primitive_desc_t description = NULL;
     dnnl_status_t created;
@@ -130,21 +161,21 @@ crt_status_t crti_onednn_make_reorder(crti_onednn_t *p, const dnnl_memory_desc_t
     status = make_described(p, description, "another layout");
     dnnl_primitive_desc_destroy(description);
     if (status == CRT_OK)
-        status = crti_onednn_argument(p, DNNL_ARG_FROM, from);
-    return status == CRT_OK ? crti_onednn_argument(p, DNNL_ARG_TO, to) : status;
+        status = add_argument(p, DNNL_ARG_FROM, from);
+    return status == CRT_OK ? add_argument(p, DNNL_ARG_TO, to) : status;
 }
 
-const dnnl_memory_desc_t *crti_onednn_wanted(const_dnnl_primitive_desc_t description,
-                                             dnnl_query_t what)
+crti_const_layout_t crti_onednn_wanted(const_dnnl_primitive_desc_t description,
+                                       dnnl_query_t what)
 {
     return dnnl_primitive_desc_query_md(description, what, 0);
 }
 
-size_t crti_onednn_floats(const dnnl_memory_desc_t *memory)
+size_t crti_onednn_floats(crti_const_layout_t layout)
 {
     size_t line = 64;
 
-    return (dnnl_memory_desc_get_size(memory) + line - 1) / line * (line / sizeof(float));
+    return (dnnl_memory_desc_get_size(layout) + line - 1) / line * (line / sizeof(float));
 }
 
 void crti_onednn_run(const crti_onednn_t *p, const crti_layer_pass_t *step,

@@ -14,8 +14,8 @@ usage: tests/run.sh [--quick | --matrix] [--suite NAME]... [--help]
                  that have threads, a build with all optional parts off
   --suite NAME   only the tests of this suite (a folder, or unit, lint, cluster, ...)
 
-Build folders are build-* in the source folder. Only tests that need a GPU may be skipped; the dashboard is
-tested where a browser and what drives it are installed (setup.sh --with-browser; --matrix installs them), Ray's
+Build folders are build-* in the source folder. Tests are skipped that need a GPU, or what this system has no package
+of, which they say; the dashboard is tested where a browser and what drives it are installed (setup.sh --with-browser; --matrix installs them), Ray's
 client where CRT_RAY_PYTHON names a Python that has ray[default].
 TEXT
 }

@@ -7,10 +7,11 @@ set -euo pipefail
 
 usage() {
     cat <<'TEXT'
-usage: tests/cluster/bare_debian.sh [--keep] [--into FOLDER] [--] [COMMAND...]
+usage: tests/cluster/bare_debian.sh [--suite NAME] [--keep] [--into FOLDER] [--] [COMMAND...]
 
 Without COMMAND: examples/quickstart.sh, then tests/run.sh. A COMMAND runs in the source folder
 of the chroot instead.
+  --suite NAME    bookworm, trixie, sid or another one of Debian (default: this machine's)
   --keep          leave the chroot, and use it again the next time
   --into FOLDER   where it is made (default: a temporary folder)
 TEXT
@@ -18,8 +19,10 @@ TEXT
 
 keep=0
 into=
+suite=$(. /etc/os-release && printf '%s' "${VERSION_CODENAME:-sid}")
 while [ $# -gt 0 ]; do
     case "$1" in
+    --suite) suite=${2:?--suite needs a name}; shift ;;
     --keep) keep=1 ;;
     --into) into=${2:?--into needs a folder}; shift ;;
     --help | -h) usage; exit 0 ;;
@@ -42,18 +45,16 @@ into=$(cd "$into" && pwd)
 # reach through one.
 [ $keep = 1 ] || trap 'rm -rf --one-file-system "$into"' EXIT
 
-# "URI SUITE" of the first source of this machine's apt that has a main component.
-read -r mirror suite < <(apt-get indextargets --format '$(REPO_URI) $(RELEASE)' \
-    'Created-By: Packages' 'Component: main' | head -n 1)
-suite=$(. /etc/os-release && printf '%s' "$VERSION_CODENAME")
 if [ ! -e "$into/etc/debian_version" ]; then
+    # The mirror that this machine's apt uses.
+    mirror=$(apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' 'Component: main' | head -n 1)
     echo "bare_debian: $suite into $into"
     debootstrap --variant=minbase "$suite" "$into" "$mirror" >"$into.log" 2>&1 ||
         { tail -n 30 "$into.log"; exit 1; }
     rm -f "$into.log"
-    rm -f "$into/etc/apt/sources.list"
-    # The same sources, and how this machine reaches them.
-    for part in sources.list sources.list.d apt.conf.d auth.conf.d keyrings trusted.gpg.d; do
+    printf 'deb %s %s main\n' "$mirror" "$suite" >"$into/etc/apt/sources.list"
+    # How this machine reaches it.
+    for part in apt.conf.d auth.conf.d keyrings trusted.gpg.d; do
         [ ! -e "/etc/apt/$part" ] || cp -rL "/etc/apt/$part" "$into/etc/apt/"
     done
     cp -L /etc/resolv.conf /etc/hosts "$into/etc/"

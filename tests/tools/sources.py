@@ -34,3 +34,9 @@ def finish(problems, what):
         print(problem)
     print(f"{what}: {len(problems)} problem(s)")
     sys.exit(1 if problems else 0)
+
+
+def skip(what):
+    """Ends the program as a test that can't be had without `what`."""
+    print(f"skipped: needs {what}")
+    sys.exit(77)

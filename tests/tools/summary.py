@@ -2,11 +2,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Prints the logs of failed tests and, last, "N passed, N failed, N skipped".
 
-Reads Meson's testlog.json files (one JSON object per line). A skip counts only in suite "gpu";
-elsewhere it is a failure, and so is a build folder that did not build or a run without a log.
+Reads Meson's testlog.json files (one JSON object per line). A test is skipped when it prints "skipped: needs WHAT"
+or is of suite "gpu"; a skip without a reason is a failure, and so is a build folder that did not build or a run
+without a log.
 Usage: summary.py [--broken "BUILD FOLDERS"] TESTLOG.json...
 """
 import json
+import re
 import sys
 
 LINES_SHOWN = 120
@@ -29,13 +31,19 @@ def outcome_of(test):
     result = test["result"]
     if result in ("OK", "EXPECTEDFAIL"):
         return "passed"
-    if result == "SKIP" and "gpu" in suites_of(test):
+    if result == "SKIP" and ("gpu" in suites_of(test) or need_of(test)):
         return "skipped"
     return "failed"
 
 
+def need_of(test):
+    """What it says that it misses; "": nothing."""
+    found = re.search(r"^skipped: needs (.+)$", f"{test.get('stdout')}\n{test.get('stderr')}", re.MULTILINE)
+    return found[1] if found else ""
+
+
 def show_failure(test, path):
-    why = "skipped, though only GPU tests may be" if test["result"] == "SKIP" else test["result"]
+    why = "skipped without a word of what it needs" if test["result"] == "SKIP" else test["result"]
     print(f"\n==== failed: {test['name']} ({why}, exit status {test.get('returncode')}, "
           f"{path.split('/')[0]})")
     for stream in ("stdout", "stderr"):
@@ -67,6 +75,8 @@ def main(arguments):
             counts[outcome] += 1
             if outcome == "failed":
                 show_failure(test, path)
+            elif outcome == "skipped" and need_of(test):
+                print(f"skipped: {test['name']} needs {need_of(test)}")
     print("{passed} passed, {failed} failed, {skipped} skipped".format(**counts))
     return 1 if counts["failed"] or not counts["passed"] else 0
 
