@@ -38,7 +38,7 @@ struct crti_redis_server {
 
 /* ---------------------------------------------------------------- its log */
 
-/* "123:M 21 Nov 2026 04:00:00.000 * text": the mark says how serious it is. */
+/* "123:M 21 Nov 2026 04:00:00.000 * text": the mark says how serious it is. Valkey's are the same. */
 static void read_line(crti_redis_server_t *s, const char *line)
 {
     const char *mark = line;
@@ -123,6 +123,7 @@ static void describe_cure(const crti_redis_server_t *s, char *text, size_t size)
     static const char *const files[] = {"appendonlydir/appendonly.aof.manifest",
                                         "appendonly.aof"};
     char file[PATH_MAX + 64];
+    const char *server = strrchr(s->program, '/') + 1; /* and its tool: redis-, valkey- */
 
     for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
         snprintf(file, sizeof(file), "%s/%s", s->data_dir, files[i]);
@@ -146,8 +147,8 @@ static void describe_cure(const crti_redis_server_t *s, char *text, size_t size)
     else
         snprintf(text, size,
                  "Copy that directory, then cut off what follows the damage: "
-                 "redis-check-aof --fix %s",
-                 file);
+                 "%.*s-check-aof --fix %s",
+                 (int)strcspn(server, "-"), server, file);
 }
 
 /* Redis says what is wrong, and this the place and the ways out. */
@@ -164,9 +165,9 @@ static void describe_damage(const crti_redis_server_t *s, char *text, size_t siz
         *advice = '\0';
     describe_cure(s, cure, sizeof(cure));
     snprintf(text, size,
-             "the tables of the head before, in %s, are damaged (redis-server: %s). %s. "
+             "the tables of the head before, in %s, are damaged (%s: %s). %s. "
              "Or begin without its actors, jobs and stored values: --fresh",
-             s->data_dir, complaint, cure);
+             s->data_dir, strrchr(s->program, '/') + 1, complaint, cure);
 }
 
 static void on_exit_child(void *user, int wait_status)
@@ -237,7 +238,7 @@ static crt_status_t write_configuration(const crti_redis_server_t *s, int fd)
 
 crt_status_t crti_redis_server_start(crti_redis_server_t *s)
 {
-    const char *const argv[] = {"redis-server", "-", NULL};
+    const char *const argv[] = {s->program, "-", NULL};
     crti_child_command_t command = {
         .path = s->program, .argv = argv, .head_dir = s->head_dir};
     CRTI_AUTO(crti_close) int config_read = -1;
@@ -298,9 +299,10 @@ crt_status_t crti_redis_server_new(const crti_redis_server_config_t *config,
     snprintf(s->data_dir, sizeof(s->data_dir), "%s", config->data_dir);
     status = crti_child_find("redis-server", s->program, sizeof(s->program));
     if (status != CRT_OK)
-        status =
-            crt_raise(status, "redis-server is not installed; run setup.sh, or: apt-get "
-                              "install redis-server");
+        status = crti_child_find("valkey-server", s->program, sizeof(s->program));
+    if (status != CRT_OK)
+        status = crt_raise(status, "neither redis-server nor valkey-server is installed; "
+                                   "run setup.sh, or: apt-get install redis-server");
     else if (snprintf(s->socket, sizeof(s->socket), "%s/redis.sock", config->head_dir) >=
              (int)sizeof(((struct sockaddr_un *)0)->sun_path))
         status =

@@ -23,7 +23,7 @@ import time
 
 SOURCE = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
 ROWS = ("latency", "many", "at_once", "log")
-DAEMONS = ("crt-head", "crt-node", "crt-http", "redis-server")
+DAEMONS = ("crt-head", "crt-node", "crt-http", "redis-server", "valkey-server")
 PATIENCE = 600
 
 

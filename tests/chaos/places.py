@@ -16,6 +16,7 @@ import hosts  # noqa: E402
 
 PROGRAM = "chaos_program"
 DAEMONS = {"crt-head": "head", "crt-node": "node", "crt-http": "http", "redis-server": "redis-server",
+           "valkey-server": "redis-server",
            "crt-watchdog": "watchdog", "crt": "command", "chaos-litter": "litter"}
 
 

@@ -9,7 +9,7 @@ import hosts
 PORT = 6380
 HTTP_PORT = 8265
 KEY = "cluster.key"
-DAEMONS = ("crt-head", "crt-node", "crt-http", "redis-server")
+DAEMONS = ("crt-head", "crt-node", "crt-http", "redis-server", "valkey-server")
 
 
 class Cluster:

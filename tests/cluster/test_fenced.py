@@ -6,6 +6,7 @@ The head is on a, the actor on one of b and c; callers on its own host and on a 
 run is written down where it happens, by one clock: the old process and the new one never run at once."""
 import os
 import re
+import shutil
 import subprocess
 import sys
 import time
@@ -142,7 +143,8 @@ def redis_lost(lab):
     for host in (a, d):
         with open(host.path("password"), "w", encoding="ascii", opener=lambda p, f: os.open(p, f, 0o600)) as file:
             file.write("secret")
-    server = d.start("redis-server", "--bind", d.ip, "--requirepass", "secret", "--appendonly", "yes", "--appendfsync",
+    program = shutil.which("redis-server") or "valkey-server"
+    server = d.start(program, "--bind", d.ip, "--requirepass", "secret", "--appendonly", "yes", "--appendfsync",
                      "always", "--save", "", "--dir", "/tmp")
     server.wait_line("eady to accept connections", 20)
     options = ("--redis-address", f"{d.ip}:6379", "--redis-password-file", "password", "--redis-plaintext-ok")

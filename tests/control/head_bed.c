@@ -115,8 +115,8 @@ static void run_head(const head_bed_t *bed, const char *port, const char *const 
     setenv("CRT_RUN_DIR", path, 1);
     snprintf(path, sizeof(path), "%s/state", bed->folder);
     setenv("CRT_STATE_DIR", path, 1);
-    if (bed->no_redis)
-        setenv("PATH", "/nonexistent", 1);
+    if (bed->path)
+        setenv("PATH", bed->path, 1);
     if (bed->tmpfs_bytes)
         mount_state(bed);
     ready = fcntl(ready, F_DUPFD, 10);

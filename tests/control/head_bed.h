@@ -23,7 +23,7 @@ typedef struct head_bed {
     size_t
         tmpfs_bytes; /* of the state directory, in a mount namespace; 0: an ordinary one */
     unsigned tmpfs_files; /* that may be there, 0: any number */
-    bool no_redis;        /* its PATH has no redis-server */
+    const char *path;     /* its PATH; NULL: that of the test */
     crti_loop_t *loop;
     crti_stream_context_t *context;
 } head_bed_t;

@@ -126,6 +126,8 @@ static void execute(const redis_bed_t *server, const char *durable)
     if (server->certificate[0])
         memcpy(argv + 15, tls, sizeof(tls));
     execvp(argv[0], (char *const *)(uintptr_t)argv);
+    argv[0] = "valkey-server";
+    execvp(argv[0], (char *const *)(uintptr_t)argv);
     _exit(97);
 }
 

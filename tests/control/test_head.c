@@ -307,11 +307,40 @@ static void without_redis_the_start_says_how_to_get_it(void **state)
     head_bed_t *bed = *state;
     char run[64];
 
-    bed->no_redis = true;
+    bed->path = "/nonexistent";
     assert_false(head_start(bed, "0", NULL));
-    expect_error(bed, "redis-server is not installed");
+    expect_error(bed, "neither redis-server nor valkey-server is installed");
     snprintf(run, sizeof(run), "%s/run", bed->folder);
     assert_int_equal(entries_of(run), 0); /* made, and taken back */
+}
+
+/* Absolute, of what `sh` finds in PATH. */
+static void find_redis(char *path, size_t size)
+{
+    FILE *found = popen("command -v redis-server || command -v valkey-server", "r");
+
+    assert_non_null(fgets(path, (int)size, found));
+    path[strcspn(path, "\n")] = '\0';
+    assert_int_equal(pclose(found), 0);
+}
+
+static void valkey_will_do_where_there_is_no_redis(void **state)
+{
+    head_bed_t *bed = *state;
+    char program[256], link[80];
+    fake_node_t *node;
+
+    find_redis(program, sizeof(program));
+    snprintf(link, sizeof(link), "%s/valkey-server", bed->folder);
+    assert_int_equal(symlink(program, link), 0);
+    bed->path = bed->folder;
+    if (!head_start(bed, "0", NULL))
+        fail_msg("%s", bed->line);
+    node = node_new(bed, 1);
+    node_join(node);
+    node_put(node, "k", "v");
+    node_expect_stored(node, "k", "v");
+    node_free(node);
 }
 
 static void bad_arguments_are_named(void **state)
@@ -500,6 +529,7 @@ int main(int argc, char **argv)
         TEST(a_taken_port_is_one_clear_sentence),
         TEST(a_second_start_is_refused_and_harms_nothing),
         TEST(without_redis_the_start_says_how_to_get_it),
+        TEST(valkey_will_do_where_there_is_no_redis),
         TEST(bad_arguments_are_named),
         TEST(a_key_that_others_can_read_stops_the_start),
         TEST(a_state_directory_that_others_can_use_stops_the_start_without_a_trace),

@@ -73,7 +73,7 @@ static void damaged_tables_are_named_with_the_ways_out(void **state)
     head_kill(bed);
     snprintf(file, sizeof(file), "%.*s/redis/appendonlydir/appendonly.aof",
              (int)(strrchr(bed->key_file, '/') - bed->key_file), bed->key_file);
-    snprintf(repair, sizeof(repair), "redis-check-aof --fix %s.manifest", file);
+    snprintf(repair, sizeof(repair), "-check-aof --fix %s.manifest", file);
     strcat(file, ".1.incr.aof");
     wreck(file);
     assert_false(head_start(bed, port, NULL));
