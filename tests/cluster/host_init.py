@@ -13,12 +13,21 @@ import subprocess
 import sys
 
 PRIVATE = ["/tmp", "/var/tmp", "/dev/shm", "/run", "/home", "/mnt", "/opt"]
+MS_BIND = 0x1000
 libc = ctypes.CDLL(None, use_errno=True)
 
 
 def mount_tmpfs(path, mode="755"):
     if libc.mount(b"tmpfs", path.encode(), b"tmpfs", 0, f"mode={mode}".encode()) != 0:
         raise OSError(ctypes.get_errno(), f"can't mount a tmpfs on {path}")
+
+
+def hide(path):
+    """A folder is empty from now on, a file is none that can be loaded or executed."""
+    if os.path.isdir(path):
+        mount_tmpfs(path)
+    elif os.path.exists(path) and libc.mount(b"/dev/null", path.encode(), None, MS_BIND, None) != 0:
+        raise OSError(ctypes.get_errno(), f"can't hide {path}")
 
 
 def main(name, home, prefix_from, prefix_to, *hidden):
@@ -33,8 +42,7 @@ def main(name, home, prefix_from, prefix_to, *hidden):
         shutil.copytree(prefix_from, prefix_to, symlinks=True)
     os.makedirs(home, 0o700)
     for path in ("/mnt", "/root", *hidden):
-        if os.path.isdir(path):
-            mount_tmpfs(path)
+        hide(path)
     signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
     print("ready", flush=True)
     signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGCHLD])

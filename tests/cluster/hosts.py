@@ -2,7 +2,8 @@
 """Hosts for tests, made of namespaces: each has its own network, mounts, processes, ipc and name.
 
     a, b, c on 10.77.0.1, .2, .3, joined by a bridge; /tmp, /dev/shm, /run, /home, /opt are the
-    host's alone, and the source and build folders are hidden. crt is in /opt/crt, a copy each.
+    host's alone, and the source and build folders are hidden, as is a crt that is installed on this machine. crt is in
+    /opt/crt, a copy each.
 
 A test calls `run(main)`. It is executed again inside an outer set of namespaces (a user namespace
 too, unless it is root), of which it is process 1: whatever way it ends, kill -9 included, the
@@ -25,6 +26,7 @@ INSIDE = "CRT_TEST_INSIDE_NAMESPACES"
 SPACE = "/mnt"  # a tmpfs of the outer namespaces
 PREFIX = "/opt/crt"
 HOME = "/home/user"
+PATH = "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin"
 KEPT_VARIABLES = re.compile(r"^(ASAN|UBSAN|TSAN|LSAN)_OPTIONS$|^OPENBLAS_NUM_THREADS$|^CRT_LOG$")
 
 
@@ -48,6 +50,15 @@ def until(seconds, what, probe):
         if time.monotonic() > end:
             raise TestFailure(f"not within {seconds} s: {what}")
         pause.wait(0.02)
+
+
+def installed_crt():
+    """Command, daemons and libraries of a crt that is installed on this machine: what the loader and PATH would find."""
+    found = {os.path.realpath(path) for folder in PATH.split(":") if os.path.exists(path := os.path.join(folder, "crt"))}
+    found |= {os.path.join(os.path.dirname(folder.rstrip("/")), "libexec", "crt") for folder in PATH.split(":")}
+    listed = subprocess.run(["/sbin/ldconfig", "-p"], stdout=subprocess.PIPE, text=True, check=False).stdout
+    found |= {os.path.realpath(path) for path in re.findall(r"=> (\S+/libcrt(?:_ml)?\.so\S*)", listed)}
+    return sorted(filter(os.path.exists, found))
 
 
 def run(main):
@@ -167,7 +178,7 @@ class Host:
     def environment(self, extra=None):
         libraries = [os.path.join(PREFIX, lib) for lib in self.lab.library_folders]
         env = {name: value for name, value in os.environ.items() if KEPT_VARIABLES.match(name)}
-        env.update(PATH=f"{PREFIX}/bin:/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin", HOME=HOME,
+        env.update(PATH=f"{PREFIX}/bin:{PATH}", HOME=HOME,
                    LC_ALL="C.UTF-8", LD_LIBRARY_PATH=":".join(libraries))
         env.update(extra or {})
         return env
@@ -264,7 +275,7 @@ class Lab:
     def __init__(self, build=None, hide=()):
         self.has_crt = build is not None
         self.hosts, self.processes, self.library_folders = {}, [], ["lib"]
-        self.hidden = [os.path.abspath(p) for p in hide]
+        self.hidden = [os.path.abspath(p) for p in hide] + installed_crt()
         _ip("link", "add", "br0", "type", "bridge")
         _ip("link", "set", "br0", "up")
         _ip("link", "set", "lo", "up")
