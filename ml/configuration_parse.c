@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "ml/configuration.h"
+#include "ml/text.h"
 
 /* One pass over a text. */
 typedef struct reader {
@@ -110,17 +111,12 @@ static void trim(const char **from, const char **to)
 
 static const char *line_end(const reader_t *r)
 {
-    const char *end =
-        r->at < r->end ? memchr(r->at, '\n', (size_t)(r->end - r->at)) : NULL;
-
-    return end ? end : r->end;
+    return crti_text_line_end(r->at, r->end);
 }
 
 static void next_line(reader_t *r)
 {
-    const char *end = line_end(r);
-
-    r->at = end < r->end ? end + 1 : end;
+    r->at = crti_text_next_line(line_end(r), r->end);
     r->line++;
 }
 
@@ -254,10 +250,13 @@ crt_status_t crti_configuration_read_text(crt_configuration_t *c, const char *fi
                                           const char *text, size_t size,
                                           const char *under, bool weak)
 {
-    reader_t r = {
-        .c = c, .at = text, .end = text + size, .under = under, .weak = weak, .line = 1};
-    crt_status_t status = crti_configuration_keep_file(c, file, &r.file);
+    reader_t r = {.c = c, .under = under, .weak = weak, .line = 1};
+    crt_status_t status = crti_text_begin(file, &text, &size);
 
+    r.at = text;
+    r.end = text + size;
+    if (status == CRT_OK)
+        status = crti_configuration_keep_file(c, file, &r.file);
     if (under)
         snprintf(r.section, sizeof(r.section), "%s", under);
     while (status == CRT_OK && r.at < r.end) {

@@ -47,8 +47,10 @@ extern "C" {
 /* Sections, keys and values. */
 typedef struct crt_configuration crt_configuration_t;
 
-/* Reads a file of at most 1 MiB. CRT_ERR_NOT_FOUND: there is none; CRT_ERR_INVALID names the line that can't
- * be read. Caller owns the result and frees it with crt_configuration_free. */
+/* Reads a file of at most 1 MiB. CRT_ERR_NOT_FOUND: there is none; CRT_ERR_INVALID names the
+ * line that can't be read; CRT_ERR_CORRUPT: UTF-16. Lines end as they do on any system, and
+ * there may be a byte order mark. Caller owns the result and frees it with
+ * crt_configuration_free. */
 CRT_API crt_status_t crt_configuration_read(const char *path,
                                             crt_configuration_t **configuration_out);
 

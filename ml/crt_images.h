@@ -36,17 +36,18 @@ typedef struct crt_image_format {
 /* "mnist", "cifar10", "cifar100" or "svhn"; NULL when there is no such set. Static. */
 CRT_API const crt_image_format_t *crt_image_format(const char *name);
 
-/* One half of a set, at most `limit` images of it (0: all). `source` is "builtin" or a folder. "builtin" draws
- * images of this format and as many classes, 60,000 or 10,000 for MNIST, else 10,000 or 2,000, or `limit`. A folder
- * holds, each plain or with .gz:
+/* One half of a set, at most `limit` images of it (0: all). `source` is "builtin" or a folder.
+ * "builtin" draws images of this format and as many classes, 60,000 or 10,000 for MNIST, else
+ * 10,000 or 2,000, or `limit`. A folder holds, each plain or with .gz:
  *
  *     mnist           the four IDX files of crt_dataset_open
  *     cifar10, svhn   data_batch_1.bin to data_batch_5.bin, or train.bin, and test_batch.bin or test.bin:
  *                     records of a label and 3,072 bytes, red, green, blue
  *     cifar100        train.bin and test.bin: records of two labels, of which the second counts, and 3,072 bytes
  *
- * CRT_ERR_NOT_FOUND when a file is missing; CRT_ERR_CORRUPT when one is cut short, damaged, of images of another
- * size, or has a label that is no class. Caller owns the result and frees it with crt_dataset_free. */
+ * CRT_ERR_NOT_FOUND when a file is missing; CRT_ERR_UNSUPPORTED: the Python or Matlab version of
+ * CIFAR; CRT_ERR_CORRUPT when one is cut short, damaged, of images of another size, or has a
+ * label that is no class. Caller owns the result and frees it with crt_dataset_free. */
 CRT_API crt_status_t crt_images_open(const crt_image_format_t *format, const char *source,
                                      crt_split_t split, size_t limit,
                                      crt_dataset_t **set_out);

@@ -61,10 +61,10 @@ CRT_API crt_status_t crt_dataset_read_idx(const char *images_path,
                                           const char *labels_path, int classes,
                                           crt_dataset_t **set_out);
 
-/* One half of a source: "builtin" draws 60,000 training or 10,000 test digits, anything
- * else is a folder with train-images-idx3-ubyte, train-labels-idx1-ubyte,
- * t10k-images-idx3-ubyte and t10k-labels-idx1-ubyte, each plain or with .gz.
- * Caller owns the result and frees it with crt_dataset_free. */
+/* One half of a source: "builtin" draws 60,000 training or 10,000 test digits, anything else is
+ * a folder with train-images-idx3-ubyte, train-labels-idx1-ubyte, t10k-images-idx3-ubyte and
+ * t10k-labels-idx1-ubyte (or .idx3-ubyte, .idx1-ubyte), each plain or with .gz. Caller owns the
+ * result and frees it with crt_dataset_free. */
 CRT_API crt_status_t crt_dataset_open(const char *source, crt_split_t split,
                                       crt_dataset_t **set_out);
 

@@ -44,11 +44,13 @@ typedef enum crt_ner_action {
  *                                sentence, -DOCSTART- before a document
  *     Word|POS|tag Word|tag ...  a sentence in each line
  *
- * A file with tags "L-" or "U-" is read as BILUO, where every entity must be whole; any other as IOB or
- * IOB2, where an entity begins at "B-" and wherever "I-" does not go on. A document is
- * `sentences` (at least 1) consecutive sentences, or fewer at the end and before -DOCSTART-.
- * CRT_ERR_NOT_FOUND: no such file; CRT_ERR_CORRUPT: names file and line of what can't be. Caller owns the
- * result and frees it with crt_ner_corpus_free. */
+ * A file with tags "L-" or "U-" is read as BILUO, one with "E-" or "S-" as IOBES, which is the
+ * same with other letters: there every entity must be whole; any other as IOB or IOB2, where an
+ * entity begins at "B-" and wherever "I-" does not go on. Lines end as they do on any system,
+ * and there may be a byte order mark. A document is `sentences` (at least 1) consecutive
+ * sentences, or fewer at the end and before -DOCSTART-. CRT_ERR_NOT_FOUND: no such file;
+ * CRT_ERR_CORRUPT: names file and line of what can't be. Caller owns the result and frees it
+ * with crt_ner_corpus_free. */
 CRT_API crt_status_t crt_ner_corpus_read(const char *path, int sentences,
                                          crt_ner_corpus_t **corpus_out);
 

@@ -94,24 +94,36 @@ static crt_status_t write_all(int fd, const char *path, const unsigned char *dat
     return fsync(fd) == 0 ? CRT_OK : raise_errno(path, "fsync");
 }
 
-crt_status_t crti_file_find(const char *folder, const char *name,
+/* 0, or the errno that says why it can't be read. */
+static int why_not_readable(const char *path)
+{
+    struct stat info;
+
+    if (access(path, R_OK) != 0 || stat(path, &info) != 0)
+        return errno;
+    return S_ISDIR(info.st_mode) ? EISDIR : 0;
+}
+
+crt_status_t crti_file_find(const char *folder, const char *const *names,
                             char path_out[static PATH_MAX])
 {
     static const char *const endings[] = {"", ".gz"};
     int reason = ENOENT;
 
-    for (size_t i = 0; i < 2; i++) {
-        int length = snprintf(path_out, PATH_MAX, "%s/%s%s", folder, name, endings[i]);
+    for (size_t i = 0; names[i / 2]; i++) {
+        int error, length = snprintf(path_out, PATH_MAX, "%s/%s%s", folder, names[i / 2],
+                                     endings[i % 2]);
 
         if (length < 0 || length >= PATH_MAX)
             return crt_raise(CRT_ERR_INVALID, "the name of a data folder has %zu bytes",
                              strlen(folder));
-        if (access(path_out, R_OK) == 0)
+        error = why_not_readable(path_out);
+        if (error == 0)
             return CRT_OK;
-        reason = errno == ENOENT ? reason : errno;
+        reason = error == ENOENT ? reason : error;
     }
     return crt_raise(reason == EACCES ? CRT_ERR_PERMISSION : CRT_ERR_NOT_FOUND,
-                     "%s/%s, plain or .gz: %s", folder, name, strerror(reason));
+                     "%s/%s, plain or .gz: %s", folder, names[0], strerror(reason));
 }
 
 /* Makes the rename itself durable. */

@@ -12,9 +12,10 @@
 crt_status_t crti_file_read(const char *path, size_t limit, unsigned char **data_out,
                             size_t *size_out);
 
-/* The path of FOLDER/NAME or FOLDER/NAME.gz, whichever can be read. CRT_ERR_NOT_FOUND or
- * CRT_ERR_PERMISSION when neither can be. */
-crt_status_t crti_file_find(const char *folder, const char *name,
+/* The path of the first of FOLDER/NAME and FOLDER/NAME.gz that is no folder and can be read;
+ * `names`, which end with NULL, are what the file may be called. CRT_ERR_NOT_FOUND or
+ * CRT_ERR_PERMISSION, naming the first, when there is none. */
+crt_status_t crti_file_find(const char *folder, const char *const *names,
                             char path_out[static PATH_MAX]);
 
 /* Replaces `path` by these bytes or leaves it as it was: writes a file of a random name

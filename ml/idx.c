@@ -7,8 +7,7 @@
 
 #include "ml/dataset.h"
 #include "ml/file.h"
-
-#include <zlib.h>
+#include "ml/gzip.h"
 
 #define TYPE_UINT8    0x08
 #define EXPANSION_MAX 1032 /* deflate makes at most this of one byte */
@@ -18,8 +17,7 @@ typedef struct source {
     const char *name;
     const unsigned char *bytes; /* plain: what is left */
     size_t size;
-    z_stream *packed; /* NULL: plain */
-    bool ended;       /* packed: the trailer was reached and its checksum is right */
+    crti_gzip_t *packed; /* NULL: plain */
 } source_t;
 
 static crt_status_t take_plain(source_t *s, unsigned char *out, size_t size)
@@ -35,27 +33,13 @@ static crt_status_t take_plain(source_t *s, unsigned char *out, size_t size)
 
 static crt_status_t take_packed(source_t *s, unsigned char *out, size_t size)
 {
-    z_stream *z = s->packed;
+    size_t done;
+    crt_status_t status = crti_gzip_read(s->packed, out, size, &done);
 
-    z->next_out = out;
-    z->avail_out = (uInt)size; /* at most CRTI_IDX_BYTES_MAX */
-    while (z->avail_out > 0 && !s->ended) {
-        int result = inflate(z, Z_NO_FLUSH);
-
-        if (result == Z_STREAM_END)
-            s->ended = true;
-        else if (result == Z_MEM_ERROR)
-            return crt_raise(CRT_ERR_NO_MEMORY, "%s: zlib", s->name);
-        else if (result == Z_BUF_ERROR)
-            break; /* input is used up */
-        else if (result != Z_OK)
-            return crt_raise(CRT_ERR_CORRUPT, "%s: gzip: %s", s->name,
-                             z->msg ? z->msg : "damaged");
-    }
-    if (z->avail_out > 0)
-        return crt_raise(CRT_ERR_CORRUPT, "%s: cut short: %zu of %zu bytes unpacked",
-                         s->name, size - (size_t)z->avail_out, size);
-    return CRT_OK;
+    return status == CRT_OK && done < size
+               ? crt_raise(CRT_ERR_CORRUPT, "%s: cut short: %zu of %zu bytes unpacked",
+                           s->name, done, size)
+               : status;
 }
 
 static crt_status_t take(source_t *s, unsigned char *out, size_t size)
@@ -67,30 +51,15 @@ static crt_status_t take(source_t *s, unsigned char *out, size_t size)
 static crt_status_t take_end(source_t *s)
 {
     unsigned char one;
+    size_t more = s->size;
+    crt_status_t status = CRT_OK;
 
-    if (!s->packed && s->size > 0)
-        return crt_raise(CRT_ERR_CORRUPT, "%s: %zu bytes behind the array", s->name,
-                         s->size);
-    if (!s->packed)
-        return CRT_OK;
-    s->packed->next_out = &one;
-    s->packed->avail_out = 1;
-    while (!s->ended) {
-        int result = inflate(s->packed, Z_NO_FLUSH);
-
-        s->ended = result == Z_STREAM_END;
-        if (s->packed->avail_out == 0)
-            return crt_raise(CRT_ERR_CORRUPT, "%s: bytes behind the array", s->name);
-        if (result == Z_BUF_ERROR)
-            return crt_raise(CRT_ERR_CORRUPT, "%s: cut short at the end", s->name);
-        if (result != Z_OK && result != Z_STREAM_END)
-            return crt_raise(CRT_ERR_CORRUPT, "%s: gzip: %s", s->name,
-                             s->packed->msg ? s->packed->msg : "damaged");
-    }
-    if (s->packed->avail_in > 0)
-        return crt_raise(CRT_ERR_CORRUPT, "%s: %u bytes behind the packed array", s->name,
-                         s->packed->avail_in);
-    return CRT_OK;
+    if (s->packed)
+        status = crti_gzip_read(s->packed, &one, 1, &more);
+    return status == CRT_OK && more > 0
+               ? crt_raise(CRT_ERR_CORRUPT, "%s: %zu%s bytes behind the array", s->name,
+                           more, s->packed ? " or more" : "")
+               : status;
 }
 
 static uint32_t big_endian(const unsigned char *at)
@@ -161,20 +130,18 @@ static crt_status_t decode(source_t *s, size_t size, crti_idx_t *idx_out)
 crt_status_t crti_idx_decode(const char *name, const unsigned char *bytes, size_t size,
                              crti_idx_t *idx_out)
 {
-    /* zlib does not change its input, but its interface has no const. */
-    z_stream z = {.next_in = (unsigned char *)(uintptr_t)bytes, .avail_in = (uInt)size};
     source_t source = {.name = name, .bytes = bytes, .size = size};
     crt_status_t status;
 
     if (size > CRTI_IDX_BYTES_MAX)
         return crt_raise(CRT_ERR_TOO_LARGE, "%s: %zu bytes", name, size);
-    if (size < 2 || bytes[0] != 0x1f || bytes[1] != 0x8b)
+    if (!crti_gzip_is_packed(bytes, size))
         return decode(&source, size, idx_out);
-    if (inflateInit2(&z, 16 + MAX_WBITS) != Z_OK)
-        return crt_raise(CRT_ERR_NO_MEMORY, "%s: zlib: %s", name, z.msg ? z.msg : "init");
-    source.packed = &z;
+    status = crti_gzip_open(name, bytes, size, &source.packed);
+    if (status != CRT_OK)
+        return status;
     status = decode(&source, size, idx_out);
-    inflateEnd(&z);
+    crti_gzip_close(source.packed);
     return status;
 }
 

@@ -5,7 +5,7 @@
  *
  * Bytes are untrusted. The sizes are checked against hard limits, and against what the
  * file could hold at all, before memory is asked for; a packed file must end exactly
- * where its array ends and carry gzip's own checksum.
+ * where its array ends and carry gzip's own checksums.
  */
 #ifndef CRTI_ML_IDX_H
 #define CRTI_ML_IDX_H

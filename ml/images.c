@@ -140,20 +140,21 @@ crt_status_t crti_images_decode(const crt_image_format_t *format, size_t label_b
 
 /* ---------------------------------------------------------------- files */
 
-static bool is_there(const char *folder, const char *name)
+static bool is_there(const char *folder, const char *name, const char *ending)
 {
-    char path[PATH_MAX];
+    char whole[64], path[PATH_MAX];
 
-    return crti_file_find(folder, name, path) == CRT_OK;
+    snprintf(whole, sizeof(whole), "%s%s", name, ending);
+    return crti_file_find(folder, (const char *const[]){whole, NULL}, path) == CRT_OK;
 }
 
 static crt_status_t add_file(const crt_image_format_t *format, const char *folder,
-                             const char *name, crti_images_t *images)
+                             const char *const *names, crti_images_t *images)
 {
     size_t size, label_bytes = format->classes == 100 ? 2 : 1;
     unsigned char *bytes;
     char path[PATH_MAX];
-    crt_status_t status = crti_file_find(folder, name, path);
+    crt_status_t status = crti_file_find(folder, names, path);
 
     if (status == CRT_OK)
         status = crti_file_read(path, FILE_BYTES_MAX, &bytes, &size);
@@ -172,21 +173,48 @@ static crt_status_t add_file(const crt_image_format_t *format, const char *folde
     return status;
 }
 
+/* CIFAR is given out in three forms; a folder with one of the others is told which one is
+ * wanted. */
+static crt_status_t check_form(const crt_image_format_t *format, const char *folder,
+                               crt_split_t split)
+{
+    static const char *const forms[][3] = {{"", "Python", "pickled objects"},
+                                           {".mat", "Matlab", "matrices"}};
+    bool test = split == CRT_SPLIT_TEST;
+    const char *part = test ? "test" : "train", *name = part;
+
+    if (format->classes == 10)
+        name = test ? "test_batch" : "data_batch_1";
+    if (strncmp(format->name, "cifar", 5) != 0 || is_there(folder, name, ".bin") ||
+        is_there(folder, part, ".bin"))
+        return CRT_OK;
+    for (size_t i = 0; i < 2; i++)
+        if (is_there(folder, name, forms[i][0]))
+            return crt_raise(CRT_ERR_UNSUPPORTED,
+                             "%s/%s%s: the %s version of CIFAR-%d, %s; download its "
+                             "binary version, cifar-%d-binary.tar.gz, which has %s.bin",
+                             folder, name, forms[i][0], forms[i][1], format->classes,
+                             forms[i][2], format->classes, name);
+    return CRT_OK;
+}
+
 static crt_status_t add_files(const crt_image_format_t *format, const char *folder,
                               crt_split_t split, crti_images_t *images)
 {
-    crt_status_t status = CRT_OK;
+    static const char *const test[] = {"test_batch.bin", "test.bin", NULL};
+    static const char *const train[] = {"train.bin", NULL};
+    crt_status_t status = check_form(format, folder, split);
     char name[32];
 
+    if (status != CRT_OK)
+        return status;
     if (split == CRT_SPLIT_TEST)
-        return add_file(
-            format, folder,
-            is_there(folder, "test_batch.bin") ? "test_batch.bin" : "test.bin", images);
-    if (!is_there(folder, "data_batch_1.bin"))
-        return add_file(format, folder, "train.bin", images);
+        return add_file(format, folder, test, images);
+    if (!is_there(folder, "data_batch_1", ".bin"))
+        return add_file(format, folder, train, images);
     for (int i = 1; i <= 5 && status == CRT_OK; i++) {
         snprintf(name, sizeof(name), "data_batch_%d.bin", i);
-        status = add_file(format, folder, name, images);
+        status = add_file(format, folder, (const char *const[]){name, NULL}, images);
     }
     return status;
 }

@@ -15,9 +15,12 @@
 #include "ml/file.h"
 #include "ml/gzip.h"
 #include "ml/ner_corpus.h"
+#include "ml/text.h"
 
-#define FILE_MAX  ((size_t)1 << 30)
-#define DOCUMENT  "-DOCSTART-"
+#define FILE_MAX ((size_t)1 << 30)
+#define DOCUMENT "-DOCSTART-"
+#define LETTERS                                                                          \
+    "-BILUOES" /* of tags; in the order of crt_ner_action_t, then those of IOBES */
 #define NO_RESULT SIZE_MAX
 
 typedef struct reader {
@@ -25,7 +28,7 @@ typedef struct reader {
     size_t line; /* that is read, from 1 */
     int sentences_each, sentences;
     bool is_iob;      /* a sentence in each line */
-    bool is_biluo;    /* there was a tag "L-" or "U-" */
+    bool is_biluo;    /* there was a tag "L-", "U-", "E-" or "S-" */
     bool in_sentence; /* a word of it was read */
     crt_ner_corpus_t *corpus;
     uint32_t *lines; /* of each word */
@@ -63,9 +66,19 @@ static text_t take(text_t *rest, const char *marks)
     return taken;
 }
 
+static text_t take_line(text_t *rest)
+{
+    const char *end = rest->at + rest->size, *to = crti_text_line_end(rest->at, end);
+    text_t line = {rest->at, (size_t)(to - rest->at)};
+
+    rest->at = crti_text_next_line(to, end);
+    rest->size = (size_t)(end - rest->at);
+    return line;
+}
+
 static text_t trim(text_t text)
 {
-    while (text.size > 0 && is_one_of(text.at[text.size - 1], " \t\r"))
+    while (text.size > 0 && is_one_of(text.at[text.size - 1], " \t"))
         text.size--;
     return text;
 }
@@ -73,14 +86,15 @@ static text_t trim(text_t text)
 /* "B-PER", "O" and "-": an action, and the label. */
 static crt_status_t read_tag(reader_t *r, text_t text, crti_ner_tag_t *tag_out)
 {
-    static const char letters[] = "-BILUO";
     const char *letter =
-        text.size ? memchr(letters, text.at[0], sizeof(letters) - 1) : NULL;
+        text.size ? memchr(LETTERS, text.at[0], sizeof(LETTERS) - 1) : NULL;
     crti_ner_tag_t tag = {.label = CRTI_NER_NO_LABEL};
 
     if (!letter)
         return damaged(r, r->line, "no tag", text);
-    tag.action = (uint8_t)(letter - letters);
+    tag.action = *letter == 'E'   ? CRT_NER_LAST
+                 : *letter == 'S' ? CRT_NER_UNIT
+                                  : (uint8_t)(letter - LETTERS);
     if (tag.action == CRT_NER_OUT || tag.action == CRT_NER_MISSING) {
         *tag_out = tag;
         return text.size == 1 ? CRT_OK : damaged(r, r->line, "no tag", text);
@@ -194,11 +208,11 @@ static bool looks_like_iob(text_t text)
     text_t line = {0}, item, word, tag;
 
     while (text.size > 0 && line.size == 0)
-        line = trim(take(&text, "\n"));
+        line = trim(take_line(&text));
     if (line.size == 0 || memchr(line.at, '\t', line.size))
         return false;
     item = take(&line, " ");
-    return split(item, &word, &tag) && tag.size > 0 && is_one_of(tag.at[0], "-BILUO") &&
+    return split(item, &word, &tag) && tag.size > 0 && is_one_of(tag.at[0], LETTERS) &&
            (tag.size == 1 || tag.at[1] == '-');
 }
 
@@ -208,7 +222,7 @@ static crt_status_t read_lines(reader_t *r, text_t text)
 
     r->is_iob = looks_like_iob(text);
     while (text.size > 0 && status == CRT_OK) {
-        text_t line = take(&text, "\n");
+        text_t line = take_line(&text);
 
         r->line++;
         if (memchr(line.at, '\0', line.size))
@@ -293,6 +307,9 @@ crt_status_t crt_ner_corpus_parse(const char *name, const char *text, size_t siz
     if (size > FILE_MAX)
         return crt_raise(CRT_ERR_TOO_LARGE, "%s: %zu bytes, the limit is %zu", name, size,
                          FILE_MAX);
+    status = crti_text_begin(name, &text, &size);
+    if (status != CRT_OK)
+        return status;
     r.corpus = calloc(1, sizeof(*r.corpus));
     if (!r.corpus)
         return crt_raise(CRT_ERR_NO_MEMORY, "a corpus");

@@ -57,6 +57,27 @@ static const char *string(crt_configuration_t *c, const char *path)
     return value ? value : "(null)";
 }
 
+static void text_of_any_editor_is_read(void **state)
+{
+    static const char *const texts[] = {
+        "\xef\xbb\xbf[a]\nx = 1\ny = [2,\n  3]\n\n[b]\nz = ${a.x}\n",
+        "[a]\r\nx = 1\r\ny = [2,\r\n  3]\r\n\r\n[b]\r\nz = ${a.x}\r\n",
+        "\xef\xbb\xbf[a]\rx = 1\ry = [2,\r  3]\r\r[b]\rz = ${a.x}",
+    };
+
+    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+        crt_configuration_t *c = resolved(texts[i]);
+        int64_t second = 0;
+
+        assert_int_equal(number(c, "b.z"), 1);
+        assert_ok(crt_configuration_int_at(c, "a.y", 1, 0, 9, &second, NULL));
+        assert_int_equal(second, 3);
+        crt_configuration_free(c);
+    }
+    refused("[a]\r\rx = 1\ry\r", CRT_ERR_INVALID, "train.cfg:4: neither [section]");
+    refused("\xff\xfe[", CRT_ERR_CORRUPT, "train.cfg: UTF-16, not UTF-8");
+}
+
 /* The configuration of the notebook "Parallel training with Thinc and Ray". */
 static const char notebook[] = "\n[training]\niterations = 200\nbatch_size = 128\n\n"
                                "[evaluation]\nbatch_size = 256\nfrequency = 10\n\n"
@@ -418,6 +439,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(values_are_json_and_other_text_is_a_string),
+        cmocka_unit_test(text_of_any_editor_is_read),
         cmocka_unit_test(references_give_the_value_of_another_key),
         cmocka_unit_test(what_is_printed_is_read_again_as_the_same),
         cmocka_unit_test(the_command_line_wins),

@@ -73,9 +73,41 @@ static void bytes_behind_the_end_are_corrupt(void **state)
     assert_fails(crti_idx_decode("packed", packed, size, &idx), CRT_ERR_CORRUPT,
                  "bytes behind the array");
     size = pack(images, sizeof(images), packed, sizeof(packed));
-    packed[size++] = 0;
+    packed[size++] = 1;
     assert_fails(crti_idx_decode("packed", packed, size, &idx), CRT_ERR_CORRUPT,
-                 "1 bytes behind the packed array");
+                 "1 bytes behind the packed ones");
+    packed[size - 1] = 0;
+    packed[size++] = 0x1f;
+    assert_fails(crti_idx_decode("packed", packed, size, &idx), CRT_ERR_CORRUPT,
+                 "1 bytes behind the packed ones");
+    size = pack(images, sizeof(images), packed, sizeof(packed));
+    size += pack("more", 4, packed + size, sizeof(packed) - size);
+    assert_fails(crti_idx_decode("packed", packed, size, &idx), CRT_ERR_CORRUPT,
+                 "bytes behind the array");
+}
+
+/* What cat makes of two packed files, and block-wise packers of one; some fill up to a whole
+ * block with zeros. */
+static void several_members_and_zeros_behind_them_are_one_array(void **state)
+{
+    uint8_t packed[512];
+    size_t size = 0;
+    crti_idx_t idx;
+
+    for (size_t at = 0, piece = 1; at < sizeof(images); at += piece, piece = 9) {
+        piece = at + piece > sizeof(images) ? sizeof(images) - at : piece;
+        size += pack(images + at, piece, packed + size, sizeof(packed) - size);
+    }
+    size += pack("", 0, packed + size, sizeof(packed) - size);
+    for (int padded = 0; padded < 2; padded++, size += 64) {
+        assert_ok(crti_idx_decode("members", packed, size, &idx));
+        assert_int_equal(idx.size, 12);
+        assert_memory_equal(idx.data, images + 16, 12);
+        free(idx.data);
+        memset(packed + size, 0, 64);
+    }
+    assert_ok(crti_idx_decode("padded", packed, size, &idx));
+    free(idx.data);
 }
 
 static void flipped_bit_in_a_packed_file_is_corrupt(void **state)
@@ -144,7 +176,11 @@ static void remove_folder(char *folder)
 {
     static const char *const names[] = {"train-images-idx3-ubyte",
                                         "train-labels-idx1-ubyte",
-                                        "train-labels-idx1-ubyte.gz", "a", "b"};
+                                        "train-labels-idx1-ubyte.gz",
+                                        "train-images.idx3-ubyte",
+                                        "train-labels.idx1-ubyte.gz",
+                                        "a",
+                                        "b"};
 
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
         unlink(path_in(folder, names[i]));
@@ -168,6 +204,24 @@ static void folder_with_plain_and_packed_files_is_read(void **state)
     crt_dataset_free(set);
     assert_fails(crt_dataset_open(folder, CRT_SPLIT_TEST, &set), CRT_ERR_NOT_FOUND,
                  "t10k-images-idx3-ubyte, plain or .gz: No such file");
+    remove_folder(folder);
+}
+
+/* As Windows and some mirrors name them; beside them there may be folders of the other name. */
+static void files_with_a_dot_in_their_names_are_read(void **state)
+{
+    char *folder = new_folder();
+    uint8_t packed[256];
+    size_t size = pack(labels, sizeof(labels), packed, sizeof(packed));
+    crt_dataset_t *set;
+
+    assert_int_equal(mkdir(path_in(folder, "train-images-idx3-ubyte"), 0700), 0);
+    write_file(path_in(folder, "train-images.idx3-ubyte"), images, sizeof(images));
+    write_file(path_in(folder, "train-labels.idx1-ubyte.gz"), packed, size);
+    assert_ok(crt_dataset_open(folder, CRT_SPLIT_TRAIN, &set));
+    assert_int_equal(crt_dataset_count(set), 2);
+    crt_dataset_free(set);
+    assert_int_equal(rmdir(path_in(folder, "train-images-idx3-ubyte")), 0);
     remove_folder(folder);
 }
 
@@ -209,10 +263,12 @@ int main(void)
         cmocka_unit_test(plain_and_packed_files_give_the_same_array),
         cmocka_unit_test(file_cut_short_anywhere_is_corrupt),
         cmocka_unit_test(bytes_behind_the_end_are_corrupt),
+        cmocka_unit_test(several_members_and_zeros_behind_them_are_one_array),
         cmocka_unit_test(flipped_bit_in_a_packed_file_is_corrupt),
         cmocka_unit_test(headers_that_can_not_be_are_named),
         cmocka_unit_test(sizes_that_overflow_are_refused_before_memory_is_asked_for),
         cmocka_unit_test(folder_with_plain_and_packed_files_is_read),
+        cmocka_unit_test(files_with_a_dot_in_their_names_are_read),
         cmocka_unit_test(files_that_do_not_belong_together_are_corrupt),
         cmocka_unit_test(named_pipe_is_refused_at_once),
     };

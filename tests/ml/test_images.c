@@ -71,7 +71,9 @@ static void empty(char *folder)
                                         "t10k-labels-idx1-ubyte",
                                         "test.bin",
                                         "test.bin.gz",
-                                        "test_batch.bin"};
+                                        "test_batch.bin",
+                                        "data_batch_1",
+                                        "test.mat"};
 
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
         unlink(path_in(folder, names[i]));
@@ -130,6 +132,27 @@ static void five_batches_are_one_set(void **state)
     unlink(path_in(folder, "data_batch_5.bin.gz"));
     assert_fails(open_set("cifar10", folder, CRT_SPLIT_TRAIN, &set), CRT_ERR_NOT_FOUND,
                  "data_batch_5.bin");
+    empty(folder);
+}
+
+static void other_forms_of_cifar_are_named_with_the_one_that_is_wanted(void **state)
+{
+    char *folder = new_folder();
+    crt_dataset_t *set;
+
+    write_file(path_in(folder, "data_batch_1"), "\x80\x02}", 3);
+    write_file(path_in(folder, "test.mat"), "MATLAB", 6);
+    assert_fails(
+        open_set("cifar10", folder, CRT_SPLIT_TRAIN, &set), CRT_ERR_UNSUPPORTED,
+        "data_batch_1: the Python version of CIFAR-10, pickled objects; download its "
+        "binary version, cifar-10-binary.tar.gz, which has data_batch_1.bin");
+    assert_fails(
+        open_set("cifar100", folder, CRT_SPLIT_TEST, &set), CRT_ERR_UNSUPPORTED,
+        "test.mat: the Matlab version of CIFAR-100, matrices; download its binary "
+        "version, cifar-100-binary.tar.gz, which has test.bin");
+    write_records(path_in(folder, "train.bin"), 0, 1, 1);
+    assert_ok(open_set("cifar10", folder, CRT_SPLIT_TRAIN, &set));
+    crt_dataset_free(set);
     empty(folder);
 }
 
@@ -497,6 +520,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(planes_become_pixels_and_the_fine_label_counts),
         cmocka_unit_test(five_batches_are_one_set),
+        cmocka_unit_test(other_forms_of_cifar_are_named_with_the_one_that_is_wanted),
         cmocka_unit_test(limit_keeps_the_first_images),
         cmocka_unit_test(bad_files_are_refused_with_the_reason),
         cmocka_unit_test(idx_images_of_another_size_are_refused),

@@ -95,6 +95,54 @@ static void biluo_is_read_as_it_is(void **state)
 static void broken_tags_name_file_and_line(void **state)
 {
     expect_error("a O\nb X-PER\n", "text:2: no tag: \"X-PER\"");
+static void iobes_says_the_same_with_other_letters(void **state)
+{
+    crt_ner_corpus_t *c = parsed("a B-X\nb I-X\nc E-X\nd S-Y\ne O\nf B-X\ng E-X\n", 1);
+
+    assert_string_equal(tags_of(c, 0), "B-X I-X L-X U-Y O B-X L-X");
+    crt_ner_corpus_free(c);
+    c = parsed("Anna|S-PER ran|O\n", 1);
+    assert_string_equal(tags_of(c, 0), "U-PER O");
+    crt_ner_corpus_free(c);
+    expect_error("a S-X\nb B-X\nc O\n", "text:3: an entity before it has no end: \"c\"");
+    expect_error("a O\nb E-X\n",
+                 "text:2: goes on with an entity that has not begun: \"b\"");
+}
+
+static void lines_end_as_they_do_on_any_system(void **state)
+{
+    static const char *const texts[] = {
+        "a B-X\nb I-X\n\nc O\nd -\n", "a B-X\r\nb I-X\r\n\r\nc O\r\nd -\r\n",
+        "a B-X\rb I-X\r\rc O\rd -\r", "a B-X\nb I-X\r\rc O\r\nd -",
+        "a|B-X b|I-X\rc|O d|-\r",
+    };
+
+    for (size_t i = 0; i < COUNT(texts); i++) {
+        crt_ner_corpus_t *c = parsed(texts[i], 1);
+
+        assert_int_equal(crt_ner_corpus_documents(c), 2);
+        assert_string_equal(tags_of(c, 0), "B-X L-X");
+        assert_string_equal(tags_of(c, 1), "O -");
+        assert_string_equal(crt_ner_corpus_word(c, 1, 1), "d");
+        crt_ner_corpus_free(c);
+    }
+    expect_error("a O\r\rb O\rc\r", "text:4: a word and its tag are wanted: \"c\"");
+}
+
+static void byte_order_mark_is_no_part_of_the_first_word(void **state)
+{
+    crt_ner_corpus_t *c = parsed("\xef\xbb\xbf"
+                                 "a O\nb O\n",
+                                 1);
+
+    assert_string_equal(crt_ner_corpus_word(c, 0, 0), "a");
+    crt_ner_corpus_free(c);
+    expect_error("\xff\xfe"
+                 "a",
+                 "text: UTF-16, not UTF-8");
+    expect_error("\xef\xbb\xbf", "text: no words");
+}
+
     expect_error("a O\nb B-\n", "text:2: a tag without a label: \"B-\"");
     expect_error("a O\n\nb BPER\n", "text:3: a tag without a label: \"BPER\"");
     expect_error("a O\nb OO\n", "text:2: no tag");
@@ -496,3 +544,6 @@ int main(void)
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
+        cmocka_unit_test(iobes_says_the_same_with_other_letters),
+        cmocka_unit_test(lines_end_as_they_do_on_any_system),
+        cmocka_unit_test(byte_order_mark_is_no_part_of_the_first_word),
