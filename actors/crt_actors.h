@@ -16,7 +16,9 @@
  * Weights and gradients are objects of the store: workers read the weights where they
  * lie, and each gradient is computed into the object that the server then reads. A
  * program that uses these classes lists them: CRT_CLASSES(&crt_parameter_server,
- * &crt_data_worker).
+ * &crt_data_worker). They are in a library of their own:
+ *
+ *     cc app.c $(pkg-config --cflags --libs crt_ml)
  */
 #ifndef CRT_ACTORS_H
 #define CRT_ACTORS_H

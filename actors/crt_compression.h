@@ -12,6 +12,8 @@
  *     bfloat16   2 bytes with the range of float32 and 8 bits of precision
  *     top_k      the largest 1 % by default, 8 bytes for each; keeps the error
  *     one_bit    a sign for each float and two means for each 128; keeps the error
+ *
+ * It is in the library of crt_actors.h: cc app.c $(pkg-config --cflags --libs crt_ml)
  */
 #ifndef CRT_COMPRESSION_H
 #define CRT_COMPRESSION_H

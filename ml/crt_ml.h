@@ -12,6 +12,8 @@
  *
  * Threads: an object is used by one thread at a time; different objects by different
  * threads at once. A data set is read only after it was made and may be shared.
+ *
+ * It is a library of its own: cc app.c $(pkg-config --cflags --libs crt_ml)
  */
 #ifndef CRT_ML_H
 #define CRT_ML_H

@@ -158,7 +158,8 @@ def page(group, version, statuses):
     include, library = PLACES[group.header]
     out = [f'.TH {names[0]} 3 "" "crt {version}" "crt functions"', ".SH NAME",
            escaped(", ".join(names) + " - ") + escaped(summary(group)).removeprefix("\\&"),
-           ".SH LIBRARY", f"{library} (\\-l{library})", ".SH SYNOPSIS", ".nf",
+           ".SH LIBRARY", f"{library} (\\-l{library})", ".PP", ".in +4n", ".EX",
+           escaped(f"cc app.c $(pkg-config --cflags --libs {library})"), ".EE", ".in", ".SH SYNOPSIS", ".nf",
            f".B #include <{include}>", ".PP"]
     for declaration in group.declarations or [f"{n}({p})" for n, p in group.macros.items()]:
         out.append(f".B {escaped(declaration)};")

@@ -63,6 +63,30 @@ def build_and_run(problems, folder, prefix, app, compiler, sanitizers):
             problems.append(f"the program said: {said}")
 
 
+def exported(problems, prefix, library):
+    path = next(os.path.join(where, f"lib{library}.so") for where, _, names in os.walk(prefix) if f"lib{library}.so" in names)
+    return {line.split()[-1] for line in run(problems, "nm", "-D", "--defined-only", path).splitlines()}
+
+
+def check_link_lines(problems, prefix):
+    """The line on each page links what the page is about."""
+    symbols = {library: exported(problems, prefix, library) for library in ("crt", "crt_ml")}
+    folder = os.path.join(prefix, "share/man/man3")
+    for name in sorted(os.listdir(folder)):
+        with open(os.path.join(folder, name), encoding="utf-8") as file:
+            text = file.read().replace("\\-", "-")
+        if text.startswith(".so "):
+            continue
+        said = re.search(r"cc app\.c \$\(pkg-config --cflags --libs (\w+)\)", text)
+        names = re.search(r"(?m)^(crt\w+(?:, crt\w+)*) - ", text)
+        if not said or not names:
+            problems.append(f"{name}: no line that compiles and links, or no names")
+            continue
+        for function in names[1].split(", "):
+            if function in symbols["crt"] | symbols["crt_ml"] and function not in symbols[said[1]]:
+                problems.append(f"{name}: {function} is not in {said[1]}")
+
+
 def check_manual(problems, prefix, there):
     """The pages of section 3, where the build makes a manual at all: read by name."""
     if not any(path.startswith("share/man/") for path in there):
@@ -75,6 +99,7 @@ def check_manual(problems, prefix, there):
                        env=dict(os.environ, MANPAGER="cat", LC_ALL="C.UTF-8"))
             if name not in said:
                 problems.append(f"man {name} does not show it: {said[:200]}")
+    check_link_lines(problems, prefix)
 
 
 def main(build, app, compiler, sanitizers):
