@@ -3,6 +3,7 @@
 #include "ml/configuration.h"
 
 #include <limits.h>
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -445,6 +446,36 @@ crt_status_t crt_configuration_int_at(crt_configuration_t *c, const char *path,
 bool crt_configuration_has(const crt_configuration_t *c, const char *path)
 {
     return crti_configuration_find(c, path) || crti_configuration_has_section(c, path);
+}
+
+static bool is_empty(const json_t *value)
+{
+    if (json_is_string(value))
+        return json_string_length(value) == 0;
+    if (json_is_array(value))
+        return json_array_size(value) == 0;
+    if (json_is_object(value))
+        return json_object_size(value) == 0;
+    if (json_is_number(value))
+        return fpclassify(json_number_value(value)) == FP_ZERO;
+    return !json_is_true(value);
+}
+
+bool crt_configuration_is_set(const crt_configuration_t *c, const char *path)
+{
+    for (size_t i = 0; i < c->count; i++)
+        if (is_below(c->entries[i].path, path) && !is_empty(c->entries[i].value))
+            return true;
+    return false;
+}
+
+const char *crt_configuration_path_at(const crt_configuration_t *c, const char *section,
+                                      size_t index)
+{
+    for (size_t i = 0; i < c->count; i++)
+        if ((!section || is_below(c->entries[i].path, section)) && index-- == 0)
+            return c->entries[i].path;
+    return NULL;
 }
 
 crt_status_t crt_configuration_require(const crt_configuration_t *c, const char *path)

@@ -588,6 +588,8 @@ crt_status_t crt_configuration_resolve(crt_configuration_t *c)
     if (status == CRT_OK)
         status = apply_overrides(c, false);
     if (status == CRT_OK)
+        status = expand_factories(c); /* those of the command line */
+    if (status == CRT_OK)
         status = copy_blocks(c);
     for (size_t i = 0; i < c->count && status == CRT_OK; i++)
         status = resolve_entry(c, &c->entries[i], 0);

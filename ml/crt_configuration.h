@@ -108,6 +108,17 @@ CRT_API crt_status_t crt_configuration_int_at(crt_configuration_t *configuration
 CRT_API bool crt_configuration_has(const crt_configuration_t *configuration,
                                    const char *path);
 
+/* True when there is a key of this name whose value is not null, false, 0, "", [] or {}; or a
+ * section with such a key, in it or below it. */
+CRT_API bool crt_configuration_is_set(const crt_configuration_t *configuration,
+                                      const char *path);
+
+/* The path of key number `index` of those in a section and below it (NULL: of all), in the order
+ * in which they were read; NULL when there are not so many. Borrowed: valid until the
+ * configuration is freed. */
+CRT_API const char *crt_configuration_path_at(const crt_configuration_t *configuration,
+                                              const char *section, size_t index);
+
 /* CRT_ERR_NOT_FOUND, naming section and key, when there is no such key, or it is null or "". */
 CRT_API crt_status_t crt_configuration_require(const crt_configuration_t *configuration,
                                                const char *path);

@@ -136,7 +136,8 @@ typedef enum crt_layer_kind {
     CRT_LAYER_ATTENTION = 18, /* of q, k, v side by side: softmax(q k' / sqrt(d)) v */
     CRT_LAYER_PATCHES = 19,   /* squares of places become one place each */
     CRT_LAYER_TOKEN = 20,     /* one place more at the end: the same numbers, learnt */
-    CRT_LAYER_POSITIONS = 21  /* y = x + P; P is (places, channels) */
+    CRT_LAYER_POSITIONS = 21, /* y = x + P; P is (places, channels) */
+    CRT_LAYER_MISH = 22       /* y = x tanh(log(1 + e^x)) */
 } crt_layer_kind_t;
 
 typedef enum crt_layer_init {
@@ -231,6 +232,7 @@ typedef struct crt_layer {
         ((crt_layer_t){.kind = CRT_LAYER_BATCH_NORM, .epsilon = 1e-5, .momentum = 0.1})
 #    define CRT_FLATTEN() ((crt_layer_t){.kind = CRT_LAYER_FLATTEN})
 #    define CRT_GELU()    ((crt_layer_t){.kind = CRT_LAYER_GELU})
+#    define CRT_MISH()    ((crt_layer_t){.kind = CRT_LAYER_MISH})
 /* Reads 3 d channels, queries, keys and values, of a dense layer in front of it; puts out d. */
 #    define CRT_ATTENTION(heads_, rate_)                                                 \
         ((crt_layer_t){.kind = CRT_LAYER_ATTENTION, .rate = (rate_), .heads = (heads_)})

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Named entities: corpora of tagged words, batches of them, and a model that finds the entities, as spaCy has
- * them.
+/* Named entities: corpora of tagged words, batches of them, and a model that finds the entities, as
+ * spaCy has them.
  *
  *     file -> crt_ner_corpus_read -> corpus -> crt_ner_batches_next -> documents of a batch
  *         -> crt_ner_compute_gradients -> (gradient tensor) -> crt_optimizer_apply -> crt_ner_evaluate
  *
- * A corpus is a row of documents; a document is a row of words, each with a tag and with four features
- * that a model reads as keys of hash embeddings: the word in lower case (NORM), its first letter
- * (PREFIX), its last three (SUFFIX), and its SHAPE ("Apple" is "Xxxxx").
+ * A corpus is a row of documents; a document is a row of words, each with a tag and with features
+ * that a model reads as keys of hash embeddings: by default the word in lower case (NORM), its
+ * first letter (PREFIX), its last three (SUFFIX), and its SHAPE ("Apple" is "Xxxxx").
  *
- * Threads: an object is used by one thread at a time; different objects by different threads at once. A
- * corpus is read only after it was made and may be shared.
+ * Threads: an object is used by one thread at a time; different objects by different threads at
+ * once. A corpus is read only after it was made and may be shared.
  */
 #ifndef CRT_NER_H
 #define CRT_NER_H
@@ -36,9 +36,34 @@ typedef enum crt_ner_action {
     CRT_NER_OUT = 5      /* of no entity */
 } crt_ner_action_t;
 
-#define CRT_NER_FEATURES 4 /* keys of a word: NORM, PREFIX, SUFFIX, SHAPE */
+/* What of a word a model may read, each as a key of 64 bits: spaCy's attributes of these names.
+ * A text is its crt_hash_string, what is true 1, else 0. */
+typedef enum crt_ner_feature {
+    CRT_NER_NORM = 0,     /* the word in lower case */
+    CRT_NER_PREFIX = 1,   /* its first letter */
+    CRT_NER_SUFFIX = 2,   /* its last three */
+    CRT_NER_SHAPE = 3,    /* "Apple" is "Xxxxx" */
+    CRT_NER_ORTH = 4,     /* the word itself */
+    CRT_NER_LOWER = 5,    /* the same as NORM */
+    CRT_NER_LENGTH = 6,   /* how many letters it has */
+    CRT_NER_IS_ALPHA = 7, /* whether all of it is letters, */
+    CRT_NER_IS_ASCII = 8,
+    CRT_NER_IS_DIGIT = 9,  /* digits, */
+    CRT_NER_IS_LOWER = 10, /* in lower case, */
+    CRT_NER_IS_UPPER = 11, /* in upper case, */
+    CRT_NER_IS_TITLE = 12, /* like "Apple", */
+    CRT_NER_IS_SPACE = 13, /* white space */
+    CRT_NER_SPACY = 14,    /* always true: in files of words each has a space behind it */
+    CRT_NER_ID = 15 /* the same of every word, as of spaCy's words without vectors */
+} crt_ner_feature_t;
 
-/* Reads a corpus from a file in UTF-8, plain or gzip. Two forms are told apart by the first line:
+#define CRT_NER_FEATURES 16 /* how many there are */
+
+/* "NORM" and so on; NULL when there is none of this number. Static. */
+CRT_API const char *crt_ner_feature_name(crt_ner_feature_t feature);
+
+/* Reads a corpus from a file in UTF-8, plain or gzip. Two forms are told apart by the first
+ * line:
  *
  *     Word TAB ... TAB tag       a word in each line (or with blanks for tabs), an empty line behind each
  *                                sentence, -DOCSTART- before a document
@@ -72,6 +97,21 @@ CRT_API crt_status_t crt_ner_corpus_new_part(const crt_ner_corpus_t *corpus,
                                              uint64_t seed, double first, double end,
                                              crt_ner_corpus_t **part_out);
 
+/* What of a corpus is used: spaCy's settings of a corpus. */
+typedef struct crt_ner_selection {
+    size_t size;       /* of this struct */
+    size_t limit;      /* the first so many documents; 0: all */
+    size_t max_length; /* of them those of fewer words; 0: all */
+    double lower_case; /* of them so many, as a part of 1, with all words in lower case */
+    uint64_t seed;     /* draws which */
+} crt_ner_selection_t;
+
+/* A copy of these documents, with the labels that they have. CRT_ERR_INVALID when there is none.
+ * Caller owns the result and frees it with crt_ner_corpus_free. */
+CRT_API crt_status_t crt_ner_corpus_new_selection(const crt_ner_corpus_t *corpus,
+                                                  const crt_ner_selection_t *selection,
+                                                  crt_ner_corpus_t **selected_out);
+
 /* Writes a corpus to a file, whole or not at all: a word and its BILUO tag in each line, an empty line behind each sentence. */
 CRT_API crt_status_t crt_ner_corpus_write(const crt_ner_corpus_t *corpus,
                                           const char *path);
@@ -90,12 +130,13 @@ CRT_API const char *crt_ner_corpus_label(const crt_ner_corpus_t *corpus, size_t 
 /* Words of a document; 0 when there is no such document. */
 CRT_API size_t crt_ner_corpus_length(const crt_ner_corpus_t *corpus, size_t document);
 
-/* A word of a document, and its CRT_NER_FEATURES keys; NULL when there is none.
- * Borrowed: valid until the corpus is freed. */
+/* A word of a document; NULL when there is none. Borrowed: valid until the corpus is freed. */
 CRT_API const char *crt_ner_corpus_word(const crt_ner_corpus_t *corpus, size_t document,
                                         size_t word);
-CRT_API const uint64_t *crt_ner_corpus_keys(const crt_ner_corpus_t *corpus,
-                                            size_t document, size_t word);
+
+/* The key of a feature of a word; 0 when there is no such word. */
+CRT_API uint64_t crt_ner_corpus_key(const crt_ner_corpus_t *corpus, size_t document,
+                                    size_t word, crt_ner_feature_t feature);
 
 /* The tag of a word; `*label_out` (may be NULL) is its label, NULL when it has none. Borrowed: valid until the
  * corpus is freed. CRT_NER_MISSING when there is no such word. */
@@ -106,23 +147,34 @@ CRT_API crt_ner_action_t crt_ner_corpus_tag(const crt_ner_corpus_t *corpus,
 /* Frees a corpus; what borrows from it must be gone. NULL is fine. */
 CRT_API void crt_ner_corpus_free(crt_ner_corpus_t *corpus);
 
-/* The keys of a word of `size` bytes. CRT_ERR_INVALID: not UTF-8. */
+/* The keys of a word of `size` bytes, in the order of the features. CRT_ERR_INVALID: not UTF-8. */
 CRT_API crt_status_t crt_ner_word_keys(const char *word, size_t size,
                                        uint64_t keys_out[CRT_NER_FEATURES]);
 
 /* ---------------------------------------------------------------- batches */
 
-/* How documents become batches: spaCy's batch_by_words. */
+/* What a batch is filled up to, as spaCy's batchers have it. */
+typedef enum crt_ner_batch_kind {
+    CRT_NER_BY_WORDS = 0,     /* batch_by_words: so many words */
+    CRT_NER_BY_DOCUMENTS = 1, /* batch_by_sequence: so many documents */
+    CRT_NER_BY_PADDED =
+        2 /* batch_by_padded: the longest document's words times the documents */
+} crt_ner_batch_kind_t;
+
+/* How documents become batches. */
 typedef struct crt_ner_batching {
     size_t size; /* of this struct */
-    /* Words of a batch: `start`, and `factor` times as many in each next one, up to `stop`. */
+    crt_ner_batch_kind_t kind;
+    /* How much goes into a batch: `start`, and `factor` times as much in each next one, up to
+     * `stop`. */
     double start, stop, factor;
-    /* What a batch may have beyond that, as a part of it. A document that is longer is a batch of its own ... */
+    /* By words: what a batch may have beyond that, as a part of it. */
     double tolerance;
-    bool discard_oversize; /* ... or is left out. */
-    int max_length;        /* documents of more words are left out; 0: none */
-    uint64_t seed;         /* of the order, which is drawn anew in each pass */
-    int member, members;   /* of a group: each takes every `members`th document */
+    bool
+        discard_oversize; /* a document that is longer is left out, not a batch of its own */
+    int buffer;           /* padded: how many documents are sorted by length together */
+    uint64_t seed;        /* of the order, which is drawn anew in each pass */
+    int member, members; /* of a group: each takes every `members`th document */
 } crt_ner_batching_t;
 
 /* What spaCy's quick start has: 100 words, growing by 1.001 to 1000, tolerance 0.2; all documents. */
@@ -161,28 +213,35 @@ CRT_API void crt_ner_batches_free(crt_ner_batches_t *batches);
  * "unit PER", "out" and so on; the best one that is possible is taken. */
 typedef struct crt_ner_model crt_ner_model_t;
 
+/* A table of vectors for the keys of a feature. */
+typedef struct crt_ner_table {
+    crt_ner_feature_t feature;
+    int rows;
+} crt_ner_table_t;
+
+#define CRT_NER_TABLES_MAX 8
+
 /* Start from crt_ner_options. */
 typedef struct crt_ner_options {
     size_t size; /* of this struct */
     int width;   /* of the vectors of words */
     int depth;   /* layers that look at neighbours */
     int window;  /* neighbours on each side that a layer looks at */
-    int pieces;  /* of their maxout */
-    int rows;    /* of the table of NORM */
-    int subword_rows[CRT_NER_FEATURES -
-                     1]; /* of PREFIX, SUFFIX, SHAPE; 0: half as many as of NORM */
-    bool subwords;       /* these, not NORM alone */
-    double dropout;      /* while training */
-    int features;        /* words of a state: 3 or 6 */
-    int hidden;          /* width of a state */
-    int state_pieces;    /* of its maxout; 1: ReLU */
+    int pieces;  /* of their maxout; 0: they are CRT_MISH instead */
+    int table_count;
+    crt_ner_table_t tables[CRT_NER_TABLES_MAX]; /* what a word's vector is made of */
+    double dropout;                             /* while training */
+    int features;                               /* words of a state: 3 or 6 */
+    int hidden;                                 /* width of a state */
+    int state_pieces;                           /* of its maxout; 1: ReLU */
     bool upper; /* a layer from states to scores; without it a state is the scores */
     /* While training, documents of more words than a number drawn around this are cut. 0: none. */
     int oracle_cut;
 } crt_ner_options_t;
 
-/* spaCy's defaults: width 96, depth 4, window 1, 3 pieces, 2000 rows, subwords, dropout 0.1, 3 features, hidden 64,
- * 2 pieces, an upper layer, cut at 100. */
+/* spaCy's defaults: width 96, depth 4, window 1, 3 pieces, tables of 2000 rows for NORM and of
+ * 1000 for PREFIX, SUFFIX and SHAPE, dropout 0.1, 3 features, hidden 64, 2 pieces, an upper
+ * layer, cut at 100. */
 CRT_API crt_ner_options_t crt_ner_options(void);
 
 /* A model of the labels of `corpus`. `seed` draws the first weights and starts the dropout. CRT_ERR_INVALID names an option

@@ -26,6 +26,7 @@ const crti_layer_ops_t *crti_layer_ops_of(crt_layer_kind_t kind)
     case CRT_LAYER_FLATTEN: return &crti_layer_flatten;
     case CRT_LAYER_SUBSAMPLE: return &crti_layer_subsample;
     case CRT_LAYER_GELU: return &crti_layer_gelu;
+    case CRT_LAYER_MISH: return &crti_layer_mish;
     case CRT_LAYER_ATTENTION: return &crti_layer_attention;
     case CRT_LAYER_PATCHES: return &crti_layer_patches;
     case CRT_LAYER_TOKEN: return &crti_layer_token;

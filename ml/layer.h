@@ -113,8 +113,8 @@ extern const crti_layer_ops_t crti_layer_dense, crti_layer_relu, crti_layer_drop
     crti_layer_hash_embed, crti_layer_maxout, crti_layer_expand_window, crti_layer_norm,
     crti_layer_add, crti_layer_concatenate, crti_layer_parameters, crti_layer_convolution,
     crti_layer_max_pool, crti_layer_average_pool, crti_layer_batch_norm,
-    crti_layer_flatten, crti_layer_subsample, crti_layer_gelu, crti_layer_attention,
-    crti_layer_patches, crti_layer_token, crti_layer_positions;
+    crti_layer_flatten, crti_layer_subsample, crti_layer_gelu, crti_layer_mish,
+    crti_layer_attention, crti_layer_patches, crti_layer_token, crti_layer_positions;
 
 /* The host's operations; NULL when no kind has that number. */
 const crti_layer_ops_t *crti_layer_ops_of(crt_layer_kind_t kind);

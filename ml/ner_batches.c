@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Batches by words, as spaCy's minibatch_by_words makes them of a pass over the documents.
+/* Batches as spaCy's batchers make them of a pass over the documents.
  *
  * Where it sits
  *     corpus -> [ an order for each pass -> its batches ] -> training
@@ -21,11 +21,12 @@ struct crt_ner_batches {
     const crt_ner_corpus_t *corpus;
     crt_ner_batching_t options;
     crti_random_t random;
-    double target;   /* words of the next batch that will be cut */
+    double target;   /* size of the next batch that will be cut */
     uint64_t passes; /* begun */
 
-    size_t *order; /* of all documents */
-    size_t *cut;   /* this member's documents of the pass in the order of its batches */
+    size_t *order;  /* of all documents */
+    size_t *places; /* padded: those in `order` that are sorted by length */
+    size_t *cut;    /* this member's documents of the pass in the order of its batches */
     size_t cut_count;
     batch_t *made;
     size_t made_count, next;
@@ -50,11 +51,14 @@ static crt_status_t check(const crt_ner_corpus_t *corpus, const crt_ner_batching
                          o->size, sizeof(*o));
     if (!(o->start >= 1 && o->start < 1e9) || !(o->stop >= 1 && o->stop < 1e9) ||
         !(o->factor > 0 && o->factor < 1e9))
-        return crt_raise(CRT_ERR_INVALID, "batches of %g words, times %g, up to %g",
-                         o->start, o->factor, o->stop);
-    if (!(o->tolerance >= 0 && o->tolerance < 1e9) || o->max_length < 0)
-        return crt_raise(CRT_ERR_INVALID, "a tolerance of %g, at most %d words",
-                         o->tolerance, o->max_length);
+        return crt_raise(CRT_ERR_INVALID, "batches of %g, times %g, up to %g", o->start,
+                         o->factor, o->stop);
+    if (!(o->tolerance >= 0 && o->tolerance < 1e9))
+        return crt_raise(CRT_ERR_INVALID, "a tolerance of %g", o->tolerance);
+    if ((unsigned)o->kind > CRT_NER_BY_PADDED ||
+        (o->kind == CRT_NER_BY_PADDED && o->buffer < 1))
+        return crt_raise(CRT_ERR_INVALID, "batches of kind %d from a buffer of %d",
+                         (int)o->kind, o->buffer);
     if (o->members < 1 || o->member < 0 || o->member >= o->members)
         return crt_raise(CRT_ERR_INVALID, "member %d of %d", o->member, o->members);
     if (corpus->documents < (size_t)o->members)
@@ -82,7 +86,8 @@ crt_status_t crt_ner_batches_new(const crt_ner_corpus_t *corpus,
     b->order = calloc(corpus->documents, sizeof(*b->order));
     b->cut = calloc(corpus->documents, sizeof(*b->cut));
     b->made = calloc(corpus->documents, sizeof(*b->made));
-    if (!b->order || !b->cut || !b->made) {
+    b->places = calloc(corpus->documents, sizeof(*b->places));
+    if (!b->order || !b->cut || !b->made || !b->places) {
         crt_ner_batches_free(b);
         return crt_raise(CRT_ERR_NO_MEMORY, "batches of %zu documents",
                          corpus->documents);
@@ -93,7 +98,7 @@ crt_status_t crt_ner_batches_new(const crt_ner_corpus_t *corpus,
     return CRT_OK;
 }
 
-/* The words of the next batch, as a whole number: what spaCy's loops compare with. */
+/* The size of the next batch, as a whole number: what spaCy's loops compare with. */
 static double next_size(crt_ner_batches_t *b)
 {
     const crt_ner_batching_t *o = &b->options;
@@ -159,8 +164,6 @@ static void place(crt_ner_batches_t *b, filling_t *f, size_t document)
 {
     size_t words = crt_ner_corpus_length(b->corpus, document);
 
-    if (b->options.max_length > 0 && words > (size_t)b->options.max_length)
-        return;
     if ((double)words > f->tolerated) {
         if (!b->options.discard_oversize)
             put_alone(b, f, document, words);
@@ -190,18 +193,117 @@ static void shuffle(crt_ner_batches_t *b)
     }
 }
 
-static void cut_pass(crt_ner_batches_t *b)
+static void cut_by_words(crt_ner_batches_t *b)
 {
     filling_t f = {0};
 
-    shuffle(b);
-    b->cut_count = b->made_count = b->next = 0;
-    b->passes++;
     begin(b, &f);
     for (size_t i = (size_t)b->options.member; i < b->corpus->documents;
          i += (size_t)b->options.members)
         place(b, &f, b->order[i]);
     close_batch(b, b->cut_count, f.words + f.over);
+}
+
+/* The documents that are in `cut` behind the last batch become one. */
+static void close_rest(crt_ner_batches_t *b)
+{
+    size_t first = b->made_count ? b->made[b->made_count - 1].end : 0, words = 0;
+
+    for (size_t i = first; i < b->cut_count; i++)
+        words += crt_ner_corpus_length(b->corpus, b->cut[i]);
+    close_batch(b, b->cut_count, words);
+}
+
+static void cut_by_documents(crt_ner_batches_t *b)
+{
+    double left = next_size(b);
+
+    for (size_t i = (size_t)b->options.member; i < b->corpus->documents;
+         i += (size_t)b->options.members) {
+        put(b, b->order[i]);
+        if (--left >= 1)
+            continue;
+        close_rest(b);
+        left = next_size(b);
+    }
+    close_rest(b);
+}
+
+/* Shorter documents first; of the same length, in the order that was drawn. */
+static int by_length(const void *x, const void *y, void *batches)
+{
+    const crt_ner_batches_t *b = batches;
+    const size_t *i = x, *k = y;
+    size_t m = crt_ner_corpus_length(b->corpus, b->order[*i]);
+    size_t n = crt_ner_corpus_length(b->corpus, b->order[*k]);
+
+    return m != n ? (m < n ? -1 : 1) : *i < *k ? -1 : *i > *k;
+}
+
+static int by_place(const void *x, const void *y)
+{
+    const size_t *i = x, *k = y;
+
+    return *i < *k ? -1 : *i > *k;
+}
+
+static size_t length_at(const crt_ner_batches_t *b, size_t place)
+{
+    return crt_ner_corpus_length(b->corpus, b->order[place]);
+}
+
+/* Where the last of the groups begins that are filled from the shortest document on. */
+static size_t last_group(const crt_ner_batches_t *b, size_t end, double size)
+{
+    size_t first = 0;
+
+    for (size_t i = 1; i < end; i++)
+        if ((double)length_at(b, b->places[i]) * (double)(i - first + 1) > size)
+            first = i;
+    return first;
+}
+
+/* The first `count` documents at `places` become batches, the longest first. */
+static void cut_sorted(crt_ner_batches_t *b, size_t count)
+{
+    double size = next_size(b);
+
+    for (size_t end = count, first; end > 0; end = first) {
+        first = last_group(b, end, size);
+        if (b->options.discard_oversize &&
+            (double)(length_at(b, b->places[end - 1]) * (end - first)) >= size)
+            continue;
+        qsort(b->places + first, end - first, sizeof(*b->places), by_place);
+        for (size_t i = first; i < end; i++)
+            put(b, b->order[b->places[i]]);
+        close_rest(b);
+    }
+}
+
+static void cut_by_padded(crt_ner_batches_t *b)
+{
+    size_t step = (size_t)b->options.members, count = 0;
+
+    for (size_t i = (size_t)b->options.member; i < b->corpus->documents; i += step) {
+        b->places[count++] = i;
+        if (count < (size_t)b->options.buffer && i + step < b->corpus->documents)
+            continue;
+        qsort_r(b->places, count, sizeof(*b->places), by_length, b);
+        cut_sorted(b, count);
+        count = 0;
+    }
+}
+
+static void cut_pass(crt_ner_batches_t *b)
+{
+    shuffle(b);
+    b->cut_count = b->made_count = b->next = 0;
+    b->passes++;
+    switch (b->options.kind) {
+    case CRT_NER_BY_WORDS: cut_by_words(b); break;
+    case CRT_NER_BY_DOCUMENTS: cut_by_documents(b); break;
+    case CRT_NER_BY_PADDED: cut_by_padded(b); break;
+    }
 }
 
 crt_status_t crt_ner_batches_next(crt_ner_batches_t *b, const crt_ner_batch_t **batch_out)
@@ -232,5 +334,6 @@ void crt_ner_batches_free(crt_ner_batches_t *batches)
     free(batches->order);
     free(batches->cut);
     free(batches->made);
+    free(batches->places);
     free(batches);
 }

@@ -8,7 +8,8 @@
 #include "ml/file.h"
 #include "ml/random.h"
 
-#define STREAM_PART 7
+#define STREAM_PART       7
+#define STREAM_LOWER_CASE 12
 
 crt_status_t crti_ner_grow(void **array, size_t *room, size_t count, size_t size)
 {
@@ -31,7 +32,7 @@ static crt_status_t grow_words(crt_ner_corpus_t *c)
 {
     size_t room = c->words_room;
     crt_status_t status = crti_ner_grow((void **)&c->keys, &room, c->words + 1,
-                                        CRT_NER_FEATURES * sizeof(*c->keys));
+                                        CRTI_NER_KEYS * sizeof(*c->keys));
 
     room = c->words_room;
     if (status == CRT_OK)
@@ -54,7 +55,7 @@ crt_status_t crti_ner_add_word(crt_ner_corpus_t *c, const char *word, size_t siz
         status =
             crti_ner_grow((void **)&c->text, &c->text_room, c->text_size + size + 1, 1);
     if (status == CRT_OK)
-        status = crti_ner_features(word, size, c->keys + CRT_NER_FEATURES * c->words,
+        status = crti_ner_features(word, size, c->keys + CRTI_NER_KEYS * c->words,
                                    &tag.is_space);
     if (status != CRT_OK)
         return status;
@@ -107,17 +108,34 @@ void crti_ner_count(crt_ner_corpus_t *c)
     }
 }
 
+/* A word as it is, or in lower case. */
+static crt_status_t copy_word(const crt_ner_corpus_t *from, size_t at, bool lower_case,
+                              crt_ner_corpus_t *to)
+{
+    char lower[4 * CRTI_NER_WORD_MAX];
+    const char *word = from->text + from->word_at[at];
+    size_t size = strlen(word);
+    crti_ner_tag_t tag = from->tags[at];
+    crt_status_t status = CRT_OK;
+
+    if (tag.label != CRTI_NER_NO_LABEL)
+        status = crti_ner_add_label(to, from->labels[tag.label].name,
+                                    strlen(from->labels[tag.label].name), &tag.label);
+    if (lower_case) {
+        size = crti_ner_lower_case(word, size, lower);
+        word = lower;
+    }
+    return status == CRT_OK ? crti_ner_add_word(to, word, size, tag) : status;
+}
+
 static crt_status_t copy_document(const crt_ner_corpus_t *from, size_t document,
-                                  crt_ner_corpus_t *to)
+                                  bool lower_case, crt_ner_corpus_t *to)
 {
     crt_status_t status = CRT_OK;
 
     for (size_t i = crti_ner_first(from, document);
-         i < from->ends[document] && status == CRT_OK; i++) {
-        const char *word = from->text + from->word_at[i];
-
-        status = crti_ner_add_word(to, word, strlen(word), from->tags[i]);
-    }
+         i < from->ends[document] && status == CRT_OK; i++)
+        status = copy_word(from, i, lower_case, to);
     return status == CRT_OK ? crti_ner_end_document(to) : status;
 }
 
@@ -177,7 +195,7 @@ crt_status_t crt_ner_corpus_new_part(const crt_ner_corpus_t *corpus, uint64_t se
     status = part ? copy_labels(corpus, part) : crt_raise(CRT_ERR_NO_MEMORY, "a corpus");
     for (size_t i = 0; i < corpus->documents && status == CRT_OK; i++)
         if (chosen[i])
-            status = copy_document(corpus, i, part);
+            status = copy_document(corpus, i, false, part);
     free(chosen);
     if (status == CRT_OK && part->documents == 0)
         status = crt_raise(CRT_ERR_INVALID, "no document is between %g and %g of %zu",
@@ -188,6 +206,50 @@ crt_status_t crt_ner_corpus_new_part(const crt_ner_corpus_t *corpus, uint64_t se
     }
     crti_ner_count(part);
     *part_out = part;
+    return CRT_OK;
+}
+
+static crt_status_t select_documents(const crt_ner_corpus_t *corpus,
+                                     const crt_ner_selection_t *s, crt_ner_corpus_t *to)
+{
+    size_t end =
+        s->limit > 0 && s->limit < corpus->documents ? s->limit : corpus->documents;
+    crti_random_t random = crti_random(s->seed, STREAM_LOWER_CASE);
+    crt_status_t status = CRT_OK;
+
+    for (size_t i = 0; i < end && status == CRT_OK; i++)
+        if (s->max_length == 0 || crt_ner_corpus_length(corpus, i) < s->max_length)
+            status = copy_document(
+                corpus, i, crti_random_between(&random, 0, 1) < s->lower_case, to);
+    if (status == CRT_OK && to->documents == 0)
+        status = crt_raise(CRT_ERR_INVALID,
+                           "none of the first %zu documents has fewer than %zu words",
+                           end, s->max_length);
+    return status;
+}
+
+crt_status_t crt_ner_corpus_new_selection(const crt_ner_corpus_t *corpus,
+                                          const crt_ner_selection_t *selection,
+                                          crt_ner_corpus_t **selected_out)
+{
+    crt_ner_corpus_t *selected;
+    crt_status_t status;
+
+    if (selection->size != sizeof(*selection))
+        return crt_raise(CRT_ERR_INVALID, "a selection of %zu bytes, not %zu",
+                         selection->size, sizeof(*selection));
+    if (!(selection->lower_case >= 0 && selection->lower_case <= 1))
+        return crt_raise(CRT_ERR_INVALID, "%g of the documents in lower case",
+                         selection->lower_case);
+    selected = calloc(1, sizeof(*selected));
+    status = selected ? select_documents(corpus, selection, selected)
+                      : crt_raise(CRT_ERR_NO_MEMORY, "a corpus");
+    if (status != CRT_OK) {
+        crt_ner_corpus_free(selected);
+        return status;
+    }
+    crti_ner_count(selected);
+    *selected_out = selected;
     return CRT_OK;
 }
 
@@ -286,13 +348,15 @@ const char *crt_ner_corpus_word(const crt_ner_corpus_t *corpus, size_t document,
     return find(corpus, document, word, &at) ? corpus->text + corpus->word_at[at] : NULL;
 }
 
-const uint64_t *crt_ner_corpus_keys(const crt_ner_corpus_t *corpus, size_t document,
-                                    size_t word)
+uint64_t crt_ner_corpus_key(const crt_ner_corpus_t *corpus, size_t document, size_t word,
+                            crt_ner_feature_t feature)
 {
     size_t at;
 
-    return find(corpus, document, word, &at) ? corpus->keys + CRT_NER_FEATURES * at
-                                             : NULL;
+    return find(corpus, document, word, &at)
+               ? crti_ner_key(corpus->text + corpus->word_at[at],
+                              corpus->keys + CRTI_NER_KEYS * at, feature)
+               : 0;
 }
 
 crt_ner_action_t crt_ner_corpus_tag(const crt_ner_corpus_t *corpus, size_t document,

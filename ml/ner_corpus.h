@@ -14,6 +14,8 @@
 #define CRTI_NER_LABELS_MAX 255
 #define CRTI_NER_WORD_MAX   1024 /* bytes of a word */
 #define CRTI_NER_NO_LABEL   UINT8_MAX
+#define CRTI_NER_KEYS                                                                    \
+    5 /* that a corpus keeps: NORM to ORTH; the others cost less than their memory */
 
 typedef struct crti_ner_tag {
     uint8_t action; /* crt_ner_action_t */
@@ -24,7 +26,7 @@ typedef struct crti_ner_tag {
 
 struct crt_ner_corpus {
     size_t words, words_room;
-    uint64_t *keys; /* CRT_NER_FEATURES of each word */
+    uint64_t *keys; /* CRTI_NER_KEYS of each word */
     crti_ner_tag_t *tags;
     size_t *word_at; /* where each word is in `text` */
 
@@ -68,8 +70,15 @@ crt_status_t crti_ner_text(const crt_ner_corpus_t *corpus, char **text_out,
 /* Makes room for `count` elements of `size` bytes. */
 crt_status_t crti_ner_grow(void **array, size_t *room, size_t count, size_t size);
 
-/* The keys of a word, and whether all of it is white space. CRT_ERR_INVALID: not UTF-8. */
+/* The CRTI_NER_KEYS keys of a word, and whether all of it is white space. CRT_ERR_INVALID: not
+ * UTF-8. */
 crt_status_t crti_ner_features(const char *word, size_t size, uint64_t *keys_out,
                                bool *is_space_out);
+
+/* A word of a corpus in lower case, into at most 4 times as many bytes; how many they are. */
+size_t crti_ner_lower_case(const char *word, size_t size, char *out);
+
+/* The key of any feature of a word whose kept keys are these. */
+uint64_t crti_ner_key(const char *word, const uint64_t *keys, crt_ner_feature_t feature);
 
 #endif

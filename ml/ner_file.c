@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* NER models on disk.
  *
- *     "crt-ner" and a zero byte; version, 2 (4 bytes)
+ *     "crt-ner" and a zero byte; version, 3 (4 bytes)
  *     the options, each 4 bytes (dropout 8), in the order of put_options
  *     labels: their number (4), then length (4) and bytes of each
  *     parameters (8), optimizer's states (4), its steps (8), bytes of the note (4)
@@ -19,7 +19,7 @@
 #include <zlib.h>
 
 #define MAGIC    "crt-ner"
-#define VERSION  2u
+#define VERSION  3u /* 2 had tables of NORM and, if so told, PREFIX, SUFFIX and SHAPE */
 #define FILE_MAX ((size_t)1 << 33)
 #define NOTE_MAX ((uint32_t)1 << 20)
 #define STATES   8u
@@ -54,10 +54,11 @@ static void put_options(out_t *out, const crt_ner_options_t *o)
     put32(out, (uint32_t)o->depth);
     put32(out, (uint32_t)o->window);
     put32(out, (uint32_t)o->pieces);
-    put32(out, (uint32_t)o->rows);
-    for (int k = 0; k < CRT_NER_FEATURES - 1; k++)
-        put32(out, (uint32_t)o->subword_rows[k]);
-    put32(out, o->subwords);
+    put32(out, (uint32_t)o->table_count);
+    for (int k = 0; k < o->table_count; k++) {
+        put32(out, (uint32_t)o->tables[k].feature);
+        put32(out, (uint32_t)o->tables[k].rows);
+    }
     put(out, &o->dropout, sizeof(o->dropout));
     put32(out, (uint32_t)o->features);
     put32(out, (uint32_t)o->hidden);
@@ -172,7 +173,34 @@ static int get_int(in_t *in)
     return value > 1u << 24 ? -1 : (int)value; /* no option is that large */
 }
 
-static void get_options(in_t *in, crt_ner_options_t *o)
+static void get_tables(in_t *in, crt_ner_options_t *o)
+{
+    uint32_t count = get32(in);
+
+    if (count > CRT_NER_TABLES_MAX)
+        in->is_short = true;
+    for (uint32_t k = 0; k < count && !in->is_short; k++) {
+        o->tables[k].feature = (crt_ner_feature_t)get_int(in);
+        o->tables[k].rows = get_int(in);
+    }
+    o->table_count = (int)count;
+}
+
+/* Of version 2: rows of NORM, of the three others (0: half as many), whether there are those. */
+static void get_old_tables(in_t *in, crt_ner_options_t *o)
+{
+    int rows = get_int(in);
+
+    o->tables[0] = (crt_ner_table_t){CRT_NER_NORM, rows};
+    for (int k = 1; k < 4; k++) {
+        int own = get_int(in);
+
+        o->tables[k] = (crt_ner_table_t){(crt_ner_feature_t)k, own ? own : rows / 2};
+    }
+    o->table_count = get32(in) != 0 ? 4 : 1;
+}
+
+static void get_options(in_t *in, uint32_t version, crt_ner_options_t *o)
 {
     uint64_t bits;
 
@@ -181,10 +209,10 @@ static void get_options(in_t *in, crt_ner_options_t *o)
     o->depth = get_int(in);
     o->window = get_int(in);
     o->pieces = get_int(in);
-    o->rows = get_int(in);
-    for (int k = 0; k < CRT_NER_FEATURES - 1; k++)
-        o->subword_rows[k] = get_int(in);
-    o->subwords = get32(in) != 0;
+    if (version == 2)
+        get_old_tables(in, o);
+    else
+        get_tables(in, o);
     bits = get64(in);
     memcpy(&o->dropout, &bits, sizeof(bits));
     o->features = get_int(in);
@@ -217,11 +245,11 @@ crt_status_t crti_ner_file_decode(const char *name, const unsigned char *data,
 
     if (!magic || memcmp(magic, MAGIC, 8) != 0)
         return crt_raise(CRT_ERR_CORRUPT, "%s: not a NER model (%zu bytes)", name, size);
-    if (version != VERSION)
+    if (version != VERSION && version != 2)
         return crt_raise(CRT_ERR_CORRUPT,
                          "%s: a NER model of version %u, this build reads %u", name,
                          version, VERSION);
-    get_options(&in, &file->options);
+    get_options(&in, version, &file->options);
     get_labels(&in, file);
     file->parameters = get64(&in);
     file->states = get32(&in);

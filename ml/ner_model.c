@@ -11,9 +11,9 @@
 #define STREAM_PARSER   10
 #define STREAM_FOLLOW   11
 #define DEPTH_MAX       64
-#define LAYERS_OF_BLOCK 5
+#define LAYERS_OF_BLOCK 6
 #define LAYERS_MAX      (16 + LAYERS_OF_BLOCK * DEPTH_MAX)
-#define FIRST_SEED      8 /* of the tables: 8, 9, 10, 11 */
+#define FIRST_SEED      8 /* of the tables: 8, 9, 10 and so on */
 
 crt_ner_options_t crt_ner_options(void)
 {
@@ -22,8 +22,11 @@ crt_ner_options_t crt_ner_options(void)
                                .depth = 4,
                                .window = 1,
                                .pieces = 3,
-                               .rows = 2000,
-                               .subwords = true,
+                               .table_count = 4,
+                               .tables = {{CRT_NER_NORM, 2000},
+                                          {CRT_NER_PREFIX, 1000},
+                                          {CRT_NER_SUFFIX, 1000},
+                                          {CRT_NER_SHAPE, 1000}},
                                .dropout = 0.1,
                                .features = 3,
                                .hidden = 64,
@@ -32,8 +35,25 @@ crt_ner_options_t crt_ner_options(void)
                                .oracle_cut = 100};
 }
 
+static crt_status_t check_tables(const crt_ner_options_t *o)
+{
+    if (o->table_count < 1 || o->table_count > CRT_NER_TABLES_MAX)
+        return crt_raise(CRT_ERR_INVALID, "%d tables of features, not 1..%d",
+                         o->table_count, CRT_NER_TABLES_MAX);
+    for (int k = 0; k < o->table_count; k++) {
+        if (!crt_ner_feature_name(o->tables[k].feature))
+            return crt_raise(CRT_ERR_INVALID, "a table of feature %d, not 0..%d",
+                             (int)o->tables[k].feature, CRT_NER_FEATURES - 1);
+        if (o->tables[k].rows < 1)
+            return crt_raise(CRT_ERR_INVALID, "a table of %d rows", o->tables[k].rows);
+    }
+    return CRT_OK;
+}
+
 static crt_status_t check(const crt_ner_options_t *o)
 {
+    crt_status_t status;
+
     if (o->size != sizeof(*o))
         return crt_raise(CRT_ERR_INVALID, "options of a NER model of %zu bytes, not %zu",
                          o->size, sizeof(*o));
@@ -46,9 +66,9 @@ static crt_status_t check(const crt_ner_options_t *o)
         o->state_pieces > 64)
         return crt_raise(CRT_ERR_INVALID, "states of %d numbers of %d pieces", o->hidden,
                          o->state_pieces);
-    for (int k = 0; k < (o->subwords ? CRT_NER_FEATURES : 1); k++)
-        if (crti_ner_rows(o, k) < 1)
-            return crt_raise(CRT_ERR_INVALID, "a table of %d rows", crti_ner_rows(o, k));
+    status = check_tables(o);
+    if (status != CRT_OK)
+        return status;
     if (o->oracle_cut < 0 || o->oracle_cut > 1 << 20)
         return crt_raise(CRT_ERR_INVALID, "documents cut at %d words", o->oracle_cut);
     return CRT_OK;
@@ -73,15 +93,14 @@ static crt_status_t make_moves(crt_ner_model_t *m)
 
 static size_t add_embeddings(const crt_ner_options_t *o, crt_layer_t *layers)
 {
-    int tables = o->subwords ? CRT_NER_FEATURES : 1;
     size_t n = 0;
 
-    for (int k = 0; k < tables; k++) {
-        layers[n] = CRT_HASH_EMBED(o->width, crti_ner_rows(o, k),
+    for (int k = 0; k < o->table_count; k++) {
+        layers[n] = CRT_HASH_EMBED(o->width, o->tables[k].rows,
                                    (uint32_t)(FIRST_SEED + k), k, k + 1);
         layers[n++].rate = o->dropout;
     }
-    layers[n++] = CRT_CONCATENATE(tables);
+    layers[n++] = CRT_CONCATENATE(o->table_count);
     layers[n++] = CRT_MAXOUT(o->width, 3);
     layers[n++] = CRT_LAYER_NORM();
     if (o->dropout > 0)
@@ -94,26 +113,34 @@ static size_t add_blocks(const crt_ner_options_t *o, crt_layer_t *layers)
     size_t n = 0;
 
     for (int i = 0; i < o->depth; i++) {
+        size_t first = n;
+
         layers[n++] = CRT_EXPAND_WINDOW(o->window);
-        layers[n++] = CRT_MAXOUT(o->width, o->pieces);
+        if (o->pieces == 0) {
+            layers[n++] = CRT_DENSE(o->width);
+            layers[n++] = CRT_MISH();
+        } else {
+            layers[n++] = CRT_MAXOUT(o->width, o->pieces);
+        }
         layers[n++] = CRT_LAYER_NORM();
         if (o->dropout > 0)
             layers[n++] = CRT_DROPOUT(o->dropout);
-        layers[n++] = CRT_ADD(o->dropout > 0 ? 5 : 4);
+        layers[n] = CRT_ADD((int)(n - first) + 1);
+        n++;
     }
     return n;
 }
 
 double crti_ner_parameters(const crt_ner_options_t *o, size_t labels)
 {
-    double width = o->width, tables = o->subwords ? CRT_NER_FEATURES : 1;
+    double width = o->width, tables = o->table_count, pieces = o->pieces ? o->pieces : 1;
     double hidden = o->hidden, features = o->features, moves = 4 * (double)labels + 2;
     double units = (o->upper ? hidden : moves) * o->state_pieces;
     double embedding = 3 * width * (tables * width + 1) + 2 * width;
-    double block = o->pieces * width * ((2.0 * o->window + 1) * width + 1) + 2 * width;
+    double block = pieces * width * ((2.0 * o->window + 1) * width + 1) + 2 * width;
 
-    for (int k = 0; k < (int)tables; k++)
-        embedding += crti_ner_rows(o, k) * width;
+    for (int k = 0; k < o->table_count; k++)
+        embedding += o->tables[k].rows * width;
 
     return embedding + o->depth * block + hidden * (width + 1) +
            features * units * hidden + units + features * units +
@@ -123,7 +150,7 @@ double crti_ner_parameters(const crt_ner_options_t *o, size_t labels)
 static crt_status_t make_network(crt_ner_model_t *m, uint64_t seed)
 {
     const crt_ner_options_t *o = &m->options;
-    crt_input_t input = {CRT_INT64, 1, 1, CRT_NER_FEATURES};
+    crt_input_t input = {CRT_INT64, 1, 1, o->table_count};
     crt_layer_t layers[LAYERS_MAX];
     size_t n = add_embeddings(o, layers);
 

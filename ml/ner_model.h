@@ -46,7 +46,7 @@ typedef struct crti_ner_places {
 typedef struct crti_ner_scratch {
     size_t words_room, documents_room, states_room, steps_room;
     /* words */
-    uint64_t *keys;
+    uint64_t *keys; /* (words, tables) */
     crti_ner_tag_t *tags;
     float *features, *d_features; /* (words, features, units) */
     float *d_words;               /* (words, hidden) */
@@ -91,14 +91,6 @@ struct crt_ner_model {
 crt_status_t crti_ner_model_of(const crt_ner_options_t *options,
                                const char *const *labels, size_t count, uint64_t seed,
                                crt_ner_model_t **model_out);
-
-/* Rows of the table of a feature. */
-static inline int crti_ner_rows(const crt_ner_options_t *o, int feature)
-{
-    if (feature == 0)
-        return o->rows;
-    return o->subword_rows[feature - 1] ? o->subword_rows[feature - 1] : o->rows / 2;
-}
 
 /* Parameters of such a model, before it is made. */
 double crti_ner_parameters(const crt_ner_options_t *options, size_t labels);

@@ -67,7 +67,7 @@ static crt_status_t make_words(crt_ner_model_t *m, size_t words)
         return CRT_OK;
     words += words / 4;
     s->words_room = 0;
-    if (!renew(&s->keys, words, CRT_NER_FEATURES * sizeof(*s->keys)) ||
+    if (!renew(&s->keys, words, (size_t)m->options.table_count * sizeof(*s->keys)) ||
         !renew(&s->tags, words, sizeof(*s->tags)) ||
         !renew(&s->features, words, row * sizeof(float)) ||
         !renew(&s->d_features, words, row * sizeof(float)) ||
@@ -134,6 +134,20 @@ static crt_status_t translate(crt_ner_model_t *m, const crt_ner_corpus_t *corpus
     return CRT_OK;
 }
 
+/* The keys of words [first, first + length) of the corpus behind those that are there. */
+static void gather_keys(crt_ner_model_t *m, const crt_ner_corpus_t *corpus, size_t first,
+                        size_t length)
+{
+    int tables = m->options.table_count;
+    uint64_t *to = m->scratch.keys + (size_t)tables * m->words;
+
+    for (size_t i = first; i < first + length; i++)
+        for (int k = 0; k < tables; k++)
+            *to++ = crti_ner_key(corpus->text + corpus->word_at[i],
+                                 corpus->keys + CRTI_NER_KEYS * i,
+                                 m->options.tables[k].feature);
+}
+
 crt_status_t crti_ner_gather(crt_ner_model_t *m, const crt_ner_corpus_t *corpus,
                              const size_t *documents, size_t count, bool must_know)
 {
@@ -156,9 +170,7 @@ crt_status_t crti_ner_gather(crt_ner_model_t *m, const crt_ner_corpus_t *corpus,
         size_t first = crti_ner_first(corpus, documents[i]);
         size_t length = crt_ner_corpus_length(corpus, documents[i]);
 
-        memcpy(m->scratch.keys + CRT_NER_FEATURES * m->words,
-               corpus->keys + CRT_NER_FEATURES * first,
-               CRT_NER_FEATURES * length * sizeof(*corpus->keys));
+        gather_keys(m, corpus, first, length);
         for (size_t k = 0; k < length; k++) {
             crti_ner_tag_t *tag = &m->scratch.tags[m->words + k];
 
@@ -175,7 +187,7 @@ crt_status_t crti_ner_run(crt_ner_model_t *m, const crt_tensor_t *weights, bool 
                           const float **flat_out, const float **vectors_out)
 {
     crti_ner_scratch_t *s = &m->scratch;
-    int64_t shape[2] = {(int64_t)m->words, CRT_NER_FEATURES},
+    int64_t shape[2] = {(int64_t)m->words, m->options.table_count},
             count = (int64_t)m->documents;
     crt_tensor_t keys = crt_tensor_view(CRT_INT64, 2, shape, s->keys), vectors;
     crt_tensor_t lengths = crt_tensor_view(CRT_INT32, 1, &count, s->lengths);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Features of words as spaCy has them: NORM, PREFIX, SUFFIX, SHAPE.
+/* Features of words as spaCy has them.
  *
  * Letters are those of Unicode, by the C.UTF-8 locale of the C library: a key must not depend on the locale of
  * the process that computes it. */
@@ -128,17 +128,107 @@ crt_status_t crti_ner_features(const char *word, size_t size, uint64_t *keys_out
     if (status != CRT_OK)
         return status;
     suffix = count <= SUFFIX_LENGTH ? 0 : starts[count % SUFFIX_LENGTH];
-    keys_out[0] = crt_hash_string(norm.text, norm.size);
-    keys_out[1] = crt_hash_string(word, decode(word, size, &point));
-    keys_out[2] = crt_hash_string(word + suffix, size - suffix);
-    keys_out[3] = crt_hash_string(shape.text, shape.size);
+    keys_out[CRT_NER_NORM] = crt_hash_string(norm.text, norm.size);
+    keys_out[CRT_NER_PREFIX] = crt_hash_string(word, decode(word, size, &point));
+    keys_out[CRT_NER_SUFFIX] = crt_hash_string(word + suffix, size - suffix);
+    keys_out[CRT_NER_SHAPE] = crt_hash_string(shape.text, shape.size);
+    keys_out[CRT_NER_ORTH] = crt_hash_string(word, size);
     return CRT_OK;
+}
+
+size_t crti_ner_lower_case(const char *word, size_t size, char *out)
+{
+    size_t made = 0;
+    uint32_t point;
+
+    for (size_t at = 0, length; at < size; at += length) {
+        length = decode(word + at, size - at, &point);
+        if (length == 0) /* no word of a corpus */
+            break;
+        made += encode((uint32_t)towlower_l((wint_t)point, unicode), out + made);
+    }
+    return made;
+}
+
+/* How many letters of each kind a word has. */
+typedef struct kinds {
+    uint64_t letters, alpha, ascii, digits, spaces, lower, upper;
+    bool is_title; /* capitals stand where no letter is before them, and only there */
+} kinds_t;
+
+static kinds_t count_kinds(const char *word)
+{
+    kinds_t k = {.is_title = true};
+    size_t left = strlen(word);
+    bool goes_on = false;
+    uint32_t point;
+
+    for (size_t length; left > 0; word += length, left -= length) {
+        bool lower, upper;
+
+        length = decode(word, left, &point);
+        if (length == 0) /* no word of a corpus */
+            break;
+        lower = iswlower_l((wint_t)point, unicode);
+        upper = iswupper_l((wint_t)point, unicode);
+        k.letters++;
+        k.alpha += iswalpha_l((wint_t)point, unicode) != 0;
+        k.ascii += point < 0x80;
+        k.digits += iswdigit_l((wint_t)point, unicode) != 0;
+        k.spaces += iswspace_l((wint_t)point, unicode) != 0;
+        k.lower += lower;
+        k.upper += upper;
+        k.is_title = k.is_title && (upper ? !goes_on : !lower || goes_on);
+        goes_on = lower || upper;
+    }
+    return k;
+}
+
+uint64_t crti_ner_key(const char *word, const uint64_t *keys, crt_ner_feature_t feature)
+{
+    kinds_t k;
+
+    if (feature < CRTI_NER_KEYS)
+        return keys[feature];
+    if (feature == CRT_NER_LOWER)
+        return keys[CRT_NER_NORM];
+    k = count_kinds(word);
+    switch (feature) {
+    case CRT_NER_LENGTH: return k.letters;
+    case CRT_NER_IS_ALPHA: return k.alpha == k.letters;
+    case CRT_NER_IS_ASCII: return k.ascii == k.letters;
+    case CRT_NER_IS_DIGIT: return k.digits == k.letters;
+    case CRT_NER_IS_LOWER: return k.lower > 0 && k.upper == 0;
+    case CRT_NER_IS_UPPER: return k.upper > 0 && k.lower == 0;
+    case CRT_NER_IS_TITLE: return k.is_title && k.lower + k.upper > 0;
+    case CRT_NER_IS_SPACE: return k.spaces == k.letters;
+    case CRT_NER_SPACY: return 1;
+    default: return UINT64_MAX; /* CRT_NER_ID */
+    }
+}
+
+const char *crt_ner_feature_name(crt_ner_feature_t feature)
+{
+    static const char *const names[CRT_NER_FEATURES] = {
+        "NORM",     "PREFIX",   "SUFFIX",   "SHAPE",    "ORTH",     "LOWER",
+        "LENGTH",   "IS_ALPHA", "IS_ASCII", "IS_DIGIT", "IS_LOWER", "IS_UPPER",
+        "IS_TITLE", "IS_SPACE", "SPACY",    "ID"};
+
+    return (unsigned)feature < CRT_NER_FEATURES ? names[feature] : NULL;
 }
 
 crt_status_t crt_ner_word_keys(const char *word, size_t size,
                                uint64_t keys_out[CRT_NER_FEATURES])
 {
+    char text[CRTI_NER_WORD_MAX + 1];
     bool is_space;
+    crt_status_t status = crti_ner_features(word, size, keys_out, &is_space);
 
-    return crti_ner_features(word, size, keys_out, &is_space);
+    if (status != CRT_OK)
+        return status;
+    memcpy(text, word, size);
+    text[size] = '\0';
+    for (int i = CRTI_NER_KEYS; i < CRT_NER_FEATURES; i++)
+        keys_out[i] = crti_ner_key(text, keys_out, (crt_ner_feature_t)i);
+    return CRT_OK;
 }

@@ -40,6 +40,7 @@ typedef struct training {
     note_t note;
     double began;
     uint64_t first; /* batches that were made before */
+    uint64_t most;  /* batches of the whole training; 0: no limit */
     FILE *csv;
 
     int owners;
@@ -135,15 +136,15 @@ static crt_status_t read_words(training_t *t, int count, char **words)
     return setup_init(&t->setup, c);
 }
 
-double train_cpus(int count, char **words)
+crt_status_t train_cpus(int count, char **words, double *cpus_out)
 {
     training_t t = {0};
-    double cpus = 0;
+    crt_status_t status = read_words(&t, count, words);
 
-    if (read_words(&t, count, words) == CRT_OK)
-        cpus = (double)t.setup.workers;
+    if (status == CRT_OK)
+        *cpus_out = (double)t.setup.workers;
     setup_fini(&t.setup);
-    return cpus;
+    return status;
 }
 
 /* ---------------------------------------------------------------- state */
@@ -350,17 +351,15 @@ static crt_status_t wait_for(training_t *t, stretch_t *s)
 /* The end of the next stretch: evaluations are behind batch 0, eval_frequency and so on, and behind the last one. */
 static uint64_t next_end(const training_t *t)
 {
-    uint64_t every = (uint64_t)t->setup.eval_frequency;
-    uint64_t last = (uint64_t)t->setup.max_steps + 1, done = t->note.batches;
+    uint64_t every = (uint64_t)t->setup.eval_frequency, done = t->note.batches;
     uint64_t next = done == 0 ? 1 : (done - 1) / every * every + every + 1;
 
-    return t->setup.max_steps > 0 && next > last ? last : next;
+    return t->most > 0 && next > t->most ? t->most : next;
 }
 
 static bool is_done(const training_t *t)
 {
-    return (t->setup.max_steps > 0 && t->note.batches > (uint64_t)t->setup.max_steps) ||
-           (t->setup.max_epochs > 0 && t->row.epoch >= (uint64_t)t->setup.max_epochs);
+    return t->most > 0 && t->note.batches >= t->most;
 }
 
 static bool is_patience_over(const training_t *t)
@@ -438,7 +437,7 @@ static crt_status_t finish_evaluation(training_t *t, crt_ref_t **ref)
     CRT_TRY(show_row(&t->show, (double)row->step, row->loss, crt_ner_f(&row->count),
                      row->words_per_s));
     show_progress((double)(t->note.batches - t->first),
-                  t->setup.max_steps + 1.0 - (double)t->first, t->began);
+                  t->most > 0 ? (double)(t->most - t->first) : 1, t->began);
     if (row->score >= t->note.best_score) {
         t->note.best_score = row->score;
         t->note.best_step = row->step;
@@ -529,23 +528,65 @@ static crt_status_t open_files(training_t *t)
     return CRT_OK;
 }
 
+/* Batches that member 0 makes of so many passes, which all others end with. */
+static crt_status_t count_batches(const training_t *t, const crt_ner_corpus_t *corpus,
+                                  uint64_t passes, uint64_t *count_out)
+{
+    crt_ner_batching_t batching = t->setup.batching;
+    const crt_ner_batch_t *batch;
+    crt_ner_batches_t *batches;
+    crt_status_t status;
+
+    batching.members = (int)t->setup.workers;
+    CRT_TRY(crt_ner_batches_new(corpus, &batching, &batches));
+    *count_out = 0;
+    while ((status = crt_ner_batches_next(batches, &batch)) == CRT_OK &&
+           crt_ner_batches_epoch(batches) < passes)
+        (*count_out)++;
+    crt_ner_batches_free(batches);
+    return status;
+}
+
+/* As spaCy's, whose step 0 is the first batch. */
+static crt_status_t find_end(training_t *t, const crt_ner_corpus_t *corpus)
+{
+    uint64_t count;
+
+    t->most = t->setup.max_steps > 0 ? (uint64_t)t->setup.max_steps + 1 : 0;
+    if (t->setup.max_epochs == 0)
+        return CRT_OK;
+    CRT_TRY(count_batches(t, corpus, (uint64_t)t->setup.max_epochs, &count));
+    t->most = t->most == 0 || count < t->most ? count : t->most;
+    return CRT_OK;
+}
+
+static crt_status_t make_model(training_t *t, const crt_ner_corpus_t *corpus)
+{
+    if (crt_ner_corpus_documents(corpus) < (size_t)t->setup.workers)
+        return crt_raise(CRT_ERR_INVALID, "%s: %zu documents for %lld members",
+                         t->setup.train.path, crt_ner_corpus_documents(corpus),
+                         (long long)t->setup.workers);
+    CRT_TRY(find_end(t, corpus));
+    return crt_ner_model_new(&t->setup.model, corpus, (uint64_t)t->setup.seed, &t->model);
+}
+
 static crt_status_t prepare(training_t *t)
 {
+    const reading_t *train = &t->setup.train, *dev = &t->setup.dev;
     crt_ner_corpus_t *corpus;
     crt_status_t status;
 
     t->began = now_s();
-    make_absolute(t->setup.train, t->train_path);
-    make_absolute(t->setup.dev, t->dev_path);
-    CRT_TRY(open_corpus(t->setup.dev, &corpus)); /* to say now what is wrong with it */
+    if (t->setup.absent_logger)
+        fprintf(stderr, "train_ner: %s is not here: rows are printed and written to %s\n",
+                t->setup.absent_logger, path_of(t, "log.csv"));
+    make_absolute(train->path, t->train_path);
+    make_absolute(dev->path, t->dev_path);
+    /* To say now what is wrong with it. */
+    CRT_TRY(open_corpus(dev->path, &dev->selection, &corpus));
     crt_ner_corpus_free(corpus);
-    CRT_TRY(open_corpus(t->setup.train, &corpus));
-    status = crt_ner_corpus_documents(corpus) < (size_t)t->setup.workers
-                 ? crt_raise(CRT_ERR_INVALID, "%s: %zu documents for %lld members",
-                             t->setup.train, crt_ner_corpus_documents(corpus),
-                             (long long)t->setup.workers)
-                 : crt_ner_model_new(&t->setup.model, corpus, (uint64_t)t->setup.seed,
-                                     &t->model);
+    CRT_TRY(open_corpus(train->path, &train->selection, &corpus));
+    status = make_model(t, corpus);
     crt_ner_corpus_free(corpus);
     if (status != CRT_OK)
         return status;

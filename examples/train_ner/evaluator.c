@@ -27,8 +27,9 @@ static crt_status_t create(void *self, crt_call_t *call)
     }
     CRT_TRY(setup_init(&e->setup, configuration));
     crt_ml_set_threads(1);
-    CRT_TRY(open_corpus(dev_path, &e->corpus));
-    CRT_TRY(open_corpus(train_path, &train)); /* for its labels */
+    CRT_TRY(open_corpus(dev_path, &e->setup.dev.selection, &e->corpus));
+    CRT_TRY(
+        open_corpus(train_path, &e->setup.train.selection, &train)); /* for its labels */
     status = crt_ner_model_new(&e->setup.model, train, 0, &e->model);
     crt_ner_corpus_free(train);
     return status;

@@ -123,7 +123,7 @@ static crt_status_t create(void *self, crt_call_t *call)
     }
     CRT_TRY(setup_init(&m->setup, configuration));
     crt_ml_set_threads(1);
-    CRT_TRY(open_corpus(train, &m->corpus));
+    CRT_TRY(open_corpus(train, &m->setup.train.selection, &m->corpus));
     m->members = (int)m->setup.workers;
     m->owners = count_owners(m->setup.mode, m->members);
     CRT_TRY(make_models(m));

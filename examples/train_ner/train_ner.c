@@ -4,6 +4,7 @@
  *     train_ner convert INPUT OUTPUT [--part FIRST:END] [--seed S]
  *     train_ner train CONFIGURATION [--output DIR] [--n-workers N] [--mode MODE] [--resume] [--section.key=value ...]
  *     train_ner evaluate MODEL CORPUS [--output FILE]
+ *     train_ner settings
  *
  * Configurations are those of spaCy; [distributed] says how many members there are and how they share
  * parameters: see default.cfg beside this file.
@@ -21,7 +22,9 @@ static const char usage[] =
     "usage: train_ner convert INPUT OUTPUT [--part FIRST:END] [--seed S]\n"
     "       train_ner train CONFIGURATION [options] [--section.key=value ...]\n"
     "       train_ner evaluate MODEL CORPUS [--output FILE]\n"
-    "convert: CoNLL, IOB, IOB2 or BILUO, plain or gzip, to CoNLL with BILUO tags;\n"
+    "       train_ner settings\n"
+    "convert: CoNLL, IOB, IOB2, IOBES or BILUO, plain or gzip, to CoNLL with BILUO "
+    "tags;\n"
     "  --part 0:0.8         that part of the documents, in an order drawn from the seed\n"
     "train:\n"
     "  --output, -o DIR     model-best, model-last, config.cfg, log.csv, curve-*.svg\n"
@@ -33,7 +36,9 @@ static const char usage[] =
     "                       some; an actor that does not train; member 0\n"
     "  --resume             go on from model-last\n"
     "evaluate: precision, recall and F of all entities and of each label;\n"
-    "  --output FILE        the same as JSON\n";
+    "  --output FILE        the same as JSON\n"
+    "settings: which settings of spaCy are obeyed, which are refused, and which have no "
+    "effect\n";
 
 static int wrong(const char *text)
 {
@@ -83,7 +88,7 @@ static int convert(int count, char **words)
         else
             return wrong("convert has the options --part and --seed");
     }
-    status = open_corpus(words[0], &corpus);
+    status = open_corpus(words[0], NULL, &corpus);
     if (status != CRT_OK)
         return failed(status);
     status = convert_part(corpus, part, seed, words[1]);
@@ -152,7 +157,7 @@ static int evaluate(int count, char **words)
     crt_ml_set_threads(1);
     status = crt_ner_model_load(words[0], &model);
     if (status == CRT_OK)
-        status = open_corpus(words[1], &corpus);
+        status = open_corpus(words[1], NULL, &corpus);
     began = seconds_now();
     if (status == CRT_OK)
         status = crt_ner_evaluate(model, NULL, corpus, &scores);
@@ -176,6 +181,7 @@ int main(int argc, char **argv)
 {
     const char *command = argc > 1 ? argv[1] : "--help";
     double cores = (double)sysconf(_SC_NPROCESSORS_ONLN), members = 0;
+    crt_status_t status;
 
     if (strcmp(command, "--help") == 0 || strcmp(command, "-h") == 0) {
         fputs(usage, stdout);
@@ -185,9 +191,15 @@ int main(int argc, char **argv)
         return convert(argc - 2, argv + 2);
     if (strcmp(command, "evaluate") == 0)
         return evaluate(argc - 2, argv + 2);
+    if (strcmp(command, "settings") == 0) {
+        print_settings(stdout);
+        return 0;
+    }
     if (strcmp(command, "train") != 0)
-        return wrong("the commands are convert, train and evaluate");
-    members = train_cpus(argc - 2, argv + 2);
+        return wrong("the commands are convert, train, evaluate and settings");
+    status = train_cpus(argc - 2, argv + 2, &members);
+    if (status != CRT_OK) /* before there are processes */
+        return failed(status);
     return crt_main(argc, argv,
                     CRT_OPTIONS(.classes = CRT_CLASSES(&ner_member, &ner_evaluator),
                                 .num_cpus = members > cores ? members : cores),

@@ -3,7 +3,7 @@
  *
  *     train_ner.c  commands -> driver.c  stretches, scores, files -> member.c  steps, exchange of parameters
  *                                                                 -> evaluator.c
- *     setup.c: a configuration, and what it means, for all of them
+ *     setup.c, setup_model.c, setup_rules.c: a configuration, and what it means, for all of them
  */
 #ifndef TRAIN_NER_H
 #define TRAIN_NER_H
@@ -11,6 +11,7 @@
 #include <crt_actors.h>
 #include <crt_configuration.h>
 #include <crt_ner.h>
+#include <stdio.h>
 
 #define MEMBERS_MAX 256
 #define LATE_MAX    16 /* updates that are told apart */
@@ -23,15 +24,24 @@ typedef enum mode {
     HEAD_CHILD        /* member 0 */
 } ner_mode_t;
 
+/* A corpus: where it is, and what of it is used. */
+typedef struct reading {
+    char section[256]; /* of the configuration */
+    const char *path;
+    crt_ner_selection_t selection;
+} reading_t;
+
 /* What a configuration says. Texts are the configuration's. */
 typedef struct setup {
     crt_configuration_t *configuration;
     crt_ner_options_t model;
+    char upstream[256]; /* section of the component that it listens to; "": none */
     crt_ner_batching_t batching;
     crt_optimizer_options_t optimizer;
     crt_schedule_t learn_rate;
-    const char *train, *dev;
-    bool has_plain_logger;               /* spaCy's columns, not spacy-ray's */
+    reading_t train, dev;
+    bool has_plain_logger;     /* spaCy's columns, not spacy-ray's */
+    const char *absent_logger; /* the name of one that is not here; NULL: none */
     double weight_f, weight_p, weight_r; /* of a score */
     int64_t seed, patience, max_epochs, max_steps, eval_frequency;
     /* [distributed] */
@@ -43,14 +53,19 @@ typedef struct setup {
 crt_status_t setup_init(setup_t *setup, crt_configuration_t *configuration);
 void setup_fini(setup_t *setup);
 
-/* A file, or "builtin:COUNT" or "builtin:COUNT:SEED", as many sentences that are drawn. */
-crt_status_t open_corpus(const char *source, crt_ner_corpus_t **corpus_out);
+/* A file, or "builtin:COUNT" or "builtin:COUNT:SEED", as many sentences that are drawn; what of
+ * it is used. NULL: all. */
+crt_status_t open_corpus(const char *source, const crt_ner_selection_t *selection,
+                         crt_ner_corpus_t **corpus_out);
+
+/* The table of all settings of spaCy that are known, and what becomes of them. */
+void print_settings(FILE *out);
 
 /* The command. `words` end with NULL. */
 int train(int count, char **words);
 
-/* How many processors the command `train` with these words needs, 0 when they can't be read. */
-double train_cpus(int count, char **words);
+/* How many processors the command `train` with these words needs. */
+crt_status_t train_cpus(int count, char **words, double *cpus_out);
 
 extern const crt_actor_class_t ner_member, ner_evaluator;
 

@@ -2,10 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Named entities by spaCy and by train_ner: the same configuration, corpora and number of updates, one core.
 
-    pip install spacy && python3 tests/bench/ner_spacy.py --build build --data DIR
+    pip install spacy && python3 tests/bench/ner_spacy.py --build build --data DIR [--configuration FILE]
 
 DIR holds wikigold/wikigold.conll.gz and btc/train.conll.gz, dev.conll.gz, test.conll.gz. Wikigold is divided at random by
-train_ner: 80 % to train, 20 % to test. The configuration is that of `spacy init config --pipeline ner`. The two
+train_ner: 80 % to train, 20 % to test. The configuration is that of `spacy init config --pipeline ner`, or the given file. The two
 take turns on the same core. Prints F of the test data behind the last update, mean of all seeds, and the words
 of all batches in the seconds of all updates (evaluation and start left out).
 """
@@ -28,6 +28,7 @@ def read_arguments():
     parser.add_argument("--build", default=os.path.join(SOURCE, "build"), help="build folder of a release build")
     parser.add_argument("--data", required=True)
     parser.add_argument("--corpora", default="wikigold,btc")
+    parser.add_argument("--configuration", help="another than that of spacy init config")
     parser.add_argument("--steps", type=int, default=1000)
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--core", type=int, default=0, help="the core that both run on")
@@ -95,7 +96,7 @@ def train_spacy(work):
     util.fix_random_seed(work["seed"])
     configuration = util.load_config(work["configuration"], overrides={"system.seed": work["seed"]}, interpolate=True)
     nlp = util.load_model_from_config(configuration, auto_fill=True)
-    training = util.registry.resolve(configuration["training"], schema=None, validate=False)
+    training = util.registry.resolve(nlp.config["training"].copy(), schema=None, validate=False)
     examples, test = (read_documents(nlp, path) for path in work["files"])
     nlp.initialize(lambda: examples)
     random.seed(work["seed"])
@@ -103,7 +104,7 @@ def train_spacy(work):
     began = None
     for batch, info, _ in train_while_improving(
             nlp, training["optimizer"], endless(examples, training["batcher"]), lambda: (0.0, {}),
-            dropout=training["dropout"], eval_frequency=10 ** 9, accumulate_gradient=1, patience=0,
+            dropout=training["dropout"], eval_frequency=10 ** 9, accumulate_gradient=training["accumulate_gradient"], patience=0,
             max_steps=work["steps"], exclude=[], annotating_components=[], before_update=None):
         if began is None:
             began = time.monotonic()  # behind the first, as the other's first stretch is one update
@@ -111,8 +112,8 @@ def train_spacy(work):
             words += sum(len(example) for example in batch)
     seconds = time.monotonic() - began
     scores = nlp.evaluate(test)
-    parameters = sum(node.get_param(name).size for component in ("tok2vec", "ner")
-                     for node in nlp.get_pipe(component).model.walk() for name in node.param_names)
+    parameters = sum(node.get_param(name).size for _, component in nlp.pipeline for node in component.model.walk()
+                     for name in node.param_names if node.has_param(name))
     print(json.dumps({"f": scores["ents_f"], "words": words, "seconds": seconds, "parameters": int(parameters),
                       "version": spacy.__version__}))
 
@@ -127,15 +128,15 @@ def on_core(given, command, **options):
                           stdout=subprocess.PIPE, text=True, **options).stdout
 
 
-def run_spacy(given, folder, files, seed):
-    work = {"seed": seed, "steps": given.steps, "files": files, "configuration": os.path.join(folder, "ner.cfg")}
+def run_spacy(given, _, configuration, files, seed):
+    work = {"seed": seed, "steps": given.steps, "files": files, "configuration": configuration}
     said = on_core(given, [sys.executable, __file__, "--data", given.data, "--worker", json.dumps(work)])
     return json.loads(said.splitlines()[-1])
 
 
-def run_crt(given, folder, files, seed):
+def run_crt(given, folder, configuration, files, seed):
     output = os.path.join(folder, "output")
-    on_core(given, [train_ner(given), "train", os.path.join(folder, "ner.cfg"), "-o", output, f"--paths.train={files[0]}",
+    on_core(given, [train_ner(given), "train", configuration, "-o", output, f"--paths.train={files[0]}",
                     f"--paths.dev={files[1]}", f"--system.seed={seed}", f"--training.max_steps={given.steps}",
                     f"--training.eval_frequency={given.steps}", "--training.patience=0"])
     with open(os.path.join(output, "log.csv"), encoding="utf-8") as file:
@@ -144,11 +145,11 @@ def run_crt(given, folder, files, seed):
     return {"f": float(last["f"]), "words": words, "seconds": words / float(last["words_per_s"])}
 
 
-def compare(given, folder, corpus):
+def compare(given, folder, configuration, corpus):
     files, runs = convert(given, folder, corpus), {"spaCy": [], "crt": []}
     for seed in range(given.seeds):
         for name, run in ("spaCy", run_spacy), ("crt", run_crt):
-            found = run(given, folder, files, seed)
+            found = run(given, folder, configuration, files, seed)
             runs[name].append(found)
             print(f"{corpus}, seed {seed}, {name}: F {100 * found['f']:.2f}, {found['words'] / found['seconds']:.0f} "
                   f"words/s", file=sys.stderr, flush=True)
@@ -175,9 +176,11 @@ def main():
         return
     report = {"steps": given.steps, "seeds": given.seeds, "corpora": {}}
     with tempfile.TemporaryDirectory() as folder:
-        write_configuration(os.path.join(folder, "ner.cfg"))
+        configuration = given.configuration or os.path.join(folder, "ner.cfg")
+        if not given.configuration:
+            write_configuration(configuration)
         for corpus in given.corpora.split(","):
-            report["corpora"][corpus] = compare(given, folder, corpus)
+            report["corpora"][corpus] = compare(given, folder, configuration, corpus)
     last = next(iter(report["corpora"].values()))["spaCy"][-1]
     report.update(version=last["version"], parameters=last["parameters"])
     print_table(report)

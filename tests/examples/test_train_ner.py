@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Runs train_ner with a small model: its commands, its modes, resume, and the death of members.
-Usage: test_train_ner.py TRAIN_NER DEFAULT_CFG SPACY_3_CFG"""
+Usage: test_train_ner.py TRAIN_NER DEFAULT_CFG SPACY_3_CFG NER_MD"""
 import csv
 import json
 import os
@@ -12,7 +12,7 @@ import sys
 import tempfile
 import unittest
 
-PROGRAM, CONFIGURATION, SPACY_3 = sys.argv[1:4]
+PROGRAM, CONFIGURATION, SPACY_3, MANUAL = sys.argv[1:5]
 SMALL = ["--paths.train=builtin:400", "--paths.dev=builtin:60:1", "--components.tok2vec.model.encode.width=16",
          "--components.tok2vec.model.embed.rows=200", "--components.tok2vec.model.encode.depth=1",
          "--training.optimizer.learn_rate=0.01", "--training.batcher.size.start=200", "--training.eval_frequency=15"]
@@ -99,15 +99,143 @@ class TrainNer(unittest.TestCase):
                    "--training.max_steps=1")
         self.assertRegex(done.stdout.splitlines()[0], r"^ +E +# +LOSS NER +ENTS_F")
         self.assertGreater(len(read(output, "model-best")), 4 * 1533234)  # a table of its own size for each feature
-        for word, part in (('--components.tok2vec.model.embed.attrs=["NORM","SHAPE","SUFFIX","PREFIX"]', "SHAPE, not PREFIX"),
-                           ("--components.tok2vec.model.embed.rows=[9,9]", "there must be one, or four, of each"),
-                           ("--components.tok2vec.model.embed.include_static_vectors=true", "no vectors here"),
+        for word, part in (('--components.tok2vec.model.embed.attrs=["NORM","TAG","SUFFIX","PREFIX"]', "attribute TAG is not here"),
+                           ("--components.tok2vec.model.embed.rows=[9,9]", "4 attributes with the rows of 2 tables"),
                            ("--training.train_corpus=corpora.trian", "corpora.trian"),
                            ("--components.ner.model.use_uper=true", "the nearest name is components.ner.model.use_upper")):
             with self.subTest(word):
                 done = run("train", SPACY_3, "-o", output, "--paths.train=builtin:40", "--paths.dev=builtin:9:1", word,
                            expect=1)
                 self.assertIn(part, done.stderr)
+
+    def train_spacy_3(self, name, *words, configuration=SPACY_3, expect=0):
+        """Two steps by the configuration of spaCy 3, in a small size; its model, or what was said."""
+        output = os.path.join(self.folder, name)
+        done = run("train", configuration, "-o", output, "--paths.train=builtin:40", "--paths.dev=builtin:9:1",
+                   "--components.tok2vec.model.encode.width=8", "--components.tok2vec.model.embed.rows=[90,50,50,50]",
+                   "--training.max_steps=1", *words, expect=expect)
+        return done.stderr if expect else read(output, "model-last")
+
+    def spacy_3_with(self, section, text):
+        """The configuration of spaCy 3 with this in place of a section and of those below it."""
+        with open(SPACY_3, encoding="utf-8") as file:
+            blocks = re.split(r"(?m)^(?=\[)", file.read())
+        path = os.path.join(self.folder, "changed.cfg")
+        with open(path, "w", encoding="utf-8") as file:
+            file.write("".join(block for block in blocks if not block.startswith((f"[{section}]", f"[{section}.")))
+                       + "\n" + text)
+        return path
+
+    def test_architectures_of_public_configurations_are_known(self):
+        embed, encode = "--components.tok2vec.model.embed", "--components.tok2vec.model.encode"
+        plain = self.train_spacy_3("plain")
+        first = self.train_spacy_3("first", f"{embed}.@architectures=spacy.MultiHashEmbed.v1")
+        self.assertEqual(plain, first)  # they differ in static vectors only
+        attributes = ["ORTH", "LOWER", "SPACY", "IS_SPACE", "ID", "LENGTH", "IS_TITLE", "SHAPE"]
+        many = self.train_spacy_3("many", f"{embed}.attrs={json.dumps(attributes)}", f"{embed}.rows={json.dumps([50] * 8)}")
+        # More rows, and more inputs of the layer that mixes them; with the optimizer's two states.
+        self.assertEqual(len(many) - len(plain), 3 * 4 * ((400 - 240) * 8 + 3 * 8 * 4 * 8) + 4 * 8)
+        for version in "v1", "v2":
+            mish = self.train_spacy_3("mish", configuration=self.spacy_3_with(
+                "components.tok2vec.model.encode", "\n[components.tok2vec.model.encode]\nwidth = 8\ndepth = 4\nwindow_size = 1\n"
+                f'@architectures = "spacy.MishWindowEncoder.{version}"\n'))
+            self.assertLess(len(mish), len(plain))
+        for word, part in ((f"{embed}.include_static_vectors=true", "(no [initialize] vectors are named)"),
+                           (f"{encode}.@architectures=spacy.TorchBiLSTMEncoder.v1", "'spacy.TorchBiLSTMEncoder.v1'"),
+                           (f"{embed}.@architectures=spacy.CharacterEmbed.v2", "'spacy.CharacterEmbed.v2'"),
+                           ("--components.ner.model.tok2vec.@architectures=spacy-transformers.TransformerListener.v1",
+                            "spacy-transformers.TransformerListener.v1: there are no transformers here"),
+                           ("--components.ner.model.@architectures=spacy.TransitionBasedParser.v3", "TransitionBasedParser.v3"),
+                           ("--components.ner.model.tok2vec.width=9", "the listener's width is 9, the tok2vec's 8")):
+            with self.subTest(word):
+                self.assertIn(part, self.train_spacy_3("a", word, expect=1))
+        said = self.train_spacy_3("a", f"{embed}.include_static_vectors=true", "--initialize.vectors=en_core_web_lg", expect=1)
+        self.assertIn("the static vectors 'en_core_web_lg' of [initialize] can't be read here", said)
+
+    def test_settings_that_change_the_training_do(self):
+        plain = self.train_spacy_3("plain", "--training.max_steps=9")
+        for change in ("--corpora.train.limit=20", "--corpora.train.max_length=9", "--training.dropout=0.5",
+                       "--training.seed=5", "--training.max_epochs=1",
+                       '--corpora.train.augmenter={"@augmenters":"spacy.lower_case.v1","level":1.0}',
+                       '--corpora.train.augmenter={"@augmenters":"spacy.combined_augmenter.v1","lower_level":1.0}'):
+            with self.subTest(change):
+                self.assertNotEqual(plain, self.train_spacy_3("a", "--training.max_steps=9", change))
+        self.assertEqual(plain, self.train_spacy_3("a", "--training.max_steps=9", "--corpora.train.max_length=9",
+                                                   "--corpora.train.gold_preproc=true"))
+        for section, text in (("training.batcher", '@batchers = "spacy.batch_by_sequence.v1"\nsize = 5\n'),
+                              ("training.batcher", '@batchers = "spacy.batch_by_padded.v1"\nsize = 90\nbuffer = 20\n'
+                                                   "discard_oversize = true\n"),
+                              ("training.optimizer", '@optimizers = "SGD.v1"\nlearn_rate = 0.1\n')):
+            with self.subTest(text):
+                path = self.spacy_3_with(section, f"[{section}]\n{text}")
+                self.assertNotEqual(plain, self.train_spacy_3("a", "--training.max_steps=9", configuration=path))
+
+    def test_what_a_partial_configuration_leaves_out_is_that_of_spacy(self):
+        path = os.path.join(self.folder, "partial.cfg")
+        with open(path, "w", encoding="utf-8") as file:
+            file.write('[paths]\ntrain = null\ndev = null\n[nlp]\nlang = "en"\npipeline = ["tok2vec","ner"]\n'
+                       '[components.ner]\nfactory = "ner"\n[components.ner.model]\n'
+                       '@architectures = "spacy.TransitionBasedParser.v2"\n[components.ner.model.tok2vec]\n'
+                       '@architectures = "spacy.Tok2VecListener.v1"\n[components.tok2vec]\nfactory = "tok2vec"\n')
+        output = os.path.join(self.folder, "a")
+        run("train", path, "-o", output, "--paths.train=builtin:40", "--paths.dev=builtin:9:1", "--training.max_steps=1")
+        text = read(output, "config.cfg").decode()
+        for line in "L2 = 0.01", "learn_rate = 0.001", "use_averages = false", "patience = 1600", "dropout = 0.1":
+            self.assertRegex(text, rf"(?m)^{re.escape(line)}$")
+
+    def test_a_training_ends_behind_its_last_epoch(self):
+        self.train_spacy_3("a", "--training.max_epochs=2", "--training.max_steps=0", "--training.eval_frequency=100",
+                           "--training.batcher.size.start=90")
+        target = os.path.join(self.folder, "converted.conll")
+        run("convert", "builtin:40", target)
+        words = sum(len(line) > 0 for line in read(target).splitlines())
+        self.assertEqual(int(self.rows("a")[-1]["words"]), 2 * words)
+
+    def settings(self):
+        """{setting: what becomes of it} of the command."""
+        rows = re.findall(r"(?m)^\| `([^`]+)` \| (.*) \|$", run("settings").stdout)
+        self.assertGreater(len(rows), 50)
+        return dict(rows)
+
+    def test_the_manual_has_the_table_of_all_settings(self):
+        with open(MANUAL, encoding="utf-8") as file:
+            self.assertIn(run("settings").stdout, file.read())
+
+    def test_each_setting_is_obeyed_or_refused_by_its_name(self):
+        wrong = {"corpora.train.augmenter": '{"@augmenters":"spacy.orth_variants.v1"}',
+                 "components.ner.scorer": '{"@scorers":"x"}'}
+        for setting, what in self.settings().items():
+            if what.startswith("refused"):
+                value, part = '"x"', f"{setting}: "
+            elif what.startswith("obeyed"):
+                value, part = wrong.get(setting, '{"no such key":1}'), setting
+            else:
+                continue
+            with self.subTest(setting):
+                self.assertIn(part, self.train_spacy_3("a", f"--{setting}={value}", expect=1))
+
+    def test_settings_without_effect_have_none(self):
+        plain = self.train_spacy_3("plain")
+        words = ["--nlp.lang=xx", "--nlp.batch_size=7", '--nlp.disabled=["tagger"]', '--initialize.vectors="en_core_web_lg"',
+                 "--training.gpu_allocator=pytorch", "--pretraining.max_epochs=7", "--vars.mine=1",
+                 "--training.logger.@loggers=spacy.WandbLogger.v3", "--training.logger.project_name=x",
+                 "--initialize.components.tagger.x=1", "--corpora.pretrain.path=x", "--training.score_weights.tag_acc=0.0"]
+        with open(SPACY_3, encoding="utf-8") as file:
+            text = file.read().replace('pipeline = ["tok2vec", "ner"]', 'pipeline = ["tok2vec", "tagger", "ner"]')
+        path = os.path.join(self.folder, "more.cfg")
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text + '\n[components.tagger]\nsource = "en_core_web_sm"\nreplace_listeners = ["model.tok2vec"]\n')
+        frozen = '--training.frozen_components=["tagger"]'
+        self.assertEqual(plain, self.train_spacy_3("a", *words, frozen, configuration=path))
+        for word, part in (("--x.y=1", "nlp.pipeline: the component tagger (tagger) is not here; it may be one of "
+                                       "training.frozen_components"),
+                           ('--training.frozen_components=["tagger","ner"]', "ner is what is trained here"),
+                           ('--training.frozen_components=["tagger","tok2vec"]', "tok2vec is what is trained here")):
+            with self.subTest(word):
+                self.assertIn(part, self.train_spacy_3("a", word, configuration=path, expect=1))
+        self.assertIn("there is no such score here",
+                      self.train_spacy_3("a", frozen, "--training.score_weights.tag_acc=0.5", configuration=path, expect=1))
+        self.assertIn("documents of spaCy can't be read", self.train_spacy_3("a", "--paths.train=x.spacy", expect=1))
 
     def test_the_other_configurations_of_the_first_experiment_are_read(self):
         with open(CONFIGURATION, encoding="utf-8") as file:
@@ -240,11 +368,11 @@ class TrainNer(unittest.TestCase):
                            ("--paths.train=", "training.train_corpus.path"),
                            ("--components.ner.model.nr_feature_tokens=4", "not 3 or 6"),
                            ("--training.optimizer.beta1=2", "training.optimizer.beta1"),
-                           ("--training.batcher.size.start=0", "batches of 0 words")):
+                           ("--training.batcher.size.start=0", "batches of size 0")):
             with self.subTest(word):
                 done = self.train("wrong", word, expect=1)
                 self.assertIn(part, done.stderr)
-        self.assertIn("convert, train and evaluate", run("trian", expect=2).stderr)
+        self.assertIn("convert, train, evaluate and settings", run("trian", expect=2).stderr)
 
 
 if __name__ == "__main__":

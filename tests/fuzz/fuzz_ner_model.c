@@ -18,7 +18,8 @@ static crt_ner_model_t *new_model(void)
 
     options.width = 1;
     options.depth = 1;
-    options.rows = 2;
+    for (int k = 0; k < options.table_count; k++)
+        options.tables[k].rows = 2 - (k > 0);
     options.hidden = 1;
     if (crt_ner_corpus_parse("text", text, strlen(text), 1, &corpus) != CRT_OK ||
         crt_ner_model_new(&options, corpus, 1, &model) != CRT_OK)

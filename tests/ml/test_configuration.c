@@ -57,6 +57,29 @@ static const char *string(crt_configuration_t *c, const char *path)
     return value ? value : "(null)";
 }
 
+static void keys_are_told_in_their_order_and_whether_they_say_something(void **state)
+{
+    static const char text[] =
+        "[a]\nnull = null\nfalse = false\nzero = 0\nempty = \"\"\nlist = []\nmap = {}\n"
+        "[a.b]\nx = 1\n[ab]\ny = [null]\n";
+    static const char *const unset[] = {"a.null", "a.false", "a.zero", "a.empty",
+                                        "a.list", "a.map",   "a.none", "b"};
+    static const char *const set[] = {"a", "a.b", "a.b.x", "ab.y", "ab"};
+    crt_configuration_t *c = resolved(text);
+
+    for (size_t i = 0; i < sizeof(unset) / sizeof(unset[0]); i++)
+        assert_false(crt_configuration_is_set(c, unset[i]));
+    for (size_t i = 0; i < sizeof(set) / sizeof(set[0]); i++)
+        assert_true(crt_configuration_is_set(c, set[i]));
+    assert_string_equal(crt_configuration_path_at(c, "a", 0), "a.null");
+    assert_string_equal(crt_configuration_path_at(c, "a", 6), "a.b.x");
+    assert_null(crt_configuration_path_at(c, "a", 7));
+    assert_string_equal(crt_configuration_path_at(c, "a.b", 0), "a.b.x");
+    assert_string_equal(crt_configuration_path_at(c, NULL, 7), "ab.y");
+    assert_null(crt_configuration_path_at(c, "b", 0));
+    crt_configuration_free(c);
+}
+
 static void text_of_any_editor_is_read(void **state)
 {
     static const char *const texts[] = {
@@ -179,7 +202,10 @@ static void the_command_line_wins(void **state)
     assert_ok(crt_configuration_override(c, "--a.flag"));
     assert_ok(crt_configuration_override(c, "--b.text=plain words"));
     assert_ok(crt_configuration_override(c, "--b.copy=\"${a.x} ${b.text}\""));
+    assert_ok(crt_configuration_override(c, "--b.made={\"@makers\":\"one\",\"z\":7}"));
     assert_ok(crt_configuration_resolve(c));
+    assert_string_equal(string(c, "b.made.@makers"), "one");
+    assert_int_equal(number(c, "b.made.z"), 7);
     assert_int_equal(number(c, "a.x"), 3);
     assert_int_equal(number(c, "a.y"), 3);
     assert_string_equal(string(c, "b.copy"), "3 plain words");
@@ -440,6 +466,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(values_are_json_and_other_text_is_a_string),
         cmocka_unit_test(text_of_any_editor_is_read),
+        cmocka_unit_test(keys_are_told_in_their_order_and_whether_they_say_something),
         cmocka_unit_test(references_give_the_value_of_another_key),
         cmocka_unit_test(what_is_printed_is_read_again_as_the_same),
         cmocka_unit_test(the_command_line_wins),

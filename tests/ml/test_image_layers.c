@@ -106,6 +106,31 @@ static void gradients_of_gelu_match_finite_differences(void **state)
     check_layers(image(2, 2, 3), layers, COUNT_OF(layers), 2, 2e-3);
 }
 
+static void mish_is_that_of_thinc(void **state)
+{
+    const crt_layer_t layers[] = {CRT_DENSE(4), CRT_MISH(), CRT_DENSE(2)},
+                      one = CRT_MISH();
+    static const float x[] = {-5, -1.5f, -0.3f, 0, 0.4f, 2, 19.5f, 25};
+    /* Of Thinc 8.3: NumpyOps().mish(x), .backprop_mish(ones, x) */
+    static const double y[] = {-0.033576239, -0.29809976, -0.15113318, 0,
+                               0.28903055,   1.943959,    19.5,        25};
+    static const double dx[] = {-0.026747502, -0.064097807, 0.40851089, 0.6,
+                                0.83701748,   1.0693181,    1,          1};
+
+    check_layers(image(2, 2, 3), layers, COUNT_OF(layers), 2, 2e-3);
+    bench_begin(&b, image(1, 1, 8), &one, 1, 1);
+    memcpy(b.x, x, sizeof(x));
+    for (int i = 0; i < 8; i++)
+        b.dy[i] = 1;
+    bench_forward(&b, true);
+    bench_backward(&b);
+    for (int i = 0; i < 8; i++) {
+        assert_float_equal(b.y[i], y[i], 1e-5);
+        assert_float_equal(b.dx[i], dx[i], 1e-5);
+    }
+    bench_end(&b);
+}
+
 static void gradients_of_attention_match_finite_differences(void **state)
 {
     const crt_layer_t plain[] = {CRT_ATTENTION(2, 0)};
@@ -421,6 +446,7 @@ int main(void)
         cmocka_unit_test(gradients_of_flattened_images_match_finite_differences),
         cmocka_unit_test(gradients_of_tokens_match_finite_differences),
         cmocka_unit_test(gradients_of_gelu_match_finite_differences),
+        cmocka_unit_test(mish_is_that_of_thinc),
         cmocka_unit_test(gradients_of_attention_match_finite_differences),
         cmocka_unit_test(convolutions_are_those_of_pytorch),
         cmocka_unit_test(tokens_are_those_of_pytorch),

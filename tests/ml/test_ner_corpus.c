@@ -57,7 +57,10 @@ static void words_in_lines_become_documents(void **state)
     assert_string_equal(tags_of(c, 0), "B-PER L-PER O U-LOC");
     assert_string_equal(crt_ner_corpus_word(c, 1, 0), "Yes");
     assert_null(crt_ner_corpus_word(c, 1, 1));
-    assert_null(crt_ner_corpus_keys(c, 2, 0));
+    assert_int_equal(crt_ner_corpus_key(c, 0, 0, CRT_NER_ORTH),
+                     crt_hash_string("Anna", 4));
+    assert_int_equal(crt_ner_corpus_key(c, 0, 3, CRT_NER_LENGTH), 5);
+    assert_int_equal(crt_ner_corpus_key(c, 2, 0, CRT_NER_NORM), 0);
     assert_int_equal(crt_ner_corpus_length(c, 2), 0);
     crt_ner_corpus_free(c);
 }
@@ -92,9 +95,6 @@ static void biluo_is_read_as_it_is(void **state)
     crt_ner_corpus_free(c);
 }
 
-static void broken_tags_name_file_and_line(void **state)
-{
-    expect_error("a O\nb X-PER\n", "text:2: no tag: \"X-PER\"");
 static void iobes_says_the_same_with_other_letters(void **state)
 {
     crt_ner_corpus_t *c = parsed("a B-X\nb I-X\nc E-X\nd S-Y\ne O\nf B-X\ng E-X\n", 1);
@@ -143,6 +143,9 @@ static void byte_order_mark_is_no_part_of_the_first_word(void **state)
     expect_error("\xef\xbb\xbf", "text: no words");
 }
 
+static void broken_tags_name_file_and_line(void **state)
+{
+    expect_error("a O\nb X-PER\n", "text:2: no tag: \"X-PER\"");
     expect_error("a O\nb B-\n", "text:2: a tag without a label: \"B-\"");
     expect_error("a O\n\nb BPER\n", "text:3: a tag without a label: \"BPER\"");
     expect_error("a O\nb OO\n", "text:2: no tag");
@@ -206,7 +209,7 @@ static void features_are_those_of_spacy(void **state)
 {
     static const struct {
         const char *word;
-        uint64_t keys[CRT_NER_FEATURES];
+        uint64_t keys[4];
     } cases[] = {
         {"coffee",
          {3197928453018144401u, 16900879642891266615u, 7125196598045271428u,
@@ -249,11 +252,81 @@ static void features_are_those_of_spacy(void **state)
         uint64_t keys[CRT_NER_FEATURES];
 
         assert_ok(crt_ner_word_keys(cases[i].word, strlen(cases[i].word), keys));
-        for (int k = 0; k < CRT_NER_FEATURES; k++)
+        for (int k = 0; k < 4; k++)
             if (keys[k] != cases[i].keys[k])
                 fail_msg("feature %d of %s is %llu", k, cases[i].word,
                          (unsigned long long)keys[k]);
     }
+}
+
+/* Of spaCy 3.8: the same with [ORTH, LOWER, LENGTH, IS_ALPHA, IS_ASCII, IS_DIGIT, IS_LOWER,
+ * IS_UPPER, IS_TITLE, IS_SPACE, SPACY, ID] */
+static void other_features_are_those_of_spacy(void **state)
+{
+    static const struct {
+        const char *word;
+        uint64_t orth, lower, others[10];
+    } cases[] = {
+        {"London",
+         5392354317538386956u,
+         686896126224900680u,
+         {6, 1, 1, 0, 0, 0, 1, 0, 1, UINT64_MAX}},
+        {"iPad",
+         2836888894124911746u,
+         8836152387775250206u,
+         {4, 1, 1, 0, 0, 0, 0, 0, 1, UINT64_MAX}},
+        {"NATO",
+         5707719273113622397u,
+         15302922689940742755u,
+         {4, 1, 1, 0, 0, 1, 0, 0, 1, UINT64_MAX}},
+        {"1987",
+         939996378630513184u,
+         939996378630513184u,
+         {4, 0, 1, 1, 0, 0, 0, 0, 1, UINT64_MAX}},
+        {"Éclair",
+         7239557600699054769u,
+         4594911457355527430u,
+         {6, 1, 0, 0, 0, 0, 1, 0, 1, UINT64_MAX}},
+        {"a-b",
+         8078056416775021681u,
+         8078056416775021681u,
+         {3, 0, 1, 0, 1, 0, 0, 0, 1, UINT64_MAX}},
+        {"U.N.",
+         391119640002477987u,
+         7266617661067169832u,
+         {4, 0, 1, 0, 0, 1, 1, 0, 1, UINT64_MAX}},
+        {"   ",
+         6718839663412986256u,
+         6718839663412986256u,
+         {3, 0, 1, 0, 0, 0, 0, 1, 1, UINT64_MAX}},
+        {"♥",
+         11364276798960784327u,
+         11364276798960784327u,
+         {1, 0, 0, 0, 0, 0, 0, 0, 1, UINT64_MAX}},
+        {"O'Neill",
+         5032264546079621312u,
+         18021436434447055287u,
+         {7, 0, 1, 0, 0, 0, 1, 0, 1, UINT64_MAX}},
+        {"x2",
+         5735368184179705075u,
+         5735368184179705075u,
+         {2, 0, 1, 0, 1, 0, 0, 0, 1, UINT64_MAX}},
+    };
+
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        uint64_t keys[CRT_NER_FEATURES];
+
+        assert_ok(crt_ner_word_keys(cases[i].word, strlen(cases[i].word), keys));
+        assert_int_equal(keys[CRT_NER_ORTH], cases[i].orth);
+        assert_int_equal(keys[CRT_NER_LOWER], cases[i].lower);
+        for (int k = 0; k < 10; k++)
+            if (keys[CRT_NER_LENGTH + k] != cases[i].others[k])
+                fail_msg("%s of %s is %llu",
+                         crt_ner_feature_name((crt_ner_feature_t)(CRT_NER_LENGTH + k)),
+                         cases[i].word, (unsigned long long)keys[CRT_NER_LENGTH + k]);
+    }
+    assert_string_equal(crt_ner_feature_name(CRT_NER_ID), "ID");
+    assert_null(crt_ner_feature_name((crt_ner_feature_t)CRT_NER_FEATURES));
 }
 
 static void words_that_are_not_utf8_have_no_keys(void **state)
@@ -385,28 +458,101 @@ static void every_document_is_in_one_batch_of_a_pass(void **state)
     crt_ner_corpus_free(c);
 }
 
-/* As minibatch_by_words(documents, size=10, tolerance=0.5, discard_oversize=False) of spaCy 3.8 gives them for the
- * order of this seed: 8 9 13 11 6 7 1 14 10 15 12 2 5 0 3 4. */
-static void batches_are_cut_as_spacy_cuts_them(void **state)
+/* The batches of the first pass over documents of 9, 5, 8 and so on words, in the order of seed
+ * 0: 8 9 13 11 6 7 1 14 10 15 12 2 5 0 3 4. */
+static const char *cut(const crt_ner_batching_t *options)
 {
     static const int lengths[] = {9, 5, 8, 1, 2, 3, 7, 3, 4, 4, 6, 4, 20, 4, 2, 3};
-    crt_ner_batching_t options = crt_ner_batching(0);
+    static char got[1024];
     crt_ner_corpus_t *c = of_lengths(lengths, COUNT(lengths));
     crt_ner_batches_t *b;
     const crt_ner_batch_t *batch;
-    char got[1024] = "", *at = got;
+    char *at = got;
 
-    options.start = options.stop = 10;
-    options.tolerance = 0.5;
-    assert_ok(crt_ner_batches_new(c, &options, &b));
+    assert_ok(crt_ner_batches_new(c, options, &b));
     do {
         assert_ok(crt_ner_batches_next(b, &batch));
         for (size_t i = 0; crt_ner_batches_epoch(b) == 0 && i < batch->count; i++)
             at += sprintf(at, "%zu%s", batch->documents[i],
                           i + 1 < batch->count ? " " : "; ");
     } while (crt_ner_batches_epoch(b) == 0);
-    assert_string_equal(got, "8 9; 13 11; 6 7; 1 14; 12; 10 15; 2; 5 0 3 4; ");
     crt_ner_batches_free(b);
+    crt_ner_corpus_free(c);
+    return got;
+}
+
+/* As spaCy 3.8 gives them for this order: minibatch_by_words(documents, size=10, tolerance=0.5,
+ * discard_oversize=False), minibatch(documents, size=3), minibatch_by_padded_size(documents,
+ * size=16, buffer=9, discard_oversize=...) */
+static void batches_are_cut_as_spacy_cuts_them(void **state)
+{
+    crt_ner_batching_t options = crt_ner_batching(0);
+
+    options.start = options.stop = 10;
+    options.tolerance = 0.5;
+    assert_string_equal(cut(&options), "8 9; 13 11; 6 7; 1 14; 12; 10 15; 2; 5 0 3 4; ");
+    options.kind = CRT_NER_BY_DOCUMENTS;
+    options.start = options.stop = 3;
+    assert_string_equal(cut(&options), "8 9 13; 11 6 7; 1 14 10; 15 12 2; 5 0 3; 4; ");
+    options.kind = CRT_NER_BY_PADDED;
+    options.start = options.stop = 16;
+    options.buffer = 9;
+    assert_string_equal(cut(&options), "6 10; 13 11 1; 8 9 7 14; 12; 0; 2; 15 5 3 4; ");
+    options.discard_oversize = true;
+    assert_string_equal(cut(&options), "6 10; 13 11 1; 0; 2; 15 5 3 4; ");
+}
+
+static void selections_are_those_of_a_corpus_of_spacy(void **state)
+{
+    static const char text[] =
+        "Otto U-PER\n\nIn O\nULM U-LOC\n. O\n\nÉa O\nB U-ORG\n\nC U-X\n";
+    crt_ner_corpus_t *c = parsed(text, 1), *s;
+    crt_ner_selection_t selection = {.size = sizeof(selection)};
+
+    assert_ok(crt_ner_corpus_new_selection(c, &selection, &s));
+    assert_int_equal(crt_ner_corpus_documents(s), 4);
+    assert_int_equal(crt_ner_corpus_labels(s), 4);
+    crt_ner_corpus_free(s);
+    selection.limit = 3;
+    selection.max_length = 3; /* fewer words than that */
+    selection.lower_case = 1;
+    assert_ok(crt_ner_corpus_new_selection(c, &selection, &s));
+    assert_int_equal(crt_ner_corpus_documents(s), 2);
+    assert_int_equal(crt_ner_corpus_labels(s), 2);
+    assert_string_equal(crt_ner_corpus_label(s, 1, NULL), "ORG");
+    assert_string_equal(crt_ner_corpus_word(s, 0, 0), "otto");
+    assert_string_equal(crt_ner_corpus_word(s, 1, 0), "éa");
+    assert_string_equal(tags_of(s, 1), "O U-ORG");
+    assert_int_equal(crt_ner_corpus_key(s, 0, 0, CRT_NER_ORTH),
+                     crt_hash_string("otto", 4));
+    crt_ner_corpus_free(s);
+    selection.max_length = 1;
+    assert_fails(crt_ner_corpus_new_selection(c, &selection, &s), CRT_ERR_INVALID,
+                 "none of the first 3 documents has fewer than 1 words");
+    selection.lower_case = 2;
+    assert_fails(crt_ner_corpus_new_selection(c, &selection, &s), CRT_ERR_INVALID,
+                 "2 of the documents in lower case");
+    crt_ner_corpus_free(c);
+}
+
+static void part_of_the_documents_is_in_lower_case(void **state)
+{
+    crt_ner_corpus_t *c, *s;
+    crt_ner_selection_t selection = {
+        .size = sizeof(selection), .lower_case = 0.3, .seed = 5};
+    int lower = 0;
+
+    assert_ok(crt_ner_corpus_new_synthetic(500, 1, &c));
+    assert_ok(crt_ner_corpus_new_selection(c, &selection, &s));
+    for (size_t i = 0; i < 500; i++) {
+        bool is_lower = true;
+
+        for (size_t k = 0; k < crt_ner_corpus_length(s, i); k++)
+            is_lower = is_lower && !crt_ner_corpus_key(s, i, k, CRT_NER_IS_TITLE);
+        lower += is_lower;
+    }
+    assert_in_range(lower, 110, 190);
+    crt_ner_corpus_free(s);
     crt_ner_corpus_free(c);
 }
 
@@ -479,14 +625,6 @@ static void oversize_documents_may_be_left_out(void **state)
         assert_int_equal(batch->words, 11);
     }
     crt_ner_batches_free(b);
-    options.discard_oversize = false;
-    options.max_length = 5;
-    assert_ok(crt_ner_batches_new(c, &options, &b));
-    for (int i = 0; i < 3; i++) {
-        assert_ok(crt_ner_batches_next(b, &batch));
-        assert_int_equal(batch->words, 5);
-    }
-    crt_ner_batches_free(b);
     large = of_lengths(lengths + 1, 1);
     assert_ok(crt_ner_batches_new(large, &options, &b));
     assert_fails(crt_ner_batches_next(b, &batch), CRT_ERR_INVALID, "too many words");
@@ -509,10 +647,14 @@ static void batchings_that_can_not_be_are_refused(void **state)
     assert_fails(crt_ner_batches_new(c, &o, &b), CRT_ERR_INVALID, "member 3 of 3");
     o = crt_ner_batching(0);
     o.start = 0;
-    assert_fails(crt_ner_batches_new(c, &o, &b), CRT_ERR_INVALID, "batches of 0 words");
+    assert_fails(crt_ner_batches_new(c, &o, &b), CRT_ERR_INVALID, "batches of 0, times");
     o = crt_ner_batching(0);
     o.tolerance = NAN;
     assert_fails(crt_ner_batches_new(c, &o, &b), CRT_ERR_INVALID, "tolerance");
+    o = crt_ner_batching(0);
+    o.kind = CRT_NER_BY_PADDED;
+    assert_fails(crt_ner_batches_new(c, &o, &b), CRT_ERR_INVALID,
+                 "batches of kind 2 from a buffer of 0");
     o.size = 1;
     assert_fails(crt_ner_batches_new(c, &o, &b), CRT_ERR_INVALID, "1 bytes");
     crt_ner_corpus_free(c);
@@ -525,17 +667,23 @@ int main(void)
         cmocka_unit_test(sentences_in_lines_are_the_same_documents),
         cmocka_unit_test(iob_begins_an_entity_where_the_label_changes),
         cmocka_unit_test(biluo_is_read_as_it_is),
+        cmocka_unit_test(iobes_says_the_same_with_other_letters),
+        cmocka_unit_test(lines_end_as_they_do_on_any_system),
+        cmocka_unit_test(byte_order_mark_is_no_part_of_the_first_word),
         cmocka_unit_test(broken_tags_name_file_and_line),
         cmocka_unit_test(bytes_of_zero_and_words_without_end_are_refused),
         cmocka_unit_test(more_labels_than_there_may_be_are_refused),
         cmocka_unit_test(documents_of_several_sentences_end_at_marks),
         cmocka_unit_test(features_are_those_of_spacy),
+        cmocka_unit_test(other_features_are_those_of_spacy),
         cmocka_unit_test(words_that_are_not_utf8_have_no_keys),
         cmocka_unit_test(what_was_written_reads_the_same),
         cmocka_unit_test(a_synthetic_document_does_not_depend_on_the_count),
         cmocka_unit_test(parts_are_all_documents_once),
         cmocka_unit_test(every_document_is_in_one_batch_of_a_pass),
         cmocka_unit_test(batches_are_cut_as_spacy_cuts_them),
+        cmocka_unit_test(selections_are_those_of_a_corpus_of_spacy),
+        cmocka_unit_test(part_of_the_documents_is_in_lower_case),
         cmocka_unit_test(batches_grow_as_the_schedule_says),
         cmocka_unit_test(members_share_the_documents_of_a_pass),
         cmocka_unit_test(oversize_documents_may_be_left_out),
@@ -544,6 +692,3 @@ int main(void)
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
-        cmocka_unit_test(iobes_says_the_same_with_other_letters),
-        cmocka_unit_test(lines_end_as_they_do_on_any_system),
-        cmocka_unit_test(byte_order_mark_is_no_part_of_the_first_word),

@@ -8,6 +8,8 @@
 #include "ml_test.h"
 #include "recorded_ner.h"
 
+#include <zlib.h>
+
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
 /* DOCUMENTS of record_ner.py. */
@@ -38,13 +40,20 @@ static crt_ner_batch_t whole(const crt_ner_corpus_t *corpus)
     return batch;
 }
 
+/* Tables of so many rows for NORM, and of half as many for the others. */
+static void set_rows(crt_ner_options_t *o, int rows)
+{
+    for (int k = 0; k < o->table_count; k++)
+        o->tables[k].rows = k == 0 ? rows : rows / 2;
+}
+
 static crt_ner_options_t tiny(int features, int pieces, bool upper)
 {
     crt_ner_options_t o = crt_ner_options();
 
     o.width = 4;
     o.depth = 1;
-    o.rows = 6;
+    set_rows(&o, 6);
     o.pieces = 2;
     o.dropout = 0;
     o.features = features;
@@ -79,7 +88,7 @@ static void models_have_as_many_parameters_as_those_of_spacy(void **state)
     o = crt_ner_options(); /* the large configuration of the first seed */
     o.width = 256;
     o.depth = 8;
-    o.rows = 10000;
+    set_rows(&o, 10000);
     o.hidden = 128;
     o.upper = false;
     m = made(&o, c);
@@ -87,12 +96,23 @@ static void models_have_as_many_parameters_as_those_of_spacy(void **state)
     assert_true(crti_ner_parameters(&o, 4) == 11963408);
     crt_ner_model_free(m);
     o = crt_ner_options(); /* of spaCy 3's quick start */
-    o.rows = 5000;
-    o.subword_rows[0] = 1000;
-    o.subword_rows[1] = o.subword_rows[2] = 2500;
+    set_rows(&o, 5000);
+    o.tables[1].rows = 1000;
     m = made(&o, c);
     assert_int_equal(crt_model_parameters(crt_ner_model_network(m)), 1533234);
     assert_true(crti_ner_parameters(&o, 4) == 1533234);
+    crt_ner_model_free(m);
+    o.table_count = 2; /* of spaCy 3.0's quick start */
+    o.tables[0] = (crt_ner_table_t){CRT_NER_ORTH, 5000};
+    o.tables[1] = (crt_ner_table_t){CRT_NER_SHAPE, 2500};
+    m = made(&o, c);
+    assert_int_equal(crt_model_parameters(crt_ner_model_network(m)), 1141938);
+    assert_true(crti_ner_parameters(&o, 4) == 1141938);
+    crt_ner_model_free(m);
+    o.pieces = 0; /* with MishWindowEncoder */
+    m = made(&o, c);
+    assert_int_equal(crt_model_parameters(crt_ner_model_network(m)), 919986);
+    assert_true(crti_ner_parameters(&o, 4) == 919986);
     crt_ner_model_free(m);
     crt_ner_corpus_free(c);
 }
@@ -182,7 +202,7 @@ static crt_ner_options_t small(void)
 
     o.width = 32;
     o.depth = 2;
-    o.rows = 300;
+    set_rows(&o, 300);
     o.hidden = 32;
     return o;
 }
@@ -397,6 +417,17 @@ static void options_that_can_not_be_are_named(void **state)
     assert_fails(crt_ner_model_new(&o, c, 0, &m), CRT_ERR_INVALID, "dropout rate 1");
     o = tiny(3, 2, true);
     assert_fails(crt_ner_model_new(&o, bare, 0, &m), CRT_ERR_INVALID, "0 labels");
+    o.table_count = 0;
+    assert_fails(crt_ner_model_new(&o, c, 0, &m), CRT_ERR_INVALID,
+                 "0 tables of features, not 1..8");
+    o.table_count = 9;
+    assert_fails(crt_ner_model_new(&o, c, 0, &m), CRT_ERR_INVALID, "9 tables");
+    o.table_count = 2;
+    o.tables[1].feature = (crt_ner_feature_t)CRT_NER_FEATURES;
+    assert_fails(crt_ner_model_new(&o, c, 0, &m), CRT_ERR_INVALID,
+                 "a table of feature 16, not 0..15");
+    o.tables[1] = (crt_ner_table_t){CRT_NER_ORTH, 0};
+    assert_fails(crt_ner_model_new(&o, c, 0, &m), CRT_ERR_INVALID, "a table of 0 rows");
     o.size = 3;
     assert_fails(crt_ner_model_new(&o, c, 0, &m), CRT_ERR_INVALID, "3 bytes");
     crt_ner_corpus_free(c);
@@ -453,6 +484,55 @@ static void training_that_was_resumed_ends_with_the_same_bits(void **state)
     crt_ner_model_free(b);
     crt_ner_model_free(loaded);
     crt_ner_corpus_free(c);
+    free(folder);
+}
+
+/* From the bytes of a file to those that version 2 would have written. */
+static size_t as_version_2(unsigned char *bytes, size_t size, const uint32_t rows[4])
+{
+    const size_t tables = 28, behind = tables + 4 + 4 * 8;
+    const uint32_t version = 2, subwords = 1;
+    uint32_t sum;
+
+    memcpy(bytes + 8, &version, 4);
+    memcpy(bytes + tables, rows, 16);
+    memcpy(bytes + tables + 16, &subwords, 4);
+    memmove(bytes + tables + 20, bytes + behind, size - 4 - behind);
+    size -= behind - tables - 20;
+    sum = (uint32_t)crc32(0, bytes, (uInt)size - 4);
+    memcpy(bytes + size - 4, &sum, 4);
+    return size;
+}
+
+static void files_of_the_version_before_are_read(void **state)
+{
+    char *folder = new_folder();
+    const char *path = path_in(folder, "model");
+    static const uint32_t rows[] = {6, 0, 3, 3}; /* 0: half as many as of NORM */
+    crt_ner_corpus_t *c = parsed(documents);
+    crt_ner_options_t o = tiny(3, 2, true);
+    crt_ner_model_t *m = made(&o, c), *read;
+    unsigned char *bytes = malloc(1 << 16);
+    size_t size;
+    FILE *file;
+
+    assert_ok(crt_ner_model_save(m, NULL, NULL, 0, path));
+    file = fopen(path, "rb");
+    size = fread(bytes, 1, 1 << 16, file);
+    fclose(file);
+    write_file(path, bytes, as_version_2(bytes, size, rows));
+    assert_ok(crt_ner_model_load(path, &read));
+    assert_int_equal(read->options.table_count, 4);
+    assert_int_equal(read->options.tables[1].feature, CRT_NER_PREFIX);
+    assert_int_equal(read->options.tables[1].rows, 3);
+    assert_memory_equal(read->network->weights, m->network->weights,
+                        m->network->parameter_count * sizeof(float));
+    unlink(path);
+    assert_int_equal(rmdir(folder), 0);
+    crt_ner_model_free(m);
+    crt_ner_model_free(read);
+    crt_ner_corpus_free(c);
+    free(bytes);
     free(folder);
 }
 
@@ -545,6 +625,7 @@ int main(void)
         cmocka_unit_test(weights_are_read_where_they_are),
         cmocka_unit_test(options_that_can_not_be_are_named),
         cmocka_unit_test(training_that_was_resumed_ends_with_the_same_bits),
+        cmocka_unit_test(files_of_the_version_before_are_read),
         cmocka_unit_test(files_of_other_models_are_refused),
         cmocka_unit_test(damaged_files_are_corrupt),
     };
