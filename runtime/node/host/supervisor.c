@@ -19,7 +19,7 @@
 
 /* ---------------------------------------------------------------- the supervisor */
 
-static void end_alike(int status)
+static _Noreturn void end_alike(int status)
 {
     static const struct rlimit none = {0, 0};
     sigset_t all;
