@@ -19,7 +19,8 @@
 
 /* ---------------------------------------------------------------- the supervisor */
 
-static _Noreturn void end_alike(int status)
+static void end_alike(int status) __attribute__((noreturn));
+static void end_alike(int status)
 {
     static const struct rlimit none = {0, 0};
     sigset_t all;
