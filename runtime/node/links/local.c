@@ -13,6 +13,25 @@ crti_local_t *crti_local_get(crti_node_t *node, uint64_t number)
     return crti_map_get(&node->locals.by_number, &number);
 }
 
+void crti_local_tell_not_shown(crti_process_t *driver)
+{
+    char line[160];
+    crti_msg_log_t log = {.prefix = crti_str("(crt)"), .is_stderr = true};
+
+    if (driver->not_shown == 0 || driver->local == NULL)
+        return;
+    snprintf(
+        line, sizeof(line),
+        "warning: %llu bytes that workers printed are not shown, this driver did not "
+        "take them in time; crt logs has them\n",
+        (unsigned long long)driver->not_shown);
+    driver->not_shown = 0;
+    log.lines = crti_str(line);
+    if (crti_channel_send(driver->local->channel, CRTI_MSG_LOG, 0, &log) == CRT_OK &&
+        driver->board)
+        atomic_fetch_add_explicit(&driver->board->logs, 1, memory_order_release);
+}
+
 void crti_local_send(crti_process_t *process, crti_message_kind_t kind, uint64_t request,
                      const void *body)
 {
@@ -21,8 +40,13 @@ void crti_local_send(crti_process_t *process, crti_message_kind_t kind, uint64_t
     if (process == NULL || process->local == NULL ||
         (process->local->attaching && kind != CRTI_MSG_HEAD_LINK))
         return;
-    if (kind == CRTI_MSG_LOG && crti_channel_queued(process->local->channel) > LOG_QUEUE)
+    if (kind == CRTI_MSG_LOG &&
+        crti_channel_queued(process->local->channel) > LOG_QUEUE) {
+        process->not_shown += ((const crti_msg_log_t *)body)->lines.size;
         return; /* the log file has the lines */
+    }
+    if (kind == CRTI_MSG_LOG)
+        crti_local_tell_not_shown(process);
     status = crti_channel_send(process->local->channel, kind, request, body);
     if (kind == CRTI_MSG_LOG && status == CRT_OK && process->board)
         atomic_fetch_add_explicit(&process->board->logs, 1, memory_order_release);

@@ -65,6 +65,7 @@ struct crti_process {
     crti_log_file_t log;
     uint64_t log_flushed;   /* where it ended when LOG_FLUSH came last, or the process */
     uint64_t leave_request; /* of a driver that waits for what ran for it, 0 none */
+    uint64_t not_shown;     /* bytes of lines for a driver that does not take them */
     bool awaited;           /* a worker that it waits for */
     size_t drained_by;      /* nodes whose last lines it waits for, before it leaves */
     void (*on_drained)(crti_process_t *driver); /* NULL: it does not */
