@@ -116,6 +116,29 @@ class Workers(unittest.TestCase):
             told = driver.communicate("\n", timeout=PATIENCE)[0]
             self.assertIn("by crt_shutdown and crt_init", told)
 
+    def test_a_driver_that_lost_its_node_joins_another_one_of_the_host(self):
+        said = run(CRT, "start", "--head", "--port", "0", "--dashboard-port", "0", "--num-cpus", "1", "--object-store-memory", "50M")
+        address, key = re.search(r"--address (\S+) --key-file (\S+)", said).groups()
+        self.addCleanup(run, CRT, "stop", "--address", address)
+        run(CRT, "start", "--address", address, "--key-file", key, "--num-cpus", "1", "--object-store-memory", "50M")
+        with subprocess.Popen([PROGRAM, "rejoin"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                              env=dict(os.environ, CRT_ADDRESS=address)) as driver:
+            said = ""
+            for line in driver.stdout:
+                said += line
+                if line == "counted to 3\n":
+                    break
+            first = re.search(r"^node (\S+)$", said, re.M)[1]
+            with open(os.path.join(os.environ["CRT_RUN_DIR"], f"node-{first[:8]}", "node.info"), encoding="utf-8") as info:
+                os.kill(int(re.search(r"^pid (\d+)$", info.read(), re.M)[1]), signal.SIGKILL)
+            for line in driver.stdout:
+                if f"node {first[:8]} (127.0.0.1), by which this driver was in the cluster, has ended" in line:
+                    break
+            told = driver.communicate("\n", timeout=PATIENCE)[0]
+            self.assertEqual(driver.returncode, 0, told)
+            self.assertNotEqual(re.search(r"^node (\S+)$", told, re.M)[1], first)
+            self.assertIn("counted to 3\n", told)
+
 
 if __name__ == "__main__":
     unittest.main(argv=sys.argv[:1], verbosity=2)

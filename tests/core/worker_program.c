@@ -6,6 +6,7 @@
  *     worker_program session S    a task starts `sleep S` in a session of its own, with nothing in its environment
  *     worker_program debug        an actor that counts is called three times
  *     worker_program wait         a call, then waits for the end of its node, and says what a call is told
+ *     worker_program rejoin       the same, and joins again
  */
 #include <dirent.h>
 #include <stdio.h>
@@ -142,6 +143,20 @@ static int count_calls(bool waits)
     return 0;
 }
 
+#define OPTIONS                                                                          \
+    CRT_OPTIONS(.classes = CRT_CLASSES(&counter),                                        \
+                .tasks = CRT_TASKS(&write_it, &files, &session))
+
+static int join_again(int argc, char **argv)
+{
+    printf("node %s\n", crt_node_id());
+    count_calls(true);
+    CRT_CHECK(crt_shutdown());
+    CRT_CHECK(crt_init(argc, argv, OPTIONS));
+    printf("node %s\n", crt_node_id());
+    return count_calls(false);
+}
+
 static int driver(int argc, char **argv)
 {
     const char *what = argc > 1 ? argv[1] : "";
@@ -152,6 +167,8 @@ static int driver(int argc, char **argv)
         return count_files();
     if (strcmp(what, "session") == 0 && argc > 2)
         return start_session(argv[2]);
+    if (strcmp(what, "rejoin") == 0)
+        return join_again(argc, argv);
     return count_calls(strcmp(what, "wait") == 0);
 }
 
@@ -160,8 +177,5 @@ int main(int argc, char **argv)
     if (argc > 1 && strcmp(argv[1], "files") == 0 && !getenv("CRT_WORKER"))
         for (int i = 0; i < 100; i++)
             (void)!dup(STDIN_FILENO);
-    return crt_main(argc, argv,
-                    CRT_OPTIONS(.classes = CRT_CLASSES(&counter),
-                                .tasks = CRT_TASKS(&write_it, &files, &session)),
-                    driver);
+    return crt_main(argc, argv, OPTIONS, driver);
 }
