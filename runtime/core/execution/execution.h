@@ -108,12 +108,11 @@ typedef struct crti_execution {
     crti_placement_t placement; /* of that actor */
     bool is_unordered; /* its calls begin when their arguments are here, in any order */
     bool is_created, is_ending;
-    bool is_retiring; /* it ends when every call that it has was answered */
-    bool
-        awaits_debugger; /* CRT_DEBUG_WORKER names something that has not been called yet */
-    bool is_exiting;     /* it ends itself: no more calls begin */
-    bool is_spent;       /* no more tasks begin: max_calls */
-    unsigned *runs;      /* of each task of the program; NULL: none has max_calls */
+    bool is_retiring;     /* it ends when every call that it has was answered */
+    bool is_exiting;      /* it ends itself: no more calls begin */
+    bool is_spent;        /* no more tasks begin: max_calls */
+    unsigned *runs;       /* of each task of the program; NULL: none has max_calls */
+    bool awaits_debugger; /* what CRT_DEBUG_WORKER names was not called yet */
     crti_executors_t executors;
     crti_list_t questions; /* crt_call_t.link, of crt_actor_ready */
     crti_queue_figures_t queue_figures;

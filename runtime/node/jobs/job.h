@@ -56,12 +56,12 @@ void crti_job_end(crti_node_t *node, crti_id_t id, const char *text);
 /* Answers the driver's `request` when its job's workers on this node are gone, and those of its
  * actors that the head ends with the job. */
 void crti_job_await_end(crti_process_t *driver, uint64_t request);
-/* Its driver, a process of this node, is gone: its workers end, the head hears it. */
 /* A driver leaves: what its workers have printed anywhere is told to it, then on_drained is called, at once or
  * within DRAIN_NS. */
 void crti_job_drain(crti_process_t *driver, void (*on_drained)(crti_process_t *driver));
 /* One of the other nodes has told its lines. */
 void crti_job_drained(crti_node_t *node, crti_id_t job);
+/* Its driver, a process of this node, is gone: its workers end, the head hears it. */
 void crti_job_driver_gone(crti_process_t *driver, const char *text);
 void crti_job_process_gone(crti_process_t *process);
 /* Jobs whose driver was on that node end. */
