@@ -46,13 +46,13 @@ static const char *text_of(const json_t *row, const char *key)
 static void fail_job(bed_t *bed, unsigned number, const char *output)
 {
     char name[16];
-    crti_msg_job_submit_t m = {.submission = crti_str(name),
-                               .entrypoint = crti_str("train"),
+    crti_msg_job_submit_t m = {.entrypoint = crti_str("train"),
                                .argv = crti_str("argv"),
                                .metadata = crti_str("{\"k\":\"v\"}")};
     crti_job_entry_t *job;
 
     snprintf(name, sizeof(name), "job%u", number);
+    m.submission = crti_str(name);
     assert_int_equal(
         crti_job_table_submit(&bed->control->jobs, &m, bed_id(7000 + number), 1, &job),
         CRT_OK);
