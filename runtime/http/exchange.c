@@ -448,6 +448,31 @@ static bool write_headers(crti_http_exchange_t *x, size_t size)
            (int)(at - start);
 }
 
+/* libwebsockets refuses what is no request (a line without a path, an unknown method) before we hear of it, with a page
+ * of its own, by this function of its, whose name ours takes: so those errors are JSON too. */
+__attribute__((visibility("default"))) int
+lws_return_http_status(struct lws *wsi, unsigned int code, const char *html_body)
+{
+    static const char text[] =
+        "{\"error\":{\"message\":\"400: this is no request of HTTP/1.1 with a known "
+        "method and a path\"}}";
+    unsigned char memory[LWS_PRE + 512], *start = memory + LWS_PRE, *at = start;
+    unsigned char *end = memory + sizeof(memory);
+
+    if (lws_add_http_header_status(wsi, 400, &at, end) ||
+        !add_header(wsi, "content-type:", "application/json; charset=utf-8", &at, end) ||
+        !add_header(wsi, "connection:", "close", &at, end) ||
+        lws_add_http_header_content_length(wsi, strlen(text), &at, end) ||
+        lws_finalize_http_header(wsi, &at, end) ||
+        lws_write(wsi, start, (size_t)(at - start), LWS_WRITE_HTTP_HEADERS) !=
+            (int)(at - start))
+        return -1;
+    memcpy(start, text, strlen(text));
+    return lws_write(wsi, start, strlen(text), LWS_WRITE_HTTP_FINAL) == (int)strlen(text)
+               ? 0
+               : -1;
+}
+
 static bool finish(crti_http_exchange_t *x)
 {
     bool closes = x->closes;

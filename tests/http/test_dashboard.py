@@ -289,6 +289,7 @@ class Dashboard(unittest.TestCase):
                 connection.request(self.command, self.path[len('/ray'):], body, headers)
                 answer = connection.getresponse()
                 data = answer.read()
+                connection.close()
                 self.send_response(answer.status)
                 for name, text in answer.getheaders():
                     if name.lower() not in ('transfer-encoding', 'connection', 'content-length'):

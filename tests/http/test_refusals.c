@@ -166,8 +166,8 @@ static void a_parameter_that_is_unknown_is_named(void **state)
         {"/api/cluster_status?color=1", "there is no parameter"},
         {"/api/v0/logs/file?actor_id=ac01&task_id=3", "give one of"},
         {"/api/v0/logs/file?task_id=3", "48 hex digits"},
-        {"/api/v0/logs/file?actor_id=ac01&task=3", "\"task\""},
-        {"/api/jobs/x/logs?ofset=3", "\"ofset\""},
+        {"/api/v0/logs/file?actor_id=ac01&task=3", "\\\"task\\\""},
+        {"/api/jobs/x/logs?ofset=3", "\\\"ofset\\\""},
     };
 
     for (size_t i = 0; i < sizeof(questions) / sizeof(questions[0]); i++) {
