@@ -57,7 +57,7 @@ choose_packages() {
     local row choice for_what
     for row; do
         for choice in ${row##*|}; do
-            if apt-cache policy "$choice" 2>/dev/null | grep -q '^  Candidate: [^(]'; then
+            if [[ $(apt-cache policy "$choice" 2>/dev/null) =~ 'Candidate: '[^\(] ]]; then
                 packages+=("$choice")
                 continue 2
             fi

@@ -121,6 +121,14 @@ static void free_ssl(crti_redis_tls_proxy_t *t)
     t->ssl = t->context = NULL;
 }
 
+static void stop_listening(crti_redis_tls_proxy_t *t)
+{
+    if (t->listener < 0)
+        return;
+    close(crti_take_fd(&t->listener));
+    unlink(t->path);
+}
+
 void crti_redis_tls_proxy_close(crti_redis_tls_proxy_t *t)
 {
     if (t->loop) {
@@ -128,10 +136,10 @@ void crti_redis_tls_proxy_close(crti_redis_tls_proxy_t *t)
         crti_loop_remove(t->loop, &t->remote_watch);
     }
     free_ssl(t);
-    crti_close_auto(&t->listener);
+    stop_listening(t);
     crti_close_auto(&t->local);
     crti_close_auto(&t->remote);
-    t->listener = t->local = t->remote = -1;
+    t->local = t->remote = -1;
     if (t->state != CRTI_TLS_PROXY_CLOSED)
         set_state(t, CRTI_TLS_PROXY_CLOSED);
 }
@@ -198,6 +206,8 @@ static bool from_local(crti_redis_tls_proxy_t *t)
         crti_redis_tls_proxy_close(t); /* hiredis has closed it */
     if (n <= 0)
         return false;
+    /* hiredis 1.1 and later connects once more to learn that it is connected. Now it knows. */
+    stop_listening(t);
     t->out.from = 0;
     t->out.to = (size_t)n;
     return true;
@@ -371,6 +381,7 @@ static crt_status_t listen_here(crti_redis_tls_proxy_t *t,
     snprintf(at.sun_path, sizeof(at.sun_path), "%s", endpoint->socket);
     unlink(endpoint->socket); /* of a head that was killed in between */
     t->listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    t->path = endpoint->socket;
     if (t->listener < 0 || bind(t->listener, (struct sockaddr *)&at, sizeof(at)) < 0 ||
         listen(t->listener, 1) < 0)
         return crt_raise(CRT_ERR_IO, "%s: %s", endpoint->socket, strerror(errno));
@@ -416,11 +427,8 @@ crt_status_t crti_redis_tls_proxy_accept(crti_redis_tls_proxy_t *t,
     crt_status_t status = CRT_OK;
 
     t->local = accept4(t->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
-    unlink(endpoint->socket);
     if (t->local < 0 || !is_ourselves(t->local))
         status = crt_raise(CRT_ERR_IO, "%s: somebody else connected", endpoint->socket);
-    crti_close_auto(&t->listener);
-    t->listener = -1;
     if (status == CRT_OK && t->loop)
         status = crti_loop_add(t->loop, &t->local_watch, t->local, 0);
     if (status == CRT_OK && t->loop)

@@ -7,8 +7,8 @@
  *         <- tcp with TLS -> redis-server
  * How
  *     crti_redis_tls_proxy_begin listens at the endpoint's socket, hiredis connects to it, and
- *     crti_redis_tls_proxy_accept takes that connection and closes the listener. The socket exists
- *     for a moment, in the head's private directory, and only this process is accepted. The proxy
+ *     crti_redis_tls_proxy_accept takes that connection and no other. The socket is in the head's
+ *     private directory, and exists until hiredis has sent something. The proxy
  *     copies the bytes of each side to the other, 16 KiB at a time.
  * Trust
  *     TLS 1.2 or later. The certificate must be signed by an authority in the endpoint's file (or one
@@ -48,6 +48,7 @@ typedef struct crti_redis_tls_proxy {
     crti_loop_t *loop; /* NULL: polled */
     crti_tls_proxy_state_t state;
     int listener, local, remote; /* -1: none */
+    const char *path;            /* of the listener: the endpoint's socket */
     crti_watch_t local_watch, remote_watch;
     void *context, *ssl; /* of OpenSSL */
     bool wants_write;    /* TLS waits for room in the socket */

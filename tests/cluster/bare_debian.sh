@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# The bare machine: a fresh Debian in a chroot, in which a clean copy of the last commit is set up,
+# The bare machine: a fresh Debian in a folder, in which a clean copy of the last commit is set up,
 # trained and tested by the two commands of the README. Takes its time; needs root, debootstrap and
 # the package mirror that this machine's apt uses. Everything is removed at the end.
 set -euo pipefail
@@ -10,9 +10,9 @@ usage() {
 usage: tests/cluster/bare_debian.sh [--suite NAME] [--keep] [--into FOLDER] [--] [COMMAND...]
 
 Without COMMAND: examples/quickstart.sh, then tests/run.sh. A COMMAND runs in the source folder
-of the chroot instead.
+of that Debian instead.
   --suite NAME    bookworm, trixie, sid or another one of Debian (default: this machine's)
-  --keep          leave the chroot, and use it again the next time
+  --keep          leave the folder, and use it again the next time
   --into FOLDER   where it is made (default: a temporary folder)
 TEXT
 }
@@ -64,7 +64,7 @@ rm -rf "$into/src"
 mkdir "$into/src"
 git -C "$root" archive HEAD | tar -x -C "$into/src"
 
-# The folder is mounted on itself: unshare in a chroot wants its root to be a mount.
+# The folder is mounted on itself: a root is a mount.
 unshare --mount --pid --ipc --uts --fork --kill-child bash -euc '
     mount --rbind "$1" "$1"
     mount -t proc proc "$1/proc"
@@ -74,6 +74,13 @@ unshare --mount --pid --ipc --uts --fork --kill-child bash -euc '
     mount -t tmpfs tmpfs "$1/tmp"
     shift_root=$1
     shift
+    # A root of its own, not a chroot, which a process with further mounts of its own would see through.
+    cd "$shift_root"
+    mkdir -p old-root
+    pivot_root . old-root
+    cd /
+    umount -l old-root
+    rmdir old-root
     exec env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root TERM=dumb \
-        chroot "$shift_root" sh -c "cd /src && exec \"\$@\"" sh "$@"
+        sh -c "cd /src && exec \"\$@\"" sh "$@"
 ' bash "$into" "${commands[@]}"

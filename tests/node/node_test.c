@@ -3,11 +3,13 @@
 #include "node_test.h"
 
 #include <fcntl.h>
+#include <limits.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mount.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "runtime/base/rundir.h"
@@ -28,6 +30,25 @@ int node_test_end(void **state)
     return 0;
 }
 
+static bool unshares_mounts(void)
+{
+    return unshare(geteuid() ? CLONE_NEWUSER | CLONE_NEWNS : CLONE_NEWNS) == 0;
+}
+
+/* In a chroot a process with mounts of its own does not find its program by /proc/self/exe. */
+static bool finds_itself_with_mounts_of_its_own(void)
+{
+    int status = 1;
+    pid_t child = fork();
+
+    if (child == 0) {
+        char path[PATH_MAX];
+
+        _exit(unshares_mounts() && realpath("/proc/self/exe", path) ? 0 : 1);
+    }
+    return waitpid(child, &status, 0) == child && status == 0;
+}
+
 int node_test_mount_dead(const char *path)
 {
     int fd = open("/dev/fuse", O_RDWR | O_CLOEXEC);
@@ -35,10 +56,13 @@ int node_test_mount_dead(const char *path)
 
     if (fd < 0)
         return -1;
+    if (!finds_itself_with_mounts_of_its_own()) {
+        close(fd);
+        return -1;
+    }
     snprintf(options, sizeof(options), "fd=%d,rootmode=40000,user_id=%u,group_id=%u", fd,
              (unsigned)geteuid(), (unsigned)getegid());
-    if (unshare(geteuid() ? CLONE_NEWUSER | CLONE_NEWNS : CLONE_NEWNS) == 0 &&
-        mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0 &&
+    if (unshares_mounts() && mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0 &&
         crti_dir_make(path) == CRT_OK &&
         mount("none", path, "fuse", MS_NOSUID | MS_NODEV, options) == 0)
         return fd;

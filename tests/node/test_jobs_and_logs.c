@@ -319,7 +319,7 @@ static void a_program_on_a_dead_file_server_holds_nobody_up(void **state)
     snprintf(path, sizeof(path), "%s/dead", s->dir);
     fuse = node_test_mount_dead(path);
     if (fuse < 0) {
-        print_message("no FUSE here\n");
+        print_message("needs FUSE, and no chroot\n");
         skip();
     }
     make_head_dir(s, head_dir, sizeof(head_dir));

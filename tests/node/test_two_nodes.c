@@ -115,7 +115,7 @@ static void a_program_is_fetched_when_its_file_server_does_not_answer(void **sta
     snprintf(program, sizeof(program), "%s/program", path);
     fuse = node_test_mount_dead(path);
     if (fuse < 0) {
-        print_message("no FUSE here\n");
+        print_message("needs FUSE, and no chroot\n");
         skip();
     }
     /* The sanitizer's search for leaks waits for threads that hang. */
