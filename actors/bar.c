@@ -40,7 +40,9 @@ static void make_figures(const crti_bar_t *bar, char *text, size_t size)
                  (long long)bar->done, (long long)bar->total);
     else
         snprintf(text, size, " %lld", (long long)bar->done);
-    snprintf(text + strlen(text), size - strlen(text), " %.1f/s", rate);
+    /* In tenths, as the locale of the program has no say in it. */
+    snprintf(text + strlen(text), size - strlen(text), " %lld.%d/s",
+             (long long)(rate * 10 + 0.5) / 10, (int)((long long)(rate * 10 + 0.5) % 10));
     if (bar->total > bar->done && rate > 0)
         add_time(text, size, (double)(bar->total - bar->done) / rate);
     else

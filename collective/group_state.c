@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include "runtime/base/number_text.h"
 #include "runtime/core/core.h"
 
 /* ---------------------------------------------------------------- failure */
@@ -34,7 +35,7 @@ crt_status_t crti_group_fail(crt_group_t *group, crt_status_t status, int rank,
     va_list args;
 
     va_start(args, format);
-    vsnprintf(failure.text, sizeof(failure.text), format, args);
+    crti_vformat(failure.text, sizeof(failure.text), format, args);
     va_end(args);
     if (!failure.text[0]) /* another member's word, which it did not give */
         snprintf(failure.text, sizeof(failure.text), "%s, without a reason",

@@ -23,6 +23,7 @@
 
 #include "collective/rendezvous_int.h"
 #include "runtime/base/log.h"
+#include "runtime/base/number_text.h"
 #include "runtime/core/client/kv.h"
 #include "runtime/net/message.h"
 
@@ -71,7 +72,7 @@ static void fail(rebuilding_t *r, crt_status_t status, int rank, const char *for
     r->failure.status = status;
     r->failure.rank = rank;
     va_start(args, format);
-    vsnprintf(r->failure.text, sizeof(r->failure.text), format, args);
+    crti_vformat(r->failure.text, sizeof(r->failure.text), format, args);
     va_end(args);
 }
 

@@ -22,6 +22,7 @@
 #include <unistd.h>
 
 #include "collective/unjoined.h"
+#include "runtime/base/number_text.h"
 #include "runtime/core/core.h"
 
 #define GRACE_NS       (1 * CRTI_S)    /* for news of deaths on other nodes */
@@ -91,7 +92,7 @@ static void set_failure(crti_group_failure_t *f, crt_status_t status, int rank,
     f->status = status;
     f->rank = rank;
     va_start(args, format);
-    vsnprintf(f->text, sizeof(f->text), format, args);
+    crti_vformat(f->text, sizeof(f->text), format, args);
     va_end(args);
 }
 

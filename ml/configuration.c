@@ -344,7 +344,6 @@ crt_status_t crt_configuration_float(crt_configuration_t *c, const char *path, d
 {
     crt_status_t status;
     const crti_setting_t *e = ask(c, path, json_real(*value), &status);
-    char wanted[96];
 
     if (!e)
         return status;
@@ -353,8 +352,9 @@ crt_status_t crt_configuration_float(crt_configuration_t *c, const char *path, d
         *value = json_number_value(e->value);
         return CRT_OK;
     }
-    snprintf(wanted, sizeof(wanted), "a number in %g..%g", low, high);
-    return wrong_type(c, e, wanted);
+    /* By the function that writes numbers in the same way in every locale. */
+    crt_error_set_detail("a number in %g..%g", low, high);
+    return wrong_type(c, e, crt_error_detail());
 }
 
 crt_status_t crt_configuration_bool(crt_configuration_t *c, const char *path, bool *value)

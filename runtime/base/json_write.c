@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "runtime/base/json_escape.h"
+#include "runtime/base/number_text.h"
 #include "runtime/base/utf8.h"
 
 static void put(crti_json_writer_t *w, const void *bytes, size_t size)
@@ -131,7 +132,7 @@ void crti_json_real(crti_json_writer_t *w, double number)
 {
     char text[40];
 
-    snprintf(text, sizeof(text) - 2, "%.12g", number);
+    crti_format(text, sizeof(text) - 2, "%.12g", number);
     if (!text[strcspn(text, ".e")])
         strcat(text, ".0");
     crti_json_raw(w, text);

@@ -17,6 +17,7 @@
 
 #include "runtime/base/clock.h"
 #include "runtime/base/crt_printable.h"
+#include "runtime/base/number_text.h"
 
 #define MODULES_MAX 16
 #define LINE_NS     (CRTI_S / CRTI_LOG_RATE)
@@ -286,7 +287,7 @@ void crti_log_write(crti_log_level_t level, const char *module, const char *form
         tell_dropped();
     }
     va_start(args, format);
-    vsnprintf(text, sizeof(text), format, args);
+    crti_vformat(text, sizeof(text), format, args);
     va_end(args);
     for (char *at = crt_make_printable(text); *at; at++)
         if (*at == '\n') /* nothing of others begins a line of its own */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Resource vectors. See resources.h. */
 #include "runtime/base/resources.h"
+#include "runtime/base/number_text.h"
 
 #include <ctype.h>
 #include <stdio.h>
@@ -272,7 +273,7 @@ const char *crti_resources_format(const crti_resources_t *r, char *text, size_t 
         double amount = (double)r->item[i].amount / CRTI_RESOURCE_ONE;
         bool is_large = strcmp(name, CRTI_RESOURCE_MEMORY) == 0 && amount >= MIB;
 
-        used += (size_t)snprintf(
+        used += (size_t)crti_format(
             text + used, size - used, "%s%.*g%s %s", used ? ", " : "", is_large ? 6 : 10,
             is_large ? amount / MIB : amount, is_large ? " MiB" : "", name);
     }

@@ -5,6 +5,7 @@
  */
 #include "runtime/base/crt_base.h"
 #include "runtime/base/crt_printable.h"
+#include "runtime/base/number_text.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -44,7 +45,7 @@ int crt_error_set_detail(const char *format, ...)
     va_list args;
 
     va_start(args, format);
-    vsnprintf(text, sizeof(text), format, args);
+    crti_vformat(text, sizeof(text), format, args);
     va_end(args);
     crt_make_printable(text); /* names and messages of others are in it */
     memcpy(detail, text, strlen(text) + 1);

@@ -14,6 +14,7 @@
 
 #include "runtime/base/arrow.h"
 #include "runtime/base/fault.h"
+#include "runtime/base/number_text.h"
 #include "runtime/net/protocol.h"
 #include "runtime/net/session_int.h"
 
@@ -154,7 +155,7 @@ void crti_session_end(crti_session_t *s, crti_session_state_t state, crt_status_
     va_list args;
 
     va_start(args, format);
-    vsnprintf(s->detail, sizeof(s->detail), format, args);
+    crti_vformat(s->detail, sizeof(s->detail), format, args);
     va_end(args);
     s->status = status;
     s->ack_at = s->probe_at = CRTI_SESSION_NEVER;

@@ -32,7 +32,7 @@ static bool is_core_free(void)
     if (sched_getaffinity(0, sizeof(mine), &mine) != 0 || CPU_COUNT(&mine) < 2)
         return false;
     file = fopen("/proc/loadavg", "re");
-    known = file && fscanf(file, "%*f %*f %*f %u/", &running) == 1;
+    known = file && fscanf(file, "%*s %*s %*s %u/", &running) == 1;
     if (file)
         fclose(file);
     return known && (long)running < sysconf(_SC_NPROCESSORS_ONLN);

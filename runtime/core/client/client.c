@@ -30,6 +30,7 @@
 
 #include "runtime/base/clock.h"
 #include "runtime/base/log.h"
+#include "runtime/base/number_text.h"
 #include "runtime/base/rundir.h"
 #include "runtime/core/client/client.h"
 #include "runtime/core/core.h"
@@ -383,11 +384,13 @@ static crt_status_t say_the_end(const patience_t *p, crt_status_t status)
 {
     const char *port = strrchr(p->address, ':');
     double waited = (double)(crti_now_ns() - p->start_ns) / (double)CRTI_S;
+    char seconds[32];
 
+    crti_format(seconds, sizeof(seconds), "%.1f", waited);
     if (p->has_spoken && status == CRT_OK)
         fprintf(stderr, "crt: %s %s after %.1f s\n",
                 p->is_head ? "the head is back: cluster" : "an answer from cluster",
-                p->address, waited);
+                p->address, seconds);
     if (status != CRT_ERR_TIMED_OUT)
         return status;
     if (!p->core->link.head_is_away)

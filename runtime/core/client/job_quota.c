@@ -6,13 +6,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/base/number_text.h"
 #include "runtime/net/message.h"
 
 static crt_status_t check(const char *name, const char *text, double least, double most,
                           bool is_whole)
 {
     char *end;
-    double value = strtod(text, &end);
+    double value = crti_read_number(text, &end);
 
     if (end == text || *end || !(value >= least && value <= most) ||
         (is_whole && value != (double)(long)value))
@@ -33,7 +34,7 @@ static crt_status_t pack(crti_buffer_t *environment, const char *name, double va
         return check(name, given, least, most, is_whole);
     if (value == 0)
         return CRT_OK;
-    snprintf(text, sizeof(text), "%.10g", value);
+    crti_format(text, sizeof(text), "%.10g", value);
     status = check(name, text, least, most, is_whole);
     if (status != CRT_OK)
         return status;

@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "runtime/base/clock.h"
+#include "runtime/base/number_text.h"
 #include "runtime/base/rundir.h"
 
 #define START_DEADLINE (30 * CRTI_S)
@@ -201,7 +202,7 @@ static crt_status_t start_node(crti_private_cluster_t *cluster, int lifeline,
     add(&command, "--ready-fd", "3");
     add(&command, "--lifeline-fd", "4");
     if (options && options->num_cpus > 0) {
-        snprintf(cpus, sizeof(cpus), "%.4f", options->num_cpus);
+        crti_format(cpus, sizeof(cpus), "%.4f", options->num_cpus);
         add(&command, "--num-cpus", cpus);
     }
     if (options && options->resources && options->resources[0])

@@ -12,6 +12,7 @@
 
 #include "runtime/base/clock.h"
 #include "runtime/base/json_write.h"
+#include "runtime/base/number_text.h"
 #include "runtime/core/calls/actor.h"
 #include "runtime/core/calls/backlog.h"
 #include "runtime/core/calls/call_options.h"
@@ -86,7 +87,7 @@ static void put_wait(crti_buffer_t *json, const crti_shown_wait_t *w, uint64_t n
     snprintf(head, sizeof(head), "{\"tid\":%d,\"for_ms\":", (int)w->tid);
     crti_told_put(json, head);
     if (w->since_ns)
-        snprintf(head, sizeof(head), "%.3f", (double)(now_ns - w->since_ns) / CRTI_MS);
+        crti_format(head, sizeof(head), "%.3f", (double)(now_ns - w->since_ns) / CRTI_MS);
     crti_told_put(json, w->since_ns ? head : "null");
     crti_told_text(json, "what", w->what);
     while (ref && ref->more->forward && ref->content == CRTI_CONTENT_NONE)

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "runtime/base/fault.h"
+#include "runtime/base/number_text.h"
 #include "runtime/core/core.h"
 #include "runtime/core/execution/yield.h"
 
@@ -60,7 +61,7 @@ crt_status_t crt_fail(crt_call_t *call, crt_status_t status, const char *format,
     va_list args;
 
     va_start(args, format);
-    vsnprintf(text, sizeof(text), format, args);
+    crti_vformat(text, sizeof(text), format, args);
     va_end(args);
     return crt_raise(status < 0 ? status : CRT_ERR_USER, "%s", text);
 }

@@ -17,6 +17,7 @@
 #include "runtime/base/clock.h"
 #include "runtime/base/fence.h"
 #include "runtime/base/log.h"
+#include "runtime/base/number_text.h"
 #include "runtime/core/core.h"
 #include "runtime/core/execution/debugger.h"
 #include "runtime/core/execution/outside_call.h"
@@ -176,11 +177,12 @@ static bool is_let_in(const crti_core_t *core, crt_call_t *call)
 
     if (!call->function->method || !is_shut(core, &seconds))
         return true;
-    snprintf(text, sizeof(text),
-             "%s did not run: its actor is fenced, and the head last vouched for node %s "
-             "%.1f s ago; from 4 s on it takes no calls until the head hears of the node "
-             "again, or it is placed elsewhere",
-             call->function->display, core->node_hex, seconds);
+    crti_format(
+        text, sizeof(text),
+        "%s did not run: its actor is fenced, and the head last vouched for node %s "
+        "%.1f s ago; from 4 s on it takes no calls until the head hears of the node "
+        "again, or it is placed elsewhere",
+        call->function->display, core->node_hex, seconds);
     crti_call_set_error(call, CRT_ERR_HEAD_LOST, text);
     return false;
 }
