@@ -256,6 +256,30 @@ static void wait_gives_those_that_are_ready(void **state)
     crt_refs_drop(refs, 3);
 }
 
+static void a_ref_that_stands_twice_in_a_list_is_ready_at_both_places(void **state)
+{
+    crt_ref_t *a = crt_submit(&t_sleep, NULL, 100), *b = crt_submit(&t_sleep, NULL, 200);
+    crt_ref_t *kept = crt_ref_keep(a), *list[5] = {a, b, kept, a, b};
+    size_t ready[5], count = 0;
+
+    OK(crt_wait(list, 5, 3, 20000, ready, &count));
+    assert_int_equal(count, 3);
+    assert_int_equal(ready[0], 0);
+    assert_int_equal(ready[1], 2);
+    assert_int_equal(ready[2], 3);
+    OK(crt_wait(list, 5, 5, 20000, ready, &count));
+    assert_int_equal(count, 5);
+    crt_refs_drop((crt_ref_t *[]){a, b, kept}, 3);
+}
+
+static void a_ref_may_be_several_arguments_of_a_call(void **state)
+{
+    crt_ref_t *ref = crt_submit(&t_sleep, NULL, 50);
+
+    assert_int_equal(get_int(crt_submit(&t_add, NULL, ref, ref)), 100);
+    crt_ref_drop(&ref);
+}
+
 static void a_named_actor_is_found_and_killed(void **state)
 {
     crt_actor_t *counter =
@@ -367,6 +391,8 @@ static int driver(int argc, char **argv)
         cmocka_unit_test(a_returned_ref_gives_its_value),
         cmocka_unit_test(an_actor_may_keep_a_ref_beyond_the_call),
         cmocka_unit_test(wait_gives_those_that_are_ready),
+        cmocka_unit_test(a_ref_that_stands_twice_in_a_list_is_ready_at_both_places),
+        cmocka_unit_test(a_ref_may_be_several_arguments_of_a_call),
         cmocka_unit_test(a_named_actor_is_found_and_killed),
         cmocka_unit_test(tell_needs_no_ref),
         cmocka_unit_test(keys_and_values_are_kept_by_the_head),

@@ -47,11 +47,13 @@ static crt_status_t get(crti_core_t *core, crt_ref_t *ref, int64_t timeout_ms,
     return crti_ref_read(ref, out);
 }
 
-/* A ref of before a shutdown: a small value is still there. */
+/* A ref of before a shutdown: a small value is still there, and one that was got. */
 static crt_status_t get_orphan(crt_ref_t *ref, crt_out_t out)
 {
     if (ref->content == CRTI_CONTENT_FAILED)
         return crti_ref_raise(ref);
+    if (ref->content == CRTI_CONTENT_STORED && ref->more->kept && ref->is_decoded)
+        return crti_ref_read(ref, out);
     if (ref->content == CRTI_CONTENT_INLINE &&
         (ref->is_decoded || (ref->is_checked && crti_ref_is_flat(ref, out))))
         return crti_ref_read(ref, out);
@@ -78,14 +80,16 @@ crt_status_t crt_get_v(crt_ref_t *ref, int64_t timeout_ms, crt_out_t out)
 /* ------------------------------------------------------------------ wait */
 
 /* A look goes through all refs once. There is no other one before so many refs have come that those which lack
- * may be among them, so that a list of thousands is not gone through for every message. */
+ * may be among them, so that a list of thousands is not gone through for every message. A ref may stand in it
+ * several times. */
 typedef struct many {
     crti_core_t *core;
     crt_ref_t *const *refs;
     size_t count, want;
-    size_t *ready; /* the user's, or NULL: indices of those that the last look found */
-    size_t found;  /* so many, */
-    size_t wrong;  /* and which it could not use; `count`: it could use all */
+    size_t repeated; /* so many entries may come together with another one */
+    size_t *ready;   /* the user's, or NULL: indices of those that the last look found */
+    size_t found;    /* so many, */
+    size_t wrong;    /* and which it could not use; `count`: it could use all */
     uint64_t came, went; /* of core->refs, then */
 } many_t;
 
@@ -124,13 +128,33 @@ static void look(many_t *many)
     many->found = found;
 }
 
+/* How many entries are of a ref that stands before them and is waited for, too. */
+static size_t count_repeated(const many_t *many)
+{
+    size_t repeated = 0;
+
+    for (size_t i = 0; i < many->count; i++) {
+        crt_ref_t *ref = many->refs[i];
+
+        if (has_content(ref))
+            continue;
+        repeated += ref->is_counted;
+        ref->is_counted = true;
+    }
+    for (size_t i = 0; i < many->count; i++)
+        if (!has_content(many->refs[i]))
+            many->refs[i]->is_counted = false;
+    return repeated;
+}
+
 static bool are_enough(void *user)
 {
     many_t *many = user;
     const crti_refs_t *now = &many->core->refs;
+    uint64_t came = now->came - many->came;
 
-    if (now->went != many->went ||
-        (many->found < many->want && now->came - many->came >= many->want - many->found))
+    if (now->went != many->went || (many->found < many->want && came &&
+                                    came + many->repeated >= many->want - many->found))
         look(many);
     return many->found >= many->want || many->wrong < many->count;
 }
@@ -147,6 +171,8 @@ static crt_status_t wait_many(many_t *many, int64_t timeout_ms)
     for (size_t i = 0; crti_running() && wants_all && i < many->count; i++)
         while (!has_content(many->refs[i]) && crti_run_inline(many->core, many->refs[i]))
             continue;
+    if (many->found + 1 < many->want) /* what comes first is enough for one */
+        many->repeated = count_repeated(many);
     status = crti_wait_for(many->core, are_enough, many, timeout_ms,
                            many->count == 1 ? many->refs[0] : NULL, "refs, by crt_wait");
     if (many->core->refs.came != many->came) /* some that were not enough */

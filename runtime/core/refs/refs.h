@@ -122,6 +122,7 @@ struct crt_ref {
     bool in_backlog : 1;     /* `entry`, not `call` */
     bool is_searched : 1;    /* by crti_check_result_wait, which is going on */
     bool is_unconfirmed : 1; /* borrowed: `nodes` are not its owner's word */
+    bool is_counted : 1;     /* by crt_wait, which looks for those that stand twice */
     union {
         crti_owned_t owned;
         struct {
