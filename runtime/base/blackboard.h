@@ -7,6 +7,7 @@
  *     worker's main thread (core) -> [ page ] -> node daemon, after the worker's death
  *     node daemon -> [ head_ns ] -> worker's main thread, before each call
  *     node daemon -> [ logs ] -> driver, before it has a value (core/process/printed.c)
+ *     worker of an actor (core/execution/execute.c) -> [ created ] -> node daemon, after its death
  *     worker of an actor (core/execution/queue_figures.c) -> [ queued, waits_since_ns, waited_ns ] -> node daemon, when it is asked
  * Threads
  *     One writer of each word, plain atomic stores, no fence: the reader looks after the writer died. A
@@ -37,6 +38,7 @@ typedef struct crti_blackboard {
     /* Of an actor: calls that may begin and have not; since when one of them waits, which is watched (monotonic; 0: none is);
      * and how long the last one that was watched has waited. */
     _Atomic uint64_t queued, waits_since_ns, waited_ns;
+    _Atomic uint64_t created; /* of an actor: 1 from when its calls may run */
     /* The node's words, in a cache line of their own: what crti_fence_is_shut takes, */
     _Alignas(64) _Atomic uint64_t head_ns;
     _Atomic uint64_t logs; /* and how many LOG messages went to this process */

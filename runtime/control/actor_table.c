@@ -406,6 +406,7 @@ bool crti_actor_entry_started(crti_actor_table_t *table, crti_actor_entry_t *act
     crti_str_replace(&actor->ipc, ipc);
     crti_str_replace(&actor->tcp, tcp);
     actor->refusals = 0;
+    actor->ran_no_call = false;
     actor->alive_ns = now_ns;
     set_state(table, actor, CRTI_ACTOR_ALIVE);
     return true;
@@ -652,5 +653,6 @@ crti_msg_actor_state_t crti_actor_entry_notice(const crti_actor_entry_t *actor)
         .owner_incarnation = actor->owner_incarnation,
         .owner_tcp = crti_str(actor->owner_tcp),
         .lifetime = actor->lifetime,
+        .ran_no_call = actor->ran_no_call,
     };
 }

@@ -97,6 +97,7 @@ typedef struct crti_actor_entry {
     uint64_t alive_ns;   /* when its process began to serve, 0: not yet */
     bool is_moved;       /* its process ends so that another node serves it */
     bool is_killed;      /* its user has its process killed, to be restarted */
+    bool ran_no_call;    /* its last process, which died in create */
     uint64_t expires_ns; /* DEAD */
     uint64_t *watchers;  /* links */
     size_t watcher_count;

@@ -572,10 +572,12 @@ void crti_control_actor_died(crti_control_t *c, crti_control_link_t *link,
     char text[2048];
 
     if (actor && actor->incarnation == m->actor_incarnation &&
-        crti_id_equal(actor->node, link->node->id))
+        crti_id_equal(actor->node, link->node->id)) {
+        actor->ran_no_call = m->ran_no_call;
         crti_control_actor_process_died(
             c, actor, m->status ? (crt_status_t)m->status : CRT_ERR_ACTOR_DIED,
             crti_text(m->text, text, sizeof(text)), m->created);
+    }
     if (actor && crti_id_equal(actor->node, link->node->id))
         unfence(c, m->actor, m->actor_incarnation);
     if (request)

@@ -84,6 +84,7 @@ typedef struct crti_death {
     crti_id_t node;
     crt_status_t status;
     int64_t pid;
+    bool ran_no_call; /* as of PEER_DIED */
     char *text;
     crti_list_t in_deaths;
 } crti_death_t;

@@ -448,6 +448,7 @@ static void remember_death(crti_control_t *c, const crti_msg_peer_died_t *m)
     death->node = m->node;
     death->status = (crt_status_t)m->status;
     death->pid = m->pid;
+    death->ran_no_call = m->ran_no_call;
     death->text = crti_str_dup(m->text);
     crti_list_append(&c->deaths, &death->in_deaths);
 }
@@ -495,6 +496,7 @@ void crti_control_watch_peer(crti_control_t *c, crti_control_link_t *link,
     if (death) {
         answer.status = death->status;
         answer.pid = death->pid;
+        answer.ran_no_call = death->ran_no_call;
         answer.text = crti_str(death->text);
         crti_control_send(c, link->number, CRTI_MSG_PEER_DIED, 0, &answer);
     } else if (node == NULL || node->state == CRTI_NODE_DEAD) {

@@ -273,11 +273,12 @@
 
 /* Notice: a process ended. `status` is CRT_ERR_WORKER_DIED, or CRT_OK for an expected end; `pid` as its
  * host numbered it, 0 when that is not known; `text` the whole report: pid, node, signal or exit
- * status, method, last lines of output, core. Node to head, head to all nodes, node to the local
- * processes that watch. */
+ * status, method, last lines of output, core. `ran_no_call`: of an actor whose create had not ended. Node
+ * to head, head to all nodes, node to the local processes that watch. */
 #define CRTI_FIELDS_PEER_DIED(F)                                                         \
     F(ID, process)                                                                       \
-    F(U64, incarnation) F(ID, node) F(I64, status) F(I64, pid) F(STR, text)
+    F(U64, incarnation)                                                                  \
+    F(ID, node) F(I64, status) F(I64, pid) F(STR, text) F(BOOL, ran_no_call)
 
 /* Notice to every node and every local process: all processes of the node are gone. */
 #define CRTI_FIELDS_NODE_DIED(F) F(ID, node) F(STR, text)
@@ -317,7 +318,8 @@
                     F(U64, owner_incarnation) F(STR, owner_tcp) F(U64, lifetime)         \
                         F(STR, name_space) F(BOOL, is_unordered)
 
-/* Answer: ACTOR_STATE now; then ACTOR_STATE notices on every change until unwatched. */
+/* Answer: ACTOR_STATE now; then ACTOR_STATE notices on every change until unwatched. `ran_no_call`: of the process
+ * that has ended, RESTARTING and DEAD, as in PEER_DIED. */
 #define CRTI_FIELDS_ACTOR_WATCH(F)   F(ID, actor)
 #define CRTI_FIELDS_ACTOR_UNWATCH(F) F(ID, actor)
 #define CRTI_FIELDS_ACTOR_STATE(F)                                                       \
@@ -326,7 +328,8 @@
         F(U64, restarts) F(I64, max_task_retries) F(I64, max_pending_calls)              \
             F(I64, status) F(STR, text) CRTI_PEER(F)                                     \
                 F(ID, owner) F(ID, owner_node) F(U64, owner_incarnation)                 \
-                    F(STR, owner_tcp) F(U64, lifetime) F(BOOL, is_unordered)
+                    F(STR, owner_tcp) F(U64, lifetime) F(BOOL, is_unordered)             \
+                        F(BOOL, ran_no_call)
 
 /* Ends an actor for good, or, without no_restart, its process: it is started again as if that had died. `graceful`:
  * when its process has answered the calls that it has, within 30 s. `actor_incarnation`: nothing is done when that
@@ -494,9 +497,11 @@
         F(RES, resources) F(I64, pid) CRTI_PEER(F)
 
 /* Node to head, after PEER_DIED of an actor's worker. `created` is false when its create
- * function failed: then it is not restarted. */
+ * function failed: then it is not restarted. `ran_no_call` as in PEER_DIED. */
 #define CRTI_FIELDS_ACTOR_DIED(F)                                                        \
-    F(ID, actor) F(U64, actor_incarnation) F(I64, status) F(STR, text) F(BOOL, created)
+    F(ID, actor)                                                                         \
+    F(U64, actor_incarnation)                                                            \
+    F(I64, status) F(STR, text) F(BOOL, created) F(BOOL, ran_no_call)
 
 /* Node to head: a driver attached. `number` in the answer JOB_INFO. Idempotent by `job`. */
 #define CRTI_FIELDS_JOB_ADD(F)                                                           \

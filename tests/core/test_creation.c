@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What an actor is created with is there when its create runs, late or once more. */
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -120,21 +122,175 @@ static void it_is_let_go_when_create_has_ended_or_the_actor(void **state)
     }
 }
 
+/* ------------------------------------------------------------------ create dies */
+
+static char directory[] = "/tmp/crt_creation_XXXXXX";
+
+/* (path, how): notes its run in the file. The first process dies: 0 by a signal, 1 by an exit. */
+struct frail {
+    int64_t count;
+};
+
+static crt_status_t frail_create(void *self, crt_call_t *call)
+{
+    const char *path;
+    int how;
+    FILE *file;
+    long runs;
+
+    CRT_TRY(crt_args(call, &path, &how));
+    file = fopen(path, "ae");
+    if (!file || fputc('x', file) == EOF || fflush(file) != 0)
+        return CRT_ERR_IO;
+    runs = ftell(file);
+    fclose(file);
+    if (runs == 1 && how)
+        _exit(1);
+    if (runs == 1)
+        raise(SIGKILL);
+    return CRT_OK;
+}
+
+static crt_status_t frail_add_run(void *self, crt_call_t *call)
+{
+    return crt_return(call, ++((struct frail *)self)->count);
+}
+static const crt_method_t frail_add = {"add", frail_add_run, ""};
+
+static const crt_actor_class_t frail_class =
+    CRT_ACTOR_CLASS(.name = "Frail", .size = sizeof(struct frail), .create = frail_create,
+                    .signature = "string, int", .methods = CRT_METHODS(&frail_add));
+
+/* (actor) -> what its next call gives, made by another process. */
+static crt_status_t ask_run(crt_call_t *call)
+{
+    crt_actor_t *actor;
+    crt_ref_t *ref;
+    int64_t value;
+    crt_status_t status;
+
+    CRT_TRY(crt_args(call, &actor));
+    ref = crt_call(actor, &frail_add);
+    status = crt_get(ref, &value);
+    crt_ref_drop(&ref);
+    return status == CRT_OK ? crt_return(call, value) : status;
+}
+static const crt_task_t ask =
+    CRT_TASK(.name = "ask", .run = ask_run, .signature = "actor");
+
+static crt_actor_t *new_frail(int number, int64_t max_restarts, char path[64])
+{
+    snprintf(path, 64, "%s/%d", directory, number);
+    return crt_actor_new(&frail_class, CRT_ACTOR_OPTIONS(.max_restarts = max_restarts),
+                         (const char *)path, number % 2);
+}
+
+static long runs_of(const char *path)
+{
+    FILE *file = fopen(path, "re");
+    long runs = 0;
+
+    while (file && fgetc(file) != EOF)
+        runs++;
+    if (file)
+        fclose(file);
+    remove(path);
+    return runs;
+}
+
+static void calls_wait_for_the_process_after_one_that_died_in_its_create(void **state)
+{
+    char path[64];
+
+    for (int i = 0; i < 20; i++) {
+        crt_actor_t *actor = new_frail(i, 2, path);
+        crt_ref_t *refs[5], *other;
+        int64_t value;
+
+        for (int k = 0; k < 5; k++)
+            refs[k] = crt_call(actor, &frail_add);
+        other = crt_submit(&ask, NULL, actor);
+        for (int k = 0; k < 5; k++) {
+            if (crt_get(refs[k], &value) != CRT_OK)
+                fail_msg("actor %d, call %d: %s", i, k, crt_error_detail());
+            if (k)
+                assert_true(value > k);
+        }
+        if (crt_get(other, &value) != CRT_OK)
+            fail_msg("actor %d, of another process: %s", i, crt_error_detail());
+        assert_int_equal(runs_of(path), 2);
+        crt_refs_drop(refs, 5);
+        crt_ref_drop(&other);
+        crt_actor_drop(&actor);
+    }
+}
+
+static void an_actor_is_ready_when_its_second_process_has_run_create(void **state)
+{
+    char path[64];
+
+    for (int i = 0; i < 20; i++) {
+        crt_actor_t *actor = new_frail(i, 2, path);
+
+        if (crt_actor_ready(actor, 60000) != CRT_OK)
+            fail_msg("actor %d: %s", i, crt_error_detail());
+        assert_int_equal(runs_of(path), 2);
+        crt_actor_drop(&actor);
+    }
+}
+
+static void
+without_restarts_create_runs_once_and_the_error_says_what_happened(void **state)
+{
+    char path[64];
+
+    for (int i = 0; i < 60; i++) {
+        crt_actor_t *actor = new_frail(i, 0, path);
+        crt_ref_t *ref = crt_call(actor, &frail_add);
+        const crt_error_t *error;
+
+        assert_int_equal(crt_get_for(ref, 60000, NULL), CRT_ERR_ACTOR_DIED);
+        error = crt_ref_error(ref);
+        assert_true(strlen(error->text) > 0);
+        assert_false(error->may_have_run);
+        assert_int_equal(crt_actor_ready(actor, 60000), CRT_ERR_ACTOR_DIED);
+        assert_true(strlen(crt_error_detail()) > 0);
+        assert_int_equal(runs_of(path), 1);
+        crt_ref_drop(&ref);
+        crt_actor_drop(&actor);
+    }
+}
+
+static int make_directory(void **state)
+{
+    return mkdtemp(directory) ? 0 : -1;
+}
+
+static int remove_directory(void **state)
+{
+    return rmdir(directory);
+}
+
 static int driver(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_create_finds_what_its_creator_has_dropped),
         cmocka_unit_test(a_create_that_runs_again_finds_it_too),
         cmocka_unit_test(it_is_let_go_when_create_has_ended_or_the_actor),
+        cmocka_unit_test(calls_wait_for_the_process_after_one_that_died_in_its_create),
+        cmocka_unit_test(an_actor_is_ready_when_its_second_process_has_run_create),
+        cmocka_unit_test(
+            without_restarts_create_runs_once_and_the_error_says_what_happened),
     };
 
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, make_directory, remove_directory);
 }
 
 int main(int argc, char **argv)
 {
     return crt_main(argc, argv,
-                    CRT_OPTIONS(.classes = CRT_CLASSES(&holder_class), .num_cpus = 2,
+                    CRT_OPTIONS(.classes = CRT_CLASSES(&holder_class, &frail_class),
+                                .tasks = CRT_TASKS(&ask), .num_cpus = 2,
                                 .object_store_memory = 48 << 20),
                     driver);
 }

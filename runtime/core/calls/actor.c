@@ -50,7 +50,7 @@ static void make_again(crt_actor_t *actor, const char *text)
     CRTI_LIST_FOREACH_SAFE (item, &actor->doubtful) {
         crti_pending_t *p = CRTI_CONTAINER(item, crti_pending_t, link);
 
-        if (p->is_cancelled || crti_pending_most(p) == 0 ||
+        if (p->is_cancelled ||
             p->record.size == 0 || /* it was sent when retries were not known of */
             (p->may_have_run && !crti_pending_again(p, text)))
             continue;
@@ -72,7 +72,7 @@ static void end_suspicion(crt_actor_t *actor, crt_status_t status, const char *t
 {
     char *report = CRTI_TAKE(actor->report);
 
-    if (!text)
+    if (!text || !*text)
         text = report ? report : "its process has ended";
     if (status == CRT_ERR_ACTOR_DIED && actor->phase != CRTI_ACTOR_GONE)
         make_again(actor, text);
@@ -92,7 +92,8 @@ void crti_actor_end(crt_actor_t *actor, crt_status_t status, const char *text)
     fail_all(&actor->queue, actor->status, text, false);
     if (actor->remote) { /* its process: everything in flight there is this actor's */
         CRTI_LIST_FOREACH (item, &actor->remote->in_flight)
-            CRTI_CONTAINER(item, crti_pending_t, link)->may_have_run = true;
+            CRTI_CONTAINER(item, crti_pending_t, link)->may_have_run =
+                !actor->remote->ran_no_call;
         fail_all(&actor->remote->in_flight, actor->status, text, true);
     }
     crti_actor_set_remote(actor, NULL);
@@ -110,6 +111,18 @@ static void doubt(crt_actor_t *actor, const char *report)
         actor->report = strdup(report);
     actor->suspect_deadline = crti_now_ns() + (report ? CRTI_REPORT_NS : CRTI_SUSPECT_NS);
     crti_actor_check_at(actor, actor->suspect_deadline);
+}
+
+/* It is told that its process has died in `create`: before its sessions are lost, or after that. */
+static void trust_in_doubt(crt_actor_t *actor)
+{
+    actor->remote->ran_no_call = true;
+    CRTI_LIST_FOREACH (item, &actor->doubtful) {
+        crti_pending_t *p = CRTI_CONTAINER(item, crti_pending_t, link);
+
+        if (p->remote == actor->remote)
+            p->may_have_run = false;
+    }
 }
 
 void crti_actor_lost(crt_actor_t *actor, crti_remote_t *remote,
@@ -139,6 +152,8 @@ void crti_actor_process_died(crti_core_t *core, crti_remote_t *remote, const cha
 
         if (actor->remote == remote) { /* a process hosts one actor */
             doubt(actor, text);
+            if (remote->ran_no_call)
+                trust_in_doubt(actor);
             return;
         }
     }
@@ -186,7 +201,8 @@ static bool send_or_fail(crt_actor_t *actor, crti_pending_t *p,
     }
 }
 
-/* For a call that is sent later, or perhaps once more. */
+/* For a call that is sent later, or perhaps once more: no call runs while its process has not answered one, as
+ * far as is known here, and it may die before any does. */
 static crt_status_t keep_record(crti_pending_t *p, const crti_buffer_t **record)
 {
     crt_status_t status = CRT_OK;
@@ -223,7 +239,7 @@ void crti_actor_submit(crti_pending_t *p, const crti_buffer_t *record)
     else if (record->size > CRTI_NET_RECORD_BYTES)
         crti_pending_fail(p, CRT_ERR_TOO_LARGE, "the arguments of one call exceed 64 MiB",
                           false);
-    else if ((crti_pending_most(p) || actor->is_unconfirmed) &&
+    else if ((crti_pending_most(p) || actor->is_unconfirmed || !actor->has_answered) &&
              keep_record(p, &record) != CRT_OK)
         crti_pending_fail(p, CRT_ERR_NO_MEMORY, crt_error_detail(), false);
     else if (!crti_list_is_empty(&actor->queue) || actor->phase != CRTI_ACTOR_CALLABLE ||
@@ -394,6 +410,8 @@ static void apply_state(crt_actor_t *actor, const crti_msg_actor_state_t *m)
     actor->is_unordered = m->is_unordered;
     crti_text(m->text, text, sizeof(text));
     crti_actor_hold(actor);
+    if (m->ran_no_call && actor->remote && actor->incarnation == m->actor_incarnation)
+        trust_in_doubt(actor);
     if (actor->phase == CRTI_ACTOR_GONE) {
         /* nothing follows */
     } else if (m->state == CRTI_ACTOR_ALIVE) {
@@ -407,7 +425,9 @@ static void apply_state(crt_actor_t *actor, const crti_msg_actor_state_t *m)
         if (m->state == CRTI_ACTOR_RESTARTING)
             actor->incarnation = m->actor_incarnation; /* it is over: no hearsay of it */
         if (actor->phase != CRTI_ACTOR_CALLABLE || m->state == CRTI_ACTOR_RESTARTING) {
-            end_suspicion(actor, CRT_ERR_ACTOR_DIED, text);
+            /* Another text says what the next process waits for. */
+            end_suspicion(actor, CRT_ERR_ACTOR_DIED,
+                          m->state == CRTI_ACTOR_RESTARTING ? text : NULL);
             crti_actor_set_phase(actor, CRTI_ACTOR_WAITING);
         }
     }

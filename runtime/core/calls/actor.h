@@ -46,6 +46,7 @@ struct crt_actor {
     bool
         is_unconfirmed; /* CALLABLE, DOUBTFUL: its place came with the handle, the head has
                           * not confirmed it */
+    bool has_answered;  /* its process, a call: create had ended */
     bool is_final; /* GONE, and a head that is killed and started again can't forget it */
     bool is_none;  /* GONE: it could not be made */
     crt_status_t status; /* why it is GONE; */

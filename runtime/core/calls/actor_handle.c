@@ -50,6 +50,7 @@ void crti_actor_set_remote(crt_actor_t *actor, crti_remote_t *remote)
     crti_remote_t *old = actor->remote;
 
     actor->remote = remote;
+    actor->has_answered = false;
     if (old)
         crti_remote_unuse(actor->core, old);
 }

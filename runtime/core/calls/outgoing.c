@@ -66,8 +66,10 @@ void crti_pending_answer(crti_pending_t *p, const crti_result_t *result)
             crti_task_answered(p, true);
         return;
     }
-    if (actor)
+    if (actor) {
         crti_actor_hold(actor);
+        actor->has_answered = actor->has_answered || p->remote == actor->remote;
+    }
     crti_pending_unlink(p);
     if (p->pool && p->lease)
         crti_task_answered(p, false);
@@ -91,17 +93,25 @@ static void lose_task(crti_pending_t *p, const crti_net_loss_t *loss)
                           true);
 }
 
-/* It was sent to a place that was only heard of, did not leave, and the actor may live elsewhere. */
+/* It certainly did not run, and the actor may live elsewhere: its process died in `create`, or it did not leave
+ * for a place that was only heard of. */
 static bool is_to_be_sent_elsewhere(const crti_pending_t *p)
 {
-    return p->on_unconfirmed && !p->may_have_run &&
-           (p->actor->phase == CRTI_ACTOR_WAITING ||
-            p->actor->phase == CRTI_ACTOR_SUSPECT);
+    crti_actor_phase_t phase = p->actor->phase;
+
+    if (p->may_have_run || p->record.size == 0)
+        return false;
+    if (p->remote->ran_no_call)
+        return phase != CRTI_ACTOR_GONE;
+    return p->on_unconfirmed &&
+           (phase == CRTI_ACTOR_WAITING || phase == CRTI_ACTOR_SUSPECT);
 }
 
 void crti_pending_lost(crti_pending_t *p, const crti_net_loss_t *loss)
 {
-    p->may_have_run = p->sequence <= loss->handed;
+    crt_actor_t *actor = p->actor;
+
+    p->may_have_run = p->sequence <= loss->handed && !p->remote->ran_no_call;
     if (p->is_cancelled) {
         crti_pending_fail(
             p, loss->status == CRT_ERR_UNREACHABLE ? loss->status : CRT_ERR_WORKER_DIED,
@@ -111,7 +121,8 @@ void crti_pending_lost(crti_pending_t *p, const crti_net_loss_t *loss)
     } else if (is_to_be_sent_elsewhere(p)) {
         crti_pending_unlink(p);
         crti_actor_take_back(p);
-    } else if (p->actor->phase == CRTI_ACTOR_SUSPECT && p->remote == p->actor->remote) {
+        crti_actor_drain(actor); /* it may live anew */
+    } else if (actor->phase == CRTI_ACTOR_SUSPECT && p->remote == actor->remote) {
         crti_pending_suspect(p);
     } else { /* of a place before its actor's, too: nothing more is said of that */
         crti_pending_fail(

@@ -303,8 +303,7 @@ static crt_status_t ask_process(crti_core_t *core, crt_actor_t *actor, int64_t t
 
     if (status == CRT_OK && answer->content == CRTI_CONTENT_FAILED) {
         status = crti_ref_raise(answer);
-        if (crti_ref_has_error(answer) && answer->error->user.may_have_run &&
-            actor->phase != CRTI_ACTOR_GONE && status == CRT_ERR_ACTOR_DIED)
+        if (actor->phase != CRTI_ACTOR_GONE && status == CRT_ERR_ACTOR_DIED)
             status = CRT_IN_PROGRESS;
     }
     crti_ref_release(answer);

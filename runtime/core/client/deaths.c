@@ -139,8 +139,10 @@ void crti_process_died(crti_core_t *core, const crti_msg_peer_died_t *m)
     char text[1024];
 
     crti_text(m->text, text, sizeof(text));
-    if (remote && remote->address.incarnation == m->incarnation)
+    if (remote && remote->address.incarnation == m->incarnation) {
         remote->pid = m->pid;
+        remote->ran_no_call = remote->ran_no_call || m->ran_no_call;
+    }
     crti_net_peer_died(core->net, m->process, m->incarnation,
                        m->status < 0 ? (crt_status_t)m->status : CRT_ERR_WORKER_DIED,
                        text);

@@ -412,6 +412,7 @@ static void create_actor(crti_core_t *core, crti_span_t creation, crti_span_t sa
     crti_call_finish(call, true);
     restore(core, saved);
     core->execution.is_created = true;
+    atomic_store_explicit(&core->board->created, 1, memory_order_relaxed);
     answer_all(&core->execution.questions, CRT_OK, NULL);
 }
 

@@ -39,6 +39,7 @@ typedef struct crti_remote {
     uint64_t carried_out; /* the highest request about our objects, borrowers.c */
     uint64_t copy_query; /* the request of COPY_QUERY that it has not answered, 0: none */
     bool is_watched, is_borrower, is_dead, are_due; /* ... to be sent again */
+    bool ran_no_call; /* dead, and told so: an actor's, before its create had ended */
 } crti_remote_t;
 
 /* Somebody who wants to know when a process ends. A member of the owner's struct. */

@@ -285,13 +285,14 @@ bool crti_actor_assigned(crti_node_t *node, crti_worker_t *worker)
 /* ---------------------------------------------------------------- ending */
 
 static void tell_died(crti_node_t *node, const actor_t *actor, crt_status_t status,
-                      const char *text)
+                      const char *text, bool ran_no_call)
 {
     crti_msg_actor_died_t died = {.actor = actor->id,
                                   .actor_incarnation = actor->incarnation,
                                   .status = status,
                                   .text = crti_str(text),
-                                  .created = !actor->create_failed};
+                                  .created = !actor->create_failed,
+                                  .ran_no_call = ran_no_call};
 
     crti_head_send(node, CRTI_MSG_ACTOR_DIED, 0, &died);
 }
@@ -342,7 +343,7 @@ void crti_actor_process_died(crti_process_t *process, crt_status_t status,
     if (actor->end_text[0])
         text = actor->end_text;
     tell_died(node, actor, actor->create_failed ? actor->fail_status : CRT_ERR_ACTOR_DIED,
-              text);
+              text, crti_process_ran_no_call(process));
     /* To ACTOR_START the head takes WORKER_DIED for a death after which it may try again, and
      * NOT_FOUND for one after which it may not. */
     remember(node, actor, actor->create_failed ? CRT_ERR_NOT_FOUND : CRT_ERR_WORKER_DIED,

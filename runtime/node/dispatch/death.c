@@ -108,7 +108,8 @@ static void publish(crti_process_t *p, crt_status_t status, const char *text)
                                  .node = p->node->id,
                                  .status = status,
                                  .pid = p->pid,
-                                 .text = crti_str(text)};
+                                 .text = crti_str(text),
+                                 .ran_no_call = crti_process_ran_no_call(p)};
 
     crti_log(status == CRT_OK ? CRTI_LOG_DEBUG : CRTI_LOG_WARN, "death", "%s", text);
     crti_dead_add(p->node, &died);
@@ -182,6 +183,8 @@ static void on_ended(crti_process_t *process)
     if (process->dying)
         return;
     process->dying = true;
+    if (process->role == CRTI_ROLE_WORKER)
+        crti_local_hear(process->local); /* that it was ready, why `create` failed */
     crti_slot_give(process);
     if (process->role == CRTI_ROLE_DRIVER) {
         end_driver(process);

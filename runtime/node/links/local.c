@@ -134,6 +134,12 @@ static void on_closed(void *user, crti_channel_t *channel, crt_status_t status,
         crti_process_cut(process, detail);
 }
 
+void crti_local_hear(crti_local_t *local)
+{
+    if (local)
+        crti_channel_process(local->channel, EPOLLIN);
+}
+
 static void on_message(void *user, crti_channel_t *channel, const crti_message_t *message,
                        int *fds, int fd_count)
 {

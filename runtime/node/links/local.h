@@ -61,5 +61,7 @@ void crti_local_refuse(crti_local_t *local, const crti_message_t *message);
 /* The process has attached by it. */
 void crti_local_bind(crti_local_t *local, crti_process_t *process);
 void crti_local_close(crti_local_t *local);
+/* What has arrived is handled now; its process has ended. NULL is fine. */
+void crti_local_hear(crti_local_t *local);
 
 #endif

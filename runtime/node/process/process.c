@@ -216,6 +216,12 @@ void crti_process_close_board(crti_process_t *process)
     process->board_fd = -1;
 }
 
+bool crti_process_ran_no_call(const crti_process_t *process)
+{
+    return !crti_id_is_zero(process->actor) && process->board &&
+           atomic_load_explicit(&process->board->created, memory_order_relaxed) == 0;
+}
+
 /* ---------------------------------------------------------------- its end */
 
 void crti_process_kill(crti_process_t *process)

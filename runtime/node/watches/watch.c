@@ -22,6 +22,7 @@ typedef struct dead {
     crti_id_t process;
     crt_status_t status;
     int64_t pid;
+    bool ran_no_call;
     char text[480];
 } dead_t;
 
@@ -29,8 +30,10 @@ typedef struct dead {
 
 void crti_dead_add(crti_node_t *node, const crti_msg_peer_died_t *died)
 {
-    dead_t dead = {
-        .process = died->process, .status = (crt_status_t)died->status, .pid = died->pid};
+    dead_t dead = {.process = died->process,
+                   .status = (crt_status_t)died->status,
+                   .pid = died->pid,
+                   .ran_no_call = died->ran_no_call};
 
     crti_text(died->text, dead.text, sizeof(dead.text));
     if (node->watches.dead.size < DEAD_MAX * sizeof(dead)) {
@@ -83,6 +86,7 @@ static bool is_gone(crti_node_t *node, const crti_msg_watch_t *target,
     if (dead) {
         died->status = dead->status;
         died->pid = dead->pid;
+        died->ran_no_call = dead->ran_no_call;
         died->text = crti_str(dead->text);
         return true;
     }
