@@ -176,8 +176,11 @@ CRT_API int crt_main(int argc, char **argv, const crt_options_t *options,
 CRT_API crt_status_t crt_init(int argc, char **argv, const crt_options_t *options);
 
 /* Leaves the cluster: this driver's tasks and actors end (detached actors live on), a private
- * cluster stops. Refs and handles may still be dropped afterwards. Waits until this node has ended
- * what ran for the driver, so that its resources are free, at most 5 s. */
+ * cluster stops. Refs and handles may still be dropped afterwards, and values that
+ * were got stay valid until then: those in the store are copied. What is being written (crt_object_create)
+ * may be written on, and given up. All else returns CRT_ERR_NOT_INITIALIZED or CRT_ERR_CLOSED. Other
+ * threads may be inside of functions of crt meanwhile: their waits end with CRT_ERR_CLOSED. Waits until this
+ * node has ended what ran for the driver, so that its resources are free, at most 5 s. */
 CRT_API crt_status_t crt_shutdown(void);
 
 /* ---------------------------------------------------------------- arguments */

@@ -280,9 +280,9 @@ crt_status_t crti_arena_map(crti_store_t *store, int fd)
 void crti_arena_unmap(crti_store_t *store)
 {
     if (store->base)
-        munmap(store->base, store->geometry.file_bytes);
+        crti_store_unmap_rest(store->kept, store->base, store->geometry.file_bytes);
     if (store->view)
-        munmap((void *)(uintptr_t)store->view, store->geometry.file_bytes);
+        crti_store_unmap_rest(store->kept, store->view, store->geometry.file_bytes);
     store->base = NULL;
     store->view = NULL;
 }

@@ -247,6 +247,7 @@ struct crti_store {
     pthread_t trim_thread;
     bool trim_running;
     _Atomic uint32_t trim_stop; /* futex */
+    crti_kept_t *kept;          /* keep.c; NULL: nothing is */
 };
 
 static inline uint64_t crti_read(const crti_word_t *word)
@@ -375,6 +376,9 @@ bool crti_arena_plausible(const crti_geometry_t *geometry, uint64_t file_bytes);
 /* Both mappings. On failure nothing stays mapped. */
 crt_status_t crti_arena_map(crti_store_t *store, int fd);
 void crti_arena_unmap(crti_store_t *store);
+/* keep.c: what is kept gets its own memory; a mapping goes, but for that. */
+void crti_store_copy_kept(crti_store_t *store);
+void crti_store_unmap_rest(const crti_kept_t *kept, const void *start, size_t size);
 
 /* ---- attach.c ---- */
 

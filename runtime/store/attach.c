@@ -161,9 +161,13 @@ crt_status_t crti_store_attach(int fd, unsigned slot, crti_id_t process,
 
 void crti_store_detach(crti_store_t *store)
 {
+    crti_kept_t *kept = store ? store->kept : NULL;
+
     if (!store)
         return;
+    crti_store_copy_kept(store);
     if (store->slot != 0) /* with the daemon the arena ends */
         (void)crti_reclaim_slot(store, store->slot);
     attachment_free(store);
+    crti_kept_drop(kept);
 }

@@ -77,9 +77,16 @@ crt_status_t crti_store_attach(int fd, unsigned slot, crti_id_t process,
                                crti_store_t **store_out);
 
 /* Gives back this process's pins and unsealed blocks and unmaps: every view and every pointer
- * from create is invalid afterwards. No other thread may be inside a call. NULL is fine. */
+ * from create is invalid afterwards, but for what is kept. No other thread may be inside a call. NULL is
+ * fine. */
 void crti_store_detach(crti_store_t *store);
 CRTI_DEFINE_AUTO(crti_store_t *, crti_store_detach)
+
+/* The memory of a view that is not released, or of an object that is being written, stays where it is after the
+ * detach, as a copy that is the process's own, until crti_kept_drop. NULL: no memory to remember it. */
+typedef struct crti_kept crti_kept_t;
+crti_kept_t *crti_store_keep(crti_store_t *store, const void *data, size_t size);
+void crti_kept_drop(crti_kept_t *kept); /* NULL is fine */
 
 /* ---------------------------------------------------------------- objects */
 

@@ -266,6 +266,15 @@ static bool holds_objects(const crt_arg_t *args, size_t count, int depth)
     return false;
 }
 
+/* One of before a shutdown; any other address is fine. */
+static void forget_old(crt_object_t *object)
+{
+    if (!crti_old_handle_take(object))
+        return;
+    crti_kept_drop(object->kept);
+    free(object);
+}
+
 static crt_status_t claim_one(crti_core_t *core, crt_object_t *object,
                               crt_object_t **objects)
 {
@@ -274,8 +283,7 @@ static crt_status_t claim_one(crti_core_t *core, crt_object_t *object,
         *objects = object;
         return CRT_OK;
     }
-    if (crti_old_handle_take(object))
-        free(object);
+    forget_old(object);
     return crt_raise(
         CRT_ERR_INVALID,
         "the object is NULL, was given away before, or is " CRTI_BEFORE_SHUTDOWN);
@@ -331,8 +339,8 @@ void crti_objects_end(crti_core_t *core, crt_object_t **objects)
 void crti_objects_forget(const crt_arg_t *args, size_t count)
 {
     for (size_t i = 0; args && i < count; i++) {
-        if (args[i].kind == CRT_KIND_OBJECT && crti_old_handle_take(args[i].as.object))
-            free(args[i].as.object);
+        if (args[i].kind == CRT_KIND_OBJECT)
+            forget_old(args[i].as.object);
         else if (args[i].kind == CRT_KIND_LIST || args[i].kind == CRT_KIND_MAP)
             crti_objects_forget(args[i].as.list.items, args[i].as.list.count);
     }
@@ -345,6 +353,7 @@ void crti_objects_orphan(crti_core_t *core)
 
     while ((object = crti_numbers_next(&core->calls.objects, &cursor))) {
         object->core = NULL;
+        object->kept = crti_store_keep(core->store, object->data, object->size);
         crti_old_handle_add(object);
     }
 }

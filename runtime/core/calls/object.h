@@ -14,6 +14,7 @@ struct crt_object {
     size_t size;
     void *data;
     crt_tensor_t view;
+    crti_kept_t *kept;       /* of before a shutdown: what `data` was */
     bool is_sealed;          /* the store's: nothing is left to give up */
     struct crt_object *next; /* of those that a call has taken */
 };

@@ -46,10 +46,8 @@ crt_stream_t *crti_call_stream_refused(const crt_arg_t *args, size_t count)
     crt_ref_t *completed = crti_given_refused(args, count);
     crt_stream_t *stream = crti_call_stream_new(NULL);
 
-    completed->handles++;
     if (!stream) {
-        if (completed != &crti_ref_out_of_memory)
-            crti_ref_free_orphan(completed);
+        crti_ref_count_orphan(completed, -1);
         return NULL;
     }
     stream->completed = completed;

@@ -614,6 +614,7 @@ crt_status_t crti_shutdown(const int *exit_status)
     crti_net_free(core->net);
     core->net = NULL;
     crti_core_orphan(core);
+    crti_left();
     free_core(core, exit_status);
     pthread_mutex_unlock(&joining);
     return CRT_OK;

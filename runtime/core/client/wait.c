@@ -5,7 +5,6 @@
  *     crt_get, crt_wait -> [ wait.c ] -> blocking.c, value_of.c, execute.c
  * A worker's main thread that waits runs its own task inline, if that has not started.
  */
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,9 +15,6 @@
 #include "runtime/core/execution/deadlock.h"
 #include "runtime/core/refs/missing.h"
 #include "runtime/core/refs/value_of.h"
-
-/* Refs of before a shutdown have no lock of a runtime any more. */
-static pthread_mutex_t orphans = PTHREAD_MUTEX_INITIALIZER;
 
 /* ------------------------------------------------------------------ get */
 
@@ -72,7 +68,7 @@ crt_status_t crt_get_v(crt_ref_t *ref, int64_t timeout_ms, crt_out_t out)
     core = crti_enter();
     if (!core)
         return crti_entry_status();
-    status = get(core, ref, timeout_ms, out);
+    status = ref->core ? get(core, ref, timeout_ms, out) : get_orphan(ref, out);
     crti_leave(core);
     return status;
 }
@@ -218,7 +214,7 @@ bool crt_ref_is_ready(crt_ref_t *ref)
     core = crti_enter();
     if (!core)
         return true;
-    is_ready = crti_ref_fetch(ref);
+    is_ready = !ref->core || crti_ref_fetch(ref);
     crti_leave(core);
     return is_ready;
 }
@@ -240,18 +236,6 @@ const crt_error_t *crt_ref_error(crt_ref_t *ref)
     return error;
 }
 
-static void count_orphan(crt_ref_t *ref, int delta)
-{
-    bool is_last;
-
-    pthread_mutex_lock(&orphans);
-    ref->handles += (uint32_t)delta;
-    is_last = ref->handles == 0;
-    pthread_mutex_unlock(&orphans);
-    if (is_last)
-        crti_ref_free_orphan(ref);
-}
-
 crt_ref_t *crt_ref_at(crt_ref_t *ref, const char *place)
 {
     if (ref)
@@ -270,14 +254,15 @@ crt_ref_t *crt_ref_keep(crt_ref_t *ref)
         ref->handles = 1;
         return ref;
     }
-    core = ref->core ? crti_enter() : NULL;
-    if (core) {
+    core = crti_enter_quiet();
+    if (core && ref->core) {
         ref->handles++;
         crti_ref_hold(ref);
-        crti_leave(core);
     } else {
-        count_orphan(ref, 1);
+        crti_ref_count_orphan(ref, 1);
     }
+    if (core)
+        crti_leave(core);
     return ref;
 }
 
@@ -297,7 +282,7 @@ static bool drop(crti_core_t *core, crt_ref_t *ref)
     if (ref->core ? ref->handles == 0 : ref->is_free)
         return false;
     if (!ref->core) {
-        count_orphan(ref, -1);
+        crti_ref_count_orphan(ref, -1);
     } else if (core) {
         ref->handles--;
         let_go(ref);

@@ -14,12 +14,15 @@
 #include <unistd.h>
 
 static _Atomic(crti_core_t *) current;
-static atomic_int inside;  /* threads between enter and leave */
+static atomic_int inside; /* threads between enter and leave */
+static atomic_int
+    leaving; /* 1 from crti_unpublish to crti_left: refs and handles are in between */
 static atomic_bool forked; /* this process is a child of one that had a runtime */
 static _Thread_local crt_call_t *running;
 static _Thread_local uint64_t running_serial;
 static _Thread_local crti_blocking_t *blocking;
 static _Thread_local crt_status_t entry_status;
+static _Thread_local bool is_leaver;
 
 bool crti_is_forked(void)
 {
@@ -94,11 +97,14 @@ crti_core_t *crti_enter_quiet(void)
 
     atomic_fetch_add(&inside, 1);
     core = atomic_load(&current);
-    if (core)
+    if (core) {
         crti_net_lock(core->net);
-    else
-        crti_leave_unlocked(NULL);
-    return core;
+        return core;
+    }
+    crti_leave_unlocked(NULL);
+    while (atomic_load(&leaving) && !is_leaver)
+        syscall(SYS_futex, &leaving, FUTEX_WAIT_PRIVATE, 1, NULL, NULL, 0);
+    return NULL;
 }
 
 void crti_leave(crti_core_t *core)
@@ -140,9 +146,18 @@ void crti_unpublish(crti_core_t *core)
     core->is_closing = true;
     crti_net_wake(core->net);
     crti_net_unlock(core->net);
+    is_leaver = true;
+    atomic_store(&leaving, 1);
     atomic_store(&current, NULL);
     while ((count = atomic_load(&inside)) != 0)
         syscall(SYS_futex, &inside, FUTEX_WAIT_PRIVATE, count, NULL, NULL, 0);
+}
+
+void crti_left(void)
+{
+    atomic_store(&leaving, 0);
+    is_leaver = false;
+    syscall(SYS_futex, &leaving, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
 }
 
 crt_call_t *crti_running(void)

@@ -32,7 +32,8 @@ typedef struct crti_stream_place {
 /* The process's runtime with its lock taken; NULL with CRT_ERR_NOT_INITIALIZED or
  * CRT_ERR_FORKED raised. */
 crti_core_t *crti_enter(void);
-/* The same without an error: for what may be done after a shutdown, too. Not in a forked child. */
+/* The same without an error: for what may be done after a shutdown, too, and waits for one that goes on until
+ * it is settled what refs and handles are. Not in a forked child. */
 crti_core_t *crti_enter_quiet(void);
 /* The same without taking the lock: it can't be shut down until crti_leave_unlocked. */
 crti_core_t *crti_enter_unlocked(void);
@@ -44,6 +45,8 @@ crt_status_t crti_entry_status(void); /* why crti_enter gave NULL */
  * False: there is one already. */
 bool crti_publish(crti_core_t *core);
 void crti_unpublish(crti_core_t *core);
+/* By who has taken it away: refs and handles are those of before a shutdown now. */
+void crti_left(void);
 bool crti_is_forked(void);
 
 /* A copy; the caller wipes the key. CRT_ERR_NOT_INITIALIZED, CRT_ERR_FORKED. */

@@ -3,7 +3,6 @@
 #include <stdlib.h>
 
 #include "runtime/core/core.h"
-#include "runtime/core/refs/owner_requests.h"
 
 void crti_refs_init(crti_refs_t *refs, const crti_ref_handlers_t *handlers)
 {
@@ -16,25 +15,6 @@ void crti_refs_init(crti_refs_t *refs, const crti_ref_handlers_t *handlers)
     crti_list_init(&refs->missing);
     crti_list_init(&refs->copy_queries);
     crti_list_init(&refs->retries);
-}
-
-void crti_refs_orphan(crti_core_t *core)
-{
-    size_t cursor = 0;
-    crt_ref_t *ref;
-    void *value;
-
-    while ((ref = crti_numbers_next(&core->refs.owned, &cursor)))
-        crti_ref_orphan(ref);
-    cursor = 0;
-    while (crti_map_next(&core->remotes.table, &cursor, NULL, &value)) {
-        crti_remote_t *owner = value;
-        size_t at = 0;
-
-        while ((ref = crti_numbers_next(&owner->borrowed, &at)))
-            crti_ref_orphan(ref);
-        crti_owner_requests_free(owner);
-    }
 }
 
 void crti_refs_fini(crti_refs_t *refs)

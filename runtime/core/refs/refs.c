@@ -20,7 +20,7 @@
 
 /* ------------------------------------------------------------------ the end of one */
 
-static void free_content(crt_ref_t *ref)
+void crti_ref_free_content(crt_ref_t *ref)
 {
     crti_ref_more_t *more = ref->more;
 
@@ -43,7 +43,7 @@ static void free_ref(crt_ref_t *ref)
     crti_peek_may_not(ref);
     if (ref->is_peeked)
         ref->owner->peeked--;
-    free_content(ref);
+    crti_ref_free_content(ref);
     if (ref->is_owned)
         crti_owned_fini(&ref->owned);
     if (ref->more != &crti_ref_no_more)
@@ -561,35 +561,7 @@ void crti_ref_await(crt_ref_t *ref, crti_waiting_t *waiting, bool local)
     }
 }
 
-/* ------------------------------------------------------------------ shutdown */
-
-void crti_ref_orphan(crt_ref_t *ref)
-{
-    /* The store is about to be unmapped: nothing in it may be looked at any more. */
-    if (ref->more->view.data)
-        crti_store_release(ref->core->store, &ref->more->view);
-    crti_peek_may_not(ref);
-    if (ref->is_owned)
-        crti_owned_fini(&ref->owned);
-    if (ref->more != &crti_ref_no_more) {
-        free(ref->more->inner.refs);
-        free(ref->more->inner.actors);
-        ref->more->inner = (crti_contained_t){0};
-    }
-    ref->core = NULL;
-    if (ref->handles == 0)
-        crti_ref_free_orphan(ref);
-}
-
-void crti_ref_free_orphan(crt_ref_t *ref)
-{
-    if (ref == &crti_ref_out_of_memory)
-        return;
-    free_content(ref);
-    if (ref->more != &crti_ref_no_more)
-        free(ref->more);
-    free(ref);
-}
+/* ------------------------------------------------------------------ failed ones */
 
 crt_ref_t *crti_ref_failed(crti_core_t *core, crt_status_t status)
 {

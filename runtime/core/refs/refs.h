@@ -101,6 +101,7 @@ typedef struct crti_ref_more {
     crti_contained_t inner;
     crt_value_t value; /* decoded from its bytes or `view` */
     void *memory;
+    crti_kept_t *kept; /* of before a shutdown: what `view` was */
 } crti_ref_more_t;
 
 struct crt_ref {
@@ -189,9 +190,6 @@ typedef struct crti_refs {
 /* ------------------------------------------------------------------ refs.c */
 
 void crti_refs_init(crti_refs_t *refs, const crti_ref_handlers_t *handlers);
-/* At shutdown: the user may still drop them. */
-void crti_refs_orphan(crti_core_t *core);
-void crti_ref_orphan(crt_ref_t *ref);
 void crti_refs_fini(crti_refs_t *refs);
 /* Refs of others, or our own, that `wants` takes, each held: what happens to one may change the tables.
  * The caller frees the list; NULL without memory. */
@@ -260,12 +258,19 @@ void crti_ref_owner_answered(crt_ref_t *ref, bool gone);
 void crti_ref_owner_died(crt_ref_t *ref, const char *text);
 void crti_owned_bits(crt_ref_t *ref, unsigned bits);
 void crti_borrowed_bits(crt_ref_t *ref, unsigned bits);
-void crti_ref_free_orphan(crt_ref_t *ref);
+void crti_ref_free_content(crt_ref_t *ref);
 
 /* A ref of a call that can't even be made, with this thread's detail; `core` may be NULL. */
 crt_ref_t *crti_ref_failed(crti_core_t *core, crt_status_t status);
 /* What there is when not even that can be made; never freed. */
 extern crt_ref_t crti_ref_out_of_memory;
+
+/* ------------------------------------------------------------------ orphans.c */
+
+/* At shutdown: what the user may still read and drop. */
+void crti_refs_orphan(crti_core_t *core);
+/* The user has one handle more of one that has no runtime any more, or one less. */
+void crti_ref_count_orphan(crt_ref_t *ref, int delta);
 
 /* ------------------------------------------------------------------ results.c */
 
