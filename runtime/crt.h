@@ -25,8 +25,11 @@
  *     { return crt_main(argc, argv, CRT_OPTIONS(.tasks = CRT_TASKS(&add)), driver); }
  *
  * Threads: every function may be called from any thread of a driver or worker unless it says
- * otherwise. After fork() the child's calls return CRT_ERR_FORKED. No signal handlers are
- * installed; a wait that one of the program's interrupts returns CRT_ERR_INTERRUPTED.
+ * otherwise. After fork() the child's calls return CRT_ERR_FORKED.
+ *
+ * Signals: no handlers are installed. A handler of the program's may call crt_interrupt and no other
+ * function: the thread that it interrupts may hold a lock that another function waits for. A wait that a
+ * handler interrupts returns CRT_ERR_INTERRUPTED.
  *
  * Errors: functions return crt_status_t (0 done, negative failed; crt_error_detail() has the
  * text). Functions that give a ref never give NULL: a failed submission is a failed ref, and
@@ -325,6 +328,18 @@ CRT_API crt_status_t crt_get_v(crt_ref_t *ref, int64_t timeout_ms, crt_out_t out
  * also sets them. */
 CRT_API crt_status_t crt_wait(crt_ref_t *const *refs, size_t count, size_t want,
                               int64_t timeout_ms, size_t *ready, size_t *ready_count);
+
+/* The function for signal handlers: a wait of each thread, the one that goes on or else its next one, returns
+ * CRT_ERR_INTERRUPTED. What it waited for goes on, and may be waited for again, or cancelled. A driver that ends in
+ * order on Ctrl-C:
+ *     static void on_signal(int number) { crt_interrupt(); }
+ *     ...
+ *     signal(SIGINT, on_signal);
+ *     while ((status = crt_get(ref, &sum)) == CRT_ERR_INTERRUPTED)
+ *         crt_cancel(ref, NULL);
+ * Several calls before a thread waits are one for it. Any thread may call it, at any time. Collective operations
+ * are no such waits. */
+CRT_API void crt_interrupt(void);
 
 /* True when get would not wait. */
 CRT_API bool crt_ref_is_ready(crt_ref_t *ref);

@@ -16,6 +16,7 @@
 
 #include "runtime/base/clock.h"
 #include "runtime/core/core.h"
+#include "runtime/core/process/interrupt.h"
 
 #define BLOCKED_AFTER (1 * CRTI_MS)
 #define CHAIN_AFTER   (10 * CRTI_MS)
@@ -27,6 +28,7 @@ typedef struct waiting {
     bool (*done)(void *user);
     void *user;
     crti_blocking_t *mine; /* NULL: this thread runs no call */
+    uint64_t interrupts;   /* of which its thread was told */
     crti_shown_wait_t shown;
 } waiting_t;
 
@@ -53,6 +55,7 @@ static bool is_over(void *user)
     waiting_t *w = user;
 
     return w->done(w->user) || w->core->is_closing || w->core->broken != CRT_OK ||
+           crti_interrupts() != w->interrupts ||
            (w->mine && (w->mine->deadlock || w->mine->is_cancelled));
 }
 
@@ -136,7 +139,8 @@ crt_status_t crti_wait_for(crti_core_t *core, bool (*done)(void *user), void *us
                            int64_t timeout_ms, crt_ref_t *ref, const char *what)
 {
     crti_blocking_t *mine = crti_thread_blocking();
-    waiting_t w = {core, done, user, mine, {.ref = ref, .what = what}};
+    waiting_t w = {
+        core, done, user, mine, crti_interrupts_told(), {.ref = ref, .what = what}};
     uint64_t deadline = CRTI_NET_NO_DEADLINE;
     crt_status_t status;
 
@@ -144,6 +148,10 @@ crt_status_t crti_wait_for(crti_core_t *core, bool (*done)(void *user), void *us
         return CRT_OK;
     if (timeout_ms >= 0 && timeout_ms < LONGEST_MS)
         deadline = crti_now_ns() + (uint64_t)timeout_ms * CRTI_MS;
+    if (!core->blocked.are_interrupts_watched) {
+        core->blocked.are_interrupts_watched = true;
+        crti_interrupts_watch(core);
+    }
     w.shown.tid = thread_number(core);
     crti_list_append(&core->blocked.waiters, &w.shown.link);
     status = mine ? wait_in_call(core, &w, deadline, ref)
@@ -161,6 +169,10 @@ crt_status_t crti_wait_for(crti_core_t *core, bool (*done)(void *user), void *us
         return crt_raise(CRT_ERR_CANCELLED, "the call that waits was cancelled");
     if (core->is_closing || core->broken != CRT_OK)
         return crti_core_check(core);
+    if (crti_interrupts() != w.interrupts) {
+        crti_interrupts_tell();
+        return crt_raise(CRT_ERR_INTERRUPTED, "crt_interrupt was called");
+    }
     if (status == CRT_ERR_TIMED_OUT)
         return crt_raise(status, "not ready after %lld ms", (long long)timeout_ms);
     return status;

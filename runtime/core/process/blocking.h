@@ -30,10 +30,11 @@ typedef struct crti_shown_wait {
 
 /* A part of crti_core_t. */
 typedef struct crti_blocked {
-    unsigned running; /* threads that run calls; */
-    unsigned waiting; /* of those, for longer than 1 ms */
-    bool is_told;     /* the node knows that all of them wait */
-    uint64_t waits;   /* so many have begun */
+    unsigned running;            /* threads that run calls; */
+    unsigned waiting;            /* of those, for longer than 1 ms */
+    bool is_told;                /* the node knows that all of them wait */
+    bool are_interrupts_watched; /* interrupt.h: from the first wait on */
+    uint64_t waits;              /* so many have begun */
     crti_list_t waiters;
 } crti_blocked_t;
 
