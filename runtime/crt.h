@@ -162,6 +162,13 @@ typedef struct crt_options {
     /* Lines that several workers print and that are the same in text are printed here once, and 5 s later how often more they
      * came: "[repeated 3 times across cluster]". CRT_DEDUP_LOGS=1 or 0 in the environment counts instead. */
     bool dedup_logs;
+    /* Workers are executed, and each runs main itself up to crt_main, instead of forked from one process that has: they
+     * share nothing that was drawn or opened before (crt_init), and start some milliseconds later each. */
+    bool execute_workers;
+    /* Runs in each worker process before its first call, forked or executed: where a seed is set, or a file
+     * opened, of its own. It calls no function of this header that waits. NULL: none. */
+    void (*worker_start)(void);
+    uint64_t random_seed; /* of crt_random_seed; default 0: none */
 } crt_options_t;
 #define CRT_OPTIONS(...)                                                                 \
     CRT_CONSTANT(crt_options_t, .struct_size = sizeof(crt_options_t), __VA_ARGS__)
@@ -173,9 +180,14 @@ typedef struct crt_options {
 CRT_API int crt_main(int argc, char **argv, const crt_options_t *options,
                      int (*driver)(int argc, char **argv));
 
-/* For embedding: joins a cluster (or starts a private one). Does not come back in a worker. Call
- * it as early in main as possible: a worker runs everything before it, too. A second init
- * without a shutdown between is CRT_ERR_EXISTS. */
+/* For embedding: joins a cluster (or starts a private one). Does not come back in a worker. A second init
+ * without a shutdown between is CRT_ERR_EXISTS.
+ *
+ * What stands before it (or before crt_main) runs once on each node, in a process of which workers are forked: what it
+ * has drawn, opened, allocated and buffered they inherit as it is, the same random numbers, the number of another
+ * process from an earlier getpid, file positions that they share. So seeds are set later: in worker_start of the
+ * options, or from crt_random_seed in a call. With execute_workers, for ranks (crt run --ranks), and when threads run
+ * before it or a GPU is open, each worker runs it itself. Call it as early in main as possible. */
 CRT_API crt_status_t crt_init(int argc, char **argv, const crt_options_t *options);
 
 /* Leaves the cluster: this driver's tasks and actors end (detached actors live on), a private
@@ -653,6 +665,12 @@ CRT_API const char *crt_namespace(void);
  * or UUIDs. "" in a driver and without GPUs; CUDA_VISIBLE_DEVICES is that of the driver then. Valid until
  * crt_shutdown. */
 CRT_API const char *crt_gpu_ids(void);
+
+/* A seed for random numbers of the program, another one each time and in each process: never 0. With random_seed
+ * (crt_options_t) it is the same in every run of the program: it depends on that, on which call of its caller the
+ * call is in which it is asked for, and on how many were asked for in it before; not on the worker, on other calls, or
+ * on how often the call is made again. In a worker outside of calls it is always a new one. */
+CRT_API uint64_t crt_random_seed(void);
 
 /* The version of the library that runs: "0.1.0". Static text. */
 CRT_API const char *crt_version(void);

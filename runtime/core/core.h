@@ -35,6 +35,7 @@
 #include "runtime/core/process/printed.h"
 #include "runtime/core/process/program.h"
 #include "runtime/core/process/remotes.h"
+#include "runtime/core/process/seeds.h"
 #include "runtime/core/process/store_access.h"
 #include "runtime/core/process/timer.h"
 #include "runtime/core/refs/refs.h"
@@ -95,6 +96,8 @@ struct crti_core {
     crti_node_link_t link;
     crti_core_timer_t timer;
     crti_printed_t printed;
+    crti_seeds_t seeds; /* of a driver */
+    bool has_seeds;     /* they are set, or calls came that have some */
     crti_remotes_t remotes;
     crti_blocked_t blocked;
     crti_frees_t frees;

@@ -190,6 +190,9 @@
 
 /* Variables of a driver by which nodes hear of its job's weight and cap (node/leases/job_shares.h). */
 #define CRTI_JOB_PRIORITY  "CRT_JOB_PRIORITY"
+/* Of workers: each is executed; OMP_NUM_THREADS is what their node has set, not the user. */
+#define CRTI_EXECUTE_WORKERS "CRT_EXECUTE_WORKERS"
+#define CRTI_NODE_SETS_OMP   "CRT_NODE_SETS_OMP"
 #define CRTI_JOB_MAX_SHARE "CRT_JOB_MAX_SHARE"
 /* Of a job that was submitted with a folder: the SHA-256 of its zip, the command that is run once in each
  * unpacked folder, and where the folder lies on the driver's node. */
@@ -395,8 +398,8 @@
 /* ------------------------------------------------------------------ zygote link */
 
 /* First message of a zygote: `problem` is "" when it may fork, else why not ("2 threads run"):
- * the node then executes the program once per worker. */
-#define CRTI_FIELDS_ZYGOTE_READY(F) F(STR, problem)
+ * the node then executes the program once per worker, also when the program asks for it. */
+#define CRTI_FIELDS_ZYGOTE_READY(F) F(STR, problem) F(BOOL, executes)
 
 /* Fork a worker. Carries two descriptors, its stdout and stderr. Answer: FORKED, or ERROR. */
 #define CRTI_FIELDS_FORK(F)   F(ID, process) F(F64, cpus)

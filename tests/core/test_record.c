@@ -72,6 +72,36 @@ static void a_call_with_every_form_of_argument_comes_back(void **state)
     crti_encoder_fini(&e);
 }
 
+static void a_call_with_a_seed_keeps_it_under_another_number(void **state)
+{
+    crti_buffer_t out = {0};
+    crti_call_head_t head = {.flags = CRTI_CALL_IN_GROUP(15) | CRTI_CALL_NAMED,
+                             .arg_count = 1,
+                             .call = 99,
+                             .name = {"add", 3},
+                             .given_name = {"epoch 7", 7},
+                             .seed = 4711},
+                     got;
+    crti_reader_t args;
+    crti_call_arg_t arg;
+    size_t head_size;
+
+    assert_int_equal(crti_put_call(&out, &head), CRT_OK);
+    head_size = out.size;
+    assert_int_equal(crti_put_arg_bytes(&out, 0, crti_span("\0\1", 2)), CRT_OK);
+    assert_true(crti_record_is_call(out.data, out.size));
+    crti_renumber_call(&out, 100);
+    assert_int_equal(crti_get_call(out.data, out.size, &got, &args), CRT_OK);
+    assert_int_equal(got.call, 100);
+    assert_int_equal(got.seed, 4711);
+    assert_int_equal(CRTI_CALL_GROUP(got.flags), 15);
+    assert_int_equal(got.given_name.size, 7);
+    assert_int_equal(crti_get_arg(&args, out.data, &arg), CRT_OK);
+    for (size_t size = 0; size <= head_size; size++)
+        assert_int_equal(crti_get_call(out.data, size, &got, &args), CRT_ERR_PROTOCOL);
+    crti_buffer_fini(&out);
+}
+
 static void a_stream_starts_again_where_it_was(void **state)
 {
     crti_buffer_t out = {0};
@@ -293,6 +323,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_call_with_every_form_of_argument_comes_back),
+        cmocka_unit_test(a_call_with_a_seed_keeps_it_under_another_number),
         cmocka_unit_test(a_stream_starts_again_where_it_was),
         cmocka_unit_test(items_and_what_was_consumed_come_back),
         cmocka_unit_test(an_error_keeps_everything_that_is_known),

@@ -154,8 +154,11 @@ class Gpus(unittest.TestCase):
 
     def test_a_worker_computes_with_as_many_threads_as_it_has_cpus(self):
         with Cluster("--num-cpus", "3") as cluster:
-            for cpus, threads in (1, 1), (3, 3), (2.5, 2):
-                self.assertIn(f"threads {threads}\n", cluster.program("threads", cpus)[1])
+            with unittest.mock.patch.dict(os.environ, OPENBLAS_NUM_THREADS="2"):  # the user's: nothing is set
+                self.assertIn("threads 1\n", cluster.program("threads", 3)[1])
+                del os.environ["OPENBLAS_NUM_THREADS"]
+                for cpus, threads in (1, 1), (3, 3), (2.5, 2):
+                    self.assertIn(f"threads {threads}\n", cluster.program("threads", cpus)[1])
 
     def test_a_task_that_wakes_up_preempts_nobody_who_answers_others(self):
         with Cluster("--num-cpus", "2") as cluster:

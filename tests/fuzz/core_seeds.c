@@ -237,7 +237,8 @@ static void say_yields(text_t *t, bool is_lost)
                              .call = 8,
                              .is_stream = true,
                              .name = crti_str("items"),
-                             .stream = {1, 40, 100}};
+                             .stream = {1, 40, 100},
+                             .seed = is_lost ? 4711 : 0};
 
     if (crti_put_call(&record, &head) != CRT_OK)
         abort();

@@ -219,6 +219,7 @@ static void on_sent(void *user, crti_peer_t *to, const void *data, size_t size)
 
     switch (crti_record_kind(data, size)) {
     case CRTI_RECORD_CALL:
+    case CRTI_RECORD_SEEDED_CALL:
         status = crti_get_call(data, size, &head, &args);
         for (unsigned i = 0; status == CRT_OK && i < head.arg_count; i++)
             status = crti_get_arg(&args, data, &arg);

@@ -131,7 +131,8 @@ static crt_status_t build_creation(crt_actor_t *actor, unsigned concurrency,
                                           : CRTI_CALL_TASK | CRTI_CALL_PLACED,
                              .index = concurrency,
                              .name = crti_str(actor->class_name),
-                             .placement = *placement};
+                             .placement = *placement,
+                             .seed = crti_seed_of_call(actor->core)};
     crt_ref_t *failed = NULL;
     crt_status_t status = crti_args_check(create, given->args, count);
 

@@ -191,7 +191,8 @@ static crt_status_t put_head(crti_pending_t *p, crti_buffer_t *record, size_t ar
                              .index = p->function->index,
                              .arg_count = (unsigned)arg_count,
                              .call = p->number,
-                             .name = method_name(p)};
+                             .name = method_name(p),
+                             .seed = is_question ? 0 : crti_seed_of_call(p->core)};
 
     if (p->returns > 1 || p->stream)
         head.flags |= CRTI_CALL_RETURNS;

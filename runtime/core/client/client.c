@@ -331,9 +331,10 @@ static void run_as_batch(void)
         crti_log(CRTI_LOG_DEBUG, "core", "sched_setscheduler: %s", strerror(errno));
 }
 
-static void worker_main(crti_core_t *core, const crti_worker_birth_t *birth)
-    __attribute__((noreturn));
-static void worker_main(crti_core_t *core, const crti_worker_birth_t *birth)
+static void worker_main(crti_core_t *core, const crti_worker_birth_t *birth,
+                        void (*start)(void)) __attribute__((noreturn));
+static void worker_main(crti_core_t *core, const crti_worker_birth_t *birth,
+                        void (*start)(void))
 {
     CRTI_AUTO(crti_buffer_fini) crti_buffer_t storage = {0};
     crti_message_t answer;
@@ -351,6 +352,8 @@ static void worker_main(crti_core_t *core, const crti_worker_birth_t *birth)
         fail_worker();
     if (crti_id_is_zero(core->actor_id))
         run_as_batch();
+    if (start)
+        start();
     /* One hold of the lock: no call may come in before the actor's class is known. */
     crti_net_lock(core->net);
     say_ready(core);
@@ -388,7 +391,7 @@ static crt_status_t say_the_end(const patience_t *p, crt_status_t status)
 
     crti_format(seconds, sizeof(seconds), "%.1f", waited);
     if (p->has_spoken && status == CRT_OK)
-        fprintf(stderr, "crt: %s %s after %.1f s\n",
+        fprintf(stderr, "crt: %s %s after %s s\n",
                 p->is_head ? "the head is back: cluster" : "an answer from cluster",
                 p->address, seconds);
     if (status != CRT_ERR_TIMED_OUT)
@@ -489,6 +492,8 @@ static crt_status_t join(crti_core_t *core, int argc, char **argv,
 
     if (status == CRT_OK)
         status = crti_job_quota_pack(options, &id->environment);
+    if (status == CRT_OK && options && options->execute_workers)
+        status = pack_texts((char *[]){CRTI_EXECUTE_WORKERS "=1"}, 1, &id->environment);
     if (status == CRT_OK)
         status =
             crti_name_space_pack(options ? options->name_space : NULL, &id->environment);
@@ -521,6 +526,8 @@ static crt_status_t start_driver(int argc, char **argv, const crt_options_t *opt
 
     if (status != CRT_OK)
         return status;
+    core->seeds.seed = options ? options->random_seed : 0;
+    core->has_seeds = core->seeds.seed != 0;
     status = crti_worker_lines_begin(core, options);
     if (status == CRT_OK)
         status = join(core, argc, argv, options);
@@ -549,6 +556,7 @@ static void open_missing_streams(void)
 
 crt_status_t crt_init(int argc, char **argv, const crt_options_t *options)
 {
+    void (*start)(void) = options ? options->worker_start : NULL;
     crti_worker_birth_t birth;
     crti_core_t *core;
     crt_status_t status;
@@ -570,10 +578,10 @@ crt_status_t crt_init(int argc, char **argv, const crt_options_t *options)
     case CRTI_PROCESS_ZYGOTE:
         core = new_worker(options);
         crti_zygote_serve(zygote_fd, &birth);
-        worker_main(core, &birth);
+        worker_main(core, &birth, start);
     case CRTI_PROCESS_WORKER:
         setvbuf(stdout, NULL, _IOLBF, 0);
-        worker_main(new_worker(options), &birth);
+        worker_main(new_worker(options), &birth, start);
     case CRTI_PROCESS_DRIVER: break;
     }
     if (getenv("CRT_RANKS")) /* crt_main takes it */

@@ -43,7 +43,7 @@ static crt_status_t from_caller(crti_core_t *core, crti_peer_t *peer, const void
 
     if (!client)
         return crt_raise(CRT_ERR_NO_MEMORY, "a caller");
-    if (crti_record_kind(data, size) == CRTI_RECORD_CALL)
+    if (crti_record_is_call(data, size))
         return crti_incoming_call(client, data, size);
     if (crti_peer_unacknowledged(peer) >= UNACKNOWLEDGED_MAX)
         return crt_raise(CRT_ERR_PROTOCOL,

@@ -99,6 +99,7 @@ crt_status_t crti_ranks_prepare(int argc, char **argv, crt_options_t *options,
             status = crt_raise(CRT_ERR_INVALID, "CRT_RANKS=%.40s is not 1 to %d", text,
                                CRTI_RANKS_MAX);
         options->no_log_to_driver = false; /* it is the program's own output */
+        options->execute_workers = true;   /* each runs main itself, as with mpirun */
     }
     unsetenv("CRT_RANKS"); /* programs that a rank executes are programs of their own */
     unsetenv("CRT_TAG_OUTPUT");

@@ -10,7 +10,7 @@
 #include "runtime/base/crt_base.h"
 
 /* BLAS and OpenMP, where the program has them, compute with as many threads as there are whole CPUs (one
- * else); CUDA sees the GPUs, unless there are none ("": it sees what its driver sees). */
+ * else), and OMP_NUM_THREADS says so, unless the user has set it; CUDA sees the GPUs, unless there are none ("": it sees what its driver sees). */
 crt_status_t crti_worker_environment(double cpus, const char *gpus);
 
 #endif

@@ -56,7 +56,7 @@ static void take_variable(const char *name, char *value, size_t size)
 
 crti_process_role_t crti_process_role(crti_worker_birth_t *birth_out, int *zygote_fd_out)
 {
-    char fd[16], worker[64];
+    char fd[16], worker[64], executes[8];
     char *end;
 
     *birth_out = (crti_worker_birth_t){0};
@@ -66,6 +66,8 @@ crti_process_role_t crti_process_role(crti_worker_birth_t *birth_out, int *zygot
         return CRTI_PROCESS_DRIVER;
     take_variable("CRT_NODE_SOCKET", birth_out->node_socket,
                   sizeof(birth_out->node_socket));
+    take_variable(CRTI_EXECUTE_WORKERS, executes, sizeof(executes));
+    birth_out->is_executed = executes[0];
     if (!fd[0]) {
         if (crti_id_parse(worker, &birth_out->process))
             return CRTI_PROCESS_WORKER;
@@ -262,11 +264,11 @@ static void reap(zygote_t *zygote)
     }
 }
 
-static void start(zygote_t *zygote, int fd)
+static void start(zygote_t *zygote, int fd, bool executes)
 {
     crti_channel_handlers_t handlers = {
         .user = zygote, .on_message = on_message, .on_closed = on_closed};
-    crti_msg_zygote_ready_t ready;
+    crti_msg_zygote_ready_t ready = {.executes = executes};
     char problem[320];
     sigset_t child;
 
@@ -296,7 +298,7 @@ void crti_zygote_serve(int fd, crti_worker_birth_t *birth_out)
     zygote_t zygote = {.pid = getpid()};
 
     crti_list_init(&zygote.forks);
-    start(&zygote, fd);
+    start(&zygote, fd, birth_out->is_executed);
     while (!zygote.closed) {
         struct pollfd fds[2] = {{.fd = crti_channel_fd(zygote.channel)},
                                 {.fd = zygote.signals, .events = POLLIN}};

@@ -27,6 +27,7 @@ typedef enum crti_process_role {
 /* How a worker came to be. */
 typedef struct crti_worker_birth {
     crti_id_t process;
+    bool is_executed; /* no worker of the program is to be forked */
     char node_socket[PATH_MAX];
 } crti_worker_birth_t;
 

@@ -88,6 +88,8 @@ static crt_status_t run(crti_core_t *core, crt_call_t *call)
 static void set_running(crti_executor_t *executor, crt_call_t *call)
 {
     crti_set_running(call, call ? call->serial : 0);
+    if (executor->core->has_seeds)
+        crti_seeds_run(call ? &call->seeds : NULL);
     executor->running = call;
     if (executor->blocking.is_cancelled || (call && call->is_cancel_requested))
         crti_cancel_running_changed(executor);

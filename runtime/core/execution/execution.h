@@ -24,6 +24,7 @@
 #include "runtime/core/execution/queue_figures.h"
 #include "runtime/core/execution/result_wait.h"
 #include "runtime/core/process/remotes.h"
+#include "runtime/core/process/seeds.h"
 #include "runtime/core/refs/refs.h"
 #include "runtime/core/values/pool.h"
 
@@ -85,6 +86,7 @@ struct crt_call {
     crt_call_t *outer; /* the call that runs below this one in the same thread */
 
     crti_placement_t placement; /* of a task */
+    crti_seeds_t seeds;         /* of random numbers that are drawn in it */
     unsigned returns;           /* results that the caller wants */
     crti_call_result_t *more;   /* all but the first; NULL: none was returned yet */
     unsigned objects_made;

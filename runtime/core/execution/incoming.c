@@ -352,6 +352,8 @@ static crt_status_t take_head(crt_call_t *call, const crti_call_head_t *head)
     call->number = head->call;
     call->returns = head->returns;
     call->placement = head->placement;
+    call->seeds = (crti_seeds_t){.seed = head->seed};
+    call->core->has_seeds = call->core->has_seeds || head->seed;
     call->flags = head->flags;
     call->group = head->flags & CRTI_CALL_TASK ? 0 : CRTI_CALL_GROUP(head->flags);
     if (head->is_stream && begin_stream(call, &head->stream) != CRT_OK)

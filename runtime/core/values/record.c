@@ -141,13 +141,14 @@ static crti_stream_start_t read_start(crti_reader_t *r)
 
 crt_status_t crti_put_call(crti_buffer_t *out, const crti_call_head_t *head)
 {
-    crt_status_t status =
-        crti_buffer_reserve(out, 20 + 24 + 21 + head->name.size + head->given_name.size);
+    crt_status_t status = crti_buffer_reserve(out, 20 + 24 + 21 + 8 + head->name.size +
+                                                       head->given_name.size);
     unsigned char *to;
 
     if (status != CRT_OK)
         return status;
-    to = crti_put_u8(crti_put_u8(tail(out), CRTI_RECORD_CALL), (uint8_t)head->flags);
+    to = crti_put_u8(tail(out), head->seed ? CRTI_RECORD_SEEDED_CALL : CRTI_RECORD_CALL);
+    to = crti_put_u8(to, (uint8_t)head->flags);
     to = crti_put_u16(to, (uint16_t)head->index);
     to = crti_put_u16(to, (uint16_t)head->arg_count);
     to = crti_put_text(crti_put_u64(to, head->call), head->name);
@@ -162,6 +163,8 @@ crt_status_t crti_put_call(crti_buffer_t *out, const crti_call_head_t *head)
     }
     if (head->flags & CRTI_CALL_NAMED)
         to = crti_put_text(to, head->given_name);
+    if (head->seed)
+        to = crti_put_u64(to, head->seed);
     end_at(out, to);
     return CRT_OK;
 }
@@ -234,8 +237,10 @@ crt_status_t crti_put_arg_ref(crti_buffer_t *out, const crti_ref_name_t *ref)
 crt_status_t crti_get_call(const void *data, size_t size, crti_call_head_t *head,
                            crti_reader_t *args)
 {
+    bool is_seeded;
+
     *args = crti_reader(data, size);
-    crti_read_u8(args);
+    is_seeded = crti_read_u8(args) == CRTI_RECORD_SEEDED_CALL;
     head->flags = crti_read_u8(args);
     head->index = crti_read_u16(args);
     head->arg_count = crti_read_u16(args);
@@ -256,6 +261,7 @@ crt_status_t crti_get_call(const void *data, size_t size, crti_call_head_t *head
     }
     head->given_name =
         head->flags & CRTI_CALL_NAMED ? crti_read_text(args) : crti_span("", 0);
+    head->seed = is_seeded ? crti_read_u64(args) : 0;
     /* Every argument has at least its form and a byte. */
     if (args->bad || head->arg_count > crti_reader_left(args))
         return malformed("a call that is cut off");

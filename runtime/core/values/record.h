@@ -58,13 +58,22 @@ typedef enum crti_record_kind {
     CRTI_RECORD_ITEM = 17,
     CRTI_RECORD_CONSUMED = 18,
     CRTI_RECORD_PEEK = 19,
-    CRTI_RECORD_PEEKED = 20
+    CRTI_RECORD_PEEKED = 20,
+    CRTI_RECORD_SEEDED_CALL = 21
 } crti_record_kind_t;
 
 /* The kind of a record, 0 for none. */
 static inline unsigned crti_record_kind(const void *data, size_t size)
 {
     return size ? *(const unsigned char *)data : 0;
+}
+
+/* A call, with a seed or without. */
+static inline bool crti_record_is_call(const void *data, size_t size)
+{
+    unsigned kind = crti_record_kind(data, size);
+
+    return kind == CRTI_RECORD_CALL || kind == CRTI_RECORD_SEEDED_CALL;
 }
 
 /* Where the bytes of an object lie. `nodes` are 16-byte ids, borrowed. */
@@ -133,6 +142,7 @@ typedef struct crti_call_head {
     crti_placement_t placement; /* with CRTI_CALL_IS_PLACED */
     crti_span_t given_name;     /* with CRTI_CALL_NAMED; else empty */
     crti_stream_start_t stream; /* with is_stream */
+    uint64_t seed;              /* of a SEEDED_CALL (process/seeds.h); 0: it is a CALL */
 } crti_call_head_t;
 
 typedef struct crti_call_arg {

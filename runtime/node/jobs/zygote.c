@@ -18,8 +18,9 @@
 #include "runtime/node/host/exec.h"
 #include "runtime/node/jobs/job_int.h"
 
-#define START_NS (30 * CRTI_S)
-#define END_NS   (1 * CRTI_S) /* to end what its workers left */
+#define START_NS    (30 * CRTI_S)
+#define END_NS      (1 * CRTI_S) /* to end what its workers left */
+#define OMP_THREADS "OMP_NUM_THREADS"
 
 /* ---------------------------------------------------------------- argv and environment */
 
@@ -33,7 +34,7 @@ static bool is_ours(crti_span_t entry)
 {
     static const char *const names[] = {
         "CRT_ZYGOTE_FD=", "CRT_NODE_SOCKET=", "CRT_WORKER=",
-        "CRT_NODE_DIR=",  "CRT_HEAD_DIR=",    "OPENBLAS_NUM_THREADS="};
+        "CRT_NODE_DIR=",  "CRT_HEAD_DIR=",    CRTI_NODE_SETS_OMP "="};
 
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
         if (is_of(entry, names[i]))
@@ -55,10 +56,13 @@ static void make_environment(const crti_job_t *job, const char *extra, const cha
 {
     crti_span_t list = crti_span(job->environment.data, job->environment.size), entry;
     char visible[sizeof(CRTI_VISIBLE_GPUS) + 1 + CRTI_GPU_TEXT];
+    bool has_omp = false;
 
-    while (crti_list_unpack(&list, &entry) == CRT_OK)
+    while (crti_list_unpack(&list, &entry) == CRT_OK) {
+        has_omp |= is_of(entry, OMP_THREADS "=");
         if (!is_ours(entry) && !(*gpus && is_of(entry, CRTI_VISIBLE_GPUS "=")))
             crti_arguments_add(out, entry);
+    }
     crti_arguments_add(out, crti_str(extra));
     if (is_of(crti_str(extra), "CRT_ZYGOTE_FD="))
         crti_arguments_add(out, crti_str("CRT_WORKER=zygote")); /* main may look */
@@ -66,7 +70,10 @@ static void make_environment(const crti_job_t *job, const char *extra, const cha
         snprintf(visible, sizeof(visible), CRTI_VISIBLE_GPUS "=%s", gpus);
         crti_arguments_add(out, crti_str(visible));
     }
-    crti_arguments_add(out, crti_str("OPENBLAS_NUM_THREADS=1"));
+    if (!has_omp) { /* until the worker knows its CPUs; BLAS libraries obey it, too */
+        crti_arguments_add(out, crti_str(OMP_THREADS "=1"));
+        crti_arguments_add(out, crti_str(CRTI_NODE_SETS_OMP "=1"));
+    }
     crti_arguments_format(out, "CRT_NODE_SOCKET=%s/node.sock", job->node->run_dir);
     crti_arguments_format(out, "CRT_NODE_DIR=%s", job->node->run_dir);
 }
@@ -130,6 +137,12 @@ static void on_ready(crti_job_t *job, const crti_msg_zygote_ready_t *ready)
     if (job->state != CRTI_JOB_STARTING)
         return;
     crti_loop_cancel(job->node->loop, &job->zygote.start_timer);
+    if (ready->executes) {
+        crti_job_set_state(job, CRTI_JOB_EXECUTING);
+        crti_zygote_kill(job);
+        crti_job_serve(job);
+        return;
+    }
     if (ready->problem.size == 0) {
         crti_job_set_state(job, CRTI_JOB_SERVING);
         crti_job_serve(job);
