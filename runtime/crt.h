@@ -440,7 +440,7 @@ typedef struct crt_task_options {
     const char *
         name; /* of this call in the state, errors and logs, up to 200 bytes; default its task's */
     /* So long after it was made the call fails with CRT_ERR_TIMED_OUT, whatever it waits for, and is cancelled as by
-     * crt_cancel. Default 0: without limit. */
+     * crt_cancel. 1 to 2^40 (34 years); default 0: without limit. */
     int64_t timeout_ms;
     /* CRT_STATUSES(CRT_ERR_USER, CRT_ERR_IO), or CRT_RETRY_ALL: errors that the task returns for which it is run again,
      * at most max_retries times together with other reasons. Default: none. */

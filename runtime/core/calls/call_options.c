@@ -42,8 +42,9 @@ crt_status_t crti_call_options_check(const crti_target_t *target)
                          NAME_MAX_BYTES);
     if (target->timeout_ms < 0 || target->timeout_ms > TIMEOUT_MAX_MS)
         return crt_raise(CRT_ERR_INVALID,
-                         "timeout_ms of a call is %lld: more than 0, or 0 for no limit",
-                         (long long)target->timeout_ms);
+                         "timeout_ms of a call is %lld, not 1 to %lld (34 years), or 0 "
+                         "for no limit",
+                         (long long)target->timeout_ms, (long long)TIMEOUT_MAX_MS);
     return check_statuses(target->retry_exceptions);
 }
 
