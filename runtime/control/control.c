@@ -121,6 +121,12 @@ static void begin(crti_control_t *c, uint64_t now_ns)
     c->event_first = c->ticket + 1;
 }
 
+void crti_control_worked(crti_control_t *c, crti_control_work_t *work, uint64_t now_ns)
+{
+    begin(c, now_ns);
+    crti_control_rows_joined(c, work);
+}
+
 /* ---------------------------------------------------------------- the store */
 
 void crti_control_stored(crti_control_t *c, uint64_t ticket, crt_status_t status,

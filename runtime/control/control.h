@@ -24,6 +24,7 @@
 #define CRTI_CONTROL_CONTROL_H
 
 #include "runtime/base/cleanup.h"
+#include "runtime/base/list.h"
 #include "runtime/net/message.h"
 
 typedef struct crti_control crti_control_t;
@@ -61,6 +62,12 @@ typedef struct crti_store_operation {
     crti_span_t expected; /* of SWAP */
 } crti_store_operation_t;
 
+/* Something that takes long, and reads nothing of the control. */
+typedef struct crti_control_work {
+    crti_list_t link; /* of who runs it */
+    void (*run)(struct crti_control_work *work);
+} crti_control_work_t;
+
 typedef struct crti_control_actions {
     void *user;
     /* One encoded message. The link may be gone: then nothing happens. */
@@ -78,6 +85,8 @@ typedef struct crti_control_actions {
     void (*forget_job)(void *user, crti_id_t job);
     /* True: no other head can be writing these tables. NULL: there is no other head. */
     bool (*is_leader)(void *user);
+    /* Runs it in another thread; then crti_control_worked is called, in this one. False, and NULL: it is run here. */
+    bool (*work)(void *user, crti_control_work_t *work);
 } crti_control_actions_t;
 
 typedef struct crti_control_config {
@@ -127,6 +136,10 @@ void crti_control_closed(crti_control_t *control, uint64_t link, const char *tex
                          uint64_t now_ns);
 void crti_control_message(crti_control_t *control, uint64_t link,
                           const crti_message_t *message, uint64_t now_ns);
+
+/* `work` has run. */
+void crti_control_worked(crti_control_t *control, crti_control_work_t *work,
+                         uint64_t now_ns);
 
 /* An operation is done: durable, or CRT_ERR_* with the reason. `found` and `value` as the verb
  * says: PUT, PUT_NEW: there was a value before; GET: the value; DELETE, CLEAR: there was one;

@@ -15,6 +15,8 @@ static void free_gather(crti_gather_t *gather)
 {
     crti_buffer_fini(&gather->rows);
     free(gather->filter);
+    free(gather->json);
+    free(gather->refusal);
     free(gather);
 }
 
@@ -231,7 +233,7 @@ void crti_control_log_read(crti_control_t *c, uint64_t link, uint64_t request,
 
 /* ---------------------------------------------------------------- questions to all nodes */
 
-/* What nodes said, as one answer. Caller frees it. */
+/* What nodes said, as one answer. Caller frees it. `c` may be NULL for what is made of rows only. */
 static char *join(const crti_control_t *c, const crti_gather_t *gather)
 {
     crti_span_t rows = crti_span(gather->rows.data, gather->rows.size);
@@ -252,18 +254,54 @@ static char *join(const crti_control_t *c, const crti_gather_t *gather)
     return crti_state_join(rows, "worker_id", filter);
 }
 
-static void finish_gather(crti_control_t *c, crti_gather_t *gather)
+/* The error is this thread's: its text goes with the answer. */
+static void make_answer(const crti_control_t *c, crti_gather_t *gather)
 {
-    CRTI_AUTO(free) char *json = join(c, gather);
-    crti_msg_state_answer_t answer = {.json = crti_str(json ? json : "")};
+    gather->json = join(c, gather);
+    if (!gather->json)
+        gather->refusal = strdup(crt_error_detail());
+}
 
-    if (json)
+static void answer_gather(crti_control_t *c, crti_gather_t *gather)
+{
+    crti_msg_state_answer_t answer = {.json = crti_str(gather->json ? gather->json : "")};
+
+    if (gather->json)
         crti_control_answer(c, gather->from_link, CRTI_MSG_STATE_ANSWER,
                             gather->from_request, &answer, false);
     else
         crti_control_refuse(c, gather->from_link, gather->from_request,
-                            CRT_ERR_TOO_LARGE);
+                            crt_raise(CRT_ERR_TOO_LARGE, "%s",
+                                      gather->refusal ? gather->refusal : "a list"));
     free_gather(gather);
+}
+
+/* Thousands of rows: nothing else is decided meanwhile, when there is a thread for it. */
+static void run_join(crti_control_work_t *work)
+{
+    make_answer(NULL, CRTI_CONTAINER(work, crti_gather_t, work));
+}
+
+void crti_control_rows_joined(crti_control_t *c, crti_control_work_t *work)
+{
+    answer_gather(c, CRTI_CONTAINER(work, crti_gather_t, work));
+}
+
+static bool is_of_rows_only(const char *what)
+{
+    return strcmp(what, "metrics") != 0 && strcmp(what, "actors_detail") != 0;
+}
+
+static void finish_gather(crti_control_t *c, crti_gather_t *gather)
+{
+    const crti_control_actions_t *actions = &c->config.actions;
+
+    gather->work.run = run_join;
+    if (is_of_rows_only(gather->what) && actions->work &&
+        actions->work(actions->user, &gather->work))
+        return;
+    make_answer(c, gather);
+    answer_gather(c, gather);
 }
 
 static void gather_one(crti_control_t *c, crti_gather_t *gather, crti_span_t json)

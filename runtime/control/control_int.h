@@ -70,12 +70,15 @@ typedef struct crti_request {
 
 /* A question to all nodes. */
 typedef struct crti_gather {
+    crti_control_work_t work;
     unsigned open; /* requests without an answer */
     uint64_t from_link, from_request;
     crti_buffer_t rows; /* JSON text of each answer, one list entry each */
     char *filter;
     unsigned silent; /* nodes that did not answer */
     char what[16];   /* "workers", "tasks", "metrics" */
+    char *json;      /* the answer, once it is made */
+    char *refusal;   /* without it: why */
 } crti_gather_t;
 
 typedef struct crti_death {
@@ -400,6 +403,8 @@ bool crti_request_has_deadline(const crti_request_t *request);
 /* An answer came; false: to no request of ours. */
 bool crti_control_answered(crti_control_t *c, crti_control_link_t *link,
                            const crti_message_t *message);
+/* A list was put together by another thread. */
+void crti_control_rows_joined(crti_control_t *c, crti_control_work_t *work);
 void crti_control_requests_lost(crti_control_t *c, uint64_t link, const char *text);
 void crti_control_requests_of(crti_control_t *c, uint64_t from_link);
 void crti_control_requests_overdue(crti_control_t *c);

@@ -38,6 +38,7 @@
 #include "runtime/control/head_identity.h"
 #include "runtime/control/head_links.h"
 #include "runtime/control/head_options.h"
+#include "runtime/control/head_work.h"
 #include "runtime/control/job_dirs.h"
 #include "runtime/control/redis.h"
 #include "runtime/control/revoked.h"
@@ -62,6 +63,7 @@ typedef struct head {
     crti_revoked_t *revoked; /* NULL: there was no room for it */
     crti_head_http_t *http;
     crti_control_t *control;
+    crti_head_work_t *work;
     crti_timer_t settle; /* end of a turn: when must control look again? */
     crti_timer_t tick;
     crti_timer_t stop_timer;
@@ -218,6 +220,11 @@ static bool do_revoke(void *user, crti_id_t id, bool is_revoked)
 static bool is_leader(void *user)
 {
     return crti_redis_holds_prefix(((head_t *)user)->redis);
+}
+
+static bool do_work(void *user, crti_control_work_t *work)
+{
+    return crti_head_work_add(((head_t *)user)->work, work);
 }
 
 static void forget_job(void *user, crti_id_t job)
@@ -452,19 +459,6 @@ static crt_status_t take_directories(head_t *h)
     return crti_dir_make(h->paths.data);
 }
 
-/* Creations that the head before told to have failed. Without the file such a thing can't be promised,
- * and is not. */
-static void load_revoked(head_t *h)
-{
-    size_t cursor = 0;
-    crti_id_t id;
-
-    if (crti_revoked_open(h->paths.revoked, &h->revoked) != CRT_OK)
-        crti_log(CRTI_LOG_WARN, "head", "%s", crt_error_detail());
-    while (crti_revoked_next(h->revoked, &cursor, &id))
-        crti_control_load_revoked(h->control, id);
-}
-
 static crt_status_t make_control(head_t *h)
 {
     crti_control_config_t config = {
@@ -485,7 +479,8 @@ static crt_status_t make_control(head_t *h)
                     .queued = get_queued,
                     .store = do_store,
                     .revoke = do_revoke,
-                    .is_leader = is_leader},
+                    .is_leader = is_leader,
+                    .work = do_work},
     };
     crti_head_links_handlers_t handlers = {.user = h,
                                            .on_opened = on_link_opened,
@@ -497,8 +492,8 @@ static crt_status_t make_control(head_t *h)
     if (status == CRT_OK)
         status = crti_head_links_new(h->loop, &handlers, &h->links);
     if (status == CRT_OK)
-        load_revoked(h);
-    return status;
+        crti_revoked_load(h->paths.revoked, h->control, &h->revoked);
+    return status == CRT_OK ? crti_head_work_new(h->loop, &h->control, &h->work) : status;
 }
 
 static crt_status_t make_redis(head_t *h)
@@ -605,6 +600,7 @@ static void clean_up(head_t *h, bool is_clean)
     signal(SIGTERM, SIG_IGN); /* asked twice: the end has begun */
     signal(SIGINT, SIG_IGN);
     signal(SIGUSR2, SIG_IGN);
+    crti_head_work_free(h->work); /* what it has made is still sent */
     crti_head_http_free(h->http);
     crti_redis_end(h->redis, is_clean);
     crti_redis_free(h->redis);

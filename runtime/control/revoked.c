@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "runtime/base/log.h"
 #include "runtime/base/map.h"
 #include "runtime/control/revoked.h"
 
@@ -114,4 +115,16 @@ bool crti_revoked_next(const crti_revoked_t *r, size_t *cursor, crti_id_t *id_ou
             return true;
     }
     return false;
+}
+
+void crti_revoked_load(const char *path, crti_control_t *control,
+                       crti_revoked_t **revoked_out)
+{
+    size_t cursor = 0;
+    crti_id_t id;
+
+    if (crti_revoked_open(path, revoked_out) != CRT_OK)
+        crti_log(CRTI_LOG_WARN, "head", "%s", crt_error_detail());
+    while (crti_revoked_next(*revoked_out, &cursor, &id))
+        crti_control_load_revoked(control, id);
 }

@@ -16,6 +16,7 @@
 #include "runtime/base/cleanup.h"
 #include "runtime/base/crt_base.h"
 #include "runtime/base/id.h"
+#include "runtime/control/control.h"
 
 #define CRTI_REVOKED_MAX 16384 /* ids: 256 KiB */
 
@@ -32,5 +33,10 @@ bool crti_revoked_set(crti_revoked_t *revoked, crti_id_t id, bool is_revoked);
 
 /* All ids: `*cursor` begins with 0; false at the end. */
 bool crti_revoked_next(const crti_revoked_t *revoked, size_t *cursor, crti_id_t *id_out);
+
+/* Opens it and tells the control of all: creations that the head before told to have failed. Without the file such a
+ * thing can't be promised, and is not: then `*revoked_out` stays as it is. */
+void crti_revoked_load(const char *path, crti_control_t *control,
+                       crti_revoked_t **revoked_out);
 
 #endif

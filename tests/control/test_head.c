@@ -19,6 +19,7 @@
 #include <cmocka.h>
 
 #include "runtime/base/rundir.h"
+#include "runtime/base/task_records.h"
 #include "runtime/net/tls.h"
 #include "tests/control/head_bed.h"
 #include "tests/net/tls_write.h"
@@ -49,6 +50,52 @@ static void an_actor_is_placed_started_and_found_by_name(void **state)
     m = node_ask(node, CRTI_MSG_ACTOR_FIND, &find);
     assert_int_equal(m.kind, CRTI_MSG_ACTOR_STATE);
     assert_true(crti_id_equal(m.actor_state.process, an_id(1000050)));
+    node_free(node);
+}
+
+/* What a node says of so many calls. */
+static void say_calls(fake_node_t *node, uint64_t request, uint64_t count)
+{
+    CRTI_AUTO(crti_buffer_fini) crti_buffer_t records = {0};
+    CRTI_AUTO(crti_buffer_fini) crti_buffer_t list = {0};
+    crti_task_record_t record = {.process = an_id(7), .job = an_id(5)};
+    crti_msg_state_answer_t answer;
+
+    assert_int_equal(crti_task_records_begin(0, &records), CRT_OK);
+    for (uint64_t i = 1; i <= count; i++) {
+        record.event = (crti_task_event_t){.owner = an_id(9), .number = i, .attempt = i};
+        snprintf(record.event.name, sizeof(record.event.name), "call");
+        record.event.at_ns[0] = i;
+        assert_int_equal(crti_task_records_add(&record, &records), CRT_OK);
+    }
+    assert_int_equal(crti_list_pack(&list, records.data, records.size), CRT_OK);
+    assert_int_equal(crti_list_pack(&list, "[]", 2), CRT_OK);
+    answer.json = crti_span(list.data, list.size);
+    assert_int_equal(
+        crti_stream_send(node->stream, CRTI_MSG_STATE_ANSWER, request, &answer), CRT_OK);
+}
+
+static void a_list_of_thousands_of_calls_holds_up_no_other_answer(void **state)
+{
+    head_bed_t *bed = *state;
+    crti_msg_state_query_t calls = {.what = crti_str("tasks")},
+                           nodes = {.what = crti_str("nodes")};
+    uint64_t long_one, short_one;
+    fake_node_t *node;
+    crti_message_t m;
+
+    assert_true(head_start(bed, "0", NULL));
+    node = node_new(bed, 1);
+    node_join(node);
+    long_one = node_send(node, CRTI_MSG_STATE_QUERY, &calls);
+    m = node_next(node, CRTI_MSG_STATE_QUERY, 0);
+    say_calls(node, m.request, 10000);
+    short_one = node_send(node, CRTI_MSG_STATE_QUERY, &nodes);
+    m = node_next(node, CRTI_MSG_STATE_ANSWER, 0);
+    assert_int_equal(m.request, short_one);
+    m = node_next(node, CRTI_MSG_STATE_ANSWER, 0);
+    assert_int_equal(m.request, long_one);
+    assert_true(m.state_answer.json.size > 1 << 20);
     node_free(node);
 }
 
@@ -518,6 +565,7 @@ int main(int argc, char **argv)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, head_set_up, head_tear_down)
     const struct CMUnitTest tests[] = {
         TEST(an_actor_is_placed_started_and_found_by_name),
+        TEST(a_list_of_thousands_of_calls_holds_up_no_other_answer),
         TEST(values_are_put_read_listed_and_deleted),
         TEST(a_value_is_exchanged_only_for_what_was_expected),
         TEST(the_admin_socket_answers_with_json),
