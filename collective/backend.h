@@ -12,7 +12,10 @@
 #ifndef CRTI_COLLECTIVE_BACKEND_H
 #define CRTI_COLLECTIVE_BACKEND_H
 
+#include <stdatomic.h>
+
 #include "collective/crt_collective.h"
+#include "runtime/base/list.h"
 
 /* Members of a team; `rank` and roots of its operations index `ranks`. */
 typedef struct crti_team {
@@ -40,6 +43,25 @@ typedef struct crti_step {
         part_of; /* kind of the operation that this is a part of, for the signature; 0: of none */
 } crti_step_t;
 
+/* A send or receive between two members, from its post to its end. Those from one member to another are
+ * matched in the order of their posts; apart from that they go on beside each other, and beside
+ * operations of the team, whenever this process is in a function of the backend. */
+typedef struct crti_pair {
+    crti_list_t
+        link; /* in a list of the backend, until it has ended or the group has failed */
+    bool is_send;
+    crt_dtype_t dtype;
+    size_t count, bytes;
+    const void *input; /* of a send */
+    void *output;      /* of a receive */
+    int peer, rank;    /* the other member: rank of the team, of the group */
+    bool is_on_device; /* as in crti_step_t */
+    /* Set by the backend. */
+    atomic_bool is_done;
+    uint64_t number; /* among those between the two in this direction */
+    size_t at;       /* bytes that have come or gone, where that is counted */
+} crti_pair_t;
+
 typedef struct crti_backend {
     const char *name;
     /* Collective. Waits until all members of the team are connected, or the deadline. */
@@ -50,6 +72,14 @@ typedef struct crti_backend {
      * CRT_ERR_INVALID, naming both sides. Fails the group (crti_group_fail) on everything that
      * makes it unusable. */
     crt_status_t (*run)(void *state, const crti_step_t *step);
+    /* Starts a send or receive and does what can be done of it without waiting. The memory is the
+     * backend's until it has ended; `pair` is the caller's. A failure is one of the group. */
+    crt_status_t (*post)(void *state, crti_pair_t *pair);
+    /* Goes on with all that were posted, without waiting. */
+    crt_status_t (*progress)(void *state);
+    /* Waits until one of them has ended. */
+    crt_status_t (*await)(void *state, crti_pair_t *const *pairs, int count,
+                          uint64_t deadline_ns);
     /* The group has failed here (crti_group_failed): reports the reason to the other members, as far
      * as that is possible without waiting. In the thread of operations, between two of them. May be
      * NULL. */

@@ -12,7 +12,8 @@
  *
  * Every member of a group makes the same calls in the same order. Each call checks that the
  * others make the same one (operation, dtype, count, reduction, root) and fails on every member,
- * naming both sides, when they do not. A member that dies, or does not come within the timeout,
+ * naming both sides, when they do not. A failure belongs to its operation: one before it that was right and
+ * complete succeeds on all, also where it ends later. A member that dies, or does not come within the timeout,
  * ends the call of every other member with an error that names it; crt_collective_rebuild makes
  * the group usable again. Nothing hangs and no wrong sum is ever given.
  *
@@ -79,6 +80,8 @@ typedef struct crt_group_options {
  * ended). The call, or crt_collective_wait, returns when it has ended on the GPU, so that every
  * stream may use the result then. Posted operations follow the stream as it is when they begin.
  * `stream` belongs to `device` and lives as long as the membership.
+ * Sends and receives that are posted, sendrecv too, are given to NCCL together when one of them is waited for: then
+ * their counterparts must have been posted on the other members, or be called there next.
  * Arithmetic is NCCL's: float16 and bfloat16 may be rounded more than once; CRT_ERR_UNSUPPORTED
  * for reductions of int16, which leaves the group as it was. */
 
@@ -218,12 +221,26 @@ CRT_API crt_status_t crt_collective_reducescatter(crt_group_t *group,
 CRT_API crt_status_t crt_collective_alltoall(crt_group_t *group,
                                              const crt_tensor_t *input,
                                              const crt_tensor_t *output);
-/* To and from one other member, in the order of the calls between the two. `send` may return
- * before the other has received. */
+/* To and from one other member. Messages from one member to another are received in the order in
+ * which their sends were called or posted, each by one receive of the same dtype and count.
+ * `recv` returns when the message is there. `send` returns when the memory may be used again: that
+ * may be before the other has received, and for a message of more than a few KiB it may be only
+ * then. Members that all send first and then receive do not wait for each other for ever: a member that waits
+ * for its send to be received takes in what is sent to it meanwhile, in memory of the library, as much as that is.
+ * Two that wait to receive from each other, or one that waits for a message of another that waits for it in an
+ * operation of the whole group, do wait for ever: CRT_ERR_INVALID, naming both; CRT_ERR_TIMED_OUT where
+ * the circle has more members. */
 CRT_API crt_status_t crt_collective_send(crt_group_t *group, const crt_tensor_t *tensor,
                                          int peer);
 CRT_API crt_status_t crt_collective_recv(crt_group_t *group, const crt_tensor_t *tensor,
                                          int peer);
+/* Sends `input` to one member and receives `output` from one, both at once: the exchange with neighbours.
+ * `to` and `from` may be the same or different members; what the others do, sendrecv or single sends
+ * and receives, is all the same. The two tensors do not overlap. `input` or `output` NULL: only the other, as at
+ * the end of a row of members. */
+CRT_API crt_status_t crt_collective_sendrecv(crt_group_t *group,
+                                             const crt_tensor_t *input, int to,
+                                             const crt_tensor_t *output, int from);
 /* No member returns before all have called it. */
 CRT_API crt_status_t crt_collective_barrier(crt_group_t *group);
 
@@ -255,17 +272,38 @@ typedef struct crt_collective {
 /* A posted operation. */
 typedef struct crt_operation crt_operation_t;
 
-/* Starts an operation and returns at once; a thread of the group carries it out. Operations of a
- * group run in the order in which they were posted or called, one at a time.
- * Caller owns the result and frees it with crt_collective_wait. */
+/* Starts an operation and returns at once. Operations of a group begin in the order in which they
+ * were posted or called. Those of the whole group are carried out by a thread, one at a time.
+ * Sends and receives go on beside each other, with different members and in both directions, and
+ * beside operations of the whole group that come after them; they need no thread, and go on whenever this process is
+ * in a call on the group (of any other operation; test, wait). One that is posted while an operation of the
+ * whole group is pending begins after that.
+ * Caller owns the result and frees it with crt_collective_wait, waitall or waitany. */
 CRT_API crt_status_t crt_collective_post(crt_group_t *group, const crt_collective_t *what,
                                          crt_operation_t **operation_out);
+
+/* Posts a send or a receive. The tensor's memory is not touched by the caller until it was waited for. */
+CRT_API crt_status_t crt_collective_isend(crt_group_t *group, const crt_tensor_t *tensor,
+                                          int peer, crt_operation_t **operation_out);
+CRT_API crt_status_t crt_collective_irecv(crt_group_t *group, const crt_tensor_t *tensor,
+                                          int peer, crt_operation_t **operation_out);
 
 /* CRT_IN_PROGRESS, or how the operation ended. Does not free it. */
 CRT_API crt_status_t crt_collective_test(crt_operation_t *operation);
 
-/* Waits until the operation has ended, frees it and says how it ended. */
+/* Waits until the operation has ended, frees it and says how it ended. The timeout of a send or
+ * receive counts from here. */
 CRT_API crt_status_t crt_collective_wait(crt_operation_t **operation_take);
+
+/* Waits for all of them and frees them; gives the first failure in their order. NULL among them is skipped. */
+CRT_API crt_status_t crt_collective_waitall(crt_operation_t **operations_take,
+                                            size_t count);
+
+/* Waits until one of them has ended, frees that one, puts NULL in its place and its index in
+ * `*index_out`, and says how it ended. NULL among them is skipped. CRT_ERR_INVALID: all are NULL, or they are of
+ * different groups. */
+CRT_API crt_status_t crt_collective_waitany(crt_operation_t **operations_take,
+                                            size_t count, size_t *index_out);
 
 #ifdef __cplusplus
 }

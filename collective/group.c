@@ -9,16 +9,26 @@
 #include <unistd.h>
 
 #include "collective/links.h"
+#include "runtime/core/client/ranks.h"
 
 #define TIMEOUT_MS 60000
 #define LONGEST_MS INT64_C(1000000000)
 
 /* ---------------------------------------------------------------- making and ending */
 
+/* What the end of a rank leaves; covered by `lock`. */
+static struct {
+    pthread_mutex_t lock;
+    crti_list_t all;
+} groups = {PTHREAD_MUTEX_INITIALIZER, {&groups.all, &groups.all}};
+
 static void free_group(crt_group_t *group)
 {
     struct crti_group_private *p = group->private;
 
+    pthread_mutex_lock(&groups.lock);
+    crti_list_remove(&p->link);
+    pthread_mutex_unlock(&groups.lock);
     crti_group_close(group);
     crti_liveness_free(p->liveness);
     crti_region_free(p->region);
@@ -26,8 +36,6 @@ static void free_group(crt_group_t *group)
     if (group->wake_fd >= 0)
         close(group->wake_fd);
     pthread_mutex_destroy(&p->lock);
-    free(p->sent);
-    free(p->received);
     free(group->members);
     free(p);
     free(group);
@@ -70,6 +78,8 @@ static crt_status_t new_group(const crt_group_options_t *o, int size, int rank,
         return crt_raise(CRT_ERR_NO_MEMORY, "a group");
     }
     group->private = p;
+    p->group = group;
+    crti_list_init(&p->link);
     group->device = -1;
     group->wanted_device = o ? o->device : 0;
     group->gpu_stream = o ? o->stream : NULL;
@@ -87,6 +97,42 @@ static crt_status_t new_group(const crt_group_options_t *o, int size, int rank,
     *group_out = group;
     return group->wake_fd < 0 ? crt_raise(CRT_ERR_IO, "eventfd: no descriptor left")
                               : CRT_OK;
+}
+
+static void leave(crt_group_t *group)
+{
+    if (group->private->has_left)
+        return;
+    group->private->has_left = true;
+    if (crti_posting_is_busy(group))
+        crti_group_fail(group, CRT_ERR_CANCELLED, group->rank,
+                        "rank %d has destroyed its membership", group->rank);
+    crti_posting_drain(group);
+    crti_group_close(group); /* before the messages that it has are freed */
+    crti_rendezvous_leave(group);
+}
+
+/* The driver of a rank has returned: the others shall not wait for it. The groups are still its own to
+ * destroy. */
+static void leave_all(void)
+{
+    pthread_mutex_lock(&groups.lock);
+    CRTI_LIST_FOREACH (item, &groups.all) {
+        crt_group_t *group = CRTI_CONTAINER(item, struct crti_group_private, link)->group;
+
+        leave(group);
+        crti_group_fail(group, CRT_ERR_CLOSED, group->rank,
+                        "the driver of rank %d has returned", crt_rank());
+    }
+    pthread_mutex_unlock(&groups.lock);
+}
+
+static void enlist(crt_group_t *group)
+{
+    pthread_mutex_lock(&groups.lock);
+    crti_list_append(&groups.all, &group->private->link);
+    pthread_mutex_unlock(&groups.lock);
+    crti_ranks_at_end(leave_all);
 }
 
 /* Everything from an identity to a group that can be used. */
@@ -109,12 +155,20 @@ static crt_status_t join(crt_group_t *group)
         crti_rendezvous_leave(group);
         status = crt_raise(kept.status, "%s", kept.text);
     }
+    if (status == CRT_OK)
+        enlist(group);
     return status;
 }
 
 crt_status_t crt_collective_init_group(int size, int rank,
                                        const crt_group_options_t *options,
                                        crt_group_t **group_out)
+{
+    return crti_group_join(size, rank, options, false, group_out);
+}
+
+crt_status_t crti_group_join(int size, int rank, const crt_group_options_t *options,
+                             bool is_of_ranks, crt_group_t **group_out)
 {
     CRTI_AUTO(free_group) crt_group_t *group = NULL;
     crt_status_t status;
@@ -125,8 +179,10 @@ crt_status_t crt_collective_init_group(int size, int rank,
         return crt_raise(CRT_ERR_INVALID, "rank %d of %d members; at most %d", rank, size,
                          CRTI_GROUP_SIZE);
     status = new_group(options, size, rank, &group);
-    if (status == CRT_OK)
+    if (status == CRT_OK) {
+        group->private->is_of_ranks = is_of_ranks;
         status = crti_rendezvous_init(group);
+    }
     if (status == CRT_OK)
         status = join(group);
     if (status == CRT_OK)
@@ -346,10 +402,7 @@ void crt_collective_destroy_group(crt_group_t **group_take)
     *group_take = NULL;
     if (crti_is_forked())
         return; /* the parent's; this copy goes with the process */
-    if (crti_posting_is_busy(group))
-        crti_group_fail(group, CRT_ERR_CANCELLED, group->rank,
-                        "rank %d has destroyed its membership", group->rank);
+    leave(group);
     crti_posting_free(group);
-    crti_rendezvous_leave(group);
     free_group(group);
 }

@@ -45,6 +45,17 @@ typedef struct crti_group_failure {
     char text[1024];
 } crti_group_failure_t;
 
+/* Messages between two that go one way: by shared memory, or by links. */
+typedef struct crti_way {
+    unsigned pending; /* that have not ended */
+    /* Goes on with them without waiting. CRT_OK, or how the group has failed. */
+    crt_status_t (*go_on)(void *state);
+    void *state;
+} crti_way_t;
+
+/* How long who waits in one way sleeps at most while something is pending in the other. */
+#define CRTI_GROUP_OTHER_WAY_NS (CRTI_MS / 5)
+
 /* The part of a group that backends use. Constant from open to close, but for `has_failed` and `has_waited`. */
 struct crt_group {
     char name[CRTI_GROUP_NAME];
@@ -52,6 +63,14 @@ struct crt_group {
     int size, rank;
     crti_member_t *members; /* by rank */
     int wake_fd;            /* eventfd: readable once the group has failed */
+    /* Operations of the whole group: the number of the one that runs here, 0 between two, and of
+     * the last one that has succeeded. */
+    uint64_t running, done;
+    /* Messages that are waited for here, by the thread of operations. */
+    crti_pair_t *const *awaits;
+    int await_count;
+    /* Messages go on in both ways of exchanging them, whichever waits: each tells the other what it has. */
+    crti_way_t shared, linked;
     atomic_bool has_failed;
     bool has_waited;   /* the running operation, longer than a spin: shm says so */
     int device;        /* whose memory tensors may lie in, too; -1: none. Set by open */
@@ -61,10 +80,27 @@ struct crt_group {
     struct crti_group_private *private; /* of what carries the group out */
 };
 
+/* This member waits for a send, and nothing else: it takes in what others send, by either way. */
+static inline bool crti_group_absorbs(const crt_group_t *group)
+{
+    return group->await_count == 1 && group->awaits[0]->is_send;
+}
+
 /* Ends the operation that runs and all later ones of this incarnation. `rank` -1: no member. Any
  * thread. Returns `status`, raised with the text. */
 crt_status_t crti_group_fail(crt_group_t *group, crt_status_t status, int rank,
                              const char *format, ...) CRT_PRINTF(4, 5);
+
+/* A message has ended: for those who wait for it while another thread is in the backend. */
+void crti_group_message_ended(crt_group_t *group);
+
+/* Whether what runs here needs a member that has failed, and had finished the operation `done` of the
+ * whole group before. In the thread of operations. */
+bool crti_group_needs(const crt_group_t *group, int rank, uint64_t done);
+/* A member has failed that is not needed by what runs here: that goes on, all that is called after it
+ * fails. In the thread of operations. */
+void crti_group_fail_later(crt_group_t *group, crt_status_t status, int rank,
+                           const char *text);
 
 /* Raises the failure in this thread; CRT_OK when there is none. */
 crt_status_t crti_group_failed(crt_group_t *group);

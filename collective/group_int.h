@@ -18,6 +18,12 @@ struct crti_group_private {
     char wanted_backend[16];
     int64_t timeout_ms;
 
+    /* group.c */
+    crt_group_t *group;
+    crti_list_t link; /* all groups of this process */
+    bool is_of_ranks; /* the world: who has ended will not come */
+    bool has_left;
+
     /* rendezvous.c */
     char key[CRTI_GROUP_KEY];
     uint64_t token, attempt;
@@ -29,7 +35,8 @@ struct crti_group_private {
     /* group_state.c */
     pthread_mutex_t lock; /* covers `failure` */
     crti_group_failure_t failure;
-    bool was_reported; /* `failure`, by an operation of this member */
+    crti_group_failure_t later; /* begins with the next operation; status CRT_OK: none */
+    bool was_reported;          /* `failure`, by an operation of this member */
     crt_group_error_t error;
     char error_actor[CRTI_ID_HEX], error_node[CRTI_ID_HEX];
 
@@ -41,9 +48,14 @@ struct crti_group_private {
 
     /* operation.c: numbers of operations */
     uint64_t sequence;
-    uint64_t *sent, *received;    /* by rank */
     struct crti_posting *posting; /* NULL: nothing was posted */
 };
+
+/* ------------------------------------------------------------------ group.c */
+
+/* As crt_collective_init_group; `is_of_ranks`: of all ranks of crt run. */
+crt_status_t crti_group_join(int size, int rank, const crt_group_options_t *options,
+                             bool is_of_ranks, crt_group_t **group_out);
 
 /* ------------------------------------------------------------------ group_open.c */
 
@@ -86,5 +98,26 @@ bool crti_posting_is_busy(crt_group_t *group);
 
 /* Checks and runs an operation. One at a time. */
 crt_status_t crti_operation_run(crt_group_t *group, const crt_collective_t *what);
+/* The first part of it: whether the group can be used, and the call is right in itself. */
+crt_status_t crti_operation_check(crt_group_t *group, const crt_collective_t *what,
+                                  crti_step_t *step);
+/* The last: counts it. */
+void crti_operation_ended(crt_group_t *group, const crti_step_t *step, uint64_t begun_ns,
+                          crt_status_t status);
+uint64_t crti_operation_deadline(const crt_group_t *group, const crt_collective_t *what,
+                                 uint64_t begun_ns);
+
+/* ------------------------------------------------------------------ message.c */
+
+/* A send or receive from its begin to its end. */
+crt_status_t crti_message_run(crt_group_t *group, const crt_collective_t *what);
+/* Begins one; after a failure the backend has forgotten it. */
+crt_status_t crti_message_begin(crt_group_t *group, const crt_collective_t *what,
+                                crti_pair_t *pair);
+/* Until one of them has ended. */
+crt_status_t crti_message_await(crt_group_t *group, crti_pair_t *const *pairs, int count,
+                                uint64_t deadline_ns);
+/* All go on, without waiting. */
+crt_status_t crti_message_progress(crt_group_t *group);
 
 #endif

@@ -104,23 +104,16 @@ static crt_status_t open_backend(crt_group_t *group, uint64_t deadline_ns)
 crt_status_t crti_group_open(crt_group_t *group, uint64_t deadline_ns)
 {
     struct crti_group_private *p = group->private;
-    size_t size = (size_t)group->size;
     crt_status_t status = CRT_OK;
     char text[600];
     uint64_t count;
 
     if (read(group->wake_fd, &count, sizeof(count)) < 0)
         count = 0; /* it had not failed */
-    p->failure = (crti_group_failure_t){.rank = -1};
+    p->failure = p->later = (crti_group_failure_t){.rank = -1};
     atomic_store(&group->has_failed, false);
     p->was_reported = false;
-    p->sequence = 0;
-    free(p->sent);
-    free(p->received);
-    p->sent = calloc(size, sizeof(*p->sent));
-    p->received = calloc(size, sizeof(*p->received));
-    if (!p->sent || !p->received)
-        return crt_raise(CRT_ERR_NO_MEMORY, "group \"%s\" of %zu", group->name, size);
+    p->sequence = group->running = group->done = 0;
     for (int i = 0; i < group->size && status == CRT_OK; i++)
         status = crti_liveness_watch(p->liveness, i, &group->members[i]);
     if (status != CRT_OK)

@@ -51,6 +51,25 @@ crt_status_t crti_group_fail(crt_group_t *group, crt_status_t status, int rank,
     return crti_group_failed(group);
 }
 
+bool crti_group_needs(const crt_group_t *group, int rank, uint64_t done)
+{
+    for (int i = 0; i < group->await_count; i++)
+        if (group->awaits[i]->rank == rank)
+            return true;
+    return group->await_count == 0 && !(group->running && done >= group->running);
+}
+
+void crti_group_fail_later(crt_group_t *group, crt_status_t status, int rank,
+                           const char *text)
+{
+    crti_group_failure_t *later = &group->private->later;
+
+    if (later->status != CRT_OK)
+        return;
+    *later = (crti_group_failure_t){.status = status, .rank = rank};
+    snprintf(later->text, sizeof(later->text), "%s", text);
+}
+
 crt_status_t crti_group_check_process(void)
 {
     if (!crti_is_forked())

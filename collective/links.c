@@ -215,8 +215,11 @@ static void aborted_by(link_t *link, const crti_msg_group_abort_t *m)
                         link->rank, (long long)m->status, (long long)m->rank);
         return;
     }
-    crti_group_fail(group, status, (int)m->rank, "%s",
-                    crti_text(m->text, text, sizeof(text)));
+    crti_text(m->text, text, sizeof(text));
+    if (crti_group_needs(group, link->rank, m->done))
+        crti_group_fail(group, status, (int)m->rank, "%s", text);
+    else
+        crti_group_fail_later(group, status, (int)m->rank, text);
 }
 
 static void link_message(void *user, crti_stream_t *stream, const crti_message_t *message)
@@ -230,6 +233,7 @@ static void link_message(void *user, crti_stream_t *stream, const crti_message_t
     case CRTI_MSG_GROUP_DATA:
     case CRTI_MSG_GROUP_OFFER:
     case CRTI_MSG_GROUP_TAKEN:
+    case CRTI_MSG_GROUP_WAITS:
         links->handlers.on_message(links->handlers.user, link->rank, stream, message);
         break;
     case CRTI_MSG_GROUP_ABORT: aborted_by(link, &message->group_abort); break;
@@ -595,8 +599,10 @@ void crti_links_abort(crti_links_t *links)
 
     if (links->is_aborting || why == NULL)
         return;
-    m = (crti_msg_group_abort_t){
-        .status = why->status, .rank = why->rank, .text = crti_str(why->text)};
+    m = (crti_msg_group_abort_t){.status = why->status,
+                                 .rank = why->rank,
+                                 .done = links->group->done,
+                                 .text = crti_str(why->text)};
     links->is_aborting = true;
     crti_loop_remove(links->loop, &links->wake); /* it stays readable */
     for (int i = 0; i < links->size; i++) {

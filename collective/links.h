@@ -25,7 +25,7 @@ typedef struct crti_links crti_links_t;
 
 typedef struct crti_links_handlers {
     void *user;
-    /* GROUP_DATA, GROUP_OFFER or GROUP_TAKEN of a member; as crti_stream_handlers_t. */
+    /* GROUP_DATA, GROUP_OFFER, GROUP_TAKEN or GROUP_WAITS of a member; as crti_stream_handlers_t. */
     void (*on_message)(void *user, int rank, crti_stream_t *stream,
                        const crti_message_t *message);
     void (*on_payload)(void *user, int rank, void *buffer, size_t size);

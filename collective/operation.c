@@ -3,7 +3,7 @@
  *
  * Where it sits
  *     crt_collective_allreduce ... -> [ operation.c ] -> the group's backend
- *     posting.c (its thread)       ->
+ *     posting.c (its thread)       ->                 -> message.c, for sends and receives
  * Failure
  *     A call that is wrong in itself fails the group like one that does not fit the others': the
  *     others wait for it and must hear.
@@ -95,14 +95,17 @@ static crt_status_t check_overlap(const crt_collective_t *what, const crt_tensor
                      kind_name(what->kind));
 }
 
+static bool is_message(crt_collective_kind_t kind)
+{
+    return kind == CRT_COLLECTIVE_SEND || kind == CRT_COLLECTIVE_RECV;
+}
+
 static crt_status_t check_root(const crt_group_t *group, const crt_collective_t *what)
 {
-    bool is_pair = what->kind == CRT_COLLECTIVE_SEND || what->kind == CRT_COLLECTIVE_RECV;
-
     if (what->peer < 0 || what->peer >= group->size)
         return crt_raise(CRT_ERR_INVALID, "%s: there is no rank %d in a group of %d",
                          kind_name(what->kind), what->peer, group->size);
-    if (is_pair && what->peer == group->rank)
+    if (is_message(what->kind) && what->peer == group->rank)
         return crt_raise(CRT_ERR_INVALID, "%s: rank %d is this member",
                          kind_name(what->kind), what->peer);
     return CRT_OK;
@@ -233,15 +236,6 @@ static void report_failure(crt_group_t *group)
         p->backend->report(p->state);
 }
 
-static uint64_t next_number(struct crti_group_private *p, const crti_step_t *step)
-{
-    switch (step->kind) {
-    case CRT_COLLECTIVE_SEND: return ++p->sent[step->peer];
-    case CRT_COLLECTIVE_RECV: return ++p->received[step->peer];
-    default: return ++p->sequence;
-    }
-}
-
 #define SHORT_BYTES ((size_t)16 << 10)
 
 /* Few bytes between members that were all there: for these the clock is a cost that shows. */
@@ -251,28 +245,48 @@ static bool is_short(const crt_group_t *group, size_t bytes)
            !group->has_waited;
 }
 
-/* For crt timeline. */
-static void tell(const crt_group_t *group, const crti_step_t *step, uint64_t begun_ns,
-                 crt_status_t status)
+void crti_operation_ended(crt_group_t *group, const crti_step_t *step, uint64_t begun_ns,
+                          crt_status_t status)
 {
     size_t bytes = step->count ? step->count * crt_dtype_size(step->dtype) : 0;
     char name[64];
 
+    if (status != CRT_OK && atomic_load(&group->has_failed))
+        group->private->was_reported = true;
+    crti_figures_count(step, status);
     if (is_short(group, bytes) || crti_now_ns() - begun_ns < CRTI_COLLECTIVE_EVENT_NS)
         return;
     snprintf(name, sizeof(name), "%s #%llu of %d, %zu bytes", kind_name(step->kind),
              (unsigned long long)step->sequence, group->size, bytes);
-    crti_collective_event(name, begun_ns, status);
+    crti_collective_event(name, begun_ns, status); /* for crt timeline */
 }
 
-crt_status_t crti_operation_run(crt_group_t *group, const crt_collective_t *what)
+/* A call that is wrong in itself: the others hear of it, and in which operation it was. */
+static crt_status_t fail_call(crt_group_t *group, const crt_collective_t *what,
+                              crt_status_t status)
 {
     struct crti_group_private *p = group->private;
-    int64_t timeout_ms = what->timeout_ms ? what->timeout_ms : p->timeout_ms;
-    crti_step_t step;
-    uint64_t begun_ns;
+    char who[160], number[40] = "";
+
+    if (!is_message(what->kind))
+        snprintf(number, sizeof(number), " (operation %llu)",
+                 (unsigned long long)p->sequence + 1);
+    status = crti_group_fail(group, status, group->rank, "%s: %s%s",
+                             crti_group_describe(group, group->rank, who, sizeof(who)),
+                             crt_error_detail(), number);
+    report_failure(group);
+    p->was_reported = true;
+    return status;
+}
+
+crt_status_t crti_operation_check(crt_group_t *group, const crt_collective_t *what,
+                                  crti_step_t *step)
+{
+    struct crti_group_private *p = group->private;
     crt_status_t status;
 
+    if (p->later.status != CRT_OK)
+        crti_group_fail(group, p->later.status, p->later.rank, "%s", p->later.text);
     if (atomic_load_explicit(&group->has_failed, memory_order_acquire)) {
         report_failure(group);
         if (p->was_reported)
@@ -280,26 +294,39 @@ crt_status_t crti_operation_run(crt_group_t *group, const crt_collective_t *what
         p->was_reported = true;
         return crti_group_failed(group);
     }
-    status = make_step(group, what, &step);
-    if (status != CRT_OK) {
-        char who[160];
+    status = make_step(group, what, step);
+    return status == CRT_OK ? CRT_OK : fail_call(group, what, status);
+}
 
-        status =
-            crti_group_fail(group, status, group->rank, "%s: %s",
-                            crti_group_describe(group, group->rank, who, sizeof(who)),
-                            crt_error_detail());
-        report_failure(group);
-    } else {
-        step.sequence = next_number(p, &step);
-        group->has_waited = false;
-        begun_ns = crti_now_ns();
-        step.deadline_ns = begun_ns + (uint64_t)timeout_ms * CRTI_MS;
-        status = p->backend->run(p->state, &step);
-        crti_figures_count(&step, status);
-        tell(group, &step, begun_ns, status);
-    }
-    if (status != CRT_OK && atomic_load(&group->has_failed))
-        p->was_reported = true;
+uint64_t crti_operation_deadline(const crt_group_t *group, const crt_collective_t *what,
+                                 uint64_t begun_ns)
+{
+    int64_t ms = what->timeout_ms ? what->timeout_ms : group->private->timeout_ms;
+
+    return begun_ns + (uint64_t)ms * CRTI_MS;
+}
+
+crt_status_t crti_operation_run(crt_group_t *group, const crt_collective_t *what)
+{
+    struct crti_group_private *p = group->private;
+    crti_step_t step;
+    uint64_t begun_ns;
+    crt_status_t status;
+
+    if (is_message(what->kind))
+        return crti_message_run(group, what);
+    status = crti_operation_check(group, what, &step);
+    if (status != CRT_OK)
+        return status;
+    step.sequence = group->running = ++p->sequence;
+    group->has_waited = false;
+    begun_ns = crti_now_ns();
+    step.deadline_ns = crti_operation_deadline(group, what, begun_ns);
+    status = p->backend->run(p->state, &step);
+    if (status == CRT_OK)
+        group->done = step.sequence;
+    group->running = 0;
+    crti_operation_ended(group, &step, begun_ns, status);
     return status;
 }
 

@@ -1,17 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Posting: operations that a thread of the group carries out, in their order.
+/* Posting: operations that go on while their caller does something else.
  *
  * Where it sits
- *     crt_collective_post, test, wait -> [ posting.c ] -> operation.c
+ *     crt_collective_post, test, wait -> [ posting.c ] -> operation.c, message.c
  * Threads
- *     The thread starts with the first post and ends with the group. `lock` covers the list and
- *     the states; `busy` is read without it: while it is 0 the owner of the group may run
- *     operations itself.
+ *     Operations of the whole group are carried out by a thread, in their order; it starts with the first of
+ *     them and ends with the group. Messages between two begin at once, in the caller's thread, and go on
+ *     whenever that is in a call on the group; while the thread has something to do they queue behind that, and
+ *     go on in the thread.
+ *     `lock` covers the lists and the states; `busy` is read without it: while it is 0 the owner of the group
+ *     may use the backend itself, and only the owner makes it more.
  * Ownership
  *     An operation is the caller's, but for its place in the list; what was not waited for is
  *     freed with the group.
  */
-#include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -27,29 +30,76 @@ struct crt_operation {
     crt_tensor_t input, output;
     crt_status_t status; /* CRT_IN_PROGRESS until it has ended */
     char *text;          /* of its failure */
+    /* a message between two */
+    bool is_message;
+    bool is_begun;    /* the backend has it */
+    crti_pair_t pair; /* may end without the lock */
 };
 
 struct crti_posting {
     crt_group_t *group;
     pthread_t thread;
+    bool has_thread;
     pthread_mutex_t lock;
     pthread_cond_t posted, ended;
     crti_list_t all, waiting;
-    atomic_uint busy; /* operations that have not ended */
+    atomic_uint busy;    /* operations that the thread has not dealt with */
+    atomic_uint waiters; /* for messages that go on in the thread */
     bool is_stopping;
 };
 
+/* With the lock. `status` is negative, and this thread has its text. */
+static void fail(crt_operation_t *operation, crt_status_t status)
+{
+    operation->text = strdup(crt_error_detail());
+    operation->status = status;
+    crti_list_remove(&operation->pair.link);
+}
+
+/* With the lock. */
+static crt_status_t look(crt_operation_t *operation)
+{
+    if (operation->status == CRT_IN_PROGRESS && operation->is_begun &&
+        atomic_load_explicit(&operation->pair.is_done, memory_order_acquire))
+        operation->status = CRT_OK;
+    return operation->status;
+}
+
+/* The thread has run an operation of the whole group, or begun a message. */
 static void finish(struct crti_posting *p, crt_operation_t *operation,
                    crt_status_t status)
 {
-    char *text = status == CRT_OK ? NULL : strdup(crt_error_detail());
-
     pthread_mutex_lock(&p->lock);
-    operation->text = text;
-    operation->status = status;
+    operation->is_begun = true;
+    if (status < 0)
+        fail(operation, status);
+    else if (!operation->is_message)
+        operation->status = status;
     atomic_fetch_sub(&p->busy, 1);
     pthread_cond_broadcast(&p->ended);
     pthread_mutex_unlock(&p->lock);
+}
+
+void crti_group_message_ended(crt_group_t *group)
+{
+    struct crti_posting *p = group->private->posting;
+
+    if (!p || !atomic_load_explicit(&p->busy, memory_order_relaxed))
+        return; /* it ends in the thread that would wait for it */
+    /* Pairs with wait_for_thread: either it sees the end, or we see that it waits. */
+    atomic_thread_fence(memory_order_seq_cst);
+    if (!atomic_load_explicit(&p->waiters, memory_order_relaxed))
+        return;
+    pthread_mutex_lock(&p->lock);
+    pthread_cond_broadcast(&p->ended);
+    pthread_mutex_unlock(&p->lock);
+}
+
+static crt_status_t run(struct crti_posting *p, crt_operation_t *operation)
+{
+    return operation->is_message
+               ? crti_message_begin(p->group, &operation->what, &operation->pair)
+               : crti_operation_run(p->group, &operation->what);
 }
 
 static void *run_posted(void *user)
@@ -69,60 +119,53 @@ static void *run_posted(void *user)
         }
         operation = CRTI_CONTAINER(item, crt_operation_t, next);
         pthread_mutex_unlock(&p->lock);
-        finish(p, operation, crti_operation_run(p->group, &operation->what));
+        finish(p, operation, run(p, operation));
         pthread_mutex_lock(&p->lock);
     }
     pthread_mutex_unlock(&p->lock);
     return NULL;
 }
 
-static crt_status_t start(crt_group_t *group)
+static crt_status_t new_posting(crt_group_t *group)
 {
     struct crti_posting *p = calloc(1, sizeof(*p));
-    int error;
 
     if (!p)
-        return crt_raise(CRT_ERR_NO_MEMORY, "a thread for posted operations");
+        return crt_raise(CRT_ERR_NO_MEMORY, "posted operations");
     p->group = group;
     pthread_mutex_init(&p->lock, NULL);
     pthread_cond_init(&p->posted, NULL);
     pthread_cond_init(&p->ended, NULL);
     crti_list_init(&p->all);
     crti_list_init(&p->waiting);
-    error = crti_thread_start(&p->thread, NULL, run_posted, p);
-    if (error != 0) {
-        free(p);
-        return crt_raise(CRT_ERR_NO_MEMORY, "a thread for posted operations: %s",
-                         strerror(error));
-    }
     group->private->posting = p;
     return CRT_OK;
 }
 
-crt_status_t crt_collective_post(crt_group_t *group, const crt_collective_t *what,
-                                 crt_operation_t **operation_out)
+static crt_status_t start_thread(struct crti_posting *p)
 {
-    crt_operation_t *operation;
-    struct crti_posting *p;
-    crt_status_t status;
+    int error = crti_thread_start(&p->thread, NULL, run_posted, p);
 
-    if (!group || !what || !operation_out)
-        return crt_raise(CRT_ERR_INVALID, "post: the %s is NULL",
-                         !group  ? "group"
-                         : !what ? "operation"
-                                 : "place for the result");
-    CRT_TRY(crti_group_check_process());
-    if (!group->private->posting) {
-        status = start(group);
-        if (status != CRT_OK)
-            return status;
-    }
-    p = group->private->posting;
-    operation = calloc(1, sizeof(*operation));
+    p->has_thread = error == 0;
+    return error == 0 ? CRT_OK
+                      : crt_raise(CRT_ERR_NO_MEMORY, "a thread for posted operations: %s",
+                                  strerror(error));
+}
+
+static crt_status_t new_operation(struct crti_posting *p, const crt_collective_t *what,
+                                  crt_operation_t **operation_out)
+{
+    crt_operation_t *operation = calloc(1, sizeof(*operation));
+
     if (!operation)
         return crt_raise(CRT_ERR_NO_MEMORY, "a posted operation");
-    *operation =
-        (crt_operation_t){.posting = p, .what = *what, .status = CRT_IN_PROGRESS};
+    operation->posting = p;
+    operation->what = *what;
+    operation->status = CRT_IN_PROGRESS;
+    operation->is_message =
+        what->kind == CRT_COLLECTIVE_SEND || what->kind == CRT_COLLECTIVE_RECV;
+    crti_list_init(&operation->pair.link);
+    crti_list_init(&operation->next);
     if (what->input) {
         operation->input = *what->input;
         operation->what.input = &operation->input;
@@ -131,11 +174,47 @@ crt_status_t crt_collective_post(crt_group_t *group, const crt_collective_t *wha
         operation->output = *what->output;
         operation->what.output = &operation->output;
     }
+    *operation_out = operation;
+    return CRT_OK;
+}
+
+crt_status_t crt_collective_post(crt_group_t *group, const crt_collective_t *what,
+                                 crt_operation_t **operation_out)
+{
+    crt_operation_t *operation;
+    struct crti_posting *p;
+    crt_status_t status = CRT_OK;
+    bool is_here;
+
+    if (!group || !what || !operation_out)
+        return crt_raise(CRT_ERR_INVALID, "post: the %s is NULL",
+                         !group  ? "group"
+                         : !what ? "operation"
+                                 : "place for the result");
+    CRT_TRY(crti_group_check_process());
+    if (!group->private->posting)
+        CRT_TRY(new_posting(group));
+    p = group->private->posting;
+    CRT_TRY(new_operation(p, what, &operation));
+    is_here = operation->is_message && !atomic_load(&p->busy);
+    if (!is_here && !p->has_thread)
+        status = start_thread(p);
+    if (status != CRT_OK) {
+        free(operation);
+        return status;
+    }
+    if (is_here)
+        status = run(p, operation);
     pthread_mutex_lock(&p->lock);
+    operation->is_begun = is_here;
+    if (status != CRT_OK)
+        fail(operation, status);
     crti_list_append(&p->all, &operation->link);
-    crti_list_append(&p->waiting, &operation->next);
-    atomic_fetch_add(&p->busy, 1);
-    pthread_cond_signal(&p->posted);
+    if (!is_here) {
+        crti_list_append(&p->waiting, &operation->next);
+        atomic_fetch_add(&p->busy, 1);
+        pthread_cond_signal(&p->posted);
+    }
     pthread_mutex_unlock(&p->lock);
     *operation_out = operation;
     return CRT_OK;
@@ -148,39 +227,161 @@ static crt_status_t raise_of(const crt_operation_t *operation)
     return crt_raise(operation->status, "%s", operation->text ? operation->text : "");
 }
 
-crt_status_t crt_collective_test(crt_operation_t *operation)
+/* With the lock: the backend is the thread's. Returns after a change. */
+static void wait_for_thread(struct crti_posting *p, crt_operation_t *const *operations,
+                            size_t count)
 {
-    crt_status_t status;
+    bool has_ended = false;
 
-    if (!operation)
-        return crt_raise(CRT_ERR_INVALID, "the operation is NULL");
-    CRT_TRY(crti_group_check_process());
-    pthread_mutex_lock(&operation->posting->lock);
-    status = raise_of(operation);
-    pthread_mutex_unlock(&operation->posting->lock);
-    return status;
+    atomic_fetch_add(&p->waiters, 1);
+    atomic_thread_fence(memory_order_seq_cst);
+    for (size_t i = 0; i < count; i++)
+        has_ended |= operations[i] && look(operations[i]) != CRT_IN_PROGRESS;
+    if (!has_ended)
+        pthread_cond_wait(&p->ended, &p->lock);
+    atomic_fetch_sub(&p->waiters, 1);
 }
 
-crt_status_t crt_collective_wait(crt_operation_t **operation_take)
+crt_status_t crt_collective_test(crt_operation_t *operation)
 {
-    crt_operation_t *operation = operation_take ? *operation_take : NULL;
     struct crti_posting *p;
     crt_status_t status;
 
     if (!operation)
         return crt_raise(CRT_ERR_INVALID, "the operation is NULL");
     CRT_TRY(crti_group_check_process());
-    *operation_take = NULL;
     p = operation->posting;
     pthread_mutex_lock(&p->lock);
-    while (operation->status == CRT_IN_PROGRESS)
-        pthread_cond_wait(&p->ended, &p->lock);
-    crti_list_remove(&operation->link);
-    pthread_mutex_unlock(&p->lock);
+    if (look(operation) == CRT_IN_PROGRESS && operation->is_message &&
+        !atomic_load(&p->busy)) {
+        status = crti_message_progress(p->group);
+        if (look(operation) == CRT_IN_PROGRESS && status != CRT_OK)
+            fail(operation, status);
+    }
     status = raise_of(operation);
+    pthread_mutex_unlock(&p->lock);
+    return status;
+}
+
+/* One that has ended: it is taken from the caller. */
+static crt_status_t take(crt_operation_t **operation_take)
+{
+    crt_operation_t *operation = *operation_take;
+    crt_status_t status = raise_of(operation);
+
+    *operation_take = NULL;
     free(operation->text);
     free(operation);
     return status;
+}
+
+/* With the lock: all of them are messages that have begun, and the backend is ours. */
+static void await_messages(struct crti_posting *p, crt_operation_t *const *operations,
+                           size_t count, crti_pair_t **pairs)
+{
+    const crt_operation_t *first = NULL;
+    crt_status_t status;
+    int found = 0;
+
+    for (size_t i = 0; i < count; i++)
+        if (operations[i]) {
+            first = first ? first : operations[i];
+            pairs[found++] = &operations[i]->pair;
+        }
+    pthread_mutex_unlock(&p->lock);
+    status = crti_message_await(
+        p->group, pairs, found,
+        crti_operation_deadline(p->group, &first->what, crti_now_ns()));
+    pthread_mutex_lock(&p->lock);
+    for (size_t i = 0; i < count && status != CRT_OK; i++)
+        if (operations[i] && look(operations[i]) == CRT_IN_PROGRESS)
+            fail(operations[i], status);
+}
+
+/* Waits until one has ended, and says which. NULL is skipped; there is one that is not. */
+static size_t wait_for_first(crt_operation_t *const *operations, size_t count,
+                             crti_pair_t **pairs)
+{
+    struct crti_posting *p = NULL;
+    size_t ended = count;
+
+    for (size_t i = 0; i < count; i++)
+        p = operations[i] ? operations[i]->posting : p;
+    pthread_mutex_lock(&p->lock);
+    for (;;) {
+        for (size_t i = 0; i < count && ended == count; i++)
+            if (operations[i] && look(operations[i]) != CRT_IN_PROGRESS)
+                ended = i;
+        if (ended < count)
+            break;
+        if (atomic_load(&p->busy))
+            wait_for_thread(p, operations, count);
+        else
+            await_messages(p, operations, count, pairs);
+    }
+    crti_list_remove(&operations[ended]->link);
+    pthread_mutex_unlock(&p->lock);
+    return ended;
+}
+
+crt_status_t crt_collective_wait(crt_operation_t **operation_take)
+{
+    crti_pair_t *pair;
+
+    if (!operation_take || !*operation_take)
+        return crt_raise(CRT_ERR_INVALID, "the operation is NULL");
+    CRT_TRY(crti_group_check_process());
+    wait_for_first(operation_take, 1, &pair);
+    return take(operation_take);
+}
+
+crt_status_t crt_collective_waitall(crt_operation_t **operations_take, size_t count)
+{
+    char text[1200] = "";
+    crt_status_t first = CRT_OK;
+
+    if (!operations_take && count)
+        return crt_raise(CRT_ERR_INVALID, "waitall: there are no operations");
+    CRT_TRY(crti_group_check_process());
+    for (size_t i = 0; i < count; i++) {
+        crt_status_t status =
+            operations_take[i] ? crt_collective_wait(&operations_take[i]) : CRT_OK;
+
+        if (status != CRT_OK && first == CRT_OK) {
+            first = status;
+            snprintf(text, sizeof(text), "%s", crt_error_detail());
+        }
+    }
+    return first == CRT_OK ? CRT_OK : crt_raise(first, "%s", text);
+}
+
+crt_status_t crt_collective_waitany(crt_operation_t **operations_take, size_t count,
+                                    size_t *index_out)
+{
+    CRTI_AUTO(free) crti_pair_t **pairs = calloc(count + 1, sizeof(crti_pair_t *));
+    const crt_operation_t *first = NULL;
+    size_t ended;
+
+    if (!pairs)
+        return crt_raise(CRT_ERR_NO_MEMORY, "waitany: %zu operations", count);
+    if (!operations_take || !index_out)
+        return crt_raise(CRT_ERR_INVALID, "waitany: there is no place for the %s",
+                         index_out ? "operations" : "index");
+    CRT_TRY(crti_group_check_process());
+    for (size_t i = 0; i < count; i++) {
+        const crt_operation_t *one = operations_take[i];
+
+        if (one && first && one->posting != first->posting)
+            return crt_raise(CRT_ERR_INVALID,
+                             "waitany: the operations are of different groups");
+        first = first ? first : one;
+    }
+    if (!first)
+        return crt_raise(CRT_ERR_INVALID, "waitany: none of %zu operations is left",
+                         count);
+    ended = wait_for_first(operations_take, count, pairs);
+    *index_out = ended;
+    return take(&operations_take[ended]);
 }
 
 bool crti_posting_is_busy(crt_group_t *group)
@@ -194,12 +395,20 @@ bool crti_posting_is_busy(crt_group_t *group)
 void crti_posting_drain(crt_group_t *group)
 {
     struct crti_posting *p = group->private->posting;
+    crt_status_t status;
 
     if (!p)
         return;
     pthread_mutex_lock(&p->lock);
     while (atomic_load(&p->busy))
         pthread_cond_wait(&p->ended, &p->lock);
+    status = crti_group_failed(group);
+    CRTI_LIST_FOREACH (item, &p->all) {
+        crt_operation_t *operation = CRTI_CONTAINER(item, crt_operation_t, link);
+
+        if (look(operation) == CRT_IN_PROGRESS && status != CRT_OK)
+            fail(operation, status);
+    }
     pthread_mutex_unlock(&p->lock);
 }
 
@@ -215,10 +424,12 @@ void crti_posting_free(crt_group_t *group)
     p->is_stopping = true;
     pthread_cond_signal(&p->posted);
     pthread_mutex_unlock(&p->lock);
-    pthread_join(p->thread, NULL);
+    if (p->has_thread)
+        pthread_join(p->thread, NULL);
     while ((item = crti_list_pop(&p->all))) {
         crt_operation_t *operation = CRTI_CONTAINER(item, crt_operation_t, link);
 
+        crti_list_remove(&operation->pair.link);
         free(operation->text);
         free(operation);
     }

@@ -23,6 +23,7 @@
 
 #include "collective/unjoined.h"
 #include "runtime/base/number_text.h"
+#include "runtime/core/client/ranks.h"
 #include "runtime/core/core.h"
 
 #define GRACE_NS       (1 * CRTI_S)    /* for news of deaths on other nodes */
@@ -222,10 +223,17 @@ static crt_status_t look_for_absent(gathering_t *g, crti_group_failure_t *failur
     char text[600], id[CRTI_ID_HEX];
     crt_status_t status;
 
-    if (!g->unjoined || crti_now_ns() < g->unjoined_ns)
+    if (crti_now_ns() < g->unjoined_ns)
         return CRT_OK;
+    for (int i = 0; i < g->next.size && g->group->private->is_of_ranks; i++) {
+        if (g->has_come[i] || !crti_ranks_has_ended(i))
+            continue;
+        set_failure(failure, CRT_ERR_CLOSED, i,
+                    "rank %d will not come: its driver has ended", i);
+        return failure->status;
+    }
     for (int i = 0; i < g->next.size; i++) {
-        if (g->has_come[i] ||
+        if (!g->unjoined || g->has_come[i] ||
             !crti_unjoined_has_died(g->unjoined, i, &status, text, sizeof(text)))
             continue;
         set_failure(failure, status, i, "rank %d (actor %s) will not come: %s", i,

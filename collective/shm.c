@@ -20,6 +20,8 @@ static void close_team(void *state)
     crti_shm_t *team = state;
 
     crti_shm_say_left(team);
+    crti_shm_pair_drop(team);
+    team->group->shared = (crti_way_t){0};
     for (int i = 0; i < team->size; i++) {
         crti_shm_peer_t *peer = &team->peers[i];
 
@@ -39,6 +41,31 @@ static void close_team(void *state)
     free(team);
 }
 
+static crt_status_t progress(void *state)
+{
+    crti_shm_t *team = state;
+    crt_status_t status;
+
+    if (crti_group_absorbs(team->group))
+        crti_shm_pair_absorb(team);
+    status = crti_shm_pair_progress(team);
+
+    if (status != CRT_OK)
+        crti_shm_report(state);
+    return status;
+}
+
+static void init_peer(crti_shm_peer_t *peer, int rank)
+{
+    peer->rank = rank;
+    peer->pidfd = -1;
+    crti_list_init(&peer->active);
+    crti_list_init(&peer->sends);
+    crti_list_init(&peer->placed);
+    crti_list_init(&peer->receives);
+    crti_list_init(&peer->absorbed);
+}
+
 static crti_shm_t *new_team(crt_group_t *group, const crti_team_t *of,
                             crti_region_t *region)
 {
@@ -55,10 +82,11 @@ static crti_shm_t *new_team(crt_group_t *group, const crti_team_t *of,
                          .sources = calloc(size, sizeof(void *)),
                          .targets = calloc(size, sizeof(void *)),
                          .polls = calloc(size, sizeof(struct pollfd))};
-    for (int i = 0; i < of->size; i++) {
-        team->peers[i].rank = of->ranks[i];
-        team->peers[i].pidfd = -1;
-    }
+    crti_list_init(&team->active);
+    team->stages_for = -1;
+    group->shared = (crti_way_t){.go_on = progress, .state = team};
+    for (int i = 0; i < of->size; i++)
+        init_peer(&team->peers[i], of->ranks[i]);
     team->peers[of->rank].head = region->head;
     team->peers[of->rank].channels = region->channels;
     team->peers[of->rank].stages = region->stages;
@@ -155,7 +183,7 @@ static crt_status_t read_others(crti_shm_t *team, const crti_operation_signature
 
         memcpy(&slot->call, &said->call, sizeof(slot->call));
         if (i != team->rank && memcmp(&slot->call, own, sizeof(*own)) != 0)
-            return crti_shm_mismatch(team, i, &slot->call);
+            return crti_shm_mismatch(team, i, own, &slot->call);
     }
     return CRT_OK;
 }
@@ -240,15 +268,29 @@ static crt_status_t run(void *state, const crti_step_t *step)
     crt_status_t status;
 
     team->step = step;
-    if (step->kind == CRT_COLLECTIVE_SEND)
-        status = crti_shm_send(team, step);
-    else if (step->kind == CRT_COLLECTIVE_RECV)
-        status = crti_shm_receive(team, step);
-    else
-        status = run_collective(team, step);
+    status = run_collective(team, step);
     team->step = NULL;
     if (status != CRT_OK)
         crti_shm_report(team);
+    return status;
+}
+
+static crt_status_t post(void *state, crti_pair_t *pair)
+{
+    crt_status_t status = crti_shm_pair_post(state, pair);
+
+    if (status != CRT_OK)
+        crti_shm_report(state);
+    return status;
+}
+
+static crt_status_t await(void *state, crti_pair_t *const *pairs, int count,
+                          uint64_t deadline_ns)
+{
+    crt_status_t status = crti_shm_pair_await(state, pairs, count, deadline_ns);
+
+    if (status != CRT_OK)
+        crti_shm_report(state);
     return status;
 }
 
@@ -265,6 +307,9 @@ static crt_status_t check(void *state)
 const crti_backend_t crti_backend_shm = {.name = "shm",
                                          .open = open_team,
                                          .run = run,
+                                         .post = post,
+                                         .progress = progress,
+                                         .await = await,
                                          .report = report,
                                          .check = check,
                                          .close = close_team};

@@ -13,7 +13,13 @@
 
 #define CRTI_SHM_INLINE 1024 /* bytes of a slot: operations up to that take one barrier */
 #define CRTI_SHM_STAGE  ((size_t)256 << 10) /* bytes of one staging buffer */
-#define CRTI_SHM_LINE   _Alignas(64)
+#define CRTI_SHM_CELLS  8                 /* messages that are on their way between two */
+#define CRTI_SHM_EAGER  ((size_t)4 << 10) /* bytes of a message that a cell holds */
+#define CRTI_SHM_MIDDLE                                                                  \
+    ((size_t)64                                                                          \
+     << 10) /* that a buffer of a channel holds: quicker than the kernel's copy */
+#define CRTI_SHM_MIDDLES 2
+#define CRTI_SHM_LINE    _Alignas(64)
 
 /* `call` is compared by the others before anything else. */
 typedef struct crti_shm_slot {
@@ -22,14 +28,26 @@ typedef struct crti_shm_slot {
     CRTI_SHM_LINE unsigned char data[CRTI_SHM_INLINE];
 } crti_shm_slot_t;
 
-/* From this member to one other. `sent` and `staged` are written by the sender, `received` and
- * `taken` count what came from the other and are written by the receiver, in its own region. */
+/* A message between two: its description, and its bytes or where they are. */
+typedef struct crti_shm_cell {
+    CRTI_SHM_LINE crti_operation_signature_t call;
+    crti_memory_handle_t memory; /* in a segment */
+    uint64_t address;            /* of the sender's process, when it is in none */
+    int32_t middle;              /* the buffer that has the bytes; -1: none */
+    CRTI_SHM_LINE unsigned char data[CRTI_SHM_EAGER];
+} crti_shm_cell_t;
+
+/* From this member to one other: message n is in cell n % CRTI_SHM_CELLS. `sent` and `staged` are
+ * written by the sender; `received`, `taken` and `wanted` are about what comes from the other and
+ * written by the receiver, in its own region. */
 typedef struct crti_shm_channel {
     CRTI_SHM_LINE _Atomic uint32_t sent;
-    _Atomic uint32_t staged;   /* pieces of a message that went through staging */
-    _Atomic uint32_t received; /* of the other's messages to this member */
-    _Atomic uint32_t taken;    /* of the other's pieces */
-    crti_shm_slot_t slot;
+    _Atomic uint32_t staged; /* pieces of messages that went through staging */
+    CRTI_SHM_LINE _Atomic uint32_t received; /* of the other's messages to this member */
+    _Atomic uint32_t taken;                  /* of the other's pieces */
+    _Atomic uint32_t wanted; /* the message of the other that must go through staging */
+    crti_shm_cell_t cells[CRTI_SHM_CELLS];
+    CRTI_SHM_LINE unsigned char middles[CRTI_SHM_MIDDLES][CRTI_SHM_MIDDLE];
 } crti_shm_channel_t;
 
 typedef enum crti_shm_state {
@@ -52,9 +70,11 @@ typedef struct crti_shm_head {
     CRTI_SHM_LINE _Atomic uint32_t sleepers; /* this member sleeps on another's word */
     CRTI_SHM_LINE _Atomic uint32_t state; /* crti_shm_state_t; released after `failure` */
     crti_shm_failure_t failure;           /* of one that has left: `passed` only */
-    /* The message between two members that it is in: kind << 48 | (group rank + 1) << 32 |
+    uint64_t done;                        /* crt_group.done then */
+    /* The message between two members that it waits for: kind << 48 | (group rank + 1) << 32 |
      * number in the channel; 0: none. */
     CRTI_SHM_LINE _Atomic uint64_t in_pair;
+    CRTI_SHM_LINE _Atomic uint32_t listens; /* this member sleeps on its bell */
     crti_shm_slot_t slots[2];
 } crti_shm_head_t;
 
@@ -74,11 +94,13 @@ struct crti_region {
 #define CRTI_SHM_COMMON                                                                  \
     (CRTI_SHM_STAGES * CRTI_SHM_STAGE) /* crti_shm_common_t, from the stages */
 
-/* In the region of the team's first member, written to by all: how many blocks of reductions were
- * begun and ended, from the opening of the team on. */
+/* Written to by all. In the region of the team's first member: how many blocks of reductions were
+ * begun and ended, from the opening of the team on. In each region: what its member sleeps on while it
+ * waits for messages. */
 typedef struct crti_shm_common {
     CRTI_SHM_LINE _Atomic uint32_t begun;
     CRTI_SHM_LINE _Atomic uint32_t ended;
+    CRTI_SHM_LINE _Atomic uint32_t bell;
 } crti_shm_common_t;
 
 #define CRTI_SHM_VIEWS 8 /* of one peer, kept by a team */
@@ -94,6 +116,17 @@ typedef struct crti_shm_peer {
     int pidfd;
     int64_t pid;
     crti_view_t *views[CRTI_SHM_VIEWS]; /* used last first */
+
+    /* shm_pair.c: messages to and from it */
+    crti_list_t active;   /* team->active, while there are any in these: */
+    crti_list_t sends;    /* crti_pair_t that have no cell yet */
+    crti_list_t placed;   /* crti_pair_t in a cell, whose bytes are not all received */
+    crti_list_t receives; /* crti_pair_t */
+    crti_list_t absorbed; /* crti_shm_absorbed_t: came before their receives */
+    uint32_t sends_posted, receives_posted; /* numbers of the last */
+    uint32_t middles[CRTI_SHM_MIDDLES];     /* the messages that were in these buffers */
+    uint64_t alive_ns;                      /* when its process was seen to live */
+    bool unreadable; /* the kernel does not let us read its memory */
 } crti_shm_peer_t;
 
 /* One open team. Used by the thread that runs operations. */
@@ -117,6 +150,12 @@ typedef struct crti_shm {
     const void **sources;   /* by rank */
     void **targets;         /* by rank */
     struct pollfd *polls;
+    crti_list_t active;         /* crti_shm_peer_t with messages that have not ended */
+    crti_pair_t *const *awaits; /* what we wait for the first of; NULL: for `word` */
+    int await_count;
+    uint64_t await_deadline_ns;
+    crt_status_t status; /* of messages that went on during a wait */
+    int stages_for;      /* the peer that uses our buffers for pairs; -1 */
     crti_shm_peer_t peers[];
 } crti_shm_t;
 
@@ -131,12 +170,16 @@ static inline crt_status_t crti_shm_barrier(crti_shm_t *team)
     crti_shm_arrive(team);
     return crti_shm_await(team);
 }
+/* Until one of the messages has ended. */
+crt_status_t crti_shm_pair_await(crti_shm_t *team, crti_pair_t *const *pairs, int count,
+                                 uint64_t deadline_ns);
 /* Waits until a word of peer `who`'s region has reached `value`; who -1: until those have done
  * their part who have not arrived as often as we have. */
 crt_status_t crti_shm_wait_word(crti_shm_t *team, int who, const _Atomic uint32_t *word,
                                 uint32_t value);
 /* Fails the group: two members did not mean the same. */
 crt_status_t crti_shm_mismatch(crti_shm_t *team, int who,
+                               const crti_operation_signature_t *own,
                                const crti_operation_signature_t *other);
 /* After a word of our own region has changed. */
 void crti_shm_wake(crti_shm_t *team, const _Atomic uint32_t *word);
@@ -154,9 +197,14 @@ crt_status_t crti_shm_map(crti_shm_t *team, crti_shm_peer_t *peer);
 
 /* ------------------------------------------------------------------ shm_memory.c */
 
-/* The bytes that a peer's handle names (our own: `mine`). */
+/* The bytes that another member's handle names. */
+crt_status_t crti_shm_view(crti_shm_t *team, int who, const crti_memory_handle_t *handle,
+                           void **at_out);
+/* The same (our own: `mine`), aligned to elements of the operation that runs. */
 crt_status_t crti_shm_reach(crti_shm_t *team, int who, const crti_memory_handle_t *handle,
                             const void *mine, void **at_out);
+/* Fails the group: that member has told of memory that is not there. */
+crt_status_t crti_shm_bad_place(crti_shm_t *team, int who);
 /* Fills the handle of memory that others may access; else leaves it as it is. */
 void crti_shm_offer(const crti_step_t *step, const void *memory, size_t bytes,
                     crti_memory_handle_t *handle);
@@ -203,7 +251,26 @@ void crti_shm_share_of(size_t count, size_t size, int shares, int index, size_t 
 /* Through staging buffers, whatever can't be reached. */
 crt_status_t crti_shm_stage_pull(crti_shm_t *team);
 crt_status_t crti_shm_stage_share(crti_shm_t *team);
-crt_status_t crti_shm_send(crti_shm_t *team, const crti_step_t *step);
-crt_status_t crti_shm_receive(crti_shm_t *team, const crti_step_t *step);
+
+/* ------------------------------------------------------------------ shm_pair.c */
+
+/* Messages between two members: see crti_backend_t. */
+crt_status_t crti_shm_pair_post(crti_shm_t *team, crti_pair_t *pair);
+crt_status_t crti_shm_pair_progress(crti_shm_t *team);
+/* Takes in, whole, what members have sent that wait for us to receive it: we, too, wait for ours to be
+ * received. */
+void crti_shm_pair_absorb(crti_shm_t *team);
+/* For texts, and for the other member. */
+crti_operation_signature_t crti_shm_pair_signature(const crti_pair_t *pair);
+/* Forgets all messages. */
+void crti_shm_pair_drop(crti_shm_t *team);
+/* One of team->awaits has ended. */
+static inline bool crti_shm_pair_has_come(const crti_shm_t *team)
+{
+    for (int i = 0; i < team->await_count; i++)
+        if (team->awaits[i]->is_done)
+            return true;
+    return false;
+}
 
 #endif

@@ -17,7 +17,7 @@ void crti_shm_offer(const crti_step_t *step, const void *memory, size_t bytes,
         crti_memory_find(memory, bytes, handle);
 }
 
-static crt_status_t bad_place(crti_shm_t *team, int who)
+crt_status_t crti_shm_bad_place(crti_shm_t *team, int who)
 {
     char text[160];
 
@@ -46,18 +46,14 @@ static crt_status_t no_view(crti_shm_t *team, int who, crt_status_t status)
                            team->peers[who].rank, "%s", seen);
 }
 
-crt_status_t crti_shm_reach(crti_shm_t *team, int who, const crti_memory_handle_t *handle,
-                            const void *mine, void **at_out)
+crt_status_t crti_shm_view(crti_shm_t *team, int who, const crti_memory_handle_t *handle,
+                           void **at_out)
 {
     crti_shm_peer_t *peer = &team->peers[who];
     int found = 0;
     crti_view_t *view;
     crt_status_t status;
 
-    if (who == team->rank) {
-        *at_out = (void *)(uintptr_t)mine;
-        return CRT_OK;
-    }
     while (found < CRTI_SHM_VIEWS && peer->views[found] &&
            crti_view_nonce(peer->views[found]) != handle->nonce)
         found++;
@@ -75,7 +71,17 @@ crt_status_t crti_shm_reach(crti_shm_t *team, int who, const crti_memory_handle_
         peer->views[0] = view;
     }
     *at_out = crti_view_at(view, handle);
-    return *at_out && handle->offset % crt_dtype_size(team->step->dtype) == 0
-               ? CRT_OK
-               : bad_place(team, who);
+    return *at_out ? CRT_OK : crti_shm_bad_place(team, who);
+}
+
+crt_status_t crti_shm_reach(crti_shm_t *team, int who, const crti_memory_handle_t *handle,
+                            const void *mine, void **at_out)
+{
+    if (who == team->rank) {
+        *at_out = (void *)(uintptr_t)mine;
+        return CRT_OK;
+    }
+    if (handle->offset % crt_dtype_size(team->step->dtype) != 0)
+        return crti_shm_bad_place(team, who);
+    return crti_shm_view(team, who, handle, at_out);
 }

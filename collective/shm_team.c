@@ -69,19 +69,19 @@ static crt_status_t take_failure(crti_shm_t *team, int who)
     return crti_group_fail(team->group, status, rank, "%s", failure.text);
 }
 
-/* Who came out of the barrier that we wait in, or has done what we wait for between us two, may
- * fail or leave afterwards: what we are in ends well. */
-static bool has_done_its_part(const crti_shm_t *team, int i, int waits_for)
+/* Who came out of the barrier that we wait in, or has nothing to do with the messages that we wait
+ * for, may fail or leave: what we are in ends well. */
+static bool has_done_its_part(const crti_shm_t *team, int i)
 {
-    if (team->step->kind != CRT_COLLECTIVE_SEND &&
-        team->step->kind != CRT_COLLECTIVE_RECV)
-        return has_reached(team->peers[i].head->failure.passed, team->phase);
-    return i != waits_for ||
-           has_reached(atomic_load_explicit(team->word, memory_order_acquire),
-                       team->value);
+    const crti_shm_head_t *head = team->peers[i].head;
+
+    return team->awaits ? !crti_group_needs(team->group, team->peers[i].rank, head->done)
+                        : has_reached(head->failure.passed, team->phase);
 }
 
-static crt_status_t look_at_states(crti_shm_t *team, int waits_for)
+static bool has_come(crti_shm_t *team);
+
+static crt_status_t look_at_states(crti_shm_t *team)
 {
     char who[160];
 
@@ -89,9 +89,10 @@ static crt_status_t look_at_states(crti_shm_t *team, int waits_for)
         const crti_shm_peer_t *peer = &team->peers[i];
         uint32_t state = atomic_load_explicit(&peer->head->state, memory_order_acquire);
 
-        if (state == CRTI_SHM_ALIVE || i == team->rank ||
-            has_done_its_part(team, i, waits_for))
+        if (state == CRTI_SHM_ALIVE || i == team->rank || has_done_its_part(team, i))
             continue;
+        if (team->awaits && has_come(team)) /* its last message was there before that */
+            return CRT_OK;
         if (state != CRTI_SHM_LEFT)
             return take_failure(team, i);
         return crti_group_fail(
@@ -120,69 +121,74 @@ static crt_status_t look_at_processes(crti_shm_t *team)
                                        "its process has ended");
 }
 
-/* Whether a peer that is in message `number` of `kind` with us can't go on before we have done our
- * part of it. */
+/* Whether a peer that waits for message `number` of `kind` with us can't go on before we have called
+ * what it waits for. */
 static bool needs_us(const crti_shm_t *team, int who, int kind, uint32_t number)
 {
     const crti_shm_peer_t *peer = &team->peers[who];
-    const crti_shm_channel_t *to_us = &peer->channels[team->peers[team->rank].rank];
-    const crti_shm_channel_t *ours = &team->region->channels[peer->rank];
-    uint32_t received = atomic_load_explicit(&ours->received, memory_order_relaxed);
-    uint64_t bytes;
+    uint32_t received = atomic_load_explicit(&team->region->channels[peer->rank].received,
+                                             memory_order_relaxed);
 
     if (kind == CRT_COLLECTIVE_RECV)
-        return !has_reached(atomic_load_explicit(&ours->sent, memory_order_relaxed),
-                            number);
-    if (!has_reached(atomic_load_explicit(&to_us->sent, memory_order_acquire), number))
-        return !has_reached(received, number - 1); /* for the channel to be free */
-    bytes = to_us->slot.call.count * crt_dtype_size((crt_dtype_t)to_us->slot.call.dtype);
-    return bytes > CRTI_SHM_INLINE && !has_reached(received, number);
+        return !has_reached(peer->sends_posted, number);
+    return !has_reached(received, number) && !has_reached(peer->receives_posted, number);
 }
 
 crt_status_t crti_shm_mismatch(crti_shm_t *team, int who,
+                               const crti_operation_signature_t *own,
                                const crti_operation_signature_t *other)
 {
-    crti_operation_signature_t own = crti_operation_signature_of(team->step);
     char mine[160], theirs[160], them[160], me[160];
 
     return crti_group_fail(
         team->group, CRT_ERR_INVALID, -1,
         "the members' calls do not fit together: %s calls %s, but %s calls %s",
         crti_group_describe(team->group, team->peers[team->rank].rank, me, sizeof(me)),
-        crti_operation_describe(&own, mine, sizeof(mine)),
+        crti_operation_describe(own, mine, sizeof(mine)),
         crti_group_describe(team->group, team->peers[who].rank, them, sizeof(them)),
         crti_operation_describe(other, theirs, sizeof(theirs)));
 }
 
+/* What we wait in. */
+static crti_operation_signature_t own_signature(const crti_shm_t *team)
+{
+    return team->awaits ? crti_shm_pair_signature(team->awaits[0])
+                        : crti_operation_signature_of(team->step);
+}
+
 /* One who waits for us between two members, while we wait for it in something else, would wait
- * for ever. */
+ * for ever. While we wait for one of several messages nobody knows that. */
 static crt_status_t look_for_cross(crti_shm_t *team, int waits_for)
 {
     const crti_shm_head_t *head = team->peers[waits_for].head;
     uint64_t what = atomic_load_explicit(&head->in_pair, memory_order_acquire);
-    int kind = (int)(what >> 48), own = team->step ? (int)team->step->kind : 0;
-    crti_operation_signature_t other = {.kind = kind, .peer = team->rank};
+    crti_operation_signature_t own,
+        other = {.kind = (int)(what >> 48), .peer = team->rank};
 
-    if ((what >> 32 & 0xffff) != (uint64_t)team->peers[team->rank].rank + 1 || !own ||
-        (own == CRT_COLLECTIVE_SEND && kind == CRT_COLLECTIVE_RECV) ||
-        (own == CRT_COLLECTIVE_RECV && kind == CRT_COLLECTIVE_SEND) ||
-        !needs_us(team, waits_for, kind, (uint32_t)what) ||
+    if ((what >> 32 & 0xffff) != (uint64_t)team->peers[team->rank].rank + 1 ||
+        (!team->awaits && !team->step) || team->await_count > 1)
+        return CRT_OK;
+    own = own_signature(team);
+    /* Sends to each other end: see crti_shm_pair_absorb. */
+    if (own.kind == CRT_COLLECTIVE_SEND ||
+        (own.kind == CRT_COLLECTIVE_RECV && other.kind == CRT_COLLECTIVE_SEND) ||
+        !needs_us(team, waits_for, other.kind, (uint32_t)what) ||
         atomic_load_explicit(&head->in_pair, memory_order_acquire) != what)
         return CRT_OK;
     /* It may have done its part of what we are in and gone on since we looked last. */
-    if (has_reached(atomic_load_explicit(team->word, memory_order_acquire), team->value))
-        return CRT_OK;
-    return crti_shm_mismatch(team, waits_for, &other);
+    return has_come(team) ? CRT_OK : crti_shm_mismatch(team, waits_for, &own, &other);
 }
 
 static crt_status_t time_out(crti_shm_t *team, int waits_for)
 {
     const crti_shm_peer_t *peer = &team->peers[waits_for];
-    char who[160];
+    crti_operation_signature_t own = own_signature(team);
+    char who[160], what[160];
 
     crti_group_describe(team->group, peer->rank, who, sizeof(who));
     return crti_group_fail(team->group, CRT_ERR_TIMED_OUT, peer->rank,
-                           "timed out: %s did not come", who);
+                           "timed out: %s did not come to %s", who,
+                           crti_operation_describe(&own, what, sizeof(what)));
 }
 
 /* The first that has not arrived as often as we have; any, when all have. */
@@ -209,14 +215,15 @@ static crt_status_t check_others(crti_shm_t *team, int waits_for)
         waits_for = laggard(team);
 
     if (status == CRT_OK)
-        status = look_at_states(team, waits_for);
+        status = look_at_states(team);
     if (status == CRT_OK)
         status = look_at_processes(team);
     if (status == CRT_OK && now - team->last_look_ns > CRTI_GROUP_LOOK_NS / 2) {
         team->last_look_ns = now;
         status = look_for_cross(team, waits_for);
     }
-    if (status == CRT_OK && team->step && now > team->step->deadline_ns)
+    if (status == CRT_OK && (team->awaits || team->step) &&
+        now > (team->awaits ? team->await_deadline_ns : team->step->deadline_ns))
         status = time_out(team, waits_for);
     return status;
 }
@@ -226,20 +233,39 @@ crt_status_t crti_shm_look_around(crti_shm_t *team)
 {
     crt_status_t status = crti_group_failed(team->group);
 
-    for (int i = 0; i < team->size && status == CRT_OK; i++)
+    for (int i = 0; i < team->size && status == CRT_OK; i++) {
+        const crti_shm_head_t *head = team->peers[i].head;
+
         if (i != team->rank &&
-            atomic_load_explicit(&team->peers[i].head->state, memory_order_acquire) ==
-                CRTI_SHM_FAILED)
-            status = take_failure(team, i);
+            atomic_load_explicit(&head->state, memory_order_acquire) == CRTI_SHM_FAILED)
+            status = crti_group_needs(team->group, team->peers[i].rank, head->done)
+                         ? take_failure(team, i)
+                         : CRT_OK;
+    }
     return status == CRT_OK ? look_at_processes(team) : status;
 }
 
 /* ---------------------------------------------------------------- sleeping */
 
-static bool spin(crti_shm_t *team, const _Atomic uint32_t *word, uint32_t value)
+/* What we wait for is there, or the group has failed (team->status). Messages go on meanwhile. */
+static bool has_come(crti_shm_t *team)
+{
+    const crti_way_t *linked = &team->group->linked;
+
+    if (!team->awaits &&
+        has_reached(atomic_load_explicit(team->word, memory_order_acquire), team->value))
+        return true;
+    if (!crti_list_is_empty(&team->active))
+        team->status = crti_shm_pair_progress(team);
+    if (linked->pending && team->status == CRT_OK)
+        team->status = linked->go_on(linked->state);
+    return team->status != CRT_OK || crti_shm_pair_has_come(team);
+}
+
+static bool spin(crti_shm_t *team)
 {
     for (uint32_t i = 0; i < team->spins; i++) {
-        if (has_reached(atomic_load_explicit(word, memory_order_acquire), value)) {
+        if (has_come(team)) {
             if (team->spins < team->most_spins)
                 team->spins += team->spins / 4;
             return true;
@@ -254,7 +280,7 @@ static bool spin(crti_shm_t *team, const _Atomic uint32_t *word, uint32_t value)
 /* With fewer cores than members the one that we wait for may be waiting for ours: it gets it. A
  * core that time and again does not come back soon is shared with somebody else, to whom sleeping
  * loses less. */
-static bool yield(crti_shm_t *team, const _Atomic uint32_t *word, uint32_t value)
+static bool yield(crti_shm_t *team)
 {
     uint64_t start, now;
 
@@ -266,7 +292,7 @@ static bool yield(crti_shm_t *team, const _Atomic uint32_t *word, uint32_t value
     start = now = crti_now_ns();
     while (now - start < YIELD_NS) {
         sched_yield();
-        if (has_reached(atomic_load_explicit(word, memory_order_acquire), value)) {
+        if (has_come(team)) {
             team->rest = team->misses = 0;
             return true;
         }
@@ -281,36 +307,69 @@ static bool yield(crti_shm_t *team, const _Atomic uint32_t *word, uint32_t value
     return false;
 }
 
-static void sleep_on(crti_shm_t *team, const _Atomic uint32_t *word, uint32_t value)
+static void sleep_on_word(crti_shm_t *team)
 {
     _Atomic uint32_t *sleepers = &team->region->head->sleepers;
+    bool has_messages = team->group->shared.pending || team->group->linked.pending;
     uint32_t now;
 
     /* Pairs with crti_shm_wake: either it sees us, or we see the word. */
     atomic_store_explicit(sleepers, 1, memory_order_seq_cst);
-    now = atomic_load_explicit(word, memory_order_seq_cst);
-    if (!has_reached(now, value))
-        crti_futex_wait((_Atomic uint32_t *)(uintptr_t)word, now, CRTI_GROUP_LOOK_NS);
+    now = atomic_load_explicit(team->word, memory_order_seq_cst);
+    if (!has_reached(now, team->value))
+        crti_futex_wait((_Atomic uint32_t *)(uintptr_t)team->word, now,
+                        has_messages ? CRTI_GROUP_OTHER_WAY_NS : CRTI_GROUP_LOOK_NS);
     atomic_store_explicit(sleepers, 0, memory_order_relaxed);
 }
 
-crt_status_t crti_shm_wait_word(crti_shm_t *team, int who, const _Atomic uint32_t *word,
-                                uint32_t value)
+static void sleep_on_bell(crti_shm_t *team)
+{
+    _Atomic uint32_t *bell = &team->peers[team->rank].common->bell,
+                     *listens = &team->region->head->listens;
+    const crti_way_t *linked = &team->group->linked;
+    bool has_links =
+        linked->pending || (linked->go_on && crti_group_absorbs(team->group));
+    uint32_t now;
+
+    /* Pairs with store of shm_pair.c. */
+    atomic_store_explicit(listens, 1, memory_order_seq_cst);
+    now = atomic_load_explicit(bell, memory_order_seq_cst);
+    if (!has_come(team))
+        crti_futex_wait(bell, now,
+                        has_links ? CRTI_GROUP_OTHER_WAY_NS : CRTI_GROUP_LOOK_NS);
+    atomic_store_explicit(listens, 0, memory_order_relaxed);
+}
+
+/* Before the first sleep, and after each: our send waits. */
+static void absorb(crti_shm_t *team)
+{
+    const crti_way_t *linked = &team->group->linked;
+
+    if (!team->awaits || !crti_group_absorbs(team->group))
+        return;
+    crti_shm_pair_absorb(team);
+    if (linked->go_on && team->status == CRT_OK)
+        team->status = linked->go_on(linked->state);
+}
+
+static crt_status_t wait_until_come(crti_shm_t *team, int who)
 {
     crt_status_t status = CRT_OK;
 
-    team->word = word;
-    team->value = value;
-    if (has_reached(atomic_load_explicit(word, memory_order_acquire), value) ||
-        (team->most_spins ? spin(team, word, value) : yield(team, word, value)))
-        return CRT_OK;
+    team->status = CRT_OK;
+    if (has_come(team) || (team->most_spins ? spin(team) : yield(team)))
+        return team->status;
     team->group->has_waited = true;
     for (;;) {
         uint64_t start = crti_now_ns();
 
-        sleep_on(team, word, value);
-        if (has_reached(atomic_load_explicit(word, memory_order_acquire), value))
-            return CRT_OK;
+        absorb(team);
+        if (team->awaits)
+            sleep_on_bell(team);
+        else
+            sleep_on_word(team);
+        if (has_come(team))
+            return team->status;
         /* Woken by somebody else's step: no need to look at once. */
         if (crti_now_ns() - start >= CRTI_GROUP_LOOK_NS ||
             crti_now_ns() - team->last_look_ns >= CRTI_GROUP_LOOK_NS)
@@ -318,6 +377,52 @@ crt_status_t crti_shm_wait_word(crti_shm_t *team, int who, const _Atomic uint32_
         if (status != CRT_OK)
             return status;
     }
+}
+
+crt_status_t crti_shm_wait_word(crti_shm_t *team, int who, const _Atomic uint32_t *word,
+                                uint32_t value)
+{
+    team->word = word;
+    team->value = value;
+    return wait_until_come(team, who);
+}
+
+/* For those who wait for us in something else: see look_for_cross. */
+static void announce(crti_shm_t *team, const crti_pair_t *pair)
+{
+    uint64_t kind = pair->is_send ? CRT_COLLECTIVE_SEND : CRT_COLLECTIVE_RECV;
+    uint64_t rank = (uint64_t)pair->rank + 1;
+
+    atomic_store_explicit(&team->region->head->in_pair,
+                          kind << 48 | rank << 32 | (uint32_t)pair->number,
+                          memory_order_release);
+}
+
+/* The first of those that we wait for who is in this team: there is one. */
+static int first_here(const crti_shm_t *team)
+{
+    for (int k = 0; k < team->await_count; k++)
+        for (int i = 0; i < team->size; i++)
+            if (team->peers[i].rank == team->awaits[k]->rank)
+                return i;
+    return team->rank ? 0 : 1;
+}
+
+crt_status_t crti_shm_pair_await(crti_shm_t *team, crti_pair_t *const *pairs, int count,
+                                 uint64_t deadline_ns)
+{
+    crt_status_t status;
+
+    team->awaits = pairs;
+    team->await_count = count;
+    team->await_deadline_ns = deadline_ns;
+    if (count == 1)
+        announce(team, pairs[0]);
+    status = wait_until_come(team, first_here(team));
+    atomic_store_explicit(&team->region->head->in_pair, 0, memory_order_release);
+    team->awaits = NULL;
+    team->await_count = 0;
+    return status;
 }
 
 crt_status_t crti_shm_await(crti_shm_t *team)
@@ -357,6 +462,7 @@ void crti_shm_report(crti_shm_t *team)
         return;
     head->failure = (crti_shm_failure_t){
         .status = error->status, .rank = error->rank, .passed = team->passed};
+    head->done = team->group->done;
     snprintf(head->failure.text, sizeof(head->failure.text), "%s", error->text);
     atomic_store_explicit(&head->state, CRTI_SHM_FAILED, memory_order_release);
     crti_futex_wake(&head->flag, INT32_MAX);

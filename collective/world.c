@@ -2,7 +2,7 @@
 /* World: the group of all ranks of crt run --ranks, joined when it is first asked for. */
 #include <pthread.h>
 
-#include "collective/crt_collective.h"
+#include "collective/group_int.h"
 
 static pthread_mutex_t joining = PTHREAD_MUTEX_INITIALIZER;
 static crt_group_t *world; /* covered by `joining`; ends with the process */
@@ -19,8 +19,8 @@ crt_status_t crt_collective_world(crt_group_t **group_out)
                          "in the world");
     pthread_mutex_lock(&joining);
     if (!world)
-        status = crt_collective_init_group(crt_size(), crt_rank(),
-                                           CRT_GROUP_OPTIONS(.name = "world"), &world);
+        status = crti_group_join(crt_size(), crt_rank(),
+                                 CRT_GROUP_OPTIONS(.name = "world"), true, &world);
     *group_out = world;
     pthread_mutex_unlock(&joining);
     return status;

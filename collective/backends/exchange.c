@@ -13,7 +13,6 @@
 
 #include "collective/backends/exchange_int.h"
 
-#define PIECE     ((size_t)512 << 10)
 #define WINDOW    ((size_t)1 << 20)
 #define COPY      ((size_t)8 << 10) /* smaller pieces leave in one write with their message */
 #define SOON      ((size_t)4 << 10) /* what is worth looking for a moment longer, */
@@ -38,7 +37,13 @@ static void on_sent(void *user, crt_status_t status)
     crti_exchange_t *x = peer->x;
 
     out->pieces--;
-    if (out->at == out->size && out->pieces == 0) {
+    if (out->at == out->size && out->pieces == 0 && out->pair) {
+        crti_pair_t *pair = out->pair;
+
+        forget_send(x, out);
+        if (status >= 0)
+            crti_exchange_pair_sent(x, pair);
+    } else if (out->at == out->size && out->pieces == 0) {
         x->unsent--;
         peer->unsent--;
         if (out->unsent)
@@ -52,8 +57,10 @@ static void on_sent(void *user, crt_status_t status)
 /* Gives the next piece of `out` to the stream. */
 static crt_status_t send_piece(crti_stream_t *stream, crti_exchange_outgoing_t *out)
 {
-    crti_msg_group_data_t m = crti_exchange_header(out->peer->x);
-    size_t left = out->size - out->at, size = left < PIECE ? left : PIECE;
+    crti_msg_group_data_t m = out->pair ? crti_exchange_pair_header(out->pair)
+                                        : crti_exchange_header(out->peer->x);
+    size_t left = out->size - out->at,
+           size = left < CRTI_EXCHANGE_PIECE ? left : CRTI_EXCHANGE_PIECE;
     const unsigned char *data = left ? out->data + out->at : NULL;
     crt_status_t status;
 
@@ -74,14 +81,15 @@ static void feed(crti_exchange_t *x, crti_peer_queue_t *peer)
 {
     crti_stream_t *stream = crti_links_stream(x->links, peer->rank);
 
-    if (stream == NULL || peer->is_feeding || !x->is_running)
+    if (stream == NULL || peer->is_feeding)
         return;
     peer->is_feeding = true;
     while (!crti_list_is_empty(&peer->outgoing) && crti_stream_queued(stream) < WINDOW) {
         crti_exchange_outgoing_t *out =
             CRTI_CONTAINER(peer->outgoing.next, crti_exchange_outgoing_t, link);
 
-        if (out->size - out->at <= PIECE) { /* its last piece: it waits apart */
+        if (out->size - out->at <=
+            CRTI_EXCHANGE_PIECE) { /* its last piece: it waits apart */
             crti_list_remove(&out->link);
             crti_list_append(&peer->leaving, &out->link);
         }
@@ -126,8 +134,20 @@ crti_peer_queue_t *crti_exchange_use(crti_exchange_t *x, int rank)
     return peer;
 }
 
-static void queue(crti_exchange_t *x, int to, uint64_t round, const void *data,
-                  size_t size, unsigned *unsent)
+/* Bytes of messages go before those of the operation that runs: who receives them may be needed
+ * for the operation, and does not read that far ahead. */
+static crti_list_t *first_of_operation(crti_peer_queue_t *peer)
+{
+    crti_list_t *at = peer->outgoing.next;
+
+    while (at != &peer->outgoing &&
+           CRTI_CONTAINER(at, crti_exchange_outgoing_t, link)->pair)
+        at = at->next;
+    return at;
+}
+
+void crti_exchange_queue(crti_exchange_t *x, int to, uint64_t round, const void *data,
+                         size_t size, unsigned *unsent)
 {
     crti_peer_queue_t *peer = crti_exchange_use(x, to);
     crti_exchange_outgoing_t *out = new_outgoing(x);
@@ -144,11 +164,34 @@ static void queue(crti_exchange_t *x, int to, uint64_t round, const void *data,
     out->at = 0;
     out->pieces = 0;
     out->unsent = unsent;
+    out->pair = NULL;
     if (unsent)
         ++*unsent;
     x->unsent++;
     peer->unsent++;
-    crti_list_append(size ? &peer->outgoing : peer->outgoing.next, &out->link);
+    crti_list_append(size ? &peer->outgoing : first_of_operation(peer), &out->link);
+    feed(x, peer);
+}
+
+void crti_exchange_send_pair(crti_exchange_t *x, crti_peer_queue_t *peer,
+                             crti_pair_t *pair)
+{
+    crti_exchange_outgoing_t *out = new_outgoing(x);
+
+    if (out == NULL) {
+        crti_group_fail(x->group, CRT_ERR_NO_MEMORY, x->group->rank,
+                        "out of memory at rank %d", x->group->rank);
+        return;
+    }
+    out->peer = peer;
+    out->round = 0;
+    out->data = pair->input;
+    out->size = pair->bytes;
+    out->at = 0;
+    out->pieces = 0;
+    out->unsent = NULL;
+    out->pair = pair;
+    crti_list_append(first_of_operation(peer), &out->link);
     feed(x, peer);
 }
 
@@ -156,74 +199,10 @@ void crti_exchange_send(crti_exchange_t *x, int to, uint64_t round, const void *
                         size_t size, unsigned *unsent)
 {
     if (size)
-        queue(x, to, round, data, size, unsent);
-}
-
-/* ---------------------------------------------------------------- the check */
-
-/* Round i of the check goes to the member 2^i further on. */
-static int check_peer(const crti_exchange_t *x, int round, int direction)
-{
-    int step = (1 << round) % x->check.size;
-
-    return x->check
-        .ranks[(x->check.rank + (direction > 0 ? step : x->check.size - step)) %
-               x->check.size];
-}
-
-static void check_go_on(crti_exchange_t *x)
-{
-    while (x->check.next < x->check.rounds &&
-           (x->check.arrived & (1u << x->check.next))) {
-        if (++x->check.next < x->check.rounds)
-            queue(x, check_peer(x, x->check.next, 1),
-                  CHECK_ROUND | (unsigned)x->check.next, NULL, 0, NULL);
-    }
-}
-
-static bool check_arrived(crti_exchange_t *x, int rank, uint64_t round)
-{
-    uint64_t i = round & ~CHECK_ROUND;
-
-    if (i >= (uint64_t)x->check.rounds || check_peer(x, (int)i, -1) != rank ||
-        (x->check.arrived & (1u << i)))
-        return false;
-    x->check.arrived |= 1u << i;
-    check_go_on(x);
-    return true;
-}
-
-void crti_exchange_check(crti_exchange_t *x, const int *ranks, int size, int rank)
-{
-    int rounds = 0;
-
-    while (1 << rounds < size)
-        rounds++;
-    x->check.ranks = ranks;
-    x->check.size = size;
-    x->check.rank = rank;
-    x->check.rounds = rounds;
-    x->check.next = 0;
-    x->check.arrived = 0;
-    if (rounds == 0)
-        return;
-    for (int i = 0; i < rounds; i++)
-        crti_exchange_use(x, check_peer(x, i, -1));
-    queue(x, check_peer(x, 0, 1), CHECK_ROUND, NULL, 0, NULL);
-    crti_exchange_look_again(x);
-}
-
-static bool check_waits_for(const crti_exchange_t *x, int rank)
-{
-    for (int i = 0; i < x->check.rounds; i++)
-        if (!(x->check.arrived & (1u << i)) && check_peer(x, i, -1) == rank)
-            return true;
-    return false;
+        crti_exchange_queue(x, to, round, data, size, unsent);
 }
 
 /* ---------------------------------------------------------------- receiving */
-
-typedef enum verdict { TAKE, LATER, WRONG } verdict_t;
 
 static bool is_same_call(const crti_msg_group_data_t *a, const crti_msg_group_data_t *b)
 {
@@ -232,61 +211,62 @@ static bool is_same_call(const crti_msg_group_data_t *a, const crti_msg_group_da
 }
 
 /* Does this message belong to what runs here? WRONG: the group has failed. */
-static verdict_t judge(crti_exchange_t *x, int rank, const crti_msg_group_data_t *m)
+static crti_verdict_t judge_call(crti_exchange_t *x, int rank,
+                                 const crti_msg_group_data_t *m)
 {
     crti_msg_group_data_t mine = crti_exchange_header(x);
 
-    if (!x->is_running)
-        return LATER;
-    if (x->is_pair || m->kind == CRT_COLLECTIVE_SEND)
-        return crti_exchange_is_of_pair(x, rank, m)
-                   ? TAKE
-                   : (crti_group_failed(x->group) == CRT_OK ? LATER : WRONG);
-    if (m->sequence > mine.sequence)
-        return LATER;
+    if (!x->is_running || m->sequence > mine.sequence)
+        return CRTI_LATER;
     if (m->sequence == mine.sequence && m->kind == mine.kind && m->phase > mine.phase)
-        return LATER;
+        return CRTI_LATER;
     if (m->sequence == mine.sequence && m->phase == mine.phase && is_same_call(m, &mine))
-        return TAKE;
-    crti_exchange_mismatch(x, rank, m);
-    return WRONG;
+        return CRTI_TAKE;
+    crti_exchange_mismatch(x, rank, &mine, m);
+    return CRTI_WRONG;
 }
 
-static void take(crti_exchange_t *x, crti_peer_queue_t *peer, crti_stream_t *stream,
-                 const crti_msg_group_data_t *m)
+static crti_incoming_t *first_incoming(crti_peer_queue_t *peer)
 {
-    crti_incoming_t *in =
-        crti_list_is_empty(&peer->incoming)
-            ? NULL
-            : CRTI_CONTAINER(peer->incoming.next, crti_incoming_t, link);
+    return crti_list_is_empty(&peer->incoming)
+               ? NULL
+               : CRTI_CONTAINER(peer->incoming.next, crti_incoming_t, link);
+}
 
-    if (m->length == 0) {
-        if (!(m->round & CHECK_ROUND) || !check_arrived(x, peer->rank, m->round))
-            crti_exchange_nonsense(x, peer->rank, "a message without bytes out of turn");
-        return;
-    }
-    if (m->round != in->round || m->length > in->size - in->got) {
-        crti_exchange_nonsense(x, peer->rank, "a message out of turn");
-        return;
-    }
-    peer->current = in;
-    peer->came_to = m->sequence + 1;
-    crti_stream_receive(stream, in->data + in->got);
+/* CRTI_TAKE: of a message with bytes, the first that is expected takes them. */
+crti_verdict_t crti_exchange_judge(crti_exchange_t *x, crti_peer_queue_t *peer,
+                                   const crti_msg_group_data_t *m)
+{
+    crti_verdict_t verdict = judge_call(x, peer->rank, m);
+    const crti_incoming_t *in = first_incoming(peer);
+
+    if (verdict != CRTI_TAKE)
+        return verdict;
+    if (m->length ? !in : x->check.rounds == 0) /* it has not begun here */
+        return CRTI_LATER;
+    if (m->length ? m->round == in->round && m->length <= in->size - in->got
+                  : m->round & CHECK_ROUND &&
+                        crti_exchange_check_arrived(x, peer->rank, m->round))
+        return CRTI_TAKE;
+    crti_exchange_nonsense(x, peer->rank,
+                           m->length ? "a message out of turn"
+                                     : "a message without bytes out of turn");
+    return CRTI_WRONG;
 }
 
 /* True when the message was dealt with; false: it must wait. */
 static bool consider(crti_exchange_t *x, crti_peer_queue_t *peer, crti_stream_t *stream,
                      const crti_msg_group_data_t *m)
 {
-    verdict_t verdict = judge(x, peer->rank, m);
+    crti_verdict_t verdict = crti_exchange_judge(x, peer, m);
+    crti_incoming_t *in = first_incoming(peer);
 
-    if (verdict == TAKE && m->length && crti_list_is_empty(&peer->incoming))
-        verdict = LATER;
-    if (verdict == TAKE && !m->length && x->check.rounds == 0)
-        verdict = LATER; /* the check has not begun here */
-    if (verdict == TAKE)
-        take(x, peer, stream, m);
-    return verdict != LATER;
+    if (verdict != CRTI_TAKE || !m->length)
+        return verdict != CRTI_LATER;
+    peer->current = in;
+    peer->came_to = m->sequence + 1;
+    crti_stream_receive(stream, in->data + in->got);
+    return true;
 }
 
 static void on_message(void *user, int rank, crti_stream_t *stream,
@@ -294,23 +274,23 @@ static void on_message(void *user, int rank, crti_stream_t *stream,
 {
     crti_exchange_t *x = user;
     crti_peer_queue_t *peer = &x->peers[rank];
+    const crti_msg_group_data_t *m = &message->group_data;
 
-    if (message->kind != CRTI_MSG_GROUP_DATA) {
+    if (message->kind != CRTI_MSG_GROUP_DATA)
         crti_exchange_pair_message(x, peer, stream, message);
-        return;
-    }
-    if (consider(x, peer, stream, &message->group_data))
-        return;
-    peer->held = message->group_data;
-    peer->is_held = true;
-    crti_stream_hold(stream);
+    else if (m->kind == CRT_COLLECTIVE_SEND)
+        crti_exchange_pair_data(x, peer, stream, m);
+    else if (!crti_list_is_empty(&peer->ahead) || !consider(x, peer, stream, m))
+        crti_exchange_set_aside(x, peer, stream, m);
 }
 
 static void look_at_held(crti_exchange_t *x, crti_peer_queue_t *peer)
 {
     crti_stream_t *stream = crti_links_stream(x->links, peer->rank);
 
-    if (!peer->is_held || stream == NULL || !consider(x, peer, stream, &peer->held))
+    crti_exchange_take_ahead(x, peer);
+    if (!peer->is_held || stream == NULL || !crti_list_is_empty(&peer->ahead) ||
+        !consider(x, peer, stream, &peer->held))
         return;
     peer->is_held = false;
     crti_stream_resume(stream);
@@ -330,7 +310,10 @@ static void on_payload(void *user, int rank, void *buffer, size_t size)
 
     peer->current = NULL;
     if (in == NULL) {
-        crti_exchange_pair_payload(x, peer);
+        if (!crti_exchange_ahead_payload(peer))
+            crti_exchange_pair_payload(x, peer, size);
+        else
+            crti_exchange_take_ahead(x, peer);
         return;
     }
     in->got += size;
@@ -356,20 +339,22 @@ static void on_up(void *user, int rank)
 {
     crti_exchange_t *x = user;
 
+    crti_exchange_pair_offer(x, &x->peers[rank]);
     feed(x, &x->peers[rank]);
 }
 
 static bool depends_on(const crti_exchange_t *x, const crti_peer_queue_t *peer)
 {
     return !crti_list_is_empty(&peer->incoming) || peer->unsent ||
-           check_waits_for(x, peer->rank) || x->pair_waits == peer->rank;
+           crti_exchange_check_waits_for(x, peer->rank) || x->connects_to == peer->rank ||
+           crti_exchange_pair_needs(x, peer->rank);
 }
 
 static void on_lost(void *user, int rank, const char *text)
 {
     crti_exchange_t *x = user;
 
-    if (x->is_running && depends_on(x, &x->peers[rank]))
+    if ((x->is_running || x->is_awaiting) && depends_on(x, &x->peers[rank]))
         lost(x, rank);
 }
 
@@ -388,7 +373,7 @@ static bool is_held_up_elsewhere(const crti_exchange_t *x)
             return false;
         waits = true;
     }
-    return waits && !x->is_pair;
+    return waits && !x->is_awaiting;
 }
 
 /* Until when we wait: past the deadline only for the word of somebody who knows better. */
@@ -403,7 +388,9 @@ static uint64_t last_moment(const crti_exchange_t *x)
 /* Names who did not do its part in time. */
 static crt_status_t too_late(crti_exchange_t *x)
 {
-    crti_msg_group_data_t mine = crti_exchange_header(x);
+    crti_msg_group_data_t mine = x->is_awaiting
+                                     ? crti_exchange_pair_header(x->group->awaits[0])
+                                     : crti_exchange_header(x);
     char who[400] = "", what[200], one[160];
     int first = -1, at = 0;
 
@@ -441,15 +428,16 @@ static void drop_all(crti_exchange_t *x)
         peer->unsent = 0;
         peer->current = NULL;
         peer->is_held = false;
+        crti_exchange_pair_forget(x, peer);
     }
     x->unsent = 0;
+    x->group->linked.pending = 0;
 }
 
 crt_status_t crti_exchange_give_up(crti_exchange_t *x, crt_status_t status)
 {
     crti_group_fail(x->group, status, -1, "%s", crt_error_detail());
-    x->is_running = false;
-    x->can_go_on = NULL;
+    x->is_running = x->is_awaiting = false;
     drop_all(x);
     return crti_group_failed(x->group);
 }
@@ -471,17 +459,31 @@ static crt_status_t fail_lost(crti_exchange_t *x)
                             : status;
 }
 
-crt_status_t crti_exchange_turn(crti_exchange_t *x)
+crt_status_t crti_exchange_turn_until(crti_exchange_t *x, uint64_t until_ns)
 {
+    const crti_way_t *other = &x->group->shared;
     crt_status_t status = crti_group_failed(x->group);
+    uint64_t last = last_moment(x), until = until_ns < last ? until_ns : last;
 
+    if (status == CRT_OK && other->go_on &&
+        (other->pending || crti_group_absorbs(x->group))) { /* which wakes nobody here */
+        uint64_t soon = crti_now_ns() + CRTI_GROUP_OTHER_WAY_NS;
+
+        until = soon < until ? soon : until;
+        status = other->go_on(other->state);
+    }
     if (status == CRT_OK && x->lost < 0)
-        status = crti_links_turn(x->links, last_moment(x));
+        status = crti_links_turn(x->links, until);
     if (status == CRT_OK && x->lost >= 0)
         status = fail_lost(x);
     else if (status == CRT_OK && crti_now_ns() >= last_moment(x))
         status = too_late(x);
     return status == CRT_OK ? CRT_OK : crti_exchange_give_up(x, status);
+}
+
+crt_status_t crti_exchange_turn(crti_exchange_t *x)
+{
+    return crti_exchange_turn_until(x, UINT64_MAX);
 }
 
 /* What is small comes soon, and to be woken takes longer than that: looks again for a moment, and
@@ -526,9 +528,6 @@ void crti_exchange_begin(crti_exchange_t *x, const crti_exchange_call_t *call)
 {
     x->call = *call;
     x->is_running = true;
-    x->is_pair = call->kind == CRT_COLLECTIVE_SEND || call->kind == CRT_COLLECTIVE_RECV;
-    x->pair_waits = -1;
-    x->can_go_on = NULL;
     x->check.rounds = 0;
     x->lost = -1;
     for (int i = 0; i < x->group->size; i++)
@@ -544,7 +543,6 @@ crt_status_t crti_exchange_end(crti_exchange_t *x, crt_status_t status)
     if (status != CRT_OK)
         status = crti_exchange_give_up(x, status);
     x->is_running = false;
-    x->pair_waits = -1;
     x->check.rounds = 0;
     return status;
 }
@@ -556,17 +554,18 @@ void crti_exchange_report(crti_exchange_t *x)
     crti_group_failed(x->group); /* the thread's text is that again */
 }
 
-void crti_exchange_set_done(crti_exchange_t *x, uint64_t sequence)
-{
-    x->done = sequence + 1;
-}
-
 /* ---------------------------------------------------------------- life */
 
 static const crti_links_handlers_t handlers = {.on_message = on_message,
                                                .on_payload = on_payload,
                                                .on_up = on_up,
                                                .on_lost = on_lost};
+
+/* While who waits does so elsewhere. */
+static crt_status_t go_on(void *state)
+{
+    return crti_exchange_progress(state);
+}
 
 static crt_status_t new_exchange(crt_group_t *group, crti_exchange_t **exchange_out)
 {
@@ -580,7 +579,8 @@ static crt_status_t new_exchange(crt_group_t *group, crti_exchange_t **exchange_
     }
     x->group = group;
     x->links = group->links;
-    x->lost = x->pair_waits = -1;
+    group->linked = (crti_way_t){.go_on = go_on, .state = x};
+    x->lost = x->connects_to = -1;
     crti_list_init(&x->spare);
     for (int i = 0; i < group->size; i++) {
         crti_peer_queue_t *peer = &x->peers[i];
@@ -590,7 +590,14 @@ static crt_status_t new_exchange(crt_group_t *group, crti_exchange_t **exchange_
         crti_list_init(&peer->incoming);
         crti_list_init(&peer->outgoing);
         crti_list_init(&peer->leaving);
+        crti_list_init(&peer->ahead);
+        crti_list_init(&peer->sends);
+        crti_list_init(&peer->unflushed);
+        crti_list_init(&peer->placed);
+        crti_list_init(&peer->receives);
+        crti_list_init(&peer->arriving);
         crti_list_init(&peer->offers);
+        crti_list_init(&peer->offered);
     }
     *exchange_out = x;
     return CRT_OK;
@@ -599,7 +606,7 @@ static crt_status_t new_exchange(crt_group_t *group, crti_exchange_t **exchange_
 static void free_exchange(crti_exchange_t *x)
 {
     for (int i = 0; i < x->group->size; i++)
-        crti_exchange_pair_forget(&x->peers[i]);
+        crti_exchange_pair_forget(x, &x->peers[i]);
     while (!crti_list_is_empty(&x->spare))
         free(CRTI_CONTAINER(crti_list_pop(&x->spare), crti_exchange_outgoing_t, link));
     free(x->peers);
@@ -638,8 +645,17 @@ void crti_exchange_close(crti_exchange_t *x)
 {
     if (x == NULL || --x->uses)
         return;
+    crti_exchange_pair_settle(x);
+    x->group->linked = (crti_way_t){0};
     crti_links_detach(x->links);
     free_exchange(x);
+}
+
+/* It was there: one that has left since owes nothing to the opening. */
+static bool is_connected(const crti_exchange_t *x, int rank)
+{
+    return rank == x->group->rank || crti_links_stream(x->links, rank) ||
+           crti_links_has_left(x->links, rank);
 }
 
 crt_status_t crti_exchange_connect(crti_exchange_t *x, const int *ranks, int count,
@@ -654,9 +670,8 @@ crt_status_t crti_exchange_connect(crti_exchange_t *x, const int *ranks, int cou
         if (ranks[i] != x->group->rank)
             crti_exchange_use(x, ranks[i]);
     for (int i = 0; i < count && status == CRT_OK; i++) {
-        x->pair_waits = ranks[i];
-        while (status == CRT_OK && ranks[i] != x->group->rank &&
-               crti_links_stream(x->links, ranks[i]) == NULL) {
+        x->connects_to = ranks[i];
+        while (status == CRT_OK && !is_connected(x, ranks[i])) {
             if (crti_links_lost(x->links, ranks[i]))
                 lost(x, ranks[i]);
             status = crti_exchange_turn(x);
@@ -664,6 +679,6 @@ crt_status_t crti_exchange_connect(crti_exchange_t *x, const int *ranks, int cou
     }
     while (status == CRT_OK && !crti_links_is_flushed(x->links))
         status = crti_exchange_turn(x);
-    x->pair_waits = -1;
+    x->connects_to = -1;
     return status;
 }

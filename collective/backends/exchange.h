@@ -7,7 +7,8 @@
  *     Each message carries the number and the signature of its operation. For the operation that
  *     runs here the signature is compared with ours: a difference fails
  *     the group, naming both. Of a later one it waits, and all behind it on that link: its bytes
- *     stay in the kernel. Messages with bytes come from each member in the order in which they
+ *     stay in the kernel, unless messages between two that go on may come behind it. Messages
+ *     with bytes come from each member in the order in which they
  *     are received here; `round` says which it is, to be sure.
  * Threads
  *     That of links.
@@ -76,14 +77,10 @@ crt_status_t crti_exchange_wait_sent_all(crti_exchange_t *x);
 /* The group has failed: sends the reason to the other members, once. */
 void crti_exchange_report(crti_exchange_t *x);
 
-/* Operations of the whole group that have ended here, counted by their sequence. */
-void crti_exchange_set_done(crti_exchange_t *x, uint64_t sequence);
-
-/* Send and receive, from begin to end. */
-crt_status_t crti_exchange_send_to(crti_exchange_t *x, const crti_exchange_call_t *call,
-                                   const void *data, size_t size);
-crt_status_t crti_exchange_receive_from(crti_exchange_t *x,
-                                        const crti_exchange_call_t *call, void *data,
-                                        size_t size);
+/* Messages between two (crti_backend_t): `peer` is a rank of the group. */
+crt_status_t crti_exchange_post(crti_exchange_t *x, crti_pair_t *pair);
+crt_status_t crti_exchange_progress(crti_exchange_t *x);
+/* Waits until one of the messages that the group awaits has ended. */
+crt_status_t crti_exchange_await(crti_exchange_t *x, uint64_t deadline_ns);
 
 #endif

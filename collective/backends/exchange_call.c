@@ -36,16 +36,26 @@ crti_msg_group_data_t crti_exchange_header(const crti_exchange_t *x)
                                    .peer = c->peer};
 }
 
+crti_msg_group_data_t crti_exchange_pair_header(const crti_pair_t *pair)
+{
+    return (crti_msg_group_data_t){.kind = pair->is_send ? CRT_COLLECTIVE_SEND
+                                                         : CRT_COLLECTIVE_RECV,
+                                   .sequence = pair->number,
+                                   .dtype = pair->dtype,
+                                   .count = pair->count,
+                                   .peer = pair->rank};
+}
+
 crt_status_t crti_exchange_mismatch(crti_exchange_t *x, int rank,
+                                    const crti_msg_group_data_t *mine,
                                     const crti_msg_group_data_t *theirs)
 {
-    crti_msg_group_data_t mine = crti_exchange_header(x);
     char here[200], there[200], us[160], them[160];
 
     return crti_group_fail(x->group, CRT_ERR_INVALID, rank,
                            "the calls of the members differ: %s calls %s, %s %s",
                            crti_group_describe(x->group, x->group->rank, us, sizeof(us)),
-                           crti_exchange_describe(&mine, here, sizeof(here)),
+                           crti_exchange_describe(mine, here, sizeof(here)),
                            crti_group_describe(x->group, rank, them, sizeof(them)),
                            crti_exchange_describe(theirs, there, sizeof(there)));
 }

@@ -34,27 +34,24 @@ static crt_status_t gather(crti_nccl_t *n, const void *mine, void *all, size_t b
     return n->control->run(n->control_state, &step);
 }
 
-static crt_status_t pass(crti_nccl_t *n, crt_collective_kind_t kind, int peer, void *data,
-                         size_t bytes)
+static crt_status_t broadcast(crti_nccl_t *n, int root, void *data, size_t bytes)
 {
-    crti_step_t step = {.kind = kind,
+    crti_step_t step = {.kind = CRT_COLLECTIVE_BROADCAST,
                         .dtype = CRT_UINT8,
                         .count = bytes,
-                        .peer = peer,
+                        .input = data,
+                        .output = data,
+                        .peer = root,
+                        .sequence = ++n->exchanges,
                         .deadline_ns = n->deadline_ns};
 
-    step.input = kind == CRT_COLLECTIVE_RECV ? NULL : data;
-    step.output = kind == CRT_COLLECTIVE_SEND ? NULL : data;
-    step.sequence = kind == CRT_COLLECTIVE_SEND   ? ++n->sent[peer]
-                    : kind == CRT_COLLECTIVE_RECV ? ++n->received[peer]
-                                                  : ++n->exchanges;
     return n->control->run(n->control_state, &step);
 }
 
 /* ---------------------------------------------------------------- comparing */
 
-static crt_status_t mismatch(crti_nccl_t *n, const crti_operation_signature_t *own,
-                             int other, const crti_operation_signature_t *theirs)
+crt_status_t crti_nccl_mismatch(crti_nccl_t *n, const crti_operation_signature_t *own,
+                                int other, const crti_operation_signature_t *theirs)
 {
     char a[160], b[160], me[160], them[160];
 
@@ -67,25 +64,6 @@ static crt_status_t mismatch(crti_nccl_t *n, const crti_operation_signature_t *o
         crti_operation_describe(theirs, b, sizeof(b)));
 }
 
-/* The two of a pair tell each other; the lower rank speaks first. */
-static crt_status_t compare_pair(crti_nccl_t *n, const crti_operation_signature_t *own)
-{
-    int peer = own->peer;
-    crti_operation_signature_t mine = *own, theirs = {0}, expected = *own;
-    crt_status_t status = CRT_OK;
-
-    expected.kind =
-        own->kind == CRT_COLLECTIVE_SEND ? CRT_COLLECTIVE_RECV : CRT_COLLECTIVE_SEND;
-    expected.peer = n->rank;
-    for (int turn = 0; turn < 2 && status == CRT_OK; turn++)
-        status = (n->rank < peer) == (turn == 0)
-                     ? pass(n, CRT_COLLECTIVE_SEND, peer, &mine, sizeof(mine))
-                     : pass(n, CRT_COLLECTIVE_RECV, peer, &theirs, sizeof(theirs));
-    if (status == CRT_OK && memcmp(&theirs, &expected, sizeof(theirs)) != 0)
-        status = mismatch(n, own, peer, &theirs);
-    return status;
-}
-
 /* CRT_OK: all members are in this operation. */
 static crt_status_t compare(crti_nccl_t *n, const crti_step_t *step)
 {
@@ -94,19 +72,16 @@ static crt_status_t compare(crti_nccl_t *n, const crti_step_t *step)
 
     if (n->size == 1)
         return crti_group_failed(n->group);
-    if (step->kind == CRT_COLLECTIVE_SEND || step->kind == CRT_COLLECTIVE_RECV)
-        return compare_pair(n, &own);
     status = gather(n, &own, n->calls, sizeof(own));
     for (int i = 0; i < n->size && status == CRT_OK; i++)
         if (memcmp(&n->calls[i], &own, sizeof(own)) != 0)
-            status = mismatch(n, &own, i, &n->calls[i]);
+            status = crti_nccl_mismatch(n, &own, i, &n->calls[i]);
     return status;
 }
 
 /* ---------------------------------------------------------------- the device */
 
-/* Makes ours current; `*before` is to be put back. */
-static cudaError_t enter_device(const crti_nccl_t *n, int *before)
+cudaError_t crti_nccl_enter_device(const crti_nccl_t *n, int *before)
 {
     cudaError_t error = n->api->get_device(before);
 
@@ -115,7 +90,7 @@ static cudaError_t enter_device(const crti_nccl_t *n, int *before)
     return error;
 }
 
-static void leave_device(const crti_nccl_t *n, int before)
+void crti_nccl_leave_device(const crti_nccl_t *n, int before)
 {
     if (before != n->device)
         (void)n->api->set_device(before);
@@ -135,7 +110,7 @@ static crt_status_t check_device(crti_nccl_t *n)
         return crt_raise(CRT_ERR_INVALID,
                          "there is no device %d among the %d of this process", n->device,
                          count);
-    error = enter_device(n, &before);
+    error = crti_nccl_enter_device(n, &before);
     if (error == cudaSuccess)
         error = n->api->stream_create(&n->stream, cudaStreamNonBlocking);
     if (error == cudaSuccess)
@@ -143,10 +118,10 @@ static crt_status_t check_device(crti_nccl_t *n)
     if (error == cudaSuccess)
         error = n->api->event_create(&n->done, cudaEventDisableTiming);
     if (error == cudaSuccess) {
-        leave_device(n, before);
+        crti_nccl_leave_device(n, before);
         return CRT_OK;
     }
-    leave_device(n, before);
+    crti_nccl_leave_device(n, before);
     return crt_raise(CRT_ERR_IO, "device %d: CUDA says: %s", n->device,
                      n->api->cuda_text(error));
 }
@@ -205,7 +180,7 @@ static crt_status_t bootstrap(crti_nccl_t *n)
         snprintf(invitation.text, sizeof(invitation.text), "%s",
                  n->api->nccl_text(result));
     }
-    status = pass(n, CRT_COLLECTIVE_BROADCAST, 0, &invitation, sizeof(invitation));
+    status = broadcast(n, 0, &invitation, sizeof(invitation));
     invitation.text[sizeof(invitation.text) - 1] = '\0';
     if (status == CRT_OK && invitation.status != CRT_OK)
         status = crti_group_fail(n->group, CRT_ERR_IO, n->ranks[0],
@@ -221,7 +196,7 @@ static void close_team(void *state)
     crti_nccl_t *n = state;
     int before = n->device;
 
-    if (n->api && n->stream && enter_device(n, &before) == cudaSuccess) {
+    if (n->api && n->stream && crti_nccl_enter_device(n, &before) == cudaSuccess) {
         if (crti_group_failed(n->group) == CRT_OK)
             crti_nccl_disconnect(n);
         crti_nccl_give_up(n);
@@ -234,11 +209,11 @@ static void close_team(void *state)
     if (n->stream)
         (void)n->api->stream_destroy(n->stream);
     if (n->api && n->stream)
-        leave_device(n, before);
+        crti_nccl_leave_device(n, before);
     if (n->control_state)
         n->control->close(n->control_state);
-    free(n->sent);
-    free(n->received);
+    while (crti_list_pop(&n->pairs))
+        continue;
     free(n->calls);
     free(n);
 }
@@ -256,9 +231,16 @@ static void report(void *state)
     int before = n->device;
 
     report_failure(n);
-    if (n->comm && enter_device(n, &before) == cudaSuccess)
-        crti_nccl_give_up(n);
-    leave_device(n, before);
+    if (!n->comm)
+        return;
+    if (crti_nccl_enter_device(n, &before) == cudaSuccess) {
+        /* Between two operations others may still need what we have sent in the last one. */
+        if (n->is_running)
+            crti_nccl_give_up(n);
+        else
+            crti_nccl_disconnect(n);
+    }
+    crti_nccl_leave_device(n, before);
 }
 
 static crti_nccl_t *new_team(crt_group_t *group, const crti_team_t *team)
@@ -273,10 +255,9 @@ static crti_nccl_t *new_team(crt_group_t *group, const crti_team_t *team)
                        .rank = team->rank,
                        .ranks = team->ranks,
                        .device = group->wanted_device,
-                       .sent = calloc(size, sizeof(*n->sent)),
-                       .received = calloc(size, sizeof(*n->received)),
                        .calls = calloc(size, sizeof(*n->calls))};
-    if (n->sent && n->received && n->calls)
+    crti_list_init(&n->pairs);
+    if (n->calls)
         return n;
     close_team(n);
     return NULL;
@@ -293,11 +274,11 @@ static crt_status_t connect_all(crti_nccl_t *n, const crti_team_t *team)
         status = greet(n);
     if (status != CRT_OK)
         return status;
-    error = enter_device(n, &before);
+    error = crti_nccl_enter_device(n, &before);
     status = error == cudaSuccess
                  ? bootstrap(n)
                  : crti_nccl_cuda_failed(n, "choosing the device", error);
-    leave_device(n, before);
+    crti_nccl_leave_device(n, before);
     return status;
 }
 
@@ -354,11 +335,22 @@ static crt_status_t run_step(crti_nccl_t *n, const crti_step_t *step)
         return status == CRT_OK && refusal ? crt_raise(CRT_ERR_UNSUPPORTED, "%s", refusal)
                                            : status;
     }
-    error = enter_device(n, &before);
+    error = crti_nccl_enter_device(n, &before);
     status = error == cudaSuccess
                  ? run_on_device(n, step, crti_operation_kind_name((int32_t)step->kind))
                  : crti_nccl_cuda_failed(n, "choosing the device", error);
-    leave_device(n, before);
+    crti_nccl_leave_device(n, before);
+    return status;
+}
+
+/* Of what ran: a failure of the group is reported. */
+static crt_status_t end(crti_nccl_t *n, crt_status_t status)
+{
+    if (crti_group_failed(n->group) != CRT_OK) {
+        report(n);
+        status = crti_group_failed(n->group);
+    }
+    n->is_running = false;
     return status;
 }
 
@@ -370,12 +362,51 @@ static crt_status_t run(void *state, const crti_step_t *step)
     if (!n->comm) /* given up, and then it has failed */
         return crti_group_failed(n->group);
     n->deadline_ns = step->deadline_ns;
+    n->is_running = true;
     status = run_step(n, step);
-    if (crti_group_failed(n->group) == CRT_OK)
-        return status;
-    report(n);
+    return end(n, status);
+}
+
+/* ---------------------------------------------------------------- messages between two */
+
+static crt_status_t post(void *state, crti_pair_t *pair)
+{
+    crti_nccl_t *n = state;
+
+    crti_list_append(&n->pairs, &pair->link);
     return crti_group_failed(n->group);
 }
 
-const crti_backend_t crti_backend_nccl = {
-    .name = "nccl", .open = open_team, .run = run, .report = report, .close = close_team};
+static crt_status_t progress(void *state)
+{
+    return crti_group_failed(((crti_nccl_t *)state)->group);
+}
+
+static crt_status_t await(void *state, crti_pair_t *const *pairs, int count,
+                          uint64_t deadline_ns)
+{
+    crti_nccl_t *n = state;
+    int before = n->device;
+    cudaError_t error;
+    crt_status_t status;
+
+    if (!n->comm)
+        return crti_group_failed(n->group);
+    n->deadline_ns = deadline_ns;
+    n->is_running = true;
+    error = crti_nccl_enter_device(n, &before);
+    status = error == cudaSuccess
+                 ? crti_nccl_run_pairs(n)
+                 : crti_nccl_cuda_failed(n, "choosing the device", error);
+    crti_nccl_leave_device(n, before);
+    return end(n, status);
+}
+
+const crti_backend_t crti_backend_nccl = {.name = "nccl",
+                                          .open = open_team,
+                                          .run = run,
+                                          .post = post,
+                                          .progress = progress,
+                                          .await = await,
+                                          .report = report,
+                                          .close = close_team};

@@ -3,7 +3,8 @@
  *
  * Where it sits
  *     operation.c -> nccl.c (opening, comparing, order) -> nccl_comm.c (life of a communicator,
- *         waiting), nccl_launch.c (staging, which function) -> nccl_library.c -> libnccl, libcudart
+ *         waiting), nccl_launch.c (staging, which function), nccl_pair.c (messages between
+ *         two) -> nccl_library.c -> libnccl, libcudart
  *     nccl.c -> `control`: the backend that the members would have without GPUs
  * How
  *     NCCL does not compare calls, does not notice deaths and waits for ever. So each operation is
@@ -46,10 +47,25 @@ typedef struct crti_nccl {
     cudaEvent_t before, done; /* the user's work that an operation follows; its own end */
     crti_nccl_stage_t input, output;
     uint64_t exchanges;                /* over control */
-    uint64_t *sent, *received;         /* over control, by rank of the team */
+    crti_list_t pairs;                 /* crti_pair_t, posted */
+    bool is_running;                   /* the GPU may be at work for us */
     crti_operation_signature_t *calls; /* by rank of the team */
     uint64_t deadline_ns;              /* of what runs */
 } crti_nccl_t;
+
+/* ------------------------------------------------------------------ nccl.c */
+
+/* Fails the group: two members did not mean the same. */
+crt_status_t crti_nccl_mismatch(crti_nccl_t *n, const crti_operation_signature_t *own,
+                                int other, const crti_operation_signature_t *theirs);
+/* Makes our device current; `*before` is to be put back. */
+cudaError_t crti_nccl_enter_device(const crti_nccl_t *n, int *before);
+void crti_nccl_leave_device(const crti_nccl_t *n, int before);
+
+/* ------------------------------------------------------------------ nccl_pair.c */
+
+/* Carries out all messages that were posted. */
+crt_status_t crti_nccl_run_pairs(crti_nccl_t *n);
 
 /* ------------------------------------------------------------------ nccl_comm.c */
 
@@ -76,6 +92,12 @@ const char *crti_nccl_refuses(const crti_step_t *step);
  * said: crti_nccl_settle takes it. */
 crt_status_t crti_nccl_launch(crti_nccl_t *n, const crti_step_t *step,
                               ncclResult_t *result_out);
+/* What is only moved may be of any type of that size. */
+ncclDataType_t crti_nccl_type(crt_dtype_t dtype);
+/* Room of that many bytes on the device. */
+crt_status_t crti_nccl_grow(crti_nccl_t *n, crti_nccl_stage_t *stage, size_t bytes);
+/* What is launched next follows what the user gave to the stream of the group before. */
+crt_status_t crti_nccl_follow(crti_nccl_t *n);
 /* After its end: brings the output to where the caller wants it. */
 crt_status_t crti_nccl_collect(crti_nccl_t *n, const crti_step_t *step);
 void crti_nccl_free_stages(crti_nccl_t *n);

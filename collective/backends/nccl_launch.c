@@ -24,7 +24,7 @@ const char *crti_nccl_refuses(const crti_step_t *step)
 }
 
 /* What is only moved may be of any type of that size. */
-static ncclDataType_t type_of(crt_dtype_t dtype)
+ncclDataType_t crti_nccl_type(crt_dtype_t dtype)
 {
     switch (dtype) {
     case CRT_FLOAT32: return ncclFloat32;
@@ -60,7 +60,6 @@ static size_t input_bytes(const crti_nccl_t *n, const crti_step_t *step)
     case CRT_COLLECTIVE_REDUCESCATTER:
     case CRT_COLLECTIVE_ALLTOALL: return each * (size_t)n->size;
     case CRT_COLLECTIVE_BROADCAST: return n->rank == step->peer ? each : 0;
-    case CRT_COLLECTIVE_RECV: return 0;
     default: return each;
     }
 }
@@ -74,12 +73,11 @@ static size_t output_bytes(const crti_nccl_t *n, const crti_step_t *step)
     case CRT_COLLECTIVE_ALLTOALL: return each * (size_t)n->size;
     case CRT_COLLECTIVE_REDUCE: return n->rank == step->peer ? each : 0;
     case CRT_COLLECTIVE_BROADCAST: return n->rank == step->peer ? 0 : each;
-    case CRT_COLLECTIVE_SEND: return 0;
     default: return each;
     }
 }
 
-static crt_status_t grow(crti_nccl_t *n, crti_nccl_stage_t *stage, size_t bytes)
+crt_status_t crti_nccl_grow(crti_nccl_t *n, crti_nccl_stage_t *stage, size_t bytes)
 {
     size_t wanted = stage->bytes ? stage->bytes : 64 << 10;
     cudaError_t error;
@@ -108,11 +106,11 @@ static crt_status_t stage(crti_nccl_t *n, const crti_step_t *step, const void **
                           void **out)
 {
     size_t given = input_bytes(n, step), taken = output_bytes(n, step);
-    crt_status_t status = grow(n, &n->input, given);
+    crt_status_t status = crti_nccl_grow(n, &n->input, given);
     cudaError_t error = cudaSuccess;
 
     if (status == CRT_OK)
-        status = grow(n, &n->output, taken);
+        status = crti_nccl_grow(n, &n->output, taken);
     if (status == CRT_OK && given)
         error = n->api->copy(n->input.memory, step->input, given, cudaMemcpyHostToDevice,
                              n->stream);
@@ -142,7 +140,7 @@ crt_status_t crti_nccl_collect(crti_nccl_t *n, const crti_step_t *step)
 /* ---------------------------------------------------------------- launching */
 
 /* The operation follows what the user gave to its stream before. */
-static crt_status_t follow(crti_nccl_t *n)
+crt_status_t crti_nccl_follow(crti_nccl_t *n)
 {
     cudaError_t error =
         n->api->event_record(n->before, (cudaStream_t)n->group->gpu_stream);
@@ -158,7 +156,7 @@ static ncclResult_t exchange_parts(crti_nccl_t *n, const crti_step_t *step,
                                    const void *in, void *out)
 {
     size_t bytes = step->count * crt_dtype_size(step->dtype);
-    ncclDataType_t type = type_of(step->dtype);
+    ncclDataType_t type = crti_nccl_type(step->dtype);
     ncclResult_t result = n->api->group_start(), ended;
 
     if (result != ncclSuccess)
@@ -180,7 +178,7 @@ static ncclResult_t give_to_nccl(crti_nccl_t *n, const crti_step_t *step, const 
 {
     const crti_nccl_api_t *api = n->api;
     size_t count = step->count;
-    ncclDataType_t type = type_of(step->dtype);
+    ncclDataType_t type = crti_nccl_type(step->dtype);
     ncclRedOp_t op = operation_of(step->reduction);
 
     switch (step->kind) {
@@ -195,10 +193,6 @@ static ncclResult_t give_to_nccl(crti_nccl_t *n, const crti_step_t *step, const 
         return api->allgather(in, out, count, type, n->comm, n->stream);
     case CRT_COLLECTIVE_REDUCESCATTER:
         return api->reducescatter(in, out, count, type, op, n->comm, n->stream);
-    case CRT_COLLECTIVE_SEND:
-        return api->send(in, count, type, step->peer, n->comm, n->stream);
-    case CRT_COLLECTIVE_RECV:
-        return api->recv(out, count, type, step->peer, n->comm, n->stream);
     default: return exchange_parts(n, step, in, out);
     }
 }
@@ -208,7 +202,8 @@ crt_status_t crti_nccl_launch(crti_nccl_t *n, const crti_step_t *step,
 {
     const void *in = step->input;
     void *out = step->output;
-    crt_status_t status = step->is_on_device ? follow(n) : stage(n, step, &in, &out);
+    crt_status_t status =
+        step->is_on_device ? crti_nccl_follow(n) : stage(n, step, &in, &out);
 
     if (status == CRT_OK)
         *result_out = give_to_nccl(n, step, in, out);

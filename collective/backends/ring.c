@@ -189,8 +189,7 @@ crti_exchange_call_t crti_ring_call(const crti_step_t *step, const int *ranks)
                    step->kind == CRT_COLLECTIVE_REDUCE ||
                    step->kind == CRT_COLLECTIVE_REDUCESCATTER;
     bool has_peer =
-        step->kind == CRT_COLLECTIVE_REDUCE || step->kind == CRT_COLLECTIVE_BROADCAST ||
-        step->kind == CRT_COLLECTIVE_SEND || step->kind == CRT_COLLECTIVE_RECV;
+        step->kind == CRT_COLLECTIVE_REDUCE || step->kind == CRT_COLLECTIVE_BROADCAST;
 
     return (crti_exchange_call_t){.kind = step->kind,
                                   .dtype = has_values ? step->dtype : 0,
@@ -208,12 +207,6 @@ crt_status_t crti_ring_run(crti_ring_t *ring, const crti_step_t *step,
     crti_exchange_call_t call = *from;
     crt_status_t status;
 
-    if (job.kind == CRT_COLLECTIVE_SEND)
-        return crti_exchange_send_to(ring->exchange, &call, step->input,
-                                     job.count * job.element);
-    if (job.kind == CRT_COLLECTIVE_RECV)
-        return crti_exchange_receive_from(ring->exchange, &call, step->output,
-                                          job.count * job.element);
     if (ring->size == 1)
         return run_alone(&job);
     call.team = ring->team;
@@ -228,12 +221,24 @@ static crt_status_t run(void *state, const crti_step_t *step)
 {
     crti_ring_t *ring = state;
     crti_exchange_call_t call = crti_ring_call(step, ring->ranks);
-    crt_status_t status = crti_ring_run(ring, step, &call, ring->size);
 
-    if (status == CRT_OK && step->kind != CRT_COLLECTIVE_SEND &&
-        step->kind != CRT_COLLECTIVE_RECV)
-        crti_exchange_set_done(ring->exchange, step->sequence);
-    return status;
+    return crti_ring_run(ring, step, &call, ring->size);
+}
+
+static crt_status_t post(void *state, crti_pair_t *pair)
+{
+    return crti_exchange_post(((crti_ring_t *)state)->exchange, pair);
+}
+
+static crt_status_t progress(void *state)
+{
+    return crti_exchange_progress(((crti_ring_t *)state)->exchange);
+}
+
+static crt_status_t await(void *state, crti_pair_t *const *pairs, int count,
+                          uint64_t deadline_ns)
+{
+    return crti_exchange_await(((crti_ring_t *)state)->exchange, deadline_ns);
 }
 
 static void report(void *state)
@@ -296,5 +301,11 @@ static crt_status_t open_ring(crt_group_t *group, const crti_team_t *team,
     return CRT_OK;
 }
 
-const crti_backend_t crti_backend_ring = {
-    .name = "ring", .open = open_ring, .run = run, .report = report, .close = close_ring};
+const crti_backend_t crti_backend_ring = {.name = "ring",
+                                          .open = open_ring,
+                                          .run = run,
+                                          .post = post,
+                                          .progress = progress,
+                                          .await = await,
+                                          .report = report,
+                                          .close = close_ring};

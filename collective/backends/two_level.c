@@ -277,32 +277,67 @@ static void report(void *state)
     crti_exchange_report(t->all->exchange);
 }
 
-static crt_status_t run_pair(two_level_t *t, const crti_step_t *step)
+static bool is_here(const two_level_t *t, int member)
 {
-    crti_step_t inner = *step;
-
-    if (t->local == NULL || t->node_of[step->peer] != t->node)
-        return crti_backend_ring.run(t->all, step);
-    inner.peer = t->place_of[step->peer];
-    return t->inner->run(t->local, &inner);
+    return t->local && t->node_of[member] == t->node;
 }
 
 static crt_status_t run(void *state, const crti_step_t *step)
 {
     two_level_t *t = state;
     crt_status_t (*algorithm)(two_level_t *, const crti_step_t *) = algorithm_of(t, step);
-    crt_status_t status;
+    crt_status_t status =
+        algorithm ? algorithm(t, step) : crti_backend_ring.run(t->all, step);
 
-    if (step->kind == CRT_COLLECTIVE_SEND || step->kind == CRT_COLLECTIVE_RECV)
-        status = run_pair(t, step);
-    else if (algorithm)
-        status = algorithm(t, step);
-    else
-        status = crti_backend_ring.run(t->all, step);
     if (status != CRT_OK)
         report(t);
-    else if (algorithm)
-        crti_exchange_set_done(t->all->exchange, step->sequence);
+    return status;
+}
+
+/* ---------------------------------------------------------------- messages between two */
+
+static crt_status_t post(void *state, crti_pair_t *pair)
+{
+    two_level_t *t = state;
+    bool here = is_here(t, pair->peer);
+    crt_status_t status;
+
+    if (here)
+        pair->peer = t->place_of[pair->peer];
+    status = here ? t->inner->post(t->local, pair) : crti_backend_ring.post(t->all, pair);
+    if (status != CRT_OK)
+        report(t);
+    return status;
+}
+
+static crt_status_t progress(void *state)
+{
+    two_level_t *t = state;
+    crt_status_t status = t->local ? t->inner->progress(t->local) : CRT_OK;
+
+    if (status == CRT_OK)
+        status = crti_backend_ring.progress(t->all);
+    if (status != CRT_OK)
+        report(t);
+    return status;
+}
+
+/* Who waits in one way goes on in the other too (crti_way_t): where one of the messages is on this node,
+ * that is the quicker. */
+static crt_status_t await(void *state, crti_pair_t *const *pairs, int count,
+                          uint64_t deadline_ns)
+{
+    two_level_t *t = state;
+    bool here = false;
+    crt_status_t status;
+
+    for (int i = 0; i < count; i++)
+        for (int k = 0; k < t->local_size; k++)
+            here = here || (t->local && t->local_ranks[k] == pairs[i]->rank);
+    status = here ? t->inner->await(t->local, pairs, count, deadline_ns)
+                  : crti_backend_ring.await(t->all, pairs, count, deadline_ns);
+    if (status != CRT_OK)
+        report(t);
     return status;
 }
 
@@ -408,5 +443,8 @@ static crt_status_t open_two_level(crt_group_t *group, const crti_team_t *team,
 const crti_backend_t crti_backend_two_level = {.name = "two-level",
                                                .open = open_two_level,
                                                .run = run,
+                                               .post = post,
+                                               .progress = progress,
+                                               .await = await,
                                                .report = report,
                                                .close = close_levels};

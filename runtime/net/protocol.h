@@ -150,6 +150,7 @@
     M(GROUP_TAKEN, group_taken, 114)                                                     \
     M(GROUP_ABORT, group_abort, 115)                                                     \
     M(GROUP_LEAVE, group_leave, 116)                                                     \
+    M(GROUP_WAITS, group_waits, 117)                                                     \
     /* rows of the control store, never on a link */                                     \
     M(ROW_META, row_meta, 200)                                                           \
     M(ROW_NODE, row_node, 201)                                                           \
@@ -604,15 +605,19 @@
     F(U64, sequence) F(U64, phase) F(U64, kind) F(U64, dtype) F(U64, reduction)          \
         F(U64, count) F(I64, peer) F(U64, round) F(U64, length)
 
-/* Notices of send and receive. A send is offered, with its bytes behind it when it is small
- * (`length`; else 0), and taken by the receive of the same number; the bytes of a large one
- * follow then. `done`: operations of the whole group that the sender has finished. */
+/* Notices of send and receive. A send is offered, with its bytes behind it when it is small and
+ * there is room (`length`; else 0), and taken when its receive has come, or its bytes are taken in
+ * without one; the bytes of a large one follow then, and are receipted by TAKEN once more. */
 #define CRTI_FIELDS_GROUP_OFFER(F)                                                       \
-    F(U64, sequence) F(U64, dtype) F(U64, count) F(U64, done) F(U64, length)
+    F(U64, sequence) F(U64, dtype) F(U64, count) F(U64, length)
 #define CRTI_FIELDS_GROUP_TAKEN(F) F(U64, sequence)
+/* Notice: the sender waits, for nothing else, for the receive of its send of that number, or for the send of
+ * its receive. It has finished the operation `done` of the whole group. */
+#define CRTI_FIELDS_GROUP_WAITS(F) F(U64, kind) F(U64, sequence) F(U64, done)
 
-/* Notice: the group has failed at the sender. `rank` is to blame, -1: none. */
-#define CRTI_FIELDS_GROUP_ABORT(F) F(I64, status) F(I64, rank) F(STR, text)
+/* Notice: the group has failed at the sender, which had finished the operation `done` of the whole
+ * group before: up to that one all that it owes has been sent. `rank` is to blame, -1: none. */
+#define CRTI_FIELDS_GROUP_ABORT(F) F(I64, status) F(I64, rank) F(U64, done) F(STR, text)
 
 /* Notice: the sender has left the group in good order; its connection ends. */
 #define CRTI_FIELDS_GROUP_LEAVE(F)

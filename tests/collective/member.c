@@ -175,6 +175,15 @@ static crt_status_t conform_run(void *self, crt_call_t *call)
 }
 const crt_method_t member_conform = {"conform", conform_run, "int, int"};
 
+static crt_status_t messages_run(void *self, crt_call_t *call)
+{
+    int slot, large;
+
+    CRT_TRY(crt_args(call, &slot, &large));
+    return conform_messages(*slot_of(self, slot), call, large);
+}
+const crt_method_t member_messages = {"messages", messages_run, "int, int"};
+
 static crt_status_t post_run(void *self, crt_call_t *call)
 {
     int slot;
@@ -374,6 +383,33 @@ static crt_status_t stream_run(void *self, crt_call_t *call)
 }
 const crt_method_t member_stream = {"stream", stream_run, "int"};
 
+/* Rank 1 makes a wrong call after each sum: gives how many of the sums failed here. */
+static crt_status_t later_run(void *self, crt_call_t *call)
+{
+    float x[4] = {1, 1, 1, 1}, y[4 * MEMBERS];
+    crt_tensor_t four = crt_tensor_floats(x, 4), sum = crt_tensor_floats(y, 4), all;
+    int slot, rounds, failed = 0;
+    crt_group_t *group;
+
+    CRT_TRY(crt_args(call, &slot, &rounds));
+    group = *slot_of(self, slot);
+    all = crt_tensor_floats(y, (size_t)(crt_collective_rank(group) == 1 ? 2 : 4) *
+                                   (size_t)crt_collective_size(group));
+    for (int i = 0; i < rounds; i++) {
+        crt_status_t status = crt_collective_allreduce(group, &four, &sum, CRT_SUM);
+
+        if (status != CRT_OK || y[3] != (float)crt_collective_size(group))
+            failed++;
+        else if (crt_collective_allgather(group, &four, &all) != CRT_ERR_INVALID ||
+                 !strstr(crt_error_detail(), "(operation 2)"))
+            return crt_fail(call, CRT_ERR_USER, "the wrong call gave: %s",
+                            crt_error_detail());
+        CRT_TRY(crt_collective_rebuild(group, 0));
+    }
+    return crt_return(call, failed);
+}
+const crt_method_t member_later = {"later", later_run, "int, int"};
+
 static crt_status_t setenv_run(void *self, crt_call_t *call)
 {
     const char *name, *value;
@@ -412,7 +448,8 @@ const crt_actor_class_t member_class =
                         &member_rebuild, &member_settle, &member_state, &member_error,
                         &member_conform, &member_post, &member_two_groups, &member_sum,
                         &member_operate, &member_any, &member_pid, &member_descriptors,
-                        &member_stream, &member_setenv, &member_fork));
+                        &member_stream, &member_setenv, &member_fork, &member_later,
+                        &member_messages));
 
 /* ------------------------------------------------------------------ in the driver */
 

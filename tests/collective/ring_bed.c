@@ -122,15 +122,58 @@ void bed_rebuild(bed_t *bed, uint64_t incarnation)
     open_group(bed, incarnation);
 }
 
+static uint64_t deadline_of(const bed_t *bed)
+{
+    return crti_now_ns() +
+           (uint64_t)(bed->timeout_ms ? bed->timeout_ms : 60000) * CRTI_MS;
+}
+
 crt_status_t bed_step(bed_t *bed, crti_step_t step)
 {
-    if (step.kind != CRT_COLLECTIVE_SEND && step.kind != CRT_COLLECTIVE_RECV)
-        step.sequence = bed->sequence++;
+    crt_status_t status;
+
+    if (step.kind == CRT_COLLECTIVE_SEND || step.kind == CRT_COLLECTIVE_RECV) {
+        crti_pair_t pair;
+
+        status = bed_post(bed, step, &pair);
+        return status == CRT_OK ? bed_await(bed, &pair) : status;
+    }
+    step.sequence = bed->group->running = ++bed->sequence;
     if (step.deadline_ns == 0)
-        step.deadline_ns =
-            crti_now_ns() +
-            (uint64_t)(bed->timeout_ms ? bed->timeout_ms : 60000) * CRTI_MS;
-    return bed->backend->run(bed->state, &step);
+        step.deadline_ns = deadline_of(bed);
+    status = bed->backend->run(bed->state, &step);
+    if (status == CRT_OK)
+        bed->group->done = bed->sequence;
+    bed->group->running = 0;
+    return status;
+}
+
+crt_status_t bed_post(bed_t *bed, crti_step_t step, crti_pair_t *pair)
+{
+    *pair = (crti_pair_t){.is_send = step.kind == CRT_COLLECTIVE_SEND,
+                          .dtype = step.dtype,
+                          .count = step.count,
+                          .bytes = step.count * crt_dtype_size(step.dtype),
+                          .input = step.input,
+                          .output = step.output,
+                          .peer = step.peer,
+                          .rank = step.peer};
+    crti_list_init(&pair->link);
+    return bed->backend->post(bed->state, pair);
+}
+
+crt_status_t bed_await(bed_t *bed, crti_pair_t *pair)
+{
+    crt_status_t status = CRT_OK;
+
+    if (pair->is_done)
+        return CRT_OK;
+    bed->group->awaits = &pair;
+    bed->group->await_count = 1;
+    status = bed->backend->await(bed->state, &pair, 1, deadline_of(bed));
+    bed->group->awaits = NULL;
+    bed->group->await_count = 0;
+    return status;
 }
 
 static void live(bed_t *bed, bed_member_t *member)

@@ -58,6 +58,9 @@ void bed_set_word(bed_t *bed, int index, uint64_t value);
 
 /* One operation. */
 crt_status_t bed_step(bed_t *bed, crti_step_t step);
+/* A send or receive that goes on beside others, and its end. */
+crt_status_t bed_post(bed_t *bed, crti_step_t step, crti_pair_t *pair);
+crt_status_t bed_await(bed_t *bed, crti_pair_t *pair);
 
 crti_stream_place_t bed_place(const bed_t *bed);
 

@@ -93,6 +93,29 @@ static void posted_operations_run_in_their_order(void **state)
     members_leave(members, 3, 0);
 }
 
+static void messages(int size)
+{
+    crt_ref_t *refs[MEMBERS];
+    char name[32];
+
+    snprintf(name, sizeof(name), "messages-%d", size);
+    members_join(members, size, 0, name, backend);
+    for (int shared = 0; shared < 2; shared++) {
+        for (int i = 0; i < size; i++)
+            refs[i] = crt_call(members[i], &member_messages, 0, shared);
+        expect_all_ok(refs, size);
+    }
+    members_leave(members, size, 0);
+}
+
+static void messages_arrive_in_order_whatever_goes_on_beside_them(void **state)
+{
+    static const int sizes[] = {1, 2, 3, 4, 7, 8};
+
+    for (size_t i = 0; i < sizeof(sizes) / sizeof(*sizes); i++)
+        messages(sizes[i]);
+}
+
 static void several_groups_in_one_process_are_independent(void **state)
 {
     crt_ref_t *refs[MEMBERS];
@@ -194,6 +217,7 @@ static int driver(int argc, char **argv)
         cmocka_unit_test(seven_members_give_right_results),
         cmocka_unit_test(eight_members_give_right_results),
         cmocka_unit_test(posted_operations_run_in_their_order),
+        cmocka_unit_test(messages_arrive_in_order_whatever_goes_on_beside_them),
         cmocka_unit_test(several_groups_in_one_process_are_independent),
         cmocka_unit_test(a_split_orders_each_color_by_key_and_then_by_rank),
         cmocka_unit_test(groups_of_a_split_give_right_results_and_are_split_again),

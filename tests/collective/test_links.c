@@ -129,14 +129,15 @@ static void talk(crti_stream_t *stream, size_t which)
     static const char bytes[64];
     /* As the other has it: an allreduce of 4 floats, the first operation. */
     crti_msg_group_data_t data = {.team = 0,
-                                  .sequence = 0,
+                                  .sequence = 1,
                                   .kind = CRT_COLLECTIVE_ALLREDUCE,
                                   .dtype = CRT_FLOAT32,
                                   .reduction = CRT_SUM,
                                   .count = 4,
                                   .peer = -1,
                                   .length = 16};
-    crti_msg_group_offer_t offer = {.dtype = CRT_FLOAT32, .count = 4, .length = 16};
+    crti_msg_group_offer_t offer = {
+        .sequence = 1, .dtype = CRT_FLOAT32, .count = 4, .length = 16};
     crti_msg_group_abort_t none = {.status = 5, .rank = 12, .text = crti_str("nothing")};
     const int ranks[2] = {0, 1};
 

@@ -6,6 +6,7 @@
 #include <time.h>
 
 #include "collective/backends/ring_int.h"
+#include "collective/group_int.h"
 #include "ring_bed.h"
 
 static const int sizes[] = {1, 2, 3, 4, 7, 8};
@@ -261,13 +262,8 @@ static void pairs(bed_t *bed)
         int next = (bed->rank + 1) % bed->size,
             before = (bed->rank + bed->size - 1) % bed->size;
 
-        if (bed->rank % 2 == 0 || n <= 256) {
-            BED_CHECK(pass(bed, CRT_COLLECTIVE_SEND, next, x, n) == CRT_OK);
-            BED_CHECK(pass(bed, CRT_COLLECTIVE_RECV, before, y, n) == CRT_OK);
-        } else {
-            BED_CHECK(pass(bed, CRT_COLLECTIVE_RECV, before, y, n) == CRT_OK);
-            BED_CHECK(pass(bed, CRT_COLLECTIVE_SEND, next, x, n) == CRT_OK);
-        }
+        BED_CHECK(pass(bed, CRT_COLLECTIVE_SEND, next, x, n) == CRT_OK);
+        BED_CHECK(pass(bed, CRT_COLLECTIVE_RECV, before, y, n) == CRT_OK);
         for (size_t i = 0; i < n; i++)
             BED_CHECK(y[i] == value(before, i));
         check_allreduce(bed, n, true);
@@ -276,10 +272,59 @@ static void pairs(bed_t *bed)
     }
 }
 
-static void sends_and_receives_go_between_operations_of_all(void **state)
+static void members_that_all_send_first_do_not_wait_for_each_other(void **state)
 {
     bed_run(2, &crti_backend_ring, pairs);
     bed_run(4, &crti_backend_ring, pairs);
+    bed_run_as(&(bed_t){.size = 4, .per_node = 2, .backend = &crti_backend_two_level},
+               pairs, 0);
+}
+
+#define LONG 700000
+
+/* To all and from all, begun before an operation of all and ended after it. */
+static void across(bed_t *bed)
+{
+    crti_pair_t going[BED_SIZE], coming[BED_SIZE];
+    float *in[BED_SIZE], *out = values(bed->rank, LONG, 0);
+
+    for (int i = 0; i < bed->size; i++) {
+        crti_step_t send = step_of(CRT_COLLECTIVE_SEND, LONG, out, NULL);
+        crti_step_t receive = step_of(CRT_COLLECTIVE_RECV, LONG, NULL, NULL);
+
+        in[i] = calloc(LONG, sizeof(float));
+        send.peer = receive.peer = i;
+        receive.output = in[i];
+        if (i == bed->rank)
+            continue;
+        BED_CHECK(bed_post(bed, send, &going[i]) == CRT_OK);
+        BED_CHECK(bed_post(bed, receive, &coming[i]) == CRT_OK);
+    }
+    if (bed->rank % 2) /* these are received before the operation that others are in */
+        for (int i = 0; i < bed->size; i++)
+            BED_CHECK(i == bed->rank || bed_await(bed, &coming[i]) == CRT_OK);
+    check_allreduce(bed, LONG, true);
+    check_broadcast(bed, LONG, 0);
+    for (int i = bed->size - 1; i >= 0; i--) {
+        if (i != bed->rank) {
+            BED_CHECK(bed_await(bed, &going[i]) == CRT_OK);
+            BED_CHECK(bed_await(bed, &coming[i]) == CRT_OK);
+            for (size_t k = 0; k < LONG; k++)
+                BED_CHECK(in[i][k] == value(i, k));
+        }
+        free(in[i]);
+    }
+    free(out);
+}
+
+static void messages_go_on_beside_each_other_and_beside_operations(void **state)
+{
+    bed_run(2, &crti_backend_ring, across);
+    bed_run(4, &crti_backend_ring, across);
+    for (int per_node = 1; per_node <= 3; per_node++)
+        bed_run_as(
+            &(bed_t){.size = 4, .per_node = per_node, .backend = &crti_backend_two_level},
+            across, 0);
 }
 
 /* Small sends do not wait for their receives, but for a long queue of them. */
@@ -390,10 +435,51 @@ static void a_send_that_nobody_can_receive_is_told_at_once(void **state)
 
     check_differ(2, call(CRT_COLLECTIVE_SEND, 300000, 1, 0), sum, "send", "allreduce");
     check_differ(2, call(CRT_COLLECTIVE_RECV, 5, 1, 0), sum, "recv", "allreduce");
-    check_differ(2, call(CRT_COLLECTIVE_SEND, 300000, 1, 0),
-                 call(CRT_COLLECTIVE_SEND, 300000, 0, 0), "to rank 1", "to rank 0");
+    check_differ(2, call(CRT_COLLECTIVE_RECV, 5, 1, 0),
+                 call(CRT_COLLECTIVE_RECV, 5, 0, 0), "from rank 1", "from rank 0");
     check_differ(2, call(CRT_COLLECTIVE_SEND, 200000, 1, 0),
                  call(CRT_COLLECTIVE_RECV, 100000, 0, 0), "of 200000", "of 100000");
+}
+
+/* Rank 1 has done its part of an operation and fails before rank 0 has looked at what came. */
+static void later(bed_t *bed)
+{
+    crti_exchange_t *x = ((crti_ring_t *)bed->state)->exchange;
+    crti_exchange_call_t call = {.kind = CRT_COLLECTIVE_ALLGATHER,
+                                 .dtype = CRT_FLOAT32,
+                                 .count = 1,
+                                 .peer = -1,
+                                 .sequence = 7,
+                                 .deadline_ns = crti_now_ns() + 30 * CRTI_S};
+    float mine = (float)bed->rank, theirs = -1;
+    crti_incoming_t in;
+
+    bed->group->running = call.sequence;
+    crti_exchange_begin(x, &call);
+    crti_exchange_receive(x, &in, 1 - bed->rank, 0, &theirs, sizeof(theirs));
+    crti_exchange_send(x, 1 - bed->rank, 0, &mine, sizeof(mine), NULL);
+    bed_meet(bed);
+    if (bed->rank == 0)
+        bed_meet(bed);
+    BED_CHECK(crti_exchange_wait(x, &in) == CRT_OK);
+    BED_CHECK(crti_exchange_end(x, CRT_OK) == CRT_OK);
+    BED_CHECK(theirs == (float)(1 - bed->rank));
+    bed->group->running = 0;
+    bed->group->done = call.sequence;
+    if (bed->rank == 1) {
+        crti_group_fail(bed->group, CRT_ERR_INVALID, 1, "a wrong call (operation 8)");
+        crti_exchange_report(x);
+        bed_meet(bed);
+    }
+    bed_meet(bed);
+    while (bed->rank == 0 && bed->group->private->later.status == CRT_OK)
+        BED_CHECK(crti_links_turn(bed->links, crti_now_ns() + CRTI_S) == CRT_OK ||
+                  strstr(crt_error_detail(), "(operation 8)"));
+}
+
+static void a_failure_does_not_reach_an_operation_that_was_complete_before(void **state)
+{
+    bed_run(2, &crti_backend_ring, later);
 }
 
 /* ---------------------------------------------------------------- deaths */
@@ -461,7 +547,7 @@ static void one_stays_away(bed_t *bed)
         BED_CHECK(bed_step(bed, step) == CRT_ERR_TIMED_OUT);
         BED_CHECK(strstr(crt_error_detail(), "rank 2 (actor "));
         BED_CHECK(strstr(crt_error_detail(), "allreduce of"));
-        BED_CHECK(strstr(crt_error_detail(), "(operation 1)"));
+        BED_CHECK(strstr(crt_error_detail(), "(operation 2)"));
     }
     bed_meet(bed);
     bed_rebuild(bed, 2);
@@ -526,10 +612,12 @@ int main(void)
         cmocka_unit_test(two_levels_give_the_same),
         cmocka_unit_test(it_works_without_encryption),
         cmocka_unit_test(sums_are_the_same_to_the_bit_on_all_members),
-        cmocka_unit_test(sends_and_receives_go_between_operations_of_all),
+        cmocka_unit_test(members_that_all_send_first_do_not_wait_for_each_other),
+        cmocka_unit_test(messages_go_on_beside_each_other_and_beside_operations),
         cmocka_unit_test(small_sends_return_before_they_are_received),
         cmocka_unit_test(a_difference_fails_all_members_and_names_both_sides),
         cmocka_unit_test(a_send_that_nobody_can_receive_is_told_at_once),
+        cmocka_unit_test(a_failure_does_not_reach_an_operation_that_was_complete_before),
         cmocka_unit_test(a_death_ends_the_operation_of_all_and_names_the_dead),
         cmocka_unit_test(a_member_that_does_not_come_is_named_at_the_deadline),
         cmocka_unit_test(a_notice_of_the_runtime_ends_the_wait_of_all),

@@ -25,8 +25,8 @@
 #define SIZE  3
 #define US    2
 #define THEY  1
-#define BYTES 64   /* of each message that is expected */
-#define LARGE 4096 /* of a send that is not small */
+#define BYTES 64    /* of each message that is expected */
+#define LARGE 40000 /* of a send that is not small */
 
 enum { EARLY = 1, PAIR = 2, SENDS = 4, IS_LARGE = 8 }; /* bits of the mode */
 
@@ -149,25 +149,41 @@ static void step(bed_t *bed, const uint8_t *data, size_t size, size_t piece, boo
     free(memory);
 }
 
-/* Send or receive, which wait by themselves. */
+/* A send or receive, begun before or after what comes. */
 static void pair(bed_t *bed, const uint8_t *data, size_t size, size_t piece, int mode)
 {
     size_t bytes = mode & IS_LARGE ? LARGE : BYTES;
-    crti_exchange_call_t call = {.kind = mode & SENDS ? CRT_COLLECTIVE_SEND
-                                                      : CRT_COLLECTIVE_RECV,
-                                 .dtype = CRT_FLOAT32,
-                                 .count = bytes / 4,
-                                 .peer = THEY};
     unsigned char *memory = calloc(1, bytes);
+    crti_pair_t message = {.is_send = mode & SENDS,
+                           .dtype = CRT_FLOAT32,
+                           .count = bytes / 4,
+                           .bytes = bytes,
+                           .input = memory,
+                           .output = memory,
+                           .peer = THEY,
+                           .rank = THEY};
+    crti_pair_t *awaits = &message;
+    crt_status_t status = CRT_OK;
 
     if (memory == NULL)
         abort();
-    speak(bed, data, size, piece);
-    call.deadline_ns = crti_now_ns() + CRTI_MS;
-    if (mode & SENDS)
-        (void)crti_exchange_send_to(bed->x, &call, memory, bytes);
-    else
-        (void)crti_exchange_receive_from(bed->x, &call, memory, bytes);
+    crti_list_init(&message.link);
+    if (mode & EARLY)
+        speak(bed, data, size, piece);
+    status = crti_exchange_post(bed->x, &message);
+    if (status == CRT_OK && !(mode & EARLY))
+        speak(bed, data, size, piece);
+    bed->group.awaits = &awaits;
+    bed->group.await_count = 1;
+    if (status == CRT_OK && !message.is_done)
+        (void)crti_exchange_await(bed->x, crti_now_ns() + CRTI_MS);
+    bed->group.awaits = NULL;
+    bed->group.await_count = 0;
+    if (message.at > bytes)
+        abort();
+    crt_raise(CRT_ERR_CANCELLED, "the input is over");
+    if (crti_exchange_give_up(bed->x, CRT_ERR_CANCELLED) == CRT_OK)
+        abort();
     free(memory);
 }
 
@@ -231,6 +247,7 @@ static void say_data(talk_t *talk, crt_collective_kind_t kind, uint64_t round,
                                .dtype = CRT_FLOAT32,
                                .count = (is_send ? LARGE : BYTES) / 4,
                                .peer = is_send ? US : -1,
+                               .sequence = is_send ? 1 : 0,
                                .round = round,
                                .length = size};
 
@@ -242,7 +259,7 @@ static void say_offer(talk_t *talk, uint64_t sequence, uint64_t count)
     crti_msg_group_offer_t m = {.sequence = sequence,
                                 .dtype = CRT_FLOAT32,
                                 .count = count,
-                                .length = count * 4 > 1024 ? 0 : count * 4};
+                                .length = count * 4 < LARGE ? count * 4 : 0};
 
     say(talk, CRTI_MSG_GROUP_OFFER, &m, m.length);
 }
@@ -251,7 +268,8 @@ static void say_rest(talk_t *talk, unsigned index)
 {
     crti_msg_group_abort_t why = {
         .status = CRT_ERR_ACTOR_DIED, .rank = 2, .text = crti_str("rank 2 died")};
-    crti_msg_group_taken_t taken = {.sequence = 0};
+    crti_msg_group_taken_t taken = {.sequence = 1};
+    crti_msg_group_waits_t waits = {.kind = CRT_COLLECTIVE_SEND, .sequence = 2};
 
     switch (index) {
     case 0: /* an operation, in two pieces, and its check */
@@ -261,11 +279,13 @@ static void say_rest(talk_t *talk, unsigned index)
         say_data(talk, CRT_COLLECTIVE_ALLREDUCE, CHECK_ROUND, 0);
         break;
     case 1: /* sends */
-        say_offer(talk, 0, BYTES / 4);
-        say_offer(talk, 1, LARGE / 4);
+        say_offer(talk, 1, BYTES / 4);
+        say_offer(talk, 2, LARGE / 4);
+        say(talk, CRTI_MSG_GROUP_WAITS, &waits, 0);
         break;
-    case 2: /* one that was taken */
-        say_offer(talk, 0, LARGE / 4);
+    case 2: /* one that was taken, behind one of an operation that has not begun */
+        say_offer(talk, 1, LARGE / 4);
+        say_data(talk, CRT_COLLECTIVE_ALLREDUCE, 0, BYTES);
         say_data(talk, CRT_COLLECTIVE_SEND, 0, LARGE);
         break;
     case 3: say(talk, CRTI_MSG_GROUP_TAKEN, &taken, 0); break;
@@ -287,7 +307,7 @@ size_t fuzz_seed(unsigned index, uint8_t *out, size_t room)
                                     .to_nonce = nonce_of(US)};
     talk_t talk = {out, 2};
 
-    if (index >= 6 * sizeof(modes) || room < (size_t)4 * LARGE)
+    if (index >= 6 * sizeof(modes) || room < (size_t)2 * LARGE)
         return 0;
     out[0] = modes[index / 6];
     out[1] = index % 2 ? 255 : 40;

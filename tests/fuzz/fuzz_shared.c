@@ -161,7 +161,8 @@ static crti_step_t step_of(bed_t *bed, const uint8_t *data)
 
 static void overwrite(const uint8_t *data, size_t size)
 {
-    size_t words = (CHANNELS + 2 * sizeof(crti_shm_channel_t)) / 8;
+    /* The head, and the channel to us up to the first cell's bytes. */
+    size_t words = (CHANNELS + offsetof(crti_shm_channel_t, cells[0].data)) / 8;
 
     for (; size >= WORD; data += WORD, size -= WORD) {
         size_t at = (data[0] | (size_t)data[1] << 8) % words;
@@ -172,6 +173,45 @@ static void overwrite(const uint8_t *data, size_t size)
 
 static void on_line(void *user, int level, const char *line)
 {
+}
+
+/* What the other sends when it means the same. Its memory is this process's. */
+static void fill_cell(crti_shm_cell_t *cell, const crti_step_t *step, int where)
+{
+    cell->call = crti_operation_signature_of(step);
+    cell->call.kind = CRT_COLLECTIVE_SEND;
+    cell->call.peer = 0;
+    cell->address = (uint64_t)(uintptr_t)segment;
+    if (where & THEIR_INPUT)
+        crti_memory_find(segment, segment_bytes, &cell->memory);
+}
+
+static crt_status_t run(bed_t *bed, const crti_step_t *step)
+{
+    size_t bytes = step->count * crt_dtype_size(step->dtype);
+    crti_pair_t pair = {.is_send = step->kind == CRT_COLLECTIVE_SEND,
+                        .dtype = step->dtype,
+                        .count = step->count,
+                        .bytes = bytes,
+                        .input = step->input,
+                        .output = step->output,
+                        .peer = 1,
+                        .rank = 1};
+    crti_pair_t *awaits = &pair;
+    crt_status_t status;
+
+    if (!pair.is_send && step->kind != CRT_COLLECTIVE_RECV)
+        return crti_backend_shm.run(bed->team, step);
+    crti_list_init(&pair.link);
+    bed->group.awaits = &awaits;
+    bed->group.await_count = 1;
+    status = crti_backend_shm.post(bed->team, &pair);
+    if (status == CRT_OK && !pair.is_done)
+        status = crti_backend_shm.await(bed->team, &awaits, 1, step->deadline_ns);
+    bed->group.awaits = NULL;
+    bed->group.await_count = 0;
+    crti_list_remove(&pair.link);
+    return status;
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -186,14 +226,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     step = step_of(&bed, data);
     for (int i = 0; i < 2; i++)
         say(&theirs->head->slots[i], &step, data[1]);
-    say(&theirs->channels[0].slot, &step, data[1]);
-    if (step.kind == CRT_COLLECTIVE_RECV) {
-        theirs->channels[0].slot.call.kind = CRT_COLLECTIVE_SEND;
-        theirs->channels[0].slot.call.peer = 0;
-    }
+    for (int i = 0; i < CRTI_SHM_CELLS; i++)
+        fill_cell(&theirs->channels[0].cells[i], &step, data[1]);
     overwrite(data + HEAD, size - HEAD);
-    if (crti_backend_shm.run(bed.team, &step) == CRT_OK)
-        (void)crti_backend_shm.run(bed.team, &step);
+    if (run(&bed, &step) == CRT_OK)
+        (void)run(&bed, &step);
     end(&bed);
     return 0;
 }

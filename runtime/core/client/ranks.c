@@ -5,7 +5,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "runtime/base/log.h"
 #include "runtime/core/core.h"
 
 #define GRACE_MS  300 /* for the death that made other ranks fail */
@@ -17,6 +19,7 @@ static struct {
     int (*driver)(int argc, char **argv);
     const crt_actor_class_t **classes; /* as long as the program */
     int rank, size;                    /* of this process */
+    void (*leave)(void);               /* at the driver's end; may be NULL */
     /* in the driver */
     bool is_tagged;
     int count;
@@ -44,7 +47,48 @@ static const char *own_node(void)
     return node;
 }
 
+/* ---------------------------------------------------------------- who has ended */
+
+/* The head deletes keys below collective/JOB with the job. */
+static void ended_key(int rank, char *key, size_t size)
+{
+    crti_core_t *core = crti_enter();
+
+    snprintf(key, size, "collective/%s/ranks.ended/%d", core ? core->job_hex : "", rank);
+    if (core)
+        crti_leave(core);
+}
+
+static void tell_end(int rank)
+{
+    char key[160];
+
+    ended_key(rank, key, sizeof(key));
+    if (crt_kv_put(key, "1", 1, true) != CRT_OK)
+        crti_log(CRTI_LOG_WARN, "ranks",
+                 "the others are not told that rank %d has ended: %s", rank,
+                 crt_error_detail());
+}
+
+bool crti_ranks_has_ended(int rank)
+{
+    char key[160];
+    void *value = NULL;
+    size_t size;
+    bool has_ended;
+
+    ended_key(rank, key, sizeof(key));
+    has_ended = crt_kv_get(key, &value, &size) == CRT_OK;
+    free(value);
+    return has_ended;
+}
+
 /* ---------------------------------------------------------------- in a rank */
+
+void crti_ranks_at_end(void (*leave)(void))
+{
+    ranks.leave = leave;
+}
 
 static crt_status_t place_run(void *self, crt_call_t *call)
 {
@@ -54,8 +98,13 @@ static const crt_method_t rank_place = {"place", place_run, ""};
 
 static crt_status_t run_run(void *self, crt_call_t *call)
 {
+    int result;
+
     CRT_TRY(crt_args(call, &ranks.rank, &ranks.size));
-    return crt_return(call, ranks.driver(ranks.argc, ranks.argv));
+    result = ranks.driver(ranks.argc, ranks.argv);
+    if (ranks.leave)
+        ranks.leave();
+    return crt_return(call, result);
 }
 static const crt_method_t rank_run = {"run", run_run, "int, int"};
 
@@ -93,6 +142,8 @@ crt_status_t crti_ranks_prepare(int argc, char **argv, crt_options_t *options,
     ranks.argv = argv;
     ranks.driver = driver;
     ranks.is_tagged = getenv("CRT_TAG_OUTPUT") != NULL;
+    if (text && getenv("CRT_RANKS_MARK"))
+        unlink(getenv("CRT_RANKS_MARK")); /* crt run sees that this was called */
     if (status == CRT_OK && text) {
         count = strtol(text, &end, 10);
         if (*end || count < 1 || count > CRTI_RANKS_MAX)
@@ -103,6 +154,7 @@ crt_status_t crti_ranks_prepare(int argc, char **argv, crt_options_t *options,
     }
     unsetenv("CRT_RANKS"); /* programs that a rank executes are programs of their own */
     unsetenv("CRT_TAG_OUTPUT");
+    unsetenv("CRT_RANKS_MARK");
     *count_out = (int)count;
     return status;
 }
@@ -241,6 +293,8 @@ static void take_ended(waiting_t *w, size_t ready_count, outcome_t *first)
         size_t at = w->ready[i];
 
         read_outcome(w->refs[at], w->rank_of[at], &o);
+        if (o.exit_status == 0 && w->left > 1)
+            tell_end(o.rank);
         if (o.exit_status && (first->rank < 0 || (o.was_killed && !first->was_killed)))
             *first = o;
         crt_ref_drop(&w->refs[at]);

@@ -30,6 +30,12 @@ crt_status_t crti_ranks_prepare(int argc, char **argv, crt_options_t *options,
  * was printed. */
 int crti_ranks_run(int count);
 
+/* In a rank. What is called when its driver has returned, before the others are told; the last that was
+ * set. */
+void crti_ranks_at_end(void (*leave)(void));
+/* In a rank: that one has ended without a failure, so that what has not been begun with it will not be. */
+bool crti_ranks_has_ended(int rank);
+
 /* Of which rank a worker's output is; -1: of none. Under the core's lock. */
 int crti_ranks_find(crti_id_t actor);
 /* Prints a line of a rank. */
