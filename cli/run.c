@@ -12,7 +12,10 @@
  *     daemons, the node's watchdog ends what PROG left behind.
  *     Signals: those that are typed reach PROG by themselves, others are passed on to it. PROG
  *     decides what an interrupt means; after SIGTERM or SIGHUP it is killed when it does not end.
- *     With --address this process becomes PROG, and the cluster ends what ran for it.
+ *     With --address there is no cluster to end: that of the address ends what ran for PROG.
+ * Ranks
+ *     A program that does not call crt_main would run once, and nobody would notice. So there is a file which
+ *     crt_main removes when it takes CRT_RANKS; when it is still there at the end, that is said.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -79,10 +82,40 @@ static const command_spec_t spec = {
 
 /* ---------------------------------------------------------------- the program */
 
+static char ranks_mark[160]; /* removed by crt_main */
+
+static bool make_mark(const char *dir)
+{
+    int fd;
+
+    snprintf(ranks_mark, sizeof(ranks_mark), "%s/crt-ranks-XXXXXX", dir);
+    fd = mkostemp(ranks_mark, O_CLOEXEC);
+    if (fd < 0) {
+        crti_cli_fail(NAME, "can't make a file in %s: %s", dir, strerror(errno));
+        return false;
+    }
+    close(fd);
+    return true;
+}
+
+/* After the end of the program. */
+static int check_mark(const char *program, int result)
+{
+    if (!given.ranks || unlink(ranks_mark) != 0 || result != 0)
+        return result;
+    return crti_cli_fail(
+        NAME,
+        "%s has not called crt_main, which makes the ranks: it ran once, as "
+        "itself. --ranks is for programs whose main calls crt_main",
+        program);
+}
+
 static void set_ranks(void)
 {
-    if (given.ranks)
+    if (given.ranks) {
         setenv("CRT_RANKS", given.ranks, 1);
+        setenv("CRT_RANKS_MARK", ranks_mark, 1);
+    }
     if (given.tag_output)
         setenv("CRT_TAG_OUTPUT", "1", 1);
 }
@@ -94,12 +127,16 @@ static void set_environment(const private_cluster_t *cluster)
         "CRT_HTTP",     "CRT_TOKEN",       "CRT_JOB",       "CRT_SUBMISSION",
         "CRT_HEAD_DIR", "CRT_NODE_SOCKET", "CRT_ZYGOTE_FD", "CRT_WORKER"};
 
+    set_ranks();
+    if (given.address) {
+        setenv("CRT_ADDRESS", given.address, 1);
+        return;
+    }
     for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
         unsetenv(others[i]);
     setenv("CRT_ADDRESS", cluster->address, 1);
     setenv("CRT_KEY_FILE", cluster->key_file, 1);
     setenv("CRT_NODE_DIR", cluster->run_dirs[0], 1);
-    set_ranks();
 }
 
 static int execute(char **argv)
@@ -247,7 +284,9 @@ static int run(private_cluster_t *cluster, unsigned nodes, char **argv)
     }
     if (status != CRT_OK)
         return crti_cli_fail_detail(NAME);
-    result = run_program(cluster, argv, signal_fd, &mask);
+    result = !given.ranks || make_mark(cluster->dir)
+                 ? check_mark(argv[0], run_program(cluster, argv, signal_fd, &mask))
+                 : CANNOT_RUN;
     ended = crti_private_end(cluster);
     return result ? result : ended;
 }
@@ -273,11 +312,18 @@ static int check_ranks(void)
 }
 
 /* The driver's end, however it comes, ends all ranks: nothing is to be done after it. */
-static int run_there(char **argv)
+static int run_there(private_cluster_t *none, char **argv)
 {
-    set_ranks();
-    setenv("CRT_ADDRESS", given.address, 1);
-    return execute(argv);
+    const char *dir = getenv("TMPDIR");
+    sigset_t mask;
+    int signal_fd = crti_daemon_watch_signals(passed_on, SIGNALS_COUNT, &mask);
+
+    if (signal_fd < 0)
+        return crti_cli_fail(NAME, "signalfd: %s", strerror(errno));
+    *none = (private_cluster_t){.lifeline = -1, .head = {.pidfd = -1}};
+    if (!make_mark(dir && *dir ? dir : "/tmp"))
+        return CANNOT_RUN;
+    return check_mark(argv[0], run_program(none, argv, signal_fd, &mask));
 }
 
 int crti_cli_run(int argc, char **argv)
@@ -301,12 +347,11 @@ int crti_cli_run(int argc, char **argv)
         return result;
     if (first >= argc)
         return crti_cli_misused(NAME, "which program?");
-    if (given.address)
-        return run_there(argv + first);
     cluster = calloc(1, sizeof(*cluster));
     if (!cluster)
         return crti_cli_fail(NAME, "out of memory");
-    result = run(cluster, (unsigned)nodes, argv + first);
+    result = given.address ? run_there(cluster, argv + first)
+                           : run(cluster, (unsigned)nodes, argv + first);
     free(cluster);
     return result;
 }

@@ -6,6 +6,8 @@
  *     lines            prints long lines, in parts
  *     return|exit|crash|kill RANK [STATUS]
  *                      that rank ends so, the others wait for it in a barrier
+ *     told HOW RANK    that rank ends so while the others wait for it, and they print how they heard
+ *     last             all return right after an operation
  *     leave RANK       that rank calls exit(0), the others print and return
  *     stay             says its pid, leaves a grandchild in a session of its own, and stays
  *     task             runs a task, which is no rank
@@ -15,6 +17,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <crt_collective.h>
@@ -132,6 +135,55 @@ static int end_one(const char *how, int rank, int status)
     return crt_collective_barrier(group) == CRT_OK ? 0 : 9;
 }
 
+static double seconds(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+}
+
+static int told(const char *how, int rank)
+{
+    bool joins = strncmp(how, "unjoined", 8) != 0;
+    float x = 0;
+    crt_tensor_t view = crt_tensor_floats(&x, 1);
+    crt_group_t *group = NULL;
+    crt_status_t status = CRT_OK;
+    double begun;
+
+    if (joins) {
+        CRT_CHECK(crt_collective_world(&group));
+        CRT_CHECK(crt_collective_barrier(group));
+    }
+    if (crt_rank() == rank && strstr(how, "exit"))
+        exit(0);
+    if (crt_rank() == rank)
+        return 0;
+    begun = seconds();
+    if (!joins)
+        status = crt_collective_world(&group);
+    else if (strcmp(how, "leave-message") == 0)
+        status = crt_collective_recv(group, &view, rank);
+    else
+        status = crt_collective_allreduce(group, &view, &view, CRT_SUM);
+    printf("%s: %s %s\n", seconds() - begun < 1 ? "told at once" : "told late",
+           crt_status_name(status), status == CRT_OK ? "" : crt_error_detail());
+    return 0;
+}
+
+static int last(void)
+{
+    float x = 1;
+    crt_tensor_t view = crt_tensor_floats(&x, 1);
+    crt_group_t *group;
+
+    CRT_CHECK(crt_collective_world(&group));
+    for (int i = 0; i < 20; i++)
+        CRT_CHECK(crt_collective_allreduce(group, &view, &view, CRT_SUM));
+    return 0;
+}
+
 static int leave(int rank)
 {
     if (crt_rank() == rank)
@@ -175,6 +227,10 @@ static int driver(int argc, char **argv)
         return moments();
     if (strcmp(mode, "lines") == 0)
         return lines();
+    if (strcmp(mode, "told") == 0)
+        return told(argv[2], atoi(argv[3]));
+    if (strcmp(mode, "last") == 0)
+        return last();
     if (strcmp(mode, "leave") == 0)
         return leave(rank);
     if (strcmp(mode, "stay") == 0)

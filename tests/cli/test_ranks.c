@@ -91,6 +91,18 @@ static void a_program_that_calls_crt_init_itself_is_refused(void **state)
                "run " STORE " --ranks 2 -- %s init", PROGRAM);
 }
 
+static void a_program_that_does_not_call_crt_main_is_named(void **state)
+{
+    cli_expect(1, "true has not called crt_main", "run " STORE " --ranks 2 -- true");
+    cli_expect(7, "", "run " STORE " --ranks 2 -- sh -c 'exit 7'");
+    cli_expect(1, "true has not called crt_main",
+               "run --ranks 2 --address 127.0.0.1:1 -- true");
+    /* Also from below another program. */
+    cli_expect(0, "rank 1 of 2: [hello]\n", "run " STORE " --ranks 2 -- sh -c '%s hello'",
+               PROGRAM);
+    assert_true(cli_is_clean());
+}
+
 static void wrong_options_are_refused(void **state)
 {
     cli_expect(2, "--ranks takes 1 to 1024, not \"0\"", "run --ranks 0 -- true");
@@ -155,6 +167,39 @@ static void exit_of_a_rank_ends_it_with_that_status(void **state)
     cli_expect(0, "rank 0 ends\n", "run " STORE " --ranks 2 -- %s leave 1", PROGRAM);
     cli_expect(5, "exited with status 5", "run " STORE " --ranks 1 -- %s exit 0 5",
                PROGRAM);
+}
+
+/* Rank 1 goes; both others say within how long they were told, and by which error. */
+static void expect_told(const char *options, const char *mode, const char *words)
+{
+    cli_expect(0, "", "run " STORE " %s --ranks 3 -- %s told %s 1", options, PROGRAM,
+               mode);
+    if (count_of("told at once") != 2 || count_of(words) != 2)
+        fail_msg("%s %s: \"%s\" is not there twice:\n%s", options, mode, words,
+                 cli_output);
+}
+
+static void the_others_are_told_at_once_of_a_rank_that_ends_early(void **state)
+{
+    static const char *const on[] = {"", "--nodes 2", "--nodes 3 --num-cpus 1"};
+
+    for (size_t i = 0; i < sizeof(on) / sizeof(*on); i++) {
+        expect_told(on[i], "return", "rank 1 ");
+        expect_told(on[i], "exit", "rank 1 ");
+        expect_told(on[i], "leave-message", "rank 1 ");
+        expect_told(on[i], "unjoined-return", "rank 1 will not come");
+        expect_told(on[i], "unjoined-exit", "rank 1 will not come");
+    }
+    assert_true(cli_is_clean());
+}
+
+static void a_rank_that_ends_after_the_last_operation_fails_nobody(void **state)
+{
+    for (int i = 0; i < 5; i++) {
+        cli_expect(0, "", "run " STORE " --ranks 3 -- %s last", PROGRAM);
+        cli_expect(0, "", "run " STORE " --nodes 3 --num-cpus 1 --ranks 3 -- %s last",
+                   PROGRAM);
+    }
 }
 
 /* The pids of the ranks that stay. */
@@ -248,11 +293,14 @@ int main(void)
         TEST(more_ranks_than_cpus_run_at_once),
         TEST(tasks_of_ranks_are_no_ranks),
         TEST(a_program_that_calls_crt_init_itself_is_refused),
+        TEST(a_program_that_does_not_call_crt_main_is_named),
         TEST(wrong_options_are_refused),
         TEST(lines_of_ranks_are_whole),
         TEST(lines_are_tagged_when_asked),
         TEST(the_first_failure_ends_all_with_its_exit_status),
         TEST(exit_of_a_rank_ends_it_with_that_status),
+        TEST(the_others_are_told_at_once_of_a_rank_that_ends_early),
+        TEST(a_rank_that_ends_after_the_last_operation_fails_nobody),
         TEST(a_signal_ends_all_ranks),
         TEST(kill_9_of_crt_run_leaves_no_rank),
         TEST(a_rank_that_is_killed_ends_all),
