@@ -79,9 +79,11 @@ static crt_status_t make_forward(const crti_layer_t *layer, crti_layout_t x,
 static crt_status_t make_backward(const crti_layer_t *layer, crti_layout_t x,
                                   crti_layout_t one, const_dnnl_primitive_desc_t hint)
 {
+    /* The bias is an argument in version 2 of oneDNN, and not looked at in version 3. */
     static const int arguments[] = {
-        DNNL_ARG_SRC,      DNNL_ARG_DIFF_DST, DNNL_ARG_DIFF_SRC,   DNNL_ARG_MEAN,
-        DNNL_ARG_VARIANCE, DNNL_ARG_SCALE,    DNNL_ARG_DIFF_SCALE, DNNL_ARG_DIFF_SHIFT};
+        DNNL_ARG_SRC,   DNNL_ARG_DIFF_DST,   DNNL_ARG_DIFF_SRC,
+        DNNL_ARG_MEAN,  DNNL_ARG_VARIANCE,   DNNL_ARG_SCALE,
+        DNNL_ARG_SHIFT, DNNL_ARG_DIFF_SCALE, DNNL_ARG_DIFF_SHIFT};
     batch_norm_t *own = layer->own;
     dnnl_primitive_desc_t description;
     crt_status_t status =
@@ -92,8 +94,8 @@ static crt_status_t make_backward(const crti_layer_t *layer, crti_layout_t x,
     if (status != CRT_OK)
         return status;
     return crti_onednn_arguments(
-        &own->backward, 8, arguments,
-        (const crti_const_layout_t[]){x, x, x, one, one, one, one, one});
+        &own->backward, 9, arguments,
+        (const crti_const_layout_t[]){x, x, x, one, one, one, one, one, one});
 }
 
 static crt_status_t make_passes(crti_layer_t *layer, crti_layout_t x, crti_layout_t one,
@@ -285,6 +287,7 @@ static void forward(const crti_layer_t *layer, const crti_layer_pass_t *s)
 static void backward(const crti_layer_t *layer, const crti_layer_pass_t *s)
 {
     const batch_norm_t *own = layer->own;
+    int channels = layer->out.channels;
     float *dx = s->dx[0] ? s->dx[0] : s->workspace + own->spare_at;
 
     if (s->norm_sum) {
@@ -292,9 +295,9 @@ static void backward(const crti_layer_t *layer, const crti_layer_pass_t *s)
         return;
     }
     crti_onednn_run(&own->backward, s,
-                    (const void *const[]){s->x[0], s->dy, dx, s->kept,
-                                          s->kept + layer->out.channels, s->params,
-                                          s->dparams, s->dparams + layer->out.channels});
+                    (const void *const[]){s->x[0], s->dy, dx, s->kept, s->kept + channels,
+                                          s->params, s->params + channels, s->dparams,
+                                          s->dparams + channels});
 }
 
 const crti_layer_ops_t crti_layer_batch_norm = {.name = "batch_norm",

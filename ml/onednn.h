@@ -15,7 +15,7 @@
 #include "ml/dnnl_api.h"
 #include "ml/layer.h"
 
-#define CRTI_ONEDNN_ARGUMENTS_MAX 9 /* with the scratch, which is the first */
+#define CRTI_ONEDNN_ARGUMENTS_MAX 10 /* with the scratch, which is the first */
 
 typedef struct crti_onednn {
     dnnl_primitive_t primitive; /* NULL: there is none */
