@@ -549,10 +549,13 @@ uint64_t crti_job_table_deadline(const crti_job_table_t *table)
 
 const char *crti_job_entry_message(const crti_job_entry_t *job, char *text, size_t size)
 {
+    int most = (int)size - 1; /* snprintf goes through all of what is longer, slowly */
+
     if (job->state == CRTI_JOB_PENDING && *job->text)
-        snprintf(text, size, "%s %s", states[job->state].message, job->text);
+        snprintf(text, size, "%s %.*s", states[job->state].message, most, job->text);
     else
-        snprintf(text, size, "%s", *job->text ? job->text : states[job->state].message);
+        snprintf(text, size, "%.*s", most,
+                 *job->text ? job->text : states[job->state].message);
     return text;
 }
 

@@ -377,15 +377,20 @@ static void a_submission_that_the_head_did_not_answer_is_looked_for(void **state
     assert_text("GET", "/api/jobs/lost", "", true, NULL, 404, "does not exist");
 }
 
+/* libwebsockets ends the connection for a zero (code 0), we refuse the others. */
 static void a_path_holds_no_control_characters(void **state)
 {
-    static const char *const paths[] = {"/api/jobs/one%00two",   "/api/jobs/one%0atwo",
-                                        "/api/version%00",       "/api/version?a=b%00c",
-                                        "/api/actors/a/b%00c/d", "/api/actors/a/b%0ac/d"};
+    static const struct {
+        const char *method, *path;
+        int code;
+    } paths[] = {
+        {"GET", "/api/jobs/one%00two", 0},      {"GET", "/api/version%00", 0},
+        {"POST", "/api/actors/a/b%00c/d", 0},   {"GET", "/api/jobs/one%0atwo", 400},
+        {"POST", "/api/actors/a/b%0ac/d", 400}, {"GET", "/static/%7f", 400}};
 
     for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++)
-        assert_int_equal(http_code(&shared, i < 4 ? "GET" : "POST", paths[i], "", true),
-                         400);
+        assert_int_equal(http_code(&shared, paths[i].method, paths[i].path, "", true),
+                         paths[i].code);
 }
 
 static void what_is_nested_deep_is_not_submitted(void **state)
