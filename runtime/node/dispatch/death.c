@@ -195,9 +195,7 @@ static void on_ended(crti_process_t *process)
         finish_worker(process);
         return;
     }
-    process->reap_timer = (crti_timer_t){.on_expired = on_reap_late, .user = process};
-    if (crti_loop_start(node->loop, &process->reap_timer,
-                        crti_node_now(node) + REAP_NS) != CRT_OK)
+    if (crti_process_await(process, on_reap_late, REAP_NS) != CRT_OK)
         finish_worker(process);
 }
 
@@ -275,9 +273,7 @@ static bool await_end(crti_process_t *p)
 {
     if (p->leaves || p->told_to_end || p->pidfd < 0 || !crti_process_is_ending(p->pid))
         return false;
-    p->reap_timer = (crti_timer_t){.on_expired = on_end_late, .user = p};
-    return crti_loop_start(p->node->loop, &p->reap_timer,
-                           crti_node_now(p->node) + REAP_NS) == CRT_OK;
+    return crti_process_await(p, on_end_late, REAP_NS) == CRT_OK;
 }
 
 static void leave(crti_process_t *process)

@@ -96,10 +96,8 @@ void crti_job_drain(crti_process_t *driver, void (*on_drained)(crti_process_t *d
         driver->drained_by = crti_node_ask_linked(node, CRTI_LANE_CONTROL, &ask, &flush);
     }
     crti_local_tell_not_shown(driver);
-    driver->reap_timer = (crti_timer_t){.on_expired = on_drain_late, .user = driver};
     if (driver->drained_by == 0 ||
-        crti_loop_start(node->loop, &driver->reap_timer,
-                        crti_node_now(node) + DRAIN_NS) != CRT_OK)
+        crti_process_await(driver, on_drain_late, DRAIN_NS) != CRT_OK)
         drained(driver);
 }
 

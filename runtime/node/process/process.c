@@ -54,6 +54,17 @@ void crti_process_init(crti_node_t *node, const crti_process_handlers_t *handler
     crti_map_init(&node->processes.by_pid, sizeof(pid_t));
 }
 
+crt_status_t crti_process_await(crti_process_t *process, void (*on_late)(void *process),
+                                uint64_t after_ns)
+{
+    crti_node_t *node = process->node;
+
+    crti_loop_cancel(node->loop, &process->reap_timer);
+    process->reap_timer = (crti_timer_t){.on_expired = on_late, .user = process};
+    return crti_loop_start(node->loop, &process->reap_timer,
+                           crti_node_now(node) + after_ns);
+}
+
 void crti_process_release(crti_process_t *process)
 {
     crti_node_t *node = process->node;

@@ -75,7 +75,7 @@ struct crti_process {
     bool dying;  /* the pidfd said so */
     bool reaped; /* wait_status is known */
     int wait_status;
-    crti_timer_t reap_timer;
+    crti_timer_t reap_timer; /* what is awaited of its end; crti_process_await */
 };
 
 /* What the end of a process leads to (death.c). */
@@ -131,6 +131,9 @@ void crti_process_explain(crti_process_t *process, const char *format, ...)
 void crti_process_give_worker(crti_process_t *process, crti_worker_t *worker,
                               crti_id_t actor);
 crti_worker_t *crti_process_take_worker(crti_process_t *process);
+/* `on_late` is called unless it ends before, or is awaited anew. */
+crt_status_t crti_process_await(crti_process_t *process, void (*on_late)(void *process),
+                                uint64_t after_ns);
 /* SIGKILL to a process and its group. */
 void crti_process_kill(crti_process_t *process);
 void crti_process_ended(crti_process_t *process);
