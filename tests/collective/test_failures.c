@@ -187,8 +187,8 @@ static void calls_that_do_not_fit_fail_on_both_sides(void **state)
                 operate(1, CAST, CRT_FLOAT32, 9000, 0, 1), "root 1");
     expect_both(operate(0, SUM, CRT_FLOAT32, 10, CRT_SUM, 0),
                 operate(1, CRT_COLLECTIVE_ALLGATHER, CRT_FLOAT32, 10, 0, 0), "allgather");
-    expect_both(operate(0, CRT_COLLECTIVE_SEND, CRT_FLOAT32, 10000, 0, 1),
-                operate(1, CRT_COLLECTIVE_RECV, CRT_FLOAT32, 10001, 0, 0), "10001");
+    expect_both(operate(0, CRT_COLLECTIVE_SEND, CRT_FLOAT32, 100000, 0, 1),
+                operate(1, CRT_COLLECTIVE_RECV, CRT_FLOAT32, 100001, 0, 0), "100001");
     expect_sums(2, 3);
     members_leave(members, 2, 0);
 }
