@@ -63,6 +63,30 @@ static int make_place(const char *name, const char *address, const char *head_di
     return fd;
 }
 
+/* Its watchdog still holds the lock. */
+static void a_node_whose_daemon_was_killed_is_passed_over(void **state)
+{
+    int killed = make_place("node-1", "h:1", "", ""), other;
+    crt_cluster_info_t info;
+    char path[200], pid[24];
+
+    snprintf(path, sizeof(path), "%s/node-1/node.info", run);
+    snprintf(pid, sizeof(pid), "%d", (int)getpid());
+    assert_int_equal(crti_info_write(path,
+                                     (crti_info_entry_t[]){{"address", "h:1"},
+                                                           {"pid", pid}, /* used again */
+                                                           {"start", "1"},
+                                                           {"node", "node-1"}},
+                                     4),
+                     CRT_OK);
+    assert_int_equal(crt_cluster_find("h:1", &info), CRT_ERR_NOT_FOUND);
+    other = make_place("node-2", "h:1", "", "");
+    assert_int_equal(crt_cluster_find("h:1", &info), CRT_OK);
+    assert_string_equal(info.node, "node-2");
+    close(killed);
+    close(other);
+}
+
 static void nothing_runs_at_first(void **state)
 {
     crt_cluster_info_t info;
@@ -295,6 +319,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, make_run, remove_run)
         TEST(nothing_runs_at_first),
+        TEST(a_node_whose_daemon_was_killed_is_passed_over),
         TEST(the_only_living_cluster_is_meant),
         TEST(two_nodes_of_one_cluster_are_one_cluster),
         TEST(of_several_clusters_one_must_be_named),

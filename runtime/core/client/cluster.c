@@ -86,6 +86,16 @@ static void read_http(crt_cluster_info_t *info)
         crti_info_get(text, "http", info->http, sizeof(info->http));
 }
 
+/* Its lock is held by the watchdog, too, which ends what a killed daemon has left. */
+static bool is_daemon_gone(const char *info)
+{
+    pid_t pid = (pid_t)crti_info_int(info, "pid");
+    uint64_t said = (uint64_t)crti_info_int(info, "start"), start = 0;
+
+    return said && (crti_process_is_ending(pid) ||
+                    crti_process_start(pid, &start) != CRT_OK || start != said);
+}
+
 static void visit_node(list_t *list, const char *path)
 {
     CRTI_AUTO(free) char *text = NULL;
@@ -93,7 +103,8 @@ static void visit_node(list_t *list, const char *path)
     char file[112];
 
     snprintf(file, sizeof(file), "%s/node.info", path);
-    if (!crti_dir_is_locked(path) || crti_info_read(file, &text) != CRT_OK)
+    if (!crti_dir_is_locked(path) || crti_info_read(file, &text) != CRT_OK ||
+        is_daemon_gone(text))
         return;
     snprintf(info.run_dir, sizeof(info.run_dir), "%s", path);
     GET(address);
