@@ -25,11 +25,11 @@
     "local v=redis.call('GET',KEYS[1]) "                                                 \
     "if v and v~=ARGV[1] and string.sub(v,1,string.len(ARGV[2]))~=ARGV[2] then "         \
     "return {v,redis.call('PTTL',KEYS[1])} end "                                         \
-    "local e,n=redis.call('GET',KEYS[2]) or '',string.len(ARGV[4]) "                     \
-    "if ARGV[5]~='' and (string.sub(e,1,n)~=ARGV[4] or "                                 \
-    "(tonumber(string.sub(e,n+1)) or 0)<tonumber(ARGV[5])) then return 2 end "           \
-    "redis.call('SET',KEYS[1],ARGV[1],'PX',ARGV[3]) "                                    \
-    "redis.call('SET',KEYS[2],ARGV[4]..ARGV[6]) return 1"
+    "local e,n=redis.call('GET',KEYS[2]) or '',string.len(ARGV[3]) "                     \
+    "if ARGV[4]~='' and (string.sub(e,1,n)~=ARGV[3] or "                                 \
+    "(tonumber(string.sub(e,n+1)) or 0)<tonumber(ARGV[4])) then return 2 end "           \
+    "redis.call('SET',KEYS[1],ARGV[1],'PX'," LEASE_MS ") "                               \
+    "redis.call('SET',KEYS[2],ARGV[3]..ARGV[5]) return 1"
 
 #define TO(state) (1u << CRTI_PREFIX_LOCK_##state)
 static const struct {
@@ -69,8 +69,9 @@ static void request(crti_redis_prefix_lock_t *lock)
     const crti_redis_endpoint_t *endpoint = lock->endpoint;
     char key[CRTI_REDIS_PREFIX + 8], epoch[CRTI_REDIS_PREFIX + 8];
     char place[sizeof(endpoint->owner)], least[24] = "", next[24];
-    const char *argv[] = {"EVAL", ACQUIRE,  "2",        key,   epoch, endpoint->owner,
-                          place,  LEASE_MS, lock->mark, least, next};
+    /* Ten: of more, a server that wants a password does not say that it wants one. */
+    const char *argv[] = {"EVAL",          ACQUIRE, "2",        key,   epoch,
+                          endpoint->owner, place,   lock->mark, least, next};
 
     if (lock->was_held)
         snprintf(least, sizeof(least), "%llu",

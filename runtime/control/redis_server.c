@@ -118,7 +118,8 @@ static bool is_damaged(const crti_redis_server_t *s)
 }
 
 /* What can be done about the file that the complaint is about. */
-static void describe_cure(const crti_redis_server_t *s, char *text, size_t size)
+static void describe_cure(const crti_redis_server_t *s, const char *complaint, char *text,
+                          size_t size)
 {
     static const char *const files[] = {"appendonlydir/appendonly.aof.manifest",
                                         "appendonly.aof"};
@@ -130,15 +131,15 @@ static void describe_cure(const crti_redis_server_t *s, char *text, size_t size)
         if (access(file, F_OK) == 0)
             break;
     }
-    if (strstr(s->complaint, "manifest"))
+    if (strstr(complaint, "manifest"))
         snprintf(text, size,
                  "Copy that directory, then bring %s back, which lists the files beside "
                  "it: one line for each, first type b, then i: file NAME seq NUMBER type "
                  "b|i",
                  file);
-    else if (strstr(s->complaint, "No such file"))
+    else if (strstr(complaint, "No such file"))
         snprintf(text, size, "Bring the file back that is missing beside %s", file);
-    else if (strstr(s->complaint, "RDB") || strstr(s->complaint, "loading DB"))
+    else if (strstr(complaint, "RDB") || strstr(complaint, "loading DB"))
         snprintf(
             text, size,
             "The file that ends in .base.rdb beside %s can't be mended: bring a copy "
@@ -163,7 +164,7 @@ static void describe_damage(const crti_redis_server_t *s, char *text, size_t siz
         advice = strstr(complaint, ". You can");
     if (advice)
         *advice = '\0';
-    describe_cure(s, cure, sizeof(cure));
+    describe_cure(s, complaint, cure, sizeof(cure));
     snprintf(text, size,
              "the tables of the head before, in %s, are damaged (%s: %s). %s. "
              "Or begin without its actors, jobs and stored values: --fresh",

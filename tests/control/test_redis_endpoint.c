@@ -128,6 +128,7 @@ a_server_that_was_emptied_is_noticed_and_nothing_is_written_to_it(void **state)
     assert_true(start_head(s, s->bed, "0", "one"));
     snprintf(port, sizeof(port), "%s", head_port(s->bed));
     node = join(s->bed);
+    node_keep_alive(node);
     assert_int_equal(put(node, "k", "v").kind, CRTI_MSG_KV_VALUE);
     redis_bed_command(&s->server, "FLUSHALL");
     do
