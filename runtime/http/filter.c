@@ -27,7 +27,7 @@ static const struct {
                                "filter_predicates, filter_values, "
                                "server_timeout_multiplier, summary_by"},
     {CRTI_ROUTE_TIMELINE, "job_id, download"},
-    {CRTI_ROUTE_USER_METRICS, "job_id"},
+    {CRTI_ROUTE_USER_METRICS, "job_id, recent"},
     {CRTI_ROUTE_LOG_LIST, "node_id, node_ip, glob, timeout, server_timeout_multiplier"},
     {CRTI_ROUTE_CLUSTER_STATUS, "format"},
     {CRTI_ROUTE_JOB_LIST, "limit, offset"},
