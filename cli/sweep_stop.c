@@ -9,9 +9,17 @@
 #define PATIENCE_MS 30000 /* the kill comes 3 s after the wish */
 #define LOOK_MS     100
 
+/* Of metadata that are too long for a list "..." is left: then the name says it, NAME-0, NAME-1. */
 static bool is_run_of(const json_t *job, const char *id)
 {
-    return strcmp(crti_cli_job_text(json_object_get(job, "metadata"), "sweep"), id) == 0;
+    const json_t *metadata = json_object_get(job, "metadata");
+    const char *name = crti_cli_job_text(job, "submission_id");
+    size_t size = strlen(id);
+
+    if (json_object_get(metadata, "..."))
+        return strncmp(name, id, size) == 0 && name[size] == '-' && name[size + 1] &&
+               strspn(name + size + 1, "0123456789") == strlen(name + size + 1);
+    return strcmp(crti_cli_job_text(metadata, "sweep"), id) == 0;
 }
 
 /* One that ended meanwhile is as good. */

@@ -191,7 +191,8 @@ class Sweep(unittest.TestCase):
         self.assertIn("4 did not succeed", process.communicate(timeout=PATIENCE)[0])
 
     def test_a_sweep_that_is_stopped_begins_no_more_runs(self):
-        command = ("--sweep", "lr=1,2,3,4,5,6", "--sweep-name", "stopped", "--parallel", "2", "--", PROGRAM, "--lr", "{lr}",
+        command = ("--sweep", "lr=1,2,3,4,5,6", "--sweep-name", "stopped", "--parallel", "2", "--metadata-json",
+                   json.dumps({"long": "x" * 5000}), "--", PROGRAM, "--lr", "{lr}",
                    "--steps", "100", "--ms", "100")
         process = subprocess.Popen(self.words(*command), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         for line in process.stdout:
