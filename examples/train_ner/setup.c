@@ -92,7 +92,7 @@ static const crt_factory_t schedules[] = {
     {"schedules", "warmup_linear.v1", make_warmup},
     {0}};
 
-/* A number, or a section that names a schedule. Neither: it stays as it is. */
+/* A number, or a section that names a schedule; neither: what it is already. */
 static crt_status_t read_schedule(crt_configuration_t *c, const char *section,
                                   const char *name, crt_schedule_t *schedule)
 {
@@ -102,7 +102,8 @@ static crt_status_t read_schedule(crt_configuration_t *c, const char *section,
     snprintf(at, sizeof(at), "%s.%s.@schedules", section, name);
     if (crt_configuration_has(c, at))
         return make_below(c, section, name, "schedules", schedules, schedule);
-    if (!crt_configuration_has(c, key(section, name)))
+    if (schedule->kind != CRT_SCHEDULE_CONSTANT &&
+        !crt_configuration_has(c, key(section, name)))
         return CRT_OK;
     CRT_TRY(crt_configuration_float(c, key(section, name), 0, 1e9, &value));
     *schedule = crt_schedule_constant(value);
@@ -396,16 +397,17 @@ static crt_status_t read_distributed(crt_configuration_t *c, setup_t *s)
 
 static crt_status_t read_scorer(crt_configuration_t *c)
 {
-    static const char path[] = "components.ner.scorer.@scorers";
-    const char *scorer = "spacy.ner_scorer.v1", *own = scorer;
+    static const char section[] = "components.ner.scorer", own[] = "spacy.ner_scorer.v1";
+    const char *scorer = own;
 
-    if (crt_configuration_has(c, path))
-        CRT_TRY(crt_configuration_string(c, path, &scorer));
+    if (crt_configuration_has(c, key(section, "@scorers")))
+        CRT_TRY(crt_configuration_string(c, key(section, "@scorers"), &scorer));
+    else if (crt_configuration_is_set(c, section))
+        scorer = "another";
     if (strcmp(scorer, own) != 0)
-        return crt_configuration_raise(c, path, CRT_ERR_UNSUPPORTED,
-                                       "components.ner.scorer: %s, not %s", scorer, own);
-    if (!crt_configuration_has(c, path)) /* null */
-        CRT_TRY(crt_configuration_string(c, "components.ner.scorer", &own));
+        return crt_configuration_raise(c, section, CRT_ERR_UNSUPPORTED, "%s: %s, not %s",
+                                       section, scorer, own);
+    crt_configuration_skip(c, section);
     return CRT_OK;
 }
 

@@ -188,7 +188,7 @@ static crt_status_t make_vectors(crt_configuration_t *c, const char *section,
                                  const char *name, const crt_factory_t *factories,
                                  setup_t *s)
 {
-    char path[PATH_ROOM], architecture[PATH_ROOM];
+    char path[PATH_ROOM], architecture[PATH_ROOM + 16];
     const char *made_by = "";
 
     snprintf(path, sizeof(path), "%s.%s", section, name);

@@ -101,6 +101,7 @@ class TrainNer(unittest.TestCase):
         self.assertGreater(len(read(output, "model-best")), 4 * 1533234)  # a table of its own size for each feature
         for word, part in (('--components.tok2vec.model.embed.attrs=["NORM","TAG","SUFFIX","PREFIX"]', "attribute TAG is not here"),
                            ("--components.tok2vec.model.embed.rows=[9,9]", "4 attributes with the rows of 2 tables"),
+                           ("--components.ner.scorer.@scorers=x", "components.ner.scorer: x, not spacy.ner_scorer.v1"),
                            ("--training.train_corpus=corpora.trian", "corpora.trian"),
                            ("--components.ner.model.use_uper=true", "the nearest name is components.ner.model.use_upper")):
             with self.subTest(word):
@@ -202,13 +203,12 @@ class TrainNer(unittest.TestCase):
             self.assertIn(run("settings").stdout, file.read())
 
     def test_each_setting_is_obeyed_or_refused_by_its_name(self):
-        wrong = {"corpora.train.augmenter": '{"@augmenters":"spacy.orth_variants.v1"}',
-                 "components.ner.scorer": '{"@scorers":"x"}'}
+        wrong = {"corpora.train.augmenter": ('{"@augmenters":"spacy.orth_variants.v1"}', "spacy.orth_variants.v1")}
         for setting, what in self.settings().items():
             if what.startswith("refused"):
                 value, part = '"x"', f"{setting}: "
             elif what.startswith("obeyed"):
-                value, part = wrong.get(setting, '{"no such key":1}'), setting
+                value, part = wrong.get(setting, ('{"no such key":1}', setting))
             else:
                 continue
             with self.subTest(setting):
