@@ -115,15 +115,14 @@ static void large_metadata_is_shown_of_one_job_only(void **state)
 {
     bed_t *bed = *state;
     static char metadata[1 << 20];
-    crti_msg_job_submit_t m = {.entrypoint = crti_str("train"),
-                               .argv = crti_str("argv"),
-                               .metadata = crti_str(metadata)};
+    crti_msg_job_submit_t m = {.entrypoint = crti_str("train"), .argv = crti_str("argv")};
     json_t *list, *one;
     char name[16];
 
     strcpy(metadata, "{\"m\":\"");
     memset(metadata + 6, 'x', sizeof(metadata) - 9);
     strcpy(metadata + sizeof(metadata) - 3, "\"}");
+    m.metadata = crti_str(metadata);
     for (int i = 0; i < 20; i++) {
         snprintf(name, sizeof(name), "big%d", i);
         m.submission = crti_str(name);

@@ -70,7 +70,7 @@ static void read_labels(const uint8_t *data, size_t size)
     text[size] = '\0';
     if (crti_metric_labels(text, out) == CRT_OK) {
         memcpy(like.id.labels, out, sizeof(out));
-        if (crti_metric_make(page, &like, CRTI_METRIC_GAUGE, &metric) != CRT_OK ||
+        if (crti_metric_make(page, &like, CRTI_METRIC_COUNTER, &metric) != CRT_OK ||
             !crti_metric_read(page, &cursor, &view)) /* what is written can be read */
             abort();
         check(&view);
