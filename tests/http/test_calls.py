@@ -8,6 +8,7 @@ import http.client
 import json
 import os
 import re
+import select
 import socket
 import subprocess
 import sys
@@ -184,13 +185,12 @@ class Calls(unittest.TestCase):
         self.assertEqual(self.answer("for_all", 4, 5, token=False), 9)
         head = (b"POST /api/actors/calls/open/for_all HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1048576\r\n\r\n[")
         with contextlib.ExitStack() as stack:
-            held = [stack.enter_context(socket.create_connection(self.cluster.url[7:].split(":"))) for _ in range(8)]
+            held = [stack.enter_context(socket.create_connection(self.cluster.url[7:].split(":"))) for _ in range(9)]
             for one in held:
                 one.sendall(head)
-            until = time.monotonic() + PATIENCE
-            status = 200
-            while status == 200 and time.monotonic() < until:
-                status = self.cluster.call("for_all", "[1, 2]" + " " * 100000, token=False)[0]
+            refused = select.select(held, [], [], PATIENCE)[0]
+            self.assertEqual([one.recv(12) for one in refused], [b"HTTP/1.1 503"])
+            status = self.cluster.call("for_all", "[1, 2]" + " " * 100000, token=False)[0]
             self.assertEqual(status, 503)
             self.assertEqual(self.answer("add", 1, 2), 3)
         until = time.monotonic() + PATIENCE
