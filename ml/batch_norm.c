@@ -79,11 +79,11 @@ static crt_status_t make_forward(const crti_layer_t *layer, crti_layout_t x,
 static crt_status_t make_backward(const crti_layer_t *layer, crti_layout_t x,
                                   crti_layout_t one, const_dnnl_primitive_desc_t hint)
 {
-    /* The bias is an argument in version 2 of oneDNN, and not looked at in version 3. */
     static const int arguments[] = {
-        DNNL_ARG_SRC,   DNNL_ARG_DIFF_DST,   DNNL_ARG_DIFF_SRC,
-        DNNL_ARG_MEAN,  DNNL_ARG_VARIANCE,   DNNL_ARG_SCALE,
-        DNNL_ARG_SHIFT, DNNL_ARG_DIFF_SCALE, DNNL_ARG_DIFF_SHIFT};
+        DNNL_ARG_SRC,        DNNL_ARG_DIFF_DST,   DNNL_ARG_DIFF_SRC,
+        DNNL_ARG_MEAN,       DNNL_ARG_VARIANCE,   DNNL_ARG_SCALE,
+        DNNL_ARG_DIFF_SCALE, DNNL_ARG_DIFF_SHIFT, DNNL_ARG_SHIFT};
+    int count = CRTI_DNNL_NORM_BACK_HAS_BIAS ? 9 : 8;
     batch_norm_t *own = layer->own;
     dnnl_primitive_desc_t description;
     crt_status_t status =
@@ -94,7 +94,7 @@ static crt_status_t make_backward(const crti_layer_t *layer, crti_layout_t x,
     if (status != CRT_OK)
         return status;
     return crti_onednn_arguments(
-        &own->backward, 9, arguments,
+        &own->backward, count, arguments,
         (const crti_const_layout_t[]){x, x, x, one, one, one, one, one, one});
 }
 
@@ -296,8 +296,8 @@ static void backward(const crti_layer_t *layer, const crti_layer_pass_t *s)
     }
     crti_onednn_run(&own->backward, s,
                     (const void *const[]){s->x[0], s->dy, dx, s->kept, s->kept + channels,
-                                          s->params, s->params + channels, s->dparams,
-                                          s->dparams + channels});
+                                          s->params, s->dparams, s->dparams + channels,
+                                          s->params + channels});
 }
 
 const crti_layer_ops_t crti_layer_batch_norm = {.name = "batch_norm",

@@ -23,6 +23,9 @@ typedef dnnl_memory_desc_t *crti_layout_t;
 typedef const dnnl_memory_desc_t *crti_const_layout_t;
 #endif
 
+/* Version 2 wants the bias of a batch norm among the arguments of its gradient, version 3 refuses it. */
+#define CRTI_DNNL_NORM_BACK_HAS_BIAS (DNNL_VERSION_MAJOR < 3)
+
 /* Floats; NULL when there is no memory. The caller frees it. */
 crti_layout_t crti_layout_new(int rank, const dnnl_dims_t dims, dnnl_format_tag_t tag);
 
