@@ -64,8 +64,8 @@ static void say_calls(fake_node_t *node, uint64_t request, uint64_t count)
     assert_int_equal(crti_task_records_begin(0, &records), CRT_OK);
     for (uint64_t i = 1; i <= count; i++) {
         record.event = (crti_task_event_t){.owner = an_id(9), .number = i, .attempt = i};
-        snprintf(record.event.name, sizeof(record.event.name), "call");
-        record.event.at_ns[0] = i;
+        crti_task_set_text(record.event.name, sizeof(record.event.name), "call", 4);
+        crti_task_set_state(&record.event, CRTI_TASK_QUEUED, i);
         assert_int_equal(crti_task_records_add(&record, &records), CRT_OK);
     }
     assert_int_equal(crti_list_pack(&list, records.data, records.size), CRT_OK);
