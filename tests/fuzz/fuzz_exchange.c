@@ -307,7 +307,7 @@ size_t fuzz_seed(unsigned index, uint8_t *out, size_t room)
                                     .to_nonce = nonce_of(US)};
     talk_t talk = {out, 2};
 
-    if (index >= 6 * sizeof(modes) || room < (size_t)2 * LARGE)
+    if (index >= 6 * sizeof(modes) || room < (size_t)LARGE + 4096)
         return 0;
     out[0] = modes[index / 6];
     out[1] = index % 2 ? 255 : 40;
