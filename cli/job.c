@@ -236,7 +236,7 @@ static int run_stop(http_client_t *client, const char *name, const char *id)
     if (code == 404) {
         if (crti_sweep_stop(client, name, id, no_wait, &result))
             return result;
-        return crti_cli_fail(name, "there is neither a job nor a sweep %s", id);
+        return crti_cli_fail(name, "Job %s does not exist, nor a sweep of that name", id);
     }
     if (!reply)
         return crti_cli_fail_detail(name);

@@ -94,11 +94,11 @@ static void a_program_that_calls_crt_init_itself_is_refused(void **state)
 static void a_program_that_does_not_call_crt_main_is_named(void **state)
 {
     cli_expect(1, "true has not called crt_main", "run " STORE " --ranks 2 -- true");
-    cli_expect(7, "", "run " STORE " --ranks 2 -- sh -c 'exit 7'");
+    cli_expect(7, "", "run " STORE " --ranks 2 -- sh -c exit~7");
     cli_expect(1, "true has not called crt_main",
                "run --ranks 2 --address 127.0.0.1:1 -- true");
     /* Also from below another program. */
-    cli_expect(0, "rank 1 of 2: [hello]\n", "run " STORE " --ranks 2 -- sh -c '%s hello'",
+    cli_expect(0, "rank 1 of 2: [hello]\n", "run " STORE " --ranks 2 -- sh -c %s~hello",
                PROGRAM);
     assert_true(cli_is_clean());
 }

@@ -171,7 +171,7 @@ static pid_t parent_of(pid_t pid)
 }
 
 /* The driver of the job: it has the submission in its environment, the worker's zygote, too, so it
- * is the one that is a child of the node daemon and no zygote. */
+ * is the one that is a child of a child of the node daemon, its supervisor, and no zygote. */
 static pid_t driver_pid(pid_t node, pid_t zygote)
 {
     static char text[1 << 18];
@@ -195,7 +195,7 @@ static pid_t driver_pid(pid_t node, pid_t zygote)
         close(fd);
         if (n > 0 && memmem(text, (size_t)n, "CRT_SUBMISSION=stays", 20) &&
             memmem(text, (size_t)n, cli_path("r"), strlen(cli_path("r"))) &&
-            parent_of(pid) == node)
+            pid != node && parent_of(pid) != node && parent_of(parent_of(pid)) == node)
             found = pid;
     }
     closedir(proc);
