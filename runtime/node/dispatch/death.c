@@ -178,8 +178,6 @@ static void end_driver(crti_process_t *p);
 
 static void on_ended(crti_process_t *process)
 {
-    crti_node_t *node = process->node;
-
     if (process->dying)
         return;
     process->dying = true;
