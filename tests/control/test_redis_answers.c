@@ -171,7 +171,7 @@ static void await(scene_t *s, bool (*done)(void *user))
 
 static void come_to_the_rows(scene_t *s)
 {
-    expect_question(s, "$5\r\n10000\r\n"); /* the prefix */
+    expect_question(s, "$1\r\n1\r\n"); /* the prefix, and the first mark */
     answer(s, ":1\r\n");
     expect_question(s, "$11\r\nappendfsync\r\n");
     answer(s, "$13\r\naof_enabled:1\r\n");
