@@ -16,6 +16,7 @@
 #include "fake.h"
 
 #define MEMBERS       8
+#define PARTS_MAX     (8 * MEMBERS) /* of one group of messages */
 #define CHANNEL_BYTES ((uint64_t)32 << 10)
 
 #ifdef FAKE_OLD
@@ -57,7 +58,7 @@ typedef struct part {
 typedef struct job {
     fake_task_t task;
     ncclComm_t comm;
-    part_t sends[MEMBERS], receives[MEMBERS];
+    part_t sends[PARTS_MAX], receives[PARTS_MAX];
     int send_count, receive_count;
     /* what is done at the end */
     unsigned char *parts, *out; /* reduced into `out`; owned */
@@ -189,6 +190,17 @@ static bool move_in(channel_t *c, part_t *p)
     return n > 0;
 }
 
+/* What goes to one member, or comes from it, goes one after the other. */
+static bool is_next(const part_t *parts, int i)
+{
+    if (parts[i].done == parts[i].bytes)
+        return false;
+    for (int j = 0; j < i; j++)
+        if (parts[j].peer == parts[i].peer && parts[j].done < parts[j].bytes)
+            return false;
+    return true;
+}
+
 /* False: aborted. */
 static bool move_all(job_t *job)
 {
@@ -200,15 +212,15 @@ static bool move_all(job_t *job)
         for (int i = 0; i < job->send_count; i++) {
             part_t *p = &job->sends[i];
 
-            moved |=
-                p->done < p->bytes && move_out(&c->shared->channels[c->rank][p->peer], p);
+            moved |= is_next(job->sends, i) &&
+                     move_out(&c->shared->channels[c->rank][p->peer], p);
             ended = ended && p->done == p->bytes;
         }
         for (int i = 0; i < job->receive_count; i++) {
             part_t *p = &job->receives[i];
 
-            moved |=
-                p->done < p->bytes && move_in(&c->shared->channels[p->peer][c->rank], p);
+            moved |= is_next(job->receives, i) &&
+                     move_in(&c->shared->channels[p->peer][c->rank], p);
             ended = ended && p->done == p->bytes;
         }
         if (ended)
@@ -257,6 +269,8 @@ static job_t *new_job(ncclComm_t c)
 
 static void add(part_t *parts, int *count, int peer, void *data, size_t bytes)
 {
+    if (*count == PARTS_MAX)
+        abort();
     parts[(*count)++] = (part_t){.peer = peer, .data = data, .bytes = bytes};
 }
 
