@@ -200,6 +200,10 @@ static crti_http_refusal_t read_fields(struct lws *wsi, const char *path, fields
     copy_field(wsi, WSI_TOKEN_HTTP_USER_AGENT, f->agent, sizeof(f->agent));
     request->is_python = strncmp(f->agent, "python-requests/", 16) == 0;
     request->is_old = strcmp(f->version, "HTTP/1.0") == 0;
+    /* libwebsockets takes %0D in a path for the end of the line. */
+    if (strncmp(f->version, "HTTP/1.", 7) != 0)
+        return (crti_http_refusal_t){400,
+                                     "400: the request line ends before its version"};
     return read_args(wsi, f, request);
 }
 

@@ -377,12 +377,12 @@ static void a_submission_that_the_head_did_not_answer_is_looked_for(void **state
     assert_text("GET", "/api/jobs/lost", "", true, NULL, 404, "does not exist");
 }
 
-/* libwebsockets ends the connection at a zero and loses the Host header behind a line's end; we refuse the
- * others. */
+/* libwebsockets ends the connection at a zero, and the line at the end of a line; we refuse the others. */
 static void a_path_holds_no_control_characters(void **state)
 {
     static const char *const refused[] = {"/api/jobs/one%00two", "/api/version%00",
-                                          "/api/jobs/one%0atwo", "/api/jobs/one%0dtwo"};
+                                          "/api/jobs/one%0atwo", "/api/version%0dtwo",
+                                          "/api/version%0d%0aX-A:%20b"};
 
     for (size_t i = 0; i < sizeof(refused) / sizeof(refused[0]); i++) {
         int code = http_code(&shared, "GET", refused[i], "", true);
