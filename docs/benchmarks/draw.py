@@ -27,7 +27,11 @@ def number(value):
 
 
 def figure(value, unit):
-    return f"{number(value)}{unit}" if unit == "/s" else f"{number(value)} {unit}"
+    if unit == "us" and value >= 1000:
+        value, unit = value / 1000, "ms"
+    if unit in ("/s", "words/s"):
+        return f"{number(value)}{unit}" if unit == "/s" else f"{value:,.0f} {unit}"
+    return f"{value:.3g} {unit}"
 
 
 def times(ratio):
@@ -38,13 +42,13 @@ def draw(report):
     rows, groups = report["rows"], list(dict.fromkeys(r["group"] for r in report["rows"]))
     most = 10 ** math.ceil(math.log10(max(r["ratio"] for r in rows)))
     scale = (WIDTH - LEFT - RIGHT) / math.log10(most)
-    height = HEAD + len(groups) * (ROW + 8) + len(rows) * ROW + 34
+    height = HEAD + len(groups) * (ROW + 8) + len(rows) * ROW + 50
     out = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" width="{WIDTH}" height="{height}" '
            f'role="img" aria-label="crt beside Ray, Open MPI, Thinc and spaCy">', f"<style>{STYLE}</style>"]
     for power in range(round(math.log10(most)) + 1):
         x = LEFT + power * scale
         out.append(f'<line class="{"l" if power else "o"}" x1="{x:.1f}" y1="{HEAD - 6}" x2="{x:.1f}" '
-                   f'y2="{height - 34}"/>')
+                   f'y2="{height - 50}"/>')
         out.append(f'<text class="d" x="{x:.1f}" y="{HEAD - 12}" text-anchor="middle">{10 ** power:,} x</text>')
     y = HEAD
     for group in groups:
@@ -59,8 +63,9 @@ def draw(report):
                        f'<tspan class="d">{escape(beside)}</tspan></text>')
             y += ROW
     versions = ", ".join(f"{name} {version}" for name, version in report["versions"].items())
-    said = f'How many times better, logarithmic. {report["date"]}; {report["machine"]}; {versions}.'
-    out += [f'<text class="d" x="0" y="{height - 10}">{escape(said)}</text>', "</svg>", ""]
+    said = [f'How many times better, logarithmic. {report["date"]}; {report["machine"]}.', f"Beside {versions}."]
+    out += [f'<text class="d" x="0" y="{height - 26 + 16 * i}">{escape(line)}</text>' for i, line in enumerate(said)]
+    out += ["</svg>", ""]
     return "\n".join(out)
 
 
