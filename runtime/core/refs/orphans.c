@@ -2,7 +2,7 @@
 /* Orphans: refs of before a shutdown, which the program may still read and drop.
  *
  * Where it sits
- *     crt_shutdown -> [ orphans.c ] -> store (what stays mapped);  crt_ref_keep, crt_ref_drop -> [ orphans.c ]
+ *     client/client.c (at a shutdown) -> [ orphans.c ] -> store (what stays mapped);  client/wait.c (keep, drop) -> [ orphans.c ]
  * Threads
  *     crti_refs_orphan while nobody is inside. Afterwards any: they have no lock of a runtime any more.
  * Ownership
