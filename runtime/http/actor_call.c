@@ -472,17 +472,26 @@ static crt_status_t read_request(crti_actor_call_t *call,
 }
 
 /* One budget for all strangers: what they have sent lies in memory until they are answered. */
-static crt_status_t reserve(crti_actor_call_t *call, uint64_t body_size)
+static bool reserve(crti_actor_call_t *call, uint64_t body_size)
 {
     crti_http_t *http = call->http;
 
     if (call->order.has_token)
-        return CRT_OK;
+        return true;
     if (body_size > STRANGERS_MAX - http->stranger_bytes)
-        return crt_raise(CRT_ERR_BACKPRESSURE, "too much was sent without a token");
+        return false;
     call->reserved = body_size;
     http->stranger_bytes += body_size;
-    return CRT_OK;
+    return true;
+}
+
+static void on_paused(crti_http_exchange_t *x, crt_status_t status,
+                      const crti_message_t *message)
+{
+    (void)status, (void)message;
+    fail(x->call,
+         crt_raise(CRT_ERR_BACKPRESSURE, "too much was sent without a token; try again"),
+         false);
 }
 
 void crti_actor_call_begin(crti_http_exchange_t *x, const crti_http_request_t *request)
@@ -504,10 +513,10 @@ void crti_actor_call_begin(crti_http_exchange_t *x, const crti_http_request_t *r
     call->order.on_free = on_free;
     x->call = call;
     status = read_request(call, request, x->body_size);
-    if (status == CRT_OK)
-        status = reserve(call, x->body_size);
     if (status != CRT_OK)
         fail(call, status, false);
+    else if (!reserve(call, x->body_size))
+        crti_http_exchange_pause(x, on_paused);
     else /* whether it is there is known before its arguments are read */
         crti_caller_order(x->http->caller, &call->order);
 }

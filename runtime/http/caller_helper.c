@@ -20,8 +20,8 @@
 #include "runtime/base/thread.h"
 #include "runtime/http/caller_int.h"
 
-#define IDLE_SECONDS 3 /* of the helper, before memory is given back */
-#define NICE         5 /* of the helper */
+#define IDLE_SECONDS 3  /* of the helper, before memory is given back */
+#define NICE         10 /* of the helper */
 
 /* ---------------------------------------------------------------- waking the loop */
 

@@ -16,8 +16,9 @@
 #define DRAIN_MAX        (1u << 20) /* of a refused body that is read; a larger one breaks off */
 #define SEND_SECONDS     30         /* for each chunk */
 #define PATIENCE_SECONDS 10         /* for an answer of the head */
-#define LINGER_SECONDS   1          /* for a client that still sends what was refused */
-#define BODY_SECONDS     20         /* for a body, plus its size at BODY_RATE */
+#define PAUSE_US         (LWS_US_PER_SEC / 2)
+#define LINGER_SECONDS   1           /* for a client that still sends what was refused */
+#define BODY_SECONDS     20          /* for a body, plus its size at BODY_RATE */
 #define BODY_RATE        (64u << 10) /* bytes a second that a client must reach */
 
 #define TO(state) (1u << CRTI_HTTP_EXCHANGE_##state)
@@ -248,6 +249,17 @@ void crti_http_exchange_wait(crti_http_exchange_t *x, uint64_t timeout_ms,
     set_deadline(x, timeout_ms / 1000 + x->patience_s);
 }
 
+void crti_http_exchange_pause(crti_http_exchange_t *x,
+                              crti_http_exchange_answer_t *on_answer)
+{
+    set_state(x, CRTI_HTTP_EXCHANGE_ASKING);
+    x->on_answer = on_answer;
+    x->is_paused = true;
+    lws_set_timeout(x->wsi, NO_PENDING_TIMEOUT, 0);
+    lws_rx_flow_control(x->wsi, 0);
+    lws_sul_schedule(lws_get_context(x->wsi), 0, &x->deadline, on_deadline, PAUSE_US);
+}
+
 /* ---------------------------------------------------------------- the request */
 
 static void begin_again(crti_http_exchange_t *x)
@@ -382,6 +394,9 @@ static void on_deadline(lws_sorted_usec_list_t *sul)
         crti_http_exchange_text(x, 408, "408: the request's body did not arrive in time");
         break;
     case CRTI_HTTP_EXCHANGE_ASKING:
+        if (x->is_paused)
+            lws_rx_flow_control(x->wsi, 1);
+        x->is_paused = false;
         if (x->question)
             crti_head_link_forget(x->http->link, x->question);
         x->question = 0;

@@ -113,6 +113,7 @@ struct crti_http_exchange {
 
     uint64_t question; /* to the head; 0: none is open */
     crti_http_exchange_answer_t *on_answer;
+    bool is_paused; /* nothing is read */
 
     unsigned code;
     const char *type;     /* static text */
@@ -161,6 +162,12 @@ void crti_http_exchange_ask(crti_http_exchange_t *x, crti_message_kind_t kind,
  * without a message. */
 void crti_http_exchange_wait(crti_http_exchange_t *x, uint64_t timeout_ms,
                              crti_http_exchange_answer_t *on_answer);
+
+/* For a client without a token that asks for more than there is room for. Nothing of the client is read
+ * for half a second, then `on_answer` is called without a message. A client that asks again as soon as
+ * it is refused costs little then. */
+void crti_http_exchange_pause(crti_http_exchange_t *x,
+                              crti_http_exchange_answer_t *on_answer);
 
 /* ---- for server.c */
 

@@ -548,7 +548,6 @@ static crt_status_t make_context(crti_http_server_t *server, const crti_http_opt
         .timeout_secs = HEADER_SECONDS,
         .timeout_secs_ah_idle = HEADER_SECONDS,
         .keepalive_timeout = HEADER_SECONDS,
-        .fd_limit_per_thread = CRTI_PLACES_MAX + 64,
         .options = LWS_SERVER_OPTION_DISABLE_IPV6 |
                    (o->certificate ? LWS_SERVER_OPTION_DO_SSL_GLOBAL_INIT : 0),
         .ssl_cert_filepath = o->certificate,

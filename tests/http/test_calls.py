@@ -188,8 +188,10 @@ class Calls(unittest.TestCase):
             held = [stack.enter_context(socket.create_connection(self.cluster.url[7:].split(":"))) for _ in range(9)]
             for one in held:
                 one.sendall(head)
+            asked = time.monotonic()
             refused = select.select(held, [], [], PATIENCE)[0]
             self.assertEqual([one.recv(12) for one in refused], [b"HTTP/1.1 503"])
+            self.assertGreater(time.monotonic() - asked, 0.4, "one that asks again at once is not held back")
             status = self.cluster.call("for_all", "[1, 2]" + " " * 100000, token=False)[0]
             self.assertEqual(status, 503)
             self.assertEqual(self.answer("add", 1, 2), 3)
