@@ -672,8 +672,11 @@ CRT_API const char *crt_gpu_ids(void);
  * on how often the call is made again. In a worker outside of calls it is always a new one. */
 CRT_API uint64_t crt_random_seed(void);
 
-/* The version of the library that runs: "0.1.0". Static text. */
+/* The version of the library that runs, as text: "0.2.0". Static text. The version of the headers that
+ * the program was compiled with is CRT_VERSION_TEXT. */
 CRT_API const char *crt_version(void);
+/* The same as a number that compares with CRT_VERSION: 200 for 0.2.0. */
+CRT_API int crt_version_number(void);
 
 /* ---------------------------------------------------------------- ranks */
 

@@ -11,11 +11,18 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "crt_version.h"
+
 #ifdef __cplusplus
 extern "C" {
 #endif
 
 #define CRT_API __attribute__((visibility("default")))
+/* A function that a later version no longer has; `text` says what to use. Defined as nothing before
+ * this header is included, no program is warned. docs/abi.md says how long such a function stays. */
+#ifndef CRT_DEPRECATED
+#    define CRT_DEPRECATED(text) __attribute__((deprecated(text)))
+#endif
 #define CRT_PRINTF(format_index, first_argument)                                         \
     __attribute__((format(printf, format_index, first_argument)))
 

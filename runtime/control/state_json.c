@@ -381,7 +381,7 @@ static json_t *cluster_json(const crti_control_t *c)
 
     json_object_set_new(json, "cluster", id_json(c->cluster));
     json_object_set_new(json, "address", text_json(c->address));
-    json_object_set_new(json, "version", json_string(CRT_VERSION));
+    json_object_set_new(json, "version", json_string(CRTI_VERSION));
     json_object_set_new(json, "time", json_integer(crti_control_wall(c)));
     json_object_set_new(json, "start_time", json_integer(c->start_ms));
     json_object_set_new(json, "nodes", nodes_json(c, ""));

@@ -403,11 +403,11 @@ static void finish_upload(crti_http_exchange_t *x)
 
 static void reply_version(crti_http_exchange_t *x)
 {
-    crti_http_exchange_json(x, 200,
-                            json_pack("{s:s, s:s, s:s, s:s, s:s}", "version", "4",
-                                      "ray_version", "2.52.0", "ray_commit",
-                                      "0000000000000000000000000000000000000000",
-                                      "session_name", "crt", "crt_version", CRT_VERSION));
+    crti_http_exchange_json(
+        x, 200,
+        json_pack("{s:s, s:s, s:s, s:s, s:s}", "version", "4", "ray_version", "2.52.0",
+                  "ray_commit", "0000000000000000000000000000000000000000",
+                  "session_name", "crt", "crt_version", CRTI_VERSION));
 }
 
 static void reply_health(crti_http_exchange_t *x)

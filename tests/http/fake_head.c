@@ -79,7 +79,7 @@ static void fail(const char *text)
 /* ---------------------------------------------------------------- what it knows */
 
 #define CLUSTER_JSON                                                                     \
-    "{\"cluster\":\"c0\",\"address\":\"127.0.0.1:%s\",\"version\":\"0.1.0\",\"time\":"   \
+    "{\"cluster\":\"c0\",\"address\":\"127.0.0.1:%s\",\"version\":\"0.2.0\",\"time\":"   \
     "2000,"                                                                              \
     "\"start_time\":1000,\"nodes\":[%s],\"demand\":[{\"resources\":{\"CPU\":3},"         \
     "\"count\":"                                                                         \

@@ -13,12 +13,12 @@ import tempfile
 from sources import finish
 
 EXPECTED = [
-    "include/crt/crt.h", "include/crt/crt_base.h", "include/crt/crt_arguments.h", "include/crt/crt_actor.h",
-    "include/crt/crt_cluster.h", "include/crt/crt_printable.h",
-    "include/crt/crt_metrics.h",
-    "include/crt/crt_placement_group.h",
-    "include/crt/crt_stream.h",
-    "include/crt/crt_ml.h", "include/crt/crt_images.h", "include/crt/crt_actors.h",
+    "include/crt-0/crt.h", "include/crt-0/crt_version.h", "include/crt-0/crt_base.h", "include/crt-0/crt_arguments.h", "include/crt-0/crt_actor.h",
+    "include/crt-0/crt_cluster.h", "include/crt-0/crt_printable.h",
+    "include/crt-0/crt_metrics.h",
+    "include/crt-0/crt_placement_group.h",
+    "include/crt-0/crt_stream.h",
+    "include/crt-0/crt_ml.h", "include/crt-0/crt_images.h", "include/crt-0/crt_actors.h",
     "bin/crt", "libexec/crt/crt-head", "libexec/crt/crt-node",
     "lib/libcrt.so", "lib/libcrt_ml.so", "lib/pkgconfig/crt.pc", "lib/pkgconfig/crt_ml.pc",
 ]
@@ -65,7 +65,7 @@ def build_and_run(problems, folder, prefix, app, compiler, sanitizers):
 
 def exported(problems, prefix, library):
     path = next(os.path.join(where, f"lib{library}.so") for where, _, names in os.walk(prefix) if f"lib{library}.so" in names)
-    return {line.split()[-1] for line in run(problems, "nm", "-D", "--defined-only", path).splitlines()}
+    return {line.split()[-1].split("@")[0] for line in run(problems, "nm", "-D", "--defined-only", path).splitlines()}
 
 
 def check_link_lines(problems, prefix):

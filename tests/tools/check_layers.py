@@ -91,7 +91,7 @@ FOREIGN = {
     "elfutils/": ["runtime/node"],
     "msgpack.h": LIBRARY + ["runtime/node", "runtime/control"],
 }
-GENERATED = {"crt_config.h"}
+GENERATED = {"crt_config.h", "crt_version.h"}
 # Inline functions without a symbol of the library: everything that people write or type is read by them, in any folder.
 INLINE = {"runtime/base/plain_text.h", "runtime/base/whole_options.h"}
 CIRCLE_MAX = 3  # files that call each other

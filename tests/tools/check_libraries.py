@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Fails when a shared library exports anything but crt_*, when libcrt needs a library that is for
+"""Fails when a shared library exports anything but crt_* with a version, when libcrt needs a library that is for
 the daemons or for ml only, or when anything in the build folder links to CUDA or NCCL.
 Usage: check_libraries.py BUILD_ROOT LIBCRT LIBCRT_ML"""
 import os
@@ -11,6 +11,7 @@ import sys
 from sources import finish
 
 NOT_IN_LIBCRT = re.compile(r"ssl|crypto|zmq|hiredis|websockets|jansson|archive|curl|blas|smartcols")
+VERSIONED = re.compile(r"crt_\w+@@CRT_(ML_)?\d+\.\d+$")
 GPU = re.compile(r"libcuda|libcudart|libnccl|libcublas|libcudnn|libnvrtc")
 # What the sanitizers and gcov put into every library.
 TOOL_SYMBOLS = re.compile(r"^(__|_)?(asan|ubsan|tsan|lsan|odr|sancov|gcov|llvm)")
@@ -22,7 +23,8 @@ def output_of(*command):
 
 def exported(library):
     for line in output_of("nm", "-D", "--defined-only", library).splitlines():
-        yield line.split()[-1].split("@")[0]
+        if line.split()[-2] != "A":  # the name of a version
+            yield line.split()[-1]
 
 
 def needed(path):
@@ -47,8 +49,8 @@ def main(build, libcrt, libcrt_ml):
     for library in (libcrt, libcrt_ml):
         name = os.path.basename(library)
         symbols = [s for s in exported(library) if not TOOL_SYMBOLS.match(s)]
-        problems += [f"{name} exports {s}" for s in symbols if not s.startswith("crt_")]
-        if not any(s.startswith("crt_") for s in symbols):
+        problems += [f"{name} exports {s}" for s in symbols if not VERSIONED.match(s)]
+        if not symbols:
             problems.append(f"{name} exports nothing")
     for line in output_of("ldd", libcrt).splitlines():
         if NOT_IN_LIBCRT.search(line.split("=>")[0]):

@@ -61,23 +61,23 @@ class Cmake(unittest.TestCase):
                 self.assertEqual(said, file.read())
 
     def test_the_same_minor_version_will_do_and_no_other(self):
-        for version in ("0", "0.1", "0.1.0", "0.1.0 EXACT"):
+        for version in ("0", "0.2", "0.2.0", "0.2.0 EXACT"):
             self.configure(self.asking(f"crt {version} REQUIRED"))
         for version in ("0.0", "0.2", "0.1.1", "1", "1.0"):
             _, said = self.configure(self.asking(f"crt {version} REQUIRED"), code=1)
-            self.assertIn("0.1.0", said)
+            self.assertIn("0.2.0", said)
 
     def test_a_component_that_is_none_is_refused_by_name(self):
         _, said = self.configure(self.asking("crt REQUIRED COMPONENTS crt_nothing"), code=1)
         self.assertIn("crt has no component crt_nothing", " ".join(said.split()))
 
     def test_an_installation_without_a_library_is_not_found(self):
-        libraries = next(where for where, _, names in os.walk(self.prefix) if "libcrt_ml.so.0" in names)
-        library = os.path.join(libraries, "libcrt_ml.so.0")
+        libraries = next(where for where, _, names in os.walk(self.prefix) if "libcrt_ml.so.0.2" in names)
+        library = os.path.join(libraries, "libcrt_ml.so.0.2")
         os.rename(library, library + ".away")
         try:
             _, said = self.configure(self.asking("crt REQUIRED"), code=1)
-            self.assertIn("there is no libcrt_ml.so.0 in", " ".join(said.split()))
+            self.assertIn("there is no libcrt_ml.so.0.2 in", " ".join(said.split()))
         finally:
             os.rename(library + ".away", library)
 

@@ -28,9 +28,9 @@ __attribute__((constructor)) static void trap(void)
 }}
 """
 FILES = {
-    "include/crt/{}": ("#error " + WORDS, ["crt.h", "crt_base.h", "crt_ml.h", "crt_actors.h"]),
+    "include/crt-0/{}": ("#error " + WORDS, ["crt.h", "crt_base.h", "crt_ml.h", "crt_actors.h"]),
     "share/man/man3/{}.3": (WORDS, ["crt_get", "crt_get_v", "crt_model_new"]),
-    "lib/pkgconfig/{}.pc": (f"Name: {{0}}\nDescription: {WORDS}\nVersion: 0.1.0\nLibs: -l{{0}}\n", ["crt", "crt_ml"]),
+    "lib/pkgconfig/{}.pc": (f"Name: {{0}}\nDescription: {WORDS}\nVersion: 0.2.0\nLibs: -l{{0}}\n", ["crt", "crt_ml"]),
     "lib/cmake/crt/{}.cmake": (f'message(FATAL_ERROR "{WORDS}")', ["crtConfig"]),
 }
 PROGRAMS = ["bin/crt"] + [f"libexec/crt/crt-{name}" for name in ("head", "node", "http", "unpack", "stack")]
@@ -50,10 +50,10 @@ def make_trap(folder):
     for path in PROGRAMS:
         write(folder, path, f"#!/bin/sh\necho {WORDS} >&2\nexit 99\n", 0o755)
     write(folder, "trap.c", TRAP)
-    for name in ("crt", "crt_ml"):
-        subprocess.run([*CC.split(), "-shared", "-fPIC", f"-Wl,-soname,lib{name}.so.0", "-o",
-                        f"{folder}/lib/lib{name}.so.0", f"{folder}/trap.c"], check=True)
-        os.symlink(f"lib{name}.so.0", f"{folder}/lib/lib{name}.so")
+    for name, version in (("crt", "0"), ("crt_ml", "0.2")):
+        subprocess.run([*CC.split(), "-shared", "-fPIC", f"-Wl,-soname,lib{name}.so.{version}", "-o",
+                        f"{folder}/lib/lib{name}.so.{version}", f"{folder}/trap.c"], check=True)
+        os.symlink(f"lib{name}.so.{version}", f"{folder}/lib/lib{name}.so")
 
 
 def install(folder):
@@ -66,7 +66,7 @@ def install(folder):
     subprocess.run(["/sbin/ldconfig", "-f", os.path.join(folder, "ld.so.conf"), "-C", cache], check=True)
     subprocess.run(["mount", "--bind", cache, "/etc/ld.so.cache"], check=True)
     listed = subprocess.run(["/sbin/ldconfig", "-p"], stdout=subprocess.PIPE, text=True, check=True).stdout
-    assert f"{PREFIX}/lib/libcrt_ml.so.0" in listed, listed
+    assert f"{PREFIX}/lib/libcrt_ml.so.0.2" in listed, listed
     assert subprocess.run(["crt"], check=False, stderr=subprocess.DEVNULL, env={"PATH": f"{PREFIX}/bin"}).returncode == 99
 
 

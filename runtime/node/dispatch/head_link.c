@@ -144,7 +144,7 @@ static void register_node(crti_node_t *node)
     CRTI_AUTO(crti_buffer_fini) crti_buffer_t bundles = {0};
     crti_msg_node_register_t message = {
         .protocol = CRTI_PROTOCOL_VERSION,
-        .version = crti_str(CRT_VERSION),
+        .version = crti_str(CRTI_VERSION),
         .node = node->id,
         .incarnation = node->registration.incarnation,
         .ip = crti_str(node->ip),
