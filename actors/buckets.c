@@ -189,11 +189,12 @@ static crt_status_t take_failure(crt_buckets_t *b)
 static void post(crt_buckets_t *b, bucket_t *bucket, crt_collective_kind_t kind,
                  const crt_tensor_t *from, const crt_tensor_t *to)
 {
-    crt_collective_t what = {
-        .kind = kind, .input = from, .output = to, .reduction = CRT_AVERAGE};
-
     if (b->failed == CRT_OK)
-        keep_failure(b, crt_collective_post(b->group, &what, &bucket->operation));
+        keep_failure(
+            b, crt_collective_post(b->group,
+                                   CRT_COLLECTIVE(.kind = kind, .input = from,
+                                                  .output = to, .reduction = CRT_AVERAGE),
+                                   &bucket->operation));
 }
 
 static crt_tensor_t view_of(const crt_buckets_t *b, size_t at, size_t count)

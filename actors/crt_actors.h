@@ -391,12 +391,12 @@ CRT_API bool crt_pool_has_next(const crt_pool_t *pool);
 
 /* Waits for the result of the call that was submitted first, or for any one that is ready (then in the order in
  * which they ended), and takes it; both may be used in turns. Caller owns the ref, which is ready, with a
- * value or an error, and drops it with crt_ref_drop. `timeout_ms` as for crt_get_v. CRT_ERR_NOT_FOUND: all
+ * value or an error, and drops it with crt_ref_drop. `wait_ms` as for crt_get_v. CRT_ERR_NOT_FOUND: all
  * were taken; CRT_ERR_TIMED_OUT: it may be asked again; CRT_ERR_ACTOR_DIED: calls wait, and no actor is
  * left. */
-CRT_API crt_status_t crt_pool_next(crt_pool_t *pool, int64_t timeout_ms,
+CRT_API crt_status_t crt_pool_next(crt_pool_t *pool, int64_t wait_ms,
                                    crt_ref_t **result_out);
-CRT_API crt_status_t crt_pool_next_ready(crt_pool_t *pool, int64_t timeout_ms,
+CRT_API crt_status_t crt_pool_next_ready(crt_pool_t *pool, int64_t wait_ms,
                                          crt_ref_t **result_out);
 
 /* True when a call that is submitted begins at once, as far as was seen by the last wait. */
@@ -429,18 +429,16 @@ CRT_API crt_actor_t *crt_queue_new(const crt_actor_options_t *options, size_t ca
 
 /* Puts an item, or up to 10000 at once: all of them or none. They stay the caller's, too. CRT_ERR_TIMED_OUT:
  * the queue was full; CRT_ERR_INVALID: more than it ever holds. */
-CRT_API crt_status_t crt_queue_put(crt_actor_t *queue, crt_ref_t *item,
-                                   int64_t timeout_ms);
+CRT_API crt_status_t crt_queue_put(crt_actor_t *queue, crt_ref_t *item, int64_t wait_ms);
 CRT_API crt_status_t crt_queue_put_batch(crt_actor_t *queue, crt_ref_t *const *items,
-                                         size_t count, int64_t timeout_ms);
+                                         size_t count, int64_t wait_ms);
 
 /* Gets the first item, or waits for one and gets up to `most`, at most 10000, of those that are there. Caller owns the
  * refs and drops them with crt_ref_drop. CRT_ERR_TIMED_OUT: the queue was empty. */
-CRT_API crt_status_t crt_queue_get(crt_actor_t *queue, int64_t timeout_ms,
+CRT_API crt_status_t crt_queue_get(crt_actor_t *queue, int64_t wait_ms,
                                    crt_ref_t **item_out);
-CRT_API crt_status_t crt_queue_get_batch(crt_actor_t *queue, size_t most,
-                                         int64_t timeout_ms, crt_ref_t **items_out,
-                                         size_t *count_out);
+CRT_API crt_status_t crt_queue_get_batch(crt_actor_t *queue, size_t most, int64_t wait_ms,
+                                         crt_ref_t **items_out, size_t *count_out);
 
 /* How many items it held a moment ago. */
 CRT_API crt_status_t crt_queue_size(crt_actor_t *queue, size_t *size_out);
@@ -473,7 +471,7 @@ CRT_API crt_status_t crt_progress_read(crt_actor_t *progress, int64_t *done_out,
  * times a second, when that is a terminal, else a line for every 10 % and one at the end. If the progress
  * itself dies a line says so, and the wait goes on. CRT_ERR_TIMED_OUT. */
 CRT_API crt_status_t crt_progress_wait(crt_actor_t *progress, crt_ref_t *const *refs,
-                                       size_t count, int64_t timeout_ms);
+                                       size_t count, int64_t wait_ms);
 
 #ifdef __cplusplus
 }

@@ -118,7 +118,7 @@ static crt_status_t join(void *self, crt_call_t *call)
         return status;
     leave(t);
     status = crt_collective_init_group(
-        size, rank, CRT_GROUP_OPTIONS(.name = name, .timeout_ms = JOIN_MS), &t->group);
+        size, rank, CRT_GROUP_OPTIONS(.name = name, .limit_ms = JOIN_MS), &t->group);
     if (status == CRT_OK)
         status = crt_replica_new(t->group, t->model, &t->options, &t->replica);
     if (status == CRT_OK)

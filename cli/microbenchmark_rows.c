@@ -193,7 +193,7 @@ static void body_call_concurrent(void)
 
 static void body_placement_groups(void)
 {
-    static const crt_bundle_t bundle = {.resources = "custom=0.001"};
+    const crt_bundle_t bundle = CRT_BUNDLE(.resources = "custom=0.001");
     crt_placement_group_t *groups[100];
 
     for (int i = 0; i < 100; i++)

@@ -17,7 +17,7 @@
  * ends the call of every other member with an error that names it; crt_collective_rebuild makes
  * the group usable again. Nothing hangs and no wrong sum is ever given.
  *
- * Tensors: dense (crt_tensor_is_dense), on the host (device -1) except for the backend "nccl" (see
+ * Tensors: dense (crt_tensor_is_dense), on the host except for the backend "nccl" (see
  * there).
  * Floating point, integers; not bool. `input` and `output` may be the same memory (in place, as
  * said at each operation) but must not overlap otherwise. They stay the caller's, unchanged by
@@ -58,7 +58,7 @@ typedef struct crt_group_options {
         *name; /* default "default"; unique among the living groups of a job; at most
                             63 of [A-Za-z0-9_.-] */
     const char *backend; /* "auto" (default), "shm", "ring", "two-level", "nccl" */
-    int64_t timeout_ms;  /* of joining and of each operation; default 60000 */
+    int64_t limit_ms;    /* of joining and of each operation; default 60000 */
     int device;          /* "nccl": this member's GPU, counted as CUDA does; default 0 */
     void *stream; /* "nccl": the cudaStream_t that its operations follow; default NULL */
 } crt_group_options_t;
@@ -66,7 +66,7 @@ typedef struct crt_group_options {
     CRT_CONSTANT(crt_group_options_t, .struct_size = sizeof(crt_group_options_t),        \
                  __VA_ARGS__)
 
-#define CRT_RANK_ANY (-1)
+#define CRT_RANK_ANY (-2)
 
 /* The backend "nccl". Every member has one GPU, `device` of its options (0 in members that find a
  * declared group); no two may have the same. libcudart and libnccl (2.14.3 or newer, the same on
@@ -258,16 +258,20 @@ typedef enum crt_collective_kind {
     CRT_COLLECTIVE_BARRIER = 9
 } crt_collective_kind_t;
 
-/* An operation as the functions above take it; fields that it does not have stay zero. The
- * tensor views are copied, what they point at is not. */
+/* An operation as the functions above take it; members that the operation does not have stay zero. The
+ * tensor views are copied, the memory that they point at is not. */
 typedef struct crt_collective {
+    size_t struct_size; /* set by CRT_COLLECTIVE */
     crt_collective_kind_t kind;
     const crt_tensor_t *input;  /* broadcast, send: the tensor */
     const crt_tensor_t *output; /* broadcast, recv: the tensor */
     crt_reduction_t reduction;
-    int peer;           /* root, or the other member */
-    int64_t timeout_ms; /* 0: the group's */
+    int peer;         /* root, or the other member */
+    int64_t limit_ms; /* 0: that of the group */
 } crt_collective_t;
+
+#define CRT_COLLECTIVE(...)                                                              \
+    CRT_CONSTANT(crt_collective_t, .struct_size = sizeof(crt_collective_t), __VA_ARGS__)
 
 /* A posted operation. */
 typedef struct crt_operation crt_operation_t;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Groups: making, rebuilding and leaving them. See group.h. */
 #include "collective/group_int.h"
+#include "runtime/base/copy_struct.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -46,13 +47,8 @@ static crt_status_t check_options(const crt_group_options_t *o)
 {
     static const char *const known[] = {"auto", "shm", "ring", "two-level", "nccl"};
 
-    if (!o)
-        return CRT_OK;
-    if (o->struct_size < sizeof(*o))
-        return crt_raise(CRT_ERR_INVALID, "make the options with CRT_GROUP_OPTIONS");
-    if (o->timeout_ms < 0 || o->timeout_ms > LONGEST_MS)
-        return crt_raise(CRT_ERR_INVALID, "a timeout of %lld ms",
-                         (long long)o->timeout_ms);
+    if (o->limit_ms < 0 || o->limit_ms > LONGEST_MS)
+        return crt_raise(CRT_ERR_INVALID, "limit_ms is %lld", (long long)o->limit_ms);
     for (size_t i = 0; o->backend && i < sizeof(known) / sizeof(*known); i++)
         if (strcmp(o->backend, known[i]) == 0)
             return CRT_OK;
@@ -61,13 +57,16 @@ static crt_status_t check_options(const crt_group_options_t *o)
                : CRT_OK;
 }
 
-static crt_status_t new_group(const crt_group_options_t *o, int size, int rank,
+static crt_status_t new_group(const crt_group_options_t *options, int size, int rank,
                               crt_group_t **group_out)
 {
+    crt_group_options_t mine, *o = &mine;
     crt_group_t *group;
     struct crti_group_private *p;
-    crt_status_t status = check_options(o);
+    crt_status_t status = CRTI_COPY_STRUCT(&mine, options, "CRT_GROUP_OPTIONS");
 
+    if (status == CRT_OK)
+        status = check_options(o);
     if (status != CRT_OK)
         return status;
     group = calloc(1, sizeof(*group));
@@ -81,14 +80,14 @@ static crt_status_t new_group(const crt_group_options_t *o, int size, int rank,
     p->group = group;
     crti_list_init(&p->link);
     group->device = -1;
-    group->wanted_device = o ? o->device : 0;
-    group->gpu_stream = o ? o->stream : NULL;
-    snprintf(group->name, sizeof(group->name), "%s", o && o->name ? o->name : "default");
-    if (o && o->name && strlen(o->name) >= sizeof(group->name))
+    group->wanted_device = o->device;
+    group->gpu_stream = o->stream;
+    snprintf(group->name, sizeof(group->name), "%s", o->name ? o->name : "default");
+    if (o->name && strlen(o->name) >= sizeof(group->name))
         group->name[0] = '\0'; /* refused with the key */
     snprintf(p->wanted_backend, sizeof(p->wanted_backend), "%s",
-             o && o->backend ? o->backend : "auto");
-    p->timeout_ms = o && o->timeout_ms ? o->timeout_ms : TIMEOUT_MS;
+             o->backend ? o->backend : "auto");
+    p->timeout_ms = o->limit_ms ? o->limit_ms : TIMEOUT_MS;
     p->wanted_size = size;
     p->wanted_rank = rank;
     p->failure.rank = -1;
@@ -175,7 +174,8 @@ crt_status_t crti_group_join(int size, int rank, const crt_group_options_t *opti
 
     if (!group_out)
         return crt_raise(CRT_ERR_INVALID, "there is no place for the group");
-    if (size < 1 || size > CRTI_GROUP_SIZE || rank < CRT_RANK_ANY || rank >= size)
+    if (size < 1 || size > CRTI_GROUP_SIZE || (rank < 0 && rank != CRT_RANK_ANY) ||
+        rank >= size)
         return crt_raise(CRT_ERR_INVALID, "rank %d of %d members; at most %d", rank, size,
                          CRTI_GROUP_SIZE);
     status = new_group(options, size, rank, &group);
@@ -247,7 +247,7 @@ static crt_status_t join_split(crt_group_t *parent, int size, int rank, const ch
     CRTI_AUTO(free_group) crt_group_t *group = NULL;
     crt_status_t status = new_group(
         CRT_GROUP_OPTIONS(.name = name, .backend = p->wanted_backend,
-                          .timeout_ms = p->timeout_ms, .device = parent->wanted_device,
+                          .limit_ms = p->timeout_ms, .device = parent->wanted_device,
                           .stream = parent->gpu_stream),
         size, rank, &group);
 

@@ -186,10 +186,14 @@ static crt_status_t post_both(crt_group_t *group, const crt_collective_t *send,
 crt_status_t crt_collective_sendrecv(crt_group_t *group, const crt_tensor_t *input,
                                      int to, const crt_tensor_t *output, int from)
 {
-    const crt_collective_t send = {
-        .kind = CRT_COLLECTIVE_SEND, .input = input, .peer = to};
-    const crt_collective_t receive = {
-        .kind = CRT_COLLECTIVE_RECV, .output = output, .peer = from};
+    const crt_collective_t send = {.struct_size = sizeof(send),
+                                   .kind = CRT_COLLECTIVE_SEND,
+                                   .input = input,
+                                   .peer = to};
+    const crt_collective_t receive = {.struct_size = sizeof(receive),
+                                      .kind = CRT_COLLECTIVE_RECV,
+                                      .output = output,
+                                      .peer = from};
 
     if (!group)
         return crt_raise(CRT_ERR_INVALID, "sendrecv: the group is NULL");
@@ -206,8 +210,7 @@ crt_status_t crt_collective_isend(crt_group_t *group, const crt_tensor_t *tensor
                                   int peer, crt_operation_t **operation_out)
 {
     return crt_collective_post(
-        group,
-        &(crt_collective_t){.kind = CRT_COLLECTIVE_SEND, .input = tensor, .peer = peer},
+        group, CRT_COLLECTIVE(.kind = CRT_COLLECTIVE_SEND, .input = tensor, .peer = peer),
         operation_out);
 }
 
@@ -216,6 +219,6 @@ crt_status_t crt_collective_irecv(crt_group_t *group, const crt_tensor_t *tensor
 {
     return crt_collective_post(
         group,
-        &(crt_collective_t){.kind = CRT_COLLECTIVE_RECV, .output = tensor, .peer = peer},
+        CRT_COLLECTIVE(.kind = CRT_COLLECTIVE_RECV, .output = tensor, .peer = peer),
         operation_out);
 }

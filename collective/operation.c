@@ -16,6 +16,7 @@
 #include "collective/group_int.h"
 #include "collective/operation_signature.h"
 #include "runtime/base/clock.h"
+#include "runtime/base/tensor_check.h"
 #include "runtime/core/execution/run_events.h"
 
 /* ---------------------------------------------------------------- checks */
@@ -30,15 +31,18 @@ static const char *kind_name(crt_collective_kind_t kind)
 static crt_status_t check_device(const crt_group_t *group, const char *name,
                                  const char *which, const crt_tensor_t *t)
 {
-    if (t->device == -1 || t->device == group->device)
-        return CRT_OK;
+    int gpu = crt_tensor_gpu(t);
+    crt_status_t status = crti_tensor_check_known(t);
+
+    if (status != CRT_OK || gpu == -1 || gpu == group->device)
+        return status;
     if (group->device < 0)
         return crt_raise(CRT_ERR_INVALID,
                          "%s: the %s lies on device %d; backend \"%s\" takes host memory",
-                         name, which, t->device, crt_collective_backend(group));
+                         name, which, gpu, crt_collective_backend(group));
     return crt_raise(CRT_ERR_INVALID,
                      "%s: the %s lies on device %d; this member's device is %d", name,
-                     which, t->device, group->device);
+                     which, gpu, group->device);
 }
 
 static crt_status_t check_tensor(const crt_group_t *group, const crt_collective_t *what,
@@ -127,10 +131,11 @@ static crt_status_t fill_both(const crt_group_t *group, const crt_collective_t *
 {
     crt_status_t status = check_tensor(group, what, "output", what->output);
 
-    if (status == CRT_OK && what->output->device != what->input->device)
-        status = crt_raise(
-            CRT_ERR_INVALID, "%s: the input lies on device %d, the output on %d",
-            kind_name(what->kind), what->input->device, what->output->device);
+    if (status == CRT_OK && crt_tensor_gpu(what->output) != crt_tensor_gpu(what->input))
+        status = crt_raise(CRT_ERR_INVALID,
+                           "%s: the input lies on device %d, the output on %d",
+                           kind_name(what->kind), crt_tensor_gpu(what->input),
+                           crt_tensor_gpu(what->output));
     if (status == CRT_OK)
         status = check_count(what, what->input, what->output, wanted);
     if (status == CRT_OK)
@@ -169,7 +174,7 @@ static crt_status_t fill(const crt_group_t *group, const crt_collective_t *what,
     if (status != CRT_OK)
         return status;
     step->dtype = tensor->dtype;
-    step->is_on_device = tensor->device >= 0;
+    step->is_on_device = crt_tensor_gpu(tensor) >= 0;
     step->count = crt_tensor_count(tensor);
     step->input = what->kind == CRT_COLLECTIVE_RECV ? NULL : tensor->data;
     switch (what->kind) {
@@ -301,7 +306,7 @@ crt_status_t crti_operation_check(crt_group_t *group, const crt_collective_t *wh
 uint64_t crti_operation_deadline(const crt_group_t *group, const crt_collective_t *what,
                                  uint64_t begun_ns)
 {
-    int64_t ms = what->timeout_ms ? what->timeout_ms : group->private->timeout_ms;
+    int64_t ms = what->limit_ms ? what->limit_ms : group->private->timeout_ms;
 
     return begun_ns + (uint64_t)ms * CRTI_MS;
 }
@@ -350,71 +355,62 @@ crt_status_t crt_collective_allreduce(crt_group_t *group, const crt_tensor_t *in
                                       const crt_tensor_t *output,
                                       crt_reduction_t reduction)
 {
-    return call(group, &(crt_collective_t){.kind = CRT_COLLECTIVE_ALLREDUCE,
-                                           .input = input,
-                                           .output = output,
-                                           .reduction = reduction});
+    return call(group, CRT_COLLECTIVE(.kind = CRT_COLLECTIVE_ALLREDUCE, .input = input,
+                                      .output = output, .reduction = reduction));
 }
 
 crt_status_t crt_collective_reduce(crt_group_t *group, const crt_tensor_t *input,
                                    const crt_tensor_t *output, int root,
                                    crt_reduction_t reduction)
 {
-    return call(group, &(crt_collective_t){.kind = CRT_COLLECTIVE_REDUCE,
-                                           .input = input,
-                                           .output = output,
-                                           .reduction = reduction,
-                                           .peer = root});
+    return call(group,
+                CRT_COLLECTIVE(.kind = CRT_COLLECTIVE_REDUCE, .input = input,
+                               .output = output, .reduction = reduction, .peer = root));
 }
 
 crt_status_t crt_collective_broadcast(crt_group_t *group, const crt_tensor_t *tensor,
                                       int root)
 {
-    return call(group, &(crt_collective_t){.kind = CRT_COLLECTIVE_BROADCAST,
-                                           .input = tensor,
-                                           .output = tensor,
-                                           .peer = root});
+    return call(group, CRT_COLLECTIVE(.kind = CRT_COLLECTIVE_BROADCAST, .input = tensor,
+                                      .output = tensor, .peer = root));
 }
 
 crt_status_t crt_collective_allgather(crt_group_t *group, const crt_tensor_t *input,
                                       const crt_tensor_t *output)
 {
-    return call(group, &(crt_collective_t){.kind = CRT_COLLECTIVE_ALLGATHER,
-                                           .input = input,
-                                           .output = output});
+    return call(group, CRT_COLLECTIVE(.kind = CRT_COLLECTIVE_ALLGATHER, .input = input,
+                                      .output = output));
 }
 
 crt_status_t crt_collective_reducescatter(crt_group_t *group, const crt_tensor_t *input,
                                           const crt_tensor_t *output,
                                           crt_reduction_t reduction)
 {
-    return call(group, &(crt_collective_t){.kind = CRT_COLLECTIVE_REDUCESCATTER,
-                                           .input = input,
-                                           .output = output,
-                                           .reduction = reduction});
+    return call(group,
+                CRT_COLLECTIVE(.kind = CRT_COLLECTIVE_REDUCESCATTER, .input = input,
+                               .output = output, .reduction = reduction));
 }
 
 crt_status_t crt_collective_alltoall(crt_group_t *group, const crt_tensor_t *input,
                                      const crt_tensor_t *output)
 {
-    return call(group, &(crt_collective_t){.kind = CRT_COLLECTIVE_ALLTOALL,
-                                           .input = input,
-                                           .output = output});
+    return call(group, CRT_COLLECTIVE(.kind = CRT_COLLECTIVE_ALLTOALL, .input = input,
+                                      .output = output));
 }
 
 crt_status_t crt_collective_send(crt_group_t *group, const crt_tensor_t *tensor, int peer)
 {
-    return call(group, &(crt_collective_t){
-                           .kind = CRT_COLLECTIVE_SEND, .input = tensor, .peer = peer});
+    return call(group, CRT_COLLECTIVE(.kind = CRT_COLLECTIVE_SEND, .input = tensor,
+                                      .peer = peer));
 }
 
 crt_status_t crt_collective_recv(crt_group_t *group, const crt_tensor_t *tensor, int peer)
 {
-    return call(group, &(crt_collective_t){
-                           .kind = CRT_COLLECTIVE_RECV, .output = tensor, .peer = peer});
+    return call(group, CRT_COLLECTIVE(.kind = CRT_COLLECTIVE_RECV, .output = tensor,
+                                      .peer = peer));
 }
 
 crt_status_t crt_collective_barrier(crt_group_t *group)
 {
-    return call(group, &(crt_collective_t){.kind = CRT_COLLECTIVE_BARRIER});
+    return call(group, CRT_COLLECTIVE(.kind = CRT_COLLECTIVE_BARRIER));
 }

@@ -18,6 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/base/copy_struct.h"
 #include "runtime/base/thread.h"
 
 #include "collective/group_int.h"
@@ -183,6 +184,7 @@ crt_status_t crt_collective_post(crt_group_t *group, const crt_collective_t *wha
 {
     crt_operation_t *operation;
     struct crti_posting *p;
+    crt_collective_t mine;
     crt_status_t status = CRT_OK;
     bool is_here;
 
@@ -191,11 +193,12 @@ crt_status_t crt_collective_post(crt_group_t *group, const crt_collective_t *wha
                          !group  ? "group"
                          : !what ? "operation"
                                  : "place for the result");
+    CRT_TRY(CRTI_COPY_STRUCT(&mine, what, "CRT_COLLECTIVE"));
     CRT_TRY(crti_group_check_process());
     if (!group->private->posting)
         CRT_TRY(new_posting(group));
     p = group->private->posting;
-    CRT_TRY(new_operation(p, what, &operation));
+    CRT_TRY(new_operation(p, &mine, &operation));
     is_here = operation->is_message && !atomic_load(&p->busy);
     if (!is_here && !p->has_thread)
         status = start_thread(p);

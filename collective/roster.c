@@ -268,5 +268,6 @@ crt_status_t crti_arrival_decode(const void *bytes, size_t size, crti_arrival_t 
     take_member(&r, &arrival->member);
     arrival->size = take_int(&r, 0, CRTI_GROUP_SIZE);
     arrival->rank = take_int(&r, CRT_RANK_ANY, CRTI_GROUP_SIZE - 1);
+    r.failed |= arrival->rank < 0 && arrival->rank != CRT_RANK_ANY;
     return end(&r, "arrival of a member");
 }

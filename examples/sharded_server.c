@@ -220,8 +220,7 @@ static void run_workers(crt_arg_t servers, long count, long each, double *second
     double began = now_s();
 
     for (long i = 0; i < count; i++)
-        done[i] =
-            crt_submit(&work, CRT_TASK_OPTIONS(.num_cpus = CRT_ZERO_CPUS), servers, each);
+        done[i] = crt_submit(&work, CRT_TASK_OPTIONS(.no_cpus = true), servers, each);
     for (long i = 0; i < count; i++) {
         const crt_tensor_t *times;
 

@@ -308,7 +308,9 @@ static void start_workers(training_t *t)
         t->crew[i].worker = crt_image_worker_new(
             CRT_ACTOR_OPTIONS(.num_cpus = 1,
                               .num_gpus = settings.precision ? settings.num_gpus : 0,
-                              .fail_if_infeasible = settings.precision ? 1 : 0,
+                              .if_infeasible = settings.precision
+                                                   ? CRT_INFEASIBLE_FAILS
+                                                   : CRT_INFEASIBLE_DEFAULT,
                               .max_restarts = -1),
             &spec, &data);
     }

@@ -328,10 +328,10 @@ static void reserve_cpus(training_t *t)
     crt_bundle_t bundles[WORKERS_MAX];
 
     for (int i = 0; i < options.workers; i++)
-        bundles[i] = (crt_bundle_t){.num_cpus = 1};
-    t->group =
-        crt_placement_group_new(bundles, (size_t)options.workers,
-                                CRT_PLACEMENT_GROUP_OPTIONS(.fail_if_infeasible = 1));
+        bundles[i] = CRT_BUNDLE(.num_cpus = 1);
+    t->group = crt_placement_group_new(
+        bundles, (size_t)options.workers,
+        CRT_PLACEMENT_GROUP_OPTIONS(.if_infeasible = CRT_INFEASIBLE_FAILS));
     check(crt_placement_group_wait(t->group, -1), "a CPU for each worker");
 }
 
@@ -354,9 +354,7 @@ static crt_actor_t *new_trainer(training_t *t, int number)
                             .shards = options.workers,
                             .batch = options.batch};
     crt_actor_t *trainer = crt_trainer_new(
-        CRT_ACTOR_OPTIONS(.num_cpus = 1, .placement_group = t->group,
-                          .bundle = CRT_BUNDLE(number)),
-        &spec, &data,
+        CRT_ACTOR_OPTIONS(.num_cpus = 1, CRT_IN_BUNDLE(t->group, number)), &spec, &data,
         CRT_REPLICA_OPTIONS(.optimizer = &adam, .sharded = options.sharded,
                             .bfloat16 = options.bfloat16,
                             .bucket_bytes = (size_t)options.bucket));
@@ -569,10 +567,8 @@ static void start_actors(training_t *t)
     for (int i = 0; i < options.workers; i++) {
         spec.seed = options.seed * 1000 + (uint64_t)i + 1;
         data.shard = i;
-        t->workers[i] = crt_data_worker_new(CRT_ACTOR_OPTIONS(.num_cpus = 1,
-                                                              .placement_group = t->group,
-                                                              .bundle = CRT_BUNDLE(i)),
-                                            &spec, &data);
+        t->workers[i] = crt_data_worker_new(
+            CRT_ACTOR_OPTIONS(.num_cpus = 1, CRT_IN_BUNDLE(t->group, i)), &spec, &data);
     }
     for (int i = 0; i < options.workers; i++)
         check(crt_actor_ready(t->workers[i], -1), "data worker");

@@ -307,7 +307,7 @@ crt_status_t crt_model_backward(crt_model_t *model, const crt_tensor_t *weights,
                                 const crt_tensor_t *d_outputs, crt_tensor_t *gradients,
                                 crt_tensor_t *d_inputs)
 {
-    bool is_fetched = d_inputs && d_inputs->device != crt_model_gpu(model);
+    bool is_fetched = d_inputs && crt_tensor_gpu(d_inputs) != crt_model_gpu(model);
     const float *w;
     float *dx;
     crt_status_t status;

@@ -8,7 +8,7 @@
  *
  * Weights, gradients, statistics, what an optimizer remembers and all that layers put out lie in memory
  * of the GPU, in the same flat layout: the tensors of crt_model_weights, crt_model_gradients,
- * crt_model_statistics and crt_optimizer_state have its number as their `device`, and groups of
+ * crt_model_statistics and crt_optimizer_state have its index in their `device`, and groups of
  * backend "nccl" reduce them there. Flat `weights` and `gradients` of a call lie there, too. Inputs,
  * outputs and their gradients may lie on either side, labels lie on the host; crt_model_forward gives
  * outputs on the GPU.

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ml/matrix.h"
 #include "ml/model.h"
 
 crt_status_t crt_precision_find(const char *name, crt_precision_t *precision_out)
@@ -88,8 +89,9 @@ static void show_buffers(crt_model_t *model, const buffers_t *b)
     model->weights_view = crt_tensor_floats(b->weights, model->parameter_count);
     model->gradients_view = crt_tensor_floats(b->gradients, model->parameter_count);
     model->statistics_view = crt_tensor_floats(b->statistics, model->statistics_count);
-    model->weights_view.device = model->gradients_view.device =
-        model->statistics_view.device = crt_model_gpu(model);
+    crti_place_at(&model->weights_view, crt_model_gpu(model));
+    crti_place_at(&model->gradients_view, crt_model_gpu(model));
+    crti_place_at(&model->statistics_view, crt_model_gpu(model));
 }
 
 /* To `device`, or from the one it is on to the host (NULL). `ops` are those of the layers there. */

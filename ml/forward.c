@@ -252,7 +252,7 @@ crt_status_t crt_model_forward(crt_model_t *model, const crt_tensor_t *weights,
     *outputs_out = crt_tensor_view(CRT_FLOAT32, 2, shape, (float *)(uintptr_t)outputs);
     if (!model->device)
         return CRT_OK;
-    outputs_out->device = crt_model_gpu(model);
+    crti_place_at(outputs_out, crt_model_gpu(model));
     outputs_out->data = model->probabilities;
     model->device->ops->store(model->device, model->probabilities, outputs,
                               (int)inputs->shape[0],

@@ -96,16 +96,16 @@ void crti_matrix_product(int rows, int cols, int inner, float scale, crti_matrix
 
 static crt_status_t check_place(const crt_tensor_t *tensor, int device, const char *what)
 {
-    if (tensor->device == device)
+    if (crt_tensor_gpu(tensor) == device)
         return CRT_OK;
-    if (tensor->device == -1)
+    if (crt_tensor_gpu(tensor) == -1)
         return crt_raise(CRT_ERR_INVALID, "%s lie in host memory, not on GPU %d", what,
                          device);
     return device == -1
                ? crt_raise(CRT_ERR_INVALID, "%s lie on GPU %d, not in host memory", what,
-                           (int)tensor->device)
+                           crt_tensor_gpu(tensor))
                : crt_raise(CRT_ERR_INVALID, "%s lie on GPU %d, not on GPU %d", what,
-                           (int)tensor->device, device);
+                           crt_tensor_gpu(tensor), device);
 }
 
 static crt_status_t check_dense(const crt_tensor_t *tensor, int device, crt_dtype_t dtype,
@@ -142,7 +142,7 @@ crt_status_t crti_matrix_check_flat(const crt_tensor_t *tensor, size_t count,
 crt_status_t crti_matrix_check_rows_at(const crt_tensor_t *tensor, int device,
                                        crt_dtype_t dtype, size_t cols, const char *what)
 {
-    int place = tensor->device == -1 ? -1 : device;
+    int place = crt_tensor_gpu(tensor) == -1 ? -1 : device;
     crt_status_t status = check_dense(tensor, place, dtype, what);
     size_t count = status == CRT_OK ? crt_tensor_count(tensor) : 0;
 

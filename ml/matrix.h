@@ -51,4 +51,10 @@ crt_status_t crti_matrix_check_flat_at(const crt_tensor_t *tensor, int device,
 crt_status_t crti_matrix_check_rows_at(const crt_tensor_t *tensor, int device,
                                        crt_dtype_t dtype, size_t cols, const char *what);
 
+/* `tensor` lies in the memory of GPU `gpu`, or of the host (CRT_NO_GPU). */
+static inline void crti_place_at(crt_tensor_t *tensor, int gpu)
+{
+    tensor->device = gpu == CRT_NO_GPU ? crt_device_host() : crt_device_gpu(gpu);
+}
+
 #endif

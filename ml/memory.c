@@ -59,11 +59,11 @@ static crt_status_t check_copy(const crt_model_t *model, const crt_tensor_t *fro
                          "a copy of %zu dense numbers of %s to %zu of %s",
                          crt_tensor_count(from), crt_dtype_name(from->dtype),
                          crt_tensor_count(to), crt_dtype_name(to->dtype));
-    if ((from->device != -1 && from->device != gpu) ||
-        (to->device != -1 && to->device != gpu))
+    if ((crt_tensor_gpu(from) != -1 && crt_tensor_gpu(from) != gpu) ||
+        (crt_tensor_gpu(to) != -1 && crt_tensor_gpu(to) != gpu))
         return crt_raise(CRT_ERR_INVALID,
                          "a copy from GPU %d to GPU %d, the model is on GPU %d",
-                         (int)from->device, (int)to->device, gpu);
+                         crt_tensor_gpu(from), crt_tensor_gpu(to), gpu);
     return CRT_OK;
 }
 

@@ -141,7 +141,7 @@ crt_status_t crti_model_weights(const crt_model_t *model, const crt_tensor_t *we
 /* Where `tensor` may lie: on the host, too. */
 static int place_of(const crt_model_t *model, const crt_tensor_t *tensor)
 {
-    return tensor->device == -1 ? -1 : crt_model_gpu(model);
+    return crt_tensor_gpu(tensor) == -1 ? -1 : crt_model_gpu(model);
 }
 
 crt_status_t crt_model_set_weights(crt_model_t *model, const crt_tensor_t *weights)

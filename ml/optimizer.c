@@ -120,7 +120,7 @@ static crt_status_t make_states(crt_optimizer_t *o, size_t count)
     for (int i = 0; i < o->states; i++) {
         o->state[i] = crti_model_allocate(o->model, count);
         o->state_views[i] = crt_tensor_floats(o->state[i], count);
-        o->state_views[i].device = crt_model_gpu(o->model);
+        crti_place_at(&o->state_views[i], crt_model_gpu(o->model));
         ok = ok && o->state[i];
     }
     o->slow = slow >= 0 ? o->state[slow] : NULL;

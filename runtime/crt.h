@@ -39,6 +39,7 @@
 #define CRT_H
 
 #include "crt_base.h"
+#include "crt_options.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -48,8 +49,7 @@ typedef struct crt_call crt_call_t;   /* one running call: its arguments and its
 typedef struct crt_ref crt_ref_t;     /* a future: a value, here, elsewhere or not yet */
 typedef struct crt_actor crt_actor_t; /* a handle of an actor */
 typedef struct crt_object crt_object_t; /* an object of the store that is being written */
-typedef struct crt_placement_group crt_placement_group_t; /* crt_placement_group.h */
-typedef struct crt_stream crt_stream_t;                   /* crt_stream.h */
+typedef struct crt_stream crt_stream_t; /* crt_stream.h */
 
 /* ---------------------------------------------------------------- what a program defines */
 
@@ -322,7 +322,7 @@ CRT_API crt_ref_t *crt_put_v(crt_arg_t value);
  * crt_object_seal do it. */
 CRT_API crt_ref_t *crt_ref_at(crt_ref_t *ref, const char *place);
 
-/* Waits until the value is here and reads it. `timeout_ms` < 0: without limit (an error ends the
+/* Waits until the value is here and reads it. `wait_ms` CRT_FOREVER (any below 0): without limit (an error ends the
  * wait too). Pointers it gives (strings, bytes, tensors, refs, actors, values) are borrowed:
  * valid until the ref is dropped.
  *
@@ -333,13 +333,13 @@ CRT_API crt_ref_t *crt_ref_at(crt_ref_t *ref, const char *place);
  *
  * CRT_ERR_TIMED_OUT, CRT_ERR_INTERRUPTED, CRT_ERR_DEADLOCK, or the status of the failed call;
  * crt_ref_error tells more. CRT_ERR_INVALID: the value is of another kind, or does not fit. */
-CRT_API crt_status_t crt_get_v(crt_ref_t *ref, int64_t timeout_ms, crt_out_t out);
+CRT_API crt_status_t crt_get_v(crt_ref_t *ref, int64_t wait_ms, crt_out_t out);
 
 /* Waits until `want` of `count` refs are ready (values or errors). `ready` has room for `count`
  * indices; the first `*ready_count` are those ready, in the order of `refs`. CRT_ERR_TIMED_OUT
  * also sets them. */
 CRT_API crt_status_t crt_wait(crt_ref_t *const *refs, size_t count, size_t want,
-                              int64_t timeout_ms, size_t *ready, size_t *ready_count);
+                              int64_t wait_ms, size_t *ready, size_t *ready_count);
 
 /* The function for signal handlers: a wait of each thread, the one that goes on or else its next one, returns
  * CRT_ERR_INTERRUPTED. What it waited for goes on, and may be waited for again, or cancelled. A driver that ends in
@@ -398,136 +398,6 @@ CRT_API void crt_object_abort(crt_object_t **object_take);
 
 /* ---------------------------------------------------------------- tasks and actors */
 
-/* On which node a task or an actor runs. */
-typedef enum crt_scheduling {
-    /* A task where its large arguments are; else nodes are filled until half full, the caller's first, then
-     * the emptiest is taken. */
-    CRT_SCHEDULING_DEFAULT,
-    CRT_SPREAD, /* one node after the other */
-    /* On the node `node_id`. When it is gone, or could never serve it, it fails with
-     * CRT_ERR_UNSCHEDULABLE, unless node_is_soft. */
-    CRT_NODE_AFFINITY
-} crt_scheduling_t;
-
-typedef struct crt_task_options {
-    size_t struct_size;
-    double num_cpus; /* default 1; CRT_ZERO_CPUS for none */
-    /* Default 0. Whole ones that no other process of the cluster has, or a part of one below 1, which
-     * others share; crt_gpu_ids says which. The same as GPU=N among the resources. */
-    double num_gpus;
-    const char *resources; /* "name=amount,name=amount", each name once */
-    bool try_only; /* CRT_ERR_BACKPRESSURE instead of waiting when too many tasks wait */
-    /* How often it is run again when the process or node that ran it died, or it failed with one of
-     * retry_exceptions: default 3, as in Ray; -1: without limit; CRT_NO_RETRIES: it runs at most once. What must
-     * not happen twice needs that. */
-    int64_t max_retries;
-    /* When no node of the cluster has what it needs, however idle: 1, it fails with CRT_ERR_UNSCHEDULABLE,
-     * also later, when the last node that had it dies; -1, it waits for such a node; 0, as the cluster was
-     * started (crt start --fail-if-infeasible; it waits, as in Ray, unless that says "on"). */
-    int fail_if_infeasible;
-    crt_scheduling_t scheduling; /* default CRT_SCHEDULING_DEFAULT */
-    const char
-        *node_id; /* of CRT_NODE_AFFINITY: 32 hex digits (crt_node_id, crt status) */
-    bool
-        node_is_soft; /* another node will do when that one is gone, or lacks what is needed */
-    /* Which labels the node must have (crt start --labels): "zone=eu,gpu=in(a100,h100),rack=!7,os=!in(a,b)", all of
-     * it; a node without a label differs from every value. When no such node has room the
-     * fallback_selectors are tried in order, separated by ';'; "*" is any node. At most 511 bytes together. */
-    const char *label_selector, *fallback_selectors;
-    crt_placement_group_t *placement_group; /* it runs on what that has reserved, */
-    int bundle;               /* in CRT_BUNDLE(index); default: any that has room */
-    bool capture_child_tasks; /* what it makes itself is in the group, too */
-    const char *
-        name; /* of this call in the state, errors and logs, up to 200 bytes; default its task's */
-    /* So long after it was made the call fails with CRT_ERR_TIMED_OUT, whatever it waits for, and is cancelled as by
-     * crt_cancel. 1 to 2^40 (34 years); default 0: without limit. */
-    int64_t timeout_ms;
-    /* CRT_STATUSES(CRT_ERR_USER, CRT_ERR_IO), or CRT_RETRY_ALL: errors that the task returns for which it is run again,
-     * at most max_retries times together with other reasons. Default: none. */
-    const crt_status_t *retry_exceptions;
-    /* Of a stream: a call that has yielded so many results which its caller has not taken waits: 1 to 100000, -1 for
-     * the most; default 1000. */
-    int64_t generator_backpressure_num_objects;
-} crt_task_options_t;
-#define CRT_ZERO_CPUS  (-1.0)
-#define CRT_NO_RETRIES (-2)
-#define CRT_ANY_ERROR  ((crt_status_t)3) /* among CRT_STATUSES: whatever it returns */
-#define CRT_RETRY_ALL  CRT_STATUSES(CRT_ANY_ERROR)
-#define CRT_TASK_OPTIONS(...)                                                            \
-    CRT_CONSTANT(crt_task_options_t, .struct_size = sizeof(crt_task_options_t),          \
-                 __VA_ARGS__)
-
-typedef struct crt_actor_options {
-    size_t struct_size;
-    double num_cpus; /* default 0 */
-    double num_gpus; /* as of tasks */
-    const char *resources;
-    const char
-        *name;     /* for crt_actor_find; unique among living actors of its namespace */
-    bool detached; /* outlives its driver, and its handles; needs a name */
-    /* How often its process is replaced when it died; default 0, -1: without limit. At once, but while
-     * processes die within 1 s of their start, or don't get that far, each waits twice as long as the
-     * one before: 0.1 s to 12.8 s. Meanwhile calls wait; the state API says why and how long. */
-    int64_t max_restarts;
-    /* How often each call, by whatever handle, is made again when the actor's process died in
-     * the middle of it and was restarted; -1: without limit. Default 0: at most once. Such a call
-     * runs before the calls that were made after it; needs max_restarts. */
-    int64_t max_task_retries;
-    /* Never served by two processes at once, also while its node is cut off. Without it the old
-     * process of an actor that was placed anew (or whose name was given to another one) may
-     * take calls until its node hears from the head again. With it, it starts none from 4 s
-     * after its node was last heard by the head: they fail with CRT_ERR_HEAD_LOST and did not run. They
-     * are taken again when the head hears of the node, if it has not been declared dead. The
-     * head places such an actor anew, and one that is given its name, only 5 s after it last
-     * heard of the node, or when it knows that the old process has ended. A head that is away
-     * for 4 s has the same effect. A call that began in time is not ended: what must not happen
-     * twice should not take longer than a second. */
-    bool fenced;
-    /* So many calls (of methods in no concurrency group) run at a time, each on a thread of its own;
-     * default 1, at most 1000. Those of one caller start in the order in which they were made, and
-     * end as they end. The class's functions must then be ready for it: `self` is shared, `create` and
-     * `destroy` run alone. A wait inside one blocks its thread only. */
-    int max_concurrency;
-    /* How many calls each process may have made of it, by whatever handle, that were not answered: one more
-     * fails with CRT_ERR_BACKPRESSURE, and is not made. Default 0, or -1: without limit. */
-    int64_t max_pending_calls;
-    /* A living actor of this name is given, as crt_actor_find does, and only when there is none one is made. Of two
-     * that ask at once both get the same. crt_actor_new waits for the head then. */
-    bool get_if_exists;
-    int fail_if_infeasible; /* as of tasks; of one that restarts, too: it is dead then */
-    crt_scheduling_t scheduling; /* this and the following as of tasks */
-    const char *node_id;
-    bool node_is_soft;
-    const char *label_selector, *fallback_selectors;
-    crt_placement_group_t *placement_group;
-    int bundle;
-    bool capture_child_tasks;
-    const char *name_space; /* of the name; default: that of the job */
-    /* Calls begin as soon as their arguments are there: one whose argument is still being computed does not hold up those
-     * that were made after it, of the same caller too. */
-    bool allow_out_of_order_execution;
-} crt_actor_options_t;
-#define CRT_ACTOR_OPTIONS(...)                                                           \
-    CRT_CONSTANT(crt_actor_options_t, .struct_size = sizeof(crt_actor_options_t),        \
-                 __VA_ARGS__)
-
-typedef struct crt_call_options {
-    size_t struct_size;
-    bool try_only; /* CRT_ERR_BACKPRESSURE instead of waiting when too much is out */
-    const crt_concurrency_group_t *concurrency_group; /* instead of the method's */
-    const char *name;                                 /* as of tasks, likewise */
-    int64_t timeout_ms;
-    /* How often this call may be made again, when the actor's process died (it needs max_restarts) or for
-     * retry_exceptions: -1 without limit, CRT_NO_RETRIES; default: the actor's max_task_retries. One that is made
-     * again for an error runs after what was called meanwhile. */
-    int64_t max_task_retries;
-    const crt_status_t *retry_exceptions;
-    int64_t generator_backpressure_num_objects; /* as of tasks */
-} crt_call_options_t;
-#define CRT_CALL_OPTIONS(...)                                                            \
-    CRT_CONSTANT(crt_call_options_t, .struct_size = sizeof(crt_call_options_t),          \
-                 __VA_ARGS__)
-
 /* Runs a task somewhere in the cluster. When the tasks of one shape of resources that wait for
  * workers hold more than 128 MiB (millions of small ones) the caller waits, or it fails with
  * try_only. A task whose result nobody can ask for any more, as its refs were dropped, does not run if it
@@ -542,15 +412,6 @@ CRT_API void crt_submit_returns_v(crt_ref_t **refs, size_t returns,
                                   const crt_task_t *task,
                                   const crt_task_options_t *options,
                                   const crt_arg_t *args, size_t count);
-
-typedef struct crt_cancel_options {
-    size_t struct_size;
-    bool
-        force; /* a task that runs: its worker ends at once; other tasks there run elsewhere */
-    bool not_recursive; /* the calls that it has made go on */
-} crt_cancel_options_t;
-#define CRT_CANCEL_OPTIONS(...)                                                          \
-    (&(crt_cancel_options_t){.struct_size = sizeof(crt_cancel_options_t), __VA_ARGS__})
 
 /* Cancels the call whose result `ref` is, and the calls that it has made itself; `options` may be
  * NULL. One that has not begun never runs. In one that runs crt_cancelled becomes true, and what waits
@@ -589,9 +450,9 @@ CRT_API crt_status_t crt_tell_v(crt_actor_t *actor, const crt_method_t *method,
                                 const crt_arg_t *args, size_t count);
 
 /* Waits until `create` has ended: CRT_OK, its error, or that of an actor which is dead or could not
- * be made. It does not wait behind calls. CRT_ERR_TIMED_OUT: it may be asked again; -1 waits
- * without a limit. */
-CRT_API crt_status_t crt_actor_ready(crt_actor_t *actor, int64_t timeout_ms);
+ * be made. It does not wait behind calls. CRT_ERR_TIMED_OUT: the function may be called again.
+ * CRT_FOREVER waits without a limit. */
+CRT_API crt_status_t crt_actor_ready(crt_actor_t *actor, int64_t wait_ms);
 
 /* A second hold on the same handle, e.g. to keep an argument beyond the call; dropped like it. NULL
  * for what is no handle. */

@@ -6,7 +6,7 @@
  *     crt_actor_new(&class, options, ...)  crt_args(call, &a, &b)
  *     crt_arg_at(call, index, &x)          crt_return(call, x)         crt_yield(call, x)
  *     crt_submit_stream(&task, options, ...)    crt_call_stream(actor, &method, options, ...)
- *     crt_put(x)   crt_get(ref, &x)        crt_get_for(ref, timeout_ms, &x)
+ *     crt_put(x)   crt_get(ref, &x)        crt_get_for(ref, wait_ms, &x)
  *
  * What crt_get and crt_args give by a pointer is borrowed and read-only; crt_get_v says how to copy.
  *
@@ -171,7 +171,7 @@
 #define crt_yield(call, x)               crt_yield_v((call), CRT_ARG(x))
 #define crt_put(x)                       CRT_HERE(crt_put_v(CRT_ARG(x)))
 #define crt_get(ref, p)                  crt_get_v((ref), -1, CRT_OUT(p))
-#define crt_get_for(ref, timeout_ms, p)  crt_get_v((ref), (timeout_ms), CRT_OUT(p))
+#define crt_get_for(ref, wait_ms, p)  crt_get_v((ref), (wait_ms), CRT_OUT(p))
 #define crt_value_read(value, p)         crt_value_read_v((value), CRT_OUT(p))
 
 #else /* __cplusplus */
@@ -312,9 +312,9 @@ template <class P> crt_status_t crt_get(crt_ref_t *ref, P pointer)
 {
     return crt_get_v(ref, -1, CRT_OUT(pointer));
 }
-template <class P> crt_status_t crt_get_for(crt_ref_t *ref, int64_t timeout_ms, P pointer)
+template <class P> crt_status_t crt_get_for(crt_ref_t *ref, int64_t wait_ms, P pointer)
 {
-    return crt_get_v(ref, timeout_ms, CRT_OUT(pointer));
+    return crt_get_v(ref, wait_ms, CRT_OUT(pointer));
 }
 template <class P> crt_status_t crt_value_read(const crt_value_t *value, P pointer)
 {

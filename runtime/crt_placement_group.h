@@ -2,11 +2,11 @@
 /* Placement groups: resources of several nodes reserved together, all or none, for tasks and actors that belong together.
  * Part of crt.h.
  *
- *     crt_bundle_t bundles[] = {{.num_cpus = 1}, {.num_cpus = 1}};
+ *     crt_bundle_t bundles[] = {CRT_BUNDLE(.num_cpus = 1), CRT_BUNDLE(.num_cpus = 1)};
  *     crt_placement_group_t *group = crt_placement_group_new(bundles, 2,
  *         CRT_PLACEMENT_GROUP_OPTIONS(.strategy = CRT_PLACEMENT_SPREAD));
  *     crt_actor_t *actor = crt_actor_new(&class, CRT_ACTOR_OPTIONS(.num_cpus = 1,
- *         .placement_group = group, .bundle = CRT_BUNDLE(0)));
+ *         CRT_IN_BUNDLE(group, 0)));
  *
  * Functions may be called from any thread.
  */
@@ -19,12 +19,20 @@
 extern "C" {
 #endif
 
-/* What is reserved on one node. It needs something. */
+/* Resources that are reserved together on one node: at least one of them. */
 typedef struct crt_bundle {
-    double num_cpus, num_gpus;  /* default 0 */
+    size_t struct_size; /* set by CRT_BUNDLE; the same in all bundles of an array */
+    double num_cpus, num_gpus;
     const char *resources;      /* "name=amount,name=amount" */
-    const char *label_selector; /* of its node, as of tasks */
+    const char *label_selector; /* labels of the node, as for tasks */
 } crt_bundle_t;
+#ifdef __cplusplus
+#    define CRT_BUNDLE(...)                                                              \
+        CRT_MADE(&, crt_bundle_t, .struct_size = sizeof(crt_bundle_t), __VA_ARGS__)
+#else
+#    define CRT_BUNDLE(...)                                                              \
+        ((crt_bundle_t){.struct_size = sizeof(crt_bundle_t), __VA_ARGS__})
+#endif
 
 /* On which nodes the bundles are. */
 typedef enum crt_placement_strategy {
@@ -40,16 +48,13 @@ typedef struct crt_placement_group_options {
     const char *
         name; /* for crt_placement_group_find; unique in its namespace, at most 255 bytes */
     bool detached; /* outlives its job; needs a name */
-    /* When the nodes of the cluster could never have all of its bundles, however idle: as of tasks. */
-    int fail_if_infeasible;
+    /* What happens when the nodes of the cluster could never have all bundles of the group, however idle. */
+    crt_infeasible_t if_infeasible;
     const char *name_space; /* of the name; default: that of the job */
 } crt_placement_group_options_t;
 #define CRT_PLACEMENT_GROUP_OPTIONS(...)                                                 \
     CRT_CONSTANT(crt_placement_group_options_t,                                          \
                  .struct_size = sizeof(crt_placement_group_options_t), __VA_ARGS__)
-
-/* The option `bundle` of a task or an actor: the bundle of that index, from 0 on. Without it, any that has room. */
-#define CRT_BUNDLE(index) ((index) + 1)
 
 /* Reserves `count` bundles, 1 to 1000; returns at once. They are all there or none: else the group waits for room, and
  * what is made in it waits, too. When a node dies its bundles are reserved elsewhere, and what ran in them fails or
@@ -62,9 +67,9 @@ crt_placement_group_new(const crt_bundle_t *bundles, size_t count,
                         const crt_placement_group_options_t *options);
 
 /* Waits until all bundles are reserved: CRT_OK, or why they never will be. CRT_ERR_TIMED_OUT (the detail says what the group
- * waits for): it may be asked again; -1 waits without a limit. */
+ * waits for): the function may be called again. CRT_FOREVER waits without a limit. */
 CRT_API crt_status_t crt_placement_group_wait(crt_placement_group_t *group,
-                                              int64_t timeout_ms);
+                                              int64_t wait_ms);
 /* The same as a ref whose value is true. Caller owns the ref. */
 CRT_API crt_ref_t *crt_placement_group_ready(crt_placement_group_t *group);
 

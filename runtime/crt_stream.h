@@ -45,9 +45,9 @@ CRT_API crt_stream_t *crt_call_stream_v(crt_actor_t *actor, const crt_method_t *
 
 /* Waits for the next result. The caller owns the ref and drops it with crt_ref_drop. CRT_END_OF_STREAM (which is no
  * error): there are no more, and the call has ended well. CRT_ERR_TIMED_OUT, CRT_ERR_INTERRUPTED,
- * CRT_ERR_DEADLOCK; or the status of the call, which has failed; both again and again. `timeout_ms` < 0:
+ * CRT_ERR_DEADLOCK; or the status of the call, which has failed; both again and again. `wait_ms` < 0:
  * without limit. */
-CRT_API crt_status_t crt_stream_next(crt_stream_t *stream, int64_t timeout_ms,
+CRT_API crt_status_t crt_stream_next(crt_stream_t *stream, int64_t wait_ms,
                                      crt_ref_t **ref_out);
 
 /* A ref that is ready when the call has ended: its error, or what it has returned by crt_return besides. crt_cancel

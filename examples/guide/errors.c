@@ -32,7 +32,7 @@ static int driver(int argc, char **argv)
 
     refs[0] = crt_submit(&root, NULL, -4);
     refs[1] = crt_submit(&root, NULL, refs[0]); /* of a value that never comes */
-    refs[2] = crt_submit(&die, CRT_TASK_OPTIONS(.max_retries = 1)); /* it runs twice */
+    refs[2] = crt_submit(&die, CRT_TASK_OPTIONS(.max_attempts = 2)); /* it runs twice */
     for (int i = 0; i < 2; i++)
         if (crt_get(refs[i], &x) != CRT_OK)
             printf("%s: %s\n", crt_ref_error(refs[i])->method,

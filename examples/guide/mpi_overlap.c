@@ -18,10 +18,9 @@ static int driver(int argc, char **argv)
         gradient[i] = (float)crt_rank();
     view = crt_tensor_floats(gradient, count);
     CRT_CHECK(crt_collective_post(world,
-                                  &(crt_collective_t){.kind = CRT_COLLECTIVE_ALLREDUCE,
-                                                      .input = &view,
-                                                      .output = &view,
-                                                      .reduction = CRT_AVERAGE},
+                                  CRT_COLLECTIVE(.kind = CRT_COLLECTIVE_ALLREDUCE,
+                                                 .input = &view, .output = &view,
+                                                 .reduction = CRT_AVERAGE),
                                   &operation));
     for (int i = 0; i < 1000; i++) /* work beside it */
         own += 1;

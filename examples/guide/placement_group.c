@@ -24,15 +24,14 @@ static const crt_actor_class_t worker =
 
 static int driver(int argc, char **argv)
 {
-    crt_bundle_t bundles[] = {{.num_cpus = 1}, {.num_cpus = 1}, {.num_cpus = 1}};
+    crt_bundle_t bundles[] = {CRT_BUNDLE(.num_cpus = 1), CRT_BUNDLE(.num_cpus = 1),
+                              CRT_BUNDLE(.num_cpus = 1)};
     crt_placement_group_t *group = crt_placement_group_new(
         bundles, 2, CRT_PLACEMENT_GROUP_OPTIONS(.strategy = CRT_PLACEMENT_SPREAD));
     crt_actor_t *actor =
-        crt_actor_new(&worker, CRT_ACTOR_OPTIONS(.num_cpus = 1, .placement_group = group,
-                                                 .bundle = CRT_BUNDLE(0)));
+        crt_actor_new(&worker, CRT_ACTOR_OPTIONS(.num_cpus = 1, CRT_IN_BUNDLE(group, 0)));
     crt_ref_t *ready = crt_placement_group_ready(group),
-              *task = crt_submit(&inside, CRT_TASK_OPTIONS(.placement_group = group,
-                                                           .bundle = CRT_BUNDLE(1))),
+              *task = crt_submit(&inside, CRT_TASK_OPTIONS(CRT_IN_BUNDLE(group, 1))),
               *call = crt_call(actor, &nothing);
     crt_placement_group_t *large;
     bool is_ready, is_inside;
@@ -43,8 +42,8 @@ static int driver(int argc, char **argv)
     CRT_CHECK(crt_get(call, &one));
     printf("the task was in the group: %s\n", is_inside ? "yes" : "no");
     CRT_CHECK(crt_placement_group_remove(group));
-    large = crt_placement_group_new(bundles, 3,
-                                    CRT_PLACEMENT_GROUP_OPTIONS(.fail_if_infeasible = 1));
+    large = crt_placement_group_new(
+        bundles, 3, CRT_PLACEMENT_GROUP_OPTIONS(.if_infeasible = CRT_INFEASIBLE_FAILS));
     if (crt_placement_group_wait(large, -1) == CRT_ERR_UNSCHEDULABLE)
         printf("three CPUs of two: never\n");
     crt_refs_drop((crt_ref_t *[]){ready, task, call}, 3);

@@ -58,7 +58,7 @@ static int driver(int argc, char **argv)
     printf("after: %d\n", value);
     refs[2] = crt_call_with(
         actor, &shaky,
-        CRT_CALL_OPTIONS(.max_task_retries = 5, .retry_exceptions = CRT_RETRY_ALL));
+        CRT_CALL_OPTIONS(.max_attempts = 6, .retry_exceptions = CRT_RETRY_ALL));
     CRT_CHECK(crt_get(refs[2], &value));
     printf("try %d went well\n", value);
     crt_refs_drop(refs, 3);

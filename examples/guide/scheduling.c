@@ -48,7 +48,7 @@ static int driver(int argc, char **argv)
                                              .fallback_selectors = "*")));
     show("in eu, or not at all",
          crt_submit(&where, CRT_TASK_OPTIONS(.label_selector = "zone=eu",
-                                             .fail_if_infeasible = 1)));
+                                             .if_infeasible = CRT_INFEASIBLE_FAILS)));
     show("half of GPU", crt_submit(&gpus, CRT_TASK_OPTIONS(.num_gpus = 0.5)));
     return 0;
 }

@@ -270,11 +270,12 @@ static crt_status_t make_members(training_t *t)
 
     t->count = workers + (t->setup.mode == SHARED_OPTIMIZER);
     for (int i = 0; i < t->count; i++)
-        t->members[i] = crt_actor_new(&ner_member,
-                                      CRT_ACTOR_OPTIONS(.num_cpus = i < workers,
-                                                        .fail_if_infeasible = 1,
-                                                        .scheduling = CRT_SPREAD),
-                                      t->text, i, t->train_path);
+        t->members[i] =
+            crt_actor_new(&ner_member,
+                          CRT_ACTOR_OPTIONS(.num_cpus = i < workers,
+                                            .if_infeasible = CRT_INFEASIBLE_FAILS,
+                                            .scheduling = CRT_SPREAD),
+                          t->text, i, t->train_path);
     return begin_members(t);
 }
 

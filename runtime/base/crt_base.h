@@ -105,10 +105,15 @@ extern "C" {
     X(ERR_NODE_LOST, -70, "node lost")                                                   \
     X(ERR_HEAD_LOST, -90, "the head can't be reached")
 
+/* "No limit", for each option and argument that has one. */
+#define CRT_UNLIMITED (-1) /* of a number of attempts, restarts, results */
+#define CRT_FOREVER   (-1) /* of a `wait_ms`: how long the caller waits; 0 does not wait */
+
 typedef enum crt_status {
 #define CRT_STATUS_ENUM(name, value, text) CRT_##name = value,
     CRT_STATUS_MAP(CRT_STATUS_ENUM)
 #undef CRT_STATUS_ENUM
+        CRT_ANY_ERROR = 3 /* among CRT_STATUSES: whatever error; no function returns it */
 } crt_status_t;
 
 /* The sentence of a status; static text, "unknown status" for a number that is none. */
@@ -165,18 +170,55 @@ typedef enum crt_dtype {
 
 #define CRT_TENSOR_DIMS 8 /* the largest rank of a tensor */
 
-/* A view of numbers in memory; it owns nothing. `data` points at element (0, ..., 0).
- * Strides are in elements, not bytes; all of them 0: dense and row major, as crt_tensor_view would
- * make them. `device` is -1 for host memory, else a GPU's index. Of a tensor that was read (crt_get,
- * crt_args) `data` may not be written to. */
+typedef enum crt_device_type {
+    CRT_DEVICE_HOST = 0, /* main memory; the index is 0 */
+    CRT_DEVICE_GPU = 1   /* a GPU of this process, counted as CUDA does */
+} crt_device_type_t;
+
+/* Where memory lies. All zero is the host. */
+typedef struct crt_device {
+    uint16_t type; /* crt_device_type_t */
+    uint16_t index;
+} crt_device_t;
+
+/* The GPU of that index, and the host. */
+static inline crt_device_t crt_device_gpu(int index)
+{
+    crt_device_t device;
+
+    device.type = CRT_DEVICE_GPU;
+    device.index = (uint16_t)index;
+    return device;
+}
+static inline crt_device_t crt_device_host(void)
+{
+    crt_device_t device;
+
+    device.type = CRT_DEVICE_HOST;
+    device.index = 0;
+    return device;
+}
+
+#define CRT_NO_GPU (-1)
+
+/* A view of numbers in memory. The view owns nothing; `data` points at element (0, ..., 0). */
 typedef struct crt_tensor {
     crt_dtype_t dtype;
-    int32_t device;
+    crt_device_t device; /* where `data` lies; zero: in main memory */
     int32_t rank;
+    uint32_t flags; /* none are defined yet: 0, or the tensor is refused */
+    /* Strides are in elements, not in bytes. All strides 0: dense and row major, as crt_tensor_view
+     * makes them. */
     int64_t shape[CRT_TENSOR_DIMS];
     int64_t strides[CRT_TENSOR_DIMS];
-    void *data;
+    void *data; /* of a tensor that was read (crt_get, crt_args): not to be written to */
 } crt_tensor_t;
+
+/* The index of the GPU in whose memory a tensor lies; CRT_NO_GPU: in main memory. */
+static inline int crt_tensor_gpu(const crt_tensor_t *tensor)
+{
+    return tensor->device.type == CRT_DEVICE_GPU ? tensor->device.index : CRT_NO_GPU;
+}
 
 /* Bytes of one element, 0 for a number that is no dtype. */
 CRT_API size_t crt_dtype_size(crt_dtype_t dtype);

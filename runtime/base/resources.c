@@ -87,7 +87,7 @@ crt_status_t crti_resources_set_option(crti_resources_t *r, const char *name,
 
     if (amount != 0 && find(r, name))
         return twice(name);
-    if (amount == 0 || amount == -1)
+    if (amount == 0)
         return CRT_OK;
     if (!crti_resources_amount(amount, &units))
         return crt_raise(CRT_ERR_INVALID, "%g %s: an amount is 0, or 0.0001 to 1e12",

@@ -39,7 +39,7 @@ crt_status_t crti_resources_set(crti_resources_t *r, const char *name, int64_t a
 /* What a user gave as a number, in units: 0, or 0.0001 to 1e12. False for others, also for what is not finite. */
 bool crti_resources_amount(double amount, int64_t *amount_out);
 
-/* The same set from an option of the user: 0 and -1 (CRT_ZERO_CPUS) are none; CRT_ERR_INVALID for what is no
+/* The same set from an option of the user: 0 is none; CRT_ERR_INVALID for what is no
  * such amount, and for a name that is there. */
 crt_status_t crti_resources_set_option(crti_resources_t *r, const char *name,
                                        double amount);

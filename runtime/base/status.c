@@ -23,6 +23,7 @@ const char *crt_status_text(crt_status_t status)
     case CRT_##name: return text;
         CRT_STATUS_MAP(TEXT)
 #undef TEXT
+    case CRT_ANY_ERROR: break;
     }
     return "unknown status";
 }
@@ -34,6 +35,7 @@ const char *crt_status_name(crt_status_t status)
     case CRT_##name: return "CRT_" #name;
         CRT_STATUS_MAP(NAME)
 #undef NAME
+    case CRT_ANY_ERROR: break;
     }
     return "unknown status";
 }

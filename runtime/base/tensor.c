@@ -31,11 +31,11 @@ const char *crt_dtype_name(crt_dtype_t dtype)
 crt_tensor_t crt_tensor_view(crt_dtype_t dtype, int rank, const int64_t *shape,
                              void *data)
 {
-    crt_tensor_t view = {.dtype = dtype, .device = -1, .rank = rank, .data = data};
+    crt_tensor_t view = {.dtype = dtype, .rank = rank, .data = data};
     int64_t stride = 1;
 
     if (rank < 0 || rank > CRT_TENSOR_DIMS)
-        return (crt_tensor_t){.device = -1};
+        return (crt_tensor_t){.rank = 0};
     for (int i = rank - 1; i >= 0; i--) {
         view.shape[i] = shape[i];
         view.strides[i] = stride;
@@ -119,6 +119,21 @@ crt_status_t crti_tensor_size(crt_dtype_t dtype, int rank, const int64_t *shape,
                          "a tensor without elements that has %zu rows; the limit is %zu",
                          span / size, most_rows);
     *bytes_out = is_empty ? 0 : span;
+    return CRT_OK;
+}
+
+crt_status_t crti_tensor_check_known(const crt_tensor_t *tensor)
+{
+    if (tensor->flags)
+        return crt_raise(CRT_ERR_UNSUPPORTED, "a tensor with the unknown flags 0x%x",
+                         (unsigned)tensor->flags);
+    if (tensor->device.type > CRT_DEVICE_GPU)
+        return crt_raise(CRT_ERR_UNSUPPORTED,
+                         "a tensor on a device of the unknown type %u",
+                         (unsigned)tensor->device.type);
+    if (tensor->device.type == CRT_DEVICE_HOST && tensor->device.index != 0)
+        return crt_raise(CRT_ERR_INVALID, "a tensor on host %u: the index is 0",
+                         (unsigned)tensor->device.index);
     return CRT_OK;
 }
 

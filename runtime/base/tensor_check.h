@@ -19,4 +19,7 @@ crt_status_t crti_tensor_size(crt_dtype_t dtype, int rank, const int64_t *shape,
 /* All are 0 or 1: no other byte may be read as a bool. */
 bool crti_tensor_are_bools(const void *data, size_t count);
 
+/* CRT_ERR_UNSUPPORTED: flags, or a type of device, that this version does not know. */
+crt_status_t crti_tensor_check_known(const crt_tensor_t *tensor);
+
 #endif

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Calls of actors by HTTP. See actor_call.h. */
 #include "runtime/http/actor_call.h"
+#include "runtime/base/tensor_check.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -146,7 +147,7 @@ static bool reply_raw(crti_actor_call_t *call, const crt_value_t *value)
     crt_bytes_t bytes;
 
     if (crt_value_kind(value) == CRT_KIND_TENSOR &&
-        crt_value_read(value, &tensor) == CRT_OK && tensor->device < 0) {
+        crt_value_read(value, &tensor) == CRT_OK && crt_tensor_gpu(tensor) < 0) {
         bytes = (crt_bytes_t){tensor->data, crt_tensor_bytes(tensor)};
         snprintf(x->dtype, sizeof(x->dtype), "%s", crt_dtype_name(tensor->dtype));
         crti_shape_text(tensor, x->shape, sizeof(x->shape));

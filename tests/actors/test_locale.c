@@ -57,8 +57,8 @@ static void what_is_told_of_the_cluster_is_json(void **state)
 
 static void errors_have_a_decimal_point(void **state)
 {
-    crt_ref_t *ref =
-        crt_submit(&half, CRT_TASK_OPTIONS(.num_cpus = 2.5, .fail_if_infeasible = true));
+    crt_ref_t *ref = crt_submit(
+        &half, CRT_TASK_OPTIONS(.num_cpus = 2.5, .if_infeasible = CRT_INFEASIBLE_FAILS));
 
     assert_int_equal(crt_get(ref, NULL), CRT_ERR_UNSCHEDULABLE);
     assert_non_null(strstr(crt_error_detail(), "2.5"));

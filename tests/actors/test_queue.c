@@ -231,11 +231,10 @@ static void each_item_is_got_by_one(void **state)
     int sum = 0, part;
 
     for (int i = 0; i < 2; i++)
-        consumed[i] =
-            crt_submit(&consume, CRT_TASK_OPTIONS(.num_cpus = CRT_ZERO_CPUS), queue);
+        consumed[i] = crt_submit(&consume, CRT_TASK_OPTIONS(.no_cpus = true), queue);
     for (int i = 0; i < 2; i++)
-        produced[i] = crt_submit(&produce, CRT_TASK_OPTIONS(.num_cpus = CRT_ZERO_CPUS),
-                                 queue, 1 + 50 * i, 51 + 50 * i);
+        produced[i] = crt_submit(&produce, CRT_TASK_OPTIONS(.no_cpus = true), queue,
+                                 1 + 50 * i, 51 + 50 * i);
     for (int i = 0; i < 2; i++)
         assert_int_equal(crt_get(produced[i], NULL), CRT_OK);
     assert_int_equal(put_number(queue, 0, PATIENCE_MS), CRT_OK);

@@ -37,7 +37,7 @@ static void a_view_is_dense_and_row_major(void **state)
     assert_int_equal(view.strides[0], 12);
     assert_int_equal(view.strides[1], 4);
     assert_int_equal(view.strides[2], 1);
-    assert_int_equal(view.device, -1);
+    assert_int_equal(view.device.type, CRT_DEVICE_HOST);
     assert_ptr_equal(view.data, data);
     assert_int_equal(crt_tensor_count(&view), 24);
     assert_int_equal(crt_tensor_bytes(&view), 192);
@@ -87,8 +87,7 @@ static void a_slice_with_holes_is_not_dense(void **state)
 static void a_tensor_without_strides_is_dense(void **state)
 {
     int32_t data[24];
-    crt_tensor_t tensor = {
-        .dtype = CRT_INT32, .device = -1, .rank = 2, .shape = {4, 6}, .data = data};
+    crt_tensor_t tensor = {.dtype = CRT_INT32, .rank = 2, .shape = {4, 6}, .data = data};
 
     assert_true(crt_tensor_is_dense(&tensor));
     tensor.strides[1] = 1; /* one row, four times */

@@ -159,8 +159,7 @@ static double gone_us;
 static double forced(void)
 {
     const char *path = new_path();
-    crt_ref_t *ref =
-        crt_submit(&deaf, CRT_TASK_OPTIONS(.max_retries = CRT_NO_RETRIES), path);
+    crt_ref_t *ref = crt_submit(&deaf, CRT_TASK_OPTIONS(.max_attempts = 1), path);
     pid_t pid = wait_for_begun(path);
     double start = now_us(), us;
 

@@ -179,7 +179,7 @@ static crt_status_t measure_run(void *self, crt_call_t *call)
     us[0] = calloc((size_t)times, sizeof(double));
     us[1] = calloc((size_t)times, sizeof(double));
     view = crt_tensor_floats(NULL, (size_t)bytes / sizeof(float));
-    view.device = r->device;
+    view.device = crt_device_gpu(r->device);
     status = check_cuda(r, r->api->allocate(&view.data, (size_t)bytes), "cudaMalloc");
     for (int64_t i = -2; i < times && status == CRT_OK; i++)
         for (int bare = 0; bare < 2 && status == CRT_OK; bare++)

@@ -131,7 +131,7 @@ static crt_status_t run_task(load_t *load, int64_t value)
         crt_ref_t *ref;
 
         ledger_write(record);
-        ref = crt_submit(&task_triple, CRT_TASK_OPTIONS(.max_retries = CRT_NO_RETRIES),
+        ref = crt_submit(&task_triple, CRT_TASK_OPTIONS(.max_attempts = 1),
                          (int64_t)record.origin, (int64_t)record.number, value);
         status = account_get(ref, CRT_OUT(&result));
         error = crt_ref_error(ref);

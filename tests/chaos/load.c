@@ -11,7 +11,7 @@
 #include "ledger.h"
 
 /* The ledger counts on tasks that run at most once. */
-#define ONCE         CRT_TASK_OPTIONS(.max_retries = CRT_NO_RETRIES)
+#define ONCE         CRT_TASK_OPTIONS(.max_attempts = 1)
 #define WAIT_MS      20
 #define SMALL        (12 << 10) /* elements: above what travels in a reply */
 #define LARGE        (256 << 10)

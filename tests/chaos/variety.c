@@ -104,12 +104,12 @@ static void use_stream(load_t *load)
 {
     int64_t count = (int64_t)load_random(load, ITEMS), i = 0;
     int64_t most = load_random(load, 3) == 0 ? count / 2 : INT64_MAX;
-    crt_stream_t *stream = crt_submit_stream(
-        &variety_items,
-        CRT_TASK_OPTIONS(.max_retries = load_random(load, 2) ? 3 : CRT_NO_RETRIES,
-                         .generator_backpressure_num_objects =
-                             1 + (int64_t)load_random(load, 20)),
-        count);
+    crt_stream_t *stream =
+        crt_submit_stream(&variety_items,
+                          CRT_TASK_OPTIONS(.max_attempts = load_random(load, 2) ? 4 : 1,
+                                           .generator_backpressure_num_objects =
+                                               1 + (int64_t)load_random(load, 20)),
+                          count);
     crt_status_t status = CRT_OK;
     crt_ref_t *ref;
 
@@ -162,11 +162,11 @@ static void use_crowd(load_t *load, crt_actor_t **crowd)
 static void run_inside(load_t *load, crt_placement_group_t *group, int bundle)
 {
     int64_t x = (int64_t)load_random(load, 1000), value = 0;
-    crt_ref_t *ref = crt_submit(
-        &variety_twice,
-        CRT_TASK_OPTIONS(.num_cpus = CRT_ZERO_CPUS, .resources = "spot=0.25",
-                         .placement_group = group, .bundle = CRT_BUNDLE(bundle)),
-        x);
+    crt_ref_t *ref =
+        crt_submit(&variety_twice,
+                   CRT_TASK_OPTIONS(.no_cpus = true, .resources = "spot=0.25",
+                                    CRT_IN_BUNDLE(group, bundle)),
+                   x);
     crt_status_t status = account_get(ref, CRT_OUT(&value));
 
     load_count(load, "a task in a placement group", status, crt_error_detail());
@@ -177,8 +177,8 @@ static void run_inside(load_t *load, crt_placement_group_t *group, int bundle)
 
 static void use_group(load_t *load)
 {
-    crt_bundle_t bundles[BUNDLES] = {{.resources = "spot=0.5"},
-                                     {.resources = "spot=0.5"}};
+    crt_bundle_t bundles[BUNDLES] = {CRT_BUNDLE(.resources = "spot=0.5"),
+                                     CRT_BUNDLE(.resources = "spot=0.5")};
     crt_placement_group_t *group = crt_placement_group_new(
         bundles, BUNDLES,
         CRT_PLACEMENT_GROUP_OPTIONS(.strategy = load_random(load, 2)

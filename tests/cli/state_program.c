@@ -67,7 +67,7 @@ static crt_ref_t *put_inside(crt_bytes_t bytes)
 
 static int driver(int argc, char **argv)
 {
-    crt_bundle_t bundle = {.num_cpus = 1};
+    crt_bundle_t bundle = CRT_BUNDLE(.num_cpus = 1);
     crt_placement_group_t *group = crt_placement_group_new(&bundle, 1, NULL);
     crt_actor_t *actors[] = {crt_actor_new(&counter, NULL),
                              crt_actor_new(&counter, NULL)};

@@ -77,7 +77,7 @@ static crt_status_t join_run(void *self, crt_call_t *call)
     CRT_TRY(crt_args(call, &backend, &size, &rank));
     return crt_collective_init_group(
         size, rank,
-        CRT_GROUP_OPTIONS(.name = "hosts", .backend = backend, .timeout_ms = 60000),
+        CRT_GROUP_OPTIONS(.name = "hosts", .backend = backend, .limit_ms = 60000),
         &m->group);
 }
 static const crt_method_t join = {"join", join_run, "string, int, int"};

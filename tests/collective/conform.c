@@ -239,7 +239,7 @@ static crt_status_t run_placed(const trial_t *t, const crt_tensor_t *in,
     copies[1] = device_copy_of(b - 64, b_bytes + 64);
     if (!copies[0] || !copies[1])
         return crt_fail(t->call, CRT_ERR_USER, "no device memory for a trial");
-    there[0].device = there[1].device = 0;
+    there[0].device = there[1].device = crt_device_gpu(0);
     there[0].data = copies[0] + 64 + ((char *)in->data - a);
     there[1].data = out_is_in_a ? copies[0] + 64 + ((char *)out->data - a)
                                 : copies[1] + 64 + ((char *)out->data - b);
@@ -310,28 +310,40 @@ static crt_status_t run_trial(const trial_t *t)
 
 /* ---------------------------------------------------------------- all of them */
 
-/* Small counts in every mode; a large one in the mode whose turn it is. */
+/* A trial in the mode whose turn it is. */
+static crt_status_t run_in_turn(trial_t *t, size_t count)
+{
+    t->mode = (int)(t->seed % MODES);
+    t->in_place = t->seed / MODES % 2 && t->kind != CRT_COLLECTIVE_ALLTOALL;
+    t->count = count;
+    t->root = (int)(t->seed++ % (unsigned)t->size);
+    return run_trial(t);
+}
+
+static crt_status_t run_in_all_modes(trial_t *t, size_t count)
+{
+    for (t->mode = 0; t->mode < MODES; t->mode++)
+        for (int in_place = 0; in_place < 2; in_place++) {
+            t->in_place = in_place && t->kind != CRT_COLLECTIVE_ALLTOALL;
+            t->count = count;
+            t->root = (int)(t->seed++ % (unsigned)t->size);
+            CRT_TRY(run_trial(t));
+        }
+    return CRT_OK;
+}
+
+/* Sums of float32 are tried in every mode, all else in the mode whose turn it is. */
 static crt_status_t run_counts(trial_t *t, bool large)
 {
     static const size_t counts[] = {0, 1, 7, 1009};
+    bool is_common = t->dtype == CRT_FLOAT32 && t->reduction == CRT_SUM;
+    size_t bytes = LARGE_BYTES / (is_in_parts(t->kind) ? (size_t)t->size : 1);
 
     for (size_t c = 0; c < sizeof(counts) / sizeof(*counts); c++)
-        for (t->mode = 0; t->mode < MODES; t->mode++)
-            for (int in_place = 0; in_place < 2; in_place++) {
-                t->in_place = in_place && t->kind != CRT_COLLECTIVE_ALLTOALL;
-                t->count = counts[c];
-                t->root = (int)(t->seed++ % (unsigned)t->size);
-                CRT_TRY(run_trial(t));
-            }
+        CRT_TRY((is_common ? run_in_all_modes : run_in_turn)(t, counts[c]));
     if (!large || (t->reduction > CRT_SUM && t->reduction != CRT_AVERAGE))
         return CRT_OK;
-    t->mode = (int)(t->seed % MODES);
-    t->in_place = t->seed / MODES % 2 && t->kind != CRT_COLLECTIVE_ALLTOALL;
-    t->count = LARGE_BYTES / crt_dtype_size(t->dtype) + 1;
-    if (is_in_parts(t->kind))
-        t->count = LARGE_BYTES / crt_dtype_size(t->dtype) / (size_t)t->size + 1;
-    t->root = (int)(t->seed++ % (unsigned)t->size);
-    return run_trial(t);
+    return run_in_turn(t, bytes / crt_dtype_size(t->dtype) + 1);
 }
 
 /* More pieces than there are staging buffers, the last one short: buffers are used again. */
@@ -445,7 +457,8 @@ crt_status_t conform_posted(crt_group_t *group, crt_call_t *call)
     for (int k = 0; k < POSTED && status == CRT_OK; k++) {
         size_t count = (size_t)(k * 71 + 1);
         crt_tensor_t tensor = crt_tensor_floats(data[k], count);
-        crt_collective_t what = {.kind = CRT_COLLECTIVE_ALLREDUCE,
+        crt_collective_t what = {.struct_size = sizeof(what),
+                                 .kind = CRT_COLLECTIVE_ALLREDUCE,
                                  .input = &tensor,
                                  .output = &tensor,
                                  .reduction = CRT_SUM};

@@ -164,10 +164,9 @@ static crt_status_t everybody(const place_t *p, size_t count, int way)
     memset(p->in, 0, (size_t)p->size * SEVERAL * (count + SEVERAL) * sizeof(float));
     if (way == BEHIND)
         CRT_TRY(crt_collective_post(p->group,
-                                    &(crt_collective_t){.kind = CRT_COLLECTIVE_ALLREDUCE,
-                                                        .input = &view,
-                                                        .output = &view,
-                                                        .reduction = CRT_SUM},
+                                    CRT_COLLECTIVE(.kind = CRT_COLLECTIVE_ALLREDUCE,
+                                                   .input = &view, .output = &view,
+                                                   .reduction = CRT_SUM),
                                     &before));
     posted = post_all(p, operations, count, &status);
     if (status == CRT_OK)

@@ -47,7 +47,7 @@ static crt_status_t join_run(void *self, crt_call_t *call)
     setenv("NCCL_HOSTID", host, 0);
     return crt_collective_init_group(
         size, rank,
-        CRT_GROUP_OPTIONS(.name = name, .backend = backend, .timeout_ms = timeout_ms),
+        CRT_GROUP_OPTIONS(.name = name, .backend = backend, .limit_ms = timeout_ms),
         slot_of(self, slot));
 }
 const crt_method_t member_join = {"join", join_run, "int, string, string, int, int, int"};
@@ -87,7 +87,8 @@ const crt_method_t member_split = {"split", split_run, "int, int, int, int"};
 static crt_status_t fork_run(void *self, crt_call_t *call)
 {
     crt_operation_t *operation = NULL;
-    crt_collective_t barrier = {.kind = CRT_COLLECTIVE_BARRIER};
+    crt_collective_t barrier = {.struct_size = sizeof(barrier),
+                                .kind = CRT_COLLECTIVE_BARRIER};
     crt_group_t **group;
     int slot, how;
     pid_t pid;
@@ -206,7 +207,8 @@ static crt_status_t two_groups_run(void *self, crt_call_t *call)
     a = *slot_of(self, first);
     b = *slot_of(self, second);
     for (int i = 0; i < 50; i++) {
-        crt_collective_t what = {.kind = CRT_COLLECTIVE_ALLREDUCE,
+        crt_collective_t what = {.struct_size = sizeof(what),
+                                 .kind = CRT_COLLECTIVE_ALLREDUCE,
                                  .input = &vx,
                                  .output = &vx,
                                  .reduction = CRT_SUM};
@@ -264,19 +266,17 @@ static crt_status_t operate_run(void *self, crt_call_t *call)
                ? count * crt_collective_size(*slot_of(self, slot))
                : count;
     in = crt_tensor_view((crt_dtype_t)(dtype % 100), 1, &count, memory);
-    in.device = dtype / 100 - 1;
+    if (dtype / 100)
+        in.device = crt_device_gpu(dtype / 100 - 1);
     out = crt_tensor_view((crt_dtype_t)(dtype % 100), 1, &more,
                           kind == CRT_COLLECTIVE_ALLREDUCE ? memory
                                                            : calloc((size_t)more + 1, 8));
-    status =
-        crt_collective_post(*slot_of(self, slot),
-                            &(crt_collective_t){.kind = (crt_collective_kind_t)kind,
-                                                .input = &in,
-                                                .output = &out,
+    status = crt_collective_post(*slot_of(self, slot),
+                                 CRT_COLLECTIVE(.kind = (crt_collective_kind_t)kind,
+                                                .input = &in, .output = &out,
                                                 .reduction = (crt_reduction_t)reduction,
-                                                .peer = root,
-                                                .timeout_ms = timeout_ms},
-                            &operation);
+                                                .peer = root, .limit_ms = timeout_ms),
+                                 &operation);
     if (status == CRT_OK)
         status = crt_collective_wait(&operation);
     if (out.data != memory)
@@ -368,7 +368,7 @@ static crt_status_t stream_run(void *self, crt_call_t *call)
         numbers[i] = (float)(crt_collective_rank(group) + i);
         result[i] = -1;
     }
-    tensor.device = 0;
+    tensor.device = crt_device_gpu(0);
     tensor.data = device_copy_of(result, sizeof(result));
     if (!tensor.data || !device_fill_later(tensor.data, numbers, sizeof(numbers)))
         return crt_fail(call, CRT_ERR_USER, "no device memory");

@@ -74,13 +74,12 @@ static void say_text(crt_ref_t **ref)
     crt_ref_drop(ref);
 }
 
-static const crt_task_options_t *on(const char *node, int64_t retries)
+static const crt_task_options_t *on(const char *node, int64_t max_attempts)
 {
     static crt_task_options_t options;
 
     options = *CRT_TASK_OPTIONS(.scheduling = CRT_NODE_AFFINITY, .node_id = node,
-                                .node_is_soft = true,
-                                .max_retries = retries ? retries : CRT_NO_RETRIES);
+                                .node_is_soft = true, .max_attempts = max_attempts);
     return &options;
 }
 
@@ -127,13 +126,13 @@ static void obey(char *line)
         say_text(&ref);
     } else if (strcmp(verb, "put") == 0) {
         crt_ref_drop(&object);
-        object = crt_submit(&make_task, on(node, 0), (int64_t)amount);
+        object = crt_submit(&make_task, on(node, 1), (int64_t)amount);
         say(crt_wait(&object, 1, 1, WAIT_MS, &ready, &count), "");
     } else if (strcmp(verb, "check") == 0) {
         check();
     } else if (strcmp(verb, "slow") == 0) {
         crt_ref_drop(&slow);
-        slow = crt_submit(&slow_task, on(node, retries), (int64_t)amount);
+        slow = crt_submit(&slow_task, on(node, retries + 1), (int64_t)amount);
         say(CRT_OK, "");
     } else if (strcmp(verb, "result") == 0) {
         say_text(&slow);

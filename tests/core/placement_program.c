@@ -51,7 +51,7 @@ static const crt_task_t where_task = CRT_TASK(.name = "where", .run = where_run)
 
 static crt_status_t parent_run(crt_call_t *call)
 {
-    crt_ref_t *ref = crt_submit(&where_task, CRT_TASK_OPTIONS(.num_cpus = CRT_ZERO_CPUS));
+    crt_ref_t *ref = crt_submit(&where_task, CRT_TASK_OPTIONS(.no_cpus = true));
     const char *text;
     crt_status_t status = crt_get_for(ref, WAIT_MS, &text);
 
@@ -125,8 +125,8 @@ static size_t read_bundles(char *text, crt_bundle_t bundles[BUNDLES])
 
         if (selector)
             *selector++ = '\0';
-        bundles[count++] = (crt_bundle_t){.resources = *at == '-' ? NULL : at,
-                                          .label_selector = selector};
+        bundles[count++] =
+            CRT_BUNDLE(.resources = *at == '-' ? NULL : at, .label_selector = selector);
     }
     return count;
 }
@@ -151,7 +151,7 @@ static void new_group(char **words)
 
     for (char **word = words + 4; *word; word++)
         if (strcmp(*word, "fail") == 0)
-            options.fail_if_infeasible = 1;
+            options.if_infeasible = CRT_INFEASIBLE_FAILS;
         else if (strcmp(*word, "detached") == 0)
             options.detached = true;
         else
@@ -175,10 +175,9 @@ static void run_task(const crt_task_t *task, char **words, double cpus, bool cap
 {
     int bundle = atoi(words[2]);
     crt_ref_t *ref = crt_submit(
-        task,
-        CRT_TASK_OPTIONS(.placement_group = *group_of(words[1]), .num_cpus = cpus,
-                         .bundle = bundle < 0 ? 0 : CRT_BUNDLE(bundle),
-                         .max_retries = CRT_NO_RETRIES, .capture_child_tasks = captures));
+        task, CRT_TASK_OPTIONS(.placement_group = *group_of(words[1]), .num_cpus = cpus,
+                               .bundle_plus_one = bundle + 1, .max_attempts = 1,
+                               .capture_child_tasks = captures));
 
     say_ref(&ref);
 }
@@ -187,9 +186,8 @@ static void run_task(const crt_task_t *task, char **words, double cpus, bool cap
 static void run_task_beside(char **words)
 {
     crt_ref_t *other =
-        crt_submit(&where_task,
-                   CRT_TASK_OPTIONS(.placement_group = *group_of(words[1]), .num_cpus = 1,
-                                    .bundle = CRT_BUNDLE(0), .timeout_ms = 5));
+        crt_submit(&where_task, CRT_TASK_OPTIONS(CRT_IN_BUNDLE(*group_of(words[1]), 0),
+                                                 .num_cpus = 1, .limit_ms = 5));
 
     run_task(&where_task, words, atof(words[3]), false);
     crt_ref_drop(&other);
@@ -209,12 +207,11 @@ static void hold(char **words)
         abort();
     started.fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
     crt_ref_drop(&held);
-    held =
-        crt_submit(&hold_task,
-                   CRT_TASK_OPTIONS(.max_retries = CRT_NO_RETRIES,
-                                    .placement_group = *group_of(words[1]), .num_cpus = 1,
-                                    .bundle = bundle < 0 ? 0 : CRT_BUNDLE(bundle)),
-                   (const char *)path);
+    held = crt_submit(&hold_task,
+                      CRT_TASK_OPTIONS(.max_attempts = 1,
+                                       .placement_group = *group_of(words[1]),
+                                       .num_cpus = 1, .bundle_plus_one = bundle + 1),
+                      (const char *)path);
     is_started = poll(&started, 1, WAIT_MS) == 1;
     close(started.fd);
     unlink(path);
@@ -229,7 +226,7 @@ static void make_actor(char **words)
     crt_actor_drop(&actor);
     actor = crt_actor_new(&idle_class,
                           CRT_ACTOR_OPTIONS(.placement_group = *group_of(words[1]),
-                                            .bundle = bundle < 0 ? 0 : CRT_BUNDLE(bundle),
+                                            .bundle_plus_one = bundle + 1,
                                             .resources = words[3],
                                             .max_restarts = atoi(words[4])));
     say(CRT_OK, crt_actor_id(actor));
@@ -247,7 +244,7 @@ static void create(char **words)
     clock_gettime(CLOCK_MONOTONIC, &began);
     for (int done = 0; status == CRT_OK && done < count; done += AT_A_TIME) {
         crt_placement_group_t *made[AT_A_TIME];
-        crt_bundle_t bundle = {.resources = words[2]};
+        crt_bundle_t bundle = CRT_BUNDLE(.resources = words[2]);
 
         for (int i = 0; i < AT_A_TIME; i++)
             made[i] = crt_placement_group_new(&bundle, 1, NULL);

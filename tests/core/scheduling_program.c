@@ -166,14 +166,14 @@ static void tell(const char *what, crt_ref_t *ref)
     crt_ref_drop(&ref);
 }
 
-static int infeasible(int fail, const char *resources)
+static int infeasible(crt_infeasible_t if_infeasible, const char *resources)
 {
     crt_actor_t *actor =
         crt_actor_new(&idle_class, CRT_ACTOR_OPTIONS(.resources = resources,
-                                                     .fail_if_infeasible = fail));
+                                                     .if_infeasible = if_infeasible));
 
     tell("task", crt_submit(&nothing, CRT_TASK_OPTIONS(.resources = resources,
-                                                       .fail_if_infeasible = fail)));
+                                                       .if_infeasible = if_infeasible)));
     tell("actor", crt_call(actor, &idle_nothing));
     crt_actor_drop(&actor);
     return 0;
@@ -198,8 +198,8 @@ static int gpus(double amount, int count)
 
     tell_gpus("actor-gpus", crt_call(actor, &idle_gpus));
     for (int i = 0; i < count && i < 16; i++)
-        refs[i] = crt_submit(
-            &gpus_task, CRT_TASK_OPTIONS(.num_cpus = CRT_ZERO_CPUS, .num_gpus = amount));
+        refs[i] =
+            crt_submit(&gpus_task, CRT_TASK_OPTIONS(.no_cpus = true, .num_gpus = amount));
     for (int i = 0; i < count && i < 16; i++)
         tell_gpus("task-gpus", refs[i]);
     tell_gpus("actor-gpus", crt_call(actor, &idle_gpus));

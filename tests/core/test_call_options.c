@@ -156,16 +156,15 @@ static void a_task_whose_worker_dies_is_run_three_times_more(void **state)
 
 static void without_retries_it_runs_once(void **state)
 {
-    fails(
-        crt_submit(&die_task, CRT_TASK_OPTIONS(.max_retries = CRT_NO_RETRIES), notes, 1),
-        CRT_ERR_WORKER_DIED, "signal 9");
+    fails(crt_submit(&die_task, CRT_TASK_OPTIONS(.max_attempts = 1), notes, 1),
+          CRT_ERR_WORKER_DIED, "signal 9");
     assert_int_equal(notes_in(notes), 1);
 }
 
 static void an_error_that_was_named_makes_a_task_run_again(void **state)
 {
     const crt_task_options_t *options =
-        CRT_TASK_OPTIONS(.max_retries = 5,
+        CRT_TASK_OPTIONS(.max_attempts = 6,
                          .retry_exceptions = CRT_STATUSES(CRT_ERR_IO, CRT_ERR_USER));
 
     gives(crt_submit(&fail_task, options, notes, 4, CRT_ERR_IO), 5);
@@ -188,7 +187,8 @@ static void any_other_error_does_not(void **state)
 static void all_errors_do_when_that_is_asked_for(void **state)
 {
     const crt_task_options_t *options =
-        CRT_TASK_OPTIONS(.max_retries = -1, .retry_exceptions = CRT_RETRY_ALL);
+        CRT_TASK_OPTIONS(.max_attempts = CRT_UNLIMITED,
+                         .retry_exceptions = CRT_RETRY_ALL);
     crt_actor_t *actor = crt_actor_new(&fragile, NULL);
     crt_ref_t *ref;
 
@@ -196,8 +196,8 @@ static void all_errors_do_when_that_is_asked_for(void **state)
     gives(crt_submit(&fail_task, options, notes, 5, CRT_ERR_USER), 6);
     ref = crt_call_with(
         actor, &method_fail,
-        CRT_CALL_OPTIONS(.max_task_retries = 2, .retry_exceptions = CRT_RETRY_ALL), notes,
-        8, CRT_ERR_INVALID);
+        CRT_CALL_OPTIONS(.max_attempts = 3, .retry_exceptions = CRT_RETRY_ALL), notes, 8,
+        CRT_ERR_INVALID);
     gives(ref, 9);
     /* One that is cancelled has ended. */
     ref = crt_submit(&spin, options, notes);
@@ -222,8 +222,7 @@ static void a_method_is_made_again_for_errors_that_its_call_names(void **state)
 {
     crt_actor_t *actor = crt_actor_new(&fragile, NULL);
     const crt_call_options_t *options =
-        CRT_CALL_OPTIONS(.max_task_retries = 2,
-                         .retry_exceptions = CRT_STATUSES(CRT_ERR_IO));
+        CRT_CALL_OPTIONS(.max_attempts = 3, .retry_exceptions = CRT_STATUSES(CRT_ERR_IO));
     crt_ref_t *ref = crt_call_with(actor, &method_fail, options, notes, 2, CRT_ERR_IO);
 
     gives(ref, 3);
@@ -240,13 +239,13 @@ static void a_call_may_be_made_again_more_often_than_its_actor_says(void **state
         &fragile, CRT_ACTOR_OPTIONS(.max_restarts = -1, .max_task_retries = 1));
 
     OK(crt_actor_ready(actor, PATIENCE_MS));
-    gives(crt_call_with(actor, &method_die, CRT_CALL_OPTIONS(.max_task_retries = 3),
-                        notes, 3),
-          4);
+    gives(
+        crt_call_with(actor, &method_die, CRT_CALL_OPTIONS(.max_attempts = 4), notes, 3),
+        4);
     OK(truncate(notes, 0) == 0 ? CRT_OK : CRT_ERR_IO);
-    fails(crt_call_with(actor, &method_die,
-                        CRT_CALL_OPTIONS(.max_task_retries = CRT_NO_RETRIES), notes, 1),
-          CRT_ERR_ACTOR_DIED, "");
+    fails(
+        crt_call_with(actor, &method_die, CRT_CALL_OPTIONS(.max_attempts = 1), notes, 1),
+        CRT_ERR_ACTOR_DIED, "");
     assert_int_equal(notes_in(notes), 1);
     crt_actor_drop(&actor);
 }
@@ -257,9 +256,10 @@ static void a_task_that_takes_too_long_is_cancelled(void **state)
 {
     double start = ms_now();
 
-    fails(
-        crt_submit(&spin, CRT_TASK_OPTIONS(.timeout_ms = 300, .max_retries = -1), notes),
-        CRT_ERR_TIMED_OUT, "spin had not ended after its timeout of 300 ms");
+    fails(crt_submit(&spin,
+                     CRT_TASK_OPTIONS(.limit_ms = 300, .max_attempts = CRT_UNLIMITED),
+                     notes),
+          CRT_ERR_TIMED_OUT, "spin had not ended after its timeout of 300 ms");
     assert_true(ms_now() - start >= 300);
     wait_for_notes(notes, 2); /* it was told */
 }
@@ -269,7 +269,7 @@ static void its_caller_does_not_wait_for_one_that_does_not_listen(void **state)
     double start = ms_now();
     crt_ref_t *refs[2];
 
-    crt_submit_returns(refs, 2, &sleep_task, CRT_TASK_OPTIONS(.timeout_ms = 50), 2000);
+    crt_submit_returns(refs, 2, &sleep_task, CRT_TASK_OPTIONS(.limit_ms = 50), 2000);
     for (int i = 0; i < 2; i++) {
         assert_int_equal(crt_get_for(refs[i], PATIENCE_MS, NULL), CRT_ERR_TIMED_OUT);
         assert_int_equal(crt_ref_error(refs[i])->status, CRT_ERR_TIMED_OUT);
@@ -281,13 +281,13 @@ static void its_caller_does_not_wait_for_one_that_does_not_listen(void **state)
 static void a_task_that_waits_for_too_long_never_runs(void **state)
 {
     crt_ref_t *first = crt_submit(&spin, NULL, notes);
-    const crt_task_options_t *options = CRT_TASK_OPTIONS(.timeout_ms = 50);
+    const crt_task_options_t *options = CRT_TASK_OPTIONS(.limit_ms = 50);
     crt_ref_t *argument, *never;
 
     wait_for_notes(notes, 1);
     argument = crt_submit(&sleep_task, options, first);
     never = crt_submit(&sleep_task,
-                       CRT_TASK_OPTIONS(.resources = "unicorn=1", .timeout_ms = 50), 0);
+                       CRT_TASK_OPTIONS(.resources = "unicorn=1", .limit_ms = 50), 0);
     fails(argument, CRT_ERR_TIMED_OUT, "sleep had not ended");
     assert_false(crt_ref_error(never) && crt_ref_error(never)->may_have_run);
     fails(never, CRT_ERR_TIMED_OUT, "sleep had not ended");
@@ -299,7 +299,7 @@ static void one_that_is_in_time_is_left_alone(void **state)
 {
     for (int i = 0; i < 200; i++) {
         crt_ref_t *ref =
-            crt_submit(&sleep_task, CRT_TASK_OPTIONS(.timeout_ms = 60000 + i % 7), 0);
+            crt_submit(&sleep_task, CRT_TASK_OPTIONS(.limit_ms = 60000 + i % 7), 0);
 
         OK(crt_get_for(ref, PATIENCE_MS, NULL));
         crt_ref_drop(&ref);
@@ -309,10 +309,11 @@ static void one_that_is_in_time_is_left_alone(void **state)
 static void a_method_that_takes_too_long_is_cancelled_and_the_next_one_runs(void **state)
 {
     crt_actor_t *actor = crt_actor_new(&fragile, NULL);
-    crt_ref_t *ref =
-        crt_call_with(actor, &method_spin,
-                      CRT_CALL_OPTIONS(.timeout_ms = 200, .name = "slow one"), notes);
+    crt_ref_t *ref;
 
+    OK(crt_actor_ready(actor, PATIENCE_MS)); /* or the limit ends before it runs */
+    ref = crt_call_with(actor, &method_spin,
+                        CRT_CALL_OPTIONS(.limit_ms = 200, .name = "slow one"), notes);
     assert_int_equal(crt_get_for(ref, PATIENCE_MS, NULL), CRT_ERR_TIMED_OUT);
     assert_string_equal(crt_ref_error(ref)->method, "slow one");
     crt_ref_drop(&ref);
@@ -330,8 +331,7 @@ static void a_call_fails_by_its_name(void **state)
     assert_int_equal(crt_get_for(ref, PATIENCE_MS, NULL), CRT_ERR_USER);
     assert_string_equal(crt_ref_error(ref)->method, "epoch 8");
     crt_ref_drop(&ref);
-    fails(crt_submit(&die_task,
-                     CRT_TASK_OPTIONS(.name = "epoch 9", .max_retries = CRT_NO_RETRIES),
+    fails(crt_submit(&die_task, CRT_TASK_OPTIONS(.name = "epoch 9", .max_attempts = 1),
                      notes, 99),
           CRT_ERR_WORKER_DIED, "in epoch 9");
 }
@@ -345,8 +345,7 @@ static void a_worker_ends_after_so_many_calls_and_nothing_is_lost(void **state)
     int64_t pids[CALLS], in_each = 0;
 
     for (int i = 0; i < CALLS; i++)
-        refs[i] = crt_submit(&few_calls, CRT_TASK_OPTIONS(.max_retries = CRT_NO_RETRIES),
-                             i % 3);
+        refs[i] = crt_submit(&few_calls, CRT_TASK_OPTIONS(.max_attempts = 1), i % 3);
     for (int i = 0; i < CALLS; i++) {
         OK(crt_get_for(refs[i], PATIENCE_MS, &pids[i]));
         crt_ref_drop(&refs[i]);
@@ -394,14 +393,14 @@ static void bad_options_are_refused_by_name(void **state)
           "1 to 200 bytes");
     fails(crt_submit(&spin, CRT_TASK_OPTIONS(.name = ""), notes), CRT_ERR_INVALID,
           "1 to 200 bytes");
-    fails(crt_submit(&spin, CRT_TASK_OPTIONS(.timeout_ms = -5), notes), CRT_ERR_INVALID,
-          "timeout_ms");
-    fails(crt_submit(&spin, CRT_TASK_OPTIONS(.timeout_ms = INT64_MAX), notes),
+    fails(crt_submit(&spin, CRT_TASK_OPTIONS(.limit_ms = -5), notes), CRT_ERR_INVALID,
+          "limit_ms");
+    fails(crt_submit(&spin, CRT_TASK_OPTIONS(.limit_ms = INT64_MAX), notes),
           CRT_ERR_INVALID, "not 1 to 1099511627776 (34 years), or 0 for no limit");
     fails(crt_submit(&spin, CRT_TASK_OPTIONS(.retry_exceptions = ready), notes),
           CRT_ERR_INVALID, "retry_exceptions has 1");
-    fails(crt_submit(&spin, CRT_TASK_OPTIONS(.max_retries = -3), notes), CRT_ERR_INVALID,
-          "max_retries is -3");
+    fails(crt_submit(&spin, CRT_TASK_OPTIONS(.max_attempts = -3), notes), CRT_ERR_INVALID,
+          "max_attempts is -3");
     assert_int_equal(notes_in(notes), 0);
 }
 

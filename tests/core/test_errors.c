@@ -109,7 +109,7 @@ static void a_crash_is_reported_with_signal_and_method(void **state)
 {
     crt_actor_t *counter = new_counter();
     crt_ref_t *ref = crt_call(counter, &counter_crash);
-    const crt_task_options_t *once = CRT_TASK_OPTIONS(.max_retries = CRT_NO_RETRIES);
+    const crt_task_options_t *once = CRT_TASK_OPTIONS(.max_attempts = 1);
 
     assert_int_equal(crt_get_for(ref, 20000, NULL), CRT_ERR_ACTOR_DIED);
     assert_non_null(strstr(crt_error_detail(), "signal 11"));
@@ -124,8 +124,7 @@ static void a_crash_is_reported_with_signal_and_method(void **state)
 static void an_exit_is_reported_with_its_status(void **state)
 {
     crt_actor_t *counter = new_counter();
-    crt_ref_t *task =
-        crt_submit(&t_exit, CRT_TASK_OPTIONS(.max_retries = CRT_NO_RETRIES));
+    crt_ref_t *task = crt_submit(&t_exit, CRT_TASK_OPTIONS(.max_attempts = 1));
     char pid[32];
 
     check_failed(crt_call(counter, &counter_exit), CRT_ERR_ACTOR_DIED,
@@ -235,7 +234,7 @@ static void tensor_refused(crt_dtype_t dtype, int rank, const int64_t *shape,
                            const char *text)
 {
     crt_object_t *object;
-    crt_tensor_t tensor = {.dtype = dtype, .rank = rank, .device = -1, .data = &tensor};
+    crt_tensor_t tensor = {.dtype = dtype, .rank = rank, .data = &tensor};
 
     assert_int_equal(crt_object_create(dtype, rank, shape, &object, &tensor),
                      CRT_ERR_INVALID);

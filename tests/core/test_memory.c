@@ -271,7 +271,7 @@ static void the_task_that_grew_is_ended_and_nobody_else(void **state)
 
     OK(crt_get_for(kept, PATIENCE, NULL));
     use(80);
-    ref = crt_submit(&t_grow, CRT_TASK_OPTIONS(.max_retries = CRT_NO_RETRIES), fifo);
+    ref = crt_submit(&t_grow, CRT_TASK_OPTIONS(.max_attempts = 1), fifo);
     fd = wait_until_grown(ref);
     use(97);
     assert_int_equal(crt_get_for(ref, PATIENCE, NULL), CRT_ERR_WORKER_DIED);

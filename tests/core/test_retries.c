@@ -170,28 +170,28 @@ static void expect_death(crt_ref_t *ref, crt_status_t status, const char *words)
 
 static void without_retries_a_task_runs_at_most_once(void **state)
 {
-    expect_death(
-        crt_submit(&try_task, CRT_TASK_OPTIONS(.max_retries = CRT_NO_RETRIES), notes, 1),
-        CRT_ERR_WORKER_DIED, "signal 9");
+    expect_death(crt_submit(&try_task, CRT_TASK_OPTIONS(.max_attempts = 1), notes, 1),
+                 CRT_ERR_WORKER_DIED, "signal 9");
     assert_string_equal(noted(), "+");
 }
 
 static void a_task_whose_worker_dies_runs_again(void **state)
 {
-    expect_int(crt_submit(&try_task, CRT_TASK_OPTIONS(.max_retries = 3), notes, 3), 4);
+    expect_int(crt_submit(&try_task, CRT_TASK_OPTIONS(.max_attempts = 4), notes, 3), 4);
     assert_string_equal(noted(), "++++");
 }
 
 static void a_task_runs_no_more_often_than_asked(void **state)
 {
-    expect_death(crt_submit(&try_task, CRT_TASK_OPTIONS(.max_retries = 2), notes, 100),
+    expect_death(crt_submit(&try_task, CRT_TASK_OPTIONS(.max_attempts = 3), notes, 100),
                  CRT_ERR_WORKER_DIED, "the last of 3 tries");
     assert_string_equal(noted(), "+++");
 }
 
 static void an_error_that_a_task_returns_is_no_reason_to_run_it_again(void **state)
 {
-    crt_ref_t *ref = crt_submit(&refuse_task, CRT_TASK_OPTIONS(.max_retries = -1), notes);
+    crt_ref_t *ref =
+        crt_submit(&refuse_task, CRT_TASK_OPTIONS(.max_attempts = CRT_UNLIMITED), notes);
 
     assert_int_equal(crt_get_for(ref, PATIENCE_MS, NULL), CRT_ERR_INVALID);
     crt_ref_drop(&ref);
@@ -247,12 +247,13 @@ static void a_call_of_a_restarted_actor_is_made_once_unless_asked(void **state)
 
 static void options_of_retries_are_checked(void **state)
 {
-    crt_ref_t *ref = crt_submit(&try_task, CRT_TASK_OPTIONS(.max_retries = -3), notes, 0);
+    crt_ref_t *ref =
+        crt_submit(&try_task, CRT_TASK_OPTIONS(.max_attempts = -3), notes, 0);
     crt_actor_t *actor =
         crt_actor_new(&fragile_class, CRT_ACTOR_OPTIONS(.max_task_retries = 1));
 
     assert_int_equal(crt_get(ref, NULL), CRT_ERR_INVALID);
-    assert_non_null(strstr(crt_error_detail(), "max_retries"));
+    assert_non_null(strstr(crt_error_detail(), "max_attempts"));
     crt_ref_drop(&ref);
     assert_int_equal(crt_actor_ready(actor, PATIENCE_MS), CRT_ERR_INVALID);
     assert_non_null(strstr(crt_error_detail(), "needs max_restarts"));
@@ -261,10 +262,10 @@ static void options_of_retries_are_checked(void **state)
 
 /* ---------------------------------------------------------------- what they leave */
 
-static crt_ref_t *leave(int64_t retries, int64_t deaths, bool in_place)
+static crt_ref_t *leave(int64_t max_attempts, int64_t deaths, bool in_place)
 {
     assert_int_equal(truncate(notes, 0), 0);
-    return crt_submit(&leave_task, CRT_TASK_OPTIONS(.max_retries = retries), notes,
+    return crt_submit(&leave_task, CRT_TASK_OPTIONS(.max_attempts = max_attempts), notes,
                       deaths, in_place);
 }
 
@@ -272,9 +273,9 @@ static crt_ref_t *leave(int64_t retries, int64_t deaths, bool in_place)
 static void what_a_worker_stored_before_it_died_is_freed(void **state)
 {
     for (int i = 0; i < 20; i++)
-        expect_death(leave(CRT_NO_RETRIES, 1, i % 2), CRT_ERR_WORKER_DIED, "signal 9");
+        expect_death(leave(1, 1, i % 2), CRT_ERR_WORKER_DIED, "signal 9");
     for (int i = 0; i < 20; i++) {
-        crt_ref_t *ref = leave(1, 1, i % 2);
+        crt_ref_t *ref = leave(2, 1, i % 2);
         const crt_tensor_t *bytes;
 
         OK(crt_get_for(ref, PATIENCE_MS, &bytes));

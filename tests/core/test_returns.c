@@ -293,7 +293,7 @@ static void a_task_that_died_is_run_again_for_all_of_them(void **state)
     crt_bytes_t bytes;
 
     snprintf(path, sizeof(path), "%s/tried", directory);
-    crt_submit_returns(refs, 2, &second_try, CRT_TASK_OPTIONS(.max_retries = 1),
+    crt_submit_returns(refs, 2, &second_try, CRT_TASK_OPTIONS(.max_attempts = 2),
                        (const char *)path);
     OK(crt_get_for(refs[1], PATIENCE_MS, &bytes));
     assert_int_equal(bytes.size, LARGE);

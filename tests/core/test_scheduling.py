@@ -43,16 +43,16 @@ class Infeasible(unittest.TestCase):
             self.assertIn("the nearest name is disk", said)  # the warning of who waits
             done, _ = cluster.program("infeasible", 1, "disk=1")
             self.assertEqual([status for status, _ in done.values()], [0, 0])
-            ended, _ = cluster.program("infeasible", 2, "disk=1")
-            self.assertIn("fail_if_infeasible is 1 (fail), -1 (wait) or 0", ended["task"][1])
-            self.assertIn("fail_if_infeasible is 1 (fail), -1 (wait) or 0", ended["actor"][1])
+            ended, _ = cluster.program("infeasible", 7, "disk=1")
+            self.assertIn("if_infeasible is no crt_infeasible_t: 7", ended["task"][1])
+            self.assertIn("if_infeasible is no crt_infeasible_t: 7", ended["actor"][1])
 
     def test_the_cluster_says_what_becomes_of_those_that_do_not_say_it(self):
         with Cluster("--num-cpus", "1", "--fail-if-infeasible", "on") as cluster:
             ended, _ = cluster.program("infeasible", 0, "CPU=2")
             self.assertEqual([status for status, _ in ended.values()], [UNSCHEDULABLE] * 2)
             self.assertIn("needs 2 CPU, the cluster has 1", ended["task"][1])
-            waits, said = cluster.program("infeasible", -1, "CPU=2")
+            waits, said = cluster.program("infeasible", 2, "CPU=2")
             self.assertEqual([status for status, _ in waits.values()], [TIMED_OUT, TIMED_OUT], said)
 
 

@@ -119,7 +119,7 @@ static void a_driver_is_told_of_its_own_objects(void **state)
 
 static void both_spellings_of_the_commands_are_taken(void **state)
 {
-    static const crt_bundle_t bundles[] = {{.num_cpus = 1}};
+    const crt_bundle_t bundles[] = {CRT_BUNDLE(.num_cpus = 1)};
     crt_placement_group_t *group =
         crt_placement_group_new(bundles, 1, CRT_PLACEMENT_GROUP_OPTIONS(.name = "g"));
 

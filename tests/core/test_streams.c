@@ -578,7 +578,7 @@ static void a_timeout_ends_it_where_it_is(void **state)
 {
     crt_stream_t *stream = crt_submit_stream(
         &endless,
-        CRT_TASK_OPTIONS(.timeout_ms = 500, .generator_backpressure_num_objects = 5),
+        CRT_TASK_OPTIONS(.limit_ms = 500, .generator_backpressure_num_objects = 5),
         notes);
 
     counts(stream, 0, 1);
@@ -621,8 +621,8 @@ static void one_that_was_queued_never_begins(void **state)
 
 static void what_came_before_its_worker_died_is_given(void **state)
 {
-    crt_stream_t *stream = crt_submit_stream(
-        &count_task, CRT_TASK_OPTIONS(.max_retries = CRT_NO_RETRIES), 700, "die");
+    crt_stream_t *stream =
+        crt_submit_stream(&count_task, CRT_TASK_OPTIONS(.max_attempts = 1), 700, "die");
     crt_ref_t *ref;
     int64_t value, i = 0;
     crt_status_t status;
@@ -681,12 +681,11 @@ static void a_task_that_is_run_again_goes_on_where_it_was(void **state)
 static void so_does_a_method_of_an_actor_that_was_restarted(void **state)
 {
     crt_actor_t *actor = crt_actor_new(&producer, CRT_ACTOR_OPTIONS(.max_restarts = 1));
-    crt_stream_t *stream =
-        crt_call_stream(actor, &method_fragile,
-                        CRT_CALL_OPTIONS(.max_task_retries = 2,
-                                         .retry_exceptions = CRT_STATUSES(CRT_ERR_IO),
-                                         .generator_backpressure_num_objects = 20),
-                        notes, 200, 77);
+    crt_stream_t *stream = crt_call_stream(
+        actor, &method_fragile,
+        CRT_CALL_OPTIONS(.max_attempts = 3, .retry_exceptions = CRT_STATUSES(CRT_ERR_IO),
+                         .generator_backpressure_num_objects = 20),
+        notes, 200, 77);
 
     goes_on_where_it_was(&stream, 200);
     crt_actor_drop(&actor);
@@ -697,7 +696,7 @@ static void what_a_dead_worker_had_stored_is_freed(void **state)
 {
     for (int i = 0; i < 30; i++) {
         crt_stream_t *stream = crt_submit_stream(
-            &fragile, CRT_TASK_OPTIONS(.max_retries = CRT_NO_RETRIES), notes, 100, 30);
+            &fragile, CRT_TASK_OPTIONS(.max_attempts = 1), notes, 100, 30);
         crt_ref_t *ref;
         int64_t item = 0;
 
@@ -712,8 +711,7 @@ static void what_a_dead_worker_had_stored_is_freed(void **state)
 
 static void an_abandoned_stream_ends_with_its_consumer(void **state)
 {
-    crt_ref_t *ref =
-        crt_submit(&leave, CRT_TASK_OPTIONS(.max_retries = CRT_NO_RETRIES), notes);
+    crt_ref_t *ref = crt_submit(&leave, CRT_TASK_OPTIONS(.max_attempts = 1), notes);
     crt_stream_t *stream;
 
     assert_int_equal(crt_get_for(ref, PATIENCE_MS, NULL), CRT_ERR_WORKER_DIED);

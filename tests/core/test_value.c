@@ -161,7 +161,7 @@ static void a_tensor_made_without_strides_is_passed_whole(void **state)
 {
     float numbers[6] = {0, 1, 2, 3, 4, 5};
     crt_tensor_t tensor = {
-        .dtype = CRT_FLOAT32, .device = -1, .rank = 2, .shape = {2, 3}, .data = numbers};
+        .dtype = CRT_FLOAT32, .rank = 2, .shape = {2, 3}, .data = numbers};
     const crt_tensor_t *got;
     round_trip_t t;
 
@@ -331,7 +331,7 @@ static void what_can_not_be_passed_is_refused_with_the_reason(void **state)
     crt_arg_t odd[] = {crt_arg_string("a")}, key[] = {crt_arg_int(1), crt_arg_int(1)},
               deep[70];
 
-    gpu.device = 0;
+    gpu.device = crt_device_gpu(0);
     assert_int_equal(encode(crt_arg_tensor(&gpu)), CRT_ERR_UNSUPPORTED);
     assert_int_equal(encode(crt_arg_tensor(&hollow)), CRT_ERR_INVALID);
     assert_int_equal(encode(crt_arg_tensor(NULL)), CRT_ERR_INVALID);

@@ -33,7 +33,7 @@ static int driver(int argc, char **argv)
     crt_ref_t *one = crt_call(actor, &add), *failed = crt_submit(&fail, NULL);
     crt_ref_t *waits = crt_submit(&fail, CRT_TASK_OPTIONS(.num_cpus = 64));
     crt_placement_group_t *group = crt_placement_group_new(
-        &(crt_bundle_t){.num_cpus = 1}, 1, CRT_PLACEMENT_GROUP_OPTIONS(.name = "group"));
+        &CRT_BUNDLE(.num_cpus = 1), 1, CRT_PLACEMENT_GROUP_OPTIONS(.name = "group"));
     int count;
 
     if (crt_get_for(one, PATIENCE_MS, &count) != CRT_OK ||

@@ -133,7 +133,7 @@ static void compare_outputs(pair_t *p, bool training)
 
     assert_ok(crt_model_forward(p->host, NULL, &x, NULL, training, &a));
     assert_ok(crt_model_forward(p->gpu, NULL, &x, NULL, training, &b));
-    assert_int_equal(b.device, 0);
+    assert_int_equal(b.device.type, CRT_DEVICE_GPU);
     assert_same(training ? "outputs" : "outputs without training", p->gpu, &b, p->host,
                 &a, p->output_limit);
 }

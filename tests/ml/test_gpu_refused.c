@@ -30,7 +30,7 @@ static void without_its_libraries_a_model_stays_on_the_host(void **state)
     assert_int_equal(crt_model_gpu(model), -1);
     assert_null(crt_model_stream(model));
     assert_ptr_equal(crt_model_weights(model)->data, weights);
-    assert_int_equal(crt_model_weights(model)->device, -1);
+    assert_int_equal(crt_model_weights(model)->device.type, CRT_DEVICE_HOST);
     assert_ok(crt_model_to_host(model));
     crt_model_free(model);
 }
@@ -58,7 +58,7 @@ static void weights_of_a_model_on_the_host_are_copied_out(void **state)
 
     assert_ok(crt_model_copy_tensor(model, crt_model_weights(model), &out));
     assert_memory_equal(copy, crt_model_weights(model)->data, count * sizeof(*copy));
-    out.device = 0;
+    out.device = crt_device_gpu(0);
     assert_fails(crt_model_copy_tensor(model, crt_model_weights(model), &out),
                  CRT_ERR_INVALID, "a copy from GPU -1 to GPU 0, the model is on GPU -1");
     out = crt_tensor_floats(copy, count - 1);

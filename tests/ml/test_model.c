@@ -248,9 +248,9 @@ static void tensors_of_a_wrong_kind_are_refused(void **state)
     flat.dtype = CRT_FLOAT64;
     assert_fails(crt_model_set_weights(model, &flat), CRT_ERR_INVALID, "float64");
     flat.dtype = CRT_FLOAT32;
-    flat.device = 0;
+    flat.device = crt_device_gpu(0);
     assert_fails(crt_model_set_weights(model, &flat), CRT_ERR_INVALID, "GPU 0");
-    flat.device = -1;
+    flat.device = crt_device_host();
     flat.strides[0] = 2;
     assert_fails(crt_model_set_weights(model, &flat), CRT_ERR_INVALID, "dense");
     wrong = batch;

@@ -21,13 +21,12 @@ unsigned truth_call_new(void)
     return truth->calls;
 }
 
-unsigned truth_call_retried(int64_t retries)
+unsigned truth_call_retried(int64_t max_attempts)
 {
     unsigned serial = truth_call_new();
 
-    truth->call[serial].tries = retries == CRT_NO_RETRIES ? 1
-                                : retries < 0             ? 0
-                                                          : (unsigned)retries + 1;
+    truth->call[serial].tries =
+        max_attempts == CRT_UNLIMITED ? 0 : (unsigned)max_attempts;
     return serial;
 }
 

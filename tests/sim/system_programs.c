@@ -11,7 +11,7 @@
 #include "tests/sim/system_truth.h"
 
 #define PENDING 24
-#define ONCE    CRT_TASK_OPTIONS(.max_retries = CRT_NO_RETRIES)
+#define ONCE    CRT_TASK_OPTIONS(.max_attempts = 1)
 #define HANDLES 5
 #define ITEM    70000 /* bytes of every fourth item of a stream */
 
@@ -401,20 +401,19 @@ static int64_t pick_size(void)
     return (int64_t)(sim_chance(w, 6000) ? sim_below(w, 3000) : sim_below(w, 150000));
 }
 
-/* How often something is made again when its process died; most things are not. */
-static int64_t pick_retries(void)
+/* How often something may begin when its process died; most things only once. */
+static int64_t pick_attempts(void)
 {
-    static const int64_t retries[] = {1, 3, -1};
+    static const int64_t attempts[] = {2, 4, CRT_UNLIMITED};
 
-    return sim_chance(sys->world, 7000) ? CRT_NO_RETRIES
-                                        : retries[sim_below(sys->world, 3)];
+    return sim_chance(sys->world, 7000) ? 1 : attempts[sim_below(sys->world, 3)];
 }
 
 /* A task whose argument may be the result of another one that is not there yet. */
 static void submit_add(driver_t *d)
 {
-    int64_t retries = pick_retries();
-    unsigned serial = truth_call_retried(retries);
+    int64_t attempts = pick_attempts();
+    unsigned serial = truth_call_retried(attempts);
     pending_t p = {.serial = serial, .expected = 6, .what = "add"};
 
     for (unsigned i = 0; i < d->calls.count; i++) {
@@ -423,13 +422,13 @@ static void submit_add(driver_t *d)
         if (other->sort == NUMBER && other->expected >= 0 &&
             sim_chance(sys->world, 4000)) {
             p.expected = other->expected + 1;
-            p.ref = crt_submit(&add, CRT_TASK_OPTIONS(.max_retries = retries),
+            p.ref = crt_submit(&add, CRT_TASK_OPTIONS(.max_attempts = attempts),
                                (int64_t)serial, other->ref);
             add_call(&d->calls, p);
             return;
         }
     }
-    p.ref = crt_submit(&add, CRT_TASK_OPTIONS(.max_retries = retries), (int64_t)serial,
+    p.ref = crt_submit(&add, CRT_TASK_OPTIONS(.max_attempts = attempts), (int64_t)serial,
                        (int64_t)5);
     add_call(&d->calls, p);
 }
@@ -443,14 +442,14 @@ static void submit_burst(driver_t *d)
 
 static void submit_make(driver_t *d)
 {
-    int64_t retries = pick_retries();
-    pending_t p = {.serial = truth_call_retried(retries),
+    int64_t attempts = pick_attempts();
+    pending_t p = {.serial = truth_call_retried(attempts),
                    .sort = BYTES,
                    .expected = pick_size(),
                    .what = "make"};
 
-    p.ref = crt_submit(&make, CRT_TASK_OPTIONS(.max_retries = retries), (int64_t)p.serial,
-                       p.expected);
+    p.ref = crt_submit(&make, CRT_TASK_OPTIONS(.max_attempts = attempts),
+                       (int64_t)p.serial, p.expected);
     add_call(&d->calls, p);
 }
 
@@ -507,12 +506,12 @@ static crt_status_t take_item(crt_stream_t *stream, unsigned serial, int64_t i)
 /* A stream, to its end or not: each item comes once, in order. */
 static void use_stream(void)
 {
-    int64_t retries = pick_retries(), count = (int64_t)sim_below(sys->world, 40), i = 0;
+    int64_t attempts = pick_attempts(), count = (int64_t)sim_below(sys->world, 40), i = 0;
     int64_t most = sim_chance(sys->world, 3000) ? count / 2 : INT64_MAX;
-    unsigned serial = truth_call_retried(retries);
+    unsigned serial = truth_call_retried(attempts);
     crt_stream_t *stream =
         crt_submit_stream(&items,
-                          CRT_TASK_OPTIONS(.max_retries = retries,
+                          CRT_TASK_OPTIONS(.max_attempts = attempts,
                                            .generator_backpressure_num_objects =
                                                (int64_t)sim_between(sys->world, 1, 9)),
                           (int64_t)serial, count);
@@ -586,9 +585,9 @@ static void make_actor(driver_t *d)
         return;
     a->maker = sys->self->index;
     a->max_restarts = restarts[sim_below(w, 5)];
-    a->max_task_retries = a->max_restarts ? pick_retries() : 0;
-    if (a->max_task_retries == CRT_NO_RETRIES)
-        a->max_task_retries = 0;
+    a->max_task_retries = a->max_restarts ? pick_attempts() : 0;
+    if (a->max_task_retries > 0)
+        a->max_task_retries--;
     a->is_fenced = sim_chance(w, 3000);
     a->is_unordered = sim_chance(w, 2000);
     a->is_detached = sim_chance(w, 1500);
@@ -710,7 +709,8 @@ static void use_placement_group(void)
         CRT_PLACEMENT_PACK, CRT_PLACEMENT_SPREAD, CRT_PLACEMENT_STRICT_PACK,
         CRT_PLACEMENT_STRICT_SPREAD};
     sim_world_t *w = sys->world;
-    crt_bundle_t bundles[3] = {{.num_cpus = 0.5}, {.num_cpus = 0.5}, {.num_cpus = 0.25}};
+    crt_bundle_t bundles[3] = {CRT_BUNDLE(.num_cpus = 0.5), CRT_BUNDLE(.num_cpus = 0.5),
+                               CRT_BUNDLE(.num_cpus = 0.25)};
     size_t count = (size_t)sim_between(w, 1, 3);
     crt_placement_group_t *group = crt_placement_group_new(
         bundles, count,
@@ -724,9 +724,8 @@ static void use_placement_group(void)
         pending_t p = {.serial = truth_call_new(), .expected = 6, .what = "add inside"};
 
         p.ref = crt_submit(&add,
-                           CRT_TASK_OPTIONS(.max_retries = CRT_NO_RETRIES,
-                                            .num_cpus = 0.25, .placement_group = group,
-                                            .bundle = CRT_BUNDLE((int)i)),
+                           CRT_TASK_OPTIONS(.max_attempts = 1, .num_cpus = 0.25,
+                                            CRT_IN_BUNDLE(group, (int)i)),
                            (int64_t)p.serial, (int64_t)5);
         add_call(&calls, p);
     }

@@ -22,7 +22,7 @@ static crt_status_t total_run(void *self, crt_call_t *call)
     crt_group_t *group;
 
     CRT_TRY(
-        crt_collective_init_group(2, 0, CRT_GROUP_OPTIONS(.timeout_ms = 1000), &group));
+        crt_collective_init_group(2, 0, CRT_GROUP_OPTIONS(.limit_ms = 1000), &group));
     crt_collective_destroy_group(&group);
     return crt_return(call, *static_cast<int *>(self));
 }
@@ -41,7 +41,7 @@ static int driver(int, char **)
     crt_actor_t *actor =
         crt_actor_new(&counter, CRT_ACTOR_OPTIONS(.name = "c", .max_restarts = 1));
     crt_ref_t *refs[] = {
-        crt_submit(&add, CRT_TASK_OPTIONS(.num_cpus = 1, .max_retries = 2), 1, 2.5),
+        crt_submit(&add, CRT_TASK_OPTIONS(.num_cpus = 1, .max_attempts = 3), 1, 2.5),
         crt_submit(&add, nullptr, 1, 2.5f), crt_call(actor, &total),
         crt_call_with(actor, &total, CRT_CALL_OPTIONS(.try_only = true)),
         crt_put("text")};

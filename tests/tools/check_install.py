@@ -15,7 +15,7 @@ from sources import finish
 EXPECTED = [
     "include/crt-0/crt.h", "include/crt-0/crt_version.h", "include/crt-0/crt_base.h", "include/crt-0/crt_arguments.h", "include/crt-0/crt_actor.h",
     "include/crt-0/crt_cluster.h", "include/crt-0/crt_printable.h",
-    "include/crt-0/crt_metrics.h",
+    "include/crt-0/crt_metrics.h", "include/crt-0/crt_options.h",
     "include/crt-0/crt_placement_group.h",
     "include/crt-0/crt_stream.h",
     "include/crt-0/crt_ml.h", "include/crt-0/crt_images.h", "include/crt-0/crt_actors.h",

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/base/copy_struct.h"
 #include "runtime/core/calls/actor.h"
 #include "runtime/core/calls/placement_group.h"
 #include "runtime/core/calls/scheduling.h"
@@ -83,8 +84,6 @@ static crt_status_t check_options(const crt_actor_options_t *o)
 {
     if (!o)
         return CRT_OK;
-    if (o->struct_size < sizeof(*o))
-        return crt_raise(CRT_ERR_INVALID, "make actor options with CRT_ACTOR_OPTIONS");
     if (o->get_if_exists && (!o->name || !*o->name))
         return crt_raise(CRT_ERR_INVALID, "get_if_exists needs a name");
     if (o->detached && (!o->name || !*o->name))
@@ -191,13 +190,13 @@ static crt_status_t ask_for_actor(crt_actor_t *actor, const crt_actor_options_t 
         status = crti_scheduling_resources(o->num_cpus, 0, o->num_gpus, o->resources,
                                            &m.resources);
     if (status == CRT_OK && o)
-        status = crti_scheduling_infeasible(o->fail_if_infeasible, &m.if_infeasible);
+        status = crti_scheduling_infeasible(o->if_infeasible, &m.if_infeasible);
     if (status == CRT_OK && o)
         status = crti_scheduling_where(o->scheduling, o->node_id, o->node_is_soft,
                                        o->label_selector, o->fallback_selectors, &how);
     if (status == CRT_OK)
         status = crti_placement_group_option(
-            core, o ? o->placement_group : NULL, o ? o->bundle : 0,
+            core, o ? o->placement_group : NULL, o ? o->bundle_plus_one : 0,
             o && o->capture_child_tasks, &how,
             o && (o->scheduling || o->node_id || o->label_selector),
             &placement.captures_children);
@@ -292,10 +291,12 @@ static crt_actor_t *find_or_make(crti_core_t *core, const crt_actor_class_t *use
     return failed_actor(core, class_name, status);
 }
 
-crt_actor_t *crt_actor_new_v(const crt_actor_class_t *user, const crt_actor_options_t *o,
-                             const crt_arg_t *args, size_t count)
+crt_actor_t *crt_actor_new_v(const crt_actor_class_t *user,
+                             const crt_actor_options_t *options, const crt_arg_t *args,
+                             size_t count)
 {
     crti_core_t *core = crti_enter_unlocked();
+    crt_actor_options_t mine, *o = options ? &mine : NULL;
     crti_given_t given;
     crt_actor_t *actor;
     crt_status_t status;
@@ -316,10 +317,12 @@ crt_actor_t *crt_actor_new_v(const crt_actor_class_t *user, const crt_actor_opti
         return actor;
     }
     status = crti_given_take(core, args, count, &given);
+    if (status == CRT_OK)
+        status = CRTI_COPY_STRUCT(&mine, options, "CRT_ACTOR_OPTIONS");
     crti_net_lock(core->net);
     if (status != CRT_OK)
         actor = failed_actor(core, user && user->name ? user->name : "", status);
-    else if (o && o->struct_size >= sizeof(*o) && o->get_if_exists)
+    else if (o && o->get_if_exists)
         actor = find_or_make(core, user, o, &given);
     else
         actor = make_actor(core, user, o, &given);

@@ -13,15 +13,14 @@
 #define TIMEOUT_MAX_MS                                                                   \
     (INT64_C(1) << 40) /* 34 years: nanoseconds of it can be added up */
 
-crt_status_t crti_retries(int64_t wanted, int64_t otherwise, const char *option,
-                          int64_t *retries_out)
+crt_status_t crti_retries(int64_t max_attempts, int64_t otherwise, int64_t *retries_out)
 {
-    if (wanted < -1 && wanted != CRT_NO_RETRIES)
+    if (max_attempts < 0 && max_attempts != CRT_UNLIMITED)
         return crt_raise(CRT_ERR_INVALID,
-                         "%s is %lld: at least 1, -1 (without limit), CRT_NO_RETRIES, or "
-                         "0 for the default",
-                         option, (long long)wanted);
-    *retries_out = wanted == 0 ? otherwise : wanted == CRT_NO_RETRIES ? 0 : wanted;
+                         "max_attempts is %lld: at least 1, CRT_UNLIMITED, or 0 for the "
+                         "default",
+                         (long long)max_attempts);
+    *retries_out = max_attempts > 0 ? max_attempts - 1 : max_attempts ? -1 : otherwise;
     return CRT_OK;
 }
 
@@ -42,7 +41,7 @@ crt_status_t crti_call_options_check(const crti_target_t *target)
                          NAME_MAX_BYTES);
     if (target->timeout_ms < 0 || target->timeout_ms > TIMEOUT_MAX_MS)
         return crt_raise(CRT_ERR_INVALID,
-                         "timeout_ms of a call is %lld, not 1 to %lld (34 years), or 0 "
+                         "limit_ms of a call is %lld, not 1 to %lld (34 years), or 0 "
                          "for no limit",
                          (long long)target->timeout_ms, (long long)TIMEOUT_MAX_MS);
     return check_statuses(target->retry_exceptions);

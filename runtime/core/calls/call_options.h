@@ -24,9 +24,9 @@ struct crti_call_options {
     uint64_t retried[2];      /* bit -status: errors for which it is made again */
 };
 
-/* What an option such as max_retries means: as many, -1 without limit. CRT_ERR_INVALID names the option. */
-crt_status_t crti_retries(int64_t wanted, int64_t otherwise, const char *option,
-                          int64_t *retries_out);
+/* How often a call is made again by the option max_attempts; -1: without limit. `otherwise`: when the
+ * option is 0. */
+crt_status_t crti_retries(int64_t max_attempts, int64_t otherwise, int64_t *retries_out);
 /* CRT_ERR_INVALID: a name, timeout or status that is none. */
 crt_status_t crti_call_options_check(const crti_target_t *target);
 /* Kept with a pending call that was just made; nothing when nothing was asked for. */

@@ -447,7 +447,7 @@ crt_status_t crti_placement_group_option(crti_core_t *core, crt_placement_group_
     *captures_children_out = captures_children;
     if (!group) {
         if (bundle || captures_children)
-            return crt_raise(CRT_ERR_INVALID, "bundle and capture_child_tasks need a "
+            return crt_raise(CRT_ERR_INVALID, "a bundle and capture_child_tasks need a "
                                               "placement_group");
         if (!said)
             inherit(core, how, captures_children_out);
@@ -460,8 +460,7 @@ crt_status_t crti_placement_group_option(crti_core_t *core, crt_placement_group_
         return crt_raise(CRT_ERR_INVALID, "a placement group says where it runs: no "
                                           "scheduling and no label_selector besides");
     if (bundle < 0)
-        return crt_raise(CRT_ERR_INVALID,
-                         "bundle is CRT_BUNDLE(index), index from 0 on, not %d", bundle);
+        return crt_raise(CRT_ERR_INVALID, "there is no bundle %d", bundle - 1);
     how->group = group->id;
     how->bundle = bundle - 1;
     return CRT_OK;

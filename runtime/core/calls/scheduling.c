@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "runtime/net/protocol.h"
+
 crt_status_t crti_scheduling_resources(double num_cpus, double cpus, double num_gpus,
                                        const char *resources, crti_resources_t *out)
 {
@@ -29,14 +31,17 @@ crt_status_t crti_scheduling_resources(double num_cpus, double cpus, double num_
     return status == CRT_OK ? crti_resources_check(out) : status;
 }
 
-crt_status_t crti_scheduling_infeasible(int option, int64_t *if_infeasible_out)
+crt_status_t crti_scheduling_infeasible(crt_infeasible_t option,
+                                        int64_t *if_infeasible_out)
 {
-    if (option < -1 || option > 1)
-        return crt_raise(CRT_ERR_INVALID,
-                         "fail_if_infeasible is 1 (fail), -1 (wait) or 0 (as the cluster "
-                         "was started), not %d",
-                         option);
-    *if_infeasible_out = option;
+    switch (option) {
+    case CRT_INFEASIBLE_DEFAULT: *if_infeasible_out = CRTI_INFEASIBLE_DEFAULT; break;
+    case CRT_INFEASIBLE_FAILS: *if_infeasible_out = CRTI_INFEASIBLE_FAILS; break;
+    case CRT_INFEASIBLE_WAITS: *if_infeasible_out = CRTI_INFEASIBLE_WAITS; break;
+    default:
+        return crt_raise(CRT_ERR_INVALID, "if_infeasible is no crt_infeasible_t: %d",
+                         (int)option);
+    }
     return CRT_OK;
 }
 

@@ -15,8 +15,9 @@
 crt_status_t crti_scheduling_resources(double num_cpus, double cpus, double num_gpus,
                                        const char *resources, crti_resources_t *out);
 
-/* The option `fail_if_infeasible` as messages have it (CRTI_INFEASIBLE). */
-crt_status_t crti_scheduling_infeasible(int option, int64_t *if_infeasible_out);
+/* The option `if_infeasible` as messages have it (CRTI_INFEASIBLE). */
+crt_status_t crti_scheduling_infeasible(crt_infeasible_t option,
+                                        int64_t *if_infeasible_out);
 
 /* The options that say on which nodes it may run. */
 crt_status_t crti_scheduling_where(crt_scheduling_t strategy, const char *node_id,

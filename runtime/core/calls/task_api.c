@@ -4,6 +4,7 @@
  * Where it sits
  *     crt_submit -> [ task_api.c ] -> given.c (arguments), submit.c (the pool), outgoing.c (the call)
  */
+#include "runtime/base/copy_struct.h"
 #include "runtime/core/calls/call_options.h"
 #include "runtime/core/calls/placement_group.h"
 #include "runtime/core/calls/scheduling.h"
@@ -15,20 +16,19 @@
 static crt_status_t make_shape(crti_core_t *core, const crt_task_options_t *o,
                                crti_scheduling_t *how, crti_task_shape_t *shape)
 {
-    const crt_task_options_t none = {.struct_size = sizeof(none)};
     crt_status_t status;
     bool said;
 
-    o = o ? o : &none;
     shape->if_infeasible = CRTI_INFEASIBLE_DEFAULT;
     shape->how = &crti_scheduling_default;
     shape->prefer = (crti_id_t){0};
-    if (o->struct_size < sizeof(*o))
-        return crt_raise(CRT_ERR_INVALID, "make task options with CRT_TASK_OPTIONS");
-    status = crti_scheduling_resources(o->num_cpus, 1, o->num_gpus, o->resources,
-                                       &shape->resources);
+    if (o->no_cpus && o->num_cpus != 0)
+        return crt_raise(CRT_ERR_INVALID, "num_cpus is %g, and no_cpus is set",
+                         o->num_cpus);
+    status = crti_scheduling_resources(o->num_cpus, o->no_cpus ? 0 : 1, o->num_gpus,
+                                       o->resources, &shape->resources);
     if (status == CRT_OK)
-        status = crti_scheduling_infeasible(o->fail_if_infeasible, &shape->if_infeasible);
+        status = crti_scheduling_infeasible(o->if_infeasible, &shape->if_infeasible);
     said = o->scheduling || o->node_id || o->node_is_soft || o->label_selector ||
            o->fallback_selectors;
     *how = crti_scheduling_default;
@@ -36,7 +36,7 @@ static crt_status_t make_shape(crti_core_t *core, const crt_task_options_t *o,
         status = crti_scheduling_where(o->scheduling, o->node_id, o->node_is_soft,
                                        o->label_selector, o->fallback_selectors, how);
     if (status == CRT_OK)
-        status = crti_placement_group_option(core, o->placement_group, o->bundle,
+        status = crti_placement_group_option(core, o->placement_group, o->bundle_plus_one,
                                              o->capture_child_tasks, how, said,
                                              &shape->captures_children);
     if (said || !crti_id_is_zero(how->group))
@@ -48,7 +48,7 @@ static crt_status_t take_options(const crt_task_options_t *o, crti_target_t *tar
 {
     target->try_only = o->try_only;
     target->name = o->name;
-    target->timeout_ms = o->timeout_ms;
+    target->timeout_ms = o->limit_ms;
     target->retry_exceptions = o->retry_exceptions;
     if (target->stream) {
         crt_status_t status = crti_call_stream_window(
@@ -57,8 +57,7 @@ static crt_status_t take_options(const crt_task_options_t *o, crti_target_t *tar
         if (status != CRT_OK)
             return status;
     }
-    return crti_retries(o->max_retries, CRTI_TASK_RETRIES, "max_retries",
-                        &target->max_retries);
+    return crti_retries(o->max_attempts, CRTI_TASK_RETRIES, &target->max_retries);
 }
 
 static void submit(crti_core_t *core, const crt_task_t *task,
@@ -69,12 +68,15 @@ static void submit(crti_core_t *core, const crt_task_t *task,
         .returns = returns, .max_retries = CRTI_TASK_RETRIES, .stream = stream};
     crti_task_shape_t shape;
     crti_scheduling_t how;
+    crt_task_options_t o;
     crt_status_t status = crti_program_task(&core->program, task, &target.function);
 
     if (status == CRT_OK)
-        status = make_shape(core, options, &how, &shape);
+        status = CRTI_COPY_STRUCT(&o, options, "CRT_TASK_OPTIONS");
+    if (status == CRT_OK)
+        status = make_shape(core, &o, &how, &shape);
     if (status == CRT_OK && options)
-        status = take_options(options, &target);
+        status = take_options(&o, &target);
     if (status == CRT_OK)
         status = crti_task_pool(core, &shape, &target.pool);
     if (status == CRT_OK)

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "runtime/base/clock.h"
+#include "runtime/base/copy_struct.h"
 #include "runtime/base/log.h"
 #include "runtime/core/calls/actor.h"
 #include "runtime/core/calls/call_options.h"
@@ -32,20 +33,22 @@ static crt_status_t check_actor(crti_core_t *core, crt_actor_t *actor,
     return crti_class_method(actor->class_, method, function_out);
 }
 
-static crt_status_t check_options(const crt_actor_t *actor, const crt_call_options_t *o,
-                                  crti_target_t *target)
+static crt_status_t take_options(const crt_actor_t *actor,
+                                 const crt_call_options_t *options, crti_target_t *target)
 {
+    crt_call_options_t mine, *o = &mine;
     crt_status_t status;
 
     target->group = target->function->group;
     target->max_retries = CRTI_RETRIES_OF_ACTOR;
-    if (!o)
+    if (!options)
         return CRT_OK;
-    if (o->struct_size < sizeof(*o))
-        return crt_raise(CRT_ERR_INVALID, "make call options with CRT_CALL_OPTIONS");
+    status = CRTI_COPY_STRUCT(&mine, options, "CRT_CALL_OPTIONS");
+    if (status != CRT_OK)
+        return status;
     target->try_only = o->try_only;
     target->name = o->name;
-    target->timeout_ms = o->timeout_ms;
+    target->timeout_ms = o->limit_ms;
     target->retry_exceptions = o->retry_exceptions;
     if (target->stream) {
         status = crti_call_stream_window(o->generator_backpressure_num_objects,
@@ -53,8 +56,7 @@ static crt_status_t check_options(const crt_actor_t *actor, const crt_call_optio
         if (status != CRT_OK)
             return status;
     }
-    status = crti_retries(o->max_task_retries, CRTI_RETRIES_OF_ACTOR, "max_task_retries",
-                          &target->max_retries);
+    status = crti_retries(o->max_attempts, CRTI_RETRIES_OF_ACTOR, &target->max_retries);
     return status == CRT_OK && o->concurrency_group
                ? crti_class_group(actor->class_, o->concurrency_group, &target->group)
                : status;
@@ -66,7 +68,7 @@ static crt_status_t resolve(crti_core_t *core, const crt_method_t *method,
 {
     crt_status_t status = check_actor(core, target->actor, method, &target->function);
 
-    return status == CRT_OK ? check_options(target->actor, options, target) : status;
+    return status == CRT_OK ? take_options(target->actor, options, target) : status;
 }
 
 static void call(const crti_target_t *wanted, const crt_method_t *method,
@@ -184,13 +186,10 @@ crt_status_t crt_actor_find(const char *name, const crt_actor_class_t *user,
     return crt_actor_find_in(NULL, name, user, actor_out);
 }
 
-static crt_status_t check_kill(crti_core_t *core, const crt_actor_t *actor,
-                               const crt_kill_options_t *o)
+static crt_status_t check_kill(crti_core_t *core, const crt_actor_t *actor)
 {
     crt_status_t status = crti_actor_check(core, actor);
 
-    if (status == CRT_OK && o && o->struct_size < sizeof(*o))
-        status = crt_raise(CRT_ERR_INVALID, "use CRT_KILL_OPTIONS");
     if (status == CRT_OK)
         status =
             crti_core_check(core); /* with the node its handle is gone; it may live */
@@ -223,14 +222,18 @@ static crt_status_t kill_actor(crti_core_t *core, crt_actor_t *actor, bool resta
 
 crt_status_t crt_actor_kill_with(crt_actor_t *actor, const crt_kill_options_t *options)
 {
-    crti_core_t *core = crti_enter();
-    crt_status_t status;
+    crt_kill_options_t o;
+    crt_status_t status = CRTI_COPY_STRUCT(&o, options, "CRT_KILL_OPTIONS");
+    crti_core_t *core;
 
+    if (status != CRT_OK)
+        return status;
+    core = crti_enter();
     if (!core)
         return crti_entry_status();
-    status = check_kill(core, actor, options);
+    status = check_kill(core, actor);
     if (status == CRT_OK && !actor->is_final)
-        status = kill_actor(core, actor, options && options->restart);
+        status = kill_actor(core, actor, o.restart);
     crti_leave(core);
     return status;
 }

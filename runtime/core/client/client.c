@@ -8,6 +8,7 @@
  * Failure
  *     Everything that was made is undone in reverse order; one clear sentence remains.
  */
+#include "runtime/base/copy_struct.h"
 #include "runtime/core/client/job_quota.h"
 #include "runtime/core/client/name_space.h"
 #include "runtime/core/client/worker_environment.h"
@@ -556,7 +557,7 @@ static void open_missing_streams(void)
 
 crt_status_t crt_init(int argc, char **argv, const crt_options_t *options)
 {
-    void (*start)(void) = options ? options->worker_start : NULL;
+    crt_options_t o;
     crti_worker_birth_t birth;
     crti_core_t *core;
     crt_status_t status;
@@ -564,8 +565,9 @@ crt_status_t crt_init(int argc, char **argv, const crt_options_t *options)
 
     if (crti_is_forked())
         return crt_raise(CRT_ERR_FORKED, "%s", CRTI_FORKED);
-    if (options && options->struct_size < sizeof(*options))
-        return crt_raise(CRT_ERR_INVALID, "make the options with CRT_OPTIONS");
+    status = CRTI_COPY_STRUCT(&o, options, "CRT_OPTIONS");
+    if (status != CRT_OK)
+        return status;
     if (sodium_init() < 0)
         return crt_raise(CRT_ERR_IO, "libsodium can't be initialized");
     core = crti_enter_quiet();
@@ -576,19 +578,19 @@ crt_status_t crt_init(int argc, char **argv, const crt_options_t *options)
     open_missing_streams();
     switch (crti_process_role(&birth, &zygote_fd)) {
     case CRTI_PROCESS_ZYGOTE:
-        core = new_worker(options);
+        core = new_worker(&o);
         crti_zygote_serve(zygote_fd, &birth);
-        worker_main(core, &birth, start);
+        worker_main(core, &birth, o.worker_start);
     case CRTI_PROCESS_WORKER:
         setvbuf(stdout, NULL, _IOLBF, 0);
-        worker_main(new_worker(options), &birth, start);
+        worker_main(new_worker(&o), &birth, o.worker_start);
     case CRTI_PROCESS_DRIVER: break;
     }
     if (getenv("CRT_RANKS")) /* crt_main takes it */
         return crt_raise(CRT_ERR_INVALID, "crt run --ranks runs programs whose main "
                                           "calls crt_main, not crt_init");
     pthread_mutex_lock(&joining);
-    status = start_driver(argc, argv, options);
+    status = start_driver(argc, argv, &o);
     pthread_mutex_unlock(&joining);
     return status;
 }

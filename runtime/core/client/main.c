@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "crt_config.h"
+#include "runtime/base/copy_struct.h"
 #include "runtime/core/client/client.h"
 #include "runtime/core/client/ranks.h"
 #include "runtime/core/core.h"
@@ -11,14 +12,11 @@
 int crt_main(int argc, char **argv, const crt_options_t *options,
              int (*driver)(int argc, char **argv))
 {
-    crt_options_t given = {.struct_size = sizeof(given)};
+    crt_options_t given;
     int count, result;
 
-    if (options && options->struct_size >= sizeof(given))
-        given = *options;
-    else if (options)
-        given.struct_size = 0; /* crt_init refuses it */
-    if (crti_ranks_prepare(argc, argv, &given, driver, &count) != CRT_OK ||
+    if (CRTI_COPY_STRUCT(&given, options, "CRT_OPTIONS") != CRT_OK ||
+        crti_ranks_prepare(argc, argv, &given, driver, &count) != CRT_OK ||
         crt_init(argc, argv, &given) != CRT_OK) {
         fprintf(stderr, "crt: %s\n", crt_error_detail());
         return 1;

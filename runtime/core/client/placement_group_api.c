@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/base/copy_struct.h"
 #include "runtime/base/log.h"
 #include "runtime/core/calls/placement_group.h"
 #include "runtime/core/calls/scheduling.h"
@@ -20,15 +21,24 @@ static pthread_mutex_t orphans = PTHREAD_MUTEX_INITIALIZER;
 
 /* ------------------------------------------------------------------ making one */
 
-static crt_status_t pack_bundle(const crt_bundle_t *bundle, size_t index,
+/* They lie one behind the other as the program knows them. */
+static const crt_bundle_t *bundle_at(const crt_bundle_t *bundles, size_t index)
+{
+    return (const void *)((const char *)bundles + index * bundles->struct_size);
+}
+
+static crt_status_t pack_bundle(const crt_bundle_t *given, size_t index,
                                 crti_buffer_t *list)
 {
     CRTI_AUTO(crti_buffer_fini) crti_buffer_t entry = {0};
+    crt_bundle_t mine, *bundle = &mine;
+    crt_status_t status = CRTI_COPY_STRUCT(&mine, given, "CRT_BUNDLE");
     const char *selector = bundle->label_selector ? bundle->label_selector : "";
     crti_msg_bundle_t m = {.selector = crti_str(selector)};
-    crt_status_t status = crti_scheduling_resources(bundle->num_cpus, 0, bundle->num_gpus,
-                                                    bundle->resources, &m.resources);
 
+    if (status == CRT_OK)
+        status = crti_scheduling_resources(bundle->num_cpus, 0, bundle->num_gpus,
+                                           bundle->resources, &m.resources);
     if (status == CRT_OK && m.resources.count == 0)
         status = crt_raise(CRT_ERR_INVALID, "it needs nothing");
     if (status == CRT_OK)
@@ -42,14 +52,15 @@ static crt_status_t pack_bundle(const crt_bundle_t *bundle, size_t index,
     return status == CRT_OK ? crti_list_pack(list, entry.data, entry.size) : status;
 }
 
-static crt_status_t read_options(const crt_placement_group_options_t *o,
+/* What `m` borrows is the program's. */
+static crt_status_t read_options(const crt_placement_group_options_t *options,
                                  crti_msg_placement_group_create_t *m)
 {
-    if (!o)
-        return CRT_OK;
-    if (o->struct_size < sizeof(*o))
-        return crt_raise(CRT_ERR_INVALID, "make placement group options with "
-                                          "CRT_PLACEMENT_GROUP_OPTIONS");
+    crt_placement_group_options_t mine, *o = &mine;
+    crt_status_t status = CRTI_COPY_STRUCT(&mine, options, "CRT_PLACEMENT_GROUP_OPTIONS");
+
+    if (status != CRT_OK)
+        return status;
     if (o->strategy < CRT_PLACEMENT_PACK || o->strategy > CRT_PLACEMENT_STRICT_SPREAD)
         return crt_raise(CRT_ERR_INVALID, "there is no placement strategy %d",
                          (int)o->strategy);
@@ -63,7 +74,7 @@ static crt_status_t read_options(const crt_placement_group_options_t *o,
     if (o->name_space)
         m->name_space = crti_str(o->name_space);
     m->detached = o->detached;
-    return crti_scheduling_infeasible(o->fail_if_infeasible, &m->if_infeasible);
+    return crti_scheduling_infeasible(o->if_infeasible, &m->if_infeasible);
 }
 
 static void make(crti_core_t *core, crt_placement_group_t *group,
@@ -81,8 +92,10 @@ static void make(crti_core_t *core, crt_placement_group_t *group,
         status =
             crt_raise(CRT_ERR_INVALID, "a placement group has 1 to %d bundles, not %zu",
                       CRTI_BUNDLES_MAX, count);
+    if (status == CRT_OK && !bundles)
+        status = crt_raise(CRT_ERR_INVALID, "the bundles are NULL");
     for (size_t i = 0; status == CRT_OK && i < count; i++)
-        status = pack_bundle(&bundles[i], i, &list);
+        status = pack_bundle(bundle_at(bundles, i), i, &list);
     if (status != CRT_OK) {
         crti_placement_group_fail(group, status);
         return;

@@ -21,6 +21,7 @@
 #include <unistd.h>
 
 #include "runtime/base/clock.h"
+#include "runtime/base/copy_struct.h"
 #include "runtime/core/calls/actor.h"
 #include "runtime/core/calls/call_options.h"
 #include "runtime/core/calls/tasks.h"
@@ -239,19 +240,19 @@ static crt_status_t cancel(crt_ref_t *ref, unsigned flags)
 
 crt_status_t crt_cancel(crt_ref_t *ref, const crt_cancel_options_t *options)
 {
-    unsigned flags = (options && options->force ? CRTI_CANCEL_FORCE : 0) |
-                     (options && options->not_recursive ? 0 : CRTI_CANCEL_RECURSIVE);
+    crt_cancel_options_t o;
     crt_status_t status = crti_ref_check(ref);
     crti_core_t *core;
 
+    if (status == CRT_OK)
+        status = CRTI_COPY_STRUCT(&o, options, "CRT_CANCEL_OPTIONS");
     if (status != CRT_OK)
         return status;
-    if (options && options->struct_size < sizeof(*options))
-        return crt_raise(CRT_ERR_INVALID, "make cancel options with CRT_CANCEL_OPTIONS");
     core = crti_enter();
     if (!core)
         return crti_entry_status();
-    status = cancel(ref, flags);
+    status = cancel(ref, (o.force ? CRTI_CANCEL_FORCE : 0u) |
+                             (o.not_recursive ? 0u : CRTI_CANCEL_RECURSIVE));
     crti_leave(core);
     return status;
 }

@@ -38,17 +38,29 @@ static bool is_traced(void)
     return pid != 0;
 }
 
-static void wait_for_it(void)
+static volatile sig_atomic_t is_continued;
+
+static void on_continue(int number)
+{
+    is_continued = 1;
+}
+
+/* By a handler: a signal that is only blocked is lost when another thread of the process does not block it. */
+static void wait_for_it(const char *name)
 {
     const struct timespec look = {.tv_nsec = LOOK_NS};
-    sigset_t go_on, before;
+    const struct sigaction go_on = {.sa_handler = on_continue, .sa_flags = SA_RESTART};
+    struct sigaction before;
 
-    sigemptyset(&go_on);
-    sigaddset(&go_on, SIGCONT);
-    pthread_sigmask(SIG_BLOCK, &go_on, &before);
-    while (!is_traced() && sigtimedwait(&go_on, NULL, &look) != SIGCONT)
-        continue;
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    is_continued = 0;
+    sigaction(SIGCONT, &go_on, &before);
+    fprintf(stderr,
+            "%s waits for a debugger: gdb -p %d (without one it goes on by: kill -CONT "
+            "%d)\n",
+            name, (int)getpid(), (int)getpid());
+    while (!is_traced() && !is_continued)
+        nanosleep(&look, NULL);
+    sigaction(SIGCONT, &before, NULL);
 }
 
 bool crti_debugger_await(crti_core_t *core, const char *name)
@@ -61,11 +73,7 @@ bool crti_debugger_await(crti_core_t *core, const char *name)
     crti_net_unlock(core->net);
     /* A parent alone may trace where Yama guards processes. */
     prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY);
-    fprintf(stderr,
-            "%s waits for a debugger: gdb -p %d (without one it goes on by: kill -CONT "
-            "%d)\n",
-            name, (int)getpid(), (int)getpid());
-    wait_for_it();
+    wait_for_it(name);
     crti_net_lock(core->net);
     crti_net_busy(core->net, false);
     return true;

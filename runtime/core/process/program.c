@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Classes and tasks of this executable. See program.h. */
 #include "runtime/core/process/program.h"
+#include "runtime/base/copy_struct.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -102,12 +103,13 @@ static crt_status_t place_methods(crti_class_t *c, unsigned group)
 static crt_status_t make_class(crti_class_t *c, const crt_actor_class_t *user)
 {
     unsigned count = 0;
-    crt_status_t status;
+    crt_actor_class_t known;
+    crt_status_t status = CRTI_COPY_STRUCT(&known, user, "CRT_ACTOR_CLASS");
 
-    if (!user->name || !*user->name || user->struct_size < sizeof(*user))
-        return crt_raise(CRT_ERR_INVALID,
-                         "an actor class has no name, or was not made with "
-                         "CRT_ACTOR_CLASS");
+    if (status != CRT_OK)
+        return status;
+    if (!known.name || !*known.name)
+        return crt_raise(CRT_ERR_INVALID, "an actor class has no name");
     c->user = user;
     while (user->methods && user->methods[count])
         count++;
@@ -171,17 +173,19 @@ static crt_status_t make_tasks(crti_program_t *p, const crt_task_t *const *tasks
     if (!p->tasks)
         return crt_raise(CRT_ERR_NO_MEMORY, "%u tasks", count);
     for (unsigned i = 0; i < count && status == CRT_OK; i++) {
-        status = make_function(&p->tasks[i], "", tasks[i]->name, tasks[i]->signature, i);
+        crt_task_t known;
+
+        status = CRTI_COPY_STRUCT(&known, tasks[i], "CRT_TASK");
+        if (status != CRT_OK)
+            return status;
+        status = make_function(&p->tasks[i], "", known.name, known.signature, i);
         p->tasks[i].task = tasks[i];
         p->task_count = i + 1;
-        if (status == CRT_OK && !tasks[i]->run)
-            return crt_raise(CRT_ERR_INVALID, "task %s: run is NULL", tasks[i]->name);
-        if (status == CRT_OK &&
-            (tasks[i]->struct_size < sizeof(**tasks) || tasks[i]->max_calls < 0))
-            return crt_raise(
-                CRT_ERR_INVALID,
-                "task %s was not made with CRT_TASK, or has max_calls below 0",
-                tasks[i]->name);
+        if (status == CRT_OK && !known.run)
+            return crt_raise(CRT_ERR_INVALID, "task %s: run is NULL", known.name);
+        if (status == CRT_OK && known.max_calls < 0)
+            return crt_raise(CRT_ERR_INVALID, "task %s: max_calls is %d", known.name,
+                             known.max_calls);
         if (status == CRT_OK)
             status = check_new("task ", p->tasks, i);
     }

@@ -11,6 +11,8 @@
 
 #include "runtime/core/values/signature.h"
 
+/* Of the program's own structs only the members that the first version had are read in place; what was
+ * added since is read from a copy (base/copy_struct.h), as the program may be older. */
 typedef struct crti_function {
     const char *class_name; /* "" for a task */
     const char *name;

@@ -167,7 +167,10 @@ static crt_status_t check_tensor(const crti_encoder_t *e, const crt_tensor_t *t)
     status = crti_tensor_size(t->dtype, t->rank, t->shape, CRTI_TENSOR_ROWS_ANY, &bytes);
     if (status != CRT_OK)
         return refuse(e, status, crt_error_detail());
-    if (t->device >= 0)
+    status = crti_tensor_check_known(t);
+    if (status != CRT_OK)
+        return refuse(e, status, crt_error_detail());
+    if (crt_tensor_gpu(t) >= 0)
         return refuse(e, CRT_ERR_UNSUPPORTED,
                       "the tensor lies in the memory of a device");
     if (!t->data && bytes)
