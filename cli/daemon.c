@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Starting a daemon. See daemon.h. */
 #include "cli/daemon.h"
+#include "crt_tools.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -182,7 +183,7 @@ crt_status_t crti_daemon_start(daemon_t *daemon, int64_t timeout_ms, int cancel_
 {
     char path[4096];
     int ready[2], errors, failed;
-    crt_status_t status = crt_daemon_path(daemon->argv[0], path, sizeof(path));
+    crt_status_t status = crti_daemon_path(daemon->argv[0], path, sizeof(path));
 
     if (status != CRT_OK)
         return status;

@@ -75,14 +75,14 @@ static int drain(const char *prefix, double seconds)
     char id[40];
     json_t *node;
 
-    if (crt_cluster_find(address, &cluster) != CRT_OK)
+    if (crt_cluster_find(address, sizeof(cluster), &cluster) != CRT_OK)
         return crti_cli_fail_detail(NAME);
     node = find(&cluster, prefix, true);
     if (!node)
         return 1;
     snprintf(id, sizeof(id), "%s", crti_answer_text(node, "node_id"));
     json_decref(node);
-    if (crt_cluster_drain(&cluster, id, (uint64_t)(seconds * 1000)) != CRT_OK)
+    if (crt_cluster_drain(&cluster, id, (int64_t)(seconds * 1000)) != CRT_OK)
         return crti_cli_fail_detail(NAME);
     printf("node %.8s is drained; it ends in %g s at the latest\n", id, seconds);
     fflush(stdout);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* HTTP requests of the command. See http_client.h. */
 #include "cli/http_client.h"
+#include "crt_tools.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -280,7 +281,8 @@ static bool renew_token(http_client_t *client)
     if (!target->key_file[0] || !ask_generation(client, &generation))
         return false;
     strcpy(before, target->token);
-    if (crt_cluster_token_until(target->key_file, generation, 0, target->token) != CRT_OK)
+    if (crti_cluster_token_until(target->key_file, generation, 0, target->token) !=
+        CRT_OK)
         return false;
     set_headers(client);
     return strcmp(before, target->token) != 0;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Where a token may go. See http_target.h. */
 #include "cli/http_target.h"
+#include "crt_tools.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -24,7 +25,7 @@ static const char *environment(const char *name)
 static crt_status_t make_token(http_target_t *target, const char *key_file)
 {
     snprintf(target->key_file, sizeof(target->key_file), "%s", key_file);
-    return crt_cluster_token(key_file, target->token);
+    return crti_cluster_token(key_file, target->token);
 }
 
 /* A server that the user names. */
@@ -47,7 +48,7 @@ static crt_status_t find_named(const char *http, http_target_t *target)
     } else {
         snprintf(target->url, sizeof(target->url), "%s%s",
                  strstr(http, "://") ? "" : "https://", http);
-        if (key_file && crt_cluster_pin(key_file, target->pin) != CRT_OK)
+        if (key_file && crti_cluster_pin(key_file, target->pin) != CRT_OK)
             return CRT_ERR_IO; /* it said why */
     }
     if (given && strlen(given) < sizeof(target->token)) {
@@ -92,7 +93,7 @@ static crt_status_t find_far(const crt_cluster_info_t *cluster, http_target_t *t
     if (cluster->http_pin[0])
         snprintf(target->pin, sizeof(target->pin), "%s", cluster->http_pin);
     else
-        status = crt_cluster_pin(cluster->key_file, target->pin);
+        status = crti_cluster_pin(cluster->key_file, target->pin);
     return status == CRT_OK ? make_token(target, cluster->key_file) : status;
 }
 
@@ -126,7 +127,7 @@ static bool find_here(const char *url, crt_cluster_info_t *cluster_out)
     size_t count = 0;
     bool is_found = false;
 
-    if (all && crt_cluster_list(all, CLUSTERS_MAX, &count) != CRT_OK)
+    if (all && crt_cluster_list(all, sizeof(all[0]), CLUSTERS_MAX, &count) != CRT_OK)
         count = 0;
     for (size_t i = 0; i < count && i < CLUSTERS_MAX && !is_found; i++) {
         is_found = all[i].head_dir[0] && is_same_url(all[i].http, url);
@@ -163,7 +164,7 @@ crt_status_t crti_target_find(const char *address, http_target_t *target_out)
         return find_named(http, target_out);
     if (address && strstr(address, "://"))
         return find_url(address, target_out);
-    status = crt_cluster_find(address, &cluster);
+    status = crt_cluster_find(address, sizeof(cluster), &cluster);
     if (status != CRT_OK)
         return status;
     return cluster.head_dir[0] ? find_local(&cluster, target_out)

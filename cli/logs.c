@@ -264,7 +264,8 @@ static size_t last_lines(const char *data, size_t size, size_t lines)
 static crt_status_t read_part(const crt_cluster_info_t *cluster, const char *name,
                               uint64_t *offset, uint64_t wait_ms, crt_cluster_log_t *part)
 {
-    crt_status_t status = crt_cluster_log(cluster, name, *offset, wait_ms, part);
+    crt_status_t status =
+        crt_cluster_log(cluster, name, *offset, wait_ms, sizeof(*part), part);
     uint64_t begin;
 
     if (status != CRT_OK)
@@ -417,7 +418,7 @@ int crti_cli_logs(int argc, char **argv)
         return crti_cli_misused(NAME, "one log at a time");
     if (argc > first)
         actor = argv[first];
-    if (crt_cluster_find(address, &cluster) != CRT_OK)
+    if (crt_cluster_find(address, sizeof(cluster), &cluster) != CRT_OK)
         return crti_cli_fail_detail(NAME);
     if (chosen == 0)
         return list(&cluster);

@@ -264,7 +264,7 @@ static int show(void)
     json_t *answer, *nodes, *rows, *groups;
     char wanted[48];
 
-    if (crt_cluster_find(address, &cluster) != CRT_OK)
+    if (crt_cluster_find(address, sizeof(cluster), &cluster) != CRT_OK)
         return crti_cli_fail_detail(NAME);
     answer = crti_answer_query(&cluster, "refs", query(wanted, sizeof(wanted)));
     nodes = answer ? crti_answer_query(&cluster, "nodes", NULL) : NULL;

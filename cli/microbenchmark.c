@@ -8,6 +8,7 @@
  * were busy during Ray's rounds, per operation: spinning can't hide in it.
  */
 #include "cli/microbenchmark.h"
+#include "crt_tools.h"
 
 #include "cli/bare_limits.h"
 #include "cli/cli.h"
@@ -287,7 +288,7 @@ static int run_scale(const char *nodes, const char *actors)
 
     if (settings.filter)
         return crti_cli_misused(NAME, "--scale has no rows to choose from");
-    if (crt_daemon_path(args[0], path, sizeof(path)) != CRT_OK)
+    if (crti_daemon_path(args[0], path, sizeof(path)) != CRT_OK)
         return crti_cli_fail_detail(NAME);
     if (settings.json)
         args[count++] = "--json";

@@ -211,7 +211,7 @@ static int run(const char *wanted)
     json_t *answer;
     int result;
 
-    if (crt_cluster_find(address, &cluster) != CRT_OK)
+    if (crt_cluster_find(address, sizeof(cluster), &cluster) != CRT_OK)
         return crti_cli_fail_detail(NAME);
     if (wanted && !find(&cluster, wanted, id))
         return crti_cli_fail(NAME, "there is no node, worker or actor %.60s", wanted);

@@ -23,6 +23,7 @@
 #include "cli/dashboard.h"
 #include "cli/options.h"
 #include "cli/stop.h"
+#include "crt_tools.h"
 
 #define NAME              "crt start"
 #define START_TIMEOUT     30000
@@ -191,7 +192,7 @@ static int find_key(started_t *s)
     snprintf(s->key_file, sizeof(s->key_file), "%s", is_given ? key_file : "");
     if (is_given)
         setenv("CRT_KEY_FILE", s->key_file, 1);
-    status = crt_cluster_find(given.address, &here);
+    status = crt_cluster_find(given.address, sizeof(here), &here);
     unsetenv("CRT_KEY_FILE");         /* a path for this process alone */
     if (status == CRT_ERR_PERMISSION) /* the key of another cluster */
         return crti_cli_fail_detail(NAME);
@@ -202,7 +203,7 @@ static int find_key(started_t *s)
             NAME, "to join a cluster its key is needed: copy cluster.key from the "
                   "head's host and give it with --key-file or CRT_KEY_FILE");
     /* Read here too, so that a bad file is told before anything runs. */
-    if (crt_cluster_token(s->key_file, token) != CRT_OK)
+    if (crti_cluster_token(s->key_file, token) != CRT_OK)
         return crti_cli_fail_detail(NAME);
     memset(token, 0, sizeof(token));
     return 0;
@@ -335,7 +336,7 @@ static bool take_node_back(started_t *s)
     crt_cluster_info_t node;
     double deadline = now_s() + TAKE_BACK_SECONDS;
 
-    if (crt_cluster_find(s->address, &node) != CRT_OK || !node.node[0] ||
+    if (crt_cluster_find(s->address, sizeof(node), &node) != CRT_OK || !node.node[0] ||
         strcmp(node.head_dir, s->head_dir) != 0)
         return false;
     while (!is_taken_back(&node)) {

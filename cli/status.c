@@ -400,7 +400,7 @@ int crti_cli_status(int argc, char **argv)
     case PARSE_WRONG: return CLI_USAGE;
     case PARSE_OK: break;
     }
-    if (crt_cluster_find(address, &cluster) != CRT_OK)
+    if (crt_cluster_find(address, sizeof(cluster), &cluster) != CRT_OK)
         return crti_cli_fail_detail(NAME);
     if (!watches)
         return show(&cluster, as_json);

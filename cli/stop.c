@@ -268,7 +268,7 @@ static bool is_key_of(const char *address)
     crt_cluster_info_t info;
 
     return !*address || !given || !*given ||
-           crt_cluster_find(address, &info) != CRT_ERR_PERMISSION;
+           crt_cluster_find(address, sizeof(info), &info) != CRT_ERR_PERMISSION;
 }
 
 int crti_cli_stop(int argc, char **argv)

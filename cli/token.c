@@ -7,6 +7,7 @@
 
 #include "cli/options.h"
 #include "cli/run_dirs.h"
+#include "crt_tools.h"
 
 #define NAME "crt token"
 
@@ -39,7 +40,7 @@ static crt_status_t rotate(const char *cluster)
     crt_status_t status = find_heads_key(cluster, path, sizeof(path));
 
     if (status == CRT_OK)
-        status = crt_cluster_rotate_tokens(path);
+        status = crti_cluster_rotate_tokens(path);
     if (status == CRT_OK)
         fprintf(stderr, "Tokens and sign-ins from before are refused from now on.\n");
     return status;
@@ -50,11 +51,11 @@ static crt_status_t print_token(void)
     uint32_t end = lifetime ? (uint32_t)((uint64_t)time(NULL) + lifetime) : 0;
     uint32_t generation;
     char token[65];
-    crt_status_t status = crt_cluster_token_generation(key_file, &generation);
+    crt_status_t status = crti_cluster_token_generation(key_file, &generation);
 
     if (status == CRT_OK)
-        status = read_only ? crt_cluster_reader_token(key_file, generation, end, token)
-                           : crt_cluster_token_until(key_file, generation, end, token);
+        status = read_only ? crti_cluster_reader_token(key_file, generation, end, token)
+                           : crti_cluster_token_until(key_file, generation, end, token);
     if (status == CRT_OK)
         printf("%s\n", token);
     return status;
@@ -69,7 +70,7 @@ static crt_status_t run(void)
     if (!key_file && !address && !rotates)
         key_file = getenv("CRT_KEY_FILE");
     if (!key_file || !*key_file) {
-        status = crt_cluster_find(address, &info);
+        status = crt_cluster_find(address, sizeof(info), &info);
         if (status == CRT_OK && rotates)
             status = rotate(info.address);
         key_file = info.key_file;

@@ -259,7 +259,7 @@ int crti_cli_top(int argc, char **argv)
     seconds = strtoul(interval, NULL, 10);
     if (seconds < 1 || seconds > 3600)
         return crti_cli_misused(NAME, "--interval is 1 to 3600 seconds");
-    if (crt_cluster_find(address, &cluster) != CRT_OK)
+    if (crt_cluster_find(address, sizeof(cluster), &cluster) != CRT_OK)
         return crti_cli_fail_detail(NAME);
     return run(&cluster, seconds, strtoul(count, NULL, 10));
 }

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Clusters of this host and user, as tools see them: which there are, what they say of themselves, their
- * logs, keys and tokens. None of them has to be joined. Part of crt.h.
+/* Clusters of this host and user, as tools see them: which there are, what they say of themselves, and their
+ * logs. None of them has to be joined. Part of crt.h.
+ *
+ * Structs that a function fills travel with their size, sizeof(info): a program that was compiled with other headers gets
+ * the members that it knows.
  *
  * Functions may be called from any thread.
  */
@@ -30,44 +33,22 @@ typedef struct crt_cluster_info {
     bool is_private; /* belongs to one driver */
 } crt_cluster_info_t;
 
-/* Running nodes of this user on this host, private ones included. Fills up to `room` entries and
- * sets `*count_out` to how many there are. */
-CRT_API crt_status_t crt_cluster_list(crt_cluster_info_t *infos, size_t room,
-                                      size_t *count_out);
+/* Running nodes of this user on this host, private ones included. Fills up to `room` entries of `info_size` bytes
+ * each, sizeof(infos[0]), and sets `*count_out` to how many nodes there are. CRT_ERR_INVALID: the size is none;
+ * CRT_ERR_IO, CRT_ERR_NO_MEMORY. */
+CRT_API crt_status_t crt_cluster_list(crt_cluster_info_t *infos, size_t info_size,
+                                      size_t room, size_t *count_out);
 
 /* The cluster that is meant: `address`, else CRT_ADDRESS, else the only one that is not private and,
  * with CRT_STATE_DIR set, of that state directory. CRT_ERR_NOT_FOUND: none; CRT_ERR_EXISTS: several,
  * the detail lists them; CRT_ERR_PERMISSION: CRT_KEY_FILE holds the key of another cluster;
  * CRT_ERR_INVALID: it holds none. */
-CRT_API crt_status_t crt_cluster_find(const char *address, crt_cluster_info_t *info_out);
+CRT_API crt_status_t crt_cluster_find(const char *address, size_t info_size,
+                                      crt_cluster_info_t *info_out);
 
 /* True when both are one HOST:PORT, by whatever words: a host's name in any letters, its numeric address, IPv4
  * within IPv6. Asks the resolver where a host is no numeric address. */
 CRT_API bool crt_cluster_same_address(const char *a, const char *b);
-
-/* The bearer token of the cluster whose key `key_file` holds; `token` has room for 65 bytes. It is good
- * until tokens are rotated: of the generation in KEY_FILE.generation, 0 where there is none. */
-CRT_API crt_status_t crt_cluster_token(const char *key_file, char *token);
-
-/* A token of that generation that is good until `end`, in seconds since 1970; 0: no end. */
-CRT_API crt_status_t crt_cluster_token_until(const char *key_file, uint32_t generation,
-                                             uint32_t end, char *token);
-
-/* The same for those who may only read: its requests change nothing. */
-CRT_API crt_status_t crt_cluster_reader_token(const char *key_file, uint32_t generation,
-                                              uint32_t end, char *token);
-
-/* The number in KEY_FILE.generation, 0 where there is none. CRT_ERR_CORRUPT: something else. */
-CRT_API crt_status_t crt_cluster_token_generation(const char *key_file,
-                                                  uint32_t *generation_out);
-
-/* Every token and sign-in of that cluster from before is refused from now on. `key_file` is the
- * head's own, not a copy. */
-CRT_API crt_status_t crt_cluster_rotate_tokens(const char *key_file);
-
-/* What the dashboard's certificate must show over HTTPS, unless it has one of the user's own: the hash
- * "sha256//BASE64" of its public key, as curl --pinnedpubkey takes it. `pin` has room for 53 bytes. */
-CRT_API crt_status_t crt_cluster_pin(const char *key_file, char *pin);
 
 /* Asks a running cluster of this host without joining it. `what` and the JSON text are those of
  * crt_cluster_state; `filter` is an id or NULL. Caller frees it with free(). */
@@ -76,10 +57,10 @@ CRT_API crt_status_t crt_cluster_query(const crt_cluster_info_t *cluster,
                                        char **json_out);
 
 /* Begins to drain a node, `node` being its id: it takes no new work, actors that may restart move to other nodes, tasks, other actors and
- * drivers end, objects are copied to where their owners are; then it ends, `deadline_ms` from now (at most 30 days) at the
+ * drivers end, objects are copied to where their owners are; then it ends, `limit_ms` from now (at most 30 days) at the
  * latest. Again: another deadline. Returns when it has begun. CRT_ERR_NOT_FOUND: no such node. */
 CRT_API crt_status_t crt_cluster_drain(const crt_cluster_info_t *cluster,
-                                       const char *node, uint64_t deadline_ms);
+                                       const char *node, int64_t limit_ms);
 
 /* A part of the log of a worker, of an actor (id or name) or of "job:SUBMISSION". */
 typedef struct crt_cluster_log {
@@ -91,12 +72,8 @@ typedef struct crt_cluster_log {
 
 /* Reads from `offset`; waits up to `wait_ms` for more. CRT_ERR_NOT_FOUND: no such log. */
 CRT_API crt_status_t crt_cluster_log(const crt_cluster_info_t *cluster, const char *name,
-                                     uint64_t offset, uint64_t wait_ms,
+                                     uint64_t offset, int64_t wait_ms, size_t log_size,
                                      crt_cluster_log_t *log_out);
-
-/* Where this installation or build tree has a daemon ("crt-head", "crt-node", "crt-http"): in
- * CRT_LIBEXEC if that is set, else beside libcrt or the program, else where it was installed. */
-CRT_API crt_status_t crt_daemon_path(const char *name, char *path, size_t size);
 
 #ifdef __cplusplus
 }

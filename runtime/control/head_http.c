@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Supervises crt-http. See head_http.h. */
 #include "runtime/control/head_http.h"
+#include "runtime/crt_tools.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -202,7 +203,7 @@ crt_status_t crti_head_http_start(crti_head_http_t *http)
         http->config.on_change(http->config.user, NULL);
         return CRT_OK;
     }
-    status = crt_daemon_path("crt-http", path, sizeof(path));
+    status = crti_daemon_path("crt-http", path, sizeof(path));
     return status == CRT_OK ? start_child(http, path) : status;
 }
 

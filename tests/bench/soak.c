@@ -162,7 +162,7 @@ static int find_processes(pid_t worker, struct sample *samples)
     pid_t pids[PROCESSES_MAX] = {getpid(), worker};
     int n = 2, kept = 0;
 
-    CRT_CHECK(crt_cluster_list(infos, 8, &count));
+    CRT_CHECK(crt_cluster_list(infos, sizeof(infos[0]), 8, &count));
     for (size_t i = 0; i < count && i < 8 && n < PROCESSES_MAX - 4; i++) {
         if (strcmp(infos[i].node, crt_node_id()) != 0)
             continue;

@@ -73,7 +73,7 @@ static pid_t pid_of(const char *daemon)
     int pid = 0;
     FILE *file;
 
-    OK(crt_cluster_list(infos, 64, &count));
+    OK(crt_cluster_list(infos, sizeof(infos[0]), 64, &count));
     for (size_t i = 0; i < count && i < 64; i++) {
         if (strcmp(infos[i].node, crt_node_id()) != 0)
             continue;

@@ -35,7 +35,7 @@ static int64_t pid_of_node(void)
     crt_cluster_info_t infos[64];
     size_t count;
 
-    OK(crt_cluster_list(infos, 64, &count));
+    OK(crt_cluster_list(infos, sizeof(infos[0]), 64, &count));
     for (size_t i = 0; i < count && i < 64; i++)
         if (strcmp(infos[i].node, crt_node_id()) == 0)
             return infos[i].pid;

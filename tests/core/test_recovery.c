@@ -84,7 +84,7 @@ static size_t count_sockets(void)
     crt_cluster_info_t infos[64];
     size_t count, found = 0;
 
-    OK(crt_cluster_list(infos, 64, &count));
+    OK(crt_cluster_list(infos, sizeof(infos[0]), 64, &count));
     for (size_t i = 0; i < count && i < 64; i++) {
         FILE *sockets = fopen("/proc/net/unix", "re");
         char line[512], name[160];
@@ -182,7 +182,7 @@ static int64_t pid_of_node(void)
     crt_cluster_info_t infos[64];
     size_t count;
 
-    OK(crt_cluster_list(infos, 64, &count));
+    OK(crt_cluster_list(infos, sizeof(infos[0]), 64, &count));
     for (size_t i = 0; i < count && i < 64; i++)
         if (strcmp(infos[i].node, crt_node_id()) == 0)
             return infos[i].pid;
@@ -197,7 +197,7 @@ static pid_t pid_of_head(void)
     char path[200];
     size_t count;
 
-    OK(crt_cluster_list(infos, 64, &count));
+    OK(crt_cluster_list(infos, sizeof(infos[0]), 64, &count));
     for (size_t i = 0; i < count && i < 64; i++) {
         if (strcmp(infos[i].node, crt_node_id()) != 0)
             continue;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Tests of core/client/cluster.c and core/process/daemon_path.c: which cluster is meant, where daemons are. */
+#include "crt_tools.h"
 #include "runtime/crt.h"
 
 #include <setjmp.h>
@@ -79,9 +80,9 @@ static void a_node_whose_daemon_was_killed_is_passed_over(void **state)
                                                            {"node", "node-1"}},
                                      4),
                      CRT_OK);
-    assert_int_equal(crt_cluster_find("h:1", &info), CRT_ERR_NOT_FOUND);
+    assert_int_equal(crt_cluster_find("h:1", sizeof(info), &info), CRT_ERR_NOT_FOUND);
     other = make_place("node-2", "h:1", "", "");
-    assert_int_equal(crt_cluster_find("h:1", &info), CRT_OK);
+    assert_int_equal(crt_cluster_find("h:1", sizeof(info), &info), CRT_OK);
     assert_string_equal(info.node, "node-2");
     close(killed);
     close(other);
@@ -91,7 +92,7 @@ static void nothing_runs_at_first(void **state)
 {
     crt_cluster_info_t info;
 
-    assert_int_equal(crt_cluster_find(NULL, &info), CRT_ERR_NOT_FOUND);
+    assert_int_equal(crt_cluster_find(NULL, sizeof(info), &info), CRT_ERR_NOT_FOUND);
     assert_non_null(strstr(crt_error_detail(), "crt start --head"));
 }
 
@@ -102,11 +103,11 @@ static void the_only_living_cluster_is_meant(void **state)
     crt_cluster_info_t info;
 
     close(dead);
-    assert_int_equal(crt_cluster_find(NULL, &info), CRT_OK);
+    assert_int_equal(crt_cluster_find(NULL, sizeof(info), &info), CRT_OK);
     assert_string_equal(info.address, "h:1");
     assert_string_equal(info.node, "node-1");
     assert_int_equal(info.pid, 77);
-    assert_int_equal(crt_cluster_find("h:2", &info), CRT_ERR_NOT_FOUND);
+    assert_int_equal(crt_cluster_find("h:2", sizeof(info), &info), CRT_ERR_NOT_FOUND);
     close(node);
 }
 
@@ -116,10 +117,10 @@ static void two_nodes_of_one_cluster_are_one_cluster(void **state)
     crt_cluster_info_t info, list[4];
     size_t count;
 
-    assert_int_equal(crt_cluster_find(NULL, &info), CRT_OK);
-    assert_int_equal(crt_cluster_list(list, 4, &count), CRT_OK);
+    assert_int_equal(crt_cluster_find(NULL, sizeof(info), &info), CRT_OK);
+    assert_int_equal(crt_cluster_list(list, sizeof(list[0]), 4, &count), CRT_OK);
     assert_int_equal(count, 2);
-    assert_int_equal(crt_cluster_list(list, 1, &count),
+    assert_int_equal(crt_cluster_list(list, sizeof(list[0]), 1, &count),
                      CRT_OK); /* more than there is room for */
     assert_int_equal(count, 2);
     close(a);
@@ -131,14 +132,14 @@ static void of_several_clusters_one_must_be_named(void **state)
     int a = make_place("node-1", "h:1", "", ""), b = make_place("node-2", "h:2", "", "");
     crt_cluster_info_t info;
 
-    assert_int_equal(crt_cluster_find(NULL, &info), CRT_ERR_EXISTS);
+    assert_int_equal(crt_cluster_find(NULL, sizeof(info), &info), CRT_ERR_EXISTS);
     assert_non_null(strstr(crt_error_detail(), "h:1"));
     assert_non_null(strstr(crt_error_detail(), "h:2"));
-    assert_int_equal(crt_cluster_find("h:2", &info), CRT_OK);
+    assert_int_equal(crt_cluster_find("h:2", sizeof(info), &info), CRT_OK);
     setenv("CRT_ADDRESS", "h:1", 1);
-    assert_int_equal(crt_cluster_find(NULL, &info), CRT_OK);
+    assert_int_equal(crt_cluster_find(NULL, sizeof(info), &info), CRT_OK);
     assert_string_equal(info.address, "h:1");
-    assert_int_equal(crt_cluster_find("h:2", &info),
+    assert_int_equal(crt_cluster_find("h:2", sizeof(info), &info),
                      CRT_OK); /* what is said counts more */
     assert_string_equal(info.address, "h:2");
     close(a);
@@ -152,14 +153,16 @@ static void what_is_no_address_is_named(void **state)
     crt_cluster_info_t info;
 
     for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
-        assert_int_equal(crt_cluster_find(wrong[i], &info), CRT_ERR_INVALID);
+        assert_int_equal(crt_cluster_find(wrong[i], sizeof(info), &info),
+                         CRT_ERR_INVALID);
         assert_non_null(strstr(crt_error_detail(), wrong[i]));
         assert_non_null(strstr(crt_error_detail(), "HOST:PORT"));
     }
     setenv("CRT_ADDRESS", "nonsense", 1);
-    assert_int_equal(crt_cluster_find(NULL, &info), CRT_ERR_INVALID);
+    assert_int_equal(crt_cluster_find(NULL, sizeof(info), &info), CRT_ERR_INVALID);
     assert_non_null(strstr(crt_error_detail(), "CRT_ADDRESS"));
-    assert_int_equal(crt_cluster_find("[::1]:6380", &info), CRT_ERR_NOT_FOUND);
+    assert_int_equal(crt_cluster_find("[::1]:6380", sizeof(info), &info),
+                     CRT_ERR_NOT_FOUND);
 }
 
 static void a_private_cluster_is_never_meant_unless_it_is_named(void **state)
@@ -167,8 +170,8 @@ static void a_private_cluster_is_never_meant_unless_it_is_named(void **state)
     int a = make_place("private-x/node-1", "h:1", "", "");
     crt_cluster_info_t info;
 
-    assert_int_equal(crt_cluster_find(NULL, &info), CRT_ERR_NOT_FOUND);
-    assert_int_equal(crt_cluster_find("h:1", &info), CRT_OK);
+    assert_int_equal(crt_cluster_find(NULL, sizeof(info), &info), CRT_ERR_NOT_FOUND);
+    assert_int_equal(crt_cluster_find("h:1", sizeof(info), &info), CRT_OK);
     assert_true(info.is_private);
     close(a);
 }
@@ -179,16 +182,16 @@ static void a_head_is_listed_where_it_has_no_node(void **state)
     int head = make_place("head-1", "h:1", "", "h:8265"), node;
     crt_cluster_info_t info;
 
-    assert_int_equal(crt_cluster_find(NULL, &info), CRT_OK);
+    assert_int_equal(crt_cluster_find(NULL, sizeof(info), &info), CRT_OK);
     assert_string_equal(info.run_dir, "");
     assert_string_equal(info.http, "h:8265");
     snprintf(head_dir, sizeof(head_dir), "%s/head-1", run);
     node = make_place("node-1", "h:1", head_dir, "old");
-    assert_int_equal(crt_cluster_find(NULL, &info), CRT_OK);
+    assert_int_equal(crt_cluster_find(NULL, sizeof(info), &info), CRT_OK);
     assert_string_equal(info.node, "node-1");
     assert_string_equal(info.http, "h:8265"); /* the head knows it best */
     close(head);
-    assert_int_equal(crt_cluster_find(NULL, &info), CRT_OK);
+    assert_int_equal(crt_cluster_find(NULL, sizeof(info), &info), CRT_OK);
     assert_string_equal(info.http, ""); /* the port may be a stranger's now */
     close(node);
 }
@@ -200,22 +203,23 @@ static void a_search_finds_what_is_of_crt_state_dir_alone(void **state)
     char path[96];
 
     setenv("CRT_STATE_DIR", run, 1);
-    assert_int_equal(crt_cluster_find(NULL, &info), CRT_ERR_NOT_FOUND);
+    assert_int_equal(crt_cluster_find(NULL, sizeof(info), &info), CRT_ERR_NOT_FOUND);
     assert_non_null(strstr(crt_error_detail(), run));
     assert_non_null(strstr(crt_error_detail(), "h:1"));
-    assert_int_equal(crt_cluster_find("h:1", &info), CRT_OK); /* it was named */
+    assert_int_equal(crt_cluster_find("h:1", sizeof(info), &info),
+                     CRT_OK); /* it was named */
     snprintf(path, sizeof(path), "%s/node-2", run);
     state_dir = path;
     own = make_place("node-2", "h:2", "", "");
     state_dir = "/nowhere/node-1";
-    assert_int_equal(crt_cluster_find(NULL, &info), CRT_OK);
+    assert_int_equal(crt_cluster_find(NULL, sizeof(info), &info), CRT_OK);
     assert_string_equal(info.address, "h:2");
     snprintf(path, sizeof(path), "%s/../%s/", run, strrchr(run, '/') + 1);
     setenv("CRT_STATE_DIR", path, 1); /* the same one, spelled otherwise */
-    assert_int_equal(crt_cluster_find(NULL, &info), CRT_OK);
+    assert_int_equal(crt_cluster_find(NULL, sizeof(info), &info), CRT_OK);
     assert_string_equal(info.address, "h:2");
     unsetenv("CRT_STATE_DIR");
-    assert_int_equal(crt_cluster_find(NULL, &info), CRT_ERR_EXISTS);
+    assert_int_equal(crt_cluster_find(NULL, sizeof(info), &info), CRT_ERR_EXISTS);
     close(other);
     close(own);
 }
@@ -233,10 +237,10 @@ static void a_node_that_joined_from_another_state_directory_is_its_heads_too(voi
     state_dir = "/nowhere/node-1";
     node = make_place("node-1", "h:1", head_dir, "");
     setenv("CRT_STATE_DIR", run, 1);
-    assert_int_equal(crt_cluster_find(NULL, &info), CRT_OK);
+    assert_int_equal(crt_cluster_find(NULL, sizeof(info), &info), CRT_OK);
     assert_string_equal(info.node, "node-1");
     setenv("CRT_STATE_DIR", "/nowhere", 1);
-    assert_int_equal(crt_cluster_find(NULL, &info), CRT_OK);
+    assert_int_equal(crt_cluster_find(NULL, sizeof(info), &info), CRT_OK);
     assert_string_equal(info.node, "node-1");
     close(head);
     close(node);
@@ -265,14 +269,14 @@ static void the_wrong_crt_key_file_is_refused_and_both_are_named(void **state)
     node = make_place("node-1", "h:1", "", "");
     key_file = "";
     setenv("CRT_KEY_FILE", same, 1);
-    assert_int_equal(crt_cluster_find(NULL, &info), CRT_OK);
+    assert_int_equal(crt_cluster_find(NULL, sizeof(info), &info), CRT_OK);
     setenv("CRT_KEY_FILE", wrong, 1);
-    assert_int_equal(crt_cluster_find(NULL, &info), CRT_ERR_PERMISSION);
+    assert_int_equal(crt_cluster_find(NULL, sizeof(info), &info), CRT_ERR_PERMISSION);
     assert_non_null(strstr(crt_error_detail(), wrong));
     assert_non_null(strstr(crt_error_detail(), its));
-    assert_int_equal(crt_cluster_find("h:1", &info), CRT_ERR_PERMISSION);
+    assert_int_equal(crt_cluster_find("h:1", sizeof(info), &info), CRT_ERR_PERMISSION);
     setenv("CRT_KEY_FILE", "/no/such.key", 1); /* a driver must not start its own then */
-    assert_int_equal(crt_cluster_find(NULL, &info), CRT_ERR_INVALID);
+    assert_int_equal(crt_cluster_find(NULL, sizeof(info), &info), CRT_ERR_INVALID);
     assert_non_null(strstr(crt_error_detail(), "/no/such.key"));
     close(node);
 }
@@ -287,7 +291,7 @@ what_a_node_executed_is_of_its_cluster_whatever_key_file_it_inherited(void **sta
     snprintf(own, sizeof(own), "%s/node-1", run);
     setenv("CRT_NODE_DIR", own, 1);
     setenv("CRT_KEY_FILE", "/of/another/host.key", 1);
-    assert_int_equal(crt_cluster_find(NULL, &info), CRT_OK);
+    assert_int_equal(crt_cluster_find(NULL, sizeof(info), &info), CRT_OK);
     close(node);
 }
 
@@ -297,20 +301,20 @@ static void daemons_are_found_in_crt_libexec_alone_when_it_is_set(void **state)
     FILE *out;
 
     setenv("CRT_LIBEXEC", run, 1);
-    assert_int_equal(crt_daemon_path("crt-head", path, sizeof(path)), CRT_ERR_NOT_FOUND);
+    assert_int_equal(crti_daemon_path("crt-head", path, sizeof(path)), CRT_ERR_NOT_FOUND);
     assert_non_null(strstr(crt_error_detail(), run));
     snprintf(file, sizeof(file), "%s/crt-head", run);
     out = fopen(file, "we");
     fclose(out);
-    assert_int_equal(crt_daemon_path("crt-head", path, sizeof(path)), CRT_ERR_NOT_FOUND);
+    assert_int_equal(crti_daemon_path("crt-head", path, sizeof(path)), CRT_ERR_NOT_FOUND);
     assert_int_equal(chmod(file, 0700), 0);
-    assert_int_equal(crt_daemon_path("crt-head", path, sizeof(path)), CRT_OK);
+    assert_int_equal(crti_daemon_path("crt-head", path, sizeof(path)), CRT_OK);
     assert_string_equal(path, file);
-    assert_int_equal(crt_daemon_path("crt-head", path, 4), CRT_ERR_NOT_FOUND);
+    assert_int_equal(crti_daemon_path("crt-head", path, 4), CRT_ERR_NOT_FOUND);
     unsetenv("CRT_LIBEXEC");
-    assert_int_equal(crt_daemon_path("crt-head", path, sizeof(path)),
+    assert_int_equal(crti_daemon_path("crt-head", path, sizeof(path)),
                      CRT_OK); /* this tree's */
-    assert_int_equal(crt_daemon_path("no-such-daemon", path, sizeof(path)),
+    assert_int_equal(crti_daemon_path("no-such-daemon", path, sizeof(path)),
                      CRT_ERR_NOT_FOUND);
 }
 

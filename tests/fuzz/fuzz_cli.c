@@ -41,7 +41,8 @@ int nanosleep(const struct timespec *time, struct timespec *left)
 
 /* ---------------------------------------------------------------- in place of libcrt */
 
-crt_status_t crt_cluster_find(const char *address, crt_cluster_info_t *info_out)
+crt_status_t crt_cluster_find(const char *address, size_t info_size,
+                              crt_cluster_info_t *info_out)
 {
     *info_out = (crt_cluster_info_t){.address = "127.0.0.1:1"};
     return CRT_OK;
@@ -59,7 +60,7 @@ crt_status_t crt_cluster_query(const crt_cluster_info_t *cluster, const char *wh
 }
 
 crt_status_t crt_cluster_log(const crt_cluster_info_t *cluster, const char *name,
-                             uint64_t offset, uint64_t wait_ms,
+                             uint64_t offset, int64_t wait_ms, size_t log_size,
                              crt_cluster_log_t *log_out)
 {
     return CRT_ERR_CLOSED;

@@ -22,6 +22,7 @@
 
 #include <jansson.h>
 
+#include "crt_tools.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/rundir.h"
 #include "runtime/control/http_sockets.h"
@@ -465,7 +466,7 @@ static void start_http(void)
     ssize_t n;
 
     snprintf(path, sizeof(path), "%s/http.sock", head.run);
-    if (crt_daemon_path("crt-http", program, sizeof(program)) != CRT_OK ||
+    if (crti_daemon_path("crt-http", program, sizeof(program)) != CRT_OK ||
         pipe(ready) != 0 ||
         crti_http_sockets_open(head.http_host, (uint16_t)atoi(head.http_port), path,
                                &sockets) != CRT_OK)

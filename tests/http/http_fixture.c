@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* See http_fixture.h. */
 #include "http_fixture.h"
+#include "crt_tools.h"
 
 #include <arpa/inet.h>
 #include <poll.h>
@@ -73,7 +74,7 @@ void http_fixture_start(http_fixture_t *f, const char *mode)
     value_of(line, " key_file ", key_file, sizeof(key_file));
     value_of(line, " head_dir ", f->head_dir, sizeof(f->head_dir));
     f->port = (unsigned)atoi(strrchr(http, ':') + 1);
-    assert_int_equal(crt_cluster_token(key_file, f->token), CRT_OK);
+    assert_int_equal(crti_cluster_token(key_file, f->token), CRT_OK);
 }
 
 void http_fixture_stop(http_fixture_t *f)

@@ -18,7 +18,8 @@ void crti_zygote_serve(int fd, crti_worker_birth_t *birth_out)
 {
 }
 
-crt_status_t crt_cluster_find(const char *address, crt_cluster_info_t *info_out)
+crt_status_t crt_cluster_find(const char *address, size_t info_size,
+                              crt_cluster_info_t *info_out)
 {
     *info_out = (crt_cluster_info_t){.address = "10.0.0.51:6380"};
     snprintf(info_out->run_dir, sizeof(info_out->run_dir), "/n%u", sys->self->host);

@@ -11,7 +11,7 @@ import sys
 from sources import finish
 
 NOT_IN_LIBCRT = re.compile(r"ssl|crypto|zmq|hiredis|websockets|jansson|archive|curl|blas|smartcols")
-VERSIONED = re.compile(r"crt_\w+@@CRT_(ML_)?\d+\.\d+$")
+VERSIONED = re.compile(r"crt_\w+@@CRT_(ML_)?\d+\.\d+$|crti_\w+@@CRT_PRIVATE$")
 GPU = re.compile(r"libcuda|libcudart|libnccl|libcublas|libcudnn|libnvrtc")
 # What the sanitizers and gcov put into every library.
 TOOL_SYMBOLS = re.compile(r"^(__|_)?(asan|ubsan|tsan|lsan|odr|sancov|gcov|llvm)")

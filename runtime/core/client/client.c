@@ -443,7 +443,7 @@ static crt_status_t find_node(crti_core_t *core, const crt_options_t *options,
     const char *address = options ? options->address : NULL;
     const char *variable = getenv("CRT_ADDRESS");
     bool is_option = address && *address, is_variable = variable && *variable;
-    crt_status_t status = crt_cluster_find(address, info);
+    crt_status_t status = crt_cluster_find(address, sizeof(*info), info);
 
     if (status == CRT_OK && !info->run_dir[0])
         return crt_raise(CRT_ERR_NOT_FOUND,

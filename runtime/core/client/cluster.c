@@ -23,11 +23,11 @@
 
 #include "runtime/base/address.h"
 #include "runtime/base/rundir.h"
-#include "runtime/net/https_key.h"
 #include "runtime/net/key.h"
-#include "runtime/net/token.h"
 
 #define LIST_FIRST 64
+/* In the first version. */
+#define INFO_FIRST (offsetof(crt_cluster_info_t, is_private) + sizeof(bool))
 
 typedef struct list {
     crt_cluster_info_t *infos;
@@ -150,7 +150,7 @@ static void visit_private(list_t *list, const char *path)
     each_dir(path, "head-", visit_head, list);
 }
 
-crt_status_t crt_cluster_list(crt_cluster_info_t *infos, size_t room, size_t *count_out)
+static crt_status_t list_here(crt_cluster_info_t *infos, size_t room, size_t *count_out)
 {
     list_t list = {.infos = infos, .room = room};
     char run[96];
@@ -175,7 +175,7 @@ static crt_status_t list_all(crt_cluster_info_t **infos_out, size_t *count_out)
 
         if (!infos)
             return crt_raise(CRT_ERR_NO_MEMORY, "a list of %zu nodes", room);
-        status = crt_cluster_list(infos, room, count_out);
+        status = list_here(infos, room, count_out);
         if (status == CRT_OK && *count_out > room) {
             room = 2 * *count_out;
             continue;
@@ -331,12 +331,41 @@ static crt_status_t named(const char **address)
     return CRT_OK;
 }
 
+/* The program may know fewer members than there are, or more. */
+static void give(void *to, size_t size, const crt_cluster_info_t *info)
+{
+    memset(to, 0, size);
+    memcpy(to, info, size < sizeof(*info) ? size : sizeof(*info));
+}
+
+static crt_status_t check_size(size_t size)
+{
+    return size >= INFO_FIRST
+               ? CRT_OK
+               : crt_raise(CRT_ERR_INVALID,
+                           "a crt_cluster_info_t of %zu bytes: give sizeof of it", size);
+}
+
+crt_status_t crt_cluster_list(crt_cluster_info_t *infos, size_t info_size, size_t room,
+                              size_t *count_out)
+{
+    CRTI_AUTO(free) crt_cluster_info_t *all = NULL;
+    crt_status_t status = check_size(info_size);
+
+    if (status == CRT_OK)
+        status = list_all(&all, count_out);
+    for (size_t i = 0; status == CRT_OK && i < *count_out && i < room; i++)
+        give((char *)infos + i * info_size, info_size, &all[i]);
+    return status;
+}
+
 bool crt_cluster_same_address(const char *a, const char *b)
 {
     return crti_address_equal(a, b);
 }
 
-crt_status_t crt_cluster_find(const char *address, crt_cluster_info_t *info_out)
+crt_status_t crt_cluster_find(const char *address, size_t info_size,
+                              crt_cluster_info_t *info_out)
 {
     CRTI_AUTO(free) crt_cluster_info_t *infos = NULL;
     const crt_cluster_info_t *found = NULL;
@@ -344,7 +373,9 @@ crt_status_t crt_cluster_find(const char *address, crt_cluster_info_t *info_out)
     size_t count = 0;
     crt_status_t status;
 
-    status = named(&address);
+    status = check_size(info_size);
+    if (status == CRT_OK)
+        status = named(&address);
     if (status != CRT_OK)
         return status;
     status = list_all(&infos, &count);
@@ -366,105 +397,6 @@ crt_status_t crt_cluster_find(const char *address, crt_cluster_info_t *info_out)
         return found_none(address, state, other);
     status = check_key(found);
     if (status == CRT_OK)
-        *info_out = *found;
-    return status;
-}
-
-crt_status_t crt_cluster_token(const char *key_file, char *token)
-{
-    uint32_t generation;
-    crt_status_t status = crt_cluster_token_generation(key_file, &generation);
-
-    return status == CRT_OK ? crt_cluster_token_until(key_file, generation, 0, token)
-                            : status;
-}
-
-static crt_status_t make_token(const char *key_file, const crti_token_t *made,
-                               void (*derive)(const crti_key_t *key,
-                                              unsigned char subkey[CRTI_KEY_SIZE]),
-                               char *token)
-{
-    unsigned char subkey[CRTI_KEY_SIZE];
-    crti_key_t key;
-    crt_status_t status = crti_key_load(key_file, &key);
-
-    if (status != CRT_OK)
-        return status;
-    derive(&key, subkey);
-    crti_token_make(subkey, made, token);
-    crti_key_wipe(subkey, sizeof(subkey));
-    crti_key_wipe(&key, sizeof(key));
-    return status;
-}
-
-crt_status_t crt_cluster_token_until(const char *key_file, uint32_t generation,
-                                     uint32_t end, char *token)
-{
-    const crti_token_t made = {.generation = generation, .end = end};
-
-    return make_token(key_file, &made, crti_key_token, token);
-}
-
-crt_status_t crt_cluster_reader_token(const char *key_file, uint32_t generation,
-                                      uint32_t end, char *token)
-{
-    const crti_token_t made = {.generation = generation, .end = end};
-
-    return make_token(key_file, &made, crti_key_reader_token, token);
-}
-
-crt_status_t crt_cluster_token_generation(const char *key_file, uint32_t *generation_out)
-{
-    crt_status_t status = crti_token_generation(key_file, generation_out);
-
-    return status == CRT_ERR_NOT_FOUND ? CRT_OK : status; /* a copy of the key has none */
-}
-
-/* The head's file with its token lies beside the key. */
-static crt_status_t save_token(const char *key_file)
-{
-    char path[PATH_MAX], token[CRTI_TOKEN_TEXT], *slash;
-    crt_status_t status;
-
-    snprintf(path, sizeof(path), "%s", key_file);
-    slash = strrchr(path, '/');
-    if (!slash || (size_t)(slash - path) + sizeof("/token") > sizeof(path))
-        return CRT_OK;
-    strcpy(slash, "/token");
-    if (access(path, F_OK) != 0)
-        return CRT_OK;
-    status = crt_cluster_token(key_file, token);
-    if (status == CRT_OK)
-        status = crti_token_save(path, token);
-    crti_key_wipe(token, sizeof(token));
-    return status;
-}
-
-crt_status_t crt_cluster_rotate_tokens(const char *key_file)
-{
-    uint32_t generation;
-    crti_key_t key;
-    crt_status_t status = crti_key_load(key_file, &key);
-
-    if (status != CRT_OK)
-        return status;
-    crti_key_wipe(&key, sizeof(key));
-    status = crti_token_rotate(key_file, &generation);
-    return status == CRT_OK ? save_token(key_file) : status;
-}
-
-crt_status_t crt_cluster_pin(const char *key_file, char *pin)
-{
-    crti_https_key_t https;
-    crti_key_t key;
-    crt_status_t status = crti_key_load(key_file, &key);
-
-    if (status != CRT_OK)
-        return status;
-    status = crti_https_key_derive(&key, &https);
-    if (status == CRT_OK)
-        crti_https_key_pin(&https, pin);
-    crti_key_wipe(&https, sizeof(https));
-    crti_key_wipe(&key, sizeof(key));
+        give(info_out, info_size, found);
     return status;
 }

@@ -93,12 +93,15 @@ crt_status_t crt_cluster_query(const crt_cluster_info_t *cluster, const char *wh
 }
 
 crt_status_t crt_cluster_drain(const crt_cluster_info_t *cluster, const char *node,
-                               uint64_t deadline_ms)
+                               int64_t limit_ms)
 {
-    crti_msg_node_drain_t order = {.left_ms = deadline_ms};
+    crti_msg_node_drain_t order = {.left_ms = (uint64_t)limit_ms};
     CRTI_AUTO(crti_buffer_fini) crti_buffer_t storage = {0};
     crti_message_t answer;
 
+    if (limit_ms < 0)
+        return crt_raise(CRT_ERR_INVALID, "a drain that ends in %lld ms",
+                         (long long)limit_ms);
     if (!node || !crti_id_parse(node, &order.node))
         return crt_raise(CRT_ERR_INVALID, "\"%s\" is no node id of 32 hex digits",
                          node ? node : "");
@@ -107,22 +110,26 @@ crt_status_t crt_cluster_drain(const crt_cluster_info_t *cluster, const char *no
 }
 
 crt_status_t crt_cluster_log(const crt_cluster_info_t *cluster, const char *name,
-                             uint64_t offset, uint64_t wait_ms,
+                             uint64_t offset, int64_t wait_ms, size_t log_size,
                              crt_cluster_log_t *log_out)
 {
+    uint64_t wait = wait_ms > 0 ? (uint64_t)wait_ms : 0;
     crti_msg_log_read_t read = {
-        .name = crti_str(name), .offset = offset, .limit = LOG_PART, .wait_ms = wait_ms};
+        .name = crti_str(name), .offset = offset, .limit = LOG_PART, .wait_ms = wait};
+    crt_cluster_log_t log;
     CRTI_AUTO(crti_buffer_fini) crti_buffer_t storage = {0};
     crti_message_t answer;
     crt_status_t status =
-        ask(cluster, CRTI_MSG_LOG_READ, &read, ANSWER_TIMEOUT + wait_ms * CRTI_MS,
+        ask(cluster, CRTI_MSG_LOG_READ, &read, ANSWER_TIMEOUT + wait * CRTI_MS,
             CRTI_MSG_LOG_DATA, &answer, &storage);
 
     if (status != CRT_OK)
         return status;
-    *log_out = (crt_cluster_log_t){.data = crti_str_dup(answer.log_data.data),
-                                   .size = answer.log_data.data.size,
-                                   .next = answer.log_data.next,
-                                   .ended = answer.log_data.ended};
-    return log_out->data ? CRT_OK : crt_raise(CRT_ERR_NO_MEMORY, "out of memory");
+    log = (crt_cluster_log_t){.data = crti_str_dup(answer.log_data.data),
+                              .size = answer.log_data.data.size,
+                              .next = answer.log_data.next,
+                              .ended = answer.log_data.ended};
+    memset(log_out, 0, log_size);
+    memcpy(log_out, &log, log_size < sizeof(log) ? log_size : sizeof(log));
+    return log.data ? CRT_OK : crt_raise(CRT_ERR_NO_MEMORY, "out of memory");
 }

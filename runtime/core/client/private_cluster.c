@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Starts and ends the daemons of a private cluster. See private_cluster.h. */
 #include "runtime/core/client/private_cluster.h"
+#include "runtime/crt_tools.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -162,7 +163,8 @@ static crt_status_t start_head(crti_private_cluster_t *cluster, int lifeline,
     command_t command = {.argv = {"crt-head"}, .count = 1};
     const char *colon = strrchr(cluster->address, ':');
     char line[4096], port[8] = "0";
-    crt_status_t status = crt_daemon_path("crt-head", command.path, sizeof(command.path));
+    crt_status_t status =
+        crti_daemon_path("crt-head", command.path, sizeof(command.path));
 
     if (status != CRT_OK)
         return status;
@@ -190,7 +192,8 @@ static crt_status_t start_node(crti_private_cluster_t *cluster, int lifeline,
 {
     command_t command = {.argv = {"crt-node"}, .count = 1};
     char line[4096], cpus[32], bytes[32];
-    crt_status_t status = crt_daemon_path("crt-node", command.path, sizeof(command.path));
+    crt_status_t status =
+        crti_daemon_path("crt-node", command.path, sizeof(command.path));
 
     if (status != CRT_OK)
         return status;

@@ -7,6 +7,7 @@
  * Threads: any; no state.
  */
 #include "runtime/crt.h"
+#include "runtime/crt_tools.h"
 
 #include <dlfcn.h>
 #include <limits.h>
@@ -69,7 +70,7 @@ static bool find_near(const char *file, const char *name, char *path, size_t siz
     return false;
 }
 
-crt_status_t crt_daemon_path(const char *name, char *path, size_t size)
+crt_status_t crti_daemon_path(const char *name, char *path, size_t size)
 {
     const char *own = getenv("CRT_LIBEXEC");
     Dl_info here;

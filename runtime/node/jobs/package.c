@@ -15,6 +15,7 @@
 
 #include "runtime/base/programs.h"
 #include "runtime/crt.h"
+#include "runtime/crt_tools.h"
 #include "runtime/node/host/exec.h"
 #include "runtime/node/host/package_dir.h"
 #include "runtime/node/jobs/job_int.h"
@@ -156,7 +157,7 @@ static crt_status_t make(crti_package_t *p, const char *sha, const char *setup,
                         .argv = argv,
                         .environment = environment,
                         .keep_fd = -1};
-    crt_status_t status = crt_daemon_path("crt-unpack", program, sizeof(program));
+    crt_status_t status = crti_daemon_path("crt-unpack", program, sizeof(program));
 
     snprintf(zip, sizeof(zip), "%s/programs/%s", p->node->state_dir, sha);
     argv[4] = *setup ? (char *)setup : NULL;

@@ -17,6 +17,7 @@
 
 #include "crt_config.h"
 #include "runtime/crt.h"
+#include "runtime/crt_tools.h"
 #include "runtime/node/host/exec.h"
 #include "runtime/node/jobs/job_int.h"
 
@@ -152,7 +153,7 @@ static crt_status_t execute(crti_stack_reader_t *r, int write_fd)
                         .stdout_fd = write_fd,
                         .stderr_fd = nothing,
                         .keep_fd = -1};
-    crt_status_t status = crt_daemon_path(PROGRAM, program, sizeof(program));
+    crt_status_t status = crti_daemon_path(PROGRAM, program, sizeof(program));
 
     if (status == CRT_OK && (argv == NULL || nothing < 0))
         status = crt_raise(CRT_ERR_NO_MEMORY, PROGRAM);
