@@ -219,8 +219,8 @@ typedef struct crt_buckets_options {
     bool scatter;  /* each member gets the average of its own parts only */
 } crt_buckets_options_t;
 #define CRT_BUCKETS_OPTIONS(...)                                                         \
-    CRT_CONSTANT(crt_buckets_options_t, .struct_size = sizeof(crt_buckets_options_t),    \
-                 __VA_ARGS__)
+    CRTI_CONSTANT(crt_buckets_options_t, .struct_size = sizeof(crt_buckets_options_t),   \
+                  __VA_ARGS__)
 
 /* Buckets for gradients of `count` floats. `group` must outlive the buckets; after crt_collective_rebuild
  * new buckets are needed. `options` may be NULL. Caller owns the result and frees it with
@@ -275,8 +275,8 @@ typedef struct crt_replica_options {
         sync_norms; /* batch norms take mean and variance over the batches of all members */
 } crt_replica_options_t;
 #define CRT_REPLICA_OPTIONS(...)                                                         \
-    CRT_CONSTANT(crt_replica_options_t, .struct_size = sizeof(crt_replica_options_t),    \
-                 __VA_ARGS__)
+    CRTI_CONSTANT(crt_replica_options_t, .struct_size = sizeof(crt_replica_options_t),   \
+                  __VA_ARGS__)
 
 /* Collective. All members get weights and optimizer state of the one that has made most steps (of
  * several: the lowest rank), so that a newcomer starts where the others are. `group` and `model`

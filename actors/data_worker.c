@@ -149,10 +149,11 @@ static crt_status_t compute_slices(void *self, crt_call_t *call)
     return status == CRT_OK ? return_slices(w, call) : status;
 }
 
-const crt_method_t crt_data_worker_compute_slices = {"compute_slices", compute_slices,
-                                                     "tensor..."};
-const crt_method_t crt_data_worker_compute_gradients = {"compute_gradients",
-                                                        compute_gradients, "tensor"};
+const crt_method_t crt_data_worker_compute_slices =
+    CRT_METHOD(.name = "compute_slices", .run = compute_slices, .signature = "tensor...");
+const crt_method_t crt_data_worker_compute_gradients =
+    CRT_METHOD(.name = "compute_gradients", .run = compute_gradients,
+               .signature = "tensor");
 
 const crt_actor_class_t crt_data_worker =
     CRT_ACTOR_CLASS(.name = "DataWorker", .size = sizeof(worker_t), .create = create,

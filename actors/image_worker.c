@@ -355,10 +355,11 @@ static crt_status_t send_step(void *self, crt_call_t *call)
     return status == CRT_OK ? tell(call, &told, size) : status;
 }
 
-const crt_method_t crt_image_worker_compute_step = {"compute_step", compute_step,
-                                                    "int, tensor"};
-const crt_method_t crt_image_worker_send_step = {"send_step", send_step,
-                                                 "int, tensor, int, actor, int"};
+const crt_method_t crt_image_worker_compute_step =
+    CRT_METHOD(.name = "compute_step", .run = compute_step, .signature = "int, tensor");
+const crt_method_t crt_image_worker_send_step =
+    CRT_METHOD(.name = "send_step", .run = send_step,
+               .signature = "int, tensor, int, actor, int");
 
 const crt_actor_class_t crt_image_worker =
     CRT_ACTOR_CLASS(.name = "ImageWorker", .size = sizeof(worker_t), .create = create,

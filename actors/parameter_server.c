@@ -312,20 +312,26 @@ static crt_status_t restore(void *self, crt_call_t *call)
     return status == CRT_OK ? crt_return(call, checkpoint.step) : status;
 }
 
-const crt_method_t crt_parameter_server_apply_step = {"apply_step", apply_step,
-                                                      "int, tensor..."};
-const crt_method_t crt_parameter_server_deposit = {"deposit", deposit,
-                                                   "int, int, int, int, tensor"};
-const crt_method_t crt_parameter_server_apply_deposits = {"apply_deposits",
-                                                          apply_deposits, "int, int..."};
-const crt_method_t crt_parameter_server_save = {"save", save,
-                                                "string, string, int, int, bool, int"};
-const crt_method_t crt_parameter_server_restore = {"restore", restore, "string, string"};
-const crt_method_t crt_parameter_server_get_weights = {"get_weights", get_weights, ""};
-const crt_method_t crt_parameter_server_set_weights = {"set_weights", set_weights,
-                                                       "tensor"};
-const crt_method_t crt_parameter_server_apply_gradients = {"apply_gradients",
-                                                           apply_gradients, "tensor..."};
+const crt_method_t crt_parameter_server_apply_step =
+    CRT_METHOD(.name = "apply_step", .run = apply_step, .signature = "int, tensor...");
+const crt_method_t crt_parameter_server_deposit =
+    CRT_METHOD(.name = "deposit", .run = deposit,
+               .signature = "int, int, int, int, tensor");
+const crt_method_t crt_parameter_server_apply_deposits =
+    CRT_METHOD(.name = "apply_deposits", .run = apply_deposits,
+               .signature = "int, int...");
+const crt_method_t crt_parameter_server_save =
+    CRT_METHOD(.name = "save", .run = save,
+               .signature = "string, string, int, int, bool, int");
+const crt_method_t crt_parameter_server_restore =
+    CRT_METHOD(.name = "restore", .run = restore, .signature = "string, string");
+const crt_method_t crt_parameter_server_get_weights =
+    CRT_METHOD(.name = "get_weights", .run = get_weights, .signature = "");
+const crt_method_t crt_parameter_server_set_weights =
+    CRT_METHOD(.name = "set_weights", .run = set_weights, .signature = "tensor");
+const crt_method_t crt_parameter_server_apply_gradients =
+    CRT_METHOD(.name = "apply_gradients", .run = apply_gradients,
+               .signature = "tensor...");
 
 const crt_actor_class_t crt_parameter_server =
     CRT_ACTOR_CLASS(.name = "ParameterServer", .size = sizeof(server_t), .create = create,

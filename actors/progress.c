@@ -66,8 +66,10 @@ static crt_status_t read_run(void *self, crt_call_t *call)
     return crt_return(call, crt_list(items, sizeof(items) / sizeof(items[0])));
 }
 
-static const crt_method_t progress_add = {"add", add, "int"};
-static const crt_method_t progress_read = {"read", read_run, ""};
+static const crt_method_t progress_add =
+    CRT_METHOD(.name = "add", .run = add, .signature = "int");
+static const crt_method_t progress_read =
+    CRT_METHOD(.name = "read", .run = read_run, .signature = "");
 
 const crt_actor_class_t crt_progress =
     CRT_ACTOR_CLASS(.name = "Progress", .size = sizeof(progress_t), .create = create,

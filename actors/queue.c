@@ -119,9 +119,12 @@ static crt_status_t size(void *self, crt_call_t *call)
     return crt_return(call, ((queue_t *)self)->count);
 }
 
-static const crt_method_t queue_put = {"put", put, "ref..."};
-static const crt_method_t queue_get = {"get", get, "int"};
-static const crt_method_t queue_size = {"size", size, ""};
+static const crt_method_t queue_put =
+    CRT_METHOD(.name = "put", .run = put, .signature = "ref...");
+static const crt_method_t queue_get =
+    CRT_METHOD(.name = "get", .run = get, .signature = "int");
+static const crt_method_t queue_size =
+    CRT_METHOD(.name = "size", .run = size, .signature = "");
 
 const crt_actor_class_t crt_queue =
     CRT_ACTOR_CLASS(.name = "Queue", .size = sizeof(queue_t), .create = create,

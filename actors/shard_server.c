@@ -183,10 +183,14 @@ static crt_status_t apply(void *self, crt_call_t *call)
     return status == CRT_OK ? get_weights(self, call) : status;
 }
 
-const crt_method_t crt_shard_server_get_weights = {"get_weights", get_weights, ""};
-const crt_method_t crt_shard_server_set_weights = {"set_weights", set_weights, "tensor"};
-const crt_method_t crt_shard_server_measure = {"measure", measure, "tensor..."};
-const crt_method_t crt_shard_server_apply = {"apply", apply, "tensor..."};
+const crt_method_t crt_shard_server_get_weights =
+    CRT_METHOD(.name = "get_weights", .run = get_weights, .signature = "");
+const crt_method_t crt_shard_server_set_weights =
+    CRT_METHOD(.name = "set_weights", .run = set_weights, .signature = "tensor");
+const crt_method_t crt_shard_server_measure =
+    CRT_METHOD(.name = "measure", .run = measure, .signature = "tensor...");
+const crt_method_t crt_shard_server_apply =
+    CRT_METHOD(.name = "apply", .run = apply, .signature = "tensor...");
 
 const crt_actor_class_t crt_shard_server =
     CRT_ACTOR_CLASS(.name = "ShardServer", .size = sizeof(server_t), .create = create,

@@ -268,10 +268,14 @@ static crt_status_t set_weights(void *self, crt_call_t *call)
 
 /* ---------------------------------------------------------------- class */
 
-const crt_method_t crt_trainer_join = {"join", join, "string, int, int"};
-const crt_method_t crt_trainer_train = {"train", train, "int, int, bool"};
-const crt_method_t crt_trainer_get_weights = {"get_weights", get_weights, ""};
-const crt_method_t crt_trainer_set_weights = {"set_weights", set_weights, "tensor"};
+const crt_method_t crt_trainer_join =
+    CRT_METHOD(.name = "join", .run = join, .signature = "string, int, int");
+const crt_method_t crt_trainer_train =
+    CRT_METHOD(.name = "train", .run = train, .signature = "int, int, bool");
+const crt_method_t crt_trainer_get_weights =
+    CRT_METHOD(.name = "get_weights", .run = get_weights, .signature = "");
+const crt_method_t crt_trainer_set_weights =
+    CRT_METHOD(.name = "set_weights", .run = set_weights, .signature = "tensor");
 
 const crt_actor_class_t crt_trainer =
     CRT_ACTOR_CLASS(.name = "Trainer", .size = sizeof(trainer_t), .create = create,

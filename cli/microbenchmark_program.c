@@ -222,10 +222,13 @@ static crt_status_t server_pid_run(void *self, crt_call_t *call)
     return crt_return(call, (int64_t)getpid());
 }
 
-const crt_method_t server_small_value = {"small_value", server_small_value_run, ""};
-const crt_method_t server_small_value_arg = {"small_value_arg", server_small_value_run,
-                                             "any"};
-const crt_method_t server_pid = {"pid", server_pid_run, ""};
+const crt_method_t server_small_value =
+    CRT_METHOD(.name = "small_value", .run = server_small_value_run, .signature = "");
+const crt_method_t server_small_value_arg =
+    CRT_METHOD(.name = "small_value_arg", .run = server_small_value_run,
+               .signature = "any");
+const crt_method_t server_pid =
+    CRT_METHOD(.name = "pid", .run = server_pid_run, .signature = "");
 const crt_actor_class_t server_class =
     CRT_ACTOR_CLASS(.name = "Server", .size = 1,
                     .methods = CRT_METHODS(&server_small_value, &server_small_value_arg,
@@ -303,9 +306,12 @@ static crt_status_t client_tasks_run(void *self, crt_call_t *call)
     return status;
 }
 
-const crt_method_t client_calls = {"calls", client_calls_run, "int"};
-const crt_method_t client_arg_calls = {"arg_calls", client_arg_calls_run, "int"};
-const crt_method_t client_tasks = {"tasks", client_tasks_run, "int"};
+const crt_method_t client_calls =
+    CRT_METHOD(.name = "calls", .run = client_calls_run, .signature = "int");
+const crt_method_t client_arg_calls =
+    CRT_METHOD(.name = "arg_calls", .run = client_arg_calls_run, .signature = "int");
+const crt_method_t client_tasks =
+    CRT_METHOD(.name = "tasks", .run = client_tasks_run, .signature = "int");
 const crt_actor_class_t client_class =
     CRT_ACTOR_CLASS(.name = "Client", .size = sizeof(struct client),
                     .create = client_create, .signature = "actor...",
@@ -354,7 +360,8 @@ static crt_status_t keeper_list_run(void *self, crt_call_t *call)
     return crt_return(call, crt_list(items, 1));
 }
 
-const crt_method_t keeper_list = {"list", keeper_list_run, ""};
+const crt_method_t keeper_list =
+    CRT_METHOD(.name = "list", .run = keeper_list_run, .signature = "");
 const crt_actor_class_t keeper_class =
     CRT_ACTOR_CLASS(.name = "Keeper", .size = sizeof(struct keeper),
                     .create = keeper_create, .signature = "int",

@@ -63,8 +63,8 @@ typedef struct crt_group_options {
     void *stream; /* "nccl": the cudaStream_t that its operations follow; default NULL */
 } crt_group_options_t;
 #define CRT_GROUP_OPTIONS(...)                                                           \
-    CRT_CONSTANT(crt_group_options_t, .struct_size = sizeof(crt_group_options_t),        \
-                 __VA_ARGS__)
+    CRTI_CONSTANT(crt_group_options_t, .struct_size = sizeof(crt_group_options_t),       \
+                  __VA_ARGS__)
 
 #define CRT_RANK_ANY (-2)
 
@@ -271,7 +271,7 @@ typedef struct crt_collective {
 } crt_collective_t;
 
 #define CRT_COLLECTIVE(...)                                                              \
-    CRT_CONSTANT(crt_collective_t, .struct_size = sizeof(crt_collective_t), __VA_ARGS__)
+    CRTI_CONSTANT(crt_collective_t, .struct_size = sizeof(crt_collective_t), __VA_ARGS__)
 
 /* A posted operation. */
 typedef struct crt_operation crt_operation_t;

@@ -14,7 +14,8 @@ static crt_status_t square_run(void *self, crt_call_t *call)
     CRT_TRY(crt_args(call, &number));
     return crt_return(call, number * number);
 }
-static const crt_method_t square = {"square", square_run, "int"};
+static const crt_method_t square =
+    CRT_METHOD(.name = "square", .run = square_run, .signature = "int");
 static const crt_actor_class_t calculator =
     CRT_ACTOR_CLASS(.name = "Calculator", .methods = CRT_METHODS(&square));
 

@@ -31,7 +31,8 @@ static crt_status_t counter_add_run(void *self, crt_call_t *call)
     return crt_return(call, c->value);
 }
 
-static const crt_method_t counter_add = {"add", counter_add_run, "int"};
+static const crt_method_t counter_add =
+    CRT_METHOD(.name = "add", .run = counter_add_run, .signature = "int");
 static const crt_actor_class_t counter =
     CRT_ACTOR_CLASS(.name = "Counter", .size = sizeof(struct counter),
                     .create = counter_create, .signature = "int",

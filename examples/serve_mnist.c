@@ -164,10 +164,12 @@ static crt_status_t digits_look_at(void *self, crt_call_t *call)
     return crt_yield(call, best_of(answer));
 }
 
-static const crt_method_t
-    predict = {.name = "predict", .run = digits_predict, .signature = "tensor"},
-    draw = {.name = "draw", .run = digits_draw, .signature = "tensor"},
-    look_at = {.name = "look_at", .run = digits_look_at, .signature = "tensor"};
+static const crt_method_t predict =
+    CRT_METHOD(.name = "predict", .run = digits_predict, .signature = "tensor");
+static const crt_method_t draw =
+    CRT_METHOD(.name = "draw", .run = digits_draw, .signature = "tensor");
+static const crt_method_t look_at =
+    CRT_METHOD(.name = "look_at", .run = digits_look_at, .signature = "tensor");
 /* With the cluster's token; */
 static const crt_actor_class_t digits =
     CRT_ACTOR_CLASS(.name = "Digits", .size = sizeof(digits_t), .create = digits_create,

@@ -95,10 +95,14 @@ static crt_status_t shard_late_run(void *self, crt_call_t *call)
     return crt_return(call, crt_list(counts, LATE_MAX));
 }
 
-static const crt_method_t shard_get = {"get", shard_get_run, ""};
-static const crt_method_t shard_count = {"count", shard_count_run, ""};
-static const crt_method_t shard_late = {"late", shard_late_run, ""};
-static const crt_method_t shard_update = {"update", shard_update_run, "tensor, int"};
+static const crt_method_t shard_get =
+    CRT_METHOD(.name = "get", .run = shard_get_run, .signature = "");
+static const crt_method_t shard_count =
+    CRT_METHOD(.name = "count", .run = shard_count_run, .signature = "");
+static const crt_method_t shard_late =
+    CRT_METHOD(.name = "late", .run = shard_late_run, .signature = "");
+static const crt_method_t shard_update =
+    CRT_METHOD(.name = "update", .run = shard_update_run, .signature = "tensor, int");
 static const crt_actor_class_t shard =
     CRT_ACTOR_CLASS(.name = "Shard", .size = sizeof(struct shard), .create = shard_create,
                     .signature = "int", .destroy = shard_destroy,

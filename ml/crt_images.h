@@ -66,8 +66,8 @@ typedef struct crt_image_batches_options {
     uint64_t stride; /* from one number to the next, where several take turns; 0: 1 */
 } crt_image_batches_options_t;
 #define CRT_IMAGE_BATCHES_OPTIONS(...)                                                   \
-    CRT_CONSTANT(crt_image_batches_options_t,                                            \
-                 .struct_size = sizeof(crt_image_batches_options_t), __VA_ARGS__)
+    CRTI_CONSTANT(crt_image_batches_options_t,                                           \
+                  .struct_size = sizeof(crt_image_batches_options_t), __VA_ARGS__)
 
 /* Batches of `set`, uint8 images of `format`; both must outlive them. CRT_ERR_INVALID when the images are of
  * another size or have more classes. Used by one thread at a time.

@@ -40,100 +40,16 @@
 
 #include "crt_base.h"
 #include "crt_options.h"
+#include "crt_program.h"
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
-typedef struct crt_call crt_call_t;   /* one running call: its arguments and its result */
 typedef struct crt_ref crt_ref_t;     /* a future: a value, here, elsewhere or not yet */
 typedef struct crt_actor crt_actor_t; /* a handle of an actor */
 typedef struct crt_object crt_object_t; /* an object of the store that is being written */
 typedef struct crt_stream crt_stream_t; /* crt_stream.h */
-
-/* ---------------------------------------------------------------- what a program defines */
-
-/* A method of an actor class. Calls name it by address; between processes it travels as its
- * place in the class's list, checked by name when a process meets the class. */
-typedef struct crt_method {
-    const char *name;
-    /* `self` is the actor's struct. The status and the detail of a failure reach the caller. */
-    crt_status_t (*run)(void *self, crt_call_t *call);
-    /* Kinds of the arguments, checked at the caller: a comma-separated list of
-     * "bool int float string bytes tensor actor list map ref any"; the last may end in "..."
-     * (zero or more). A ref may stand for an argument of any kind: its value is passed. An object
-     * in writing is a "tensor". "" is no arguments, NULL means unchecked. "ref" passes the ref
-     * itself, without waiting for it. */
-    const char *signature;
-    /* POST /api/actors/NAMESPACE/NAME/METHOD of the dashboard's server may call it (docs/design/http-calls.md): with
-     * the cluster's token; http_public: without one, too. */
-    bool http, http_public;
-} crt_method_t;
-
-/* Calls of an actor that run beside those of its other groups, so many at a time, each on a thread of its
- * own (max_concurrency of crt_actor_options_t is the number for methods of no group). Declared by a class
- * (.concurrency_groups); a call may name another group than its method's (crt_call_options_t). */
-typedef struct crt_concurrency_group {
-    const char *name;
-    int max_concurrency; /* 1 to 1000 */
-    const crt_method_t *const
-        *methods; /* CRT_METHODS; NULL: only calls that name the group */
-} crt_concurrency_group_t;
-
-/* An actor: a struct of `size` bytes, zeroed, then filled in by `create` (NULL: left zero).
- * `destroy` (may be NULL) runs when the actor ends in an orderly way. */
-typedef struct crt_actor_class {
-    size_t struct_size; /* set by CRT_ACTOR_CLASS */
-    const char *name;
-    size_t size;
-    crt_status_t (*create)(void *self, crt_call_t *call);
-    const char *signature; /* of create's arguments */
-    void (*destroy)(void *self);
-    const crt_method_t *const *methods; /* ended by NULL: CRT_METHODS */
-    /* At most 15, ended by NULL: CRT_CONCURRENCY_GROUPS. May be NULL. */
-    const crt_concurrency_group_t *const *concurrency_groups;
-    /* After `create` in a process that follows another one of the actor, with what crt_actor_save kept last; not
-     * called when nothing was. An error ends the actor, as one of `create` does. */
-    crt_status_t (*restore)(void *self, const void *state, size_t size);
-    bool http, http_public; /* all of its methods are, as if each said so */
-} crt_actor_class_t;
-
-/* A task: a function that runs in any worker. */
-typedef struct crt_task {
-    size_t struct_size; /* set by CRT_TASK */
-    const char *name;
-    crt_status_t (*run)(crt_call_t *call);
-    const char *signature;
-    /* A worker ends when it has begun this task so often, and another one takes its place: for tasks that leave
-     * memory or descriptors behind. Default 0: it goes on. What waited there runs elsewhere; objects that it owns
-     * are kept until nobody has them any more, for 30 s at most. */
-    int max_calls;
-} crt_task_t;
-
-/* Constants of a program, members by their names; in C++ (C++17 and later) in any order. */
-/* clang-format off */
-#ifdef __cplusplus
-#define CRT_METHODS(...) (crt_pointers_t<crt_method_t, __VA_ARGS__>::items)
-#define CRT_CLASSES(...) (crt_pointers_t<crt_actor_class_t, __VA_ARGS__>::items)
-#define CRT_TASKS(...)   (crt_pointers_t<crt_task_t, __VA_ARGS__>::items)
-#define CRT_CONCURRENCY_GROUPS(...)                                                      \
-    (crt_pointers_t<crt_concurrency_group_t, __VA_ARGS__>::items)
-#define CRT_STATUSES(...) (crt_statuses_t<__VA_ARGS__>::items)
-#define CRT_ACTOR_CLASS(...)                                                             \
-    CRT_MADE(, crt_actor_class_t, .struct_size = sizeof(crt_actor_class_t), __VA_ARGS__)
-#define CRT_TASK(...)                                                                    \
-    CRT_MADE(, crt_task_t, .struct_size = sizeof(crt_task_t), __VA_ARGS__)
-#else
-#define CRT_METHODS(...) (const crt_method_t *const[]) {__VA_ARGS__, NULL}
-#define CRT_CLASSES(...) (const crt_actor_class_t *const[]) {__VA_ARGS__, NULL}
-#define CRT_TASKS(...)   (const crt_task_t *const[]) {__VA_ARGS__, NULL}
-#define CRT_CONCURRENCY_GROUPS(...)                                                      \
-    (const crt_concurrency_group_t *const[]) {__VA_ARGS__, NULL}
-#define CRT_STATUSES(...) (const crt_status_t[]) {__VA_ARGS__, CRT_OK}
-#define CRT_ACTOR_CLASS(...) {.struct_size = sizeof(crt_actor_class_t), __VA_ARGS__}
-#define CRT_TASK(...)        {.struct_size = sizeof(crt_task_t), __VA_ARGS__}
-#endif
-/* clang-format on */
 
 /* ---------------------------------------------------------------- start and stop */
 
@@ -171,7 +87,7 @@ typedef struct crt_options {
     uint64_t random_seed; /* of crt_random_seed; default 0: none */
 } crt_options_t;
 #define CRT_OPTIONS(...)                                                                 \
-    CRT_CONSTANT(crt_options_t, .struct_size = sizeof(crt_options_t), __VA_ARGS__)
+    CRTI_CONSTANT(crt_options_t, .struct_size = sizeof(crt_options_t), __VA_ARGS__)
 
 /* Initialises, runs `driver` and shuts down; returns what `driver` returned, or 1 after printing
  * why there is no cluster. In a worker it serves calls and exits the process. Executed by crt run --ranks N,

@@ -36,8 +36,8 @@ typedef struct crt_kill_options {
     bool restart;
 } crt_kill_options_t;
 #define CRT_KILL_OPTIONS(...)                                                            \
-    CRT_CONSTANT(crt_kill_options_t, .struct_size = sizeof(crt_kill_options_t),          \
-                 __VA_ARGS__)
+    CRTI_CONSTANT(crt_kill_options_t, .struct_size = sizeof(crt_kill_options_t),         \
+                  __VA_ARGS__)
 
 /* The same with options (NULL: none). With `restart`, calls that the process had fail with CRT_ERR_ACTOR_DIED, or are made
  * again (max_task_retries); it returns when the head knows: calls made right afterwards may still reach that process. */

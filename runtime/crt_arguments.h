@@ -51,7 +51,7 @@
         void *: crt_arg_none,                                                            \
         crt_arg_t: crt_arg_self)(x)
 
-#define CRT_OUT_KIND(p)                                                                  \
+#define CRTI_OUT_KIND(p)                                                                  \
     _Generic((p),                                                                        \
         bool *: CRT_OUT_BOOL,                                                            \
         signed char *: CRT_OUT_INT8,                                                     \
@@ -73,103 +73,103 @@
         crt_actor_t **: CRT_OUT_ACTOR,                                                   \
         const crt_value_t **: CRT_OUT_VALUE,                                             \
         void *: CRT_OUT_NONE)
-#define CRT_OUT(p) ((crt_out_t){CRT_OUT_KIND(p), (p)})
+#define CRT_OUT(p) ((crt_out_t){CRTI_OUT_KIND(p), (p)})
 
 /* Every macro takes at least one argument in its "...", as C11 wants it: the head, and a tail of
  * none to sixteen. */
-#define CRT_HEAD(...)       CRT_HEAD_(__VA_ARGS__, 0)
-#define CRT_HEAD_(head, ...) head
+#define CRTI_HEAD(...)       CRTI_HEAD_(__VA_ARGS__, 0)
+#define CRTI_HEAD_(head, ...) head
 /* 1 to 17, or MANY up to 64. */
-#define CRT_COUNT(...)                                                                   \
-    CRT_COUNT_(__VA_ARGS__, MANY, MANY, MANY, MANY, MANY, MANY, MANY, MANY, MANY, MANY,  \
+#define CRTI_COUNT(...)                                                                   \
+    CRTI_COUNT_(__VA_ARGS__, MANY, MANY, MANY, MANY, MANY, MANY, MANY, MANY, MANY, MANY,  \
                MANY, MANY, MANY, MANY, MANY, MANY, MANY, MANY, MANY, MANY, MANY, MANY,   \
                MANY, MANY, MANY, MANY, MANY, MANY, MANY, MANY, MANY, MANY, MANY, MANY,   \
                MANY, MANY, MANY, MANY, MANY, MANY, MANY, MANY, MANY, MANY, MANY, MANY,   \
                MANY, 17, 16, 15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0)
-#define CRT_COUNT_(a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11, a12, a13, a14, a15,     \
+#define CRTI_COUNT_(a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11, a12, a13, a14, a15,     \
                    a16, a17, a18, a19, a20, a21, a22, a23, a24, a25, a26, a27, a28, a29, \
                    a30, a31, a32, a33, a34, a35, a36, a37, a38, a39, a40, a41, a42, a43, \
                    a44, a45, a46, a47, a48, a49, a50, a51, a52, a53, a54, a55, a56, a57, \
                    a58, a59, a60, a61, a62, a63, a64, count, ...) count
-#define CRT_PASTE(a, b)  CRT_PASTE_(a, b)
-#define CRT_PASTE_(a, b) a##b
+#define CRTI_PASTE(a, b)  CRTI_PASTE_(a, b)
+#define CRTI_PASTE_(a, b) a##b
 
-#define CRT_EACH_2(F, z, a)       F(a)
-#define CRT_EACH_3(F, z, a, ...)  F(a), CRT_EACH_2(F, z, __VA_ARGS__)
-#define CRT_EACH_4(F, z, a, ...)  F(a), CRT_EACH_3(F, z, __VA_ARGS__)
-#define CRT_EACH_5(F, z, a, ...)  F(a), CRT_EACH_4(F, z, __VA_ARGS__)
-#define CRT_EACH_6(F, z, a, ...)  F(a), CRT_EACH_5(F, z, __VA_ARGS__)
-#define CRT_EACH_7(F, z, a, ...)  F(a), CRT_EACH_6(F, z, __VA_ARGS__)
-#define CRT_EACH_8(F, z, a, ...)  F(a), CRT_EACH_7(F, z, __VA_ARGS__)
-#define CRT_EACH_9(F, z, a, ...)  F(a), CRT_EACH_8(F, z, __VA_ARGS__)
-#define CRT_EACH_10(F, z, a, ...) F(a), CRT_EACH_9(F, z, __VA_ARGS__)
-#define CRT_EACH_11(F, z, a, ...) F(a), CRT_EACH_10(F, z, __VA_ARGS__)
-#define CRT_EACH_12(F, z, a, ...) F(a), CRT_EACH_11(F, z, __VA_ARGS__)
-#define CRT_EACH_13(F, z, a, ...) F(a), CRT_EACH_12(F, z, __VA_ARGS__)
-#define CRT_EACH_14(F, z, a, ...) F(a), CRT_EACH_13(F, z, __VA_ARGS__)
-#define CRT_EACH_15(F, z, a, ...) F(a), CRT_EACH_14(F, z, __VA_ARGS__)
-#define CRT_EACH_16(F, z, a, ...) F(a), CRT_EACH_15(F, z, __VA_ARGS__)
-#define CRT_EACH_17(F, z, a, ...) F(a), CRT_EACH_16(F, z, __VA_ARGS__)
+#define CRTI_EACH_2(F, z, a)       F(a)
+#define CRTI_EACH_3(F, z, a, ...)  F(a), CRTI_EACH_2(F, z, __VA_ARGS__)
+#define CRTI_EACH_4(F, z, a, ...)  F(a), CRTI_EACH_3(F, z, __VA_ARGS__)
+#define CRTI_EACH_5(F, z, a, ...)  F(a), CRTI_EACH_4(F, z, __VA_ARGS__)
+#define CRTI_EACH_6(F, z, a, ...)  F(a), CRTI_EACH_5(F, z, __VA_ARGS__)
+#define CRTI_EACH_7(F, z, a, ...)  F(a), CRTI_EACH_6(F, z, __VA_ARGS__)
+#define CRTI_EACH_8(F, z, a, ...)  F(a), CRTI_EACH_7(F, z, __VA_ARGS__)
+#define CRTI_EACH_9(F, z, a, ...)  F(a), CRTI_EACH_8(F, z, __VA_ARGS__)
+#define CRTI_EACH_10(F, z, a, ...) F(a), CRTI_EACH_9(F, z, __VA_ARGS__)
+#define CRTI_EACH_11(F, z, a, ...) F(a), CRTI_EACH_10(F, z, __VA_ARGS__)
+#define CRTI_EACH_12(F, z, a, ...) F(a), CRTI_EACH_11(F, z, __VA_ARGS__)
+#define CRTI_EACH_13(F, z, a, ...) F(a), CRTI_EACH_12(F, z, __VA_ARGS__)
+#define CRTI_EACH_14(F, z, a, ...) F(a), CRTI_EACH_13(F, z, __VA_ARGS__)
+#define CRTI_EACH_15(F, z, a, ...) F(a), CRTI_EACH_14(F, z, __VA_ARGS__)
+#define CRTI_EACH_16(F, z, a, ...) F(a), CRTI_EACH_15(F, z, __VA_ARGS__)
+#define CRTI_EACH_17(F, z, a, ...) F(a), CRTI_EACH_16(F, z, __VA_ARGS__)
 
 /* "array, count" of what follows the head; F makes one element of type T. */
-#define CRT_TAIL(T, F, ...) CRT_PASTE(CRT_TAIL_, CRT_COUNT(__VA_ARGS__))(T, F, __VA_ARGS__)
-#define CRT_TAIL_1(T, F, z) NULL, 0
-#define CRT_TAIL_N(T, F, N, ...)                                                         \
-    (const T[]){CRT_PASTE(CRT_EACH_, N)(F, __VA_ARGS__)}, (N)-1
-#define CRT_TAIL_2(T, F, ...)  CRT_TAIL_N(T, F, 2, __VA_ARGS__)
-#define CRT_TAIL_3(T, F, ...)  CRT_TAIL_N(T, F, 3, __VA_ARGS__)
-#define CRT_TAIL_4(T, F, ...)  CRT_TAIL_N(T, F, 4, __VA_ARGS__)
-#define CRT_TAIL_5(T, F, ...)  CRT_TAIL_N(T, F, 5, __VA_ARGS__)
-#define CRT_TAIL_6(T, F, ...)  CRT_TAIL_N(T, F, 6, __VA_ARGS__)
-#define CRT_TAIL_7(T, F, ...)  CRT_TAIL_N(T, F, 7, __VA_ARGS__)
-#define CRT_TAIL_8(T, F, ...)  CRT_TAIL_N(T, F, 8, __VA_ARGS__)
-#define CRT_TAIL_9(T, F, ...)  CRT_TAIL_N(T, F, 9, __VA_ARGS__)
-#define CRT_TAIL_10(T, F, ...) CRT_TAIL_N(T, F, 10, __VA_ARGS__)
-#define CRT_TAIL_11(T, F, ...) CRT_TAIL_N(T, F, 11, __VA_ARGS__)
-#define CRT_TAIL_12(T, F, ...) CRT_TAIL_N(T, F, 12, __VA_ARGS__)
-#define CRT_TAIL_13(T, F, ...) CRT_TAIL_N(T, F, 13, __VA_ARGS__)
-#define CRT_TAIL_14(T, F, ...) CRT_TAIL_N(T, F, 14, __VA_ARGS__)
-#define CRT_TAIL_15(T, F, ...) CRT_TAIL_N(T, F, 15, __VA_ARGS__)
-#define CRT_TAIL_16(T, F, ...) CRT_TAIL_N(T, F, 16, __VA_ARGS__)
-#define CRT_TAIL_17(T, F, ...) CRT_TAIL_N(T, F, 17, __VA_ARGS__)
-#define CRT_TAIL_MANY(T, ...)                                                            \
+#define CRTI_TAIL(T, F, ...) CRTI_PASTE(CRTI_TAIL_, CRTI_COUNT(__VA_ARGS__))(T, F, __VA_ARGS__)
+#define CRTI_TAIL_1(T, F, z) NULL, 0
+#define CRTI_TAIL_N(T, F, N, ...)                                                         \
+    (const T[]){CRTI_PASTE(CRTI_EACH_, N)(F, __VA_ARGS__)}, (N)-1
+#define CRTI_TAIL_2(T, F, ...)  CRTI_TAIL_N(T, F, 2, __VA_ARGS__)
+#define CRTI_TAIL_3(T, F, ...)  CRTI_TAIL_N(T, F, 3, __VA_ARGS__)
+#define CRTI_TAIL_4(T, F, ...)  CRTI_TAIL_N(T, F, 4, __VA_ARGS__)
+#define CRTI_TAIL_5(T, F, ...)  CRTI_TAIL_N(T, F, 5, __VA_ARGS__)
+#define CRTI_TAIL_6(T, F, ...)  CRTI_TAIL_N(T, F, 6, __VA_ARGS__)
+#define CRTI_TAIL_7(T, F, ...)  CRTI_TAIL_N(T, F, 7, __VA_ARGS__)
+#define CRTI_TAIL_8(T, F, ...)  CRTI_TAIL_N(T, F, 8, __VA_ARGS__)
+#define CRTI_TAIL_9(T, F, ...)  CRTI_TAIL_N(T, F, 9, __VA_ARGS__)
+#define CRTI_TAIL_10(T, F, ...) CRTI_TAIL_N(T, F, 10, __VA_ARGS__)
+#define CRTI_TAIL_11(T, F, ...) CRTI_TAIL_N(T, F, 11, __VA_ARGS__)
+#define CRTI_TAIL_12(T, F, ...) CRTI_TAIL_N(T, F, 12, __VA_ARGS__)
+#define CRTI_TAIL_13(T, F, ...) CRTI_TAIL_N(T, F, 13, __VA_ARGS__)
+#define CRTI_TAIL_14(T, F, ...) CRTI_TAIL_N(T, F, 14, __VA_ARGS__)
+#define CRTI_TAIL_15(T, F, ...) CRTI_TAIL_N(T, F, 15, __VA_ARGS__)
+#define CRTI_TAIL_16(T, F, ...) CRTI_TAIL_N(T, F, 16, __VA_ARGS__)
+#define CRTI_TAIL_17(T, F, ...) CRTI_TAIL_N(T, F, 17, __VA_ARGS__)
+#define CRTI_TAIL_MANY(T, ...)                                                            \
     (const T *)(0 * sizeof(struct {                                                      \
         int none;                                                                        \
         _Static_assert(0, "at most 16 arguments: give several refs as one with "         \
                           "crt_spread, values in a crt_list, or call the function that " \
                           "ends in _v with an array");                                   \
     })), 0
-#define CRT_ARGUMENTS(...) CRT_TAIL(crt_arg_t, CRT_ARG, __VA_ARGS__)
-#define CRT_OUTS(...)      CRT_TAIL(crt_out_t, CRT_OUT, __VA_ARGS__)
+#define CRTI_ARGUMENTS(...) CRTI_TAIL(crt_arg_t, CRT_ARG, __VA_ARGS__)
+#define CRTI_OUTS(...)      CRTI_TAIL(crt_out_t, CRT_OUT, __VA_ARGS__)
 
 #define crt_call(actor, ...)                                                             \
-    CRT_HERE(crt_call_v((actor), CRT_HEAD(__VA_ARGS__), NULL, CRT_ARGUMENTS(__VA_ARGS__)))
+    CRTI_HERE(crt_call_v((actor), CRTI_HEAD(__VA_ARGS__), NULL, CRTI_ARGUMENTS(__VA_ARGS__)))
 #define crt_call_with(actor, method, ...)                                                \
-    CRT_HERE(crt_call_v((actor), (method), CRT_HEAD(__VA_ARGS__),                        \
-                        CRT_ARGUMENTS(__VA_ARGS__)))
+    CRTI_HERE(crt_call_v((actor), (method), CRTI_HEAD(__VA_ARGS__),                        \
+                        CRTI_ARGUMENTS(__VA_ARGS__)))
 #define crt_tell(actor, ...)                                                             \
-    crt_tell_v((actor), CRT_HEAD(__VA_ARGS__), CRT_ARGUMENTS(__VA_ARGS__))
+    crt_tell_v((actor), CRTI_HEAD(__VA_ARGS__), CRTI_ARGUMENTS(__VA_ARGS__))
 #define crt_submit(task, ...)                                                            \
-    CRT_HERE(crt_submit_v((task), CRT_HEAD(__VA_ARGS__), CRT_ARGUMENTS(__VA_ARGS__)))
+    CRTI_HERE(crt_submit_v((task), CRTI_HEAD(__VA_ARGS__), CRTI_ARGUMENTS(__VA_ARGS__)))
 #define crt_call_returns(refs, count, actor, method, ...)                                \
-    crt_call_returns_v((refs), (count), (actor), (method), CRT_HEAD(__VA_ARGS__),        \
-                       CRT_ARGUMENTS(__VA_ARGS__))
+    crt_call_returns_v((refs), (count), (actor), (method), CRTI_HEAD(__VA_ARGS__),        \
+                       CRTI_ARGUMENTS(__VA_ARGS__))
 #define crt_submit_returns(refs, count, task, ...)                                       \
-    crt_submit_returns_v((refs), (count), (task), CRT_HEAD(__VA_ARGS__),                 \
-                         CRT_ARGUMENTS(__VA_ARGS__))
+    crt_submit_returns_v((refs), (count), (task), CRTI_HEAD(__VA_ARGS__),                 \
+                         CRTI_ARGUMENTS(__VA_ARGS__))
 #define crt_submit_stream(task, ...)                                                     \
-    crt_submit_stream_v((task), CRT_HEAD(__VA_ARGS__), CRT_ARGUMENTS(__VA_ARGS__))
+    crt_submit_stream_v((task), CRTI_HEAD(__VA_ARGS__), CRTI_ARGUMENTS(__VA_ARGS__))
 #define crt_call_stream(actor, method, ...)                                              \
-    crt_call_stream_v((actor), (method), CRT_HEAD(__VA_ARGS__),                          \
-                      CRT_ARGUMENTS(__VA_ARGS__))
+    crt_call_stream_v((actor), (method), CRTI_HEAD(__VA_ARGS__),                          \
+                      CRTI_ARGUMENTS(__VA_ARGS__))
 #define crt_actor_new(actor_class, ...)                                                  \
-    crt_actor_new_v((actor_class), CRT_HEAD(__VA_ARGS__), CRT_ARGUMENTS(__VA_ARGS__))
-#define crt_args(...)                    crt_args_v(CRT_HEAD(__VA_ARGS__), CRT_OUTS(__VA_ARGS__))
+    crt_actor_new_v((actor_class), CRTI_HEAD(__VA_ARGS__), CRTI_ARGUMENTS(__VA_ARGS__))
+#define crt_args(...)                    crt_args_v(CRTI_HEAD(__VA_ARGS__), CRTI_OUTS(__VA_ARGS__))
 #define crt_arg_at(call, index, p)       crt_arg_at_v((call), (index), CRT_OUT(p))
 #define crt_return(call, x)              crt_return_v((call), CRT_ARG(x))
 #define crt_return_at(call, index, x)    crt_return_at_v((call), (index), CRT_ARG(x))
 #define crt_yield(call, x)               crt_yield_v((call), CRT_ARG(x))
-#define crt_put(x)                       CRT_HERE(crt_put_v(CRT_ARG(x)))
+#define crt_put(x)                       CRTI_HERE(crt_put_v(CRT_ARG(x)))
 #define crt_get(ref, p)                  crt_get_v((ref), -1, CRT_OUT(p))
 #define crt_get_for(ref, wait_ms, p)  crt_get_v((ref), (wait_ms), CRT_OUT(p))
 #define crt_value_read(value, p)         crt_value_read_v((value), CRT_OUT(p))
@@ -177,16 +177,6 @@
 #else /* __cplusplus */
 
 #include <cstddef>
-
-/* What CRT_METHODS, CRT_CLASSES and CRT_TASKS name: the addresses, and NULL behind them. */
-template <class T, const T *...pointers> struct crt_pointers_t {
-    static constexpr const T *items[] = {pointers..., nullptr};
-};
-
-/* What CRT_STATUSES names. */
-template <crt_status_t... statuses> struct crt_statuses_t {
-    static constexpr crt_status_t items[] = {statuses..., CRT_OK};
-};
 
 inline crt_arg_t CRT_ARG(bool x) { return crt_arg_bool(x); }
 inline crt_arg_t CRT_ARG(int x) { return crt_arg_int(x); }
@@ -322,17 +312,17 @@ template <class P> crt_status_t crt_value_read(const crt_value_t *value, P point
 }
 
 /* The templates, with the line that uses them. */
-#define crt_call(...)      CRT_HERE(crt_call(__VA_ARGS__))
-#define crt_call_with(...) CRT_HERE(crt_call_with(__VA_ARGS__))
-#define crt_submit(...)    CRT_HERE(crt_submit(__VA_ARGS__))
-#define crt_put(...)       CRT_HERE(crt_put(__VA_ARGS__))
+#define crt_call(...)      CRTI_HERE(crt_call(__VA_ARGS__))
+#define crt_call_with(...) CRTI_HERE(crt_call_with(__VA_ARGS__))
+#define crt_submit(...)    CRTI_HERE(crt_submit(__VA_ARGS__))
+#define crt_put(...)       CRTI_HERE(crt_put(__VA_ARGS__))
 
 #endif
 
 /* A ref made in this line of this file. */
-#define CRT_HERE(ref)                crt_ref_at((ref), __FILE__ ":" CRT_LINE(__LINE__))
-#define CRT_LINE(line)               CRT_LINE_(line)
-#define CRT_LINE_(line)              #line
-#define crt_object_seal(object_take) CRT_HERE(crt_object_seal(object_take))
+#define CRTI_HERE(ref)                crt_ref_at((ref), __FILE__ ":" CRTI_LINE(__LINE__))
+#define CRTI_LINE(line)               CRTI_LINE_(line)
+#define CRTI_LINE_(line)              #line
+#define crt_object_seal(object_take) CRTI_HERE(crt_object_seal(object_take))
 
 #endif

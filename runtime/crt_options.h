@@ -81,8 +81,8 @@ typedef struct crt_task_options {
 #define CRT_IN_BUNDLE(group, index)                                                      \
     .placement_group = (group), .bundle_plus_one = (index) + 1
 #define CRT_TASK_OPTIONS(...)                                                            \
-    CRT_CONSTANT(crt_task_options_t, .struct_size = sizeof(crt_task_options_t),          \
-                 __VA_ARGS__)
+    CRTI_CONSTANT(crt_task_options_t, .struct_size = sizeof(crt_task_options_t),         \
+                  __VA_ARGS__)
 
 typedef struct crt_actor_options {
     size_t struct_size;
@@ -136,8 +136,8 @@ typedef struct crt_actor_options {
     bool allow_out_of_order_execution;
 } crt_actor_options_t;
 #define CRT_ACTOR_OPTIONS(...)                                                           \
-    CRT_CONSTANT(crt_actor_options_t, .struct_size = sizeof(crt_actor_options_t),        \
-                 __VA_ARGS__)
+    CRTI_CONSTANT(crt_actor_options_t, .struct_size = sizeof(crt_actor_options_t),       \
+                  __VA_ARGS__)
 
 typedef struct crt_call_options {
     size_t struct_size;
@@ -153,8 +153,8 @@ typedef struct crt_call_options {
     int64_t generator_backpressure_num_objects; /* as of tasks */
 } crt_call_options_t;
 #define CRT_CALL_OPTIONS(...)                                                            \
-    CRT_CONSTANT(crt_call_options_t, .struct_size = sizeof(crt_call_options_t),          \
-                 __VA_ARGS__)
+    CRTI_CONSTANT(crt_call_options_t, .struct_size = sizeof(crt_call_options_t),         \
+                  __VA_ARGS__)
 
 typedef struct crt_cancel_options {
     size_t struct_size;
@@ -163,7 +163,8 @@ typedef struct crt_cancel_options {
     bool not_recursive; /* the calls that it has made go on */
 } crt_cancel_options_t;
 #define CRT_CANCEL_OPTIONS(...)                                                          \
-    (&(crt_cancel_options_t){.struct_size = sizeof(crt_cancel_options_t), __VA_ARGS__})
+    CRTI_CONSTANT(crt_cancel_options_t, .struct_size = sizeof(crt_cancel_options_t),     \
+                  __VA_ARGS__)
 
 #ifdef __cplusplus
 }

@@ -53,8 +53,8 @@ typedef struct crt_placement_group_options {
     const char *name_space; /* of the name; default: that of the job */
 } crt_placement_group_options_t;
 #define CRT_PLACEMENT_GROUP_OPTIONS(...)                                                 \
-    CRT_CONSTANT(crt_placement_group_options_t,                                          \
-                 .struct_size = sizeof(crt_placement_group_options_t), __VA_ARGS__)
+    CRTI_CONSTANT(crt_placement_group_options_t,                                         \
+                  .struct_size = sizeof(crt_placement_group_options_t), __VA_ARGS__)
 
 /* Reserves `count` bundles, 1 to 1000; returns at once. They are all there or none: else the group waits for room, and
  * what is made in it waits, too. When a node dies its bundles are reserved elsewhere, and what ran in them fails or

@@ -17,6 +17,7 @@ PLACES = {
     "crt_cluster.h": ("crt.h", "crt"),
     "crt_metrics.h": ("crt.h", "crt"),
     "crt_placement_group.h": ("crt.h", "crt"),
+    "crt_program.h": ("crt.h", "crt"),
     "crt_stream.h": ("crt.h", "crt"),
     "crt_collective.h": ("crt_collective.h", "crt"),
     "crt_ml.h": ("crt_ml.h", "crt_ml"),
@@ -79,7 +80,7 @@ def macros_of(path, groups):
     of = {name: group for group in groups for name in group.functions}
     for name, parameters, body in re.findall(
             r"^#define (crt_\w+)\(([^)]*)\)\s*(?:\\\n)?(.*)$", source, re.MULTILINE):
-        called = re.match(r"\s*(?:CRT_HERE\()?(crt_\w+_v)\(", body)
+        called = re.match(r"\s*(?:CRTI_HERE\()?(crt_\w+_v)\(", body)
         if called and called[1] in of:
             group = of[called[1]]
             group.macros[name] = parameters

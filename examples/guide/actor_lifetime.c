@@ -8,7 +8,8 @@ static crt_status_t greet_run(void *self, crt_call_t *call)
 {
     return crt_return(call, "hello");
 }
-static const crt_method_t greet = {"greet", greet_run, ""};
+static const crt_method_t greet =
+    CRT_METHOD(.name = "greet", .run = greet_run, .signature = "");
 static const crt_actor_class_t greeter =
     CRT_ACTOR_CLASS(.name = "Greeter", .size = 1, .methods = CRT_METHODS(&greet));
 

@@ -30,7 +30,8 @@ static crt_status_t work_run(void *self, crt_call_t *call)
     pthread_mutex_unlock(&j->lock);
     return crt_return(call, "done");
 }
-static const crt_method_t work = {"work", work_run, ""};
+static const crt_method_t work =
+    CRT_METHOD(.name = "work", .run = work_run, .signature = "");
 
 static crt_status_t end_run(void *self, crt_call_t *call)
 {
@@ -42,10 +43,13 @@ static crt_status_t end_run(void *self, crt_call_t *call)
     pthread_mutex_unlock(&j->lock);
     return crt_return(call, "told");
 }
-static const crt_method_t end = {"end", end_run, ""};
+static const crt_method_t end =
+    CRT_METHOD(.name = "end", .run = end_run, .signature = "");
 
 /* `end` has a thread of its own, however many calls of `work` run. */
-static const crt_concurrency_group_t control = {"control", 1, CRT_METHODS(&end)};
+static const crt_concurrency_group_t control =
+    CRT_CONCURRENCY_GROUP(.name = "control", .max_concurrency = 1,
+                          .methods = CRT_METHODS(&end));
 static const crt_actor_class_t job =
     CRT_ACTOR_CLASS(.name = "Job", .size = sizeof(struct job), .create = create,
                     .signature = "", .methods = CRT_METHODS(&work, &end),

@@ -24,7 +24,8 @@ static crt_status_t join_run(void *self, crt_call_t *call)
     CRT_TRY(crt_args(call, &size, &rank));
     return crt_collective_init_group(size, rank, NULL, &m->group);
 }
-static const crt_method_t join = {"join", join_run, "int, int"};
+static const crt_method_t join =
+    CRT_METHOD(.name = "join", .run = join_run, .signature = "int, int");
 
 static crt_status_t sum_run(void *self, crt_call_t *call)
 {
@@ -40,13 +41,15 @@ static crt_status_t sum_run(void *self, crt_call_t *call)
     }
     return status == CRT_OK ? crt_return(call, (double)sum) : status;
 }
-static const crt_method_t sum = {"sum", sum_run, ""};
+static const crt_method_t sum =
+    CRT_METHOD(.name = "sum", .run = sum_run, .signature = "");
 
 static crt_status_t die_run(void *self, crt_call_t *call)
 {
     _exit(1);
 }
-static const crt_method_t die = {"die", die_run, ""};
+static const crt_method_t die =
+    CRT_METHOD(.name = "die", .run = die_run, .signature = "");
 
 static const crt_actor_class_t member =
     CRT_ACTOR_CLASS(.name = "Member", .size = sizeof(struct member), .destroy = destroy,

@@ -18,13 +18,15 @@ static crt_status_t add_run(void *self, crt_call_t *call)
     c->value += amount;
     return crt_return(call, c->value);
 }
-static const crt_method_t add = {"add", add_run, "int"};
+static const crt_method_t add =
+    CRT_METHOD(.name = "add", .run = add_run, .signature = "int");
 
 static crt_status_t crash_run(void *self, crt_call_t *call)
 {
     _exit(1);
 }
-static const crt_method_t crash = {"crash", crash_run, ""};
+static const crt_method_t crash =
+    CRT_METHOD(.name = "crash", .run = crash_run, .signature = "");
 
 static const crt_actor_class_t counter =
     CRT_ACTOR_CLASS(.name = "Counter", .size = sizeof(struct counter),

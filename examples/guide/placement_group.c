@@ -18,7 +18,8 @@ static crt_status_t nothing_run(void *self, crt_call_t *call)
 {
     return crt_return(call, 1);
 }
-static const crt_method_t nothing = {"nothing", nothing_run, ""};
+static const crt_method_t nothing =
+    CRT_METHOD(.name = "nothing", .run = nothing_run, .signature = "");
 static const crt_actor_class_t worker =
     CRT_ACTOR_CLASS(.name = "Worker", .methods = CRT_METHODS(&nothing));
 

@@ -26,7 +26,8 @@ static crt_status_t add_run(void *self, crt_call_t *call)
     CRT_TRY(crt_actor_save(call, &c->value, sizeof(c->value))); /* durable from here on */
     return crt_return(call, c->value);
 }
-static const crt_method_t add = {"add", add_run, ""};
+static const crt_method_t add =
+    CRT_METHOD(.name = "add", .run = add_run, .signature = "");
 
 static crt_status_t shaky_run(void *self, crt_call_t *call)
 {
@@ -36,7 +37,8 @@ static crt_status_t shaky_run(void *self, crt_call_t *call)
         return crt_fail(call, CRT_ERR_IO, "try %d", c->tries);
     return crt_return(call, c->tries);
 }
-static const crt_method_t shaky = {"shaky", shaky_run, ""};
+static const crt_method_t shaky =
+    CRT_METHOD(.name = "shaky", .run = shaky_run, .signature = "");
 
 static const crt_actor_class_t counter =
     CRT_ACTOR_CLASS(.name = "Counter", .size = sizeof(struct counter), .restore = restore,

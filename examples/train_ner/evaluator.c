@@ -70,7 +70,8 @@ static crt_status_t evaluate(void *self, crt_call_t *call)
     return crt_return(call, crt_list(rows, scores.count + 1));
 }
 
-const crt_method_t evaluator_evaluate = {"evaluate", evaluate, "tensor"};
+const crt_method_t evaluator_evaluate =
+    CRT_METHOD(.name = "evaluate", .run = evaluate, .signature = "tensor");
 
 const crt_actor_class_t ner_evaluator =
     CRT_ACTOR_CLASS(.name = "NerEvaluator", .size = sizeof(evaluator_t), .create = create,

@@ -510,17 +510,23 @@ static crt_status_t give_state(void *self, crt_call_t *call)
     return status;
 }
 
-const crt_method_t member_begin = {"begin", begin, "list, string, tensor, int, int"};
-const crt_method_t member_train = {"train", train_until, "int"};
-const crt_method_t member_give_state = {"give_state", give_state, ""};
-const crt_method_t member_add_gradients = {"add_gradients", add_gradients, "int, tensor"};
-const crt_method_t member_set_parameters = {"set_parameters", set_parameters,
-                                            "int, int, tensor"};
+const crt_method_t member_begin =
+    CRT_METHOD(.name = "begin", .run = begin,
+               .signature = "list, string, tensor, int, int");
+const crt_method_t member_train =
+    CRT_METHOD(.name = "train", .run = train_until, .signature = "int");
+const crt_method_t member_give_state =
+    CRT_METHOD(.name = "give_state", .run = give_state, .signature = "");
+const crt_method_t member_add_gradients =
+    CRT_METHOD(.name = "add_gradients", .run = add_gradients, .signature = "int, tensor");
+const crt_method_t member_set_parameters =
+    CRT_METHOD(.name = "set_parameters", .run = set_parameters,
+               .signature = "int, int, tensor");
 
-static const crt_concurrency_group_t exchange = {
-    .name = "exchange",
-    .max_concurrency = 1,
-    .methods = CRT_METHODS(&member_add_gradients, &member_set_parameters)};
+static const crt_concurrency_group_t exchange =
+    CRT_CONCURRENCY_GROUP(.name = "exchange", .max_concurrency = 1,
+                          .methods =
+                              CRT_METHODS(&member_add_gradients, &member_set_parameters));
 
 const crt_actor_class_t ner_member =
     CRT_ACTOR_CLASS(.name = "NerMember", .size = sizeof(member_t), .create = create,

@@ -31,42 +31,42 @@ extern "C" {
  * the names of C only in C++20 and in the order of the struct; at most 16. */
 #ifdef __cplusplus
 /* clang-format off */
-#    define CRT_FIELDS_1(v, a)       (void)(v a);
-#    define CRT_FIELDS_2(v, a, ...)  (void)(v a); CRT_FIELDS_1(v, __VA_ARGS__)
-#    define CRT_FIELDS_3(v, a, ...)  (void)(v a); CRT_FIELDS_2(v, __VA_ARGS__)
-#    define CRT_FIELDS_4(v, a, ...)  (void)(v a); CRT_FIELDS_3(v, __VA_ARGS__)
-#    define CRT_FIELDS_5(v, a, ...)  (void)(v a); CRT_FIELDS_4(v, __VA_ARGS__)
-#    define CRT_FIELDS_6(v, a, ...)  (void)(v a); CRT_FIELDS_5(v, __VA_ARGS__)
-#    define CRT_FIELDS_7(v, a, ...)  (void)(v a); CRT_FIELDS_6(v, __VA_ARGS__)
-#    define CRT_FIELDS_8(v, a, ...)  (void)(v a); CRT_FIELDS_7(v, __VA_ARGS__)
-#    define CRT_FIELDS_9(v, a, ...)  (void)(v a); CRT_FIELDS_8(v, __VA_ARGS__)
-#    define CRT_FIELDS_10(v, a, ...) (void)(v a); CRT_FIELDS_9(v, __VA_ARGS__)
-#    define CRT_FIELDS_11(v, a, ...) (void)(v a); CRT_FIELDS_10(v, __VA_ARGS__)
-#    define CRT_FIELDS_12(v, a, ...) (void)(v a); CRT_FIELDS_11(v, __VA_ARGS__)
-#    define CRT_FIELDS_13(v, a, ...) (void)(v a); CRT_FIELDS_12(v, __VA_ARGS__)
-#    define CRT_FIELDS_14(v, a, ...) (void)(v a); CRT_FIELDS_13(v, __VA_ARGS__)
-#    define CRT_FIELDS_15(v, a, ...) (void)(v a); CRT_FIELDS_14(v, __VA_ARGS__)
-#    define CRT_FIELDS_16(v, a, ...) (void)(v a); CRT_FIELDS_15(v, __VA_ARGS__)
-#    define CRT_FIELDS_17(v, a, ...) (void)(v a); CRT_FIELDS_16(v, __VA_ARGS__)
-#    define CRT_FIELDS_OF(v, count, ...) CRT_FIELDS_OF_(v, count, __VA_ARGS__)
-#    define CRT_FIELDS_OF_(v, count, ...) CRT_FIELDS_##count(v, __VA_ARGS__)
-#    define CRT_FIELD_COUNT(...)                                                         \
-        CRT_FIELD_COUNT_(__VA_ARGS__, 17, 16, 15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4,  \
+#    define CRTI_SET_1(v, a)       (void)(v a);
+#    define CRTI_SET_2(v, a, ...)  (void)(v a); CRTI_SET_1(v, __VA_ARGS__)
+#    define CRTI_SET_3(v, a, ...)  (void)(v a); CRTI_SET_2(v, __VA_ARGS__)
+#    define CRTI_SET_4(v, a, ...)  (void)(v a); CRTI_SET_3(v, __VA_ARGS__)
+#    define CRTI_SET_5(v, a, ...)  (void)(v a); CRTI_SET_4(v, __VA_ARGS__)
+#    define CRTI_SET_6(v, a, ...)  (void)(v a); CRTI_SET_5(v, __VA_ARGS__)
+#    define CRTI_SET_7(v, a, ...)  (void)(v a); CRTI_SET_6(v, __VA_ARGS__)
+#    define CRTI_SET_8(v, a, ...)  (void)(v a); CRTI_SET_7(v, __VA_ARGS__)
+#    define CRTI_SET_9(v, a, ...)  (void)(v a); CRTI_SET_8(v, __VA_ARGS__)
+#    define CRTI_SET_10(v, a, ...) (void)(v a); CRTI_SET_9(v, __VA_ARGS__)
+#    define CRTI_SET_11(v, a, ...) (void)(v a); CRTI_SET_10(v, __VA_ARGS__)
+#    define CRTI_SET_12(v, a, ...) (void)(v a); CRTI_SET_11(v, __VA_ARGS__)
+#    define CRTI_SET_13(v, a, ...) (void)(v a); CRTI_SET_12(v, __VA_ARGS__)
+#    define CRTI_SET_14(v, a, ...) (void)(v a); CRTI_SET_13(v, __VA_ARGS__)
+#    define CRTI_SET_15(v, a, ...) (void)(v a); CRTI_SET_14(v, __VA_ARGS__)
+#    define CRTI_SET_16(v, a, ...) (void)(v a); CRTI_SET_15(v, __VA_ARGS__)
+#    define CRTI_SET_17(v, a, ...) (void)(v a); CRTI_SET_16(v, __VA_ARGS__)
+#    define CRTI_SET_OF(v, count, ...) CRTI_SET_OF_(v, count, __VA_ARGS__)
+#    define CRTI_SET_OF_(v, count, ...) CRTI_SET_##count(v, __VA_ARGS__)
+#    define CRTI_SET_COUNT(...)                                                         \
+        CRTI_SET_COUNT_(__VA_ARGS__, 17, 16, 15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4,  \
                          3, 2, 1, 0)
-#    define CRT_FIELD_COUNT_(a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, count,   \
+#    define CRTI_SET_COUNT_(a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, count,   \
                              ...) count
 /* `capture` is & inside a function, nothing for a constant of a file. */
-#    define CRT_MADE(capture, type, ...)                                                 \
+#    define CRTI_MADE(capture, type, ...)                                                 \
         [capture]() {                                                                    \
             type crt_made{};                                                             \
-            CRT_FIELDS_OF(crt_made, CRT_FIELD_COUNT(__VA_ARGS__), __VA_ARGS__)           \
+            CRTI_SET_OF(crt_made, CRTI_SET_COUNT(__VA_ARGS__), __VA_ARGS__)           \
             return crt_made;                                                             \
         }()
 /* clang-format on */
-#    define CRT_CONSTANT(type, ...)                                                      \
-        (&static_cast<const type &>(CRT_MADE(&, type, __VA_ARGS__)))
+#    define CRTI_CONSTANT(type, ...)                                                     \
+        (&static_cast<const type &>(CRTI_MADE(&, type, __VA_ARGS__)))
 #else
-#    define CRT_CONSTANT(type, ...) (&(const type){__VA_ARGS__})
+#    define CRTI_CONSTANT(type, ...) (&(const type){__VA_ARGS__})
 #endif
 
 /* One line per status: name, number, the sentence a user reads. Numbers are part of the wire

@@ -21,7 +21,8 @@ static crt_status_t echo_run(void *self, crt_call_t *call)
     CRT_TRY(crt_args(call, &number));
     return crt_return(call, number);
 }
-static const crt_method_t echo = {"echo", echo_run, "int"};
+static const crt_method_t echo =
+    CRT_METHOD(.name = "echo", .run = echo_run, .signature = "int");
 
 /* Waits for an item. */
 static crt_status_t await_run(void *self, crt_call_t *call)
@@ -35,20 +36,23 @@ static crt_status_t await_run(void *self, crt_call_t *call)
     crt_ref_drop(&item);
     return crt_return(call, number);
 }
-static const crt_method_t await = {"await", await_run, "actor, int"};
+static const crt_method_t await =
+    CRT_METHOD(.name = "await", .run = await_run, .signature = "actor, int");
 
 static crt_status_t die_run(void *self, crt_call_t *call)
 {
     raise(SIGKILL);
     return CRT_OK;
 }
-static const crt_method_t die = {"die", die_run, ""};
+static const crt_method_t die =
+    CRT_METHOD(.name = "die", .run = die_run, .signature = "");
 
 static crt_status_t fail_run(void *self, crt_call_t *call)
 {
     return crt_fail(call, CRT_ERR_USER, "no");
 }
-static const crt_method_t fail_method = {"fail", fail_run, ""};
+static const crt_method_t fail_method =
+    CRT_METHOD(.name = "fail", .run = fail_run, .signature = "");
 
 static const crt_actor_class_t worker =
     CRT_ACTOR_CLASS(.name = "Worker",

@@ -89,7 +89,8 @@ static crt_status_t keep_put_run(void *self, crt_call_t *call)
     crt_ref_drop(&item);
     return status == CRT_OK ? crt_return(call, (int)getpid()) : status;
 }
-static const crt_method_t keep_put = {"put", keep_put_run, "actor"};
+static const crt_method_t keep_put =
+    CRT_METHOD(.name = "put", .run = keep_put_run, .signature = "actor");
 static const crt_actor_class_t producer =
     CRT_ACTOR_CLASS(.name = "Producer", .methods = CRT_METHODS(&keep_put));
 

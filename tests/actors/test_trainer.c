@@ -346,7 +346,8 @@ static crt_status_t partner_join_run(void *self, crt_call_t *call)
                                       &p->group));
     return crt_replica_new(p->group, p->model, NULL, &p->replica);
 }
-static const crt_method_t partner_join = {"join", partner_join_run, "string, int, int"};
+static const crt_method_t partner_join =
+    CRT_METHOD(.name = "join", .run = partner_join_run, .signature = "string, int, int");
 
 static crt_status_t partner_settle_run(void *self, crt_call_t *call)
 {
@@ -354,7 +355,8 @@ static crt_status_t partner_settle_run(void *self, crt_call_t *call)
 
     return crt_collective_settle(p->group);
 }
-static const crt_method_t partner_settle = {"settle", partner_settle_run, ""};
+static const crt_method_t partner_settle =
+    CRT_METHOD(.name = "settle", .run = partner_settle_run, .signature = "");
 
 static void partner_destroy(void *self)
 {
@@ -372,7 +374,8 @@ static crt_status_t partner_leave_run(void *self, crt_call_t *call)
     partner_destroy(self);
     return CRT_OK;
 }
-static const crt_method_t partner_leave = {"leave", partner_leave_run, ""};
+static const crt_method_t partner_leave =
+    CRT_METHOD(.name = "leave", .run = partner_leave_run, .signature = "");
 
 static const crt_actor_class_t partner_class =
     CRT_ACTOR_CLASS(.name = "Partner", .size = sizeof(partner_t),

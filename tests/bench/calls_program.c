@@ -85,7 +85,8 @@ static crt_status_t echo_run(void *self, crt_call_t *call)
     return crt_return(call, value);
 }
 
-static const crt_method_t echo = {"echo", echo_run, "int"};
+static const crt_method_t echo =
+    CRT_METHOD(.name = "echo", .run = echo_run, .signature = "int");
 static const crt_actor_class_t echoer =
     CRT_ACTOR_CLASS(.name = "Echoer", .methods = CRT_METHODS(&echo));
 

@@ -95,8 +95,10 @@ static crt_status_t second_run(void *self, crt_call_t *call)
 {
     return CRT_OK;
 }
-static const crt_method_t first = {"first", first_run, "string"};
-static const crt_method_t second = {"second", second_run, ""};
+static const crt_method_t first =
+    CRT_METHOD(.name = "first", .run = first_run, .signature = "string");
+static const crt_method_t second =
+    CRT_METHOD(.name = "second", .run = second_run, .signature = "");
 static const crt_actor_class_t pair =
     CRT_ACTOR_CLASS(.name = "Pair", .methods = CRT_METHODS(&first, &second));
 

@@ -57,7 +57,8 @@ static crt_status_t join_run(void *self, crt_call_t *call)
     return crt_collective_init_group(size, rank, CRT_GROUP_OPTIONS(.name = "bench"),
                                      &((struct rank *)self)->group);
 }
-static const crt_method_t rank_join = {"join", join_run, "int, int"};
+static const crt_method_t rank_join =
+    CRT_METHOD(.name = "join", .run = join_run, .signature = "int, int");
 
 static int in_a_row(int64_t bytes)
 {
@@ -103,7 +104,8 @@ static crt_status_t measure_run(void *self, crt_call_t *call)
         free(memory);
     return status == CRT_OK ? crt_return(call, result) : status;
 }
-static const crt_method_t rank_measure = {"measure", measure_run, "int, int, int"};
+static const crt_method_t rank_measure =
+    CRT_METHOD(.name = "measure", .run = measure_run, .signature = "int, int, int");
 
 static void rank_destroy(void *self)
 {

@@ -63,7 +63,8 @@ static crt_status_t id_run(void *self, crt_call_t *call)
     CRT_TRY(check_nccl(r, r->api->unique_id(&id), "ncclGetUniqueId"));
     return crt_return(call, ((crt_bytes_t){&id, sizeof(id)}));
 }
-static const crt_method_t rank_id = {"id", id_run, ""};
+static const crt_method_t rank_id =
+    CRT_METHOD(.name = "id", .run = id_run, .signature = "");
 
 static crt_status_t make_bare(struct rank *r, int size, int rank,
                               const crt_bytes_t *bytes)
@@ -110,7 +111,8 @@ static crt_status_t join_run(void *self, crt_call_t *call)
                                                        .stream = r->stream),
                                      &r->group);
 }
-static const crt_method_t rank_join = {"join", join_run, "int, int, bytes"};
+static const crt_method_t rank_join =
+    CRT_METHOD(.name = "join", .run = join_run, .signature = "int, int, bytes");
 
 /* Until everything on the stream has ended. */
 static crt_status_t settle(struct rank *r)
@@ -197,7 +199,8 @@ static crt_status_t measure_run(void *self, crt_call_t *call)
     free(host);
     return status;
 }
-static const crt_method_t rank_measure = {"measure", measure_run, "int, int"};
+static const crt_method_t rank_measure =
+    CRT_METHOD(.name = "measure", .run = measure_run, .signature = "int, int");
 
 static crt_status_t leave_run(void *self, crt_call_t *call)
 {
@@ -208,7 +211,8 @@ static crt_status_t leave_run(void *self, crt_call_t *call)
     r->api->stream_destroy(r->stream);
     return CRT_OK;
 }
-static const crt_method_t rank_leave = {"leave", leave_run, ""};
+static const crt_method_t rank_leave =
+    CRT_METHOD(.name = "leave", .run = leave_run, .signature = "");
 
 static const crt_actor_class_t rank_class =
     CRT_ACTOR_CLASS(.name = "Rank", .size = sizeof(struct rank),

@@ -29,19 +29,15 @@ static crt_status_t pid_run(void *self, crt_call_t *call)
     return crt_return(call, (int64_t)getpid());
 }
 
-static const crt_method_t add = {.name = "add",
-                                 .run = add_run,
-                                 .signature = "int, int",
-                                 .http = true},
-                          predict = {.name = "predict",
-                                     .run = predict_run,
-                                     .signature = "tensor",
-                                     .http = true},
-                          predict_for_all = {.name = "predict_for_all",
-                                             .run = predict_run,
-                                             .signature = "tensor",
-                                             .http_public = true},
-                          pid = {.name = "pid", .run = pid_run, .signature = ""};
+static const crt_method_t add =
+    CRT_METHOD(.name = "add", .run = add_run, .signature = "int, int", .http = true);
+static const crt_method_t predict = CRT_METHOD(.name = "predict", .run = predict_run,
+                                               .signature = "tensor", .http = true);
+static const crt_method_t predict_for_all =
+    CRT_METHOD(.name = "predict_for_all", .run = predict_run, .signature = "tensor",
+               .http_public = true);
+static const crt_method_t pid =
+    CRT_METHOD(.name = "pid", .run = pid_run, .signature = "");
 static const crt_actor_class_t server =
     CRT_ACTOR_CLASS(.name = "Server", .size = 1,
                     .methods = CRT_METHODS(&add, &predict, &predict_for_all, &pid));

@@ -45,7 +45,8 @@ static crt_status_t answer_run(void *self, crt_call_t *call)
     return crt_return(call, 42);
 }
 
-static const crt_method_t answer = {"answer", answer_run, ""};
+static const crt_method_t answer =
+    CRT_METHOD(.name = "answer", .run = answer_run, .signature = "");
 static const crt_actor_class_t echo_class =
     CRT_ACTOR_CLASS(.name = "Echo", .size = 1, .methods = CRT_METHODS(&answer));
 

@@ -114,8 +114,10 @@ static crt_status_t worker_train_run(void *self, crt_call_t *call)
     return CRT_OK;
 }
 
-static const crt_method_t worker_join = {"join", worker_join_run, "int"};
-static const crt_method_t worker_train = {"train", worker_train_run, "int"};
+static const crt_method_t worker_join =
+    CRT_METHOD(.name = "join", .run = worker_join_run, .signature = "int");
+static const crt_method_t worker_train =
+    CRT_METHOD(.name = "train", .run = worker_train_run, .signature = "int");
 
 const crt_actor_class_t scaling_allreduce_worker =
     CRT_ACTOR_CLASS(.name = "ScalingReplica", .size = sizeof(worker_t),

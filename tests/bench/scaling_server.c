@@ -97,7 +97,8 @@ static crt_status_t server_apply_run(void *self, crt_call_t *call)
     return bucket == s->bucket_count - 1 ? return_weights(s, call) : CRT_OK;
 }
 
-static const crt_method_t server_apply = {"apply", server_apply_run, "int, tensor..."};
+static const crt_method_t server_apply =
+    CRT_METHOD(.name = "apply", .run = server_apply_run, .signature = "int, tensor...");
 
 const crt_actor_class_t scaling_server =
     CRT_ACTOR_CLASS(.name = "ScalingServer", .size = sizeof(server_t),
@@ -156,8 +157,9 @@ static crt_status_t worker_gradient_run(void *self, crt_call_t *call)
     return crt_return(call, object);
 }
 
-static const crt_method_t worker_gradient = {"gradient", worker_gradient_run,
-                                             "int, int, int, tensor..."};
+static const crt_method_t worker_gradient =
+    CRT_METHOD(.name = "gradient", .run = worker_gradient_run,
+               .signature = "int, int, int, tensor...");
 
 const crt_actor_class_t scaling_server_worker =
     CRT_ACTOR_CLASS(.name = "ScalingWorker", .size = sizeof(worker_t),

@@ -66,9 +66,12 @@ static crt_status_t counter_stall_run(void *self, crt_call_t *call)
     return CRT_OK;
 }
 
-static const crt_method_t counter_stall = {"stall", counter_stall_run, ""};
-static const crt_method_t counter_add = {"add", counter_add_run, "int"};
-static const crt_method_t counter_pid = {"pid", counter_pid_run, ""};
+static const crt_method_t counter_stall =
+    CRT_METHOD(.name = "stall", .run = counter_stall_run, .signature = "");
+static const crt_method_t counter_add =
+    CRT_METHOD(.name = "add", .run = counter_add_run, .signature = "int");
+static const crt_method_t counter_pid =
+    CRT_METHOD(.name = "pid", .run = counter_pid_run, .signature = "");
 static const crt_actor_class_t counter_class =
     CRT_ACTOR_CLASS(.name = "Counter", .size = sizeof(struct counter),
                     .methods = CRT_METHODS(&counter_add, &counter_pid, &counter_stall));

@@ -46,7 +46,8 @@ static crt_status_t method_run(void *self, crt_call_t *call)
 {
     return numbers(call);
 }
-static const crt_method_t method = {"numbers", method_run, "int"};
+static const crt_method_t method =
+    CRT_METHOD(.name = "numbers", .run = method_run, .signature = "int");
 static const crt_actor_class_t producer =
     CRT_ACTOR_CLASS(.name = "Producer", .methods = CRT_METHODS(&method));
 

@@ -44,8 +44,10 @@ static crt_status_t nothing_run(void *self, crt_call_t *call)
 {
     return CRT_OK;
 }
-static const crt_method_t server_record = {"record", record_run, "bool"};
-static const crt_method_t server_nothing = {"nothing", nothing_run, ""};
+static const crt_method_t server_record =
+    CRT_METHOD(.name = "record", .run = record_run, .signature = "bool");
+static const crt_method_t server_nothing =
+    CRT_METHOD(.name = "nothing", .run = nothing_run, .signature = "");
 static const crt_actor_class_t server_class =
     CRT_ACTOR_CLASS(.name = "Server", .size = 8,
                     .methods = CRT_METHODS(&server_record, &server_nothing));

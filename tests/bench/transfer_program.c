@@ -79,9 +79,12 @@ static crt_status_t touch_run(void *self, crt_call_t *call)
     return CRT_OK;
 }
 
-static const crt_method_t touch = {"touch", touch_run, "tensor"};
-static const crt_method_t make = {"make", make_run, "int, int"};
-static const crt_method_t read_all = {"read", read_run, "tensor..."};
+static const crt_method_t touch =
+    CRT_METHOD(.name = "touch", .run = touch_run, .signature = "tensor");
+static const crt_method_t make =
+    CRT_METHOD(.name = "make", .run = make_run, .signature = "int, int");
+static const crt_method_t read_all =
+    CRT_METHOD(.name = "read", .run = read_run, .signature = "tensor...");
 static const crt_actor_class_t holder =
     CRT_ACTOR_CLASS(.name = "Holder", .methods = CRT_METHODS(&make, &read_all, &touch));
 

@@ -225,13 +225,20 @@ static crt_status_t litter_run(void *self, crt_call_t *call)
     return CRT_OK;
 }
 
-const crt_method_t account_add = {"add", add_run, "int, int, int"};
-const crt_method_t account_pass = {"pass", pass_run, "int, int, int, int, actor"};
-const crt_method_t account_fill = {"fill", fill_run, "int, int, int"};
-const crt_method_t account_total = {"total", total_run, "int, int, tensor"};
-const crt_method_t account_keep = {"keep", keep_run, "int, int, ref"};
-const crt_method_t account_recall = {"recall", recall_run, "int, int"};
-const crt_method_t account_litter = {"litter", litter_run, "int, int"};
+const crt_method_t account_add =
+    CRT_METHOD(.name = "add", .run = add_run, .signature = "int, int, int");
+const crt_method_t account_pass =
+    CRT_METHOD(.name = "pass", .run = pass_run, .signature = "int, int, int, int, actor");
+const crt_method_t account_fill =
+    CRT_METHOD(.name = "fill", .run = fill_run, .signature = "int, int, int");
+const crt_method_t account_total =
+    CRT_METHOD(.name = "total", .run = total_run, .signature = "int, int, tensor");
+const crt_method_t account_keep =
+    CRT_METHOD(.name = "keep", .run = keep_run, .signature = "int, int, ref");
+const crt_method_t account_recall =
+    CRT_METHOD(.name = "recall", .run = recall_run, .signature = "int, int");
+const crt_method_t account_litter =
+    CRT_METHOD(.name = "litter", .run = litter_run, .signature = "int, int");
 const crt_actor_class_t account_class =
     CRT_ACTOR_CLASS(.name = "Account", .size = sizeof(struct account),
                     .create = account_create, .signature = "int",

@@ -62,7 +62,8 @@ static crt_status_t take_run(void *self, crt_call_t *call)
     nanosleep(&(struct timespec){0, us * 1000}, NULL);
     return crt_return(call, x + 1);
 }
-static const crt_method_t take = {"take", take_run, "int, int"};
+static const crt_method_t take =
+    CRT_METHOD(.name = "take", .run = take_run, .signature = "int, int");
 const crt_actor_class_t variety_crowd =
     CRT_ACTOR_CLASS(.name = "Crowd", .methods = CRT_METHODS(&take));
 

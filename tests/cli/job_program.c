@@ -33,7 +33,8 @@ static crt_status_t hold_run(void *self, crt_call_t *call)
     return crt_return(call, (int64_t)getpid());
 }
 
-static const crt_method_t hold = {"hold", hold_run, ""};
+static const crt_method_t hold =
+    CRT_METHOD(.name = "hold", .run = hold_run, .signature = "");
 static const crt_actor_class_t holder =
     CRT_ACTOR_CLASS(.name = "Holder", .size = sizeof(struct holder),
                     .methods = CRT_METHODS(&hold));

@@ -16,7 +16,8 @@ static crt_status_t print_run(void *self, crt_call_t *call)
     fflush(stdout);
     return CRT_OK;
 }
-static const crt_method_t print = {"print", print_run, "int"};
+static const crt_method_t print =
+    CRT_METHOD(.name = "print", .run = print_run, .signature = "int");
 static const crt_actor_class_t printer =
     CRT_ACTOR_CLASS(.name = "Printer", .size = 8, .methods = CRT_METHODS(&print));
 

@@ -30,7 +30,8 @@ static crt_status_t ask_run(void *self, crt_call_t *call)
 {
     return wait_deep_inside(crt_submit(&turns, NULL));
 }
-static const crt_method_t asker_ask = {"ask", ask_run, ""};
+static const crt_method_t asker_ask =
+    CRT_METHOD(.name = "ask", .run = ask_run, .signature = "");
 static const crt_actor_class_t asker =
     CRT_ACTOR_CLASS(.name = "Asker", .size = 8, .methods = CRT_METHODS(&asker_ask));
 

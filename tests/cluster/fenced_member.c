@@ -37,7 +37,8 @@ static crt_status_t ledger_add_run(void *self, crt_call_t *call)
     close(fd);
     return crt_return(call, now);
 }
-static const crt_method_t ledger_add = {"add", ledger_add_run, ""};
+static const crt_method_t ledger_add =
+    CRT_METHOD(.name = "add", .run = ledger_add_run, .signature = "");
 
 static const crt_actor_class_t ledger_class =
     CRT_ACTOR_CLASS(.name = "Ledger", .methods = CRT_METHODS(&ledger_add));

@@ -80,13 +80,15 @@ static crt_status_t join_run(void *self, crt_call_t *call)
         CRT_GROUP_OPTIONS(.name = "hosts", .backend = backend, .limit_ms = 60000),
         &m->group);
 }
-static const crt_method_t join = {"join", join_run, "string, int, int"};
+static const crt_method_t join =
+    CRT_METHOD(.name = "join", .run = join_run, .signature = "string, int, int");
 
 static crt_status_t rebuild_run(void *self, crt_call_t *call)
 {
     return crt_collective_rebuild(((struct member *)self)->group, 0);
 }
-static const crt_method_t rebuild = {"rebuild", rebuild_run, ""};
+static const crt_method_t rebuild =
+    CRT_METHOD(.name = "rebuild", .run = rebuild_run, .signature = "");
 
 /* Ones of all members are summed. */
 static crt_status_t sum(struct member *m, size_t count)
@@ -117,7 +119,8 @@ static crt_status_t once_run(void *self, crt_call_t *call)
     CRT_TRY(crt_args(call, &count));
     return sum(self, (size_t)count);
 }
-static const crt_method_t once = {"once", once_run, "int"};
+static const crt_method_t once =
+    CRT_METHOD(.name = "once", .run = once_run, .signature = "int");
 
 /* Microseconds of an allreduce, median of the rounds, one after the other. */
 static crt_status_t timed_run(void *self, crt_call_t *call)
@@ -140,7 +143,8 @@ static crt_status_t timed_run(void *self, crt_call_t *call)
     qsort(times, (size_t)rounds, sizeof(times[0]), compare);
     return crt_return(call, times[rounds / 2]);
 }
-static const crt_method_t timed = {"timed", timed_run, "int, int"};
+static const crt_method_t timed =
+    CRT_METHOD(.name = "timed", .run = timed_run, .signature = "int, int");
 
 /* Bytes that this host sends for one allreduce. */
 static crt_status_t traffic_run(void *self, crt_call_t *call)
@@ -157,7 +161,8 @@ static crt_status_t traffic_run(void *self, crt_call_t *call)
     CRT_TRY(crt_collective_barrier(m->group));
     return crt_return(call, bytes_sent() - before);
 }
-static const crt_method_t traffic = {"traffic", traffic_run, "int"};
+static const crt_method_t traffic =
+    CRT_METHOD(.name = "traffic", .run = traffic_run, .signature = "int");
 
 /* Sums until the group fails; gives the text. */
 static crt_status_t until_failure_run(void *self, crt_call_t *call)
@@ -173,7 +178,8 @@ static crt_status_t until_failure_run(void *self, crt_call_t *call)
     snprintf(text, sizeof(text), "%s: %s", crt_status_name(status), crt_error_detail());
     return crt_return(call, (const char *)text);
 }
-static const crt_method_t until_failure = {"until_failure", until_failure_run, "int"};
+static const crt_method_t until_failure =
+    CRT_METHOD(.name = "until_failure", .run = until_failure_run, .signature = "int");
 
 /* ---------------------------------------------------------------- a bare echo */
 
@@ -205,7 +211,8 @@ static crt_status_t echo_serve_run(void *self, crt_call_t *call)
     close(fd);
     return CRT_OK;
 }
-static const crt_method_t echo_serve = {"echo_serve", echo_serve_run, ""};
+static const crt_method_t echo_serve =
+    CRT_METHOD(.name = "echo_serve", .run = echo_serve_run, .signature = "");
 
 static crt_status_t echo_run(void *self, crt_call_t *call)
 {
@@ -236,7 +243,8 @@ static crt_status_t echo_run(void *self, crt_call_t *call)
     qsort(times, ECHOES, sizeof(times[0]), compare);
     return crt_return(call, times[ECHOES / 2]);
 }
-static const crt_method_t echo = {"echo", echo_run, "string"};
+static const crt_method_t echo =
+    CRT_METHOD(.name = "echo", .run = echo_run, .signature = "string");
 
 /* This host's address: of its way to anywhere. */
 static crt_status_t ip_run(void *self, crt_call_t *call)
@@ -255,7 +263,8 @@ static crt_status_t ip_run(void *self, crt_call_t *call)
     close(fd);
     return crt_return(call, (const char *)text);
 }
-static const crt_method_t ip = {"ip", ip_run, "string"};
+static const crt_method_t ip =
+    CRT_METHOD(.name = "ip", .run = ip_run, .signature = "string");
 
 static const crt_actor_class_t member_class =
     CRT_ACTOR_CLASS(.name = "Member", .size = sizeof(struct member),

@@ -50,7 +50,9 @@ static crt_status_t join_run(void *self, crt_call_t *call)
         CRT_GROUP_OPTIONS(.name = name, .backend = backend, .limit_ms = timeout_ms),
         slot_of(self, slot));
 }
-const crt_method_t member_join = {"join", join_run, "int, string, string, int, int, int"};
+const crt_method_t member_join =
+    CRT_METHOD(.name = "join", .run = join_run,
+               .signature = "int, string, string, int, int, int");
 
 static crt_status_t find_run(void *self, crt_call_t *call)
 {
@@ -60,7 +62,8 @@ static crt_status_t find_run(void *self, crt_call_t *call)
     CRT_TRY(crt_args(call, &slot, &name));
     return crt_collective_find_group(name, slot_of(self, slot));
 }
-const crt_method_t member_find = {"find", find_run, "int, string"};
+const crt_method_t member_find =
+    CRT_METHOD(.name = "find", .run = find_run, .signature = "int, string");
 
 static crt_status_t leave_run(void *self, crt_call_t *call)
 {
@@ -70,7 +73,8 @@ static crt_status_t leave_run(void *self, crt_call_t *call)
     crt_collective_destroy_group(slot_of(self, slot));
     return CRT_OK;
 }
-const crt_method_t member_leave = {"leave", leave_run, "int"};
+const crt_method_t member_leave =
+    CRT_METHOD(.name = "leave", .run = leave_run, .signature = "int");
 
 static crt_status_t split_run(void *self, crt_call_t *call)
 {
@@ -81,7 +85,8 @@ static crt_status_t split_run(void *self, crt_call_t *call)
         return crt_collective_split(*slot_of(self, slot), color, key, NULL);
     return crt_collective_split(*slot_of(self, slot), color, key, slot_of(self, to));
 }
-const crt_method_t member_split = {"split", split_run, "int, int, int, int"};
+const crt_method_t member_split =
+    CRT_METHOD(.name = "split", .run = split_run, .signature = "int, int, int, int");
 
 /* What a child of this process gets; it lets go of its copy, too. */
 static crt_status_t fork_run(void *self, crt_call_t *call)
@@ -113,7 +118,8 @@ static crt_status_t fork_run(void *self, crt_call_t *call)
         return crt_fail(call, CRT_ERR_USER, "the child used the group");
     return crt_collective_wait(&operation);
 }
-const crt_method_t member_fork = {"fork", fork_run, "int"};
+const crt_method_t member_fork =
+    CRT_METHOD(.name = "fork", .run = fork_run, .signature = "int");
 
 static crt_status_t rebuild_run(void *self, crt_call_t *call)
 {
@@ -123,7 +129,8 @@ static crt_status_t rebuild_run(void *self, crt_call_t *call)
     CRT_TRY(crt_collective_rebuild(*slot_of(self, slot), size));
     return crt_return(call, crt_collective_incarnation(*slot_of(self, slot)));
 }
-const crt_method_t member_rebuild = {"rebuild", rebuild_run, "int, int"};
+const crt_method_t member_rebuild =
+    CRT_METHOD(.name = "rebuild", .run = rebuild_run, .signature = "int, int");
 
 static crt_status_t settle_run(void *self, crt_call_t *call)
 {
@@ -133,7 +140,8 @@ static crt_status_t settle_run(void *self, crt_call_t *call)
     CRT_TRY(crt_collective_settle(*slot_of(self, slot)));
     return crt_return(call, crt_collective_settled(*slot_of(self, slot)));
 }
-const crt_method_t member_settle = {"settle", settle_run, "int"};
+const crt_method_t member_settle =
+    CRT_METHOD(.name = "settle", .run = settle_run, .signature = "int");
 
 static crt_status_t state_run(void *self, crt_call_t *call)
 {
@@ -150,7 +158,8 @@ static crt_status_t state_run(void *self, crt_call_t *call)
              (int)crt_collective_incarnation(group));
     return crt_return(call, (const char *)text);
 }
-const crt_method_t member_state = {"state", state_run, "int"};
+const crt_method_t member_state =
+    CRT_METHOD(.name = "state", .run = state_run, .signature = "int");
 
 static crt_status_t error_run(void *self, crt_call_t *call)
 {
@@ -164,7 +173,8 @@ static crt_status_t error_run(void *self, crt_call_t *call)
         snprintf(text, sizeof(text), "%d %s %s", error->rank, error->actor, error->text);
     return crt_return(call, (const char *)text);
 }
-const crt_method_t member_error = {"error", error_run, "int"};
+const crt_method_t member_error =
+    CRT_METHOD(.name = "error", .run = error_run, .signature = "int");
 
 static crt_status_t conform_run(void *self, crt_call_t *call)
 {
@@ -174,7 +184,8 @@ static crt_status_t conform_run(void *self, crt_call_t *call)
     CRT_TRY(conform_all(*slot_of(self, slot), call, large));
     return conform_pairs(*slot_of(self, slot), call, large);
 }
-const crt_method_t member_conform = {"conform", conform_run, "int, int"};
+const crt_method_t member_conform =
+    CRT_METHOD(.name = "conform", .run = conform_run, .signature = "int, int");
 
 static crt_status_t messages_run(void *self, crt_call_t *call)
 {
@@ -183,7 +194,8 @@ static crt_status_t messages_run(void *self, crt_call_t *call)
     CRT_TRY(crt_args(call, &slot, &large));
     return conform_messages(*slot_of(self, slot), call, large);
 }
-const crt_method_t member_messages = {"messages", messages_run, "int, int"};
+const crt_method_t member_messages =
+    CRT_METHOD(.name = "messages", .run = messages_run, .signature = "int, int");
 
 static crt_status_t post_run(void *self, crt_call_t *call)
 {
@@ -192,7 +204,8 @@ static crt_status_t post_run(void *self, crt_call_t *call)
     CRT_TRY(crt_args(call, &slot));
     return conform_posted(*slot_of(self, slot), call);
 }
-const crt_method_t member_post = {"post", post_run, "int"};
+const crt_method_t member_post =
+    CRT_METHOD(.name = "post", .run = post_run, .signature = "int");
 
 /* Operations of two groups in turn; one of them posted while the other runs. */
 static crt_status_t two_groups_run(void *self, crt_call_t *call)
@@ -223,7 +236,8 @@ static crt_status_t two_groups_run(void *self, crt_call_t *call)
     }
     return CRT_OK;
 }
-const crt_method_t member_two_groups = {"two_groups", two_groups_run, "int, int"};
+const crt_method_t member_two_groups =
+    CRT_METHOD(.name = "two_groups", .run = two_groups_run, .signature = "int, int");
 
 static crt_status_t sum_run(void *self, crt_call_t *call)
 {
@@ -248,7 +262,8 @@ static crt_status_t sum_run(void *self, crt_call_t *call)
     crt_collective_free(data);
     return status == CRT_OK ? crt_return(call, (double)last) : status;
 }
-const crt_method_t member_sum = {"sum", sum_run, "int, int, int"};
+const crt_method_t member_sum =
+    CRT_METHOD(.name = "sum", .run = sum_run, .signature = "int, int, int");
 
 static crt_status_t operate_run(void *self, crt_call_t *call)
 {
@@ -284,8 +299,9 @@ static crt_status_t operate_run(void *self, crt_call_t *call)
     free(memory);
     return status;
 }
-const crt_method_t member_operate = {"operate", operate_run,
-                                     "int, int, int, int, int, int, int"};
+const crt_method_t member_operate =
+    CRT_METHOD(.name = "operate", .run = operate_run,
+               .signature = "int, int, int, int, int, int, int");
 
 static crt_status_t any_kind(crt_group_t *group, unsigned round, const crt_tensor_t *a,
                              const crt_tensor_t *b)
@@ -352,7 +368,8 @@ static crt_status_t any_run(void *self, crt_call_t *call)
     free(b);
     return crt_return(call, crt_collective_error(group)->rank);
 }
-const crt_method_t member_any = {"any", any_run, "int"};
+const crt_method_t member_any =
+    CRT_METHOD(.name = "any", .run = any_run, .signature = "int");
 
 /* The input is still on its way to the device when the operation is called. */
 static crt_status_t stream_run(void *self, crt_call_t *call)
@@ -381,7 +398,8 @@ static crt_status_t stream_run(void *self, crt_call_t *call)
                             (double)result[i], 2 * i + 1);
     return CRT_OK;
 }
-const crt_method_t member_stream = {"stream", stream_run, "int"};
+const crt_method_t member_stream =
+    CRT_METHOD(.name = "stream", .run = stream_run, .signature = "int");
 
 /* Rank 1 makes a wrong call after each sum: gives how many of the sums failed here. */
 static crt_status_t later_run(void *self, crt_call_t *call)
@@ -408,7 +426,8 @@ static crt_status_t later_run(void *self, crt_call_t *call)
     }
     return crt_return(call, failed);
 }
-const crt_method_t member_later = {"later", later_run, "int, int"};
+const crt_method_t member_later =
+    CRT_METHOD(.name = "later", .run = later_run, .signature = "int, int");
 
 static crt_status_t setenv_run(void *self, crt_call_t *call)
 {
@@ -419,13 +438,15 @@ static crt_status_t setenv_run(void *self, crt_call_t *call)
                ? CRT_OK
                : crt_fail(call, CRT_ERR_USER, "%s can't be set", name);
 }
-const crt_method_t member_setenv = {"setenv", setenv_run, "string, string"};
+const crt_method_t member_setenv =
+    CRT_METHOD(.name = "setenv", .run = setenv_run, .signature = "string, string");
 
 static crt_status_t pid_run(void *self, crt_call_t *call)
 {
     return crt_return(call, (int)getpid());
 }
-const crt_method_t member_pid = {"pid", pid_run, ""};
+const crt_method_t member_pid =
+    CRT_METHOD(.name = "pid", .run = pid_run, .signature = "");
 
 static crt_status_t descriptors_run(void *self, crt_call_t *call)
 {
@@ -438,7 +459,8 @@ static crt_status_t descriptors_run(void *self, crt_call_t *call)
         closedir(dir);
     return crt_return(call, count);
 }
-const crt_method_t member_descriptors = {"descriptors", descriptors_run, ""};
+const crt_method_t member_descriptors =
+    CRT_METHOD(.name = "descriptors", .run = descriptors_run, .signature = "");
 
 const crt_actor_class_t member_class =
     CRT_ACTOR_CLASS(.name = "Member", .size = sizeof(struct member),

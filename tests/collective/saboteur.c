@@ -23,7 +23,8 @@ static crt_status_t sabotage_join(void *self, crt_call_t *call)
                                      CRT_GROUP_OPTIONS(.name = name, .backend = "shm"),
                                      &((struct saboteur *)self)->group);
 }
-const crt_method_t saboteur_join = {"join", sabotage_join, "string"};
+const crt_method_t saboteur_join =
+    CRT_METHOD(.name = "join", .run = sabotage_join, .signature = "string");
 
 /* Describes an input that lies nowhere, as a member with a defect might. */
 static crt_status_t sabotage_run(void *self, crt_call_t *call)
@@ -53,7 +54,8 @@ static crt_status_t sabotage_run(void *self, crt_call_t *call)
     crti_shm_wake(((struct saboteur *)self)->group->private->state, &region->head->flag);
     return CRT_OK;
 }
-const crt_method_t saboteur_spoil = {"spoil", sabotage_run, "int"};
+const crt_method_t saboteur_spoil =
+    CRT_METHOD(.name = "spoil", .run = sabotage_run, .signature = "int");
 
 /* Dies when it has told where its memory is, and before the other, which sleeps, has seen it. */
 static crt_status_t sabotage_death(void *self, crt_call_t *call)
@@ -78,7 +80,8 @@ static crt_status_t sabotage_death(void *self, crt_call_t *call)
     kill(getpid(), SIGKILL);
     return CRT_OK;
 }
-const crt_method_t saboteur_die = {"die", sabotage_death, ""};
+const crt_method_t saboteur_die =
+    CRT_METHOD(.name = "die", .run = sabotage_death, .signature = "");
 
 const crt_actor_class_t saboteur_class =
     CRT_ACTOR_CLASS(.name = "Saboteur", .size = sizeof(struct saboteur),

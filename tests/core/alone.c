@@ -47,8 +47,10 @@ static crt_status_t give_run(void *self, crt_call_t *call)
 
     return crt_return(call, crt_list(items, 2));
 }
-static const crt_method_t give = {"give", give_run, ""};
-static const crt_method_t take = {"take", give_run, NULL};
+static const crt_method_t give =
+    CRT_METHOD(.name = "give", .run = give_run, .signature = "");
+static const crt_method_t take =
+    CRT_METHOD(.name = "take", .run = give_run, .signature = NULL);
 static const crt_actor_class_t giver_class =
     CRT_ACTOR_CLASS(.name = "Giver", .methods = CRT_METHODS(&give, &take));
 

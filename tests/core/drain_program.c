@@ -49,7 +49,8 @@ static crt_status_t member_where_run(void *self, crt_call_t *call)
 {
     return crt_return(call, crt_node_id());
 }
-static const crt_method_t member_where = {"where", member_where_run, ""};
+static const crt_method_t member_where =
+    CRT_METHOD(.name = "where", .run = member_where_run, .signature = "");
 static const crt_actor_class_t member_class =
     CRT_ACTOR_CLASS(.name = "Member", .methods = CRT_METHODS(&member_where));
 

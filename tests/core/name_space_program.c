@@ -12,7 +12,8 @@ static crt_status_t hold_job_run(void *self, crt_call_t *call)
 {
     return crt_return(call, crt_namespace());
 }
-static const crt_method_t hold_job = {"namespace", hold_job_run, ""};
+static const crt_method_t hold_job =
+    CRT_METHOD(.name = "namespace", .run = hold_job_run, .signature = "");
 static const crt_actor_class_t holder =
     CRT_ACTOR_CLASS(.name = "Holder", .methods = CRT_METHODS(&hold_job));
 

@@ -85,7 +85,8 @@ static crt_status_t idle_where_run(void *self, crt_call_t *call)
 {
     return answer(call);
 }
-static const crt_method_t idle_where = {"where", idle_where_run, NULL};
+static const crt_method_t idle_where =
+    CRT_METHOD(.name = "where", .run = idle_where_run, .signature = NULL);
 static const crt_actor_class_t idle_class =
     CRT_ACTOR_CLASS(.name = "Idle", .size = sizeof(idle_t),
                     .methods = CRT_METHODS(&idle_where));

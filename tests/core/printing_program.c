@@ -26,7 +26,8 @@ static crt_status_t print_run(void *self, crt_call_t *call)
     return crt_return(call, round);
 }
 
-static const crt_method_t print = {"print", print_run, "int"};
+static const crt_method_t print =
+    CRT_METHOD(.name = "print", .run = print_run, .signature = "int");
 static const crt_actor_class_t printer =
     CRT_ACTOR_CLASS(.name = "Printer", .methods = CRT_METHODS(&print));
 

@@ -300,38 +300,44 @@ static crt_status_t counter_add_run(void *self, crt_call_t *call)
     c->value += n;
     return crt_return(call, c->value);
 }
-const crt_method_t counter_add = {"add", counter_add_run, "int"};
+const crt_method_t counter_add =
+    CRT_METHOD(.name = "add", .run = counter_add_run, .signature = "int");
 
 static crt_status_t counter_get_run(void *self, crt_call_t *call)
 {
     return crt_return(call, ((struct counter *)self)->value);
 }
-const crt_method_t counter_get = {"get", counter_get_run, ""};
+const crt_method_t counter_get =
+    CRT_METHOD(.name = "get", .run = counter_get_run, .signature = "");
 
 static crt_status_t counter_pid_run(void *self, crt_call_t *call)
 {
     return crt_return(call, (int)getpid());
 }
-const crt_method_t counter_pid = {"pid", counter_pid_run, ""};
+const crt_method_t counter_pid =
+    CRT_METHOD(.name = "pid", .run = counter_pid_run, .signature = "");
 
 static crt_status_t counter_sleep_run(void *self, crt_call_t *call)
 {
     return sleep_run(call);
 }
-const crt_method_t counter_sleep = {"sleep", counter_sleep_run, "int"};
+const crt_method_t counter_sleep =
+    CRT_METHOD(.name = "sleep", .run = counter_sleep_run, .signature = "int");
 
 static crt_status_t counter_crash_run(void *self, crt_call_t *call)
 {
     fprintf(stderr, "going down\n");
     return segv_run(call);
 }
-const crt_method_t counter_crash = {"crash", counter_crash_run, ""};
+const crt_method_t counter_crash =
+    CRT_METHOD(.name = "crash", .run = counter_crash_run, .signature = "");
 
 static crt_status_t counter_exit_run(void *self, crt_call_t *call)
 {
     _exit(3);
 }
-const crt_method_t counter_exit = {"exit", counter_exit_run, ""};
+const crt_method_t counter_exit =
+    CRT_METHOD(.name = "exit", .run = counter_exit_run, .signature = "");
 
 /* As libraries do that make a daemon of their process; their child keeps what they close. They open
  * `pipes` of their own, which get the same numbers. Ends `ms` later. */
@@ -355,8 +361,9 @@ static crt_status_t counter_close_files_run(void *self, crt_call_t *call)
     nanosleep(&(struct timespec){ms / 1000, ms % 1000 * 1000000}, NULL);
     return crt_return(call, (int64_t)child);
 }
-const crt_method_t counter_close_files = {"close_files", counter_close_files_run,
-                                          "int, int"};
+const crt_method_t counter_close_files =
+    CRT_METHOD(.name = "close_files", .run = counter_close_files_run,
+               .signature = "int, int");
 
 /* The order of calls, as text. */
 static crt_status_t counter_append_run(void *self, crt_call_t *call)
@@ -369,13 +376,15 @@ static crt_status_t counter_append_run(void *self, crt_call_t *call)
     snprintf(c->text + used, sizeof(c->text) - used, "%lld,", (long long)n);
     return CRT_OK;
 }
-const crt_method_t counter_append = {"append", counter_append_run, "int"};
+const crt_method_t counter_append =
+    CRT_METHOD(.name = "append", .run = counter_append_run, .signature = "int");
 
 static crt_status_t counter_text_run(void *self, crt_call_t *call)
 {
     return crt_return(call, (const char *)((struct counter *)self)->text);
 }
-const crt_method_t counter_text = {"text", counter_text_run, ""};
+const crt_method_t counter_text =
+    CRT_METHOD(.name = "text", .run = counter_text_run, .signature = "");
 
 /* (actor, depth, me): calls the other's call_other with us, depth times; then get. */
 static crt_status_t counter_call_other_run(void *self, crt_call_t *call)
@@ -392,8 +401,9 @@ static crt_status_t counter_call_other_run(void *self, crt_call_t *call)
     crt_ref_drop(&ref);
     return status == CRT_OK ? crt_return(call, value) : status;
 }
-const crt_method_t counter_call_other = {"call_other", counter_call_other_run,
-                                         "actor, int, actor"};
+const crt_method_t counter_call_other =
+    CRT_METHOD(.name = "call_other", .run = counter_call_other_run,
+               .signature = "actor, int, actor");
 
 static crt_status_t counter_call_self_run(void *self, crt_call_t *call)
 {
@@ -408,13 +418,15 @@ static crt_status_t counter_call_self_run(void *self, crt_call_t *call)
     crt_ref_drop(&ref);
     return status;
 }
-const crt_method_t counter_call_self = {"call_self", counter_call_self_run, "actor"};
+const crt_method_t counter_call_self =
+    CRT_METHOD(.name = "call_self", .run = counter_call_self_run, .signature = "actor");
 
 static crt_status_t counter_swallow_run(void *self, crt_call_t *call)
 {
     return CRT_OK;
 }
-const crt_method_t counter_swallow = {"swallow", counter_swallow_run, "bytes"};
+const crt_method_t counter_swallow =
+    CRT_METHOD(.name = "swallow", .run = counter_swallow_run, .signature = "bytes");
 
 /* Keeps a ref beyond the call. */
 static crt_status_t counter_keep_run(void *self, crt_call_t *call)
@@ -427,7 +439,8 @@ static crt_status_t counter_keep_run(void *self, crt_call_t *call)
     c->kept = crt_ref_keep(ref);
     return CRT_OK;
 }
-const crt_method_t counter_keep = {"keep", counter_keep_run, "ref"};
+const crt_method_t counter_keep =
+    CRT_METHOD(.name = "keep", .run = counter_keep_run, .signature = "ref");
 
 static crt_status_t counter_kept_run(void *self, crt_call_t *call)
 {
@@ -437,7 +450,8 @@ static crt_status_t counter_kept_run(void *self, crt_call_t *call)
     CRT_TRY(crt_get(c->kept, &tensor));
     return crt_return(call, (double)((const float *)tensor->data)[0]);
 }
-const crt_method_t counter_kept = {"kept", counter_kept_run, ""};
+const crt_method_t counter_kept =
+    CRT_METHOD(.name = "kept", .run = counter_kept_run, .signature = "");
 
 /* A Counter that came in a list. */
 static crt_status_t call_listed(crt_call_t *call, const crt_method_t *method,
@@ -513,7 +527,8 @@ static crt_status_t gated_wait_run(void *self, crt_call_t *call)
 {
     return gate_run(call);
 }
-const crt_method_t gated_wait = {"wait", gated_wait_run, "string"};
+const crt_method_t gated_wait =
+    CRT_METHOD(.name = "wait", .run = gated_wait_run, .signature = "string");
 
 const crt_actor_class_t gated_class =
     CRT_ACTOR_CLASS(.name = "Gated", .size = 1, .create = gated_create,
@@ -523,7 +538,8 @@ static crt_status_t broken_get_run(void *self, crt_call_t *call)
 {
     return CRT_OK;
 }
-const crt_method_t broken_get = {"get", broken_get_run, ""};
+const crt_method_t broken_get =
+    CRT_METHOD(.name = "get", .run = broken_get_run, .signature = "");
 
 const crt_actor_class_t broken_class =
     CRT_ACTOR_CLASS(.name = "Broken", .size = 1, .create = broken_create,

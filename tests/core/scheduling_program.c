@@ -66,7 +66,8 @@ static crt_status_t method_policies_run(void *self, crt_call_t *call)
 {
     return say_policies(call);
 }
-static const crt_method_t method_policies = {"policies", method_policies_run, ""};
+static const crt_method_t method_policies =
+    CRT_METHOD(.name = "policies", .run = method_policies_run, .signature = "");
 static const crt_actor_class_t scheduled_class =
     CRT_ACTOR_CLASS(.name = "Scheduled", .methods = CRT_METHODS(&method_policies));
 
@@ -136,7 +137,8 @@ static crt_status_t idle_nothing_run(void *self, crt_call_t *call)
 {
     return CRT_OK;
 }
-static const crt_method_t idle_nothing = {"nothing", idle_nothing_run, NULL};
+static const crt_method_t idle_nothing =
+    CRT_METHOD(.name = "nothing", .run = idle_nothing_run, .signature = NULL);
 
 static crt_status_t idle_gpus_run(void *self, crt_call_t *call)
 {
@@ -149,9 +151,11 @@ static crt_status_t idle_where_run(void *self, crt_call_t *call)
 {
     return crt_return(call, crt_node_id());
 }
-static const crt_method_t idle_where = {"where", idle_where_run, NULL};
+static const crt_method_t idle_where =
+    CRT_METHOD(.name = "where", .run = idle_where_run, .signature = NULL);
 
-static const crt_method_t idle_gpus = {"gpus", idle_gpus_run, NULL};
+static const crt_method_t idle_gpus =
+    CRT_METHOD(.name = "gpus", .run = idle_gpus_run, .signature = NULL);
 static const crt_actor_class_t idle_class =
     CRT_ACTOR_CLASS(.name = "Idle", .size = sizeof(idle_t),
                     .methods = CRT_METHODS(&idle_nothing, &idle_gpus, &idle_where));

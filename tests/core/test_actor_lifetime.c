@@ -98,11 +98,16 @@ static crt_status_t make_run(void *self, crt_call_t *call)
     return status;
 }
 
-static const crt_method_t nap = {"nap", nap_run, "int"},
-                          keep = {"keep", keep_run, "list"},
-                          call_kept = {"call_kept", call_kept_run, ""},
-                          let_go = {"let_go", let_go_run, ""},
-                          make = {"make", make_run, ""};
+static const crt_method_t nap =
+    CRT_METHOD(.name = "nap", .run = nap_run, .signature = "int");
+static const crt_method_t keep =
+    CRT_METHOD(.name = "keep", .run = keep_run, .signature = "list");
+static const crt_method_t call_kept =
+    CRT_METHOD(.name = "call_kept", .run = call_kept_run, .signature = "");
+static const crt_method_t let_go =
+    CRT_METHOD(.name = "let_go", .run = let_go_run, .signature = "");
+static const crt_method_t make =
+    CRT_METHOD(.name = "make", .run = make_run, .signature = "");
 static const crt_actor_class_t witness =
     CRT_ACTOR_CLASS(.name = "Witness", .size = sizeof(witness_t),
                     .create = witness_create, .signature = "string",

@@ -41,7 +41,10 @@ static crt_status_t hold_run(void *self, crt_call_t *call)
     return CRT_OK;
 }
 
-static const crt_method_t add = {"add", add_run, ""}, hold = {"hold", hold_run, ""};
+static const crt_method_t add =
+    CRT_METHOD(.name = "add", .run = add_run, .signature = "");
+static const crt_method_t hold =
+    CRT_METHOD(.name = "hold", .run = hold_run, .signature = "");
 static const crt_actor_class_t counter =
     CRT_ACTOR_CLASS(.name = "Counter", .size = sizeof(counter_t), .create = create_run,
                     .signature = "int", .methods = CRT_METHODS(&add, &hold));
@@ -54,7 +57,8 @@ static crt_status_t leave_run(void *self, crt_call_t *call)
     usleep(20000);                 /* the others queue behind it */
     return crt_return(call, 77);
 }
-static const crt_method_t leave = {"leave", leave_run, ""};
+static const crt_method_t leave =
+    CRT_METHOD(.name = "leave", .run = leave_run, .signature = "");
 
 static void leaver_destroy(void *self)
 {

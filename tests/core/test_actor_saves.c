@@ -45,25 +45,29 @@ static crt_status_t add_run(void *self, crt_call_t *call)
     CRT_TRY(crt_actor_save(call, &account->balance, sizeof(account->balance)));
     return crt_return(call, account->balance);
 }
-static const crt_method_t add = {"add", add_run, "int"};
+static const crt_method_t add =
+    CRT_METHOD(.name = "add", .run = add_run, .signature = "int");
 
 static crt_status_t balance_run(void *self, crt_call_t *call)
 {
     return crt_return(call, ((account_t *)self)->balance);
 }
-static const crt_method_t balance = {"balance", balance_run, ""};
+static const crt_method_t balance =
+    CRT_METHOD(.name = "balance", .run = balance_run, .signature = "");
 
 static crt_status_t restored_run(void *self, crt_call_t *call)
 {
     return crt_return(call, ((account_t *)self)->restored);
 }
-static const crt_method_t restored = {"restored", restored_run, ""};
+static const crt_method_t restored =
+    CRT_METHOD(.name = "restored", .run = restored_run, .signature = "");
 
 static crt_status_t pid_run(void *self, crt_call_t *call)
 {
     return crt_return(call, (int64_t)getpid());
 }
-static const crt_method_t pid = {"pid", pid_run, ""};
+static const crt_method_t pid =
+    CRT_METHOD(.name = "pid", .run = pid_run, .signature = "");
 
 /* Saves so many bytes, whatever is in them. */
 static crt_status_t bytes_run(void *self, crt_call_t *call)
@@ -78,7 +82,8 @@ static crt_status_t bytes_run(void *self, crt_call_t *call)
     free(bytes);
     return status;
 }
-static const crt_method_t bytes = {"bytes", bytes_run, "int"};
+static const crt_method_t bytes =
+    CRT_METHOD(.name = "bytes", .run = bytes_run, .signature = "int");
 
 static const crt_actor_class_t account =
     CRT_ACTOR_CLASS(.name = "Account", .size = sizeof(account_t),

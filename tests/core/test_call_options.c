@@ -108,9 +108,12 @@ static crt_status_t method_spin_run(void *self, crt_call_t *call)
 {
     return spin_run(call);
 }
-static const crt_method_t method_fail = {"fail", method_fail_run, "string, int, int"};
-static const crt_method_t method_die = {"die", method_die_run, "string, int"};
-static const crt_method_t method_spin = {"spin", method_spin_run, "string"};
+static const crt_method_t method_fail =
+    CRT_METHOD(.name = "fail", .run = method_fail_run, .signature = "string, int, int");
+static const crt_method_t method_die =
+    CRT_METHOD(.name = "die", .run = method_die_run, .signature = "string, int");
+static const crt_method_t method_spin =
+    CRT_METHOD(.name = "spin", .run = method_spin_run, .signature = "string");
 static const crt_actor_class_t fragile =
     CRT_ACTOR_CLASS(.name = "Fragile",
                     .methods = CRT_METHODS(&method_fail, &method_die, &method_spin));

@@ -152,8 +152,10 @@ static crt_status_t quick_run(void *self, crt_call_t *call)
 {
     return note_run(call);
 }
-static const crt_method_t slow = {"slow", method_run, "string"};
-static const crt_method_t quick = {"quick", quick_run, "string"};
+static const crt_method_t slow =
+    CRT_METHOD(.name = "slow", .run = method_run, .signature = "string");
+static const crt_method_t quick =
+    CRT_METHOD(.name = "quick", .run = quick_run, .signature = "string");
 static const crt_actor_class_t patient =
     CRT_ACTOR_CLASS(.name = "Patient", .methods = CRT_METHODS(&slow, &quick));
 

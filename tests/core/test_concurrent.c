@@ -171,21 +171,42 @@ static void destroy(void *self)
     crt_actor_drop(&w->self);
 }
 
-static const crt_method_t compute = {"compute", compute_run, ""},
-                          open_gate = {"open", open_run, ""},
-                          most = {"most", most_run, ""},
-                          inside_method = {"inside", inside_run, ""},
-                          started = {"started", started_run, "any"},
-                          nothing = {"nothing", nothing_run, ""},
-                          keep = {"keep", keep_run, "actor"},
-                          nest = {"nest", nest_run, "int"},
-                          ask = {"ask", ask_run, "actor, int"},
-                          computing = {"computing", computing_run, "actor"},
-                          spin = {"spin", spin_run, "int"}, die = {"die", die_run, ""},
-                          io_compute = {"io_compute", compute_run, ""};
-static const crt_concurrency_group_t io = {"io", 2, CRT_METHODS(&io_compute)},
-                                     aside = {"aside", 1, CRT_METHODS(&inside_method)},
-                                     stranger = {"stranger", 1}, far = {"io", 9};
+static const crt_method_t compute =
+    CRT_METHOD(.name = "compute", .run = compute_run, .signature = "");
+static const crt_method_t open_gate =
+    CRT_METHOD(.name = "open", .run = open_run, .signature = "");
+static const crt_method_t most =
+    CRT_METHOD(.name = "most", .run = most_run, .signature = "");
+static const crt_method_t inside_method =
+    CRT_METHOD(.name = "inside", .run = inside_run, .signature = "");
+static const crt_method_t started =
+    CRT_METHOD(.name = "started", .run = started_run, .signature = "any");
+static const crt_method_t nothing =
+    CRT_METHOD(.name = "nothing", .run = nothing_run, .signature = "");
+static const crt_method_t keep =
+    CRT_METHOD(.name = "keep", .run = keep_run, .signature = "actor");
+static const crt_method_t nest =
+    CRT_METHOD(.name = "nest", .run = nest_run, .signature = "int");
+static const crt_method_t ask =
+    CRT_METHOD(.name = "ask", .run = ask_run, .signature = "actor, int");
+static const crt_method_t computing =
+    CRT_METHOD(.name = "computing", .run = computing_run, .signature = "actor");
+static const crt_method_t spin =
+    CRT_METHOD(.name = "spin", .run = spin_run, .signature = "int");
+static const crt_method_t die =
+    CRT_METHOD(.name = "die", .run = die_run, .signature = "");
+static const crt_method_t io_compute =
+    CRT_METHOD(.name = "io_compute", .run = compute_run, .signature = "");
+static const crt_concurrency_group_t io =
+    CRT_CONCURRENCY_GROUP(.name = "io", .max_concurrency = 2,
+                          .methods = CRT_METHODS(&io_compute));
+static const crt_concurrency_group_t aside =
+    CRT_CONCURRENCY_GROUP(.name = "aside", .max_concurrency = 1,
+                          .methods = CRT_METHODS(&inside_method));
+static const crt_concurrency_group_t stranger =
+    CRT_CONCURRENCY_GROUP(.name = "stranger", .max_concurrency = 1);
+static const crt_concurrency_group_t far =
+    CRT_CONCURRENCY_GROUP(.name = "io", .max_concurrency = 9);
 static const crt_actor_class_t worker_class =
     CRT_ACTOR_CLASS(.name = "Worker", .size = sizeof(worker_t), .destroy = destroy,
                     .methods = CRT_METHODS(&compute, &open_gate, &most, &inside_method,

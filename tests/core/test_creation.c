@@ -34,13 +34,15 @@ static crt_status_t holder_sum_run(void *self, crt_call_t *call)
 {
     return crt_return(call, ((struct holder *)self)->sum);
 }
-static const crt_method_t holder_sum = {"sum", holder_sum_run, ""};
+static const crt_method_t holder_sum =
+    CRT_METHOD(.name = "sum", .run = holder_sum_run, .signature = "");
 
 static crt_status_t holder_exit_run(void *self, crt_call_t *call)
 {
     _exit(3);
 }
-static const crt_method_t holder_exit = {"exit", holder_exit_run, ""};
+static const crt_method_t holder_exit =
+    CRT_METHOD(.name = "exit", .run = holder_exit_run, .signature = "");
 
 static const crt_actor_class_t holder_class =
     CRT_ACTOR_CLASS(.name = "Holder", .size = sizeof(struct holder),
@@ -155,7 +157,8 @@ static crt_status_t frail_add_run(void *self, crt_call_t *call)
 {
     return crt_return(call, ++((struct frail *)self)->count);
 }
-static const crt_method_t frail_add = {"add", frail_add_run, ""};
+static const crt_method_t frail_add =
+    CRT_METHOD(.name = "add", .run = frail_add_run, .signature = "");
 
 static const crt_actor_class_t frail_class =
     CRT_ACTOR_CLASS(.name = "Frail", .size = sizeof(struct frail), .create = frail_create,

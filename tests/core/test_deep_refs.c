@@ -23,7 +23,8 @@ static crt_status_t owner_pid_run(void *self, crt_call_t *call)
 {
     return crt_return(call, (int64_t)getpid());
 }
-static const crt_method_t owner_pid = {"pid", owner_pid_run, ""};
+static const crt_method_t owner_pid =
+    CRT_METHOD(.name = "pid", .run = owner_pid_run, .signature = "");
 
 static crt_status_t return_in_list(crt_call_t *call, crt_ref_t *ref)
 {
@@ -40,7 +41,8 @@ static crt_status_t owner_put_run(void *self, crt_call_t *call)
 
     return return_in_list(call, crt_put(((crt_bytes_t){bytes, LARGE_BYTES})));
 }
-static const crt_method_t owner_put = {"put", owner_put_run, ""};
+static const crt_method_t owner_put =
+    CRT_METHOD(.name = "put", .run = owner_put_run, .signature = "");
 
 /* [ref] becomes the value of an object of this process. */
 static crt_status_t owner_wrap_run(void *self, crt_call_t *call)
@@ -54,7 +56,8 @@ static crt_status_t owner_wrap_run(void *self, crt_call_t *call)
     items[0] = CRT_ARG(ref);
     return return_in_list(call, crt_put(crt_list(items, 1)));
 }
-static const crt_method_t owner_wrap = {"wrap", owner_wrap_run, "list"};
+static const crt_method_t owner_wrap =
+    CRT_METHOD(.name = "wrap", .run = owner_wrap_run, .signature = "list");
 
 /* How many objects this process owns. */
 static crt_status_t owner_count_run(void *self, crt_call_t *call)
@@ -65,7 +68,8 @@ static crt_status_t owner_count_run(void *self, crt_call_t *call)
     crti_leave(core);
     return crt_return(call, count);
 }
-static const crt_method_t owner_count = {"count", owner_count_run, ""};
+static const crt_method_t owner_count =
+    CRT_METHOD(.name = "count", .run = owner_count_run, .signature = "");
 
 static const crt_actor_class_t owner_class =
     CRT_ACTOR_CLASS(.name = "Owner", .methods = CRT_METHODS(&owner_pid, &owner_put,

@@ -35,7 +35,8 @@ static crt_status_t ledger_add_run(void *self, crt_call_t *call)
 {
     return crt_return(call, now_s());
 }
-static const crt_method_t ledger_add = {"add", ledger_add_run, ""};
+static const crt_method_t ledger_add =
+    CRT_METHOD(.name = "add", .run = ledger_add_run, .signature = "");
 
 /* Runs until the other end of the pipe is closed. */
 static crt_status_t ledger_linger_run(void *self, crt_call_t *call)
@@ -51,13 +52,15 @@ static crt_status_t ledger_linger_run(void *self, crt_call_t *call)
         fclose(file);
     return byte == EOF ? CRT_OK : crt_fail(call, CRT_ERR_IO, "no pipe %s", path);
 }
-static const crt_method_t ledger_linger = {"linger", ledger_linger_run, "string"};
+static const crt_method_t ledger_linger =
+    CRT_METHOD(.name = "linger", .run = ledger_linger_run, .signature = "string");
 
 static crt_status_t ledger_pid_run(void *self, crt_call_t *call)
 {
     return crt_return(call, (int64_t)getpid());
 }
-static const crt_method_t ledger_pid = {"pid", ledger_pid_run, ""};
+static const crt_method_t ledger_pid =
+    CRT_METHOD(.name = "pid", .run = ledger_pid_run, .signature = "");
 
 static const crt_actor_class_t ledger_class =
     CRT_ACTOR_CLASS(.name = "Ledger",

@@ -82,7 +82,8 @@ static crt_status_t seeded_get_run(void *self, crt_call_t *call)
     return crt_return(call, ((struct seeded *)self)->at_create ^
                                 (int64_t)(crt_random_seed() >> 1));
 }
-static const crt_method_t seeded_get = {"get", seeded_get_run, ""};
+static const crt_method_t seeded_get =
+    CRT_METHOD(.name = "get", .run = seeded_get_run, .signature = "");
 static const crt_actor_class_t seeded =
     CRT_ACTOR_CLASS(.name = "Seeded", .size = sizeof(struct seeded),
                     .create = seeded_create, .methods = CRT_METHODS(&seeded_get));

@@ -58,7 +58,8 @@ static crt_status_t giver_give_run(void *self, crt_call_t *call)
     crt_ref_drop(&ref);
     return status;
 }
-static const crt_method_t giver_give = {"give", giver_give_run, "string, int"};
+static const crt_method_t giver_give =
+    CRT_METHOD(.name = "give", .run = giver_give_run, .signature = "string, int");
 
 static const crt_actor_class_t giver_class =
     CRT_ACTOR_CLASS(.name = "Giver", .methods = CRT_METHODS(&giver_give));

@@ -26,13 +26,15 @@ static crt_status_t maker_make_run(void *self, crt_call_t *call)
         return crt_fail(call, CRT_ERR_NO_MEMORY, "no memory");
     return crt_return(call, ((crt_bytes_t){bytes, LARGE_BYTES}));
 }
-static const crt_method_t maker_make = {"make", maker_make_run, ""};
+static const crt_method_t maker_make =
+    CRT_METHOD(.name = "make", .run = maker_make_run, .signature = "");
 
 static crt_status_t maker_nothing_run(void *self, crt_call_t *call)
 {
     return crt_return(call, 0);
 }
-static const crt_method_t maker_nothing = {"nothing", maker_nothing_run, ""};
+static const crt_method_t maker_nothing =
+    CRT_METHOD(.name = "nothing", .run = maker_nothing_run, .signature = "");
 
 /* Of the ref in a list, which the runtime does not read ahead. */
 static crt_status_t maker_read_run(void *self, crt_call_t *call)
@@ -44,7 +46,8 @@ static crt_status_t maker_read_run(void *self, crt_call_t *call)
     CRT_TRY(crt_value_read(crt_value_at(list, 0), &ref));
     return crt_return(call, (int64_t)crt_get_for(ref, PATIENCE_MS, NULL));
 }
-static const crt_method_t maker_read = {"read", maker_read_run, "list"};
+static const crt_method_t maker_read =
+    CRT_METHOD(.name = "read", .run = maker_read_run, .signature = "list");
 
 static const crt_actor_class_t maker_class =
     CRT_ACTOR_CLASS(.name = "Maker",

@@ -40,7 +40,8 @@ static crt_status_t keeper_numbers_run(void *self, crt_call_t *call)
         items[i] = crt_arg_ref(crt_put(i));
     return return_and_drop(call, items, MANY);
 }
-static const crt_method_t keeper_numbers = {"numbers", keeper_numbers_run, ""};
+static const crt_method_t keeper_numbers =
+    CRT_METHOD(.name = "numbers", .run = keeper_numbers_run, .signature = "");
 
 /* More than one answer has room for, and among them what lies in the store. */
 static crt_status_t keeper_texts_run(void *self, crt_call_t *call)
@@ -55,7 +56,8 @@ static crt_status_t keeper_texts_run(void *self, crt_call_t *call)
     }
     return return_and_drop(call, items, LONG);
 }
-static const crt_method_t keeper_texts = {"texts", keeper_texts_run, ""};
+static const crt_method_t keeper_texts =
+    CRT_METHOD(.name = "texts", .run = keeper_texts_run, .signature = "");
 
 /* Tasks that end one after the other, while the list is read. */
 static crt_status_t later_run(crt_call_t *call)
@@ -77,13 +79,15 @@ static crt_status_t keeper_tasks_run(void *self, crt_call_t *call)
         items[i] = crt_arg_ref(crt_submit(&later, NULL, i));
     return return_and_drop(call, items, 100);
 }
-static const crt_method_t keeper_tasks = {"tasks", keeper_tasks_run, ""};
+static const crt_method_t keeper_tasks =
+    CRT_METHOD(.name = "tasks", .run = keeper_tasks_run, .signature = "");
 
 static crt_status_t keeper_pid_run(void *self, crt_call_t *call)
 {
     return crt_return(call, (int64_t)getpid());
 }
-static const crt_method_t keeper_pid = {"pid", keeper_pid_run, ""};
+static const crt_method_t keeper_pid =
+    CRT_METHOD(.name = "pid", .run = keeper_pid_run, .signature = "");
 
 /* The sum of the first `count` numbers of a list. */
 static crt_status_t read_numbers(const crt_value_t *list, size_t from, size_t count,
@@ -116,7 +120,8 @@ static crt_status_t reader_half_run(void *self, crt_call_t *call)
     for (;;)
         pause();
 }
-static const crt_method_t reader_half = {"half", reader_half_run, "list, string"};
+static const crt_method_t reader_half =
+    CRT_METHOD(.name = "half", .run = reader_half_run, .signature = "list, string");
 
 static const crt_actor_class_t keeper_class =
     CRT_ACTOR_CLASS(.name = "Keeper",

@@ -90,7 +90,8 @@ static crt_status_t hoard_keep_run(void *self, crt_call_t *call)
     touch(h->bytes, SMALL);
     return CRT_OK;
 }
-static const crt_method_t hoard_keep = {"keep", hoard_keep_run, ""};
+static const crt_method_t hoard_keep =
+    CRT_METHOD(.name = "keep", .run = hoard_keep_run, .signature = "");
 
 static crt_status_t hoard_grow_run(void *self, crt_call_t *call)
 {
@@ -99,7 +100,8 @@ static crt_status_t hoard_grow_run(void *self, crt_call_t *call)
     CRT_TRY(crt_args(call, &path));
     return grow_and_wait(call, path, &((struct hoard *)self)->bytes);
 }
-static const crt_method_t hoard_grow = {"grow", hoard_grow_run, "string"};
+static const crt_method_t hoard_grow =
+    CRT_METHOD(.name = "grow", .run = hoard_grow_run, .signature = "string");
 
 /* A child grows, and this process waits for it. */
 static crt_status_t hoard_fork_run(void *self, crt_call_t *call)
@@ -117,7 +119,8 @@ static crt_status_t hoard_fork_run(void *self, crt_call_t *call)
     waitpid(child, NULL, 0);
     return CRT_OK;
 }
-static const crt_method_t hoard_fork = {"fork", hoard_fork_run, "string"};
+static const crt_method_t hoard_fork =
+    CRT_METHOD(.name = "fork", .run = hoard_fork_run, .signature = "string");
 
 static crt_status_t hoard_look_run(void *self, crt_call_t *call)
 {
@@ -125,13 +128,15 @@ static crt_status_t hoard_look_run(void *self, crt_call_t *call)
 
     return crt_return(call, h->bytes ? h->bytes[0] : 0);
 }
-static const crt_method_t hoard_look = {"look", hoard_look_run, ""};
+static const crt_method_t hoard_look =
+    CRT_METHOD(.name = "look", .run = hoard_look_run, .signature = "");
 
 static crt_status_t hoard_pid_run(void *self, crt_call_t *call)
 {
     return crt_return(call, (int64_t)getpid());
 }
-static const crt_method_t hoard_pid = {"pid", hoard_pid_run, ""};
+static const crt_method_t hoard_pid =
+    CRT_METHOD(.name = "pid", .run = hoard_pid_run, .signature = "");
 
 static const crt_actor_class_t hoard_class =
     CRT_ACTOR_CLASS(.name = "Hoard", .size = sizeof(struct hoard),

@@ -139,7 +139,8 @@ static crt_status_t holder_add_run(void *self, crt_call_t *call)
     holder->sum += sum_of(tensor);
     return crt_return(call, holder->sum);
 }
-static const crt_method_t holder_add = {"add", holder_add_run, "tensor"};
+static const crt_method_t holder_add =
+    CRT_METHOD(.name = "add", .run = holder_add_run, .signature = "tensor");
 
 static const crt_actor_class_t holder_class =
     CRT_ACTOR_CLASS(.name = "Holder", .size = sizeof(struct holder),

@@ -48,7 +48,8 @@ static crt_status_t box_put_run(void *self, crt_call_t *call)
     box->ref[at] = crt_ref_keep(ref);
     return crt_return(call, at);
 }
-static const crt_method_t box_put = {"put", box_put_run, "int, list"};
+static const crt_method_t box_put =
+    CRT_METHOD(.name = "put", .run = box_put_run, .signature = "int, list");
 
 static crt_status_t box_take_run(void *self, crt_call_t *call)
 {
@@ -61,7 +62,8 @@ static crt_status_t box_take_run(void *self, crt_call_t *call)
     box->ref[at] = NULL;
     return return_in_list(call, ref);
 }
-static const crt_method_t box_take = {"take", box_take_run, "int"};
+static const crt_method_t box_take =
+    CRT_METHOD(.name = "take", .run = box_take_run, .signature = "int");
 
 static const crt_actor_class_t box_class =
     CRT_ACTOR_CLASS(.name = "Box", .size = sizeof(box_t),
@@ -119,7 +121,8 @@ static crt_status_t maker_give_run(void *self, crt_call_t *call)
     crt_arg_t items[] = {CRT_ARG(box)};
     return return_in_list(call, crt_submit(&give, NULL, crt_list(items, 1), at, path));
 }
-static const crt_method_t maker_give = {"give", maker_give_run, "list, int, string"};
+static const crt_method_t maker_give =
+    CRT_METHOD(.name = "give", .run = maker_give_run, .signature = "list, int, string");
 
 /* ([ref]): [the result of a task with that argument]. */
 static crt_status_t maker_pass_run(void *self, crt_call_t *call)
@@ -131,7 +134,8 @@ static crt_status_t maker_pass_run(void *self, crt_call_t *call)
     CRT_TRY(crt_value_read(crt_value_at(list, 0), &ref));
     return return_in_list(call, crt_submit(&pass, NULL, ref));
 }
-static const crt_method_t maker_pass = {"pass", maker_pass_run, "list"};
+static const crt_method_t maker_pass =
+    CRT_METHOD(.name = "pass", .run = maker_pass_run, .signature = "list");
 
 /* ([ref]): waits for it here. */
 static crt_status_t maker_get_run(void *self, crt_call_t *call)
@@ -145,13 +149,15 @@ static crt_status_t maker_get_run(void *self, crt_call_t *call)
     CRT_TRY(crt_get(ref, &value));
     return crt_return(call, value);
 }
-static const crt_method_t maker_get = {"get", maker_get_run, "list"};
+static const crt_method_t maker_get =
+    CRT_METHOD(.name = "get", .run = maker_get_run, .signature = "list");
 
 static crt_status_t maker_pid_run(void *self, crt_call_t *call)
 {
     return crt_return(call, (int64_t)getpid());
 }
-static const crt_method_t maker_pid = {"pid", maker_pid_run, ""};
+static const crt_method_t maker_pid =
+    CRT_METHOD(.name = "pid", .run = maker_pid_run, .signature = "");
 
 static const crt_actor_class_t maker_class =
     CRT_ACTOR_CLASS(.name = "Maker", .methods = CRT_METHODS(&maker_give, &maker_pass,

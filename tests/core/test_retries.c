@@ -106,13 +106,15 @@ static crt_status_t fragile_note_run(void *self, crt_call_t *call)
         kill(getpid(), SIGKILL);
     return crt_return(call, letter);
 }
-static const crt_method_t fragile_note = {"note", fragile_note_run, "string, int"};
+static const crt_method_t fragile_note =
+    CRT_METHOD(.name = "note", .run = fragile_note_run, .signature = "string, int");
 
 static crt_status_t fragile_try_run(void *self, crt_call_t *call)
 {
     return try_run(call);
 }
-static const crt_method_t fragile_try = {"try", fragile_try_run, "string, int"};
+static const crt_method_t fragile_try =
+    CRT_METHOD(.name = "try", .run = fragile_try_run, .signature = "string, int");
 
 static const crt_actor_class_t fragile_class =
     CRT_ACTOR_CLASS(.name = "Fragile",

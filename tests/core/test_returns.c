@@ -153,7 +153,8 @@ static crt_status_t split_run(void *self, crt_call_t *call)
 {
     return count_run(call);
 }
-static const crt_method_t split = {"split", split_run, ""};
+static const crt_method_t split =
+    CRT_METHOD(.name = "split", .run = split_run, .signature = "");
 static const crt_actor_class_t splitter =
     CRT_ACTOR_CLASS(.name = "Splitter", .methods = CRT_METHODS(&split));
 

@@ -41,7 +41,8 @@ static crt_status_t add_run(void *self, crt_call_t *call)
 {
     return crt_return(call, ++*(int64_t *)self);
 }
-static const crt_method_t add = {"add", add_run, ""};
+static const crt_method_t add =
+    CRT_METHOD(.name = "add", .run = add_run, .signature = "");
 static const crt_actor_class_t counter =
     CRT_ACTOR_CLASS(.name = "Counter", .size = sizeof(int64_t),
                     .methods = CRT_METHODS(&add));

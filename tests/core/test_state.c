@@ -21,7 +21,8 @@ static crt_status_t add_run(void *self, crt_call_t *call)
 {
     return crt_return(call, 1);
 }
-static const crt_method_t counter_add = {"add", add_run, ""};
+static const crt_method_t counter_add =
+    CRT_METHOD(.name = "add", .run = add_run, .signature = "");
 static const crt_actor_class_t counter =
     CRT_ACTOR_CLASS(.name = "Counter", .size = 8, .methods = CRT_METHODS(&counter_add));
 

@@ -213,11 +213,15 @@ static crt_status_t method_answer_run(void *self, crt_call_t *call)
 {
     return crt_return(call, 7);
 }
-static const crt_method_t method_count = {"count", method_count_run, "int, string"};
-static const crt_method_t method_endless = {"endless", method_endless_run, "string"};
-static const crt_method_t method_fragile = {"fragile", method_fragile_run,
-                                            "string, int, int"};
-static const crt_method_t method_answer = {"answer", method_answer_run, ""};
+static const crt_method_t method_count =
+    CRT_METHOD(.name = "count", .run = method_count_run, .signature = "int, string");
+static const crt_method_t method_endless =
+    CRT_METHOD(.name = "endless", .run = method_endless_run, .signature = "string");
+static const crt_method_t method_fragile =
+    CRT_METHOD(.name = "fragile", .run = method_fragile_run,
+               .signature = "string, int, int");
+static const crt_method_t method_answer =
+    CRT_METHOD(.name = "answer", .run = method_answer_run, .signature = "");
 static const crt_actor_class_t producer =
     CRT_ACTOR_CLASS(.name = "Producer",
                     .methods = CRT_METHODS(&method_count, &method_endless,

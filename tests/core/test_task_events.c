@@ -63,8 +63,10 @@ static crt_status_t add_run(void *self, crt_call_t *call)
 {
     return crt_return(call, 1);
 }
-static const crt_method_t mortal_die = {"die", die_run, ""};
-static const crt_method_t mortal_add = {"add", add_run, ""};
+static const crt_method_t mortal_die =
+    CRT_METHOD(.name = "die", .run = die_run, .signature = "");
+static const crt_method_t mortal_add =
+    CRT_METHOD(.name = "add", .run = add_run, .signature = "");
 static const crt_actor_class_t mortal =
     CRT_ACTOR_CLASS(.name = "Mortal", .size = 8,
                     .methods = CRT_METHODS(&mortal_die, &mortal_add));

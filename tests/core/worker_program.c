@@ -77,7 +77,8 @@ static const crt_task_t files =
     CRT_TASK(.name = "files", .run = files_run, .signature = "");
 static const crt_task_t session =
     CRT_TASK(.name = "session", .run = session_run, .signature = "string");
-static const crt_method_t add = {"add", counter_add, ""};
+static const crt_method_t add =
+    CRT_METHOD(.name = "add", .run = counter_add, .signature = "");
 static const crt_actor_class_t counter =
     CRT_ACTOR_CLASS(.name = "Counter", .size = sizeof(counter_t),
                     .methods = CRT_METHODS(&add));

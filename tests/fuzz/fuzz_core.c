@@ -128,7 +128,8 @@ static crt_status_t keep_run(void *self, crt_call_t *call)
     thing->kept = crt_ref_keep(ref);
     return CRT_OK;
 }
-static const crt_method_t keep = {"keep", keep_run, "ref"};
+static const crt_method_t keep =
+    CRT_METHOD(.name = "keep", .run = keep_run, .signature = "ref");
 
 static crt_status_t give_run(void *self, crt_call_t *call)
 {
@@ -138,7 +139,8 @@ static crt_status_t give_run(void *self, crt_call_t *call)
         return crt_return(call, 0);
     return crt_return(call, thing->kept);
 }
-static const crt_method_t give = {"give", give_run, ""};
+static const crt_method_t give =
+    CRT_METHOD(.name = "give", .run = give_run, .signature = "");
 
 /* Any arguments, read; the first ref and the first actor of a list are kept. */
 static crt_status_t look_run(void *self, crt_call_t *call)
@@ -164,7 +166,8 @@ static crt_status_t look_run(void *self, crt_call_t *call)
     }
     return crt_return(call, (int64_t)crt_arg_count(call));
 }
-static const crt_method_t look = {"look", look_run, NULL};
+static const crt_method_t look =
+    CRT_METHOD(.name = "look", .run = look_run, .signature = NULL);
 
 /* Calls the actor that it has, and waits a little. */
 static crt_status_t ask_run(void *self, crt_call_t *call)
@@ -182,7 +185,8 @@ static crt_status_t ask_run(void *self, crt_call_t *call)
     crt_ref_drop(&ref);
     return status;
 }
-static const crt_method_t ask = {"ask", ask_run, ""};
+static const crt_method_t ask =
+    CRT_METHOD(.name = "ask", .run = ask_run, .signature = "");
 
 static const crt_actor_class_t thing_class =
     CRT_ACTOR_CLASS(.name = "Thing", .size = sizeof(thing_t),

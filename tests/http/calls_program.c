@@ -156,38 +156,43 @@ static crt_status_t wait_create(void *self, crt_call_t *call)
     return CRT_OK;
 }
 
-static const crt_method_t
-    add = {.name = "add", .run = add_run, .signature = "int, int", .http = true},
-    echo = {.name = "echo", .run = echo_run, .http = true},
-    describe = {.name = "describe",
-                .run = describe_run,
-                .signature = "tensor",
-                .http = true},
-    count_bytes = {.name = "count_bytes",
-                   .run = count_bytes_run,
-                   .signature = "bytes",
-                   .http = true},
-    numbers = {.name = "numbers", .run = numbers_run, .signature = "int", .http = true},
-    fail = {.name = "fail", .run = fail_run, .signature = "", .http = true},
-    die = {.name = "die", .run = die_run, .signature = "", .http = true},
-    hang = {.name = "hang", .run = hang_run, .signature = "", .http = true},
-    count_hanging = {.name = "hanging", .run = hanging_run, .http = true},
-    count_cancelled = {.name = "cancelled", .run = cancelled_run, .http = true},
-    stream = {.name = "stream", .run = stream_run, .signature = "int", .http = true},
-    hidden = {.name = "hidden", .run = add_run, .signature = "int, int"},
-    die_for_all = {.name = "die_for_all",
-                   .run = die_run,
-                   .signature = "",
-                   .http_public = true},
-    describe_for_all = {.name = "describe_for_all",
-                        .run = describe_run,
-                        .signature = "tensor",
-                        .http_public = true},
-    for_all = {
-        .name = "for_all", .run = add_run, .signature = "int, int", .http_public = true};
+static const crt_method_t add =
+    CRT_METHOD(.name = "add", .run = add_run, .signature = "int, int", .http = true);
+static const crt_method_t echo =
+    CRT_METHOD(.name = "echo", .run = echo_run, .http = true);
+static const crt_method_t describe = CRT_METHOD(.name = "describe", .run = describe_run,
+                                                .signature = "tensor", .http = true);
+static const crt_method_t count_bytes =
+    CRT_METHOD(.name = "count_bytes", .run = count_bytes_run, .signature = "bytes",
+               .http = true);
+static const crt_method_t numbers =
+    CRT_METHOD(.name = "numbers", .run = numbers_run, .signature = "int", .http = true);
+static const crt_method_t fail =
+    CRT_METHOD(.name = "fail", .run = fail_run, .signature = "", .http = true);
+static const crt_method_t die =
+    CRT_METHOD(.name = "die", .run = die_run, .signature = "", .http = true);
+static const crt_method_t hang =
+    CRT_METHOD(.name = "hang", .run = hang_run, .signature = "", .http = true);
+static const crt_method_t count_hanging =
+    CRT_METHOD(.name = "hanging", .run = hanging_run, .http = true);
+static const crt_method_t count_cancelled =
+    CRT_METHOD(.name = "cancelled", .run = cancelled_run, .http = true);
+static const crt_method_t stream =
+    CRT_METHOD(.name = "stream", .run = stream_run, .signature = "int", .http = true);
+static const crt_method_t hidden =
+    CRT_METHOD(.name = "hidden", .run = add_run, .signature = "int, int");
+static const crt_method_t die_for_all = CRT_METHOD(.name = "die_for_all", .run = die_run,
+                                                   .signature = "", .http_public = true);
+static const crt_method_t describe_for_all =
+    CRT_METHOD(.name = "describe_for_all", .run = describe_run, .signature = "tensor",
+               .http_public = true);
+static const crt_method_t for_all =
+    CRT_METHOD(.name = "for_all", .run = add_run, .signature = "int, int",
+               .http_public = true);
 
-static const crt_concurrency_group_t aside = {
-    .name = "aside", .max_concurrency = 1, .methods = CRT_METHODS(&hang)};
+static const crt_concurrency_group_t aside =
+    CRT_CONCURRENCY_GROUP(.name = "aside", .max_concurrency = 1,
+                          .methods = CRT_METHODS(&hang));
 static const crt_actor_class_t open_class =
     CRT_ACTOR_CLASS(.name = "Open", .size = 1,
                     .methods = CRT_METHODS(&add, &echo, &describe, &count_bytes, &numbers,

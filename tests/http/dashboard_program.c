@@ -16,7 +16,8 @@ static crt_status_t add_run(void *self, crt_call_t *call)
 {
     return crt_return(call, ++((tally_t *)self)->count);
 }
-static const crt_method_t add = {"add", add_run, NULL};
+static const crt_method_t add =
+    CRT_METHOD(.name = "add", .run = add_run, .signature = NULL);
 static const crt_actor_class_t tally_class =
     CRT_ACTOR_CLASS(.name = "<b>Tally</b>", .size = sizeof(tally_t),
                     .methods = CRT_METHODS(&add));

@@ -28,7 +28,8 @@ static crt_status_t count_run(void *self, crt_call_t *call)
     crt_histogram_observe(seconds, amount);
     return CRT_OK;
 }
-static const crt_method_t model_count = {"count", count_run, "float"};
+static const crt_method_t model_count =
+    CRT_METHOD(.name = "count", .run = count_run, .signature = "float");
 static const crt_actor_class_t model =
     CRT_ACTOR_CLASS(.name = "Model", .size = 8, .methods = CRT_METHODS(&model_count));
 

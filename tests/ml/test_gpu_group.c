@@ -108,7 +108,8 @@ static crt_status_t join_run(void *self, crt_call_t *call)
                           .stream = crt_model_stream(r->model)),
         &r->group);
 }
-static const crt_method_t rank_join = {"join", join_run, "int, string"};
+static const crt_method_t rank_join =
+    CRT_METHOD(.name = "join", .run = join_run, .signature = "int, string");
 
 /* The hash of the averaged gradient and of the weights after the step. */
 static crt_status_t step_run(void *self, crt_call_t *call)
@@ -138,7 +139,8 @@ static crt_status_t step_run(void *self, crt_call_t *call)
     hash = mix(mix(hash, r->gradient, count), r->weights, count);
     return crt_return(call, (int64_t)(hash >> 1));
 }
-static const crt_method_t rank_step = {"step", step_run, "int"};
+static const crt_method_t rank_step =
+    CRT_METHOD(.name = "step", .run = step_run, .signature = "int");
 
 static crt_status_t leave_run(void *self, crt_call_t *call)
 {
@@ -154,7 +156,8 @@ static crt_status_t leave_run(void *self, crt_call_t *call)
     *r = (rank_t){0};
     return CRT_OK;
 }
-static const crt_method_t rank_leave = {"leave", leave_run, ""};
+static const crt_method_t rank_leave =
+    CRT_METHOD(.name = "leave", .run = leave_run, .signature = "");
 
 static const crt_actor_class_t rank_class =
     CRT_ACTOR_CLASS(.name = "ModelRank", .size = sizeof(rank_t),

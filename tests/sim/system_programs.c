@@ -357,9 +357,12 @@ static crt_status_t counter_fetch_run(void *self, crt_call_t *call)
     return crt_return(call, (int64_t)bytes.size);
 }
 
-static const crt_method_t counter_add = {"add", counter_add_run, "any..."};
-static const crt_method_t counter_keep = {"keep", counter_keep_run, "int,int,ref"};
-static const crt_method_t counter_fetch = {"fetch", counter_fetch_run, "int"};
+static const crt_method_t counter_add =
+    CRT_METHOD(.name = "add", .run = counter_add_run, .signature = "any...");
+static const crt_method_t counter_keep =
+    CRT_METHOD(.name = "keep", .run = counter_keep_run, .signature = "int,int,ref");
+static const crt_method_t counter_fetch =
+    CRT_METHOD(.name = "fetch", .run = counter_fetch_run, .signature = "int");
 static const crt_actor_class_t counter =
     CRT_ACTOR_CLASS(.name = "Counter", .size = sizeof(struct counter),
                     .create = counter_create, .signature = "int",

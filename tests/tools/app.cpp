@@ -26,7 +26,8 @@ static crt_status_t total_run(void *self, crt_call_t *call)
     crt_collective_destroy_group(&group);
     return crt_return(call, *static_cast<int *>(self));
 }
-static const crt_method_t total = {"total", total_run, "", false, false};
+static const crt_method_t total =
+    CRT_METHOD(.name = "total", .run = total_run, .signature = "");
 static const crt_actor_class_t counter =
     CRT_ACTOR_CLASS(.name = "Counter", .size = sizeof(int),
                     .methods = CRT_METHODS(&total));

@@ -17,6 +17,7 @@ EXPECTED = [
     "include/crt-0/crt_cluster.h", "include/crt-0/crt_printable.h",
     "include/crt-0/crt_metrics.h", "include/crt-0/crt_options.h",
     "include/crt-0/crt_placement_group.h",
+    "include/crt-0/crt_program.h",
     "include/crt-0/crt_stream.h",
     "include/crt-0/crt_ml.h", "include/crt-0/crt_images.h", "include/crt-0/crt_actors.h",
     "bin/crt", "libexec/crt/crt-head", "libexec/crt/crt-node",

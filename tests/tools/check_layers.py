@@ -21,6 +21,7 @@ PUBLIC = {
     "crt_metrics.h": "runtime/core",
     "crt_options.h": "runtime/core",
     "crt_placement_group.h": "runtime/core",
+    "crt_program.h": "runtime/core",
     "crt_stream.h": "runtime/core",
     "crt_tools.h": "runtime/core",
     "crt_collective.h": "collective",
@@ -34,10 +35,7 @@ PUBLIC = {
     "crt_actors.h": "actors",
     "crt_compression.h": "actors",
 }
-PUBLIC_PATHS = {"runtime/crt.h": "runtime/core", "runtime/crt_arguments.h": "runtime/core", "runtime/crt_actor.h": "runtime/core",
-                "runtime/crt_cluster.h": "runtime/core",
-                "runtime/crt_metrics.h": "runtime/core", "runtime/crt_options.h": "runtime/core", "runtime/crt_placement_group.h": "runtime/core",
-                "runtime/crt_stream.h": "runtime/core", "runtime/crt_tools.h": "runtime/core"}
+PUBLIC_PATHS = {f"runtime/{name}": folder for name, folder in PUBLIC.items() if folder == "runtime/core"}
 
 LIBRARY = ["runtime/base", "runtime/net", "runtime/store", "runtime/core"]
 # folder -> folders whose private headers it may include (its own is always allowed)
@@ -78,8 +76,7 @@ STATE = {
 # folder -> public headers it may include, where that is more than the folders above tell
 PUBLIC_OF = {
     "ml": ["crt_base.h"],
-    "actors": ["crt_base.h", "crt_printable.h", "crt.h", "crt_actor.h", "crt_arguments.h", "crt_cluster.h", "crt_metrics.h", "crt_options.h", "crt_placement_group.h", "crt_stream.h", "crt_collective.h", "crt_ml.h",
-               "crt_ml_gpu.h", "crt_configuration.h", "crt_checkpoint.h", "crt_images.h", "crt_networks.h", "crt_ner.h"],
+    "actors": [name for name, folder in PUBLIC.items() if folder != "actors" and name != "crt_tools.h"],
     "cli": list(PUBLIC) + ["crt_tools.h"],
     "examples": list(PUBLIC),
 }

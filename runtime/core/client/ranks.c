@@ -94,7 +94,8 @@ static crt_status_t place_run(void *self, crt_call_t *call)
 {
     return crt_return(call, own_node());
 }
-static const crt_method_t rank_place = {"place", place_run, ""};
+static const crt_method_t rank_place =
+    CRT_METHOD(.name = "place", .run = place_run, .signature = "");
 
 static crt_status_t run_run(void *self, crt_call_t *call)
 {
@@ -106,7 +107,8 @@ static crt_status_t run_run(void *self, crt_call_t *call)
         ranks.leave();
     return crt_return(call, result);
 }
-static const crt_method_t rank_run = {"run", run_run, "int, int"};
+static const crt_method_t rank_run =
+    CRT_METHOD(.name = "run", .run = run_run, .signature = "int, int");
 
 static const crt_actor_class_t rank_class =
     CRT_ACTOR_CLASS(.name = "crt.Rank", .methods = CRT_METHODS(&rank_place, &rank_run));

@@ -57,6 +57,11 @@ static crt_status_t check_groups(crti_class_t *c)
             return crt_raise(CRT_ERR_INVALID,
                              "class %s has more than %d concurrency groups",
                              c->user->name, CRTI_GROUP_MAX);
+        crt_concurrency_group_t known;
+        crt_status_t status = CRTI_COPY_STRUCT(&known, g, "CRT_CONCURRENCY_GROUP");
+
+        if (status != CRT_OK)
+            return status;
         if (!g->name || !*g->name)
             return crt_raise(CRT_ERR_INVALID, "class %s: a concurrency group has no name",
                              c->user->name);
@@ -100,6 +105,25 @@ static crt_status_t place_methods(crti_class_t *c, unsigned group)
     return CRT_OK;
 }
 
+static crt_status_t make_method(crti_class_t *c, const crt_method_t *method,
+                                unsigned index, const crt_actor_class_t *of)
+{
+    crti_function_t *f = &c->methods[index];
+    crt_method_t known;
+    crt_status_t status = CRTI_COPY_STRUCT(&known, method, "CRT_METHOD");
+
+    if (status != CRT_OK)
+        return status;
+    status = make_function(f, of->name, known.name, known.signature, index);
+    f->method = method;
+    f->is_http_public = known.http_public || of->http_public;
+    f->is_http = known.http || of->http || f->is_http_public;
+    c->method_count = index + 1;
+    if (status == CRT_OK && !known.run)
+        return crt_raise(CRT_ERR_INVALID, "%s: run is NULL", f->display);
+    return status;
+}
+
 static crt_status_t make_class(crti_class_t *c, const crt_actor_class_t *user)
 {
     unsigned count = 0;
@@ -121,17 +145,7 @@ static crt_status_t make_class(crti_class_t *c, const crt_actor_class_t *user)
     if (status == CRT_OK)
         status = check_groups(c);
     for (unsigned i = 0; i < count && status == CRT_OK; i++) {
-        const crt_method_t *method = user->methods[i];
-
-        status =
-            make_function(&c->methods[i], user->name, method->name, method->signature, i);
-        c->methods[i].method = method;
-        c->methods[i].is_http_public = method->http_public || user->http_public;
-        c->methods[i].is_http =
-            method->http || user->http || c->methods[i].is_http_public;
-        c->method_count = i + 1;
-        if (status == CRT_OK && !method->run)
-            return crt_raise(CRT_ERR_INVALID, "%s: run is NULL", c->methods[i].display);
+        status = make_method(c, user->methods[i], i, &known);
         if (status == CRT_OK)
             status = check_new(user->name, c->methods, i);
     }
