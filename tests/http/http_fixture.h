@@ -31,7 +31,7 @@ typedef struct http_answer {
     bool is_whole; /* it came in chunks, and the last one is here */
 } http_answer_t;
 
-/* Reads one answer; at most 20 s. Fails the test when neither it nor an end comes. */
+/* Reads one answer. Fails the test when nothing comes for 20 s. */
 void http_read(int fd, http_answer_t *answer);
 void http_answer_fini(http_answer_t *answer);
 

@@ -226,7 +226,6 @@ static void a_client_of_http_1_0_gets_it_without_chunks(void **state)
     http_answer_t answer;
 
     send_request(fd, "/api/v0/logs/file?actor_id=ac01", "1.0");
-    shutdown(fd, SHUT_WR);
     http_read(fd, &answer);
     assert_int_equal(answer.code, 200);
     assert_null(strstr(answer.head, "chunked"));

@@ -2,6 +2,7 @@
 /* Tests of crt-http as a process, over TCP, with a head that answers from memory (fake_head):
  * http/server.c, exchange.c, endpoints.c, head_link.c. */
 #include <fcntl.h>
+#include <poll.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -102,24 +103,42 @@ static void the_page_is_served_without_a_token_and_with_its_safety_headers(void 
     assert_int_equal(http_code(&shared, "GET", "/favicon.ico", "", false), 200);
 }
 
+/* Up to the empty line, and what came with it. */
+static void read_headers(int fd, char *text, size_t size)
+{
+    size_t used = 0;
+
+    text[0] = '\0';
+    while (!strstr(text, "\r\n\r\n")) {
+        struct pollfd waiting = {.fd = fd, .events = POLLIN};
+        ssize_t n;
+
+        assert_int_equal(poll(&waiting, 1, 20000), 1);
+        n = recv(fd, text + used, size - 1 - used, 0);
+        assert_true(n > 0);
+        used += (size_t)n;
+        text[used] = '\0';
+    }
+}
+
 static void head_has_the_headers_and_no_body(void **state)
 {
+    static const char head[] = "HEAD / HTTP/1.1\r\nHost: localhost\r\n\r\n";
+    static const char get[] = "GET /api/healthz HTTP/1.1\r\nHost: localhost\r\n\r\n";
     int fd = http_connect(&shared);
-    char request[128];
+    char text[4096];
     http_answer_t answer;
 
-    snprintf(request, sizeof(request), "HEAD / HTTP/1.1\r\nHost: localhost\r\n\r\n");
-    http_send(fd, request, strlen(request));
+    http_send(fd, head, strlen(head));
+    read_headers(fd, text, sizeof(text));
+    assert_int_equal(strncmp(text, "HTTP/1.1 200", 12), 0);
+    assert_non_null(strstr(text, "text/html"));
+    assert_string_equal(strstr(text, "\r\n\r\n"), "\r\n\r\n");
     /* The next answer on the connection begins where a body would. */
-    snprintf(request, sizeof(request),
-             "GET /api/healthz HTTP/1.1\r\nHost: localhost\r\n\r\n");
-    http_send(fd, request, strlen(request));
-    shutdown(fd, SHUT_WR);
+    http_send(fd, get, strlen(get));
     http_read(fd, &answer);
     assert_int_equal(answer.code, 200);
-    assert_non_null(strstr(answer.head, "text/html"));
-    if (answer.size)
-        assert_int_equal(strncmp(answer.body, "HTTP/1.1 200", 12), 0);
+    assert_string_equal(answer.body, "success");
     http_answer_fini(&answer);
     close(fd);
 }
