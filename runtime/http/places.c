@@ -6,6 +6,7 @@
 #include <sys/socket.h>
 
 #include "runtime/base/log.h"
+#include "runtime/http/received.h"
 
 static const unsigned most[CRTI_PLACE_KINDS] = {[CRTI_PLACE_STRANGER] =
                                                     CRTI_PLACES_STRANGERS,
@@ -124,6 +125,22 @@ bool crti_places_take(crti_places_t *places, const struct lws *wsi,
     place->has_token = access != CRTI_HTTP_STRANGER;
     place->token = place->has_token ? *token : (crti_token_t){0};
     return places->of[kind] <= most[kind];
+}
+
+uint64_t crti_places_received(crti_places_t *places, const struct lws *wsi)
+{
+    const crti_http_place_t *place = find(places, wsi);
+
+    return place ? place->received : 0;
+}
+
+void crti_places_answered(crti_places_t *places, const struct lws *wsi, uint64_t received)
+{
+    crti_http_place_t *place = find(places, wsi);
+
+    /* Not known: nothing that comes now is taken for new. */
+    if (place)
+        place->received = received ? received : UINT64_MAX - CRTI_RECEIVED_LEAST;
 }
 
 bool crti_places_judge(crti_places_t *places, const crti_http_policy_t *policy)

@@ -46,6 +46,7 @@ typedef struct crti_http_place {
     crti_http_place_kind_t kind; /* of the request that is served, or the last one */
     bool has_token;
     crti_token_t token; /* by which that request was let in */
+    uint64_t received;  /* when the last one had been answered */
 } crti_http_place_t;
 
 typedef struct crti_places {
@@ -67,6 +68,11 @@ void crti_places_forget(crti_places_t *places, const struct lws *wsi);
  * might. False: all places of its kind are taken by requests. */
 bool crti_places_take(crti_places_t *places, const struct lws *wsi,
                       crti_http_access_t access, const crti_token_t *token);
+
+/* Bytes that had been read of `wsi` (received.h) when its last request had been answered. 0: it had none. */
+uint64_t crti_places_received(crti_places_t *places, const struct lws *wsi);
+void crti_places_answered(crti_places_t *places, const struct lws *wsi,
+                          uint64_t received);
 
 /* Ends what is being served to clients whose token is good no more. False: nobody who has one is
  * being served, so that there is nothing to judge. */

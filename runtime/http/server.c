@@ -19,6 +19,7 @@
 #include "runtime/http/exchange.h"
 #include "runtime/http/lws_file.h"
 #include "runtime/http/places.h"
+#include "runtime/http/received.h"
 #include "runtime/http/tail.h"
 
 #define ACCEPTS        16 /* in one turn: what they sent is read before the next ones come */
@@ -274,13 +275,26 @@ static void keep_judging(crti_http_server_t *server)
     lws_sul_schedule(server->context, 0, &server->judge, on_judge, JUDGE_US);
 }
 
+/* A request with a body that was read together with the one before. */
+static bool is_too_early(struct lws *wsi, uint64_t received)
+{
+    crti_http_method_t method = method_of(wsi);
+    bool may_have_body = (method != CRTI_HTTP_GET && method != CRTI_HTTP_HEAD) ||
+                         lws_hdr_total_length(wsi, WSI_TOKEN_HTTP_CONTENT_LENGTH) > 0;
+
+    return may_have_body &&
+           crti_received(lws_get_socket_fd(wsi)) < received + CRTI_RECEIVED_LEAST;
+}
+
 /* What is refused here is so before its token is looked at, or for want of a place. */
 static void begin_exchange(struct lws *wsi, crti_http_exchange_t *x, const char *path,
-                           fields_t *fields)
+                           fields_t *fields, bool is_early)
 {
     static const crti_http_refusal_t
         no_place = {503, "503: too many requests are being served; try again"},
-        no_length = {411, "411: a request with a body needs one Content-Length"};
+        no_length = {411, "411: a request with a body needs one Content-Length"},
+        too_early = {400, "400: a request with a body came before the one before it was "
+                          "answered; send it afterwards"};
     crti_http_server_t *server = server_of(wsi);
     crti_http_request_t request = {0};
     crti_http_refusal_t refusal = read_fields(wsi, path, fields, &request);
@@ -296,6 +310,8 @@ static void begin_exchange(struct lws *wsi, crti_http_exchange_t *x, const char 
         keep_judging(server);
     if (!read_body_size(wsi, method_of(wsi), &body_size) && !refusal.code)
         refusal = no_length;
+    if (is_early)
+        refusal = too_early;
     if (!refusal.code) {
         crti_http_exchange_begin(x, &request, body_size);
         return;
@@ -305,10 +321,20 @@ static void begin_exchange(struct lws *wsi, crti_http_exchange_t *x, const char 
     crti_http_exchange_text(x, refusal.code, "%s", refusal.text);
 }
 
+/* All of a reply: the connection ends with this turn. */
+static void write_at_once(crti_http_exchange_t *x)
+{
+    while (crti_http_exchange_write(x))
+        if (x->state != CRTI_HTTP_EXCHANGE_REPLYING)
+            break;
+}
+
 static int begin_request(struct lws *wsi, connection_t *connection, const char *path)
 {
     fields_t *fields = malloc(sizeof(*fields));
     crti_http_exchange_t *x = connection->exchange;
+    uint64_t received = crti_places_received(&server_of(wsi)->places, wsi);
+    bool is_early = received && is_too_early(wsi, received);
 
     if (!x)
         x = connection->exchange = calloc(1, sizeof(*x));
@@ -319,8 +345,15 @@ static int begin_request(struct lws *wsi, connection_t *connection, const char *
     refresh(server_of(wsi));
     x->http = &server_of(wsi)->http;
     x->wsi = wsi;
-    begin_exchange(wsi, x, path, fields);
+    begin_exchange(wsi, x, path, fields, is_early);
     free(fields);
+    if (is_early) {
+        write_at_once(x);
+        return -1;
+    }
+    /* Of the next one it could not be told. */
+    if (!received && !crti_received(lws_get_socket_fd(wsi)))
+        x->closes = true;
     return 0;
 }
 
@@ -333,6 +366,15 @@ static int end_connection(connection_t *connection)
         free(CRTI_TAKE(connection->exchange));
     }
     return 0;
+}
+
+/* libwebsockets has done with the last request of the connection, if there was one. */
+static int end_request(struct lws *wsi, connection_t *connection)
+{
+    if (connection && connection->exchange)
+        crti_places_answered(&server_of(wsi)->places, wsi,
+                             crti_received(lws_get_socket_fd(wsi)));
+    return end_connection(connection);
 }
 
 /* A WebSocket that is served goes on to its handshake. For another one, or HTTP/2, libwebsockets would go over
@@ -352,9 +394,8 @@ static int confirm_upgrade(struct lws *wsi, const char *to)
         x = connection.exchange;
         is_served = x->state == CRTI_HTTP_EXCHANGE_READING &&
                     x->route == CRTI_ROUTE_JOB_TAIL && strcasecmp(to, "websocket") == 0;
-        while (!is_served && crti_http_exchange_write(connection.exchange))
-            if (x->state != CRTI_HTTP_EXCHANGE_REPLYING)
-                break;
+        if (!is_served)
+            write_at_once(connection.exchange);
     }
     end_connection(&connection);
     return is_served ? 0 : -1;
@@ -405,8 +446,8 @@ static int http_callback(struct lws *wsi, enum lws_callback_reasons reason, void
         return connection->tail && !crti_tail_write(connection->tail) ? -1 : 0;
     case LWS_CALLBACK_RECEIVE: return 0; /* the client has nothing to say */
     case LWS_CALLBACK_CLOSED:
-    case LWS_CALLBACK_CLOSED_HTTP:
-    case LWS_CALLBACK_HTTP_DROP_PROTOCOL: return end_connection(connection);
+    case LWS_CALLBACK_CLOSED_HTTP: return end_connection(connection);
+    case LWS_CALLBACK_HTTP_DROP_PROTOCOL: return end_request(wsi, connection);
     case LWS_CALLBACK_WSI_DESTROY:
         crti_places_forget(&server_of(wsi)->places, wsi);
         return 0;
