@@ -12,7 +12,6 @@
  *     An answer may hold items: it is waited for 1 s longer than the timeout, after which the call is
  *     cancelled, so that it never runs where the actor has not begun. The end of the actor ends all waits.
  */
-#include <errno.h>
 #include <poll.h>
 #include <stdlib.h>
 
@@ -138,42 +137,44 @@ crt_actor_t *crt_queue_new(const crt_actor_options_t *options, size_t capacity)
     return crt_actor_new(&crt_queue, options, capacity);
 }
 
-/* Until the actor has answered. One that has not begun, or does not answer for ANSWER_MS beyond the deadline, is
- * told to leave it. */
-static crt_status_t await(crt_ref_t *answer, int64_t deadline, crt_out_t out)
+/* Until the actor has answered, whatever interrupts: an item may have been taken. One that has not begun, or does not
+ * answer for ANSWER_MS beyond the deadline, is told to leave it. */
+static crt_status_t await(crt_ref_t *answer, int64_t deadline, crt_out_t out,
+                          bool *is_interrupted)
 {
     int64_t left = crti_deadline_left(deadline);
     int64_t end = crti_deadline_after(left < 0 ? -1 : left + ANSWER_MS);
     crt_status_t status;
 
-    do
-        status = crt_get_v(answer, crti_deadline_left(end), out);
-    while (status == CRT_ERR_INTERRUPTED);
+    while ((status = crt_get_v(answer, crti_deadline_left(end), out)) ==
+           CRT_ERR_INTERRUPTED)
+        *is_interrupted = true;
     if (status != CRT_ERR_TIMED_OUT)
         return status;
     crt_cancel(answer, NULL);
-    do
-        status = crt_get_v(answer, -1, out);
-    while (status == CRT_ERR_INTERRUPTED);
+    while ((status = crt_get_v(answer, -1, out)) == CRT_ERR_INTERRUPTED)
+        *is_interrupted = true;
     return status == CRT_ERR_CANCELLED
                ? crt_raise(CRT_ERR_TIMED_OUT, "the queue's actor has not answered")
                : status;
 }
 
 /* Until the queue may have changed. */
-static crt_status_t pause_for(int *pause_ms, int64_t deadline, const char *what)
+static crt_status_t pause_for(int *pause_ms, int64_t deadline, const char *what,
+                              bool is_interrupted)
 {
     int64_t left = crti_deadline_left(deadline);
     int pause = *pause_ms;
 
+    if (is_interrupted)
+        return crt_raise(CRT_ERR_INTERRUPTED,
+                         "crt_interrupt was called while the queue was %s", what);
     if (left == 0)
         return crt_raise(CRT_ERR_TIMED_OUT, "the queue is still %s", what);
     if (left > 0 && left < pause)
         pause = (int)left;
     *pause_ms = 2 * *pause_ms < PAUSE_MAX_MS ? 2 * *pause_ms : PAUSE_MAX_MS;
-    if (poll(NULL, 0, pause) < 0 && errno == EINTR)
-        return crt_raise(CRT_ERR_INTERRUPTED, "a signal came while the queue was %s",
-                         what);
+    (void)poll(NULL, 0, pause); /* a signal handler may end it early */
     return CRT_OK;
 }
 
@@ -182,6 +183,7 @@ crt_status_t crt_queue_put_batch(crt_actor_t *queue, crt_ref_t *const *items,
 {
     int64_t deadline = crti_deadline_after(timeout_ms);
     crt_arg_t spread = crt_spread(items, count);
+    bool is_interrupted = false;
     int pause_ms = 1;
 
     if (!items || count < 1 || count > BATCH_MAX)
@@ -190,12 +192,13 @@ crt_status_t crt_queue_put_batch(crt_actor_t *queue, crt_ref_t *const *items,
     for (;;) {
         crt_ref_t *answer = crt_call_v(queue, &queue_put, NULL, &spread, 1);
         bool was_taken = false;
-        crt_status_t status = await(answer, deadline, CRT_OUT(&was_taken));
+        crt_status_t status =
+            await(answer, deadline, CRT_OUT(&was_taken), &is_interrupted);
 
         crt_ref_drop(&answer);
         if (status != CRT_OK || was_taken)
             return status;
-        CRT_TRY(pause_for(&pause_ms, deadline, "full"));
+        CRT_TRY(pause_for(&pause_ms, deadline, "full", is_interrupted));
     }
 }
 
@@ -223,6 +226,7 @@ crt_status_t crt_queue_get_batch(crt_actor_t *queue, size_t most, int64_t timeou
                                  crt_ref_t **items_out, size_t *count_out)
 {
     int64_t deadline = crti_deadline_after(timeout_ms);
+    bool is_interrupted = false;
     int pause_ms = 1;
 
     if (!items_out || !count_out || most < 1 || most > BATCH_MAX)
@@ -232,14 +236,14 @@ crt_status_t crt_queue_get_batch(crt_actor_t *queue, size_t most, int64_t timeou
     for (;;) {
         crt_ref_t *answer = crt_call(queue, &queue_get, most);
         const crt_value_t *list;
-        crt_status_t status = await(answer, deadline, CRT_OUT(&list));
+        crt_status_t status = await(answer, deadline, CRT_OUT(&list), &is_interrupted);
 
         if (status == CRT_OK)
             status = read_items(list, items_out, count_out);
         crt_ref_drop(&answer);
         if (status != CRT_OK || *count_out)
             return status;
-        CRT_TRY(pause_for(&pause_ms, deadline, "empty"));
+        CRT_TRY(pause_for(&pause_ms, deadline, "empty", is_interrupted));
     }
 }
 
@@ -253,7 +257,9 @@ crt_status_t crt_queue_get(crt_actor_t *queue, int64_t timeout_ms, crt_ref_t **i
 crt_status_t crt_queue_size(crt_actor_t *queue, size_t *size_out)
 {
     crt_ref_t *answer = crt_call(queue, &queue_size);
-    crt_status_t status = await(answer, crti_deadline_after(-1), CRT_OUT(size_out));
+    bool is_interrupted = false;
+    crt_status_t status =
+        await(answer, crti_deadline_after(-1), CRT_OUT(size_out), &is_interrupted);
 
     crt_ref_drop(&answer);
     return status;

@@ -156,7 +156,7 @@ enum {
  *
  * A full window makes the call wait (with progress, as crti_net_wait: THE LOCK IS RELEASED
  * meanwhile), until `deadline_ns` (CRTI_NET_NO_DEADLINE: until there is room or the peer is
- * lost; CRT_ERR_TIMED_OUT, CRT_ERR_INTERRUPTED: nothing was sent).
+ * lost; CRT_ERR_TIMED_OUT: nothing was sent).
  * `*sequence_out` (may be NULL) gets the record's number in this session, 1, 2, 3, ..., to be
  * compared with crti_net_loss_t.
  * CRT_ERR_TOO_LARGE: above the largest record. On a lost peer: the status of its loss. */
@@ -191,8 +191,8 @@ void crti_net_abort(crti_net_t *net, crti_peer_t *peer, const char *detail);
 /* Waits until done(user) is true, with the lock held at entry, during every done(), and at
  * exit; it is released while sleeping. Flushes before it sleeps. `done` is evaluated at entry, after
  * each batch of received records, and after crti_net_wake. deadline_ns is of crti_now_ns.
- * CRT_ERR_TIMED_OUT; CRT_ERR_INTERRUPTED when a signal handler ran in this thread;
- * CRT_ERR_CLOSED when the net is being freed. Any number of threads may wait. */
+ * CRT_ERR_TIMED_OUT; CRT_ERR_CLOSED when the net is being freed. It goes on after a signal handler
+ * has run in this thread; `done` is evaluated then, too. Any number of threads may wait. */
 crt_status_t crti_net_wait(crti_net_t *net, bool (*done)(void *user), void *user,
                            uint64_t deadline_ns);
 

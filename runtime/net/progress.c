@@ -30,9 +30,10 @@ static void wake_word(uint32_t *word)
     syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
 }
 
-/* False when a signal handler ran. The timeout is always there: a futex wait without one is
- * restarted after a handler with SA_RESTART. */
-static bool sleep_on_word(uint32_t *word, uint64_t deadline_ns)
+/* May come back early, when a signal handler has run or the process was stopped. The timeout is
+ * always there: a futex wait without one is restarted after a handler with SA_RESTART, which may have
+ * called crt_interrupt. */
+static void sleep_on_word(uint32_t *word, uint64_t deadline_ns)
 {
     uint64_t now = crti_now_ns(), sleep = FUTEX_SLEEP;
     struct timespec t;
@@ -40,10 +41,8 @@ static bool sleep_on_word(uint32_t *word, uint64_t deadline_ns)
     if (deadline_ns != UINT64_MAX && deadline_ns < now + sleep)
         sleep = deadline_ns > now ? deadline_ns - now : 0;
     t = (struct timespec){(time_t)(sleep / CRTI_S), (long)(sleep % CRTI_S)};
-    if (__atomic_load_n(word, __ATOMIC_ACQUIRE) != 0)
-        return true;
-    return syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, 0, &t, NULL, 0) == 0 ||
-           errno != EINTR;
+    if (__atomic_load_n(word, __ATOMIC_ACQUIRE) == 0)
+        syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, 0, &t, NULL, 0);
 }
 
 /* `at` absolute, 0 switches off. */
@@ -282,30 +281,26 @@ void crti_progress_break(crti_progress_t *p)
         wake_word(&CRTI_CONTAINER(item, crti_progress_waiter_t, link)->word);
 }
 
-/* The holder of the token receives once, sleeping for it if nothing is there. False when a
- * signal handler ran in this thread. */
-bool crti_progress_turn(crti_progress_t *p, crti_progress_waiter_t *me,
+/* The holder of the token receives once, sleeping for it if nothing is there. A signal handler, or a
+ * stop of the process, ends the sleep early: whoever waits looks again, and sleeps on. */
+void crti_progress_turn(crti_progress_t *p, crti_progress_waiter_t *me,
                         uint64_t deadline_ns)
 {
     struct epoll_event events[EVENTS];
     uint64_t turnover = p->turnover, freed_count;
-    int count, error, timeout;
-    bool handled;
+    int count, error;
 
     free_removed(p);
     freed_count = p->freed_count;
     p->ops->flush(p->user);
     if (p->ops->pump(p->user) || spin(p, me) || !p->ops->sleep(p->user))
-        return true;
+        return;
     arm(p, p->ops->deadline(p->user));
     if (p->early_rests > 0 && p->state == CRTI_PROGRESS_TICKING && me != &p->self)
         crti_progress_rest_early(p);
     p->sleeping = me;
-    crti_signal_handlers_look(&p->handlers, crti_now_ns());
-    handled = p->handlers.are_there && me != &p->self; /* its thread takes no signals */
     pthread_mutex_unlock(&p->lock);
-    timeout = timeout_ms(deadline_ns);
-    count = crti_progress_sleep(p->epoll_fd, events, EVENTS, timeout, handled);
+    count = epoll_wait(p->epoll_fd, events, EVENTS, timeout_ms(deadline_ns));
     error = errno;
     pthread_mutex_lock(&p->lock);
     if (p->sleeping == me)
@@ -313,16 +308,15 @@ bool crti_progress_turn(crti_progress_t *p, crti_progress_waiter_t *me,
     if (p->turnover != turnover) {
         if (count > 0)
             pass_on(p, events, count, freed_count);
-        return true;
+        return;
     }
     crti_spin_look_back(&p->spin);
     if (count < 0 && error != EINTR)
         crti_progress_break(p);
     if (count < 0)
-        return error != EINTR;
+        return;
     dispatch(events, count);
     p->ops->pump(p->user);
-    return true;
 }
 
 void crti_progress_wake(crti_progress_t *p)
@@ -390,23 +384,20 @@ static void leave_token(crti_progress_t *p)
     }
 }
 
-/* One sleep, with the token if it can be had. False when a signal handler ran. */
-static bool wait_once(crti_progress_t *p, crti_progress_waiter_t *w, uint64_t deadline_ns)
+/* One sleep, with the token if it can be had. */
+static void wait_once(crti_progress_t *p, crti_progress_waiter_t *w, uint64_t deadline_ns)
 {
-    bool ok;
-
     if (!p->token || p->token == &p->self || p->token == w) {
         take_token(p, w);
-        ok = crti_progress_turn(p, w, deadline_ns);
+        crti_progress_turn(p, w, deadline_ns);
         if (w->link.next != w->link.prev) /* others wait too */
             crti_progress_wake(p);
-        return ok;
+        return;
     }
     __atomic_store_n(&w->word, 0, __ATOMIC_RELAXED); /* the lock orders it */
     pthread_mutex_unlock(&p->lock);
-    ok = sleep_on_word(&w->word, deadline_ns);
+    sleep_on_word(&w->word, deadline_ns);
     pthread_mutex_lock(&p->lock);
-    return ok;
 }
 
 crt_status_t crti_progress_wait(crti_progress_t *p, bool (*done)(void *user), void *user,
@@ -420,16 +411,14 @@ crt_status_t crti_progress_wait(crti_progress_t *p, bool (*done)(void *user), vo
     if (done(user))
         return CRT_OK;
     crti_list_append(&p->waiters, &w.link);
-    for (bool ok = true; !done(user);) {
+    while (!done(user)) {
         if (p->stopping)
             status = crt_raise(CRT_ERR_CLOSED, "the runtime shuts down");
-        else if (!ok)
-            status = crt_raise(CRT_ERR_INTERRUPTED, "a signal interrupted the wait");
         else if (deadline_ns != UINT64_MAX && crti_now_ns() >= deadline_ns)
             status = crt_raise(CRT_ERR_TIMED_OUT, "timed out");
         if (status != CRT_OK)
             break;
-        ok = wait_once(p, &w, deadline_ns);
+        wait_once(p, &w, deadline_ns);
     }
     crti_list_remove(&w.link);
     /* A free token was meant for whoever of us woke: one that leaves without taking it passes it

@@ -57,7 +57,6 @@
 #include "runtime/base/clock.h"
 #include "runtime/base/crt_base.h"
 #include "runtime/base/list.h"
-#include "runtime/net/progress_sleep.h"
 #include "runtime/net/spin.h"
 
 #define CRTI_PROGRESS_TICK_NS CRTI_MS
@@ -121,7 +120,6 @@ typedef struct crti_progress {
     crti_progress_waiter_t *token;    /* NULL: free; &self: the progress thread */
     crti_progress_waiter_t *sleeping; /* the holder, while it is in epoll_wait or spins */
     crti_spin_t spin;
-    crti_signal_handlers_t handlers;
     crti_progress_waiter_t self;
     crti_list_t waiters;
     crti_list_t removed_sources;

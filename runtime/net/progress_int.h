@@ -16,9 +16,9 @@ void crti_progress_set_timer(int fd, uint64_t at, uint64_t interval);
 bool crti_progress_read_counter(int fd);
 /* The descriptors are gone: see crti_progress_ops_t. Lock held. */
 void crti_progress_break(crti_progress_t *p);
-/* The holder of the token receives once, sleeping for it if nothing is there. False when a
- * signal handler ran in this thread. */
-bool crti_progress_turn(crti_progress_t *p, crti_progress_waiter_t *me,
+/* The holder of the token receives once, sleeping for it if nothing is there. A signal handler, or a
+ * stop of the process, ends the sleep early: whoever waits looks again, and sleeps on. */
+void crti_progress_turn(crti_progress_t *p, crti_progress_waiter_t *me,
                         uint64_t deadline_ns);
 
 /* ---------------------------------------------------------------- progress_thread.c */

@@ -299,23 +299,6 @@ static void a_get_times_out_and_can_be_tried_again(void **state)
     crt_ref_drop(&ref);
 }
 
-static void on_alarm(int signal_number)
-{
-}
-
-static void a_signal_interrupts_a_wait(void **state)
-{
-    struct sigaction action = {.sa_handler = on_alarm}, old;
-    struct itimerval timer = {.it_value = {0, 50000}};
-    crt_ref_t *ref = crt_submit(&t_sleep, NULL, 3000);
-
-    sigaction(SIGALRM, &action, &old);
-    setitimer(ITIMER_REAL, &timer, NULL);
-    assert_int_equal(crt_get(ref, NULL), CRT_ERR_INTERRUPTED);
-    sigaction(SIGALRM, &old, NULL);
-    crt_ref_drop(&ref);
-}
-
 static void too_much_in_flight_is_backpressure_and_the_rest_arrives(void **state)
 {
     enum { MOST = 2000 };
@@ -461,7 +444,6 @@ static int driver(int argc, char **argv)
         cmocka_unit_test(a_resource_that_is_named_twice_is_refused),
         cmocka_unit_test(a_value_larger_than_the_store_is_refused),
         cmocka_unit_test(a_get_times_out_and_can_be_tried_again),
-        cmocka_unit_test(a_signal_interrupts_a_wait),
         cmocka_unit_test(too_much_in_flight_is_backpressure_and_the_rest_arrives),
         cmocka_unit_test(too_many_waiting_tasks_are_backpressure_and_the_rest_arrives),
         cmocka_unit_test(a_call_to_oneself_is_a_deadlock),

@@ -230,7 +230,7 @@ void crti_net_watch(crti_net_t *net, crti_peer_t *peer, int delta)
 
 /* ---------------------------------------------------------------- progress */
 
-/* Nothing comes while somebody waits. Whoever waits without end is interrupted. */
+/* Nothing comes while somebody waits. Whoever waits without end is told that the runtime ends. */
 crt_status_t crti_net_wait(crti_net_t *net, bool (*done)(void *user), void *user,
                            uint64_t deadline_ns)
 {
@@ -238,7 +238,7 @@ crt_status_t crti_net_wait(crti_net_t *net, bool (*done)(void *user), void *user
     if (done(user))
         return CRT_OK;
     if (deadline_ns == CRTI_NET_NO_DEADLINE)
-        return crt_raise(CRT_ERR_INTERRUPTED, "a signal came");
+        return crt_raise(CRT_ERR_CLOSED, "the runtime shuts down");
     return crt_raise(CRT_ERR_TIMED_OUT, "nothing came");
 }
 

@@ -94,7 +94,7 @@ static crt_status_t register_refs(crt_call_t *call)
     status = crti_net_wait(call->core->net, has_registered, y, CRTI_NET_NO_DEADLINE);
     y->is_broken = !has_registered(y);
     if (y->is_broken)
-        return status; /* a signal came, or this process ends */
+        return status; /* this process ends */
     if (y->ending.status < 0)
         return crt_raise(y->ending.status,
                          "%s: the owner of a ref in it can't be reached",
@@ -149,7 +149,7 @@ static crt_status_t yield_next(crt_call_t *call, const crt_arg_t *value)
     if (status != CRT_OK)
         return status;
     if (y->is_broken)
-        return crt_raise(CRT_ERR_INTERRUPTED, "%s: an earlier result was not yielded",
+        return crt_raise(CRT_ERR_CLOSED, "%s: an earlier result was not yielded",
                          call->function->display);
     if (y->next < y->skip) { /* it has arrived in an earlier try */
         y->next++;
