@@ -27,9 +27,10 @@
  * Threads: every function may be called from any thread of a driver or worker unless it says
  * otherwise. After fork() the child's calls return CRT_ERR_FORKED.
  *
- * Signals: no handlers are installed. A handler of the program's may call crt_interrupt and no other
- * function: the thread that it interrupts may hold a lock that another function waits for. A wait that a
- * handler interrupts returns CRT_ERR_INTERRUPTED.
+ * Signals: the library installs no handlers. Waits (crt_get, crt_wait, crt_stream_next, ...) go on
+ * after a handler of the program has run, whatever the flags of sigaction. A handler may call
+ * crt_interrupt and no other function of crt: the interrupted thread may hold a lock. Only
+ * crt_interrupt ends waits, with CRT_ERR_INTERRUPTED.
  *
  * Errors: functions return crt_status_t (0 done, negative failed; crt_error_detail() has the
  * text). Functions that give a ref never give NULL: a failed submission is a failed ref, and
@@ -251,9 +252,11 @@ CRT_API crt_ref_t *crt_ref_at(crt_ref_t *ref, const char *place);
  * crt_ref_error tells more. CRT_ERR_INVALID: the value is of another kind, or does not fit. */
 CRT_API crt_status_t crt_get_v(crt_ref_t *ref, int64_t wait_ms, crt_out_t out);
 
-/* Waits until `want` of `count` refs are ready (values or errors). `ready` has room for `count`
- * indices; the first `*ready_count` are those ready, in the order of `refs`. CRT_ERR_TIMED_OUT
- * also sets them. */
+/* Waits until `want` of `count` refs are ready (values or errors). `ready` has room for `want`
+ * indices; the first `*ready_count`, at most `want`, are of refs that are ready, in the order of
+ * `refs`. CRT_ERR_TIMED_OUT also sets them. A ref may stand in `refs` several times. A program that
+ * handles one ref and waits again gets on in about the same time for each ref, however many there
+ * are; crt_wait.h has sets, which take streams and ends as well. */
 CRT_API crt_status_t crt_wait(crt_ref_t *const *refs, size_t count, size_t want,
                               int64_t wait_ms, size_t *ready, size_t *ready_count);
 
@@ -473,5 +476,6 @@ CRT_API int crt_size(void);
 #include "crt_metrics.h"
 #include "crt_placement_group.h"
 #include "crt_stream.h"
+#include "crt_wait.h"
 
 #endif

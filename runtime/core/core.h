@@ -28,6 +28,7 @@
 #include "runtime/base/board.h"
 #include "runtime/core/calls/calls.h"
 #include "runtime/core/client/private_cluster.h"
+#include "runtime/core/client/waitset.h"
 #include "runtime/core/execution/execution.h"
 #include "runtime/core/process/blocking.h"
 #include "runtime/core/process/entry.h"
@@ -104,6 +105,7 @@ struct crti_core {
     crti_refs_t refs;
     crti_calls_t calls;
     crti_execution_t execution;
+    crti_waits_t waits;
 };
 
 /* The scratch buffer for a record, empty: taken, so that a send that waits (and gives up the lock)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* crt_interrupt: what a signal handler may do about the waits of its process. */
+/* Signals: waits go on after a handler, and end by crt_interrupt. */
 #include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -37,6 +37,20 @@ static crt_status_t echo_run(crt_call_t *call)
 }
 static const crt_task_t echo =
     CRT_TASK(.name = "echo", .run = echo_run, .signature = "int");
+
+static crt_status_t yields_run(crt_call_t *call)
+{
+    int64_t count;
+
+    CRT_TRY(crt_args(call, &count));
+    for (int64_t i = 0; i < count; i++) {
+        usleep(50000);
+        CRT_TRY(crt_yield(call, i));
+    }
+    return CRT_OK;
+}
+static const crt_task_t yields =
+    CRT_TASK(.name = "yields", .run = yields_run, .signature = "int");
 
 static void on_signal(int number)
 {
@@ -153,6 +167,98 @@ static void a_wait_inside_a_task_is_told_too(void **state)
     crt_ref_drop(&ref);
 }
 
+static void a_set_is_interrupted_like_any_wait(void **state)
+{
+    struct itimerval soon = {.it_value = {0, 50000}};
+    crt_ref_t *ref = crt_submit(&nap, NULL, 60000);
+    crt_event_t event = CRT_EVENT_INIT;
+    crt_waitset_t *set;
+
+    OK(crt_waitset_new(&set));
+    OK(crt_waitset_add_ref(set, ref, NULL));
+    setitimer(ITIMER_REAL, &soon, NULL);
+    assert_int_equal(crt_waitset_next(set, -1, &event), CRT_ERR_INTERRUPTED);
+    OK(crt_cancel(ref, NULL));
+    OK(crt_waitset_next(set, -1, &event));
+    assert_int_equal(event.status, CRT_ERR_CANCELLED);
+    crt_event_drop(&event);
+    crt_ref_drop(&ref);
+    crt_waitset_drop(&set);
+}
+
+/* ------------------------------------------------------------------ without it */
+
+static atomic_int handled;
+
+static void on_timer(int number)
+{
+    atomic_fetch_add(&handled, 1);
+}
+
+/* Every wait of a program whose timer runs, as a profiler's does. */
+static void wait_in_all_ways(void)
+{
+    crt_ref_t *refs[2] = {crt_submit(&nap, NULL, 100), crt_submit(&nap, NULL, 200)},
+              *item;
+    crt_stream_t *stream = crt_submit_stream(&yields, NULL, 3);
+    crt_event_t event = CRT_EVENT_INIT;
+    crt_waitset_t *set;
+    size_t ready[2], count;
+    crt_status_t status;
+    int items = 0;
+
+    OK(crt_waitset_new(&set));
+    OK(crt_wait(refs, 2, 1, -1, ready, &count));
+    OK(crt_refs_wait(refs, 2, NULL, -1, NULL));
+    while ((status = crt_stream_next(stream, -1, &item)) == CRT_OK) {
+        crt_ref_drop(&item);
+        items++;
+    }
+    assert_int_equal(status, CRT_END_OF_STREAM);
+    assert_int_equal(items, 3);
+    crt_refs_drop(refs, 2);
+    refs[0] = crt_submit(&nap, NULL, 100);
+    OK(crt_waitset_add_ref(set, refs[0], NULL));
+    OK(crt_waitset_next(set, -1, &event));
+    crt_event_drop(&event);
+    crt_ref_drop(&refs[0]);
+    refs[0] = crt_submit(&nap, NULL, 100);
+    OK(crt_get(refs[0], NULL));
+    crt_ref_drop(&refs[0]);
+    refs[0] = crt_submit(&nap, NULL, 300);
+    assert_int_equal(crt_get_for(refs[0], 20, NULL), CRT_ERR_TIMED_OUT);
+    OK(crt_get_for(refs[0], 60000, NULL));
+    crt_ref_drop(&refs[0]);
+    crt_stream_drop(&stream);
+    crt_waitset_drop(&set);
+}
+
+static void *wait_as_the_second(void *user)
+{
+    wait_in_all_ways();
+    return NULL;
+}
+
+static void waits_go_on_after_a_handler_of_the_program(void **state)
+{
+    struct itimerval often = {{0, 2000}, {0, 2000}}, off = {{0, 0}, {0, 0}};
+    const int flags[] = {0, SA_RESTART};
+
+    for (int i = 0; i < 2; i++) {
+        struct sigaction action = {.sa_handler = on_timer, .sa_flags = flags[i]};
+        pthread_t other;
+
+        atomic_store(&handled, 0);
+        sigaction(SIGALRM, &action, NULL);
+        setitimer(ITIMER_REAL, &often, NULL);
+        pthread_create(&other, NULL, wait_as_the_second, NULL);
+        wait_in_all_ways();
+        pthread_join(other, NULL);
+        setitimer(ITIMER_REAL, &off, NULL);
+        assert_true(atomic_load(&handled) > 20);
+    }
+}
+
 /* ------------------------------------------------------------------ anywhere */
 
 static void a_storm_of_signals_ends_no_call_and_hangs_none(void **state)
@@ -182,6 +288,8 @@ static int driver(int argc, char **argv)
         cmocka_unit_test(one_that_comes_before_the_wait_is_told_by_it_once),
         cmocka_unit_test(all_threads_that_wait_are_told),
         cmocka_unit_test(a_wait_inside_a_task_is_told_too),
+        cmocka_unit_test(a_set_is_interrupted_like_any_wait),
+        cmocka_unit_test(waits_go_on_after_a_handler_of_the_program),
         cmocka_unit_test(a_storm_of_signals_ends_no_call_and_hangs_none),
     };
 
@@ -191,7 +299,7 @@ static int driver(int argc, char **argv)
 int main(int argc, char **argv)
 {
     return crt_main(argc, argv,
-                    CRT_OPTIONS(.tasks = CRT_TASKS(&nap, &echo, &interrupted),
+                    CRT_OPTIONS(.tasks = CRT_TASKS(&nap, &echo, &interrupted, &yields),
                                 .num_cpus = 4, .object_store_memory = 16 << 20),
                     driver);
 }

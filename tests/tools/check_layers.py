@@ -24,6 +24,7 @@ PUBLIC = {
     "crt_program.h": "runtime/core",
     "crt_stream.h": "runtime/core",
     "crt_tools.h": "runtime/core",
+    "crt_wait.h": "runtime/core",
     "crt_collective.h": "collective",
     "crt_ml.h": "ml",
     "crt_networks.h": "ml",
@@ -65,7 +66,7 @@ STATE = {
     "runtime/core": ("core", {
         "link": "process", "timer": "process", "printed": "process", "remotes": "process",
         "blocking": "process", "frees": "process", "refs": "refs", "calls": "calls",
-        "execution": "execution",
+        "execution": "execution", "waits": "client",
     }),
     "runtime/node": ("node", {
         "processes": "process", "memory": "process", "locals": "links", "head": "links", "peers": "links",
@@ -77,7 +78,7 @@ STATE = {
 PUBLIC_OF = {
     "ml": ["crt_base.h"],
     "actors": [name for name, folder in PUBLIC.items() if folder != "actors" and name != "crt_tools.h"],
-    "cli": list(PUBLIC) + ["crt_tools.h"],
+    "cli": list(PUBLIC),
     "examples": list(PUBLIC),
 }
 # Libraries of which only these folders know.

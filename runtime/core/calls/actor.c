@@ -28,8 +28,6 @@
 #define DRAIN_AGAIN_NS (10 * CRTI_MS)
 #define WARN_AGAIN_NS  CRTI_S
 
-/* ------------------------------------------------------------------ life of a handle */
-
 /* ------------------------------------------------------------------ its end */
 
 static void fail_all(crti_list_t *list, crt_status_t status, const char *text,
@@ -80,6 +78,27 @@ static void end_suspicion(crt_actor_t *actor, crt_status_t status, const char *t
     free(report);
 }
 
+static void tell_end(crt_actor_t *actor)
+{
+    crti_list_t *item;
+
+    while ((item = crti_list_pop(&actor->end_waiters))) {
+        crti_actor_end_t *end = CRTI_CONTAINER(item, crti_actor_end_t, link);
+
+        end->on_end(end);
+    }
+}
+
+void crti_actor_await_end(crt_actor_t *actor, crti_actor_end_t *end)
+{
+    crti_list_init(&end->link);
+    crti_actor_observe(actor);
+    if (actor->phase == CRTI_ACTOR_GONE)
+        end->on_end(end);
+    else
+        crti_list_append(&actor->end_waiters, &end->link);
+}
+
 void crti_actor_end(crt_actor_t *actor, crt_status_t status, const char *text)
 {
     if (actor->phase == CRTI_ACTOR_GONE)
@@ -99,6 +118,7 @@ void crti_actor_end(crt_actor_t *actor, crt_status_t status, const char *text)
     crti_actor_set_remote(actor, NULL);
     crti_actor_drop_creation(actor);
     crti_actor_lifetime_spent(actor);
+    tell_end(actor);
     crti_actor_release(actor);
 }
 
@@ -333,8 +353,6 @@ crt_status_t crti_actor_room(crt_actor_t *actor, bool try_only)
     return crti_wait_for(actor->core, has_room, actor, -1, NULL,
                          "room in the queue of an actor");
 }
-
-/* ------------------------------------------------------------------ hearsay */
 
 /* ------------------------------------------------------------------ what the head says */
 

@@ -18,6 +18,12 @@ typedef enum crti_actor_phase {
     CRTI_ACTOR_GONE     /* nothing follows */
 } crti_actor_phase_t;
 
+/* Somebody waits for the end of an actor. A member of the waiter's struct; called once, then unlinked. */
+typedef struct crti_actor_end {
+    crti_list_t link;
+    void (*on_end)(struct crti_actor_end *end);
+} crti_actor_end_t;
+
 struct crt_actor {
     crti_core_t *core; /* NULL after a shutdown */
     crti_id_t id;
@@ -36,6 +42,7 @@ struct crt_actor {
     crti_list_t attention; /* core->calls.checks: the tick looks at it */
     crti_list_t
         doubtful; /* crti_pending_t.link: their process is gone, nobody said why */
+    crti_list_t end_waiters; /* crti_actor_end_t */
     size_t queue_bytes;
     int64_t
         max_task_retries; /* how often each call may be made again; -1: without limit */
@@ -126,5 +133,7 @@ void crti_actor_tick(crti_core_t *core, uint64_t now_ns);
 void crti_actor_observe(crt_actor_t *actor); /* its state is told from now on */
 void crti_actors_end(crti_core_t *core, crt_status_t status, const char *text);
 void crti_actor_end(crt_actor_t *actor, crt_status_t status, const char *text);
+/* Calls back when it is GONE, at once if it is. Who waits holds it, weakly perhaps. */
+void crti_actor_await_end(crt_actor_t *actor, crti_actor_end_t *end);
 
 #endif

@@ -92,6 +92,7 @@ crt_status_t crti_actor_get(crti_core_t *core, crti_id_t id, crti_span_t class_n
     crti_id_hex(id, actor->hex);
     crti_list_init(&actor->queue);
     crti_list_init(&actor->doubtful);
+    crti_list_init(&actor->end_waiters);
     crti_list_init(&actor->attention);
     status = set_class(actor, class_name);
     if (status == CRT_OK)

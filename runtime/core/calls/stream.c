@@ -75,11 +75,18 @@ static crt_ref_t *pop(crt_stream_t *stream)
     return ref;
 }
 
+static void tell_change(const crt_stream_t *stream)
+{
+    if (stream->on_change)
+        stream->on_change(stream->on_change_user);
+}
+
 void crti_call_stream_drop(crt_stream_t *stream)
 {
     crt_ref_t *ref;
 
     stream->is_dropped = true;
+    tell_change(stream);
     crti_handles_take(&stream->core->calls.streams, stream);
     while ((ref = pop(stream)))
         crti_ref_release(ref);
@@ -101,12 +108,6 @@ void crti_call_streams_orphan(crti_core_t *core)
         stream->completed = NULL;
         crti_old_handle_add(stream);
     }
-}
-
-static void tell_change(const crt_stream_t *stream)
-{
-    if (stream->on_change)
-        stream->on_change(stream->on_change_user);
 }
 
 void crti_call_stream_ended(crt_stream_t *stream)

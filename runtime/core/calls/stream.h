@@ -36,7 +36,7 @@ struct crt_stream {
     uint64_t received;           /* items so far, */
     uint64_t limit;              /* and how many may be produced so far */
     crti_item_numbers_t numbers; /* of those between */
-    /* An item has come, or the end; NULL: nobody is told. It may not take anything. */
+    /* An item has come, or the end, or the program gives it up; NULL: nobody is told. It may not take anything. */
     void (*on_change)(void *user);
     void *on_change_user;
 };

@@ -565,6 +565,8 @@ crt_status_t crt_init(int argc, char **argv, const crt_options_t *options)
 
     if (crti_is_forked())
         return crt_raise(CRT_ERR_FORKED, "%s", CRTI_FORKED);
+    if (crti_is_callback_thread())
+        return crt_raise(CRT_ERR_INVALID, "crt_init inside of a callback of a ref");
     status = CRTI_COPY_STRUCT(&o, options, "CRT_OPTIONS");
     if (status != CRT_OK)
         return status;
@@ -603,6 +605,8 @@ crt_status_t crti_shutdown(const int *exit_status)
 
     if (crti_is_forked())
         return crt_raise(CRT_ERR_FORKED, "%s", CRTI_FORKED);
+    if (crti_is_callback_thread()) /* it would wait for itself */
+        return crt_raise(CRT_ERR_INVALID, "crt_shutdown inside of a callback of a ref");
     pthread_mutex_lock(&joining);
     core = crti_enter_unlocked();
     if (!core || core->is_worker) {
@@ -625,6 +629,7 @@ crt_status_t crti_shutdown(const int *exit_status)
     core->net = NULL;
     crti_core_orphan(core);
     crti_left();
+    crti_callbacks_end(CRTI_TAKE(core->waits.callbacks));
     free_core(core, exit_status);
     pthread_mutex_unlock(&joining);
     return CRT_OK;

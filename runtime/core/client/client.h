@@ -29,6 +29,11 @@ void crti_node_died(crti_core_t *core, const crti_msg_node_died_t *message);
 /* The node daemon is gone: everything that waits fails. */
 void crti_core_break(crti_core_t *core, crt_status_t status, const char *text);
 
+/* ------------------------------------------------------------------ stream_api.c */
+
+/* CRT_OK, or why a stream that the program gives can't be used. */
+crt_status_t crti_stream_check(const crti_core_t *core, const crt_stream_t *stream);
+
 /* ------------------------------------------------------------------ node_messages.c */
 
 extern const crti_channel_handlers_t crti_node_link_handlers;

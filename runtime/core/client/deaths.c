@@ -188,6 +188,7 @@ void crti_node_died(crti_core_t *core, const crti_msg_node_died_t *m)
         remote_died(core, remote, CRT_ERR_NODE_LOST, text);
     lose_copies(core, m->node);
     crti_rescue_end(core, m->node);
+    crti_waits_node_gone(core, m->node, CRT_ERR_NODE_LOST, text);
 }
 
 /* ------------------------------------------------------------------ the node daemon */
@@ -232,6 +233,7 @@ void crti_core_break(crti_core_t *core, crt_status_t status, const char *text)
     crti_tasks_end(core);
     break_refs(core, false, status, text);
     break_refs(core, true, status, text);
+    crti_waits_break(core, status, text);
     if (core->net) /* it may be told while it attaches */
         crti_net_wake(core->net);
 }

@@ -36,6 +36,7 @@ void crti_core_init(crti_core_t *core)
     crti_refs_init(&core->refs, &ref_handlers);
     crti_calls_init(&core->calls);
     crti_execution_init(core);
+    crti_waits_init(&core->waits);
     core->on_forwarded = crti_result_waits_for;
     core->on_remote_freed = crti_copy_query_remote_freed;
     core->on_long_wait = crti_chain_start;
@@ -48,6 +49,7 @@ void crti_core_orphan(crti_core_t *core)
 {
     CRTI_LIST_FOREACH (entry, &core->remotes.clients)
         crti_locating_end(CRTI_CONTAINER(entry, crti_client_t, link));
+    crti_waits_orphan(core);
     crti_refs_orphan(core);
     crti_calls_orphan(core);
     crti_remotes_end(core);
@@ -55,6 +57,7 @@ void crti_core_orphan(crti_core_t *core)
 
 void crti_core_free(crti_core_t *core)
 {
+    crti_waits_fini(&core->waits);
     crti_execution_fini(&core->execution);
     crti_calls_fini(&core->calls);
     crti_refs_fini(&core->refs);

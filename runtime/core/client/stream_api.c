@@ -9,6 +9,7 @@
 
 #include "runtime/base/log.h"
 #include "runtime/core/calls/stream.h"
+#include "runtime/core/client/client.h"
 #include "runtime/core/core.h"
 #include "runtime/core/execution/deadlock.h"
 #include "runtime/core/refs/value_of.h"
@@ -19,7 +20,7 @@ static pthread_mutex_t orphans = PTHREAD_MUTEX_INITIALIZER;
 
 /* ------------------------------------------------------------------ taking */
 
-static crt_status_t check(const crti_core_t *core, const crt_stream_t *stream)
+crt_status_t crti_stream_check(const crti_core_t *core, const crt_stream_t *stream)
 {
     if (!stream)
         return crt_raise(CRT_ERR_INVALID, "the stream is NULL");
@@ -75,7 +76,7 @@ crt_status_t crt_stream_next(crt_stream_t *stream, int64_t timeout_ms,
 
     if (!core)
         return crti_entry_status();
-    status = check(core, stream);
+    status = crti_stream_check(core, stream);
     if (status == CRT_OK && !ref_out)
         status = crt_raise(CRT_ERR_INVALID, "there is no place for the ref");
     if (status == CRT_OK) {
@@ -95,7 +96,7 @@ crt_ref_t *crt_stream_completed(crt_stream_t *stream)
 
     if (!core)
         return crti_given_refused(NULL, 0);
-    status = check(core, stream);
+    status = crti_stream_check(core, stream);
     if (status == CRT_OK) {
         ref = stream->completed;
         crti_ref_hold(ref);

@@ -76,15 +76,15 @@ crt_status_t crt_get_v(crt_ref_t *ref, int64_t timeout_ms, crt_out_t out)
 /* ------------------------------------------------------------------ wait */
 
 /* A look goes through all refs once. There is no other one before so many refs have come that those which lack
- * may be among them, so that a list of thousands is not gone through for every message. A ref may stand in it
- * several times. */
+ * may be among them, so that a list of thousands is not gone through for every message; and what it finds beyond
+ * `want` is remembered for the next crt_wait (wait_memory.h). A ref may stand in it several times. */
 typedef struct many {
     crti_core_t *core;
     crt_ref_t *const *refs;
     size_t count, want;
     size_t repeated; /* so many entries may come together with another one */
     size_t *ready;   /* the user's, or NULL: indices of those that the last look found */
-    size_t found;    /* so many, */
+    size_t found;    /* so many, at most `want`, */
     size_t wrong;    /* and which it could not use; `count`: it could use all */
     uint64_t came, went; /* of core->refs, then */
 } many_t;
@@ -104,8 +104,10 @@ static bool is_there(crt_ref_t *ref)
 
 static void look(many_t *many)
 {
+    crti_wait_memory_t *memory = &many->core->waits.memory;
     size_t *ready = many->ready, found = 0;
 
+    crti_wait_memory_begin(memory);
     many->came = many->core->refs.came;
     many->went = many->core->refs.went;
     for (size_t i = 0; i < many->count; i++) {
@@ -117,11 +119,34 @@ static void look(many_t *many)
         }
         if (!is_there(ref))
             continue;
+        if (found == many->want) {
+            crti_wait_memory_add(memory, ref, i);
+            continue;
+        }
         if (ready)
             ready[found] = i;
         found++;
     }
+    crti_wait_memory_end(memory, found);
     many->found = found;
+}
+
+/* Those that an earlier look found, as far as they are enough: the list need not be gone through. */
+static bool look_where_they_were(many_t *many)
+{
+    crti_wait_memory_t *memory = &many->core->waits.memory;
+    size_t found = 0, least = 0, index;
+
+    crti_wait_memory_again(memory);
+    while (found < many->want && many->ready &&
+           crti_wait_memory_next(memory, many->refs, many->count, least, &index)) {
+        if (many->refs[index]->is_free || !is_there(many->refs[index]))
+            continue;
+        many->ready[found++] = index;
+        least = index + 1;
+    }
+    many->found = found;
+    return found && found == many->want;
 }
 
 /* How many entries are of a ref that stands before them and is waited for, too. */
@@ -160,6 +185,8 @@ static crt_status_t wait_many(many_t *many, int64_t timeout_ms)
     bool wants_all = many->want == many->count;
     crt_status_t status;
 
+    if (look_where_they_were(many))
+        return CRT_OK;
     look(many);
     if (many->wrong < many->count)
         return CRT_OK;
@@ -243,6 +270,16 @@ crt_ref_t *crt_ref_at(crt_ref_t *ref, const char *place)
     return ref;
 }
 
+void crti_ref_keep_handle(crt_ref_t *ref)
+{
+    if (ref->core) {
+        ref->handles++;
+        crti_ref_hold(ref);
+    } else {
+        crti_ref_count_orphan(ref, 1);
+    }
+}
+
 crt_ref_t *crt_ref_keep(crt_ref_t *ref)
 {
     crti_core_t *core;
@@ -255,12 +292,7 @@ crt_ref_t *crt_ref_keep(crt_ref_t *ref)
         return ref;
     }
     core = crti_enter_quiet();
-    if (core && ref->core) {
-        ref->handles++;
-        crti_ref_hold(ref);
-    } else {
-        crti_ref_count_orphan(ref, 1);
-    }
+    crti_ref_keep_handle(ref);
     if (core)
         crti_leave(core);
     return ref;
@@ -276,8 +308,7 @@ static void let_go(crt_ref_t *ref)
         crti_task_forsaken(ref);
 }
 
-/* False: the caller has no hold to give up. */
-static bool drop(crti_core_t *core, crt_ref_t *ref)
+bool crti_ref_drop_handle(crti_core_t *core, crt_ref_t *ref)
 {
     if (ref->core ? ref->handles == 0 : ref->is_free)
         return false;
@@ -306,7 +337,7 @@ void crt_refs_drop(crt_ref_t **refs, size_t count)
 
         refs[i] = NULL;
         if (ref && !is_forked)
-            wrong += !drop(core, ref);
+            wrong += !crti_ref_drop_handle(core, ref);
     }
     if (core)
         crti_leave(core);
