@@ -28,7 +28,7 @@ typedef struct crt_bundle {
 } crt_bundle_t;
 #ifdef __cplusplus
 #    define CRT_BUNDLE(...)                                                              \
-        CRT_MADE(&, crt_bundle_t, .struct_size = sizeof(crt_bundle_t), __VA_ARGS__)
+        CRTI_MADE(&, crt_bundle_t, .struct_size = sizeof(crt_bundle_t), __VA_ARGS__)
 #else
 #    define CRT_BUNDLE(...)                                                              \
         ((crt_bundle_t){.struct_size = sizeof(crt_bundle_t), __VA_ARGS__})

@@ -75,7 +75,7 @@ typedef struct crt_event {
 } crt_event_t;
 /* clang-format off */
 #ifdef __cplusplus
-#define CRT_EVENT_INIT CRT_MADE(, crt_event_t, .struct_size = sizeof(crt_event_t))
+#define CRT_EVENT_INIT CRTI_MADE(, crt_event_t, .struct_size = sizeof(crt_event_t))
 #else
 #define CRT_EVENT_INIT {.struct_size = sizeof(crt_event_t)}
 #endif
@@ -190,8 +190,8 @@ typedef struct crt_refs_wait_options {
     bool past_errors;
 } crt_refs_wait_options_t;
 #define CRT_REFS_WAIT_OPTIONS(...)                                                       \
-    CRT_CONSTANT(crt_refs_wait_options_t,                                                \
-                 .struct_size = sizeof(crt_refs_wait_options_t), __VA_ARGS__)
+    CRTI_CONSTANT(crt_refs_wait_options_t,                                               \
+                  .struct_size = sizeof(crt_refs_wait_options_t), __VA_ARGS__)
 
 /* Waits until crt_get of none of the refs would wait, with one deadline for all: values are
  * brought to this node side by side. `options` may be NULL. `wait_ms` is how long the caller

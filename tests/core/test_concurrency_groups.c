@@ -90,7 +90,8 @@ static void wrong_groups_are_refused_by_name(void **state)
     const crt_concurrency_group_t foreign =
         CRT_CONCURRENCY_GROUP(.name = "foreign", .max_concurrency = 1,
                               .methods = CRT_METHODS(&other));
-    const crt_concurrency_group_t bare = CRT_CONCURRENCY_GROUP(.name = "bare", .max_concurrency = 1);
+    const crt_concurrency_group_t bare =
+        CRT_CONCURRENCY_GROUP(.name = "bare", .max_concurrency = 1);
     crt_concurrency_group_t sixteen[16];
     const crt_concurrency_group_t *list[17] = {NULL};
     char names[16][2] = {""};
@@ -114,9 +115,10 @@ static void wrong_groups_are_refused_by_name(void **state)
 
 static void methods_without_their_macro_are_refused(void **state)
 {
-    const crt_method_t bare = CRT_METHOD(.name = "bare", .run = run);
+    const crt_method_t bare = {.name = "bare", .run = run};
     /* As {"bare", run} was read before the struct began with its size. */
-    const crt_method_t positional = CRT_METHOD(.name = (size_t)(uintptr_t) "bare", .run = (const char *)(uintptr_t)run);
+    const crt_method_t positional = {(size_t)(uintptr_t) "bare",
+                                     (const char *)(uintptr_t)run};
     const crt_method_t *methods[] = {&bare, &positional};
 
     for (size_t i = 0; i < 2; i++) {

@@ -114,7 +114,10 @@ static crt_status_t crash_run(void *self, crt_call_t *call)
     raise(SIGKILL);
     return CRT_OK;
 }
-static const crt_method_t pid = {"pid", pid_run, ""}, crash = {"crash", crash_run, ""};
+static const crt_method_t pid =
+                              CRT_METHOD(.name = "pid", .run = pid_run, .signature = ""),
+                          crash = CRT_METHOD(.name = "crash", .run = crash_run,
+                                             .signature = "");
 static const crt_actor_class_t actor_class =
     CRT_ACTOR_CLASS(.name = "Actor", .methods = CRT_METHODS(&pid, &crash));
 
