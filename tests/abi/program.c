@@ -79,10 +79,11 @@ static int expect(const char *what, crt_ref_t *ref, int64_t wanted)
 {
     int64_t got = 0;
     crt_status_t status = crt_get_for(ref, WAIT_MS, &got);
+    int failed = status == CRT_OK ? 0 : fails(what, status);
 
-    if (status != CRT_OK)
-        return fails(what, status);
     crt_ref_drop(&ref);
+    if (failed)
+        return failed;
     if (got != wanted)
         printf("%s: %lld, not %lld\n", what, (long long)got, (long long)wanted);
     return got != wanted;
@@ -105,10 +106,8 @@ static int tasks(void)
     return 0;
 }
 
-static int actors(void)
+static int use_actor(crt_actor_t *actor)
 {
-    crt_actor_t *actor =
-        crt_actor_new(&counter, CRT_ACTOR_OPTIONS(.num_cpus = 0, .max_restarts = 1 NEW));
     crt_status_t status;
 
     if (expect("call", crt_call(actor, &up), 1) ||
@@ -119,8 +118,17 @@ static int actors(void)
     status = crt_actor_kill_with(actor, CRT_KILL_OPTIONS(.restart = false NEW));
     if (status != CRT_OK)
         return fails("kill", status);
-    crt_actor_drop(&actor);
     return 0;
+}
+
+static int actors(void)
+{
+    crt_actor_t *actor =
+        crt_actor_new(&counter, CRT_ACTOR_OPTIONS(.num_cpus = 0, .max_restarts = 1 NEW));
+    int failed = use_actor(actor);
+
+    crt_actor_drop(&actor);
+    return failed;
 }
 
 static int groups(void)
@@ -129,18 +137,18 @@ static int groups(void)
     crt_placement_group_t *group = crt_placement_group_new(
         bundles, 2, CRT_PLACEMENT_GROUP_OPTIONS(.strategy = CRT_PLACEMENT_PACK NEW));
     crt_status_t status = crt_placement_group_wait(group, WAIT_MS);
+    int failed = status == CRT_OK ? 0 : fails("placement group", status);
 
-    if (status != CRT_OK)
-        return fails("placement group", status);
-    if (expect("task in a bundle",
+    if (!failed &&
+        expect("task in a bundle",
                crt_submit(&add,
                           CRT_TASK_OPTIONS(.num_cpus = 0.5, CRT_IN_BUNDLE(group, 1)), 4,
                           5),
                9))
-        return 1;
-    status = crt_placement_group_remove(group);
+        failed = 1;
+    status = failed ? CRT_OK : crt_placement_group_remove(group);
     crt_placement_group_drop(&group);
-    return status == CRT_OK ? 0 : fails("remove", status);
+    return status == CRT_OK ? failed : fails("remove", status);
 }
 
 static int driver(int argc, char **argv)

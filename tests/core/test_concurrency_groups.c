@@ -90,8 +90,7 @@ static void wrong_groups_are_refused_by_name(void **state)
     const crt_concurrency_group_t foreign =
         CRT_CONCURRENCY_GROUP(.name = "foreign", .max_concurrency = 1,
                               .methods = CRT_METHODS(&other));
-    const crt_concurrency_group_t bare =
-        CRT_CONCURRENCY_GROUP(.name = "bare", .max_concurrency = 1);
+    const crt_concurrency_group_t bare = {.name = "bare", .max_concurrency = 1};
     crt_concurrency_group_t sixteen[16];
     const crt_concurrency_group_t *list[17] = {NULL};
     char names[16][2] = {""};

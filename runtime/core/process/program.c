@@ -52,14 +52,14 @@ static crt_status_t check_groups(crti_class_t *c)
 
     for (; groups && groups[c->group_count]; c->group_count++) {
         const crt_concurrency_group_t *g = groups[c->group_count];
+        crt_concurrency_group_t known;
+        crt_status_t status;
 
         if (c->group_count == CRTI_GROUP_MAX)
             return crt_raise(CRT_ERR_INVALID,
                              "class %s has more than %d concurrency groups",
                              c->user->name, CRTI_GROUP_MAX);
-        crt_concurrency_group_t known;
-        crt_status_t status = CRTI_COPY_STRUCT(&known, g, "CRT_CONCURRENCY_GROUP");
-
+        status = CRTI_COPY_STRUCT(&known, g, "CRT_CONCURRENCY_GROUP");
         if (status != CRT_OK)
             return status;
         if (!g->name || !*g->name)
