@@ -269,7 +269,8 @@ CRT_API crt_status_t crt_wait(crt_ref_t *const *refs, size_t count, size_t want,
  *     while ((status = crt_get(ref, &sum)) == CRT_ERR_INTERRUPTED)
  *         crt_cancel(ref, NULL);
  * Several calls before a thread waits are one for it. Any thread may call it, at any time. Collective operations
- * are no such waits. */
+ * are no such waits. A thread other than the main one is not
+ * told of what came before its first wait. */
 CRT_API void crt_interrupt(void);
 
 /* True when get would not wait. */

@@ -139,13 +139,13 @@ crt_status_t crti_wait_for(crti_core_t *core, bool (*done)(void *user), void *us
                            int64_t timeout_ms, crt_ref_t *ref, const char *what)
 {
     crti_blocking_t *mine = crti_thread_blocking();
-    waiting_t w = {
-        core, done, user, mine, crti_interrupts_told(), {.ref = ref, .what = what}};
+    waiting_t w = {core, done, user, mine, 0, {.ref = ref, .what = what}};
     uint64_t deadline = CRTI_NET_NO_DEADLINE;
     crt_status_t status;
 
     if (done(user))
         return CRT_OK;
+    w.interrupts = crti_interrupts_told(); /* looked up slowly: variables of the thread */
     if (timeout_ms >= 0 && timeout_ms < LONGEST_MS)
         deadline = crti_now_ns() + (uint64_t)timeout_ms * CRTI_MS;
     if (!core->blocked.are_interrupts_watched) {

@@ -15,6 +15,7 @@ static atomic_uint_fast64_t count;
 static atomic_int event_fd =
     -1; /* made once, under a lock; open until the process ends */
 static _Thread_local uint64_t told;
+static _Thread_local bool is_begun;
 
 void crt_interrupt(void)
 {
@@ -36,9 +37,19 @@ uint64_t crti_interrupts(void)
     return atomic_load(&count);
 }
 
+/* What came before a thread's first wait is for threads that were there: the main one was. */
+static void begin(void)
+{
+    is_begun = true;
+    if (gettid() != getpid())
+        told = atomic_load(&count);
+}
+
 uint64_t crti_interrupts_told(void)
 {
-    return atomic_load(&count) ? told : 0; /* the thread's variable is looked up slowly */
+    if (!is_begun)
+        begin();
+    return told;
 }
 
 void crti_interrupts_tell(void)
