@@ -17,6 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/queue.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -44,11 +45,13 @@ static const crt_task_t primes =
 /* ---------------------------------------------------------------- clients */
 
 typedef struct client {
+    LIST_ENTRY(client) link;
     int fd;
     char line[64]; /* what has come of one */
     size_t length;
 } client_t;
 
+static LIST_HEAD(, client) clients;
 static crt_waitset_t *results; /* each with its client */
 static int loop_fd;
 
@@ -67,6 +70,7 @@ static void watch(int fd, void *user)
 static void end_client(client_t *client)
 {
     (void)crt_waitset_remove(results, client);
+    LIST_REMOVE(client, link);
     close(client->fd);
     free(client);
 }
@@ -79,6 +83,7 @@ static void begin_client(int listener)
     if (!client)
         return;
     client->fd = fd;
+    LIST_INSERT_HEAD(&clients, client, link);
     watch(fd, client);
 }
 
@@ -187,6 +192,8 @@ static int driver(int argc, char **argv)
     CRT_CHECK(crt_waitset_new(&results));
     listener = listen_at(argv[1]);
     result = serve(listener, signals);
+    while (!LIST_EMPTY(&clients))
+        end_client(LIST_FIRST(&clients));
     crt_waitset_drop(&results);
     unlink(argv[1]);
     return result;
