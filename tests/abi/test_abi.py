@@ -1,14 +1,17 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """test_abi.py BUILD: programs and libraries of different versions, see docs/abi.md."""
+import glob
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
 import unittest
 
-BUILD = sys.argv.pop(1)
+BUILD, SOURCE = sys.argv.pop(1), os.path.dirname(os.path.abspath(__file__))
+KEPT = sorted(name for name in os.listdir(SOURCE) if re.fullmatch(r"\d+\.\d+\.\d+", name))
 HERE = os.path.join(BUILD, "tests", "abi")
 TODAY, GROWN = BUILD, HERE
 DAEMONS = ("runtime/node/crt-node", "runtime/node/crt-unpack", "runtime/control/crt-head")
@@ -28,6 +31,18 @@ def run(program, library, *words):
         return done.returncode, done.stdout
 
 
+def difference(described, library):
+    """What abidiff says, "" when the library serves all programs of that version. Public types only."""
+    with tempfile.TemporaryDirectory() as headers:
+        for folder in ("runtime", "runtime/base", "collective"):
+            for path in glob.glob(os.path.join(SOURCE, "..", "..", folder, "crt*.h")):
+                shutil.copy(path, headers)
+        done = subprocess.run(["abidiff", "--no-added-syms", "--drop-private-types", "--headers-dir2", headers, "--suppressions",
+                               os.path.join(SOURCE, "grows.abignore"), described, library], stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT, text=True, check=False)
+    return done.stdout if done.returncode else ""
+
+
 class Versions(unittest.TestCase):
     def works(self, program, library):
         status, said = run(program, library)
@@ -40,6 +55,29 @@ class Versions(unittest.TestCase):
 
     def test_an_older_program_runs_with_a_library_whose_structs_have_grown(self):
         self.works("abi_today", GROWN)
+
+    def test_programs_of_all_kept_versions_run_with_this_library(self):
+        for version in KEPT:
+            self.works(f"abi_{version}", TODAY)
+            self.works(f"abi_{version}", GROWN)
+
+    @unittest.skipUnless(shutil.which("abidiff"), "there is no abidiff")
+    def test_nothing_that_programs_of_the_last_version_use_has_changed(self):
+        described = os.path.join(SOURCE, KEPT[-1], "libcrt.abi")
+        library = os.path.join(BUILD, "libcrt.so")
+        self.assertEqual(difference(described, library), "")
+        with open(described, encoding="utf-8") as file:
+            text = file.read()
+        breaks = {"a function is gone": (r"(name='crt_)get_v'", r"\1got_v'"),
+                  "a member has another type": (r"(name='limit_ms' type-id=')[^']*'", r"\1type-id-1'"),
+                  "a status has another number": (r"(name='CRT_ERR_TIMED_OUT' value=')[^']*'", r"\g<1>-99'")}
+        for what, (pattern, instead) in breaks.items():
+            broken, count = re.subn(pattern, instead, text)
+            self.assertGreater(count, 0, what)
+            with tempfile.NamedTemporaryFile("w", suffix=".abi") as file:
+                file.write(broken)
+                file.flush()
+                self.assertNotEqual(difference(file.name, library), "", what)
 
     def test_a_newer_program_that_uses_nothing_new_runs_with_an_older_library(self):
         self.works("abi_grown", TODAY)
