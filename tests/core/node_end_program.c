@@ -23,6 +23,16 @@ static const crt_task_t endless = CRT_TASK(.name = "endless", .run = endless_run
 /* ---------------------------------------------------------------- in the driver */
 
 static crt_waitset_t *set;
+static char names[8][40]; /* of nodes that something is waited for of */
+static int name_count;
+
+static char *keep(const char *node)
+{
+    char *name = names[name_count++ % 8];
+
+    snprintf(name, sizeof(names[0]), "%s", node);
+    return name;
+}
 
 static void say(crt_status_t status, const char *text)
 {
@@ -40,7 +50,6 @@ static void next(int64_t wait_ms)
     snprintf(text, sizeof(text), "%s %s %s", kinds[event.kind],
              crt_status_name(event.status), event.user ? (char *)event.user : "");
     say(status, text);
-    free(event.user);
     crt_event_drop(&event);
 }
 
@@ -50,7 +59,7 @@ static void task(const char *node)
         crt_submit(&endless, CRT_TASK_OPTIONS(.scheduling = CRT_NODE_AFFINITY,
                                               .node_id = node, .max_attempts = 1));
 
-    say(crt_waitset_add_ref(set, ref, strdup(node)), "");
+    say(crt_waitset_add_ref(set, ref, keep(node)), "");
     crt_ref_drop(&ref);
 }
 
@@ -62,7 +71,7 @@ static void obey(const char *line)
     if (strcmp(verb, "node") == 0)
         say(CRT_OK, crt_node_id());
     else if (strcmp(verb, "watch") == 0)
-        say(crt_waitset_add_node_end(set, word, strdup(word)), "");
+        say(crt_waitset_add_node_end(set, word, keep(word)), "");
     else if (strcmp(verb, "task") == 0)
         task(word);
     else if (strcmp(verb, "next") == 0)
