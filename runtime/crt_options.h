@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Options of tasks, actors and calls. Part of crt.h, whose functions take them. Each struct is made with its macro; a member
- * that is not set is zero, and zero is the default.
+/* Options of tasks, actors and calls. Part of crt.h, whose functions take them.
+ *
+ * A program makes each struct with the macro of the struct, for example CRT_TASK_OPTIONS(...). A
+ * member that the program does not set is zero. Zero is the default of every member.
  */
 #ifndef CRT_OPTIONS_H
 #define CRT_OPTIONS_H
@@ -13,154 +15,226 @@ extern "C" {
 
 typedef struct crt_placement_group crt_placement_group_t; /* crt_placement_group.h */
 
-/* On which node a task or an actor runs. */
+/* Selects the node on which a task or an actor runs. */
 typedef enum crt_scheduling {
-    /* A task where its large arguments are; else nodes are filled until half full, the caller's first, then
-     * the emptiest is taken. */
+    /* A task with large arguments runs where the arguments are. Otherwise nodes are filled until
+     * they are half full, the caller's node first. When all nodes are half full, the emptiest node
+     * is taken. */
     CRT_SCHEDULING_DEFAULT,
-    CRT_SPREAD, /* one node after the other */
-    /* On the node `node_id`. When it is gone, or could never serve it, it fails with
-     * CRT_ERR_UNSCHEDULABLE, unless node_is_soft. */
+    /* The nodes take turns. */
+    CRT_SPREAD,
+    /* The node `node_id`. If that node is gone, or could never run the task or actor, the task or
+     * actor fails with CRT_ERR_UNSCHEDULABLE, unless node_is_soft is set. */
     CRT_NODE_AFFINITY
 } crt_scheduling_t;
 
-/* What happens to a task, an actor or a placement group that no node of the cluster could ever run, however
- * idle. */
+/* How the runtime treats a task, an actor or a placement group that the cluster could never run,
+ * even if every node were idle. */
 typedef enum crt_infeasible {
-    /* As the cluster was started: crt start --fail-if-infeasible. */
+    /* Fails if the cluster was started with crt start --fail-if-infeasible; otherwise waits. */
     CRT_INFEASIBLE_DEFAULT = 0,
-    /* Fails with CRT_ERR_UNSCHEDULABLE, also later, when the last node dies that could have run it. */
+    /* Fails with CRT_ERR_UNSCHEDULABLE. This also happens later, when the last suitable node
+     * dies. */
     CRT_INFEASIBLE_FAILS = 1,
-    CRT_INFEASIBLE_WAITS = 2 /* waits for a node that can run it */
+    /* Waits until a suitable node joins the cluster. */
+    CRT_INFEASIBLE_WAITS = 2
 } crt_infeasible_t;
 
+/* Options of one task. Zero is the default of every member. */
 typedef struct crt_task_options {
+    /* Set by CRT_TASK_OPTIONS. */
     size_t struct_size;
-    double num_cpus; /* default 1 */
-    bool no_cpus;    /* the task needs no CPU; then num_cpus is 0 */
-    /* Default 0. Whole ones that no other process of the cluster has, or a part of one below 1, which
-     * others share; crt_gpu_ids says which. The same as GPU=N among the resources. */
+    /* Number of CPUs that the task needs. 0: the default, 1 CPU, unless `resources` names CPU. */
+    double num_cpus;
+    /* The task needs no CPU. num_cpus must then be 0. */
+    bool no_cpus;
+    /* Number of GPUs that the task needs. 0: the default, no GPU. A whole number: these GPUs are
+     * reserved for the task. A fraction below 1: the task shares one GPU with others. crt_gpu_ids
+     * returns which GPUs. The same resource as GPU=N in `resources`. */
     double num_gpus;
-    const char *resources; /* "name=amount,name=amount", each name once */
-    bool try_only; /* CRT_ERR_BACKPRESSURE instead of waiting when too many tasks wait */
-    /* How many times the task may begin. The task begins again when the process or node that ran the
-     * task died, or when the task failed with one of retry_exceptions. 1: at most once, for work that must not
-     * happen twice. 0: the default, 4, as in Ray. CRT_UNLIMITED: no limit. */
+    /* Other resources that the task needs: "name=amount,name=amount", each name once. NULL: the
+     * default, none. */
+    const char *resources;
+    /* Fails with CRT_ERR_BACKPRESSURE, instead of blocking the caller, when too many tasks wait
+     * for workers. */
+    bool try_only;
+    /* How many times the task may begin. The task begins again when the process or node that ran
+     * the task died, or when the task failed with one of retry_exceptions. 1: at most once, for
+     * work that must not happen twice. 0: the default, 4, as in Ray. CRT_UNLIMITED: no limit. */
     int64_t max_attempts;
-    /* What happens when no node of the cluster could ever run the task, however idle. */
+    /* How the runtime treats the task when no node of the cluster could ever run the task, even if
+     * every node were idle. */
     crt_infeasible_t if_infeasible;
-    crt_scheduling_t scheduling; /* default CRT_SCHEDULING_DEFAULT */
-    const char
-        *node_id; /* of CRT_NODE_AFFINITY: 32 hex digits (crt_node_id, crt status) */
-    bool
-        node_is_soft; /* another node will do when that one is gone, or lacks what is needed */
-    /* Which labels the node must have (crt start --labels): "zone=eu,gpu=in(a100,h100),rack=!7,os=!in(a,b)", all of
-     * it; a node without a label differs from every value. When no such node has room the
-     * fallback_selectors are tried in order, separated by ';'; "*" is any node. At most 511 bytes together. */
+    /* How the node is chosen. 0: CRT_SCHEDULING_DEFAULT. */
+    crt_scheduling_t scheduling;
+    /* The node of CRT_NODE_AFFINITY: 32 hex digits (from crt_node_id or crt status). */
+    const char *node_id;
+    /* With CRT_NODE_AFFINITY: the task may run on another node when `node_id` is gone or lacks the
+     * resources. */
+    bool node_is_soft;
+    /* Labels that the node must have (crt start --labels), all of them:
+     * "zone=eu,gpu=in(a100,h100),rack=!7,os=!in(a,b)". A node without a label differs from every
+     * value. When no such node has room, the fallback_selectors are tried in order; ';' separates
+     * them. "*" matches any node. At most 511 bytes together. NULL: any node. */
     const char *label_selector, *fallback_selectors;
     /* The task runs on resources that this group has reserved. NULL: no group. */
     crt_placement_group_t *placement_group;
-    /* The index of the bundle plus one; set by CRT_IN_BUNDLE(group, index), together with the group. 0: any
-     * bundle of the group that has room. */
+    /* The index of the bundle plus one; set by CRT_IN_BUNDLE(group, index), together with the
+     * group. 0: any bundle of the group that has room. */
     int bundle_plus_one;
-    bool capture_child_tasks; /* what it makes itself is in the group, too */
-    const char *
-        name; /* of this call in the state, errors and logs, up to 200 bytes; default its task's */
-    /* How long the call may take, in ms, from submission to its result: 1 to 2^40 (34 years). After that the
-     * call fails with CRT_ERR_TIMED_OUT, and is cancelled as by crt_cancel. 0: no limit. */
+    /* Tasks and actors that this task makes run in the group too. Needs placement_group. */
+    bool capture_child_tasks;
+    /* The name of this call in the state API, errors and logs, 1 to 200 bytes. NULL: the name of
+     * the task. */
+    const char *name;
+    /* How long the call may take, in ms, from submission to its result: 1 to 2^40 (34 years).
+     * After that the call fails with CRT_ERR_TIMED_OUT, and the runtime cancels the call as
+     * crt_cancel does. 0: no limit. */
     int64_t limit_ms;
-    /* CRT_STATUSES(CRT_ERR_USER, CRT_ERR_IO), or CRT_RETRY_ALL: errors that the task returns for which it is run again,
-     * within max_attempts, together with other reasons. Default: none. */
+    /* Errors for which the task is run again: CRT_STATUSES(CRT_ERR_USER, CRT_ERR_IO), or
+     * CRT_RETRY_ALL. max_attempts limits these runs together with those for other reasons. NULL:
+     * the default, none. */
     const crt_status_t *retry_exceptions;
-    /* Of a stream: how many results the call may be ahead of its caller. A call that has yielded that many
-     * results which its caller has not taken waits. 1 to 100000; CRT_UNLIMITED: 100000; 0: the default, 1000. */
+    /* Streams only: how many results the task may yield that the caller has not taken. At that
+     * number crt_yield blocks. 1 to 100000. 0: the default, 1000. CRT_UNLIMITED: 100000. */
     int64_t generator_backpressure_num_objects;
 } crt_task_options_t;
-#define CRT_RETRY_ALL CRT_STATUSES(CRT_ANY_ERROR) /* whatever error the task returns */
-/* Two options of a task or an actor in one: the group, and the bundle of that index in the group, from 0 on. */
+/* For retry_exceptions: any error that the task or method returns. */
+#define CRT_RETRY_ALL CRT_STATUSES(CRT_ANY_ERROR)
+/* Sets two options of a task or an actor: the placement group, and the bundle with this index in
+ * the group. The first bundle has index 0. */
 #define CRT_IN_BUNDLE(group, index)                                                      \
     .placement_group = (group), .bundle_plus_one = (index) + 1
 #define CRT_TASK_OPTIONS(...)                                                            \
     CRTI_CONSTANT(crt_task_options_t, .struct_size = sizeof(crt_task_options_t),         \
                   __VA_ARGS__)
 
+/* Options of one actor. Zero is the default of every member. */
 typedef struct crt_actor_options {
+    /* Set by CRT_ACTOR_OPTIONS. */
     size_t struct_size;
-    double num_cpus; /* default 0 */
-    double num_gpus; /* as of tasks */
+    /* Number of CPUs that the actor holds while it lives. 0: the default, none. */
+    double num_cpus;
+    /* Number of GPUs that the actor holds while it lives. 0: the default, none. A whole number:
+     * these GPUs are reserved for the actor. A fraction below 1: the actor shares one GPU with
+     * others. */
+    double num_gpus;
+    /* Other resources that the actor holds: "name=amount,name=amount", each name once. NULL:
+     * none. */
     const char *resources;
-    const char
-        *name;     /* for crt_actor_find; unique among living actors of its namespace */
-    bool detached; /* outlives its driver, and its handles; needs a name */
-    /* How often its process is replaced when it died; default 0; CRT_UNLIMITED. At once, but while
-     * processes die within 1 s of their start, or don't get that far, each waits twice as long as the
-     * one before: 0.1 s to 12.8 s. Meanwhile calls wait; the state API says why and how long. */
+    /* The name for crt_actor_find, at most 255 bytes; unique among the living actors of the
+     * namespace. NULL: no name. */
+    const char *name;
+    /* The actor outlives its driver and its handles; crt_actor_kill ends the actor. Needs a
+     * name. */
+    bool detached;
+    /* How many times the runtime replaces the actor's process after a death. 0: the default,
+     * never. CRT_UNLIMITED: no limit. The replacement starts at once. If processes die within 1 s
+     * of their start, or do not start, each replacement is delayed twice as long as the one
+     * before: 0.1 s to 12.8 s. Calls wait meanwhile; the state API says why and how long. */
     int64_t max_restarts;
-    /* How often each call, by whatever handle, is made again when the actor's process died in
-     * the middle of it and was restarted; CRT_UNLIMITED. Default 0: the call runs at most once. Such a call
-     * runs before the calls that were made after it; needs max_restarts. */
+    /* How many times each call, from any handle, is made again when the actor's process died
+     * during the call and was restarted. 0: the default, the call runs at most once.
+     * CRT_UNLIMITED: no limit. A repeated call runs before calls that were made later. Needs
+     * max_restarts. */
     int64_t max_task_retries;
-    /* Never served by two processes at once, also while its node is cut off. Without it the old
-     * process of an actor that was placed anew (or whose name was given to another one) may
-     * take calls until its node hears from the head again. With it, it starts none from 4 s
-     * after its node was last heard by the head: they fail with CRT_ERR_HEAD_LOST and did not run. They
-     * are taken again when the head hears of the node, if it has not been declared dead. The
-     * head places such an actor anew, and one that is given its name, only 5 s after it last
-     * heard of the node, or when it knows that the old process has ended. A head that is away
-     * for 4 s has the same effect. A call that began in time is not ended: what must not happen
-     * twice should not take longer than a second. */
+    /* Guarantees that at most one process executes calls of this actor, including during a network
+     * partition. Without this option, the old process of an actor that was restarted on another
+     * node, or whose name was given to another actor, may accept calls until its node hears from
+     * the head again.
+     *
+     * Cost: after 4 s without contact to the head, the actor's process rejects new calls with
+     * CRT_ERR_HEAD_LOST (these calls did not run); a head that is down for 4 s has the same
+     * effect. The process accepts calls again when the head hears of the node, unless the head has
+     * declared the node dead. The head starts a replacement, or an actor of the same name, 5 s
+     * after the last contact, or as soon as the head knows that the old process has ended. A call
+     * that started before the limit is not stopped, so keep non-repeatable work below 1 s. */
     bool fenced;
-    /* So many calls (of methods in no concurrency group) run at a time, each on a thread of its own;
-     * default 1, at most 1000. Those of one caller start in the order in which they were made, and
-     * end as they end. The class's functions must then be ready for it: `self` is shared, `create` and
-     * `destroy` run alone. A wait inside one blocks its thread only. */
+    /* How many calls of methods in no concurrency group run at the same time, each on its own
+     * thread: 1 to 1000. 0: the default, 1. Calls of one caller start in the order in which they
+     * were made, and may end in any order. Above 1, the class's functions must be thread-safe:
+     * `self` is shared; `create` and `destroy` run alone. A wait inside one call blocks only the
+     * thread of that call. */
     int max_concurrency;
-    /* How many calls each process may have made of it, by whatever handle, that were not answered: one more
-     * fails with CRT_ERR_BACKPRESSURE, and is not made. 0 or CRT_UNLIMITED: no limit. */
+    /* How many unanswered calls of this actor each process may have, from all handles together.
+     * One more call fails with CRT_ERR_BACKPRESSURE and is not made. 0 (the default) or
+     * CRT_UNLIMITED: no limit. */
     int64_t max_pending_calls;
-    /* A living actor of this name is given, as crt_actor_find does, and only when there is none one is made. Of two
-     * that ask at once both get the same. crt_actor_new waits for the head then. */
+    /* Returns a living actor of this name, as crt_actor_find does, and makes one only if there is
+     * none. If two callers ask at once, both get the same actor. crt_actor_new waits for the head.
+     * Needs a name. */
     bool get_if_exists;
-    /* As for tasks; an actor that is to be restarted is dead then. */
+    /* How the runtime treats the actor when no node of the cluster could ever run the actor, even
+     * if every node were idle. An actor that fails for this reason at a restart is dead. */
     crt_infeasible_t if_infeasible;
-    crt_scheduling_t scheduling; /* this and the following as of tasks */
+    /* How the node is chosen. 0: CRT_SCHEDULING_DEFAULT. */
+    crt_scheduling_t scheduling;
+    /* The node of CRT_NODE_AFFINITY: 32 hex digits (from crt_node_id or crt status). */
     const char *node_id;
+    /* With CRT_NODE_AFFINITY: the actor may run on another node when `node_id` is gone or lacks
+     * the resources. */
     bool node_is_soft;
+    /* Labels that the node must have, and alternatives: see label_selector of crt_task_options_t.
+     * At most 511 bytes together. NULL: any node. */
     const char *label_selector, *fallback_selectors;
-    crt_placement_group_t *placement_group; /* with bundle_plus_one: CRT_IN_BUNDLE */
+    /* The actor runs on resources that this group has reserved. NULL: no group. */
+    crt_placement_group_t *placement_group;
+    /* The index of the bundle plus one; set by CRT_IN_BUNDLE(group, index), together with the
+     * group. 0: any bundle of the group that has room. */
     int bundle_plus_one;
+    /* Tasks and actors that this actor makes run in the group too. Needs placement_group. */
     bool capture_child_tasks;
-    const char *name_space; /* of the name; default: that of the job */
-    /* Calls begin as soon as their arguments are there: one whose argument is still being computed does not hold up those
-     * that were made after it, of the same caller too. */
+    /* The namespace of the name. NULL: the namespace of the job. */
+    const char *name_space;
+    /* A call begins as soon as its arguments are ready. A call whose argument is still being
+     * computed does not delay calls that were made later, including calls of the same caller. */
     bool allow_out_of_order_execution;
 } crt_actor_options_t;
 #define CRT_ACTOR_OPTIONS(...)                                                           \
     CRTI_CONSTANT(crt_actor_options_t, .struct_size = sizeof(crt_actor_options_t),       \
                   __VA_ARGS__)
 
+/* Options of one call of a method. Zero is the default of every member. */
 typedef struct crt_call_options {
+    /* Set by CRT_CALL_OPTIONS. */
     size_t struct_size;
-    bool try_only; /* CRT_ERR_BACKPRESSURE instead of waiting when too much is out */
-    const struct crt_concurrency_group *concurrency_group; /* instead of the method's */
-    const char *name;                                      /* as of tasks, likewise */
+    /* Fails with CRT_ERR_BACKPRESSURE, instead of blocking the caller, when too many calls are in
+     * flight. */
+    bool try_only;
+    /* The concurrency group in which the call runs. NULL: the group of the method. */
+    const struct crt_concurrency_group *concurrency_group;
+    /* The name of this call in the state API, errors and logs, 1 to 200 bytes. NULL: the name of
+     * the method. */
+    const char *name;
+    /* How long the call may take, in ms, from submission to its result: 1 to 2^40 (34 years).
+     * After that the call fails with CRT_ERR_TIMED_OUT, and the runtime cancels the call as
+     * crt_cancel does. 0: no limit. */
     int64_t limit_ms;
-    /* How many times the call may begin: the call begins again when the actor's process died (if the actor has
-     * max_restarts), or for retry_exceptions. 1: at most once. 0: one more than the actor's max_task_retries.
-     * CRT_UNLIMITED: no limit. A call that begins again for an error runs after calls made meanwhile. */
+    /* How many times the call may begin. The call begins again when the actor's process died (if
+     * the actor has max_restarts), or when the method failed with one of retry_exceptions. 1: at
+     * most once. 0: the default, one more than the actor's max_task_retries. CRT_UNLIMITED: no
+     * limit. A call that begins again for an error runs after the calls made meanwhile. */
     int64_t max_attempts;
+    /* Errors for which the call is made again: CRT_STATUSES(CRT_ERR_USER, CRT_ERR_IO), or
+     * CRT_RETRY_ALL. NULL: the default, none. */
     const crt_status_t *retry_exceptions;
-    int64_t generator_backpressure_num_objects; /* as of tasks */
+    /* Streams only: how many results the method may yield that the caller has not taken. At that
+     * number crt_yield blocks. 1 to 100000. 0: the default, 1000. CRT_UNLIMITED: 100000. */
+    int64_t generator_backpressure_num_objects;
 } crt_call_options_t;
 #define CRT_CALL_OPTIONS(...)                                                            \
     CRTI_CONSTANT(crt_call_options_t, .struct_size = sizeof(crt_call_options_t),         \
                   __VA_ARGS__)
 
+/* Options of crt_cancel. Zero is the default of every member. */
 typedef struct crt_cancel_options {
+    /* Set by CRT_CANCEL_OPTIONS. */
     size_t struct_size;
-    bool
-        force; /* a task that runs: its worker ends at once; other tasks there run elsewhere */
-    bool not_recursive; /* the calls that it has made go on */
+    /* If the task runs, its worker process ends at once. Other tasks of that worker run elsewhere.
+     * Not for methods of actors. */
+    bool force;
+    /* Calls that the cancelled call has made go on. */
+    bool not_recursive;
 } crt_cancel_options_t;
 #define CRT_CANCEL_OPTIONS(...)                                                          \
     CRTI_CONSTANT(crt_cancel_options_t, .struct_size = sizeof(crt_cancel_options_t),     \
