@@ -10,21 +10,22 @@
  *     ...
  *     CRT_TRY(crt_collective_allreduce(group, &view, &view, CRT_AVERAGE));
  *
- * Every member of a group makes the same calls in the same order. Each call checks that the
- * others make the same one (operation, dtype, count, reduction, root) and fails on every member,
- * naming both sides, when they do not. A failure belongs to its operation: one before it that was right and
- * complete succeeds on all, also where it ends later. A member that dies, or does not come within the timeout,
- * ends the call of every other member with an error that names it; crt_collective_rebuild makes
- * the group usable again. Nothing hangs and no wrong sum is ever given.
+ * Every member of a group makes the same calls in the same order. Each call checks that all members
+ * make the same call (operation, dtype, count, reduction, root). If two calls differ, the operation
+ * fails on every member, and the error text names both sides. A failure belongs to one operation:
+ * an earlier operation that was correct and complete succeeds on all members, even on members that
+ * finish it later. If a member dies or does not call within the timeout, the call of every other
+ * member fails with an error that names that member; crt_collective_rebuild makes the group usable
+ * again. No call hangs, and no call returns a wrong sum.
  *
- * Tensors: dense (crt_tensor_is_dense), on the host except for the backend "nccl" (see
- * there).
- * Floating point, integers; not bool. `input` and `output` may be the same memory (in place, as
- * said at each operation) but must not overlap otherwise. They stay the caller's, unchanged by
- * the caller until the operation has ended. After a failed operation the output is undefined.
+ * Tensors: dense (crt_tensor_is_dense), aligned to the element size, of floating point or integer
+ * type (not bool). Tensors lie on the host, except with the backend "nccl" (see there). `input` and
+ * `output` may be the same memory (in place) only as described at each operation; otherwise they
+ * must not overlap. The caller owns both tensors and must not change them until the operation has
+ * ended. After a failed operation the content of `output` is undefined.
  *
- * Threads: a group is used by one thread at a time; different groups are independent. After fork()
- * the child's calls return CRT_ERR_FORKED, and the parent's membership goes on.
+ * Threads: one thread at a time uses a group; different groups are independent. After fork() the
+ * calls of the child return CRT_ERR_FORKED, and the membership of the parent continues.
  */
 #ifndef CRT_COLLECTIVE_H
 #define CRT_COLLECTIVE_H
@@ -35,13 +36,13 @@
 extern "C" {
 #endif
 
-/* This process's membership in a group. */
+/* The membership of this process in a group. */
 typedef struct crt_group crt_group_t;
 
-/* How elements are joined. CRT_AVERAGE is the sum divided by the number of members; of integers
- * it is rounded toward zero, and a sum that does not fit the dtype wraps before the division.
- * float16 and bfloat16 are summed in float32 and rounded once. The order of the sum is the same on
- * all members, so that results are bit-identical. */
+/* How elements are combined. CRT_AVERAGE is the sum divided by the number of members. For
+ * integers the average is rounded toward zero, and a sum that does not fit the dtype wraps
+ * before the division. float16 and bfloat16 are summed in float32 and rounded once. The order
+ * of the sum is the same on all members, so the results are identical bit for bit. */
 typedef enum crt_reduction {
     CRT_SUM = 1,
     CRT_PRODUCT = 2,
@@ -52,196 +53,363 @@ typedef enum crt_reduction {
 
 /* ---------------------------------------------------------------- groups */
 
+/* Options of a group. Make them with CRT_GROUP_OPTIONS; a member that is not given has its
+ * default. */
 typedef struct crt_group_options {
+    /* Set by CRT_GROUP_OPTIONS. */
     size_t struct_size;
-    const char
-        *name; /* default "default"; unique among the living groups of a job; at most
-                            63 of [A-Za-z0-9_.-] */
-    const char *backend; /* "auto" (default), "shm", "ring", "two-level", "nccl" */
-    int64_t limit_ms;    /* of joining and of each operation; default 60000 */
-    int device;          /* "nccl": this member's GPU, counted as CUDA does; default 0 */
-    void *stream; /* "nccl": the cudaStream_t that its operations follow; default NULL */
+    /* Name of the group: 1 to 63 characters of [A-Za-z0-9_.-], unique among the living groups
+     * of a job. NULL: "default". */
+    const char *name;
+    /* "auto" (default), "shm", "ring", "two-level" or "nccl". */
+    const char *backend;
+    /* Timeout in milliseconds of joining and of each operation, at most 1000000000. 0: 60000. */
+    int64_t limit_ms;
+    /* Only for "nccl": the GPU of this member, in the numbering of CUDA. Default 0. */
+    int device;
+    /* Only for "nccl": the cudaStream_t that operations of this member follow. Default NULL. */
+    void *stream;
 } crt_group_options_t;
 #define CRT_GROUP_OPTIONS(...)                                                           \
     CRTI_CONSTANT(crt_group_options_t, .struct_size = sizeof(crt_group_options_t),       \
                   __VA_ARGS__)
 
+/* Rank of a member that takes the place of a dead member: see crt_collective_init_group. */
 #define CRT_RANK_ANY (-2)
 
-/* The backend "nccl". Every member has one GPU, `device` of its options (0 in members that find a
- * declared group); no two may have the same. libcudart and libnccl (2.14.3 or newer, the same on
- * all members) are opened when the first group needs them; CRT_ERR_UNSUPPORTED names the member
- * where there is no GPU or no library.
- * Tensors lie on that device, or on the host: those are copied to device memory of the group and
- * back, which costs more than the operation. Input and output lie on the same side. A tensor of
- * another device is CRT_ERR_INVALID.
- * Stream order: an operation on device tensors begins on the GPU after all that was submitted to
- * `stream` before it (to the default stream when that is NULL; work on other streams must have
- * ended). The call, or crt_collective_wait, returns when it has ended on the GPU, so that every
- * stream may use the result then. Posted operations follow the stream as it is when they begin.
- * `stream` belongs to `device` and lives as long as the membership.
- * Sends and receives that are posted, sendrecv too, are given to NCCL together when one of them is waited for: then
- * their counterparts must have been posted on the other members, or be called there next.
- * Arithmetic is NCCL's: float16 and bfloat16 may be rounded more than once; CRT_ERR_UNSUPPORTED
- * for reductions of int16, which leaves the group as it was. */
+/* The backend "nccl". Every member has one GPU: `device` of its options, or GPU 0 for members
+ * that join a declared group. Two members must not have the same GPU. The libraries libcudart
+ * and libnccl (2.14.3 or newer, the same version on all members) are opened when the first
+ * group needs them. CRT_ERR_UNSUPPORTED names the member that has no GPU or no library.
+ *
+ * Tensors lie on that device or on the host. A host tensor is copied to device memory of the
+ * group and back, which costs more than the operation. Input and output lie on the same side.
+ * A tensor on another device is CRT_ERR_INVALID.
+ *
+ * Stream order: an operation on device tensors begins on the GPU after all work that was
+ * submitted to `stream` before the call (to the default stream if `stream` is NULL; work on
+ * other streams must have ended). The call, or crt_collective_wait, returns when the operation
+ * has ended on the GPU, so every stream may then use the result. A posted operation follows
+ * the content of the stream at the time when the operation begins. `stream` belongs to
+ * `device` and must live as long as the membership.
+ *
+ * Posted sends and receives, and crt_collective_sendrecv, are given to NCCL together when the
+ * program waits for one of them. At that time their counterparts must be posted on the other
+ * members, or be the next calls there.
+ *
+ * Arithmetic is that of NCCL: float16 and bfloat16 may be rounded more than once. Reductions
+ * of int16 return CRT_ERR_UNSUPPORTED and leave the group as it was. */
 
-/* Joins a group of `size` members as `rank` (0 to size - 1) and waits for the others. Inside an
- * actor only (else CRT_ERR_INVALID). CRT_RANK_ANY: takes the place of a dead member of a group
- * that its survivors rebuild with a replacement; waits for that.
- * CRT_ERR_EXISTS: the rank is taken, or a living group has the name; CRT_ERR_INVALID: the members
- * say different sizes or backends; CRT_ERR_TIMED_OUT: names the ranks that did not come;
- * CRT_ERR_ACTOR_DIED: a member died meanwhile. Caller owns the result and frees it with
- * crt_collective_destroy_group. */
+/* Joins a group of `size` members (1 to 1024) as `rank` (0 to size - 1) and waits for the
+ * other members. Only an actor can be a member. With `rank` CRT_RANK_ANY the caller takes the
+ * place of a dead member of a group that the survivors rebuild with replacements
+ * (crt_collective_rebuild), and waits until a place is free. `options` may be NULL. Caller
+ * owns the result and frees it with crt_collective_destroy_group.
+ *
+ * Errors: CRT_ERR_INVALID, when an argument is wrong, the caller is not an actor, or the
+ * members give different sizes or backends; CRT_ERR_EXISTS, when the rank is taken or a living
+ * group has the name; CRT_ERR_TIMED_OUT, when a member did not come within the limit (the text
+ * names the missing ranks); CRT_ERR_ACTOR_DIED or CRT_ERR_NODE_LOST, when a member died or
+ * lost its node while the group formed; CRT_ERR_CANCELLED, when the other members gave the
+ * group up; CRT_ERR_UNSUPPORTED, when a member cannot use the backend; CRT_ERR_NO_MEMORY;
+ * CRT_ERR_NOT_INITIALIZED, before crt_init; CRT_ERR_FORKED, in a child process after fork(). */
 CRT_API crt_status_t crt_collective_init_group(int size, int rank,
                                                const crt_group_options_t *options,
                                                crt_group_t **group_out);
 
-/* In the driver: declares that actors[i] is ranks[i] of a group (ranks NULL: i). The members join
- * with crt_collective_find_group. CRT_ERR_INVALID: ranks are no permutation, or an actor is there
- * twice; CRT_ERR_EXISTS. */
+/* Declares a group, usually in the driver: actors[i] has rank ranks[i] (`ranks` NULL: rank i)
+ * in a group of `size` members (1 to 1024). The call does not wait for the members. Each
+ * member joins with crt_collective_find_group. `options` may be NULL.
+ *
+ * Errors: CRT_ERR_INVALID, when an option is wrong, the ranks are not a permutation of 0 to
+ * size - 1, an actor is listed twice, or an actor is not a handle; CRT_ERR_EXISTS, when a
+ * living group has the name; CRT_ERR_NO_MEMORY; CRT_ERR_NOT_INITIALIZED, before crt_init;
+ * CRT_ERR_FORKED, in a child process after fork(). */
 CRT_API crt_status_t crt_collective_create_group(crt_actor_t *const *actors,
                                                  const int *ranks, int size,
                                                  const crt_group_options_t *options);
 
-/* In an actor: its membership in the group that a driver declared (joins and waits as
- * crt_collective_init_group does). Caller owns the result and frees it with
- * crt_collective_destroy_group. CRT_ERR_NOT_FOUND: no such group, or this actor is not in it;
- * CRT_ERR_ACTOR_DIED: also for a member that died before it came. */
+/* Joins the declared group `name` (see crt_collective_create_group) and waits for the other
+ * members. The caller is one of the declared actors. Caller owns the result and frees it with
+ * crt_collective_destroy_group.
+ *
+ * Errors: CRT_ERR_NOT_FOUND, when no such group was declared or this actor is not in the
+ * group; CRT_ERR_INVALID, when the name is not valid or the caller is not an actor;
+ * CRT_ERR_EXISTS, when another process has taken the rank; CRT_ERR_TIMED_OUT, when a member
+ * did not come within the limit (the text names the missing ranks); CRT_ERR_ACTOR_DIED or
+ * CRT_ERR_NODE_LOST, when a member died or lost its node while the group formed or before that
+ * member joined; CRT_ERR_CANCELLED, when the other members gave the group up;
+ * CRT_ERR_UNSUPPORTED, when a member cannot use the backend; CRT_ERR_NO_MEMORY;
+ * CRT_ERR_NOT_INITIALIZED, before crt_init; CRT_ERR_FORKED, in a child process after fork(). */
 CRT_API crt_status_t crt_collective_find_group(const char *name, crt_group_t **group_out);
 
-/* Makes groups of the members of `group`, as MPI_Comm_split does: those that give the same `color`
- * become a group. Their ranks follow `key`, and where keys are the same the rank in `group`. Who
- * gives a negative color is a member of none: *group_out is NULL then. Every member of `group` calls it
- * at the same place among its operations, and waits for those of its color. Backend, timeout, device and
- * stream are those of `group`; the name is made from its name. Both groups are independent
- * afterwards, and end by themselves. Caller owns the result and frees it with
+/* Splits `group` into smaller groups, as MPI_Comm_split does: members that give the same
+ * `color` form one group. Ranks in the new group follow `key`; members with equal keys are
+ * ordered by their rank in `group`. A member that gives a negative color is in no new group:
+ * its *group_out is NULL.
+ *
+ * Every member of `group` makes this call at the same place among its operations, and waits
+ * for the members of its color. The new group has the backend, timeout, device and stream of
+ * `group`; its name is made from the name of `group`. Afterwards the groups are independent,
+ * and each is destroyed separately. Caller owns the result and frees it with
  * crt_collective_destroy_group.
- * Fails as an operation of `group` does. A death, or another failure of `group`, before all of a color have
- * come fails that color on all of its members; others may succeed. CRT_ERR_TIMED_OUT names the ranks that did
- * not come. */
+ *
+ * Errors: those of crt_collective_allgather on `group`, CRT_ERR_INVALID, CRT_ERR_TIMED_OUT,
+ * CRT_ERR_ACTOR_DIED, CRT_ERR_NODE_LOST, CRT_ERR_CLOSED and CRT_ERR_CANCELLED; and those of
+ * crt_collective_init_group for the new group. If a member dies or `group` fails before all
+ * members of a color have come, the call fails on all members of that color and may succeed
+ * for other colors. The text of CRT_ERR_TIMED_OUT names the ranks that did not come. */
 CRT_API crt_status_t crt_collective_split(crt_group_t *group, int color, int key,
                                           crt_group_t **group_out);
 
-/* In a process of crt run --ranks: the group of all ranks, crt_rank() of crt_size(), called "world". The
- * first call joins it and waits for the others, later ones give the same. Any thread. Borrowed: valid as
- * long as the process, not to be destroyed. CRT_ERR_INVALID: this process is no rank; else as
- * crt_collective_init_group. */
+/* The group "world" of all ranks of crt run --ranks: this process has rank crt_rank() of
+ * crt_size(). The first call joins the group and waits for the other ranks; later calls return
+ * the same group. Any thread may call. Borrowed: valid until the process ends; must not be
+ * destroyed.
+ *
+ * Errors: CRT_ERR_INVALID, when this process is not a rank of crt run --ranks; otherwise those
+ * of crt_collective_init_group, such as CRT_ERR_TIMED_OUT, when a rank does not join, and
+ * CRT_ERR_ACTOR_DIED or CRT_ERR_NODE_LOST, when a rank died. */
 CRT_API crt_status_t crt_collective_world(crt_group_t **group_out);
 
-/* After an operation failed: makes the group anew, with a new incarnation; what is still under
- * way in the old one is ignored. Every living member calls it. With `size` 0 the survivors go on
- * alone and keep their order; with another size that many members are waited for: survivors keep
- * their ranks, actors that call crt_collective_init_group(size, CRT_RANK_ANY, ...) fill the
- * places of the dead. Operations that were posted have ended before it returns.
- * CRT_ERR_TIMED_OUT names who did not come; CRT_ERR_EXISTS: the rebuild was called off, because a
- * member has settled the operation that failed on others (see crt_collective_settle).
- * On failure the group stays failed; call it again. */
+/* Makes the group usable again after an operation failed. Every living member calls it. The
+ * group gets a new incarnation; messages of the old incarnation are ignored. Posted operations
+ * have ended before the call returns.
+ *
+ * `size` 0: the survivors continue alone, in their old order. `size` > 0: the group has `size`
+ * members; survivors keep their ranks, the call waits for replacements, and actors that call
+ * crt_collective_init_group(size, CRT_RANK_ANY, ...) take the places of the dead members.
+ *
+ * On failure the group stays failed; call the function again. Errors: CRT_ERR_INVALID, when
+ * `group` is NULL, `size` is wrong, the members give different sizes, or more than `size`
+ * members live; CRT_ERR_TIMED_OUT, when members did not come (the text names them);
+ * CRT_ERR_EXISTS, when the rebuild was called off because another member has settled the
+ * operation that failed here (see crt_collective_settle); CRT_ERR_CLOSED, when the group has
+ * ended or was rebuilt without this member; CRT_ERR_NO_MEMORY; CRT_ERR_FORKED, in a child
+ * process after fork(). */
 CRT_API crt_status_t crt_collective_rebuild(crt_group_t *group, int size);
 
-/* A death in an operation may let it succeed on some members and fail on others. When it was the last
- * one for a time, the first make no other call, and the rebuild of the others would wait for them
- * until the timeout. So after such an operation each member of which it succeeded settles it,
- * before it does anything else: it counts then, on all. A member of which it failed
- * rebuilds; if the operation was settled, crt_collective_settled is greater afterwards
- * than before the operation. Then the rebuild has given CRT_ERR_EXISTS, and the group
- * stays failed until all rebuild it; or CRT_OK, if the others had begun to rebuild already.
- * All members settle the same operations. It costs a few exchanges with the control store.
- * CRT_ERR_CLOSED: the others have rebuilt the group without this member. */
+/* Confirms that the last operation succeeded on this member. Call it on each member after an
+ * operation that is followed by a long pause, before any other call on the group; all members
+ * settle the same operations.
+ *
+ * If a member dies during an operation, the operation may succeed on some members and fail on
+ * others. Members on which it failed call crt_collective_rebuild. Members on which it
+ * succeeded may make no other call for a long time, and the rebuild would wait for them until
+ * the timeout. After crt_collective_settle the operation counts as successful for all members.
+ *
+ * A member on which the operation failed compares crt_collective_settled before the operation
+ * and after the rebuild: the number is greater if another member settled the operation. The
+ * rebuild has then returned CRT_ERR_EXISTS, and the group stays failed until all members
+ * rebuild it; or CRT_OK, if the others had already begun to rebuild.
+ *
+ * Cost: a few exchanges with the control store. Errors: CRT_ERR_INVALID, when `group` is NULL;
+ * CRT_ERR_CLOSED, when the group has ended or the others have rebuilt it without this member;
+ * CRT_ERR_FORKED, in a child process after fork(); an error of the control store, when the
+ * cluster cannot be reached. */
 CRT_API crt_status_t crt_collective_settle(crt_group_t *group);
-/* Operations that are settled, as far as this member was told. */
+/* The number of settled operations that this member knows of (see crt_collective_settle). 0
+ * for NULL. */
 CRT_API uint64_t crt_collective_settled(const crt_group_t *group);
 
-/* Leaves the group: operations that are under way fail with CRT_ERR_CANCELLED here, and on the
- * other members with an error that names this rank; the name is free once all have left or died.
- * Posted operations that were not waited for are freed. NULL inside is fine. */
+/* Leaves the group and sets *group_take to NULL. Pending operations fail with
+ * CRT_ERR_CANCELLED on this member, and on the other members with an error that names this
+ * rank. Posted operations that the program did not wait for are freed. The name is free when
+ * all members have left or died. `group_take` and *group_take may be NULL. */
 CRT_API void crt_collective_destroy_group(crt_group_t **group_take);
 
-/* This member's rank, 0 <= rank < size, and how many members there are. */
+/* The rank of this member (0 <= rank < size), and the number of members. */
 CRT_API int crt_collective_rank(const crt_group_t *group);
 CRT_API int crt_collective_size(const crt_group_t *group);
-/* "shm", "ring", "two-level" or "nccl": what "auto" chose. Static text. */
+/* The backend in use: "shm", "ring", "two-level" or "nccl". For a group with the option "auto"
+ * this is the chosen one. Static text. */
 CRT_API const char *crt_collective_backend(const crt_group_t *group);
-/* 1 at first, one more after each rebuild. */
+/* The incarnation of the group: 1 at first, one more after each rebuild. */
 CRT_API uint64_t crt_collective_incarnation(const crt_group_t *group);
 
 /* Why the group's last operation failed. */
 typedef struct crt_group_error {
     crt_status_t status;
-    int rank;          /* who is to blame; -1: nobody in particular */
-    const char *actor; /* 32 hex digits of that member, "" when rank is -1 */
+    /* Rank of the member that caused the failure; -1: no particular member. */
+    int rank;
+    /* Actor id of that member, 32 hexadecimal digits; "" if `rank` is -1. */
+    const char *actor;
     const char *node;
-    const char *text; /* as crt_error_detail() was */
+    /* The text that crt_error_detail() returned. */
+    const char *text;
 } crt_group_error_t;
 
-/* NULL when no operation has failed since the group was built. Borrowed: valid until the next
- * operation, rebuild or destroy. */
+/* The failure of the group's last failed operation; NULL if no operation has failed since the
+ * group was built. Borrowed: valid until the next operation, rebuild or destroy. */
 CRT_API const crt_group_error_t *crt_collective_error(const crt_group_t *group);
 
 /* ---------------------------------------------------------------- memory */
 
-/* Memory that members on the same node reduce in place, without a copy in or out; aligned to 64
- * bytes, zeroed. May be used with any group, at any offset, and as ordinary memory. Any thread.
- * CRT_ERR_NO_MEMORY. */
+/* Allocates `bytes` of memory that members on the same node reduce in place, without a copy.
+ * The memory is aligned to 64 bytes and zeroed. Any group may use it, at any offset, and the
+ * program may use it as ordinary memory. Any thread may call. Caller owns the result and frees
+ * it with crt_collective_free.
+ *
+ * Errors: CRT_ERR_NO_MEMORY, when the memory cannot be allocated; CRT_ERR_INVALID, when
+ * `memory_out` is NULL. */
 CRT_API crt_status_t crt_collective_alloc(size_t bytes, void **memory_out);
 
-/* Frees memory of crt_collective_alloc, not while an operation uses it. NULL is fine. */
+/* Frees memory of crt_collective_alloc. No operation may be using the memory. NULL is allowed. */
 CRT_API void crt_collective_free(void *memory);
 
 /* ---------------------------------------------------------------- operations */
 
-/* Each blocks until the operation has ended here. n is the number of elements of `input`, m the
- * number of members. All fail with CRT_ERR_CANCELLED on a group that has failed and was not
- * rebuilt, with CRT_ERR_TIMED_OUT, CRT_ERR_ACTOR_DIED or CRT_ERR_NODE_LOST as told above, and
- * with CRT_ERR_INVALID when the members' calls do not fit together. */
+/* The operations. Each call blocks until the operation has ended on this member. n is the
+ * number of elements of `input`, m the number of members. */
 
-/* output (n) = input of all members, reduced. In place: the same memory. */
+/* Reduces the inputs of all members; every member gets the result. `input` and `output` have n
+ * elements of the same dtype. In place: `output` is the same memory as `input`. Blocks until
+ * the operation has ended on this member.
+ *
+ * Errors: CRT_ERR_INVALID, when a tensor or `reduction` is wrong, or the members make
+ * different calls; CRT_ERR_TIMED_OUT, when a member does not make the call within the limit of
+ * the group; CRT_ERR_ACTOR_DIED or CRT_ERR_NODE_LOST, when a member or its node died;
+ * CRT_ERR_CLOSED, when a member left the group; CRT_ERR_CANCELLED, when the group failed
+ * earlier and was not rebuilt; CRT_ERR_FORKED, in a child process after fork(). Each failure
+ * fails the group until crt_collective_rebuild; CRT_ERR_UNSUPPORTED, for int16 with "nccl",
+ * does not. */
 CRT_API crt_status_t crt_collective_allreduce(crt_group_t *group,
                                               const crt_tensor_t *input,
                                               const crt_tensor_t *output,
                                               crt_reduction_t reduction);
-/* output (n) = input of all members, reduced, on `root` only; `output` may be NULL elsewhere. In place at
- * the root. */
+/* Reduces the inputs of all members; only the member with rank `root` gets the result. `input`
+ * and `output` have n elements of the same dtype; `output` may be NULL on the other members.
+ * In place, at the root only: `output` is the same memory as `input`. Blocks until the
+ * operation has ended on this member.
+ *
+ * Errors: CRT_ERR_INVALID, when a tensor, `root` or `reduction` is wrong, or the members make
+ * different calls; CRT_ERR_TIMED_OUT, when a member does not make the call within the limit of
+ * the group; CRT_ERR_ACTOR_DIED or CRT_ERR_NODE_LOST, when a member or its node died;
+ * CRT_ERR_CLOSED, when a member left the group; CRT_ERR_CANCELLED, when the group failed
+ * earlier and was not rebuilt; CRT_ERR_FORKED, in a child process after fork(). Each failure
+ * fails the group until crt_collective_rebuild; CRT_ERR_UNSUPPORTED, for int16 with "nccl",
+ * does not. */
 CRT_API crt_status_t crt_collective_reduce(crt_group_t *group, const crt_tensor_t *input,
                                            const crt_tensor_t *output, int root,
                                            crt_reduction_t reduction);
-/* Every member's tensor becomes that of `root`. */
+/* Copies the tensor of the member with rank `root` into `tensor` of every other member. All
+ * tensors have the same dtype and number of elements. Blocks until the operation has ended on
+ * this member.
+ *
+ * Errors: CRT_ERR_INVALID, when `tensor` or `root` is wrong, or the members make different
+ * calls; CRT_ERR_TIMED_OUT, when a member does not make the call within the limit of the
+ * group; CRT_ERR_ACTOR_DIED or CRT_ERR_NODE_LOST, when a member or its node died;
+ * CRT_ERR_CLOSED, when a member left the group; CRT_ERR_CANCELLED, when the group failed
+ * earlier and was not rebuilt; CRT_ERR_FORKED, in a child process after fork(). Each failure
+ * fails the group until crt_collective_rebuild. */
 CRT_API crt_status_t crt_collective_broadcast(crt_group_t *group,
                                               const crt_tensor_t *tensor, int root);
-/* output (m * n) = the inputs in the order of the ranks. In place: input lies at its place. */
+/* Gives every member the inputs of all members, in the order of the ranks. `input` has n
+ * elements, `output` m * n, m being the number of members. In place: `input` lies at its own
+ * place in `output` (at element rank * n). Blocks until the operation has ended on this
+ * member.
+ *
+ * Errors: CRT_ERR_INVALID, when a tensor is wrong, or the members make different calls;
+ * CRT_ERR_TIMED_OUT, when a member does not make the call within the limit of the group;
+ * CRT_ERR_ACTOR_DIED or CRT_ERR_NODE_LOST, when a member or its node died; CRT_ERR_CLOSED,
+ * when a member left the group; CRT_ERR_CANCELLED, when the group failed earlier and was not
+ * rebuilt; CRT_ERR_FORKED, in a child process after fork(). Each failure fails the group until
+ * crt_collective_rebuild. */
 CRT_API crt_status_t crt_collective_allgather(crt_group_t *group,
                                               const crt_tensor_t *input,
                                               const crt_tensor_t *output);
-/* output (n / m) = part `rank` of the reduced inputs; n is a multiple of m. In place: output lies
- * at its place in input. */
+/* Reduces the inputs of all members; the member with rank r gets part r of the result. `input`
+ * has n elements, `output` n / m, m being the number of members; n is a multiple of m. In
+ * place: `output` lies at its own place in `input` (at element rank * n / m). Blocks until the
+ * operation has ended on this member.
+ *
+ * Errors: CRT_ERR_INVALID, when a tensor or `reduction` is wrong, or n is not a multiple of m,
+ * or the members make different calls; CRT_ERR_TIMED_OUT, when a member does not make the call
+ * within the limit of the group; CRT_ERR_ACTOR_DIED or CRT_ERR_NODE_LOST, when a member or its
+ * node died; CRT_ERR_CLOSED, when a member left the group; CRT_ERR_CANCELLED, when the group
+ * failed earlier and was not rebuilt; CRT_ERR_FORKED, in a child process after fork(). Each
+ * failure fails the group until crt_collective_rebuild; CRT_ERR_UNSUPPORTED, for int16 with
+ * "nccl", does not. */
 CRT_API crt_status_t crt_collective_reducescatter(crt_group_t *group,
                                                   const crt_tensor_t *input,
                                                   const crt_tensor_t *output,
                                                   crt_reduction_t reduction);
-/* output (n): its part i is part `rank` of member i's input; n is a multiple of m. */
+/* Sends part i of `input` to the member with rank i; part i of `output` comes from member i.
+ * Both tensors have n elements, in m parts of the same size, m being the number of members; n
+ * is a multiple of m. `input` and `output` must not overlap. Blocks until the operation has
+ * ended on this member.
+ *
+ * Errors: CRT_ERR_INVALID, when a tensor is wrong, or n is not a multiple of m, or the members
+ * make different calls; CRT_ERR_TIMED_OUT, when a member does not make the call within the
+ * limit of the group; CRT_ERR_ACTOR_DIED or CRT_ERR_NODE_LOST, when a member or its node died;
+ * CRT_ERR_CLOSED, when a member left the group; CRT_ERR_CANCELLED, when the group failed
+ * earlier and was not rebuilt; CRT_ERR_FORKED, in a child process after fork(). Each failure
+ * fails the group until crt_collective_rebuild. */
 CRT_API crt_status_t crt_collective_alltoall(crt_group_t *group,
                                              const crt_tensor_t *input,
                                              const crt_tensor_t *output);
-/* To and from one other member. Messages from one member to another are received in the order in
- * which their sends were called or posted, each by one receive of the same dtype and count.
- * `recv` returns when the message is there. `send` returns when the memory may be used again: that
- * may be before the other has received, and for a message of more than a few KiB it may be only
- * then. Members that all send first and then receive do not wait for each other for ever: a member that waits
- * for its send to be received takes in what is sent to it meanwhile, in memory of the library, as much as that is.
- * Two that wait to receive from each other, or one that waits for a message of another that waits for it in an
- * operation of the whole group, do wait for ever: CRT_ERR_INVALID, naming both; CRT_ERR_TIMED_OUT where
- * the circle has more members. */
+/* Sends `tensor` to the member with rank `peer`. The call returns when the caller may use the
+ * memory again. That may be before the peer has received the message; with a message of more
+ * than a few KiB the call may wait for the receive. Messages from one member to another are
+ * received in the order in which their sends were called or posted. Each message is received
+ * by one receive of the same dtype and number of elements.
+ *
+ * Members that all send first and then receive do not block each other: while a member waits
+ * for the receive of its message, the library stores the messages that arrive for this member
+ * in memory of its own, without a limit.
+ *
+ * Errors: CRT_ERR_INVALID, when `tensor` or `peer` is wrong, the receive and the send differ
+ * in dtype or count, two members each wait to receive from the other, or `peer` waits for this
+ * member in an operation of the whole group (the text names both members); CRT_ERR_TIMED_OUT,
+ * when the limit of the group passes, also when more than two members wait for each other in a
+ * circle; CRT_ERR_ACTOR_DIED or CRT_ERR_NODE_LOST, when a member or its node died;
+ * CRT_ERR_CLOSED, when a member left the group; CRT_ERR_CANCELLED, when the group failed
+ * earlier and was not rebuilt; CRT_ERR_FORKED, in a child process after fork(). Each failure
+ * fails the group until crt_collective_rebuild. */
 CRT_API crt_status_t crt_collective_send(crt_group_t *group, const crt_tensor_t *tensor,
                                          int peer);
+/* Receives a message of the member with rank `peer` into `tensor`. The call returns when the
+ * message is there. Messages from one member to another are received in the order in which
+ * their sends were called or posted. Each message is received by one receive of the same dtype
+ * and number of elements.
+ *
+ * Errors: CRT_ERR_INVALID, when `tensor` or `peer` is wrong, the receive and the send differ
+ * in dtype or count, two members each wait to receive from the other, or `peer` waits for this
+ * member in an operation of the whole group (the text names both members); CRT_ERR_TIMED_OUT,
+ * when the limit of the group passes, also when more than two members wait for each other in a
+ * circle; CRT_ERR_ACTOR_DIED or CRT_ERR_NODE_LOST, when a member or its node died;
+ * CRT_ERR_CLOSED, when a member left the group; CRT_ERR_CANCELLED, when the group failed
+ * earlier and was not rebuilt; CRT_ERR_FORKED, in a child process after fork(). Each failure
+ * fails the group until crt_collective_rebuild. */
 CRT_API crt_status_t crt_collective_recv(crt_group_t *group, const crt_tensor_t *tensor,
                                          int peer);
-/* Sends `input` to one member and receives `output` from one, both at once: the exchange with neighbours.
- * `to` and `from` may be the same or different members; what the others do, sendrecv or single sends
- * and receives, is all the same. The two tensors do not overlap. `input` or `output` NULL: only the other, as at
- * the end of a row of members. */
+/* Sends `input` to the member `to` and receives `output` from the member `from` at the same
+ * time, for an exchange with neighbours. `to` and `from` may be the same member or different
+ * ones; the other members may use sendrecv or single sends and receives. The tensors must not
+ * overlap. With `input` NULL the call only receives, with `output` NULL it only sends, as at
+ * the end of a row of members. Messages from one member to another are received in the order
+ * in which their sends were called or posted. Each message is received by one receive of the
+ * same dtype and number of elements.
+ *
+ * Errors: CRT_ERR_INVALID, when a tensor, `to` or `from` is wrong, the receive and the send
+ * differ in dtype or count, two members each wait to receive from the other, or the other
+ * member waits for this member in an operation of the whole group (the text names both
+ * members); CRT_ERR_TIMED_OUT, when the limit of the group passes, also when more than two
+ * members wait for each other in a circle; CRT_ERR_ACTOR_DIED or CRT_ERR_NODE_LOST, when a
+ * member or its node died; CRT_ERR_CLOSED, when a member left the group; CRT_ERR_CANCELLED,
+ * when the group failed earlier and was not rebuilt; CRT_ERR_FORKED, in a child process after
+ * fork(). Each failure fails the group until crt_collective_rebuild. */
 CRT_API crt_status_t crt_collective_sendrecv(crt_group_t *group,
                                              const crt_tensor_t *input, int to,
                                              const crt_tensor_t *output, int from);
-/* No member returns before all have called it. */
+/* Waits until all members have called the function.
+ *
+ * Errors: CRT_ERR_INVALID, when `group` is NULL, or the members make different calls;
+ * CRT_ERR_TIMED_OUT, when a member does not make the call within the limit of the group;
+ * CRT_ERR_ACTOR_DIED or CRT_ERR_NODE_LOST, when a member or its node died; CRT_ERR_CLOSED,
+ * when a member left the group; CRT_ERR_CANCELLED, when the group failed earlier and was not
+ * rebuilt; CRT_ERR_FORKED, in a child process after fork(). Each failure fails the group until
+ * crt_collective_rebuild. */
 CRT_API crt_status_t crt_collective_barrier(crt_group_t *group);
 
 /* ---------------------------------------------------------------- posting */
@@ -258,16 +426,22 @@ typedef enum crt_collective_kind {
     CRT_COLLECTIVE_BARRIER = 9
 } crt_collective_kind_t;
 
-/* An operation as the functions above take it; members that the operation does not have stay zero. The
- * tensor views are copied, the memory that they point at is not. */
+/* An operation for crt_collective_post, with the arguments of the functions above. Members
+ * that an operation does not have stay zero. The library copies the tensor views, but not the
+ * memory that they point to. Make it with CRT_COLLECTIVE. */
 typedef struct crt_collective {
-    size_t struct_size; /* set by CRT_COLLECTIVE */
+    /* Set by CRT_COLLECTIVE. */
+    size_t struct_size;
     crt_collective_kind_t kind;
-    const crt_tensor_t *input;  /* broadcast, send: the tensor */
-    const crt_tensor_t *output; /* broadcast, recv: the tensor */
+    /* The input; for broadcast and send: the tensor. */
+    const crt_tensor_t *input;
+    /* The output; for broadcast and recv: the tensor. */
+    const crt_tensor_t *output;
     crt_reduction_t reduction;
-    int peer;         /* root, or the other member */
-    int64_t limit_ms; /* 0: that of the group */
+    /* The root, or the other member of a send or receive. */
+    int peer;
+    /* Timeout in milliseconds. 0: that of the group. */
+    int64_t limit_ms;
 } crt_collective_t;
 
 #define CRT_COLLECTIVE(...)                                                              \
@@ -276,36 +450,68 @@ typedef struct crt_collective {
 /* A posted operation. */
 typedef struct crt_operation crt_operation_t;
 
-/* Starts an operation and returns at once. Operations of a group begin in the order in which they
- * were posted or called. Those of the whole group are carried out by a thread, one at a time.
- * Sends and receives go on beside each other, with different members and in both directions, and
- * beside operations of the whole group that come after them; they need no thread, and go on whenever this process is
- * in a call on the group (of any other operation; test, wait). One that is posted while an operation of the
- * whole group is pending begins after that.
- * Caller owns the result and frees it with crt_collective_wait, waitall or waitany. */
+/* Starts the operation `what` and returns at once. Operations of a group begin in the order in
+ * which they were posted or called. A thread of the library runs the operations of the whole
+ * group, one at a time.
+ *
+ * Sends and receives run concurrently with each other, with different members and in both
+ * directions, and with operations of the whole group that come later. They use no thread: they
+ * advance while this process is in any call on the group (an operation, crt_collective_test,
+ * crt_collective_wait). A send or receive that is posted while an operation of the whole group
+ * is pending begins after that operation.
+ *
+ * The caller must not use the memory of the tensors until crt_collective_wait has returned.
+ * Caller owns the result and frees it with crt_collective_wait, crt_collective_waitall or
+ * crt_collective_waitany.
+ *
+ * Errors: CRT_ERR_INVALID, when `group`, `what` or `operation_out` is NULL, or `what` was not
+ * made with CRT_COLLECTIVE; CRT_ERR_UNSUPPORTED, when `what` uses members that this version
+ * does not know; CRT_ERR_NO_MEMORY, when memory or a thread is missing; CRT_ERR_FORKED, in a
+ * child process after fork(). The errors of the operation itself are returned by
+ * crt_collective_wait. */
 CRT_API crt_status_t crt_collective_post(crt_group_t *group, const crt_collective_t *what,
                                          crt_operation_t **operation_out);
 
-/* Posts a send or a receive. The tensor's memory is not touched by the caller until it was waited for. */
+/* Posts a send to, or a receive from, the member with rank `peer`. The caller must not use the
+ * memory of `tensor` until it has waited for the operation. Caller owns the result and frees
+ * it with crt_collective_wait, crt_collective_waitall or crt_collective_waitany.
+ *
+ * Errors: CRT_ERR_INVALID, when `group` or `operation_out` is NULL; CRT_ERR_NO_MEMORY, when
+ * memory or a thread is missing; CRT_ERR_FORKED, in a child process after fork(). The errors
+ * of the operation itself are returned by crt_collective_wait. */
 CRT_API crt_status_t crt_collective_isend(crt_group_t *group, const crt_tensor_t *tensor,
                                           int peer, crt_operation_t **operation_out);
 CRT_API crt_status_t crt_collective_irecv(crt_group_t *group, const crt_tensor_t *tensor,
                                           int peer, crt_operation_t **operation_out);
 
-/* CRT_IN_PROGRESS, or how the operation ended. Does not free it. */
+/* Returns the state of a posted operation without waiting: CRT_IN_PROGRESS while it runs,
+ * otherwise its result. The operation is not freed. Errors: the status of the operation, if it
+ * failed; CRT_ERR_INVALID, when `operation` is NULL; CRT_ERR_FORKED, in a child process after
+ * fork(). */
 CRT_API crt_status_t crt_collective_test(crt_operation_t *operation);
 
-/* Waits until the operation has ended, frees it and says how it ended. The timeout of a send or
- * receive counts from here. */
+/* Waits until a posted operation has ended, frees it, sets *operation_take to NULL and returns
+ * the status of the operation. The timeout of a send or receive counts from this call.
+ *
+ * Errors: the status of the operation, if it failed; CRT_ERR_INVALID, when *operation_take is
+ * NULL; CRT_ERR_FORKED, in a child process after fork(). */
 CRT_API crt_status_t crt_collective_wait(crt_operation_t **operation_take);
 
-/* Waits for all of them and frees them; gives the first failure in their order. NULL among them is skipped. */
+/* Waits for `count` posted operations and frees all of them. NULL entries are skipped. All
+ * entries are NULL afterwards.
+ *
+ * Errors: the status of the first operation in the array that failed; CRT_ERR_INVALID, when
+ * `operations_take` is NULL and `count` is not 0; CRT_ERR_FORKED, in a child process after
+ * fork(). */
 CRT_API crt_status_t crt_collective_waitall(crt_operation_t **operations_take,
                                             size_t count);
 
-/* Waits until one of them has ended, frees that one, puts NULL in its place and its index in
- * `*index_out`, and says how it ended. NULL among them is skipped. CRT_ERR_INVALID: all are NULL, or they are of
- * different groups. */
+/* Waits until one of `count` posted operations has ended, frees that operation, sets its entry
+ * to NULL, stores its index in *index_out and returns its status. NULL entries are skipped.
+ *
+ * Errors: the status of the operation, if it failed; CRT_ERR_INVALID, when all entries are
+ * NULL, the operations belong to different groups, or an argument is NULL; CRT_ERR_NO_MEMORY;
+ * CRT_ERR_FORKED, in a child process after fork(). */
 CRT_API crt_status_t crt_collective_waitany(crt_operation_t **operations_take,
                                             size_t count, size_t *index_out);
 
