@@ -393,24 +393,29 @@ static void on_refused(void *user, const char *text)
     r->config.on_failed(r->config.user, text);
 }
 
+/* hiredis does not know what the validator and the TLS proxy ended its connection for. */
+static const char *problem_of(const crti_redis_t *r, const redisAsyncContext *connection)
+{
+    if (r->validator.problem)
+        return r->validator.problem;
+    if (r->proxy.problem[0])
+        return r->proxy.problem;
+    return connection->err ? connection->errstr : "it closed the connection";
+}
+
 /* hiredis frees the connection after this. */
 static void on_disconnected(const redisAsyncContext *connection, int status)
 {
     crti_redis_t *r = connection->data;
-    const char *problem = connection->err ? connection->errstr : NULL;
 
     if (r->connection != connection)
         return;
     crti_redis_prefix_lock_drop(&r->lock);
     r->connection = NULL;
-    if (r->proxy.problem[0])
-        problem = r->proxy.problem;
-    if (r->validator.problem)
-        problem = r->validator.problem;
     if (r->server)
         went_down(r, "the connection to redis-server broke");
     else
-        went_away(r, problem ? problem : "it closed the connection");
+        went_away(r, problem_of(r, connection));
 }
 
 static void on_connected(const redisAsyncContext *connection, int status)
@@ -424,7 +429,7 @@ static void on_connected(const redisAsyncContext *connection, int status)
     if (r->server)
         went_down(r, connection->errstr);
     else
-        went_away(r, connection->errstr);
+        went_away(r, problem_of(r, connection)); /* hiredis 1.1 connects once more */
 }
 
 static void authenticate(crti_redis_t *r)
