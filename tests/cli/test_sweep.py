@@ -128,12 +128,13 @@ class Sweep(unittest.TestCase):
         self.assertLessEqual(said.count(": SUBMITTED"), 3)
 
     def test_bad_runs_are_stopped_early(self):
+        # The bad run ends in no other way, however seldom the sweep comes to look at it.
+        script = 'exec "$0" --lr {lr} --ms 100 --steps $([ {lr} = 100 ] && echo 100000 || echo 40)'
         for rule in ("median", "asha"):
             said = self.submit("--sweep", "lr=1,2,3,100", "--sweep-name", f"early-{rule}", "--early-stop", rule, "--grace",
-                               "2", "--metric", "loss", "--", PROGRAM, "--lr", "{lr}", "--steps", "40", "--ms", "100")
+                               "2", "--metric", "loss", "--", "/bin/sh", "-c", script, PROGRAM)
             runs = self.results()["runs"]
             self.assertEqual(runs[3]["state"], "STOPPED_EARLY", said)
-            self.assertLess(runs[3]["history"][-1][0], 40)
             self.assertEqual(runs[0]["state"], "SUCCEEDED", said)
             self.assertIn("(stopped early)", open(os.path.join(self.out, "plot.svg")).read())
             self.assertGreater(runs[3]["seconds"], 0, said)
