@@ -337,7 +337,7 @@ static crt_status_t keeper_create(void *self, crt_call_t *call)
         return crt_fail(call, CRT_ERR_NO_MEMORY, "%lld refs", (long long)count);
     for (int64_t i = 0; i < count; i++)
         items[i] = crt_arg_ref(crt_put(1));
-    keeper->list = crt_put_v(crt_list(items, (size_t)count));
+    keeper->list = crt_put(crt_list(items, (size_t)count));
     for (int64_t i = 0; i < count; i++)
         crt_ref_drop(&items[i].as.ref);
     free(items);

@@ -67,9 +67,14 @@ void crti_kernel_copy(void *to, const void *from, size_t bytes)
         kernels()->copy(to, from, bytes);
 }
 
+static bool is_computed(crt_dtype_t dtype)
+{
+    return dtype >= CRT_FLOAT32 && dtype <= CRT_UINT64 && dtype != CRT_BOOL;
+}
+
 static crti_kernel_pair_t *pair_of(crt_dtype_t dtype, crt_reduction_t reduction)
 {
-    assert(dtype >= CRT_FLOAT32 && dtype <= CRT_UINT8);
+    assert(is_computed(dtype));
     return kernels()->pair[dtype - 1][reduction == CRT_AVERAGE ? 0 : reduction - 1];
 }
 
@@ -81,7 +86,7 @@ void crti_kernel_reduce(crt_dtype_t dtype, crt_reduction_t reduction, void *out,
 
 void crti_kernel_scale(crt_dtype_t dtype, void *values, int divisor, size_t count)
 {
-    assert(dtype >= CRT_FLOAT32 && dtype <= CRT_UINT8);
+    assert(is_computed(dtype));
     kernels()->scale[dtype - 1](values, divisor, count);
 }
 
@@ -154,7 +159,7 @@ void crti_kernel_reduce_to(crt_dtype_t dtype, crt_reduction_t reduction,
     bool is_average = reduction == CRT_AVERAGE;
     int row = is_average ? 0 : (int)reduction - 1;
 
-    assert(dtype >= CRT_FLOAT32 && dtype <= CRT_UINT8);
+    assert(is_computed(dtype));
     if (n == 1 && (!is_average || divisor == 1))
         spread(outs, out_count, 0, sources[0], count * crt_dtype_size(dtype));
     else if (n == 2 && !is_average && out_count == 1)

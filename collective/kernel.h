@@ -11,9 +11,9 @@
 
 #include <stddef.h>
 
-/* Slots of a table, in the order of crt_dtype_t from CRT_FLOAT32 to CRT_UINT8, and of
- * crt_reduction_t from CRT_SUM to CRT_MAX (CRT_AVERAGE sums). */
-#define CRTI_KERNEL_DTYPES     9
+/* Slots of a table, in the order of crt_dtype_t from CRT_FLOAT32 to CRT_UINT64 (that of CRT_BOOL is empty: nothing
+ * is computed with it), and of crt_reduction_t from CRT_SUM to CRT_MAX (CRT_AVERAGE sums). */
+#define CRTI_KERNEL_DTYPES     13
 #define CRTI_KERNEL_REDUCTIONS 4
 
 /* out[i] = a[i] (op) b[i]; out may be a or b. */

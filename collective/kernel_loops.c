@@ -89,6 +89,9 @@ KIND(i16, int16_t, uint32_t)
 KIND(i32, int32_t, uint32_t)
 KIND(i64, int64_t, uint64_t)
 KIND(u8, uint8_t, uint32_t)
+KIND(u16, uint16_t, uint32_t)
+KIND(u32, uint32_t, uint32_t)
+KIND(u64, uint64_t, uint64_t)
 SCALE(scale_f32, float)
 SCALE(scale_f64, double)
 SCALE_SMALL(scale_i8, int8_t)
@@ -96,6 +99,9 @@ SCALE_SMALL(scale_i16, int16_t)
 SCALE_SMALL(scale_i32, int32_t)
 SCALE_SMALL(scale_i64, int64_t)
 SCALE_SMALL(scale_u8, uint8_t)
+SCALE_SMALL(scale_u16, uint16_t)
+SCALE(scale_u32, uint32_t)
+SCALE(scale_u64, uint64_t)
 
 /* ---------------------------------------------------------------- bfloat16 */
 
@@ -293,10 +299,32 @@ HALF(bf16)
 
 const crti_kernels_t TABLE(CRTI_KERNELS) = {
     .name = NAME(CRTI_KERNELS),
-    .pair = {OF(f32), OF(f64), OF(f16), OF(bf16), OF(i8), OF(i16), OF(i32), OF(i64),
-             OF(u8)},
-    .twice = {TWICE(f32), TWICE(f64), TWICE(f16), TWICE(bf16), TWICE(i8), TWICE(i16),
-              TWICE(i32), TWICE(i64), TWICE(u8)},
+    .pair = {OF(f32),
+             OF(f64),
+             OF(f16),
+             OF(bf16),
+             OF(i8),
+             OF(i16),
+             OF(i32),
+             OF(i64),
+             OF(u8),
+             {NULL},
+             OF(u16),
+             OF(u32),
+             OF(u64)},
+    .twice = {TWICE(f32),
+              TWICE(f64),
+              TWICE(f16),
+              TWICE(bf16),
+              TWICE(i8),
+              TWICE(i16),
+              TWICE(i32),
+              TWICE(i64),
+              TWICE(u8),
+              {NULL},
+              TWICE(u16),
+              TWICE(u32),
+              TWICE(u64)},
     .four = {FOUR(f32),
              FOUR(f64),
              {NULL},
@@ -305,9 +333,13 @@ const crti_kernels_t TABLE(CRTI_KERNELS) = {
              FOUR(i16),
              FOUR(i32),
              FOUR(i64),
-             FOUR(u8)},
+             FOUR(u8),
+             {NULL},
+             FOUR(u16),
+             FOUR(u32),
+             FOUR(u64)},
     .scale = {scale_f32, scale_f64, scale_f16, scale_bf16, scale_i8, scale_i16, scale_i32,
-              scale_i64, scale_u8},
+              scale_i64, scale_u8, NULL, scale_u16, scale_u32, scale_u64},
     .copy = copy,
     .widen = {widen_f16, widen_bf16},
     .narrow = {narrow_f16, narrow_bf16},

@@ -185,28 +185,31 @@ CRT_API crt_arg_t crt_spread(crt_ref_t *const *refs, size_t count);
 CRT_API crt_arg_t crt_list(const crt_arg_t *items, size_t count);
 CRT_API crt_arg_t crt_map(const crt_arg_t *items, size_t count);
 
+/* The type of the variable that a value is read into. */
+typedef enum crt_out_kind {
+    CRT_OUT_NONE = 0,
+    CRT_OUT_BOOL = 1,
+    CRT_OUT_INT8 = 2,
+    CRT_OUT_INT16 = 3,
+    CRT_OUT_INT32 = 4,
+    CRT_OUT_INT64 = 5,
+    CRT_OUT_UINT8 = 6,
+    CRT_OUT_UINT16 = 7,
+    CRT_OUT_UINT32 = 8,
+    CRT_OUT_UINT64 = 9,
+    CRT_OUT_FLOAT = 10,
+    CRT_OUT_DOUBLE = 11,
+    CRT_OUT_STRING = 12,
+    CRT_OUT_BYTES = 13,
+    CRT_OUT_TENSOR = 14,
+    CRT_OUT_REF = 15,
+    CRT_OUT_ACTOR = 16,
+    CRT_OUT_VALUE = 17
+} crt_out_kind_t;
+
 /* Where a value goes: made from a pointer by CRT_OUT(&x). */
 typedef struct crt_out {
-    enum {
-        CRT_OUT_NONE,
-        CRT_OUT_BOOL,
-        CRT_OUT_INT8,
-        CRT_OUT_INT16,
-        CRT_OUT_INT32,
-        CRT_OUT_INT64,
-        CRT_OUT_UINT8,
-        CRT_OUT_UINT16,
-        CRT_OUT_UINT32,
-        CRT_OUT_UINT64,
-        CRT_OUT_FLOAT,
-        CRT_OUT_DOUBLE,
-        CRT_OUT_STRING,
-        CRT_OUT_BYTES,
-        CRT_OUT_TENSOR,
-        CRT_OUT_REF,
-        CRT_OUT_ACTOR,
-        CRT_OUT_VALUE
-    } kind;
+    crt_out_kind_t kind;
     void *to;
 } crt_out_t;
 
@@ -233,7 +236,7 @@ CRT_API const char *crt_kind_name(crt_kind_t kind);
 
 /* Puts a value into the store (or, when small, beside it). Caller owns the result and drops it
  * with crt_ref_drop. */
-CRT_API crt_ref_t *crt_put_v(crt_arg_t value);
+CRT_API crt_ref_t *crt_put_v(const crt_arg_t *value);
 
 /* Notes where a ref was made, for crt memory: "file:line", static text. Gives the same ref. The macros crt_put, crt_call, crt_submit and
  * crt_object_seal do it. */
@@ -400,11 +403,12 @@ CRT_API crt_status_t crt_args_v(crt_call_t *call, const crt_out_t *outs, size_t 
 
 /* Sets the result (at most once) and returns CRT_OK or why it can't be returned. A tensor is
  * copied into the store, an object written in place is moved, a ref's value is passed on. */
-CRT_API crt_status_t crt_return_v(crt_call_t *call, crt_arg_t value);
+CRT_API crt_status_t crt_return_v(crt_call_t *call, const crt_arg_t *value);
 
 /* Sets result `index`, from 0 on, of a call of which its caller wants several; crt_return sets the first. All
  * must be set, in any order. */
-CRT_API crt_status_t crt_return_at_v(crt_call_t *call, size_t index, crt_arg_t value);
+CRT_API crt_status_t crt_return_at_v(crt_call_t *call, size_t index,
+                                     const crt_arg_t *value);
 /* How many results the caller wants, at least 1. */
 CRT_API size_t crt_return_count(const crt_call_t *call);
 
@@ -423,19 +427,6 @@ CRT_API crt_status_t crt_actor_exit(crt_call_t *call);
 CRT_API bool crt_cancelled(const crt_call_t *call);
 
 /* ---------------------------------------------------------------- the cluster */
-
-/* Key-value store of the cluster, durable in its control store. Keys are text up to 255 bytes,
- * values up to 1 MiB. `value_out` is the caller's to free(). CRT_ERR_EXISTS: there is such a key, and
- * `overwrite` is false; CRT_ERR_NOT_FOUND: there is none to get or delete. */
-CRT_API crt_status_t crt_kv_put(const char *key, const void *value, size_t size,
-                                bool overwrite);
-CRT_API crt_status_t crt_kv_get(const char *key, void **value_out, size_t *size_out);
-CRT_API crt_status_t crt_kv_delete(const char *key);
-
-/* The state of the cluster as JSON text: what = "cluster", "nodes", "actors", "actors_detail" (with their queues), "jobs",
- * "workers", "placement_groups", "tasks", "objects", "refs", "events", "stacks" (docs/design/state.md), of all nodes and processes, the
- * caller's own too; "placement-groups" and "cluster-events", as the state commands say, are taken. Caller frees it with free(). */
-CRT_API crt_status_t crt_cluster_state(const char *what, char **json_out);
 
 /* Ids of this process's place, 32 hex digits, "" when not initialised. */
 CRT_API const char *crt_node_id(void);
@@ -474,6 +465,10 @@ CRT_API int crt_size(void);
 #include "crt_actor.h"
 #include "crt_arguments.h"
 #include "crt_cluster.h"
+#include "crt_cluster_view.h"
+#include "crt_context.h"
+#include "crt_job.h"
+#include "crt_kv.h"
 #include "crt_metrics.h"
 #include "crt_placement_group.h"
 #include "crt_stream.h"

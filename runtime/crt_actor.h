@@ -44,6 +44,16 @@ typedef struct crt_kill_options {
 CRT_API crt_status_t crt_actor_kill_with(crt_actor_t *actor,
                                          const crt_kill_options_t *options);
 
+/* Ends the actor in an orderly way, from outside: calls that this process made before are carried
+ * out first, then no other call begins, those that run are answered, `destroy` runs, and the
+ * actor is dead for good (max_restarts does not count). Calls of other processes that wait then
+ * fail with CRT_ERR_ACTOR_DIED. Returns when no other call begins. `limit_ms`: how long it may
+ * take until then, 0: without limit; afterwards the actor is killed as by crt_actor_kill and
+ * CRT_ERR_TIMED_OUT returned. CRT_OK also when it had ended before. CRT_ERR_INVALID: no handle,
+ * or a limit below 0; CRT_ERR_DEADLOCK: the actor asks for its own end, which crt_actor_exit is
+ * for; CRT_ERR_INTERRUPTED: the wait was, the end comes. */
+CRT_API crt_status_t crt_actor_stop(crt_actor_t *actor, int64_t limit_ms);
+
 /* Inside `create` or a method: keeps `size` bytes for the next process of the actor, whose class's `restore` gets them. They
  * take the place of what was saved before (size 0: nothing is kept), and are durable when it returns; they go with the
  * actor. At most 1 MiB: CRT_ERR_TOO_LARGE. CRT_ERR_ACTOR_DIED: another process serves the actor by now.

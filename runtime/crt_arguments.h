@@ -50,6 +50,7 @@
         crt_object_t *: crt_arg_object,                                                  \
         void *: crt_arg_none,                                                            \
         crt_arg_t: crt_arg_self)(x)
+#define CRTI_ARG_AT(x) ((const crt_arg_t[]){CRT_ARG(x)})
 
 #define CRTI_OUT_KIND(p)                                                                  \
     _Generic((p),                                                                        \
@@ -166,10 +167,10 @@
     crt_actor_new_v((actor_class), CRTI_HEAD(__VA_ARGS__), CRTI_ARGUMENTS(__VA_ARGS__))
 #define crt_args(...)                    crt_args_v(CRTI_HEAD(__VA_ARGS__), CRTI_OUTS(__VA_ARGS__))
 #define crt_arg_at(call, index, p)       crt_arg_at_v((call), (index), CRT_OUT(p))
-#define crt_return(call, x)              crt_return_v((call), CRT_ARG(x))
-#define crt_return_at(call, index, x)    crt_return_at_v((call), (index), CRT_ARG(x))
-#define crt_yield(call, x)               crt_yield_v((call), CRT_ARG(x))
-#define crt_put(x)                       CRTI_HERE(crt_put_v(CRT_ARG(x)))
+#define crt_return(call, x)              crt_return_v((call), CRTI_ARG_AT(x))
+#define crt_return_at(call, index, x)    crt_return_at_v((call), (index), CRTI_ARG_AT(x))
+#define crt_yield(call, x)               crt_yield_v((call), CRTI_ARG_AT(x))
+#define crt_put(x)                       CRTI_HERE(crt_put_v(CRTI_ARG_AT(x)))
 #define crt_get(ref, p)                  crt_get_v((ref), -1, CRT_OUT(p))
 #define crt_get_for(ref, wait_ms, p)  crt_get_v((ref), (wait_ms), CRT_OUT(p))
 #define crt_value_read(value, p)         crt_value_read_v((value), CRT_OUT(p))
@@ -195,26 +196,26 @@ inline crt_arg_t CRT_ARG(crt_object_t *x) { return crt_arg_object(x); }
 inline crt_arg_t CRT_ARG(crt_arg_t x) { return x; }
 inline crt_arg_t CRT_ARG(std::nullptr_t) { return crt_arg_none(nullptr); }
 
-inline crt_out_t CRT_OUT(bool *p) { return {crt_out_t::CRT_OUT_BOOL, p}; }
-inline crt_out_t CRT_OUT(signed char *p) { return {crt_out_t::CRT_OUT_INT8, p}; }
-inline crt_out_t CRT_OUT(short *p) { return {crt_out_t::CRT_OUT_INT16, p}; }
-inline crt_out_t CRT_OUT(int *p) { return {crt_out_t::CRT_OUT_INT32, p}; }
-inline crt_out_t CRT_OUT(long *p) { return {crt_out_t::CRT_OUT_INT64, p}; }
-inline crt_out_t CRT_OUT(long long *p) { return {crt_out_t::CRT_OUT_INT64, p}; }
-inline crt_out_t CRT_OUT(unsigned char *p) { return {crt_out_t::CRT_OUT_UINT8, p}; }
-inline crt_out_t CRT_OUT(unsigned short *p) { return {crt_out_t::CRT_OUT_UINT16, p}; }
-inline crt_out_t CRT_OUT(unsigned *p) { return {crt_out_t::CRT_OUT_UINT32, p}; }
-inline crt_out_t CRT_OUT(unsigned long *p) { return {crt_out_t::CRT_OUT_UINT64, p}; }
-inline crt_out_t CRT_OUT(unsigned long long *p) { return {crt_out_t::CRT_OUT_UINT64, p}; }
-inline crt_out_t CRT_OUT(float *p) { return {crt_out_t::CRT_OUT_FLOAT, p}; }
-inline crt_out_t CRT_OUT(double *p) { return {crt_out_t::CRT_OUT_DOUBLE, p}; }
-inline crt_out_t CRT_OUT(const char **p) { return {crt_out_t::CRT_OUT_STRING, p}; }
-inline crt_out_t CRT_OUT(crt_bytes_t *p) { return {crt_out_t::CRT_OUT_BYTES, p}; }
-inline crt_out_t CRT_OUT(const crt_tensor_t **p) { return {crt_out_t::CRT_OUT_TENSOR, p}; }
-inline crt_out_t CRT_OUT(crt_ref_t **p) { return {crt_out_t::CRT_OUT_REF, p}; }
-inline crt_out_t CRT_OUT(crt_actor_t **p) { return {crt_out_t::CRT_OUT_ACTOR, p}; }
-inline crt_out_t CRT_OUT(const crt_value_t **p) { return {crt_out_t::CRT_OUT_VALUE, p}; }
-inline crt_out_t CRT_OUT(std::nullptr_t) { return {crt_out_t::CRT_OUT_NONE, nullptr}; }
+inline crt_out_t CRT_OUT(bool *p) { return {CRT_OUT_BOOL, p}; }
+inline crt_out_t CRT_OUT(signed char *p) { return {CRT_OUT_INT8, p}; }
+inline crt_out_t CRT_OUT(short *p) { return {CRT_OUT_INT16, p}; }
+inline crt_out_t CRT_OUT(int *p) { return {CRT_OUT_INT32, p}; }
+inline crt_out_t CRT_OUT(long *p) { return {CRT_OUT_INT64, p}; }
+inline crt_out_t CRT_OUT(long long *p) { return {CRT_OUT_INT64, p}; }
+inline crt_out_t CRT_OUT(unsigned char *p) { return {CRT_OUT_UINT8, p}; }
+inline crt_out_t CRT_OUT(unsigned short *p) { return {CRT_OUT_UINT16, p}; }
+inline crt_out_t CRT_OUT(unsigned *p) { return {CRT_OUT_UINT32, p}; }
+inline crt_out_t CRT_OUT(unsigned long *p) { return {CRT_OUT_UINT64, p}; }
+inline crt_out_t CRT_OUT(unsigned long long *p) { return {CRT_OUT_UINT64, p}; }
+inline crt_out_t CRT_OUT(float *p) { return {CRT_OUT_FLOAT, p}; }
+inline crt_out_t CRT_OUT(double *p) { return {CRT_OUT_DOUBLE, p}; }
+inline crt_out_t CRT_OUT(const char **p) { return {CRT_OUT_STRING, p}; }
+inline crt_out_t CRT_OUT(crt_bytes_t *p) { return {CRT_OUT_BYTES, p}; }
+inline crt_out_t CRT_OUT(const crt_tensor_t **p) { return {CRT_OUT_TENSOR, p}; }
+inline crt_out_t CRT_OUT(crt_ref_t **p) { return {CRT_OUT_REF, p}; }
+inline crt_out_t CRT_OUT(crt_actor_t **p) { return {CRT_OUT_ACTOR, p}; }
+inline crt_out_t CRT_OUT(const crt_value_t **p) { return {CRT_OUT_VALUE, p}; }
+inline crt_out_t CRT_OUT(std::nullptr_t) { return {CRT_OUT_NONE, nullptr}; }
 
 template <class... A> crt_ref_t *crt_call(crt_actor_t *actor, const crt_method_t *method, A... args)
 {
@@ -286,18 +287,25 @@ template <class P> crt_status_t crt_arg_at(crt_call_t *call, std::size_t index, 
 }
 template <class T> crt_status_t crt_return(crt_call_t *call, T value)
 {
-    return crt_return_v(call, CRT_ARG(value));
+    const crt_arg_t arg = CRT_ARG(value);
+    return crt_return_v(call, &arg);
 }
 template <class T>
 crt_status_t crt_return_at(crt_call_t *call, std::size_t index, T value)
 {
-    return crt_return_at_v(call, index, CRT_ARG(value));
+    const crt_arg_t arg = CRT_ARG(value);
+    return crt_return_at_v(call, index, &arg);
 }
 template <class T> crt_status_t crt_yield(crt_call_t *call, T value)
 {
-    return crt_yield_v(call, CRT_ARG(value));
+    const crt_arg_t arg = CRT_ARG(value);
+    return crt_yield_v(call, &arg);
 }
-template <class T> crt_ref_t *crt_put(T value) { return crt_put_v(CRT_ARG(value)); }
+template <class T> crt_ref_t *crt_put(T value)
+{
+    const crt_arg_t arg = CRT_ARG(value);
+    return crt_put_v(&arg);
+}
 template <class P> crt_status_t crt_get(crt_ref_t *ref, P pointer)
 {
     return crt_get_v(ref, -1, CRT_OUT(pointer));

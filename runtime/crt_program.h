@@ -70,6 +70,9 @@ typedef struct crt_actor_class {
      * called when nothing was. An error ends the actor, as one of `create` does. */
     crt_status_t (*restore)(void *self, const void *state, size_t size);
     bool http, http_public; /* all of its methods are, as if each said so */
+    /* For the program: crt_call_user gives the pointer to `create` and to methods. May be NULL. A
+     * language binding keeps an object of its own here: one function serves many classes then. */
+    void *user;
 } crt_actor_class_t;
 
 /* A task: a function that runs in any worker. */
@@ -82,6 +85,7 @@ typedef struct crt_task {
      * memory or descriptors behind. Default 0: it goes on. What waited there runs elsewhere; objects that it owns
      * are kept until nobody has them any more, for 30 s at most. */
     int max_calls;
+    void *user; /* for the program: crt_call_user gives the pointer to `run`; may be NULL */
 } crt_task_t;
 
 /* Constants of a program, members by their names; in C++ (C++17 and later) in any order. */

@@ -62,7 +62,7 @@ CRT_API void crt_stream_drop(crt_stream_t **stream);
 /* Inside a call: gives its caller one more result, as crt_return does. Waits while the caller has so many that it
  * has not taken (generator_backpressure_num_objects). CRT_ERR_CANCELLED: nobody wants more of them, the
  * call should end. CRT_ERR_INVALID: the caller asked for one result, or several, but no stream. */
-CRT_API crt_status_t crt_yield_v(crt_call_t *call, crt_arg_t value);
+CRT_API crt_status_t crt_yield_v(crt_call_t *call, const crt_arg_t *value);
 
 #ifdef __cplusplus
 }

@@ -18,9 +18,11 @@ static bool is_reduced(crt_collective_kind_t kind)
 
 const char *crti_nccl_refuses(const crti_step_t *step)
 {
-    return is_reduced(step->kind) && step->dtype == CRT_INT16
-               ? "NCCL can't reduce int16; use int32, or a backend for the host"
-               : NULL;
+    if (is_reduced(step->kind) && step->dtype == CRT_INT16)
+        return "NCCL can't reduce int16; use int32, or a backend for the host";
+    if (is_reduced(step->kind) && step->dtype == CRT_UINT16)
+        return "NCCL can't reduce uint16; use uint32, or a backend for the host";
+    return NULL;
 }
 
 /* What is only moved may be of any type of that size. */
@@ -32,7 +34,10 @@ ncclDataType_t crti_nccl_type(crt_dtype_t dtype)
     case CRT_FLOAT16: return ncclFloat16;
     case CRT_BFLOAT16: return ncclBfloat16;
     case CRT_INT8: return ncclInt8;
+    case CRT_UINT16:
     case CRT_INT16: return ncclFloat16; /* moved only: crti_nccl_refuses */
+    case CRT_UINT32: return ncclUint32;
+    case CRT_UINT64: return ncclUint64;
     case CRT_INT32: return ncclInt32;
     case CRT_INT64: return ncclInt64;
     default: return ncclUint8;

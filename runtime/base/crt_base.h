@@ -136,6 +136,10 @@ static inline crt_status_t crt_raised(crt_status_t status, int ignored)
     return status;
 }
 
+/* The same for a detail that is a finished text, for languages that can't call variadic functions: stores it for
+ * this thread and gives `status`. NULL is "". */
+CRT_API crt_status_t crt_raise_text(crt_status_t status, const char *text);
+
 /* The detail of the last failure raised in this thread, "" if there was none.
  * Borrowed: valid until this thread's next failing call. */
 CRT_API const char *crt_error_detail(void);
@@ -165,7 +169,10 @@ typedef enum crt_dtype {
     CRT_INT32 = 7,
     CRT_INT64 = 8,
     CRT_UINT8 = 9,
-    CRT_BOOL = 10
+    CRT_BOOL = 10,
+    CRT_UINT16 = 11,
+    CRT_UINT32 = 12,
+    CRT_UINT64 = 13
 } crt_dtype_t;
 
 #define CRT_TENSOR_DIMS 8 /* the largest rank of a tensor */

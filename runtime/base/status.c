@@ -54,6 +54,11 @@ int crt_error_set_detail(const char *format, ...)
     return 0;
 }
 
+crt_status_t crt_raise_text(crt_status_t status, const char *text)
+{
+    return crt_raise(status, "%s", text ? text : "");
+}
+
 const char *crt_error_detail(void)
 {
     return detail;

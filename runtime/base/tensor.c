@@ -11,11 +11,13 @@ static const struct {
     [CRT_INT8] = {"int8", 1},       [CRT_INT16] = {"int16", 2},
     [CRT_INT32] = {"int32", 4},     [CRT_INT64] = {"int64", 8},
     [CRT_UINT8] = {"uint8", 1},     [CRT_BOOL] = {"bool", 1},
+    [CRT_UINT16] = {"uint16", 2},   [CRT_UINT32] = {"uint32", 4},
+    [CRT_UINT64] = {"uint64", 8},
 };
 
 static bool is_dtype(crt_dtype_t dtype)
 {
-    return (int)dtype >= CRT_FLOAT32 && (int)dtype <= CRT_BOOL;
+    return (int)dtype >= CRT_FLOAT32 && (int)dtype <= CRTI_DTYPE_LAST;
 }
 
 size_t crt_dtype_size(crt_dtype_t dtype)

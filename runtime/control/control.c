@@ -332,6 +332,9 @@ static bool request_message(crti_control_t *c, uint64_t link, const crti_message
     case CRTI_MSG_STATE_QUERY:
         crti_control_query(c, link, m->request, &m->state_query);
         return true;
+    case CRTI_MSG_VIEW_QUERY:
+        crti_control_view(c, link, m->request, &m->view_query);
+        return true;
     case CRTI_MSG_LOG_READ:
         crti_control_log_read(c, link, m->request, &m->log_read);
         return true;

@@ -48,10 +48,18 @@ typedef enum crti_store_verb {
     CRTI_STORE_PUT_NEW, /* an existing value stays */
     CRTI_STORE_GET,
     CRTI_STORE_DELETE,
-    CRTI_STORE_SWAP, /* replaces `expected` only; an empty value deletes */
+    CRTI_STORE_SWAP, /* changes what is as expected only */
     CRTI_STORE_KEYS, /* `key` is a prefix */
     CRTI_STORE_CLEAR /* deletes all whose key begins with `key` */
 } crti_store_verb_t;
+
+/* How a value is exchanged. Carried out once for each `id`, however often it is asked for: who asks again hears
+ * that it was done. Zero: it may be carried out again. */
+typedef struct crti_store_swap {
+    crti_id_t id;
+    bool is_new;      /* there must be no value, instead of `expected` */
+    bool is_deletion; /* the value is deleted, not replaced */
+} crti_store_swap_t;
 
 typedef struct crti_store_operation {
     uint64_t ticket;
@@ -59,7 +67,8 @@ typedef struct crti_store_operation {
     crti_store_table_t table;
     crti_span_t key; /* without zero bytes */
     crti_span_t value;
-    crti_span_t expected; /* of SWAP */
+    crti_span_t expected; /* of SWAP, as the next */
+    crti_store_swap_t swap;
 } crti_store_operation_t;
 
 /* Something that takes long, and reads nothing of the control. */

@@ -196,9 +196,8 @@ void crti_control_delete_job(crti_control_t *c, crti_id_t id);
 void crti_control_forget_job(crti_control_t *c, crti_job_entry_t *job);
 void crti_control_put_meta(crti_control_t *c);
 /* A user's value. */
-void crti_control_store_value(crti_control_t *c, crti_store_verb_t verb, crti_span_t key,
-                              crti_span_t value, crti_span_t expected, uint64_t link,
-                              uint64_t request);
+void crti_control_store_value(crti_control_t *c, const crti_store_operation_t *what,
+                              uint64_t link, uint64_t request);
 
 /* All values whose keys begin with `prefix` are deleted; tried again like a row, of `job`. */
 void crti_control_clear_values(crti_control_t *c, crti_span_t prefix, crti_id_t job);
@@ -327,6 +326,11 @@ void crti_control_placement_group_orphans(crti_control_t *c, bool unknown);
 void crti_control_placement_groups_overdue(crti_control_t *c);
 void crti_control_put_placement_group(crti_control_t *c,
                                       const crti_placement_group_entry_t *group);
+
+/* ---------------------------------------------------------------- view_rows.c */
+
+void crti_control_view(crti_control_t *c, uint64_t link, uint64_t request,
+                       const crti_msg_view_query_t *m);
 
 /* ---------------------------------------------------------------- control_watch.c */
 

@@ -335,6 +335,21 @@ static void after_submitted(crti_control_t *c, const crti_outgoing_t *out)
     crti_control_refuse(c, out->link, out->request, status);
 }
 
+/* It was sent again: the answer to the first time was lost. */
+static void after_submitted_again(crti_control_t *c, const crti_outgoing_t *out)
+{
+    if (out->status == CRT_OK && crti_job_table_get(&c->jobs, out->id))
+        crti_control_send(c, out->link, CRTI_MSG_DONE, out->request, NULL);
+    else
+        after_submitted(c, out);
+}
+
+static bool is_same(const crti_job_entry_t *job, const crti_msg_job_submit_t *m)
+{
+    return job->metadata && crti_str_equal(m->metadata, job->metadata) &&
+           strncmp(job->metadata, CRTI_JOB_TOKEN, sizeof(CRTI_JOB_TOKEN) - 1) == 0;
+}
+
 /* What lists have to show, any reader of JSON takes. */
 static crt_status_t check_object(crti_span_t json, const char *name)
 {
@@ -356,6 +371,10 @@ void crti_control_job_submit(crti_control_t *c, uint64_t link, uint64_t request,
     crti_id_t id;
 
     job = crti_job_table_find(&c->jobs, m->submission);
+    if (job && is_same(job, m)) {
+        crti_control_after_for(c, after_submitted_again, job->id, link, request);
+        return;
+    }
     if (job && job->unsaved) { /* asked again: whether it exists is not certain yet */
         crti_control_after_for(c, after_submitted, job->id, link, request);
         return;

@@ -69,45 +69,53 @@ void crti_control_clear_groups(crti_control_t *c, const crti_job_entry_t *job)
 
 /* ---------------------------------------------------------------- requests */
 
-void crti_control_kv(crti_control_t *c, uint64_t link, const crti_message_t *m)
+static crti_store_operation_t operation_of(const crti_message_t *m)
 {
-    crti_store_verb_t verb = CRTI_STORE_GET;
-    crti_span_t key = m->kv_get.key, value = {0}, expected = {0};
-    crt_status_t status = CRT_OK;
-
     switch (m->kind) {
     case CRTI_MSG_KV_PUT:
-        verb = m->kv_put.overwrite ? CRTI_STORE_PUT : CRTI_STORE_PUT_NEW;
-        key = m->kv_put.key;
-        value = m->kv_put.value;
-        break;
+        return (crti_store_operation_t){.verb = m->kv_put.overwrite ? CRTI_STORE_PUT
+                                                                    : CRTI_STORE_PUT_NEW,
+                                        .key = m->kv_put.key,
+                                        .value = m->kv_put.value};
     case CRTI_MSG_KV_SWAP:
-        verb = CRTI_STORE_SWAP;
-        key = m->kv_swap.key;
-        value = m->kv_swap.value;
-        expected = m->kv_swap.expected;
-        break;
+        return (crti_store_operation_t){
+            .verb = CRTI_STORE_SWAP,
+            .key = m->kv_swap.key,
+            .value = m->kv_swap.value,
+            .expected = m->kv_swap.expected,
+            .swap = {m->kv_swap.swap, m->kv_swap.is_new, m->kv_swap.is_deletion}};
     case CRTI_MSG_KV_DELETE:
-        verb = CRTI_STORE_DELETE;
-        key = m->kv_delete.key;
-        break;
+        return (crti_store_operation_t){.verb = CRTI_STORE_DELETE,
+                                        .key = m->kv_delete.key};
     case CRTI_MSG_KV_KEYS:
-        verb = CRTI_STORE_KEYS;
-        key = m->kv_keys.prefix;
-        break;
-    default: break;
+        return (crti_store_operation_t){.verb = CRTI_STORE_KEYS,
+                                        .key = m->kv_keys.prefix};
+    default:
+        return (crti_store_operation_t){.verb = CRTI_STORE_GET, .key = m->kv_get.key};
     }
-    if (value.size > VALUE_MAX)
+}
+
+static bool writes(crti_store_verb_t verb)
+{
+    return verb <= CRTI_STORE_PUT_NEW || verb == CRTI_STORE_SWAP;
+}
+
+void crti_control_kv(crti_control_t *c, uint64_t link, const crti_message_t *m)
+{
+    const crti_store_operation_t o = operation_of(m);
+    crt_status_t status = CRT_OK;
+
+    if (o.value.size > VALUE_MAX)
         status = crt_raise(CRT_ERR_TOO_LARGE, "a value of %zu bytes, at most %zu fit",
-                           value.size, VALUE_MAX);
-    if (status == CRT_OK && verb != CRTI_STORE_KEYS)
-        status = check_key(key);
-    if (status == CRT_OK && (verb <= CRTI_STORE_PUT_NEW || verb == CRTI_STORE_SWAP))
-        status = check_groups(c, key);
+                           o.value.size, VALUE_MAX);
+    if (status == CRT_OK && o.verb != CRTI_STORE_KEYS)
+        status = check_key(o.key);
+    if (status == CRT_OK && writes(o.verb))
+        status = check_groups(c, o.key);
     if (status != CRT_OK)
         crti_control_refuse(c, link, m->request, status);
     else
-        crti_control_store_value(c, verb, key, value, expected, link, m->request);
+        crti_control_store_value(c, &o, link, m->request);
 }
 
 void crti_control_kv_done(crti_control_t *c, const crti_inflight_t *operation,

@@ -252,14 +252,13 @@ static crti_inflight_t *give_ticket(crti_control_t *c, crti_store_verb_t verb,
 }
 
 static void store(crti_control_t *c, const crti_inflight_t *operation, crti_span_t key,
-                  crti_span_t value, crti_span_t expected)
+                  crti_span_t value)
 {
     crti_store_operation_t out = {.ticket = operation->ticket,
                                   .verb = operation->verb,
                                   .table = operation->table,
                                   .key = key,
-                                  .value = value,
-                                  .expected = expected};
+                                  .value = value};
 
     c->config.actions.store(c->config.actions.user, &out);
 }
@@ -278,7 +277,7 @@ void crti_control_put(crti_control_t *c, crti_store_table_t table, crti_id_t id,
     operation = give_ticket(c, CRTI_STORE_PUT, table, id);
     if (operation)
         store(c, operation, crti_str(crti_id_hex(id, key)),
-              crti_span(value.data, value.size), crti_span(NULL, 0));
+              crti_span(value.data, value.size));
 }
 
 void crti_control_delete(crti_control_t *c, crti_store_table_t table, crti_id_t id)
@@ -313,17 +312,20 @@ void crti_control_put_meta(crti_control_t *c)
     crti_control_put(c, CRTI_STORE_META, (crti_id_t){0, 0}, CRTI_MSG_ROW_META, &row);
 }
 
-void crti_control_store_value(crti_control_t *c, crti_store_verb_t verb, crti_span_t key,
-                              crti_span_t value, crti_span_t expected, uint64_t link,
-                              uint64_t request)
+void crti_control_store_value(crti_control_t *c, const crti_store_operation_t *what,
+                              uint64_t link, uint64_t request)
 {
-    crti_inflight_t *operation = give_ticket(c, verb, CRTI_STORE_KV, (crti_id_t){0, 0});
+    crti_inflight_t *operation =
+        give_ticket(c, what->verb, CRTI_STORE_KV, (crti_id_t){0, 0});
+    crti_store_operation_t out = *what;
 
     if (operation == NULL)
         return;
     operation->link = link;
     operation->request = request;
-    store(c, operation, key, value, expected);
+    out.ticket = operation->ticket;
+    out.table = CRTI_STORE_KV;
+    c->config.actions.store(c->config.actions.user, &out);
 }
 
 void crti_control_clear_values(crti_control_t *c, crti_span_t prefix, crti_id_t job)
@@ -331,7 +333,7 @@ void crti_control_clear_values(crti_control_t *c, crti_span_t prefix, crti_id_t 
     crti_inflight_t *operation = give_ticket(c, CRTI_STORE_CLEAR, CRTI_STORE_KV, job);
 
     if (operation)
-        store(c, operation, prefix, crti_span(NULL, 0), crti_span(NULL, 0));
+        store(c, operation, prefix, crti_span(NULL, 0));
 }
 
 static crti_dirty_t *find_dirty(const crti_control_t *c, crti_store_table_t table,

@@ -46,6 +46,7 @@ typedef struct crti_redis_operation {
     bool is_too_much; /* more than the queue takes: fails with those before it */
     unsigned strikes;
     uint64_t since_ns;
+    crti_store_swap_t swap;
     size_t key_size, value_size, expected_size;
     char bytes[]; /* key, value, expected */
 } crti_redis_operation_t;

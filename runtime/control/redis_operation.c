@@ -15,12 +15,18 @@
     "if redis.call('HSETNX',KEYS[1],ARGV[1],ARGV[2])==1 then return 1 end "              \
     "if redis.call('HGET',KEYS[1],ARGV[1])==ARGV[2] then return 1 end return 0"
 
-/* Again: that it is not as expected may be an earlier try's doing. */
+/* One that was carried out has left a receipt, under its id: asked for again, by a head or a node whose link was
+ * lost, it is done, whatever became of the value since. KEYS: table, receipt; ARGV: key, expected, value, "new", "delete",
+ * seconds that the receipt is kept. */
+#define RECEIPT_S "600"
 #define SWAP                                                                             \
-    "local v=redis.call('HGET',KEYS[1],ARGV[1]) local new=ARGV[3] "                      \
-    "if v==ARGV[2] then if new=='' then redis.call('HDEL',KEYS[1],ARGV[1]) "             \
-    "else redis.call('HSET',KEYS[1],ARGV[1],new) end return 1 end "                      \
-    "if ARGV[4]=='1' and (v or '')==new then return 1 end return 0"
+    "if KEYS[2]~='' and redis.call('EXISTS',KEYS[2])==1 then return 1 end "              \
+    "local v=redis.call('HGET',KEYS[1],ARGV[1]) "                                        \
+    "if ARGV[4]=='new' then if v then return 0 end "                                     \
+    "elseif v~=ARGV[2] then return 0 end "                                               \
+    "if ARGV[5]=='delete' then redis.call('HDEL',KEYS[1],ARGV[1]) "                      \
+    "else redis.call('HSET',KEYS[1],ARGV[1],ARGV[3]) end "                               \
+    "if KEYS[2]~='' then redis.call('SET',KEYS[2],'','EX',ARGV[6]) end return 1"
 
 #define CLEAR                                                                            \
     "local n=0 for _,k in ipairs(redis.call('HKEYS',KEYS[1])) do "                       \
@@ -77,6 +83,7 @@ crti_redis_operation_t *crti_redis_operation_add(crti_redis_t *r,
                                           .ticket = from->ticket,
                                           .verb = from->verb,
                                           .table = from->table,
+                                          .swap = from->swap,
                                           .since_ns = crti_now_ns(),
                                           .key_size = from->key.size,
                                           .value_size = from->value.size,
@@ -169,24 +176,49 @@ static void on_reply(redisAsyncContext *connection, void *reply, void *user)
     free(operation);
 }
 
+/* Where the receipt of a swap is kept; "": nowhere. */
+static const char *receipt_of(const crti_redis_t *r, const crti_redis_operation_t *o,
+                              char text[256])
+{
+    char hex[CRTI_ID_HEX];
+
+    text[0] = '\0';
+    if (!crti_id_is_zero(o->swap.id))
+        snprintf(text, 256, "%s:swap:%s", r->names[o->table],
+                 crti_id_hex(o->swap.id, hex));
+    return text;
+}
+
 static void send_swap(crti_redis_t *r, crti_redis_operation_t *o)
 {
-    const char *table = r->names[o->table];
-    const char *argv[] = {"EVAL",      SWAP,
-                          "1",         table,
-                          key_of(o),   value_of(o) + o->value_size,
-                          value_of(o), o->again ? "1" : "0"};
+    char receipt[256];
+    const char *table = r->names[o->table], *is_new = o->swap.is_new ? "new" : "",
+               *is_deletion = o->swap.is_deletion ? "delete" : "";
+    const char *argv[] = {"EVAL",
+                          SWAP,
+                          "2",
+                          table,
+                          receipt_of(r, o, receipt),
+                          key_of(o),
+                          value_of(o) + o->value_size,
+                          value_of(o),
+                          is_new,
+                          is_deletion,
+                          RECEIPT_S};
     const size_t sizes[] = {4,
                             sizeof(SWAP) - 1,
                             1,
                             strlen(table),
+                            strlen(receipt),
                             o->key_size,
                             o->expected_size,
                             o->value_size,
-                            1};
+                            strlen(is_new),
+                            strlen(is_deletion),
+                            sizeof(RECEIPT_S) - 1};
 
     o->sent =
-        redisAsyncCommandArgv(r->connection, on_reply, o, 8, argv, sizes) == REDIS_OK;
+        redisAsyncCommandArgv(r->connection, on_reply, o, 11, argv, sizes) == REDIS_OK;
 }
 
 /* NULL: a plain command does it. */

@@ -58,7 +58,7 @@ struct crti_core {
     struct crti_line_fold
         *line_fold; /* of a driver that wants lines of workers once; else NULL */
     crti_id_t process, node, job, cluster, actor_id;
-    char node_hex[CRTI_ID_HEX], job_hex[CRTI_ID_HEX];
+    char process_hex[CRTI_ID_HEX], node_hex[CRTI_ID_HEX], job_hex[CRTI_ID_HEX];
     char name_space[CRTI_NAMESPACE_SIZE]; /* of names of actors */
     uint64_t incarnation, actor_incarnation;
     bool is_fenced; /* the actor takes no calls while its node has no word of the head */

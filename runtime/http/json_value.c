@@ -196,6 +196,14 @@ static crt_status_t put_whole(writer_t *w, int64_t number)
     return put(w, text);
 }
 
+static crt_status_t put_unsigned(writer_t *w, uint64_t number)
+{
+    char text[24];
+
+    snprintf(text, sizeof(text), "%" PRIu64, number);
+    return put(w, text);
+}
+
 static crt_status_t put_text(writer_t *w, const char *text, size_t size)
 {
     crt_status_t status = make_room(w, size);
@@ -268,6 +276,9 @@ static crt_status_t put_element(writer_t *w, crt_dtype_t dtype, const void *at)
     case CRT_INT32: return put_whole(w, READ(int32_t));
     case CRT_INT64: return put_whole(w, READ(int64_t));
     case CRT_UINT8: return put_whole(w, READ(uint8_t));
+    case CRT_UINT16: return put_whole(w, READ(uint16_t));
+    case CRT_UINT32: return put_whole(w, READ(uint32_t));
+    case CRT_UINT64: return put_unsigned(w, READ(uint64_t));
     case CRT_BOOL: /* a byte of anybody's, which need be no bool */
         return put(w, READ(uint8_t) ? "true" : "false");
     }
@@ -414,7 +425,7 @@ bool crti_json_value_is_large(const crt_value_t *value)
 
 bool crti_dtype_parse(const char *name, crt_dtype_t *dtype_out)
 {
-    for (int d = CRT_FLOAT32; d <= CRT_BOOL; d++)
+    for (int d = CRT_FLOAT32; d <= CRTI_DTYPE_LAST; d++)
         if (strcmp(name, crt_dtype_name((crt_dtype_t)d)) == 0) {
             *dtype_out = (crt_dtype_t)d;
             return true;

@@ -97,6 +97,11 @@
     M(PLACEMENT_GROUP_REMOVE, placement_group_remove, 48)                                \
     M(PLACEMENT_GROUP_STATE, placement_group_state, 49)                                  \
     M(ACTOR_SAVE, actor_save, 54)                                                        \
+    M(VIEW_QUERY, view_query, 55)                                                        \
+    M(VIEW_ANSWER, view_answer, 56)                                                      \
+    M(VIEW_NODE, view_node, 57)                                                          \
+    M(VIEW_ACTOR, view_actor, 58)                                                        \
+    M(VIEW_JOB, view_job, 59)                                                            \
     /* zygote link */                                                                    \
     M(ZYGOTE_READY, zygote_ready, 50)                                                    \
     M(FORK, fork, 51)                                                                    \
@@ -376,14 +381,36 @@
 
 /* Key-value store of the cluster. PUT answers KV_VALUE with `found` = the key was there before
  * (with overwrite false an existing value stays); GET KV_VALUE; DELETE KV_VALUE(found); KEYS
- * KV_VALUE with a list of text. SWAP replaces a value that is exactly `expected` (by an empty one:
- * deletes it) and answers KV_VALUE(found: it was). Values up to 1 MiB. */
+ * KV_VALUE with a list of text. SWAP replaces, or deletes, a value that is exactly `expected` (`is_new`: a key that
+ * is not there is made) and answers KV_VALUE(found: it was so). It is carried out once for each `swap`. Values
+ * up to 1 MiB. */
 #define CRTI_FIELDS_KV_PUT(F)    F(STR, key) F(BIN, value) F(BOOL, overwrite)
 #define CRTI_FIELDS_KV_GET(F)    F(STR, key)
 #define CRTI_FIELDS_KV_DELETE(F) F(STR, key)
 #define CRTI_FIELDS_KV_KEYS(F)   F(STR, prefix)
-#define CRTI_FIELDS_KV_SWAP(F)   F(STR, key) F(BIN, expected) F(BIN, value)
+#define CRTI_FIELDS_KV_SWAP(F)                                                           \
+    F(STR, key) F(BIN, expected) F(BIN, value) F(ID, swap)            \
+        F(BOOL, is_new) F(BOOL, is_deletion)
 #define CRTI_FIELDS_KV_VALUE(F)  F(BOOL, found) F(BIN, value)
+
+/* What the cluster looks like, as rows that programs read. `what`: "nodes" (`filter` "": all; else an id), "named_actors"
+ * (`filter` "": of all namespaces; else "/" and one), "jobs" (an id of a submission or job). Answer: VIEW_ANSWER with a
+ * list of encoded VIEW_NODE, VIEW_ACTOR or VIEW_JOB. Their states are numbered as in crt_cluster_view.h and crt_job.h. */
+#define CRTI_FIELDS_VIEW_QUERY(F)  F(STR, what) F(STR, filter)
+#define CRTI_FIELDS_VIEW_ANSWER(F) F(BIN, rows)
+#define CRTI_FIELDS_VIEW_NODE(F)                                                         \
+    F(ID, node)                                                                          \
+    F(U64, state) F(STR, ip) F(STR, hostname) F(STR, labels) F(BOOL, is_head_host)       \
+        F(RES, resources) F(ROOM, available) F(U64, store_bytes) F(U64, store_used)      \
+            F(I64, start_ms) F(I64, end_ms)
+#define CRTI_FIELDS_VIEW_ACTOR(F)                                                        \
+    F(ID, actor)                                                                         \
+    F(STR, name) F(STR, name_space) F(STR, class_name) F(ID, job) F(ID, node)            \
+        F(U64, state) F(BOOL, is_detached) F(I64, pid) F(U64, restarts)
+#define CRTI_FIELDS_VIEW_JOB(F)                                                          \
+    F(ID, job)                                                                           \
+    F(STR, submission) F(STR, entrypoint) F(STR, text) F(ID, node) F(U64, state)         \
+        F(BOOL, has_exit) F(I64, exit_code) F(I64, pid) F(I64, start_ms) F(I64, end_ms)
 
 /* What the cluster looks like, as JSON text. `what`: "cluster" (nodes, resources, actors by
  * state, pending demand), "nodes", "actors", "jobs", "workers", "tasks", "objects", "refs", "metrics"; `filter` an id or "", of
@@ -576,6 +603,9 @@
 
 /* ------------------------------------------------------------------ admin link */
 
+/* How the `metadata` of a program's submission begins; a random token follows. The same metadata again is the same
+ * submission. */
+#define CRTI_JOB_TOKEN "{\"submission_token\":\""
 /* Answer: DONE when it is durable and accepted (PENDING), ERROR CRT_ERR_EXISTS and so on.
  * `argv` has the program first; `sha` names the uploaded executable. `metadata` and `runtime_env`, which
  * is shown as it was given, are JSON. `resources` and `selector` (base/scheduling.h): where it may run; without

@@ -343,9 +343,9 @@ crt_status_t crt_args_v(crt_call_t *call, const crt_out_t *outs, size_t count)
     return status;
 }
 
-crt_status_t crt_return_v(crt_call_t *call, crt_arg_t value)
+crt_status_t crt_return_v(crt_call_t *call, const crt_arg_t *value)
 {
-    call->result = value_of(value);
+    call->result = value_of(*value);
     return CRT_OK;
 }
 
@@ -380,11 +380,11 @@ crt_ref_t *crt_ref_at(crt_ref_t *ref, const char *place)
     return ref;
 }
 
-crt_ref_t *crt_put_v(crt_arg_t value)
+crt_ref_t *crt_put_v(const crt_arg_t *value)
 {
     crt_ref_t *ref = new_ref(CRT_OK);
 
-    ref->value = value_of(value);
+    ref->value = value_of(*value);
     return ref;
 }
 

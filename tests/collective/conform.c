@@ -39,7 +39,7 @@ static double value_at(const trial_t *t, int rank, size_t i)
 {
     int v = (int)((t->seed * 31 + (unsigned)rank * 7 + i * 13) % 5);
 
-    return t->dtype == CRT_UINT8 ? v : v - 2;
+    return t->dtype >= CRT_UINT8 ? v : v - 2;
 }
 
 static uint16_t half_bits(double x, int mantissa, int bias)
@@ -75,6 +75,9 @@ static void put_number(crt_dtype_t dtype, void *data, size_t i, double x)
     case CRT_INT16: ((int16_t *)data)[i] = (int16_t)x; break;
     case CRT_INT32: ((int32_t *)data)[i] = (int32_t)x; break;
     case CRT_INT64: ((int64_t *)data)[i] = (int64_t)x; break;
+    case CRT_UINT16: ((uint16_t *)data)[i] = (uint16_t)(int64_t)x; break;
+    case CRT_UINT32: ((uint32_t *)data)[i] = (uint32_t)(int64_t)x; break;
+    case CRT_UINT64: ((uint64_t *)data)[i] = (uint64_t)x; break;
     default: ((uint8_t *)data)[i] = (uint8_t)(int64_t)x; break;
     }
 }
@@ -90,6 +93,9 @@ static double get_number(crt_dtype_t dtype, const void *data, size_t i)
     case CRT_INT16: return ((const int16_t *)data)[i];
     case CRT_INT32: return ((const int32_t *)data)[i];
     case CRT_INT64: return (double)((const int64_t *)data)[i];
+    case CRT_UINT16: return ((const uint16_t *)data)[i];
+    case CRT_UINT32: return ((const uint32_t *)data)[i];
+    case CRT_UINT64: return (double)((const uint64_t *)data)[i];
     default: return ((const uint8_t *)data)[i];
     }
 }
@@ -298,8 +304,8 @@ static crt_status_t run_trial(const trial_t *t)
         for (size_t i = 0; i < n; i++)
             put_number(t->dtype, in.data, i, value_at(t, t->rank, i));
     status = run_placed(t, &in, &out, a, (n > m ? n : m) * size, b, m * size);
-    if (t->is_nccl && t->dtype == CRT_INT16 && has_reduction(t->kind) &&
-        status == CRT_ERR_UNSUPPORTED)
+    if (t->is_nccl && (t->dtype == CRT_INT16 || t->dtype == CRT_UINT16) &&
+        has_reduction(t->kind) && status == CRT_ERR_UNSUPPORTED)
         status = CRT_OK;
     else if (status == CRT_OK && (t->kind != CRT_COLLECTIVE_REDUCE || t->rank == t->root))
         status = compare(t, &out);
@@ -372,11 +378,13 @@ crt_status_t conform_all(crt_group_t *group, crt_call_t *call, bool large)
                  .rank = crt_collective_rank(group)};
 
     for (int kind = CRT_COLLECTIVE_ALLREDUCE; kind <= CRT_COLLECTIVE_ALLTOALL; kind++)
-        for (int dtype = CRT_FLOAT32; dtype <= CRT_UINT8; dtype++)
+        for (int dtype = CRT_FLOAT32; dtype <= CRT_UINT64; dtype++)
             for (int reduction = CRT_SUM; reduction <= CRT_AVERAGE; reduction++) {
                 t.kind = (crt_collective_kind_t)kind;
                 t.dtype = (crt_dtype_t)dtype;
                 t.reduction = (crt_reduction_t)reduction;
+                if (dtype == CRT_BOOL)
+                    continue;
                 if (!has_reduction(t.kind) && reduction > CRT_SUM)
                     continue;
                 CRT_TRY(run_counts(&t, large));
@@ -426,9 +434,9 @@ crt_status_t conform_pairs(crt_group_t *group, crt_call_t *call, bool large)
                  .rank = crt_collective_rank(group)};
     size_t counts[] = {0, 1, 1009, 3 * LARGE_BYTES / 4 + 1};
 
-    for (int dtype = CRT_FLOAT32; dtype <= CRT_UINT8; dtype++)
+    for (int dtype = CRT_FLOAT32; dtype <= CRT_UINT64; dtype++)
         for (size_t c = 0; c < (large ? 4 : 3); c++)
-            for (t.mode = 0; t.mode < MODES; t.mode++) {
+            for (t.mode = 0; t.mode < MODES && dtype != CRT_BOOL; t.mode++) {
                 t.dtype = (crt_dtype_t)dtype;
                 t.count = counts[c];
                 t.seed++;

@@ -241,6 +241,9 @@ CHECK(int16_t, CRT_INT16, int64_t)
 CHECK(int32_t, CRT_INT32, int64_t)
 CHECK(int64_t, CRT_INT64, int64_t)
 CHECK(uint8_t, CRT_UINT8, int64_t)
+CHECK(uint16_t, CRT_UINT16, int64_t)
+CHECK(uint32_t, CRT_UINT32, int64_t)
+CHECK(uint64_t, CRT_UINT64, int64_t)
 
 static void every_dtype_and_reduction_agrees_with_one_element_at_a_time(void **state)
 {
@@ -251,6 +254,9 @@ static void every_dtype_and_reduction_agrees_with_one_element_at_a_time(void **s
     each_table(check_int32_t);
     each_table(check_int64_t);
     each_table(check_uint8_t);
+    each_table(check_uint16_t);
+    each_table(check_uint32_t);
+    each_table(check_uint64_t);
     each_table(check_several_halves);
 }
 

@@ -309,7 +309,7 @@ static void a_handle_in_a_result_and_in_an_object_counts(void **state)
     OK(crt_get_for(made, PATIENCE_MS, &actor));
     snprintf(id, sizeof(id), "%s", crt_actor_id(actor));
     item = crt_arg_actor(actor);
-    put = crt_put_v(crt_list(&item, 1));
+    put = crt_put(crt_list(&item, 1));
     crt_ref_drop(&made);
     OK(crt_get(put, &list));
     OK(crt_value_read(crt_value_at(list, 0), &actor));

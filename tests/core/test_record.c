@@ -84,22 +84,49 @@ static void a_call_with_a_seed_keeps_it_under_another_number(void **state)
                      got;
     crti_reader_t args;
     crti_call_arg_t arg;
+    crti_call_again_t again;
     size_t head_size;
 
     assert_int_equal(crti_put_call(&out, &head), CRT_OK);
     head_size = out.size;
     assert_int_equal(crti_put_arg_bytes(&out, 0, crti_span("\0\1", 2)), CRT_OK);
     assert_true(crti_record_is_call(out.data, out.size));
-    crti_renumber_call(&out, 100);
+    assert_int_equal(crti_put_again(&out, 100, &(crti_call_again_t){99, 1}), CRT_OK);
+    assert_int_equal(crti_put_again(&out, 101, &(crti_call_again_t){99, 2}), CRT_OK);
     assert_int_equal(crti_get_call(out.data, out.size, &got, &args), CRT_OK);
-    assert_int_equal(got.call, 100);
+    assert_int_equal(got.call, 101);
     assert_int_equal(got.seed, 4711);
     assert_int_equal(CRTI_CALL_GROUP(got.flags), 15);
     assert_int_equal(got.given_name.size, 7);
     assert_int_equal(crti_get_arg(&args, out.data, &arg), CRT_OK);
+    assert_int_equal(crti_get_again(&args, &again), CRT_OK);
+    assert_int_equal(again.first, 99);
+    assert_int_equal(again.tries, 2);
     for (size_t size = 0; size <= head_size; size++)
         assert_int_equal(crti_get_call(out.data, size, &got, &args), CRT_ERR_PROTOCOL);
     crti_buffer_fini(&out);
+}
+
+static void what_is_behind_the_arguments_is_checked(void **state)
+{
+    static const struct {
+        const char *bytes;
+        size_t size;
+        crt_status_t status;
+    } trials[] = {{"", 0, CRT_OK},
+                  {"\7\0\0\0\0\0\0\0\1\0\0\0", 12, CRT_OK},
+                  {"\7\0\0\0\0\0\0\0\1\0\0", 11, CRT_ERR_PROTOCOL},
+                  {"\7\0\0\0\0\0\0\0\1\0\0\0\0", 13, CRT_ERR_PROTOCOL},
+                  {"\0\0\0\0\0\0\0\0\1\0\0\0", 12, CRT_ERR_PROTOCOL},
+                  {"\7\0\0\0\0\0\0\0\0\0\0\0", 12, CRT_ERR_PROTOCOL},
+                  {"\7\0\0\0\0\0\1\0\1\0\0\0", 12, CRT_ERR_PROTOCOL}};
+
+    for (size_t i = 0; i < sizeof(trials) / sizeof(trials[0]); i++) {
+        crti_reader_t args = crti_reader(trials[i].bytes, trials[i].size);
+        crti_call_again_t again;
+
+        assert_int_equal(crti_get_again(&args, &again), trials[i].status);
+    }
 }
 
 static void a_stream_starts_again_where_it_was(void **state)
@@ -324,6 +351,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_call_with_every_form_of_argument_comes_back),
         cmocka_unit_test(a_call_with_a_seed_keeps_it_under_another_number),
+        cmocka_unit_test(what_is_behind_the_arguments_is_checked),
         cmocka_unit_test(a_stream_starts_again_where_it_was),
         cmocka_unit_test(items_and_what_was_consumed_come_back),
         cmocka_unit_test(an_error_keeps_everything_that_is_known),

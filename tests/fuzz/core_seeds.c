@@ -242,6 +242,8 @@ static void say_yields(text_t *t, bool is_lost)
 
     if (crti_put_call(&record, &head) != CRT_OK)
         abort();
+    if (is_lost && crti_put_again(&record, 8, &(crti_call_again_t){7, 1}) != CRT_OK)
+        abort();
     say_record(t, CALLER, 1, &record);
     record = (crti_buffer_t){0};
     if (crti_put_consumed(&record, &(crti_consumed_t){8, 60, 300}) != CRT_OK)

@@ -27,6 +27,7 @@ typedef struct operation {
     crti_store_table_t table;
     char key[KEY];
     crti_buffer_t value, expected;
+    crti_store_swap_t swap;
 } operation_t;
 
 struct sys_head {
@@ -38,7 +39,8 @@ struct sys_head {
     crti_list_t rows, pending;
     crti_map_t by_key;
     uint64_t due, stall_until, refuse_until;
-    crti_map_t revoked; /* this too */
+    crti_map_t revoked; /* this too, */
+    crti_map_t swaps;   /* and the ids of those that were carried out */
 };
 
 static sys_head_t *head(void)
@@ -91,10 +93,16 @@ static bool apply(const operation_t *o)
             remove_row(row);
         return found;
     case CRTI_STORE_SWAP:
-        if (!row || !is_same(&row->value, &o->expected))
+        if (crti_map_get(&head()->swaps, &o->swap.id))
+            return true;
+        if (o->swap.is_new ? row != NULL : !row || !is_same(&row->value, &o->expected))
             return false;
-        if (o->value.size == 0) {
-            remove_row(row);
+        if (crti_map_put(&head()->swaps, &o->swap.id, head()) != CRT_OK)
+            abort();
+        found = true;
+        if (o->swap.is_deletion) {
+            if (row)
+                remove_row(row);
             return true;
         }
         break;
@@ -198,6 +206,7 @@ static void do_store(void *user, const crti_store_operation_t *from)
     name_key(o->key, from->table, from->key);
     crti_buffer_append(&o->value, from->value.data, from->value.size);
     crti_buffer_append(&o->expected, from->expected.data, from->expected.size);
+    o->swap = from->swap;
     crti_list_append(&head()->pending, &o->in_pending);
     if (is_first)
         schedule();
@@ -362,6 +371,7 @@ void sys_head_start(void)
         crti_list_init(&head()->pending);
         crti_map_init(&head()->by_key, 0);
         crti_map_init(&head()->revoked, sizeof(crti_id_t));
+        crti_map_init(&head()->swaps, sizeof(crti_id_t));
     }
     if (!head()->process)
         head()->process = sys_process_new(SYS_HEAD, SYS_HEAD_HOST, NULL, serve);

@@ -15,7 +15,8 @@ from sources import finish
 EXPECTED = [
     "include/crt-0/crt.h", "include/crt-0/crt_version.h", "include/crt-0/crt_base.h", "include/crt-0/crt_arguments.h", "include/crt-0/crt_actor.h",
     "include/crt-0/crt_cluster.h", "include/crt-0/crt_printable.h",
-    "include/crt-0/crt_metrics.h", "include/crt-0/crt_options.h",
+    "include/crt-0/crt_metrics.h", "include/crt-0/crt_options.h", "include/crt-0/crt_cluster_view.h", "include/crt-0/crt_context.h",
+    "include/crt-0/crt_dlpack.h", "include/crt-0/crt_job.h", "include/crt-0/crt_kv.h",
     "include/crt-0/crt_placement_group.h",
     "include/crt-0/crt_program.h",
     "include/crt-0/crt_stream.h",

@@ -10,21 +10,14 @@ import sys
 
 from sources import finish, line_of, project_files, read
 
+# Those of the core are the headers that stand in runtime/ itself.
+CORE = sorted(name for name in os.listdir(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../runtime"))
+              if name.endswith(".h"))
 # Public headers, written by their name alone: the folder each one belongs to.
 PUBLIC = {
+    **{name: "runtime/core" for name in CORE},
     "crt_base.h": "runtime/base",
     "crt_printable.h": "runtime/base",
-    "crt.h": "runtime/core",
-    "crt_actor.h": "runtime/core",
-    "crt_arguments.h": "runtime/core",
-    "crt_cluster.h": "runtime/core",
-    "crt_metrics.h": "runtime/core",
-    "crt_options.h": "runtime/core",
-    "crt_placement_group.h": "runtime/core",
-    "crt_program.h": "runtime/core",
-    "crt_stream.h": "runtime/core",
-    "crt_tools.h": "runtime/core",
-    "crt_wait.h": "runtime/core",
     "crt_collective.h": "collective",
     "crt_ml.h": "ml",
     "crt_networks.h": "ml",

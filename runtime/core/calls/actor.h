@@ -110,6 +110,9 @@ void crti_actor_lifetime_spent(crt_actor_t *actor);
 crt_status_t crti_actor_find(crti_core_t *core, const char *name_space, const char *name,
                              const crt_actor_class_t *user, crt_actor_t **actor_out);
 
+/* The actor of this process, held as one that was found. Waits for the head the first time. */
+crt_status_t crti_actor_find_own(crti_core_t *core, crt_actor_t **actor_out);
+
 /* ------------------------------------------------------------------ actor.c */
 
 /* What it was made with is needed no more. */

@@ -115,3 +115,30 @@ crt_status_t crti_actor_find(crti_core_t *core, const char *name_space, const ch
     return status == CRT_OK ? take_found(core, &answer.actor_state, name, user, actor_out)
                             : status;
 }
+
+crt_status_t crti_actor_find_own(crti_core_t *core, crt_actor_t **actor_out)
+{
+    CRTI_AUTO(crti_buffer_fini) crti_buffer_t storage = {0};
+    const crti_msg_actor_watch_t body = {.actor = core->actor_id};
+    crt_actor_t *actor = crti_map_get(&core->calls.actors, &core->actor_id);
+    crti_message_t answer;
+    crt_status_t status;
+
+    if (actor && actor->lifetime) {
+        crti_actor_hold(actor);
+        *actor_out = actor;
+        return CRT_OK;
+    }
+    status =
+        crti_node_ask(core, CRTI_MSG_ACTOR_WATCH, &body, ANSWER_MS, &answer, &storage);
+    if (status == CRT_OK && answer.kind != CRTI_MSG_ACTOR_STATE)
+        status = crt_raise(CRT_ERR_PROTOCOL,
+                           "the head answered a question for an actor with %s",
+                           crti_message_name(answer.kind));
+    if (status == CRT_OK)
+        status = take_found(core, &answer.actor_state, "", NULL, actor_out);
+    if (status == CRT_OK && !(*actor_out)->is_watched)
+        crti_node_notice(core, CRTI_MSG_ACTOR_UNWATCH,
+                         &(crti_msg_actor_unwatch_t){core->actor_id, 0});
+    return status;
+}

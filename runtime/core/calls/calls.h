@@ -142,8 +142,11 @@ void crti_call_refused(crti_core_t *core, crt_status_t status, crt_ref_t **refs,
 void crti_call_without_core(const crt_arg_t *args, size_t count, crt_ref_t **refs,
                             size_t returns);
 #define CRTI_READY_QUESTION "crt_actor_ready" /* as errors name it */
+#define CRTI_STOP_REQUEST   "crt_actor_stop"
 /* The same, without waiting for room: has create of the actor ended? Its error, or no value. */
 crt_ref_t *crti_ready_out(crti_core_t *core, crt_actor_t *actor);
+/* Likewise, in its turn: the actor shall end itself. The answer comes when it takes no more calls. */
+crt_ref_t *crti_stop_out(crti_core_t *core, crt_actor_t *actor);
 /* Its answer has come. */
 void crti_pending_answer(crti_pending_t *pending, const crti_result_t *result);
 /* One of its results has come, but not the first, which ends it. */

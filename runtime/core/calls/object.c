@@ -109,22 +109,23 @@ static crt_ref_t *refused(crti_core_t *core, crt_status_t status)
     return ref;
 }
 
-crt_ref_t *crt_put_v(crt_arg_t value)
+crt_ref_t *crt_put_v(const crt_arg_t *value)
 {
     crti_core_t *core = crti_enter_unlocked();
-    crt_object_t *objects;
+    crt_object_t *objects = NULL;
     crt_status_t status;
     crt_ref_t *ref;
 
     if (!core)
-        return crti_given_refused(&value, 1);
-    status = crti_objects_claim(core, &value, 1, &objects);
+        return crti_given_refused(value, value != NULL);
+    status = value ? crti_objects_claim(core, value, 1, &objects)
+                   : crt_raise(CRT_ERR_INVALID, "crt_put: the value is NULL");
     if (status != CRT_OK)
         ref = refused(core, status);
-    else if (value.kind == CRT_KIND_OBJECT)
-        ref = crti_object_ref(core, value.as.object);
+    else if (value->kind == CRT_KIND_OBJECT)
+        ref = crti_object_ref(core, value->as.object);
     else
-        ref = crti_put(core, &value);
+        ref = crti_put(core, value);
     ref->handles++;
     crti_objects_end(core, &objects);
     crti_leave_unlocked(core);
@@ -364,7 +365,7 @@ crt_ref_t *(crt_object_seal)(crt_object_t **object_take)
 
     if (object_take)
         *object_take = NULL;
-    return crt_put_v(value);
+    return crt_put_v(&value);
 }
 
 void crt_object_abort(crt_object_t **object_take)

@@ -173,6 +173,10 @@ static void on_slot_ready(crti_waiting_t *waiting, crt_ref_t *ref)
 static const crti_function_t ready_question = {
     .class_name = "", .name = "", .display = CRTI_READY_QUESTION};
 
+/* What is called instead of a method. */
+static const crti_function_t stop_request = {
+    .class_name = "", .name = "", .display = CRTI_STOP_REQUEST, .index = CRTI_CALL_STOP};
+
 /* As the worker knows it; of a call from outside, which is given the name CLASS.METHOD, what is behind the class. */
 static crti_span_t method_name(const crti_pending_t *p)
 {
@@ -192,7 +196,9 @@ static crt_status_t put_head(crti_pending_t *p, crti_buffer_t *record, size_t ar
                              .arg_count = (unsigned)arg_count,
                              .call = p->number,
                              .name = method_name(p),
-                             .seed = is_question ? 0 : crti_seed_of_call(p->core)};
+                             .seed = is_question || p->function == &stop_request
+                                         ? 0
+                                         : crti_seed_of_call(p->core)};
 
     if (p->returns > 1 || p->stream)
         head.flags |= CRTI_CALL_RETURNS;
@@ -341,12 +347,11 @@ void crti_call_out(crti_core_t *core, const crti_target_t *target,
         start(p, args, count, total);
 }
 
-crt_ref_t *crti_ready_out(crti_core_t *core, crt_actor_t *actor)
+static crt_ref_t *request_out(crti_core_t *core, crt_actor_t *actor,
+                              const crti_function_t *function, int64_t max_retries)
 {
-    crti_target_t target = {.actor = actor,
-                            .function = &ready_question,
-                            .max_retries = CRTI_RETRIES_OF_ACTOR,
-                            .returns = 1};
+    crti_target_t target = {
+        .actor = actor, .function = function, .max_retries = max_retries, .returns = 1};
     crti_pending_t *p = crti_pending_new(core, &target);
     crt_ref_t *result;
 
@@ -355,4 +360,14 @@ crt_ref_t *crti_ready_out(crti_core_t *core, crt_actor_t *actor)
     result = p->result;
     start(p, NULL, 0, 0);
     return result;
+}
+
+crt_ref_t *crti_ready_out(crti_core_t *core, crt_actor_t *actor)
+{
+    return request_out(core, actor, &ready_question, CRTI_RETRIES_OF_ACTOR);
+}
+
+crt_ref_t *crti_stop_out(crti_core_t *core, crt_actor_t *actor)
+{
+    return request_out(core, actor, &stop_request, -1);
 }

@@ -404,15 +404,23 @@ void crti_pending_fail_by(crti_pending_t *p, const crt_ref_t *failed)
 static crt_status_t renumber(crti_pending_t *p)
 {
     crti_numbers_t *retried = &p->core->calls.retried;
+    const crti_call_again_t again = {p->result->number, (uint32_t)p->retries + 1};
     uint64_t number = crti_new_number(p->core);
+    size_t size = p->record.size;
     crt_status_t status = crti_numbers_add(retried, number, p);
 
     if (status != CRT_OK)
         return status;
+    status = crti_put_again(&p->record, number, &again);
+    if (status != CRT_OK) {
+        crti_numbers_remove(retried, number);
+        return status;
+    }
+    if (p->actor && p->state == CRTI_CALL_QUEUED && !crti_list_is_empty(&p->link))
+        p->actor->queue_bytes += p->record.size - size;
     if (p->number != p->result->number)
         crti_numbers_remove(retried, p->number);
     p->number = number;
-    crti_renumber_call(&p->record, number);
     if (p->stream)
         crti_call_stream_restart(p);
     return CRT_OK;

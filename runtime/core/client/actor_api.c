@@ -11,6 +11,7 @@
 #include "runtime/core/calls/call_options.h"
 #include "runtime/core/calls/stream.h"
 #include "runtime/core/core.h"
+#include "runtime/core/execution/deadlock.h"
 #include "runtime/core/refs/value_of.h"
 #include "runtime/core/values/handles.h"
 
@@ -243,6 +244,61 @@ crt_status_t crt_actor_kill(crt_actor_t *actor)
     return crt_actor_kill_with(actor, NULL);
 }
 
+static bool is_answered(void *user)
+{
+    return ((crt_ref_t *)user)->content != CRTI_CONTENT_NONE;
+}
+
+/* It ends itself, in its turn; one that has ended by then has stopped, too. */
+static crt_status_t await_stop(crti_core_t *core, crt_actor_t *actor, int64_t limit_ms)
+{
+    crt_ref_t *answer = crti_stop_out(core, actor);
+    crt_status_t status = crti_check_self_wait(core, answer);
+
+    if (status == CRT_OK)
+        status = crti_wait_for(core, is_answered, answer, limit_ms ? limit_ms : -1,
+                               answer, "an actor to stop");
+    if (status == CRT_OK && answer->content == CRTI_CONTENT_FAILED)
+        status = crti_ref_raise(answer);
+    crti_ref_release(answer);
+    return status == CRT_ERR_ACTOR_DIED ? CRT_OK : status;
+}
+
+static crt_status_t stop_actor(crt_actor_t *actor, int64_t limit_ms)
+{
+    crti_core_t *core = crti_enter();
+    crt_status_t status;
+
+    if (!core)
+        return crti_entry_status();
+    status = check_kill(core, actor, NULL);
+    if (status == CRT_OK && !actor->is_final) {
+        crti_actor_hold(actor);
+        status = await_stop(core, actor, limit_ms);
+        crti_actor_release(actor);
+    }
+    crti_leave(core);
+    return status;
+}
+
+crt_status_t crt_actor_stop(crt_actor_t *actor, int64_t limit_ms)
+{
+    crt_status_t status;
+
+    if (limit_ms < 0)
+        return crt_raise(CRT_ERR_INVALID, "a limit of %lld ms: it is 0 (none) or more",
+                         (long long)limit_ms);
+    status = stop_actor(actor, limit_ms);
+    if (status != CRT_ERR_TIMED_OUT)
+        return status;
+    status = crt_actor_kill(actor);
+    return status == CRT_OK ? crt_raise(CRT_ERR_TIMED_OUT,
+                                        "the actor did not stop within %lld ms, and was "
+                                        "killed",
+                                        (long long)limit_ms)
+                            : status;
+}
+
 /* Of a call that is a method, or create. */
 static crt_status_t check_save(const crt_call_t *call, size_t size)
 {
@@ -289,11 +345,6 @@ static bool is_settled(void *user)
     const crt_actor_t *actor = user;
 
     return actor->phase == CRTI_ACTOR_CALLABLE || actor->phase == CRTI_ACTOR_GONE;
-}
-
-static bool is_answered(void *user)
-{
-    return ((crt_ref_t *)user)->content != CRTI_CONTENT_NONE;
 }
 
 /* Its process exists; whether create has ended it alone knows. CRT_IN_PROGRESS: it died, and the

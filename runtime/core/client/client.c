@@ -149,6 +149,7 @@ static crt_status_t take_attached(crti_core_t *core, const crti_msg_attached_t *
     core->is_fenced = m->fenced;
     crti_id_hex(core->node, core->node_hex);
     crti_id_hex(core->job, core->job_hex);
+    crti_id_hex(core->process, core->process_hex);
     crti_name_space_settle(core);
     crti_text(m->run_dir, core->run_dir, sizeof(core->run_dir));
     memcpy(core->streams.key.bytes, m->key.data, CRTI_KEY_SIZE);

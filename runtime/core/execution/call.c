@@ -66,6 +66,22 @@ crt_status_t crt_fail(crt_call_t *call, crt_status_t status, const char *format,
     return crt_raise(status < 0 ? status : CRT_ERR_USER, "%s", text);
 }
 
+crt_status_t crt_fail_text(crt_call_t *call, crt_status_t status, const char *text)
+{
+    return crt_fail(call, status, "%s", text ? text : "");
+}
+
+void *crt_call_user(const crt_call_t *call)
+{
+    const crti_function_t *function = call->function;
+
+    if (function->task)
+        return function->task->user;
+    if (function->create)
+        return function->create->user;
+    return call->core->execution.class_->user->user;
+}
+
 /* ------------------------------------------------------------------ results */
 
 static crti_id_t recipient(const crt_call_t *call)
@@ -271,25 +287,33 @@ crt_status_t crti_result_fill(crt_call_t *call, crti_call_result_t *result,
     return return_value(call, result, value);
 }
 
-crt_status_t crt_return_at_v(crt_call_t *call, size_t index, crt_arg_t value)
+crt_status_t crti_no_value(const crt_call_t *call)
+{
+    return crt_raise(CRT_ERR_INVALID, "%s: the value is NULL", call->function->display);
+}
+
+crt_status_t crt_return_at_v(crt_call_t *call, size_t index, const crt_arg_t *value)
 {
     crti_call_result_t *result = NULL;
     crt_object_t *objects;
-    crt_status_t status = crti_objects_claim(call->core, &value, 1, &objects);
+    crt_status_t status;
 
+    if (!value)
+        return crti_no_value(call);
+    status = crti_objects_claim(call->core, value, 1, &objects);
     if (status != CRT_OK)
         status = crt_raise(status, "%s: %s", call->function->display, crt_error_detail());
     else
         status = open_result(call, index, &result);
     if (status == CRT_OK)
-        status = crti_result_fill(call, result, &value);
+        status = crti_result_fill(call, result, value);
     if (status == CRT_OK)
         result->is_set = true;
     crti_objects_end(call->core, &objects);
     return status;
 }
 
-crt_status_t crt_return_v(crt_call_t *call, crt_arg_t value)
+crt_status_t crt_return_v(crt_call_t *call, const crt_arg_t *value)
 {
     return crt_return_at_v(call, 0, value);
 }

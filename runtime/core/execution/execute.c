@@ -256,6 +256,18 @@ crt_status_t crt_actor_exit(crt_call_t *call)
     return CRT_OK;
 }
 
+static crt_status_t stop_run(void *self, crt_call_t *call)
+{
+    return crt_actor_exit(call);
+}
+
+static const crt_method_t stop_method = {.name = CRTI_STOP_REQUEST, .run = stop_run};
+
+const crti_function_t crti_stop_function = {.class_name = "",
+                                            .name = CRTI_STOP_REQUEST,
+                                            .display = CRTI_STOP_REQUEST,
+                                            .method = &stop_method};
+
 /* ------------------------------------------------------------------ one call, as a whole */
 
 void crti_execute(crti_executor_t *executor, crt_call_t *call)

@@ -65,6 +65,7 @@ struct crt_call {
     const crti_function_t *function;
     char *given_name; /* what its caller calls it; NULL: nothing else than its function */
     uint64_t number;
+    crti_call_again_t again; /* of one that was made before, under another number */
     unsigned flags;
     unsigned group; /* of the actor that it is for; 0: none, or a task */
     unsigned arg_count;
@@ -177,6 +178,8 @@ void crti_call_ended(crti_completion_t *ending);
 /* What the program gives becomes a result: encoded, or stored under its name. Without the lock. */
 crt_status_t crti_result_fill(crt_call_t *call, crti_call_result_t *result,
                               const crt_arg_t *value);
+/* A result that is a NULL pointer. */
+crt_status_t crti_no_value(const crt_call_t *call);
 
 /* ------------------------------------------------------------------ execute.c */
 
@@ -186,6 +189,9 @@ void crti_execute(crti_executor_t *executor, crt_call_t *call);
 /* A worker's life; lock held. Does not come back. */
 void crti_serve(crti_core_t *core, crti_span_t creation, crti_span_t saved)
     __attribute__((noreturn));
+
+/* What crt_actor_stop calls. */
+extern const crti_function_t crti_stop_function;
 
 /* ------------------------------------------------------------------ max_calls.c */
 

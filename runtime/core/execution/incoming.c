@@ -273,10 +273,7 @@ static crt_status_t open_args(crt_call_t *call, crti_reader_t args, unsigned cou
         else
             status = open_ref(call, &call->args[i], &from);
     }
-    if (status == CRT_OK && args.at != args.end)
-        status =
-            crt_raise(CRT_ERR_PROTOCOL, "malformed record: bytes behind the arguments");
-    return status;
+    return status == CRT_OK ? crti_get_again(&args, &call->again) : status;
 }
 
 /* ------------------------------------------------------------------ making a call */
@@ -300,6 +297,10 @@ static crt_status_t find_function(crti_core_t *core, crt_call_t *call,
     }
     if (!core->execution.class_)
         return crt_raise(CRT_ERR_INVALID, "no actor lives in this worker");
+    if (head->index == CRTI_CALL_STOP) {
+        call->function = &crti_stop_function;
+        return CRT_OK;
+    }
     call->function = crti_class_find_method(core->execution.class_, head->index, name,
                                             head->name.size);
     if (CRTI_CALL_IS_OUTSIDE(head->index))

@@ -98,6 +98,12 @@ static bool put_number(crt_dtype_t dtype, void *to, const crt_value_t *v)
         return memcpy(to, &(int8_t){(int8_t)whole}, 1);
     if (dtype == CRT_UINT8 && whole == (uint8_t)whole)
         return memcpy(to, &(uint8_t){(uint8_t)whole}, 1);
+    if (dtype == CRT_UINT16 && whole == (uint16_t)whole)
+        return memcpy(to, &(uint16_t){(uint16_t)whole}, 2);
+    if (dtype == CRT_UINT32 && whole == (uint32_t)whole)
+        return memcpy(to, &(uint32_t){(uint32_t)whole}, 4);
+    if (dtype == CRT_UINT64 && whole >= 0)
+        return memcpy(to, &whole, 8);
     return false;
 }
 
@@ -194,7 +200,8 @@ static crt_status_t from_lists(const crt_value_t *v, crt_tensor_t **tensor_out)
 
 static bool dtype_of(const crt_value_t *v, crt_dtype_t *dtype_out)
 {
-    for (int d = CRT_FLOAT32; v && v->kind == CRT_KIND_STRING && d <= CRT_BOOL; d++)
+    for (int d = CRT_FLOAT32; v && v->kind == CRT_KIND_STRING && d <= CRTI_DTYPE_LAST;
+         d++)
         if (d != CRT_FLOAT16 && d != CRT_BFLOAT16 &&
             strcmp(crt_dtype_name((crt_dtype_t)d), v->as.bytes.data) == 0) {
             *dtype_out = (crt_dtype_t)d;

@@ -14,14 +14,16 @@ static bool is_creation(const crt_call_t *call)
 }
 
 /* A creation is named by its actor: the head asks for it, and no process has a ref of it. */
-static void name_call(const crt_call_t *call, crti_id_t *owner, uint64_t *number)
+void crti_call_id(const crt_call_t *call, crti_id_t *owner, uint64_t *number)
 {
     const crti_core_t *core = call->core;
 
     *owner = is_creation(call) ? core->actor_id
              : call->client    ? crti_peer_process(call->client->peer)
                                : core->process;
-    *number = is_creation(call) ? CRTI_TASK_CREATION_NUMBER : call->number;
+    *number = is_creation(call)   ? CRTI_TASK_CREATION_NUMBER
+              : call->again.first ? call->again.first
+                                  : call->number;
 }
 
 void crti_run_event_name(crti_core_t *core, crti_id_t *owner_out, uint64_t *number_out)
@@ -29,7 +31,7 @@ void crti_run_event_name(crti_core_t *core, crti_id_t *owner_out, uint64_t *numb
     const crt_call_t *call = crti_running();
 
     if (call)
-        name_call(call, owner_out, number_out);
+        crti_call_id(call, owner_out, number_out);
 }
 
 static uint64_t begin(crt_call_t *call)
@@ -39,8 +41,9 @@ static uint64_t begin(crt_call_t *call)
     uint64_t now = crti_now_ns(), ticket;
     crti_task_event_t *event = crti_task_write(&core->task_events, now, &ticket);
 
-    name_call(call, &event->owner, &event->number);
-    event->attempt = event->number;
+    crti_call_id(call, &event->owner, &event->number);
+    event->attempt = is_creation(call) ? event->number : call->number;
+    event->attempts = call->again.tries;
     event->is_run = true;
     event->kind = is_creation(call)                ? CRTI_TASK_CREATION
                   : (call->flags & CRTI_CALL_TASK) ? CRTI_TASK_NORMAL

@@ -21,6 +21,8 @@ void crti_run_event_ended(crt_call_t *call);
 #define CRTI_COLLECTIVE_EVENT_NS ((uint64_t)50000)
 /* One that this process has taken part in, from `begun_ns` until now. Takes the lock. */
 void crti_collective_event(const char *name, uint64_t begun_ns, crt_status_t status);
+/* Which call it is, as its owner names it: the same number however often it is made. */
+void crti_call_id(const crt_call_t *call, crti_id_t *owner, uint64_t *number);
 /* Handler of core: the call that runs in this thread, as its owner names it. */
 void crti_run_event_name(crti_core_t *core, crti_id_t *owner_out, uint64_t *number_out);
 

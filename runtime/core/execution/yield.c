@@ -164,11 +164,15 @@ static crt_status_t yield_next(crt_call_t *call, const crt_arg_t *value)
     return status;
 }
 
-crt_status_t crt_yield_v(crt_call_t *call, crt_arg_t value)
+crt_status_t crt_yield_v(crt_call_t *call, const crt_arg_t *value)
 {
     crti_core_t *core = call->core;
     crt_object_t *objects;
-    crt_status_t status = crti_objects_claim(core, &value, 1, &objects);
+    crt_status_t status;
+
+    if (!value)
+        return crti_no_value(call);
+    status = crti_objects_claim(core, value, 1, &objects);
 
     if (status != CRT_OK) {
         status = crt_raise(status, "%s: %s", call->function->display, crt_error_detail());
@@ -178,7 +182,7 @@ crt_status_t crt_yield_v(crt_call_t *call, crt_arg_t value)
                            call->function->display);
     } else {
         crti_net_lock(core->net);
-        status = yield_next(call, &value);
+        status = yield_next(call, value);
         crti_net_unlock(core->net);
     }
     crti_objects_end(core, &objects);

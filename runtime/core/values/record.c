@@ -2,8 +2,7 @@
 /* Records between processes. See record.h. */
 #include "runtime/core/values/record_int.h"
 
-#define CALL_NUMBER_AT 6  /* in a CALL: behind kind, flags, index and count */
-#define CALL_NAME_AT   14 /* and behind that number */
+#define CALL_NAME_AT (CRTI_CALL_NUMBER_AT + 8) /* behind the number of a CALL */
 
 /* ------------------------------------------------------------------ shared parts */
 
@@ -167,11 +166,6 @@ crt_status_t crti_put_call(crti_buffer_t *out, const crti_call_head_t *head)
         to = crti_put_u64(to, head->seed);
     end_at(out, to);
     return CRT_OK;
-}
-
-void crti_renumber_call(crti_buffer_t *record, uint64_t call)
-{
-    crti_put_u64(record->data + CALL_NUMBER_AT, call);
 }
 
 void crti_restart_stream(crti_buffer_t *record, const crti_stream_start_t *start)

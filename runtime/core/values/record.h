@@ -109,6 +109,8 @@ crti_id_t crti_location_node(const crti_location_t *location, uint32_t index);
 #define CRTI_CALL_OUTSIDE           0xffff
 #define CRTI_CALL_STRANGER          0xfffe
 #define CRTI_CALL_IS_OUTSIDE(index) ((index) >= CRTI_CALL_STRANGER)
+/* As `index` of a method: none of its class; the actor ends itself, as by crt_actor_exit. */
+#define CRTI_CALL_STOP 0xfffd
 
 #define CRTI_STREAM_OUT_MAX 100000 /* items of a stream that were made and not taken */
 
@@ -153,8 +155,15 @@ typedef struct crti_call_arg {
 } crti_call_arg_t;
 
 crt_status_t crti_put_call(crti_buffer_t *out, const crti_call_head_t *head);
-/* The same call under another number. */
-void crti_renumber_call(crti_buffer_t *record, uint64_t call);
+/* Behind the arguments of a call that is made again: which one it was at first, and how often it was made before. */
+typedef struct crti_call_again {
+    uint64_t first; /* number; 0: it was not made before */
+    uint32_t tries;
+} crti_call_again_t;
+
+/* The same call under another number. CRT_ERR_NO_MEMORY: nothing has changed. */
+crt_status_t crti_put_again(crti_buffer_t *record, uint64_t call,
+                            const crti_call_again_t *again);
 /* The same stream from another item on. */
 void crti_restart_stream(crti_buffer_t *record, const crti_stream_start_t *start);
 crt_status_t crti_put_arg_value(crti_buffer_t *out, size_t start,
@@ -170,6 +179,8 @@ crt_status_t crti_get_call(const void *data, size_t size, crti_call_head_t *head
 /* The next argument; `start` is the beginning of the record. */
 crt_status_t crti_get_arg(crti_reader_t *args, const void *start,
                           crti_call_arg_t *arg_out);
+/* What is behind the last argument. */
+crt_status_t crti_get_again(crti_reader_t *args, crti_call_again_t *again_out);
 
 /* ---------------------------------------------------------------- results */
 

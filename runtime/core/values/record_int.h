@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the codecs of records share: record.c, waiting_record.c. */
+/* What the codecs of records share: record.c, call_again.c, waiting_record.c. */
 #ifndef CRTI_CORE_RECORD_INT_H
 #define CRTI_CORE_RECORD_INT_H
 
 #include "runtime/core/values/record.h"
+
+#define CRTI_CALL_NUMBER_AT 6 /* in a CALL: behind kind, flags, index and count */
 
 static inline crt_status_t malformed(const char *what)
 {

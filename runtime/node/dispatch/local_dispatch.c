@@ -83,7 +83,10 @@ static bool for_the_head(crti_local_t *local, const crti_message_t *message)
     case CRTI_MSG_KV_GET:
     case CRTI_MSG_KV_DELETE:
     case CRTI_MSG_KV_SWAP:
-    case CRTI_MSG_KV_KEYS: forward(local, message); return true;
+    case CRTI_MSG_KV_KEYS:
+    case CRTI_MSG_VIEW_QUERY:
+    case CRTI_MSG_JOB_SUBMIT:
+    case CRTI_MSG_JOB_STOP: forward(local, message); return true;
     case CRTI_MSG_ACTOR_WATCH: watch_actor(local, message); return true;
     case CRTI_MSG_ACTOR_UNWATCH:
         crti_actor_unwatch(local->node, local->process->id, message->actor_unwatch.actor);
