@@ -141,10 +141,46 @@ static void values_are_put_read_listed_and_deleted(void **state)
 
 static bool swap(fake_node_t *node, const char *expected, const char *value)
 {
-    crti_msg_kv_swap_t body = {
-        .key = crti_str("s"), .expected = crti_str(expected), .value = crti_str(value)};
+    crti_msg_kv_swap_t body = {.key = crti_str("s"),
+                               .expected = crti_str(expected),
+                               .value = crti_str(value),
+                               .is_deletion = !*value};
 
     return node_ask(node, CRTI_MSG_KV_SWAP, &body).kv_value.found;
+}
+
+static bool swap_as(fake_node_t *node, uint64_t id, const char *expected,
+                    const char *value)
+{
+    crti_msg_kv_swap_t body = {.key = crti_str("s"),
+                               .expected = crti_str(expected),
+                               .value = crti_str(value),
+                               .swap = {7, id},
+                               .is_new = !expected};
+
+    return node_ask(node, CRTI_MSG_KV_SWAP, &body).kv_value.found;
+}
+
+/* A node asks again when its link or the head was lost: whatever others did meanwhile, the answer is that of the first
+ * time. */
+static void a_swap_that_is_asked_for_again_is_carried_out_once(void **state)
+{
+    head_bed_t *bed = *state;
+    fake_node_t *node;
+
+    assert_true(head_start(bed, "0", NULL));
+    node = node_new(bed, 1);
+    node_join(node);
+    assert_true(swap_as(node, 1, NULL, "mine"));
+    assert_true(swap_as(node, 1, NULL, "mine"));
+    assert_false(swap_as(node, 2, NULL, "mine")); /* another one's, of the same value */
+    assert_true(swap_as(node, 3, "mine", "theirs"));
+    assert_true(swap_as(node, 1, NULL, "mine"));
+    node_expect_stored(node, "s", "theirs");
+    assert_true(swap_as(node, 4, "theirs", "mine"));
+    assert_true(swap_as(node, 3, "mine", "theirs")); /* not a second time */
+    node_expect_stored(node, "s", "mine");
+    node_free(node);
 }
 
 static void a_value_is_exchanged_only_for_what_was_expected(void **state)
@@ -568,6 +604,7 @@ int main(int argc, char **argv)
         TEST(a_list_of_thousands_of_calls_holds_up_no_other_answer),
         TEST(values_are_put_read_listed_and_deleted),
         TEST(a_value_is_exchanged_only_for_what_was_expected),
+        TEST(a_swap_that_is_asked_for_again_is_carried_out_once),
         TEST(the_admin_socket_answers_with_json),
         TEST(a_clean_end_leaves_no_process_and_begins_anew),
         TEST(a_head_that_stops_does_not_wait_for_nodes_that_took_their_leave),
