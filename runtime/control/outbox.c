@@ -286,8 +286,7 @@ void crti_control_delete(crti_control_t *c, crti_store_table_t table, crti_id_t 
     char key[CRTI_ID_HEX];
 
     if (operation)
-        store(c, operation, crti_str(crti_id_hex(id, key)), crti_span(NULL, 0),
-              crti_span(NULL, 0));
+        store(c, operation, crti_str(crti_id_hex(id, key)), crti_span(NULL, 0));
 }
 
 /* The second row goes first: a first row alone is known as a half (control_load.c). */

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "runtime/control/control_int.h"
+#include "runtime/crt.h"
 
 #define TEXT_MAX ((size_t)1024) /* of a text that may be long */
 

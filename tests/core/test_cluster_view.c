@@ -155,7 +155,7 @@ static void keys_are_listed_by_prefix_in_order(void **state)
     assert_int_equal(crt_kv_keys(NULL, &keys, &size), CRT_ERR_INVALID);
 }
 
-static void expect_value(const char *key, const char *wanted)
+static void expect_stored(const char *key, const char *wanted)
 {
     void *value;
     size_t size;
@@ -180,10 +180,10 @@ static void a_value_is_swapped_only_for_what_was_expected(void **state)
     assert_false(swapped);
     OK(crt_kv_swap("s", "on", 2, "two", 3, &swapped));
     assert_false(swapped);
-    expect_value("s", "one");
+    expect_stored("s", "one");
     OK(crt_kv_swap("s", "one", 3, "", 0, &swapped)); /* an empty value is one */
     assert_true(swapped);
-    expect_value("s", "");
+    expect_stored("s", "");
     OK(crt_kv_swap("s", "", 0, NULL, 0, &swapped));
     assert_true(swapped);
     assert_int_equal(crt_kv_delete("s"), CRT_ERR_NOT_FOUND);
@@ -225,7 +225,7 @@ static void of_several_that_swap_at_once_one_wins(void **state)
     for (int i = 0; i < THREADS; i++)
         pthread_join(threads[i], NULL);
     snprintf(wanted, sizeof(wanted), "%d", THREADS * ROUNDS);
-    expect_value("count", wanted);
+    expect_stored("count", wanted);
 }
 
 /* ---------------------------------------------------------------- jobs */

@@ -271,7 +271,7 @@ static crt_status_t stop_actor(crt_actor_t *actor, int64_t limit_ms)
 
     if (!core)
         return crti_entry_status();
-    status = check_kill(core, actor, NULL);
+    status = check_kill(core, actor);
     if (status == CRT_OK && !actor->is_final) {
         crti_actor_hold(actor);
         status = await_stop(core, actor, limit_ms);

@@ -49,18 +49,18 @@ static void describe(given_t *given, const crt_tensor_t *tensor)
 {
     memcpy(given->shape, tensor->shape, sizeof(given->shape));
     memcpy(given->strides, tensor->strides, sizeof(given->strides));
-    given->dlpack =
-        (crt_dlpack_t){.version = {MAJOR, MINOR},
-                       .manager = given,
-                       .deleter = drop_given,
-                       .flags = CRT_DLPACK_READ_ONLY,
-                       .view = {.data = tensor->data,
-                                .device = {tensor->device < 0 ? ON_HOST : ON_CUDA,
-                                           tensor->device < 0 ? 0 : tensor->device},
-                                .rank = tensor->rank,
-                                .dtype = dtypes[tensor->dtype],
-                                .shape = given->shape,
-                                .strides = given->strides}};
+    given->dlpack = (crt_dlpack_t){
+        .version = {MAJOR, MINOR},
+        .manager = given,
+        .deleter = drop_given,
+        .flags = CRT_DLPACK_READ_ONLY,
+        .view = {.data = tensor->data,
+                 .device = {tensor->device.type == CRT_DEVICE_GPU ? ON_CUDA : ON_HOST,
+                            tensor->device.index},
+                 .rank = tensor->rank,
+                 .dtype = dtypes[tensor->dtype],
+                 .shape = given->shape,
+                 .strides = given->strides}};
 }
 
 crt_status_t crt_ref_to_dlpack(crt_ref_t *ref, int64_t wait_ms, crt_dlpack_t **tensor_out)
@@ -139,7 +139,8 @@ crt_status_t crt_dlpack_view_of(const crt_dlpack_t *tensor, crt_tensor_t *view_o
                          from->device.type);
     view = crt_tensor_view(dtype, from->rank, from->shape,
                            from->data ? (char *)from->data + from->byte_offset : NULL);
-    view.device = from->device.type == ON_CUDA ? from->device.id : -1;
+    if (from->device.type == ON_CUDA)
+        view.device = crt_device_gpu(from->device.id);
     status = take_strides(from, &view);
     if (status == CRT_OK)
         *view_out = view;
@@ -159,7 +160,7 @@ static crt_ref_t *refused(crt_status_t status)
 
 crt_ref_t *crt_put_dlpack(crt_dlpack_t *tensor)
 {
-    crt_tensor_t view = {.device = -1};
+    crt_tensor_t view = {.data = NULL};
     crt_status_t status = crt_dlpack_view_of(tensor, &view);
     crt_ref_t *ref = status == CRT_OK ? crt_put(&view) : refused(status);
 

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "runtime/base/clock.h"
+#include "runtime/base/copy_struct.h"
 #include "runtime/base/scheduling.h"
 #include "runtime/core/client/cluster_view.h"
 #include "runtime/core/core.h"
@@ -78,10 +79,6 @@ static crt_status_t read_options(const crt_job_options_t *o, crti_msg_job_submit
 {
     crt_status_t status;
 
-    if (!o)
-        return CRT_OK;
-    if (o->struct_size < sizeof(*o))
-        return crt_raise(CRT_ERR_INVALID, "make job options with CRT_JOB_OPTIONS");
     if (o->max_attempts < 0 || o->max_attempts > ATTEMPTS_MAX)
         return crt_raise(CRT_ERR_INVALID, "max_attempts is %lld, not 0 to %d",
                          (long long)o->max_attempts, ATTEMPTS_MAX);
@@ -106,13 +103,15 @@ crt_status_t crt_job_submit(const char *command, const crt_job_options_t *option
     crti_msg_job_submit_t body = {.entrypoint = crti_str(command),
                                   .runtime_env = crti_str("{}")};
     crti_message_t answer;
-    crt_status_t status;
+    crt_job_options_t mine;
+    crt_status_t status = CRTI_COPY_STRUCT(&mine, options, "CRT_JOB_OPTIONS");
 
-    if (!command || !*command)
-        return crt_raise(CRT_ERR_INVALID, "the command of the job is empty");
-    status = read_options(options, &body, &environment);
+    if (status == CRT_OK && (!command || !*command))
+        status = crt_raise(CRT_ERR_INVALID, "the command of the job is empty");
     if (status == CRT_OK)
-        status = choose_id(options ? options->id : NULL, id, size);
+        status = read_options(&mine, &body, &environment);
+    if (status == CRT_OK)
+        status = choose_id(mine.id, id, size);
     if (status == CRT_OK)
         status = pack_texts(shell, 3, &argv);
     if (status != CRT_OK)
@@ -215,12 +214,11 @@ static crt_status_t read_part(const char *id, uint64_t offset, int64_t wait_ms,
                               crti_message_t *answer, crti_buffer_t *storage)
 {
     char name[CRT_JOB_ID_SIZE + 8];
-    crti_msg_log_read_t read = {.name = crti_str(name),
-                                .offset = offset,
-                                .limit = LOG_PART,
-                                .wait_ms = (uint64_t)wait_ms};
+    crti_msg_log_read_t read = {
+        .offset = offset, .limit = LOG_PART, .wait_ms = (uint64_t)wait_ms};
 
     snprintf(name, sizeof(name), "job:%s", id);
+    read.name = crti_str(name);
     crti_buffer_fini(storage);
     return crti_head_question(CRTI_MSG_LOG_READ, &read, CRTI_MSG_LOG_DATA,
                               PATIENCE_MS + wait_ms, answer, storage);

@@ -73,13 +73,8 @@ crt_status_t crt_fail_text(crt_call_t *call, crt_status_t status, const char *te
 
 void *crt_call_user(const crt_call_t *call)
 {
-    const crti_function_t *function = call->function;
-
-    if (function->task)
-        return function->task->user;
-    if (function->create)
-        return function->create->user;
-    return call->core->execution.class_->user->user;
+    return call->function->method ? call->core->execution.class_->create.data
+                                  : call->function->data;
 }
 
 /* ------------------------------------------------------------------ results */

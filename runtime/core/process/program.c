@@ -142,6 +142,7 @@ static crt_status_t make_class(crti_class_t *c, const crt_actor_class_t *user)
         return crt_raise(CRT_ERR_NO_MEMORY, "class %s", user->name);
     status = make_function(&c->create, user->name, "create", user->signature, 0);
     c->create.create = user;
+    c->create.data = known.user;
     if (status == CRT_OK)
         status = check_groups(c);
     for (unsigned i = 0; i < count && status == CRT_OK; i++) {
@@ -194,6 +195,7 @@ static crt_status_t make_tasks(crti_program_t *p, const crt_task_t *const *tasks
             return status;
         status = make_function(&p->tasks[i], "", known.name, known.signature, i);
         p->tasks[i].task = tasks[i];
+        p->tasks[i].data = known.user;
         p->task_count = i + 1;
         if (status == CRT_OK && !known.run)
             return crt_raise(CRT_ERR_INVALID, "task %s: run is NULL", known.name);

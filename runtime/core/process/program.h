@@ -24,6 +24,7 @@ typedef struct crti_function {
     crti_signature_t signature;
     bool is_http,
         is_http_public; /* of a method: it may be called from outside, without a token */
+    void *data;         /* of a task, and of create: `user`, of the program */
     const crt_method_t *method; /* one of these */
     const crt_task_t *task;
     const crt_actor_class_t *create;
