@@ -18,7 +18,8 @@ static crt_status_t add_run(void *self, crt_call_t *call)
 }
 
 CRT_API extern const crt_method_t counter_add;
-const crt_method_t counter_add = {.name = "add", .run = add_run, .signature = "int"};
+const crt_method_t counter_add =
+    CRT_METHOD(.name = "add", .run = add_run, .signature = "int");
 
 CRT_API extern const crt_actor_class_t counter_class;
 const crt_actor_class_t counter_class =

@@ -13,13 +13,6 @@
 
 #include "ok.h"
 
-#ifndef CRT_METHOD
-#    define CRT_METHOD(...)                                                              \
-        {                                                                                \
-            __VA_ARGS__                                                                  \
-        }
-#endif
-
 /* ---------------------------------------------------------------- in the workers */
 
 static char first_name[] = "first", second_name[] = "second", class_name[] = "class";

@@ -269,7 +269,7 @@ static void a_job_is_submitted_followed_and_found(void **state)
     OK(crt_job_submit("echo is $COLOUR; exit 3",
                       CRT_JOB_OPTIONS(.environment = variables), id, sizeof(id)));
     read_log(id, text, sizeof(text));
-    assert_string_equal(text, "is blue\n");
+    assert_non_null(strstr(text, "is blue\n")); /* behind a line of the node's */
     job = ended_job(id);
     assert_int_equal(job.state, CRT_JOB_FAILED);
     assert_true(job.has_exit);

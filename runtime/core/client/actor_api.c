@@ -11,7 +11,6 @@
 #include "runtime/core/calls/call_options.h"
 #include "runtime/core/calls/stream.h"
 #include "runtime/core/core.h"
-#include "runtime/core/execution/deadlock.h"
 #include "runtime/core/refs/value_of.h"
 #include "runtime/core/values/handles.h"
 
@@ -252,12 +251,17 @@ static bool is_answered(void *user)
 /* It ends itself, in its turn; one that has ended by then has stopped, too. */
 static crt_status_t await_stop(crti_core_t *core, crt_actor_t *actor, int64_t limit_ms)
 {
-    crt_ref_t *answer = crti_stop_out(core, actor);
-    crt_status_t status = crti_check_self_wait(core, answer);
+    crt_ref_t *answer;
+    crt_status_t status;
 
-    if (status == CRT_OK)
-        status = crti_wait_for(core, is_answered, answer, limit_ms ? limit_ms : -1,
-                               answer, "an actor to stop");
+    if (crti_id_equal(actor->id, core->actor_id))
+        return crt_raise(CRT_ERR_DEADLOCK,
+                         "actor %s would wait for its own end: use "
+                         "crt_actor_exit",
+                         actor->hex);
+    answer = crti_stop_out(core, actor);
+    status = crti_wait_for(core, is_answered, answer, limit_ms ? limit_ms : -1, answer,
+                           "an actor to stop");
     if (status == CRT_OK && answer->content == CRTI_CONTENT_FAILED)
         status = crti_ref_raise(answer);
     crti_ref_release(answer);

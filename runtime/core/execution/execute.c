@@ -261,7 +261,8 @@ static crt_status_t stop_run(void *self, crt_call_t *call)
     return crt_actor_exit(call);
 }
 
-static const crt_method_t stop_method = {.name = CRTI_STOP_REQUEST, .run = stop_run};
+static const crt_method_t stop_method =
+    CRT_METHOD(.name = CRTI_STOP_REQUEST, .run = stop_run);
 
 const crti_function_t crti_stop_function = {.class_name = "",
                                             .name = CRTI_STOP_REQUEST,
