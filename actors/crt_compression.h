@@ -1,19 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Gradients in fewer bytes: for programs whose network is slower than their processors.
  *
- *     crt_compressor_new -> crt_compressor_encode (one process) ==== bytes ====> crt_compression_decode (another)
+ *     crt_compressor_new -> crt_compressor_encode (one process)
+ *         ==== bytes ====> crt_compression_decode (another process)
  *
- * What is lost by a method that keeps an error is added to the next gradient that the same compressor encodes, so
- * that it arrives later: one compressor for each sender and range of weights.
+ * A method that keeps its error adds the lost part of a gradient to the next gradient that the same
+ * compressor encodes, so that the lost part arrives later. Use one compressor for each sender and
+ * range of weights.
  *
  *     none       4 bytes for each float
  *     lz4        lossless: byte planes, packed by LZ4
- *     float16    2 bytes; beyond 65,504 it is infinite, and refused by an optimizer
+ *     float16    2 bytes; values beyond 65,504 become infinite, and an optimizer refuses them
  *     bfloat16   2 bytes with the range of float32 and 8 bits of precision
  *     top_k      the largest 1 % by default, 8 bytes for each; keeps the error
  *     one_bit    a sign for each float and two means for each 128; keeps the error
  *
- * It is in the library of crt_actors.h: cc app.c $(pkg-config --cflags --libs crt_ml)
+ * The functions are in the library of crt_actors.h: cc app.c $(pkg-config --cflags --libs crt_ml)
  */
 #ifndef CRT_COMPRESSION_H
 #define CRT_COMPRESSION_H
@@ -33,38 +35,48 @@ typedef enum crt_compression {
     CRT_COMPRESSION_ONE_BIT = 5
 } crt_compression_t;
 
-/* "none", "lz4" and so on; static. NULL when there is no such method. */
+/* The name of a method, such as "none" or "lz4". NULL when there is no such method. Static
+ * text. */
 CRT_API const char *crt_compression_name(crt_compression_t method);
 
-/* The method of that name. CRT_ERR_INVALID, with all names, when there is none. */
+/* Finds the method with the name `name`. Errors: CRT_ERR_INVALID, when there is no such method
+ * (the text lists all names). */
 CRT_API crt_status_t crt_compression_find(const char *name,
                                           crt_compression_t *method_out);
 
-/* Encodes gradients of one size; keeps what was lost of them. Used by one thread at a time. */
+/* Encodes gradients of one size and keeps the part of them that was lost. One thread at a time
+ * uses a compressor. */
 typedef struct crt_compressor crt_compressor_t;
 
-/* For gradients of `count` floats (1 to 2^31 - 1). `keep` is the part of them that top_k sends, above 0 and at
- * most 1; 0: 0.01. Caller owns the result and frees it with crt_compressor_free. */
+/* Makes a compressor for gradients of `count` floats (1 to 2^31 - 1). `keep` is the part of
+ * the floats that top_k sends, above 0 and at most 1; 0 means 0.01. Caller owns the result and
+ * frees it with crt_compressor_free.
+ *
+ * Errors: CRT_ERR_INVALID, when `method`, `count` or `keep` is wrong; CRT_ERR_NO_MEMORY. */
 CRT_API crt_status_t crt_compressor_new(crt_compression_t method, size_t count,
                                         double keep, crt_compressor_t **compressor_out);
 
-/* Bytes that any gradient may need at most. */
+/* The largest number of bytes that an encoded gradient of this compressor can have. */
 CRT_API size_t crt_compressor_bound(const crt_compressor_t *compressor);
 
-/* Encodes `values` (count floats) into `bytes`, which has room for crt_compressor_bound. Returns how many bytes
- * they are. */
+/* Encodes `values` (`count` floats, as given to crt_compressor_new) into `bytes`, which has
+ * room for crt_compressor_bound bytes. Returns the number of bytes written. */
 CRT_API size_t crt_compressor_encode(crt_compressor_t *compressor, const float *values,
                                      void *bytes);
 
-/* What was lost so far and is still to be sent: count float32; NULL for methods that keep no error. A program that
- * goes on from a checkpoint writes it back. Borrowed: valid until the compressor is freed. */
+/* The part of earlier gradients that was lost and is still to be sent: `count` floats. NULL
+ * for methods that keep no error. A program that continues from a checkpoint restores these
+ * numbers by writing to them. Borrowed: valid until the compressor is freed. */
 CRT_API float *crt_compressor_error(crt_compressor_t *compressor);
 
-/* Frees a compressor; NULL is fine. */
+/* Frees a compressor. NULL is allowed. */
 CRT_API void crt_compressor_free(crt_compressor_t *compressor);
 
-/* Decodes into `values`, which has room for `count` floats. The bytes say their method; they may be
- * anybody's. CRT_ERR_CORRUPT when they are no gradient of `count` floats: then `values` is undefined. */
+/* Decodes `size` bytes into `values`, which has room for `count` floats. The bytes contain
+ * their method and may come from an untrusted sender.
+ *
+ * Errors: CRT_ERR_CORRUPT, when the bytes are not an encoded gradient of `count` floats;
+ * `values` is then undefined. */
 CRT_API crt_status_t crt_compression_decode(const void *bytes, size_t size, float *values,
                                             size_t count);
 
