@@ -43,7 +43,14 @@ mkdir -p "$into"
 into=$(cd "$into" && pwd)
 # Mounts are made in a mount namespace of their own (below), so that removing the folder can never
 # reach through one.
-[ $keep = 1 ] || trap 'rm -rf --one-file-system "$into"' EXIT
+inside=
+clean_up() {
+    # The first process in there takes no other signal, and all end with it.
+    [ -z "$inside" ] || { kill -KILL "$inside" && wait "$inside" || true; } 2>/dev/null
+    [ $keep = 1 ] || rm -rf --one-file-system "$into"
+}
+trap clean_up EXIT
+trap 'exit 130' INT TERM
 
 if [ ! -e "$into/etc/debian_version" ]; then
     # The mirror that this machine's apt uses.
@@ -64,7 +71,9 @@ rm -rf "$into/src"
 mkdir "$into/src"
 git -C "$root" archive HEAD | tar -x -C "$into/src"
 
-# The folder is mounted on itself: a root is a mount.
+# By job control, without which it would ignore SIGINT, as would all tests. The folder is mounted on itself: a
+# root is a mount.
+set -m
 unshare --mount --pid --ipc --uts --fork --kill-child bash -euc '
     mount --rbind "$1" "$1"
     mount -t proc proc "$1/proc"
@@ -83,4 +92,10 @@ unshare --mount --pid --ipc --uts --fork --kill-child bash -euc '
     rmdir old-root
     exec env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root TERM=dumb \
         sh -c "cd /src && exec \"\$@\"" sh "$@"
-' bash "$into" "${commands[@]}"
+' bash "$into" "${commands[@]}" <&0 &
+inside=$!
+set +m
+status=0
+wait "$inside" || status=$?
+inside=
+exit $status
