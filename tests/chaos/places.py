@@ -130,8 +130,12 @@ class Places:
                             ignore=shutil.ignore_patterns(PROGRAM, "*.sock", "*.ipc", "programs", "run", "redis"))
 
     def node_folder(self, process):
-        """Run directory of the node that a process belongs to."""
-        for entry in read(f"/proc/{process.pid}/environ").split(b"\0"):
+        """Run directory of the node that a process belongs to; "nowhere" when it has ended."""
+        try:
+            environment = read(f"/proc/{process.pid}/environ")
+        except OSError:
+            return "nowhere"
+        for entry in environment.split(b"\0"):
             name, _, value = entry.decode(errors="replace").partition("=")
             if name in ("CRT_NODE_DIR", "CRT_NODE_SOCKET"):
                 folder = value if name == "CRT_NODE_DIR" else os.path.dirname(value)

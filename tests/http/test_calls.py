@@ -9,6 +9,7 @@ import json
 import os
 import re
 import select
+import shutil
 import socket
 import subprocess
 import sys
@@ -289,6 +290,7 @@ class Calls(unittest.TestCase):
         self.assertEqual(status, 404)
 
 
+@unittest.skipUnless(shutil.which("curl"), "no curl here")
 class Served(unittest.TestCase):
     """The model of the example, asked as its text says."""
 
