@@ -32,7 +32,8 @@ typedef struct crt_job_options {
         max_attempts; /* the command is run again after it has failed; default 0: once */
 } crt_job_options_t;
 #define CRT_JOB_OPTIONS(...)                                                             \
-    CRTI_CONSTANT(crt_job_options_t, .struct_size = sizeof(crt_job_options_t), __VA_ARGS__)
+    CRTI_CONSTANT(crt_job_options_t, .struct_size = sizeof(crt_job_options_t),           \
+                  __VA_ARGS__)
 
 /* Runs `command` by /bin/sh on a node, in an empty directory of its own. Programs that it names
  * must be there: crt job submit uploads one. Returns when the cluster has accepted the job, and

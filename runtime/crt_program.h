@@ -85,7 +85,8 @@ typedef struct crt_task {
      * memory or descriptors behind. Default 0: it goes on. What waited there runs elsewhere; objects that it owns
      * are kept until nobody has them any more, for 30 s at most. */
     int max_calls;
-    void *user; /* for the program: crt_call_user gives the pointer to `run`; may be NULL */
+    void *
+        user; /* for the program: crt_call_user gives the pointer to `run`; may be NULL */
 } crt_task_t;
 
 /* Constants of a program, members by their names; in C++ (C++17 and later) in any order. */

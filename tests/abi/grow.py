@@ -13,7 +13,7 @@ GROWN = """    /* Aligned, so that no member lies where an older version had onl
     const char *grown_text;
     bool grown_flag;
 """
-STRUCT = re.compile(r"(typedef struct \w+ \{\n    size_t struct_size;.*?\n)(\} crt_\w+_t;)", re.DOTALL)
+STRUCT = re.compile(r"(typedef struct \w+ \{\n(?:    /\*(?:(?!\*/).)*\*/\n)?    size_t struct_size;.*?\n)(\} crt_\w+_t;)", re.DOTALL)
 
 
 def grow(text):
