@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What every public header of crt builds on: status codes, the detail text of an error, and
- * tensors. Include <crt.h>, <crt_ml.h> or <crt_actors.h> instead of this file.
+/* The basis of every public header of crt: status codes, the detail text of an error, and tensors.
+ * Include <crt.h>, <crt_ml.h> or <crt_actors.h> instead of this file.
  *
  * Threads: every function here may be called from any thread.
  */
@@ -18,17 +18,19 @@ extern "C" {
 #endif
 
 #define CRT_API __attribute__((visibility("default")))
-/* A function that a later version no longer has; `text` says what to use. Defined as nothing before
- * this header is included, no program is warned. docs/abi.md says how long such a function stays. */
+/* Marks a function that a later version removes; `text` names the replacement. A program that
+ * defines CRT_DEPRECATED as nothing before including this header gets no warnings. docs/abi.md
+ * says how long such a function stays. */
 #ifndef CRT_DEPRECATED
 #    define CRT_DEPRECATED(text) __attribute__((deprecated(text)))
 #endif
 #define CRT_PRINTF(format_index, first_argument)                                         \
     __attribute__((format(printf, format_index, first_argument)))
 
-/* A constant of `type` with the named members set, by its address, for the call that it is given to: in
- * C++ it lives no longer. There (C++17 and later) the members are assigned one by one, since it has
- * the names of C only in C++20 and in the order of the struct; at most 16. */
+/* Makes a constant of `type` with the named members set, and yields the address of the constant.
+ * Use the address only as an argument of a call: in C++ the constant is gone after the call. In
+ * C++ (C++17 and later) the macro assigns the members one by one, because C++ has designated
+ * initializers only since C++20 and only in the order of the struct. At most 16 members. */
 #ifdef __cplusplus
 /* clang-format off */
 #    define CRTI_SET_1(v, a)       (void)(v a);
@@ -55,7 +57,7 @@ extern "C" {
                          3, 2, 1, 0)
 #    define CRTI_SET_COUNT_(a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, count,   \
                              ...) count
-/* `capture` is & inside a function, nothing for a constant of a file. */
+/* `capture` is & inside a function, and empty for a constant at file scope. */
 #    define CRTI_MADE(capture, type, ...)                                                 \
         [capture]() {                                                                    \
             type crt_made{};                                                             \
@@ -69,9 +71,9 @@ extern "C" {
 #    define CRTI_CONSTANT(type, ...) (&(const type){__VA_ARGS__})
 #endif
 
-/* One line per status: name, number, the sentence a user reads. Numbers are part of the wire
- * format and are never reused. The ranges say what is lost for good: -1..-49 nothing but
- * this call, -50..-69 one actor or process, -70..-89 one node, -90..-99 the cluster. */
+/* One line for each status: name, number, sentence for users. Numbers are part of the wire format
+ * and are never reused. The range of an error tells how much is lost for good: -1..-49: only this
+ * call; -50..-69: one actor or process; -70..-89: one node; -90..-99: the cluster. */
 #define CRT_STATUS_MAP(X)                                                                \
     X(OK, 0, "success")                                                                  \
     X(IN_PROGRESS, 1, "accepted, not finished yet")                                      \
@@ -105,30 +107,40 @@ extern "C" {
     X(ERR_NODE_LOST, -70, "node lost")                                                   \
     X(ERR_HEAD_LOST, -90, "the head can't be reached")
 
-/* "No limit", for each option and argument that has one. */
-#define CRT_UNLIMITED (-1) /* of a number of attempts, restarts, results */
-#define CRT_FOREVER   (-1) /* of a `wait_ms`: how long the caller waits; 0 does not wait */
+/* No limit, for options that are a number of attempts, restarts, calls or results. */
+#define CRT_UNLIMITED (-1)
+/* No limit, for arguments `wait_ms`: the caller waits without limit. 0 does not wait. */
+#define CRT_FOREVER (-1)
 
 typedef enum crt_status {
 #define CRT_STATUS_ENUM(name, value, text) CRT_##name = value,
     CRT_STATUS_MAP(CRT_STATUS_ENUM)
 #undef CRT_STATUS_ENUM
-        CRT_ANY_ERROR = 3 /* among CRT_STATUSES: whatever error; no function returns it */
+    /* For CRT_STATUSES: matches every error. No function returns this number. */
+    CRT_ANY_ERROR = 3
 } crt_status_t;
 
-/* The sentence of a status; static text, "unknown status" for a number that is none. */
+/* Returns the sentence of a status for users, for example "timed out"; "unknown status" for a
+ * number that is not a status. Static text: valid until the process ends, not to be freed. */
 CRT_API const char *crt_status_text(crt_status_t status);
 
-/* The name of a status as written in code ("CRT_ERR_TIMED_OUT"); static text. */
+/* Returns the name of a status as written in code, for example "CRT_ERR_TIMED_OUT"; "unknown
+ * status" for a number that is not a status. Static text: valid until the process ends, not to be
+ * freed. */
 CRT_API const char *crt_status_name(crt_status_t status);
 
-/* Says why a call failed: stores the detail for this thread (at most 1023 bytes are kept) and
- * gives `status`. Called once, by the line that decides; callers pass the status up unchanged.
- * A macro, so that the compiler sees which status comes back:
- *     return crt_raise(CRT_ERR_NOT_FOUND, "no actor is called \"%s\"", name); */
+/* Reports a failure: stores a detail text for the calling thread and returns `status`. The
+ * arguments after `status` are a format and values as for printf; at most 1023 bytes are kept. Use
+ * crt_raise once, in the line that detects the failure; callers pass the status up unchanged:
+ *
+ *     return crt_raise(CRT_ERR_NOT_FOUND, "no actor is called \"%s\"", name);
+ *
+ * crt_raise is a macro, so that the compiler sees the status that is returned. */
 #define crt_raise(status, ...) crt_raised((status), crt_error_set_detail(__VA_ARGS__))
 
-/* The two halves of crt_raise. */
+/* Parts of crt_raise; programs use crt_raise. crt_error_set_detail stores the detail text for the
+ * calling thread and returns 0. `format` and the values are as for printf; at most 1023 bytes are
+ * kept. Control characters become '?'. */
 CRT_API int crt_error_set_detail(const char *format, ...) CRT_PRINTF(1, 2);
 static inline crt_status_t crt_raised(crt_status_t status, int ignored)
 {
@@ -136,15 +148,16 @@ static inline crt_status_t crt_raised(crt_status_t status, int ignored)
     return status;
 }
 
-/* The same for a detail that is a finished text, for languages that can't call variadic functions: stores it for
- * this thread and gives `status`. NULL is "". */
+/* Stores `text` as the detail of the failure of the calling thread and returns `status`, like
+ * crt_raise. For languages that cannot call variadic functions. NULL counts as "". */
 CRT_API crt_status_t crt_raise_text(crt_status_t status, const char *text);
 
-/* The detail of the last failure raised in this thread, "" if there was none.
- * Borrowed: valid until this thread's next failing call. */
+/* Returns the detail text of the last failure of the calling thread; "" if there was no failure.
+ * Borrowed: valid until the next failing call of this thread. */
 CRT_API const char *crt_error_detail(void);
 
-/* For user code (inside the library no macro hides a return): passes a failure up. */
+/* Returns from the calling function with the status of `expression` if the status is an error. For
+ * programs; the library itself has no macro that returns. */
 #define CRT_TRY(expression)                                                              \
     do {                                                                                 \
         crt_status_t crt_try_status = (expression);                                      \
@@ -152,13 +165,17 @@ CRT_API const char *crt_error_detail(void);
             return crt_try_status;                                                       \
     } while (0)
 
-/* For programs: prints file, line and detail and exits with 1 when the expression fails. */
+/* Ends the process with exit code 1 if `expression` returns an error, after printing file, line,
+ * status and detail to stderr. For programs. */
 #define CRT_CHECK(expression) crt_check((expression), #expression, __FILE__, __LINE__)
+/* Called by CRT_CHECK: ends the process with exit code 1 if `status` is an error, after printing
+ * the status and the other arguments to stderr. */
 CRT_API void crt_check(crt_status_t status, const char *expression, const char *file,
                        int line);
 
 /* ---------------------------------------------------------------- tensors */
 
+/* Types of the elements of a tensor. */
 typedef enum crt_dtype {
     CRT_FLOAT32 = 1,
     CRT_FLOAT64 = 2,
@@ -175,20 +192,25 @@ typedef enum crt_dtype {
     CRT_UINT64 = 13
 } crt_dtype_t;
 
-#define CRT_TENSOR_DIMS 8 /* the largest rank of a tensor */
+/* The largest rank of a tensor. */
+#define CRT_TENSOR_DIMS 8
 
+/* Kinds of memory. */
 typedef enum crt_device_type {
-    CRT_DEVICE_HOST = 0, /* main memory; the index is 0 */
-    CRT_DEVICE_GPU = 1   /* a GPU of this process, counted as CUDA does */
+    /* Main memory. The index is 0. */
+    CRT_DEVICE_HOST = 0,
+    /* The memory of a GPU of this process. The index is the number of the GPU in CUDA. */
+    CRT_DEVICE_GPU = 1
 } crt_device_type_t;
 
-/* Where memory lies. All zero is the host. */
+/* A device that holds memory. Zero is the default of every member: main memory. */
 typedef struct crt_device {
-    uint16_t type; /* crt_device_type_t */
+    /* A crt_device_type_t. */
+    uint16_t type;
     uint16_t index;
 } crt_device_t;
 
-/* The GPU of that index, and the host. */
+/* Return a device: crt_device_gpu the GPU with this index in CUDA, crt_device_host main memory. */
 static inline crt_device_t crt_device_gpu(int index)
 {
     crt_device_t device;
@@ -206,48 +228,60 @@ static inline crt_device_t crt_device_host(void)
     return device;
 }
 
+/* Returned by crt_tensor_gpu for a tensor in main memory. */
 #define CRT_NO_GPU (-1)
 
-/* A view of numbers in memory. The view owns nothing; `data` points at element (0, ..., 0). */
+/* A view of numbers in memory. The view does not own the memory. */
 typedef struct crt_tensor {
     crt_dtype_t dtype;
-    crt_device_t device; /* where `data` lies; zero: in main memory */
+    /* The device that holds `data`. Zero: main memory. */
+    crt_device_t device;
+    /* The number of dimensions, 0 to 8. */
     int32_t rank;
-    uint32_t flags; /* none are defined yet: 0, or the tensor is refused */
-    /* Strides are in elements, not in bytes. All strides 0: dense and row major, as crt_tensor_view
-     * makes them. */
+    /* No flags are defined yet. Must be 0; otherwise calls fail with CRT_ERR_UNSUPPORTED. */
+    uint32_t flags;
+    /* The sizes of the dimensions. */
     int64_t shape[CRT_TENSOR_DIMS];
+    /* The distances between neighbours in each dimension, in elements, not in bytes. All strides
+     * 0: the tensor is dense and row-major. */
     int64_t strides[CRT_TENSOR_DIMS];
-    void *data; /* of a tensor that was read (crt_get, crt_args): not to be written to */
+    /* The address of element (0, ..., 0). The program must not write to the data of a tensor from
+     * crt_get or crt_args. */
+    void *data;
 } crt_tensor_t;
 
-/* The index of the GPU in whose memory a tensor lies; CRT_NO_GPU: in main memory. */
+/* Returns the index of the GPU that holds a tensor; CRT_NO_GPU if the tensor is in main memory. */
 static inline int crt_tensor_gpu(const crt_tensor_t *tensor)
 {
     return tensor->device.type == CRT_DEVICE_GPU ? tensor->device.index : CRT_NO_GPU;
 }
 
-/* Bytes of one element, 0 for a number that is no dtype. */
+/* Returns the size of one element in bytes; 0 for a number that is not a dtype. */
 CRT_API size_t crt_dtype_size(crt_dtype_t dtype);
 
-/* "float32" and so on, "unknown" for a number that is no dtype. */
+/* Returns the name of an element type, for example "float32"; "unknown" for a number that is not a
+ * dtype. Static text: valid until the process ends, not to be freed. */
 CRT_API const char *crt_dtype_name(crt_dtype_t dtype);
 
-/* A dense row-major view over `data`. `shape` holds `rank` sizes, 0 <= rank <= 8; any other
- * rank gives a tensor without dtype, which every call refuses. */
+/* Returns a dense row-major view of `data` in main memory. `shape` has `rank` sizes, 0 <= rank <=
+ * 8. For any other rank, returns a tensor without dtype, which every call rejects. The view does
+ * not own `data`: the memory must stay valid as long as the view is used. */
 CRT_API crt_tensor_t crt_tensor_view(crt_dtype_t dtype, int rank, const int64_t *shape,
                                      void *data);
 
-/* Dense one-dimensional float32 view of `count` elements: the common case. */
+/* Returns a dense one-dimensional float32 view of `count` elements at `data` in main memory. The
+ * view does not own `data`: the memory must stay valid as long as the view is used. */
 CRT_API crt_tensor_t crt_tensor_floats(float *data, size_t count);
 
-/* Number of elements; 1 for rank 0. */
+/* Returns the number of elements of a tensor; 1 for rank 0. */
 CRT_API size_t crt_tensor_count(const crt_tensor_t *tensor);
 
-/* Bytes of a dense copy. */
+/* Returns the size in bytes of a dense copy of a tensor: the number of elements times the size of
+ * an element. */
 CRT_API size_t crt_tensor_bytes(const crt_tensor_t *tensor);
 
-/* True when the elements lie dense and row major, so that `data` can be copied as one span. */
+/* Returns true when the elements of a tensor are dense and row-major, so that `data` can be copied
+ * as one block. */
 CRT_API bool crt_tensor_is_dense(const crt_tensor_t *tensor);
 
 #ifdef __cplusplus
