@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Texts of others on their way to a terminal or a log: names that users chose, messages, answers. Include it
- * beside <crt.h>.
+/* Printing texts from other people or processes, such as names, messages and answers, safely to a
+ * terminal or a log. Include this header in addition to <crt.h>.
  *
  * Threads: the function may be called from any thread.
  */
@@ -13,9 +13,11 @@
 extern "C" {
 #endif
 
-/* Makes a text fit for a terminal, in place: what that would obey instead of showing it (control characters
- * but newlines and tabs, U+0080 to U+009F among them) becomes '?'. Details of failures are made so.
- * Returns `text`. */
+/* Makes a text safe for a terminal, in place: replaces each control character by '?', except
+ * newline and tab. Control characters are those below U+0020, U+007F, and U+0080 to U+009F (two
+ * '?'). The library does this for all details of failures.
+ *
+ * `text` is UTF-8, ends with a zero byte, and must not be NULL. Returns `text`. */
 CRT_API char *crt_make_printable(char *text);
 
 #ifdef __cplusplus
