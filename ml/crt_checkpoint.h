@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Checkpoints: a training as it was after a step, in a folder that other processes may watch.
+/* Checkpoints: the state of a training after a step, in a folder that other processes may watch.
  *
  *     crt_checkpoint_write(folder, ...) -> FOLDER/step-000000000250.checkpoint
- *     crt_checkpoint_latest -> crt_checkpoint_read     to go on; crt_checkpoint_after: an evaluator's next one
+ *     crt_checkpoint_latest -> crt_checkpoint_read     to continue a training
+ *     crt_checkpoint_after  -> crt_checkpoint_read     the next one for an evaluator
  *
- * A file holds the weights, the statistics of batch norms, all that the optimizer remembers, step and seed. With data
- * that are numbered by step (crt_images.h) a training that goes on makes the same weights, bit for bit. A file
- * appears whole or not at all, also when the disk is full or the power fails.
+ * A file holds the weights, the statistics of batch norms, the whole state of the optimizer, the
+ * step and the seed. With data that are numbered by step (crt_images.h) a training that continues
+ * from a checkpoint makes the same weights, bit for bit. A file appears whole or not at all, also
+ * when the disk is full or the power fails.
  */
 #ifndef CRT_CHECKPOINT_H
 #define CRT_CHECKPOINT_H
@@ -19,31 +21,45 @@ extern "C" {
 
 #define CRT_CHECKPOINT_NAME_MAX 64
 
+/* The description of a checkpoint. */
 typedef struct crt_checkpoint {
-    char network
-        [CRT_CHECKPOINT_NAME_MAX]; /* what the weights are of, such as "resnet18" */
+    /* Name of the network of the weights, such as "resnet18". */
+    char network[CRT_CHECKPOINT_NAME_MAX];
+    /* Number of steps that were made, and the seed of the training. */
     uint64_t step, seed;
-    bool is_last; /* the training ends with it */
+    /* True if the training ends with this checkpoint. */
+    bool is_last;
 } crt_checkpoint_t;
 
-/* Writes one, then removes all but the `keep` newest (0: none is removed). On failure the older ones stay.
- * CRT_ERR_IO tells why, such as a full disk. */
+/* Writes a checkpoint of `model` and `optimizer` into `folder`, then removes all but the
+ * `keep` newest checkpoints (0: none is removed). On failure the older checkpoints stay.
+ *
+ * Errors: CRT_ERR_IO, when the file cannot be written, for example because the disk is full
+ * (the text has the reason); CRT_ERR_NOT_FOUND or CRT_ERR_PERMISSION, when the folder cannot
+ * be used; CRT_ERR_INVALID, when the name is too long; CRT_ERR_NO_MEMORY. */
 CRT_API crt_status_t crt_checkpoint_write(const char *folder,
                                           const crt_checkpoint_t *checkpoint,
                                           crt_model_t *model, crt_optimizer_t *optimizer,
                                           int keep);
 
-/* Reads one into a model, and an optimizer of it (NULL: its part is passed over). `network` is what the weights
- * should be of. CRT_ERR_NOT_FOUND: there is no such file; CRT_ERR_CORRUPT: cut short or damaged; CRT_ERR_INVALID:
- * of another network, another optimizer, or another version of this file. Model and optimizer are unchanged on
- * failure. */
+/* Reads a checkpoint into `model` and `optimizer`, an optimizer of that model (NULL: the state
+ * of the optimizer is not read). `network` is the expected name of the network. Model and
+ * optimizer are unchanged on failure.
+ *
+ * Errors: CRT_ERR_NOT_FOUND, when there is no such file; CRT_ERR_CORRUPT, when the file is cut
+ * short or damaged; CRT_ERR_INVALID, when the file is of another network, another optimizer,
+ * or another version of the format; CRT_ERR_IO; CRT_ERR_NO_MEMORY. */
 CRT_API crt_status_t crt_checkpoint_read(const char *path, const char *network,
                                          crt_model_t *model, crt_optimizer_t *optimizer,
                                          crt_checkpoint_t *checkpoint_out);
 
-/* The path of the newest one in a folder, of the newest that is older than `step` (where a newer one is damaged), and of the
- * oldest that is newer than `step`, into `path_out`, which has room for `room` bytes. CRT_ERR_NOT_FOUND when there is
- * none, or no such folder. */
+/* Writes the path of a checkpoint in `folder` into `path_out`, which has room for `room`
+ * bytes: crt_checkpoint_latest that of the newest checkpoint; crt_checkpoint_before that of
+ * the newest checkpoint older than `step` (for example when a newer one is damaged);
+ * crt_checkpoint_after that of the oldest checkpoint newer than `step`.
+ *
+ * Errors: CRT_ERR_NOT_FOUND, when there is no such checkpoint or folder; CRT_ERR_INVALID, when
+ * `room` is too small; CRT_ERR_NO_MEMORY. */
 CRT_API crt_status_t crt_checkpoint_latest(const char *folder, char *path_out,
                                            size_t room);
 CRT_API crt_status_t crt_checkpoint_before(const char *folder, uint64_t step,
