@@ -5,22 +5,17 @@
  */
 #include <stdio.h>
 
-#include <crt.h>
+#include <crt_define.h>
 
 /* Runs in a worker process. */
-static crt_status_t hello_run(crt_call_t *call)
+CRT_DEFINE_TASK(hello, (const char *, name), (int64_t, number))
 {
     char text[128];
-    const char *name;
-    int64_t number;
 
-    CRT_TRY(crt_args(call, &name, &number));
     snprintf(text, sizeof(text), "hello %s, %lld squared is %lld", name,
              (long long)number, (long long)(number * number));
-    return crt_return(call, (const char *)text);
+    return crt_return(call, text);
 }
-static const crt_task_t hello =
-    CRT_TASK(.name = "hello", .run = hello_run, .signature = "string, int");
 
 /* Runs in the process you started. */
 static int driver(int argc, char **argv)
@@ -28,7 +23,7 @@ static int driver(int argc, char **argv)
     crt_ref_t *refs[4];
 
     for (int i = 0; i < 4; i++) /* all four are under way at once */
-        refs[i] = crt_submit(&hello, NULL, "cluster", i);
+        refs[i] = hello_submit(NULL, "cluster", i);
     for (int i = 0; i < 4; i++) {
         const char *text;
 
@@ -39,7 +34,4 @@ static int driver(int argc, char **argv)
     return 0;
 }
 
-int main(int argc, char **argv)
-{
-    return crt_main(argc, argv, CRT_OPTIONS(.tasks = CRT_TASKS(&hello)), driver);
-}
+CRT_MAIN(driver)

@@ -121,6 +121,19 @@ typedef struct crt_bytes {
     const void *data;
     size_t size;
 } crt_bytes_t;
+/* Bytes as an argument: crt_submit(&task, NULL, crt_bytes(data, size)). Borrowed as every argument. */
+static inline crt_bytes_t crt_bytes(const void *data, size_t size)
+{
+    crt_bytes_t bytes;
+
+    bytes.data = data;
+    bytes.size = size;
+    return bytes;
+}
+
+/* A value that was received, of any kind; lists and maps are looked into with crt_value_at and others.
+ * Borrowed from the call or ref it came from, and read-only with all that is in it. */
+typedef struct crt_value crt_value_t;
 
 typedef enum crt_kind {
     CRT_KIND_NONE = 0, /* no value: what a call returns that returns nothing */
@@ -135,7 +148,8 @@ typedef enum crt_kind {
     CRT_KIND_LIST = 9,
     CRT_KIND_MAP = 10,
     CRT_KIND_SPREAD = 11, /* several refs, each an argument of its own */
-    CRT_KIND_OBJECT = 12  /* in writing: taken by what it is given to, a tensor there */
+    CRT_KIND_OBJECT = 12, /* in writing: taken by what it is given to, a tensor there */
+    CRT_KIND_VALUE = 13   /* a list or map that was received, passed on as it is */
 } crt_kind_t;
 
 /* One argument, made by CRT_ARG(x) or a crt_arg_* function; everything in it is borrowed until
@@ -152,6 +166,7 @@ typedef struct crt_arg {
         crt_ref_t *ref;
         crt_actor_t *actor;
         crt_object_t *object;
+        const crt_value_t *value;
         struct {
             const struct crt_arg *items; /* a map: key, value, key, value, ... */
             size_t count;
@@ -173,9 +188,11 @@ CRT_API crt_arg_t crt_arg_float(double value);
 CRT_API crt_arg_t crt_arg_string(const char *value);
 CRT_API crt_arg_t crt_arg_bytes(crt_bytes_t value);
 CRT_API crt_arg_t crt_arg_tensor(const crt_tensor_t *value);
-CRT_API crt_arg_t crt_arg_ref(crt_ref_t *value);
+CRT_API crt_arg_t crt_arg_ref(const crt_ref_t *value);
 CRT_API crt_arg_t crt_arg_actor(crt_actor_t *value);
 CRT_API crt_arg_t crt_arg_object(crt_object_t *value);
+/* A value that was received is passed on: an entry of a list, a map. NULL: no value. */
+CRT_API crt_arg_t crt_arg_value(const crt_value_t *value);
 CRT_API crt_arg_t crt_arg_self(crt_arg_t value);
 
 /* Each of `count` refs becomes an argument: crt_call(server, &apply, crt_spread(grads, n)). */
@@ -213,10 +230,7 @@ typedef struct crt_out {
     void *to;
 } crt_out_t;
 
-/* A value that was received, of any kind; lists and maps are looked into with these. Borrowed
- * from the call or ref it came from, and read-only with all that is in it. */
-typedef struct crt_value crt_value_t;
-/* What a value is; CRT_KIND_NONE for NULL. */
+/* The kind of a value; CRT_KIND_NONE for NULL. */
 CRT_API crt_kind_t crt_value_kind(const crt_value_t *value);
 
 /* Entries of a list or map, else 0. */

@@ -20,6 +20,7 @@ PLACES = {
     "crt_dlpack.h": ("crt_dlpack.h", "crt"),
     "crt_job.h": ("crt.h", "crt"),
     "crt_kv.h": ("crt.h", "crt"),
+    "crt_define.h": ("crt_define.h", "crt"),
     "crt_metrics.h": ("crt.h", "crt"),
     "crt_placement_group.h": ("crt.h", "crt"),
     "crt_program.h": ("crt.h", "crt"),

@@ -237,9 +237,9 @@ crt_arg_t crt_arg_tensor(const crt_tensor_t *value)
     return (crt_arg_t){.kind = CRT_KIND_TENSOR, .as.tensor = value};
 }
 
-crt_arg_t crt_arg_ref(crt_ref_t *value)
+crt_arg_t crt_arg_ref(const crt_ref_t *value)
 {
-    return (crt_arg_t){.kind = CRT_KIND_REF, .as.ref = value};
+    return (crt_arg_t){.kind = CRT_KIND_REF, .as.ref = (crt_ref_t *)(uintptr_t)value};
 }
 
 crt_arg_t crt_arg_object(crt_object_t *value)

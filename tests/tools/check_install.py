@@ -18,7 +18,7 @@ EXPECTED = [
     "include/crt-0/crt_metrics.h", "include/crt-0/crt_options.h", "include/crt-0/crt_cluster_view.h", "include/crt-0/crt_context.h",
     "include/crt-0/crt_dlpack.h", "include/crt-0/crt_job.h", "include/crt-0/crt_kv.h",
     "include/crt-0/crt_placement_group.h",
-    "include/crt-0/crt_program.h",
+    "include/crt-0/crt_define.h", "include/crt-0/crt_program.h",
     "include/crt-0/crt_stream.h",
     "include/crt-0/crt_wait.h",
     "include/crt-0/crt_ml.h", "include/crt-0/crt_images.h", "include/crt-0/crt_actors.h",

@@ -88,8 +88,8 @@ crt_status_t crti_args_check(const crti_function_t *f, const crt_arg_t *args,
                 CRT_ERR_INVALID, "%s: argument %zu is %llu: an int is at most %lld",
                 f->display, w.index, (unsigned long long)w.current.as.integer,
                 (long long)INT64_MAX);
-        status = crti_signature_check(&f->signature, w.index - 1, w.current.kind, &place,
-                                      &is_ref);
+        status = crti_signature_check(&f->signature, w.index - 1,
+                                      crti_arg_kind(&w.current), &place, &is_ref);
     }
     return status;
 }

@@ -35,6 +35,15 @@ static size_t weight(const crt_arg_t *arg, int depth)
              i++)
             sum += 1 + weight(&arg->as.list.items[i], depth + 1);
         return sum;
+    case CRT_KIND_VALUE:
+        for (size_t i = 0; i < crti_value_items(arg->as.value) &&
+                           depth < CRTI_VALUE_DEPTH && sum <= CRTI_INLINE_MAX;
+             i++) {
+            crt_arg_t item = crt_arg_value(&arg->as.value->as.items[i]);
+
+            sum += 1 + weight(&item, depth + 1);
+        }
+        return sum;
     default: return 9;
     }
 }

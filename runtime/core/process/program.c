@@ -213,9 +213,11 @@ crt_status_t crti_program_init(crti_program_t *p, const crt_options_t *options)
     crt_status_t status;
 
     *p = (crti_program_t){.classes = NULL};
-    status = make_classes(p, options ? options->classes : NULL);
+    status = crti_definitions_init(&p->definitions, options);
     if (status == CRT_OK)
-        status = make_tasks(p, options ? options->tasks : NULL);
+        status = make_classes(p, p->definitions.classes);
+    if (status == CRT_OK)
+        status = make_tasks(p, p->definitions.tasks);
     if (status != CRT_OK)
         crti_program_fini(p);
     return status;
@@ -233,6 +235,7 @@ void crti_program_fini(crti_program_t *p)
         free(p->tasks[i].display);
     free(p->classes);
     free(p->tasks);
+    crti_definitions_fini(&p->definitions);
     *p = (crti_program_t){.classes = NULL};
 }
 

@@ -9,6 +9,7 @@
 #ifndef CRTI_CORE_PROGRAM_H
 #define CRTI_CORE_PROGRAM_H
 
+#include "runtime/core/process/definitions.h"
 #include "runtime/core/values/signature.h"
 
 /* Of the program's own structs only the members that the first version had are read in place; what was
@@ -44,6 +45,7 @@ typedef struct crti_program {
     crti_class_t *classes;
     crti_function_t *tasks;
     unsigned class_count, task_count;
+    crti_definitions_t definitions;
 } crti_program_t;
 
 /* CRT_ERR_INVALID: a name that is missing or there twice, a signature that is wrong. */

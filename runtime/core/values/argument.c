@@ -47,9 +47,10 @@ crt_arg_t crt_arg_tensor(const crt_tensor_t *value)
     return (crt_arg_t){.kind = CRT_KIND_TENSOR, .as.tensor = value};
 }
 
-crt_arg_t crt_arg_ref(crt_ref_t *value)
+/* Nothing of a ref is changed for the caller by passing it. */
+crt_arg_t crt_arg_ref(const crt_ref_t *value)
 {
-    return (crt_arg_t){.kind = CRT_KIND_REF, .as.ref = value};
+    return (crt_arg_t){.kind = CRT_KIND_REF, .as.ref = (crt_ref_t *)(uintptr_t)value};
 }
 
 crt_arg_t crt_arg_actor(crt_actor_t *value)
@@ -60,6 +61,33 @@ crt_arg_t crt_arg_actor(crt_actor_t *value)
 crt_arg_t crt_arg_object(crt_object_t *value)
 {
     return (crt_arg_t){.kind = CRT_KIND_OBJECT, .as.object = value};
+}
+
+crt_arg_t crt_arg_value(const crt_value_t *value)
+{
+    switch (crt_value_kind(value)) {
+    case CRT_KIND_BOOL: return crt_arg_bool(value->as.boolean);
+    case CRT_KIND_INT: return crt_arg_int(value->as.integer);
+    case CRT_KIND_FLOAT: return crt_arg_float(value->as.number);
+    case CRT_KIND_STRING: return crt_arg_string(value->as.bytes.data);
+    case CRT_KIND_BYTES:
+        return crt_arg_bytes(crt_bytes(value->as.bytes.data, value->as.bytes.size));
+    case CRT_KIND_TENSOR: return crt_arg_tensor(value->as.tensor);
+    case CRT_KIND_REF: return crt_arg_ref(value->as.ref);
+    case CRT_KIND_ACTOR: return crt_arg_actor(value->as.actor);
+    case CRT_KIND_LIST:
+    case CRT_KIND_MAP: return (crt_arg_t){.kind = CRT_KIND_VALUE, .as.value = value};
+    default: return crt_arg_none(NULL);
+    }
+}
+
+crt_kind_t crti_arg_kind(const crt_arg_t *arg)
+{
+    switch (arg->kind) {
+    case CRT_KIND_VALUE: return crt_value_kind(arg->as.value);
+    case CRT_KIND_OBJECT: return CRT_KIND_TENSOR; /* as which it arrives */
+    default: return arg->kind;
+    }
 }
 
 crt_arg_t crt_arg_self(crt_arg_t value)

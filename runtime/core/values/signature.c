@@ -85,8 +85,6 @@ crt_status_t crti_signature_check(const crti_signature_t *s, size_t index,
     *is_ref_out = false;
     if (s->is_unchecked)
         return CRT_OK;
-    if (kind == CRT_KIND_OBJECT)
-        kind = CRT_KIND_TENSOR; /* as which it arrives */
     wanted = s->kind[index < s->count ? index : s->count - 1];
     *is_ref_out = wanted == CRT_KIND_REF;
     if (wanted == CRT_KIND_REF ? kind == CRT_KIND_REF : converts(kind, wanted))

@@ -106,6 +106,10 @@ typedef struct crti_encoder {
 crt_status_t crti_encode(crti_encoder_t *encoder, const crti_naming_t *naming,
                          const crt_arg_t *arg);
 
+/* The kind as which an argument arrives: a tensor for an object in writing, a list or map for one that
+ * was received. */
+crt_kind_t crti_arg_kind(const crt_arg_t *arg);
+
 #define CRTI_SCALAR_MAX 10
 
 /* The bytes of a number, a truth or nothing, the same that an encoder would write; returns how many,
@@ -144,6 +148,12 @@ struct crt_value {
         const struct crt_value *items; /* map: key (a text), value, key, value, ... */
     } as;
 };
+
+/* Entries of a list or map that was received: a map's keys count. */
+static inline size_t crti_value_items(const crt_value_t *value)
+{
+    return value->kind == CRT_KIND_MAP ? 2 * (size_t)value->count : value->count;
+}
 
 /* The first byte of an encoded value that has neither a table nor data apart. */
 #define CRTI_VALUE_FLAT 0

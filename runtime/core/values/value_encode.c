@@ -343,6 +343,25 @@ static crt_status_t encode_items(crti_encoder_t *e, const crt_arg_t *arg, int de
     return status;
 }
 
+/* A list or map as it was received: decoders let no other through, but a program may put it deeper. */
+static crt_status_t encode_received(crti_encoder_t *e, const crt_value_t *value,
+                                    int depth)
+{
+    bool is_map = value->kind == CRT_KIND_MAP;
+    crt_status_t status;
+
+    if (depth >= CRTI_VALUE_DEPTH)
+        return refuse(e, CRT_ERR_INVALID, "lists are nested deeper than 64");
+    status = is_map ? pack_count(&e->head, 0x80, 0xde, value->count)
+                    : pack_count(&e->head, 0x90, 0xdc, value->count);
+    for (size_t i = 0; i < crti_value_items(value) && status == CRT_OK; i++) {
+        crt_arg_t item = crt_arg_value(&value->as.items[i]);
+
+        status = encode_any(e, &item, depth + 1);
+    }
+    return status;
+}
+
 static crt_status_t encode_any(crti_encoder_t *e, const crt_arg_t *arg, int depth)
 {
     switch (arg->kind) {
@@ -357,6 +376,7 @@ static crt_status_t encode_any(crti_encoder_t *e, const crt_arg_t *arg, int dept
     case CRT_KIND_ACTOR: return encode_actor(e, arg->as.actor);
     case CRT_KIND_LIST:
     case CRT_KIND_MAP: return encode_items(e, arg, depth);
+    case CRT_KIND_VALUE: return encode_received(e, arg->as.value, depth);
     case CRT_KIND_SPREAD:
         return refuse(e, CRT_ERR_INVALID,
                       "crt_spread stands among a call's arguments only");

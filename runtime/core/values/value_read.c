@@ -10,9 +10,9 @@
 
 const char *crt_kind_name(crt_kind_t kind)
 {
-    static const char *const names[] = {"none",  "bool",   "int",   "float", "string",
-                                        "bytes", "tensor", "ref",   "actor", "list",
-                                        "map",   "spread", "object"};
+    static const char *const names[] = {"none",  "bool",   "int",    "float", "string",
+                                        "bytes", "tensor", "ref",    "actor", "list",
+                                        "map",   "spread", "object", "value"};
 
     return (unsigned)kind < sizeof(names) / sizeof(names[0]) ? names[kind] : "unknown";
 }
