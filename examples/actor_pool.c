@@ -5,7 +5,7 @@
  */
 #include <stdio.h>
 
-#include <crt_actors.h>
+#include <crt_util.h>
 
 static crt_status_t square_run(void *self, crt_call_t *call)
 {
@@ -48,7 +48,7 @@ static int driver(int argc, char **argv)
         crt_ref_drop(&ref);
     }
     printf("\n");
-    crt_pool_free(pool);
+    crt_pool_drop(&pool);
     for (int i = 0; i < 3; i++)
         crt_actor_drop(&actors[i]);
     return 0;

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include <crt_actors.h>
+#include <crt_util.h>
 
 #define TASKS 4
 
@@ -43,8 +43,5 @@ static int driver(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
-    return crt_main(
-        argc, argv,
-        CRT_OPTIONS(.classes = CRT_CLASSES(&crt_progress), .tasks = CRT_TASKS(&work)),
-        driver);
+    return crt_main(argc, argv, CRT_OPTIONS(.tasks = CRT_TASKS(&work)), driver);
 }

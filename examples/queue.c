@@ -5,7 +5,7 @@
  */
 #include <stdio.h>
 
-#include <crt_actors.h>
+#include <crt_util.h>
 
 static crt_status_t produce_run(crt_call_t *call)
 {
@@ -46,8 +46,5 @@ static int driver(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
-    return crt_main(
-        argc, argv,
-        CRT_OPTIONS(.classes = CRT_CLASSES(&crt_queue), .tasks = CRT_TASKS(&produce)),
-        driver);
+    return crt_main(argc, argv, CRT_OPTIONS(.tasks = CRT_TASKS(&produce)), driver);
 }

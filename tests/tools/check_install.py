@@ -19,7 +19,7 @@ EXPECTED = [
     "include/crt-0/crt_dlpack.h", "include/crt-0/crt_job.h", "include/crt-0/crt_kv.h",
     "include/crt-0/crt_placement_group.h",
     "include/crt-0/crt_define.h", "include/crt-0/crt_program.h",
-    "include/crt-0/crt_stream.h",
+    "include/crt-0/crt_stream.h", "include/crt-0/crt_util.h",
     "include/crt-0/crt_wait.h",
     "include/crt-0/crt_ml.h", "include/crt-0/crt_images.h", "include/crt-0/crt_actors.h",
     "bin/crt", "libexec/crt/crt-head", "libexec/crt/crt-node",

@@ -29,7 +29,7 @@ PUBLIC = {
     "crt_actors.h": "actors",
     "crt_compression.h": "actors",
 }
-PUBLIC_PATHS = {f"runtime/{name}": folder for name, folder in PUBLIC.items() if folder == "runtime/core"}
+PUBLIC_PATHS = {f"runtime/{name}": folder for name, folder in PUBLIC.items() if folder in ("runtime/core", "runtime/util")}
 
 LIBRARY = ["runtime/base", "runtime/net", "runtime/store", "runtime/core"]
 # folder -> folders whose private headers it may include (its own is always allowed)
@@ -38,6 +38,7 @@ PRIVATE = {
     "runtime/net": LIBRARY[:1],
     "runtime/store": LIBRARY[:2],
     "runtime/core": LIBRARY[:3],
+    "runtime/util": [],
     "runtime/node": LIBRARY,
     "runtime/control": LIBRARY + ["runtime/node"],
     "runtime/http": LIBRARY + ["runtime/node", "runtime/control"],

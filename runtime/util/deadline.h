@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Deadlines of waits that consist of several. */
-#ifndef CRTI_ACTORS_DEADLINE_H
-#define CRTI_ACTORS_DEADLINE_H
+#ifndef CRTI_UTIL_DEADLINE_H
+#define CRTI_UTIL_DEADLINE_H
 
 #include <stdint.h>
 #include <time.h>

@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "actors/bar.h"
+#include "runtime/util/bar.h"
 
 static char text[256];
 

@@ -2,7 +2,7 @@
 /* ActorPool: gives calls to whichever actor is free.
  *
  * Where it sits
- *     a program -> [ actors/pool.c ] -> calls of its actors
+ *     a program -> [ runtime/util/pool.c ] -> calls of its actors
  * States of a call
  *     waiting -> running (has an actor) -> ended (its actor is free again) -> taken by the program
  * Ownership
@@ -16,8 +16,8 @@
 #include <stdlib.h>
 #include <sys/queue.h>
 
-#include "actors/deadline.h"
-#include "crt_actors.h"
+#include "runtime/crt_util.h"
+#include "runtime/util/deadline.h"
 
 typedef struct entry {
     TAILQ_ENTRY(entry) link, ended_link; /* in `all`, and in `ended` */
@@ -219,18 +219,20 @@ crt_status_t crt_pool_new(crt_actor_t *const *actors, size_t count, crt_pool_t *
     for (size_t i = 0; i < count && status == CRT_OK; i++)
         status = crt_pool_push(p, actors[i]);
     if (status != CRT_OK)
-        crt_pool_free(p);
+        crt_pool_drop(&p);
     else
         *pool_out = p;
     return status;
 }
 
-void crt_pool_free(crt_pool_t *pool)
+void crt_pool_drop(crt_pool_t **pool_take)
 {
+    crt_pool_t *pool = pool_take ? *pool_take : NULL;
     entry_t *e;
 
     if (!pool)
         return;
+    *pool_take = NULL;
     while ((e = TAILQ_FIRST(&pool->all)) != NULL) {
         TAILQ_REMOVE(&pool->all, e, link);
         crt_ref_drop(&e->ref);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Draws a progress. See bar.h. */
-#include "actors/bar.h"
+#include "runtime/util/bar.h"
 
 #include <stdio.h>
 #include <string.h>

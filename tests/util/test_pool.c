@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include <crt_actors.h>
+#include <crt_util.h>
 
 #include <cmocka.h>
 
@@ -146,7 +146,7 @@ static void results_come_in_the_order_of_submission(void **state)
     assert_false(crt_pool_has_next(pool));
     assert_true(crt_pool_has_free(pool));
     assert_int_equal(crt_pool_next(pool, 0, &ref), CRT_ERR_NOT_FOUND);
-    crt_pool_free(pool);
+    crt_pool_drop(&pool);
 }
 
 static void who_is_ready_comes_first_when_asked_so(void **state)
@@ -165,7 +165,7 @@ static void who_is_ready_comes_first_when_asked_so(void **state)
     open_gate();
     assert_int_equal(crt_pool_next_ready(pool, PATIENCE_MS, &ref), CRT_OK);
     expect_number(ref, 0);
-    crt_pool_free(pool);
+    crt_pool_drop(&pool);
 }
 
 static void an_actor_runs_one_call_at_a_time(void **state)
@@ -182,7 +182,7 @@ static void an_actor_runs_one_call_at_a_time(void **state)
     expect_next(pool, 2);
     assert_int_equal(crt_pool_pop(pool, &actor), CRT_OK);
     crt_actor_drop(&actor);
-    crt_pool_free(pool);
+    crt_pool_drop(&pool);
 }
 
 static void a_call_that_fails_keeps_its_actor(void **state)
@@ -196,7 +196,7 @@ static void a_call_that_fails_keeps_its_actor(void **state)
     assert_int_equal(crt_ref_error(ref)->status, CRT_ERR_USER);
     crt_ref_drop(&ref);
     expect_next(pool, 1);
-    crt_pool_free(pool);
+    crt_pool_drop(&pool);
 }
 
 static void an_actor_that_dies_costs_one_call(void **state)
@@ -215,7 +215,7 @@ static void an_actor_that_dies_costs_one_call(void **state)
         assert_int_equal(crt_ref_error(ref)->status, CRT_ERR_ACTOR_DIED);
         crt_ref_drop(&ref);
     }
-    crt_pool_free(pool);
+    crt_pool_drop(&pool);
 }
 
 static void an_actor_that_is_restarted_stays(void **state)
@@ -228,7 +228,7 @@ static void an_actor_that_is_restarted_stays(void **state)
     assert_int_equal(crt_pool_next(pool, PATIENCE_MS, &ref), CRT_OK);
     crt_ref_drop(&ref);
     expect_next(pool, 1);
-    crt_pool_free(pool);
+    crt_pool_drop(&pool);
 }
 
 static void without_actors_nothing_is_waited_for(void **state)
@@ -247,7 +247,7 @@ static void without_actors_nothing_is_waited_for(void **state)
     assert_int_equal(crt_pool_push(pool, actor), CRT_OK);
     crt_actor_drop(&actor);
     expect_next(pool, 1);
-    crt_pool_free(pool);
+    crt_pool_drop(&pool);
 }
 
 static void what_is_no_pool_or_actor_is_refused(void **state)
@@ -265,8 +265,8 @@ static void what_is_no_pool_or_actor_is_refused(void **state)
     assert_int_equal(crt_pool_next_ready(pool, 0, NULL), CRT_ERR_INVALID);
     assert_false(crt_pool_has_next(NULL));
     assert_false(crt_pool_has_free(NULL));
-    crt_pool_free(NULL);
-    crt_pool_free(pool);
+    crt_pool_drop(&NULL);
+    crt_pool_drop(&pool);
 }
 
 /* Under a sanitizer: and all of it is freed. */
@@ -276,7 +276,7 @@ static void a_pool_may_be_freed_while_its_calls_run_and_wait(void **state)
 
     for (int i = 0; i < 10; i++)
         submit(pool, call_await, i);
-    crt_pool_free(pool);
+    crt_pool_drop(&pool);
 }
 
 static int driver(int argc, char **argv)
@@ -303,7 +303,7 @@ static int driver(int argc, char **argv)
 int main(int argc, char **argv)
 {
     return crt_main(argc, argv,
-                    CRT_OPTIONS(.classes = CRT_CLASSES(&worker, &crt_queue),
-                                .num_cpus = 2, .object_store_memory = 64 << 20),
+                    CRT_OPTIONS(.classes = CRT_CLASSES(&worker), .num_cpus = 2,
+                                .object_store_memory = 64 << 20),
                     driver);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Bar: what a progress looks like. Pure. */
-#ifndef CRTI_ACTORS_BAR_H
-#define CRTI_ACTORS_BAR_H
+#ifndef CRTI_UTIL_BAR_H
+#define CRTI_UTIL_BAR_H
 
 #include <stddef.h>
 #include <stdint.h>

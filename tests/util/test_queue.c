@@ -7,7 +7,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include <crt_actors.h>
+#include <crt_util.h>
 
 #include <cmocka.h>
 
@@ -326,7 +326,7 @@ static int driver(int argc, char **argv)
 int main(int argc, char **argv)
 {
     return crt_main(argc, argv,
-                    CRT_OPTIONS(.classes = CRT_CLASSES(&crt_queue, &producer),
+                    CRT_OPTIONS(.classes = CRT_CLASSES(&producer),
                                 .tasks = CRT_TASKS(&produce, &consume, &block),
                                 .num_cpus = 2, .object_store_memory = 64 << 20),
                     driver);

@@ -2,7 +2,7 @@
 /* Queue: the actor that holds refs in order, and what its users call.
  *
  * Where it sits
- *     crt_queue_put, crt_queue_get ... -> [ actors/queue.c ] -> methods of the actor, below
+ *     crt_queue_put, crt_queue_get ... -> [ runtime/util/queue.c ] -> methods of the actor, below
  * Waiting
  *     No method waits: the actor would answer nobody else meanwhile. Who finds the queue full or empty
  *     asks again, after 1 ms at first and 20 ms later.
@@ -15,8 +15,9 @@
 #include <poll.h>
 #include <stdlib.h>
 
-#include "actors/deadline.h"
-#include "crt_actors.h"
+#include "runtime/crt_define.h"
+#include "runtime/crt_util.h"
+#include "runtime/util/deadline.h"
 
 #define PAUSE_MAX_MS 20
 #define BATCH_MAX    10000
@@ -125,16 +126,25 @@ static const crt_method_t queue_get =
 static const crt_method_t queue_size =
     CRT_METHOD(.name = "size", .run = size, .signature = "");
 
-const crt_actor_class_t crt_queue =
-    CRT_ACTOR_CLASS(.name = "Queue", .size = sizeof(queue_t), .create = create,
+static const crt_actor_class_t queue_class =
+    CRT_ACTOR_CLASS(.name = "crt.Queue", .size = sizeof(queue_t), .create = create,
                     .signature = "int", .destroy = destroy,
                     .methods = CRT_METHODS(&queue_put, &queue_get, &queue_size));
+
+/* Every program has it. */
+__attribute__((constructor)) static void define_queue(void)
+{
+    static crt_definition_t definition = {.struct_size = sizeof(definition),
+                                          .actor_class = &queue_class};
+
+    crt_define(&definition);
+}
 
 /* ---------------------------------------------------------------- its users */
 
 crt_actor_t *crt_queue_new(const crt_actor_options_t *options, size_t capacity)
 {
-    return crt_actor_new(&crt_queue, options, capacity);
+    return crt_actor_new(&queue_class, options, capacity);
 }
 
 /* Until the actor has answered, whatever interrupts: an item may have been taken. One that has not begun, or does not

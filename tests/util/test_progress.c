@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include <crt_actors.h>
+#include <crt_util.h>
 
 #include <cmocka.h>
 
@@ -181,8 +181,7 @@ static int driver(int argc, char **argv)
 int main(int argc, char **argv)
 {
     return crt_main(argc, argv,
-                    CRT_OPTIONS(.classes = CRT_CLASSES(&crt_progress, &crt_queue),
-                                .tasks = CRT_TASKS(&work, &await), .num_cpus = 2,
+                    CRT_OPTIONS(.tasks = CRT_TASKS(&work, &await), .num_cpus = 2,
                                 .object_store_memory = 64 << 20),
                     driver);
 }

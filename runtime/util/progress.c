@@ -2,7 +2,7 @@
 /* Progress: the actor that counts the steps of many workers, and the wait that draws them.
  *
  * Where it sits
- *     workers -> crt_progress_add -> [ actors/progress.c: the actor ]
+ *     workers -> crt_progress_add -> [ runtime/util/progress.c: the actor ]
  *     driver  -> crt_progress_wait -> bar.h -> stderr
  * Failure
  *     A worker that dies makes no more steps; its result says so. When the actor dies the wait goes on
@@ -14,10 +14,11 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#include "actors/bar.h"
-#include "actors/deadline.h"
-#include "crt_actors.h"
-#include "crt_printable.h"
+#include "runtime/base/crt_printable.h"
+#include "runtime/crt_define.h"
+#include "runtime/crt_util.h"
+#include "runtime/util/bar.h"
+#include "runtime/util/deadline.h"
 
 #define LABEL_MAX 80
 #define DRAW_MS   100
@@ -71,17 +72,26 @@ static const crt_method_t progress_add =
 static const crt_method_t progress_read =
     CRT_METHOD(.name = "read", .run = read_run, .signature = "");
 
-const crt_actor_class_t crt_progress =
-    CRT_ACTOR_CLASS(.name = "Progress", .size = sizeof(progress_t), .create = create,
+static const crt_actor_class_t progress_class =
+    CRT_ACTOR_CLASS(.name = "crt.Progress", .size = sizeof(progress_t), .create = create,
                     .signature = "string, int",
                     .methods = CRT_METHODS(&progress_add, &progress_read));
+
+/* Every program has it. */
+__attribute__((constructor)) static void define_progress(void)
+{
+    static crt_definition_t definition = {.struct_size = sizeof(definition),
+                                          .actor_class = &progress_class};
+
+    crt_define(&definition);
+}
 
 /* ---------------------------------------------------------------- its users */
 
 crt_actor_t *crt_progress_new(const crt_actor_options_t *options, const char *label,
                               int64_t total)
 {
-    return crt_actor_new(&crt_progress, options, label, total);
+    return crt_actor_new(&progress_class, options, label, total);
 }
 
 crt_status_t crt_progress_add(crt_actor_t *progress, int64_t steps)
