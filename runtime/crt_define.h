@@ -407,6 +407,8 @@ template <> struct crti_word<const crt_value_t *> { static constexpr uint64_t va
 #define CRT_DECLARE_METHOD(actor, ...)                                                   \
     CRTI_DECLARE_METHOD(actor, CRTI_HEAD(__VA_ARGS__), __VA_ARGS__)
 #define CRTI_DECLARE_METHOD(actor, method, ...)                                          \
+    CRTI_DECLARE_METHOD__(actor, method, __VA_ARGS__)
+#define CRTI_DECLARE_METHOD__(actor, method, ...)                                        \
     CRTI_DECLARE_METHOD_(actor##_##method, __VA_ARGS__)
 #define CRTI_DECLARE_METHOD_(method, ...)                                                \
     CRTI_DEF_EXTERN const crt_method_t method;                                           \
