@@ -89,10 +89,10 @@ CRT_API crt_ref_t *crt_stream_completed(crt_stream_t *stream);
  * returns CRT_ERR_CANCELLED. Refs that the caller has taken from the stream stay valid. */
 CRT_API void crt_stream_drop(crt_stream_t **stream);
 
-/* Inside a task or method that was called as a stream: sends one more result to the caller.
- * `value` is as for crt_return. Blocks while the caller has not taken the number of yielded
- * results that generator_backpressure_num_objects allows. Call crt_yield only from the thread that
- * runs the call.
+/* Sends one more result to the caller of a stream. Use crt_yield inside a task or method that was
+ * called as a stream. `value` is as for crt_return. Blocks while the caller has not taken the
+ * number of yielded results that generator_backpressure_num_objects allows. Call crt_yield only
+ * from the thread that runs the call.
  *
  * Errors: CRT_ERR_CANCELLED, when the call was cancelled or the caller has dropped the stream: the
  * call should return; CRT_ERR_INVALID, when the caller called the task or method without a stream,
