@@ -79,7 +79,7 @@ static void restore(crt_replica_t *r)
 
 static crt_status_t find_source(crt_replica_t *r, int *source_out, uint64_t *steps_out)
 {
-    int size = crt_collective_size(r->group), rank = crt_collective_rank(r->group);
+    int size = crt_group_size(r->group), rank = crt_group_rank(r->group);
     int64_t one = 1, all = size, *steps = calloc((size_t)size, sizeof(*steps));
     crt_tensor_t own, view;
     crt_status_t status;
@@ -87,9 +87,9 @@ static crt_status_t find_source(crt_replica_t *r, int *source_out, uint64_t *ste
     if (!steps)
         return crt_raise(CRT_ERR_NO_MEMORY, "steps of %d replicas", size);
     steps[rank] = (int64_t)r->steps;
-    own = crt_tensor_view(CRT_INT64, 1, &one, &steps[rank]);
-    view = crt_tensor_view(CRT_INT64, 1, &all, steps);
-    status = crt_collective_allgather(r->group, &own, &view);
+    own = crt_tensor_view(CRT_DTYPE_INT64, 1, &one, &steps[rank]);
+    view = crt_tensor_view(CRT_DTYPE_INT64, 1, &all, steps);
+    status = crt_group_allgather(r->group, &own, &view);
     *source_out = 0;
     for (int i = 1; i < size; i++)
         if (steps[i] > steps[*source_out])
@@ -137,9 +137,9 @@ static crt_status_t broadcast(crt_replica_t *r, fresh_t *fresh, int index, int s
     size_t floats = crt_model_parameters(r->model);
     crt_tensor_t view = crt_tensor_floats(fresh->values[index], floats);
 
-    if (crt_collective_rank(r->group) == source)
+    if (crt_group_rank(r->group) == source)
         memcpy(fresh->values[index], current(r, index), floats * sizeof(float));
-    return crt_collective_broadcast(r->group, &view, source);
+    return crt_group_broadcast(r->group, &view, source);
 }
 
 /* Calls for every run of floats in [at, at + count) that lies in one of the parts. */
@@ -188,7 +188,7 @@ static crt_status_t share_state(crt_replica_t *r, fresh_t *fresh, int index,
 
         memset(chunk, 0, 2 * size * sizeof(float));
         visit(r->owned, r->owned_count, at, size, put_in, current(r, index), chunk);
-        status = crt_collective_allreduce(r->group, &view, &view, CRT_SUM);
+        status = crt_group_allreduce(r->group, &view, &view, CRT_REDUCE_SUM);
         if (status == CRT_OK)
             visit(parts, part_count, at, size, take_out, fresh->values[index], chunk);
     }

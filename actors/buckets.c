@@ -2,14 +2,14 @@
 /* Buckets: a flat gradient, averaged over a group piece by piece while it is computed.
  *
  * Where it sits
- *     backward pass -> crt_buckets_seen -> [ actors/buckets.c ] -> crt_collective_post
+ *     backward pass -> crt_buckets_seen -> [ actors/buckets.c ] -> crt_group_post
  *         -> crt_buckets_finish -> the optimizer
  * Layout
  *     |bucket 3 | bucket 2 | bucket 1 | bucket 0 |pad|      floats are final from the right
  *     Buckets are cut from the end, where the backward pass begins. With `scatter` every bucket is
  *     a multiple of 16 floats for each member, and the buffer is padded with zeros to that.
  * Ownership
- *     The buckets own their buffers (crt_collective_alloc) and the operations under way.
+ *     The buckets own their buffers (crt_group_alloc) and the operations under way.
  * Failure
  *     The first failed operation is kept; finish waits for all the others all the same, so that no
  *     operation still writes into the buffers when it returns.
@@ -59,7 +59,7 @@ static size_t default_bytes(size_t members)
 
 static void cut(crt_buckets_t *b)
 {
-    size_t members = (size_t)crt_collective_size(b->group);
+    size_t members = (size_t)crt_group_size(b->group);
     size_t unit = b->options.scatter ? UNIT * members : UNIT;
     size_t bytes =
         b->options.bucket_bytes ? b->options.bucket_bytes : default_bytes(members);
@@ -79,8 +79,8 @@ static void cut(crt_buckets_t *b)
 /* What this member has of each bucket, without the padding. */
 static void assign_parts(crt_buckets_t *b)
 {
-    size_t members = (size_t)crt_collective_size(b->group);
-    size_t rank = (size_t)crt_collective_rank(b->group);
+    size_t members = (size_t)crt_group_size(b->group);
+    size_t rank = (size_t)crt_group_rank(b->group);
 
     if (!b->options.scatter) {
         b->parts[0] = (crt_part_t){0, b->count};
@@ -101,12 +101,12 @@ static void assign_parts(crt_buckets_t *b)
 static crt_status_t make_buffers(crt_buckets_t *b)
 {
     crt_status_t status =
-        crt_collective_alloc(b->padded * sizeof(float), (void **)&b->gradients);
+        crt_group_alloc(b->padded * sizeof(float), (void **)&b->gradients);
 
     if (status == CRT_OK && b->options.bfloat16)
-        status = crt_collective_alloc(b->padded * sizeof(uint16_t), (void **)&b->halves);
+        status = crt_group_alloc(b->padded * sizeof(uint16_t), (void **)&b->halves);
     if (status == CRT_OK && b->options.scatter)
-        status = crt_collective_alloc(b->padded * sizeof(float), (void **)&b->staging);
+        status = crt_group_alloc(b->padded * sizeof(float), (void **)&b->staging);
     if (status == CRT_OK)
         b->view = crt_tensor_floats(b->gradients, b->count);
     return status;
@@ -191,9 +191,9 @@ static void post(crt_buckets_t *b, bucket_t *bucket, crt_collective_kind_t kind,
 {
     if (b->failed == CRT_OK)
         keep_failure(
-            b, crt_collective_post(b->group,
+            b, crt_group_post(b->group,
                                    CRT_COLLECTIVE(.kind = kind, .input = from,
-                                                  .output = to, .reduction = CRT_AVERAGE),
+                                                  .output = to, .reduction = CRT_REDUCE_AVERAGE),
                                    &bucket->operation));
 }
 
@@ -202,14 +202,14 @@ static crt_tensor_t view_of(const crt_buckets_t *b, size_t at, size_t count)
     int64_t shape = (int64_t)count;
 
     if (b->halves)
-        return crt_tensor_view(CRT_BFLOAT16, 1, &shape, b->halves + at);
-    return crt_tensor_view(CRT_FLOAT32, 1, &shape, b->gradients + at);
+        return crt_tensor_view(CRT_DTYPE_BFLOAT16, 1, &shape, b->halves + at);
+    return crt_tensor_view(CRT_DTYPE_FLOAT32, 1, &shape, b->gradients + at);
 }
 
 static void post_sum(crt_buckets_t *b, bucket_t *bucket)
 {
     crt_tensor_t whole = view_of(b, bucket->at, bucket->count), part;
-    size_t share = bucket->count / (size_t)crt_collective_size(b->group);
+    size_t share = bucket->count / (size_t)crt_group_size(b->group);
 
     if (b->halves)
         crti_bfloat16_from(b->halves + bucket->at, b->gradients + bucket->at,
@@ -218,7 +218,7 @@ static void post_sum(crt_buckets_t *b, bucket_t *bucket)
         post(b, bucket, CRT_COLLECTIVE_ALLREDUCE, &whole, &whole);
         return;
     }
-    part = view_of(b, bucket->at + share * (size_t)crt_collective_rank(b->group), share);
+    part = view_of(b, bucket->at + share * (size_t)crt_group_rank(b->group), share);
     post(b, bucket, CRT_COLLECTIVE_REDUCESCATTER, &whole, &part);
 }
 
@@ -226,7 +226,7 @@ static void wait_all(crt_buckets_t *b)
 {
     for (size_t i = 0; i < b->bucket_count; i++)
         if (b->buckets[i].operation)
-            keep_failure(b, crt_collective_wait(&b->buckets[i].operation));
+            keep_failure(b, crt_operation_wait(&b->buckets[i].operation));
 }
 
 void crt_buckets_seen(void *buckets, size_t first)
@@ -258,7 +258,7 @@ crt_status_t crt_buckets_gather(crt_buckets_t *b, const crt_tensor_t *values)
     float *flat = values->data;
     crt_status_t status;
 
-    if (values->dtype != CRT_FLOAT32 || !crt_tensor_is_dense(values) ||
+    if (values->dtype != CRT_DTYPE_FLOAT32 || !crt_tensor_is_dense(values) ||
         crt_tensor_count(values) != b->count)
         return crt_raise(CRT_ERR_INVALID, "%zu values for buckets of %zu floats",
                          crt_tensor_count(values), b->count);
@@ -269,8 +269,8 @@ crt_status_t crt_buckets_gather(crt_buckets_t *b, const crt_tensor_t *values)
                b->parts[i].count * sizeof(float));
     for (size_t i = 0; i < b->bucket_count; i++) {
         bucket_t *bucket = &b->buckets[i];
-        size_t share = bucket->count / (size_t)crt_collective_size(b->group);
-        size_t at = bucket->at + share * (size_t)crt_collective_rank(b->group);
+        size_t share = bucket->count / (size_t)crt_group_size(b->group);
+        size_t at = bucket->at + share * (size_t)crt_group_rank(b->group);
         crt_tensor_t part = crt_tensor_floats(b->staging + at, share);
         crt_tensor_t whole = crt_tensor_floats(b->staging + bucket->at, bucket->count);
 
@@ -289,9 +289,9 @@ void crt_buckets_free(crt_buckets_t *b)
         return;
     if (b->buckets)
         wait_all(b);
-    crt_collective_free(b->staging);
-    crt_collective_free(b->halves);
-    crt_collective_free(b->gradients);
+    crt_group_free(b->staging);
+    crt_group_free(b->halves);
+    crt_group_free(b->gradients);
     free(b->failure);
     free(b->parts);
     free(b->buckets);

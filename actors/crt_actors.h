@@ -9,7 +9,7 @@
  *         grads[i] = crt_call(workers[i], &crt_data_worker_compute_gradients, weights);
  *     crt_ref_drop(&weights);
  *     weights = crt_call(server, &crt_parameter_server_apply_gradients,
- *                        crt_spread(grads, 2));
+ *                        crt_arg_each(grads, 2));
  *     crt_refs_drop(grads, 2);
  *
  * Weights and gradients are objects of the store: workers read the weights in place, and each
@@ -121,9 +121,9 @@ CRT_API crt_actor_t *crt_parameter_server_new(const crt_actor_options_t *options
  *
  *     for (int s = 0; s < shards; s++)
  *         squares[s] = crt_call(server[s], &crt_shard_server_measure,
- *                               crt_spread(slices[s], workers));
+ *                               crt_arg_each(slices[s], workers));
  *     for (int s = 0; s < shards; s++)
- *         weights[s] = crt_call(server[s], &crt_shard_server_apply, crt_spread(squares, shards));
+ *         weights[s] = crt_call(server[s], &crt_shard_server_apply, crt_arg_each(squares, shards));
  *
  * Create arguments: those of ParameterServer, then the index of the first weight and the
  * number of weights. */
@@ -282,7 +282,7 @@ typedef struct crt_buckets_options {
                   __VA_ARGS__)
 
 /* Makes buckets for gradients of `count` floats. `group` must outlive the buckets; after
- * crt_collective_rebuild new buckets are needed. `options` may be NULL. Caller owns the result
+ * crt_group_rebuild new buckets are needed. `options` may be NULL. Caller owns the result
  * and frees it with crt_buckets_free.
  *
  * Errors: CRT_ERR_INVALID, when `count` is 0 or `options` was not made with
@@ -386,7 +386,7 @@ CRT_API crt_status_t crt_replica_step(crt_replica_t *replica, const crt_batch_t 
                                       double *loss_out);
 
 /* Collective, after the group has failed. Rebuilds the group (`size` as in
- * crt_collective_rebuild) and gives all members the same weights again. At most the failed
+ * crt_group_rebuild) and gives all members the same weights again. At most the failed
  * step is lost. With `sharded` the optimizer state of parts that no living member has starts
  * anew. If the call fails, call it again.
  *
@@ -394,7 +394,7 @@ CRT_API crt_status_t crt_replica_step(crt_replica_t *replica, const crt_batch_t 
  * CRT_OK at once. Then crt_replica_compare succeeds too, the next step fails, and all members
  * recover.
  *
- * Errors: those of crt_collective_rebuild: CRT_ERR_TIMED_OUT, when members did not come;
+ * Errors: those of crt_group_rebuild: CRT_ERR_TIMED_OUT, when members did not come;
  * CRT_ERR_CLOSED, when the group was rebuilt without this member; CRT_ERR_INVALID, when `size`
  * is wrong; CRT_ERR_NO_MEMORY; and those of an operation of the group: CRT_ERR_ACTOR_DIED,
  * CRT_ERR_NODE_LOST. */

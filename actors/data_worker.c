@@ -85,7 +85,7 @@ static crt_status_t put_together(worker_t *w, crt_call_t *call)
 
         if (status != CRT_OK)
             return status;
-        if (slice->dtype != CRT_FLOAT32 || crt_tensor_count(slice) > count - at)
+        if (slice->dtype != CRT_DTYPE_FLOAT32 || crt_tensor_count(slice) > count - at)
             return crt_raise(CRT_ERR_INVALID,
                              "slice %zu of the weights is not float32, or there are more "
                              "than %zu in all",
@@ -116,7 +116,7 @@ static crt_status_t return_slices(worker_t *w, crt_call_t *call)
         if (status != CRT_OK)
             break;
         shape = (int64_t)crt_tensor_count(slice);
-        part = crt_tensor_view(CRT_FLOAT32, 1, &shape, from);
+        part = crt_tensor_view(CRT_DTYPE_FLOAT32, 1, &shape, from);
         from += shape;
         refs[i] = crt_put(&part);
         items[i] = crt_arg_ref(refs[i]);
@@ -143,7 +143,7 @@ static crt_status_t compute_slices(void *self, crt_call_t *call)
     status = put_together(w, call);
     if (status != CRT_OK)
         return status;
-    weights = crt_tensor_view(CRT_FLOAT32, 1, &shape, w->weights);
+    weights = crt_tensor_view(CRT_DTYPE_FLOAT32, 1, &shape, w->weights);
     status = crt_model_compute_gradients(w->model, &weights,
                                          crt_batches_next(w->feed.batches), NULL, NULL);
     return status == CRT_OK ? return_slices(w, call) : status;

@@ -227,7 +227,7 @@ static crt_status_t return_bytes(worker_t *w, crt_call_t *call, size_t size)
     int64_t shape = (int64_t)size;
     crt_object_t *object;
     crt_tensor_t view;
-    crt_status_t status = crt_object_create(CRT_UINT8, 1, &shape, &object, &view);
+    crt_status_t status = crt_object_create(CRT_DTYPE_UINT8, 1, &shape, &object, &view);
 
     if (status != CRT_OK)
         return status;

@@ -246,7 +246,7 @@ static crt_status_t update(server_t *s, crt_call_t *call, bool deposited)
         status = crti_spec_answer(s->model, &object, &weights);
     if (status != CRT_OK)
         return status;
-    sum = crt_tensor_view(CRT_FLOAT32, 1, &shape, s->sum);
+    sum = crt_tensor_view(CRT_DTYPE_FLOAT32, 1, &shape, s->sum);
     status = crt_optimizer_apply(s->optimizer, s->model, &gradients, 1, &weights);
     if (status != CRT_OK) {
         crt_object_abort(&object);

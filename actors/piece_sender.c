@@ -112,7 +112,7 @@ static void send_piece(crti_piece_sender_t *s, piece_t *p)
             ? (const float *)crt_model_gradients(s->model)->data + p->first
             : crt_model_statistics(s->model)->data;
     int64_t size = (int64_t)crt_compressor_encode(p->compressor, from, s->bytes);
-    crt_tensor_t bytes = crt_tensor_view(CRT_UINT8, 1, &size, s->bytes);
+    crt_tensor_t bytes = crt_tensor_view(CRT_DTYPE_UINT8, 1, &size, s->bytes);
 
     s->total += (size_t)size;
     p->done = crt_call(s->server, &crt_parameter_server_deposit, s->step, s->number,

@@ -66,7 +66,7 @@ static crt_status_t sum_norms(void *replica, float *numbers, size_t count)
     crt_replica_t *r = replica;
     crt_tensor_t view = crt_tensor_floats(numbers, count);
 
-    return crt_collective_allreduce(r->group, &view, &view, CRT_SUM);
+    return crt_group_allreduce(r->group, &view, &view, CRT_REDUCE_SUM);
 }
 
 /* This member's gradient, averaged with those of the others. The first failure counts, but the
@@ -90,13 +90,13 @@ static crt_status_t measure(crt_replica_t *r)
     size_t count, arrays = crt_model_arrays(r->model);
     const crt_part_t *parts = crt_buckets_parts(r->buckets, &count);
     int64_t shape = (int64_t)arrays;
-    crt_tensor_t squares = crt_tensor_view(CRT_FLOAT64, 1, &shape, r->squares);
+    crt_tensor_t squares = crt_tensor_view(CRT_DTYPE_FLOAT64, 1, &shape, r->squares);
     crt_status_t status =
         crt_optimizer_measure(r->optimizer, r->model, crt_buckets_gradients(r->buckets),
                               parts, count, r->squares);
 
     if (status == CRT_OK && r->options.sharded)
-        status = crt_collective_allreduce(r->group, &squares, &squares, CRT_SUM);
+        status = crt_group_allreduce(r->group, &squares, &squares, CRT_REDUCE_SUM);
     return status;
 }
 
@@ -139,7 +139,7 @@ crt_status_t crt_replica_recover(crt_replica_t *r, int size)
 
     crt_buckets_free(r->buckets); /* waits for what is under way */
     r->buckets = NULL;
-    status = crt_collective_rebuild(r->group, size);
+    status = crt_group_rebuild(r->group, size);
     if (status == CRT_ERR_EXISTS) /* a comparison that counts: nothing is behind */
         return crti_replica_new_buckets(r);
     return status == CRT_OK ? crti_replica_agree(r) : status;
@@ -168,7 +168,7 @@ uint64_t crt_replica_hash(const crt_replica_t *r)
 
 static crt_status_t compare(crt_replica_t *r)
 {
-    int size = crt_collective_size(r->group), rank = crt_collective_rank(r->group);
+    int size = crt_group_size(r->group), rank = crt_group_rank(r->group);
     int64_t one = 1, all = size, *hashes = calloc((size_t)size, sizeof(*hashes));
     crt_tensor_t own, view;
     crt_status_t status;
@@ -176,9 +176,9 @@ static crt_status_t compare(crt_replica_t *r)
     if (!hashes)
         return crt_raise(CRT_ERR_NO_MEMORY, "hashes of %d replicas", size);
     hashes[rank] = (int64_t)crt_replica_hash(r);
-    own = crt_tensor_view(CRT_INT64, 1, &one, &hashes[rank]);
-    view = crt_tensor_view(CRT_INT64, 1, &all, hashes);
-    status = crt_collective_allgather(r->group, &own, &view);
+    own = crt_tensor_view(CRT_DTYPE_INT64, 1, &one, &hashes[rank]);
+    view = crt_tensor_view(CRT_DTYPE_INT64, 1, &all, hashes);
+    status = crt_group_allgather(r->group, &own, &view);
     for (int i = 1; i < size && status == CRT_OK; i++)
         if (hashes[i] != hashes[0])
             status =
@@ -197,12 +197,12 @@ crt_status_t crt_replica_compare(crt_replica_t *r)
 {
     crt_status_t status = CRT_OK;
 
-    if (!r->compares || r->settled == crt_collective_settled(r->group)) {
+    if (!r->compares || r->settled == crt_group_settled(r->group)) {
         r->compares = true;
-        r->settled = crt_collective_settled(r->group);
+        r->settled = crt_group_settled(r->group);
         status = compare(r);
         if (status == CRT_OK)
-            status = crt_collective_settle(r->group);
+            status = crt_group_settle(r->group);
     }
     r->compares = status != CRT_OK;
     return status;

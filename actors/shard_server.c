@@ -26,7 +26,7 @@ static crt_tensor_t flat(float *data, size_t count)
 {
     int64_t shape = (int64_t)count;
 
-    return crt_tensor_view(CRT_FLOAT32, 1, &shape, data);
+    return crt_tensor_view(CRT_DTYPE_FLOAT32, 1, &shape, data);
 }
 
 static float *weights_of(const server_t *s)
@@ -75,7 +75,7 @@ static void destroy(void *self)
 static crt_status_t check_slice(const server_t *s, const crt_tensor_t *slice,
                                 const char *what)
 {
-    if (slice->dtype == CRT_FLOAT32 && crt_tensor_count(slice) == s->part.count)
+    if (slice->dtype == CRT_DTYPE_FLOAT32 && crt_tensor_count(slice) == s->part.count)
         return CRT_OK;
     return crt_raise(CRT_ERR_INVALID, "%s of %zu elements; this shard has %zu float32",
                      what, crt_tensor_count(slice), s->part.count);
@@ -136,7 +136,7 @@ static crt_status_t measure(void *self, crt_call_t *call)
         return crt_raise(CRT_ERR_INVALID, "no gradient");
     status = sum_gradients(s, call);
     if (status == CRT_OK)
-        status = crt_object_create(CRT_FLOAT64, 1, &arrays, &object, &view);
+        status = crt_object_create(CRT_DTYPE_FLOAT64, 1, &arrays, &object, &view);
     if (status != CRT_OK)
         return status;
     status =
@@ -158,7 +158,7 @@ static crt_status_t sum_squares(const server_t *s, crt_call_t *call, double *squ
 
         if (status != CRT_OK)
             return status;
-        if (part->dtype != CRT_FLOAT64 || crt_tensor_count(part) != arrays)
+        if (part->dtype != CRT_DTYPE_FLOAT64 || crt_tensor_count(part) != arrays)
             return crt_raise(CRT_ERR_INVALID,
                              "squares of %zu arrays; the model has %zu, float64",
                              crt_tensor_count(part), arrays);

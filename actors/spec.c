@@ -35,7 +35,7 @@ static crt_status_t named_model(const crt_value_t *list, uint64_t seed,
         status = crt_value_read(crt_value_at(list, i + 1), &numbers[i]);
     if (status != CRT_OK)
         return status;
-    input = (crt_input_t){CRT_FLOAT32, numbers[0], numbers[1], numbers[2]};
+    input = (crt_input_t){CRT_DTYPE_FLOAT32, numbers[0], numbers[1], numbers[2]};
     return crt_network_by_name(name, &input, numbers[3], seed, model_out);
 }
 
@@ -66,7 +66,7 @@ crt_status_t crti_spec_object(const crt_model_t *model, crt_object_t **object_ou
 {
     int64_t shape = (int64_t)crt_model_parameters(model);
 
-    return crt_object_create(CRT_FLOAT32, 1, &shape, object_out, view_out);
+    return crt_object_create(CRT_DTYPE_FLOAT32, 1, &shape, object_out, view_out);
 }
 
 crt_status_t crti_spec_weights(crt_model_t *model, const crt_tensor_t *weights,
@@ -80,7 +80,7 @@ crt_status_t crti_spec_weights(crt_model_t *model, const crt_tensor_t *weights,
     *view_out = *weights;
     if (more == 0 || got == count)
         return CRT_OK; /* whoever computes checks them */
-    if (weights->dtype != CRT_FLOAT32 || got != count + more)
+    if (weights->dtype != CRT_DTYPE_FLOAT32 || got != count + more)
         return crt_raise(CRT_ERR_INVALID,
                          "%zu weights of %s; the model has %zu of float32 and %zu "
                          "statistics",
@@ -96,7 +96,7 @@ crt_status_t crti_spec_answer(crt_model_t *model, crt_object_t **object_out,
     const crt_tensor_t *statistics = crt_model_statistics(model);
     size_t count = crt_model_parameters(model), more = crt_tensor_count(statistics);
     int64_t shape = (int64_t)(count + more);
-    crt_status_t status = crt_object_create(CRT_FLOAT32, 1, &shape, object_out, view_out);
+    crt_status_t status = crt_object_create(CRT_DTYPE_FLOAT32, 1, &shape, object_out, view_out);
 
     if (status != CRT_OK)
         return status;

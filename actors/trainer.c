@@ -83,7 +83,7 @@ static void leave(trainer_t *t)
 {
     crt_replica_free(t->replica);
     t->replica = NULL;
-    crt_collective_destroy_group(&t->group);
+    crt_group_drop(&t->group);
 }
 
 /* Leaves because of a failure, which is what is told. */
@@ -117,12 +117,12 @@ static crt_status_t join(void *self, crt_call_t *call)
     if (status != CRT_OK)
         return status;
     leave(t);
-    status = crt_collective_init_group(
+    status = crt_group_join(
         size, rank, CRT_GROUP_OPTIONS(.name = name, .limit_ms = JOIN_MS), &t->group);
     if (status == CRT_OK)
         status = crt_replica_new(t->group, t->model, &t->options, &t->replica);
     if (status == CRT_OK)
-        return crt_return(call, crt_collective_rank(t->group));
+        return crt_return(call, crt_group_rank(t->group));
     return leave_failed(t, status);
 }
 
@@ -131,15 +131,15 @@ static crt_status_t join(void *self, crt_call_t *call)
 /* The group, not this trainer, is why a step failed. */
 static bool group_has_failed(const trainer_t *t)
 {
-    return crt_collective_error(t->group) != NULL;
+    return crt_group_last_error(t->group) != NULL;
 }
 
 /* What a dead member does not hinder. A member that dies meanwhile fails this too: then once more,
  * at most as often as there are members. */
 static crt_status_t recover(trainer_t *t, int on_death, crt_status_t why)
 {
-    int size = crt_collective_size(t->group);
-    uint64_t incarnation = crt_collective_incarnation(t->group);
+    int size = crt_group_size(t->group);
+    uint64_t incarnation = crt_group_incarnation(t->group);
     crt_status_t status = why;
 
     if (on_death == CRT_DEATH_FAILS || why == CRT_ERR_TIMED_OUT)
@@ -151,7 +151,7 @@ static crt_status_t recover(trainer_t *t, int on_death, crt_status_t why)
             on_death = CRT_DEATH_SHRINKS; /* nobody came */
     }
     t->recoveries +=
-        status == CRT_OK && incarnation != crt_collective_incarnation(t->group);
+        status == CRT_OK && incarnation != crt_group_incarnation(t->group);
     return status;
 }
 
@@ -218,7 +218,7 @@ static crt_status_t answer(trainer_t *t, crt_call_t *call, const progress_t *pro
         crt_arg_string("loss"),       crt_arg_float(progress->loss / batches),
         crt_arg_string("seconds"),    crt_arg_float(seconds),
         crt_arg_string("hash"),       crt_arg_string(hash),
-        crt_arg_string("size"),       crt_arg_int(crt_collective_size(t->group)),
+        crt_arg_string("size"),       crt_arg_int(crt_group_size(t->group)),
         crt_arg_string("recoveries"), crt_arg_int(t->recoveries)};
 
     return crt_return(call, crt_map(items, sizeof(items) / sizeof(items[0])));

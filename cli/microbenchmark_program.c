@@ -57,7 +57,7 @@ static crt_status_t put_large_run(crt_call_t *call)
     if (data == NULL)
         return crt_fail(call, CRT_ERR_NO_MEMORY, "%lld bytes of zeros", (long long)bytes);
     bytes /= 8;
-    zeros = crt_tensor_view(CRT_INT64, 1, &bytes, data);
+    zeros = crt_tensor_view(CRT_DTYPE_INT64, 1, &bytes, data);
     for (int64_t i = 0; i < count && status == CRT_OK; i++) {
         crt_ref_t *ref = crt_put(&zeros);
 
@@ -133,7 +133,7 @@ crt_tensor_t list_of_ints(int64_t last)
     for (int i = 0; i < LIST_INTS; i++)
         ints[i] = i;
     ints[LIST_INTS - 1] = last;
-    return crt_tensor_view(CRT_INT64, 1, &count, ints);
+    return crt_tensor_view(CRT_DTYPE_INT64, 1, &count, ints);
 }
 
 int64_t sum_of_ints(const crt_tensor_t *list)

@@ -83,7 +83,7 @@ static void body_multi_put_small(void)
 static void body_put_large(void)
 {
     int64_t count = LARGE_BYTES / 8;
-    crt_tensor_t zeros = crt_tensor_view(CRT_INT64, 1, &count, bench.zeros);
+    crt_tensor_t zeros = crt_tensor_view(CRT_DTYPE_INT64, 1, &count, bench.zeros);
     crt_ref_t *ref = crt_put(&zeros);
 
     CRT_CHECK(crt_get(ref, NULL));
@@ -249,7 +249,7 @@ static void put_lists(crt_ref_t **refs, size_t count)
 
 static void body_many_args(void)
 {
-    crt_ref_t *result = crt_submit(&sum_lists_task, NULL, crt_spread(bench.lists, LISTS));
+    crt_ref_t *result = crt_submit(&sum_lists_task, NULL, crt_arg_each(bench.lists, LISTS));
     int64_t sum;
 
     CRT_CHECK(crt_get(result, &sum));

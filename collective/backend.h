@@ -95,13 +95,13 @@ typedef struct crti_backend {
 extern const crti_backend_t crti_backend_shm, crti_backend_ring, crti_backend_two_level,
     crti_backend_nccl;
 
-/* Arithmetic: target[i] = target[i] (op) source[i], or out[i] = a[i] (op) b[i]. CRT_AVERAGE sums;
+/* Arithmetic: target[i] = target[i] (op) source[i], or out[i] = a[i] (op) b[i]. CRT_REDUCE_AVERAGE sums;
  * crti_kernel_scale divides at the end. float16 and bfloat16 are rounded at each call: where more
  * than two are summed use crti_kernel_reduce_many. */
 void crti_kernel_reduce(crt_dtype_t dtype, crt_reduction_t reduction, void *out,
                         const void *a, const void *b, size_t count);
 /* out[i] = sources[0][i] (op) ... (op) sources[n - 1][i], in this order; out may be one of them.
- * CRT_AVERAGE divides by `divisor`. */
+ * CRT_REDUCE_AVERAGE divides by `divisor`. */
 void crti_kernel_reduce_many(crt_dtype_t dtype, crt_reduction_t reduction, void *out,
                              const void *const *sources, int n, int divisor,
                              size_t count);

@@ -121,7 +121,7 @@ static void leave_all(void)
 
         leave(group);
         crti_group_fail(group, CRT_ERR_CLOSED, group->rank,
-                        "the driver of rank %d has returned", crt_rank());
+                        "the driver of rank %d has returned", crt_world_rank());
     }
     pthread_mutex_unlock(&groups.lock);
 }
@@ -159,7 +159,7 @@ static crt_status_t join(crt_group_t *group)
     return status;
 }
 
-crt_status_t crt_collective_init_group(int size, int rank,
+crt_status_t crt_group_join(int size, int rank,
                                        const crt_group_options_t *options,
                                        crt_group_t **group_out)
 {
@@ -190,7 +190,7 @@ crt_status_t crti_group_join(int size, int rank, const crt_group_options_t *opti
     return status;
 }
 
-crt_status_t crt_collective_find_group(const char *name, crt_group_t **group_out)
+crt_status_t crt_group_find(const char *name, crt_group_t **group_out)
 {
     CRTI_AUTO(free_group) crt_group_t *group = NULL;
     crt_status_t status;
@@ -263,7 +263,7 @@ static crt_status_t join_split(crt_group_t *parent, int size, int rank, const ch
     return status;
 }
 
-crt_status_t crt_collective_split(crt_group_t *group, int color, int key,
+crt_status_t crt_group_split(crt_group_t *group, int color, int key,
                                   crt_group_t **group_out)
 {
     ticket_t mine = {color < 0 ? -1 : color, key, (int64_t)crti_id_random().low};
@@ -282,9 +282,9 @@ crt_status_t crt_collective_split(crt_group_t *group, int color, int key,
     if (!tickets)
         return crt_raise(CRT_ERR_NO_MEMORY, "a split of %d members", group->size);
     shape = group->size * mine_shape;
-    input = crt_tensor_view(CRT_INT64, 1, &mine_shape, &mine);
-    output = crt_tensor_view(CRT_INT64, 1, &shape, tickets);
-    CRT_TRY(crt_collective_allgather(group, &input, &output));
+    input = crt_tensor_view(CRT_DTYPE_INT64, 1, &mine_shape, &mine);
+    output = crt_tensor_view(CRT_DTYPE_INT64, 1, &shape, tickets);
+    CRT_TRY(crt_group_allgather(group, &input, &output));
     if (color < 0)
         return CRT_OK;
     take_place(group, tickets, &size, &rank, name);
@@ -316,7 +316,7 @@ static crt_status_t take_actors(crt_actor_t *const *actors, const int *ranks, in
     return CRT_OK;
 }
 
-crt_status_t crt_collective_create_group(crt_actor_t *const *actors, const int *ranks,
+crt_status_t crt_group_declare(crt_actor_t *const *actors, const int *ranks,
                                          int size, const crt_group_options_t *options)
 {
     CRTI_AUTO(free_group) crt_group_t *group = NULL;
@@ -357,7 +357,7 @@ static crt_status_t stay_failed(crt_group_t *group, crt_status_t status)
     return crt_raise(status, "%s", text);
 }
 
-crt_status_t crt_collective_rebuild(crt_group_t *group, int size)
+crt_status_t crt_group_rebuild(crt_group_t *group, int size)
 {
     struct crti_group_private *p = group ? group->private : NULL;
     uint64_t deadline;
@@ -380,7 +380,7 @@ crt_status_t crt_collective_rebuild(crt_group_t *group, int size)
     return status == CRT_OK ? CRT_OK : stay_failed(group, status);
 }
 
-crt_status_t crt_collective_settle(crt_group_t *group)
+crt_status_t crt_group_settle(crt_group_t *group)
 {
     if (!group)
         return crt_raise(CRT_ERR_INVALID, "the group is NULL");
@@ -388,12 +388,12 @@ crt_status_t crt_collective_settle(crt_group_t *group)
     return group->size > 1 ? crti_rendezvous_settle(group) : CRT_OK;
 }
 
-uint64_t crt_collective_settled(const crt_group_t *group)
+uint64_t crt_group_settled(const crt_group_t *group)
 {
     return group ? group->private->settled : 0;
 }
 
-void crt_collective_destroy_group(crt_group_t **group_take)
+void crt_group_drop(crt_group_t **group_take)
 {
     crt_group_t *group = group_take ? *group_take : NULL;
 

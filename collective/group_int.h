@@ -53,7 +53,7 @@ struct crti_group_private {
 
 /* ------------------------------------------------------------------ group.c */
 
-/* As crt_collective_init_group; `is_of_ranks`: of all ranks of crt run. */
+/* As crt_group_join; `is_of_ranks`: of all ranks of crt run. */
 crt_status_t crti_group_join(int size, int rank, const crt_group_options_t *options,
                              bool is_of_ranks, crt_group_t **group_out);
 
@@ -78,7 +78,7 @@ crt_status_t crti_rendezvous_join_declared(crt_group_t *group);
 crt_status_t crti_rendezvous_declare(crt_group_t *group, const crti_roster_t *roster);
 /* The name is free when the last one leaves. */
 void crti_rendezvous_leave(crt_group_t *group);
-/* For crt_collective_rebuild; `size` 0: the survivors. */
+/* For crt_group_rebuild; `size` 0: the survivors. */
 crt_status_t crti_rendezvous_rebuild(crt_group_t *group, int size, uint64_t deadline_ns);
 /* Adds one to the settles of the roster, unless another member has done it. */
 crt_status_t crti_rendezvous_settle(crt_group_t *group);

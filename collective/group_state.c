@@ -108,7 +108,7 @@ crt_status_t crti_group_lost(crt_group_t *group, int rank, uint64_t deadline_ns,
                            crti_group_describe(group, rank, who, sizeof(who)), seen);
 }
 
-const crt_group_error_t *crt_collective_error(const crt_group_t *group)
+const crt_group_error_t *crt_group_last_error(const crt_group_t *group)
 {
     struct crti_group_private *p = group ? group->private : NULL;
     crt_group_error_t *e;
@@ -134,22 +134,22 @@ crti_region_t *crti_group_region(crt_group_t *group)
     return group->private->region;
 }
 
-int crt_collective_rank(const crt_group_t *group)
+int crt_group_rank(const crt_group_t *group)
 {
     return group ? group->rank : -1;
 }
 
-int crt_collective_size(const crt_group_t *group)
+int crt_group_size(const crt_group_t *group)
 {
     return group ? group->size : 0;
 }
 
-const char *crt_collective_backend(const crt_group_t *group)
+const char *crt_group_backend(const crt_group_t *group)
 {
     return group && group->private->backend ? group->private->backend->name : "";
 }
 
-uint64_t crt_collective_incarnation(const crt_group_t *group)
+uint64_t crt_group_incarnation(const crt_group_t *group)
 {
     return group ? group->incarnation : 0;
 }

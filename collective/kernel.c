@@ -69,13 +69,13 @@ void crti_kernel_copy(void *to, const void *from, size_t bytes)
 
 static bool is_computed(crt_dtype_t dtype)
 {
-    return dtype >= CRT_FLOAT32 && dtype <= CRT_UINT64 && dtype != CRT_BOOL;
+    return dtype >= CRT_DTYPE_FLOAT32 && dtype <= CRT_DTYPE_UINT64 && dtype != CRT_DTYPE_BOOL;
 }
 
 static crti_kernel_pair_t *pair_of(crt_dtype_t dtype, crt_reduction_t reduction)
 {
     assert(is_computed(dtype));
-    return kernels()->pair[dtype - 1][reduction == CRT_AVERAGE ? 0 : reduction - 1];
+    return kernels()->pair[dtype - 1][reduction == CRT_REDUCE_AVERAGE ? 0 : reduction - 1];
 }
 
 void crti_kernel_reduce(crt_dtype_t dtype, crt_reduction_t reduction, void *out,
@@ -92,7 +92,7 @@ void crti_kernel_scale(crt_dtype_t dtype, void *values, int divisor, size_t coun
 
 static bool is_half(crt_dtype_t dtype)
 {
-    return dtype == CRT_FLOAT16 || dtype == CRT_BFLOAT16;
+    return dtype == CRT_DTYPE_FLOAT16 || dtype == CRT_DTYPE_BFLOAT16;
 }
 
 /* A block of one result, which is hot, to where it belongs. */
@@ -109,8 +109,8 @@ static void reduce_halves(crt_dtype_t dtype, crt_reduction_t reduction, void *co
                           size_t count)
 {
     const crti_kernels_t *k = kernels();
-    crti_kernel_pair_t *pair = pair_of(CRT_FLOAT32, reduction);
-    int which = dtype == CRT_BFLOAT16;
+    crti_kernel_pair_t *pair = pair_of(CRT_DTYPE_FLOAT32, reduction);
+    int which = dtype == CRT_DTYPE_BFLOAT16;
     float sum[HALF_BLOCK], next[HALF_BLOCK];
     uint16_t rounded[HALF_BLOCK];
 
@@ -122,8 +122,8 @@ static void reduce_halves(crt_dtype_t dtype, crt_reduction_t reduction, void *co
             k->widen[which](next, (const uint16_t *)sources[s] + i, part);
             pair(sum, sum, next, part);
         }
-        if (reduction == CRT_AVERAGE)
-            k->scale[CRT_FLOAT32 - 1](sum, divisor, part);
+        if (reduction == CRT_REDUCE_AVERAGE)
+            k->scale[CRT_DTYPE_FLOAT32 - 1](sum, divisor, part);
         k->narrow[which](rounded, sum, part);
         spread(outs, out_count, i * 2, rounded, part * 2);
     }
@@ -146,7 +146,7 @@ static void reduce_blocks(crt_dtype_t dtype, crt_reduction_t reduction, void *co
         for (int s = 1; s < n; s++)
             pair(sum, s == 1 ? (const char *)sources[0] + i * size : sum,
                  (const char *)sources[s] + i * size, part);
-        if (reduction == CRT_AVERAGE)
+        if (reduction == CRT_REDUCE_AVERAGE)
             kernels()->scale[dtype - 1](sum, divisor, part);
         spread(outs, out_count, i * size, sum, part * size);
     }
@@ -156,7 +156,7 @@ void crti_kernel_reduce_to(crt_dtype_t dtype, crt_reduction_t reduction,
                            void *const *outs, int out_count, const void *const *sources,
                            int n, int divisor, size_t count)
 {
-    bool is_average = reduction == CRT_AVERAGE;
+    bool is_average = reduction == CRT_REDUCE_AVERAGE;
     int row = is_average ? 0 : (int)reduction - 1;
 
     assert(is_computed(dtype));

@@ -594,7 +594,7 @@ void crti_links_abort(crti_links_t *links)
 {
     uint64_t deadline = crti_now_ns() + CRTI_LINKS_ABORT_NS;
     const crt_group_error_t *why =
-        links->group ? crt_collective_error(links->group) : NULL;
+        links->group ? crt_group_last_error(links->group) : NULL;
     crti_msg_group_abort_t m;
 
     if (links->is_aborting || why == NULL)

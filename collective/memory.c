@@ -287,7 +287,7 @@ static void give_back(segment_t *s, span_t *span)
         s->touched = HEAD_BYTES;
 }
 
-crt_status_t crt_collective_alloc(size_t bytes, void **memory_out)
+crt_status_t crt_group_alloc(size_t bytes, void **memory_out)
 {
     segment_t *s;
     span_t *span;
@@ -314,7 +314,7 @@ crt_status_t crt_collective_alloc(size_t bytes, void **memory_out)
     return status;
 }
 
-void crt_collective_free(void *memory)
+void crt_group_free(void *memory)
 {
     segment_t *s = memory ? segment_of(memory) : NULL;
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Memory: segments that processes of a node share, and the parts that crt_collective_alloc gives.
+/* Memory: segments that processes of a node share, and the parts that crt_group_alloc gives.
  *
  * Where it sits
- *     crt_collective_alloc -> [ memory.c ] -> memfd, or a tmpfs of huge pages (store/arena.c)
+ *     crt_group_alloc -> [ memory.c ] -> memfd, or a tmpfs of huge pages (store/arena.c)
  *     shm backend: where a tensor lies (crti_memory_find), and a peer's memory (views)
  * Threads
  *     Any. Segments are never unmapped, so that looking for one takes no lock.

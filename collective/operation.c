@@ -2,7 +2,7 @@
 /* Operations: what a call must satisfy before a backend sees it, and its number.
  *
  * Where it sits
- *     crt_collective_allreduce ... -> [ operation.c ] -> the group's backend
+ *     crt_group_allreduce ... -> [ operation.c ] -> the group's backend
  *     posting.c (its thread)       ->                 -> message.c, for sends and receives
  * Failure
  *     A call that is wrong in itself fails the group like one that does not fit the others': the
@@ -39,7 +39,7 @@ static crt_status_t check_device(const crt_group_t *group, const char *name,
     if (group->device < 0)
         return crt_raise(CRT_ERR_INVALID,
                          "%s: the %s lies on device %d; backend \"%s\" takes host memory",
-                         name, which, gpu, crt_collective_backend(group));
+                         name, which, gpu, crt_group_backend(group));
     return crt_raise(CRT_ERR_INVALID,
                      "%s: the %s lies on device %d; this member's device is %d", name,
                      which, gpu, group->device);
@@ -55,7 +55,7 @@ static crt_status_t check_tensor(const crt_group_t *group, const crt_collective_
     if (!t)
         return crt_raise(CRT_ERR_INVALID, "%s: there is no %s", name, which);
     size = crt_dtype_size(t->dtype);
-    if (size == 0 || t->dtype == CRT_BOOL)
+    if (size == 0 || t->dtype == CRT_DTYPE_BOOL)
         return crt_raise(CRT_ERR_INVALID, "%s: the %s is of %s", name, which,
                          crt_dtype_name(t->dtype));
     status = check_device(group, name, which, t);
@@ -117,7 +117,7 @@ static crt_status_t check_root(const crt_group_t *group, const crt_collective_t 
 
 static crt_status_t check_reduction(const crt_collective_t *what)
 {
-    if (what->reduction >= CRT_SUM && what->reduction <= CRT_AVERAGE)
+    if (what->reduction >= CRT_REDUCE_SUM && what->reduction <= CRT_REDUCE_AVERAGE)
         return CRT_OK;
     return crt_raise(CRT_ERR_INVALID, "%s: there is no reduction %d",
                      kind_name(what->kind), (int)what->reduction);
@@ -227,7 +227,7 @@ static crt_status_t make_step(const crt_group_t *group, const crt_collective_t *
 
 static crt_status_t refuse(crt_group_t *group)
 {
-    const crt_group_error_t *error = crt_collective_error(group);
+    const crt_group_error_t *error = crt_group_last_error(group);
 
     return crt_raise(CRT_ERR_CANCELLED, "group \"%s\" has failed and was not rebuilt: %s",
                      group->name, error ? error->text : "");
@@ -347,11 +347,11 @@ static crt_status_t call(crt_group_t *group, const crt_collective_t *what)
     CRT_TRY(crti_group_check_process());
     if (!crti_posting_is_busy(group))
         return crti_operation_run(group, what);
-    status = crt_collective_post(group, what, &operation);
-    return status == CRT_OK ? crt_collective_wait(&operation) : status;
+    status = crt_group_post(group, what, &operation);
+    return status == CRT_OK ? crt_operation_wait(&operation) : status;
 }
 
-crt_status_t crt_collective_allreduce(crt_group_t *group, const crt_tensor_t *input,
+crt_status_t crt_group_allreduce(crt_group_t *group, const crt_tensor_t *input,
                                       const crt_tensor_t *output,
                                       crt_reduction_t reduction)
 {
@@ -359,7 +359,7 @@ crt_status_t crt_collective_allreduce(crt_group_t *group, const crt_tensor_t *in
                                       .output = output, .reduction = reduction));
 }
 
-crt_status_t crt_collective_reduce(crt_group_t *group, const crt_tensor_t *input,
+crt_status_t crt_group_reduce(crt_group_t *group, const crt_tensor_t *input,
                                    const crt_tensor_t *output, int root,
                                    crt_reduction_t reduction)
 {
@@ -368,21 +368,21 @@ crt_status_t crt_collective_reduce(crt_group_t *group, const crt_tensor_t *input
                                .output = output, .reduction = reduction, .peer = root));
 }
 
-crt_status_t crt_collective_broadcast(crt_group_t *group, const crt_tensor_t *tensor,
+crt_status_t crt_group_broadcast(crt_group_t *group, const crt_tensor_t *tensor,
                                       int root)
 {
     return call(group, CRT_COLLECTIVE(.kind = CRT_COLLECTIVE_BROADCAST, .input = tensor,
                                       .output = tensor, .peer = root));
 }
 
-crt_status_t crt_collective_allgather(crt_group_t *group, const crt_tensor_t *input,
+crt_status_t crt_group_allgather(crt_group_t *group, const crt_tensor_t *input,
                                       const crt_tensor_t *output)
 {
     return call(group, CRT_COLLECTIVE(.kind = CRT_COLLECTIVE_ALLGATHER, .input = input,
                                       .output = output));
 }
 
-crt_status_t crt_collective_reducescatter(crt_group_t *group, const crt_tensor_t *input,
+crt_status_t crt_group_reducescatter(crt_group_t *group, const crt_tensor_t *input,
                                           const crt_tensor_t *output,
                                           crt_reduction_t reduction)
 {
@@ -391,26 +391,26 @@ crt_status_t crt_collective_reducescatter(crt_group_t *group, const crt_tensor_t
                                .output = output, .reduction = reduction));
 }
 
-crt_status_t crt_collective_alltoall(crt_group_t *group, const crt_tensor_t *input,
+crt_status_t crt_group_alltoall(crt_group_t *group, const crt_tensor_t *input,
                                      const crt_tensor_t *output)
 {
     return call(group, CRT_COLLECTIVE(.kind = CRT_COLLECTIVE_ALLTOALL, .input = input,
                                       .output = output));
 }
 
-crt_status_t crt_collective_send(crt_group_t *group, const crt_tensor_t *tensor, int peer)
+crt_status_t crt_group_send(crt_group_t *group, const crt_tensor_t *tensor, int peer)
 {
     return call(group, CRT_COLLECTIVE(.kind = CRT_COLLECTIVE_SEND, .input = tensor,
                                       .peer = peer));
 }
 
-crt_status_t crt_collective_recv(crt_group_t *group, const crt_tensor_t *tensor, int peer)
+crt_status_t crt_group_recv(crt_group_t *group, const crt_tensor_t *tensor, int peer)
 {
     return call(group, CRT_COLLECTIVE(.kind = CRT_COLLECTIVE_RECV, .output = tensor,
                                       .peer = peer));
 }
 
-crt_status_t crt_collective_barrier(crt_group_t *group)
+crt_status_t crt_group_barrier(crt_group_t *group)
 {
     return call(group, CRT_COLLECTIVE(.kind = CRT_COLLECTIVE_BARRIER));
 }

@@ -18,8 +18,8 @@ static const char *const kinds[] = {
 };
 
 static const char *const reductions[] = {
-    [CRT_SUM] = "sum", [CRT_PRODUCT] = "product", [CRT_MIN] = "min",
-    [CRT_MAX] = "max", [CRT_AVERAGE] = "average",
+    [CRT_REDUCE_SUM] = "sum", [CRT_REDUCE_PRODUCT] = "product", [CRT_REDUCE_MIN] = "min",
+    [CRT_REDUCE_MAX] = "max", [CRT_REDUCE_AVERAGE] = "average",
 };
 
 const char *crti_operation_kind_name(int32_t kind)

@@ -2,7 +2,7 @@
 /* Posting: operations that go on while their caller does something else.
  *
  * Where it sits
- *     crt_collective_post, test, wait -> [ posting.c ] -> operation.c, message.c
+ *     crt_group_post, test, wait -> [ posting.c ] -> operation.c, message.c
  * Threads
  *     Operations of the whole group are carried out by a thread, in their order; it starts with the first of
  *     them and ends with the group. Messages between two begin at once, in the caller's thread, and go on
@@ -179,7 +179,7 @@ static crt_status_t new_operation(struct crti_posting *p, const crt_collective_t
     return CRT_OK;
 }
 
-crt_status_t crt_collective_post(crt_group_t *group, const crt_collective_t *what,
+crt_status_t crt_group_post(crt_group_t *group, const crt_collective_t *what,
                                  crt_operation_t **operation_out)
 {
     crt_operation_t *operation;
@@ -245,7 +245,7 @@ static void wait_for_thread(struct crti_posting *p, crt_operation_t *const *oper
     atomic_fetch_sub(&p->waiters, 1);
 }
 
-crt_status_t crt_collective_test(crt_operation_t *operation)
+crt_status_t crt_operation_test(crt_operation_t *operation)
 {
     struct crti_posting *p;
     crt_status_t status;
@@ -327,7 +327,7 @@ static size_t wait_for_first(crt_operation_t *const *operations, size_t count,
     return ended;
 }
 
-crt_status_t crt_collective_wait(crt_operation_t **operation_take)
+crt_status_t crt_operation_wait(crt_operation_t **operation_take)
 {
     crti_pair_t *pair;
 
@@ -338,7 +338,7 @@ crt_status_t crt_collective_wait(crt_operation_t **operation_take)
     return take(operation_take);
 }
 
-crt_status_t crt_collective_waitall(crt_operation_t **operations_take, size_t count)
+crt_status_t crt_operation_wait_all(crt_operation_t **operations_take, size_t count)
 {
     char text[1200] = "";
     crt_status_t first = CRT_OK;
@@ -348,7 +348,7 @@ crt_status_t crt_collective_waitall(crt_operation_t **operations_take, size_t co
     CRT_TRY(crti_group_check_process());
     for (size_t i = 0; i < count; i++) {
         crt_status_t status =
-            operations_take[i] ? crt_collective_wait(&operations_take[i]) : CRT_OK;
+            operations_take[i] ? crt_operation_wait(&operations_take[i]) : CRT_OK;
 
         if (status != CRT_OK && first == CRT_OK) {
             first = status;
@@ -358,7 +358,7 @@ crt_status_t crt_collective_waitall(crt_operation_t **operations_take, size_t co
     return first == CRT_OK ? CRT_OK : crt_raise(first, "%s", text);
 }
 
-crt_status_t crt_collective_waitany(crt_operation_t **operations_take, size_t count,
+crt_status_t crt_operation_wait_any(crt_operation_t **operations_take, size_t count,
                                     size_t *index_out)
 {
     CRTI_AUTO(free) crti_pair_t **pairs = calloc(count + 1, sizeof(crti_pair_t *));

@@ -37,7 +37,7 @@ typedef struct crti_roster {
     int size;
     uint64_t incarnation;
     uint64_t attempt; /* the last one that was decided: joining is 1, rebuilds follow */
-    uint64_t settled; /* how often members have settled (crt_collective_settle) */
+    uint64_t settled; /* how often members have settled (crt_group_settle) */
     int64_t timeout_ms;
     char backend[16];
     crti_member_t leader;         /* FORMING: gathers the members */

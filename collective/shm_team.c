@@ -456,7 +456,7 @@ void crti_shm_say_left(crti_shm_t *team)
 void crti_shm_report(crti_shm_t *team)
 {
     crti_shm_head_t *head = team->region->head;
-    const crt_group_error_t *error = crt_collective_error(team->group);
+    const crt_group_error_t *error = crt_group_last_error(team->group);
 
     if (!error || atomic_load_explicit(&head->state, memory_order_relaxed))
         return;

@@ -14,16 +14,16 @@ static int driver(int argc, char **argv)
     float part = 0;
     crt_tensor_t view = crt_tensor_floats(&part, 1);
 
-    if (crt_rank() < 0) {
+    if (crt_world_rank() < 0) {
         fprintf(stderr, "usage: crt run --ranks N -- %s\n", argv[0]);
         return 2;
     }
-    CRT_CHECK(crt_collective_world(&world));
-    for (int i = crt_rank(); i < 1000; i += crt_size())
+    CRT_CHECK(crt_group_world(&world));
+    for (int i = crt_world_rank(); i < 1000; i += crt_world_size())
         part += (float)i;
-    printf("rank %d of %d has %g\n", crt_rank(), crt_size(), (double)part);
-    CRT_CHECK(crt_collective_allreduce(world, &view, &view, CRT_SUM));
-    if (crt_rank() == 0)
+    printf("rank %d of %d has %g\n", crt_world_rank(), crt_world_size(), (double)part);
+    CRT_CHECK(crt_group_allreduce(world, &view, &view, CRT_REDUCE_SUM));
+    if (crt_world_rank() == 0)
         printf("the sum of all is %g\n", (double)part);
     return 0;
 }

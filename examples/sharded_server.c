@@ -53,7 +53,7 @@ static void shard_destroy(void *self)
 static crt_status_t shard_get_run(void *self, crt_call_t *call)
 {
     struct shard *s = self;
-    crt_tensor_t values = crt_tensor_view(CRT_FLOAT64, 1, &s->count, s->values);
+    crt_tensor_t values = crt_tensor_view(CRT_DTYPE_FLOAT64, 1, &s->count, s->values);
 
     return crt_return(call, &values); /* one copy into the store, where readers map it */
 }
@@ -71,7 +71,7 @@ static crt_status_t shard_update_run(void *self, crt_call_t *call)
         return crt_fail(call, CRT_ERR_INVALID, "an update of the future");
     s->late[late < LATE_MAX ? late : LATE_MAX - 1]++;
     crt_histogram_observe(s->staleness, (double)late);
-    if (update->dtype != CRT_FLOAT64 || (int64_t)crt_tensor_count(update) != s->count)
+    if (update->dtype != CRT_DTYPE_FLOAT64 || (int64_t)crt_tensor_count(update) != s->count)
         return crt_fail(call, CRT_ERR_INVALID, "an update has %lld float64 values",
                         (long long)s->count);
     amounts = update->data; /* in place: the worker wrote it into shared memory */
@@ -117,7 +117,7 @@ static crt_status_t make_update(int64_t count, crt_ref_t **update_out)
     crt_object_t *object;
     crt_tensor_t ones;
 
-    CRT_TRY(crt_object_create(CRT_FLOAT64, 1, &count, &object, &ones));
+    CRT_TRY(crt_object_create(CRT_DTYPE_FLOAT64, 1, &count, &object, &ones));
     for (int64_t i = 0; i < count; i++)
         ((double *)ones.data)[i] = 1;
     *update_out = crt_object_seal(&object);
@@ -195,7 +195,7 @@ static crt_status_t work_run(crt_call_t *call)
         status = crt_get(updated[i], NULL);
     crt_refs_drop(updated, count);
     if (status == CRT_OK) {
-        crt_tensor_t times = crt_tensor_view(CRT_FLOAT64, 1, &iterations, seconds);
+        crt_tensor_t times = crt_tensor_view(CRT_DTYPE_FLOAT64, 1, &iterations, seconds);
 
         status = crt_return(call, &times);
     }

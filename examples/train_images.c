@@ -423,7 +423,7 @@ static crt_ref_t *call_update(training_t *t, const bool *arrived)
         return crt_call_v(t->server, &crt_parameter_server_apply_deposits, NULL, numbers,
                           count + 1);
     return crt_call(t->server, &crt_parameter_server_apply_step, t->step,
-                    crt_spread(gradients, count));
+                    crt_arg_each(gradients, count));
 }
 
 /* One update with what has arrived; false when the server died. */

@@ -57,7 +57,7 @@ static scores_t evaluate(crt_model_t *model, crt_image_batches_t *batches)
     for (uint64_t i = 0; i < crt_image_batches_per_pass(batches); i++) {
         const crt_batch_t *batch = crt_image_batches_next(batches);
         int64_t shape[2] = {batch->inputs.shape[0], crt_model_outputs(model)};
-        crt_tensor_t out = crt_tensor_view(CRT_FLOAT32, 2, shape, memory);
+        crt_tensor_t out = crt_tensor_view(CRT_DTYPE_FLOAT32, 2, shape, memory);
 
         check(crt_model_predict(model, NULL, &batch->inputs, &out), "evaluation");
         add_batch(&s, &out, batch->labels.data);

@@ -312,7 +312,7 @@ void fill_spec(crt_mlp_spec_t *spec, int widths[LAYERS_MAX + 3])
 crt_model_t *make_model(void)
 {
     const crt_image_format_t *f = settings.format;
-    const crt_input_t input = {CRT_FLOAT32, f->height, f->width, f->channels};
+    const crt_input_t input = {CRT_DTYPE_FLOAT32, f->height, f->width, f->channels};
     int widths[LAYERS_MAX + 3];
     crt_mlp_spec_t spec;
     crt_model_t *model;

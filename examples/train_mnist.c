@@ -139,7 +139,7 @@ static void train_sync(training_t *t)
     size_t count = (size_t)options.workers;
 
     for (int i = 0; i < options.iterations; i++) {
-        crt_arg_t spread = crt_spread(gradients, count);
+        crt_arg_t spread = crt_arg_each(gradients, count);
 
         for (size_t k = 0; k < count; k++)
             gradients[k] =
@@ -220,7 +220,7 @@ static void gather_weights(training_t *t)
 {
     int64_t shape = (int64_t)crt_model_parameters(t->model);
     float *whole = malloc((size_t)shape * sizeof(float)), *to = whole;
-    crt_tensor_t weights = crt_tensor_view(CRT_FLOAT32, 1, &shape, whole);
+    crt_tensor_t weights = crt_tensor_view(CRT_DTYPE_FLOAT32, 1, &shape, whole);
 
     if (!whole)
         check(CRT_ERR_NO_MEMORY, "weights");
@@ -262,11 +262,11 @@ static void update_shards(training_t *t, crt_ref_t **slices)
 
     for (size_t s = 0; s < shards; s++)
         squares[s] = crt_call(t->shards[s], &crt_shard_server_measure,
-                              crt_spread(slices + s * workers, workers));
+                              crt_arg_each(slices + s * workers, workers));
     for (size_t s = 0; s < shards; s++) {
         crt_ref_drop(&t->slices[s]);
         t->slices[s] =
-            crt_call(t->shards[s], &crt_shard_server_apply, crt_spread(squares, shards));
+            crt_call(t->shards[s], &crt_shard_server_apply, crt_arg_each(squares, shards));
     }
     crt_refs_drop(squares, shards);
     crt_refs_drop(slices, shards * workers);
@@ -283,7 +283,7 @@ static void train_sharded(training_t *t)
     for (int i = 0; i < options.iterations; i++) {
         for (size_t k = 0; k < workers; k++)
             computed[k] = crt_call(t->workers[k], &crt_data_worker_compute_slices,
-                                   crt_spread(t->slices, shards));
+                                   crt_arg_each(t->slices, shards));
         for (size_t k = 0; k < workers; k++)
             take_slices(computed[k], slices + k, workers);
         crt_refs_drop(computed, workers);
@@ -306,7 +306,7 @@ static void start_shards(training_t *t, const crt_mlp_spec_t *spec,
         crt_part_t part = crt_shard_part(count, s, options.shards);
         int64_t shape = (int64_t)part.count;
         crt_tensor_t slice =
-            crt_tensor_view(CRT_FLOAT32, 1, &shape,
+            crt_tensor_view(CRT_DTYPE_FLOAT32, 1, &shape,
                             (float *)crt_model_weights(t->model)->data + part.first);
         crt_ref_t *done;
 

@@ -19,7 +19,7 @@ static double test_loss(crt_model_t *model, const crt_tensor_t *weights,
     float *inputs, *outputs;
     double sum = 0;
 
-    if (features->dtype != CRT_UINT8)
+    if (features->dtype != CRT_DTYPE_UINT8)
         return NAN;
     rows = rows < LOSS_IMAGES ? rows : LOSS_IMAGES;
     inputs = malloc((size_t)(rows * (width + classes)) * sizeof(float));
@@ -28,9 +28,9 @@ static double test_loss(crt_model_t *model, const crt_tensor_t *weights,
     outputs = inputs + rows * width;
     for (int64_t i = 0; i < rows * width; i++)
         inputs[i] = (float)pixels[i] / 255;
-    crt_tensor_t in = crt_tensor_view(CRT_FLOAT32, 2, ((int64_t[]){rows, width}), inputs);
+    crt_tensor_t in = crt_tensor_view(CRT_DTYPE_FLOAT32, 2, ((int64_t[]){rows, width}), inputs);
     crt_tensor_t out =
-        crt_tensor_view(CRT_FLOAT32, 2, ((int64_t[]){rows, classes}), outputs);
+        crt_tensor_view(CRT_DTYPE_FLOAT32, 2, ((int64_t[]){rows, classes}), outputs);
 
     check(crt_model_predict(model, weights, &in, &out), "evaluation");
     for (int64_t i = 0; i < rows; i++)

@@ -253,7 +253,7 @@ static crt_status_t check_rows(const crt_model_t *model, const crt_tensor_t *ten
 {
     int rows = model->pass.rows;
     crt_status_t status = crti_matrix_check_rows_at(tensor, crt_model_gpu(model),
-                                                    CRT_FLOAT32, (size_t)cols, what);
+                                                    CRT_DTYPE_FLOAT32, (size_t)cols, what);
 
     if (status == CRT_OK && tensor->shape[0] != rows)
         return crt_raise(CRT_ERR_INVALID, "%s have %lld rows, the pass had %d", what,
@@ -315,7 +315,7 @@ crt_status_t crt_model_backward(crt_model_t *model, const crt_tensor_t *weights,
     if (model->pass.rows == 0)
         return crt_raise(CRT_ERR_INVALID,
                          "a backward pass without a forward pass of training");
-    if (d_inputs && model->input_type != CRT_FLOAT32)
+    if (d_inputs && model->input_type != CRT_DTYPE_FLOAT32)
         return crt_raise(CRT_ERR_INVALID, "keys have no gradient");
     status = crti_model_weights(model, weights, &w);
     if (status == CRT_OK)

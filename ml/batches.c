@@ -86,8 +86,8 @@ const crt_batch_t *crt_batches_next(crt_batches_t *b)
     b->next += rows;
     shape[0] = (int64_t)rows;
     shape[1] = (int64_t)width;
-    b->batch.inputs = crt_tensor_view(CRT_FLOAT32, 2, shape, b->inputs);
-    b->batch.labels = crt_tensor_view(CRT_UINT8, 1, shape, b->labels);
+    b->batch.inputs = crt_tensor_view(CRT_DTYPE_FLOAT32, 2, shape, b->inputs);
+    b->batch.labels = crt_tensor_view(CRT_DTYPE_UINT8, 1, shape, b->labels);
     return &b->batch;
 }
 

@@ -14,7 +14,7 @@
 
 static crt_status_t check_classes(const crt_model_t *model)
 {
-    if (model->input_type != CRT_FLOAT32 || model->outputs > 256)
+    if (model->input_type != CRT_DTYPE_FLOAT32 || model->outputs > 256)
         return crt_raise(CRT_ERR_INVALID,
                          "a model with inputs of %s and %d outputs is no classifier",
                          crt_dtype_name(model->input_type), model->outputs);
@@ -54,9 +54,9 @@ static crt_status_t check_batch(const crt_model_t *model, const crt_batch_t *bat
 
     if (status == CRT_OK)
         status = crti_matrix_check_rows_at(&batch->inputs, crt_model_gpu(model),
-                                           CRT_FLOAT32, (size_t)model->inputs, "inputs");
+                                           CRT_DTYPE_FLOAT32, (size_t)model->inputs, "inputs");
     if (status == CRT_OK)
-        status = crti_matrix_check_rows(&batch->labels, CRT_UINT8, 1, "labels");
+        status = crti_matrix_check_rows(&batch->labels, CRT_DTYPE_UINT8, 1, "labels");
     if (status == CRT_OK && batch->labels.shape[0] != batch->inputs.shape[0])
         return crt_raise(CRT_ERR_INVALID, "%lld samples with %lld labels",
                          (long long)batch->inputs.shape[0],
@@ -122,10 +122,10 @@ static crt_status_t check_predict(const crt_model_t *model, const crt_tensor_t *
     crt_status_t status = check_classes(model);
 
     if (status == CRT_OK)
-        status = crti_matrix_check_rows_at(inputs, gpu, CRT_FLOAT32,
+        status = crti_matrix_check_rows_at(inputs, gpu, CRT_DTYPE_FLOAT32,
                                            (size_t)model->inputs, "inputs");
     if (status == CRT_OK)
-        status = crti_matrix_check_rows_at(probabilities, gpu, CRT_FLOAT32,
+        status = crti_matrix_check_rows_at(probabilities, gpu, CRT_DTYPE_FLOAT32,
                                            (size_t)model->outputs, "probabilities");
     if (status == CRT_OK && probabilities->shape[0] != inputs->shape[0])
         return crt_raise(CRT_ERR_INVALID,

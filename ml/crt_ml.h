@@ -321,7 +321,7 @@ CRT_API void crt_hash_key(uint64_t key, uint32_t seed, uint32_t rows_out[4]);
 typedef struct crt_model crt_model_t;
 
 /* One sample as a model reads it: float32 of (height, width, channels), channels last, or (1,
- * 1, channels) for samples without places; or 64-bit keys (CRT_INT64, 1 x 1), which only
+ * 1, channels) for samples without places; or 64-bit keys (CRT_DTYPE_INT64, 1 x 1), which only
  * CRT_HASH_EMBED reads. */
 typedef struct crt_input {
     crt_dtype_t dtype;

@@ -27,7 +27,7 @@ static crt_status_t check(const crt_tensor_t *features, const crt_tensor_t *labe
     size_t count, width;
     crt_status_t status;
 
-    if (features->dtype != CRT_UINT8 && features->dtype != CRT_FLOAT32)
+    if (features->dtype != CRT_DTYPE_UINT8 && features->dtype != CRT_DTYPE_FLOAT32)
         return crt_raise(CRT_ERR_INVALID, "features are %s, not uint8 or float32",
                          crt_dtype_name(features->dtype));
     if (features->rank < 1 || features->shape[0] < 1)
@@ -41,7 +41,7 @@ static crt_status_t check(const crt_tensor_t *features, const crt_tensor_t *labe
                          CRTI_MODEL_WIDTH_MAX);
     status = crti_matrix_check_rows(features, features->dtype, width, "features");
     if (status == CRT_OK)
-        status = crti_matrix_check_rows(labels, CRT_UINT8, 1, "labels");
+        status = crti_matrix_check_rows(labels, CRT_DTYPE_UINT8, 1, "labels");
     if (status == CRT_OK && (size_t)labels->shape[0] != count)
         return crt_raise(CRT_ERR_INVALID, "%zu samples with %lld labels", count,
                          (long long)labels->shape[0]);
@@ -66,7 +66,7 @@ crt_status_t crt_dataset_new(const crt_tensor_t *features, const crt_tensor_t *l
     shape[0] = features->shape[0];
     shape[1] = set->width;
     set->features = crt_tensor_view(features->dtype, 2, shape, features->data);
-    set->labels = crt_tensor_view(CRT_UINT8, 1, shape, labels->data);
+    set->labels = crt_tensor_view(CRT_DTYPE_UINT8, 1, shape, labels->data);
     *set_out = set;
     return CRT_OK;
 }
@@ -101,7 +101,7 @@ crt_status_t crt_dataset_new_shard(const crt_dataset_t *set, int index, int part
                                (char *)set->features.data +
                                    first * (size_t)set->width *
                                        crt_dtype_size(set->features.dtype));
-    labels = crt_tensor_view(CRT_UINT8, 1, shape, (uint8_t *)set->labels.data + first);
+    labels = crt_tensor_view(CRT_DTYPE_UINT8, 1, shape, (uint8_t *)set->labels.data + first);
     return crt_dataset_new(&features, &labels, set->classes, shard_out);
 }
 
@@ -110,7 +110,7 @@ void crti_dataset_gather(const crt_dataset_t *set, size_t first, size_t rows, fl
     size_t width = (size_t)set->width, count = rows * width;
     const uint8_t *bytes = (const uint8_t *)set->features.data + first * width;
 
-    if (set->features.dtype == CRT_FLOAT32) {
+    if (set->features.dtype == CRT_DTYPE_FLOAT32) {
         memcpy(out, (const float *)set->features.data + first * width,
                count * sizeof(float));
         return;

@@ -145,7 +145,7 @@ crt_status_t crt_model_to_gpu(crt_model_t *model, int gpu, crt_precision_t preci
     status = check_optimizers(model);
     if (status != CRT_OK)
         return status;
-    if (model->input_type != CRT_FLOAT32)
+    if (model->input_type != CRT_DTYPE_FLOAT32)
         return crt_raise(CRT_ERR_UNSUPPORTED, "a model that reads %s on a GPU",
                          crt_dtype_name(model->input_type));
     status = crti_device_cuda.open(gpu, precision, &device);

@@ -225,8 +225,8 @@ crt_status_t crt_dataset_new_digits(size_t count, uint64_t seed, crt_dataset_t *
     }
     for (size_t i = 0; i < count; i++)
         labels[i] = draw(seed, i, images + i * PIXELS);
-    x = crt_tensor_view(CRT_UINT8, 3, shape, images);
-    y = crt_tensor_view(CRT_UINT8, 1, shape, labels);
+    x = crt_tensor_view(CRT_DTYPE_UINT8, 3, shape, images);
+    y = crt_tensor_view(CRT_DTYPE_UINT8, 1, shape, labels);
     status = crti_dataset_adopt(&x, &y, 10, set_out);
     if (status != CRT_OK) {
         free(images);

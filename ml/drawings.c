@@ -109,8 +109,8 @@ crt_status_t crti_images_draw(const crt_image_format_t *format, size_t count,
     labels = malloc(count);
     if (pixels && labels) {
         draw_all(format, count, seed, pixels, labels);
-        x = crt_tensor_view(CRT_UINT8, 4, shape, pixels);
-        y = crt_tensor_view(CRT_UINT8, 1, shape, labels);
+        x = crt_tensor_view(CRT_DTYPE_UINT8, 4, shape, pixels);
+        y = crt_tensor_view(CRT_DTYPE_UINT8, 1, shape, labels);
         status = crti_dataset_adopt(&x, &y, format->classes, set_out);
     } else {
         status = crt_raise(CRT_ERR_NO_MEMORY, "%zu images", count);

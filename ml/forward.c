@@ -210,7 +210,7 @@ crt_status_t crti_model_run(crt_model_t *model, const float *weights, const void
 
 static crt_status_t check_lengths(const crt_tensor_t *lengths, int rows)
 {
-    crt_status_t status = crti_matrix_check_rows(lengths, CRT_INT32, 1, "lengths");
+    crt_status_t status = crti_matrix_check_rows(lengths, CRT_DTYPE_INT32, 1, "lengths");
     const int32_t *length = lengths->data;
     int64_t sum = 0;
 
@@ -249,7 +249,7 @@ crt_status_t crt_model_forward(crt_model_t *model, const crt_tensor_t *weights,
         return status;
     shape[0] = inputs->shape[0];
     shape[1] = model->outputs;
-    *outputs_out = crt_tensor_view(CRT_FLOAT32, 2, shape, (float *)(uintptr_t)outputs);
+    *outputs_out = crt_tensor_view(CRT_DTYPE_FLOAT32, 2, shape, (float *)(uintptr_t)outputs);
     if (!model->device)
         return CRT_OK;
     crti_place_at(outputs_out, crt_model_gpu(model));

@@ -124,7 +124,7 @@ static crt_status_t find_inputs(crt_model_t *model, crti_layer_t *layer, size_t 
 
     for (int k = 0; k < layer->input_count && status == CRT_OK; k++) {
         int source = layer->sources[k];
-        bool keys = source < 0 && model->input_type == CRT_INT64;
+        bool keys = source < 0 && model->input_type == CRT_DTYPE_INT64;
 
         if (keys != layer->ops->reads_keys)
             return crt_raise(CRT_ERR_INVALID,
@@ -235,7 +235,7 @@ static crt_status_t check_input(const crt_input_t *input)
 {
     int limit = CRTI_MODEL_WIDTH_MAX;
 
-    if (input->dtype != CRT_FLOAT32 && input->dtype != CRT_INT64)
+    if (input->dtype != CRT_DTYPE_FLOAT32 && input->dtype != CRT_DTYPE_INT64)
         return crt_raise(CRT_ERR_INVALID, "a model that reads %s, not float32 or int64",
                          crt_dtype_name(input->dtype));
     if (input->height < 1 || input->width < 1 || input->channels < 1 ||
@@ -243,7 +243,7 @@ static crt_status_t check_input(const crt_input_t *input)
         input->channels > limit / (input->height * input->width))
         return crt_raise(CRT_ERR_INVALID, "a model with %d x %d x %d inputs",
                          input->height, input->width, input->channels);
-    if (input->dtype == CRT_INT64 && input->height * input->width != 1)
+    if (input->dtype == CRT_DTYPE_INT64 && input->height * input->width != 1)
         return crt_raise(CRT_ERR_INVALID, "keys at %d x %d places", input->height,
                          input->width);
     return CRT_OK;

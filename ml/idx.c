@@ -178,8 +178,8 @@ static crt_status_t join(const char *images_path, const char *labels_path, int c
         if (labels->data[i] >= classes)
             return crt_raise(CRT_ERR_CORRUPT, "%s: label %zu is %d, not below %d",
                              labels_path, i, labels->data[i], classes);
-    x = crt_tensor_view(CRT_UINT8, images->rank, images->shape, images->data);
-    y = crt_tensor_view(CRT_UINT8, 1, labels->shape, labels->data);
+    x = crt_tensor_view(CRT_DTYPE_UINT8, images->rank, images->shape, images->data);
+    y = crt_tensor_view(CRT_DTYPE_UINT8, 1, labels->shape, labels->data);
     return crti_dataset_adopt(&x, &y, classes, set_out);
 }
 

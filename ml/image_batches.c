@@ -150,8 +150,8 @@ static void make(crt_image_batches_t *b, uint64_t number, slot_t *slot)
         prepare(b, images + sample * b->pixels, number, i, slot->inputs + i * b->pixels);
         slot->labels[i] = labels[sample];
     }
-    slot->batch.inputs = crt_tensor_view(CRT_FLOAT32, 2, shape, slot->inputs);
-    slot->batch.labels = crt_tensor_view(CRT_UINT8, 1, shape, slot->labels);
+    slot->batch.inputs = crt_tensor_view(CRT_DTYPE_FLOAT32, 2, shape, slot->inputs);
+    slot->batch.labels = crt_tensor_view(CRT_DTYPE_UINT8, 1, shape, slot->labels);
 }
 
 /* ---------------------------------------------------------------- the thread */
@@ -257,7 +257,7 @@ static crt_status_t check(const crt_image_format_t *format, const crt_dataset_t 
     if (format->padding >= format->height || format->padding >= format->width)
         return crt_raise(CRT_ERR_INVALID, "%d pixels around images of %dx%d",
                          format->padding, format->width, format->height);
-    if (crt_dataset_features(set)->dtype != CRT_UINT8 || crt_dataset_width(set) != pixels)
+    if (crt_dataset_features(set)->dtype != CRT_DTYPE_UINT8 || crt_dataset_width(set) != pixels)
         return crt_raise(
             CRT_ERR_INVALID, "samples of %d %s; images of %s are %dx%dx%d of uint8",
             crt_dataset_width(set), crt_dtype_name(crt_dataset_features(set)->dtype),

@@ -226,8 +226,8 @@ static crt_status_t read_folder(const crt_image_format_t *format, const char *fo
     crt_status_t status = add_files(format, folder, split, &images);
     int64_t shape[4] = {(int64_t)images.count, format->height, format->width,
                         format->channels};
-    crt_tensor_t pixels = crt_tensor_view(CRT_UINT8, 4, shape, images.pixels);
-    crt_tensor_t labels = crt_tensor_view(CRT_UINT8, 1, shape, images.labels);
+    crt_tensor_t pixels = crt_tensor_view(CRT_DTYPE_UINT8, 4, shape, images.pixels);
+    crt_tensor_t labels = crt_tensor_view(CRT_DTYPE_UINT8, 1, shape, images.labels);
 
     if (status == CRT_OK)
         status = crti_dataset_adopt(&pixels, &labels, format->classes, set_out);

@@ -123,7 +123,7 @@ static crt_status_t check_dense(const crt_tensor_t *tensor, int device, crt_dtyp
 crt_status_t crti_matrix_check_flat_at(const crt_tensor_t *tensor, int device,
                                        size_t count, const char *what)
 {
-    crt_status_t status = check_dense(tensor, device, CRT_FLOAT32, what);
+    crt_status_t status = check_dense(tensor, device, CRT_DTYPE_FLOAT32, what);
 
     if (status != CRT_OK)
         return status;

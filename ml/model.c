@@ -10,7 +10,7 @@
 crt_status_t crt_model_new(int inputs, const crt_layer_t *layers, size_t count,
                            uint64_t seed, crt_model_t **model_out)
 {
-    crt_input_t input = {CRT_FLOAT32, 1, 1, inputs};
+    crt_input_t input = {CRT_DTYPE_FLOAT32, 1, 1, inputs};
     crt_model_t *model;
     crt_status_t status;
 

@@ -150,7 +150,7 @@ double crti_ner_parameters(const crt_ner_options_t *o, size_t labels)
 static crt_status_t make_network(crt_ner_model_t *m, uint64_t seed)
 {
     const crt_ner_options_t *o = &m->options;
-    crt_input_t input = {CRT_INT64, 1, 1, o->table_count};
+    crt_input_t input = {CRT_DTYPE_INT64, 1, 1, o->table_count};
     crt_layer_t layers[LAYERS_MAX];
     size_t n = add_embeddings(o, layers);
 

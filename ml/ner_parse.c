@@ -189,8 +189,8 @@ crt_status_t crti_ner_run(crt_ner_model_t *m, const crt_tensor_t *weights, bool 
     crti_ner_scratch_t *s = &m->scratch;
     int64_t shape[2] = {(int64_t)m->words, m->options.table_count},
             count = (int64_t)m->documents;
-    crt_tensor_t keys = crt_tensor_view(CRT_INT64, 2, shape, s->keys), vectors;
-    crt_tensor_t lengths = crt_tensor_view(CRT_INT32, 1, &count, s->lengths);
+    crt_tensor_t keys = crt_tensor_view(CRT_DTYPE_INT64, 2, shape, s->keys), vectors;
+    crt_tensor_t lengths = crt_tensor_view(CRT_DTYPE_INT32, 1, &count, s->lengths);
     crt_status_t status = crti_model_weights(m->network, weights, flat_out);
 
     if (status == CRT_OK)

@@ -176,7 +176,7 @@ static crt_status_t go_back(crt_ner_model_t *m, const crt_tensor_t *weights,
     crti_ner_scratch_t *s = &m->scratch;
     int features = m->options.features, hidden = m->options.hidden;
     int64_t shape[2] = {(int64_t)m->words, hidden};
-    crt_tensor_t d_words = crt_tensor_view(CRT_FLOAT32, 2, shape, s->d_words);
+    crt_tensor_t d_words = crt_tensor_view(CRT_DTYPE_FLOAT32, 2, shape, s->d_words);
     float *g = gradients->data;
 
     if (m->options.upper) {

@@ -356,7 +356,7 @@ crt_status_t crt_network_by_name(const char *name, const crt_input_t *input, int
                                  uint64_t seed, crt_model_t **model_out)
 {
     const recipe_t *recipe;
-    crt_input_t usual = {CRT_FLOAT32, 28, 28, 1};
+    crt_input_t usual = {CRT_DTYPE_FLOAT32, 28, 28, 1};
     crt_status_t status = find(name, &recipe);
     network_t *n;
 
@@ -371,7 +371,7 @@ crt_status_t crt_network_by_name(const char *name, const crt_input_t *input, int
     n->init = CRT_LAYER_FAN_IN;
     recipe->build(n, recipe);
     if (recipe->is_large)
-        usual = (crt_input_t){CRT_FLOAT32, 32, 32, 3};
+        usual = (crt_input_t){CRT_DTYPE_FLOAT32, 32, 32, 3};
     status =
         crt_network_new(input ? input : &usual, n->layers, n->count, seed, model_out);
     free(n);

@@ -195,8 +195,8 @@ CRT_API crt_arg_t crt_arg_object(crt_object_t *value);
 CRT_API crt_arg_t crt_arg_value(const crt_value_t *value);
 CRT_API crt_arg_t crt_arg_self(crt_arg_t value);
 
-/* Each of `count` refs becomes an argument: crt_call(server, &apply, crt_spread(grads, n)). */
-CRT_API crt_arg_t crt_spread(crt_ref_t *const *refs, size_t count);
+/* Each of `count` refs becomes an argument: crt_call(server, &apply, crt_arg_each(grads, n)). */
+CRT_API crt_arg_t crt_arg_each(crt_ref_t *const *refs, size_t count);
 
 /* A list of arguments, and a map of string keys and values in turn (count is even). */
 CRT_API crt_arg_t crt_list(const crt_arg_t *items, size_t count);
@@ -467,10 +467,10 @@ CRT_API int crt_version_number(void);
 /* ---------------------------------------------------------------- ranks */
 
 /* Of a process in which crt run --ranks runs the driver: its number, 0 <= rank < size, and how many there
- * are. crt_collective_world of crt_collective.h is the group of all of them. -1 and 0 in every other
+ * are. crt_group_world of crt_collective.h is the group of all of them. -1 and 0 in every other
  * process, also in tasks and actors that a rank has made. */
-CRT_API int crt_rank(void);
-CRT_API int crt_size(void);
+CRT_API int crt_world_rank(void);
+CRT_API int crt_world_size(void);
 
 #ifdef __cplusplus
 }

@@ -87,10 +87,11 @@ CRT_API crt_status_t crt_actor_kill_with(crt_actor_t *actor,
  * for; CRT_ERR_INTERRUPTED: the wait was, the end comes. */
 CRT_API crt_status_t crt_actor_stop(crt_actor_t *actor, int64_t limit_ms);
 
-/* Inside `create` or a method of an actor: saves `size` bytes, at most 1 MiB, for the next process
- * of the actor. When the actor is restarted, the runtime passes the bytes to `restore` of the
- * class. The bytes replace the bytes that were saved before; size 0 removes the saved bytes. When
- * the function returns CRT_OK, the state is durable. The state is deleted when the actor ends.
+/* Saves `size` bytes, at most 1 MiB, for the next process of the actor. Use crt_actor_save inside
+ * `create` or a method of an actor. When the actor is restarted, the runtime passes the bytes to
+ * `restore` of the class. The bytes replace the bytes that were saved before; size 0 removes the
+ * saved bytes. When the function returns CRT_OK, the state is durable. The state is deleted when
+ * the actor ends.
  *
  * The caller keeps the ownership of `state`. Waits for the head, up to 30 s.
  *

@@ -154,7 +154,7 @@ struct crti_text_is_read_into_a_const_char_pointer {
     (const T *)(0 * sizeof(struct {                                                      \
         int none;                                                                        \
         _Static_assert(0, "at most 16 arguments: give several refs as one with "         \
-                          "crt_spread, values in a crt_list, or call the function that " \
+                          "crt_arg_each, values in a crt_list, or call the function that " \
                           "ends in _v with an array");                                   \
     })), 0
 #define CRTI_ARGUMENTS(...) CRTI_TAIL(crt_arg_t, CRT_ARG, __VA_ARGS__)

@@ -20,12 +20,12 @@ typedef enum crt_scheduling {
     /* A task with large arguments runs where the arguments are. Otherwise nodes are filled until
      * they are half full, the caller's node first. When all nodes are half full, the emptiest node
      * is taken. */
-    CRT_SCHEDULING_DEFAULT,
+    CRT_SCHEDULE_DEFAULT,
     /* The nodes take turns. */
-    CRT_SPREAD,
+    CRT_SCHEDULE_SPREAD,
     /* The node `node_id`. If that node is gone, or could never run the task or actor, the task or
      * actor fails with CRT_ERR_UNSCHEDULABLE, unless node_is_soft is set. */
-    CRT_NODE_AFFINITY
+    CRT_SCHEDULE_NODE_AFFINITY
 } crt_scheduling_t;
 
 /* How the runtime treats a task, an actor or a placement group that the cluster could never run,
@@ -65,11 +65,11 @@ typedef struct crt_task_options {
     /* How the runtime treats the task when no node of the cluster could ever run the task, even if
      * every node were idle. */
     crt_infeasible_t if_infeasible;
-    /* How the node is chosen. 0: CRT_SCHEDULING_DEFAULT. */
+    /* How the node is chosen. 0: CRT_SCHEDULE_DEFAULT. */
     crt_scheduling_t scheduling;
-    /* The node of CRT_NODE_AFFINITY: 32 hex digits (from crt_node_id or crt status). */
+    /* The node of CRT_SCHEDULE_NODE_AFFINITY: 32 hex digits (from crt_node_id or crt status). */
     const char *node_id;
-    /* With CRT_NODE_AFFINITY: the task may run on another node when `node_id` is gone or lacks the
+    /* With CRT_SCHEDULE_NODE_AFFINITY: the task may run on another node when `node_id` is gone or lacks the
      * resources. */
     bool node_is_soft;
     /* Labels that the node must have (crt start --labels), all of them:
@@ -167,11 +167,11 @@ typedef struct crt_actor_options {
     /* How the runtime treats the actor when no node of the cluster could ever run the actor, even
      * if every node were idle. An actor that fails for this reason at a restart is dead. */
     crt_infeasible_t if_infeasible;
-    /* How the node is chosen. 0: CRT_SCHEDULING_DEFAULT. */
+    /* How the node is chosen. 0: CRT_SCHEDULE_DEFAULT. */
     crt_scheduling_t scheduling;
-    /* The node of CRT_NODE_AFFINITY: 32 hex digits (from crt_node_id or crt status). */
+    /* The node of CRT_SCHEDULE_NODE_AFFINITY: 32 hex digits (from crt_node_id or crt status). */
     const char *node_id;
-    /* With CRT_NODE_AFFINITY: the actor may run on another node when `node_id` is gone or lacks
+    /* With CRT_SCHEDULE_NODE_AFFINITY: the actor may run on another node when `node_id` is gone or lacks
      * the resources. */
     bool node_is_soft;
     /* Labels that the node must have, and alternatives: see label_selector of crt_task_options_t.

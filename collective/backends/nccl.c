@@ -23,7 +23,7 @@ typedef struct invitation {
 static crt_status_t gather(crti_nccl_t *n, const void *mine, void *all, size_t bytes)
 {
     crti_step_t step = {.kind = CRT_COLLECTIVE_ALLGATHER,
-                        .dtype = CRT_UINT8,
+                        .dtype = CRT_DTYPE_UINT8,
                         .count = bytes,
                         .input = mine,
                         .output = all,
@@ -37,7 +37,7 @@ static crt_status_t gather(crti_nccl_t *n, const void *mine, void *all, size_t b
 static crt_status_t broadcast(crti_nccl_t *n, int root, void *data, size_t bytes)
 {
     crti_step_t step = {.kind = CRT_COLLECTIVE_BROADCAST,
-                        .dtype = CRT_UINT8,
+                        .dtype = CRT_DTYPE_UINT8,
                         .count = bytes,
                         .input = data,
                         .output = data,

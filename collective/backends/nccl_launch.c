@@ -18,9 +18,9 @@ static bool is_reduced(crt_collective_kind_t kind)
 
 const char *crti_nccl_refuses(const crti_step_t *step)
 {
-    if (is_reduced(step->kind) && step->dtype == CRT_INT16)
+    if (is_reduced(step->kind) && step->dtype == CRT_DTYPE_INT16)
         return "NCCL can't reduce int16; use int32, or a backend for the host";
-    if (is_reduced(step->kind) && step->dtype == CRT_UINT16)
+    if (is_reduced(step->kind) && step->dtype == CRT_DTYPE_UINT16)
         return "NCCL can't reduce uint16; use uint32, or a backend for the host";
     return NULL;
 }
@@ -29,17 +29,17 @@ const char *crti_nccl_refuses(const crti_step_t *step)
 ncclDataType_t crti_nccl_type(crt_dtype_t dtype)
 {
     switch (dtype) {
-    case CRT_FLOAT32: return ncclFloat32;
-    case CRT_FLOAT64: return ncclFloat64;
-    case CRT_FLOAT16: return ncclFloat16;
-    case CRT_BFLOAT16: return ncclBfloat16;
-    case CRT_INT8: return ncclInt8;
-    case CRT_UINT16:
-    case CRT_INT16: return ncclFloat16; /* moved only: crti_nccl_refuses */
-    case CRT_UINT32: return ncclUint32;
-    case CRT_UINT64: return ncclUint64;
-    case CRT_INT32: return ncclInt32;
-    case CRT_INT64: return ncclInt64;
+    case CRT_DTYPE_FLOAT32: return ncclFloat32;
+    case CRT_DTYPE_FLOAT64: return ncclFloat64;
+    case CRT_DTYPE_FLOAT16: return ncclFloat16;
+    case CRT_DTYPE_BFLOAT16: return ncclBfloat16;
+    case CRT_DTYPE_INT8: return ncclInt8;
+    case CRT_DTYPE_UINT16:
+    case CRT_DTYPE_INT16: return ncclFloat16; /* moved only: crti_nccl_refuses */
+    case CRT_DTYPE_UINT32: return ncclUint32;
+    case CRT_DTYPE_UINT64: return ncclUint64;
+    case CRT_DTYPE_INT32: return ncclInt32;
+    case CRT_DTYPE_INT64: return ncclInt64;
     default: return ncclUint8;
     }
 }
@@ -47,10 +47,10 @@ ncclDataType_t crti_nccl_type(crt_dtype_t dtype)
 static ncclRedOp_t operation_of(crt_reduction_t reduction)
 {
     switch (reduction) {
-    case CRT_PRODUCT: return ncclProd;
-    case CRT_MIN: return ncclMin;
-    case CRT_MAX: return ncclMax;
-    case CRT_AVERAGE: return ncclAvg;
+    case CRT_REDUCE_PRODUCT: return ncclProd;
+    case CRT_REDUCE_MIN: return ncclMin;
+    case CRT_REDUCE_MAX: return ncclMax;
+    case CRT_REDUCE_AVERAGE: return ncclAvg;
     default: return ncclSum;
     }
 }

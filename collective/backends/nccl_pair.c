@@ -31,7 +31,7 @@ static crt_status_t post_signature(crti_nccl_t *n, const crti_pair_t *of, bool i
                                    void *signature, crti_pair_t *pair)
 {
     *pair = (crti_pair_t){.is_send = is_send,
-                          .dtype = CRT_UINT8,
+                          .dtype = CRT_DTYPE_UINT8,
                           .count = sizeof(crti_operation_signature_t),
                           .bytes = sizeof(crti_operation_signature_t),
                           .input = signature,

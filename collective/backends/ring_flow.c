@@ -116,7 +116,7 @@ static void sum(flow_t *f, size_t i, chunk_t c)
                        (c.at - job->count * (size_t)job->ring->rank) * job->element;
     crti_kernel_reduce(job->dtype, job->reduction, to, slot,
                        job->input + c.at * job->element, c.count);
-    if (is_complete && job->reduction == CRT_AVERAGE)
+    if (is_complete && job->reduction == CRT_REDUCE_AVERAGE)
         crti_kernel_scale(job->dtype, to, job->divisor, c.count);
     if (!is_complete)
         crti_ring_send(job->ring, f->to, i + LAP, slot, c.count * job->element,
@@ -254,7 +254,7 @@ static crt_status_t chain_chunks(flow_t *f, bool is_reduce)
             if (status == CRT_OK && is_reduce)
                 crti_kernel_reduce(job->dtype, job->reduction, to, slot, mine, c.count);
             if (status == CRT_OK && is_reduce && f->to < 0 &&
-                job->reduction == CRT_AVERAGE)
+                job->reduction == CRT_REDUCE_AVERAGE)
                 crti_kernel_scale(job->dtype, to, job->divisor, c.count);
             from = to;
         }

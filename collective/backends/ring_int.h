@@ -27,7 +27,7 @@ typedef struct crti_ring_job {
     crt_dtype_t dtype;
     crt_reduction_t reduction;
     size_t element, count; /* bytes of an element; count as in crti_step_t */
-    int divisor;           /* of CRT_AVERAGE */
+    int divisor;           /* of CRT_REDUCE_AVERAGE */
     int root;              /* of the team */
     const unsigned char *input;
     unsigned char *output;

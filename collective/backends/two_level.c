@@ -46,10 +46,10 @@ static crt_status_t scratch(two_level_t *t, int which, size_t size, void **memor
     crt_status_t status = CRT_OK;
 
     if (size > t->scratch_size[which]) {
-        crt_collective_free(t->scratch[which]);
+        crt_group_free(t->scratch[which]);
         t->scratch[which] = NULL;
         t->scratch_size[which] = 0;
-        status = crt_collective_alloc(size, &t->scratch[which]);
+        status = crt_group_alloc(size, &t->scratch[which]);
         if (status != CRT_OK)
             return crti_group_fail(t->group, status, t->group->rank, "rank %d: %s",
                                    t->group->rank, crt_error_detail());
@@ -82,8 +82,8 @@ static crt_status_t within(two_level_t *t, const crti_step_t *step,
     inner.sequence = ++t->inner_sequence;
     if (kind != CRT_COLLECTIVE_REDUCE)
         inner.reduction = 0;
-    else if (inner.reduction == CRT_AVERAGE) /* divided once, at the end */
-        inner.reduction = CRT_SUM;
+    else if (inner.reduction == CRT_REDUCE_AVERAGE) /* divided once, at the end */
+        inner.reduction = CRT_REDUCE_SUM;
     return t->inner->run(t->local, &inner);
 }
 
@@ -161,8 +161,8 @@ static crt_status_t run_reduce(two_level_t *t, const crti_step_t *step)
     void *sum = NULL;
     crt_status_t status = CRT_OK;
 
-    if (reduction == CRT_AVERAGE && members_of(t, node) > 1)
-        reduction = CRT_SUM; /* divided once, at the end */
+    if (reduction == CRT_REDUCE_AVERAGE && members_of(t, node) > 1)
+        reduction = CRT_REDUCE_SUM; /* divided once, at the end */
     if (is_leader(t) && is_root)
         sum = step->output;
     else if (is_leader(t))
@@ -180,7 +180,7 @@ static crt_status_t run_reduce(two_level_t *t, const crti_step_t *step)
         return local_barrier(t, step);
     status = within(t, step, CRT_COLLECTIVE_REDUCE, step->count, t->place_of[step->peer],
                     is_leader(t) ? sum : mine, is_root ? step->output : NULL);
-    if (status == CRT_OK && is_root && step->reduction == CRT_AVERAGE)
+    if (status == CRT_OK && is_root && step->reduction == CRT_REDUCE_AVERAGE)
         crti_kernel_scale(step->dtype, step->output, t->size, step->count);
     return status;
 }
@@ -254,7 +254,7 @@ static crt_status_t (*algorithm_of(const two_level_t *t,
                                    const crti_step_t *step))(two_level_t *,
                                                              const crti_step_t *)
 {
-    bool is_short = step->dtype == CRT_FLOAT16 || step->dtype == CRT_BFLOAT16;
+    bool is_short = step->dtype == CRT_DTYPE_FLOAT16 || step->dtype == CRT_DTYPE_BFLOAT16;
 
     switch (step->kind) {
     case CRT_COLLECTIVE_BARRIER: return run_barrier;
@@ -381,8 +381,8 @@ static void close_levels(void *state)
         crti_backend_ring.close(t->between);
     if (t->all)
         crti_backend_ring.close(t->all);
-    crt_collective_free(t->scratch[0]);
-    crt_collective_free(t->scratch[1]);
+    crt_group_free(t->scratch[0]);
+    crt_group_free(t->scratch[1]);
     free(t->node_of);
     free(t);
 }

@@ -6,18 +6,18 @@
 
 static int driver(int argc, char **argv)
 {
-    int rank = crt_rank(), size = crt_size();
+    int rank = crt_world_rank(), size = crt_world_size();
     crt_group_t *world;
     int64_t shape = 1;
     int32_t token = 100;
-    crt_tensor_t message = crt_tensor_view(CRT_INT32, 1, &shape, &token);
+    crt_tensor_t message = crt_tensor_view(CRT_DTYPE_INT32, 1, &shape, &token);
 
-    CRT_CHECK(crt_collective_world(&world));
+    CRT_CHECK(crt_group_world(&world));
     if (rank > 0)
-        CRT_CHECK(crt_collective_recv(world, &message, rank - 1));
+        CRT_CHECK(crt_group_recv(world, &message, rank - 1));
     token += rank;
     if (rank + 1 < size)
-        CRT_CHECK(crt_collective_send(world, &message, rank + 1));
+        CRT_CHECK(crt_group_send(world, &message, rank + 1));
     printf("rank %d has %d\n", rank, token);
     return 0;
 }

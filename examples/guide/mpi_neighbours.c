@@ -11,7 +11,7 @@
 /* The ends of our piece leave, those of the neighbours come; all four at once. */
 static crt_status_t exchange(crt_group_t *world, float *bar)
 {
-    int rank = crt_rank(), last = crt_size() - 1;
+    int rank = crt_world_rank(), last = crt_world_size() - 1;
     crt_tensor_t left = crt_tensor_floats(&bar[1], 1);
     crt_tensor_t right = crt_tensor_floats(&bar[CELLS], 1);
     crt_tensor_t from_left = crt_tensor_floats(&bar[0], 1);
@@ -19,24 +19,24 @@ static crt_status_t exchange(crt_group_t *world, float *bar)
     crt_operation_t *posted[4] = {NULL}; /* the first and the last rank have two */
 
     if (rank > 0) {
-        CRT_TRY(crt_collective_irecv(world, &from_left, rank - 1, &posted[0]));
-        CRT_TRY(crt_collective_isend(world, &left, rank - 1, &posted[1]));
+        CRT_TRY(crt_group_irecv(world, &from_left, rank - 1, &posted[0]));
+        CRT_TRY(crt_group_isend(world, &left, rank - 1, &posted[1]));
     }
     if (rank < last) {
-        CRT_TRY(crt_collective_irecv(world, &from_right, rank + 1, &posted[2]));
-        CRT_TRY(crt_collective_isend(world, &right, rank + 1, &posted[3]));
+        CRT_TRY(crt_group_irecv(world, &from_right, rank + 1, &posted[2]));
+        CRT_TRY(crt_group_isend(world, &right, rank + 1, &posted[3]));
     }
-    return crt_collective_waitall(posted, 4);
+    return crt_operation_wait_all(posted, 4);
 }
 
 static int driver(int argc, char **argv)
 {
-    int rank = crt_rank(), size = crt_size();
+    int rank = crt_world_rank(), size = crt_world_size();
     float bar[CELLS + 2] = {0}, next[CELLS + 2] = {0}, mine = (float)rank, theirs;
     crt_tensor_t out = crt_tensor_floats(&mine, 1), in = crt_tensor_floats(&theirs, 1);
     crt_group_t *world;
 
-    CRT_CHECK(crt_collective_world(&world));
+    CRT_CHECK(crt_group_world(&world));
     if (rank == 0)
         bar[0] = next[0] = 100; /* the hot end */
     for (int step = 0; step < 1000; step++) {
@@ -47,7 +47,7 @@ static int driver(int argc, char **argv)
     }
     printf("rank %d: %.1f to %.1f degrees\n", rank, (double)bar[1], (double)bar[CELLS]);
     /* Around a ring, one call. */
-    CRT_CHECK(crt_collective_sendrecv(world, &out, (rank + 1) % size, &in,
+    CRT_CHECK(crt_group_sendrecv(world, &out, (rank + 1) % size, &in,
                                       (rank + size - 1) % size));
     printf("rank %d: the one before is %.0f\n", rank, (double)theirs);
     return 0;

@@ -13,7 +13,7 @@ static void destroy(void *self)
 {
     struct member *m = self;
 
-    crt_collective_destroy_group(&m->group);
+    crt_group_drop(&m->group);
 }
 
 static crt_status_t join_run(void *self, crt_call_t *call)
@@ -22,7 +22,7 @@ static crt_status_t join_run(void *self, crt_call_t *call)
     int size, rank;
 
     CRT_TRY(crt_args(call, &size, &rank));
-    return crt_collective_init_group(size, rank, NULL, &m->group);
+    return crt_group_join(size, rank, NULL, &m->group);
 }
 static const crt_method_t join =
     CRT_METHOD(.name = "join", .run = join_run, .signature = "int, int");
@@ -32,12 +32,12 @@ static crt_status_t sum_run(void *self, crt_call_t *call)
     struct member *m = self;
     float sum = 1;
     crt_tensor_t view = crt_tensor_floats(&sum, 1);
-    crt_status_t status = crt_collective_allreduce(m->group, &view, &view, CRT_SUM);
+    crt_status_t status = crt_group_allreduce(m->group, &view, &view, CRT_REDUCE_SUM);
 
     if (status == CRT_ERR_ACTOR_DIED) { /* the survivors go on alone, and try again */
-        CRT_TRY(crt_collective_rebuild(m->group, 0));
+        CRT_TRY(crt_group_rebuild(m->group, 0));
         sum = 1;
-        status = crt_collective_allreduce(m->group, &view, &view, CRT_SUM);
+        status = crt_group_allreduce(m->group, &view, &view, CRT_REDUCE_SUM);
     }
     return status == CRT_OK ? crt_return(call, (double)sum) : status;
 }

@@ -18,7 +18,7 @@ def array_of(data, dtype, shape):
 def new_array(shape):
     """An array in the store that may be written to, and the object that it becomes."""
     made, view = ffi.new("crt_object_t **"), ffi.new("crt_tensor_t *")
-    check(C.crt_object_create(C.CRT_FLOAT64, len(shape), shape, made, view))
+    check(C.crt_object_create(C.CRT_DTYPE_FLOAT64, len(shape), shape, made, view))
     return array_of(view.data, np.dtype("f8"), shape), made
 
 

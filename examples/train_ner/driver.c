@@ -274,7 +274,7 @@ static crt_status_t make_members(training_t *t)
             crt_actor_new(&ner_member,
                           CRT_ACTOR_OPTIONS(.num_cpus = i < workers,
                                             .if_infeasible = CRT_INFEASIBLE_FAILS,
-                                            .scheduling = CRT_SPREAD),
+                                            .scheduling = CRT_SCHEDULE_SPREAD),
                           t->text, i, t->train_path);
     return begin_members(t);
 }

@@ -84,7 +84,7 @@ static crt_status_t make_room(member_t *m)
     size_t bytes = count_floats(m) * sizeof(float);
     void *gradients;
 
-    CRT_TRY(crt_collective_alloc(bytes,
+    CRT_TRY(crt_group_alloc(bytes,
                                  &gradients)); /* members on one node sum it in place */
     m->gradients = gradients;
     m->used = malloc(bytes);
@@ -146,9 +146,9 @@ static void destroy(void *self)
     crt_refs_drop(m->sent, m->sent_count);
     for (int i = 0; i < m->actor_count; i++)
         crt_actor_drop(&m->actors[i]);
-    crt_collective_destroy_group(&m->group);
+    crt_group_drop(&m->group);
     free_owned(m->owned, m->owners);
-    crt_collective_free(m->gradients);
+    crt_group_free(m->gradients);
     free(m->used);
     free(m->packed);
     free(m->sum);
@@ -213,7 +213,7 @@ static crt_status_t begin(void *self, crt_call_t *call)
         CRT_TRY(crt_ner_batches_next(m->batches, &batch)); /* where it was */
     if (m->setup.mode != ALLREDUCE || m->members == 1)
         return CRT_OK;
-    return crt_collective_init_group(m->members, m->rank,
+    return crt_group_join(m->members, m->rank,
                                      CRT_GROUP_OPTIONS(.name = group), &m->group);
 }
 
@@ -362,7 +362,7 @@ static crt_status_t step_together(member_t *m, progress_t *progress)
 
     CRT_TRY(pass(m, crt_model_weights(newest_network(m)), progress));
     if (m->group)
-        CRT_TRY(crt_collective_allreduce(m->group, &gradients, &gradients, CRT_AVERAGE));
+        CRT_TRY(crt_group_allreduce(m->group, &gradients, &gradients, CRT_REDUCE_AVERAGE));
     CRT_TRY(crt_optimizer_set_learn_rate(
         m->optimizer, crt_schedule_at(&m->setup.learn_rate, m->steps)));
     return crt_optimizer_apply(m->optimizer, newest_network(m), &all, 1, NULL);
@@ -485,7 +485,7 @@ static crt_status_t give_state(void *self, crt_call_t *call)
     int states = crt_optimizer_states(m->optimizer);
     int64_t shape = (int64_t)(owned->floats * (size_t)(1 + states));
     float *packed = malloc((size_t)(shape > 0 ? shape : 1) * sizeof(float));
-    crt_tensor_t state = crt_tensor_view(CRT_FLOAT32, 1, &shape, packed);
+    crt_tensor_t state = crt_tensor_view(CRT_DTYPE_FLOAT32, 1, &shape, packed);
     crt_arg_t late[LATE_MAX + 1];
     crt_status_t status;
 

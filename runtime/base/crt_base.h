@@ -177,19 +177,19 @@ CRT_API void crt_check(crt_status_t status, const char *expression, const char *
 
 /* Types of the elements of a tensor. */
 typedef enum crt_dtype {
-    CRT_FLOAT32 = 1,
-    CRT_FLOAT64 = 2,
-    CRT_FLOAT16 = 3,
-    CRT_BFLOAT16 = 4,
-    CRT_INT8 = 5,
-    CRT_INT16 = 6,
-    CRT_INT32 = 7,
-    CRT_INT64 = 8,
-    CRT_UINT8 = 9,
-    CRT_BOOL = 10,
-    CRT_UINT16 = 11,
-    CRT_UINT32 = 12,
-    CRT_UINT64 = 13
+    CRT_DTYPE_FLOAT32 = 1,
+    CRT_DTYPE_FLOAT64 = 2,
+    CRT_DTYPE_FLOAT16 = 3,
+    CRT_DTYPE_BFLOAT16 = 4,
+    CRT_DTYPE_INT8 = 5,
+    CRT_DTYPE_INT16 = 6,
+    CRT_DTYPE_INT32 = 7,
+    CRT_DTYPE_INT64 = 8,
+    CRT_DTYPE_UINT8 = 9,
+    CRT_DTYPE_BOOL = 10,
+    CRT_DTYPE_UINT16 = 11,
+    CRT_DTYPE_UINT32 = 12,
+    CRT_DTYPE_UINT64 = 13
 } crt_dtype_t;
 
 /* The largest rank of a tensor. */

@@ -6,18 +6,18 @@ static const struct {
     const char *name;
     size_t size;
 } dtypes[] = {
-    [CRT_FLOAT32] = {"float32", 4}, [CRT_FLOAT64] = {"float64", 8},
-    [CRT_FLOAT16] = {"float16", 2}, [CRT_BFLOAT16] = {"bfloat16", 2},
-    [CRT_INT8] = {"int8", 1},       [CRT_INT16] = {"int16", 2},
-    [CRT_INT32] = {"int32", 4},     [CRT_INT64] = {"int64", 8},
-    [CRT_UINT8] = {"uint8", 1},     [CRT_BOOL] = {"bool", 1},
-    [CRT_UINT16] = {"uint16", 2},   [CRT_UINT32] = {"uint32", 4},
-    [CRT_UINT64] = {"uint64", 8},
+    [CRT_DTYPE_FLOAT32] = {"float32", 4}, [CRT_DTYPE_FLOAT64] = {"float64", 8},
+    [CRT_DTYPE_FLOAT16] = {"float16", 2}, [CRT_DTYPE_BFLOAT16] = {"bfloat16", 2},
+    [CRT_DTYPE_INT8] = {"int8", 1},       [CRT_DTYPE_INT16] = {"int16", 2},
+    [CRT_DTYPE_INT32] = {"int32", 4},     [CRT_DTYPE_INT64] = {"int64", 8},
+    [CRT_DTYPE_UINT8] = {"uint8", 1},     [CRT_DTYPE_BOOL] = {"bool", 1},
+    [CRT_DTYPE_UINT16] = {"uint16", 2},   [CRT_DTYPE_UINT32] = {"uint32", 4},
+    [CRT_DTYPE_UINT64] = {"uint64", 8},
 };
 
 static bool is_dtype(crt_dtype_t dtype)
 {
-    return (int)dtype >= CRT_FLOAT32 && (int)dtype <= CRTI_DTYPE_LAST;
+    return (int)dtype >= CRT_DTYPE_FLOAT32 && (int)dtype <= CRTI_DTYPE_LAST;
 }
 
 size_t crt_dtype_size(crt_dtype_t dtype)
@@ -50,7 +50,7 @@ crt_tensor_t crt_tensor_floats(float *data, size_t count)
 {
     int64_t shape = (int64_t)count;
 
-    return crt_tensor_view(CRT_FLOAT32, 1, &shape, data);
+    return crt_tensor_view(CRT_DTYPE_FLOAT32, 1, &shape, data);
 }
 
 size_t crt_tensor_count(const crt_tensor_t *tensor)

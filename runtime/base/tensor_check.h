@@ -9,7 +9,7 @@
 #include "runtime/base/crt_base.h"
 
 #define CRTI_DTYPE_LAST                                                                  \
-    CRT_UINT64 /* dtypes are the numbers from CRT_FLOAT32 to this one */
+    CRT_DTYPE_UINT64 /* dtypes are the numbers from CRT_DTYPE_FLOAT32 to this one */
 
 #define CRTI_TENSOR_ROWS_ANY SIZE_MAX
 #define CRTI_TENSOR_ROWS_FAR ((size_t)65536) /* of a stranger's tensor without elements */

@@ -267,19 +267,19 @@ static float from_bfloat(uint16_t half)
 static crt_status_t put_element(writer_t *w, crt_dtype_t dtype, const void *at)
 {
     switch (dtype) {
-    case CRT_FLOAT32: return put_number(w, READ(float), true);
-    case CRT_FLOAT64: return put_number(w, READ(double), false);
-    case CRT_FLOAT16: return put_number(w, from_half(READ(uint16_t)), true);
-    case CRT_BFLOAT16: return put_number(w, from_bfloat(READ(uint16_t)), true);
-    case CRT_INT8: return put_whole(w, READ(int8_t));
-    case CRT_INT16: return put_whole(w, READ(int16_t));
-    case CRT_INT32: return put_whole(w, READ(int32_t));
-    case CRT_INT64: return put_whole(w, READ(int64_t));
-    case CRT_UINT8: return put_whole(w, READ(uint8_t));
-    case CRT_UINT16: return put_whole(w, READ(uint16_t));
-    case CRT_UINT32: return put_whole(w, READ(uint32_t));
-    case CRT_UINT64: return put_unsigned(w, READ(uint64_t));
-    case CRT_BOOL: /* a byte of anybody's, which need be no bool */
+    case CRT_DTYPE_FLOAT32: return put_number(w, READ(float), true);
+    case CRT_DTYPE_FLOAT64: return put_number(w, READ(double), false);
+    case CRT_DTYPE_FLOAT16: return put_number(w, from_half(READ(uint16_t)), true);
+    case CRT_DTYPE_BFLOAT16: return put_number(w, from_bfloat(READ(uint16_t)), true);
+    case CRT_DTYPE_INT8: return put_whole(w, READ(int8_t));
+    case CRT_DTYPE_INT16: return put_whole(w, READ(int16_t));
+    case CRT_DTYPE_INT32: return put_whole(w, READ(int32_t));
+    case CRT_DTYPE_INT64: return put_whole(w, READ(int64_t));
+    case CRT_DTYPE_UINT8: return put_whole(w, READ(uint8_t));
+    case CRT_DTYPE_UINT16: return put_whole(w, READ(uint16_t));
+    case CRT_DTYPE_UINT32: return put_whole(w, READ(uint32_t));
+    case CRT_DTYPE_UINT64: return put_unsigned(w, READ(uint64_t));
+    case CRT_DTYPE_BOOL: /* a byte of anybody's, which need be no bool */
         return put(w, READ(uint8_t) ? "true" : "false");
     }
     return crt_raise(CRT_ERR_UNSUPPORTED, "a tensor of an unknown dtype");
@@ -425,7 +425,7 @@ bool crti_json_value_is_large(const crt_value_t *value)
 
 bool crti_dtype_parse(const char *name, crt_dtype_t *dtype_out)
 {
-    for (int d = CRT_FLOAT32; d <= CRTI_DTYPE_LAST; d++)
+    for (int d = CRT_DTYPE_FLOAT32; d <= CRTI_DTYPE_LAST; d++)
         if (strcmp(name, crt_dtype_name((crt_dtype_t)d)) == 0) {
             *dtype_out = (crt_dtype_t)d;
             return true;
@@ -483,7 +483,7 @@ crt_status_t crti_tensor_parse(const char *dtype, const char *shape, crti_span_t
         return crt_raise(CRT_ERR_INVALID,
                          "a body of %zu bytes is no %s tensor of that shape", body.size,
                          dtype);
-    if (type == CRT_BOOL && !crti_tensor_are_bools(body.data, body.size))
+    if (type == CRT_DTYPE_BOOL && !crti_tensor_are_bools(body.data, body.size))
         return crt_raise(CRT_ERR_INVALID, "a bool tensor has bytes of 0 and 1 only");
     *tensor_out = crt_tensor_view(type, rank, sizes, (void *)body.data);
     return CRT_OK;

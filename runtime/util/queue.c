@@ -192,7 +192,7 @@ crt_status_t crt_queue_put_batch(crt_actor_t *queue, crt_ref_t *const *items,
                                  size_t count, int64_t timeout_ms)
 {
     int64_t deadline = crti_deadline_after(timeout_ms);
-    crt_arg_t spread = crt_spread(items, count);
+    crt_arg_t spread = crt_arg_each(items, count);
     bool is_interrupted = false;
     int pause_ms = 1;
 

@@ -99,7 +99,7 @@ static void begin_incarnation(void)
     pthread_cond_broadcast(&world.changed);
 }
 
-crt_status_t crt_collective_init_group(int size, int rank,
+crt_status_t crt_group_join(int size, int rank,
                                        const crt_group_options_t *options,
                                        crt_group_t **group_out)
 {
@@ -129,7 +129,7 @@ crt_status_t crt_collective_init_group(int size, int rank,
     return CRT_OK;
 }
 
-void crt_collective_destroy_group(crt_group_t **group_take)
+void crt_group_drop(crt_group_t **group_take)
 {
     crt_group_t *group = *group_take;
 
@@ -160,7 +160,7 @@ static void shrink(void)
     world.size = count;
 }
 
-crt_status_t crt_collective_rebuild(crt_group_t *group, int size)
+crt_status_t crt_group_rebuild(crt_group_t *group, int size)
 {
     uint64_t since;
     bool is_settled;
@@ -186,7 +186,7 @@ crt_status_t crt_collective_rebuild(crt_group_t *group, int size)
     return CRT_OK;
 }
 
-crt_status_t crt_collective_settle(crt_group_t *group)
+crt_status_t crt_group_settle(crt_group_t *group)
 {
     pthread_mutex_lock(&world.lock);
     world.settled += world.settled == group->settled;
@@ -196,17 +196,17 @@ crt_status_t crt_collective_settle(crt_group_t *group)
     return CRT_OK;
 }
 
-uint64_t crt_collective_settled(const crt_group_t *group)
+uint64_t crt_group_settled(const crt_group_t *group)
 {
     return group->settled;
 }
 
-int crt_collective_rank(const crt_group_t *group)
+int crt_group_rank(const crt_group_t *group)
 {
     return group->rank;
 }
 
-int crt_collective_size(const crt_group_t *group)
+int crt_group_size(const crt_group_t *group)
 {
     int size;
 
@@ -216,7 +216,7 @@ int crt_collective_size(const crt_group_t *group)
     return size;
 }
 
-uint64_t crt_collective_incarnation(const crt_group_t *group)
+uint64_t crt_group_incarnation(const crt_group_t *group)
 {
     uint64_t incarnation;
 
@@ -226,19 +226,19 @@ uint64_t crt_collective_incarnation(const crt_group_t *group)
     return incarnation;
 }
 
-const crt_group_error_t *crt_collective_error(const crt_group_t *group)
+const crt_group_error_t *crt_group_last_error(const crt_group_t *group)
 {
     return group->error.status == CRT_OK ? NULL : &group->error;
 }
 
-crt_status_t crt_collective_alloc(size_t bytes, void **memory_out)
+crt_status_t crt_group_alloc(size_t bytes, void **memory_out)
 {
     *memory_out = aligned_alloc(64, (bytes + 63) / 64 * 64 + 64);
     memset(*memory_out, 0, bytes);
     return CRT_OK;
 }
 
-void crt_collective_free(void *memory)
+void crt_group_free(void *memory)
 {
     free(memory);
 }
@@ -251,9 +251,9 @@ static double get(const crt_tensor_t *t, size_t i)
     float value;
 
     switch (t->dtype) {
-    case CRT_FLOAT32: return (double)((const float *)t->data)[i];
-    case CRT_FLOAT64: return ((const double *)t->data)[i];
-    case CRT_BFLOAT16:
+    case CRT_DTYPE_FLOAT32: return (double)((const float *)t->data)[i];
+    case CRT_DTYPE_FLOAT64: return ((const double *)t->data)[i];
+    case CRT_DTYPE_BFLOAT16:
         bits = (uint32_t)((const uint16_t *)t->data)[i] << 16;
         memcpy(&value, &bits, sizeof(value));
         return (double)value;
@@ -267,9 +267,9 @@ static void set(const crt_tensor_t *t, size_t i, double to)
     uint32_t bits;
 
     switch (t->dtype) {
-    case CRT_FLOAT32: ((float *)t->data)[i] = value; break;
-    case CRT_FLOAT64: ((double *)t->data)[i] = to; break;
-    case CRT_BFLOAT16:
+    case CRT_DTYPE_FLOAT32: ((float *)t->data)[i] = value; break;
+    case CRT_DTYPE_FLOAT64: ((double *)t->data)[i] = to; break;
+    case CRT_DTYPE_BFLOAT16:
         memcpy(&bits, &value, sizeof(bits));
         bits += 0x7fff + (bits >> 16 & 1);
         ((uint16_t *)t->data)[i] = (uint16_t)(bits >> 16);
@@ -288,7 +288,7 @@ static void reduce(size_t count, bool scatter)
         for (size_t i = 0; i < count; i++)
             sums[i] += get(&world.slots[k]->input, i);
     for (int k = 0; k < world.size; k++) {
-        double divisor = world.slots[k]->what.reduction == CRT_AVERAGE ? world.size : 1;
+        double divisor = world.slots[k]->what.reduction == CRT_REDUCE_AVERAGE ? world.size : 1;
 
         for (size_t i = 0; i < share; i++)
             set(&world.slots[k]->output, i,
@@ -414,7 +414,7 @@ static crt_status_t run(crt_group_t *group, const crt_operation_t *operation)
     return status;
 }
 
-crt_status_t crt_collective_post(crt_group_t *group, const crt_collective_t *what,
+crt_status_t crt_group_post(crt_group_t *group, const crt_collective_t *what,
                                  crt_operation_t **operation_out)
 {
     crt_operation_t *operation = calloc(1, sizeof(*operation));
@@ -429,7 +429,7 @@ crt_status_t crt_collective_post(crt_group_t *group, const crt_collective_t *wha
 }
 
 /* Waited for in the order in which they were posted, as crt_buckets_t does. */
-crt_status_t crt_collective_wait(crt_operation_t **operation_take)
+crt_status_t crt_operation_wait(crt_operation_t **operation_take)
 {
     crt_operation_t *operation = *operation_take;
     crt_status_t status = run(operation->group, operation);
@@ -450,25 +450,25 @@ static crt_status_t call(crt_group_t *group, crt_collective_kind_t kind,
                              .reduction = reduction};
     crt_operation_t *operation;
 
-    crt_collective_post(group, &what, &operation);
-    return crt_collective_wait(&operation);
+    crt_group_post(group, &what, &operation);
+    return crt_operation_wait(&operation);
 }
 
-crt_status_t crt_collective_allreduce(crt_group_t *group, const crt_tensor_t *input,
+crt_status_t crt_group_allreduce(crt_group_t *group, const crt_tensor_t *input,
                                       const crt_tensor_t *output,
                                       crt_reduction_t reduction)
 {
     return call(group, CRT_COLLECTIVE_ALLREDUCE, input, output, 0, reduction);
 }
 
-crt_status_t crt_collective_broadcast(crt_group_t *group, const crt_tensor_t *tensor,
+crt_status_t crt_group_broadcast(crt_group_t *group, const crt_tensor_t *tensor,
                                       int root)
 {
-    return call(group, CRT_COLLECTIVE_BROADCAST, tensor, NULL, root, CRT_SUM);
+    return call(group, CRT_COLLECTIVE_BROADCAST, tensor, NULL, root, CRT_REDUCE_SUM);
 }
 
-crt_status_t crt_collective_allgather(crt_group_t *group, const crt_tensor_t *input,
+crt_status_t crt_group_allgather(crt_group_t *group, const crt_tensor_t *input,
                                       const crt_tensor_t *output)
 {
-    return call(group, CRT_COLLECTIVE_ALLGATHER, input, output, 0, CRT_SUM);
+    return call(group, CRT_COLLECTIVE_ALLGATHER, input, output, 0, CRT_REDUCE_SUM);
 }

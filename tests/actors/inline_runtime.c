@@ -262,7 +262,7 @@ crt_arg_t crt_map(const crt_arg_t *items, size_t count)
     return (crt_arg_t){.kind = CRT_KIND_MAP, .as.list = {items, count}};
 }
 
-crt_arg_t crt_spread(crt_ref_t *const *refs, size_t count)
+crt_arg_t crt_arg_each(crt_ref_t *const *refs, size_t count)
 {
     return (crt_arg_t){.kind = CRT_KIND_SPREAD, .as.spread = {refs, count}};
 }

@@ -42,8 +42,8 @@ static int setup(void **state)
     static float x[SAMPLES * WIDTH];
     static uint8_t y[SAMPLES];
     int64_t shape[2] = {SAMPLES, WIDTH};
-    crt_tensor_t features = crt_tensor_view(CRT_FLOAT32, 2, shape, x);
-    crt_tensor_t labels = crt_tensor_view(CRT_UINT8, 1, shape, y);
+    crt_tensor_t features = crt_tensor_view(CRT_DTYPE_FLOAT32, 2, shape, x);
+    crt_tensor_t labels = crt_tensor_view(CRT_DTYPE_UINT8, 1, shape, y);
 
     fill_wave(x, SAMPLES * WIDTH, 1.9, 1.0);
     for (int i = 0; i < SAMPLES; i++)
@@ -99,7 +99,7 @@ static bool train(member_t *m, crt_group_t *group, crt_replica_t *replica,
             status = crt_replica_compare(replica);
             is_done = status == CRT_OK;
         }
-        if (status != CRT_OK && !crt_collective_error(group) &&
+        if (status != CRT_OK && !crt_group_last_error(group) &&
             !inline_group_is_dead(group))
             must(status);
         if (status != CRT_OK && !recover(m, group, replica))
@@ -111,7 +111,7 @@ static bool train(member_t *m, crt_group_t *group, crt_replica_t *replica,
 
 static void make_model(const scene_t *s, uint64_t seed, crt_model_t **model_out)
 {
-    const crt_input_t input = {CRT_FLOAT32, 1, 1, WIDTH};
+    const crt_input_t input = {CRT_DTYPE_FLOAT32, 1, 1, WIDTH};
     const crt_layer_t layers[] = {CRT_DENSE(6),      CRT_BATCH_NORM(), CRT_RELU(),
                                   CRT_DENSE(5),      CRT_BATCH_NORM(), CRT_RELU(),
                                   CRT_DENSE(CLASSES)};
@@ -137,7 +137,7 @@ static void *run_member(void *argument)
     make_model(s, seed + 7, &model);
     must(crt_dataset_new_shard(samples, m->rank < 0 ? 0 : m->rank, s->size, &shard));
     must(crt_batches_new(shard, BATCH, seed, &batches));
-    must(crt_collective_init_group(s->size, m->rank, NULL, &group));
+    must(crt_group_join(s->size, m->rank, NULL, &group));
     if (crt_replica_new(group, model, &s->options, &replica) == CRT_OK)
         m->died = !train(m, group, replica, batches);
     else
@@ -145,7 +145,7 @@ static void *run_member(void *argument)
     if (!m->died) {
         m->steps = crt_replica_steps(replica);
         m->hash = crt_replica_hash(replica);
-        m->size = crt_collective_size(group);
+        m->size = crt_group_size(group);
         m->parameters = crt_model_parameters(model);
         memcpy(m->weights, crt_model_weights(model)->data, m->parameters * sizeof(float));
         memcpy(m->statistics, crt_model_statistics(model)->data,
@@ -153,7 +153,7 @@ static void *run_member(void *argument)
     }
     m->operations = inline_group_operations(group);
     crt_replica_free(replica);
-    crt_collective_destroy_group(&group);
+    crt_group_drop(&group);
     crt_batches_free(batches);
     crt_dataset_free(shard);
     crt_model_free(model);

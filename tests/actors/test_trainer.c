@@ -342,7 +342,7 @@ static crt_status_t partner_join_run(void *self, crt_call_t *call)
 
     CRT_TRY(crt_args(call, &name, &size, &rank));
     CRT_TRY(crt_mlp_new(widths, 0.2, 1, &p->model));
-    CRT_TRY(crt_collective_init_group(size, rank, CRT_GROUP_OPTIONS(.name = name),
+    CRT_TRY(crt_group_join(size, rank, CRT_GROUP_OPTIONS(.name = name),
                                       &p->group));
     return crt_replica_new(p->group, p->model, NULL, &p->replica);
 }
@@ -353,7 +353,7 @@ static crt_status_t partner_settle_run(void *self, crt_call_t *call)
 {
     partner_t *p = self;
 
-    return crt_collective_settle(p->group);
+    return crt_group_settle(p->group);
 }
 static const crt_method_t partner_settle =
     CRT_METHOD(.name = "settle", .run = partner_settle_run, .signature = "");
@@ -364,7 +364,7 @@ static void partner_destroy(void *self)
 
     crt_replica_free(p->replica);
     p->replica = NULL;
-    crt_collective_destroy_group(&p->group);
+    crt_group_drop(&p->group);
     crt_model_free(p->model);
     p->model = NULL;
 }

@@ -22,8 +22,8 @@ static int setup(void **state)
 {
     fixture_t *f = calloc(1, sizeof(*f));
     int64_t shape[2] = {SAMPLES, WIDTH};
-    crt_tensor_t x = crt_tensor_view(CRT_FLOAT32, 2, shape, f->x);
-    crt_tensor_t y = crt_tensor_view(CRT_UINT8, 1, shape, f->y);
+    crt_tensor_t x = crt_tensor_view(CRT_DTYPE_FLOAT32, 2, shape, f->x);
+    crt_tensor_t y = crt_tensor_view(CRT_DTYPE_UINT8, 1, shape, f->y);
 
     fill_wave(f->x, SAMPLES * WIDTH, 1.9, 1.0);
     for (int i = 0; i < SAMPLES; i++)
@@ -116,7 +116,7 @@ static void a_round_is_the_sum_of_the_workers_gradients_and_one_update(void **st
         }
         crt_ref_drop(&weights);
         weights = crt_call(server, &crt_parameter_server_apply_gradients,
-                           crt_spread(gradients, 2));
+                           crt_arg_each(gradients, 2));
         crt_refs_drop(gradients, 2);
         for (int k = 0; k < 2; k++)
             assert_ok(crt_model_add_gradients(model, crt_model_gradients(twins[k])));
@@ -169,7 +169,7 @@ static void shards_together_make_the_update_of_one_server(void **state)
             gradients[k] =
                 crt_call(twins[k], &crt_data_worker_compute_gradients, weights);
             lists[k] = crt_call(workers[k], &crt_data_worker_compute_slices,
-                                crt_spread(slices, SHARDS));
+                                crt_arg_each(slices, SHARDS));
         }
         for (int s = 0; s < SHARDS; s++) {
             crt_ref_t *parts[WORKERS];
@@ -182,16 +182,16 @@ static void shards_together_make_the_update_of_one_server(void **state)
                 assert_ok(crt_value_read(crt_value_at(list, (size_t)s), &parts[k]));
             }
             squares[s] = crt_call(shards[s], &crt_shard_server_measure,
-                                  crt_spread(parts, WORKERS));
+                                  crt_arg_each(parts, WORKERS));
         }
         for (int s = 0; s < SHARDS; s++) {
             crt_ref_drop(&slices[s]);
             slices[s] =
-                crt_call(shards[s], &crt_shard_server_apply, crt_spread(squares, SHARDS));
+                crt_call(shards[s], &crt_shard_server_apply, crt_arg_each(squares, SHARDS));
         }
         crt_ref_drop(&weights);
         weights = crt_call(whole, &crt_parameter_server_apply_gradients,
-                           crt_spread(gradients, WORKERS));
+                           crt_arg_each(gradients, WORKERS));
         expected = read_floats(weights);
         for (int s = 0; s < SHARDS; s++) {
             crt_part_t part = crt_shard_part(count, s, SHARDS);

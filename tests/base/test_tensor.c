@@ -11,11 +11,11 @@ static void every_dtype_has_a_size_and_a_name(void **state)
 {
     const size_t sizes[] = {4, 8, 2, 2, 1, 2, 4, 8, 1, 1, 2, 4, 8};
 
-    for (int i = CRT_FLOAT32; i <= CRT_UINT64; i++) {
+    for (int i = CRT_DTYPE_FLOAT32; i <= CRT_DTYPE_UINT64; i++) {
         assert_int_equal(crt_dtype_size((crt_dtype_t)i), sizes[i - 1]);
         assert_string_not_equal(crt_dtype_name((crt_dtype_t)i), "unknown");
     }
-    assert_string_equal(crt_dtype_name(CRT_BFLOAT16), "bfloat16");
+    assert_string_equal(crt_dtype_name(CRT_DTYPE_BFLOAT16), "bfloat16");
 }
 
 static void a_number_from_the_wire_that_is_no_dtype_has_size_0(void **state)
@@ -32,7 +32,7 @@ static void a_view_is_dense_and_row_major(void **state)
 {
     const int64_t shape[] = {2, 3, 4};
     double data[24];
-    crt_tensor_t view = crt_tensor_view(CRT_FLOAT64, 3, shape, data);
+    crt_tensor_t view = crt_tensor_view(CRT_DTYPE_FLOAT64, 3, shape, data);
 
     assert_int_equal(view.strides[0], 12);
     assert_int_equal(view.strides[1], 4);
@@ -47,7 +47,7 @@ static void a_view_is_dense_and_row_major(void **state)
 static void rank_0_is_one_number(void **state)
 {
     float number = 7;
-    crt_tensor_t view = crt_tensor_view(CRT_FLOAT32, 0, NULL, &number);
+    crt_tensor_t view = crt_tensor_view(CRT_DTYPE_FLOAT32, 0, NULL, &number);
 
     assert_int_equal(crt_tensor_count(&view), 1);
     assert_int_equal(crt_tensor_bytes(&view), 4);
@@ -58,13 +58,13 @@ static void the_largest_rank_fits_and_the_next_has_no_dtype(void **state)
 {
     const int64_t shape[CRT_TENSOR_DIMS + 1] = {1, 1, 1, 1, 1, 1, 1, 2, 1};
     char data[2];
-    crt_tensor_t view = crt_tensor_view(CRT_INT8, CRT_TENSOR_DIMS, shape, data);
+    crt_tensor_t view = crt_tensor_view(CRT_DTYPE_INT8, CRT_TENSOR_DIMS, shape, data);
 
     assert_int_equal(crt_tensor_count(&view), 2);
-    view = crt_tensor_view(CRT_INT8, CRT_TENSOR_DIMS + 1, shape, data);
+    view = crt_tensor_view(CRT_DTYPE_INT8, CRT_TENSOR_DIMS + 1, shape, data);
     assert_int_equal(crt_dtype_size(view.dtype), 0);
     assert_int_equal(view.rank, 0);
-    view = crt_tensor_view(CRT_INT8, -1, shape, data);
+    view = crt_tensor_view(CRT_DTYPE_INT8, -1, shape, data);
     assert_int_equal(crt_dtype_size(view.dtype), 0);
 }
 
@@ -72,13 +72,13 @@ static void a_slice_with_holes_is_not_dense(void **state)
 {
     const int64_t shape[] = {4, 6};
     int32_t data[24];
-    crt_tensor_t view = crt_tensor_view(CRT_INT32, 2, shape, data);
+    crt_tensor_t view = crt_tensor_view(CRT_DTYPE_INT32, 2, shape, data);
 
     view.shape[1] = 3; /* the left half of each row */
     assert_false(crt_tensor_is_dense(&view));
     view.shape[0] = 1; /* of one row only */
     assert_true(crt_tensor_is_dense(&view));
-    view = crt_tensor_view(CRT_INT32, 2, shape, data);
+    view = crt_tensor_view(CRT_DTYPE_INT32, 2, shape, data);
     view.strides[0] = 1; /* transposed */
     view.strides[1] = 4;
     assert_false(crt_tensor_is_dense(&view));
@@ -87,7 +87,7 @@ static void a_slice_with_holes_is_not_dense(void **state)
 static void a_tensor_without_strides_is_dense(void **state)
 {
     int32_t data[24];
-    crt_tensor_t tensor = {.dtype = CRT_INT32, .rank = 2, .shape = {4, 6}, .data = data};
+    crt_tensor_t tensor = {.dtype = CRT_DTYPE_INT32, .rank = 2, .shape = {4, 6}, .data = data};
 
     assert_true(crt_tensor_is_dense(&tensor));
     tensor.strides[1] = 1; /* one row, four times */
@@ -97,7 +97,7 @@ static void a_tensor_without_strides_is_dense(void **state)
 static void sizes_beyond_all_numbers_make_a_view_all_the_same(void **state)
 {
     const int64_t shape[] = {0, INT64_MAX, INT64_MAX};
-    crt_tensor_t view = crt_tensor_view(CRT_INT8, 3, shape, NULL);
+    crt_tensor_t view = crt_tensor_view(CRT_DTYPE_INT8, 3, shape, NULL);
 
     assert_int_equal(crt_tensor_count(&view), 0);
     assert_true(crt_tensor_is_dense(&view));
@@ -106,7 +106,7 @@ static void sizes_beyond_all_numbers_make_a_view_all_the_same(void **state)
 static void an_empty_tensor_has_no_bytes_and_is_dense(void **state)
 {
     const int64_t shape[] = {3, 0, 2};
-    crt_tensor_t view = crt_tensor_view(CRT_INT64, 3, shape, NULL);
+    crt_tensor_t view = crt_tensor_view(CRT_DTYPE_INT64, 3, shape, NULL);
 
     assert_int_equal(crt_tensor_count(&view), 0);
     assert_int_equal(crt_tensor_bytes(&view), 0);
@@ -120,7 +120,7 @@ static void floats_are_one_row(void **state)
     crt_tensor_t view = crt_tensor_floats(data, 5);
 
     assert_int_equal(view.rank, 1);
-    assert_int_equal(view.dtype, CRT_FLOAT32);
+    assert_int_equal(view.dtype, CRT_DTYPE_FLOAT32);
     assert_int_equal(crt_tensor_bytes(&view), sizeof(data));
 }
 
@@ -129,7 +129,7 @@ static void expect_size(crt_status_t wanted, size_t most_rows, size_t bytes, int
 {
     size_t got = 0;
 
-    assert_int_equal(crti_tensor_size(CRT_FLOAT32, rank, shape, most_rows, &got), wanted);
+    assert_int_equal(crti_tensor_size(CRT_DTYPE_FLOAT32, rank, shape, most_rows, &got), wanted);
     if (wanted == CRT_OK)
         assert_int_equal(got, bytes);
 }

@@ -3,7 +3,7 @@
  *
  * Usage: collective [--json] [--ranks N] [--bytes B] [--rounds R]
  *
- * Each size is measured on memory of crt_collective_alloc ("shared") and of malloc ("private").
+ * Each size is measured on memory of crt_group_alloc ("shared") and of malloc ("private").
  * A round writes the whole buffer, meets the others at a barrier, and times one operation (short
  * ones: a few in a row). A rank's figure is the median of its rounds, a size's the slowest rank's;
  * ours and Open MPI's take turns, and the median of three turns is printed. "bus" is what each
@@ -54,7 +54,7 @@ static crt_status_t join_run(void *self, crt_call_t *call)
         CPU_SET(rank, &set);
         sched_setaffinity(0, sizeof(set), &set);
     }
-    return crt_collective_init_group(size, rank, CRT_GROUP_OPTIONS(.name = "bench"),
+    return crt_group_join(size, rank, CRT_GROUP_OPTIONS(.name = "bench"),
                                      &((struct rank *)self)->group);
 }
 static const crt_method_t rank_join =
@@ -78,7 +78,7 @@ static crt_status_t measure_run(void *self, crt_call_t *call)
 
     CRT_TRY(crt_args(call, &bytes, &shared, &times));
     if (shared)
-        CRT_TRY(crt_collective_alloc((size_t)bytes, &memory));
+        CRT_TRY(crt_group_alloc((size_t)bytes, &memory));
     else
         memory = aligned_alloc(4096, ((size_t)bytes + 4095) / 4096 * 4096);
     row = in_a_row(bytes);
@@ -89,17 +89,17 @@ static crt_status_t measure_run(void *self, crt_call_t *call)
 
         for (size_t k = 0; k < (size_t)bytes / sizeof(float); k++)
             ((float *)memory)[k] = (float)i;
-        status = crt_collective_barrier(group);
+        status = crt_group_barrier(group);
         start = now_us();
         for (int k = 0; k < row && status == CRT_OK; k++)
-            status = crt_collective_allreduce(group, &view, &view, CRT_SUM);
+            status = crt_group_allreduce(group, &view, &view, CRT_REDUCE_SUM);
         if (i >= 0)
             us[i] = (now_us() - start) / row;
     }
     result = median(us, times);
     free(us);
     if (shared)
-        crt_collective_free(memory);
+        crt_group_free(memory);
     else
         free(memory);
     return status == CRT_OK ? crt_return(call, result) : status;
@@ -109,7 +109,7 @@ static const crt_method_t rank_measure =
 
 static void rank_destroy(void *self)
 {
-    crt_collective_destroy_group(&((struct rank *)self)->group);
+    crt_group_drop(&((struct rank *)self)->group);
 }
 
 static const crt_actor_class_t rank_class =

@@ -105,7 +105,7 @@ static crt_status_t join_run(void *self, crt_call_t *call)
     CRT_TRY(check_cuda(r, r->api->stream_create(&r->stream, cudaStreamNonBlocking),
                        "cudaStreamCreateWithFlags"));
     CRT_TRY(make_bare(r, size, rank, &id));
-    return crt_collective_init_group(size, rank,
+    return crt_group_join(size, rank,
                                      CRT_GROUP_OPTIONS(.name = "bench", .backend = "nccl",
                                                        .device = r->device,
                                                        .stream = r->stream),
@@ -142,7 +142,7 @@ static crt_status_t one_round(struct rank *r, const crt_tensor_t *view, float *h
                               bool bare, double *us_out)
 {
     size_t count = crt_tensor_count(view), bytes = count * sizeof(float);
-    float wanted = (float)crt_collective_size(r->group);
+    float wanted = (float)crt_group_size(r->group);
     double start;
 
     for (size_t i = 0; i < count; i++)
@@ -151,10 +151,10 @@ static crt_status_t one_round(struct rank *r, const crt_tensor_t *view, float *h
         r, r->api->copy(view->data, host, bytes, cudaMemcpyHostToDevice, r->stream),
         "cudaMemcpyAsync"));
     CRT_TRY(settle(r));
-    CRT_TRY(crt_collective_barrier(r->group));
+    CRT_TRY(crt_group_barrier(r->group));
     start = now_us();
     CRT_TRY(bare ? reduce_bare(r, view)
-                 : crt_collective_allreduce(r->group, view, view, CRT_SUM));
+                 : crt_group_allreduce(r->group, view, view, CRT_REDUCE_SUM));
     *us_out = now_us() - start;
     CRT_TRY(check_cuda(
         r, r->api->copy(host, view->data, bytes, cudaMemcpyDeviceToHost, r->stream),
@@ -206,7 +206,7 @@ static crt_status_t leave_run(void *self, crt_call_t *call)
 {
     struct rank *r = self;
 
-    crt_collective_destroy_group(&r->group);
+    crt_group_drop(&r->group);
     r->api->abort(r->bare); /* nothing is in flight: no need to agree on the end */
     r->api->stream_destroy(r->stream);
     return CRT_OK;

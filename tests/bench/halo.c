@@ -4,7 +4,7 @@
  *
  * Usage: halo [--json] [--ranks N] [--bytes B] [--rounds R] [--turns T]
  *
- * Each size is measured on memory of malloc ("private") and on memory of crt_collective_alloc ("shared").
+ * Each size is measured on memory of malloc ("private") and on memory of crt_group_alloc ("shared").
  * A round writes what is sent, meets the others at a barrier, and times one exchange (short ones: a few in a
  * row). A rank's figure is the median of its rounds, a size's the slowest rank's; ours and Open MPI's
  * take turns, and the median of the turns is printed with the least and the most.
@@ -53,7 +53,7 @@ static crt_status_t join_run(void *self, crt_call_t *call)
         CPU_SET(rank, &set);
         sched_setaffinity(0, sizeof(set), &set);
     }
-    return crt_collective_init_group(size, rank, CRT_GROUP_OPTIONS(.name = "halo"),
+    return crt_group_join(size, rank, CRT_GROUP_OPTIONS(.name = "halo"),
                                      &((struct rank *)self)->group);
 }
 static const crt_method_t rank_join =
@@ -67,24 +67,24 @@ static int in_a_row(int64_t bytes)
 /* What is sent up and down, what comes from there. */
 static crt_status_t exchange(crt_group_t *group, const crt_tensor_t tensors[4])
 {
-    int rank = crt_collective_rank(group), size = crt_collective_size(group);
+    int rank = crt_group_rank(group), size = crt_group_size(group);
     crt_operation_t *operations[4] = {0};
 
     if (rank > 0) {
-        CRT_TRY(crt_collective_irecv(group, &tensors[2], rank - 1, &operations[0]));
-        CRT_TRY(crt_collective_isend(group, &tensors[0], rank - 1, &operations[1]));
+        CRT_TRY(crt_group_irecv(group, &tensors[2], rank - 1, &operations[0]));
+        CRT_TRY(crt_group_isend(group, &tensors[0], rank - 1, &operations[1]));
     }
     if (rank + 1 < size) {
-        CRT_TRY(crt_collective_irecv(group, &tensors[3], rank + 1, &operations[2]));
-        CRT_TRY(crt_collective_isend(group, &tensors[1], rank + 1, &operations[3]));
+        CRT_TRY(crt_group_irecv(group, &tensors[3], rank + 1, &operations[2]));
+        CRT_TRY(crt_group_isend(group, &tensors[1], rank + 1, &operations[3]));
     }
-    return crt_collective_waitall(operations, 4);
+    return crt_operation_wait_all(operations, 4);
 }
 
 /* Neighbours have sent what they wrote in this round. */
 static bool is_right(crt_group_t *group, float *const *memory, size_t count, int round)
 {
-    int rank = crt_collective_rank(group), size = crt_collective_size(group);
+    int rank = crt_group_rank(group), size = crt_group_size(group);
     float up = (float)((rank - 1) * 1000 + round),
           down = (float)((rank + 1) * 1000 + round);
 
@@ -105,7 +105,7 @@ static crt_status_t measure_run(void *self, crt_call_t *call)
     CRT_TRY(crt_args(call, &bytes, &shared, &times));
     for (int i = 0; i < 4; i++) {
         if (shared)
-            CRT_TRY(crt_collective_alloc((size_t)bytes, (void **)&memory[i]));
+            CRT_TRY(crt_group_alloc((size_t)bytes, (void **)&memory[i]));
         else
             memory[i] = aligned_alloc(4096, ((size_t)bytes + 4095) / 4096 * 4096);
         memset(memory[i], 0, (size_t)bytes);
@@ -117,8 +117,8 @@ static crt_status_t measure_run(void *self, crt_call_t *call)
         double start;
 
         for (size_t k = 0; k < (size_t)bytes / sizeof(float); k++)
-            memory[0][k] = memory[1][k] = (float)(crt_collective_rank(group) * 1000 + i);
-        status = crt_collective_barrier(group);
+            memory[0][k] = memory[1][k] = (float)(crt_group_rank(group) * 1000 + i);
+        status = crt_group_barrier(group);
         start = now_us();
         for (int k = 0; k < row && status == CRT_OK; k++)
             status = exchange(group, tensors);
@@ -132,7 +132,7 @@ static crt_status_t measure_run(void *self, crt_call_t *call)
     free(us);
     for (int i = 0; i < 4; i++)
         if (shared)
-            crt_collective_free(memory[i]);
+            crt_group_free(memory[i]);
         else
             free(memory[i]);
     return status == CRT_OK ? crt_return(call, result) : status;
@@ -142,7 +142,7 @@ static const crt_method_t rank_measure =
 
 static void rank_destroy(void *self)
 {
-    crt_collective_destroy_group(&((struct rank *)self)->group);
+    crt_group_drop(&((struct rank *)self)->group);
 }
 
 static const crt_actor_class_t rank_class =

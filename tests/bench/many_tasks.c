@@ -103,7 +103,7 @@ static crt_tensor_t new_list(int64_t last)
     for (int i = 0; i < ITEMS; i++)
         list[i] = i;
     list[ITEMS - 1] = last;
-    return crt_tensor_view(CRT_INT64, 1, &count, list);
+    return crt_tensor_view(CRT_DTYPE_INT64, 1, &count, list);
 }
 
 static crt_status_t lists_run(crt_call_t *call)
@@ -272,7 +272,7 @@ static double arguments(void)
 
     put_lists(refs, ARGUMENTS);
     start = now_us();
-    result = crt_submit(&sum, NULL, crt_spread(refs, ARGUMENTS));
+    result = crt_submit(&sum, NULL, crt_arg_each(refs, ARGUMENTS));
     CRT_CHECK(crt_get(result, &total));
     us = now_us() - start;
     check(total == sum_of_all(ARGUMENTS), "the sum of the arguments is wrong");

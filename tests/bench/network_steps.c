@@ -147,8 +147,8 @@ static void run_steps(const options_t *o, crt_model_t *model, crt_optimizer_t *o
     size_t size = (size_t)(shape[0] * shape[1]) * sizeof(float);
     float *inputs = malloc(size);
     uint8_t *labels = malloc((size_t)o->rows);
-    crt_batch_t batch = {crt_tensor_view(CRT_FLOAT32, 2, shape, inputs),
-                         crt_tensor_view(CRT_UINT8, 1, shape, labels)};
+    crt_batch_t batch = {crt_tensor_view(CRT_DTYPE_FLOAT32, 2, shape, inputs),
+                         crt_tensor_view(CRT_DTYPE_UINT8, 1, shape, labels)};
 
     if (!inputs || !labels)
         abort();

@@ -36,7 +36,7 @@ static void worker_destroy(void *self)
     worker_t *w = self;
 
     crt_buckets_free(w->buckets);
-    crt_collective_destroy_group(&w->group);
+    crt_group_drop(&w->group);
     free(w->weights);
 }
 
@@ -47,7 +47,7 @@ static crt_status_t worker_join_run(void *self, crt_call_t *call)
     int64_t bytes;
 
     CRT_TRY(crt_args(call, &bytes));
-    CRT_TRY(crt_collective_init_group(w->workers, w->rank,
+    CRT_TRY(crt_group_join(w->workers, w->rank,
                                       CRT_GROUP_OPTIONS(.name = "scaling"), &w->group));
     CRT_TRY(crt_buckets_new(w->group, SCALING_FLOATS,
                             CRT_BUCKETS_OPTIONS(.bucket_bytes = (size_t)bytes),
@@ -60,7 +60,7 @@ static crt_status_t sum_blocking(worker_t *w, const scaling_array_t *array)
 {
     crt_tensor_t view = crt_tensor_floats(w->gradient + array->at, array->count);
     uint64_t start = scaling_now_ns();
-    crt_status_t status = crt_collective_allreduce(w->group, &view, &view, CRT_AVERAGE);
+    crt_status_t status = crt_group_allreduce(w->group, &view, &view, CRT_REDUCE_AVERAGE);
 
     scaling_clock_delay(&w->clock, scaling_now_ns() - start);
     return status;

@@ -21,7 +21,7 @@ static crt_status_t new_floats(size_t count, crt_object_t **object_out,
 {
     int64_t shape = (int64_t)count;
     crt_tensor_t view;
-    crt_status_t status = crt_object_create(CRT_FLOAT32, 1, &shape, object_out, &view);
+    crt_status_t status = crt_object_create(CRT_DTYPE_FLOAT32, 1, &shape, object_out, &view);
 
     if (status == CRT_OK)
         *floats_out = view.data;
@@ -202,17 +202,17 @@ static void submit(run_t *r, int64_t update)
     for (int b = 0; b < r->buckets; b++)
         for (int s = 0; s < r->shards; s++) {
             bool first = b == 0 && s == 0;
-            crt_arg_t weights = crt_spread(r->weights, first ? r->weight_count : 0);
+            crt_arg_t weights = crt_arg_each(r->weights, first ? r->weight_count : 0);
 
             for (size_t k = 0; k < n; k++)
                 gradients[k] =
                     crt_call(r->workers[k], &worker_gradient, update, b, s, weights);
             if (b == r->buckets - 1)
                 next[count++] =
-                    crt_call(r->servers[s], &server_apply, b, crt_spread(gradients, n));
+                    crt_call(r->servers[s], &server_apply, b, crt_arg_each(gradients, n));
             else /* what fails shows in the weights */
                 scaling_must(
-                    crt_tell(r->servers[s], &server_apply, b, crt_spread(gradients, n)),
+                    crt_tell(r->servers[s], &server_apply, b, crt_arg_each(gradients, n)),
                     "apply");
             crt_refs_drop(gradients, n);
         }

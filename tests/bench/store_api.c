@@ -68,7 +68,7 @@ static crt_status_t measure_run(crt_call_t *call)
     CRT_TRY(crt_args(call, &size, &core));
     bench_pin((unsigned)core);
     CRT_TRY(measure((size_t)size, &ns[0], &ns[1]));
-    result = crt_tensor_view(CRT_FLOAT64, 1, &shape, ns);
+    result = crt_tensor_view(CRT_DTYPE_FLOAT64, 1, &shape, ns);
     return crt_return(call, &result);
 }
 static const crt_task_t measure_task =
@@ -162,7 +162,7 @@ static void bench_tensor(unsigned rounds)
     int64_t shape = LARGE_BYTES / 4;
     float *from = malloc(LARGE_BYTES);
     char *warm = malloc(LARGE_BYTES);
-    crt_tensor_t tensor = crt_tensor_view(CRT_FLOAT32, 1, &shape, from);
+    crt_tensor_t tensor = crt_tensor_view(CRT_DTYPE_FLOAT32, 1, &shape, from);
     samples_t puts = {0}, copies = {0}, gets = {0}, none = {0};
 
     if (!from || !warm)

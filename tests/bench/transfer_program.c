@@ -48,7 +48,7 @@ static crt_status_t make_run(void *self, crt_call_t *call)
 
     CRT_TRY(crt_args(call, &number, &size));
     shape = (int64_t)(size / 8);
-    CRT_TRY(crt_object_create(CRT_INT64, 1, &shape, &object, &view));
+    CRT_TRY(crt_object_create(CRT_DTYPE_INT64, 1, &shape, &object, &view));
     for (uint64_t i = 0; i < size / 8; i++)
         ((uint64_t *)view.data)[i] = word(number, i);
     return crt_return(call, object);
@@ -118,7 +118,7 @@ static void settle(crt_actor_t *reader)
 {
     static char bytes_of[256 << 10];
     int64_t shape = sizeof(bytes_of);
-    crt_tensor_t tensor = crt_tensor_view(CRT_UINT8, 1, &shape, bytes_of);
+    crt_tensor_t tensor = crt_tensor_view(CRT_DTYPE_UINT8, 1, &shape, bytes_of);
     crt_ref_t *put = crt_put(&tensor), *done = crt_call(reader, &touch, put);
 
     crt_get(done, NULL);
@@ -148,7 +148,7 @@ static double await(long reader, crt_actor_t *actor, crt_ref_t **read)
 /* Seconds until everybody can read everything. */
 static double measure(crt_actor_t **reader, crt_ref_t **made)
 {
-    crt_arg_t all = crt_spread(made, (size_t)objects);
+    crt_arg_t all = crt_arg_each(made, (size_t)objects);
     crt_ref_t *read[READERS_MAX];
     double begin = now_s(), end = 0;
 

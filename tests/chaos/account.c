@@ -57,7 +57,7 @@ static crt_status_t return_filled(crt_call_t *call, int64_t number, int64_t coun
     crt_object_t *object = NULL;
     crt_tensor_t view;
 
-    CRT_TRY(crt_object_create(CRT_INT64, 1, &count, &object, &view));
+    CRT_TRY(crt_object_create(CRT_DTYPE_INT64, 1, &count, &object, &view));
     account_fill_in((uint64_t)number, count, view.data);
     return crt_return(call, object);
 }
@@ -67,7 +67,7 @@ bool account_sum(const crt_tensor_t *tensor, int64_t *sum_out)
     const int64_t *from = tensor->data;
     int64_t sum = 0;
 
-    if (tensor->dtype != CRT_INT64 || tensor->rank != 1 || tensor->shape[0] < 1)
+    if (tensor->dtype != CRT_DTYPE_INT64 || tensor->rank != 1 || tensor->shape[0] < 1)
         return false;
     for (int64_t i = 1; i < tensor->shape[0]; i++)
         sum += from[i];

@@ -252,7 +252,7 @@ static crt_ref_t *put_tensor(load_t *load, int64_t *sum_out)
     crt_status_t status;
 
     load_beat(load, "crt_object_create");
-    status = crt_object_create(CRT_INT64, 1, &count, &object, &view);
+    status = crt_object_create(CRT_DTYPE_INT64, 1, &count, &object, &view);
     if (status != CRT_OK) {
         load_count(load, "crt_object_create", status, crt_error_detail());
         return NULL;

@@ -24,7 +24,7 @@
 
 static crt_status_t ask_run(crt_call_t *call)
 {
-    return crt_return(call, crt_rank() * 10 + crt_size());
+    return crt_return(call, crt_world_rank() * 10 + crt_world_size());
 }
 static const crt_task_t ask = CRT_TASK(.name = "ask", .run = ask_run, .signature = "");
 
@@ -52,7 +52,7 @@ static void send_to(const char *node)
     static char bytes[2000000];
     crt_ref_t *object = crt_put(((crt_bytes_t){bytes, sizeof(bytes)}));
     crt_ref_t *size = crt_submit(
-        &take, CRT_TASK_OPTIONS(.scheduling = CRT_NODE_AFFINITY, .node_id = node),
+        &take, CRT_TASK_OPTIONS(.scheduling = CRT_SCHEDULE_NODE_AFFINITY, .node_id = node),
         object);
     int64_t taken;
 
@@ -67,35 +67,35 @@ static int moments(void)
     crt_tensor_t many = crt_tensor_floats(values, 1 << 20);
     char node[33] = "", *tasks;
     int64_t shape[] = {sizeof(node)};
-    crt_tensor_t id = crt_tensor_view(CRT_UINT8, 1, shape, node);
+    crt_tensor_t id = crt_tensor_view(CRT_DTYPE_UINT8, 1, shape, node);
     crt_group_t *group;
 
-    CRT_CHECK(crt_collective_world(&group));
+    CRT_CHECK(crt_group_world(&group));
     snprintf(node, sizeof(node), "%s", crt_node_id());
-    CRT_CHECK(crt_collective_broadcast(group, &id, crt_size() - 1));
-    CRT_CHECK(crt_collective_allreduce(group, &many, &many, CRT_SUM));
-    CRT_CHECK(crt_collective_barrier(group));
-    if (crt_rank() > 0)
-        return crt_collective_barrier(group) == CRT_OK ? 0 : 1;
+    CRT_CHECK(crt_group_broadcast(group, &id, crt_world_size() - 1));
+    CRT_CHECK(crt_group_allreduce(group, &many, &many, CRT_REDUCE_SUM));
+    CRT_CHECK(crt_group_barrier(group));
+    if (crt_world_rank() > 0)
+        return crt_group_barrier(group) == CRT_OK ? 0 : 1;
     send_to(node);
     CRT_CHECK(crt_cluster_state("tasks", &tasks));
     printf("%d allreduces, %d transfers\n",
            count_of(tasks, "\"allreduce #2 of 2, 4194304 bytes\""),
            strcmp(node, crt_node_id()) ? count_of(tasks, "\"from_node_id\":") : -1);
     free(tasks);
-    return crt_collective_barrier(group) == CRT_OK ? 0 : 1;
+    return crt_group_barrier(group) == CRT_OK ? 0 : 1;
 }
 
 static int world(void)
 {
     crt_group_t *group, *again;
-    float sum = (float)crt_rank();
+    float sum = (float)crt_world_rank();
     crt_tensor_t view = crt_tensor_floats(&sum, 1);
 
-    CRT_CHECK(crt_collective_world(&group));
-    CRT_CHECK(crt_collective_world(&again));
-    CRT_CHECK(crt_collective_allreduce(group, &view, &view, CRT_SUM));
-    printf("%d of %d%s: %g\n", crt_collective_rank(group), crt_collective_size(group),
+    CRT_CHECK(crt_group_world(&group));
+    CRT_CHECK(crt_group_world(&again));
+    CRT_CHECK(crt_group_allreduce(group, &view, &view, CRT_REDUCE_SUM));
+    printf("%d of %d%s: %g\n", crt_group_rank(group), crt_group_size(group),
            group == again ? "" : ", another", (double)sum);
     return 0;
 }
@@ -105,7 +105,7 @@ static int lines(void)
     for (int i = 0; i < 150; i++) {
         printf("begin %d ", i);
         for (int k = 0; k < 40; k++)
-            printf("%03d ", crt_rank());
+            printf("%03d ", crt_world_rank());
         printf("end\n");
     }
     printf("the last one has no end");
@@ -129,10 +129,10 @@ static int end_one(const char *how, int rank, int status)
 {
     crt_group_t *group;
 
-    CRT_CHECK(crt_collective_world(&group));
-    if (crt_rank() == rank)
+    CRT_CHECK(crt_group_world(&group));
+    if (crt_world_rank() == rank)
         return end_by(how, status);
-    return crt_collective_barrier(group) == CRT_OK ? 0 : 9;
+    return crt_group_barrier(group) == CRT_OK ? 0 : 9;
 }
 
 static double seconds(void)
@@ -153,20 +153,20 @@ static int told(const char *how, int rank)
     double begun;
 
     if (joins) {
-        CRT_CHECK(crt_collective_world(&group));
-        CRT_CHECK(crt_collective_barrier(group));
+        CRT_CHECK(crt_group_world(&group));
+        CRT_CHECK(crt_group_barrier(group));
     }
-    if (crt_rank() == rank && strstr(how, "exit"))
+    if (crt_world_rank() == rank && strstr(how, "exit"))
         exit(0);
-    if (crt_rank() == rank)
+    if (crt_world_rank() == rank)
         return 0;
     begun = seconds();
     if (!joins)
-        status = crt_collective_world(&group);
+        status = crt_group_world(&group);
     else if (strcmp(how, "leave-message") == 0)
-        status = crt_collective_recv(group, &view, rank);
+        status = crt_group_recv(group, &view, rank);
     else
-        status = crt_collective_allreduce(group, &view, &view, CRT_SUM);
+        status = crt_group_allreduce(group, &view, &view, CRT_REDUCE_SUM);
     printf("%s: %s %s\n", seconds() - begun < 1 ? "told at once" : "told late",
            crt_status_name(status), status == CRT_OK ? "" : crt_error_detail());
     return 0;
@@ -178,17 +178,17 @@ static int last(void)
     crt_tensor_t view = crt_tensor_floats(&x, 1);
     crt_group_t *group;
 
-    CRT_CHECK(crt_collective_world(&group));
+    CRT_CHECK(crt_group_world(&group));
     for (int i = 0; i < 20; i++)
-        CRT_CHECK(crt_collective_allreduce(group, &view, &view, CRT_SUM));
+        CRT_CHECK(crt_group_allreduce(group, &view, &view, CRT_REDUCE_SUM));
     return 0;
 }
 
 static int leave(int rank)
 {
-    if (crt_rank() == rank)
+    if (crt_world_rank() == rank)
         exit(0);
-    printf("rank %d ends\n", crt_rank());
+    printf("rank %d ends\n", crt_world_rank());
     return 0;
 }
 
@@ -200,7 +200,7 @@ static _Noreturn void stay(void)
               (char *)NULL);
         _exit(127);
     }
-    printf("rank %d stays as %d\n", crt_rank(), (int)getpid());
+    printf("rank %d stays as %d\n", crt_world_rank(), (int)getpid());
     for (;;)
         pause();
 }
@@ -239,7 +239,7 @@ static int driver(int argc, char **argv)
         return task();
     if (strcmp(mode, "hello") != 0)
         return end_one(mode, rank, status);
-    printf("rank %d of %d:", crt_rank(), crt_size());
+    printf("rank %d of %d:", crt_world_rank(), crt_world_size());
     for (int i = 1; i < argc; i++)
         printf(" [%s]", argv[i]);
     printf("\n");

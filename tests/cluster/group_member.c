@@ -64,8 +64,8 @@ static void member_destroy(void *self)
 {
     struct member *m = self;
 
-    crt_collective_destroy_group(&m->group);
-    crt_collective_free(m->values);
+    crt_group_drop(&m->group);
+    crt_group_free(m->values);
 }
 
 static crt_status_t join_run(void *self, crt_call_t *call)
@@ -75,7 +75,7 @@ static crt_status_t join_run(void *self, crt_call_t *call)
     int size, rank;
 
     CRT_TRY(crt_args(call, &backend, &size, &rank));
-    return crt_collective_init_group(
+    return crt_group_join(
         size, rank,
         CRT_GROUP_OPTIONS(.name = "hosts", .backend = backend, .limit_ms = 60000),
         &m->group);
@@ -85,7 +85,7 @@ static const crt_method_t join =
 
 static crt_status_t rebuild_run(void *self, crt_call_t *call)
 {
-    return crt_collective_rebuild(((struct member *)self)->group, 0);
+    return crt_group_rebuild(((struct member *)self)->group, 0);
 }
 static const crt_method_t rebuild =
     CRT_METHOD(.name = "rebuild", .run = rebuild_run, .signature = "");
@@ -96,17 +96,17 @@ static crt_status_t sum(struct member *m, size_t count)
     crt_tensor_t view;
 
     if (m->room < count) {
-        crt_collective_free(m->values);
+        crt_group_free(m->values);
         m->values = NULL;
-        CRT_TRY(crt_collective_alloc(count * sizeof(float), (void **)&m->values));
+        CRT_TRY(crt_group_alloc(count * sizeof(float), (void **)&m->values));
         m->room = count;
     }
     for (size_t i = 0; i < count; i++)
         m->values[i] = 1;
     view = crt_tensor_floats(m->values, count);
-    CRT_TRY(crt_collective_allreduce(m->group, &view, &view, CRT_SUM));
+    CRT_TRY(crt_group_allreduce(m->group, &view, &view, CRT_REDUCE_SUM));
     for (size_t i = 0; i < count; i += 997)
-        if (m->values[i] != (float)crt_collective_size(m->group))
+        if (m->values[i] != (float)crt_group_size(m->group))
             return crt_raise(CRT_ERR_CORRUPT, "element %zu is %f", i,
                              (double)m->values[i]);
     return CRT_OK;
@@ -132,12 +132,12 @@ static crt_status_t timed_run(void *self, crt_call_t *call)
 
     CRT_TRY(crt_args(call, &count, &rounds));
     CRT_TRY(sum(m, (size_t)count));
-    CRT_TRY(crt_collective_barrier(m->group));
+    CRT_TRY(crt_group_barrier(m->group));
     for (int i = 0; i < rounds && i < 1000; i++) {
         crt_tensor_t view = crt_tensor_floats(m->values, (size_t)count);
         double begin = now_us();
 
-        CRT_TRY(crt_collective_allreduce(m->group, &view, &view, CRT_MAX));
+        CRT_TRY(crt_group_allreduce(m->group, &view, &view, CRT_REDUCE_MAX));
         times[i] = now_us() - begin;
     }
     qsort(times, (size_t)rounds, sizeof(times[0]), compare);
@@ -155,10 +155,10 @@ static crt_status_t traffic_run(void *self, crt_call_t *call)
 
     CRT_TRY(crt_args(call, &count));
     CRT_TRY(sum(m, (size_t)count));
-    CRT_TRY(crt_collective_barrier(m->group));
+    CRT_TRY(crt_group_barrier(m->group));
     before = bytes_sent();
     CRT_TRY(sum(m, (size_t)count));
-    CRT_TRY(crt_collective_barrier(m->group));
+    CRT_TRY(crt_group_barrier(m->group));
     return crt_return(call, bytes_sent() - before);
 }
 static const crt_method_t traffic =

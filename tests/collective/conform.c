@@ -39,7 +39,7 @@ static double value_at(const trial_t *t, int rank, size_t i)
 {
     int v = (int)((t->seed * 31 + (unsigned)rank * 7 + i * 13) % 5);
 
-    return t->dtype >= CRT_UINT8 ? v : v - 2;
+    return t->dtype >= CRT_DTYPE_UINT8 ? v : v - 2;
 }
 
 static uint16_t half_bits(double x, int mantissa, int bias)
@@ -67,17 +67,17 @@ static double half_value(uint16_t bits, int mantissa, int bias)
 static void put_number(crt_dtype_t dtype, void *data, size_t i, double x)
 {
     switch (dtype) {
-    case CRT_FLOAT32: ((float *)data)[i] = (float)x; break;
-    case CRT_FLOAT64: ((double *)data)[i] = x; break;
-    case CRT_FLOAT16: ((uint16_t *)data)[i] = half_bits(x, 10, 15); break;
-    case CRT_BFLOAT16: ((uint16_t *)data)[i] = half_bits(x, 7, 127); break;
-    case CRT_INT8: ((int8_t *)data)[i] = (int8_t)(int64_t)x; break;
-    case CRT_INT16: ((int16_t *)data)[i] = (int16_t)x; break;
-    case CRT_INT32: ((int32_t *)data)[i] = (int32_t)x; break;
-    case CRT_INT64: ((int64_t *)data)[i] = (int64_t)x; break;
-    case CRT_UINT16: ((uint16_t *)data)[i] = (uint16_t)(int64_t)x; break;
-    case CRT_UINT32: ((uint32_t *)data)[i] = (uint32_t)(int64_t)x; break;
-    case CRT_UINT64: ((uint64_t *)data)[i] = (uint64_t)x; break;
+    case CRT_DTYPE_FLOAT32: ((float *)data)[i] = (float)x; break;
+    case CRT_DTYPE_FLOAT64: ((double *)data)[i] = x; break;
+    case CRT_DTYPE_FLOAT16: ((uint16_t *)data)[i] = half_bits(x, 10, 15); break;
+    case CRT_DTYPE_BFLOAT16: ((uint16_t *)data)[i] = half_bits(x, 7, 127); break;
+    case CRT_DTYPE_INT8: ((int8_t *)data)[i] = (int8_t)(int64_t)x; break;
+    case CRT_DTYPE_INT16: ((int16_t *)data)[i] = (int16_t)x; break;
+    case CRT_DTYPE_INT32: ((int32_t *)data)[i] = (int32_t)x; break;
+    case CRT_DTYPE_INT64: ((int64_t *)data)[i] = (int64_t)x; break;
+    case CRT_DTYPE_UINT16: ((uint16_t *)data)[i] = (uint16_t)(int64_t)x; break;
+    case CRT_DTYPE_UINT32: ((uint32_t *)data)[i] = (uint32_t)(int64_t)x; break;
+    case CRT_DTYPE_UINT64: ((uint64_t *)data)[i] = (uint64_t)x; break;
     default: ((uint8_t *)data)[i] = (uint8_t)(int64_t)x; break;
     }
 }
@@ -85,24 +85,24 @@ static void put_number(crt_dtype_t dtype, void *data, size_t i, double x)
 static double get_number(crt_dtype_t dtype, const void *data, size_t i)
 {
     switch (dtype) {
-    case CRT_FLOAT32: return (double)((const float *)data)[i];
-    case CRT_FLOAT64: return ((const double *)data)[i];
-    case CRT_FLOAT16: return half_value(((const uint16_t *)data)[i], 10, 15);
-    case CRT_BFLOAT16: return half_value(((const uint16_t *)data)[i], 7, 127);
-    case CRT_INT8: return ((const int8_t *)data)[i];
-    case CRT_INT16: return ((const int16_t *)data)[i];
-    case CRT_INT32: return ((const int32_t *)data)[i];
-    case CRT_INT64: return (double)((const int64_t *)data)[i];
-    case CRT_UINT16: return ((const uint16_t *)data)[i];
-    case CRT_UINT32: return ((const uint32_t *)data)[i];
-    case CRT_UINT64: return (double)((const uint64_t *)data)[i];
+    case CRT_DTYPE_FLOAT32: return (double)((const float *)data)[i];
+    case CRT_DTYPE_FLOAT64: return ((const double *)data)[i];
+    case CRT_DTYPE_FLOAT16: return half_value(((const uint16_t *)data)[i], 10, 15);
+    case CRT_DTYPE_BFLOAT16: return half_value(((const uint16_t *)data)[i], 7, 127);
+    case CRT_DTYPE_INT8: return ((const int8_t *)data)[i];
+    case CRT_DTYPE_INT16: return ((const int16_t *)data)[i];
+    case CRT_DTYPE_INT32: return ((const int32_t *)data)[i];
+    case CRT_DTYPE_INT64: return (double)((const int64_t *)data)[i];
+    case CRT_DTYPE_UINT16: return ((const uint16_t *)data)[i];
+    case CRT_DTYPE_UINT32: return ((const uint32_t *)data)[i];
+    case CRT_DTYPE_UINT64: return (double)((const uint64_t *)data)[i];
     default: return ((const uint8_t *)data)[i];
     }
 }
 
 static bool is_floating(crt_dtype_t dtype)
 {
-    return dtype <= CRT_BFLOAT16;
+    return dtype <= CRT_DTYPE_BFLOAT16;
 }
 
 static double reduced_at(const trial_t *t, size_t i)
@@ -113,13 +113,13 @@ static double reduced_at(const trial_t *t, size_t i)
         double y = value_at(t, r, i);
 
         switch (t->reduction) {
-        case CRT_PRODUCT: x *= y; break;
-        case CRT_MIN: x = y < x ? y : x; break;
-        case CRT_MAX: x = y > x ? y : x; break;
+        case CRT_REDUCE_PRODUCT: x *= y; break;
+        case CRT_REDUCE_MIN: x = y < x ? y : x; break;
+        case CRT_REDUCE_MAX: x = y > x ? y : x; break;
         default: x += y;
         }
     }
-    if (t->reduction == CRT_AVERAGE)
+    if (t->reduction == CRT_REDUCE_AVERAGE)
         x = is_floating(t->dtype) ? x / t->size : trunc(x / t->size);
     return x;
 }
@@ -128,9 +128,9 @@ static bool is_right(const trial_t *t, double got, double wanted)
 {
     double slack = 0;
 
-    if (t->reduction == CRT_AVERAGE && is_floating(t->dtype))
-        slack = fabs(wanted) * (t->dtype == CRT_BFLOAT16  ? 0x1p-8
-                                : t->dtype == CRT_FLOAT16 ? 0x1p-11
+    if (t->reduction == CRT_REDUCE_AVERAGE && is_floating(t->dtype))
+        slack = fabs(wanted) * (t->dtype == CRT_DTYPE_BFLOAT16  ? 0x1p-8
+                                : t->dtype == CRT_DTYPE_FLOAT16 ? 0x1p-11
                                                           : 0x1p-23);
     if (!is_floating(t->dtype)) { /* integers wrap */
         char a[8] = {0};
@@ -192,7 +192,7 @@ static void *get_memory(const trial_t *t, size_t bytes)
 
     if (!is_shared(t))
         memory = malloc(bytes + 64);
-    else if (crt_collective_alloc(bytes + 64, (void **)&memory) != CRT_OK)
+    else if (crt_group_alloc(bytes + 64, (void **)&memory) != CRT_OK)
         return NULL;
     return memory ? memory + 64 : NULL;
 }
@@ -200,7 +200,7 @@ static void *get_memory(const trial_t *t, size_t bytes)
 static void give_memory(const trial_t *t, void *memory)
 {
     if (is_shared(t))
-        crt_collective_free((char *)memory - 64);
+        crt_group_free((char *)memory - 64);
     else
         free((char *)memory - 64);
 }
@@ -216,16 +216,16 @@ static crt_status_t run_kind(const trial_t *t, const crt_tensor_t *in,
 {
     switch (t->kind) {
     case CRT_COLLECTIVE_ALLREDUCE:
-        return crt_collective_allreduce(t->group, in, out, t->reduction);
+        return crt_group_allreduce(t->group, in, out, t->reduction);
     case CRT_COLLECTIVE_REDUCE:
-        return crt_collective_reduce(t->group, in, t->rank == t->root ? out : NULL,
+        return crt_group_reduce(t->group, in, t->rank == t->root ? out : NULL,
                                      t->root, t->reduction);
-    case CRT_COLLECTIVE_BROADCAST: return crt_collective_broadcast(t->group, in, t->root);
-    case CRT_COLLECTIVE_ALLGATHER: return crt_collective_allgather(t->group, in, out);
+    case CRT_COLLECTIVE_BROADCAST: return crt_group_broadcast(t->group, in, t->root);
+    case CRT_COLLECTIVE_ALLGATHER: return crt_group_allgather(t->group, in, out);
     case CRT_COLLECTIVE_REDUCESCATTER:
-        return crt_collective_reducescatter(t->group, in, out, t->reduction);
-    case CRT_COLLECTIVE_ALLTOALL: return crt_collective_alltoall(t->group, in, out);
-    default: return crt_collective_barrier(t->group);
+        return crt_group_reducescatter(t->group, in, out, t->reduction);
+    case CRT_COLLECTIVE_ALLTOALL: return crt_group_alltoall(t->group, in, out);
+    default: return crt_group_barrier(t->group);
     }
 }
 
@@ -304,7 +304,7 @@ static crt_status_t run_trial(const trial_t *t)
         for (size_t i = 0; i < n; i++)
             put_number(t->dtype, in.data, i, value_at(t, t->rank, i));
     status = run_placed(t, &in, &out, a, (n > m ? n : m) * size, b, m * size);
-    if (t->is_nccl && (t->dtype == CRT_INT16 || t->dtype == CRT_UINT16) &&
+    if (t->is_nccl && (t->dtype == CRT_DTYPE_INT16 || t->dtype == CRT_DTYPE_UINT16) &&
         has_reduction(t->kind) && status == CRT_ERR_UNSUPPORTED)
         status = CRT_OK;
     else if (status == CRT_OK && (t->kind != CRT_COLLECTIVE_REDUCE || t->rank == t->root))
@@ -342,12 +342,12 @@ static crt_status_t run_in_all_modes(trial_t *t, size_t count)
 static crt_status_t run_counts(trial_t *t, bool large)
 {
     static const size_t counts[] = {0, 1, 7, 1009};
-    bool is_common = t->dtype == CRT_FLOAT32 && t->reduction == CRT_SUM;
+    bool is_common = t->dtype == CRT_DTYPE_FLOAT32 && t->reduction == CRT_REDUCE_SUM;
     size_t bytes = LARGE_BYTES / (is_in_parts(t->kind) ? (size_t)t->size : 1);
 
     for (size_t c = 0; c < sizeof(counts) / sizeof(*counts); c++)
         CRT_TRY((is_common ? run_in_all_modes : run_in_turn)(t, counts[c]));
-    if (!large || (t->reduction > CRT_SUM && t->reduction != CRT_AVERAGE))
+    if (!large || (t->reduction > CRT_REDUCE_SUM && t->reduction != CRT_REDUCE_AVERAGE))
         return CRT_OK;
     return run_in_turn(t, bytes / crt_dtype_size(t->dtype) + 1);
 }
@@ -355,8 +355,8 @@ static crt_status_t run_counts(trial_t *t, bool large)
 /* More pieces than there are staging buffers, the last one short: buffers are used again. */
 static crt_status_t run_many_pieces(trial_t *t)
 {
-    t->dtype = CRT_FLOAT32;
-    t->reduction = CRT_SUM;
+    t->dtype = CRT_DTYPE_FLOAT32;
+    t->reduction = CRT_REDUCE_SUM;
     t->count = 5 * LARGE_BYTES / sizeof(float) + 3;
     for (int kind = CRT_COLLECTIVE_ALLREDUCE; kind <= CRT_COLLECTIVE_REDUCE; kind++)
         for (t->mode = 0; t->mode < MODES; t->mode++)
@@ -373,25 +373,25 @@ crt_status_t conform_all(crt_group_t *group, crt_call_t *call, bool large)
 {
     trial_t t = {.group = group,
                  .call = call,
-                 .size = crt_collective_size(group),
-                 .is_nccl = strcmp(crt_collective_backend(group), "nccl") == 0,
-                 .rank = crt_collective_rank(group)};
+                 .size = crt_group_size(group),
+                 .is_nccl = strcmp(crt_group_backend(group), "nccl") == 0,
+                 .rank = crt_group_rank(group)};
 
     for (int kind = CRT_COLLECTIVE_ALLREDUCE; kind <= CRT_COLLECTIVE_ALLTOALL; kind++)
-        for (int dtype = CRT_FLOAT32; dtype <= CRT_UINT64; dtype++)
-            for (int reduction = CRT_SUM; reduction <= CRT_AVERAGE; reduction++) {
+        for (int dtype = CRT_DTYPE_FLOAT32; dtype <= CRT_DTYPE_UINT64; dtype++)
+            for (int reduction = CRT_REDUCE_SUM; reduction <= CRT_REDUCE_AVERAGE; reduction++) {
                 t.kind = (crt_collective_kind_t)kind;
                 t.dtype = (crt_dtype_t)dtype;
                 t.reduction = (crt_reduction_t)reduction;
-                if (dtype == CRT_BOOL)
+                if (dtype == CRT_DTYPE_BOOL)
                     continue;
-                if (!has_reduction(t.kind) && reduction > CRT_SUM)
+                if (!has_reduction(t.kind) && reduction > CRT_REDUCE_SUM)
                     continue;
                 CRT_TRY(run_counts(&t, large));
             }
     if (large)
         CRT_TRY(run_many_pieces(&t));
-    CRT_TRY(crt_collective_barrier(group));
+    CRT_TRY(crt_group_barrier(group));
     return CRT_OK;
 }
 
@@ -412,8 +412,8 @@ static crt_status_t exchange(const trial_t *t, int peer)
         put_number(t->dtype, a, i, value_at(t, t->rank, i));
     for (int turn = 0; turn < 2 && status == CRT_OK; turn++)
         status = (t->rank < peer) == (turn == 0)
-                     ? crt_collective_send(t->group, &mine, peer)
-                     : crt_collective_recv(t->group, &theirs, peer);
+                     ? crt_group_send(t->group, &mine, peer)
+                     : crt_group_recv(t->group, &theirs, peer);
     for (size_t i = 0; i < t->count && status == CRT_OK; i++)
         if (get_number(t->dtype, b, i) != value_at(t, peer, i))
             status = crt_fail(t->call, CRT_ERR_USER,
@@ -429,14 +429,14 @@ crt_status_t conform_pairs(crt_group_t *group, crt_call_t *call, bool large)
     trial_t t = {.group = group,
                  .call = call,
                  .kind = CRT_COLLECTIVE_SEND,
-                 .size = crt_collective_size(group),
-                 .is_nccl = strcmp(crt_collective_backend(group), "nccl") == 0,
-                 .rank = crt_collective_rank(group)};
+                 .size = crt_group_size(group),
+                 .is_nccl = strcmp(crt_group_backend(group), "nccl") == 0,
+                 .rank = crt_group_rank(group)};
     size_t counts[] = {0, 1, 1009, 3 * LARGE_BYTES / 4 + 1};
 
-    for (int dtype = CRT_FLOAT32; dtype <= CRT_UINT64; dtype++)
+    for (int dtype = CRT_DTYPE_FLOAT32; dtype <= CRT_DTYPE_UINT64; dtype++)
         for (size_t c = 0; c < (large ? 4 : 3); c++)
-            for (t.mode = 0; t.mode < MODES && dtype != CRT_BOOL; t.mode++) {
+            for (t.mode = 0; t.mode < MODES && dtype != CRT_DTYPE_BOOL; t.mode++) {
                 t.dtype = (crt_dtype_t)dtype;
                 t.count = counts[c];
                 t.seed++;
@@ -455,7 +455,7 @@ crt_status_t conform_pairs(crt_group_t *group, crt_call_t *call, bool large)
 
 crt_status_t conform_posted(crt_group_t *group, crt_call_t *call)
 {
-    int size = crt_collective_size(group), rank = crt_collective_rank(group);
+    int size = crt_group_size(group), rank = crt_group_rank(group);
     crt_operation_t *operations[POSTED] = {0};
     static float data[POSTED][3000];
     float now = 1;
@@ -469,24 +469,24 @@ crt_status_t conform_posted(crt_group_t *group, crt_call_t *call)
                                  .kind = CRT_COLLECTIVE_ALLREDUCE,
                                  .input = &tensor,
                                  .output = &tensor,
-                                 .reduction = CRT_SUM};
+                                 .reduction = CRT_REDUCE_SUM};
 
         for (size_t i = 0; i < count; i++)
             data[k][i] = (float)(rank + k);
-        status = crt_collective_post(group, &what, &operations[k]);
+        status = crt_group_post(group, &what, &operations[k]);
     }
     /* A call queues behind what was posted. */
     if (status == CRT_OK)
-        status = crt_collective_allreduce(group, &view, &view, CRT_SUM);
+        status = crt_group_allreduce(group, &view, &view, CRT_REDUCE_SUM);
     if (status == CRT_OK && now != (float)size)
         status = crt_fail(call, CRT_ERR_USER, "a call after posts gave %g", (double)now);
     for (int k = 0; k < POSTED && status == CRT_OK; k++)
-        if (crt_collective_test(operations[k]) != CRT_OK)
+        if (crt_operation_test(operations[k]) != CRT_OK)
             status =
                 crt_fail(call, CRT_ERR_USER, "operation %d has not ended in order", k);
     for (int k = 0; k < POSTED; k++) {
         float wanted = (float)(size * (size - 1) / 2 + size * k);
-        crt_status_t ended = operations[k] ? crt_collective_wait(&operations[k]) : CRT_OK;
+        crt_status_t ended = operations[k] ? crt_operation_wait(&operations[k]) : CRT_OK;
 
         if (status == CRT_OK)
             status = ended;

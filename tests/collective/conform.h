@@ -11,7 +11,7 @@ crt_status_t conform_all(crt_group_t *group, crt_call_t *call, bool large);
 crt_status_t conform_posted(crt_group_t *group, crt_call_t *call);
 /* Sends and receives between all pairs. */
 crt_status_t conform_pairs(crt_group_t *group, crt_call_t *call, bool large);
-/* Messages beside each other and beside operations; `is_shared`: from memory of crt_collective_alloc. */
+/* Messages beside each other and beside operations; `is_shared`: from memory of crt_group_alloc. */
 crt_status_t conform_messages(crt_group_t *group, crt_call_t *call, bool is_shared);
 
 #endif

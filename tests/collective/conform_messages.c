@@ -52,16 +52,16 @@ static crt_status_t sendrecv(const place_t *p, size_t count)
 
     put(p, p->out, next, count);
     memset(p->in, 0, count * sizeof(float));
-    CRT_TRY(crt_collective_sendrecv(p->group, &out, next, &in, before));
+    CRT_TRY(crt_group_sendrecv(p->group, &out, next, &in, before));
     CRT_TRY(expect(p, p->in, before, count));
     /* A row: its ends have one neighbour. */
     memset(p->in, 0, count * sizeof(float));
     if (p->rank == 0)
-        return crt_collective_sendrecv(p->group, &out, next, NULL, 0);
+        return crt_group_sendrecv(p->group, &out, next, NULL, 0);
     if (p->rank == p->size - 1)
-        CRT_TRY(crt_collective_sendrecv(p->group, NULL, 0, &in, before));
+        CRT_TRY(crt_group_sendrecv(p->group, NULL, 0, &in, before));
     else
-        CRT_TRY(crt_collective_sendrecv(p->group, &out, next, &in, before));
+        CRT_TRY(crt_group_sendrecv(p->group, &out, next, &in, before));
     return expect(p, p->in, before, count);
 }
 
@@ -78,11 +78,11 @@ static crt_status_t posts_copy_nothing_large(const place_t *p)
 
     put(p, p->out, other, count);
     memset(p->in, 0, count * sizeof(float));
-    CRT_TRY(crt_collective_isend(p->group, &out, other, &operations[0]));
-    CRT_TRY(crt_collective_barrier(p->group)); /* both are there */
-    CRT_TRY(crt_collective_irecv(p->group, &in, other, &operations[1]));
+    CRT_TRY(crt_group_isend(p->group, &out, other, &operations[0]));
+    CRT_TRY(crt_group_barrier(p->group)); /* both are there */
+    CRT_TRY(crt_group_irecv(p->group, &in, other, &operations[1]));
     is_copied = p->in[count - 1] != 0;
-    CRT_TRY(crt_collective_waitall(operations, 2));
+    CRT_TRY(crt_operation_wait_all(operations, 2));
     if (is_copied)
         return crt_fail(p->call, CRT_ERR_USER, "a post has copied the message");
     return expect(p, p->in, other, count);
@@ -99,11 +99,11 @@ static crt_status_t all_send_first(const place_t *p, size_t count)
 
     put(p, p->out, next, count);
     put(p, other, before, count);
-    CRT_TRY(crt_collective_send(p->group, &up, next));
-    CRT_TRY(crt_collective_send(p->group, &down, before));
-    CRT_TRY(crt_collective_recv(p->group, &in, before));
+    CRT_TRY(crt_group_send(p->group, &up, next));
+    CRT_TRY(crt_group_send(p->group, &down, before));
+    CRT_TRY(crt_group_recv(p->group, &in, before));
     CRT_TRY(expect(p, p->in, before, count));
-    CRT_TRY(crt_collective_recv(p->group, &in, next));
+    CRT_TRY(crt_group_recv(p->group, &in, next));
     return expect(p, p->in, next, count);
 }
 
@@ -124,11 +124,11 @@ static size_t post_all(const place_t *p, crt_operation_t **operations, size_t co
 
             put(p, out, to + k, count + (size_t)k);
             if (*status == CRT_OK)
-                *status = crt_collective_isend(p->group, &send, to, &operations[posted]);
+                *status = crt_group_isend(p->group, &send, to, &operations[posted]);
             posted += *status == CRT_OK;
             if (*status == CRT_OK)
                 *status =
-                    crt_collective_irecv(p->group, &receive, from, &operations[posted]);
+                    crt_group_irecv(p->group, &receive, from, &operations[posted]);
             posted += *status == CRT_OK;
         }
     return posted;
@@ -161,19 +161,19 @@ static crt_status_t end_all(const place_t *p, crt_operation_t **operations, size
 
     if (way == ANY) {
         for (size_t left = count, index; left; left--)
-            CRT_TRY(crt_collective_waitany(operations, count, &index));
+            CRT_TRY(crt_operation_wait_any(operations, count, &index));
         return CRT_OK;
     }
     if (way == AROUND) /* an operation of all comes before their end */
-        CRT_TRY(crt_collective_allreduce(p->group, &view, &view, CRT_SUM));
+        CRT_TRY(crt_group_allreduce(p->group, &view, &view, CRT_REDUCE_SUM));
     for (size_t i = 0; i < count && way == TEST && !p->is_nccl; i++) {
         crt_status_t status;
 
-        while ((status = crt_collective_test(operations[i])) == CRT_IN_PROGRESS)
+        while ((status = crt_operation_test(operations[i])) == CRT_IN_PROGRESS)
             continue;
         CRT_TRY(status);
     }
-    return crt_collective_waitall(operations, count);
+    return crt_operation_wait_all(operations, count);
 }
 
 static crt_status_t everybody(const place_t *p, size_t count, int way)
@@ -186,17 +186,17 @@ static crt_status_t everybody(const place_t *p, size_t count, int way)
 
     memset(p->in, 0, (size_t)p->size * SEVERAL * (count + SEVERAL) * sizeof(float));
     if (way == BEHIND)
-        CRT_TRY(crt_collective_post(p->group,
+        CRT_TRY(crt_group_post(p->group,
                                     CRT_COLLECTIVE(.kind = CRT_COLLECTIVE_ALLREDUCE,
                                                    .input = &view, .output = &view,
-                                                   .reduction = CRT_SUM),
+                                                   .reduction = CRT_REDUCE_SUM),
                                     &before));
     posted = post_all(p, operations, count, &status);
     if (status == CRT_OK)
         status = end_all(p, operations, posted, way);
     else
-        (void)crt_collective_waitall(operations, posted);
-    ended = before ? crt_collective_wait(&before) : CRT_OK;
+        (void)crt_operation_wait_all(operations, posted);
+    ended = before ? crt_operation_wait(&before) : CRT_OK;
     if (status == CRT_OK)
         status = ended;
     if (status == CRT_OK && way == BEHIND && sum != (float)p->size)
@@ -215,25 +215,25 @@ static crt_status_t run_all(const place_t *p)
         for (int way = 0; way < WAYS; way++)
             CRT_TRY(everybody(p, lengths[i], way));
     }
-    if (p->size == 2 && strcmp(crt_collective_backend(p->group), "shm") == 0)
+    if (p->size == 2 && strcmp(crt_group_backend(p->group), "shm") == 0)
         CRT_TRY(posts_copy_nothing_large(p));
-    return crt_collective_barrier(p->group);
+    return crt_group_barrier(p->group);
 }
 
 crt_status_t conform_messages(crt_group_t *group, crt_call_t *call, bool is_shared)
 {
     place_t p = {.group = group,
                  .call = call,
-                 .size = crt_collective_size(group),
-                 .rank = crt_collective_rank(group),
-                 .is_nccl = strcmp(crt_collective_backend(group), "nccl") == 0};
+                 .size = crt_group_size(group),
+                 .rank = crt_group_rank(group),
+                 .is_nccl = strcmp(crt_group_backend(group), "nccl") == 0};
     void *in = NULL, *out = NULL;
     crt_status_t status = CRT_OK;
 
     if (p.size == 1)
         return CRT_OK;
     if (is_shared)
-        status = crt_collective_alloc(MOST * sizeof(float), &out);
+        status = crt_group_alloc(MOST * sizeof(float), &out);
     else
         out = malloc(MOST * sizeof(float));
     in = malloc(MOST * sizeof(float));
@@ -243,7 +243,7 @@ crt_status_t conform_messages(crt_group_t *group, crt_call_t *call, bool is_shar
         status = in && out ? run_all(&p) : crt_fail(call, CRT_ERR_NO_MEMORY, "no memory");
     free(in);
     if (is_shared)
-        crt_collective_free(out);
+        crt_group_free(out);
     else
         free(out);
     return status;

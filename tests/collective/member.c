@@ -32,7 +32,7 @@ static void member_destroy(void *self)
     struct member *m = self;
 
     for (int i = 0; i < MEMBER_GROUPS; i++)
-        crt_collective_destroy_group(&m->groups[i]);
+        crt_group_drop(&m->groups[i]);
 }
 
 static crt_group_t **slot_of(void *self, int slot)
@@ -51,7 +51,7 @@ static crt_status_t join_run(void *self, crt_call_t *call)
     /* NCCL wants a GPU for each member, unless they are on different hosts. */
     snprintf(host, sizeof(host), "%d", (int)getpid());
     setenv("NCCL_HOSTID", host, 0);
-    return crt_collective_init_group(
+    return crt_group_join(
         size, rank,
         CRT_GROUP_OPTIONS(.name = name, .backend = backend, .limit_ms = timeout_ms),
         slot_of(self, slot));
@@ -66,7 +66,7 @@ static crt_status_t find_run(void *self, crt_call_t *call)
     int slot;
 
     CRT_TRY(crt_args(call, &slot, &name));
-    return crt_collective_find_group(name, slot_of(self, slot));
+    return crt_group_find(name, slot_of(self, slot));
 }
 const crt_method_t member_find =
     CRT_METHOD(.name = "find", .run = find_run, .signature = "int, string");
@@ -76,7 +76,7 @@ static crt_status_t leave_run(void *self, crt_call_t *call)
     int slot;
 
     CRT_TRY(crt_args(call, &slot));
-    crt_collective_destroy_group(slot_of(self, slot));
+    crt_group_drop(slot_of(self, slot));
     return CRT_OK;
 }
 const crt_method_t member_leave =
@@ -88,8 +88,8 @@ static crt_status_t split_run(void *self, crt_call_t *call)
 
     CRT_TRY(crt_args(call, &slot, &color, &key, &to));
     if (to < 0)
-        return crt_collective_split(*slot_of(self, slot), color, key, NULL);
-    return crt_collective_split(*slot_of(self, slot), color, key, slot_of(self, to));
+        return crt_group_split(*slot_of(self, slot), color, key, NULL);
+    return crt_group_split(*slot_of(self, slot), color, key, slot_of(self, to));
 }
 const crt_method_t member_split =
     CRT_METHOD(.name = "split", .run = split_run, .signature = "int, int, int, int");
@@ -106,23 +106,23 @@ static crt_status_t fork_run(void *self, crt_call_t *call)
 
     CRT_TRY(crt_args(call, &slot));
     group = slot_of(self, slot);
-    CRT_TRY(crt_collective_post(*group, &barrier, &operation));
+    CRT_TRY(crt_group_post(*group, &barrier, &operation));
     pid = fork();
     if (pid == 0) {
         bool is_refused =
-            crt_collective_barrier(*group) == CRT_ERR_FORKED &&
-            crt_collective_rebuild(*group, 0) == CRT_ERR_FORKED &&
-            crt_collective_settle(*group) == CRT_ERR_FORKED &&
-            crt_collective_test(operation) == CRT_ERR_FORKED &&
-            crt_collective_wait(&operation) == CRT_ERR_FORKED &&
-            crt_collective_post(*group, &barrier, &operation) == CRT_ERR_FORKED;
+            crt_group_barrier(*group) == CRT_ERR_FORKED &&
+            crt_group_rebuild(*group, 0) == CRT_ERR_FORKED &&
+            crt_group_settle(*group) == CRT_ERR_FORKED &&
+            crt_operation_test(operation) == CRT_ERR_FORKED &&
+            crt_operation_wait(&operation) == CRT_ERR_FORKED &&
+            crt_group_post(*group, &barrier, &operation) == CRT_ERR_FORKED;
 
-        crt_collective_destroy_group(group);
+        crt_group_drop(group);
         _exit(is_refused ? 0 : 1);
     }
     if (pid < 0 || waitpid(pid, &how, 0) != pid || how != 0)
         return crt_fail(call, CRT_ERR_USER, "the child used the group");
-    return crt_collective_wait(&operation);
+    return crt_operation_wait(&operation);
 }
 const crt_method_t member_fork =
     CRT_METHOD(.name = "fork", .run = fork_run, .signature = "int");
@@ -132,8 +132,8 @@ static crt_status_t rebuild_run(void *self, crt_call_t *call)
     int slot, size;
 
     CRT_TRY(crt_args(call, &slot, &size));
-    CRT_TRY(crt_collective_rebuild(*slot_of(self, slot), size));
-    return crt_return(call, crt_collective_incarnation(*slot_of(self, slot)));
+    CRT_TRY(crt_group_rebuild(*slot_of(self, slot), size));
+    return crt_return(call, crt_group_incarnation(*slot_of(self, slot)));
 }
 const crt_method_t member_rebuild =
     CRT_METHOD(.name = "rebuild", .run = rebuild_run, .signature = "int, int");
@@ -143,8 +143,8 @@ static crt_status_t settle_run(void *self, crt_call_t *call)
     int slot;
 
     CRT_TRY(crt_args(call, &slot));
-    CRT_TRY(crt_collective_settle(*slot_of(self, slot)));
-    return crt_return(call, crt_collective_settled(*slot_of(self, slot)));
+    CRT_TRY(crt_group_settle(*slot_of(self, slot)));
+    return crt_return(call, crt_group_settled(*slot_of(self, slot)));
 }
 const crt_method_t member_settle =
     CRT_METHOD(.name = "settle", .run = settle_run, .signature = "int");
@@ -159,9 +159,9 @@ static crt_status_t state_run(void *self, crt_call_t *call)
     group = *slot_of(self, slot);
     if (!group)
         return crt_return(call, "none");
-    snprintf(text, sizeof(text), "%d/%d %s %d", crt_collective_rank(group),
-             crt_collective_size(group), crt_collective_backend(group),
-             (int)crt_collective_incarnation(group));
+    snprintf(text, sizeof(text), "%d/%d %s %d", crt_group_rank(group),
+             crt_group_size(group), crt_group_backend(group),
+             (int)crt_group_incarnation(group));
     return crt_return(call, (const char *)text);
 }
 const crt_method_t member_state =
@@ -174,7 +174,7 @@ static crt_status_t error_run(void *self, crt_call_t *call)
     int slot;
 
     CRT_TRY(crt_args(call, &slot));
-    error = crt_collective_error(*slot_of(self, slot));
+    error = crt_group_last_error(*slot_of(self, slot));
     if (error)
         snprintf(text, sizeof(text), "%d %s %s", error->rank, error->actor, error->text);
     return crt_return(call, (const char *)text);
@@ -248,13 +248,13 @@ static crt_status_t two_groups_run(void *self, crt_call_t *call)
                                  .kind = CRT_COLLECTIVE_ALLREDUCE,
                                  .input = &vx,
                                  .output = &vx,
-                                 .reduction = CRT_SUM};
+                                 .reduction = CRT_REDUCE_SUM};
 
         x = y = (float)(i + 1);
-        CRT_TRY(crt_collective_post(a, &what, &operation));
-        CRT_TRY(crt_collective_allreduce(b, &vy, &vy, CRT_MAX));
-        CRT_TRY(crt_collective_wait(&operation));
-        if (x != (float)((i + 1) * crt_collective_size(a)) || y != (float)(i + 1))
+        CRT_TRY(crt_group_post(a, &what, &operation));
+        CRT_TRY(crt_group_allreduce(b, &vy, &vy, CRT_REDUCE_MAX));
+        CRT_TRY(crt_operation_wait(&operation));
+        if (x != (float)((i + 1) * crt_group_size(a)) || y != (float)(i + 1))
             return crt_fail(call, CRT_ERR_USER, "round %d: %g and %g", i, (double)x,
                             (double)y);
     }
@@ -275,15 +275,15 @@ static crt_status_t sum_run(void *self, crt_call_t *call)
 
     CRT_TRY(crt_args(call, &slot, &count, &rounds));
     group = *slot_of(self, slot);
-    CRT_TRY(crt_collective_alloc((size_t)count * sizeof(float), (void **)&data));
+    CRT_TRY(crt_group_alloc((size_t)count * sizeof(float), (void **)&data));
     view = crt_tensor_floats(data, (size_t)count);
     for (int k = 0; k < rounds && status == CRT_OK; k++) {
         for (int64_t i = 0; i < count; i++)
-            data[i] = (float)(crt_collective_rank(group) + 1);
-        status = crt_collective_allreduce(group, &view, &view, CRT_SUM);
+            data[i] = (float)(crt_group_rank(group) + 1);
+        status = crt_group_allreduce(group, &view, &view, CRT_REDUCE_SUM);
     }
     last = count ? data[count - 1] : 0;
-    crt_collective_free(data);
+    crt_group_free(data);
     return status == CRT_OK ? crt_return(call, (double)last) : status;
 }
 const crt_method_t member_sum =
@@ -302,7 +302,7 @@ static crt_status_t operate_run(void *self, crt_call_t *call)
     CRT_TRY(crt_args(call, &slot, &kind, &dtype, &count, &reduction, &root, &timeout_ms));
     memory = calloc((size_t)count * 8 + 8, 8);
     more = kind == CRT_COLLECTIVE_ALLGATHER
-               ? count * crt_collective_size(*slot_of(self, slot))
+               ? count * crt_group_size(*slot_of(self, slot))
                : count;
     in = crt_tensor_view((crt_dtype_t)(dtype % 100), 1, &count, memory);
     if (dtype / 100)
@@ -310,14 +310,14 @@ static crt_status_t operate_run(void *self, crt_call_t *call)
     out = crt_tensor_view((crt_dtype_t)(dtype % 100), 1, &more,
                           kind == CRT_COLLECTIVE_ALLREDUCE ? memory
                                                            : calloc((size_t)more + 1, 8));
-    status = crt_collective_post(*slot_of(self, slot),
+    status = crt_group_post(*slot_of(self, slot),
                                  CRT_COLLECTIVE(.kind = (crt_collective_kind_t)kind,
                                                 .input = &in, .output = &out,
                                                 .reduction = (crt_reduction_t)reduction,
                                                 .peer = root, .limit_ms = timeout_ms),
                                  &operation);
     if (status == CRT_OK)
-        status = crt_collective_wait(&operation);
+        status = crt_operation_wait(&operation);
     if (out.data != memory)
         free(out.data);
     free(memory);
@@ -330,29 +330,29 @@ const crt_method_t member_operate =
 static crt_status_t any_kind(crt_group_t *group, unsigned round, const crt_tensor_t *a,
                              const crt_tensor_t *b)
 {
-    int size = crt_collective_size(group), rank = crt_collective_rank(group);
+    int size = crt_group_size(group), rank = crt_group_rank(group);
     int64_t n = (int64_t)crt_tensor_count(a);
     int64_t part = n / size;
     crt_tensor_t all = *b, each;
 
     all.shape[0] = part * size;
-    each = crt_tensor_view(CRT_FLOAT32, 1, &part, a->data);
+    each = crt_tensor_view(CRT_DTYPE_FLOAT32, 1, &part, a->data);
     switch (round % 8) {
-    case 0: return crt_collective_allreduce(group, a, a, CRT_SUM);
-    case 1: return crt_collective_reduce(group, a, b, (int)round % size, CRT_MAX);
-    case 2: return crt_collective_broadcast(group, a, (int)round % size);
-    case 3: return crt_collective_allgather(group, &each, &all);
+    case 0: return crt_group_allreduce(group, a, a, CRT_REDUCE_SUM);
+    case 1: return crt_group_reduce(group, a, b, (int)round % size, CRT_REDUCE_MAX);
+    case 2: return crt_group_broadcast(group, a, (int)round % size);
+    case 3: return crt_group_allgather(group, &each, &all);
     case 4:
         each.data = b->data;
         all.data = a->data;
-        return crt_collective_reducescatter(group, &all, &each, CRT_SUM);
+        return crt_group_reducescatter(group, &all, &each, CRT_REDUCE_SUM);
     case 5:
         all.data = a->data;
         {
             crt_tensor_t out = all;
 
             out.data = b->data;
-            return crt_collective_alltoall(group, &all, &out);
+            return crt_group_alltoall(group, &all, &out);
         }
     case 6: /* around a ring, even ranks send first */
         for (int turn = 0; turn < 2; turn++) {
@@ -360,11 +360,11 @@ static crt_status_t any_kind(crt_group_t *group, unsigned round, const crt_tenso
 
             if (size % 2 && rank == size - 1)
                 break; /* it has no partner */
-            CRT_TRY(sends ? crt_collective_send(group, a, rank ^ 1)
-                          : crt_collective_recv(group, b, rank ^ 1));
+            CRT_TRY(sends ? crt_group_send(group, a, rank ^ 1)
+                          : crt_group_recv(group, b, rank ^ 1));
         }
         return CRT_OK;
-    default: return crt_collective_barrier(group);
+    default: return crt_group_barrier(group);
     }
 }
 
@@ -377,20 +377,20 @@ static crt_status_t any_run(void *self, crt_call_t *call)
 
     CRT_TRY(crt_args(call, &slot));
     group = *slot_of(self, slot);
-    CRT_TRY(crt_collective_alloc(200000 * sizeof(float), &a));
+    CRT_TRY(crt_group_alloc(200000 * sizeof(float), &a));
     b = calloc(200000, sizeof(float));
     for (unsigned round = 0;; round++) {
         crt_tensor_t va =
-            crt_tensor_view(CRT_FLOAT32, 1, &counts[round / 8 % 3], round & 64 ? b : a);
+            crt_tensor_view(CRT_DTYPE_FLOAT32, 1, &counts[round / 8 % 3], round & 64 ? b : a);
         crt_tensor_t vb =
-            crt_tensor_view(CRT_FLOAT32, 1, &counts[round / 8 % 3], round & 64 ? a : b);
+            crt_tensor_view(CRT_DTYPE_FLOAT32, 1, &counts[round / 8 % 3], round & 64 ? a : b);
 
         if (any_kind(group, round, &va, &vb) != CRT_OK)
             break;
     }
-    crt_collective_free(a);
+    crt_group_free(a);
     free(b);
-    return crt_return(call, crt_collective_error(group)->rank);
+    return crt_return(call, crt_group_last_error(group)->rank);
 }
 const crt_method_t member_any =
     CRT_METHOD(.name = "any", .run = any_run, .signature = "int");
@@ -406,14 +406,14 @@ static crt_status_t stream_run(void *self, crt_call_t *call)
     CRT_TRY(crt_args(call, &slot));
     group = *slot_of(self, slot);
     for (int i = 0; i < 1000; i++) {
-        numbers[i] = (float)(crt_collective_rank(group) + i);
+        numbers[i] = (float)(crt_group_rank(group) + i);
         result[i] = -1;
     }
     tensor.device = crt_device_gpu(0);
     tensor.data = device_copy_of(result, sizeof(result));
     if (!tensor.data || !device_fill_later(tensor.data, numbers, sizeof(numbers)))
         return crt_fail(call, CRT_ERR_USER, "no device memory");
-    CRT_TRY(crt_collective_allreduce(group, &tensor, &tensor, CRT_SUM));
+    CRT_TRY(crt_group_allreduce(group, &tensor, &tensor, CRT_REDUCE_SUM));
     if (!device_take_back(result, tensor.data, sizeof(result)))
         return crt_fail(call, CRT_ERR_USER, "device memory can't be read");
     for (int i = 0; i < 1000; i++)
@@ -435,18 +435,18 @@ static crt_status_t later_run(void *self, crt_call_t *call)
 
     CRT_TRY(crt_args(call, &slot, &rounds));
     group = *slot_of(self, slot);
-    all = crt_tensor_floats(y, (size_t)(crt_collective_rank(group) == 1 ? 2 : 4) *
-                                   (size_t)crt_collective_size(group));
+    all = crt_tensor_floats(y, (size_t)(crt_group_rank(group) == 1 ? 2 : 4) *
+                                   (size_t)crt_group_size(group));
     for (int i = 0; i < rounds; i++) {
-        crt_status_t status = crt_collective_allreduce(group, &four, &sum, CRT_SUM);
+        crt_status_t status = crt_group_allreduce(group, &four, &sum, CRT_REDUCE_SUM);
 
-        if (status != CRT_OK || y[3] != (float)crt_collective_size(group))
+        if (status != CRT_OK || y[3] != (float)crt_group_size(group))
             failed++;
-        else if (crt_collective_allgather(group, &four, &all) != CRT_ERR_INVALID ||
+        else if (crt_group_allgather(group, &four, &all) != CRT_ERR_INVALID ||
                  !strstr(crt_error_detail(), "(operation 2)"))
             return crt_fail(call, CRT_ERR_USER, "the wrong call gave: %s",
                             crt_error_detail());
-        CRT_TRY(crt_collective_rebuild(group, 0));
+        CRT_TRY(crt_group_rebuild(group, 0));
     }
     return crt_return(call, failed);
 }

@@ -19,7 +19,7 @@ static crt_status_t sabotage_join(void *self, crt_call_t *call)
     const char *name;
 
     CRT_TRY(crt_args(call, &name));
-    return crt_collective_init_group(2, 1,
+    return crt_group_join(2, 1,
                                      CRT_GROUP_OPTIONS(.name = name, .backend = "shm"),
                                      &((struct saboteur *)self)->group);
 }
@@ -37,7 +37,7 @@ static crt_status_t sabotage_run(void *self, crt_call_t *call)
     slot->call = (crti_operation_signature_t){.sequence = 1,
                                               .count = 100000,
                                               .kind = CRT_COLLECTIVE_BROADCAST,
-                                              .dtype = CRT_FLOAT32,
+                                              .dtype = CRT_DTYPE_FLOAT32,
                                               .peer = 1};
     slot->input = (crti_memory_handle_t){.nonce = 77, .segment_bytes = 1 << 26, .fd = 0};
     if (what == 1)
@@ -46,7 +46,7 @@ static crt_status_t sabotage_run(void *self, crt_call_t *call)
     if (what == 2) { /* the segment is right, the place is outside */
         void *memory;
 
-        CRT_TRY(crt_collective_alloc(400000, &memory));
+        CRT_TRY(crt_group_alloc(400000, &memory));
         crti_memory_find(memory, 400000, &slot->input);
         slot->input.offset = slot->input.segment_bytes - 16;
     }
@@ -67,11 +67,11 @@ static crt_status_t sabotage_death(void *self, crt_call_t *call)
     uint64_t deadline = crti_now_ns() + 30 * CRTI_S;
     void *memory;
 
-    CRT_TRY(crt_collective_alloc(400000, &memory));
+    CRT_TRY(crt_group_alloc(400000, &memory));
     slot->call = (crti_operation_signature_t){.sequence = 1,
                                               .count = 100000,
                                               .kind = CRT_COLLECTIVE_BROADCAST,
-                                              .dtype = CRT_FLOAT32,
+                                              .dtype = CRT_DTYPE_FLOAT32,
                                               .peer = 1};
     crti_memory_find(memory, 400000, &slot->input);
     while (!atomic_load(&team->peers[0].head->sleepers) && crti_now_ns() < deadline)

@@ -27,7 +27,7 @@ static void who_was_declared_and_dies_before_it_comes_is_named(void **state)
         pid_ref = crt_call(declared[2], &member_pid);
         assert_int_equal(crt_get(pid_ref, &pid), CRT_OK);
         crt_ref_drop(&pid_ref);
-        assert_int_equal(crt_collective_create_group(
+        assert_int_equal(crt_group_declare(
                              declared, NULL, 3,
                              CRT_GROUP_OPTIONS(.name = names[late], .backend = backend)),
                          CRT_OK);
@@ -98,13 +98,13 @@ static void every_death_is_told_by_the_next_operation(void **state)
         for (int i = 0; i < 4; i++)
             await_failure(i);
         for (int i = 0; i < 4; i++) {
-            expect_failure(operate(i, CRT_COLLECTIVE_BARRIER, CRT_FLOAT32, 0, 0, 0),
+            expect_failure(operate(i, CRT_COLLECTIVE_BARRIER, CRT_DTYPE_FLOAT32, 0, 0, 0),
                            CRT_ERR_ACTOR_DIED, last == 5 ? "rank 5" : "rank 4");
-            expect_failure(operate(i, CRT_COLLECTIVE_BARRIER, CRT_FLOAT32, 0, 0, 0),
+            expect_failure(operate(i, CRT_COLLECTIVE_BARRIER, CRT_DTYPE_FLOAT32, 0, 0, 0),
                            CRT_ERR_CANCELLED, "not rebuilt");
         }
         if (last == 5)
-            expect_failure(operate(4, CRT_COLLECTIVE_BARRIER, CRT_FLOAT32, 0, 0, 0),
+            expect_failure(operate(4, CRT_COLLECTIVE_BARRIER, CRT_DTYPE_FLOAT32, 0, 0, 0),
                            CRT_ERR_ACTOR_DIED, "rank 5");
         rebuild_all(last, 0);
         expect_sums(last, last == 5 ? 15 : 10);
@@ -123,7 +123,7 @@ static void who_died_before_its_memory_was_reached_has_died(void **state)
     refs[0] = crt_call(saboteur, &saboteur_join, "unreached");
     refs[1] = join(0, "unreached", 2, 0, 60000);
     expect_all_ok(refs, 2);
-    ref = operate(0, CRT_COLLECTIVE_BROADCAST, CRT_FLOAT32, 100000, 0, 1);
+    ref = operate(0, CRT_COLLECTIVE_BROADCAST, CRT_DTYPE_FLOAT32, 100000, 0, 1);
     refs[0] = crt_call(saboteur, &saboteur_die);
     expect_failure(ref, CRT_ERR_ACTOR_DIED, "rank 1");
     failure_of(&refs[0], NULL);
@@ -263,7 +263,7 @@ static void who_has_settled_is_not_waited_for(void **state)
 
     members_join(members, 4, 0, "settled", backend);
     for (int i = 1; i < 3; i++)
-        refs[i] = operate(i, CRT_COLLECTIVE_BARRIER, CRT_FLOAT32, 0, 0, 0);
+        refs[i] = operate(i, CRT_COLLECTIVE_BARRIER, CRT_DTYPE_FLOAT32, 0, 0, 0);
     kill(pid, SIGKILL);
     for (int i = 1; i < 3; i++) {
         expect_failure(refs[i], CRT_ERR_ACTOR_DIED, "rank 3");
@@ -289,7 +289,7 @@ static crt_ref_t *split(int member, int color)
 /* The victim takes part in the exchange that a split begins with, and does not join. Its color is 0. */
 static crt_ref_t *exchange_only(int member)
 {
-    return operate(member, CRT_COLLECTIVE_ALLGATHER, CRT_INT64, 3, 0, 0);
+    return operate(member, CRT_COLLECTIVE_ALLGATHER, CRT_DTYPE_INT64, 3, 0, 0);
 }
 
 static void a_death_ends_the_split_of_its_color(void **state)

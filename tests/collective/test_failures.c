@@ -49,7 +49,7 @@ static void a_member_that_leaves_a_split_unfinished_is_named(void **state)
     expect_all_ok(refs, 3);
     for (int i = 0; i < 2; i++)
         refs[i] = crt_call(members[i], &member_split, 0, 0, 0, 1);
-    refs[2] = operate(2, CRT_COLLECTIVE_ALLGATHER, CRT_INT64, 3, 0, 0);
+    refs[2] = operate(2, CRT_COLLECTIVE_ALLGATHER, CRT_DTYPE_INT64, 3, 0, 0);
     expect_all_ok(&refs[2], 1);
     for (int i = 0; i < 2; i++)
         expect_failure(refs[i], CRT_ERR_TIMED_OUT, "rank 2 of 3 did not come");
@@ -123,7 +123,7 @@ static void only_actors_are_members(void **state)
 {
     crt_group_t *group = NULL;
 
-    assert_int_equal(crt_collective_init_group(1, 0, NULL, &group), CRT_ERR_INVALID);
+    assert_int_equal(crt_group_join(1, 0, NULL, &group), CRT_ERR_INVALID);
     assert_null(group);
 }
 
@@ -144,8 +144,8 @@ static void a_declared_group_wants_each_actor_and_rank_once(void **state)
     crt_actor_t *same[2] = {members[0], members[0]};
     const int ranks[2] = {1, 1};
 
-    assert_int_equal(crt_collective_create_group(same, NULL, 2, NULL), CRT_ERR_INVALID);
-    assert_int_equal(crt_collective_create_group(members, ranks, 2, NULL),
+    assert_int_equal(crt_group_declare(same, NULL, 2, NULL), CRT_ERR_INVALID);
+    assert_int_equal(crt_group_declare(members, ranks, 2, NULL),
                      CRT_ERR_INVALID);
 }
 
@@ -177,18 +177,18 @@ static void calls_that_do_not_fit_fail_on_both_sides(void **state)
     enum { SUM = CRT_COLLECTIVE_ALLREDUCE, CAST = CRT_COLLECTIVE_BROADCAST };
 
     members_join(members, 2, 0, "fit", backend);
-    expect_both(operate(0, SUM, CRT_FLOAT32, 10, CRT_SUM, 0),
-                operate(1, SUM, CRT_FLOAT64, 10, CRT_SUM, 0), "float64");
-    expect_both(operate(0, SUM, CRT_FLOAT32, 10, CRT_SUM, 0),
-                operate(1, SUM, CRT_FLOAT32, 99999, CRT_SUM, 0), "99999");
-    expect_both(operate(0, SUM, CRT_FLOAT32, 10, CRT_SUM, 0),
-                operate(1, SUM, CRT_FLOAT32, 10, CRT_MAX, 0), "max");
-    expect_both(operate(0, CAST, CRT_FLOAT32, 9000, 0, 0),
-                operate(1, CAST, CRT_FLOAT32, 9000, 0, 1), "root 1");
-    expect_both(operate(0, SUM, CRT_FLOAT32, 10, CRT_SUM, 0),
-                operate(1, CRT_COLLECTIVE_ALLGATHER, CRT_FLOAT32, 10, 0, 0), "allgather");
-    expect_both(operate(0, CRT_COLLECTIVE_SEND, CRT_FLOAT32, 100000, 0, 1),
-                operate(1, CRT_COLLECTIVE_RECV, CRT_FLOAT32, 100001, 0, 0), "100001");
+    expect_both(operate(0, SUM, CRT_DTYPE_FLOAT32, 10, CRT_REDUCE_SUM, 0),
+                operate(1, SUM, CRT_DTYPE_FLOAT64, 10, CRT_REDUCE_SUM, 0), "float64");
+    expect_both(operate(0, SUM, CRT_DTYPE_FLOAT32, 10, CRT_REDUCE_SUM, 0),
+                operate(1, SUM, CRT_DTYPE_FLOAT32, 99999, CRT_REDUCE_SUM, 0), "99999");
+    expect_both(operate(0, SUM, CRT_DTYPE_FLOAT32, 10, CRT_REDUCE_SUM, 0),
+                operate(1, SUM, CRT_DTYPE_FLOAT32, 10, CRT_REDUCE_MAX, 0), "max");
+    expect_both(operate(0, CAST, CRT_DTYPE_FLOAT32, 9000, 0, 0),
+                operate(1, CAST, CRT_DTYPE_FLOAT32, 9000, 0, 1), "root 1");
+    expect_both(operate(0, SUM, CRT_DTYPE_FLOAT32, 10, CRT_REDUCE_SUM, 0),
+                operate(1, CRT_COLLECTIVE_ALLGATHER, CRT_DTYPE_FLOAT32, 10, 0, 0), "allgather");
+    expect_both(operate(0, CRT_COLLECTIVE_SEND, CRT_DTYPE_FLOAT32, 100000, 0, 1),
+                operate(1, CRT_COLLECTIVE_RECV, CRT_DTYPE_FLOAT32, 100001, 0, 0), "100001");
     expect_sums(2, 3);
     members_leave(members, 2, 0);
 }
@@ -197,13 +197,13 @@ static void calls_that_do_not_fit_fail_on_both_sides(void **state)
 static void a_wrong_order_of_calls_fails_on_both_sides(void **state)
 {
     members_join(members, 2, 0, "order", backend);
-    expect_both(operate(0, CRT_COLLECTIVE_SEND, CRT_FLOAT32, 100000, 0, 1),
-                operate(1, CRT_COLLECTIVE_ALLREDUCE, CRT_FLOAT32, 10, CRT_SUM, 0),
+    expect_both(operate(0, CRT_COLLECTIVE_SEND, CRT_DTYPE_FLOAT32, 100000, 0, 1),
+                operate(1, CRT_COLLECTIVE_ALLREDUCE, CRT_DTYPE_FLOAT32, 10, CRT_REDUCE_SUM, 0),
                 "allreduce");
-    expect_both(operate(0, CRT_COLLECTIVE_RECV, CRT_FLOAT32, 10, 0, 1),
-                operate(1, CRT_COLLECTIVE_BARRIER, CRT_FLOAT32, 0, 0, 0), "barrier");
-    expect_both(operate(0, CRT_COLLECTIVE_RECV, CRT_FLOAT32, 10, 0, 1),
-                operate(1, CRT_COLLECTIVE_RECV, CRT_FLOAT32, 10, 0, 0), "recv");
+    expect_both(operate(0, CRT_COLLECTIVE_RECV, CRT_DTYPE_FLOAT32, 10, 0, 1),
+                operate(1, CRT_COLLECTIVE_BARRIER, CRT_DTYPE_FLOAT32, 0, 0, 0), "barrier");
+    expect_both(operate(0, CRT_COLLECTIVE_RECV, CRT_DTYPE_FLOAT32, 10, 0, 1),
+                operate(1, CRT_COLLECTIVE_RECV, CRT_DTYPE_FLOAT32, 10, 0, 0), "recv");
     expect_sums(2, 3);
     members_leave(members, 2, 0);
 }
@@ -213,17 +213,17 @@ static void a_call_that_is_wrong_in_itself_fails_for_the_others_too(void **state
     enum { SUM = CRT_COLLECTIVE_ALLREDUCE };
 
     members_join(members, 2, 0, "wrong", backend);
-    expect_both(operate(0, SUM, CRT_BOOL, 10, CRT_SUM, 0),
-                operate(1, SUM, CRT_FLOAT32, 10, CRT_SUM, 0), "bool");
-    expect_both(operate(0, SUM, CRT_FLOAT32, 10, 99, 0),
-                operate(1, SUM, CRT_FLOAT32, 10, CRT_SUM, 0), "reduction 99");
-    expect_both(operate(0, CRT_COLLECTIVE_BROADCAST, CRT_FLOAT32, 10, 0, 7),
-                operate(1, CRT_COLLECTIVE_BROADCAST, CRT_FLOAT32, 10, 0, 0), "rank 7");
-    expect_both(operate(0, CRT_COLLECTIVE_SEND, CRT_FLOAT32, 10, 0, 0),
-                operate(1, CRT_COLLECTIVE_RECV, CRT_FLOAT32, 10, 0, 0), "this member");
+    expect_both(operate(0, SUM, CRT_DTYPE_BOOL, 10, CRT_REDUCE_SUM, 0),
+                operate(1, SUM, CRT_DTYPE_FLOAT32, 10, CRT_REDUCE_SUM, 0), "bool");
+    expect_both(operate(0, SUM, CRT_DTYPE_FLOAT32, 10, 99, 0),
+                operate(1, SUM, CRT_DTYPE_FLOAT32, 10, CRT_REDUCE_SUM, 0), "reduction 99");
+    expect_both(operate(0, CRT_COLLECTIVE_BROADCAST, CRT_DTYPE_FLOAT32, 10, 0, 7),
+                operate(1, CRT_COLLECTIVE_BROADCAST, CRT_DTYPE_FLOAT32, 10, 0, 0), "rank 7");
+    expect_both(operate(0, CRT_COLLECTIVE_SEND, CRT_DTYPE_FLOAT32, 10, 0, 0),
+                operate(1, CRT_COLLECTIVE_RECV, CRT_DTYPE_FLOAT32, 10, 0, 0), "this member");
     /* The dtype of a tensor on device 0: see member_operate. */
-    expect_both(operate(0, SUM, 100 + CRT_FLOAT32, 10, CRT_SUM, 0),
-                operate(1, SUM, CRT_FLOAT32, 10, CRT_SUM, 0), "device 0");
+    expect_both(operate(0, SUM, 100 + CRT_DTYPE_FLOAT32, 10, CRT_REDUCE_SUM, 0),
+                operate(1, SUM, CRT_DTYPE_FLOAT32, 10, CRT_REDUCE_SUM, 0), "device 0");
     members_leave(members, 2, 0);
 }
 
@@ -254,13 +254,13 @@ static void a_member_that_does_not_come_to_an_operation_is_named(void **state)
     crt_ref_t *ref;
 
     members_join(members, 3, 0, "absent", backend);
-    ref = crt_call(members[0], &member_operate, 0, CRT_COLLECTIVE_BARRIER, CRT_FLOAT32, 0,
+    ref = crt_call(members[0], &member_operate, 0, CRT_COLLECTIVE_BARRIER, CRT_DTYPE_FLOAT32, 0,
                    0, 0, 300);
     /* Rank 2 is told of it; rank 1 has done nothing and is told at its next call. */
-    expect_failure(operate(2, CRT_COLLECTIVE_BARRIER, CRT_FLOAT32, 0, 0, 0),
+    expect_failure(operate(2, CRT_COLLECTIVE_BARRIER, CRT_DTYPE_FLOAT32, 0, 0, 0),
                    CRT_ERR_TIMED_OUT, "rank 1");
     expect_failure(ref, CRT_ERR_TIMED_OUT, "rank 1");
-    expect_failure(operate(0, CRT_COLLECTIVE_BARRIER, CRT_FLOAT32, 0, 0, 0),
+    expect_failure(operate(0, CRT_COLLECTIVE_BARRIER, CRT_DTYPE_FLOAT32, 0, 0, 0),
                    CRT_ERR_CANCELLED, "not rebuilt");
     rebuild_all(3, 0);
     expect_sums(3, 6);
@@ -272,12 +272,12 @@ static void who_leaves_ends_the_operations_of_the_others(void **state)
     crt_ref_t *ref;
 
     members_join(members, 2, 0, "leaver", backend);
-    ref = operate(0, CRT_COLLECTIVE_BARRIER, CRT_FLOAT32, 0, 0, 0);
+    ref = operate(0, CRT_COLLECTIVE_BARRIER, CRT_DTYPE_FLOAT32, 0, 0, 0);
     members_leave(members + 1, 1, 0);
     expect_failure(ref, CRT_ERR_CLOSED, id_of(1));
     rebuild_all(1, 0);
     expect_sums(1, 1);
-    expect_failure(operate(1, CRT_COLLECTIVE_BARRIER, CRT_FLOAT32, 0, 0, 0),
+    expect_failure(operate(1, CRT_COLLECTIVE_BARRIER, CRT_DTYPE_FLOAT32, 0, 0, 0),
                    CRT_ERR_INVALID, "NULL");
     members_leave(members, 1, 0);
 }
@@ -295,7 +295,7 @@ static void nonsense_from_a_peer_is_an_error(void **state)
         crt_ref_t *ref;
 
         expect_all_ok(refs, 2);
-        ref = operate(0, CRT_COLLECTIVE_BROADCAST, CRT_FLOAT32, 100000, 0, 1);
+        ref = operate(0, CRT_COLLECTIVE_BROADCAST, CRT_DTYPE_FLOAT32, 100000, 0, 1);
         refs[0] = crt_call(saboteur, &saboteur_spoil, what);
         expect_all_ok(refs, 1);
         expect_failure(ref, CRT_ERR_PROTOCOL, "");

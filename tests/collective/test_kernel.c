@@ -139,9 +139,9 @@ static void short_floats_round_to_the_nearest_even(void **state)
 static double join(crt_reduction_t r, double a, double b)
 {
     switch (r) {
-    case CRT_PRODUCT: return a * b;
-    case CRT_MIN: return b < a ? b : a;
-    case CRT_MAX: return a < b ? b : a;
+    case CRT_REDUCE_PRODUCT: return a * b;
+    case CRT_REDUCE_MIN: return b < a ? b : a;
+    case CRT_REDUCE_MAX: return a < b ? b : a;
     default: return a + b;
     }
 }
@@ -189,11 +189,11 @@ static void check_several_halves(const crti_kernels_t *k)
         a[i] = (uint16_t)(next_random() & 0xbfff);
         b[i] = (uint16_t)(next_random() & 0xbfff);
     }
-    for (int r = CRT_SUM; r <= CRT_AVERAGE; r++) {
-        check_several(CRT_FLOAT16, (crt_reduction_t)r, a, b, 2);
-        check_several(CRT_BFLOAT16, (crt_reduction_t)r, a, b, 2);
-        check_four(CRT_FLOAT16, (crt_reduction_t)r, a, b, 2);
-        check_four(CRT_BFLOAT16, (crt_reduction_t)r, a, b, 2);
+    for (int r = CRT_REDUCE_SUM; r <= CRT_REDUCE_AVERAGE; r++) {
+        check_several(CRT_DTYPE_FLOAT16, (crt_reduction_t)r, a, b, 2);
+        check_several(CRT_DTYPE_BFLOAT16, (crt_reduction_t)r, a, b, 2);
+        check_four(CRT_DTYPE_FLOAT16, (crt_reduction_t)r, a, b, 2);
+        check_four(CRT_DTYPE_BFLOAT16, (crt_reduction_t)r, a, b, 2);
     }
 }
 
@@ -203,7 +203,7 @@ static void check_several_halves(const crti_kernels_t *k)
         static type a[COUNT], b[COUNT], c[COUNT], out[COUNT];                            \
         const void *sources[] = {a, b, c};                                               \
                                                                                          \
-        for (int r = CRT_SUM; r <= CRT_AVERAGE; r++) {                                   \
+        for (int r = CRT_REDUCE_SUM; r <= CRT_REDUCE_AVERAGE; r++) {                                   \
             for (int i = 0; i < COUNT; i++) {                                            \
                 a[i] = (type)(int64_t)(next_random() % 200 - 100);                       \
                 b[i] = (type)(int64_t)(next_random() % 200 - 100);                       \
@@ -217,7 +217,7 @@ static void check_several_halves(const crti_kernels_t *k)
                                                                                          \
                 x = join((crt_reduction_t)r, (double)(type)(wrap)x, (double)c[i]);       \
                 wanted = (type)(wrap)x;                                                  \
-                if (r == CRT_AVERAGE)                                                    \
+                if (r == CRT_REDUCE_AVERAGE)                                                    \
                     wanted = (type)(wanted / 3);                                         \
                 if (out[i] != wanted)                                                    \
                     fail_msg("%s, reduction %d: element %d is %g, not %g", k->name, r,   \
@@ -234,16 +234,16 @@ static void check_several_halves(const crti_kernels_t *k)
             check_four(code, (crt_reduction_t)r, a, b, sizeof(type));                    \
         }                                                                                \
     }
-CHECK(float, CRT_FLOAT32, double)
-CHECK(double, CRT_FLOAT64, double)
-CHECK(int8_t, CRT_INT8, int64_t)
-CHECK(int16_t, CRT_INT16, int64_t)
-CHECK(int32_t, CRT_INT32, int64_t)
-CHECK(int64_t, CRT_INT64, int64_t)
-CHECK(uint8_t, CRT_UINT8, int64_t)
-CHECK(uint16_t, CRT_UINT16, int64_t)
-CHECK(uint32_t, CRT_UINT32, int64_t)
-CHECK(uint64_t, CRT_UINT64, int64_t)
+CHECK(float, CRT_DTYPE_FLOAT32, double)
+CHECK(double, CRT_DTYPE_FLOAT64, double)
+CHECK(int8_t, CRT_DTYPE_INT8, int64_t)
+CHECK(int16_t, CRT_DTYPE_INT16, int64_t)
+CHECK(int32_t, CRT_DTYPE_INT32, int64_t)
+CHECK(int64_t, CRT_DTYPE_INT64, int64_t)
+CHECK(uint8_t, CRT_DTYPE_UINT8, int64_t)
+CHECK(uint16_t, CRT_DTYPE_UINT16, int64_t)
+CHECK(uint32_t, CRT_DTYPE_UINT32, int64_t)
+CHECK(uint64_t, CRT_DTYPE_UINT64, int64_t)
 
 static void every_dtype_and_reduction_agrees_with_one_element_at_a_time(void **state)
 {
@@ -270,7 +270,7 @@ static void check_one_rounding(const crti_kernels_t *k)
         one[i] = 0x3f80;
         little[i] = 0x3b00; /* 2^-9 */
     }
-    crti_kernel_reduce_many(CRT_BFLOAT16, CRT_SUM, out, sources, 5, 5, COUNT);
+    crti_kernel_reduce_many(CRT_DTYPE_BFLOAT16, CRT_REDUCE_SUM, out, sources, 5, 5, COUNT);
     for (int i = 0; i < COUNT; i++)
         assert_int_equal(out[i], 0x3f81); /* 1 + 2^-7 */
 }

@@ -131,13 +131,13 @@ static void talk(crti_stream_t *stream, size_t which)
     crti_msg_group_data_t data = {.team = 0,
                                   .sequence = 1,
                                   .kind = CRT_COLLECTIVE_ALLREDUCE,
-                                  .dtype = CRT_FLOAT32,
-                                  .reduction = CRT_SUM,
+                                  .dtype = CRT_DTYPE_FLOAT32,
+                                  .reduction = CRT_REDUCE_SUM,
                                   .count = 4,
                                   .peer = -1,
                                   .length = 16};
     crti_msg_group_offer_t offer = {
-        .sequence = 1, .dtype = CRT_FLOAT32, .count = 4, .length = 16};
+        .sequence = 1, .dtype = CRT_DTYPE_FLOAT32, .count = 4, .length = 16};
     crti_msg_group_abort_t none = {.status = 5, .rank = 12, .text = crti_str("nothing")};
     const int ranks[2] = {0, 1};
 
@@ -177,8 +177,8 @@ static void talks_nonsense(bed_t *bed)
     for (size_t i = 0; i < NONSENSES; i++) {
         float x[4] = {1, 2, 3, 4};
         crti_step_t step = {.kind = CRT_COLLECTIVE_ALLREDUCE,
-                            .dtype = CRT_FLOAT32,
-                            .reduction = CRT_SUM,
+                            .dtype = CRT_DTYPE_FLOAT32,
+                            .reduction = CRT_REDUCE_SUM,
                             .count = 4,
                             .input = x,
                             .output = x,

@@ -44,7 +44,7 @@ static void expect_failure(crt_ref_t *ref, crt_status_t status, const char *expe
 static crt_ref_t *operate(int member, int kind, int dtype, int count, int peer,
                           int timeout_ms)
 {
-    return crt_call(members[member], &member_operate, 0, kind, dtype, count, CRT_SUM,
+    return crt_call(members[member], &member_operate, 0, kind, dtype, count, CRT_REDUCE_SUM,
                     peer, timeout_ms);
 }
 
@@ -98,13 +98,13 @@ static void calls_that_do_not_fit_fail_on_both_sides(void **state)
 
     members_join(members, 2, 0, "misfits", "nccl");
     sum = sum_of(2);
-    refs[0] = operate(0, CRT_COLLECTIVE_ALLREDUCE, CRT_FLOAT32, 100000, 0, 0);
-    refs[1] = operate(1, CRT_COLLECTIVE_ALLREDUCE, CRT_FLOAT32, 90000, 0, 0);
+    refs[0] = operate(0, CRT_COLLECTIVE_ALLREDUCE, CRT_DTYPE_FLOAT32, 100000, 0, 0);
+    refs[1] = operate(1, CRT_COLLECTIVE_ALLREDUCE, CRT_DTYPE_FLOAT32, 90000, 0, 0);
     expect_failure(refs[0], CRT_ERR_INVALID, "allreduce of 90000 float32");
     expect_failure(refs[1], CRT_ERR_INVALID, "allreduce of 100000 float32");
     rebuild_all(2);
-    refs[0] = operate(0, CRT_COLLECTIVE_SEND, CRT_FLOAT32, 100000, 1, 0);
-    refs[1] = operate(1, CRT_COLLECTIVE_SEND, CRT_FLOAT32, 100000, 0, 0);
+    refs[0] = operate(0, CRT_COLLECTIVE_SEND, CRT_DTYPE_FLOAT32, 100000, 1, 0);
+    refs[1] = operate(1, CRT_COLLECTIVE_SEND, CRT_DTYPE_FLOAT32, 100000, 0, 0);
     expect_failure(refs[0], CRT_ERR_INVALID, "do not fit together");
     expect_failure(refs[1], CRT_ERR_INVALID, "do not fit together");
     rebuild_all(2);
@@ -118,9 +118,9 @@ static void a_member_that_does_not_come_is_named(void **state)
 
     members_join(members, 2, 0, "late", "nccl");
     sum = sum_of(2);
-    expect_failure(operate(0, CRT_COLLECTIVE_ALLREDUCE, CRT_FLOAT32, 100000, 0, 300),
+    expect_failure(operate(0, CRT_COLLECTIVE_ALLREDUCE, CRT_DTYPE_FLOAT32, 100000, 0, 300),
                    CRT_ERR_TIMED_OUT, "rank 1 (actor ");
-    expect_failure(operate(1, CRT_COLLECTIVE_ALLREDUCE, CRT_FLOAT32, 100000, 0, 300),
+    expect_failure(operate(1, CRT_COLLECTIVE_ALLREDUCE, CRT_DTYPE_FLOAT32, 100000, 0, 300),
                    CRT_ERR_TIMED_OUT, "rank 1 (actor ");
     rebuild_all(2);
     expect_sums(2, sum);
@@ -135,7 +135,7 @@ static void a_tensor_of_another_device_is_refused(void **state)
     members_join(members, 2, 0, "elsewhere", "nccl");
     sum = sum_of(2);
     for (int i = 0; i < 2; i++) /* 200: on device 1 */
-        refs[i] = operate(i, CRT_COLLECTIVE_BROADCAST, 200 + CRT_FLOAT32, 10, 0, 0);
+        refs[i] = operate(i, CRT_COLLECTIVE_BROADCAST, 200 + CRT_DTYPE_FLOAT32, 10, 0, 0);
     for (int i = 0; i < 2; i++)
         expect_failure(refs[i], CRT_ERR_INVALID,
                        "lies on device 1; this member's device is 0");
@@ -150,7 +150,7 @@ static void a_sum_of_int16_is_refused_and_the_group_goes_on(void **state)
 
     members_join(members, 2, 0, "short", "nccl");
     for (int i = 0; i < 2; i++)
-        refs[i] = operate(i, CRT_COLLECTIVE_ALLREDUCE, CRT_INT16, 10, 0, 0);
+        refs[i] = operate(i, CRT_COLLECTIVE_ALLREDUCE, CRT_DTYPE_INT16, 10, 0, 0);
     for (int i = 0; i < 2; i++)
         expect_failure(refs[i], CRT_ERR_UNSUPPORTED, "int16");
     assert_true(sum_of(2) >= 0);
@@ -185,7 +185,7 @@ static void an_error_of_one_gpu_is_told_to_all(void **state)
     sum = sum_of(2);
     set_variable(1, "FAKE_NCCL_FAILS", "1");
     for (int i = 0; i < 2; i++)
-        refs[i] = operate(i, CRT_COLLECTIVE_ALLREDUCE, CRT_FLOAT32, 100000, 0, 0);
+        refs[i] = operate(i, CRT_COLLECTIVE_ALLREDUCE, CRT_DTYPE_FLOAT32, 100000, 0, 0);
     for (int i = 0; i < 2; i++)
         expect_failure(refs[i], CRT_ERR_IO, "allreduce: NCCL says: ");
     set_variable(1, "FAKE_NCCL_FAILS", "");

@@ -39,7 +39,7 @@ static crti_step_t step_of(crt_collective_kind_t kind, size_t count, const void 
                            void *output)
 {
     return (crti_step_t){.kind = kind,
-                         .dtype = CRT_FLOAT32,
+                         .dtype = CRT_DTYPE_FLOAT32,
                          .count = count,
                          .input = input,
                          .output = output,
@@ -56,7 +56,7 @@ static void check_allreduce(bed_t *bed, size_t n, bool in_place)
     float *in = values(bed->rank, n, 0), *out = in_place ? in : calloc(n + 1, 4);
     crti_step_t step = step_of(CRT_COLLECTIVE_ALLREDUCE, n, in, out);
 
-    step.reduction = CRT_SUM;
+    step.reduction = CRT_REDUCE_SUM;
     BED_CHECK(bed_step(bed, step) == CRT_OK);
     for (size_t i = 0; i < n; i++)
         BED_CHECK(out[i] == sum_of(bed->size, i));
@@ -71,7 +71,7 @@ static void check_reduce(bed_t *bed, size_t n, int root)
     crti_step_t step =
         step_of(CRT_COLLECTIVE_REDUCE, n, in, bed->rank == root ? out : NULL);
 
-    step.reduction = CRT_SUM;
+    step.reduction = CRT_REDUCE_SUM;
     step.peer = root;
     BED_CHECK(bed_step(bed, step) == CRT_OK);
     for (size_t i = 0; i < n && bed->rank == root; i++)
@@ -115,7 +115,7 @@ static void check_reducescatter(bed_t *bed, size_t n, bool in_place)
     float *place = in_place ? in + n * (size_t)bed->rank : out;
     crti_step_t step = step_of(CRT_COLLECTIVE_REDUCESCATTER, n, in, place);
 
-    step.reduction = CRT_SUM;
+    step.reduction = CRT_REDUCE_SUM;
     BED_CHECK(bed_step(bed, step) == CRT_OK);
     for (size_t i = 0; i < n; i++)
         BED_CHECK(place[i] == sum_of(bed->size, n * (size_t)bed->rank + i));
@@ -172,7 +172,7 @@ static void much(bed_t *bed)
 
     for (size_t i = 0; i < n; i++)
         x[i] = (float)(i % 1000);
-    step.reduction = CRT_SUM;
+    step.reduction = CRT_REDUCE_SUM;
     BED_CHECK(bed_step(bed, step) == CRT_OK);
     for (size_t i = 0; i < n; i++)
         BED_CHECK(x[i] == (float)(i % 1000 * 3));
@@ -218,7 +218,7 @@ static void hash_of_sums(bed_t *bed)
 
         for (size_t i = 0; i < n; i++)
             x[i] = (value(bed->rank, i) + 1) / 3;
-        step.reduction = CRT_AVERAGE;
+        step.reduction = CRT_REDUCE_AVERAGE;
         BED_CHECK(bed_step(bed, step) == CRT_OK);
         for (size_t i = 0; i < n; i++) {
             uint32_t bits;
@@ -392,7 +392,7 @@ static crti_step_t call(crt_collective_kind_t kind, size_t count, int peer,
                         crt_reduction_t reduction)
 {
     return (crti_step_t){.kind = kind,
-                         .dtype = CRT_FLOAT32,
+                         .dtype = CRT_DTYPE_FLOAT32,
                          .count = count,
                          .peer = peer,
                          .reduction = reduction};
@@ -400,29 +400,29 @@ static crti_step_t call(crt_collective_kind_t kind, size_t count, int peer,
 
 static void a_difference_fails_all_members_and_names_both_sides(void **state)
 {
-    crti_step_t sum = call(CRT_COLLECTIVE_ALLREDUCE, 100, -1, CRT_SUM), numbers = sum;
-    crti_step_t large = call(CRT_COLLECTIVE_ALLREDUCE, 300000, -1, CRT_SUM);
+    crti_step_t sum = call(CRT_COLLECTIVE_ALLREDUCE, 100, -1, CRT_REDUCE_SUM), numbers = sum;
+    crti_step_t large = call(CRT_COLLECTIVE_ALLREDUCE, 300000, -1, CRT_REDUCE_SUM);
     crti_step_t barrier = call(CRT_COLLECTIVE_BARRIER, 0, -1, 0);
 
-    numbers.dtype = CRT_INT32;
-    check_differ(2, sum, call(CRT_COLLECTIVE_ALLREDUCE, 101, -1, CRT_SUM),
+    numbers.dtype = CRT_DTYPE_INT32;
+    check_differ(2, sum, call(CRT_COLLECTIVE_ALLREDUCE, 101, -1, CRT_REDUCE_SUM),
                  "of 100 float32", "of 101 float32");
     check_differ(4, sum, large, "of 100 float32", "of 300000 float32");
-    check_differ(4, large, call(CRT_COLLECTIVE_ALLREDUCE, 200000, -1, CRT_SUM),
+    check_differ(4, large, call(CRT_COLLECTIVE_ALLREDUCE, 200000, -1, CRT_REDUCE_SUM),
                  "of 300000", "of 200000");
-    check_differ(3, sum, call(CRT_COLLECTIVE_ALLREDUCE, 100, -1, CRT_MAX), "sum", "max");
+    check_differ(3, sum, call(CRT_COLLECTIVE_ALLREDUCE, 100, -1, CRT_REDUCE_MAX), "sum", "max");
     check_differ(3, sum, numbers, "float32", "int32");
     check_differ(4, sum, call(CRT_COLLECTIVE_BROADCAST, 100, 0, 0), "allreduce",
                  "broadcast");
     check_differ(4, sum, barrier, "allreduce", "barrier");
-    check_differ(7, large, call(CRT_COLLECTIVE_REDUCE, 300000, 1, CRT_SUM), "allreduce",
+    check_differ(7, large, call(CRT_COLLECTIVE_REDUCE, 300000, 1, CRT_REDUCE_SUM), "allreduce",
                  "reduce");
     check_differ(4, call(CRT_COLLECTIVE_BROADCAST, 100, 0, 0),
                  call(CRT_COLLECTIVE_BROADCAST, 100, 3, 0), "root 0", "root 3");
     check_differ(2, call(CRT_COLLECTIVE_BROADCAST, 100, 1, 0),
                  call(CRT_COLLECTIVE_BROADCAST, 100, 0, 0), "root 0", "root 1");
-    check_differ(4, call(CRT_COLLECTIVE_REDUCE, 5, 0, CRT_SUM),
-                 call(CRT_COLLECTIVE_REDUCE, 6, 0, CRT_SUM), "of 5", "of 6");
+    check_differ(4, call(CRT_COLLECTIVE_REDUCE, 5, 0, CRT_REDUCE_SUM),
+                 call(CRT_COLLECTIVE_REDUCE, 6, 0, CRT_REDUCE_SUM), "of 5", "of 6");
     check_differ(4, call(CRT_COLLECTIVE_ALLGATHER, 5, -1, 0),
                  call(CRT_COLLECTIVE_ALLTOALL, 5, -1, 0), "allgather", "alltoall");
     check_differ(4, barrier, call(CRT_COLLECTIVE_ALLGATHER, 0, -1, 0), "barrier",
@@ -431,7 +431,7 @@ static void a_difference_fails_all_members_and_names_both_sides(void **state)
 
 static void a_send_that_nobody_can_receive_is_told_at_once(void **state)
 {
-    crti_step_t sum = call(CRT_COLLECTIVE_ALLREDUCE, 5, -1, CRT_SUM);
+    crti_step_t sum = call(CRT_COLLECTIVE_ALLREDUCE, 5, -1, CRT_REDUCE_SUM);
 
     check_differ(2, call(CRT_COLLECTIVE_SEND, 300000, 1, 0), sum, "send", "allreduce");
     check_differ(2, call(CRT_COLLECTIVE_RECV, 5, 1, 0), sum, "recv", "allreduce");
@@ -446,7 +446,7 @@ static void later(bed_t *bed)
 {
     crti_exchange_t *x = ((crti_ring_t *)bed->state)->exchange;
     crti_exchange_call_t call = {.kind = CRT_COLLECTIVE_ALLGATHER,
-                                 .dtype = CRT_FLOAT32,
+                                 .dtype = CRT_DTYPE_FLOAT32,
                                  .count = 1,
                                  .peer = -1,
                                  .sequence = 7,
@@ -495,7 +495,7 @@ static void one_dies(bed_t *bed)
     crti_step_t step = step_of(CRT_COLLECTIVE_ALLREDUCE, n, x, x);
     crt_status_t status = CRT_OK;
 
-    step.reduction = CRT_MAX;
+    step.reduction = CRT_REDUCE_MAX;
     if (bed->rank == VICTIM) {
         for (int i = 0; i < 20; i++)
             bed_step(bed, step);
@@ -540,7 +540,7 @@ static void one_stays_away(bed_t *bed)
     float *x = values(bed->rank, n, 0);
     crti_step_t step = step_of(CRT_COLLECTIVE_ALLREDUCE, n, x, x);
 
-    step.reduction = CRT_SUM;
+    step.reduction = CRT_REDUCE_SUM;
     check_allreduce(bed, 10, true);
     if (bed->rank != VICTIM) {
         step.deadline_ns = crti_now_ns() + 700 * CRTI_MS;
@@ -584,7 +584,7 @@ static void told_elsewhere(bed_t *bed)
     uint64_t begin = crti_now_ns();
     pthread_t thread;
 
-    step.reduction = CRT_SUM;
+    step.reduction = CRT_REDUCE_SUM;
     if (bed->rank == 1) {
         bed_meet(bed); /* it does not take part */
         return;

@@ -38,7 +38,7 @@ static crt_status_t make_run(crt_call_t *call)
     int64_t size;
 
     CRT_TRY(crt_args(call, &size));
-    CRT_TRY(crt_object_create(CRT_UINT8, 1, &size, &object, &view));
+    CRT_TRY(crt_object_create(CRT_DTYPE_UINT8, 1, &size, &object, &view));
     memset(view.data, 7, (size_t)size);
     return crt_return(call, object);
 }
@@ -79,7 +79,7 @@ static const crt_task_options_t *on(const char *node, int64_t max_attempts)
 {
     static crt_task_options_t options;
 
-    options = *CRT_TASK_OPTIONS(.scheduling = CRT_NODE_AFFINITY, .node_id = node,
+    options = *CRT_TASK_OPTIONS(.scheduling = CRT_SCHEDULE_NODE_AFFINITY, .node_id = node,
                                 .node_is_soft = true, .max_attempts = max_attempts);
     return &options;
 }
@@ -101,7 +101,7 @@ static void make_actor(const char *node, int64_t restarts)
 {
     crt_actor_drop(&actor);
     actor = crt_actor_new(
-        &member_class, CRT_ACTOR_OPTIONS(.scheduling = CRT_NODE_AFFINITY, .node_id = node,
+        &member_class, CRT_ACTOR_OPTIONS(.scheduling = CRT_SCHEDULE_NODE_AFFINITY, .node_id = node,
                                          .node_is_soft = true, .max_restarts = restarts,
                                          .max_task_retries = restarts ? -1 : 0));
     say(crt_actor_ready(actor, WAIT_MS), "");

@@ -56,7 +56,7 @@ static void next(int64_t wait_ms)
 static void task(const char *node)
 {
     crt_ref_t *ref =
-        crt_submit(&endless, CRT_TASK_OPTIONS(.scheduling = CRT_NODE_AFFINITY,
+        crt_submit(&endless, CRT_TASK_OPTIONS(.scheduling = CRT_SCHEDULE_NODE_AFFINITY,
                                               .node_id = node, .max_attempts = 1));
 
     say(crt_waitset_add_ref(set, ref, keep(node)), "");

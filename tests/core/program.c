@@ -227,7 +227,7 @@ static crt_status_t object_run(crt_call_t *call)
     crt_tensor_t view;
 
     CRT_TRY(crt_args(call, &n));
-    CRT_TRY(crt_object_create(CRT_INT32, 1, &n, &object, &view));
+    CRT_TRY(crt_object_create(CRT_DTYPE_INT32, 1, &n, &object, &view));
     for (int64_t i = 0; i < n; i++)
         ((int32_t *)view.data)[i] = (int32_t)i;
     return crt_return(call, object);
@@ -242,7 +242,7 @@ static crt_status_t big_object_run(crt_call_t *call)
     crt_tensor_t view;
 
     CRT_TRY(crt_args(call, &n));
-    CRT_TRY(crt_object_create(CRT_UINT8, 1, &n, &object, &view));
+    CRT_TRY(crt_object_create(CRT_DTYPE_UINT8, 1, &n, &object, &view));
     crt_object_abort(&object);
     return CRT_OK;
 }

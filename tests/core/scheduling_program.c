@@ -110,7 +110,7 @@ static crt_status_t make_run(crt_call_t *call)
     int64_t size;
 
     CRT_TRY(crt_args(call, &size));
-    CRT_TRY(crt_object_create(CRT_UINT8, 1, &size, &object, &view));
+    CRT_TRY(crt_object_create(CRT_DTYPE_UINT8, 1, &size, &object, &view));
     return crt_return(call, object);
 }
 static const crt_task_t make_task =
@@ -279,7 +279,7 @@ static int locality(const char *node, const char *other, int64_t bytes)
         node = other;
     printf("made-at %s\n", node);
     made = crt_submit(&make_task,
-                      CRT_TASK_OPTIONS(.scheduling = CRT_NODE_AFFINITY, .node_id = node),
+                      CRT_TASK_OPTIONS(.scheduling = CRT_SCHEDULE_NODE_AFFINITY, .node_id = node),
                       bytes);
     for (int i = 0; i < 4; i++)
         tell_where("task", crt_submit(&look_task, NULL, made));

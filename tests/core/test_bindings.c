@@ -122,7 +122,7 @@ static void unsigned_elements_travel(void **state)
     const struct {
         crt_dtype_t dtype;
         void *data;
-    } trials[] = {{CRT_UINT16, small}, {CRT_UINT32, middle}, {CRT_UINT64, large}};
+    } trials[] = {{CRT_DTYPE_UINT16, small}, {CRT_DTYPE_UINT32, middle}, {CRT_DTYPE_UINT64, large}};
 
     for (size_t i = 0; i < 3; i++) {
         crt_tensor_t tensor = crt_tensor_view(trials[i].dtype, 1, &shape, trials[i].data);
@@ -146,7 +146,7 @@ static crt_ref_t *put_floats(float first_value)
     crt_object_t *object;
     crt_tensor_t view;
 
-    OK(crt_object_create(CRT_FLOAT32, 2, shape, &object, &view));
+    OK(crt_object_create(CRT_DTYPE_FLOAT32, 2, shape, &object, &view));
     for (int i = 0; i < LARGE; i++)
         ((float *)view.data)[i] = first_value + (float)i;
     return crt_object_seal(&object);
@@ -222,7 +222,7 @@ static void what_comes_by_dlpack_is_put_with_its_strides(void **state)
     ref = crt_put_dlpack(&given);
     assert_int_equal(deleted, 1);
     OK(crt_get(ref, &got));
-    assert_int_equal(got->dtype, CRT_UINT16);
+    assert_int_equal(got->dtype, CRT_DTYPE_UINT16);
     assert_int_equal(got->shape[0], 3);
     assert_memory_equal(got->data, wanted, sizeof(wanted));
     crt_ref_drop(&ref);

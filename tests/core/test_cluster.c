@@ -124,7 +124,7 @@ static void large_results_pass_between_tasks_by_reference(void **state)
 
     for (int i = 0; i < 3; i++)
         parts[i] = crt_submit(&t_floats, NULL, 100000, (double)(i + 1));
-    sum_ref = crt_submit(&t_sum, NULL, crt_spread(parts, 3));
+    sum_ref = crt_submit(&t_sum, NULL, crt_arg_each(parts, 3));
     crt_refs_drop(parts, 3);
     OK(crt_get(sum_ref, &sum));
     assert_true(sum == 600000);
@@ -178,7 +178,7 @@ static void objects_are_written_in_place_and_returned(void **state)
     for (int i = 0; i < 50000; i++)
         assert_int_equal(((const int32_t *)tensor->data)[i], i);
     crt_ref_drop(&ref);
-    OK(crt_object_create(CRT_FLOAT32, 1, &shape, &object, &view));
+    OK(crt_object_create(CRT_DTYPE_FLOAT32, 1, &shape, &object, &view));
     for (int i = 0; i < 10; i++)
         ((float *)view.data)[i] = 2;
     sealed = crt_object_seal(&object);
@@ -186,7 +186,7 @@ static void objects_are_written_in_place_and_returned(void **state)
     ref = crt_submit(&t_sum, NULL, sealed);
     crt_ref_drop(&sealed);
     assert_int_equal(get_int(ref), 20);
-    OK(crt_object_create(CRT_FLOAT32, 1, &shape, &object, &view));
+    OK(crt_object_create(CRT_DTYPE_FLOAT32, 1, &shape, &object, &view));
     crt_object_abort(&object);
     assert_null(object);
 }

@@ -54,7 +54,7 @@ static crt_ref_t *put_ones(void)
     crt_tensor_t view;
     crt_object_t *object;
 
-    OK(crt_object_create(CRT_FLOAT32, 1, &(int64_t){COUNT}, &object, &view));
+    OK(crt_object_create(CRT_DTYPE_FLOAT32, 1, &(int64_t){COUNT}, &object, &view));
     for (int64_t i = 0; i < COUNT; i++)
         ((float *)view.data)[i] = 1;
     return crt_object_seal(&object);

@@ -252,13 +252,13 @@ static void a_tensor_that_is_none_says_what_is_wrong_with_it(void **state)
                          huge[2] = {INT64_MAX, 8};
     crt_object_t *object;
 
-    tensor_refused(CRT_FLOAT32, 2, negative, "with -5 elements in dimension 1");
-    tensor_refused(CRT_FLOAT32, 9, ones, "a tensor of rank 9: it is 0 to 8");
-    tensor_refused(CRT_FLOAT32, -1, ones, "a tensor of rank -1: it is 0 to 8");
+    tensor_refused(CRT_DTYPE_FLOAT32, 2, negative, "with -5 elements in dimension 1");
+    tensor_refused(CRT_DTYPE_FLOAT32, 9, ones, "a tensor of rank 9: it is 0 to 8");
+    tensor_refused(CRT_DTYPE_FLOAT32, -1, ones, "a tensor of rank -1: it is 0 to 8");
     tensor_refused((crt_dtype_t)77, 1, ones, "77 is no dtype");
-    tensor_refused(CRT_FLOAT32, 2, huge, "too large for any memory");
-    tensor_refused(CRT_FLOAT32, 2, NULL, "its shape is NULL");
-    assert_int_equal(crt_object_create(CRT_FLOAT32, 1, ones, &object, NULL),
+    tensor_refused(CRT_DTYPE_FLOAT32, 2, huge, "too large for any memory");
+    tensor_refused(CRT_DTYPE_FLOAT32, 2, NULL, "its shape is NULL");
+    assert_int_equal(crt_object_create(CRT_DTYPE_FLOAT32, 1, ones, &object, NULL),
                      CRT_ERR_INVALID);
 }
 
@@ -285,7 +285,7 @@ static void a_value_larger_than_the_store_is_refused(void **state)
     crt_object_t *object;
     crt_tensor_t view;
 
-    assert_int_equal(crt_object_create(CRT_UINT8, 1, &shape, &object, &view),
+    assert_int_equal(crt_object_create(CRT_DTYPE_UINT8, 1, &shape, &object, &view),
                      CRT_ERR_TOO_LARGE);
     check_failed(crt_submit(&t_big_object, NULL, shape), CRT_ERR_TOO_LARGE, "");
 }

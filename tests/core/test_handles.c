@@ -77,7 +77,7 @@ static void a_ref_that_was_dropped_is_told_from_one_of_before_a_shutdown(void **
           "argument 1: the ref was dropped");
     stale = dropped_ref();
     refs[0] = refs[1] = stale;
-    fails(crt_submit(&t_sum, NULL, crt_spread(refs, 2)), CRT_ERR_INVALID,
+    fails(crt_submit(&t_sum, NULL, crt_arg_each(refs, 2)), CRT_ERR_INVALID,
           "argument 1: the ref was dropped");
     item = crt_arg_ref(dropped_ref());
     fails(crt_put(crt_list(&item, 1)), CRT_ERR_INVALID, "the ref was dropped");

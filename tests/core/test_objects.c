@@ -66,7 +66,7 @@ static crt_status_t new_object(int64_t count, float value, crt_object_t **object
 {
     crt_tensor_t view;
 
-    CRT_TRY(crt_object_create(CRT_FLOAT32, 1, &count, object_out, &view));
+    CRT_TRY(crt_object_create(CRT_DTYPE_FLOAT32, 1, &count, object_out, &view));
     for (int64_t i = 0; i < count; i++)
         ((float *)view.data)[i] = value;
     return CRT_OK;

@@ -59,13 +59,13 @@ static crt_status_t return_big(crt_call_t *call, bool in_place, int64_t run)
     crt_status_t status;
 
     if (in_place) {
-        CRT_TRY(crt_object_create(CRT_UINT8, 1, &BIG, &object, &view));
+        CRT_TRY(crt_object_create(CRT_DTYPE_UINT8, 1, &BIG, &object, &view));
         memset(view.data, (int)run, (size_t)BIG);
         return crt_return(call, object);
     }
     bytes = malloc((size_t)BIG);
     memset(bytes, (int)run, (size_t)BIG);
-    view = crt_tensor_view(CRT_UINT8, 1, &BIG, bytes);
+    view = crt_tensor_view(CRT_DTYPE_UINT8, 1, &BIG, bytes);
     status = crt_return(call, (const crt_tensor_t *)&view);
     free(bytes);
     return status;

@@ -55,7 +55,7 @@ static crt_status_t mixed_run(crt_call_t *call)
     memset(bytes, 3, LARGE);
     CRT_TRY(crt_return(call, "first"));
     CRT_TRY(crt_return_at(call, 1, ((crt_bytes_t){bytes, LARGE})));
-    CRT_TRY(crt_object_create(CRT_UINT8, 1, &shape, &object, &view));
+    CRT_TRY(crt_object_create(CRT_DTYPE_UINT8, 1, &shape, &object, &view));
     memset(view.data, 4, LARGE);
     CRT_TRY(crt_return_at(call, 2, object));
     CRT_TRY(crt_return_at(call, 3, ref));

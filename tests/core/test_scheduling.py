@@ -228,9 +228,9 @@ class Nodes(unittest.TestCase):
     def test_what_can_not_be_is_refused_in_one_sentence(self):
         for strategy, node, selector, fallback, text in (
                 (7, "-", "-", "-", "there is no scheduling strategy 7"),
-                (2, "-", "-", "-", "CRT_NODE_AFFINITY needs a node_id of 32 hex digits"),
-                (2, "xyz", "-", "-", "CRT_NODE_AFFINITY needs a node_id of 32 hex digits"),
-                (1, "ab" * 16, "-", "-", "node_id and node_is_soft need .scheduling = CRT_NODE_AFFINITY"),
+                (2, "-", "-", "-", "CRT_SCHEDULE_NODE_AFFINITY needs a node_id of 32 hex digits"),
+                (2, "xyz", "-", "-", "CRT_SCHEDULE_NODE_AFFINITY needs a node_id of 32 hex digits"),
+                (1, "ab" * 16, "-", "-", "node_id and node_is_soft need .scheduling = CRT_SCHEDULE_NODE_AFFINITY"),
                 (0, "-", "zone=in(", "-", "is none of key=value"),
                 (0, "-", "-", "zone=a", "fallback_selectors need a label_selector"),
                 (0, "-", "a" * 600, "-", "at most")):

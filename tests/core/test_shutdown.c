@@ -30,7 +30,7 @@ static crt_status_t fill_run(crt_call_t *call)
     crt_tensor_t view;
 
     CRT_TRY(crt_args(call, &size, &byte));
-    CRT_TRY(crt_object_create(CRT_UINT8, 1, &size, &object, &view));
+    CRT_TRY(crt_object_create(CRT_DTYPE_UINT8, 1, &size, &object, &view));
     memset(view.data, byte, (size_t)size);
     return crt_return(call, object);
 }
@@ -155,7 +155,7 @@ static void who_writes_an_object_meanwhile_writes_into_memory_of_his_own(void **
     int rounds;
 
     join_cluster();
-    OK(crt_object_create(CRT_UINT8, 1, &(int64_t){LARGE}, &w.object, &w.view));
+    OK(crt_object_create(CRT_DTYPE_UINT8, 1, &(int64_t){LARGE}, &w.object, &w.view));
     assert_int_equal(pthread_create(&thread, NULL, write_on, &w), 0);
     while (atomic_load(&w.rounds) < 2)
         sched_yield();
@@ -238,7 +238,7 @@ static void use_all(race_t *race)
         race->wrong += !is_all(tensor, 3);
     if (crt_get_for(refs[0], 20, &tensor) == CRT_OK)
         race->wrong += !is_all(tensor, 5);
-    if (crt_object_create(CRT_UINT8, 1, &(int64_t){LARGE}, &object, &view) == CRT_OK) {
+    if (crt_object_create(CRT_DTYPE_UINT8, 1, &(int64_t){LARGE}, &object, &view) == CRT_OK) {
         memset(view.data, 1, (size_t)LARGE);
         crt_object_abort(&object);
     }

@@ -76,7 +76,7 @@ static crt_status_t large_run(crt_call_t *call)
 
     CRT_TRY(crt_args(call, &count));
     for (int64_t i = 0; i < count; i++) {
-        crt_tensor_t view = crt_tensor_view(CRT_UINT8, 1, &shape, bytes);
+        crt_tensor_t view = crt_tensor_view(CRT_DTYPE_UINT8, 1, &shape, bytes);
         crt_object_t *object, *other;
 
         memset(bytes, (int)i, sizeof(bytes));
@@ -84,10 +84,10 @@ static crt_status_t large_run(crt_call_t *call)
             CRT_TRY(crt_yield(call, (const crt_tensor_t *)&view));
             continue;
         }
-        CRT_TRY(crt_object_create(CRT_UINT8, 1, &shape, &object, &view));
+        CRT_TRY(crt_object_create(CRT_DTYPE_UINT8, 1, &shape, &object, &view));
         memset(view.data, (int)i, LARGE);
         if (i % 3 == 2) {
-            CRT_TRY(crt_object_create(CRT_UINT8, 1, &shape, &other, &view));
+            CRT_TRY(crt_object_create(CRT_DTYPE_UINT8, 1, &shape, &other, &view));
             crt_object_abort(&other);
         }
         CRT_TRY(crt_yield(call, object));
@@ -137,7 +137,7 @@ static crt_status_t fragile_items(crt_call_t *call)
 {
     static unsigned char bytes[LARGE];
     const int64_t shape = LARGE;
-    const crt_tensor_t view = crt_tensor_view(CRT_UINT8, 1, &shape, bytes);
+    const crt_tensor_t view = crt_tensor_view(CRT_DTYPE_UINT8, 1, &shape, bytes);
     const char *path;
     int64_t count, at, run;
 

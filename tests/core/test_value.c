@@ -135,7 +135,7 @@ static void a_tensor_is_aligned_and_a_strided_one_becomes_dense(void **state)
 {
     float numbers[12] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11};
     int64_t shape[2] = {3, 4};
-    crt_tensor_t tensor = crt_tensor_view(CRT_FLOAT32, 2, shape, numbers),
+    crt_tensor_t tensor = crt_tensor_view(CRT_DTYPE_FLOAT32, 2, shape, numbers),
                  turned = tensor;
     const crt_tensor_t *got;
     round_trip_t t;
@@ -161,7 +161,7 @@ static void a_tensor_made_without_strides_is_passed_whole(void **state)
 {
     float numbers[6] = {0, 1, 2, 3, 4, 5};
     crt_tensor_t tensor = {
-        .dtype = CRT_FLOAT32, .rank = 2, .shape = {2, 3}, .data = numbers};
+        .dtype = CRT_DTYPE_FLOAT32, .rank = 2, .shape = {2, 3}, .data = numbers};
     const crt_tensor_t *got;
     round_trip_t t;
 
@@ -175,12 +175,12 @@ static void a_tensor_made_without_strides_is_passed_whole(void **state)
 static void an_object_written_in_place_reads_like_an_encoded_tensor(void **state)
 {
     int64_t shape[3] = {2, 3, 5};
-    size_t offset, size = crti_value_tensor_header(CRT_INT32, 3, shape, NULL, &offset);
+    size_t offset, size = crti_value_tensor_header(CRT_DTYPE_INT32, 3, shape, NULL, &offset);
     char *object = aligned_alloc(64, (size + 63) & ~(size_t)63);
     crt_value_t value;
     void *memory;
 
-    assert_int_equal(crti_value_tensor_header(CRT_INT32, 3, shape, object, &offset),
+    assert_int_equal(crti_value_tensor_header(CRT_DTYPE_INT32, 3, shape, object, &offset),
                      size);
     memset(object + offset, 1, size - offset);
     if (crti_decode(object, size, &nothing, &value, &memory) != CRT_OK)
@@ -417,7 +417,7 @@ static void places_and_shapes_beyond_all_numbers_are_refused(void **state)
     static const unsigned char far[] = {0,    0xc7, 16,   4,    0xc0, 0xff, 0xff,
                                         0xff, 0xff, 0xff, 0xff, 0x7f, 1,    0,
                                         0,    0,    0,    0,    0,    0},
-                               vast[] = {0, 0xc7, 34, 1, CRT_FLOAT32, 3,
+                               vast[] = {0, 0xc7, 34, 1, CRT_DTYPE_FLOAT32, 3,
                                          /* nothing, of 2^62 by 2^62 */
                                          0, 0, 0, 0, 0, 0, 0, 0,    /* */
                                          0, 0, 0, 0, 0, 0, 0, 0x40, /* */

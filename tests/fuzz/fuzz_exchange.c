@@ -120,7 +120,7 @@ static void step(bed_t *bed, const uint8_t *data, size_t size, size_t piece, boo
     static const int ranks[SIZE] = {0, 1, 2};
     static const unsigned char ours[BYTES];
     crti_exchange_call_t call = {.kind = CRT_COLLECTIVE_ALLREDUCE,
-                                 .dtype = CRT_FLOAT32,
+                                 .dtype = CRT_DTYPE_FLOAT32,
                                  .count = BYTES / 4,
                                  .peer = -1,
                                  .deadline_ns = crti_now_ns() + 60 * CRTI_S};
@@ -155,7 +155,7 @@ static void pair(bed_t *bed, const uint8_t *data, size_t size, size_t piece, int
     size_t bytes = mode & IS_LARGE ? LARGE : BYTES;
     unsigned char *memory = calloc(1, bytes);
     crti_pair_t message = {.is_send = mode & SENDS,
-                           .dtype = CRT_FLOAT32,
+                           .dtype = CRT_DTYPE_FLOAT32,
                            .count = bytes / 4,
                            .bytes = bytes,
                            .input = memory,
@@ -189,7 +189,7 @@ static void pair(bed_t *bed, const uint8_t *data, size_t size, size_t piece, int
 
 static void end(bed_t *bed)
 {
-    const crt_group_error_t *error = crt_collective_error(&bed->group);
+    const crt_group_error_t *error = crt_group_last_error(&bed->group);
 
     if (error && (error->status >= 0 || !error->text[0]))
         abort(); /* every end has a reason */
@@ -244,7 +244,7 @@ static void say_data(talk_t *talk, crt_collective_kind_t kind, uint64_t round,
 {
     bool is_send = kind == CRT_COLLECTIVE_SEND;
     crti_msg_group_data_t m = {.kind = kind,
-                               .dtype = CRT_FLOAT32,
+                               .dtype = CRT_DTYPE_FLOAT32,
                                .count = (is_send ? LARGE : BYTES) / 4,
                                .peer = is_send ? US : -1,
                                .sequence = is_send ? 1 : 0,
@@ -257,7 +257,7 @@ static void say_data(talk_t *talk, crt_collective_kind_t kind, uint64_t round,
 static void say_offer(talk_t *talk, uint64_t sequence, uint64_t count)
 {
     crti_msg_group_offer_t m = {.sequence = sequence,
-                                .dtype = CRT_FLOAT32,
+                                .dtype = CRT_DTYPE_FLOAT32,
                                 .count = count,
                                 .length = count * 4 < LARGE ? count * 4 : 0};
 

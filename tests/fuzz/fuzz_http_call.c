@@ -109,7 +109,7 @@ static void check_tensor(const crt_tensor_t *tensor, size_t size)
     for (int i = 0; i < rank; i++)
         if (again[i] != tensor->shape[i])
             abort();
-    for (size_t i = 0; tensor->dtype == CRT_BOOL && i < size; i++)
+    for (size_t i = 0; tensor->dtype == CRT_DTYPE_BOOL && i < size; i++)
         if (((const unsigned char *)tensor->data)[i] > 1)
             abort();
     for (int i = 0; i < rank; i++) /* of no elements there may be any number of lists */

@@ -61,7 +61,7 @@ static crti_region_t *ours(void)
     segment_bytes = (size_t)MOST * 2 * 8;
     if (crti_region_new(2, 11, &region) != CRT_OK ||
         crti_region_new(2, 12, &theirs) != CRT_OK ||
-        crt_collective_alloc(2 * segment_bytes, (void **)&segment) != CRT_OK)
+        crt_group_alloc(2 * segment_bytes, (void **)&segment) != CRT_OK)
         give_up();
     our_head = *region->head;
     their_head = *theirs->head;
@@ -106,7 +106,7 @@ static void make(bed_t *bed)
 
 static void end(bed_t *bed)
 {
-    const crt_group_error_t *error = crt_collective_error(&bed->group);
+    const crt_group_error_t *error = crt_group_last_error(&bed->group);
 
     if (error && (error->status >= 0 || !error->text[0]))
         abort(); /* every end has a reason */
@@ -140,11 +140,11 @@ static void *place(bool in_segment, unsigned half, size_t bytes, unsigned char *
 
 static crti_step_t step_of(bed_t *bed, const uint8_t *data)
 {
-    static const crt_dtype_t types[] = {CRT_FLOAT32, CRT_INT64, CRT_FLOAT16};
+    static const crt_dtype_t types[] = {CRT_DTYPE_FLOAT32, CRT_DTYPE_INT64, CRT_DTYPE_FLOAT16};
     crti_step_t step = {
         .kind = (crt_collective_kind_t)(CRT_COLLECTIVE_ALLREDUCE + data[0] % 9),
         .dtype = types[data[1] >> 4 & 3 ? (data[1] >> 4 & 3) - 1 : 0],
-        .reduction = CRT_SUM,
+        .reduction = CRT_REDUCE_SUM,
         .count = (data[2] | (size_t)data[3] << 8) % MOST,
         .peer = -1,
         .deadline_ns = crti_now_ns() + CRTI_MS};

@@ -69,8 +69,8 @@ static crt_status_t describe_run(void *self, crt_call_t *call)
 
     CRT_TRY(crt_args(call, &t));
     for (size_t i = 0; i < crt_tensor_count(t); i++)
-        sum += t->dtype == CRT_FLOAT32 ? (double)((const float *)t->data)[i]
-               : t->dtype == CRT_INT64 ? (double)((const int64_t *)t->data)[i]
+        sum += t->dtype == CRT_DTYPE_FLOAT32 ? (double)((const float *)t->data)[i]
+               : t->dtype == CRT_DTYPE_INT64 ? (double)((const int64_t *)t->data)[i]
                                        : ((const uint8_t *)t->data)[i];
     for (int i = 0; i < t->rank; i++)
         shape[i] = crt_arg_int(t->shape[i]);
@@ -100,7 +100,7 @@ static crt_status_t numbers_run(void *self, crt_call_t *call)
 
     CRT_TRY(crt_args(call, &rows));
     CRT_TRY(
-        crt_object_create(CRT_FLOAT32, 2, (const int64_t[]){rows, 2}, &object, &view));
+        crt_object_create(CRT_DTYPE_FLOAT32, 2, (const int64_t[]){rows, 2}, &object, &view));
     for (int64_t i = 0; i < 2 * rows; i++)
         ((float *)view.data)[i] = (float)i;
     return crt_return(call, object);

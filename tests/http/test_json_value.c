@@ -82,7 +82,7 @@ static void a_tensor_by_headers_is_what_a_stranger_may_send(void **state)
 static void a_result_is_not_written_beyond_its_limit(void **state)
 {
     const int64_t shape[] = {400000000, 0};
-    crt_tensor_t tensor = crt_tensor_view(CRT_FLOAT32, 2, shape, NULL);
+    crt_tensor_t tensor = crt_tensor_view(CRT_DTYPE_FLOAT32, 2, shape, NULL);
     crt_value_t value = {.kind = CRT_KIND_TENSOR, .as.tensor = &tensor};
     CRTI_AUTO(crti_buffer_fini) crti_buffer_t text = {0};
 

@@ -52,11 +52,11 @@ static inline void bench_begin(bench_t *b, crt_input_t input, const crt_layer_t 
 /* Outputs into b->y; the same random numbers each time. */
 static inline void bench_forward(bench_t *b, bool training)
 {
-    bool keys = b->model->input_type == CRT_INT64;
-    crt_tensor_t x = keys ? bench_rows(b, b->keys, CRT_INT64, b->inputs)
-                          : bench_rows(b, b->x, CRT_FLOAT32, b->inputs);
+    bool keys = b->model->input_type == CRT_DTYPE_INT64;
+    crt_tensor_t x = keys ? bench_rows(b, b->keys, CRT_DTYPE_INT64, b->inputs)
+                          : bench_rows(b, b->x, CRT_DTYPE_FLOAT32, b->inputs);
     int64_t sequences = b->sequences;
-    crt_tensor_t y, lengths = crt_tensor_view(CRT_INT32, 1, &sequences,
+    crt_tensor_t y, lengths = crt_tensor_view(CRT_DTYPE_INT32, 1, &sequences,
                                               (void *)(uintptr_t)b->lengths);
 
     crt_model_set_seed(b->model, 5);
@@ -68,9 +68,9 @@ static inline void bench_forward(bench_t *b, bool training)
 /* Gradients into b->gradients and b->dx. */
 static inline void bench_backward(bench_t *b)
 {
-    bool keys = b->model->input_type == CRT_INT64;
-    crt_tensor_t dy = bench_rows(b, b->dy, CRT_FLOAT32, (size_t)(b->rows * b->outputs));
-    crt_tensor_t dx = bench_rows(b, b->dx, CRT_FLOAT32, b->inputs);
+    bool keys = b->model->input_type == CRT_DTYPE_INT64;
+    crt_tensor_t dy = bench_rows(b, b->dy, CRT_DTYPE_FLOAT32, (size_t)(b->rows * b->outputs));
+    crt_tensor_t dx = bench_rows(b, b->dx, CRT_DTYPE_FLOAT32, b->inputs);
     crt_tensor_t gradients = crt_tensor_floats(b->gradients, b->parameters);
 
     memset(b->gradients, 0x7f,
@@ -116,7 +116,7 @@ static inline void bench_check(bench_t *b, double limit)
     bench_backward(b);
     bench_slopes(b, b->model->weights, b->parameters, expected);
     assert_close("parameters", b->gradients, expected, b->parameters, limit);
-    if (b->model->input_type == CRT_INT64)
+    if (b->model->input_type == CRT_DTYPE_INT64)
         return;
     bench_slopes(b, b->x, b->inputs, expected);
     assert_close("inputs", b->dx, expected, b->inputs, limit);

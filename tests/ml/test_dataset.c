@@ -12,8 +12,8 @@ static uint8_t labels[COUNT] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9};
 static crt_dataset_t *new_set(void)
 {
     int64_t shape[2] = {COUNT, WIDTH};
-    crt_tensor_t x = crt_tensor_view(CRT_FLOAT32, 2, shape, samples);
-    crt_tensor_t y = crt_tensor_view(CRT_UINT8, 1, shape, labels);
+    crt_tensor_t x = crt_tensor_view(CRT_DTYPE_FLOAT32, 2, shape, samples);
+    crt_tensor_t y = crt_tensor_view(CRT_DTYPE_UINT8, 1, shape, labels);
     crt_dataset_t *set;
 
     for (int i = 0; i < COUNT; i++)
@@ -103,8 +103,8 @@ static void bytes_are_read_as_fractions_of_255(void **state)
 {
     uint8_t pixels[4] = {0, 51, 255, 102}, two[2] = {0, 1};
     int64_t shape[3] = {2, 1, 2};
-    crt_tensor_t x = crt_tensor_view(CRT_UINT8, 3, shape, pixels);
-    crt_tensor_t y = crt_tensor_view(CRT_UINT8, 1, shape, two);
+    crt_tensor_t x = crt_tensor_view(CRT_DTYPE_UINT8, 3, shape, pixels);
+    crt_tensor_t y = crt_tensor_view(CRT_DTYPE_UINT8, 1, shape, two);
     crt_dataset_t *set;
     crt_batches_t *batches;
     const crt_batch_t *batch;
@@ -147,8 +147,8 @@ static void accuracy_counts_the_right_answers_of_all_samples(void **state)
 static void wrong_data_is_refused(void **state)
 {
     int64_t shape[2] = {COUNT, WIDTH}, fewer = COUNT - 1;
-    crt_tensor_t x = crt_tensor_view(CRT_FLOAT32, 2, shape, samples);
-    crt_tensor_t y = crt_tensor_view(CRT_UINT8, 1, shape, labels), z = y;
+    crt_tensor_t x = crt_tensor_view(CRT_DTYPE_FLOAT32, 2, shape, samples);
+    crt_tensor_t y = crt_tensor_view(CRT_DTYPE_UINT8, 1, shape, labels), z = y;
     crt_dataset_t *set = NULL;
 
     assert_fails(crt_dataset_new(&x, &y, 9, &set), CRT_ERR_INVALID,
@@ -157,9 +157,9 @@ static void wrong_data_is_refused(void **state)
     z.shape[0] = fewer;
     assert_fails(crt_dataset_new(&x, &z, 10, &set), CRT_ERR_INVALID,
                  "10 samples with 9 labels");
-    x.dtype = CRT_INT32;
+    x.dtype = CRT_DTYPE_INT32;
     assert_fails(crt_dataset_new(&x, &y, 10, &set), CRT_ERR_INVALID, "int32");
-    x = crt_tensor_view(CRT_FLOAT32, 2, shape, samples);
+    x = crt_tensor_view(CRT_DTYPE_FLOAT32, 2, shape, samples);
     x.shape[0] = 0;
     assert_fails(crt_dataset_new(&x, &y, 10, &set), CRT_ERR_INVALID, "without samples");
     assert_fails(crt_dataset_open("/nonexistent", CRT_SPLIT_TRAIN, &set),

@@ -124,7 +124,7 @@ static void pair_end(pair_t *p)
 
 static crt_tensor_t rows_of(const pair_t *p, float *data, int cols)
 {
-    return crt_tensor_view(CRT_FLOAT32, 2, (int64_t[]){p->rows, cols}, data);
+    return crt_tensor_view(CRT_DTYPE_FLOAT32, 2, (int64_t[]){p->rows, cols}, data);
 }
 
 static void compare_outputs(pair_t *p, bool training)
@@ -177,7 +177,7 @@ static void check(crt_input_t input, const crt_layer_t *layers, size_t count)
     check_with(input, layers, count, CRT_MIXED);
 }
 
-static const crt_input_t image = {CRT_FLOAT32, 8, 6, 3};
+static const crt_input_t image = {CRT_DTYPE_FLOAT32, 8, 6, 3};
 #define CHECK(input, ...)                                                                \
     check(input, (const crt_layer_t[]){__VA_ARGS__},                                     \
           COUNT_OF(((const crt_layer_t[]){__VA_ARGS__})))
@@ -186,7 +186,7 @@ static const crt_input_t image = {CRT_FLOAT32, 8, 6, 3};
 
 static void dense_layers_are_those_of_the_host(void **state)
 {
-    CHECK(((crt_input_t){CRT_FLOAT32, 1, 1, 37}), CRT_DENSE(19), CRT_RELU(),
+    CHECK(((crt_input_t){CRT_DTYPE_FLOAT32, 1, 1, 37}), CRT_DENSE(19), CRT_RELU(),
           CRT_DENSE(300), CRT_RELU(), CRT_DENSE(7));
 }
 
@@ -230,7 +230,7 @@ static void batch_norms_are_those_of_the_host(void **state)
 {
     CHECK(image, CRT_BATCH_NORM());
     CHECK(image, CRT_CONVOLUTION_PLAIN(5, 3, 1, 1), CRT_BATCH_NORM(), CRT_RELU());
-    CHECK(((crt_input_t){CRT_FLOAT32, 1, 1, 10}), CRT_DENSE(8), CRT_BATCH_NORM());
+    CHECK(((crt_input_t){CRT_DTYPE_FLOAT32, 1, 1, 10}), CRT_DENSE(8), CRT_BATCH_NORM());
 }
 
 static void residual_blocks_are_those_of_the_host(void **state)
@@ -252,11 +252,11 @@ static void flattened_images_are_those_of_the_host(void **state)
 static void dropout_leaves_out_its_part_and_passes_the_gradients_of_the_rest(void **state)
 {
     enum { COUNT = 40000 };
-    crt_input_t input = {CRT_FLOAT32, 1, 1, COUNT};
+    crt_input_t input = {CRT_DTYPE_FLOAT32, 1, 1, COUNT};
     crt_layer_t layer = CRT_DROPOUT(0.25);
     float *x = malloc(COUNT * sizeof(float)), *y, *again, *dx = new_wave(COUNT, 1);
-    crt_tensor_t in = crt_tensor_view(CRT_FLOAT32, 2, (int64_t[]){1, COUNT}, x), out;
-    crt_tensor_t back = crt_tensor_view(CRT_FLOAT32, 2, (int64_t[]){1, COUNT}, dx);
+    crt_tensor_t in = crt_tensor_view(CRT_DTYPE_FLOAT32, 2, (int64_t[]){1, COUNT}, x), out;
+    crt_tensor_t back = crt_tensor_view(CRT_DTYPE_FLOAT32, 2, (int64_t[]){1, COUNT}, dx);
     crt_model_t *model;
     int left_out = 0;
 
@@ -292,10 +292,10 @@ static void dropout_leaves_out_its_part_and_passes_the_gradients_of_the_rest(voi
 
 static void a_layer_that_the_gpu_does_not_have_is_named(void **state)
 {
-    crt_input_t input = {CRT_FLOAT32, 1, 1, 8};
+    crt_input_t input = {CRT_DTYPE_FLOAT32, 1, 1, 8};
     crt_layer_t layers[] = {CRT_DENSE(4), CRT_GELU(), CRT_DENSE(2)};
     float x[8] = {1}, *y;
-    crt_tensor_t in = crt_tensor_view(CRT_FLOAT32, 2, (int64_t[]){1, 8}, x), out;
+    crt_tensor_t in = crt_tensor_view(CRT_DTYPE_FLOAT32, 2, (int64_t[]){1, 8}, x), out;
     crt_model_t *model;
 
     assert_ok(crt_network_new(&input, layers, 3, 1, &model));
@@ -324,8 +324,8 @@ static crt_batch_t new_batch(const crt_model_t *model, int rows, int step)
     for (int i = 0; i < rows; i++)
         labels[i] = (uint8_t)((i * 7 + step) % 10);
     return (crt_batch_t){
-        crt_tensor_view(CRT_FLOAT32, 2, (int64_t[]){rows, (int64_t)inputs}, x),
-        crt_tensor_view(CRT_UINT8, 1, (int64_t[]){rows}, labels)};
+        crt_tensor_view(CRT_DTYPE_FLOAT32, 2, (int64_t[]){rows, (int64_t)inputs}, x),
+        crt_tensor_view(CRT_DTYPE_UINT8, 1, (int64_t[]){rows}, labels)};
 }
 
 static void free_batch(crt_batch_t *batch)

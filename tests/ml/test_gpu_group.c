@@ -27,8 +27,8 @@ static crt_batch_t batch_of(const crt_model_t *model, int rank, int step, float 
     fill_wave(x, (size_t)ROWS * (size_t)inputs, 0.7 + 0.1 * rank + 0.01 * step, 1.0);
     for (int i = 0; i < ROWS; i++)
         labels[i] = (uint8_t)((i * 3 + rank + step) % 10);
-    return (crt_batch_t){crt_tensor_view(CRT_FLOAT32, 2, (int64_t[]){ROWS, inputs}, x),
-                         crt_tensor_view(CRT_UINT8, 1, (int64_t[]){ROWS}, labels)};
+    return (crt_batch_t){crt_tensor_view(CRT_DTYPE_FLOAT32, 2, (int64_t[]){ROWS, inputs}, x),
+                         crt_tensor_view(CRT_DTYPE_UINT8, 1, (int64_t[]){ROWS}, labels)};
 }
 
 static uint64_t mix(uint64_t hash, const float *numbers, size_t count)
@@ -102,7 +102,7 @@ static crt_status_t join_run(void *self, crt_call_t *call)
     r->labels = calloc(ROWS, 1);
     if (!r->gradient || !r->weights || !r->x || !r->labels)
         return crt_fail(call, CRT_ERR_NO_MEMORY, "a rank");
-    return crt_collective_init_group(
+    return crt_group_join(
         SIZE, rank,
         CRT_GROUP_OPTIONS(.name = "models", .backend = "nccl",
                           .stream = crt_model_stream(r->model)),
@@ -125,10 +125,10 @@ static crt_status_t step_run(void *self, crt_call_t *call)
     int step;
 
     CRT_TRY(crt_args(call, &step));
-    batch = batch_of(r->model, crt_collective_rank(r->group), step, r->x, r->labels);
+    batch = batch_of(r->model, crt_group_rank(r->group), step, r->x, r->labels);
     CRT_TRY(crt_model_copy_tensor(r->model, crt_model_weights(r->model), &weights));
     CRT_TRY(crt_model_compute_gradients(r->model, NULL, &batch, NULL, NULL));
-    CRT_TRY(crt_collective_allreduce(r->group, &shared, &shared, CRT_AVERAGE));
+    CRT_TRY(crt_group_allreduce(r->group, &shared, &shared, CRT_REDUCE_AVERAGE));
     CRT_TRY(crt_model_copy_tensor(r->model, &shared, &gradient));
     CRT_TRY(difference(r->network, r->gradient, &weights, step, r->x, r->labels, &off));
     printf("    step %d: %.2e of the norm from the host's\n", step, off);
@@ -146,7 +146,7 @@ static crt_status_t leave_run(void *self, crt_call_t *call)
 {
     rank_t *r = self;
 
-    crt_collective_destroy_group(&r->group);
+    crt_group_drop(&r->group);
     crt_optimizer_free(r->optimizer);
     crt_model_free(r->model);
     free(r->gradient);

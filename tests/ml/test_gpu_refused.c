@@ -83,7 +83,7 @@ static void a_model_does_not_move_while_it_has_an_optimizer(void **state)
 static void models_that_read_keys_stay_on_the_host(void **state)
 {
     crt_model_t *model;
-    crt_input_t input = {CRT_INT64, 1, 1, 1};
+    crt_input_t input = {CRT_DTYPE_INT64, 1, 1, 1};
     crt_layer_t layers[] = {CRT_HASH_EMBED(4, 10, 1, 0, 1), CRT_DENSE(2)};
 
     assert_ok(crt_network_new(&input, layers, 2, 1, &model));

@@ -10,7 +10,7 @@ static bench_t b;
 
 static crt_input_t image(int height, int width, int channels)
 {
-    return (crt_input_t){CRT_FLOAT32, height, width, channels};
+    return (crt_input_t){CRT_DTYPE_FLOAT32, height, width, channels};
 }
 
 /* ---------------------------------------------------------------- finite differences */

@@ -246,8 +246,8 @@ static uint8_t small_pixels[60], small_label[1] = {4};
 static crt_dataset_t *one_small_image(void)
 {
     int64_t shape[4] = {1, 5, 6, 2};
-    crt_tensor_t x = crt_tensor_view(CRT_UINT8, 4, shape, small_pixels);
-    crt_tensor_t y = crt_tensor_view(CRT_UINT8, 1, shape, small_label);
+    crt_tensor_t x = crt_tensor_view(CRT_DTYPE_UINT8, 4, shape, small_pixels);
+    crt_tensor_t y = crt_tensor_view(CRT_DTYPE_UINT8, 1, shape, small_label);
     crt_dataset_t *set;
 
     for (int i = 0; i < 60; i++)
@@ -401,13 +401,13 @@ static void every_pass_has_every_image_once(void **state)
     crt_image_batches_t *batches;
     uint8_t labels[50];
     const int64_t count = 50;
-    crt_tensor_t names = crt_tensor_view(CRT_UINT8, 1, &count, labels), pixels;
+    crt_tensor_t names = crt_tensor_view(CRT_DTYPE_UINT8, 1, &count, labels), pixels;
     int64_t shape[2] = {50, PIXELS};
     uint8_t *memory = calloc(50, PIXELS);
 
     for (size_t i = 0; i < 50; i++)
         labels[i] = (uint8_t)i;
-    pixels = crt_tensor_view(CRT_UINT8, 2, shape, memory);
+    pixels = crt_tensor_view(CRT_DTYPE_UINT8, 2, shape, memory);
     assert_ok(crt_dataset_new(&pixels, &names, 100, &set));
     assert_ok(crt_image_batches_new(
         crt_image_format("cifar100"), set,
@@ -478,7 +478,7 @@ static void drawn_images_can_be_learnt(void **state)
     const crt_batch_t *batch;
     float probabilities[500 * 10];
     int64_t shape[2] = {500, 10};
-    crt_tensor_t out = crt_tensor_view(CRT_FLOAT32, 2, shape, probabilities);
+    crt_tensor_t out = crt_tensor_view(CRT_DTYPE_FLOAT32, 2, shape, probabilities);
     int right = 0;
 
     assert_ok(crt_images_open(format, "builtin", CRT_SPLIT_TRAIN, 1000, &train));

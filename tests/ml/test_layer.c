@@ -6,8 +6,8 @@
 #define ROWS 4
 #define STEP 1e-2f
 
-static const crt_input_t numbers = {CRT_FLOAT32, 1, 1, 7};
-static const crt_input_t two_keys = {CRT_INT64, 1, 1, 2};
+static const crt_input_t numbers = {CRT_DTYPE_FLOAT32, 1, 1, 7};
+static const crt_input_t two_keys = {CRT_DTYPE_INT64, 1, 1, 2};
 
 static void gradients_of_dense_match_finite_differences(void **state)
 {
@@ -91,7 +91,7 @@ static void windows_do_not_reach_into_other_sequences(void **state)
     const crt_layer_t layers[] = {CRT_EXPAND_WINDOW(1)};
     static bench_t b;
 
-    bench_begin(&b, (crt_input_t){CRT_FLOAT32, 1, 1, 1}, layers, COUNT_OF(layers), 3);
+    bench_begin(&b, (crt_input_t){CRT_DTYPE_FLOAT32, 1, 1, 1}, layers, COUNT_OF(layers), 3);
     b.lengths = lengths;
     b.sequences = 2;
     for (int i = 0; i < 3; i++)
@@ -193,13 +193,13 @@ static void passes_that_cannot_be_are_refused(void **state)
     static bench_t b;
     int64_t two = 2;
     crt_tensor_t x, y,
-        part = crt_tensor_view(CRT_INT32, 1, &two, (void *)(uintptr_t)lengths);
+        part = crt_tensor_view(CRT_DTYPE_INT32, 1, &two, (void *)(uintptr_t)lengths);
 
     bench_begin(&b, numbers, layers, COUNT_OF(layers), ROWS);
-    x = bench_rows(&b, b.x, CRT_FLOAT32, b.inputs);
+    x = bench_rows(&b, b.x, CRT_DTYPE_FLOAT32, b.inputs);
     assert_fails(crt_model_forward(b.model, NULL, &x, &part, true, &y), CRT_ERR_INVALID,
                  "sequences of 5 rows, there are 4");
-    y = bench_rows(&b, b.dy, CRT_FLOAT32, (size_t)(ROWS * b.outputs));
+    y = bench_rows(&b, b.dy, CRT_DTYPE_FLOAT32, (size_t)(ROWS * b.outputs));
     assert_fails(crt_model_backward(b.model, NULL, &y, NULL, NULL), CRT_ERR_INVALID,
                  "without a forward pass of training");
     bench_forward(&b, false);
@@ -215,7 +215,7 @@ static void dropout_leaves_out_the_rate_and_scales_the_rest(void **state)
     static bench_t b;
     int zeros = 0;
 
-    bench_begin(&b, (crt_input_t){CRT_FLOAT32, 1, 1, COUNT}, layers, 1, 1);
+    bench_begin(&b, (crt_input_t){CRT_DTYPE_FLOAT32, 1, 1, COUNT}, layers, 1, 1);
     for (int i = 0; i < COUNT; i++)
         b.x[i] = 1;
     bench_forward(&b, true);

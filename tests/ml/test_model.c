@@ -15,9 +15,9 @@ static crt_batch_t recorded_batch(float *x)
     int64_t shape[2] = {RECORDED_ROWS, recorded_widths[0]};
 
     fill_wave(x, (size_t)(RECORDED_ROWS * recorded_widths[0]), 1.3, 1.0);
-    return (crt_batch_t){.inputs = crt_tensor_view(CRT_FLOAT32, 2, shape, x),
+    return (crt_batch_t){.inputs = crt_tensor_view(CRT_DTYPE_FLOAT32, 2, shape, x),
                          .labels = crt_tensor_view(
-                             CRT_UINT8, 1, shape, (uint8_t *)(uintptr_t)recorded_labels)};
+                             CRT_DTYPE_UINT8, 1, shape, (uint8_t *)(uintptr_t)recorded_labels)};
 }
 
 static crt_model_t *recorded_model(double dropout)
@@ -39,7 +39,7 @@ static void probabilities_loss_and_gradient_are_the_recorded_ones(void **state)
     float x[RECORDED_ROWS * 5], p[RECORDED_ROWS * 3];
     crt_batch_t batch = recorded_batch(x);
     int64_t shape[2] = {RECORDED_ROWS, 3};
-    crt_tensor_t probabilities = crt_tensor_view(CRT_FLOAT32, 2, shape, p);
+    crt_tensor_t probabilities = crt_tensor_view(CRT_DTYPE_FLOAT32, 2, shape, p);
     double loss;
 
     assert_ok(crt_model_predict(model, NULL, &batch.inputs, &probabilities));
@@ -180,8 +180,8 @@ static void batches_of_growing_and_shrinking_size_work(void **state)
     fill_wave(x, 100, 1.3, 1.0);
     for (int64_t rows = 1; rows <= 20; rows = rows < 20 ? rows + 19 : 21) {
         int64_t shape[2] = {rows, 5};
-        crt_batch_t batch = {.inputs = crt_tensor_view(CRT_FLOAT32, 2, shape, x),
-                             .labels = crt_tensor_view(CRT_UINT8, 1, shape, labels)};
+        crt_batch_t batch = {.inputs = crt_tensor_view(CRT_DTYPE_FLOAT32, 2, shape, x),
+                             .labels = crt_tensor_view(CRT_DTYPE_UINT8, 1, shape, labels)};
 
         assert_ok(crt_model_compute_gradients(model, NULL, &batch, NULL, NULL));
     }
@@ -245,9 +245,9 @@ static void tensors_of_a_wrong_kind_are_refused(void **state)
     assert_fails(crt_model_add_gradients(model, &flat), CRT_ERR_INVALID,
                  "gradients have 52");
     flat = crt_tensor_floats(g, RECORDED_PARAMETERS);
-    flat.dtype = CRT_FLOAT64;
+    flat.dtype = CRT_DTYPE_FLOAT64;
     assert_fails(crt_model_set_weights(model, &flat), CRT_ERR_INVALID, "float64");
-    flat.dtype = CRT_FLOAT32;
+    flat.dtype = CRT_DTYPE_FLOAT32;
     flat.device = crt_device_gpu(0);
     assert_fails(crt_model_set_weights(model, &flat), CRT_ERR_INVALID, "GPU 0");
     flat.device = crt_device_host();
@@ -289,8 +289,8 @@ static void whoever_watches_gradients_sees_each_layer_when_it_is_final(void **st
     float x[10] = {0.3f, 0.1f, -0.4f, 0.9f, 0.2f, -0.1f, 0.5f, 0.8f, -0.6f, 0.7f};
     uint8_t y[2] = {2, 0};
     int64_t shape[2] = {2, 5};
-    crt_batch_t batch = {.inputs = crt_tensor_view(CRT_FLOAT32, 2, shape, x),
-                         .labels = crt_tensor_view(CRT_UINT8, 1, shape, y)};
+    crt_batch_t batch = {.inputs = crt_tensor_view(CRT_DTYPE_FLOAT32, 2, shape, x),
+                         .labels = crt_tensor_view(CRT_DTYPE_UINT8, 1, shape, y)};
     watch_t w = {.calls = 0};
 
     assert_ok(crt_mlp_new(widths, 0.2, 1, &model));

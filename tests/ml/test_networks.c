@@ -77,8 +77,8 @@ static void check_learns(const char *name, crt_input_t input, int steps)
     float *x = malloc(ROWS * size * sizeof(*x));
     uint8_t labels[ROWS] = {0, 1, 2, 3, 0, 1, 2, 3};
     int64_t shape[2] = {ROWS, (int64_t)size};
-    crt_batch_t batch = {crt_tensor_view(CRT_FLOAT32, 2, shape, x),
-                         crt_tensor_view(CRT_UINT8, 1, shape, labels)};
+    crt_batch_t batch = {crt_tensor_view(CRT_DTYPE_FLOAT32, 2, shape, x),
+                         crt_tensor_view(CRT_DTYPE_UINT8, 1, shape, labels)};
     crt_model_t *model;
     crt_optimizer_t *o;
     double first, last = 0;
@@ -99,21 +99,21 @@ static void check_learns(const char *name, crt_input_t input, int steps)
 
 static void networks_of_all_kinds_learn(void **state)
 {
-    check_learns("mlp", (crt_input_t){CRT_FLOAT32, 8, 8, 1}, 25);
-    check_learns("lenet", (crt_input_t){CRT_FLOAT32, 16, 16, 1}, 25);
-    check_learns("convnet", (crt_input_t){CRT_FLOAT32, 28, 28, 1}, 25);
-    check_learns("cnn", (crt_input_t){CRT_FLOAT32, 8, 8, 1}, 25);
-    check_learns("fcnn", (crt_input_t){CRT_FLOAT32, 12, 12, 1}, 25);
-    check_learns("vit", (crt_input_t){CRT_FLOAT32, 12, 8, 1}, 25);
-    check_learns("vit-gelu", (crt_input_t){CRT_FLOAT32, 8, 8, 3}, 25);
-    check_learns("resnet20", (crt_input_t){CRT_FLOAT32, 8, 8, 3}, 6);
-    check_learns("resnet20-projection", (crt_input_t){CRT_FLOAT32, 8, 8, 3}, 6);
-    check_learns("resnet18", (crt_input_t){CRT_FLOAT32, 8, 8, 3}, 6);
+    check_learns("mlp", (crt_input_t){CRT_DTYPE_FLOAT32, 8, 8, 1}, 25);
+    check_learns("lenet", (crt_input_t){CRT_DTYPE_FLOAT32, 16, 16, 1}, 25);
+    check_learns("convnet", (crt_input_t){CRT_DTYPE_FLOAT32, 28, 28, 1}, 25);
+    check_learns("cnn", (crt_input_t){CRT_DTYPE_FLOAT32, 8, 8, 1}, 25);
+    check_learns("fcnn", (crt_input_t){CRT_DTYPE_FLOAT32, 12, 12, 1}, 25);
+    check_learns("vit", (crt_input_t){CRT_DTYPE_FLOAT32, 12, 8, 1}, 25);
+    check_learns("vit-gelu", (crt_input_t){CRT_DTYPE_FLOAT32, 8, 8, 3}, 25);
+    check_learns("resnet20", (crt_input_t){CRT_DTYPE_FLOAT32, 8, 8, 3}, 6);
+    check_learns("resnet20-projection", (crt_input_t){CRT_DTYPE_FLOAT32, 8, 8, 3}, 6);
+    check_learns("resnet18", (crt_input_t){CRT_DTYPE_FLOAT32, 8, 8, 3}, 6);
 }
 
 static void names_that_are_none_are_refused(void **state)
 {
-    const crt_input_t small = {CRT_FLOAT32, 8, 8, 3};
+    const crt_input_t small = {CRT_DTYPE_FLOAT32, 8, 8, 3};
     crt_model_t *model = NULL;
     const char *name;
     size_t count = 0;

@@ -11,7 +11,7 @@
 static crt_model_t *new_model(void)
 {
     const crt_layer_t layers[] = {CRT_PARAMETERS(4, 5), CRT_PARAMETERS(1, 3)};
-    const crt_input_t input = {CRT_FLOAT32, 1, 1, 1};
+    const crt_input_t input = {CRT_DTYPE_FLOAT32, 1, 1, 1};
     float w[PARAMETERS];
     crt_tensor_t view = crt_tensor_floats(w, PARAMETERS);
     crt_model_t *model;

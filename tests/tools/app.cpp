@@ -22,8 +22,8 @@ static crt_status_t total_run(void *self, crt_call_t *call)
     crt_group_t *group;
 
     CRT_TRY(
-        crt_collective_init_group(2, 0, CRT_GROUP_OPTIONS(.limit_ms = 1000), &group));
-    crt_collective_destroy_group(&group);
+        crt_group_join(2, 0, CRT_GROUP_OPTIONS(.limit_ms = 1000), &group));
+    crt_group_drop(&group);
     return crt_return(call, *static_cast<int *>(self));
 }
 static const crt_method_t total =
@@ -51,7 +51,7 @@ static int driver(int, char **)
     const int64_t shape[] = {4};
     double sum;
 
-    CRT_CHECK(crt_object_create(CRT_FLOAT32, 1, shape, &object, &view));
+    CRT_CHECK(crt_object_create(CRT_DTYPE_FLOAT32, 1, shape, &object, &view));
     CRT_CHECK(crt_tell(actor, &total, object, &view, refs[0], actor, true, 1u, 2L, 3ULL,
                        'c', nullptr, crt_bytes_t{nullptr, 0}));
     CRT_CHECK(crt_get(refs[0], &sum));

@@ -94,7 +94,7 @@ def check_manual(problems, prefix, there):
     """The pages of section 3, where the build makes a manual at all: read by name."""
     if not any(path.startswith("share/man/") for path in there):
         return
-    for name in ("crt_get", "crt_get_v", "crt_collective_allreduce", "crt_model_new", "crt_parameter_server_new"):
+    for name in ("crt_get", "crt_get_v", "crt_group_allreduce", "crt_model_new", "crt_parameter_server_new"):
         if f"share/man/man3/{name}.3" not in there:
             problems.append(f"not installed: share/man/man3/{name}.3")
         elif shutil.which("man"):

@@ -48,14 +48,14 @@ crt_status_t crti_scheduling_infeasible(crt_infeasible_t option,
 static crt_status_t read_node(crt_scheduling_t strategy, const char *node_id,
                               bool is_soft, crti_scheduling_t *how)
 {
-    if (strategy != CRT_NODE_AFFINITY)
+    if (strategy != CRT_SCHEDULE_NODE_AFFINITY)
         return node_id || is_soft
                    ? crt_raise(CRT_ERR_INVALID, "node_id and node_is_soft need "
-                                                ".scheduling = CRT_NODE_AFFINITY")
+                                                ".scheduling = CRT_SCHEDULE_NODE_AFFINITY")
                    : CRT_OK;
     if (!node_id || !crti_id_parse(node_id, &how->node) || crti_id_is_zero(how->node))
         return crt_raise(CRT_ERR_INVALID,
-                         "CRT_NODE_AFFINITY needs a node_id of 32 hex digits, not \"%s\"",
+                         "CRT_SCHEDULE_NODE_AFFINITY needs a node_id of 32 hex digits, not \"%s\"",
                          node_id ? node_id : "");
     how->is_soft = is_soft;
     return CRT_OK;
@@ -71,7 +71,7 @@ crt_status_t crti_scheduling_where(crt_scheduling_t strategy, const char *node_i
     crt_status_t status;
 
     *how_out = (crti_scheduling_t){.strategy = (uint64_t)strategy};
-    if (strategy < CRT_SCHEDULING_DEFAULT || strategy > CRT_NODE_AFFINITY)
+    if (strategy < CRT_SCHEDULE_DEFAULT || strategy > CRT_SCHEDULE_NODE_AFFINITY)
         return crt_raise(CRT_ERR_INVALID, "there is no scheduling strategy %d",
                          (int)strategy);
     status = read_node(strategy, node_id, is_soft, how_out);

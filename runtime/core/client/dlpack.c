@@ -21,11 +21,11 @@
 enum { ON_HOST = 1, ON_CUDA = 2, ON_CUDA_HOST = 3 };
 
 static const crt_dlpack_dtype_t dtypes[] = {
-    [CRT_FLOAT32] = {2, 32, 1},  [CRT_FLOAT64] = {2, 64, 1}, [CRT_FLOAT16] = {2, 16, 1},
-    [CRT_BFLOAT16] = {4, 16, 1}, [CRT_INT8] = {0, 8, 1},     [CRT_INT16] = {0, 16, 1},
-    [CRT_INT32] = {0, 32, 1},    [CRT_INT64] = {0, 64, 1},   [CRT_UINT8] = {1, 8, 1},
-    [CRT_BOOL] = {6, 8, 1},      [CRT_UINT16] = {1, 16, 1},  [CRT_UINT32] = {1, 32, 1},
-    [CRT_UINT64] = {1, 64, 1},
+    [CRT_DTYPE_FLOAT32] = {2, 32, 1},  [CRT_DTYPE_FLOAT64] = {2, 64, 1}, [CRT_DTYPE_FLOAT16] = {2, 16, 1},
+    [CRT_DTYPE_BFLOAT16] = {4, 16, 1}, [CRT_DTYPE_INT8] = {0, 8, 1},     [CRT_DTYPE_INT16] = {0, 16, 1},
+    [CRT_DTYPE_INT32] = {0, 32, 1},    [CRT_DTYPE_INT64] = {0, 64, 1},   [CRT_DTYPE_UINT8] = {1, 8, 1},
+    [CRT_DTYPE_BOOL] = {6, 8, 1},      [CRT_DTYPE_UINT16] = {1, 16, 1},  [CRT_DTYPE_UINT32] = {1, 32, 1},
+    [CRT_DTYPE_UINT64] = {1, 64, 1},
 };
 
 /* ------------------------------------------------------------------ out */
@@ -87,7 +87,7 @@ crt_status_t crt_ref_to_dlpack(crt_ref_t *ref, int64_t wait_ms, crt_dlpack_t **t
 
 static bool find_dtype(crt_dlpack_dtype_t from, crt_dtype_t *dtype_out)
 {
-    for (size_t d = CRT_FLOAT32; d < sizeof(dtypes) / sizeof(dtypes[0]); d++)
+    for (size_t d = CRT_DTYPE_FLOAT32; d < sizeof(dtypes) / sizeof(dtypes[0]); d++)
         if (dtypes[d].code == from.code && dtypes[d].bits == from.bits &&
             from.lanes == 1) {
             *dtype_out = (crt_dtype_t)d;

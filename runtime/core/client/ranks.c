@@ -26,12 +26,12 @@ static struct {
     crti_id_t actors[CRTI_RANKS_MAX]; /* by rank */
 } ranks = {.rank = -1};
 
-int crt_rank(void)
+int crt_world_rank(void)
 {
     return ranks.rank;
 }
 
-int crt_size(void)
+int crt_world_size(void)
 {
     return ranks.size;
 }

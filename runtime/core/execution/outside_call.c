@@ -75,11 +75,11 @@ static bool put_number(crt_dtype_t dtype, void *to, const crt_value_t *v)
     int64_t whole = v->kind == CRT_KIND_INT ? v->as.integer : 0;
     float single = (float)number;
 
-    if (dtype == CRT_FLOAT32)
+    if (dtype == CRT_DTYPE_FLOAT32)
         return memcpy(to, &single, sizeof(single));
-    if (dtype == CRT_FLOAT64)
+    if (dtype == CRT_DTYPE_FLOAT64)
         return memcpy(to, &number, sizeof(number));
-    if (dtype == CRT_BOOL) {
+    if (dtype == CRT_DTYPE_BOOL) {
         *(bool *)to = number != 0;
         return true;
     }
@@ -88,21 +88,21 @@ static bool put_number(crt_dtype_t dtype, void *to, const crt_value_t *v)
             return false;
         whole = (int64_t)number;
     }
-    if (dtype == CRT_INT64)
+    if (dtype == CRT_DTYPE_INT64)
         return memcpy(to, &whole, sizeof(whole));
-    if (dtype == CRT_INT32 && whole == (int32_t)whole)
+    if (dtype == CRT_DTYPE_INT32 && whole == (int32_t)whole)
         return memcpy(to, &(int32_t){(int32_t)whole}, 4);
-    if (dtype == CRT_INT16 && whole == (int16_t)whole)
+    if (dtype == CRT_DTYPE_INT16 && whole == (int16_t)whole)
         return memcpy(to, &(int16_t){(int16_t)whole}, 2);
-    if (dtype == CRT_INT8 && whole == (int8_t)whole)
+    if (dtype == CRT_DTYPE_INT8 && whole == (int8_t)whole)
         return memcpy(to, &(int8_t){(int8_t)whole}, 1);
-    if (dtype == CRT_UINT8 && whole == (uint8_t)whole)
+    if (dtype == CRT_DTYPE_UINT8 && whole == (uint8_t)whole)
         return memcpy(to, &(uint8_t){(uint8_t)whole}, 1);
-    if (dtype == CRT_UINT16 && whole == (uint16_t)whole)
+    if (dtype == CRT_DTYPE_UINT16 && whole == (uint16_t)whole)
         return memcpy(to, &(uint16_t){(uint16_t)whole}, 2);
-    if (dtype == CRT_UINT32 && whole == (uint32_t)whole)
+    if (dtype == CRT_DTYPE_UINT32 && whole == (uint32_t)whole)
         return memcpy(to, &(uint32_t){(uint32_t)whole}, 4);
-    if (dtype == CRT_UINT64 && whole >= 0)
+    if (dtype == CRT_DTYPE_UINT64 && whole >= 0)
         return memcpy(to, &whole, 8);
     return false;
 }
@@ -191,7 +191,7 @@ static crt_status_t from_lists(const crt_value_t *v, crt_tensor_t **tensor_out)
     crt_status_t status = shape_of(v, shape, &rank);
 
     if (status == CRT_OK)
-        status = new_tensor(CRT_FLOAT32, rank, shape, count_numbers(v, 0), tensor_out);
+        status = new_tensor(CRT_DTYPE_FLOAT32, rank, shape, count_numbers(v, 0), tensor_out);
     if (status != CRT_OK)
         return status;
     f = (filling_t){*tensor_out, (*tensor_out)->data};
@@ -200,9 +200,9 @@ static crt_status_t from_lists(const crt_value_t *v, crt_tensor_t **tensor_out)
 
 static bool dtype_of(const crt_value_t *v, crt_dtype_t *dtype_out)
 {
-    for (int d = CRT_FLOAT32; v && v->kind == CRT_KIND_STRING && d <= CRTI_DTYPE_LAST;
+    for (int d = CRT_DTYPE_FLOAT32; v && v->kind == CRT_KIND_STRING && d <= CRTI_DTYPE_LAST;
          d++)
-        if (d != CRT_FLOAT16 && d != CRT_BFLOAT16 &&
+        if (d != CRT_DTYPE_FLOAT16 && d != CRT_DTYPE_BFLOAT16 &&
             strcmp(crt_dtype_name((crt_dtype_t)d), v->as.bytes.data) == 0) {
             *dtype_out = (crt_dtype_t)d;
             return true;

@@ -63,10 +63,10 @@ static const crt_method_t **make_class(crt_actor_class_t *made,
                                        const crt_actor_class_t *user,
                                        const crt_method_t **methods)
 {
+    const crt_method_t **first = methods;
     size_t size = user->struct_size;
 
     memcpy(made, user, size < sizeof(*made) ? size : sizeof(*made));
-    made->methods = methods;
     for (const crt_definition_t *d = defined.first; d; d = d->next) {
         if (d->actor_class != user)
             continue;
@@ -77,6 +77,8 @@ static const crt_method_t **make_class(crt_actor_class_t *made,
         if (d->restore)
             made->restore = d->restore;
     }
+    if (methods > first || !made->methods)
+        made->methods = first;
     return methods + 1;
 }
 

@@ -95,7 +95,7 @@ crt_arg_t crt_arg_self(crt_arg_t value)
     return value;
 }
 
-crt_arg_t crt_spread(crt_ref_t *const *refs, size_t count)
+crt_arg_t crt_arg_each(crt_ref_t *const *refs, size_t count)
 {
     return (crt_arg_t){.kind = CRT_KIND_SPREAD, .as.spread = {refs, count}};
 }

@@ -259,7 +259,7 @@ static crt_status_t take_tensor(decoder_t *d, crt_value_t *v, crti_reader_t *ext
     place = crti_read_u64(ext);
     if (ext->bad || !in_data(d, place, bytes))
         return damaged("a tensor outside its data");
-    if (dtype == CRT_BOOL && d->next_tensor &&
+    if (dtype == CRT_DTYPE_BOOL && d->next_tensor &&
         !crti_tensor_are_bools((const char *)d->data.data + place, bytes))
         return damaged("a bool tensor with other bytes than 0 and 1");
     status = count_in(d, &d->tensors, 1);

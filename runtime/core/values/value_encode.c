@@ -146,7 +146,7 @@ static crt_status_t add_segment(crti_encoder_t *e, const crt_tensor_t *tensor,
 static crt_status_t add_apart(crti_encoder_t *e, int type, const void *data, size_t size)
 {
     int64_t shape = (int64_t)size;
-    crt_tensor_t view = crt_tensor_view(CRT_UINT8, 1, &shape, (void *)(uintptr_t)data);
+    crt_tensor_t view = crt_tensor_view(CRT_DTYPE_UINT8, 1, &shape, (void *)(uintptr_t)data);
     unsigned char payload[16];
     uint64_t place;
     crt_status_t status = add_segment(e, &view, &place);
@@ -379,7 +379,7 @@ static crt_status_t encode_any(crti_encoder_t *e, const crt_arg_t *arg, int dept
     case CRT_KIND_VALUE: return encode_received(e, arg->as.value, depth);
     case CRT_KIND_SPREAD:
         return refuse(e, CRT_ERR_INVALID,
-                      "crt_spread stands among a call's arguments only");
+                      "crt_arg_each stands among a call's arguments only");
     case CRT_KIND_OBJECT: return encode_tensor(e, e->naming->tensor_of(arg->as.object));
     default: break;
     }
