@@ -30,8 +30,8 @@ typedef struct crt_image_format {
     /* Training: the image gets that many pixels more on each side, and a part of the old size
      * is cut out at random. */
     int padding;
-    /* During training: with `mirrors` the padding repeats the image mirrored, otherwise it is black.
-     * With `flips` half of the images are turned left to right. */
+    /* During training: with `mirrors` the padding repeats the image mirrored, without it the
+     * padding is black. With `flips` half of the images are turned left to right. */
     bool mirrors, flips;
 } crt_image_format_t;
 
