@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The configuration of a training program: a text of sections in the manner of Thinc and spaCy, with
- * groups of choices in the manner of Hydra.
+/* The configuration of a training program: a text of sections as in Thinc and spaCy, with groups
+ * of choices as in Hydra.
  *
  *     [paths]
  *     root = "corpus"
@@ -14,11 +14,12 @@
  *     @optimizers = "Adam.v1"               made by the factory of that name
  *     learn_rate = 0.001
  *
- *     [defaults]                            the section [model] begins with what model/cnn.cfg says,
- *     model = "cnn"                         beside this file
+ *     [defaults]                            the section [model] begins with the content of
+ *     model = "cnn"                         model/cnn.cfg, next to this file
  *
- * It is read, then overridden by the command line, then resolved; then the program asks for what it
- * knows, with its defaults, and at last whether anything was left that nobody has asked for:
+ * A program reads the configuration, overrides keys from the command line, and resolves it. Then
+ * the program asks for the keys that it knows, with their defaults, and at last checks whether the
+ * configuration has keys that the program did not ask for:
  *
  *     crt_configuration_t *c;
  *     int64_t steps = 1000;
@@ -30,10 +31,10 @@
  *     CRT_TRY(crt_configuration_finish(c));
  *     CRT_TRY(crt_configuration_write(c, "output/config.cfg"));
  *
- * Errors name file and line. A long value goes on in lines that begin with a space; lines that begin
- * with # or ; are comments. "$$" is a dollar sign. The same text as a whole block is "${section}".
+ * Errors name file and line. A long value continues in lines that begin with a space; lines that
+ * begin with # or ; are comments. "$$" is a dollar sign. "${section}" stands for a whole section.
  *
- * Threads: a configuration is used by one thread at a time.
+ * Threads: one thread at a time uses a configuration.
  */
 #ifndef CRT_CONFIGURATION_H
 #define CRT_CONFIGURATION_H
@@ -47,40 +48,63 @@ extern "C" {
 /* Sections, keys and values. */
 typedef struct crt_configuration crt_configuration_t;
 
-/* Reads a file of at most 1 MiB. CRT_ERR_NOT_FOUND: there is none; CRT_ERR_INVALID names the
- * line that can't be read; CRT_ERR_CORRUPT: UTF-16. Lines end as they do on any system, and
- * there may be a byte order mark. Caller owns the result and frees it with
- * crt_configuration_free. */
+/* Reads a configuration from a file of at most 1 MiB, in UTF-8. Lines may end as on any
+ * system, and there may be a byte order mark. Caller owns the result and frees it with
+ * crt_configuration_free.
+ *
+ * Errors: CRT_ERR_NOT_FOUND, when there is no such file; CRT_ERR_INVALID, when a line cannot be
+ * read (the text names the line); CRT_ERR_CORRUPT, when the text is UTF-16; CRT_ERR_TOO_LARGE,
+ * when the text, the number of sections or the number of keys is too large; CRT_ERR_PERMISSION or
+ * CRT_ERR_IO, when the file cannot be read; CRT_ERR_NO_MEMORY. */
 CRT_API crt_status_t crt_configuration_read(const char *path,
                                             crt_configuration_t **configuration_out);
 
-/* The same of a text of `size` bytes; `name` stands for the file in errors, and its folder is where
- * groups are looked for. Caller owns the result and frees it with crt_configuration_free. */
+/* Reads a configuration from a text of `size` bytes (at most 1 MiB), in UTF-8. `name` stands
+ * for the file in errors, and groups are looked for in the folder of `name`. Caller owns the
+ * result and frees it with crt_configuration_free.
+ *
+ * Errors: CRT_ERR_INVALID, when a line cannot be read or a key is there twice (the text names the
+ * line); CRT_ERR_CORRUPT, when the text is UTF-16; CRT_ERR_TOO_LARGE, when the text, the number of
+ * sections or the number of keys is too large; CRT_ERR_NO_MEMORY. */
 CRT_API crt_status_t crt_configuration_parse(const char *name, const char *text,
                                              size_t size,
                                              crt_configuration_t **configuration_out);
 
-/* What a command line says, before crt_configuration_resolve: "--section.key=value", "--section.flag" (true), or
- * "group=choice", another choice for a group of [defaults]. Later ones win. CRT_ERR_INVALID when it is none of
- * these. */
+/* Overrides a key with one argument of a command line, before crt_configuration_resolve:
+ * "--section.key=value", "--section.flag" (true), or "group=choice", another choice for a
+ * group of [defaults]. Later arguments have priority.
+ *
+ * Errors: CRT_ERR_INVALID, when the argument has none of these forms; CRT_ERR_NO_MEMORY. */
 CRT_API crt_status_t crt_configuration_override(crt_configuration_t *configuration,
                                                 const char *argument);
 
-/* Takes from a command line what is about the configuration, and gives it resolved: the file that the word after
- * argv[0] names, when that is no option (else the configuration is empty and goes by the name argv[0]), and all
- * overrides. What is left stays in argv, `*argc` words with argv[0]. Errors are those of crt_configuration_read,
- * _override and _resolve. Caller owns the result and frees it with crt_configuration_free. */
+/* Reads and resolves a configuration from a command line. The first word after argv[0] names
+ * the file, if it is not an option (otherwise the configuration is empty and has the name
+ * argv[0]). All arguments that are overrides are applied. The other words stay in argv; *argc
+ * is their number, with argv[0]. Caller owns the result and frees it with
+ * crt_configuration_free.
+ *
+ * Errors: those of crt_configuration_read, crt_configuration_override and
+ * crt_configuration_resolve, such as CRT_ERR_NOT_FOUND, when there is no such file, and
+ * CRT_ERR_INVALID, when a line or an override is wrong. */
 CRT_API crt_status_t crt_configuration_arguments(int *argc, char **argv,
                                                  crt_configuration_t **configuration_out);
 
-/* Puts groups and overrides in place and replaces all references by what they refer to. To be called
- * once, before any key is asked for. CRT_ERR_NOT_FOUND: a choice or what a reference names is not
- * there; CRT_ERR_INVALID: references form a circle. */
+/* Applies groups and overrides, and replaces all references by their values. Call it once,
+ * before any key is asked for.
+ *
+ * Errors: CRT_ERR_NOT_FOUND, when a group, a choice or the target of a reference does not
+ * exist; CRT_ERR_INVALID, when references form a circle or a value is wrong;
+ * CRT_ERR_NO_MEMORY. */
 CRT_API crt_status_t crt_configuration_resolve(crt_configuration_t *configuration);
 
-/* The value of a key, "section.key". `*value` is its default and stays when there is no such key, or when it
- * is null; then it becomes part of the configuration. CRT_ERR_INVALID names file and line of
- * a value of another type or outside low..high. Texts are borrowed: valid until the configuration is freed. */
+/* Reads the value of a key, "section.key", into *value. Before the call *value is the default.
+ * If there is no such key, *value stays, and the default becomes part of the configuration; if
+ * the value is null, *value stays too. Texts are borrowed: valid until the configuration is
+ * freed.
+ *
+ * Errors: CRT_ERR_INVALID, when the value has another type or is outside low..high, or `path`
+ * has no section or is a section (the text names file and line); CRT_ERR_NO_MEMORY. */
 CRT_API crt_status_t crt_configuration_int(crt_configuration_t *configuration,
                                            const char *path, int64_t low, int64_t high,
                                            int64_t *value);
@@ -92,13 +116,21 @@ CRT_API crt_status_t crt_configuration_bool(crt_configuration_t *configuration,
 CRT_API crt_status_t crt_configuration_string(crt_configuration_t *configuration,
                                               const char *path, const char **value);
 
-/* Number `index` of a list of texts into `*value`; `*count_out` (may be NULL) is how many there are: 0 when
- * there is no such key. `*value` stays when index >= count. */
+/* Reads item `index` of a list of texts into *value. *count_out (`count_out` may be NULL) is
+ * the number of items: 0 when there is no such key. *value stays when index >= count. The text
+ * is borrowed: valid until the configuration is freed.
+ *
+ * Errors: CRT_ERR_INVALID, when the value is not a list or the item is not a text;
+ * CRT_ERR_NO_MEMORY. */
 CRT_API crt_status_t crt_configuration_string_at(crt_configuration_t *configuration,
                                                  const char *path, size_t index,
                                                  const char **value, size_t *count_out);
 
-/* The same of a list of whole numbers, each in low..high. */
+/* Reads item `index` of a list of whole numbers into *value. *count_out (`count_out` may be
+ * NULL) is the number of items: 0 when there is no such key. *value stays when index >= count.
+ *
+ * Errors: CRT_ERR_INVALID, when the value is not a list, or the item is not a whole number in
+ * low..high; CRT_ERR_NO_MEMORY. */
 CRT_API crt_status_t crt_configuration_int_at(crt_configuration_t *configuration,
                                               const char *path, size_t index, int64_t low,
                                               int64_t high, int64_t *value,
@@ -108,59 +140,75 @@ CRT_API crt_status_t crt_configuration_int_at(crt_configuration_t *configuration
 CRT_API bool crt_configuration_has(const crt_configuration_t *configuration,
                                    const char *path);
 
-/* True when there is a key of this name whose value is not null, false, 0, "", [] or {}; or a
- * section with such a key, in it or below it. */
+/* True when there is a key of this name, or a key in a section of this name or below it, whose
+ * value is not null, false, 0, "", [] or {}. */
 CRT_API bool crt_configuration_is_set(const crt_configuration_t *configuration,
                                       const char *path);
 
-/* The path of key number `index` of those in a section and below it (NULL: of all), in the order
- * in which they were read; NULL when there are not so many. Borrowed: valid until the
- * configuration is freed. */
+/* The path of key number `index` (from 0) of those in a section and below it (`section` NULL:
+ * of all keys), in the order in which they were read. NULL when there are fewer keys.
+ * Borrowed: valid until the configuration is freed. */
 CRT_API const char *crt_configuration_path_at(const crt_configuration_t *configuration,
                                               const char *section, size_t index);
 
-/* CRT_ERR_NOT_FOUND, naming section and key, when there is no such key, or it is null or "". */
+/* Checks that a key has a value. Errors: CRT_ERR_NOT_FOUND, when there is no such key, or its
+ * value is null or "" (the text names section and key). */
 CRT_API crt_status_t crt_configuration_require(const crt_configuration_t *configuration,
                                                const char *path);
 
-/* Whatever is in this section, or the key of this name, is fine and has no effect: of programs that
- * read the configurations of other programs. */
+/* Marks all keys of a section, or the key of this name, as allowed but without effect: for
+ * programs that read the configurations of other programs. crt_configuration_finish does not
+ * report these keys. */
 CRT_API void crt_configuration_skip(crt_configuration_t *configuration, const char *path);
 
-/* crt_raise with file and line of a key or section before the text; gives `status`. For values that a
- * program can't use for a reason of its own. */
+/* Sets the error text as crt_raise does, with file and line of a key or section before the
+ * text, and returns `status`. For values that a program cannot use for a reason of its own. */
 CRT_API crt_status_t crt_configuration_raise(const crt_configuration_t *configuration,
                                              const char *path, crt_status_t status,
                                              const char *format, ...) CRT_PRINTF(4, 5);
 
-/* Makes something of a section (or of a value {"@registry": "name", ...}, which is a section in one line) that says `@registry = "name"`; the keys of the section are its arguments. */
+/* Makes an object from a section that has a key `@registry = "name"`, or from a value
+ * {"@registry": "name", ...}, which is a section in one line. The other keys of the section
+ * are the arguments of the factory. */
 typedef struct crt_factory {
-    const char *registry; /* "optimizers" */
-    const char *name;     /* "Adam.v1" */
+    /* Name of the registry, such as "optimizers". */
+    const char *registry;
+    /* Name of the factory, such as "Adam.v1". */
+    const char *name;
+    /* Makes the object of `section` in `made`, which crt_configuration_make was given. */
     crt_status_t (*make)(crt_configuration_t *configuration, const char *section,
                          void *made);
 } crt_factory_t;
 
-/* Has the factory that `section` names make `*made`; `factories` end with one whose name is NULL. CRT_ERR_NOT_FOUND
- * when there is no such section, or no factory of that name: then the nearest one is named. */
+/* Calls the factory that `section` names for `registry`, with `made`. `factories` ends with an
+ * entry whose name is NULL.
+ *
+ * Errors: CRT_ERR_NOT_FOUND, when there is no such section or it has no key @registry, or
+ * there is no factory of that name (the text has the nearest one); CRT_ERR_INVALID, when the
+ * name of the section is too long or the name of the factory is not a text; and the status of
+ * the factory. */
 CRT_API crt_status_t crt_configuration_make(crt_configuration_t *configuration,
                                             const char *section, const char *registry,
                                             const crt_factory_t *factories, void *made);
 
-/* CRT_ERR_INVALID when there is a key that nobody has asked for: with file, line, and the nearest name that
- * was asked for. */
+/* Checks that the program has asked for all keys, or skipped them. Errors: CRT_ERR_INVALID,
+ * when there is a key that the program did not ask for (the text has file, line, and the
+ * nearest name that was asked for). */
 CRT_API crt_status_t crt_configuration_finish(const crt_configuration_t *configuration);
 
-/* All of it as a text that can be read again: resolved, with the defaults that were asked for.
- * Caller frees the text with free. */
+/* Gives the whole configuration as a text that can be read again: resolved, with the defaults
+ * of the keys that were asked for. Caller owns *text_out and frees it with free. Errors:
+ * CRT_ERR_NO_MEMORY. */
 CRT_API crt_status_t crt_configuration_text(const crt_configuration_t *configuration,
                                             char **text_out);
 
-/* Writes that text to a file, whole or not at all. */
+/* Writes the text of crt_configuration_text to a file, whole or not at all. Errors:
+ * CRT_ERR_IO, CRT_ERR_NOT_FOUND or CRT_ERR_PERMISSION, when the file cannot be written;
+ * CRT_ERR_NO_MEMORY. */
 CRT_API crt_status_t crt_configuration_write(const crt_configuration_t *configuration,
                                              const char *path);
 
-/* Frees a configuration; NULL is fine. */
+/* Frees a configuration. NULL is allowed. */
 CRT_API void crt_configuration_free(crt_configuration_t *configuration);
 
 #ifdef __cplusplus
