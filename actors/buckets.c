@@ -192,9 +192,9 @@ static void post(crt_buckets_t *b, bucket_t *bucket, crt_collective_kind_t kind,
     if (b->failed == CRT_OK)
         keep_failure(
             b, crt_group_post(b->group,
-                                   CRT_COLLECTIVE(.kind = kind, .input = from,
-                                                  .output = to, .reduction = CRT_REDUCE_AVERAGE),
-                                   &bucket->operation));
+                              CRT_COLLECTIVE(.kind = kind, .input = from, .output = to,
+                                             .reduction = CRT_REDUCE_AVERAGE),
+                              &bucket->operation));
 }
 
 static crt_tensor_t view_of(const crt_buckets_t *b, size_t at, size_t count)

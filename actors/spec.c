@@ -96,7 +96,8 @@ crt_status_t crti_spec_answer(crt_model_t *model, crt_object_t **object_out,
     const crt_tensor_t *statistics = crt_model_statistics(model);
     size_t count = crt_model_parameters(model), more = crt_tensor_count(statistics);
     int64_t shape = (int64_t)(count + more);
-    crt_status_t status = crt_object_create(CRT_DTYPE_FLOAT32, 1, &shape, object_out, view_out);
+    crt_status_t status =
+        crt_object_create(CRT_DTYPE_FLOAT32, 1, &shape, object_out, view_out);
 
     if (status != CRT_OK)
         return status;

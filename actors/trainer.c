@@ -150,8 +150,7 @@ static crt_status_t recover(trainer_t *t, int on_death, crt_status_t why)
         if (status == CRT_ERR_TIMED_OUT)
             on_death = CRT_DEATH_SHRINKS; /* nobody came */
     }
-    t->recoveries +=
-        status == CRT_OK && incarnation != crt_group_incarnation(t->group);
+    t->recoveries += status == CRT_OK && incarnation != crt_group_incarnation(t->group);
     return status;
 }
 

@@ -249,7 +249,8 @@ static void put_lists(crt_ref_t **refs, size_t count)
 
 static void body_many_args(void)
 {
-    crt_ref_t *result = crt_submit(&sum_lists_task, NULL, crt_arg_each(bench.lists, LISTS));
+    crt_ref_t *result =
+        crt_submit(&sum_lists_task, NULL, crt_arg_each(bench.lists, LISTS));
     int64_t sum;
 
     CRT_CHECK(crt_get(result, &sum));

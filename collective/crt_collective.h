@@ -114,8 +114,8 @@ typedef struct crt_group_options {
  * group up; CRT_ERR_UNSUPPORTED, when a member cannot use the backend; CRT_ERR_NO_MEMORY;
  * CRT_ERR_NOT_INITIALIZED, before crt_init; CRT_ERR_FORKED, in a child process after fork(). */
 CRT_API crt_status_t crt_group_join(int size, int rank,
-                                               const crt_group_options_t *options,
-                                               crt_group_t **group_out);
+                                    const crt_group_options_t *options,
+                                    crt_group_t **group_out);
 
 /* Declares a group, usually in the driver: actors[i] has rank ranks[i] (`ranks` NULL: rank i)
  * in a group of `size` members (1 to 1024). The call does not wait for the members. Each
@@ -125,9 +125,8 @@ CRT_API crt_status_t crt_group_join(int size, int rank,
  * size - 1, an actor is listed twice, or an actor is not a handle; CRT_ERR_EXISTS, when a
  * living group has the name; CRT_ERR_NO_MEMORY; CRT_ERR_NOT_INITIALIZED, before crt_init;
  * CRT_ERR_FORKED, in a child process after fork(). */
-CRT_API crt_status_t crt_group_declare(crt_actor_t *const *actors,
-                                                 const int *ranks, int size,
-                                                 const crt_group_options_t *options);
+CRT_API crt_status_t crt_group_declare(crt_actor_t *const *actors, const int *ranks,
+                                       int size, const crt_group_options_t *options);
 
 /* Joins the declared group `name` (see crt_group_declare) and waits for the other
  * members. The caller is one of the declared actors. Caller owns the result and frees it with
@@ -160,7 +159,7 @@ CRT_API crt_status_t crt_group_find(const char *name, crt_group_t **group_out);
  * members of a color have come, the call fails on all members of that color and may succeed
  * for other colors. The text of CRT_ERR_TIMED_OUT names the ranks that did not come. */
 CRT_API crt_status_t crt_group_split(crt_group_t *group, int color, int key,
-                                          crt_group_t **group_out);
+                                     crt_group_t **group_out);
 
 /* The group "world" of all ranks of crt run --ranks: this process has rank crt_world_rank() of
  * crt_world_size(). The first call joins the group and waits for the other ranks; later calls return
@@ -273,10 +272,9 @@ CRT_API void crt_group_free(void *memory);
  * earlier and was not rebuilt; CRT_ERR_FORKED, in a child process after fork(). Each failure
  * fails the group until crt_group_rebuild; CRT_ERR_UNSUPPORTED, for int16 with "nccl",
  * does not. */
-CRT_API crt_status_t crt_group_allreduce(crt_group_t *group,
-                                              const crt_tensor_t *input,
-                                              const crt_tensor_t *output,
-                                              crt_reduction_t reduction);
+CRT_API crt_status_t crt_group_allreduce(crt_group_t *group, const crt_tensor_t *input,
+                                         const crt_tensor_t *output,
+                                         crt_reduction_t reduction);
 /* Reduces the inputs of all members; only the member with rank `root` gets the result. `input`
  * and `output` have n elements of the same dtype; `output` may be NULL on the other members.
  * In place, at the root only: `output` is the same memory as `input`. Blocks until the
@@ -290,8 +288,8 @@ CRT_API crt_status_t crt_group_allreduce(crt_group_t *group,
  * fails the group until crt_group_rebuild; CRT_ERR_UNSUPPORTED, for int16 with "nccl",
  * does not. */
 CRT_API crt_status_t crt_group_reduce(crt_group_t *group, const crt_tensor_t *input,
-                                           const crt_tensor_t *output, int root,
-                                           crt_reduction_t reduction);
+                                      const crt_tensor_t *output, int root,
+                                      crt_reduction_t reduction);
 /* Copies the tensor of the member with rank `root` into `tensor` of every other member. All
  * tensors have the same dtype and number of elements. Blocks until the operation has ended on
  * this member.
@@ -302,8 +300,8 @@ CRT_API crt_status_t crt_group_reduce(crt_group_t *group, const crt_tensor_t *in
  * CRT_ERR_CLOSED, when a member left the group; CRT_ERR_CANCELLED, when the group failed
  * earlier and was not rebuilt; CRT_ERR_FORKED, in a child process after fork(). Each failure
  * fails the group until crt_group_rebuild. */
-CRT_API crt_status_t crt_group_broadcast(crt_group_t *group,
-                                              const crt_tensor_t *tensor, int root);
+CRT_API crt_status_t crt_group_broadcast(crt_group_t *group, const crt_tensor_t *tensor,
+                                         int root);
 /* Gives every member the inputs of all members, in the order of the ranks. `input` has n
  * elements, `output` m * n, m being the number of members. In place: `input` lies at its own
  * place in `output` (at element rank * n). Blocks until the operation has ended on this
@@ -315,9 +313,8 @@ CRT_API crt_status_t crt_group_broadcast(crt_group_t *group,
  * when a member left the group; CRT_ERR_CANCELLED, when the group failed earlier and was not
  * rebuilt; CRT_ERR_FORKED, in a child process after fork(). Each failure fails the group until
  * crt_group_rebuild. */
-CRT_API crt_status_t crt_group_allgather(crt_group_t *group,
-                                              const crt_tensor_t *input,
-                                              const crt_tensor_t *output);
+CRT_API crt_status_t crt_group_allgather(crt_group_t *group, const crt_tensor_t *input,
+                                         const crt_tensor_t *output);
 /* Reduces the inputs of all members; the member with rank r gets part r of the result. `input`
  * has n elements, `output` n / m, m being the number of members; n is a multiple of m. In
  * place: `output` lies at its own place in `input` (at element rank * n / m). Blocks until the
@@ -331,9 +328,9 @@ CRT_API crt_status_t crt_group_allgather(crt_group_t *group,
  * failure fails the group until crt_group_rebuild; CRT_ERR_UNSUPPORTED, for int16 with
  * "nccl", does not. */
 CRT_API crt_status_t crt_group_reducescatter(crt_group_t *group,
-                                                  const crt_tensor_t *input,
-                                                  const crt_tensor_t *output,
-                                                  crt_reduction_t reduction);
+                                             const crt_tensor_t *input,
+                                             const crt_tensor_t *output,
+                                             crt_reduction_t reduction);
 /* Sends part i of `input` to the member with rank i; part i of `output` comes from member i.
  * Both tensors have n elements, in m parts of the same size, m being the number of members; n
  * is a multiple of m. `input` and `output` must not overlap. Blocks until the operation has
@@ -345,9 +342,8 @@ CRT_API crt_status_t crt_group_reducescatter(crt_group_t *group,
  * CRT_ERR_CLOSED, when a member left the group; CRT_ERR_CANCELLED, when the group failed
  * earlier and was not rebuilt; CRT_ERR_FORKED, in a child process after fork(). Each failure
  * fails the group until crt_group_rebuild. */
-CRT_API crt_status_t crt_group_alltoall(crt_group_t *group,
-                                             const crt_tensor_t *input,
-                                             const crt_tensor_t *output);
+CRT_API crt_status_t crt_group_alltoall(crt_group_t *group, const crt_tensor_t *input,
+                                        const crt_tensor_t *output);
 /* Sends `tensor` to the member with rank `peer`. The call returns when the caller may use the
  * memory again. That may be before the peer has received the message; with a message of more
  * than a few KiB the call may wait for the receive. Messages from one member to another are
@@ -367,7 +363,7 @@ CRT_API crt_status_t crt_group_alltoall(crt_group_t *group,
  * earlier and was not rebuilt; CRT_ERR_FORKED, in a child process after fork(). Each failure
  * fails the group until crt_group_rebuild. */
 CRT_API crt_status_t crt_group_send(crt_group_t *group, const crt_tensor_t *tensor,
-                                         int peer);
+                                    int peer);
 /* Receives a message of the member with rank `peer` into `tensor`. The call returns when the
  * message is there. Messages from one member to another are received in the order in which
  * their sends were called or posted. Each message is received by one receive of the same dtype
@@ -382,7 +378,7 @@ CRT_API crt_status_t crt_group_send(crt_group_t *group, const crt_tensor_t *tens
  * earlier and was not rebuilt; CRT_ERR_FORKED, in a child process after fork(). Each failure
  * fails the group until crt_group_rebuild. */
 CRT_API crt_status_t crt_group_recv(crt_group_t *group, const crt_tensor_t *tensor,
-                                         int peer);
+                                    int peer);
 /* Sends `input` to the member `to` and receives `output` from the member `from` at the same
  * time, for an exchange with neighbours. `to` and `from` may be the same member or different
  * ones; the other members may use sendrecv or single sends and receives. The tensors must not
@@ -399,9 +395,8 @@ CRT_API crt_status_t crt_group_recv(crt_group_t *group, const crt_tensor_t *tens
  * member or its node died; CRT_ERR_CLOSED, when a member left the group; CRT_ERR_CANCELLED,
  * when the group failed earlier and was not rebuilt; CRT_ERR_FORKED, in a child process after
  * fork(). Each failure fails the group until crt_group_rebuild. */
-CRT_API crt_status_t crt_group_sendrecv(crt_group_t *group,
-                                             const crt_tensor_t *input, int to,
-                                             const crt_tensor_t *output, int from);
+CRT_API crt_status_t crt_group_sendrecv(crt_group_t *group, const crt_tensor_t *input,
+                                        int to, const crt_tensor_t *output, int from);
 /* Waits until all members have called the function.
  *
  * Errors: CRT_ERR_INVALID, when `group` is NULL, or the members make different calls;
@@ -470,7 +465,7 @@ typedef struct crt_operation crt_operation_t;
  * child process after fork(). The errors of the operation itself are returned by
  * crt_operation_wait. */
 CRT_API crt_status_t crt_group_post(crt_group_t *group, const crt_collective_t *what,
-                                         crt_operation_t **operation_out);
+                                    crt_operation_t **operation_out);
 
 /* Posts a send to, or a receive from, the member with rank `peer`. The caller must not use the
  * memory of `tensor` until it has waited for the operation. Caller owns the result and frees
@@ -480,9 +475,9 @@ CRT_API crt_status_t crt_group_post(crt_group_t *group, const crt_collective_t *
  * memory or a thread is missing; CRT_ERR_FORKED, in a child process after fork(). The errors
  * of the operation itself are returned by crt_operation_wait. */
 CRT_API crt_status_t crt_group_isend(crt_group_t *group, const crt_tensor_t *tensor,
-                                          int peer, crt_operation_t **operation_out);
+                                     int peer, crt_operation_t **operation_out);
 CRT_API crt_status_t crt_group_irecv(crt_group_t *group, const crt_tensor_t *tensor,
-                                          int peer, crt_operation_t **operation_out);
+                                     int peer, crt_operation_t **operation_out);
 
 /* Returns the state of a posted operation without waiting: CRT_IN_PROGRESS while it runs,
  * otherwise its result. The operation is not freed. Errors: the status of the operation, if it

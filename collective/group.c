@@ -159,9 +159,8 @@ static crt_status_t join(crt_group_t *group)
     return status;
 }
 
-crt_status_t crt_group_join(int size, int rank,
-                                       const crt_group_options_t *options,
-                                       crt_group_t **group_out)
+crt_status_t crt_group_join(int size, int rank, const crt_group_options_t *options,
+                            crt_group_t **group_out)
 {
     return crti_group_join(size, rank, options, false, group_out);
 }
@@ -264,7 +263,7 @@ static crt_status_t join_split(crt_group_t *parent, int size, int rank, const ch
 }
 
 crt_status_t crt_group_split(crt_group_t *group, int color, int key,
-                                  crt_group_t **group_out)
+                             crt_group_t **group_out)
 {
     ticket_t mine = {color < 0 ? -1 : color, key, (int64_t)crti_id_random().low};
     const int64_t mine_shape = TICKET_NUMBERS;
@@ -316,8 +315,8 @@ static crt_status_t take_actors(crt_actor_t *const *actors, const int *ranks, in
     return CRT_OK;
 }
 
-crt_status_t crt_group_declare(crt_actor_t *const *actors, const int *ranks,
-                                         int size, const crt_group_options_t *options)
+crt_status_t crt_group_declare(crt_actor_t *const *actors, const int *ranks, int size,
+                               const crt_group_options_t *options)
 {
     CRTI_AUTO(free_group) crt_group_t *group = NULL;
     CRTI_AUTO(free) crti_id_t *declared = NULL;

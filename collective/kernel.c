@@ -69,13 +69,15 @@ void crti_kernel_copy(void *to, const void *from, size_t bytes)
 
 static bool is_computed(crt_dtype_t dtype)
 {
-    return dtype >= CRT_DTYPE_FLOAT32 && dtype <= CRT_DTYPE_UINT64 && dtype != CRT_DTYPE_BOOL;
+    return dtype >= CRT_DTYPE_FLOAT32 && dtype <= CRT_DTYPE_UINT64 &&
+           dtype != CRT_DTYPE_BOOL;
 }
 
 static crti_kernel_pair_t *pair_of(crt_dtype_t dtype, crt_reduction_t reduction)
 {
     assert(is_computed(dtype));
-    return kernels()->pair[dtype - 1][reduction == CRT_REDUCE_AVERAGE ? 0 : reduction - 1];
+    return kernels()
+        ->pair[dtype - 1][reduction == CRT_REDUCE_AVERAGE ? 0 : reduction - 1];
 }
 
 void crti_kernel_reduce(crt_dtype_t dtype, crt_reduction_t reduction, void *out,

@@ -185,8 +185,8 @@ static crt_status_t post_both(crt_group_t *group, const crt_collective_t *send,
     return status == CRT_OK ? ended : status;
 }
 
-crt_status_t crt_group_sendrecv(crt_group_t *group, const crt_tensor_t *input,
-                                     int to, const crt_tensor_t *output, int from)
+crt_status_t crt_group_sendrecv(crt_group_t *group, const crt_tensor_t *input, int to,
+                                const crt_tensor_t *output, int from)
 {
     const crt_collective_t send = {.struct_size = sizeof(send),
                                    .kind = CRT_COLLECTIVE_SEND,
@@ -208,16 +208,16 @@ crt_status_t crt_group_sendrecv(crt_group_t *group, const crt_tensor_t *input,
                                        : run_both(group, &send, &receive);
 }
 
-crt_status_t crt_group_isend(crt_group_t *group, const crt_tensor_t *tensor,
-                                  int peer, crt_operation_t **operation_out)
+crt_status_t crt_group_isend(crt_group_t *group, const crt_tensor_t *tensor, int peer,
+                             crt_operation_t **operation_out)
 {
     return crt_group_post(
         group, CRT_COLLECTIVE(.kind = CRT_COLLECTIVE_SEND, .input = tensor, .peer = peer),
         operation_out);
 }
 
-crt_status_t crt_group_irecv(crt_group_t *group, const crt_tensor_t *tensor,
-                                  int peer, crt_operation_t **operation_out)
+crt_status_t crt_group_irecv(crt_group_t *group, const crt_tensor_t *tensor, int peer,
+                             crt_operation_t **operation_out)
 {
     return crt_group_post(
         group,

@@ -352,39 +352,37 @@ static crt_status_t call(crt_group_t *group, const crt_collective_t *what)
 }
 
 crt_status_t crt_group_allreduce(crt_group_t *group, const crt_tensor_t *input,
-                                      const crt_tensor_t *output,
-                                      crt_reduction_t reduction)
+                                 const crt_tensor_t *output, crt_reduction_t reduction)
 {
     return call(group, CRT_COLLECTIVE(.kind = CRT_COLLECTIVE_ALLREDUCE, .input = input,
                                       .output = output, .reduction = reduction));
 }
 
 crt_status_t crt_group_reduce(crt_group_t *group, const crt_tensor_t *input,
-                                   const crt_tensor_t *output, int root,
-                                   crt_reduction_t reduction)
+                              const crt_tensor_t *output, int root,
+                              crt_reduction_t reduction)
 {
     return call(group,
                 CRT_COLLECTIVE(.kind = CRT_COLLECTIVE_REDUCE, .input = input,
                                .output = output, .reduction = reduction, .peer = root));
 }
 
-crt_status_t crt_group_broadcast(crt_group_t *group, const crt_tensor_t *tensor,
-                                      int root)
+crt_status_t crt_group_broadcast(crt_group_t *group, const crt_tensor_t *tensor, int root)
 {
     return call(group, CRT_COLLECTIVE(.kind = CRT_COLLECTIVE_BROADCAST, .input = tensor,
                                       .output = tensor, .peer = root));
 }
 
 crt_status_t crt_group_allgather(crt_group_t *group, const crt_tensor_t *input,
-                                      const crt_tensor_t *output)
+                                 const crt_tensor_t *output)
 {
     return call(group, CRT_COLLECTIVE(.kind = CRT_COLLECTIVE_ALLGATHER, .input = input,
                                       .output = output));
 }
 
 crt_status_t crt_group_reducescatter(crt_group_t *group, const crt_tensor_t *input,
-                                          const crt_tensor_t *output,
-                                          crt_reduction_t reduction)
+                                     const crt_tensor_t *output,
+                                     crt_reduction_t reduction)
 {
     return call(group,
                 CRT_COLLECTIVE(.kind = CRT_COLLECTIVE_REDUCESCATTER, .input = input,
@@ -392,7 +390,7 @@ crt_status_t crt_group_reducescatter(crt_group_t *group, const crt_tensor_t *inp
 }
 
 crt_status_t crt_group_alltoall(crt_group_t *group, const crt_tensor_t *input,
-                                     const crt_tensor_t *output)
+                                const crt_tensor_t *output)
 {
     return call(group, CRT_COLLECTIVE(.kind = CRT_COLLECTIVE_ALLTOALL, .input = input,
                                       .output = output));

@@ -180,7 +180,7 @@ static crt_status_t new_operation(struct crti_posting *p, const crt_collective_t
 }
 
 crt_status_t crt_group_post(crt_group_t *group, const crt_collective_t *what,
-                                 crt_operation_t **operation_out)
+                            crt_operation_t **operation_out)
 {
     crt_operation_t *operation;
     struct crti_posting *p;

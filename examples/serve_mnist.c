@@ -83,7 +83,8 @@ static crt_status_t read_rows(crt_call_t *call, crt_tensor_t *rows_out)
         return crt_fail(call, CRT_ERR_INVALID,
                         "1 to %d drawings of %d float32 are wanted, not %zu %s", ROWS_MAX,
                         WIDTH, crt_tensor_count(t), crt_dtype_name(t->dtype));
-    *rows_out = crt_tensor_view(CRT_DTYPE_FLOAT32, 2, (const int64_t[]){rows, WIDTH}, t->data);
+    *rows_out =
+        crt_tensor_view(CRT_DTYPE_FLOAT32, 2, (const int64_t[]){rows, WIDTH}, t->data);
     return CRT_OK;
 }
 
@@ -93,8 +94,8 @@ static crt_status_t probabilities(digits_t *d, crt_call_t *call, crt_tensor_t *r
     crt_tensor_t answer;
 
     CRT_TRY(read_rows(call, rows));
-    answer =
-        crt_tensor_view(CRT_DTYPE_FLOAT32, 2, (const int64_t[]){rows->shape[0], CLASSES}, to);
+    answer = crt_tensor_view(CRT_DTYPE_FLOAT32, 2,
+                             (const int64_t[]){rows->shape[0], CLASSES}, to);
     return crt_model_predict(d->model, NULL, rows, &answer);
 }
 
@@ -104,8 +105,8 @@ static crt_status_t digits_predict(void *self, crt_call_t *call)
     crt_tensor_t rows, view;
 
     CRT_TRY(probabilities(self, call, &rows, answer));
-    view = crt_tensor_view(CRT_DTYPE_FLOAT32, 2, (const int64_t[]){rows.shape[0], CLASSES},
-                           answer);
+    view = crt_tensor_view(CRT_DTYPE_FLOAT32, 2,
+                           (const int64_t[]){rows.shape[0], CLASSES}, answer);
     return crt_return(call, &view);
 }
 

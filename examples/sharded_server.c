@@ -71,7 +71,8 @@ static crt_status_t shard_update_run(void *self, crt_call_t *call)
         return crt_fail(call, CRT_ERR_INVALID, "an update of the future");
     s->late[late < LATE_MAX ? late : LATE_MAX - 1]++;
     crt_histogram_observe(s->staleness, (double)late);
-    if (update->dtype != CRT_DTYPE_FLOAT64 || (int64_t)crt_tensor_count(update) != s->count)
+    if (update->dtype != CRT_DTYPE_FLOAT64 ||
+        (int64_t)crt_tensor_count(update) != s->count)
         return crt_fail(call, CRT_ERR_INVALID, "an update has %lld float64 values",
                         (long long)s->count);
     amounts = update->data; /* in place: the worker wrote it into shared memory */

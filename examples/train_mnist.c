@@ -265,8 +265,8 @@ static void update_shards(training_t *t, crt_ref_t **slices)
                               crt_arg_each(slices + s * workers, workers));
     for (size_t s = 0; s < shards; s++) {
         crt_ref_drop(&t->slices[s]);
-        t->slices[s] =
-            crt_call(t->shards[s], &crt_shard_server_apply, crt_arg_each(squares, shards));
+        t->slices[s] = crt_call(t->shards[s], &crt_shard_server_apply,
+                                crt_arg_each(squares, shards));
     }
     crt_refs_drop(squares, shards);
     crt_refs_drop(slices, shards * workers);

@@ -28,7 +28,8 @@ static double test_loss(crt_model_t *model, const crt_tensor_t *weights,
     outputs = inputs + rows * width;
     for (int64_t i = 0; i < rows * width; i++)
         inputs[i] = (float)pixels[i] / 255;
-    crt_tensor_t in = crt_tensor_view(CRT_DTYPE_FLOAT32, 2, ((int64_t[]){rows, width}), inputs);
+    crt_tensor_t in =
+        crt_tensor_view(CRT_DTYPE_FLOAT32, 2, ((int64_t[]){rows, width}), inputs);
     crt_tensor_t out =
         crt_tensor_view(CRT_DTYPE_FLOAT32, 2, ((int64_t[]){rows, classes}), outputs);
 

@@ -252,8 +252,8 @@ static crt_status_t check_rows(const crt_model_t *model, const crt_tensor_t *ten
                                int cols, const char *what)
 {
     int rows = model->pass.rows;
-    crt_status_t status = crti_matrix_check_rows_at(tensor, crt_model_gpu(model),
-                                                    CRT_DTYPE_FLOAT32, (size_t)cols, what);
+    crt_status_t status = crti_matrix_check_rows_at(
+        tensor, crt_model_gpu(model), CRT_DTYPE_FLOAT32, (size_t)cols, what);
 
     if (status == CRT_OK && tensor->shape[0] != rows)
         return crt_raise(CRT_ERR_INVALID, "%s have %lld rows, the pass had %d", what,

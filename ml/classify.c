@@ -53,8 +53,9 @@ static crt_status_t check_batch(const crt_model_t *model, const crt_batch_t *bat
     crt_status_t status = check_classes(model);
 
     if (status == CRT_OK)
-        status = crti_matrix_check_rows_at(&batch->inputs, crt_model_gpu(model),
-                                           CRT_DTYPE_FLOAT32, (size_t)model->inputs, "inputs");
+        status =
+            crti_matrix_check_rows_at(&batch->inputs, crt_model_gpu(model),
+                                      CRT_DTYPE_FLOAT32, (size_t)model->inputs, "inputs");
     if (status == CRT_OK)
         status = crti_matrix_check_rows(&batch->labels, CRT_DTYPE_UINT8, 1, "labels");
     if (status == CRT_OK && batch->labels.shape[0] != batch->inputs.shape[0])

@@ -101,7 +101,8 @@ crt_status_t crt_dataset_new_shard(const crt_dataset_t *set, int index, int part
                                (char *)set->features.data +
                                    first * (size_t)set->width *
                                        crt_dtype_size(set->features.dtype));
-    labels = crt_tensor_view(CRT_DTYPE_UINT8, 1, shape, (uint8_t *)set->labels.data + first);
+    labels =
+        crt_tensor_view(CRT_DTYPE_UINT8, 1, shape, (uint8_t *)set->labels.data + first);
     return crt_dataset_new(&features, &labels, set->classes, shard_out);
 }
 

@@ -249,7 +249,8 @@ crt_status_t crt_model_forward(crt_model_t *model, const crt_tensor_t *weights,
         return status;
     shape[0] = inputs->shape[0];
     shape[1] = model->outputs;
-    *outputs_out = crt_tensor_view(CRT_DTYPE_FLOAT32, 2, shape, (float *)(uintptr_t)outputs);
+    *outputs_out =
+        crt_tensor_view(CRT_DTYPE_FLOAT32, 2, shape, (float *)(uintptr_t)outputs);
     if (!model->device)
         return CRT_OK;
     crti_place_at(outputs_out, crt_model_gpu(model));

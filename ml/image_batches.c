@@ -257,7 +257,8 @@ static crt_status_t check(const crt_image_format_t *format, const crt_dataset_t 
     if (format->padding >= format->height || format->padding >= format->width)
         return crt_raise(CRT_ERR_INVALID, "%d pixels around images of %dx%d",
                          format->padding, format->width, format->height);
-    if (crt_dataset_features(set)->dtype != CRT_DTYPE_UINT8 || crt_dataset_width(set) != pixels)
+    if (crt_dataset_features(set)->dtype != CRT_DTYPE_UINT8 ||
+        crt_dataset_width(set) != pixels)
         return crt_raise(
             CRT_ERR_INVALID, "samples of %d %s; images of %s are %dx%dx%d of uint8",
             crt_dataset_width(set), crt_dtype_name(crt_dataset_features(set)->dtype),

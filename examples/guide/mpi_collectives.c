@@ -19,7 +19,8 @@ static int driver(int argc, char **argv)
     CRT_CHECK(crt_group_broadcast(world, &pair, 0));
     CRT_CHECK(crt_group_allreduce(world, &one, &total, CRT_REDUCE_SUM));
     CRT_CHECK(crt_group_allgather(world, &one, &each));
-    CRT_CHECK(crt_group_reduce(world, &one, rank == 1 ? &total : NULL, 1, CRT_REDUCE_MAX));
+    CRT_CHECK(
+        crt_group_reduce(world, &one, rank == 1 ? &total : NULL, 1, CRT_REDUCE_MAX));
     CRT_CHECK(crt_group_barrier(world));
     printf("rank %d: got %g and %g, the last has %g, %s %g\n", rank, (double)first[0],
            (double)first[1], (double)all[size - 1], rank == 1 ? "the greatest is" : "sum",

@@ -48,7 +48,7 @@ static int driver(int argc, char **argv)
     printf("rank %d: %.1f to %.1f degrees\n", rank, (double)bar[1], (double)bar[CELLS]);
     /* Around a ring, one call. */
     CRT_CHECK(crt_group_sendrecv(world, &out, (rank + 1) % size, &in,
-                                      (rank + size - 1) % size));
+                                 (rank + size - 1) % size));
     printf("rank %d: the one before is %.0f\n", rank, (double)theirs);
     return 0;
 }

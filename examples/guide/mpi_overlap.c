@@ -17,16 +17,16 @@ static int driver(int argc, char **argv)
     for (size_t i = 0; i < count; i++)
         gradient[i] = (float)crt_world_rank();
     view = crt_tensor_floats(gradient, count);
-    CRT_CHECK(crt_group_post(world,
-                                  CRT_COLLECTIVE(.kind = CRT_COLLECTIVE_ALLREDUCE,
-                                                 .input = &view, .output = &view,
-                                                 .reduction = CRT_REDUCE_AVERAGE),
-                                  &operation));
+    CRT_CHECK(
+        crt_group_post(world,
+                       CRT_COLLECTIVE(.kind = CRT_COLLECTIVE_ALLREDUCE, .input = &view,
+                                      .output = &view, .reduction = CRT_REDUCE_AVERAGE),
+                       &operation));
     for (int i = 0; i < 1000; i++) /* work beside it */
         own += 1;
     CRT_CHECK(crt_operation_wait(&operation));
-    printf("rank %d: average %g, own work %g\n", crt_world_rank(), (double)gradient[count - 1],
-           (double)own);
+    printf("rank %d: average %g, own work %g\n", crt_world_rank(),
+           (double)gradient[count - 1], (double)own);
     crt_group_free(gradient);
     return 0;
 }

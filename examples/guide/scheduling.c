@@ -34,12 +34,14 @@ static int driver(int argc, char **argv)
 {
     const char *gone = "0123456789abcdef0123456789abcdef";
 
-    show("spread", crt_submit(&where, CRT_TASK_OPTIONS(.scheduling = CRT_SCHEDULE_SPREAD)));
-    show("this node", crt_submit(&where, CRT_TASK_OPTIONS(.scheduling = CRT_SCHEDULE_NODE_AFFINITY,
-                                                          .node_id = crt_node_id())));
+    show("spread",
+         crt_submit(&where, CRT_TASK_OPTIONS(.scheduling = CRT_SCHEDULE_SPREAD)));
+    show("this node",
+         crt_submit(&where, CRT_TASK_OPTIONS(.scheduling = CRT_SCHEDULE_NODE_AFFINITY,
+                                             .node_id = crt_node_id())));
     show("a node that is gone",
-         crt_submit(&where,
-                    CRT_TASK_OPTIONS(.scheduling = CRT_SCHEDULE_NODE_AFFINITY, .node_id = gone)));
+         crt_submit(&where, CRT_TASK_OPTIONS(.scheduling = CRT_SCHEDULE_NODE_AFFINITY,
+                                             .node_id = gone)));
     show("rather that node",
          crt_submit(&where, CRT_TASK_OPTIONS(.scheduling = CRT_SCHEDULE_NODE_AFFINITY,
                                              .node_id = gone, .node_is_soft = true)));

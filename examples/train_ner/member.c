@@ -84,8 +84,7 @@ static crt_status_t make_room(member_t *m)
     size_t bytes = count_floats(m) * sizeof(float);
     void *gradients;
 
-    CRT_TRY(crt_group_alloc(bytes,
-                                 &gradients)); /* members on one node sum it in place */
+    CRT_TRY(crt_group_alloc(bytes, &gradients)); /* members on one node sum it in place */
     m->gradients = gradients;
     m->used = malloc(bytes);
     m->packed = malloc(bytes);
@@ -213,8 +212,8 @@ static crt_status_t begin(void *self, crt_call_t *call)
         CRT_TRY(crt_ner_batches_next(m->batches, &batch)); /* where it was */
     if (m->setup.mode != ALLREDUCE || m->members == 1)
         return CRT_OK;
-    return crt_group_join(m->members, m->rank,
-                                     CRT_GROUP_OPTIONS(.name = group), &m->group);
+    return crt_group_join(m->members, m->rank, CRT_GROUP_OPTIONS(.name = group),
+                          &m->group);
 }
 
 /* ---------------------------------------------------------------- exchange */
@@ -362,7 +361,8 @@ static crt_status_t step_together(member_t *m, progress_t *progress)
 
     CRT_TRY(pass(m, crt_model_weights(newest_network(m)), progress));
     if (m->group)
-        CRT_TRY(crt_group_allreduce(m->group, &gradients, &gradients, CRT_REDUCE_AVERAGE));
+        CRT_TRY(
+            crt_group_allreduce(m->group, &gradients, &gradients, CRT_REDUCE_AVERAGE));
     CRT_TRY(crt_optimizer_set_learn_rate(
         m->optimizer, crt_schedule_at(&m->setup.learn_rate, m->steps)));
     return crt_optimizer_apply(m->optimizer, newest_network(m), &all, 1, NULL);

@@ -46,13 +46,13 @@ static crt_status_t meet_run(void *self, crt_call_t *call)
     crt_tensor_t tensor = crt_tensor_floats(&one, 1);
     crt_operation_t *operation;
 
-    CRT_TRY(crt_group_join(
-        1, 0, CRT_GROUP_OPTIONS(.name = "abi", .limit_ms = WAIT_MS), &group));
-    CRT_TRY(crt_group_post(group,
-                                CRT_COLLECTIVE(.kind = CRT_COLLECTIVE_ALLREDUCE,
-                                               .input = &tensor, .output = &tensor,
-                                               .reduction = CRT_REDUCE_SUM),
-                                &operation));
+    CRT_TRY(crt_group_join(1, 0, CRT_GROUP_OPTIONS(.name = "abi", .limit_ms = WAIT_MS),
+                           &group));
+    CRT_TRY(
+        crt_group_post(group,
+                       CRT_COLLECTIVE(.kind = CRT_COLLECTIVE_ALLREDUCE, .input = &tensor,
+                                      .output = &tensor, .reduction = CRT_REDUCE_SUM),
+                       &operation));
     CRT_TRY(crt_operation_wait(&operation));
     crt_group_drop(&group);
     return crt_return(call, (int64_t)one);

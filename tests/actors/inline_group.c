@@ -99,9 +99,8 @@ static void begin_incarnation(void)
     pthread_cond_broadcast(&world.changed);
 }
 
-crt_status_t crt_group_join(int size, int rank,
-                                       const crt_group_options_t *options,
-                                       crt_group_t **group_out)
+crt_status_t crt_group_join(int size, int rank, const crt_group_options_t *options,
+                            crt_group_t **group_out)
 {
     crt_group_t *group = calloc(1, sizeof(*group));
     uint64_t since;
@@ -288,7 +287,8 @@ static void reduce(size_t count, bool scatter)
         for (size_t i = 0; i < count; i++)
             sums[i] += get(&world.slots[k]->input, i);
     for (int k = 0; k < world.size; k++) {
-        double divisor = world.slots[k]->what.reduction == CRT_REDUCE_AVERAGE ? world.size : 1;
+        double divisor =
+            world.slots[k]->what.reduction == CRT_REDUCE_AVERAGE ? world.size : 1;
 
         for (size_t i = 0; i < share; i++)
             set(&world.slots[k]->output, i,
@@ -415,7 +415,7 @@ static crt_status_t run(crt_group_t *group, const crt_operation_t *operation)
 }
 
 crt_status_t crt_group_post(crt_group_t *group, const crt_collective_t *what,
-                                 crt_operation_t **operation_out)
+                            crt_operation_t **operation_out)
 {
     crt_operation_t *operation = calloc(1, sizeof(*operation));
 
@@ -455,20 +455,18 @@ static crt_status_t call(crt_group_t *group, crt_collective_kind_t kind,
 }
 
 crt_status_t crt_group_allreduce(crt_group_t *group, const crt_tensor_t *input,
-                                      const crt_tensor_t *output,
-                                      crt_reduction_t reduction)
+                                 const crt_tensor_t *output, crt_reduction_t reduction)
 {
     return call(group, CRT_COLLECTIVE_ALLREDUCE, input, output, 0, reduction);
 }
 
-crt_status_t crt_group_broadcast(crt_group_t *group, const crt_tensor_t *tensor,
-                                      int root)
+crt_status_t crt_group_broadcast(crt_group_t *group, const crt_tensor_t *tensor, int root)
 {
     return call(group, CRT_COLLECTIVE_BROADCAST, tensor, NULL, root, CRT_REDUCE_SUM);
 }
 
 crt_status_t crt_group_allgather(crt_group_t *group, const crt_tensor_t *input,
-                                      const crt_tensor_t *output)
+                                 const crt_tensor_t *output)
 {
     return call(group, CRT_COLLECTIVE_ALLGATHER, input, output, 0, CRT_REDUCE_SUM);
 }

@@ -342,8 +342,7 @@ static crt_status_t partner_join_run(void *self, crt_call_t *call)
 
     CRT_TRY(crt_args(call, &name, &size, &rank));
     CRT_TRY(crt_mlp_new(widths, 0.2, 1, &p->model));
-    CRT_TRY(crt_group_join(size, rank, CRT_GROUP_OPTIONS(.name = name),
-                                      &p->group));
+    CRT_TRY(crt_group_join(size, rank, CRT_GROUP_OPTIONS(.name = name), &p->group));
     return crt_replica_new(p->group, p->model, NULL, &p->replica);
 }
 static const crt_method_t partner_join =

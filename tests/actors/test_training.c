@@ -186,8 +186,8 @@ static void shards_together_make_the_update_of_one_server(void **state)
         }
         for (int s = 0; s < SHARDS; s++) {
             crt_ref_drop(&slices[s]);
-            slices[s] =
-                crt_call(shards[s], &crt_shard_server_apply, crt_arg_each(squares, SHARDS));
+            slices[s] = crt_call(shards[s], &crt_shard_server_apply,
+                                 crt_arg_each(squares, SHARDS));
         }
         crt_ref_drop(&weights);
         weights = crt_call(whole, &crt_parameter_server_apply_gradients,

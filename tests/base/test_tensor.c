@@ -87,7 +87,8 @@ static void a_slice_with_holes_is_not_dense(void **state)
 static void a_tensor_without_strides_is_dense(void **state)
 {
     int32_t data[24];
-    crt_tensor_t tensor = {.dtype = CRT_DTYPE_INT32, .rank = 2, .shape = {4, 6}, .data = data};
+    crt_tensor_t tensor = {
+        .dtype = CRT_DTYPE_INT32, .rank = 2, .shape = {4, 6}, .data = data};
 
     assert_true(crt_tensor_is_dense(&tensor));
     tensor.strides[1] = 1; /* one row, four times */
@@ -129,7 +130,8 @@ static void expect_size(crt_status_t wanted, size_t most_rows, size_t bytes, int
 {
     size_t got = 0;
 
-    assert_int_equal(crti_tensor_size(CRT_DTYPE_FLOAT32, rank, shape, most_rows, &got), wanted);
+    assert_int_equal(crti_tensor_size(CRT_DTYPE_FLOAT32, rank, shape, most_rows, &got),
+                     wanted);
     if (wanted == CRT_OK)
         assert_int_equal(got, bytes);
 }

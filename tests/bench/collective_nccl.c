@@ -106,10 +106,9 @@ static crt_status_t join_run(void *self, crt_call_t *call)
                        "cudaStreamCreateWithFlags"));
     CRT_TRY(make_bare(r, size, rank, &id));
     return crt_group_join(size, rank,
-                                     CRT_GROUP_OPTIONS(.name = "bench", .backend = "nccl",
-                                                       .device = r->device,
-                                                       .stream = r->stream),
-                                     &r->group);
+                          CRT_GROUP_OPTIONS(.name = "bench", .backend = "nccl",
+                                            .device = r->device, .stream = r->stream),
+                          &r->group);
 }
 static const crt_method_t rank_join =
     CRT_METHOD(.name = "join", .run = join_run, .signature = "int, int, bytes");

@@ -54,7 +54,7 @@ static crt_status_t join_run(void *self, crt_call_t *call)
         sched_setaffinity(0, sizeof(set), &set);
     }
     return crt_group_join(size, rank, CRT_GROUP_OPTIONS(.name = "halo"),
-                                     &((struct rank *)self)->group);
+                          &((struct rank *)self)->group);
 }
 static const crt_method_t rank_join =
     CRT_METHOD(.name = "join", .run = join_run, .signature = "int, int");

@@ -47,8 +47,8 @@ static crt_status_t worker_join_run(void *self, crt_call_t *call)
     int64_t bytes;
 
     CRT_TRY(crt_args(call, &bytes));
-    CRT_TRY(crt_group_join(w->workers, w->rank,
-                                      CRT_GROUP_OPTIONS(.name = "scaling"), &w->group));
+    CRT_TRY(crt_group_join(w->workers, w->rank, CRT_GROUP_OPTIONS(.name = "scaling"),
+                           &w->group));
     CRT_TRY(crt_buckets_new(w->group, SCALING_FLOATS,
                             CRT_BUCKETS_OPTIONS(.bucket_bytes = (size_t)bytes),
                             &w->buckets));

@@ -21,7 +21,8 @@ static crt_status_t new_floats(size_t count, crt_object_t **object_out,
 {
     int64_t shape = (int64_t)count;
     crt_tensor_t view;
-    crt_status_t status = crt_object_create(CRT_DTYPE_FLOAT32, 1, &shape, object_out, &view);
+    crt_status_t status =
+        crt_object_create(CRT_DTYPE_FLOAT32, 1, &shape, object_out, &view);
 
     if (status == CRT_OK)
         *floats_out = view.data;

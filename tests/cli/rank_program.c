@@ -52,7 +52,8 @@ static void send_to(const char *node)
     static char bytes[2000000];
     crt_ref_t *object = crt_put(((crt_bytes_t){bytes, sizeof(bytes)}));
     crt_ref_t *size = crt_submit(
-        &take, CRT_TASK_OPTIONS(.scheduling = CRT_SCHEDULE_NODE_AFFINITY, .node_id = node),
+        &take,
+        CRT_TASK_OPTIONS(.scheduling = CRT_SCHEDULE_NODE_AFFINITY, .node_id = node),
         object);
     int64_t taken;
 

@@ -131,7 +131,7 @@ static bool is_right(const trial_t *t, double got, double wanted)
     if (t->reduction == CRT_REDUCE_AVERAGE && is_floating(t->dtype))
         slack = fabs(wanted) * (t->dtype == CRT_DTYPE_BFLOAT16  ? 0x1p-8
                                 : t->dtype == CRT_DTYPE_FLOAT16 ? 0x1p-11
-                                                          : 0x1p-23);
+                                                                : 0x1p-23);
     if (!is_floating(t->dtype)) { /* integers wrap */
         char a[8] = {0};
 
@@ -218,8 +218,8 @@ static crt_status_t run_kind(const trial_t *t, const crt_tensor_t *in,
     case CRT_COLLECTIVE_ALLREDUCE:
         return crt_group_allreduce(t->group, in, out, t->reduction);
     case CRT_COLLECTIVE_REDUCE:
-        return crt_group_reduce(t->group, in, t->rank == t->root ? out : NULL,
-                                     t->root, t->reduction);
+        return crt_group_reduce(t->group, in, t->rank == t->root ? out : NULL, t->root,
+                                t->reduction);
     case CRT_COLLECTIVE_BROADCAST: return crt_group_broadcast(t->group, in, t->root);
     case CRT_COLLECTIVE_ALLGATHER: return crt_group_allgather(t->group, in, out);
     case CRT_COLLECTIVE_REDUCESCATTER:
@@ -379,7 +379,8 @@ crt_status_t conform_all(crt_group_t *group, crt_call_t *call, bool large)
 
     for (int kind = CRT_COLLECTIVE_ALLREDUCE; kind <= CRT_COLLECTIVE_ALLTOALL; kind++)
         for (int dtype = CRT_DTYPE_FLOAT32; dtype <= CRT_DTYPE_UINT64; dtype++)
-            for (int reduction = CRT_REDUCE_SUM; reduction <= CRT_REDUCE_AVERAGE; reduction++) {
+            for (int reduction = CRT_REDUCE_SUM; reduction <= CRT_REDUCE_AVERAGE;
+                 reduction++) {
                 t.kind = (crt_collective_kind_t)kind;
                 t.dtype = (crt_dtype_t)dtype;
                 t.reduction = (crt_reduction_t)reduction;

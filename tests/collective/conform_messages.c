@@ -127,8 +127,7 @@ static size_t post_all(const place_t *p, crt_operation_t **operations, size_t co
                 *status = crt_group_isend(p->group, &send, to, &operations[posted]);
             posted += *status == CRT_OK;
             if (*status == CRT_OK)
-                *status =
-                    crt_group_irecv(p->group, &receive, from, &operations[posted]);
+                *status = crt_group_irecv(p->group, &receive, from, &operations[posted]);
             posted += *status == CRT_OK;
         }
     return posted;
@@ -187,10 +186,10 @@ static crt_status_t everybody(const place_t *p, size_t count, int way)
     memset(p->in, 0, (size_t)p->size * SEVERAL * (count + SEVERAL) * sizeof(float));
     if (way == BEHIND)
         CRT_TRY(crt_group_post(p->group,
-                                    CRT_COLLECTIVE(.kind = CRT_COLLECTIVE_ALLREDUCE,
-                                                   .input = &view, .output = &view,
-                                                   .reduction = CRT_REDUCE_SUM),
-                                    &before));
+                               CRT_COLLECTIVE(.kind = CRT_COLLECTIVE_ALLREDUCE,
+                                              .input = &view, .output = &view,
+                                              .reduction = CRT_REDUCE_SUM),
+                               &before));
     posted = post_all(p, operations, count, &status);
     if (status == CRT_OK)
         status = end_all(p, operations, posted, way);

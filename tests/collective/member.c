@@ -109,13 +109,12 @@ static crt_status_t fork_run(void *self, crt_call_t *call)
     CRT_TRY(crt_group_post(*group, &barrier, &operation));
     pid = fork();
     if (pid == 0) {
-        bool is_refused =
-            crt_group_barrier(*group) == CRT_ERR_FORKED &&
-            crt_group_rebuild(*group, 0) == CRT_ERR_FORKED &&
-            crt_group_settle(*group) == CRT_ERR_FORKED &&
-            crt_operation_test(operation) == CRT_ERR_FORKED &&
-            crt_operation_wait(&operation) == CRT_ERR_FORKED &&
-            crt_group_post(*group, &barrier, &operation) == CRT_ERR_FORKED;
+        bool is_refused = crt_group_barrier(*group) == CRT_ERR_FORKED &&
+                          crt_group_rebuild(*group, 0) == CRT_ERR_FORKED &&
+                          crt_group_settle(*group) == CRT_ERR_FORKED &&
+                          crt_operation_test(operation) == CRT_ERR_FORKED &&
+                          crt_operation_wait(&operation) == CRT_ERR_FORKED &&
+                          crt_group_post(*group, &barrier, &operation) == CRT_ERR_FORKED;
 
         crt_group_drop(group);
         _exit(is_refused ? 0 : 1);
@@ -301,9 +300,8 @@ static crt_status_t operate_run(void *self, crt_call_t *call)
 
     CRT_TRY(crt_args(call, &slot, &kind, &dtype, &count, &reduction, &root, &timeout_ms));
     memory = calloc((size_t)count * 8 + 8, 8);
-    more = kind == CRT_COLLECTIVE_ALLGATHER
-               ? count * crt_group_size(*slot_of(self, slot))
-               : count;
+    more = kind == CRT_COLLECTIVE_ALLGATHER ? count * crt_group_size(*slot_of(self, slot))
+                                            : count;
     in = crt_tensor_view((crt_dtype_t)(dtype % 100), 1, &count, memory);
     if (dtype / 100)
         in.device = crt_device_gpu(dtype / 100 - 1);
@@ -311,11 +309,11 @@ static crt_status_t operate_run(void *self, crt_call_t *call)
                           kind == CRT_COLLECTIVE_ALLREDUCE ? memory
                                                            : calloc((size_t)more + 1, 8));
     status = crt_group_post(*slot_of(self, slot),
-                                 CRT_COLLECTIVE(.kind = (crt_collective_kind_t)kind,
-                                                .input = &in, .output = &out,
-                                                .reduction = (crt_reduction_t)reduction,
-                                                .peer = root, .limit_ms = timeout_ms),
-                                 &operation);
+                            CRT_COLLECTIVE(.kind = (crt_collective_kind_t)kind,
+                                           .input = &in, .output = &out,
+                                           .reduction = (crt_reduction_t)reduction,
+                                           .peer = root, .limit_ms = timeout_ms),
+                            &operation);
     if (status == CRT_OK)
         status = crt_operation_wait(&operation);
     if (out.data != memory)
@@ -380,10 +378,10 @@ static crt_status_t any_run(void *self, crt_call_t *call)
     CRT_TRY(crt_group_alloc(200000 * sizeof(float), &a));
     b = calloc(200000, sizeof(float));
     for (unsigned round = 0;; round++) {
-        crt_tensor_t va =
-            crt_tensor_view(CRT_DTYPE_FLOAT32, 1, &counts[round / 8 % 3], round & 64 ? b : a);
-        crt_tensor_t vb =
-            crt_tensor_view(CRT_DTYPE_FLOAT32, 1, &counts[round / 8 % 3], round & 64 ? a : b);
+        crt_tensor_t va = crt_tensor_view(CRT_DTYPE_FLOAT32, 1, &counts[round / 8 % 3],
+                                          round & 64 ? b : a);
+        crt_tensor_t vb = crt_tensor_view(CRT_DTYPE_FLOAT32, 1, &counts[round / 8 % 3],
+                                          round & 64 ? a : b);
 
         if (any_kind(group, round, &va, &vb) != CRT_OK)
             break;

@@ -19,9 +19,8 @@ static crt_status_t sabotage_join(void *self, crt_call_t *call)
     const char *name;
 
     CRT_TRY(crt_args(call, &name));
-    return crt_group_join(2, 1,
-                                     CRT_GROUP_OPTIONS(.name = name, .backend = "shm"),
-                                     &((struct saboteur *)self)->group);
+    return crt_group_join(2, 1, CRT_GROUP_OPTIONS(.name = name, .backend = "shm"),
+                          &((struct saboteur *)self)->group);
 }
 const crt_method_t saboteur_join =
     CRT_METHOD(.name = "join", .run = sabotage_join, .signature = "string");

@@ -206,8 +206,8 @@ static void a_declared_group_is_found_by_its_members(void **state)
     const char *text;
 
     assert_int_equal(
-        crt_group_declare(
-            members, ranks, 3, CRT_GROUP_OPTIONS(.name = "declared", .backend = backend)),
+        crt_group_declare(members, ranks, 3,
+                          CRT_GROUP_OPTIONS(.name = "declared", .backend = backend)),
         CRT_OK);
     for (int i = 0; i < 3; i++)
         refs[i] = crt_call(members[i], &member_find, 0, "declared");

@@ -27,10 +27,10 @@ static void who_was_declared_and_dies_before_it_comes_is_named(void **state)
         pid_ref = crt_call(declared[2], &member_pid);
         assert_int_equal(crt_get(pid_ref, &pid), CRT_OK);
         crt_ref_drop(&pid_ref);
-        assert_int_equal(crt_group_declare(
-                             declared, NULL, 3,
-                             CRT_GROUP_OPTIONS(.name = names[late], .backend = backend)),
-                         CRT_OK);
+        assert_int_equal(
+            crt_group_declare(declared, NULL, 3,
+                              CRT_GROUP_OPTIONS(.name = names[late], .backend = backend)),
+            CRT_OK);
         if (!late)
             assert_int_equal(crt_actor_kill(declared[2]), CRT_OK);
         for (int i = 0; i < 2; i++)

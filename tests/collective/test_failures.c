@@ -145,8 +145,7 @@ static void a_declared_group_wants_each_actor_and_rank_once(void **state)
     const int ranks[2] = {1, 1};
 
     assert_int_equal(crt_group_declare(same, NULL, 2, NULL), CRT_ERR_INVALID);
-    assert_int_equal(crt_group_declare(members, ranks, 2, NULL),
-                     CRT_ERR_INVALID);
+    assert_int_equal(crt_group_declare(members, ranks, 2, NULL), CRT_ERR_INVALID);
 }
 
 static void groups_one_after_the_other_leave_no_keys(void **state)
@@ -186,9 +185,11 @@ static void calls_that_do_not_fit_fail_on_both_sides(void **state)
     expect_both(operate(0, CAST, CRT_DTYPE_FLOAT32, 9000, 0, 0),
                 operate(1, CAST, CRT_DTYPE_FLOAT32, 9000, 0, 1), "root 1");
     expect_both(operate(0, SUM, CRT_DTYPE_FLOAT32, 10, CRT_REDUCE_SUM, 0),
-                operate(1, CRT_COLLECTIVE_ALLGATHER, CRT_DTYPE_FLOAT32, 10, 0, 0), "allgather");
+                operate(1, CRT_COLLECTIVE_ALLGATHER, CRT_DTYPE_FLOAT32, 10, 0, 0),
+                "allgather");
     expect_both(operate(0, CRT_COLLECTIVE_SEND, CRT_DTYPE_FLOAT32, 100000, 0, 1),
-                operate(1, CRT_COLLECTIVE_RECV, CRT_DTYPE_FLOAT32, 100001, 0, 0), "100001");
+                operate(1, CRT_COLLECTIVE_RECV, CRT_DTYPE_FLOAT32, 100001, 0, 0),
+                "100001");
     expect_sums(2, 3);
     members_leave(members, 2, 0);
 }
@@ -197,11 +198,13 @@ static void calls_that_do_not_fit_fail_on_both_sides(void **state)
 static void a_wrong_order_of_calls_fails_on_both_sides(void **state)
 {
     members_join(members, 2, 0, "order", backend);
-    expect_both(operate(0, CRT_COLLECTIVE_SEND, CRT_DTYPE_FLOAT32, 100000, 0, 1),
-                operate(1, CRT_COLLECTIVE_ALLREDUCE, CRT_DTYPE_FLOAT32, 10, CRT_REDUCE_SUM, 0),
-                "allreduce");
+    expect_both(
+        operate(0, CRT_COLLECTIVE_SEND, CRT_DTYPE_FLOAT32, 100000, 0, 1),
+        operate(1, CRT_COLLECTIVE_ALLREDUCE, CRT_DTYPE_FLOAT32, 10, CRT_REDUCE_SUM, 0),
+        "allreduce");
     expect_both(operate(0, CRT_COLLECTIVE_RECV, CRT_DTYPE_FLOAT32, 10, 0, 1),
-                operate(1, CRT_COLLECTIVE_BARRIER, CRT_DTYPE_FLOAT32, 0, 0, 0), "barrier");
+                operate(1, CRT_COLLECTIVE_BARRIER, CRT_DTYPE_FLOAT32, 0, 0, 0),
+                "barrier");
     expect_both(operate(0, CRT_COLLECTIVE_RECV, CRT_DTYPE_FLOAT32, 10, 0, 1),
                 operate(1, CRT_COLLECTIVE_RECV, CRT_DTYPE_FLOAT32, 10, 0, 0), "recv");
     expect_sums(2, 3);
@@ -216,11 +219,14 @@ static void a_call_that_is_wrong_in_itself_fails_for_the_others_too(void **state
     expect_both(operate(0, SUM, CRT_DTYPE_BOOL, 10, CRT_REDUCE_SUM, 0),
                 operate(1, SUM, CRT_DTYPE_FLOAT32, 10, CRT_REDUCE_SUM, 0), "bool");
     expect_both(operate(0, SUM, CRT_DTYPE_FLOAT32, 10, 99, 0),
-                operate(1, SUM, CRT_DTYPE_FLOAT32, 10, CRT_REDUCE_SUM, 0), "reduction 99");
+                operate(1, SUM, CRT_DTYPE_FLOAT32, 10, CRT_REDUCE_SUM, 0),
+                "reduction 99");
     expect_both(operate(0, CRT_COLLECTIVE_BROADCAST, CRT_DTYPE_FLOAT32, 10, 0, 7),
-                operate(1, CRT_COLLECTIVE_BROADCAST, CRT_DTYPE_FLOAT32, 10, 0, 0), "rank 7");
+                operate(1, CRT_COLLECTIVE_BROADCAST, CRT_DTYPE_FLOAT32, 10, 0, 0),
+                "rank 7");
     expect_both(operate(0, CRT_COLLECTIVE_SEND, CRT_DTYPE_FLOAT32, 10, 0, 0),
-                operate(1, CRT_COLLECTIVE_RECV, CRT_DTYPE_FLOAT32, 10, 0, 0), "this member");
+                operate(1, CRT_COLLECTIVE_RECV, CRT_DTYPE_FLOAT32, 10, 0, 0),
+                "this member");
     /* The dtype of a tensor on device 0: see member_operate. */
     expect_both(operate(0, SUM, 100 + CRT_DTYPE_FLOAT32, 10, CRT_REDUCE_SUM, 0),
                 operate(1, SUM, CRT_DTYPE_FLOAT32, 10, CRT_REDUCE_SUM, 0), "device 0");
@@ -254,8 +260,8 @@ static void a_member_that_does_not_come_to_an_operation_is_named(void **state)
     crt_ref_t *ref;
 
     members_join(members, 3, 0, "absent", backend);
-    ref = crt_call(members[0], &member_operate, 0, CRT_COLLECTIVE_BARRIER, CRT_DTYPE_FLOAT32, 0,
-                   0, 0, 300);
+    ref = crt_call(members[0], &member_operate, 0, CRT_COLLECTIVE_BARRIER,
+                   CRT_DTYPE_FLOAT32, 0, 0, 0, 300);
     /* Rank 2 is told of it; rank 1 has done nothing and is told at its next call. */
     expect_failure(operate(2, CRT_COLLECTIVE_BARRIER, CRT_DTYPE_FLOAT32, 0, 0, 0),
                    CRT_ERR_TIMED_OUT, "rank 1");

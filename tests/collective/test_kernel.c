@@ -203,7 +203,7 @@ static void check_several_halves(const crti_kernels_t *k)
         static type a[COUNT], b[COUNT], c[COUNT], out[COUNT];                            \
         const void *sources[] = {a, b, c};                                               \
                                                                                          \
-        for (int r = CRT_REDUCE_SUM; r <= CRT_REDUCE_AVERAGE; r++) {                                   \
+        for (int r = CRT_REDUCE_SUM; r <= CRT_REDUCE_AVERAGE; r++) {                     \
             for (int i = 0; i < COUNT; i++) {                                            \
                 a[i] = (type)(int64_t)(next_random() % 200 - 100);                       \
                 b[i] = (type)(int64_t)(next_random() % 200 - 100);                       \
@@ -217,7 +217,7 @@ static void check_several_halves(const crti_kernels_t *k)
                                                                                          \
                 x = join((crt_reduction_t)r, (double)(type)(wrap)x, (double)c[i]);       \
                 wanted = (type)(wrap)x;                                                  \
-                if (r == CRT_REDUCE_AVERAGE)                                                    \
+                if (r == CRT_REDUCE_AVERAGE)                                             \
                     wanted = (type)(wanted / 3);                                         \
                 if (out[i] != wanted)                                                    \
                     fail_msg("%s, reduction %d: element %d is %g, not %g", k->name, r,   \
@@ -270,7 +270,8 @@ static void check_one_rounding(const crti_kernels_t *k)
         one[i] = 0x3f80;
         little[i] = 0x3b00; /* 2^-9 */
     }
-    crti_kernel_reduce_many(CRT_DTYPE_BFLOAT16, CRT_REDUCE_SUM, out, sources, 5, 5, COUNT);
+    crti_kernel_reduce_many(CRT_DTYPE_BFLOAT16, CRT_REDUCE_SUM, out, sources, 5, 5,
+                            COUNT);
     for (int i = 0; i < COUNT; i++)
         assert_int_equal(out[i], 0x3f81); /* 1 + 2^-7 */
 }

@@ -44,8 +44,8 @@ static void expect_failure(crt_ref_t *ref, crt_status_t status, const char *expe
 static crt_ref_t *operate(int member, int kind, int dtype, int count, int peer,
                           int timeout_ms)
 {
-    return crt_call(members[member], &member_operate, 0, kind, dtype, count, CRT_REDUCE_SUM,
-                    peer, timeout_ms);
+    return crt_call(members[member], &member_operate, 0, kind, dtype, count,
+                    CRT_REDUCE_SUM, peer, timeout_ms);
 }
 
 static void rebuild_all(int count)
@@ -118,10 +118,12 @@ static void a_member_that_does_not_come_is_named(void **state)
 
     members_join(members, 2, 0, "late", "nccl");
     sum = sum_of(2);
-    expect_failure(operate(0, CRT_COLLECTIVE_ALLREDUCE, CRT_DTYPE_FLOAT32, 100000, 0, 300),
-                   CRT_ERR_TIMED_OUT, "rank 1 (actor ");
-    expect_failure(operate(1, CRT_COLLECTIVE_ALLREDUCE, CRT_DTYPE_FLOAT32, 100000, 0, 300),
-                   CRT_ERR_TIMED_OUT, "rank 1 (actor ");
+    expect_failure(
+        operate(0, CRT_COLLECTIVE_ALLREDUCE, CRT_DTYPE_FLOAT32, 100000, 0, 300),
+        CRT_ERR_TIMED_OUT, "rank 1 (actor ");
+    expect_failure(
+        operate(1, CRT_COLLECTIVE_ALLREDUCE, CRT_DTYPE_FLOAT32, 100000, 0, 300),
+        CRT_ERR_TIMED_OUT, "rank 1 (actor ");
     rebuild_all(2);
     expect_sums(2, sum);
     members_leave(members, 2, 0);

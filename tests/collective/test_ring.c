@@ -400,7 +400,8 @@ static crti_step_t call(crt_collective_kind_t kind, size_t count, int peer,
 
 static void a_difference_fails_all_members_and_names_both_sides(void **state)
 {
-    crti_step_t sum = call(CRT_COLLECTIVE_ALLREDUCE, 100, -1, CRT_REDUCE_SUM), numbers = sum;
+    crti_step_t sum = call(CRT_COLLECTIVE_ALLREDUCE, 100, -1, CRT_REDUCE_SUM),
+                numbers = sum;
     crti_step_t large = call(CRT_COLLECTIVE_ALLREDUCE, 300000, -1, CRT_REDUCE_SUM);
     crti_step_t barrier = call(CRT_COLLECTIVE_BARRIER, 0, -1, 0);
 
@@ -410,13 +411,14 @@ static void a_difference_fails_all_members_and_names_both_sides(void **state)
     check_differ(4, sum, large, "of 100 float32", "of 300000 float32");
     check_differ(4, large, call(CRT_COLLECTIVE_ALLREDUCE, 200000, -1, CRT_REDUCE_SUM),
                  "of 300000", "of 200000");
-    check_differ(3, sum, call(CRT_COLLECTIVE_ALLREDUCE, 100, -1, CRT_REDUCE_MAX), "sum", "max");
+    check_differ(3, sum, call(CRT_COLLECTIVE_ALLREDUCE, 100, -1, CRT_REDUCE_MAX), "sum",
+                 "max");
     check_differ(3, sum, numbers, "float32", "int32");
     check_differ(4, sum, call(CRT_COLLECTIVE_BROADCAST, 100, 0, 0), "allreduce",
                  "broadcast");
     check_differ(4, sum, barrier, "allreduce", "barrier");
-    check_differ(7, large, call(CRT_COLLECTIVE_REDUCE, 300000, 1, CRT_REDUCE_SUM), "allreduce",
-                 "reduce");
+    check_differ(7, large, call(CRT_COLLECTIVE_REDUCE, 300000, 1, CRT_REDUCE_SUM),
+                 "allreduce", "reduce");
     check_differ(4, call(CRT_COLLECTIVE_BROADCAST, 100, 0, 0),
                  call(CRT_COLLECTIVE_BROADCAST, 100, 3, 0), "root 0", "root 3");
     check_differ(2, call(CRT_COLLECTIVE_BROADCAST, 100, 1, 0),

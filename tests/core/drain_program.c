@@ -100,10 +100,11 @@ static void check(void)
 static void make_actor(const char *node, int64_t restarts)
 {
     crt_actor_drop(&actor);
-    actor = crt_actor_new(
-        &member_class, CRT_ACTOR_OPTIONS(.scheduling = CRT_SCHEDULE_NODE_AFFINITY, .node_id = node,
-                                         .node_is_soft = true, .max_restarts = restarts,
-                                         .max_task_retries = restarts ? -1 : 0));
+    actor = crt_actor_new(&member_class,
+                          CRT_ACTOR_OPTIONS(.scheduling = CRT_SCHEDULE_NODE_AFFINITY,
+                                            .node_id = node, .node_is_soft = true,
+                                            .max_restarts = restarts,
+                                            .max_task_retries = restarts ? -1 : 0));
     say(crt_actor_ready(actor, WAIT_MS), "");
 }
 

@@ -278,9 +278,10 @@ static int locality(const char *node, const char *other, int64_t bytes)
     if (strcmp(node, crt_node_id()) == 0)
         node = other;
     printf("made-at %s\n", node);
-    made = crt_submit(&make_task,
-                      CRT_TASK_OPTIONS(.scheduling = CRT_SCHEDULE_NODE_AFFINITY, .node_id = node),
-                      bytes);
+    made = crt_submit(
+        &make_task,
+        CRT_TASK_OPTIONS(.scheduling = CRT_SCHEDULE_NODE_AFFINITY, .node_id = node),
+        bytes);
     for (int i = 0; i < 4; i++)
         tell_where("task", crt_submit(&look_task, NULL, made));
     crt_ref_drop(&made);

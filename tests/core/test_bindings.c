@@ -122,7 +122,8 @@ static void unsigned_elements_travel(void **state)
     const struct {
         crt_dtype_t dtype;
         void *data;
-    } trials[] = {{CRT_DTYPE_UINT16, small}, {CRT_DTYPE_UINT32, middle}, {CRT_DTYPE_UINT64, large}};
+    } trials[] = {
+        {CRT_DTYPE_UINT16, small}, {CRT_DTYPE_UINT32, middle}, {CRT_DTYPE_UINT64, large}};
 
     for (size_t i = 0; i < 3; i++) {
         crt_tensor_t tensor = crt_tensor_view(trials[i].dtype, 1, &shape, trials[i].data);

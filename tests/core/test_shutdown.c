@@ -238,7 +238,8 @@ static void use_all(race_t *race)
         race->wrong += !is_all(tensor, 3);
     if (crt_get_for(refs[0], 20, &tensor) == CRT_OK)
         race->wrong += !is_all(tensor, 5);
-    if (crt_object_create(CRT_DTYPE_UINT8, 1, &(int64_t){LARGE}, &object, &view) == CRT_OK) {
+    if (crt_object_create(CRT_DTYPE_UINT8, 1, &(int64_t){LARGE}, &object, &view) ==
+        CRT_OK) {
         memset(view.data, 1, (size_t)LARGE);
         crt_object_abort(&object);
     }

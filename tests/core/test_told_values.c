@@ -109,7 +109,8 @@ an_object_ends_where_the_store_says_whatever_its_size_was_told_to_be(void **stat
 {
     const int64_t there = 64, shape = (int64_t)1 << 40;
     unsigned char bytes[512] = {0};
-    size_t offset, size = crti_value_tensor_header(CRT_DTYPE_UINT8, 1, &shape, bytes, &offset);
+    size_t offset,
+        size = crti_value_tensor_header(CRT_DTYPE_UINT8, 1, &shape, bytes, &offset);
     crt_ref_t *ref =
         told_of(*state, bytes, offset + (size_t)there, size, (crti_span_t){"", 0});
 

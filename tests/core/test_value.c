@@ -175,7 +175,8 @@ static void a_tensor_made_without_strides_is_passed_whole(void **state)
 static void an_object_written_in_place_reads_like_an_encoded_tensor(void **state)
 {
     int64_t shape[3] = {2, 3, 5};
-    size_t offset, size = crti_value_tensor_header(CRT_DTYPE_INT32, 3, shape, NULL, &offset);
+    size_t offset,
+        size = crti_value_tensor_header(CRT_DTYPE_INT32, 3, shape, NULL, &offset);
     char *object = aligned_alloc(64, (size + 63) & ~(size_t)63);
     crt_value_t value;
     void *memory;

@@ -140,7 +140,8 @@ static void *place(bool in_segment, unsigned half, size_t bytes, unsigned char *
 
 static crti_step_t step_of(bed_t *bed, const uint8_t *data)
 {
-    static const crt_dtype_t types[] = {CRT_DTYPE_FLOAT32, CRT_DTYPE_INT64, CRT_DTYPE_FLOAT16};
+    static const crt_dtype_t types[] = {CRT_DTYPE_FLOAT32, CRT_DTYPE_INT64,
+                                        CRT_DTYPE_FLOAT16};
     crti_step_t step = {
         .kind = (crt_collective_kind_t)(CRT_COLLECTIVE_ALLREDUCE + data[0] % 9),
         .dtype = types[data[1] >> 4 & 3 ? (data[1] >> 4 & 3) - 1 : 0],

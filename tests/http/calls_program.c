@@ -71,7 +71,7 @@ static crt_status_t describe_run(void *self, crt_call_t *call)
     for (size_t i = 0; i < crt_tensor_count(t); i++)
         sum += t->dtype == CRT_DTYPE_FLOAT32 ? (double)((const float *)t->data)[i]
                : t->dtype == CRT_DTYPE_INT64 ? (double)((const int64_t *)t->data)[i]
-                                       : ((const uint8_t *)t->data)[i];
+                                             : ((const uint8_t *)t->data)[i];
     for (int i = 0; i < t->rank; i++)
         shape[i] = crt_arg_int(t->shape[i]);
     items[0] = crt_arg_string("dtype");
@@ -99,8 +99,8 @@ static crt_status_t numbers_run(void *self, crt_call_t *call)
     int64_t rows;
 
     CRT_TRY(crt_args(call, &rows));
-    CRT_TRY(
-        crt_object_create(CRT_DTYPE_FLOAT32, 2, (const int64_t[]){rows, 2}, &object, &view));
+    CRT_TRY(crt_object_create(CRT_DTYPE_FLOAT32, 2, (const int64_t[]){rows, 2}, &object,
+                              &view));
     for (int64_t i = 0; i < 2 * rows; i++)
         ((float *)view.data)[i] = (float)i;
     return crt_return(call, object);

@@ -69,7 +69,8 @@ static inline void bench_forward(bench_t *b, bool training)
 static inline void bench_backward(bench_t *b)
 {
     bool keys = b->model->input_type == CRT_DTYPE_INT64;
-    crt_tensor_t dy = bench_rows(b, b->dy, CRT_DTYPE_FLOAT32, (size_t)(b->rows * b->outputs));
+    crt_tensor_t dy =
+        bench_rows(b, b->dy, CRT_DTYPE_FLOAT32, (size_t)(b->rows * b->outputs));
     crt_tensor_t dx = bench_rows(b, b->dx, CRT_DTYPE_FLOAT32, b->inputs);
     crt_tensor_t gradients = crt_tensor_floats(b->gradients, b->parameters);
 

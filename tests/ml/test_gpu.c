@@ -255,7 +255,8 @@ static void dropout_leaves_out_its_part_and_passes_the_gradients_of_the_rest(voi
     crt_input_t input = {CRT_DTYPE_FLOAT32, 1, 1, COUNT};
     crt_layer_t layer = CRT_DROPOUT(0.25);
     float *x = malloc(COUNT * sizeof(float)), *y, *again, *dx = new_wave(COUNT, 1);
-    crt_tensor_t in = crt_tensor_view(CRT_DTYPE_FLOAT32, 2, (int64_t[]){1, COUNT}, x), out;
+    crt_tensor_t in = crt_tensor_view(CRT_DTYPE_FLOAT32, 2, (int64_t[]){1, COUNT}, x),
+                 out;
     crt_tensor_t back = crt_tensor_view(CRT_DTYPE_FLOAT32, 2, (int64_t[]){1, COUNT}, dx);
     crt_model_t *model;
     int left_out = 0;

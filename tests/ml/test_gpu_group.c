@@ -27,8 +27,9 @@ static crt_batch_t batch_of(const crt_model_t *model, int rank, int step, float 
     fill_wave(x, (size_t)ROWS * (size_t)inputs, 0.7 + 0.1 * rank + 0.01 * step, 1.0);
     for (int i = 0; i < ROWS; i++)
         labels[i] = (uint8_t)((i * 3 + rank + step) % 10);
-    return (crt_batch_t){crt_tensor_view(CRT_DTYPE_FLOAT32, 2, (int64_t[]){ROWS, inputs}, x),
-                         crt_tensor_view(CRT_DTYPE_UINT8, 1, (int64_t[]){ROWS}, labels)};
+    return (crt_batch_t){
+        crt_tensor_view(CRT_DTYPE_FLOAT32, 2, (int64_t[]){ROWS, inputs}, x),
+        crt_tensor_view(CRT_DTYPE_UINT8, 1, (int64_t[]){ROWS}, labels)};
 }
 
 static uint64_t mix(uint64_t hash, const float *numbers, size_t count)
@@ -102,11 +103,10 @@ static crt_status_t join_run(void *self, crt_call_t *call)
     r->labels = calloc(ROWS, 1);
     if (!r->gradient || !r->weights || !r->x || !r->labels)
         return crt_fail(call, CRT_ERR_NO_MEMORY, "a rank");
-    return crt_group_join(
-        SIZE, rank,
-        CRT_GROUP_OPTIONS(.name = "models", .backend = "nccl",
-                          .stream = crt_model_stream(r->model)),
-        &r->group);
+    return crt_group_join(SIZE, rank,
+                          CRT_GROUP_OPTIONS(.name = "models", .backend = "nccl",
+                                            .stream = crt_model_stream(r->model)),
+                          &r->group);
 }
 static const crt_method_t rank_join =
     CRT_METHOD(.name = "join", .run = join_run, .signature = "int, string");

@@ -91,7 +91,8 @@ static void windows_do_not_reach_into_other_sequences(void **state)
     const crt_layer_t layers[] = {CRT_EXPAND_WINDOW(1)};
     static bench_t b;
 
-    bench_begin(&b, (crt_input_t){CRT_DTYPE_FLOAT32, 1, 1, 1}, layers, COUNT_OF(layers), 3);
+    bench_begin(&b, (crt_input_t){CRT_DTYPE_FLOAT32, 1, 1, 1}, layers, COUNT_OF(layers),
+                3);
     b.lengths = lengths;
     b.sequences = 2;
     for (int i = 0; i < 3; i++)

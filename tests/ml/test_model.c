@@ -16,8 +16,9 @@ static crt_batch_t recorded_batch(float *x)
 
     fill_wave(x, (size_t)(RECORDED_ROWS * recorded_widths[0]), 1.3, 1.0);
     return (crt_batch_t){.inputs = crt_tensor_view(CRT_DTYPE_FLOAT32, 2, shape, x),
-                         .labels = crt_tensor_view(
-                             CRT_DTYPE_UINT8, 1, shape, (uint8_t *)(uintptr_t)recorded_labels)};
+                         .labels =
+                             crt_tensor_view(CRT_DTYPE_UINT8, 1, shape,
+                                             (uint8_t *)(uintptr_t)recorded_labels)};
 }
 
 static crt_model_t *recorded_model(double dropout)
@@ -181,7 +182,8 @@ static void batches_of_growing_and_shrinking_size_work(void **state)
     for (int64_t rows = 1; rows <= 20; rows = rows < 20 ? rows + 19 : 21) {
         int64_t shape[2] = {rows, 5};
         crt_batch_t batch = {.inputs = crt_tensor_view(CRT_DTYPE_FLOAT32, 2, shape, x),
-                             .labels = crt_tensor_view(CRT_DTYPE_UINT8, 1, shape, labels)};
+                             .labels =
+                                 crt_tensor_view(CRT_DTYPE_UINT8, 1, shape, labels)};
 
         assert_ok(crt_model_compute_gradients(model, NULL, &batch, NULL, NULL));
     }

@@ -27,8 +27,8 @@ static void run(crt_input_t input, const crt_layer_t *layers, size_t count,
 
 static void maxout_is_that_of_thinc(void **state)
 {
-    run((crt_input_t){CRT_DTYPE_FLOAT32, 1, 1, 4}, (const crt_layer_t[]){CRT_MAXOUT(3, 3)}, 1,
-        NULL, 0);
+    run((crt_input_t){CRT_DTYPE_FLOAT32, 1, 1, 4},
+        (const crt_layer_t[]){CRT_MAXOUT(3, 3)}, 1, NULL, 0);
     CHECK(maxout);
     assert_close("inputs", b.dx, thinc_maxout_d_inputs, b.inputs, 1e-5);
     bench_end(&b);
@@ -36,8 +36,8 @@ static void maxout_is_that_of_thinc(void **state)
 
 static void layer_norm_is_that_of_thinc(void **state)
 {
-    run((crt_input_t){CRT_DTYPE_FLOAT32, 1, 1, 4}, (const crt_layer_t[]){CRT_LAYER_NORM()}, 1,
-        NULL, 0);
+    run((crt_input_t){CRT_DTYPE_FLOAT32, 1, 1, 4},
+        (const crt_layer_t[]){CRT_LAYER_NORM()}, 1, NULL, 0);
     CHECK(norm);
     assert_close("inputs", b.dx, thinc_norm_d_inputs, b.inputs, 1e-4);
     bench_end(&b);

@@ -49,14 +49,15 @@ static crt_status_t read_node(crt_scheduling_t strategy, const char *node_id,
                               bool is_soft, crti_scheduling_t *how)
 {
     if (strategy != CRT_SCHEDULE_NODE_AFFINITY)
-        return node_id || is_soft
-                   ? crt_raise(CRT_ERR_INVALID, "node_id and node_is_soft need "
-                                                ".scheduling = CRT_SCHEDULE_NODE_AFFINITY")
-                   : CRT_OK;
+        return node_id || is_soft ? crt_raise(CRT_ERR_INVALID,
+                                              "node_id and node_is_soft need "
+                                              ".scheduling = CRT_SCHEDULE_NODE_AFFINITY")
+                                  : CRT_OK;
     if (!node_id || !crti_id_parse(node_id, &how->node) || crti_id_is_zero(how->node))
-        return crt_raise(CRT_ERR_INVALID,
-                         "CRT_SCHEDULE_NODE_AFFINITY needs a node_id of 32 hex digits, not \"%s\"",
-                         node_id ? node_id : "");
+        return crt_raise(
+            CRT_ERR_INVALID,
+            "CRT_SCHEDULE_NODE_AFFINITY needs a node_id of 32 hex digits, not \"%s\"",
+            node_id ? node_id : "");
     how->is_soft = is_soft;
     return CRT_OK;
 }

@@ -21,10 +21,12 @@
 enum { ON_HOST = 1, ON_CUDA = 2, ON_CUDA_HOST = 3 };
 
 static const crt_dlpack_dtype_t dtypes[] = {
-    [CRT_DTYPE_FLOAT32] = {2, 32, 1},  [CRT_DTYPE_FLOAT64] = {2, 64, 1}, [CRT_DTYPE_FLOAT16] = {2, 16, 1},
-    [CRT_DTYPE_BFLOAT16] = {4, 16, 1}, [CRT_DTYPE_INT8] = {0, 8, 1},     [CRT_DTYPE_INT16] = {0, 16, 1},
-    [CRT_DTYPE_INT32] = {0, 32, 1},    [CRT_DTYPE_INT64] = {0, 64, 1},   [CRT_DTYPE_UINT8] = {1, 8, 1},
-    [CRT_DTYPE_BOOL] = {6, 8, 1},      [CRT_DTYPE_UINT16] = {1, 16, 1},  [CRT_DTYPE_UINT32] = {1, 32, 1},
+    [CRT_DTYPE_FLOAT32] = {2, 32, 1}, [CRT_DTYPE_FLOAT64] = {2, 64, 1},
+    [CRT_DTYPE_FLOAT16] = {2, 16, 1}, [CRT_DTYPE_BFLOAT16] = {4, 16, 1},
+    [CRT_DTYPE_INT8] = {0, 8, 1},     [CRT_DTYPE_INT16] = {0, 16, 1},
+    [CRT_DTYPE_INT32] = {0, 32, 1},   [CRT_DTYPE_INT64] = {0, 64, 1},
+    [CRT_DTYPE_UINT8] = {1, 8, 1},    [CRT_DTYPE_BOOL] = {6, 8, 1},
+    [CRT_DTYPE_UINT16] = {1, 16, 1},  [CRT_DTYPE_UINT32] = {1, 32, 1},
     [CRT_DTYPE_UINT64] = {1, 64, 1},
 };
 

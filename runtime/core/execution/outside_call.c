@@ -191,7 +191,8 @@ static crt_status_t from_lists(const crt_value_t *v, crt_tensor_t **tensor_out)
     crt_status_t status = shape_of(v, shape, &rank);
 
     if (status == CRT_OK)
-        status = new_tensor(CRT_DTYPE_FLOAT32, rank, shape, count_numbers(v, 0), tensor_out);
+        status =
+            new_tensor(CRT_DTYPE_FLOAT32, rank, shape, count_numbers(v, 0), tensor_out);
     if (status != CRT_OK)
         return status;
     f = (filling_t){*tensor_out, (*tensor_out)->data};
@@ -200,8 +201,8 @@ static crt_status_t from_lists(const crt_value_t *v, crt_tensor_t **tensor_out)
 
 static bool dtype_of(const crt_value_t *v, crt_dtype_t *dtype_out)
 {
-    for (int d = CRT_DTYPE_FLOAT32; v && v->kind == CRT_KIND_STRING && d <= CRTI_DTYPE_LAST;
-         d++)
+    for (int d = CRT_DTYPE_FLOAT32;
+         v && v->kind == CRT_KIND_STRING && d <= CRTI_DTYPE_LAST; d++)
         if (d != CRT_DTYPE_FLOAT16 && d != CRT_DTYPE_BFLOAT16 &&
             strcmp(crt_dtype_name((crt_dtype_t)d), v->as.bytes.data) == 0) {
             *dtype_out = (crt_dtype_t)d;

@@ -146,7 +146,8 @@ static crt_status_t add_segment(crti_encoder_t *e, const crt_tensor_t *tensor,
 static crt_status_t add_apart(crti_encoder_t *e, int type, const void *data, size_t size)
 {
     int64_t shape = (int64_t)size;
-    crt_tensor_t view = crt_tensor_view(CRT_DTYPE_UINT8, 1, &shape, (void *)(uintptr_t)data);
+    crt_tensor_t view =
+        crt_tensor_view(CRT_DTYPE_UINT8, 1, &shape, (void *)(uintptr_t)data);
     unsigned char payload[16];
     uint64_t place;
     crt_status_t status = add_segment(e, &view, &place);
