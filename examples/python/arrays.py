@@ -7,8 +7,8 @@ import time
 import numpy as np
 from crt_ffi import C, argument, check, ffi, hold, out, pointers, struct, text
 
+ffi.cdef("extern crt_method_t counter_add; extern crt_actor_class_t counter_class;")
 counter = ffi.dlopen(sys.argv[1])
-ffi.cdef("extern const crt_method_t counter_add; extern const crt_actor_class_t counter_class;")
 
 
 def array_of(data, dtype, shape):
