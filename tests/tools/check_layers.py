@@ -71,6 +71,7 @@ STATE = {
 # folder -> public headers it may include, where that is more than the folders above tell
 PUBLIC_OF = {
     "ml": ["crt_base.h"],
+    "runtime/util": [*CORE, "crt_base.h", "crt_printable.h"],
     "actors": [name for name, folder in PUBLIC.items() if folder != "actors" and name != "crt_tools.h"],
     "cli": list(PUBLIC),
     "examples": list(PUBLIC),

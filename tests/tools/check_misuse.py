@@ -8,6 +8,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
 
 from sources import finish
 
@@ -125,7 +126,7 @@ void f(crt_stream_t *s, crt_placement_group_t *g, int *ip, foo *fp, void *vp, st
        crt_ref_t **refs, const crt_task_t *t, crt_ref_t *ref, int foo::*member, const crt_actor_t *ca);
 void f(crt_stream_t *s, crt_placement_group_t *g, int *ip, foo *fp, void *vp, std::string *sp, std::string text,
        crt_ref_t **refs, const crt_task_t *t, crt_ref_t *ref, int foo::*member, const crt_actor_t *ca)
-{ (void)s; (void)g; (void)ip; (void)fp; (void)vp; (void)sp; (void)refs; (void)t; (void)ref; (void)member; (void)ca;
+{ (void)s; (void)g; (void)ip; (void)fp; (void)vp; (void)sp; (void)refs; (void)t; (void)ref; (void)member; (void)ca; (void)text;
 """
 FRAME_C = """
 void f(const crt_task_t *t, const crt_actor_class_t *k, crt_actor_t *a, const crt_method_t *m, crt_ref_t *ref);
@@ -160,8 +161,12 @@ WRONG = [
 
 
 def compiled(compiler, language, standard, include, program):
-    return subprocess.run([*compiler.split(), f"-x{language}", f"-std={standard}", *WARNINGS, *include,
-                           "-fsyntax-only", "-"], input=program, capture_output=True, text=True, check=False)
+    """From a file: messages show the line, with a mark at the place."""
+    with tempfile.NamedTemporaryFile("w", suffix=".c") as file:
+        file.write(program)
+        file.flush()
+        return subprocess.run([*compiler.split(), f"-x{language}", f"-std={standard}", *WARNINGS, *include,
+                               "-fsyntax-only", file.name], capture_output=True, text=True, check=False)
 
 
 def check(problems, compiler, language, include):
@@ -173,7 +178,7 @@ def check(problems, compiler, language, include):
         if of != language:
             continue
         right = compiled(compiler, language, STANDARDS[language][0], include, before + (
-            "}" if "{ (void)" in before else ""))
+            "}\n" if "{ (void)" in before else ""))
         wrong = compiled(compiler, language, STANDARDS[language][0], include, before + line + "\n}\n")
         if right.returncode != 0:
             problems.append(f"{compiler}: without the wrong line\n{right.stderr}")

@@ -265,7 +265,7 @@ static void what_is_no_pool_or_actor_is_refused(void **state)
     assert_int_equal(crt_pool_next_ready(pool, 0, NULL), CRT_ERR_INVALID);
     assert_false(crt_pool_has_next(NULL));
     assert_false(crt_pool_has_free(NULL));
-    crt_pool_drop(&NULL);
+    crt_pool_drop(NULL);
     crt_pool_drop(&pool);
 }
 

@@ -41,9 +41,9 @@ crt_status_t crt_value_read_typed(const crt_value_t *value, const crt_type_t *ty
 
 crt_status_t crt_return_typed(crt_call_t *call, const crt_type_t *type, const void *value)
 {
-    crt_arg_t items[CRT_TYPE_ITEMS];
+    crt_arg_t items[CRT_TYPE_ITEMS], arg = crt_arg_typed(type, value, items);
 
-    return crt_return_v(call, crt_arg_typed(type, value, items));
+    return crt_return_v(call, &arg);
 }
 
 crt_status_t crt_get_typed(crt_ref_t *ref, int64_t wait_ms, const crt_type_t *type,
