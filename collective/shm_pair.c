@@ -4,10 +4,8 @@
  * A channel, one per direction, has a few cells: a message takes the next one that is free, with its
  * bytes when they are few, and then its send has ended. Of a larger one the cell says where the bytes are, and
  * the receiver copies them: from the sender's segment, or out of the sender's memory by the kernel; where that
- * is forbidden, piece by piece through the sender's staging buffers, which serve one message at a time. What a buffer
- * of the channel holds is put there by senders that block, and by those that were asked for pieces once.
- * Nobody waits in here: each call goes on with all messages as far as that is possible. Only posts leave large ones
- * for later (is_for_later).
+ * is forbidden, piece by piece through the sender's staging buffers, which serve one message at a time.
+ * Nobody waits in here: each call goes on with all messages as far as that is possible.
  *
  * Two members that wait for each other to receive, as all programs do that first send and then receive, would
  * wait for ever. So a member that waits for its send to be received takes in, whole, what members
@@ -22,9 +20,6 @@
 #include "collective/kernel.h"
 #include "collective/shm_int.h"
 #include "runtime/store/futex.h"
-
-#define PART  ((size_t)64 << 10) /* bytes that are copied in their order */
-#define PARTS 64                 /* in one call of the kernel */
 
 /* A message that came before its receive. */
 typedef struct crti_shm_absorbed {
@@ -91,35 +86,26 @@ crti_operation_signature_t crti_shm_pair_signature(const crti_pair_t *pair)
                                         .peer = pair->peer};
 }
 
-/* The peer writes the word that is looked at here: not before there is need. */
-static bool has_received(const crti_shm_t *team, crti_shm_peer_t *peer, uint32_t number)
-{
-    if (!has_reached(peer->received, number))
-        peer->received =
-            atomic_load_explicit(&from(team, peer)->received, memory_order_acquire);
-    return has_reached(peer->received, number);
-}
-
 /* A buffer whose last message was received; -1: none. */
-static int free_middle(const crti_shm_t *team, crti_shm_peer_t *peer)
+static int free_middle(const crti_shm_peer_t *peer, uint32_t received)
 {
     for (int i = 0; i < CRTI_SHM_MIDDLES; i++)
-        if (has_received(team, peer, peer->middles[i]))
+        if (has_reached(received, peer->middles[i]))
             return i;
     return -1;
 }
 
 /* Of a message that does not fit its cell: where its bytes are. True: in a buffer of ours. */
 static bool place_bytes(crti_shm_t *team, crti_shm_peer_t *peer, crti_pair_t *pair,
-                        crti_shm_cell_t *cell)
+                        crti_shm_cell_t *cell, uint32_t received)
 {
     cell->memory.nonce = 0;
     cell->middle = -1;
     if (crti_memory_find(pair->input, pair->bytes, &cell->memory))
         return false;
     cell->address = (uint64_t)(uintptr_t)pair->input;
-    if ((peer->is_blind || pair->is_blocking) && pair->bytes <= CRTI_SHM_MIDDLE)
-        cell->middle = free_middle(team, peer);
+    if (pair->bytes <= CRTI_SHM_MIDDLE)
+        cell->middle = free_middle(peer, received);
     if (cell->middle < 0)
         return false;
     peer->middles[cell->middle] = (uint32_t)pair->number;
@@ -127,7 +113,8 @@ static bool place_bytes(crti_shm_t *team, crti_shm_peer_t *peer, crti_pair_t *pa
     return true;
 }
 
-static void place(crti_shm_t *team, crti_shm_peer_t *peer, crti_pair_t *pair)
+static void place(crti_shm_t *team, crti_shm_peer_t *peer, crti_pair_t *pair,
+                  uint32_t received)
 {
     crti_shm_channel_t *channel = to(team, peer);
     uint32_t number = (uint32_t)pair->number;
@@ -138,7 +125,7 @@ static void place(crti_shm_t *team, crti_shm_peer_t *peer, crti_pair_t *pair)
         if (pair->bytes)
             memcpy(cell->data, pair->input, pair->bytes);
         finish(team, pair); /* which its owner may free at once */
-    } else if (place_bytes(team, peer, pair, cell)) {
+    } else if (place_bytes(team, peer, pair, cell, received)) {
         finish(team, pair);
     } else {
         crti_list_remove(&pair->link);
@@ -159,7 +146,6 @@ static void stage_pieces(crti_shm_t *team, crti_shm_peer_t *peer, crti_pair_t *p
             (uint32_t)pair->number ||
         (team->stages_for >= 0 && team->stages_for != who))
         return;
-    peer->is_blind = true;
     team->stages_for = who;
     while (pair->at < pair->bytes &&
            has_reached(atomic_load_explicit(&back->taken, memory_order_acquire),
@@ -175,10 +161,13 @@ static void stage_pieces(crti_shm_t *team, crti_shm_peer_t *peer, crti_pair_t *p
 
 static void go_on_sending(crti_shm_t *team, crti_shm_peer_t *peer)
 {
+    uint32_t received =
+        atomic_load_explicit(&from(team, peer)->received, memory_order_acquire);
+
     while (!crti_list_is_empty(&peer->placed)) {
         crti_pair_t *pair = CRTI_CONTAINER(peer->placed.next, crti_pair_t, link);
 
-        if (!has_received(team, peer, (uint32_t)pair->number)) {
+        if (!has_reached(received, (uint32_t)pair->number)) {
             stage_pieces(team, peer, pair);
             break;
         }
@@ -189,9 +178,9 @@ static void go_on_sending(crti_shm_t *team, crti_shm_peer_t *peer)
     while (!crti_list_is_empty(&peer->sends)) {
         crti_pair_t *pair = CRTI_CONTAINER(peer->sends.next, crti_pair_t, link);
 
-        if (!has_received(team, peer, (uint32_t)pair->number - CRTI_SHM_CELLS))
+        if (!has_reached(received, (uint32_t)pair->number - CRTI_SHM_CELLS))
             return;
-        place(team, peer, pair);
+        place(team, peer, pair, received);
     }
 }
 
@@ -215,37 +204,18 @@ static bool has_lived(crti_shm_peer_t *peer, uint64_t begun_ns)
     return true;
 }
 
-/* The part of a message that comes after `done` bytes of it, within a piece. Every other message is copied from
- * its last piece on: what the one before has left in the caches comes first. */
-static size_t next_part(const crti_pair_t *pair, size_t done, size_t *bytes)
-{
-    size_t at = done / PART * PART, left = done - at;
-    size_t whole = pair->bytes - at < PART ? pair->bytes - at : PART;
-
-    *bytes = whole - left;
-    return (pair->number & 1 ? at : pair->bytes - at - whole) + left;
-}
-
 /* By the kernel, out of the peer's memory. CRT_ERR_UNSUPPORTED, without a failure: it is forbidden. */
 static crt_status_t read_memory(crti_shm_t *team, crti_shm_peer_t *peer, uint64_t address,
-                                const crti_pair_t *pair)
+                                void *output, size_t bytes)
 {
     uint64_t begun = crti_now_ns();
     size_t done = 0;
 
-    while (done < pair->bytes) {
-        struct iovec here[PARTS], there[PARTS];
-        unsigned long count = 0;
-        ssize_t n;
+    while (done < bytes) {
+        struct iovec here = {(char *)output + done, bytes - done};
+        struct iovec there = {(void *)(uintptr_t)(address + done), bytes - done};
+        ssize_t n = process_vm_readv((pid_t)peer->pid, &here, 1, &there, 1, 0);
 
-        for (size_t next = done; next < pair->bytes && count < PARTS; count++) {
-            size_t bytes, at = next_part(pair, next, &bytes);
-
-            here[count] = (struct iovec){(char *)pair->output + at, bytes};
-            there[count] = (struct iovec){(void *)(uintptr_t)(address + at), bytes};
-            next += bytes;
-        }
-        n = process_vm_readv((pid_t)peer->pid, here, count, there, count, 0);
         if (n <= 0 && (errno == EPERM || errno == ENOSYS) && is_alive(peer))
             return CRT_ERR_UNSUPPORTED;
         if (n <= 0)
@@ -255,17 +225,7 @@ static crt_status_t read_memory(crti_shm_t *team, crti_shm_peer_t *peer, uint64_
     if (!has_lived(peer, begun)) /* and its number may be another's */
         return crti_group_lost(team->group, peer->rank, crti_now_ns() + CRTI_S,
                                "its process has ended");
-    return done == pair->bytes ? CRT_OK
-                               : crti_shm_bad_place(team, (int)(peer - team->peers));
-}
-
-static void copy_memory(const crti_pair_t *pair, const void *source)
-{
-    for (size_t done = 0, bytes; done < pair->bytes; done += bytes) {
-        size_t at = next_part(pair, done, &bytes);
-
-        crti_kernel_copy((char *)pair->output + at, (const char *)source + at, bytes);
-    }
+    return done == bytes ? CRT_OK : crti_shm_bad_place(team, (int)(peer - team->peers));
 }
 
 /* CRT_IN_PROGRESS: more pieces are to come. */
@@ -314,11 +274,11 @@ static crt_status_t take_large(crti_shm_t *team, crti_shm_peer_t *peer, crti_pai
         handle.bytes = pair->bytes; /* what we will touch, whatever it says */
         status = crti_shm_view(team, (int)(peer - team->peers), &handle, &at);
         if (status == CRT_OK)
-            copy_memory(pair, at);
+            crti_kernel_copy(pair->output, at, pair->bytes);
         return status;
     }
     if (!peer->unreadable)
-        status = read_memory(team, peer, address, pair);
+        status = read_memory(team, peer, address, pair->output, pair->bytes);
     if (status != CRT_ERR_UNSUPPORTED)
         return status;
     peer->unreadable = true;
@@ -397,24 +357,6 @@ static crt_status_t go_on_absorbing(crti_shm_t *team, crti_shm_peer_t *peer)
                : take(team, peer, &last->pair);
 }
 
-/* The number of the send to us that a peer waits in; 0: it waits for something else. */
-static uint32_t awaited_send(const crti_shm_t *team, const crti_shm_peer_t *peer)
-{
-    uint64_t what = atomic_load_explicit(&peer->head->in_pair, memory_order_acquire);
-    uint64_t us = (uint64_t)team->peers[team->rank].rank + 1;
-
-    return what >> 32 == ((uint64_t)CRT_COLLECTIVE_SEND << 16 | us) ? (uint32_t)what : 0;
-}
-
-/* Neighbours post receives before sends: a member that copies much in between keeps waiting a neighbour that
- * could copy at the same time. What its sender waits for is taken at once. */
-static bool is_for_later(const crti_shm_t *team, const crti_shm_peer_t *peer,
-                         const crti_pair_t *pair)
-{
-    return team->is_posting && pair->bytes > CRTI_SHM_EAGER &&
-           awaited_send(team, peer) != (uint32_t)pair->number;
-}
-
 static crt_status_t go_on_receiving(crti_shm_t *team, crti_shm_peer_t *peer)
 {
     crt_status_t status = go_on_absorbing(team, peer);
@@ -428,7 +370,7 @@ static crt_status_t go_on_receiving(crti_shm_t *team, crti_shm_peer_t *peer)
                 break;
             continue;
         }
-        if (!has_come(team, peer, pair->number) || is_for_later(team, peer, pair))
+        if (!has_come(team, peer, pair->number))
             break;
         memcpy(&call, &from(team, peer)->cells[pair->number % CRTI_SHM_CELLS].call,
                sizeof(call));
@@ -439,6 +381,15 @@ static crt_status_t go_on_receiving(crti_shm_t *team, crti_shm_peer_t *peer)
 }
 
 /* ---------------------------------------------------------------- absorbing */
+
+/* The number of the send to us that a peer waits in; 0: it waits for something else. */
+static uint32_t awaited_send(const crti_shm_t *team, const crti_shm_peer_t *peer)
+{
+    uint64_t what = atomic_load_explicit(&peer->head->in_pair, memory_order_acquire);
+    uint64_t us = (uint64_t)team->peers[team->rank].rank + 1;
+
+    return what >> 32 == ((uint64_t)CRT_COLLECTIVE_SEND << 16 | us) ? (uint32_t)what : 0;
+}
 
 static crt_status_t absorb_next(crti_shm_t *team, crti_shm_peer_t *peer, uint32_t number)
 {
@@ -522,17 +473,13 @@ crt_status_t crti_shm_pair_progress(crti_shm_t *team)
 crt_status_t crti_shm_pair_post(crti_shm_t *team, crti_pair_t *pair)
 {
     crti_shm_peer_t *peer = &team->peers[pair->peer];
-    crt_status_t status;
 
     team->group->shared.pending++;
     pair->number = pair->is_send ? ++peer->sends_posted : ++peer->receives_posted;
     crti_list_append(pair->is_send ? &peer->sends : &peer->receives, &pair->link);
     if (crti_list_is_empty(&peer->active))
         crti_list_append(&team->active, &peer->active);
-    team->is_posting = true;
-    status = crti_shm_pair_progress(team);
-    team->is_posting = false;
-    return status;
+    return crti_shm_pair_progress(team);
 }
 
 static void drop(crti_list_t *pairs)

@@ -2,17 +2,11 @@
 #include "member.h"
 
 #include <dirent.h>
-#include <errno.h>
-#include <linux/filter.h>
-#include <linux/seccomp.h>
 #include <setjmp.h>
 #include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -201,24 +195,6 @@ static crt_status_t messages_run(void *self, crt_call_t *call)
 }
 const crt_method_t member_messages =
     CRT_METHOD(.name = "messages", .run = messages_run, .signature = "int, int");
-
-/* As in a container that does not allow it, until this process ends. */
-static crt_status_t forbid_run(void *self, crt_call_t *call)
-{
-    struct sock_filter rules[] = {
-        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_process_vm_readv, 0, 1),
-        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
-        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
-    };
-    struct sock_fprog program = {.len = sizeof(rules) / sizeof(*rules), .filter = rules};
-
-    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 ||
-        prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program, 0, 0) != 0)
-        return crt_fail(call, CRT_ERR_USER, "a filter: %s", strerror(errno));
-    return CRT_OK;
-}
-const crt_method_t member_forbid = CRT_METHOD(.name = "forbid", .run = forbid_run);
 
 static crt_status_t post_run(void *self, crt_call_t *call)
 {
@@ -493,7 +469,7 @@ const crt_actor_class_t member_class =
                         &member_conform, &member_post, &member_two_groups, &member_sum,
                         &member_operate, &member_any, &member_pid, &member_descriptors,
                         &member_stream, &member_setenv, &member_fork, &member_later,
-                        &member_messages, &member_forbid));
+                        &member_messages));
 
 /* ------------------------------------------------------------------ in the driver */
 
