@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "runtime/core/values/signature.h"
+#include "runtime/core/values/value.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -20,8 +21,9 @@ static crti_signature_t parse(const char *text)
 static crt_status_t check(const char *text, size_t index, crt_kind_t kind, bool *is_ref)
 {
     crti_signature_t s = parse(text);
+    const crt_arg_t arg = {.kind = kind};
 
-    return crti_signature_check(&s, index, kind, &place, is_ref);
+    return crti_signature_check(&s, index, crti_arg_kind(&arg), &place, is_ref);
 }
 
 static void every_kind_is_understood_and_blanks_do_not_matter(void **state)
