@@ -400,7 +400,8 @@ static const char *problem_of(const crti_redis_t *r, const redisAsyncContext *co
         return r->validator.problem;
     if (r->proxy.problem[0])
         return r->proxy.problem;
-    return connection->err ? connection->errstr : "it closed the connection";
+    /* Version 0.14 copies the number later than the text. */
+    return connection->c.errstr[0] ? connection->c.errstr : "it closed the connection";
 }
 
 /* hiredis frees the connection after this. */
