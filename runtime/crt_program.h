@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tasks, methods and actor classes: what a program defines. Part of crt.h.
+/* Descriptors of the tasks, methods and actor classes that a program defines. Part of crt.h.
  *
  *     static crt_status_t add_run(void *self, crt_call_t *call)
  *     {
@@ -21,78 +21,100 @@
 
 #include "crt_base.h"
 
-typedef struct crt_call crt_call_t; /* one running call: its arguments and its result */
+/* One running call: its arguments and its result. */
+typedef struct crt_call crt_call_t;
 
-/* A method of an actor class. Calls name it by address; between processes it travels as its
- * place in the class's list, checked by name when a process meets the class. */
+/* A method of an actor class. Calls name the method by the address of this descriptor. Between
+ * processes a method travels as its index in the list of its class; when two processes meet, they
+ * compare the names in that list. */
 typedef struct crt_method {
-    size_t struct_size; /* set by CRT_METHOD */
+    /* Set by CRT_METHOD. */
+    size_t struct_size;
     const char *name;
-    /* `self` is the actor's struct. The status and the detail of a failure reach the caller. */
+    /* `self` is the actor's struct. The caller gets the status and the error text of a failure. */
     crt_status_t (*run)(void *self, crt_call_t *call);
-    /* Kinds of the arguments, checked at the caller: a comma-separated list of
-     * "bool int float string bytes tensor actor list map ref any"; the last may end in "..."
-     * (zero or more). A ref may stand for an argument of any kind: its value is passed. An object
-     * in writing is a "tensor". "" is no arguments, NULL means unchecked. "ref" passes the ref
-     * itself, without waiting for it. */
+    /* The kinds of the arguments, which the caller checks: a comma-separated list of "bool int
+     * float string bytes tensor actor list map ref any". The last kind may end in "..." (zero or
+     * more arguments). A ref may stand for an argument of any kind: the method gets its value.
+     * "ref" passes the ref itself, and the call does not wait for its value. An object that is
+     * being written (crt_object_create) is a "tensor". "": no arguments. NULL: the arguments are
+     * not checked. */
     const char *signature;
-    /* POST /api/actors/NAMESPACE/NAME/METHOD of the dashboard's server may call it (docs/design/http-calls.md): with
-     * the cluster's token; http_public: without one, too. */
+    /* The dashboard's server may call this method by POST /api/actors/NAMESPACE/NAME/METHOD
+     * (docs/design/http-calls.md). `http`: requests need the cluster's token. `http_public`:
+     * requests need no token. */
     bool http, http_public;
 } crt_method_t;
 
-/* A named set of methods with threads of its own. Its calls run concurrently with those of the
- * actor's other groups; at most max_concurrency of them run at the same time (for methods of no
- * group: max_concurrency of crt_actor_options_t). A class declares its groups
- * (.concurrency_groups); a call may name another group than its method's (crt_call_options_t). */
+/* A named set of methods with threads of its own. Calls in one group run concurrently with calls
+ * in the other groups of the actor. At most max_concurrency calls of the group run at the same
+ * time; methods in no group have max_concurrency of crt_actor_options_t. A class lists its groups
+ * in .concurrency_groups. A call may name another group than its method's (crt_call_options_t). */
 typedef struct crt_concurrency_group {
-    size_t struct_size; /* set by CRT_CONCURRENCY_GROUP */
+    /* Set by CRT_CONCURRENCY_GROUP. */
+    size_t struct_size;
     const char *name;
-    /* 1 to 1000. */
+    /* The number of calls that may run at the same time: 1 to 1000. */
     int max_concurrency;
-    /* CRT_METHODS; NULL: only calls that name the group. */
+    /* The methods of the group: CRT_METHODS(...). NULL: the group runs only calls that name the
+     * group. */
     const crt_method_t *const *methods;
 } crt_concurrency_group_t;
 
-/* An actor: a struct of `size` bytes, zeroed, then filled in by `create` (NULL: left zero).
- * `destroy` (may be NULL) runs when the actor ends in an orderly way. */
+/* A class of actors. The state of an actor is a struct of `size` bytes. The runtime sets the
+ * struct to zero, then `create` fills the struct in. */
 typedef struct crt_actor_class {
-    size_t struct_size; /* set by CRT_ACTOR_CLASS */
+    /* Set by CRT_ACTOR_CLASS. */
+    size_t struct_size;
     const char *name;
+    /* Bytes of the actor's struct. */
     size_t size;
+    /* Fills in the struct. NULL: the struct stays zero. An error ends the actor, and calls fail
+     * with that error. */
     crt_status_t (*create)(void *self, crt_call_t *call);
-    const char *signature; /* of create's arguments */
+    /* The kinds of the arguments of `create`, as `signature` of crt_method_t. */
+    const char *signature;
+    /* Runs when the actor ends in an orderly way, not when its process dies. May be NULL. */
     void (*destroy)(void *self);
-    const crt_method_t *const *methods; /* ended by NULL: CRT_METHODS */
-    /* At most 15, ended by NULL: CRT_CONCURRENCY_GROUPS. May be NULL. */
+    /* The methods: CRT_METHODS(...), which ends the list with NULL. */
+    const crt_method_t *const *methods;
+    /* At most 15 concurrency groups: CRT_CONCURRENCY_GROUPS(...), which ends the list with NULL.
+     * May be NULL. */
     const crt_concurrency_group_t *const *concurrency_groups;
-    /* After `create` in a process that follows another one of the actor, with what crt_actor_save kept last; not
-     * called when nothing was. An error ends the actor, as one of `create` does. */
+    /* Runs after `create` in a process that replaces an earlier process of the actor, with the
+     * state that crt_actor_save kept last. Does not run when no state was kept. An error ends the
+     * actor, as an error of `create` does. May be NULL. */
     crt_status_t (*restore)(void *self, const void *state, size_t size);
-    bool http, http_public; /* all of its methods are, as if each said so */
-    /* For the program: crt_call_user gives the pointer to `create` and to methods. May be NULL. A
-     * language binding keeps an object of its own here: one function serves many classes then. */
+    /* Sets `http` and `http_public` of every method of the class. */
+    bool http, http_public;
+    /* A pointer for the program: crt_call_user returns the pointer in `create` and in methods.
+     * One function can then serve many classes, as language bindings need. May be NULL. */
     void *user;
 } crt_actor_class_t;
 
-/* A task: a function that runs in any worker. */
+/* A task: a function that any worker can run. */
 typedef struct crt_task {
-    size_t struct_size; /* set by CRT_TASK */
+    /* Set by CRT_TASK. */
+    size_t struct_size;
     const char *name;
+    /* The caller gets the status and the error text of a failure. */
     crt_status_t (*run)(crt_call_t *call);
+    /* The kinds of the arguments, as `signature` of crt_method_t. */
     const char *signature;
-    /* A worker ends when it has begun this task so often, and another one takes its place: for tasks that leave
-     * memory or descriptors behind. Default 0: it goes on. What waited there runs elsewhere; objects that it owns
-     * are kept until nobody has them any more, for 30 s at most. */
+    /* How many times a worker may begin this task; then the worker ends and another one takes its
+     * place. For tasks that leave memory or descriptors behind. 0: the default, no limit. Tasks
+     * that wait in the worker run elsewhere. Objects that the worker owns are kept until no
+     * process uses them, for at most 30 s. */
     int max_calls;
-    void *
-        user; /* for the program: crt_call_user gives the pointer to `run`; may be NULL */
+    /* A pointer for the program: crt_call_user returns the pointer in `run`. May be NULL. */
+    void *user;
 } crt_task_t;
 
-/* Constants of a program, members by their names; in C++ (C++17 and later) in any order. */
+/* The descriptors above as constants of the program, with members given by name. In C++ (C++17 or
+ * later) the members may be in any order. */
 /* clang-format off */
 #ifdef __cplusplus
-/* The addresses, and NULL behind them. */
+/* The addresses, followed by NULL. */
 template <class CrtT, const CrtT *...crt_pointers> struct crti_pointers_t {
     static constexpr const CrtT *items[] = {crt_pointers..., nullptr};
 };
