@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Definitions: a task, an actor or a method in one piece, its types written once. The compiler checks
- * each call, the linker collects what a program has.
+/* Macros that define a task, an actor or a method in one place. The types of the parameters are
+ * written once, and the compiler checks each call. The program lists its definitions nowhere.
  *
  *     #include <crt_define.h>
  *
@@ -22,23 +22,26 @@
  *     }
  *     CRT_MAIN(driver)
  *
- * Types of parameters: bool, integers, float, double, const char *, crt_bytes_t,
- * const crt_tensor_t *, crt_ref_t * (the ref itself, not awaited), crt_actor_t *, and
- * const crt_value_t * (a value of any kind). A struct of the program names its crt_type_t:
- * (point_t, place, point_t_type). At most 16 parameters.
+ * A parameter is (type, name). The types are bool, integers, float, double, const char *,
+ * crt_bytes_t, const crt_tensor_t *, crt_ref_t * (the ref itself; the call does not wait for its
+ * value), crt_actor_t * and const crt_value_t * (a value of any kind). A struct of the program is
+ * (type, name, crt_type_t), for example (point_t, place, point_t_type). At most 16 parameters.
  *
- * A definition is also the descriptor of crt_program.h: `hello` is a crt_task_t, and
+ * A definition is also a descriptor of crt_program.h: `hello` is a crt_task_t, and
  * crt_submit(&hello, options, ref, 4) passes a ref in place of a value. Definitions have external
- * names; a header tells other files of them by CRT_DECLARE_TASK, CRT_DECLARE_ACTOR and
- * CRT_DECLARE_METHOD with the same parameters. Concurrency groups, http and max_calls need a
- * descriptor made with CRT_ACTOR_CLASS, CRT_METHOD or CRT_TASK.
+ * names. A header declares a definition for other files with CRT_DECLARE_TASK, CRT_DECLARE_ACTOR
+ * or CRT_DECLARE_METHOD and the parameters of the definition. A task with max_calls, or a class
+ * with concurrency groups or http, needs a descriptor made with CRT_TASK, CRT_ACTOR_CLASS or
+ * CRT_METHOD.
  *
- * A definition joins the program before main, or when its shared library is loaded: that has to be
- * before crt_main or crt_init, and the library stays loaded until crt_shutdown. An object file of a
- * static library that nothing refers to is left out by the linker, and its definitions with it.
+ * A definition joins the program before main, or when its shared library is loaded. A library must
+ * be loaded before crt_main or crt_init, and must stay loaded until crt_shutdown. The linker omits
+ * an object file of a static library that no other file refers to, with the definitions in that
+ * file.
  *
- * In C a pointer in place of a number, or one of another type, is an error in each file that includes
- * this header, as in GCC 14 and clang 16. In C++ an exception that leaves a definition fails the call.
+ * In C, a file that includes this header can't pass a pointer as a number, or as a pointer to
+ * another type: both are errors of the compiler, as in GCC 14 and clang 16. In C++, an exception
+ * that leaves the body of a definition fails the call with CRT_ERR_USER.
  */
 #ifndef CRT_DEFINE_H
 #define CRT_DEFINE_H
@@ -57,64 +60,73 @@ extern "C" {
 
 /* ---------------------------------------------------------------- structs as arguments */
 
-#define CRT_TYPE_ITEMS 16 /* the most that crt_type_t.pack writes */
+/* The largest number of arguments that crt_type_t.pack writes. */
+#define CRT_TYPE_ITEMS 16
 
-/* A struct of the program that is passed by value. Made with CRT_TYPE, or for plain data (no
- * pointers: numbers, arrays of them, such structs) with CRT_DEFINE_PLAIN_TYPE(point_t), which names it
- * point_t_type. Its functions run in any thread. */
+/* Describes a struct of the program that is passed by value. A program makes this descriptor with
+ * CRT_TYPE, or with CRT_DEFINE_PLAIN_TYPE for plain data. The functions `pack` and `unpack` may
+ * run in any thread. */
 typedef struct crt_type {
     /* Set by CRT_TYPE. */
     size_t struct_size;
-    /* Of errors. */
+    /* The name of the struct in error texts. */
     const char *name;
     /* Bytes of the struct. */
     size_t size;
-    /* Writes the struct as at most CRT_TYPE_ITEMS arguments and returns their number. The arguments may
-     * point into the struct. NULL: the bytes of the struct are passed. */
+    /* Writes the struct as at most CRT_TYPE_ITEMS arguments and returns the number of arguments.
+     * The arguments may point into the struct. NULL: the bytes of the struct are passed. */
     size_t (*pack)(const void *value, crt_arg_t *items);
-    /* Fills in the struct, zeroed before, from the list of what `pack` has written. What the values point
-     * at is borrowed until the call returns, or the ref is dropped. An error fails the read. */
+    /* Fills in the struct, which is zero before, from the list of the arguments that `pack`
+     * wrote. Memory that the values point to is borrowed until the call returns, or until the ref
+     * is dropped. An error fails the read. */
     crt_status_t (*unpack)(const crt_value_t *items, void *value);
 } crt_type_t;
 
-/* A struct as an argument. `items` has room for CRT_TYPE_ITEMS and is kept, as `value` is, until the call
- * that the argument is given to returns. */
+/* Makes an argument of a struct. `items` has room for CRT_TYPE_ITEMS arguments. `items` and
+ * `value` must stay valid and unchanged until the call that gets the argument returns. */
 CRT_API crt_arg_t crt_arg_typed(const crt_type_t *type, const void *value,
                                 crt_arg_t *items);
 
-/* Reads a value into a struct. CRT_ERR_INVALID: the value is NULL, of another kind or size; else the
- * status of `unpack`. */
+/* Reads a value into a struct.
+ *
+ * Errors: CRT_ERR_INVALID, when `value` is NULL, or of another kind or size than the struct; an
+ * error that `unpack` of the type returns. */
 CRT_API crt_status_t crt_value_read_typed(const crt_value_t *value,
                                           const crt_type_t *type, void *to);
 
-/* Returns a struct as the result of a call. Errors of crt_return_v. */
+/* Returns a struct as the result of a call. Errors: those of crt_return_v. */
 CRT_API crt_status_t crt_return_typed(crt_call_t *call, const crt_type_t *type,
                                       const void *value);
 
-/* Waits for a ref, as crt_get_v does, and reads its value into a struct. Errors of crt_get_v and
- * crt_value_read_typed. */
+/* Waits for a ref, as crt_get_v does, and reads its value into a struct. `wait_ms` is how long
+ * the caller waits, in milliseconds: 0 does not wait, below 0 waits without limit.
+ *
+ * Errors: those of crt_get_v; CRT_ERR_INVALID, when the value is of another kind or size than the
+ * struct; an error that `unpack` of the type returns. */
 CRT_API crt_status_t crt_get_typed(crt_ref_t *ref, int64_t wait_ms,
                                    const crt_type_t *type, void *to);
 
-/* ---------------------------------------------------------------- what the macros make */
+/* ---------------------------------------------------------------- registration */
 
 /* One definition. Members that do not apply are NULL. */
 typedef struct crt_definition {
     /* sizeof(crt_definition_t). */
     size_t struct_size;
     const crt_task_t *task;
-    /* An actor class; with one of the next three it is the class that they belong to. */
+    /* The actor class. With `method`, `destroy` or `restore`: the class that the member belongs
+     * to. */
     const crt_actor_class_t *actor_class;
     const crt_method_t *method;
     void (*destroy)(void *self);
     crt_status_t (*restore)(void *self, const void *state, size_t size);
-    /* Of the runtime. */
+    /* Used by the runtime. */
     struct crt_definition *next;
 } crt_definition_t;
 
-/* Adds a definition to the program, in any thread, before crt_init: crt_init then knows it as if its
- * options listed it. The definition and what it points at stay valid and unchanged. Called by what
- * the macros make; bindings may call it as well. */
+/* Adds a definition to the program; crt_init then knows the definition as if the options of
+ * crt_init listed it. Call before crt_init; any thread may call. The definition, and all that the
+ * definition points to, must stay valid and unchanged until crt_shutdown. The macros CRT_DEFINE_*
+ * call crt_define; language bindings may call crt_define too. */
 CRT_API void crt_define(crt_definition_t *definition);
 
 #ifdef __cplusplus
@@ -122,6 +134,23 @@ CRT_API void crt_define(crt_definition_t *definition);
 #endif
 
 /* clang-format off */
+/* CRT_TYPE makes a crt_type_t, with members given by name. CRT_DEFINE_PLAIN_TYPE(T) defines the
+ * static descriptor T_type of a struct of plain data: numbers, arrays of numbers, and structs of
+ * those, without pointers. T is one identifier.
+ *
+ *     typedef struct { double x, y; } point_t;
+ *     CRT_DEFINE_PLAIN_TYPE(point_t)
+ *
+ *     CRT_DEFINE_TASK(length, (point_t, point, point_t_type))
+ *     {
+ *         return crt_return(call, hypot(point.x, point.y));
+ *     }
+ *
+ * A struct with pointers has functions that write and read its members:
+ *
+ *     static const crt_type_t person_type = CRT_TYPE(.name = "person", .size = sizeof(person_t),
+ *                                                    .pack = pack, .unpack = unpack);
+ */
 #ifdef __cplusplus
 #define CRT_TYPE(...) CRTI_MADE(, crt_type_t, .struct_size = sizeof(crt_type_t), __VA_ARGS__)
 #define CRT_DEFINE_PLAIN_TYPE(type)                                                      \
@@ -135,7 +164,7 @@ CRT_API void crt_define(crt_definition_t *definition);
         CRT_TYPE(.name = #type, .size = sizeof(type));
 #endif
 
-/* F of each parameter, which stands in parentheses; the first of the arguments is none. */
+/* F of each parameter. A parameter stands in parentheses; the first argument is no parameter. */
 #define CRTI_DEF_FOR(F, ...) CRTI_PASTE(CRTI_DEF_FOR_, CRTI_COUNT(__VA_ARGS__))(F, __VA_ARGS__)
 #define CRTI_DEF_FOR_1(F, z)
 #define CRTI_DEF_FOR_2(F, z, a)       F a
@@ -160,21 +189,26 @@ CRT_API void crt_define(crt_definition_t *definition);
 #define CRTI_DEF_BY_SIZE_(a, b, c, chosen, ...) chosen
 #define CRTI_DEF_PARAMETER(type, ...) , type CRTI_HEAD(__VA_ARGS__)
 #define CRTI_DEF_PASS(type, ...)      , CRTI_HEAD(__VA_ARGS__)
-#define CRTI_DEF_LOCAL(...)           CRTI_DEF_BY_SIZE(CRTI_DEF_LOCAL_2, CRTI_DEF_LOCAL_3, __VA_ARGS__)(__VA_ARGS__)
+#define CRTI_DEF_LOCAL(...)                                                              \
+    CRTI_DEF_BY_SIZE(CRTI_DEF_LOCAL_2, CRTI_DEF_LOCAL_3, __VA_ARGS__)(__VA_ARGS__)
 #define CRTI_DEF_LOCAL_2(type, name)  type name;
 #define CRTI_DEF_LOCAL_3(type, name, of) type name; const crt_value_t *crti_from_##name;
-#define CRTI_DEF_TAKE(...)            CRTI_DEF_BY_SIZE(CRTI_DEF_TAKE_2, CRTI_DEF_TAKE_3, __VA_ARGS__)(__VA_ARGS__)
+#define CRTI_DEF_TAKE(...)                                                               \
+    CRTI_DEF_BY_SIZE(CRTI_DEF_TAKE_2, CRTI_DEF_TAKE_3, __VA_ARGS__)(__VA_ARGS__)
 #define CRTI_DEF_TAKE_2(type, name)   CRT_OUT(&name),
 #define CRTI_DEF_TAKE_3(type, name, of) CRT_OUT(&crti_from_##name),
-#define CRTI_DEF_READ(...)            CRTI_DEF_BY_SIZE(CRTI_DEF_READ_2, CRTI_DEF_READ_3, __VA_ARGS__)(__VA_ARGS__)
+#define CRTI_DEF_READ(...)                                                               \
+    CRTI_DEF_BY_SIZE(CRTI_DEF_READ_2, CRTI_DEF_READ_3, __VA_ARGS__)(__VA_ARGS__)
 #define CRTI_DEF_READ_2(type, name)
 #define CRTI_DEF_READ_3(type, name, of)                                                  \
     if (crti_status >= 0)                                                                \
         crti_status = crt_value_read_typed(crti_from_##name, &(of), &name);
-#define CRTI_DEF_ROOM(...)            CRTI_DEF_BY_SIZE(CRTI_DEF_ROOM_2, CRTI_DEF_ROOM_3, __VA_ARGS__)(__VA_ARGS__)
+#define CRTI_DEF_ROOM(...)                                                               \
+    CRTI_DEF_BY_SIZE(CRTI_DEF_ROOM_2, CRTI_DEF_ROOM_3, __VA_ARGS__)(__VA_ARGS__)
 #define CRTI_DEF_ROOM_2(type, name)
 #define CRTI_DEF_ROOM_3(type, name, of) crt_arg_t crti_items_##name[CRT_TYPE_ITEMS];
-#define CRTI_DEF_GIVE(...)            CRTI_DEF_BY_SIZE(CRTI_DEF_GIVE_2, CRTI_DEF_GIVE_3, __VA_ARGS__)(__VA_ARGS__)
+#define CRTI_DEF_GIVE(...)                                                               \
+    CRTI_DEF_BY_SIZE(CRTI_DEF_GIVE_2, CRTI_DEF_GIVE_3, __VA_ARGS__)(__VA_ARGS__)
 #define CRTI_DEF_GIVE_2(type, name)   CRT_ARG(name),
 #define CRTI_DEF_GIVE_3(type, name, of) crt_arg_typed(&(of), &name, crti_items_##name),
 
@@ -195,7 +229,8 @@ CRT_API void crt_define(crt_definition_t *definition);
 #define CRTI_DEF_LETTERS(word)                                                           \
     ',', CRTI_DEF_LETTER(word, 0), CRTI_DEF_LETTER(word, 1), CRTI_DEF_LETTER(word, 2),   \
         CRTI_DEF_LETTER(word, 3), CRTI_DEF_LETTER(word, 4), CRTI_DEF_LETTER(word, 5),
-#define CRTI_DEF_SIGN(...)           CRTI_DEF_BY_SIZE(CRTI_DEF_SIGN_2, CRTI_DEF_SIGN_3, __VA_ARGS__)(__VA_ARGS__)
+#define CRTI_DEF_SIGN(...)                                                               \
+    CRTI_DEF_BY_SIZE(CRTI_DEF_SIGN_2, CRTI_DEF_SIGN_3, __VA_ARGS__)(__VA_ARGS__)
 #define CRTI_DEF_SIGN_2(type, name)  CRTI_DEF_LETTERS(CRTI_DEF_WORD_OF(type))
 #define CRTI_DEF_SIGN_3(type, name, of) CRTI_DEF_LETTERS(CRTI_DEF_WORD_ANY)
 
@@ -207,12 +242,22 @@ template <class CrtT, class = void> struct crti_word {
 template <> struct crti_word<bool> { static constexpr uint64_t value = CRTI_DEF_WORD_BOOL; };
 template <> struct crti_word<float> { static constexpr uint64_t value = CRTI_DEF_WORD_FLOAT; };
 template <> struct crti_word<double> { static constexpr uint64_t value = CRTI_DEF_WORD_FLOAT; };
-template <> struct crti_word<const char *> { static constexpr uint64_t value = CRTI_DEF_WORD_STRING; };
-template <> struct crti_word<crt_bytes_t> { static constexpr uint64_t value = CRTI_DEF_WORD_BYTES; };
-template <> struct crti_word<const crt_tensor_t *> { static constexpr uint64_t value = CRTI_DEF_WORD_TENSOR; };
+template <> struct crti_word<const char *> {
+    static constexpr uint64_t value = CRTI_DEF_WORD_STRING;
+};
+template <> struct crti_word<crt_bytes_t> {
+    static constexpr uint64_t value = CRTI_DEF_WORD_BYTES;
+};
+template <> struct crti_word<const crt_tensor_t *> {
+    static constexpr uint64_t value = CRTI_DEF_WORD_TENSOR;
+};
 template <> struct crti_word<crt_ref_t *> { static constexpr uint64_t value = CRTI_DEF_WORD_REF; };
-template <> struct crti_word<crt_actor_t *> { static constexpr uint64_t value = CRTI_DEF_WORD_ACTOR; };
-template <> struct crti_word<const crt_value_t *> { static constexpr uint64_t value = CRTI_DEF_WORD_ANY; };
+template <> struct crti_word<crt_actor_t *> {
+    static constexpr uint64_t value = CRTI_DEF_WORD_ACTOR;
+};
+template <> struct crti_word<const crt_value_t *> {
+    static constexpr uint64_t value = CRTI_DEF_WORD_ANY;
+};
 #define CRTI_DEF_WORD_OF(type) (crti_word<type>::value)
 #define CRTI_DEF_NO_ARG        crt_arg_t()
 #define CRTI_DEF_NO_OUT        crt_out_t()
@@ -270,7 +315,7 @@ template <> struct crti_word<const crt_value_t *> { static constexpr uint64_t va
         return body(self call CRTI_DEF_FOR(CRTI_DEF_PASS, __VA_ARGS__));                 \
         CRTI_DEF_CATCH                                                                   \
     }
-/* The arguments of a stub. */
+/* The arguments of a function that makes a call. */
 #define CRTI_DEF_GIVEN(...)                                                              \
     CRTI_DEF_FOR(CRTI_DEF_ROOM, __VA_ARGS__)                                             \
     const crt_arg_t crti_given[] = {CRTI_DEF_FOR(CRTI_DEF_GIVE, __VA_ARGS__) CRTI_DEF_NO_ARG}
@@ -278,7 +323,8 @@ template <> struct crti_word<const crt_value_t *> { static constexpr uint64_t va
 /* The signature begins behind the first comma. */
 #define CRTI_DEF_SIGNATURE(name, ...)                                                    \
     static const char name[] = {CRTI_DEF_FOR(CRTI_DEF_SIGN, __VA_ARGS__) 0, 0};
-/* The definition, and what adds it: .init_array is kept by the linker, in libraries too. */
+/* The definition, and the function that adds the definition to the program before main. The
+ * linker keeps .init_array, in libraries too. */
 #define CRTI_DEFINED(name, task, actor_class, method, destroy, restore)                  \
     static crt_definition_t crti_##name##_definition = {                                 \
         sizeof(crt_definition_t), task, actor_class, method, destroy, restore, NULL};    \
@@ -289,6 +335,11 @@ template <> struct crti_word<const crt_value_t *> { static constexpr uint64_t va
 
 /* ---------------------------------------------------------------- tasks */
 
+/* CRT_DECLARE_TASK(task, parameters...) declares a task that another file defines, and the
+ * functions that submit the task. The parameters are those of CRT_DEFINE_TASK. No semicolon follows.
+ *
+ *     CRT_DECLARE_TASK(hello, (const char *, name), (int64_t, number))
+ */
 #define CRT_DECLARE_TASK(...) CRTI_DECLARE_TASK(CRTI_HEAD(__VA_ARGS__), __VA_ARGS__)
 #define CRTI_DECLARE_TASK(task, ...) CRTI_DECLARE_TASK_(task, __VA_ARGS__)
 #define CRTI_DECLARE_TASK_(task, ...)                                                    \
@@ -301,9 +352,21 @@ template <> struct crti_word<const crt_value_t *> { static constexpr uint64_t va
         crt_ref_t **refs, size_t returns,                                                \
         const crt_task_options_t *options CRTI_DEF_FOR(CRTI_DEF_PARAMETER, __VA_ARGS__));
 
-/* CRT_DEFINE_TASK(hello, (const char *, name), ...) { body }: the body has `call` and the parameters,
- * and returns as a task does (crt_return, crt_fail). Gives hello, hello_submit(options, name, ...),
- * hello_submit_stream(options, name, ...) and hello_submit_returns(refs, returns, options, name, ...). */
+/* CRT_DEFINE_TASK(task, parameters...) { body } defines a task. The body has the variables `call`
+ * (crt_call_t *) and the parameters, and returns a crt_status_t, usually by crt_return or
+ * crt_fail. Pointers in the parameters are borrowed until the body returns.
+ *
+ *     CRT_DEFINE_TASK(square, (int64_t, number))
+ *     {
+ *         return crt_return(call, number * number);
+ *     }
+ *
+ * Defines the descriptor and three functions that submit the task; `options` may be NULL:
+ *
+ *     const crt_task_t square;
+ *     crt_ref_t *square_submit(options, number);                        as crt_submit
+ *     crt_stream_t *square_submit_stream(options, number);              as crt_submit_stream
+ *     void square_submit_returns(refs, returns, options, number);       as crt_submit_returns */
 #define CRT_DEFINE_TASK(...) CRTI_DEFINE_TASK(CRTI_HEAD(__VA_ARGS__), __VA_ARGS__)
 #define CRTI_DEFINE_TASK(task, ...) CRTI_DEFINE_TASK_(task, __VA_ARGS__)
 #define CRTI_DEFINE_TASK_(task, ...)                                                     \
@@ -341,16 +404,37 @@ template <> struct crti_word<const crt_value_t *> { static constexpr uint64_t va
 
 /* ---------------------------------------------------------------- actors */
 
+/* CRT_DECLARE_ACTOR(actor, struct, parameters...) declares an actor class that another file
+ * defines, and the function that makes an actor. The arguments are those of CRT_DEFINE_ACTOR; the struct
+ * may be incomplete. No semicolon follows.
+ *
+ *     CRT_DECLARE_ACTOR(counter, struct counter, (int64_t, start))
+ */
 #define CRT_DECLARE_ACTOR(actor, ...) CRTI_DECLARE_ACTOR_(actor, __VA_ARGS__)
 #define CRTI_DECLARE_ACTOR_(actor, ...)                                                  \
     CRTI_DEF_EXTERN const crt_actor_class_t actor;                                       \
     CRTI_DEF_EXTERN crt_actor_t *actor##_new(                                            \
         const crt_actor_options_t *options CRTI_DEF_FOR(CRTI_DEF_PARAMETER, __VA_ARGS__));
 
-/* CRT_DEFINE_ACTOR(counter, struct counter, (int64_t, start), ...) { body }: a class, its struct and
- * what makes it. The body has `self` (zeroed), `call` and the parameters; its error is the error of
- * every call. Gives counter and counter_new(options, start, ...). Methods, CRT_DEFINE_DESTROY and
- * CRT_DEFINE_RESTORE follow in the same file. */
+/* CRT_DEFINE_ACTOR(actor, struct, parameters...) { body } defines an actor class, with the struct
+ * that holds the state of an actor. The body makes one actor. The body has the variables `self`
+ * (a pointer to the struct, which is zero), `call` and the parameters, and returns CRT_OK or an
+ * error. After an error every call of the actor fails with that error.
+ *
+ *     struct counter { int64_t value; };
+ *     CRT_DEFINE_ACTOR(counter, struct counter, (int64_t, start))
+ *     {
+ *         self->value = start;
+ *         return CRT_OK;
+ *     }
+ *
+ * Defines the class and a function that makes an actor; `options` may be NULL:
+ *
+ *     const crt_actor_class_t counter;
+ *     crt_actor_t *counter_new(options, start);       as crt_actor_new
+ *
+ * CRT_DEFINE_METHOD, CRT_DEFINE_DESTROY and CRT_DEFINE_RESTORE of the class follow in the file of
+ * this definition. */
 #define CRT_DEFINE_ACTOR(actor, ...)                                                     \
     CRTI_DEFINE_ACTOR(actor, CRTI_HEAD(__VA_ARGS__), __VA_ARGS__)
 #define CRTI_DEFINE_ACTOR(actor, type, ...) CRTI_DEFINE_ACTOR_(actor, type, __VA_ARGS__)
@@ -379,7 +463,13 @@ template <> struct crti_word<const crt_value_t *> { static constexpr uint64_t va
         crt_call_t *call CRTI_DEF_FOR(CRTI_DEF_PARAMETER, __VA_ARGS__))
 #define CRTI_DEF_SELF(actor) (crti_##actor##_self *)crti_self,
 
-/* CRT_DEFINE_DESTROY(counter) { body }: runs with `self` when the actor ends in an orderly way. */
+/* CRT_DEFINE_DESTROY(actor) { body } defines the function that runs when an actor ends in an
+ * orderly way, not when its process dies. The body has the variable `self` and returns nothing.
+ *
+ *     CRT_DEFINE_DESTROY(counter)
+ *     {
+ *         free(self->text);
+ *     } */
 #define CRT_DEFINE_DESTROY(actor)                                                        \
     static void crti_##actor##_end_body(crti_##actor##_self *self);                      \
     static void crti_##actor##_destroy(void *crti_self)                                  \
@@ -389,8 +479,19 @@ template <> struct crti_word<const crt_value_t *> { static constexpr uint64_t va
     CRTI_DEFINED(actor##_destroy, NULL, &actor, NULL, crti_##actor##_destroy, NULL)      \
     static void crti_##actor##_end_body(crti_##actor##_self *self)
 
-/* CRT_DEFINE_RESTORE(counter) { body }: runs with `self`, `state` and `size` after the body of the actor
- * in a process that follows another one, when crt_actor_save has kept a state. An error ends the actor. */
+/* CRT_DEFINE_RESTORE(actor) { body } defines the function that restores the state of an actor
+ * after a restart. The body runs in the process that replaces an earlier process of the actor,
+ * after the body of CRT_DEFINE_ACTOR, if crt_actor_save has kept a state. The body has the
+ * variables `self`, `state` (const void *) and `size` (bytes of the state), and returns CRT_OK or
+ * an error. An error ends the actor.
+ *
+ *     CRT_DEFINE_RESTORE(counter)
+ *     {
+ *         if (size != sizeof(self->value))
+ *             return CRT_ERR_CORRUPT;
+ *         memcpy(&self->value, state, size);
+ *         return CRT_OK;
+ *     } */
 #define CRT_DEFINE_RESTORE(actor)                                                        \
     static crt_status_t crti_##actor##_restore_body(crti_##actor##_self *self,           \
                                                     const void *state, size_t size);     \
@@ -404,6 +505,12 @@ template <> struct crti_word<const crt_value_t *> { static constexpr uint64_t va
     static crt_status_t crti_##actor##_restore_body(crti_##actor##_self *self,           \
                                                     const void *state, size_t size)
 
+/* CRT_DECLARE_METHOD(actor, method, parameters...) declares a method that another file defines, and
+ * the functions that call the method. The arguments are those of CRT_DEFINE_METHOD. No semicolon
+ * follows.
+ *
+ *     CRT_DECLARE_METHOD(counter, add, (int64_t, amount))
+ */
 #define CRT_DECLARE_METHOD(actor, ...)                                                   \
     CRTI_DECLARE_METHOD(actor, CRTI_HEAD(__VA_ARGS__), __VA_ARGS__)
 #define CRTI_DECLARE_METHOD(actor, method, ...)                                          \
@@ -424,10 +531,25 @@ template <> struct crti_word<const crt_value_t *> { static constexpr uint64_t va
         crt_ref_t **refs, size_t returns, crt_actor_t *actor,                            \
         const crt_call_options_t *options CRTI_DEF_FOR(CRTI_DEF_PARAMETER, __VA_ARGS__));
 
-/* CRT_DEFINE_METHOD(counter, add, (int64_t, amount), ...) { body }: the body has `self`, `call` and the
- * parameters. Gives counter_add, counter_add_call(actor, options, amount, ...),
- * counter_add_tell(actor, amount, ...), counter_add_call_stream(actor, options, amount, ...) and
- * counter_add_call_returns(refs, returns, actor, options, amount, ...). */
+/* CRT_DEFINE_METHOD(actor, method, parameters...) { body } defines a method of an actor. The body
+ * has the variables `self` (the struct of the actor), `call` and the parameters, and returns a
+ * crt_status_t, usually by crt_return or crt_fail. Pointers in the parameters are borrowed until
+ * the body returns.
+ *
+ *     CRT_DEFINE_METHOD(counter, add, (int64_t, amount))
+ *     {
+ *         return crt_return(call, self->value += amount);
+ *     }
+ *
+ * Defines the descriptor, named actor_method, and four functions that call the method; `options`
+ * may be NULL:
+ *
+ *     const crt_method_t counter_add;
+ *     crt_ref_t *counter_add_call(actor, options, amount);                    as crt_call_with
+ *     crt_status_t counter_add_tell(actor, amount);                           as crt_tell
+ *     crt_stream_t *counter_add_call_stream(actor, options, amount);          as crt_call_stream
+ *     void counter_add_call_returns(refs, returns, actor, options, amount);   as crt_call_returns
+ */
 #define CRT_DEFINE_METHOD(actor, ...)                                                    \
     CRTI_DEFINE_METHOD(actor, CRTI_HEAD(__VA_ARGS__), __VA_ARGS__)
 #define CRTI_DEFINE_METHOD(actor, method, ...)                                           \
@@ -480,7 +602,11 @@ template <> struct crti_word<const crt_value_t *> { static constexpr uint64_t va
 
 /* ---------------------------------------------------------------- main */
 
-/* CRT_MAIN(driver), or with members of crt_options_t: CRT_MAIN(driver, .num_cpus = 2). */
+/* CRT_MAIN(driver, options...) defines main, which calls crt_main with the function `int
+ * driver(int argc, char **argv)`. The options are members of crt_options_t by name; without
+ * options crt_main gets NULL. No semicolon follows.
+ *
+ *     CRT_MAIN(driver, .num_cpus = 2) */
 #define CRT_MAIN(...) CRTI_PASTE(CRTI_DEF_MAIN_, CRTI_DEF_ONE_OR_MORE(__VA_ARGS__))(__VA_ARGS__)
 #define CRTI_DEF_MAIN_ONE(driver)                                                        \
     int main(int argc, char **argv)                                                      \
