@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The cluster as structs: nodes, their total and free resources, and named actors. Each function asks the head once, and waits at most 30 s. Part of crt.h.
+/* The cluster as structs: nodes, their total and free resources, and named actors. Each function
+ * asks the head once, and waits at most 30 s. Part of crt.h.
  *
  *     crt_node_info_t nodes[64];
  *     size_t count;
@@ -7,17 +8,16 @@
  *     for (size_t i = 0; i < count && i < 64; i++)
  *         printf("%s: %g of %g CPUs free\n", nodes[i].ip, nodes[i].cpus_free, nodes[i].cpus);
  *
- * Lists are filled up to `room` elements. `*count_out` is the number of elements that exist:
- * more than `room` means that some were left out. `element_size` is the size of one element as the caller
- * was compiled, so that structs may grow: an older library leaves members that are unknown to it
- * zero. `room` 0 only counts; the list may then be NULL.
+ * Lists are filled up to `room` elements. `*count_out` is the number of elements that exist: more
+ * than `room` means that some were left out. `element_size` is the size of one element as the
+ * caller was compiled, so that structs may grow: an older library leaves members that are unknown
+ * to it zero. `room` 0 only counts; the list may then be NULL.
  *
  * Errors of all: CRT_ERR_INVALID (no list, or an element that is smaller than the first
  * version's), CRT_ERR_NOT_INITIALIZED, CRT_ERR_HEAD_LOST and CRT_ERR_TIMED_OUT (no answer within
  * 30 s), CRT_ERR_NO_MEMORY.
  *
- * Functions may be called from any thread of a driver or worker.
- */
+ * Functions may be called from any thread of a driver or worker. */
 #ifndef CRT_CLUSTER_VIEW_H
 #define CRT_CLUSTER_VIEW_H
 

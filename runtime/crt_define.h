@@ -336,10 +336,10 @@ template <> struct crti_word<const crt_value_t *> {
 /* ---------------------------------------------------------------- tasks */
 
 /* CRT_DECLARE_TASK(task, parameters...) declares a task that another file defines, and the
- * functions that submit the task. The parameters are those of CRT_DEFINE_TASK. No semicolon follows.
+ * functions that submit the task. The parameters are those of CRT_DEFINE_TASK. No semicolon
+ * follows.
  *
- *     CRT_DECLARE_TASK(hello, (const char *, name), (int64_t, number))
- */
+ *     CRT_DECLARE_TASK(hello, (const char *, name), (int64_t, number)) */
 #define CRT_DECLARE_TASK(...) CRTI_DECLARE_TASK(CRTI_HEAD(__VA_ARGS__), __VA_ARGS__)
 #define CRTI_DECLARE_TASK(task, ...) CRTI_DECLARE_TASK_(task, __VA_ARGS__)
 #define CRTI_DECLARE_TASK_(task, ...)                                                    \
@@ -405,11 +405,10 @@ template <> struct crti_word<const crt_value_t *> {
 /* ---------------------------------------------------------------- actors */
 
 /* CRT_DECLARE_ACTOR(actor, struct, parameters...) declares an actor class that another file
- * defines, and the function that makes an actor. The arguments are those of CRT_DEFINE_ACTOR; the struct
- * may be incomplete. No semicolon follows.
+ * defines, and the function that makes an actor. The arguments are those of CRT_DEFINE_ACTOR; the
+ * struct may be incomplete. No semicolon follows.
  *
- *     CRT_DECLARE_ACTOR(counter, struct counter, (int64_t, start))
- */
+ *     CRT_DECLARE_ACTOR(counter, struct counter, (int64_t, start)) */
 #define CRT_DECLARE_ACTOR(actor, ...) CRTI_DECLARE_ACTOR_(actor, __VA_ARGS__)
 #define CRTI_DECLARE_ACTOR_(actor, ...)                                                  \
     CRTI_DEF_EXTERN const crt_actor_class_t actor;                                       \

@@ -107,7 +107,7 @@ CRT_API crt_status_t crt_waitset_add_ref(crt_waitset_t *set, crt_ref_t *ref, voi
  * turns. After the last item comes CRT_EVENT_STREAM_END, and the stream leaves the set. The
  * producer is held back, as by crt_stream_next, when the program takes no events. The program keeps
  * the stream and drops it with crt_stream_drop, at the earliest when no more events are wanted:
- * a stream that is dropped leaves the set without an event. 
+ * a stream that is dropped leaves the set without an event.
  *
  * Errors: CRT_ERR_EXISTS, the stream is in a set already; CRT_ERR_INVALID, no such set or stream;
  * CRT_ERR_CLOSED, set or stream are of before crt_shutdown; CRT_ERR_NO_MEMORY;
@@ -116,7 +116,7 @@ CRT_API crt_status_t crt_waitset_add_stream(crt_waitset_t *set, crt_stream_t *st
                                             void *user);
 
 /* Adds the end of an actor: CRT_EVENT_ACTOR_END follows once, also when the actor is dead
- * already. The set does not keep the actor alive. A restart (max_restarts) is no end. 
+ * already. The set does not keep the actor alive. A restart (max_restarts) is no end.
  *
  * Errors: CRT_ERR_INVALID, no such set or actor; CRT_ERR_CLOSED, set or actor are of before
  * crt_shutdown; CRT_ERR_NO_MEMORY; CRT_ERR_NOT_INITIALIZED; CRT_ERR_FORKED. */
@@ -124,9 +124,9 @@ CRT_API crt_status_t crt_waitset_add_actor_end(crt_waitset_t *set, crt_actor_t *
                                                void *user);
 
 /* Adds the end of a node, 32 hex digits as crt_node_id and crt status give: CRT_EVENT_NODE_END
- * follows once. The status of the event is CRT_ERR_NODE_LOST, also for a node that had left the cluster
- * before; CRT_ERR_NOT_FOUND for a node that the cluster does not know. A node that is cut off
- * counts as lost after 5 s. 
+ * follows once. The status of the event is CRT_ERR_NODE_LOST, also for a node that had left the
+ * cluster before; CRT_ERR_NOT_FOUND for a node that the cluster does not know. A node that is cut
+ * off counts as lost after 5 s.
  *
  * Errors: CRT_ERR_INVALID, no such set, or node_id is no id; CRT_ERR_CLOSED, the set is of before
  * crt_shutdown; CRT_ERR_NO_MEMORY; CRT_ERR_NOT_INITIALIZED; CRT_ERR_FORKED. */
@@ -135,8 +135,8 @@ CRT_API crt_status_t crt_waitset_add_node_end(crt_waitset_t *set, const char *no
 
 /* Takes out everything that was added with this pointer `user`, which is not NULL: no event with
  * that pointer is given to any later crt_waitset_next, so that the program may free what `user`
- * points to. Calls and streams go on. The time depends on the number of things with this pointer, not on
- * the size of the set. Errors: CRT_ERR_NOT_FOUND, nothing in the set has the pointer;
+ * points to. Calls and streams go on. The time depends on the number of things with this pointer,
+ * not on the size of the set. Errors: CRT_ERR_NOT_FOUND, nothing in the set has the pointer;
  * CRT_ERR_INVALID, `user` is NULL or no such set; CRT_ERR_CLOSED, CRT_ERR_NOT_INITIALIZED,
  * CRT_ERR_FORKED. */
 CRT_API crt_status_t crt_waitset_remove(crt_waitset_t *set, void *user);
@@ -178,14 +178,13 @@ typedef void crt_ref_callback_t(crt_ref_t *ref, void *user);
  * the order in which their refs became ready, never inside of crt_ref_on_ready. Signals are
  * blocked on that thread. A callback may call every function of crt but crt_init and
  * crt_shutdown. Later callbacks wait until this callback returns. A callback should not wait, and
- * must never wait for a ref that another callback makes ready. The registration has a hold of its own: the
- * callback runs also when the program has dropped its ref. `ref` is borrowed until the callback
- * returns; a callback that keeps the ref calls crt_ref_keep. A ref may have several callbacks.
- * At crt_shutdown refs that are not ready fail with CRT_ERR_CLOSED, and their callbacks run
- * before crt_shutdown returns. A process that ends without crt_shutdown does not run
- * these callbacks. Errors:
- * CRT_ERR_INVALID, no such ref or callback is NULL; CRT_ERR_CLOSED, the ref is of before
- * crt_shutdown; CRT_ERR_NO_MEMORY, or CRT_ERR_IO: the thread can't be made;
+ * must never wait for a ref that another callback makes ready. The registration has a hold of its
+ * own: the callback runs also when the program has dropped its ref. `ref` is borrowed until the
+ * callback returns; a callback that keeps the ref calls crt_ref_keep. A ref may have several
+ * callbacks. At crt_shutdown refs that are not ready fail with CRT_ERR_CLOSED, and their
+ * callbacks run before crt_shutdown returns. A process that ends without crt_shutdown does not
+ * run these callbacks. Errors: CRT_ERR_INVALID, no such ref or callback is NULL; CRT_ERR_CLOSED,
+ * the ref is of before crt_shutdown; CRT_ERR_NO_MEMORY, or CRT_ERR_IO: the thread can't be made;
  * CRT_ERR_NOT_INITIALIZED, CRT_ERR_FORKED. On an error the callback never runs. */
 CRT_API crt_status_t crt_ref_on_ready(crt_ref_t *ref, crt_ref_callback_t *callback,
                                       void *user);
