@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Jobs of the cluster from a program: commands that the cluster runs and supervises, as crt job
- * submit does, beside the calling program: they go on when it ends. Part of crt.h.
+/* Jobs: commands that the cluster runs and supervises, as crt job submit does. A job goes on when
+ * the program that submitted the job ends. Part of crt.h.
  *
  * Errors of all: CRT_ERR_NOT_INITIALIZED, CRT_ERR_HEAD_LOST and CRT_ERR_TIMED_OUT (no answer
  * within 30 s), CRT_ERR_NOT_FOUND (there is no job of that id), CRT_ERR_NO_MEMORY.
@@ -16,77 +16,112 @@
 extern "C" {
 #endif
 
-#define CRT_JOB_ID_SIZE 128 /* bytes of the id of a submitted job, with the final zero */
+/* Bytes of the id of a submitted job, with the final zero. */
+#define CRT_JOB_ID_SIZE 128
 
 typedef struct crt_job_options {
-    size_t struct_size; /* set by CRT_JOB_OPTIONS */
+    /* Set by CRT_JOB_OPTIONS. */
+    size_t struct_size;
     /* Chosen by the caller, unique among the jobs that the cluster knows: 1 to 127 letters,
      * digits and any of "_-.". Default: "crtsubmit_" and 16 random digits. */
     const char *id;
-    const char *const *environment; /* "NAME=value" each, ended by NULL; NULL: none */
-    /* What the process of the job holds while it runs: "CPU=1,GPU=1". Default: nothing, it runs
-     * on the head's host then. */
+    /* Environment variables, "NAME=value" each; the list ends with NULL. NULL: none. */
+    const char *const *environment;
+    /* Resources that the process of the job holds while it runs: "CPU=1,GPU=1". Default: none;
+     * the job then runs on the host of the head. */
     const char *resources;
-    const char *label_selector; /* of its node, as of tasks (crt_task_options_t) */
-    int64_t
-        max_attempts; /* the command is run again after it has failed; default 0: once */
+    /* Labels of the node that runs the job, as label_selector of crt_task_options_t. */
+    const char *label_selector;
+    /* How many times the command may be run: again after each failure. 0: the default, once. */
+    int64_t max_attempts;
 } crt_job_options_t;
 #define CRT_JOB_OPTIONS(...)                                                             \
     CRTI_CONSTANT(crt_job_options_t, .struct_size = sizeof(crt_job_options_t),           \
                   __VA_ARGS__)
 
-/* Runs `command` by /bin/sh on a node, in an empty directory of its own. Programs that it names
- * must be there: crt job submit uploads one. Returns when the cluster has accepted the job, and
- * keeps it: it is run once also when the head dies meanwhile. `options` may be NULL. Writes the
- * id of the job; `size`: bytes of `id`, at least CRT_JOB_ID_SIZE. CRT_ERR_EXISTS: another job has
- * this id. CRT_ERR_INVALID: a NULL or empty command, less room, an option that is none. */
+/* Submits a job: /bin/sh runs `command` on a node, in an empty directory of its own. Programs
+ * that the command names must be on the node (crt job submit uploads programs). The function
+ * returns when the cluster has accepted the job. An accepted job is kept and run once, also when
+ * the head dies meanwhile. `options` may be NULL. The id of the job is written to `id`; `size` is
+ * the number of bytes of `id`, at least CRT_JOB_ID_SIZE. Any thread may call.
+ *
+ * Errors: CRT_ERR_EXISTS, when another job has this id; CRT_ERR_INVALID, when `command` is NULL
+ * or empty, `size` is too small, or an option is wrong; CRT_ERR_NOT_INITIALIZED;
+ * CRT_ERR_HEAD_LOST or CRT_ERR_TIMED_OUT, when the head does not answer within 30 s;
+ * CRT_ERR_NO_MEMORY. */
 CRT_API crt_status_t crt_job_submit(const char *command, const crt_job_options_t *options,
                                     char *id, size_t size);
 
 typedef enum crt_job_state {
-    CRT_JOB_PENDING = 1, /* waits for a node with room */
+    /* Waits for a node with room. */
+    CRT_JOB_PENDING = 1,
     CRT_JOB_RUNNING = 2,
-    CRT_JOB_STOPPED = 3, /* ended, because crt_job_stop was called */
+    /* Ended, because crt_job_stop was called. */
+    CRT_JOB_STOPPED = 3,
     CRT_JOB_SUCCEEDED = 4,
     CRT_JOB_FAILED = 5
 } crt_job_state_t;
 
 /* One job. Texts that are longer than their member are cut. */
 typedef struct crt_job_info {
-    char id[128];     /* of a submitted job; "": a program that joined by itself */
-    char job_id[33];  /* as crt_job_id gives it inside */
-    char node_id[33]; /* where it runs or ran, "": nowhere yet */
+    /* The id of a submitted job. "": a program that joined by itself. */
+    char id[128];
+    /* The id that crt_job_id returns inside the job. */
+    char job_id[33];
+    /* The node that runs or ran the job. "": no node yet. */
+    char node_id[33];
     char command[512];
-    char message[1024]; /* why it waits, or how it ended */
+    /* The reason why the job waits, or how the job ended. */
+    char message[1024];
     crt_job_state_t state;
-    bool has_exit;     /* the exit code is known */
-    int64_t exit_code; /* 128 + N: ended by signal N */
+    /* The exit code is known. */
+    bool has_exit;
+    /* 128 + N: ended by signal N. */
+    int64_t exit_code;
     int64_t pid;
-    int64_t start_ms, end_ms; /* milliseconds since 1970; 0: not yet */
+    /* Milliseconds since 1970; 0: not yet. */
+    int64_t start_ms, end_ms;
 } crt_job_info_t;
 
-/* What became of one job, by the id of its submission or its `job_id`. `info_size`: bytes of the
- * struct as the caller was compiled, sizeof(*info_out). CRT_ERR_INVALID: less than the first
- * version's. */
+/* Reads the state of one job, by the id of its submission or by its `job_id`. `info_size` is the
+ * size of the struct as the caller was compiled: sizeof(*info_out). Any thread may call.
+ *
+ * Errors: CRT_ERR_NOT_FOUND, when there is no such job; CRT_ERR_INVALID, when `info_size` is
+ * smaller than that of the first version; CRT_ERR_NOT_INITIALIZED; CRT_ERR_HEAD_LOST or
+ * CRT_ERR_TIMED_OUT, when the head does not answer within 30 s; CRT_ERR_NO_MEMORY. */
 CRT_API crt_status_t crt_job_status(const char *id, crt_job_info_t *info_out,
                                     size_t info_size);
 
-/* All jobs that the cluster knows, in the order in which they began; arguments as of crt_nodes
- * (crt_cluster_view.h). */
+/* Lists all jobs that the cluster knows, in the order in which they began. The list is filled up
+ * to `room` elements of `element_size` bytes each (sizeof(crt_job_info_t)). `*count_out` is the
+ * number of jobs, which may be more than `room`. With `room` 0 `jobs` may be NULL. Any thread may
+ * call.
+ *
+ * Errors: CRT_ERR_INVALID, when `jobs` is NULL, or `element_size` is smaller than that of the
+ * first version; CRT_ERR_NOT_INITIALIZED; CRT_ERR_HEAD_LOST or CRT_ERR_TIMED_OUT, when the head
+ * does not answer within 30 s; CRT_ERR_NO_MEMORY. */
 CRT_API crt_status_t crt_jobs(crt_job_info_t *jobs, size_t element_size, size_t room,
                               size_t *count_out);
 
-/* Ends a submitted job: SIGTERM to its processes, SIGKILL 3 s later. Returns when the node has
- * been told; crt_job_status says when it has ended. CRT_OK also when it had ended before.
- * CRT_ERR_INVALID: a program that joined by itself is no submitted job; CRT_ERR_UNREACHABLE: its
- * node can't be reached now. */
+/* Ends a submitted job: SIGTERM to its processes, SIGKILL 3 s later. The function returns when
+ * the node was told; crt_job_status says when the job has ended. A job that had ended before is
+ * CRT_OK. Any thread may call.
+ *
+ * Errors: CRT_ERR_NOT_FOUND, when there is no such job; CRT_ERR_INVALID, when the job is a
+ * program that joined by itself, not a submitted job; CRT_ERR_UNREACHABLE, when its node can't be
+ * reached now; CRT_ERR_NOT_INITIALIZED; CRT_ERR_HEAD_LOST or CRT_ERR_TIMED_OUT, when the head
+ * does not answer within 30 s; CRT_ERR_NO_MEMORY. */
 CRT_API crt_status_t crt_job_stop(const char *id);
 
-/* Reads the output of a submitted job from byte `offset` on; waits for at least one byte up to
- * `wait_ms` (0: no wait, at most 10 minutes). `*data_out` is text with a final zero that
- * `*size_out` does not count; the caller frees it with free(). `*next_out` is the offset to go on
- * from. `*ended_out`: the job has ended, and all was read. CRT_ERR_INVALID: a wait below 0 or
- * above 10 minutes. */
+/* Reads the output of a submitted job from byte `offset` on. The call waits up to `wait_ms`
+ * milliseconds (0: no wait; at most 10 minutes) for at least one byte. `*data_out` is text with a
+ * final zero that `*size_out` does not count; caller owns the text and frees it with free().
+ * `*next_out` is the offset of the next call. `*ended_out` is true when the job has ended and all
+ * output was read. Any thread may call.
+ *
+ * Errors: CRT_ERR_NOT_FOUND, when there is no such job; CRT_ERR_INVALID, when `wait_ms` is below
+ * 0 or above 10 minutes; CRT_ERR_NOT_INITIALIZED; CRT_ERR_HEAD_LOST or CRT_ERR_TIMED_OUT, when
+ * the head does not answer within 30 s; CRT_ERR_NO_MEMORY. */
 CRT_API crt_status_t crt_job_logs(const char *id, uint64_t offset, int64_t wait_ms,
                                   char **data_out, size_t *size_out, uint64_t *next_out,
                                   bool *ended_out);
