@@ -8,10 +8,11 @@
  *     crt_submit_stream(&task, options, ...)    crt_call_stream(actor, &method, options, ...)
  *     crt_put(x)   crt_get(ref, &x)        crt_get_for(ref, wait_ms, &x)
  *
- * What crt_get and crt_args give by a pointer is borrowed and read-only; crt_get_v says how to copy.
+ * Memory that crt_get and crt_args give by a pointer is borrowed and read-only. crt_get_v says how
+ * to copy the memory.
  *
- * C chooses by _Generic, C++ by overloads. At most 16 arguments in C, as a static assertion says; more by
- * the *_v functions.
+ * C chooses by _Generic, C++ by overloads. A call has at most 16 arguments in C, which a static
+ * assertion checks. The functions that end in _v take more.
  * Included by crt.h.
  */
 #ifndef CRT_ARGUMENTS_H
@@ -22,8 +23,8 @@
 
 /* clang-format off */
 
-/* Every macro takes at least one argument in its "...", as C11 wants it: the head, and a tail of
- * none to sixteen. */
+/* Every macro takes at least one argument in its "...", as C11 requires: the head, and a tail of
+ * 0 to 16 arguments. */
 #define CRTI_HEAD(...)       CRTI_HEAD_(__VA_ARGS__, 0)
 #define CRTI_HEAD_(head, ...) head
 /* 1 to 17, or MANY up to 64. */
@@ -106,7 +107,8 @@
         char **: (struct crti_text_is_read_into_a_const_char_pointer){0},                \
         CRTI_NULLPTR(CRT_OUT_NONE)                                                       \
         void *: CRT_OUT_NONE)
-/* What a compiler names when text is to be read into a char *: it is read-only. */
+/* The name of this struct is the error text of the compiler when a program reads text into a char
+ * *. Text is read-only. */
 struct crti_text_is_read_into_a_const_char_pointer {
     int none;
 };
@@ -129,7 +131,7 @@ struct crti_text_is_read_into_a_const_char_pointer {
 #define CRTI_EACH_16(F, z, a, ...) F(a), CRTI_EACH_15(F, z, __VA_ARGS__)
 #define CRTI_EACH_17(F, z, a, ...) F(a), CRTI_EACH_16(F, z, __VA_ARGS__)
 
-/* "array, count" of what follows the head; F makes one element of type T. */
+/* "array, count" of the arguments after the head. F makes one element of type T. */
 #define CRTI_TAIL(T, F, ...) CRTI_PASTE(CRTI_TAIL_, CRTI_COUNT(__VA_ARGS__))(T, F, __VA_ARGS__)
 #define CRTI_TAIL_1(T, F, z) NULL, 0
 #define CRTI_TAIL_N(T, F, N, ...)                                                         \
@@ -160,8 +162,8 @@ struct crti_text_is_read_into_a_const_char_pointer {
 #define CRTI_ARGUMENTS(...) CRTI_TAIL(crt_arg_t, CRT_ARG, __VA_ARGS__)
 #define CRTI_OUTS(...)      CRTI_TAIL(crt_out_t, CRT_OUT, __VA_ARGS__)
 
-/* Options and methods by their type: one that was left out, so that an argument takes its place, is an
- * error of the compiler. */
+/* Options and methods, checked by their type. When a call leaves the options out, so that an
+ * argument takes their place, the compiler reports an error. */
 static inline const crt_task_options_t *crti_task_options(const crt_task_options_t *options)
 {
     return options;
@@ -250,7 +252,8 @@ inline crt_arg_t CRT_ARG(crt_value_t *x) { return crt_arg_value(x); }
 inline crt_arg_t CRT_ARG(const crt_value_t *x) { return crt_arg_value(x); }
 inline crt_arg_t CRT_ARG(crt_arg_t x) { return x; }
 inline crt_arg_t CRT_ARG(std::nullptr_t) { return crt_arg_none(nullptr); }
-/* No other pointer, and no object of a class, is an argument: crt.hpp takes std::string and others. */
+/* No other pointer, and no object of a class, is an argument: crt.hpp takes std::string and
+ * others. */
 template <class CrtX> crt_arg_t CRT_ARG(CrtX *) = delete;
 template <class CrtX, std::enable_if_t<std::is_class_v<CrtX>, int> = 0>
 crt_arg_t CRT_ARG(const CrtX &) = delete;
@@ -275,7 +278,8 @@ inline crt_out_t CRT_OUT(crt_ref_t **p) { return {CRT_OUT_REF, p}; }
 inline crt_out_t CRT_OUT(crt_actor_t **p) { return {CRT_OUT_ACTOR, p}; }
 inline crt_out_t CRT_OUT(const crt_value_t **p) { return {CRT_OUT_VALUE, p}; }
 inline crt_out_t CRT_OUT(std::nullptr_t) { return {CRT_OUT_NONE, nullptr}; }
-crt_out_t CRT_OUT(char **) = delete; /* text is read-only: it is read into a const char * */
+/* Text is read-only: a program reads text into a const char *. */
+crt_out_t CRT_OUT(char **) = delete;
 template <class CrtX> crt_out_t CRT_OUT(CrtX *) = delete;
 
 template <class... CrtA>
@@ -385,7 +389,7 @@ template <class CrtP> crt_status_t crt_value_read(const crt_value_t *value, CrtP
     return crt_value_read_v(value, CRT_OUT(pointer));
 }
 
-/* The templates, with the line that uses them. */
+/* The templates above, which record the line of the program that calls them. */
 #define crt_call(...)      CRTI_HERE(crt_call(__VA_ARGS__))
 #define crt_call_with(...) CRTI_HERE(crt_call_with(__VA_ARGS__))
 #define crt_submit(...)    CRTI_HERE(crt_submit(__VA_ARGS__))
