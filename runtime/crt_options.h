@@ -69,8 +69,8 @@ typedef struct crt_task_options {
     crt_scheduling_t scheduling;
     /* The node of CRT_SCHEDULE_NODE_AFFINITY: 32 hex digits (from crt_node_id or crt status). */
     const char *node_id;
-    /* With CRT_SCHEDULE_NODE_AFFINITY: the task may run on another node when `node_id` is gone or lacks the
-     * resources. */
+    /* With CRT_SCHEDULE_NODE_AFFINITY: the task may run on another node when `node_id` is gone or
+     * lacks the resources. */
     bool node_is_soft;
     /* Labels that the node must have (crt start --labels), all of them:
      * "zone=eu,gpu=in(a100,h100),rack=!7,os=!in(a,b)". A node without a label differs from every
@@ -171,8 +171,8 @@ typedef struct crt_actor_options {
     crt_scheduling_t scheduling;
     /* The node of CRT_SCHEDULE_NODE_AFFINITY: 32 hex digits (from crt_node_id or crt status). */
     const char *node_id;
-    /* With CRT_SCHEDULE_NODE_AFFINITY: the actor may run on another node when `node_id` is gone or lacks
-     * the resources. */
+    /* With CRT_SCHEDULE_NODE_AFFINITY: the actor may run on another node when `node_id` is gone
+     * or lacks the resources. */
     bool node_is_soft;
     /* Labels that the node must have, and alternatives: see label_selector of crt_task_options_t.
      * At most 511 bytes together. NULL: any node. */
