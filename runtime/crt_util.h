@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Ready-made actors for programs of any kind: pools of actors, queues, and progress. They are part of libcrt; a program
- * that uses them lists nothing.
+/* Ready-made actors for programs of any kind: pools of actors, queues, and progress. The actors
+ * are part of libcrt; a program that uses them lists no class.
  *
- * Functions may be called from any thread, but those of one pool from one thread at a time.
- */
+ * Functions may be called from any thread, but the functions of one pool from one thread at a
+ * time. */
 #ifndef CRT_UTIL_H
 #define CRT_UTIL_H
 
@@ -32,8 +32,8 @@ extern "C" {
  *     }
  *
  * A call begins when the program submits it, or later, while the program waits for a result or adds
- * an actor. An actor that has died and is not restarted leaves the pool: the call that it ran has
- * the error, no other call does. One thread at a time uses a pool. */
+ * an actor. An actor that has died and is not restarted leaves the pool: the call that the
+ * actor ran has the error, no other call has. One thread at a time uses a pool. */
 typedef struct crt_pool crt_pool_t;
 
 /* Makes one call of `actor` and returns its result, as crt_call does. */
@@ -63,7 +63,7 @@ CRT_API bool crt_pool_has_next(const crt_pool_t *pool);
  * crt_ref_drop.
  *
  * Errors: CRT_ERR_NOT_FOUND, when all results were taken; CRT_ERR_TIMED_OUT, when `wait_ms`
- * passed (call it again); CRT_ERR_ACTOR_DIED, when calls wait and no actor is left;
+ * passed (the program may call again); CRT_ERR_ACTOR_DIED, when calls wait and no actor is left;
  * CRT_ERR_INTERRUPTED, when crt_interrupt was called; CRT_ERR_INVALID, when an argument is
  * NULL. */
 CRT_API crt_status_t crt_pool_next(crt_pool_t *pool, int64_t wait_ms,
@@ -91,7 +91,7 @@ CRT_API void crt_pool_drop(crt_pool_t **pool);
 
 /* The class Queue: a queue of refs. Any process that has the handle of the actor may put items
  * and get items. Items are got in the order in which they were put, each item once. The values
- * stay where they are: if the owner of an item has ended, the item has that error. 
+ * stay where they are: if the owner of an item has ended, the item has that error.
  *
  * A caller that waits because the queue is full or empty asks again, at most every 20 ms, so
  * that waiting callers need no thread of the actor. The order among several waiting callers is
@@ -144,8 +144,8 @@ CRT_API crt_status_t crt_queue_size(crt_actor_t *queue, size_t *size_out);
  *         refs[i] = crt_submit(&resize, NULL, progress, i);    each calls crt_progress_add
  *     CRT_CHECK(crt_progress_wait(progress, refs, 10, -1));
  *
- * Create arguments: a label of
- * up to 80 bytes, and the total number of steps, 0 if the number is not known. */
+ * Create arguments: a label of up to 80 bytes, and the total number of steps, 0 if the number is
+ * not known. */
 /* Makes a progress with a label of up to 80 bytes and `total` steps (0: not known). `options`
  * may be NULL. Caller owns the handle and drops it with crt_actor_drop. Never NULL: an error
  * shows in the calls of the actor. */
