@@ -16,7 +16,8 @@
  * an earlier operation that was correct and complete succeeds on all members, even on members that
  * finish it later. If a member dies or does not call within the timeout, the call of every other
  * member fails with an error that names that member; crt_group_rebuild makes the group usable
- * again. No call hangs, and no call returns a wrong sum.
+ * again. Every call ends within the
+ * timeout, and no call returns a wrong sum.
  *
  * Tensors: dense (crt_tensor_is_dense), aligned to the element size, of floating point or integer
  * type (not bool). Tensors lie on the host, except with the backend "nccl" (see there). `input` and
@@ -53,8 +54,8 @@ typedef enum crt_reduction {
 
 /* ---------------------------------------------------------------- groups */
 
-/* Options of a group. Make them with CRT_GROUP_OPTIONS; a member that is not given has its
- * default. */
+/* Options of a group. A program makes this struct with CRT_GROUP_OPTIONS. A member that is not
+ * given has its default. */
 typedef struct crt_group_options {
     /* Set by CRT_GROUP_OPTIONS. */
     size_t struct_size;
@@ -150,7 +151,7 @@ CRT_API crt_status_t crt_group_find(const char *name, crt_group_t **group_out);
  * Every member of `group` makes this call at the same place among its operations, and waits
  * for the members of its color. The new group has the backend, timeout, device and stream of
  * `group`; its name is made from the name of `group`. Afterwards the groups are independent,
- * and each is destroyed separately. Caller owns the result and frees it with
+ * and each is dropped separately. Caller owns the result and frees it with
  * crt_group_drop.
  *
  * Errors: those of crt_group_allgather on `group`, CRT_ERR_INVALID, CRT_ERR_TIMED_OUT,
@@ -162,53 +163,53 @@ CRT_API crt_status_t crt_group_split(crt_group_t *group, int color, int key,
                                      crt_group_t **group_out);
 
 /* The group "world" of all ranks of crt run --ranks: this process has rank crt_world_rank() of
- * crt_world_size(). The first call joins the group and waits for the other ranks; later calls return
- * the same group. Any thread may call. Borrowed: valid until the process ends; must not be
- * destroyed.
+ * crt_world_size(). The first call joins the group and waits for the other ranks; later calls
+ * return that group again. Any thread may call. Borrowed: valid until the process ends; the
+ * program must not drop the group.
  *
- * Errors: CRT_ERR_INVALID, when this process is not a rank of crt run --ranks; otherwise those
- * of crt_group_join, such as CRT_ERR_TIMED_OUT, when a rank does not join, and
- * CRT_ERR_ACTOR_DIED or CRT_ERR_NODE_LOST, when a rank died. */
+ * Errors: CRT_ERR_INVALID, when this process is not a rank of crt run --ranks; otherwise those of
+ * crt_group_join, such as CRT_ERR_TIMED_OUT, when a rank does not join, and CRT_ERR_ACTOR_DIED or
+ * CRT_ERR_NODE_LOST, when a rank died. */
 CRT_API crt_status_t crt_group_world(crt_group_t **group_out);
 
-/* Makes the group usable again after an operation failed. Every living member calls it. The
- * group gets a new incarnation; messages of the old incarnation are ignored. Posted operations
- * have ended before the call returns.
+/* Makes the group usable again after an operation failed. Every living member makes this call.
+ * The group gets a new incarnation; messages of the old incarnation are ignored. Posted
+ * operations have ended before the call returns.
  *
  * `size` 0: the survivors continue alone, in their old order. `size` > 0: the group has `size`
  * members; survivors keep their ranks, the call waits for replacements, and actors that call
  * crt_group_join(size, CRT_RANK_ANY, ...) take the places of the dead members.
  *
- * On failure the group stays failed; call the function again. Errors: CRT_ERR_INVALID, when
- * `group` is NULL, `size` is wrong, the members give different sizes, or more than `size`
- * members live; CRT_ERR_TIMED_OUT, when members did not come (the text names them);
- * CRT_ERR_EXISTS, when the rebuild was called off because another member has settled the
- * operation that failed here (see crt_group_settle); CRT_ERR_CLOSED, when the group has
- * ended or was rebuilt without this member; CRT_ERR_NO_MEMORY; CRT_ERR_FORKED, in a child
- * process after fork(). */
+ * On failure the group stays failed, and the program may call the function again. Errors:
+ * CRT_ERR_INVALID, when `group` is NULL, `size` is wrong, the members give different sizes, or
+ * more than `size` members live; CRT_ERR_TIMED_OUT, when members did not come (the text names
+ * them); CRT_ERR_EXISTS, when the rebuild was called off because another member has settled the
+ * operation that failed here (see crt_group_settle); CRT_ERR_CLOSED, when the group has ended or
+ * was rebuilt without this member; CRT_ERR_NO_MEMORY; CRT_ERR_FORKED, in a child process after
+ * fork(). */
 CRT_API crt_status_t crt_group_rebuild(crt_group_t *group, int size);
 
-/* Confirms that the last operation succeeded on this member. Call it on each member after an
+/* Confirms that the last operation succeeded on this member. Each member makes this call after an
  * operation that is followed by a long pause, before any other call on the group; all members
  * settle the same operations.
  *
  * If a member dies during an operation, the operation may succeed on some members and fail on
- * others. Members on which it failed call crt_group_rebuild. Members on which it
- * succeeded may make no other call for a long time, and the rebuild would wait for them until
- * the timeout. After crt_group_settle the operation counts as successful for all members.
+ * others. Members on which it failed call crt_group_rebuild. Members on which it succeeded may
+ * make no other call for a long time, and the rebuild would wait for them until the timeout.
+ * After crt_group_settle the operation counts as successful for all members.
  *
- * A member on which the operation failed compares crt_group_settled before the operation
- * and after the rebuild: the number is greater if another member settled the operation. The
- * rebuild has then returned CRT_ERR_EXISTS, and the group stays failed until all members
- * rebuild it; or CRT_OK, if the others had already begun to rebuild.
+ * A member on which the operation failed compares crt_group_settled before the operation and
+ * after the rebuild: the number is greater if another member settled the operation. The rebuild
+ * has then returned CRT_ERR_EXISTS, and the group stays failed until all members rebuild it; or
+ * CRT_OK, if the others had already begun to rebuild.
  *
  * Cost: a few exchanges with the control store. Errors: CRT_ERR_INVALID, when `group` is NULL;
  * CRT_ERR_CLOSED, when the group has ended or the others have rebuilt it without this member;
  * CRT_ERR_FORKED, in a child process after fork(); an error of the control store, when the
  * cluster cannot be reached. */
 CRT_API crt_status_t crt_group_settle(crt_group_t *group);
-/* The number of settled operations that this member knows of (see crt_group_settle). 0
- * for NULL. */
+/* Returns the number of settled operations that this member knows of (see crt_group_settle); 0
+ * when `group` is NULL. */
 CRT_API uint64_t crt_group_settled(const crt_group_t *group);
 
 /* Leaves the group and sets *group_take to NULL. Pending operations fail with
@@ -217,37 +218,39 @@ CRT_API uint64_t crt_group_settled(const crt_group_t *group);
  * all members have left or died. `group_take` and *group_take may be NULL. */
 CRT_API void crt_group_drop(crt_group_t **group_take);
 
-/* The rank of this member (0 <= rank < size), and the number of members. */
+/* Return the rank of this member (0 <= rank < size), and the number of members of the group. */
 CRT_API int crt_group_rank(const crt_group_t *group);
 CRT_API int crt_group_size(const crt_group_t *group);
-/* The backend in use: "shm", "ring", "two-level" or "nccl". For a group with the option "auto"
- * this is the chosen one. Static text. */
+/* Returns the backend in use: "shm", "ring", "two-level" or "nccl". For a group with the option
+ * "auto" this is the backend that the library chose. Static text. */
 CRT_API const char *crt_group_backend(const crt_group_t *group);
-/* The incarnation of the group: 1 at first, one more after each rebuild. */
+/* Returns the incarnation of the group: 1 at first, one more after each rebuild. */
 CRT_API uint64_t crt_group_incarnation(const crt_group_t *group);
 
-/* Why the group's last operation failed. */
+/* The reason why the last operation of a group failed. */
 typedef struct crt_group_error {
     crt_status_t status;
     /* Rank of the member that caused the failure; -1: no particular member. */
     int rank;
     /* Actor id of that member, 32 hexadecimal digits; "" if `rank` is -1. */
     const char *actor;
+    /* Node of that member. */
     const char *node;
     /* The text that crt_error_detail() returned. */
     const char *text;
 } crt_group_error_t;
 
-/* The failure of the group's last failed operation; NULL if no operation has failed since the
- * group was built. Borrowed: valid until the next operation, rebuild or destroy. */
+/* Returns the failure of the last failed operation of the group. NULL: no operation has failed
+ * since the group was built. Borrowed: valid until the next operation, crt_group_rebuild or
+ * crt_group_drop. */
 CRT_API const crt_group_error_t *crt_group_last_error(const crt_group_t *group);
 
 /* ---------------------------------------------------------------- memory */
 
-/* Allocates `bytes` of memory that members on the same node reduce in place, without a copy.
- * The memory is aligned to 64 bytes and zeroed. Any group may use it, at any offset, and the
- * program may use it as ordinary memory. Any thread may call. Caller owns the result and frees
- * it with crt_group_free.
+/* Allocates `bytes` of memory that members on the same node reduce in place, without a copy. The
+ * memory is aligned to 64 bytes and zeroed. Any group may use the memory, at any offset, and the
+ * program may use the memory as ordinary memory. Any thread may call. Caller owns the result and
+ * frees it with crt_group_free.
  *
  * Errors: CRT_ERR_NO_MEMORY, when the memory cannot be allocated; CRT_ERR_INVALID, when
  * `memory_out` is NULL. */
@@ -258,35 +261,35 @@ CRT_API void crt_group_free(void *memory);
 
 /* ---------------------------------------------------------------- operations */
 
-/* The operations. Each call blocks until the operation has ended on this member. n is the
+/* Each call of the operations below blocks until the operation has ended on this member. n is the
  * number of elements of `input`, m the number of members. */
 
-/* Reduces the inputs of all members; every member gets the result. `input` and `output` have n
- * elements of the same dtype. In place: `output` is the same memory as `input`. Blocks until
- * the operation has ended on this member.
+/* Reduces the inputs of all members; every member gets the whole result (crt_group_reduce: only
+ * the root; crt_group_reducescatter: each member one part). `input` and `output` have n elements
+ * of the same dtype. In place: `output` is the same memory as `input`. Blocks until the operation
+ * has ended on this member.
  *
- * Errors: CRT_ERR_INVALID, when a tensor or `reduction` is wrong, or the members make
- * different calls; CRT_ERR_TIMED_OUT, when a member does not make the call within the limit of
- * the group; CRT_ERR_ACTOR_DIED or CRT_ERR_NODE_LOST, when a member or its node died;
- * CRT_ERR_CLOSED, when a member left the group; CRT_ERR_CANCELLED, when the group failed
- * earlier and was not rebuilt; CRT_ERR_FORKED, in a child process after fork(). Each failure
- * fails the group until crt_group_rebuild; CRT_ERR_UNSUPPORTED, for int16 with "nccl",
- * does not. */
+ * Errors: CRT_ERR_INVALID, when a tensor or `reduction` is wrong, or the members make different
+ * calls; CRT_ERR_TIMED_OUT, when a member does not make the call within the limit of the group;
+ * CRT_ERR_ACTOR_DIED or CRT_ERR_NODE_LOST, when a member or its node died; CRT_ERR_CLOSED, when a
+ * member left the group; CRT_ERR_CANCELLED, when the group failed earlier and was not rebuilt;
+ * CRT_ERR_FORKED, in a child process after fork(). Each failure fails the group until
+ * crt_group_rebuild; CRT_ERR_UNSUPPORTED, for int16 with "nccl", does not. */
 CRT_API crt_status_t crt_group_allreduce(crt_group_t *group, const crt_tensor_t *input,
                                          const crt_tensor_t *output,
                                          crt_reduction_t reduction);
-/* Reduces the inputs of all members; only the member with rank `root` gets the result. `input`
- * and `output` have n elements of the same dtype; `output` may be NULL on the other members.
- * In place, at the root only: `output` is the same memory as `input`. Blocks until the
- * operation has ended on this member.
+/* Reduces the inputs of all members; only the member with rank `root` gets the whole result
+ * (crt_group_allreduce: every member; crt_group_reducescatter: each member one part). `input` and
+ * `output` have n elements of the same dtype; `output` may be NULL on the other members. In
+ * place, at the root only: `output` is the same memory as `input`. Blocks until the operation has
+ * ended on this member.
  *
  * Errors: CRT_ERR_INVALID, when a tensor, `root` or `reduction` is wrong, or the members make
  * different calls; CRT_ERR_TIMED_OUT, when a member does not make the call within the limit of
  * the group; CRT_ERR_ACTOR_DIED or CRT_ERR_NODE_LOST, when a member or its node died;
- * CRT_ERR_CLOSED, when a member left the group; CRT_ERR_CANCELLED, when the group failed
- * earlier and was not rebuilt; CRT_ERR_FORKED, in a child process after fork(). Each failure
- * fails the group until crt_group_rebuild; CRT_ERR_UNSUPPORTED, for int16 with "nccl",
- * does not. */
+ * CRT_ERR_CLOSED, when a member left the group; CRT_ERR_CANCELLED, when the group failed earlier
+ * and was not rebuilt; CRT_ERR_FORKED, in a child process after fork(). Each failure fails the
+ * group until crt_group_rebuild; CRT_ERR_UNSUPPORTED, for int16 with "nccl", does not. */
 CRT_API crt_status_t crt_group_reduce(crt_group_t *group, const crt_tensor_t *input,
                                       const crt_tensor_t *output, int root,
                                       crt_reduction_t reduction);
@@ -315,18 +318,19 @@ CRT_API crt_status_t crt_group_broadcast(crt_group_t *group, const crt_tensor_t 
  * crt_group_rebuild. */
 CRT_API crt_status_t crt_group_allgather(crt_group_t *group, const crt_tensor_t *input,
                                          const crt_tensor_t *output);
-/* Reduces the inputs of all members; the member with rank r gets part r of the result. `input`
- * has n elements, `output` n / m, m being the number of members; n is a multiple of m. In
- * place: `output` lies at its own place in `input` (at element rank * n / m). Blocks until the
- * operation has ended on this member.
+/* Reduces the inputs of all members; the member with rank r gets part r of the result
+ * (crt_group_allreduce: every member gets all; crt_group_reduce: only the root gets all). `input`
+ * has n elements, `output` n / m, m being the number of members; n is a multiple of m. In place:
+ * `output` lies at its own place in `input` (at element rank * n / m). Blocks until the operation
+ * has ended on this member.
  *
- * Errors: CRT_ERR_INVALID, when a tensor or `reduction` is wrong, or n is not a multiple of m,
- * or the members make different calls; CRT_ERR_TIMED_OUT, when a member does not make the call
+ * Errors: CRT_ERR_INVALID, when a tensor or `reduction` is wrong, or n is not a multiple of m, or
+ * the members make different calls; CRT_ERR_TIMED_OUT, when a member does not make the call
  * within the limit of the group; CRT_ERR_ACTOR_DIED or CRT_ERR_NODE_LOST, when a member or its
  * node died; CRT_ERR_CLOSED, when a member left the group; CRT_ERR_CANCELLED, when the group
  * failed earlier and was not rebuilt; CRT_ERR_FORKED, in a child process after fork(). Each
- * failure fails the group until crt_group_rebuild; CRT_ERR_UNSUPPORTED, for int16 with
- * "nccl", does not. */
+ * failure fails the group until crt_group_rebuild; CRT_ERR_UNSUPPORTED, for int16 with "nccl",
+ * does not. */
 CRT_API crt_status_t crt_group_reducescatter(crt_group_t *group,
                                              const crt_tensor_t *input,
                                              const crt_tensor_t *output,
@@ -382,7 +386,7 @@ CRT_API crt_status_t crt_group_recv(crt_group_t *group, const crt_tensor_t *tens
 /* Sends `input` to the member `to` and receives `output` from the member `from` at the same
  * time, for an exchange with neighbours. `to` and `from` may be the same member or different
  * ones; the other members may use sendrecv or single sends and receives. The tensors must not
- * overlap. With `input` NULL the call only receives, with `output` NULL it only sends, as at
+ * overlap. With `input` NULL the call only receives, with `output` NULL the call only sends, as at
  * the end of a row of members. Messages from one member to another are received in the order
  * in which their sends were called or posted. Each message is received by one receive of the
  * same dtype and number of elements.
@@ -421,21 +425,24 @@ typedef enum crt_collective_kind {
     CRT_COLLECTIVE_BARRIER = 9
 } crt_collective_kind_t;
 
-/* An operation for crt_group_post, with the arguments of the functions above. Members
- * that an operation does not have stay zero. The library copies the tensor views, but not the
- * memory that they point to. Make it with CRT_COLLECTIVE. */
+/* An operation for crt_group_post, with the arguments of the functions above. Members that an
+ * operation does not have stay zero. The library copies the tensor views, but not the memory that
+ * they point to. A program makes this struct with CRT_COLLECTIVE. */
 typedef struct crt_collective {
     /* Set by CRT_COLLECTIVE. */
     size_t struct_size;
     crt_collective_kind_t kind;
-    /* The input; for broadcast and send: the tensor. */
+    /* The input. Broadcast: the tensor, which the root sends and the other members receive. Send:
+     * the tensor. Unused by receive and barrier. */
     const crt_tensor_t *input;
-    /* The output; for broadcast and recv: the tensor. */
+    /* The output. Receive: the tensor. Unused by broadcast, send and barrier; reduce uses
+     * `output` at the root only. */
     const crt_tensor_t *output;
+    /* Allreduce, reduce and reducescatter only. */
     crt_reduction_t reduction;
-    /* The root, or the other member of a send or receive. */
+    /* The rank of the root (reduce, broadcast), or of the other member (send, receive). */
     int peer;
-    /* Timeout in milliseconds. 0: that of the group. */
+    /* Timeout of this operation in milliseconds. 0: the timeout of the group. */
     int64_t limit_ms;
 } crt_collective_t;
 
@@ -468,7 +475,7 @@ CRT_API crt_status_t crt_group_post(crt_group_t *group, const crt_collective_t *
                                     crt_operation_t **operation_out);
 
 /* Posts a send to, or a receive from, the member with rank `peer`. The caller must not use the
- * memory of `tensor` until it has waited for the operation. Caller owns the result and frees
+ * memory of `tensor` until the operation was waited for. Caller owns the result and frees
  * it with crt_operation_wait, crt_operation_wait_all or crt_operation_wait_any.
  *
  * Errors: CRT_ERR_INVALID, when `group` or `operation_out` is NULL; CRT_ERR_NO_MEMORY, when
