@@ -10,24 +10,22 @@
  *     ...
  *     CRT_TRY(crt_group_allreduce(group, &view, &view, CRT_REDUCE_AVERAGE));
  *
- * Every member of a group makes the same calls in the same order. Each call checks that all members
- * make the same call (operation, dtype, count, reduction, root). If two calls differ, the operation
- * fails on every member, and the error text names both sides. A failure belongs to one operation:
- * an earlier operation that was correct and complete succeeds on all members, even on members that
- * finish it later. If a member dies or does not call within the timeout, the call of every other
- * member fails with an error that names that member; crt_group_rebuild makes the group usable
- * again. Every call ends within the
- * timeout, and no call returns a wrong sum.
+ * Every member of a group makes the same calls in the same order. Each call checks that all
+ * members make the same call (operation, dtype, count, reduction, root). If two calls differ, the
+ * operation fails on every member, and the error text names both sides. A failure belongs to one
+ * operation: an earlier operation that was correct and complete succeeds on all members, even on
+ * members that finish it later. If a member dies or does not call within the timeout, the call of
+ * every other member fails with an error that names that member; crt_group_rebuild makes the
+ * group usable again. Every call ends within the timeout, and no call returns a wrong sum.
  *
  * Tensors: dense (crt_tensor_is_dense), aligned to the element size, of floating point or integer
- * type (not bool). Tensors lie on the host, except with the backend "nccl" (see there). `input` and
- * `output` may be the same memory (in place) only as described at each operation; otherwise they
- * must not overlap. The caller owns both tensors and must not change them until the operation has
- * ended. After a failed operation the content of `output` is undefined.
+ * type (not bool). Tensors lie on the host, except with the backend "nccl" (see there). `input`
+ * and `output` may be the same memory (in place) only as described at each operation; otherwise
+ * they must not overlap. The caller owns both tensors and must not change them until the
+ * operation has ended. After a failed operation the content of `output` is undefined.
  *
  * Threads: one thread at a time uses a group; different groups are independent. After fork() the
- * calls of the child return CRT_ERR_FORKED, and the membership of the parent continues.
- */
+ * calls of the child return CRT_ERR_FORKED, and the membership of the parent continues. */
 #ifndef CRT_COLLECTIVE_H
 #define CRT_COLLECTIVE_H
 
@@ -264,10 +262,10 @@ CRT_API void crt_group_free(void *memory);
 /* Each call of the operations below blocks until the operation has ended on this member. n is the
  * number of elements of `input`, m the number of members. */
 
-/* Reduces the inputs of all members; every member gets the whole result (crt_group_reduce: only
- * the root; crt_group_reducescatter: each member one part). `input` and `output` have n elements
- * of the same dtype. In place: `output` is the same memory as `input`. Blocks until the operation
- * has ended on this member.
+/* Reduces the inputs of all members and gives every member the whole result. (crt_group_reduce
+ * gives the result to the root only, crt_group_reducescatter one part to each member.) `input`
+ * and `output` have n elements of the same dtype. In place: `output` is the same memory as
+ * `input`. Blocks until the operation has ended on this member.
  *
  * Errors: CRT_ERR_INVALID, when a tensor or `reduction` is wrong, or the members make different
  * calls; CRT_ERR_TIMED_OUT, when a member does not make the call within the limit of the group;
@@ -278,11 +276,11 @@ CRT_API void crt_group_free(void *memory);
 CRT_API crt_status_t crt_group_allreduce(crt_group_t *group, const crt_tensor_t *input,
                                          const crt_tensor_t *output,
                                          crt_reduction_t reduction);
-/* Reduces the inputs of all members; only the member with rank `root` gets the whole result
- * (crt_group_allreduce: every member; crt_group_reducescatter: each member one part). `input` and
- * `output` have n elements of the same dtype; `output` may be NULL on the other members. In
- * place, at the root only: `output` is the same memory as `input`. Blocks until the operation has
- * ended on this member.
+/* Reduces the inputs of all members and gives the whole result to the member with rank `root`
+ * only. (crt_group_allreduce gives the result to every member, crt_group_reducescatter one part
+ * to each.) `input` and `output` have n elements of the same dtype; `output` may be NULL on the
+ * other members. In place, at the root only: `output` is the same memory as `input`. Blocks until
+ * the operation has ended on this member.
  *
  * Errors: CRT_ERR_INVALID, when a tensor, `root` or `reduction` is wrong, or the members make
  * different calls; CRT_ERR_TIMED_OUT, when a member does not make the call within the limit of
@@ -318,11 +316,11 @@ CRT_API crt_status_t crt_group_broadcast(crt_group_t *group, const crt_tensor_t 
  * crt_group_rebuild. */
 CRT_API crt_status_t crt_group_allgather(crt_group_t *group, const crt_tensor_t *input,
                                          const crt_tensor_t *output);
-/* Reduces the inputs of all members; the member with rank r gets part r of the result
- * (crt_group_allreduce: every member gets all; crt_group_reduce: only the root gets all). `input`
- * has n elements, `output` n / m, m being the number of members; n is a multiple of m. In place:
- * `output` lies at its own place in `input` (at element rank * n / m). Blocks until the operation
- * has ended on this member.
+/* Reduces the inputs of all members and gives part r of the result to the member with rank r.
+ * (crt_group_allreduce gives the whole result to every member, crt_group_reduce to the root
+ * only.) `input` has n elements, `output` n / m, m being the number of members; n is a multiple
+ * of m. In place: `output` lies at its own place in `input` (at element rank * n / m). Blocks
+ * until the operation has ended on this member.
  *
  * Errors: CRT_ERR_INVALID, when a tensor or `reduction` is wrong, or n is not a multiple of m, or
  * the members make different calls; CRT_ERR_TIMED_OUT, when a member does not make the call
