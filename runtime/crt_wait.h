@@ -98,16 +98,15 @@ CRT_API void crt_waitset_drop(crt_waitset_t **set);
  * ref has failed or is ready now; then the ref leaves the set. A value in the store of another
  * node is brought to this node. The set has a hold of its own: the program may drop its ref at
  * any time. A ref may be in several sets, and several times in one set. Adding takes the same
- * time however large the set is. Errors: CRT_ERR_INVALID, no such set or ref; CRT_ERR_CLOSED,
- * set or ref are of before crt_shutdown; CRT_ERR_NO_MEMORY; CRT_ERR_NOT_INITIALIZED;
- * CRT_ERR_FORKED. */
+ * time however large the set is. Errors: CRT_ERR_INVALID, no such set or ref; CRT_ERR_CLOSED, set
+ * or ref are of before crt_shutdown; CRT_ERR_NO_MEMORY; CRT_ERR_NOT_INITIALIZED; CRT_ERR_FORKED. */
 CRT_API crt_status_t crt_waitset_add_ref(crt_waitset_t *set, crt_ref_t *ref, void *user);
 
 /* Adds a stream. Each item is an event CRT_EVENT_ITEM, in order; streams that have items take
  * turns. After the last item comes CRT_EVENT_STREAM_END, and the stream leaves the set. The
- * producer is held back, as by crt_stream_next, when the program takes no events. The program keeps
- * the stream and drops it with crt_stream_drop, at the earliest when no more events are wanted:
- * a stream that is dropped leaves the set without an event.
+ * producer is held back, as by crt_stream_next, when the program takes no events. The program
+ * keeps the stream and drops it with crt_stream_drop, at the earliest when no more events are
+ * wanted: a stream that is dropped leaves the set without an event.
  *
  * Errors: CRT_ERR_EXISTS, the stream is in a set already; CRT_ERR_INVALID, no such set or stream;
  * CRT_ERR_CLOSED, set or stream are of before crt_shutdown; CRT_ERR_NO_MEMORY;
@@ -141,7 +140,8 @@ CRT_API crt_status_t crt_waitset_add_node_end(crt_waitset_t *set, const char *no
  * CRT_ERR_FORKED. */
 CRT_API crt_status_t crt_waitset_remove(crt_waitset_t *set, void *user);
 
-/* Number of refs, streams and ends in the set, ready or not. Returns 0 when `set` is no set. */
+/* Returns the number of refs, streams and ends in the set, ready or not. Returns 0 when `set` is
+ * no set. */
 CRT_API size_t crt_waitset_count(const crt_waitset_t *set);
 
 /* Waits for the next event and takes it, in the order in which events came. The contents of
@@ -160,11 +160,11 @@ CRT_API crt_status_t crt_waitset_next(crt_waitset_t *set, int64_t wait_ms,
  * event, which is not given to crt_waitset_next again. */
 CRT_API void crt_event_drop(crt_event_t *event);
 
-/* A descriptor that is readable (POLLIN, level-triggered) while the set has an event to give. An
- * event loop watches it and then calls crt_waitset_next with wait_ms 0 until CRT_ERR_TIMED_OUT
- * or CRT_ERR_NOT_FOUND. The set owns the descriptor: a program reads nothing from it and does
- * not close it. Each call returns the same descriptor. Errors: CRT_ERR_IO, the process has no free
- * descriptor; CRT_ERR_INVALID, no such set or fd_out is NULL; CRT_ERR_CLOSED,
+/* Gives a descriptor that is readable (POLLIN, level-triggered) while the set has an event to
+ * give. An event loop watches it and then calls crt_waitset_next with wait_ms 0 until
+ * CRT_ERR_TIMED_OUT or CRT_ERR_NOT_FOUND. The set owns the descriptor: a program reads nothing
+ * from it and does not close it. Each call returns the same descriptor. Errors: CRT_ERR_IO, the
+ * process has no free descriptor; CRT_ERR_INVALID, no such set or fd_out is NULL; CRT_ERR_CLOSED,
  * CRT_ERR_NOT_INITIALIZED, CRT_ERR_FORKED. */
 CRT_API crt_status_t crt_waitset_fd(crt_waitset_t *set, int *fd_out);
 
@@ -204,15 +204,15 @@ typedef struct crt_refs_wait_options {
 
 /* Waits until crt_get of none of the refs would wait, with one deadline for all: values are
  * brought to this node side by side. `options` may be NULL. `wait_ms` is how long the caller
- * waits: 0 asks without waiting, CRT_FOREVER is without limit. A ref may stand in the list several
- * times. The first ref that fails ends the wait: the status is that of the ref, its index goes
- * to `*failed_out`, and the other calls go on. With past_errors the status is that of the failed
- * ref with the lowest index. `failed_out` may be NULL. `*failed_out` is `count` when no
- * ref failed.
- * Errors: those of the refs; CRT_ERR_TIMED_OUT, some are not ready; CRT_ERR_INTERRUPTED,
- * crt_interrupt was called; CRT_ERR_CANCELLED, the call that waits was cancelled;
- * CRT_ERR_DEADLOCK, the call waits for itself; CRT_ERR_INVALID, a ref is NULL or was dropped, the
- * detail says which; CRT_ERR_NO_MEMORY, CRT_ERR_CLOSED, CRT_ERR_NOT_INITIALIZED, CRT_ERR_FORKED. */
+ * waits: 0 asks without waiting, CRT_FOREVER is without limit. A ref may stand in the list
+ * several times. The first ref that fails ends the wait: the status is that of the ref, its index
+ * goes to `*failed_out`, and the other calls go on. With past_errors the status is that of the
+ * failed ref with the lowest index. `failed_out` may be NULL. `*failed_out` is `count` when no
+ * ref failed. Errors: those of the refs; CRT_ERR_TIMED_OUT, some are not ready;
+ * CRT_ERR_INTERRUPTED, crt_interrupt was called; CRT_ERR_CANCELLED, the call that waits was
+ * cancelled; CRT_ERR_DEADLOCK, the call waits for itself; CRT_ERR_INVALID, a ref is NULL or was
+ * dropped, the detail says which; CRT_ERR_NO_MEMORY, CRT_ERR_CLOSED, CRT_ERR_NOT_INITIALIZED,
+ * CRT_ERR_FORKED. */
 CRT_API crt_status_t crt_refs_wait(crt_ref_t *const *refs, size_t count,
                                    const crt_refs_wait_options_t *options,
                                    int64_t wait_ms, size_t *failed_out);
