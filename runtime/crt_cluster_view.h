@@ -98,7 +98,7 @@ CRT_API crt_status_t crt_resources(const char *node_id, crt_resource_info_t *res
 /* Reads the total and the free amount of one resource on all living nodes together; 0 when no
  * node has the resource. Either pointer may be NULL. Any thread may call.
  *
- * Errors: CRT_ERR_INVALID, when an argument is wrong; CRT_ERR_NOT_INITIALIZED; CRT_ERR_HEAD_LOST
+ * Errors: CRT_ERR_INVALID, when `name` is NULL or ""; CRT_ERR_NOT_INITIALIZED; CRT_ERR_HEAD_LOST
  * or CRT_ERR_TIMED_OUT, when the head does not answer within 30 s; CRT_ERR_NO_MEMORY. */
 CRT_API crt_status_t crt_resource_total(const char *name, double *total_out,
                                         double *free_out);
