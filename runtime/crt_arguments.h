@@ -356,23 +356,23 @@ crt_status_t crt_arg_at(crt_call_t *call, std::size_t index, CrtP pointer)
 }
 template <class CrtT> crt_status_t crt_return(crt_call_t *call, CrtT value)
 {
-    const crt_arg_t crti_arg = CRT_ARG(value);
+    const auto crti_arg = CRT_ARG(value);
     return crt_return_v(call, &crti_arg);
 }
 template <class CrtT>
 crt_status_t crt_return_at(crt_call_t *call, std::size_t index, CrtT value)
 {
-    const crt_arg_t crti_arg = CRT_ARG(value);
+    const auto crti_arg = CRT_ARG(value);
     return crt_return_at_v(call, index, &crti_arg);
 }
 template <class CrtT> crt_status_t crt_yield(crt_call_t *call, CrtT value)
 {
-    const crt_arg_t crti_arg = CRT_ARG(value);
+    const auto crti_arg = CRT_ARG(value);
     return crt_yield_v(call, &crti_arg);
 }
 template <class CrtT> crt_ref_t *crt_put(CrtT value)
 {
-    const crt_arg_t crti_arg = CRT_ARG(value);
+    const auto crti_arg = CRT_ARG(value);
     return crt_put_v(&crti_arg);
 }
 template <class CrtP> crt_status_t crt_get(crt_ref_t *ref, CrtP pointer)

@@ -18,7 +18,7 @@ def declarations():
     with tempfile.TemporaryDirectory() as empty:
         for name in ("stdbool.h", "stddef.h", "stdint.h"):
             open(os.path.join(empty, name), "w").close()
-        text = subprocess.run([os.environ.get("CC", "cc"), "-E", "-P", "-nostdinc", f"-I{empty}", *shlex.split(flags), "-"],
+        text = subprocess.run([*shlex.split(os.environ.get("CC", "cc")), "-E", "-P", "-nostdinc", f"-I{empty}", *shlex.split(flags), "-"],
                               input="#include <crt.h>\n#include <crt_dlpack.h>\n", capture_output=True, text=True,
                               check=True).stdout
     text = re.sub(r"__attribute__\(\(.*?\)\)(?=\s*[;\w])", "", text)

@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The context of a program: ids of the running call, of refs and of the process, the handle of
+ * the actor that a method belongs to, and lines for the log that carry these ids. Part of crt.h.
+ *
+ * Functions may be called from any thread; functions with a `call` only from the thread that runs
+ * the call. */
+#ifndef CRT_CONTEXT_H
+#define CRT_CONTEXT_H
+
+#include "crt.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Bytes of an id of a process, node, job or actor, with the final zero. */
+#define CRT_ID_SIZE 33
+/* Bytes of an id of a task or a ref, with the final zero. */
+#define CRT_OBJECT_ID_SIZE 49
+
+/* Writes the id of the running call: 48 hex digits, the `task_id` in the state "tasks", in errors
+ * and in lines of crt_log. All attempts of one call have one id. `size` is the number of bytes of
+ * `id`, at least CRT_OBJECT_ID_SIZE.
+ *
+ * Errors: CRT_ERR_INVALID, when `size` is smaller. */
+CRT_API crt_status_t crt_task_id(const crt_call_t *call, char *id, size_t size);
+
+/* Returns the number of this attempt of the running call: 1 the first time, 2 when the call is
+ * made again for the first time (max_retries, max_task_retries). */
+CRT_API int64_t crt_call_attempt(const crt_call_t *call);
+
+/* Returns the name of the running call in the state, in errors and in logs: the option `name`
+ * that the caller gave, or else "Class.method" or the name of the task. Borrowed: valid until the
+ * call returns. */
+CRT_API const char *crt_call_name(const crt_call_t *call);
+
+/* Fails the running call with `status` and `text`, as crt_fail does, for languages that can't
+ * call variadic functions. `text` NULL means "". Returns `status`, for the function of the task
+ * or method to return. */
+CRT_API crt_status_t crt_fail_text(crt_call_t *call, crt_status_t status,
+                                   const char *text);
+
+/* Returns the pointer `user` of the task that runs, or of the class of the actor whose method or
+ * `create` runs. */
+CRT_API void *crt_call_user(const crt_call_t *call);
+
+/* Gives the handle of the actor whose method or `create` runs, for other actors and tasks to call
+ * the actor. Caller owns the handle and drops it with crt_actor_drop. The handle keeps the actor
+ * alive, as every handle does: an actor that stores its own handle ends only by crt_actor_exit,
+ * crt_actor_stop or crt_actor_kill. The first such call in a process asks the head and waits at
+ * most 30 s.
+ *
+ * Errors: CRT_ERR_INVALID, when a task runs, not a method; CRT_ERR_NOT_FOUND, when the last
+ * handle was dropped meanwhile and the actor ends; CRT_ERR_HEAD_LOST or CRT_ERR_TIMED_OUT, when
+ * the head does not answer. */
+CRT_API crt_status_t crt_actor_self(const crt_call_t *call, crt_actor_t **actor_out);
+
+/* Returns the id of this process: 32 hex digits, the `worker_id` in the state of a worker; ""
+ * before crt_init. Static text: valid until crt_shutdown. */
+CRT_API const char *crt_worker_id(void);
+
+/* Writes the id of a ref: 48 hex digits, the `object_id` in the states "objects" and "refs". The
+ * id of a call's result is the `task_id` of the call. Every process that has the ref sees one id.
+ * `size` is the number of bytes of `id`, at least CRT_OBJECT_ID_SIZE.
+ *
+ * Errors: CRT_ERR_INVALID, when `size` is smaller, or `ref` is no ref. */
+CRT_API crt_status_t crt_ref_id(const crt_ref_t *ref, char *id, size_t size);
+
+typedef enum crt_log_level {
+    /* Printed with CRT_LOG=debug in the environment only. */
+    CRT_LOG_DEBUG = 1,
+    CRT_LOG_INFO = 2,
+    CRT_LOG_WARNING = 3,
+    CRT_LOG_ERROR = 4
+} crt_log_level_t;
+
+/* Prints one line to the standard error of the process. The log of a worker and the terminal of
+ * its driver show the line:
+ *
+ *     2026-01-31 12:00:00.123 WARNING Trainer.step 8f...01 loss is not finite
+ *
+ * The parts are: the time (UTC), the level, the name and the id of the call that runs in this
+ * thread ("-" outside of calls), and the text. A line break in the text becomes a space. Text
+ * beyond 1000 bytes is cut. The function never waits for the cluster, and works before crt_init.
+ * Nothing is printed when standard error is closed. Any thread may call. */
+CRT_API void crt_log(crt_log_level_t level, const char *format, ...) CRT_PRINTF(2, 3);
+
+/* Prints one line with a finished text, as crt_log does, for languages that can't call variadic
+ * functions. `text` NULL prints nothing. */
+CRT_API void crt_log_text(crt_log_level_t level, const char *text);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
