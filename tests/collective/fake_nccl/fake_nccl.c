@@ -81,6 +81,7 @@ static size_t size_of(ncclDataType_t type)
     case ncclFloat16:
     case ncclBfloat16: return 2;
     case ncclInt64:
+    case ncclUint64:
     case ncclFloat64: return 8;
     default: return 4;
     }
@@ -115,6 +116,8 @@ static double get(ncclDataType_t type, const void *data, size_t i)
     case ncclUint8: return ((const uint8_t *)data)[i];
     case ncclInt32: return ((const int32_t *)data)[i];
     case ncclInt64: return (double)((const int64_t *)data)[i];
+    case ncclUint32: return ((const uint32_t *)data)[i];
+    case ncclUint64: return (double)((const uint64_t *)data)[i];
     case ncclFloat16: return half_value(((const uint16_t *)data)[i], 10, 15);
     case ncclBfloat16: return half_value(((const uint16_t *)data)[i], 7, 127);
     case ncclFloat32: return (double)((const float *)data)[i];
@@ -129,6 +132,8 @@ static void put(ncclDataType_t type, void *data, size_t i, double x)
     case ncclUint8: ((uint8_t *)data)[i] = (uint8_t)(int64_t)x; break;
     case ncclInt32: ((int32_t *)data)[i] = (int32_t)(int64_t)x; break;
     case ncclInt64: ((int64_t *)data)[i] = (int64_t)x; break;
+    case ncclUint32: ((uint32_t *)data)[i] = (uint32_t)(int64_t)x; break;
+    case ncclUint64: ((uint64_t *)data)[i] = (uint64_t)(int64_t)x; break;
     case ncclFloat16: ((uint16_t *)data)[i] = half_bits(x, 10, 15); break;
     case ncclBfloat16: ((uint16_t *)data)[i] = half_bits(x, 7, 127); break;
     case ncclFloat32: ((float *)data)[i] = (float)x; break;
