@@ -23,7 +23,7 @@ typedef struct crt_job_options {
     /* Set by CRT_JOB_OPTIONS. */
     size_t struct_size;
     /* Chosen by the caller, unique among the jobs that the cluster knows: 1 to 127 letters,
-     * digits and any of "_-.". Default: "crtsubmit_" and 16 random digits. */
+     * digits and any of "_-.". Default: "job_" and 16 random digits. */
     const char *id;
     /* Environment variables, "NAME=value" each; the list ends with NULL. NULL: none. */
     const char *const *environment;

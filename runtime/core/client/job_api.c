@@ -35,7 +35,7 @@ static crt_status_t choose_id(const char *wanted, char *id, size_t size)
         return crt_raise(CRT_ERR_INVALID, "the id of a job has up to %d bytes, room %zu",
                          CRT_JOB_ID_SIZE, id ? size : (size_t)0);
     if (!wanted) {
-        snprintf(id, size, "crtsubmit_%016llx", (unsigned long long)random.high);
+        snprintf(id, size, "job_%016llx", (unsigned long long)random.high);
         return CRT_OK;
     }
     for (const char *at = wanted; *at; at++)

@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/base/copy_struct.h"
+
 /* In the order in which they were added: the linker's, which is the same in each process. */
 static struct {
     pthread_mutex_t lock;
@@ -58,40 +60,44 @@ static void add_tasks(crti_definitions_t *ds, unsigned count)
             ds->tasks[count++] = d->task;
 }
 
-/* The class with its methods, which are NULL-ended in `methods`; the end of that list. */
-static const crt_method_t **make_class(crt_actor_class_t *made,
-                                       const crt_actor_class_t *user,
-                                       const crt_method_t **methods)
+/* The class with its methods, which are NULL-ended in `*methods`; that list goes on behind them. */
+static crt_status_t make_class(crt_actor_class_t *made, const crt_actor_class_t *user,
+                               const crt_method_t ***methods)
 {
-    const crt_method_t **first = methods;
-    size_t size = user->struct_size;
+    const crt_method_t **first = *methods;
+    crt_status_t status = CRTI_COPY_STRUCT(made, user, "CRT_ACTOR_CLASS");
 
-    memcpy(made, user, size < sizeof(*made) ? size : sizeof(*made));
+    if (status != CRT_OK)
+        return status;
     for (const crt_definition_t *d = defined.first; d; d = d->next) {
         if (d->actor_class != user)
             continue;
         if (d->method)
-            *methods++ = d->method;
+            *(*methods)++ = d->method;
         if (d->destroy)
             made->destroy = d->destroy;
         if (d->restore)
             made->restore = d->restore;
     }
-    if (methods > first || !made->methods)
+    if (*methods > first || !made->methods)
         made->methods = first;
-    return methods + 1;
+    ++*methods;
+    return CRT_OK;
 }
 
-static void add_classes(crti_definitions_t *ds, unsigned count)
+static crt_status_t add_classes(crti_definitions_t *ds, unsigned count)
 {
     const crt_method_t **methods = ds->methods;
+    crt_status_t status;
 
     for (const crt_definition_t *d = defined.first; d; d = d->next) {
         crt_actor_class_t *made = &ds->made[ds->class_count];
 
         if (!is_class(d))
             continue;
-        methods = make_class(made, d->actor_class, methods);
+        status = make_class(made, d->actor_class, &methods);
+        if (status != CRT_OK)
+            return status;
         ds->class_count++;
         for (unsigned i = 0; i < count; i++)
             if (ds->classes[i] == d->actor_class) { /* listed as well */
@@ -102,6 +108,7 @@ static void add_classes(crti_definitions_t *ds, unsigned count)
         if (made)
             ds->classes[count++] = made;
     }
+    return CRT_OK;
 }
 
 static crt_status_t check(void)
@@ -136,7 +143,7 @@ crt_status_t crti_definitions_init(crti_definitions_t *ds, const crt_options_t *
         status = crt_raise(CRT_ERR_NO_MEMORY, "%u definitions", defined.count);
     if (status == CRT_OK) {
         add_tasks(ds, tasks);
-        add_classes(ds, classes);
+        status = add_classes(ds, classes);
     }
     pthread_mutex_unlock(&defined.lock);
     return status;
