@@ -145,10 +145,15 @@ crti_actor_entry_t *crti_actor_table_find(const crti_actor_table_t *table,
 crti_actor_entry_t *crti_actor_table_find_any(const crti_actor_table_t *table,
                                               const char *name)
 {
+    crti_actor_entry_t *last = NULL;
+
     CRTI_MAP_FOREACH (crti_actor_entry_t, actor, &table->by_name)
         if (strcmp(actor->name, name) == 0)
             return actor;
-    return NULL;
+    CRTI_LIST_FOREACH (item, &table->dead)
+        if (strcmp(CRTI_ACTOR_OF(item)->name, name) == 0)
+            last = CRTI_ACTOR_OF(item);
+    return last;
 }
 
 static crti_actor_entry_t *holder_of(const crti_actor_table_t *table,

@@ -136,7 +136,7 @@ bool crti_actor_entry_has_ended_well(const crti_actor_entry_t *actor);
 char *crti_full_name(crti_span_t name_space, crti_span_t name);
 crti_actor_entry_t *crti_actor_table_find(const crti_actor_table_t *table,
                                           crti_span_t name_space, crti_span_t name);
-/* Any of that name, whatever its namespace. */
+/* Any of that name, whatever its namespace; when none lives, the one that died last. */
 crti_actor_entry_t *crti_actor_table_find_any(const crti_actor_table_t *table,
                                               const char *name);
 const char *crti_actor_state_name(unsigned state);

@@ -165,6 +165,7 @@ class Followed(unittest.TestCase):
             program.stdin.close()
             program.stdout.read()
             self.assertEqual(program.wait(PATIENCE), 0)
+        self.assert_whole(Follower("logs", "--address", self.cluster.address, "printer").read(), 0)  # a dead actor keeps its name
 
 
 if __name__ == "__main__":
