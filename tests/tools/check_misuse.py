@@ -62,6 +62,21 @@ CRT_DEFINE_ACTOR(counter, struct counter, (int64_t, start))
 }
 CRT_DECLARE_METHOD(counter, add, (int64_t, amount))
 CRT_DEFINE_METHOD(counter, add, (int64_t, amount)) { return crt_return(call, self->value += amount); }
+CRT_DEFINE_TASK_WITH(pinned, (.max_calls = 3, .defaults = CRT_TASK_DEFAULTS(.num_cpus = 2, .limit_ms = 5)),
+                     (int64_t, number))
+{
+    return crt_return(call, number);
+}
+CRT_DEFINE_ACTOR_WITH(served, (.http = true, .defaults = CRT_ACTOR_DEFAULTS(.max_restarts = 1)), struct counter)
+{
+    (void)self; (void)call;
+    return CRT_OK;
+}
+CRT_DEFINE_METHOD_WITH(served, ask, (.http_public = true,
+                                     .defaults = CRT_CALL_DEFAULTS(.retry_exceptions = CRT_RETRY_ALL)))
+{
+    return crt_return(call, self->value);
+}
 CRT_DEFINE_METHOD(counter, get) { return crt_return(call, self->value); }
 CRT_DEFINE_DESTROY(counter) { self->value = 0; }
 CRT_DEFINE_RESTORE(counter)

@@ -11,8 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/base/copy_struct.h"
 #include "runtime/core/calls/actor.h"
+#include "runtime/core/calls/defaults.h"
 #include "runtime/core/calls/placement_group.h"
 #include "runtime/core/calls/scheduling.h"
 #include "runtime/core/core.h"
@@ -82,8 +82,6 @@ static crt_actor_t *failed_actor(crti_core_t *core, const char *class_name,
 
 static crt_status_t check_options(const crt_actor_options_t *o)
 {
-    if (!o)
-        return CRT_OK;
     if (o->get_if_exists && (!o->name || !*o->name))
         return crt_raise(CRT_ERR_INVALID, "get_if_exists needs a name");
     if (o->detached && (!o->name || !*o->name))
@@ -109,8 +107,6 @@ static crt_status_t check_options(const crt_actor_options_t *o)
 /* max_concurrency, and whether calls are unordered: what only the worker has to know of the options. */
 static unsigned concurrency_of(const crt_actor_options_t *o)
 {
-    if (!o)
-        return 0;
     return (unsigned)o->max_concurrency |
            (o->allow_out_of_order_execution ? CRTI_CREATION_UNORDERED : 0);
 }
@@ -176,29 +172,26 @@ static crt_status_t ask_for_actor(crt_actor_t *actor, const crt_actor_options_t 
         .owner_incarnation = core->incarnation,
         .owner_tcp = crti_str(crti_net_address(core->net)->tcp),
         .class_name = crti_str(actor->class_name),
-        .name = crti_str(o ? o->name : NULL),
-        .name_space = crti_str(o && o->name_space ? o->name_space : core->name_space),
-        .detached = o && o->detached,
-        .max_restarts = o ? o->max_restarts : 0,
-        .max_task_retries = o ? o->max_task_retries : 0,
-        .max_pending_calls = o ? o->max_pending_calls : 0,
-        .is_unordered = o && o->allow_out_of_order_execution,
-        .fenced = o && o->fenced};
-    crt_status_t status = CRT_OK;
+        .name = crti_str(o->name),
+        .name_space = crti_str(o->name_space ? o->name_space : core->name_space),
+        .detached = o->detached,
+        .max_restarts = o->max_restarts,
+        .max_task_retries = o->max_task_retries,
+        .max_pending_calls = o->max_pending_calls,
+        .is_unordered = o->allow_out_of_order_execution,
+        .fenced = o->fenced};
+    crt_status_t status = crti_scheduling_resources(o->num_cpus, 0, o->num_gpus,
+                                                    o->resources, &m.resources);
 
-    if (o)
-        status = crti_scheduling_resources(o->num_cpus, 0, o->num_gpus, o->resources,
-                                           &m.resources);
-    if (status == CRT_OK && o)
+    if (status == CRT_OK)
         status = crti_scheduling_infeasible(o->if_infeasible, &m.if_infeasible);
-    if (status == CRT_OK && o)
+    if (status == CRT_OK)
         status = crti_scheduling_where(o->scheduling, o->node_id, o->node_is_soft,
                                        o->label_selector, o->fallback_selectors, &how);
     if (status == CRT_OK)
         status = crti_placement_group_option(
-            core, o ? o->placement_group : NULL, o ? o->bundle_plus_one : 0,
-            o && o->capture_child_tasks, &how,
-            o && (o->scheduling || o->node_id || o->label_selector),
+            core, o->placement_group, o->bundle_plus_one, o->capture_child_tasks, &how,
+            o->scheduling || o->node_id || o->label_selector,
             &placement.captures_children);
     placement.group = how.group;
     placement.bundle = how.bundle;
@@ -232,16 +225,13 @@ static crt_status_t ask_for_actor(crt_actor_t *actor, const crt_actor_options_t 
     return CRT_OK;
 }
 
-static crt_actor_t *make_actor(crti_core_t *core, const crt_actor_class_t *user,
+static crt_actor_t *make_actor(crti_core_t *core, const crti_class_t *class_,
                                const crt_actor_options_t *o, const crti_given_t *given)
 {
-    const char *name = user && user->name ? user->name : "";
-    const crti_class_t *class_;
+    const char *name = class_->user->name;
     crt_actor_t *actor;
     crt_status_t status = crti_core_check(core);
 
-    if (status == CRT_OK)
-        status = crti_program_class(&core->program, user, &class_);
     if (status == CRT_OK)
         status = check_options(o);
     if (status == CRT_OK)
@@ -262,20 +252,19 @@ static bool is_answered(void *user)
 }
 
 /* Somebody else may make one of the name between the question and the creation, and it may end after that. */
-static crt_actor_t *find_or_make(crti_core_t *core, const crt_actor_class_t *user,
+static crt_actor_t *find_or_make(crti_core_t *core, const crti_class_t *class_,
                                  const crt_actor_options_t *o, const crti_given_t *given)
 {
-    const char *class_name = user && user->name ? user->name : "";
     crt_status_t status = check_options(o);
     crt_actor_t *actor;
 
     for (int i = 0; status == CRT_OK && i < FIND_TRIES; i++) {
-        status = crti_actor_find(core, o->name_space, o->name, user, &actor);
+        status = crti_actor_find(core, o->name_space, o->name, class_->user, &actor);
         if (status == CRT_OK)
             return actor;
         if (status != CRT_ERR_NOT_FOUND)
             break;
-        actor = make_actor(core, user, o, given);
+        actor = make_actor(core, class_, o, given);
         if (!actor)
             return NULL;
         status = crti_wait_for(core, is_answered, actor, ANSWER_MS, NULL,
@@ -288,7 +277,7 @@ static crt_actor_t *find_or_make(crti_core_t *core, const crt_actor_class_t *use
     if (status == CRT_OK)
         status = crt_raise(CRT_ERR_EXISTS, "actors \"%s\" come and go: %d were missed",
                            o->name, FIND_TRIES);
-    return failed_actor(core, class_name, status);
+    return failed_actor(core, class_->user->name, status);
 }
 
 crt_actor_t *crt_actor_new_v(const crt_actor_class_t *user,
@@ -296,7 +285,8 @@ crt_actor_t *crt_actor_new_v(const crt_actor_class_t *user,
                              size_t count)
 {
     crti_core_t *core = crti_enter_unlocked();
-    crt_actor_options_t mine, *o = options ? &mine : NULL;
+    const crti_class_t *class_ = NULL;
+    crt_actor_options_t mine;
     crti_given_t given;
     crt_actor_t *actor;
     crt_status_t status;
@@ -318,14 +308,16 @@ crt_actor_t *crt_actor_new_v(const crt_actor_class_t *user,
     }
     status = crti_given_take(core, args, count, &given);
     if (status == CRT_OK)
-        status = CRTI_COPY_STRUCT(&mine, options, "CRT_ACTOR_OPTIONS");
+        status = crti_program_class(&core->program, user, &class_);
+    if (status == CRT_OK)
+        status = crti_actor_defaults(class_, options, &mine);
     crti_net_lock(core->net);
     if (status != CRT_OK)
         actor = failed_actor(core, user && user->name ? user->name : "", status);
-    else if (o && o->get_if_exists)
-        actor = find_or_make(core, user, o, &given);
+    else if (mine.get_if_exists)
+        actor = find_or_make(core, class_, &mine, &given);
     else
-        actor = make_actor(core, user, o, &given);
+        actor = make_actor(core, class_, &mine, &given);
     if (actor)
         actor->handles++;
     crti_net_unlock(core->net);

@@ -4,8 +4,8 @@
  * Where it sits
  *     crt_submit -> [ task_api.c ] -> given.c (arguments), submit.c (the pool), outgoing.c (the call)
  */
-#include "runtime/base/copy_struct.h"
 #include "runtime/core/calls/call_options.h"
+#include "runtime/core/calls/defaults.h"
 #include "runtime/core/calls/placement_group.h"
 #include "runtime/core/calls/scheduling.h"
 #include "runtime/core/calls/stream.h"
@@ -48,7 +48,7 @@ static crt_status_t take_options(const crt_task_options_t *o, crti_target_t *tar
 {
     target->try_only = o->try_only;
     target->name = o->name;
-    target->timeout_ms = o->limit_ms;
+    target->timeout_ms = o->limit_ms == CRT_FOREVER ? 0 : o->limit_ms;
     target->retry_exceptions = o->retry_exceptions;
     if (target->stream) {
         crt_status_t status = crti_call_stream_window(
@@ -72,10 +72,10 @@ static void submit(crti_core_t *core, const crt_task_t *task,
     crt_status_t status = crti_program_task(&core->program, task, &target.function);
 
     if (status == CRT_OK)
-        status = CRTI_COPY_STRUCT(&o, options, "CRT_TASK_OPTIONS");
+        status = crti_task_defaults(target.function, options, &o);
     if (status == CRT_OK)
         status = make_shape(core, &o, &how, &shape);
-    if (status == CRT_OK && options)
+    if (status == CRT_OK)
         status = take_options(&o, &target);
     if (status == CRT_OK)
         status = crti_task_pool(core, &shape, &target.pool);

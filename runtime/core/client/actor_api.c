@@ -9,6 +9,7 @@
 #include "runtime/base/log.h"
 #include "runtime/core/calls/actor.h"
 #include "runtime/core/calls/call_options.h"
+#include "runtime/core/calls/defaults.h"
 #include "runtime/core/calls/stream.h"
 #include "runtime/core/core.h"
 #include "runtime/core/refs/value_of.h"
@@ -41,14 +42,14 @@ static crt_status_t take_options(const crt_actor_t *actor,
 
     target->group = target->function->group;
     target->max_retries = CRTI_RETRIES_OF_ACTOR;
-    if (!options)
+    if (!options && !target->function->call_defaults)
         return CRT_OK;
-    status = CRTI_COPY_STRUCT(&mine, options, "CRT_CALL_OPTIONS");
+    status = crti_call_defaults(target->function, options, &mine);
     if (status != CRT_OK)
         return status;
     target->try_only = o->try_only;
     target->name = o->name;
-    target->timeout_ms = o->limit_ms;
+    target->timeout_ms = o->limit_ms == CRT_FOREVER ? 0 : o->limit_ms;
     target->retry_exceptions = o->retry_exceptions;
     if (target->stream) {
         status = crti_call_stream_window(o->generator_backpressure_num_objects,

@@ -105,6 +105,18 @@ static crt_status_t place_methods(crti_class_t *c, unsigned group)
     return CRT_OK;
 }
 
+/* A copy of options, as this version of the library knows them. NULL: there are none. */
+static crt_status_t keep_defaults(void *kept_out, size_t size, const void *defaults,
+                                  const char *macro)
+{
+    void *kept = defaults ? malloc(size) : NULL;
+
+    if (defaults && !kept)
+        return crt_raise(CRT_ERR_NO_MEMORY, "%s", macro);
+    memcpy(kept_out, &kept, sizeof(kept));
+    return kept ? crti_copy_struct(kept, size, defaults, macro) : CRT_OK;
+}
+
 static crt_status_t make_method(crti_class_t *c, const crt_method_t *method,
                                 unsigned index, const crt_actor_class_t *of)
 {
@@ -121,7 +133,9 @@ static crt_status_t make_method(crti_class_t *c, const crt_method_t *method,
     c->method_count = index + 1;
     if (status == CRT_OK && !known.run)
         return crt_raise(CRT_ERR_INVALID, "%s: run is NULL", f->display);
-    return status;
+    return status == CRT_OK ? keep_defaults(&f->call_defaults, sizeof(*f->call_defaults),
+                                            known.defaults, "CRT_CALL_DEFAULTS")
+                            : status;
 }
 
 static crt_status_t make_class(crti_class_t *c, const crt_actor_class_t *user)
@@ -143,6 +157,9 @@ static crt_status_t make_class(crti_class_t *c, const crt_actor_class_t *user)
     status = make_function(&c->create, user->name, "create", user->signature, 0);
     c->create.create = user;
     c->create.data = known.user;
+    if (status == CRT_OK)
+        status = keep_defaults(&c->defaults, sizeof(*c->defaults), known.defaults,
+                               "CRT_ACTOR_DEFAULTS");
     if (status == CRT_OK)
         status = check_groups(c);
     for (unsigned i = 0; i < count && status == CRT_OK; i++) {
@@ -203,6 +220,10 @@ static crt_status_t make_tasks(crti_program_t *p, const crt_task_t *const *tasks
             return crt_raise(CRT_ERR_INVALID, "task %s: max_calls is %d", known.name,
                              known.max_calls);
         if (status == CRT_OK)
+            status = keep_defaults(&p->tasks[i].task_defaults,
+                                   sizeof(*p->tasks[i].task_defaults), known.defaults,
+                                   "CRT_TASK_DEFAULTS");
+        if (status == CRT_OK)
             status = check_new("task ", p->tasks, i);
     }
     return status;
@@ -223,16 +244,24 @@ crt_status_t crti_program_init(crti_program_t *p, const crt_options_t *options)
     return status;
 }
 
+static void free_function(crti_function_t *f)
+{
+    free(f->display);
+    free(f->call_defaults);
+    free(f->task_defaults);
+}
+
 void crti_program_fini(crti_program_t *p)
 {
     for (unsigned i = 0; i < p->class_count; i++) {
         for (unsigned j = 0; j < p->classes[i].method_count; j++)
-            free(p->classes[i].methods[j].display);
+            free_function(&p->classes[i].methods[j]);
         free(p->classes[i].methods);
-        free(p->classes[i].create.display);
+        free(p->classes[i].defaults);
+        free_function(&p->classes[i].create);
     }
     for (unsigned i = 0; i < p->task_count; i++)
-        free(p->tasks[i].display);
+        free_function(&p->tasks[i]);
     free(p->classes);
     free(p->tasks);
     crti_definitions_fini(&p->definitions);

@@ -29,10 +29,13 @@ typedef struct crti_function {
     const crt_method_t *method; /* one of these */
     const crt_task_t *task;
     const crt_actor_class_t *create;
+    crt_call_options_t *call_defaults; /* of a method; NULL: none */
+    crt_task_options_t *task_defaults; /* of a task; NULL: none */
 } crti_function_t;
 
 typedef struct crti_class {
     const crt_actor_class_t *user;
+    crt_actor_options_t *defaults; /* NULL: none */
     crti_function_t create;
     crti_function_t *methods;
     unsigned method_count, group_count;
