@@ -243,12 +243,12 @@ typedef struct crt_layer {
 
 #ifndef __cplusplus
 #    define CRT_DENSE(outputs)                                                           \
-        ((crt_layer_t){CRT_LAYER_DENSE, CRT_LAYER_GLOROT, (outputs), 0})
+        ((crt_layer_t){.kind = CRT_LAYER_DENSE, .width = (outputs)})
 #    define CRT_DENSE_ZERO(outputs)                                                      \
-        ((crt_layer_t){CRT_LAYER_DENSE, CRT_LAYER_ZERO, (outputs), 0})
-#    define CRT_RELU() ((crt_layer_t){CRT_LAYER_RELU, CRT_LAYER_GLOROT, 0, 0})
-#    define CRT_DROPOUT(rate)                                                            \
-        ((crt_layer_t){CRT_LAYER_DROPOUT, CRT_LAYER_GLOROT, 0, (rate)})
+        ((crt_layer_t){                                                                  \
+            .kind = CRT_LAYER_DENSE, .init = CRT_LAYER_ZERO, .width = (outputs)})
+#    define CRT_RELU()         ((crt_layer_t){.kind = CRT_LAYER_RELU})
+#    define CRT_DROPOUT(rate_) ((crt_layer_t){.kind = CRT_LAYER_DROPOUT, .rate = (rate_)})
 /* Reads key `column_` of the input of the model; `back` is the distance back to that input:
  * see crt_layer_t. */
 #    define CRT_HASH_EMBED(outputs, rows_, seed_, column_, back)                         \
@@ -305,6 +305,56 @@ typedef struct crt_layer {
 #    define CRT_POSITIONS()   ((crt_layer_t){.kind = CRT_LAYER_POSITIONS})
 #    define CRT_PARAMETERS(rows_, cols)                                                  \
         ((crt_layer_t){.kind = CRT_LAYER_PARAMETERS, .rows = (rows_), .width = (cols)})
+#else
+extern "C++" {
+/* clang-format off */
+/* The same as functions: C++17 has no designated initializers. */
+#define CRTI_LAYER(name, parameters, ...)                                                \
+    constexpr crt_layer_t name parameters                                                \
+    {                                                                                    \
+        crt_layer_t crt_made{};                                                          \
+        CRTI_SET_OF(crt_made, CRTI_SET_COUNT(__VA_ARGS__), __VA_ARGS__)                  \
+        return crt_made;                                                                 \
+    }
+CRTI_LAYER(CRT_DENSE, (int outputs), .kind = CRT_LAYER_DENSE, .width = outputs)
+CRTI_LAYER(CRT_DENSE_ZERO, (int outputs), .kind = CRT_LAYER_DENSE, .init = CRT_LAYER_ZERO,
+           .width = outputs)
+CRTI_LAYER(CRT_RELU, (), .kind = CRT_LAYER_RELU)
+CRTI_LAYER(CRT_DROPOUT, (double rate), .kind = CRT_LAYER_DROPOUT, .rate = rate)
+CRTI_LAYER(CRT_HASH_EMBED, (int outputs, int rows, uint32_t seed, int column, int back),
+           .kind = CRT_LAYER_HASH_EMBED, .width = outputs, .rows = rows, .seed = seed,
+           .column = column, .from = back)
+CRTI_LAYER(CRT_MAXOUT, (int outputs, int pieces), .kind = CRT_LAYER_MAXOUT, .width = outputs,
+           .pieces = pieces)
+CRTI_LAYER(CRT_EXPAND_WINDOW, (int rows_each_side), .kind = CRT_LAYER_EXPAND_WINDOW,
+           .window = rows_each_side)
+CRTI_LAYER(CRT_LAYER_NORM, (), .kind = CRT_LAYER_LAYER_NORM, .epsilon = 1e-8)
+CRTI_LAYER(CRT_ADD, (int back), .kind = CRT_LAYER_ADD, .with = back)
+CRTI_LAYER(CRT_CONCATENATE, (int layers), .kind = CRT_LAYER_CONCATENATE, .count = layers)
+CRTI_LAYER(CRT_CONVOLUTION, (int outputs, int kernel, int stride, int padding),
+           .kind = CRT_LAYER_CONVOLUTION, .width = outputs, .kernel = kernel,
+           .stride = stride, .padding = padding)
+CRTI_LAYER(CRT_CONVOLUTION_PLAIN, (int outputs, int kernel, int stride, int padding),
+           .kind = CRT_LAYER_CONVOLUTION, .width = outputs, .kernel = kernel,
+           .stride = stride, .padding = padding, .no_bias = true)
+CRTI_LAYER(CRT_MAX_POOL, (int kernel, int stride), .kind = CRT_LAYER_MAX_POOL,
+           .kernel = kernel, .stride = stride)
+CRTI_LAYER(CRT_AVERAGE_POOL, (int kernel, int stride), .kind = CRT_LAYER_AVERAGE_POOL,
+           .kernel = kernel, .stride = stride)
+CRTI_LAYER(CRT_GLOBAL_POOL, (), .kind = CRT_LAYER_AVERAGE_POOL)
+CRTI_LAYER(CRT_BATCH_NORM, (), .kind = CRT_LAYER_BATCH_NORM, .epsilon = 1e-5, .momentum = 0.1)
+CRTI_LAYER(CRT_FLATTEN, (), .kind = CRT_LAYER_FLATTEN)
+CRTI_LAYER(CRT_GELU, (), .kind = CRT_LAYER_GELU)
+CRTI_LAYER(CRT_MISH, (), .kind = CRT_LAYER_MISH)
+CRTI_LAYER(CRT_ATTENTION, (int heads, double rate), .kind = CRT_LAYER_ATTENTION, .rate = rate,
+           .heads = heads)
+CRTI_LAYER(CRT_PATCHES, (int side), .kind = CRT_LAYER_PATCHES, .kernel = side)
+CRTI_LAYER(CRT_TOKEN, (), .kind = CRT_LAYER_TOKEN)
+CRTI_LAYER(CRT_POSITIONS, (), .kind = CRT_LAYER_POSITIONS)
+CRTI_LAYER(CRT_PARAMETERS, (int rows, int columns), .kind = CRT_LAYER_PARAMETERS, .rows = rows,
+           .width = columns)
+/* clang-format on */
+}
 #endif
 
 /* The id of a string of `size` bytes, as in the string store of spaCy. 0 for the empty string. */
