@@ -20,7 +20,7 @@ EXPECTED = [
     "include/crt-0/crt_placement_group.h",
     "include/crt-0/crt_define.h", "include/crt-0/crt_program.h",
     "include/crt-0/crt_stream.h", "include/crt-0/crt_util.h",
-    "include/crt-0/crt_wait.h",
+    "include/crt-0/crt_wait.h", "include/crt-0/crt.hpp", "include/crt-0/crt_values.hpp",
     "include/crt-0/crt_ml.h", "include/crt-0/crt_images.h", "include/crt-0/crt_actors.h",
     "bin/crt", "libexec/crt/crt-head", "libexec/crt/crt-node",
     "lib/libcrt.so", "lib/libcrt_ml.so", "lib/pkgconfig/crt.pc", "lib/pkgconfig/crt_ml.pc",

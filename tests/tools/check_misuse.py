@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Fails unless wrong programs are refused by the compiler with a message that helps, and right ones that
-use every macro of a definition compile without a warning in each standard, in C and C++.
+use every public macro compile without a warning in each standard, in C and C++ (CXX "none": C only).
 Usage: check_misuse.py CC CXX HEADER... (paths; all their folders are searched)"""
 import os
 import re
@@ -9,10 +9,14 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
 
-from sources import finish
+from sources import finish, read
 
+HERE = os.path.dirname(os.path.abspath(__file__))
 WARNINGS = ["-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Werror"]
+# crt.hpp promises more.
+WARNINGS_HPP = ["-Wshadow", "-Wsign-conversion", "-fno-rtti"]
 STANDARDS = {"c": ("c11", "c17", "c2x"), "c++": ("c++17", "c++20", "c++2b")}
 
 RIGHT = """
@@ -148,6 +152,31 @@ void f(const crt_task_t *t, const crt_actor_class_t *k, crt_actor_t *a, const cr
 void f(const crt_task_t *t, const crt_actor_class_t *k, crt_actor_t *a, const crt_method_t *m, crt_ref_t *ref)
 { (void)t; (void)k; (void)a; (void)m; (void)ref;
 """
+HPP = """
+#include <crt.hpp>
+static std::string hello(const std::string &name, int number) { return name + std::to_string(number); }
+static void by_reference(int &number) { number = 1; }
+static int *to_pointer() { return nullptr; }
+static crt_status_t with_status() { return CRT_OK; }
+static void yields(crt::yield<int> &yield) { yield(1); }
+static void takes(const std::vector<float> &numbers, bool flag) { (void)numbers; (void)flag; }
+class counter {
+public:
+    explicit counter(int start) : value(start) {}
+    int add(int amount) { return value += amount; }
+    int hidden() { return value; }
+private:
+    int value;
+};
+template <> struct crt::actor_class<counter> : crt::define_actor<counter(int), &counter::add> {};
+class other { public: other() = default; int get() { return 1; } };
+class wrong { public: wrong() = default; };
+template <> struct crt::actor_class<wrong> : crt::define_actor<wrong(int)> {};
+void use(crt::actor<counter> &a);
+void use(crt::actor<counter> &a)
+{ (void)a; (void)hello; (void)by_reference; (void)to_pointer; (void)with_status; (void)yields; (void)takes;
+"""
+PARAMETER = r"an argument is of another type than the parameter"
 NO_OPTIONS = r"_Generic|controlling expression"
 # language, what stands before, the wrong line, what the message says
 WRONG = [
@@ -172,42 +201,91 @@ WRONG = [
     ("c++", DEFINED + FRAME_C, 'counter_add_call(a, NULL, "x");', r"\bamount\b|invalid conversion|no matching"),
     ("c", BY_HAND, "#include <crt_define.h>\nCRT_DEFINE_TASK(bad, (char *, text)) { return crt_return(call, text);",
      r"not compatible with any"),
+    ("c++", HPP, 'crt::submit<hello>(3, 4);', PARAMETER),
+    ("c++", HPP, 'crt::submit<hello>("x", "y");', PARAMETER),
+    ("c++", HPP, 'crt::submit<hello>("x", 4.5);', PARAMETER),
+    ("c++", HPP, 'crt::submit<hello>("x", true);', PARAMETER),
+    ("c++", HPP, 'crt::submit<hello>("x", crt::put("y"));', PARAMETER),
+    ("c++", HPP, 'crt::submit<takes>(std::vector<double>(), true);', PARAMETER),
+    ("c++", HPP, 'crt::submit<takes>(std::vector<float>(), 1);', PARAMETER),
+    ("c++", HPP, 'crt::submit<takes>(std::vector<float>(), &a);', r"no argument and no result"),
+    ("c++", HPP, 'crt::submit<hello>("x");', r"more or fewer arguments"),
+    ("c++", HPP, 'crt::submit<by_reference>(1);', r"a value or a reference to const"),
+    ("c++", HPP, 'crt::submit<to_pointer>();', r"no argument and no result"),
+    ("c++", HPP, 'crt::submit<with_status>();', r"fails by an exception"),
+    ("c++", HPP, 'crt::submit<yields>();', r"use submit_stream"),
+    ("c++", HPP, 'crt::submit_stream<hello>("x", 1);', r"first parameter of a stream is"),
+    ("c++", HPP, 'crt::put("x").get<std::string_view>();', r"keep the ref in a variable"),
+    ("c++", HPP, 'crt::put(crt::put(1));', r"a ref is put inside of another value"),
+    ("c++", HPP, 'crt::create<counter>("x");', PARAMETER),
+    ("c++", HPP, 'crt::create<other>();', r"the class is no actor"),
+    ("c++", HPP, 'crt::create<wrong>(1);', r"no constructor with the parameters"),
+    ("c++", HPP, 'a.call<&counter::add>("x");', PARAMETER),
+    ("c++", HPP, 'a.call<&counter::hidden>();', r"does not list this method"),
+    ("c++", HPP, 'crt::object<float> o({1}); crt::put(o);', r"give std::move\(object\)"),
 ]
+MACRO = re.compile(r"^# *define ((?:CRT|crt)_\w+)\(", re.MULTILINE)
+# Parts of others.
+PARTS = {"CRT_STATUS_ENUM", "CRT_STATUS_MAP"}
 
 
-def compiled(compiler, language, standard, include, program):
+def compiled(compiler, language, standard, include, program, *flags):
     """From a file: messages show the line, with a mark at the place."""
     with tempfile.NamedTemporaryFile("w", suffix=".c") as file:
         file.write(program)
         file.flush()
-        return subprocess.run([*compiler.split(), f"-x{language}", f"-std={standard}", *WARNINGS, *include,
+        return subprocess.run([*compiler.split(), f"-x{language}", f"-std={standard}", *WARNINGS, *flags, *include,
                                "-fsyntax-only", file.name], capture_output=True, text=True, check=False)
 
 
-def check(problems, compiler, language, include):
-    for standard in STANDARDS[language]:
-        result = compiled(compiler, language, standard, include, RIGHT)
-        if result.returncode != 0:
-            problems.append(f"{compiler} {standard}: the right program\n{result.stderr}")
-    for of, before, line, text in WRONG:
-        if of != language:
-            continue
-        right = compiled(compiler, language, STANDARDS[language][0], include, before + (
-            "}\n" if "{ (void)" in before else ""))
-        wrong = compiled(compiler, language, STANDARDS[language][0], include, before + line + "\n}\n")
+def check_right(problems, compiler, language, include, programs):
+    for name, (program, flags) in programs.items():
+        for standard in STANDARDS[language]:
+            result = compiled(compiler, language, standard, include, program, *flags)
+            if result.returncode != 0:
+                problems.append(f"{compiler} {standard}: {name}\n{result.stderr}")
+
+
+def check_wrong(problems, compiler, language, include, is_first):
+    """What crt.hpp says is the same text of every compiler: the first one is enough for it."""
+    standard = STANDARDS[language][0]
+    lines = [wrong for wrong in WRONG if wrong[0] == language and (is_first or wrong[1] is not HPP)]
+    for before in {before for _, before, _, _ in lines}:
+        right = compiled(compiler, language, standard, include, before + ("}\n" if "{ (void)" in before else ""))
         if right.returncode != 0:
             problems.append(f"{compiler}: without the wrong line\n{right.stderr}")
+    for _, before, line, text in lines:
+        wrong = compiled(compiler, language, standard, include, before + line + "\n}\n")
         if wrong.returncode == 0 or not re.search(text, wrong.stderr):
             problems.append(f"{compiler}: {line} is not refused with \"{text}\"\n{wrong.stderr}")
+
+
+def check_every_macro(problems, headers, used):
+    for header in headers:
+        with open(header, encoding="utf-8") as file:
+            for macro in sorted(set(MACRO.findall(file.read())) - PARTS):
+                if not re.search(rf"\b{macro}\b", used):
+                    problems.append(f"{os.path.basename(header)}: no program here uses {macro}")
 
 
 def main(arguments):
     (cc, cxx), headers = arguments[:2], arguments[2:]
     include = [f"-I{folder}" for folder in sorted({os.path.dirname(os.path.abspath(h)) for h in headers})]
     problems = [] if headers else ["no headers given"]
-    for language, first, others in ("c", cc, ("gcc", "clang")), ("c++", cxx, ("g++", "clang++")):
-        for compiler in sorted({first, *filter(shutil.which, others)}):
-            check(problems, compiler, language, include)
+    macros, hpp = read(HERE, "every_macro.c"), read(HERE, "../cpp/test_hpp.cpp")
+    check_every_macro(problems, headers, RIGHT + macros)
+    programs = {"the right program": (RIGHT, []), "every_macro.c": (macros, [])}
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        made = []
+        for language, first, others in ("c", cc, ("gcc", "clang")), ("c++", cxx, ("g++", "clang++")):
+            for compiler in sorted({first, *filter(None, map(shutil.which, others))}) if first != "none" else []:
+                made.append(pool.submit(check_right, problems, compiler, language, include, programs))
+                made.append(pool.submit(check_wrong, problems, compiler, language, include, compiler == first))
+                if language == "c++":
+                    made.append(pool.submit(check_right, problems, compiler, language, include,
+                                            {"test_hpp.cpp": (hpp, WARNINGS_HPP)}))
+        for future in made:
+            future.result()
     finish(problems, "misuse of public headers")
 
 

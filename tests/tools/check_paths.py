@@ -10,9 +10,9 @@ from sources import finish, line_of, project_files, read
 
 COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.DOTALL)
 # A path with a folder ("runtime/net/session.c", "core/execution/call.c"), or a bare name in a comment.
-NAMED = re.compile(r"(?<![\w./$<*-])((?:[\w-]+/)*[\w-]+\.(?:c|h|py|sh|scd))(?![\w/*])")
+NAMED = re.compile(r"(?<![\w./$<*-])((?:[\w-]+/)*[\w-]+\.(?:cpp|hpp|c|h|py|sh|scd))(?![\w/*])")
 # Files outside the project that texts may name, by their last part.
-FOREIGN = {"app.c", "main.c", "pthread.h", "cmocka.h", "zmq.h", "ray_perf.py",
+FOREIGN = {"app.c", "app.cpp", "main.c", "pthread.h", "cmocka.h", "zmq.h", "ray_perf.py",
            "ray_microbenchmark_helpers.py"}
 # "tests/FOLDER/test_MODULE.c" says how names are made.
 PATTERN = re.compile(r"[A-Z]{4}")
@@ -34,7 +34,7 @@ def exists(name, files, own_folder):
 def main(root):
     files = project_files(root)
     problems = []
-    for path in project_files(root, (".c", ".h", ".md", ".scd")):
+    for path in project_files(root, (".c", ".h", ".cpp", ".hpp", ".md", ".scd")):
         if path.startswith("CHANGELOG"):
             continue
         text = read(root, path)
