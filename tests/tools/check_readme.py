@@ -10,7 +10,8 @@ from sources import finish, project_files, read
 
 README = "README.md"
 GUIDES = ("docs/from-ray.md", "docs/from-mpi.md")
-RUN_BY_SCRIPT = ("examples/ranks.c", "examples/progress.c", "examples/wait_many.c")  # tests/examples
+RUN_BY_SCRIPT = ("examples/ranks.c", "examples/progress.c", "examples/wait_many.c",  # tests/examples
+                 "examples/hello_cpp.cpp", "examples/counter_cpp.cpp")  # beside the output of those in C
 
 
 def is_run(root, path):
@@ -19,7 +20,7 @@ def is_run(root, path):
 
 def check(root, page, examples):
     text = read(root, page)
-    programs = re.findall(r"^```c\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    programs = re.findall(r"^```c(?:pp)?\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
     yield from (f"{page}: no example holds the program that begins with {p.splitlines()[0]}"
                 for p in programs if not any(p in e for e in examples))
     links = re.findall(r"\]\(([^)#:]+)\)", text)
@@ -30,7 +31,7 @@ def check(root, page, examples):
 
 
 def main(root):
-    paths = [p for p in project_files(root, (".c",)) if p.startswith("examples/")]
+    paths = [p for p in project_files(root, (".c", ".cpp")) if p.startswith("examples/")]
     problems = list(check(root, README, [read(root, p) for p in paths]))
     run = [read(root, p) for p in paths if is_run(root, p)]
     for page in GUIDES:
