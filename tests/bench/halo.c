@@ -98,7 +98,7 @@ static crt_status_t measure_run(void *self, crt_call_t *call)
     crt_tensor_t tensors[4];
     float *memory[4];
     int64_t bytes;
-    int shared, times, row;
+    int shared, times, row, rank = crt_group_rank(group);
     double *us, result;
     crt_status_t status = CRT_OK;
 
@@ -117,7 +117,7 @@ static crt_status_t measure_run(void *self, crt_call_t *call)
         double start;
 
         for (size_t k = 0; k < (size_t)bytes / sizeof(float); k++)
-            memory[0][k] = memory[1][k] = (float)(crt_group_rank(group) * 1000 + i);
+            memory[0][k] = memory[1][k] = (float)(rank * 1000 + i);
         status = crt_group_barrier(group);
         start = now_us();
         for (int k = 0; k < row && status == CRT_OK; k++)
