@@ -50,6 +50,7 @@ typedef struct crti_pair {
     crti_list_t
         link; /* in a list of the backend, until it has ended or the group has failed */
     bool is_send;
+    bool is_blocking; /* the caller does nothing else before it has ended */
     crt_dtype_t dtype;
     size_t count, bytes;
     const void *input; /* of a send */

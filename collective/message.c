@@ -9,9 +9,10 @@
  */
 #include "collective/group_int.h"
 
-static void fill(const crti_step_t *step, crti_pair_t *pair)
+static void fill(const crti_step_t *step, bool is_blocking, crti_pair_t *pair)
 {
     *pair = (crti_pair_t){.is_send = step->kind == CRT_COLLECTIVE_SEND,
+                          .is_blocking = is_blocking,
                           .dtype = step->dtype,
                           .count = step->count,
                           .bytes = step->count * crt_dtype_size(step->dtype),
@@ -30,12 +31,13 @@ static void keep_reported(crt_group_t *group, crt_status_t status)
 }
 
 /* Of a step that was checked. */
-static crt_status_t begin(crt_group_t *group, const crti_step_t *step, crti_pair_t *pair)
+static crt_status_t begin(crt_group_t *group, const crti_step_t *step, bool is_blocking,
+                          crti_pair_t *pair)
 {
     struct crti_group_private *p = group->private;
     crt_status_t status;
 
-    fill(step, pair);
+    fill(step, is_blocking, pair);
     group->has_waited = false;
     status = p->backend->post(p->state, pair);
     if (status != CRT_OK)
@@ -52,7 +54,7 @@ crt_status_t crti_message_begin(crt_group_t *group, const crt_collective_t *what
     crti_list_init(&pair->link);
     status = crti_operation_check(group, what, &step);
     if (status == CRT_OK)
-        status = begin(group, &step, pair);
+        status = begin(group, &step, false, pair);
     keep_reported(group, status);
     return status;
 }
@@ -130,7 +132,7 @@ crt_status_t crti_message_run(crt_group_t *group, const crt_collective_t *what)
     if (status != CRT_OK)
         return status;
     begun_ns = crti_now_ns();
-    status = begin(group, &step, &pair);
+    status = begin(group, &step, true, &pair);
     if (status == CRT_OK)
         status = await_one(group, &pair, crti_operation_deadline(group, what, begun_ns));
     step.sequence = pair.number;
@@ -156,9 +158,9 @@ static crt_status_t run_both(crt_group_t *group, const crt_collective_t *send,
     begun_ns = crti_now_ns();
     deadline_ns = crti_operation_deadline(group, send, begun_ns);
     crti_list_init(&going.link);
-    status = begin(group, &receive_step, &coming);
+    status = begin(group, &receive_step, false, &coming);
     if (status == CRT_OK)
-        status = begin(group, &send_step, &going);
+        status = begin(group, &send_step, false, &going);
     if (status == CRT_OK)
         status = await_one(group, &coming, deadline_ns);
     if (status == CRT_OK)

@@ -16,8 +16,7 @@
 #define CRTI_SHM_CELLS  8                 /* messages that are on their way between two */
 #define CRTI_SHM_EAGER  ((size_t)4 << 10) /* bytes of a message that a cell holds */
 #define CRTI_SHM_MIDDLE                                                                  \
-    ((size_t)64                                                                          \
-     << 10) /* that a buffer of a channel holds: quicker than the kernel's copy */
+    ((size_t)64 << 10) /* that a buffer of a channel holds, where it is used */
 #define CRTI_SHM_MIDDLES 2
 #define CRTI_SHM_LINE    _Alignas(64)
 
@@ -124,9 +123,11 @@ typedef struct crti_shm_peer {
     crti_list_t receives; /* crti_pair_t */
     crti_list_t absorbed; /* crti_shm_absorbed_t: came before their receives */
     uint32_t sends_posted, receives_posted; /* numbers of the last */
+    uint32_t received;                      /* of ours, when we looked last */
     uint32_t middles[CRTI_SHM_MIDDLES];     /* the messages that were in these buffers */
     uint64_t alive_ns;                      /* when its process was seen to live */
     bool unreadable; /* the kernel does not let us read its memory */
+    bool is_blind;   /* nor it ours: it has asked for pieces */
 } crti_shm_peer_t;
 
 /* One open team. Used by the thread that runs operations. */
@@ -151,6 +152,7 @@ typedef struct crti_shm {
     void **targets;         /* by rank */
     struct pollfd *polls;
     crti_list_t active;         /* crti_shm_peer_t with messages that have not ended */
+    bool is_posting;            /* large messages are not received now */
     crti_pair_t *const *awaits; /* what we wait for the first of; NULL: for `word` */
     int await_count;
     uint64_t await_deadline_ns;

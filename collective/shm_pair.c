@@ -2,10 +2,12 @@
 /* Messages between two members. See shm.h; waiting for them: shm_team.c.
  *
  * A channel, one per direction, has a few cells: a message takes the next one that is free, with its
- * bytes when they are few, and then its send has ended. Of a larger one the cell says where the bytes are, and
- * the receiver copies them: from the sender's segment, or out of the sender's memory by the kernel; where that
- * is forbidden, piece by piece through the sender's staging buffers, which serve one message at a time.
- * Nobody waits in here: each call goes on with all messages as far as that is possible.
+ * bytes when they are few, and then its send has ended. Of a larger one the cell says where the
+ * bytes are, and the receiver copies them: from the sender's segment, or out of the sender's memory
+ * by the kernel; where that is forbidden, piece by piece through the sender's staging buffers, which
+ * serve one message at a time. What a buffer of the channel holds is put there by senders that
+ * block, and by those that were asked for pieces once. Nobody waits in here: each call goes on with
+ * all messages as far as that is possible. Only posts leave large ones for later (is_for_later).
  *
  * Two members that wait for each other to receive, as all programs do that first send and then receive, would
  * wait for ever. So a member that waits for its send to be received takes in, whole, what members
@@ -13,6 +15,7 @@
  */
 #include <errno.h>
 #include <poll.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/uio.h>
@@ -86,26 +89,35 @@ crti_operation_signature_t crti_shm_pair_signature(const crti_pair_t *pair)
                                         .peer = pair->peer};
 }
 
+/* The peer writes the word that is looked at here: not before there is need. */
+static bool has_received(const crti_shm_t *team, crti_shm_peer_t *peer, uint32_t number)
+{
+    if (!has_reached(peer->received, number))
+        peer->received =
+            atomic_load_explicit(&from(team, peer)->received, memory_order_acquire);
+    return has_reached(peer->received, number);
+}
+
 /* A buffer whose last message was received; -1: none. */
-static int free_middle(const crti_shm_peer_t *peer, uint32_t received)
+static int free_middle(const crti_shm_t *team, crti_shm_peer_t *peer)
 {
     for (int i = 0; i < CRTI_SHM_MIDDLES; i++)
-        if (has_reached(received, peer->middles[i]))
+        if (has_received(team, peer, peer->middles[i]))
             return i;
     return -1;
 }
 
 /* Of a message that does not fit its cell: where its bytes are. True: in a buffer of ours. */
 static bool place_bytes(crti_shm_t *team, crti_shm_peer_t *peer, crti_pair_t *pair,
-                        crti_shm_cell_t *cell, uint32_t received)
+                        crti_shm_cell_t *cell)
 {
     cell->memory.nonce = 0;
     cell->middle = -1;
     if (crti_memory_find(pair->input, pair->bytes, &cell->memory))
         return false;
     cell->address = (uint64_t)(uintptr_t)pair->input;
-    if (pair->bytes <= CRTI_SHM_MIDDLE)
-        cell->middle = free_middle(peer, received);
+    if ((peer->is_blind || pair->is_blocking) && pair->bytes <= CRTI_SHM_MIDDLE)
+        cell->middle = free_middle(team, peer);
     if (cell->middle < 0)
         return false;
     peer->middles[cell->middle] = (uint32_t)pair->number;
@@ -113,25 +125,43 @@ static bool place_bytes(crti_shm_t *team, crti_shm_peer_t *peer, crti_pair_t *pa
     return true;
 }
 
-static void place(crti_shm_t *team, crti_shm_peer_t *peer, crti_pair_t *pair,
-                  uint32_t received)
+/* The peer has read the lines of this cell. They come back one by one when they are written to, and
+ * all at once when they are asked for. */
+static void claim(crti_shm_channel_t *channel, uint64_t number, size_t bytes)
+{
+    char *cell = (char *)&channel->cells[number % CRTI_SHM_CELLS];
+
+    for (size_t at = 0; at < offsetof(crti_shm_cell_t, data) + bytes; at += 64)
+#if defined(__x86_64__)
+        __asm__ volatile("prefetchw %0"
+                         :
+                         : "m"(cell[at])); /* a no-op where it is not known */
+#else
+        __builtin_prefetch(cell + at, 1);
+#endif
+}
+
+static void place(crti_shm_t *team, crti_shm_peer_t *peer, crti_pair_t *pair)
 {
     crti_shm_channel_t *channel = to(team, peer);
-    uint32_t number = (uint32_t)pair->number;
-    crti_shm_cell_t *cell = &channel->cells[pair->number % CRTI_SHM_CELLS];
+    uint64_t number = pair->number;
+    crti_shm_cell_t *cell = &channel->cells[number % CRTI_SHM_CELLS];
+    size_t eager = pair->bytes <= CRTI_SHM_EAGER ? pair->bytes : 0;
 
+    claim(channel, number, eager);
     cell->call = crti_shm_pair_signature(pair);
     if (pair->bytes <= CRTI_SHM_EAGER) {
         if (pair->bytes)
             memcpy(cell->data, pair->input, pair->bytes);
         finish(team, pair); /* which its owner may free at once */
-    } else if (place_bytes(team, peer, pair, cell, received)) {
+    } else if (place_bytes(team, peer, pair, cell)) {
         finish(team, pair);
     } else {
         crti_list_remove(&pair->link);
         crti_list_append(&peer->placed, &pair->link);
     }
-    store(peer, &channel->sent, number);
+    store(peer, &channel->sent, (uint32_t)number);
+    claim(channel, number + 1, eager); /* the next is most often like this one */
 }
 
 /* Of the first that was placed: the peer wants it in pieces. */
@@ -146,6 +176,7 @@ static void stage_pieces(crti_shm_t *team, crti_shm_peer_t *peer, crti_pair_t *p
             (uint32_t)pair->number ||
         (team->stages_for >= 0 && team->stages_for != who))
         return;
+    peer->is_blind = true;
     team->stages_for = who;
     while (pair->at < pair->bytes &&
            has_reached(atomic_load_explicit(&back->taken, memory_order_acquire),
@@ -161,13 +192,10 @@ static void stage_pieces(crti_shm_t *team, crti_shm_peer_t *peer, crti_pair_t *p
 
 static void go_on_sending(crti_shm_t *team, crti_shm_peer_t *peer)
 {
-    uint32_t received =
-        atomic_load_explicit(&from(team, peer)->received, memory_order_acquire);
-
     while (!crti_list_is_empty(&peer->placed)) {
         crti_pair_t *pair = CRTI_CONTAINER(peer->placed.next, crti_pair_t, link);
 
-        if (!has_reached(received, (uint32_t)pair->number)) {
+        if (!has_received(team, peer, (uint32_t)pair->number)) {
             stage_pieces(team, peer, pair);
             break;
         }
@@ -178,9 +206,9 @@ static void go_on_sending(crti_shm_t *team, crti_shm_peer_t *peer)
     while (!crti_list_is_empty(&peer->sends)) {
         crti_pair_t *pair = CRTI_CONTAINER(peer->sends.next, crti_pair_t, link);
 
-        if (!has_reached(received, (uint32_t)pair->number - CRTI_SHM_CELLS))
+        if (!has_received(team, peer, (uint32_t)pair->number - CRTI_SHM_CELLS))
             return;
-        place(team, peer, pair, received);
+        place(team, peer, pair);
     }
 }
 
@@ -346,15 +374,27 @@ static bool take_absorbed(crti_shm_t *team, crti_shm_peer_t *peer, crti_pair_t *
     return true;
 }
 
-/* The last that was absorbed may need more pieces. */
-static crt_status_t go_on_absorbing(crti_shm_t *team, crti_shm_peer_t *peer)
+/* The last that was absorbed, while it needs more pieces; else NULL. */
+static crti_shm_absorbed_t *half_absorbed(const crti_shm_peer_t *peer)
 {
     crti_shm_absorbed_t *last =
         CRTI_CONTAINER(peer->absorbed.prev, crti_shm_absorbed_t, link);
 
-    return crti_list_is_empty(&peer->absorbed) || last->pair.is_done
-               ? CRT_OK
-               : take(team, peer, &last->pair);
+    return crti_list_is_empty(&peer->absorbed) || last->pair.is_done ? NULL : last;
+}
+
+static crt_status_t go_on_absorbing(crti_shm_t *team, crti_shm_peer_t *peer)
+{
+    crti_shm_absorbed_t *half = half_absorbed(peer);
+
+    return half ? take(team, peer, &half->pair) : CRT_OK;
+}
+
+/* Neighbours post receives before sends: a member that copies much in between keeps waiting a
+ * neighbour that could copy at the same time. */
+static bool is_for_later(const crti_shm_t *team, const crti_pair_t *pair)
+{
+    return team->is_posting && pair->bytes > CRTI_SHM_EAGER;
 }
 
 static crt_status_t go_on_receiving(crti_shm_t *team, crti_shm_peer_t *peer)
@@ -370,7 +410,7 @@ static crt_status_t go_on_receiving(crti_shm_t *team, crti_shm_peer_t *peer)
                 break;
             continue;
         }
-        if (!has_come(team, peer, pair->number))
+        if (!has_come(team, peer, pair->number) || is_for_later(team, pair))
             break;
         memcpy(&call, &from(team, peer)->cells[pair->number % CRTI_SHM_CELLS].call,
                sizeof(call));
@@ -429,7 +469,8 @@ void crti_shm_pair_absorb(crti_shm_t *team)
         uint32_t wanted = i == team->rank ? 0 : awaited_send(team, peer);
         crt_status_t status = CRT_OK;
 
-        while (wanted && status == CRT_OK && crti_list_is_empty(&peer->receives)) {
+        while (wanted && status == CRT_OK && crti_list_is_empty(&peer->receives) &&
+               !half_absorbed(peer)) {
             uint32_t next =
                 atomic_load_explicit(&to(team, peer)->received, memory_order_relaxed) + 1;
 
@@ -448,12 +489,10 @@ void crti_shm_pair_absorb(crti_shm_t *team)
 static bool is_idle(const crti_shm_peer_t *peer)
 {
     return crti_list_is_empty(&peer->sends) && crti_list_is_empty(&peer->placed) &&
-           crti_list_is_empty(&peer->receives) &&
-           (crti_list_is_empty(&peer->absorbed) ||
-            CRTI_CONTAINER(peer->absorbed.prev, crti_shm_absorbed_t, link)->pair.is_done);
+           crti_list_is_empty(&peer->receives) && !half_absorbed(peer);
 }
 
-crt_status_t crti_shm_pair_progress(crti_shm_t *team)
+static crt_status_t go_on_with_all(crti_shm_t *team)
 {
     crt_status_t status = CRT_OK;
 
@@ -470,16 +509,34 @@ crt_status_t crti_shm_pair_progress(crti_shm_t *team)
     return status;
 }
 
+/* Once more when our buffers have become free: a peer before that one may want them, and rings no
+ * more. */
+crt_status_t crti_shm_pair_progress(crti_shm_t *team)
+{
+    crt_status_t status;
+    bool had_stages;
+
+    do {
+        had_stages = team->stages_for >= 0;
+        status = go_on_with_all(team);
+    } while (status == CRT_OK && had_stages && team->stages_for < 0);
+    return status;
+}
+
 crt_status_t crti_shm_pair_post(crti_shm_t *team, crti_pair_t *pair)
 {
     crti_shm_peer_t *peer = &team->peers[pair->peer];
+    crt_status_t status;
 
     team->group->shared.pending++;
     pair->number = pair->is_send ? ++peer->sends_posted : ++peer->receives_posted;
     crti_list_append(pair->is_send ? &peer->sends : &peer->receives, &pair->link);
     if (crti_list_is_empty(&peer->active))
         crti_list_append(&team->active, &peer->active);
-    return crti_shm_pair_progress(team);
+    team->is_posting = true;
+    status = crti_shm_pair_progress(team);
+    team->is_posting = false;
+    return status;
 }
 
 static void drop(crti_list_t *pairs)

@@ -9,12 +9,13 @@
 #include "collective/shm_int.h"
 #include "runtime/store/futex.h"
 
-#define SPINS_LEAST 64
-#define YIELD_NS    (100 * 1000)
-#define MISSES      3 /* in a row, before that */
-#define REST_LEAST  4
-#define REST_MOST   256
-#define LOST_NS     (60 * CRTI_MS) /* for the runtime to say why a process is gone */
+#define SPINS_LEAST     64
+#define COPIED_PER_SPIN 128 /* bytes */
+#define YIELD_NS        (100 * 1000)
+#define MISSES          3 /* in a row, before that */
+#define REST_LEAST      4
+#define REST_MOST       256
+#define LOST_NS         (60 * CRTI_MS) /* for the runtime to say why a process is gone */
 
 static inline void relax(void)
 {
@@ -262,9 +263,22 @@ static bool has_come(crti_shm_t *team)
     return team->status != CRT_OK || crti_shm_pair_has_come(team);
 }
 
+/* The other end of a large message is most often copying it: that takes about so long, and to be
+ * woken longer. */
+static uint32_t spins_now(const crti_shm_t *team)
+{
+    size_t copying = team->awaits ? team->awaits[0]->bytes / COPIED_PER_SPIN : 0;
+
+    if (copying <= team->spins)
+        return team->spins;
+    return copying < team->most_spins ? (uint32_t)copying : team->most_spins;
+}
+
 static bool spin(crti_shm_t *team)
 {
-    for (uint32_t i = 0; i < team->spins; i++) {
+    uint32_t spins = spins_now(team);
+
+    for (uint32_t i = 0; i < spins; i++) {
         if (has_come(team)) {
             if (team->spins < team->most_spins)
                 team->spins += team->spins / 4;

@@ -2,11 +2,17 @@
 #include "member.h"
 
 #include <dirent.h>
+#include <errno.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -196,6 +202,24 @@ static crt_status_t messages_run(void *self, crt_call_t *call)
 const crt_method_t member_messages =
     CRT_METHOD(.name = "messages", .run = messages_run, .signature = "int, int");
 
+/* As in a container that does not allow it, until this process ends. */
+static crt_status_t forbid_run(void *self, crt_call_t *call)
+{
+    struct sock_filter rules[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_process_vm_readv, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    struct sock_fprog program = {.len = sizeof(rules) / sizeof(*rules), .filter = rules};
+
+    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 ||
+        prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program, 0, 0) != 0)
+        return crt_fail(call, CRT_ERR_USER, "a filter: %s", strerror(errno));
+    return CRT_OK;
+}
+const crt_method_t member_forbid = CRT_METHOD(.name = "forbid", .run = forbid_run);
+
 static crt_status_t post_run(void *self, crt_call_t *call)
 {
     int slot;
@@ -338,7 +362,11 @@ static crt_status_t any_kind(crt_group_t *group, unsigned round, const crt_tenso
                           : crt_group_recv(group, b, rank ^ 1));
         }
         return CRT_OK;
-    default: return crt_group_barrier(group);
+    default: /* to the next, at once */
+        if (size > 1)
+            CRT_TRY(crt_group_sendrecv(group, a, (rank + 1) % size, b,
+                                       (rank + size - 1) % size));
+        return crt_group_barrier(group);
     }
 }
 
@@ -469,7 +497,7 @@ const crt_actor_class_t member_class =
                         &member_conform, &member_post, &member_two_groups, &member_sum,
                         &member_operate, &member_any, &member_pid, &member_descriptors,
                         &member_stream, &member_setenv, &member_fork, &member_later,
-                        &member_messages));
+                        &member_messages, &member_forbid));
 
 /* ------------------------------------------------------------------ in the driver */
 

@@ -22,6 +22,7 @@ extern const crt_method_t member_join, /* (slot, name, backend, size, rank, time
     member_conform,    /* (slot, large): every operation, dtype, reduction and buffer */
     member_post,       /* (slot): many posted operations, in order */
     member_messages,   /* (slot, shared): messages beside each other */
+    member_forbid,     /* (): reading the memory of other processes */
     member_later,      /* (slot, rounds) -> sums that failed for a call after them */
     member_two_groups, /* (slot, slot) */
     member_sum,        /* (slot, count, rounds) -> sum of the last round */

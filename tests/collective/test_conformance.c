@@ -116,6 +116,18 @@ static void messages_arrive_in_order_whatever_goes_on_beside_them(void **state)
         messages(sizes[i]);
 }
 
+/* The last: it stays so. */
+static void messages_arrive_where_reading_memory_is_forbidden(void **state)
+{
+    crt_ref_t *refs[3];
+
+    for (int i = 0; i < 3; i++)
+        refs[i] = crt_call(members[i], &member_forbid);
+    expect_all_ok(refs, 3);
+    messages(2);
+    messages(3);
+}
+
 static void several_groups_in_one_process_are_independent(void **state)
 {
     crt_ref_t *refs[MEMBERS];
@@ -222,6 +234,7 @@ static int driver(int argc, char **argv)
         cmocka_unit_test(a_split_orders_each_color_by_key_and_then_by_rank),
         cmocka_unit_test(groups_of_a_split_give_right_results_and_are_split_again),
         cmocka_unit_test(a_declared_group_is_found_by_its_members),
+        cmocka_unit_test(messages_arrive_where_reading_memory_is_forbidden),
     };
 
     if (argc > 1)
