@@ -107,6 +107,17 @@ static int free_middle(const crti_shm_t *team, crti_shm_peer_t *peer)
     return -1;
 }
 
+/* Whether it goes through a buffer of ours, two copies instead of one: its send need not wait for
+ * the receiver, which may have to get a core first. */
+static bool ends_early(const crti_shm_t *team, const crti_shm_peer_t *peer,
+                       const crti_pair_t *pair)
+{
+    bool has_core = team->most_spins || pair->bytes > CRTI_SHM_MIDDLE / 2;
+
+    return pair->bytes <= CRTI_SHM_MIDDLE &&
+           (peer->is_blind || pair->is_blocking || !has_core);
+}
+
 /* Of a message that does not fit its cell: where its bytes are. True: in a buffer of ours. */
 static bool place_bytes(crti_shm_t *team, crti_shm_peer_t *peer, crti_pair_t *pair,
                         crti_shm_cell_t *cell)
@@ -116,7 +127,7 @@ static bool place_bytes(crti_shm_t *team, crti_shm_peer_t *peer, crti_pair_t *pa
     if (crti_memory_find(pair->input, pair->bytes, &cell->memory))
         return false;
     cell->address = (uint64_t)(uintptr_t)pair->input;
-    if ((peer->is_blind || pair->is_blocking) && pair->bytes <= CRTI_SHM_MIDDLE)
+    if (ends_early(team, peer, pair))
         cell->middle = free_middle(team, peer);
     if (cell->middle < 0)
         return false;
