@@ -15,25 +15,42 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <zmq.h>
+#include "cli/zmq_library.h"
 
 extern char **environ;
 
+static bool find_zmq(void)
+{
+    if (crti_zmq_library() == CRT_OK)
+        return true;
+    fprintf(stderr, "crt microbenchmark: %s\n", crt_error_detail());
+    return false;
+}
+
+/* Binds a socket; NULL after a message. */
+static void *bind_socket(void *context, const char *endpoint)
+{
+    void *socket = context ? zmq_socket(context, ZMQ_ROUTER) : NULL;
+    int none = 0;
+
+    if (socket && !zmq_setsockopt(socket, ZMQ_SNDHWM, &none, sizeof(none)) &&
+        !zmq_setsockopt(socket, ZMQ_RCVHWM, &none, sizeof(none)) &&
+        !zmq_bind(socket, endpoint))
+        return socket;
+    fprintf(stderr, "crt microbenchmark: %s: %s\n", endpoint, zmq_strerror(errno));
+    return NULL;
+}
+
 int bare_echo_serve(const char *endpoint)
 {
-    void *context = zmq_ctx_new(),
-         *socket = context ? zmq_socket(context, ZMQ_ROUTER) : NULL;
+    void *context = find_zmq() ? zmq_ctx_new() : NULL,
+         *socket = context ? bind_socket(context, endpoint) : NULL;
     zmq_pollitem_t items[] = {{socket, 0, ZMQ_POLLIN, 0},
                               {NULL, STDIN_FILENO, ZMQ_POLLIN, 0}};
     char identity[256], body[64];
-    int none = 0;
 
-    if (socket == NULL || zmq_setsockopt(socket, ZMQ_SNDHWM, &none, sizeof(none)) ||
-        zmq_setsockopt(socket, ZMQ_RCVHWM, &none, sizeof(none)) ||
-        zmq_bind(socket, endpoint)) {
-        fprintf(stderr, "crt microbenchmark: %s: %s\n", endpoint, zmq_strerror(errno));
+    if (socket == NULL)
         return 1;
-    }
     /* As fast as it goes: block in recv, look at standard input only when nothing came. */
     for (;;) {
         int length = zmq_recv(socket, identity, sizeof(identity), ZMQ_DONTWAIT), size;
@@ -94,6 +111,8 @@ bool bare_echo_start(bare_echo_t *echo)
     int none = 0;
 
     *echo = (bare_echo_t){.lifeline = -1};
+    if (!find_zmq())
+        return false;
     snprintf(echo->directory, sizeof(echo->directory), "/tmp/crt-echo-XXXXXX");
     if (mkdtemp(echo->directory) == NULL) {
         perror("crt microbenchmark: /tmp");

@@ -12,9 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <archive.h>
-#include <archive_entry.h>
-
+#include "cli/archive_library.h"
 #include "cli/ignore.h"
 
 #define LARGEST 5
@@ -287,10 +285,14 @@ static crt_status_t walk(pack_t *p, const char *directory)
 static crt_status_t pack(const char *directory, const char *const *excludes,
                          FILE **zip_out)
 {
-    pack_t p = {.zip = archive_write_new()};
-    FILE *file = tmpfile();
-    crt_status_t status = CRT_OK;
+    pack_t p = {0};
+    FILE *file;
+    crt_status_t status;
 
+    CRT_TRY(crti_archive_library());
+    p.zip = archive_write_new();
+    file = tmpfile();
+    status = CRT_OK;
     if (!p.zip || !file)
         status = crt_raise(CRT_ERR_IO, "no temporary file: %s", strerror(errno));
     for (; status == CRT_OK && *excludes; excludes++)

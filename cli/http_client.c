@@ -7,8 +7,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#include <curl/curl.h>
-
+#include "cli/curl_library.h"
 #include "cli/http_target.h"
 
 #define REPLY_MAX       ((size_t)64 << 20)
@@ -43,12 +42,13 @@ void crti_reply_fini(http_reply_t *reply)
 
 char *crti_client_escape(const char *id)
 {
-    return curl_easy_escape(NULL, id, 0);
+    return crti_curl_library() == CRT_OK ? curl_easy_escape(NULL, id, 0) : NULL;
 }
 
 void crti_client_escape_free(char *escaped)
 {
-    curl_free(escaped);
+    if (escaped)
+        curl_free(escaped);
 }
 
 static void set_headers(http_client_t *client)
@@ -69,6 +69,7 @@ crt_status_t crti_client_new(const char *address, http_client_t **client_out)
     http_client_t *self;
     crt_status_t status;
 
+    CRT_TRY(crti_curl_library());
     curl_global_init(CURL_GLOBAL_DEFAULT);
     self = calloc(1, sizeof(*self));
     if (!self || !(self->curl = curl_easy_init())) {

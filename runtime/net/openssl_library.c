@@ -2,7 +2,7 @@
 /* Finding the functions of OpenSSL. See openssl_library.h. */
 #include "runtime/net/openssl_library.h"
 
-#include "runtime/net/late_library.h"
+#include "runtime/base/late_library.h"
 
 #define TEXT_OF(x) #x
 #define FILE_OF(x) "libssl.so." TEXT_OF(x)

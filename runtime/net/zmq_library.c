@@ -2,7 +2,7 @@
 /* Finding the functions of libzmq. See zmq_library.h. */
 #include "runtime/net/zmq_library.h"
 
-#include "runtime/net/late_library.h"
+#include "runtime/base/late_library.h"
 
 #define ENTRY(field, symbol) {#symbol, offsetof(crti_zmq_api_t, field)},
 static const crti_late_symbol_t symbols[] = {CRTI_ZMQ_SYMBOLS(ENTRY)};

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Fails when a shared library exports anything but crt_* with a version, when libcrt needs a library that is for
-the daemons or for ml only, or when anything in the build folder links to CUDA or NCCL.
-Usage: check_libraries.py BUILD_ROOT LIBCRT LIBCRT_ML"""
+the daemons or for ml only, when the command loads at its start what few commands need, or when anything in the
+build folder links to CUDA or NCCL. Usage: check_libraries.py BUILD_ROOT LIBCRT LIBCRT_ML CRT"""
 import os
 import re
 import subprocess
@@ -11,6 +11,7 @@ import sys
 from sources import finish
 
 NOT_IN_LIBCRT = re.compile(r"ssl|crypto|zmq|hiredis|websockets|jansson|archive|curl|blas|smartcols")
+NOT_AT_START = re.compile(r"ssl|crypto|zmq|archive|curl|blas")
 VERSIONED = re.compile(r"crt_\w+@@CRT_(ML_)?\d+\.\d+$|crti_\w+@@CRT_PRIVATE$")
 GPU = re.compile(r"libcuda|libcudart|libnccl|libcublas|libcudnn|libnvrtc")
 # What the sanitizers and gcov put into every library.
@@ -44,7 +45,7 @@ def elf_files(folder):
                     yield path
 
 
-def main(build, libcrt, libcrt_ml):
+def main(build, libcrt, libcrt_ml, command):
     problems = []
     for library in (libcrt, libcrt_ml):
         name = os.path.basename(library)
@@ -55,6 +56,9 @@ def main(build, libcrt, libcrt_ml):
     for line in output_of("ldd", libcrt).splitlines():
         if NOT_IN_LIBCRT.search(line.split("=>")[0]):
             problems.append(f"libcrt loads {line.strip()}")
+    for line in output_of("ldd", command).splitlines():
+        if NOT_AT_START.search(line.split("=>")[0]):
+            problems.append(f"crt loads {line.strip()} at its start")
     if any("not found" in line for line in output_of("ldd", libcrt).splitlines()):
         problems.append("libcrt needs a library that is not found")
     for path in elf_files(build):

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/net/late_library.h"
+#include "runtime/base/late_library.h"
 
 #define LIBRARY "libnvidia-ml.so.1"
 #define SUCCESS 0 /* nvmlReturn_t */

@@ -2,7 +2,7 @@
 /* NVML: what NVIDIA's driver says about the GPUs of this host.
  *
  * Where it sits
- *     options -> [ nvml ] -> libnvidia-ml.so.1 (dlopen, net/late_library.h)
+ *     options -> [ nvml ] -> libnvidia-ml.so.1 (dlopen, base/late_library.h)
  * Which file
  *     CRT_NVML_LIBRARY names it where the usual name does not find the right one.
  * Threads

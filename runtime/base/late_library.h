@@ -11,8 +11,8 @@
  * Invariants
  *     Never closed: libraries register what they do at exit.
  */
-#ifndef CRTI_NET_LATE_LIBRARY_H
-#define CRTI_NET_LATE_LIBRARY_H
+#ifndef CRTI_BASE_LATE_LIBRARY_H
+#define CRTI_BASE_LATE_LIBRARY_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Libraries that are opened at first need. See late_library.h. */
-#include "runtime/net/late_library.h"
+#include "runtime/base/late_library.h"
 
 #include <dlfcn.h>
 #include <pthread.h>

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* libarchive: the functions that are called here, found when the first of them is needed.
+ *
+ * Where it sits
+ *     folder.c -> [ archive library ] -> libarchive (dlopen)
+ * Why
+ *     Only a job with a folder needs an archive, and libarchive brings 12 libraries along.
+ * How
+ *     A file that includes this header writes the library's own names. They lead through a table; the
+ *     linker finds those that the table lacks.
+ */
+#ifndef CRTI_CLI_ARCHIVE_LIBRARY_H
+#define CRTI_CLI_ARCHIVE_LIBRARY_H
+
+#include <archive.h>
+#include <archive_entry.h>
+
+#include "runtime/base/late_library.h"
+
+#define CRTI_ARCHIVE_SYMBOLS(X)                                                          \
+    X(archive_entry_free)                                                                \
+    X(archive_entry_new)                                                                 \
+    X(archive_entry_set_filetype)                                                        \
+    X(archive_entry_set_pathname)                                                        \
+    X(archive_entry_set_perm)                                                            \
+    X(archive_entry_set_size)                                                            \
+    X(archive_entry_set_symlink)                                                         \
+    X(archive_error_string)                                                              \
+    X(archive_write_close)                                                               \
+    X(archive_write_data)                                                                \
+    X(archive_write_free)                                                                \
+    X(archive_write_header)                                                              \
+    X(archive_write_new)                                                                 \
+    X(archive_write_open_fd)                                                             \
+    X(archive_write_set_format_zip)                                                      \
+    X(archive_write_set_options)
+
+typedef struct crti_archive_api {
+#define CRTI_ARCHIVE_FIELD(symbol) __typeof__(symbol) *symbol##_;
+    CRTI_ARCHIVE_SYMBOLS(CRTI_ARCHIVE_FIELD)
+#undef CRTI_ARCHIVE_FIELD
+} crti_archive_api_t;
+
+/* Filled by crti_archive_library, which comes before any use. */
+extern crti_archive_api_t crti_archive_api;
+
+/* CRT_ERR_UNSUPPORTED says what is missing. */
+crt_status_t crti_archive_library(void);
+
+#define archive_entry_free           crti_archive_api.archive_entry_free_
+#define archive_entry_new            crti_archive_api.archive_entry_new_
+#define archive_entry_set_filetype   crti_archive_api.archive_entry_set_filetype_
+#define archive_entry_set_pathname   crti_archive_api.archive_entry_set_pathname_
+#define archive_entry_set_perm       crti_archive_api.archive_entry_set_perm_
+#define archive_entry_set_size       crti_archive_api.archive_entry_set_size_
+#define archive_entry_set_symlink    crti_archive_api.archive_entry_set_symlink_
+#define archive_error_string         crti_archive_api.archive_error_string_
+#define archive_write_close          crti_archive_api.archive_write_close_
+#define archive_write_data           crti_archive_api.archive_write_data_
+#define archive_write_free           crti_archive_api.archive_write_free_
+#define archive_write_header         crti_archive_api.archive_write_header_
+#define archive_write_new            crti_archive_api.archive_write_new_
+#define archive_write_open_fd        crti_archive_api.archive_write_open_fd_
+#define archive_write_set_format_zip crti_archive_api.archive_write_set_format_zip_
+#define archive_write_set_options    crti_archive_api.archive_write_set_options_
+
+#endif
