@@ -25,7 +25,9 @@ struct crti_actor_call {
     crti_order_t order;
     crti_http_exchange_t *x;
     crti_http_t *http;
+    size_t announced;           /* bytes of the body */
     size_t reserved;            /* of the strangers' bytes */
+    crt_status_t refused;       /* told after a pause; CRT_OK: not refused */
     bool is_raw;                /* the body is a tensor or bytes, not JSON */
     bool wants_raw;             /* and so is the result, when it is one; */
     bool wants_text;            /* or a text */
@@ -120,11 +122,34 @@ static json_t *describe(crt_status_t status, bool may_have_run, const char *text
                      "may_have_run", may_have_run);
 }
 
+static void give_back(crti_actor_call_t *call)
+{
+    call->http->stranger_bytes -= call->reserved;
+    call->reserved = 0;
+}
+
+static void on_paused(crti_http_exchange_t *x, crt_status_t status,
+                      const crti_message_t *message);
+
+/* A stranger who asks again as soon as a large body is refused costs little then. */
+static void refuse_later(crti_actor_call_t *call, crt_status_t status)
+{
+    call->refused = status;
+    snprintf(call->error, sizeof(call->error), "%s", crt_error_detail());
+    give_back(call);
+    crti_http_exchange_pause(call->x, on_paused);
+}
+
 static void fail(crti_actor_call_t *call, crt_status_t status, bool may_have_run)
 {
     crti_http_exchange_t *x = call->x;
     json_t *json;
 
+    if (!call->order.has_token && !may_have_run && call->announced > LARGE &&
+        call->refused == CRT_OK) {
+        refuse_later(call, status);
+        return;
+    }
     if (is_hidden(call, status, may_have_run) && x->access == CRTI_HTTP_READER) {
         crti_http_exchange_text(x, 403, "%s", CRTI_HTTP_READ_ONLY);
         return;
@@ -136,6 +161,13 @@ static void fail(crti_actor_call_t *call, crt_status_t status, bool may_have_run
     }
     json = describe(status, may_have_run, text_for(call, status));
     crti_http_exchange_json(x, code_of(status, may_have_run), json);
+}
+
+static void on_paused(crti_http_exchange_t *x, crt_status_t status,
+                      const crti_message_t *message)
+{
+    (void)status, (void)message;
+    fail(x->call, crt_raise(x->call->refused, "%s", x->call->error), false);
 }
 
 /* ---------------------------------------------------------------- one result */
@@ -326,6 +358,8 @@ static void on_change(crti_order_t *order)
 {
     crti_actor_call_t *call = CRTI_CONTAINER(order, crti_actor_call_t, order);
 
+    if (call->refused != CRT_OK)
+        return;
     if (call->x->state == CRTI_HTTP_EXCHANGE_ASKING ||
         (call->x->state == CRTI_HTTP_EXCHANGE_READING &&
          order->state == CRTI_ORDER_FAILED))
@@ -443,7 +477,7 @@ static void on_free(crti_order_t *order)
 {
     crti_actor_call_t *call = CRTI_CONTAINER(order, crti_actor_call_t, order);
 
-    call->http->stranger_bytes -= call->reserved;
+    give_back(call);
     crti_json_args_fini(&call->json);
     crti_buffer_fini(&call->body);
     crti_buffer_fini(&call->text);
@@ -486,15 +520,6 @@ static bool reserve(crti_actor_call_t *call, uint64_t body_size)
     return true;
 }
 
-static void on_paused(crti_http_exchange_t *x, crt_status_t status,
-                      const crti_message_t *message)
-{
-    (void)status, (void)message;
-    fail(x->call,
-         crt_raise(CRT_ERR_BACKPRESSURE, "too much was sent without a token; try again"),
-         false);
-}
-
 void crti_actor_call_begin(crti_http_exchange_t *x, const crti_http_request_t *request)
 {
     crti_actor_call_t *call = calloc(1, sizeof(*call));
@@ -512,12 +537,14 @@ void crti_actor_call_begin(crti_http_exchange_t *x, const crti_http_request_t *r
     call->order.write = write_text;
     call->order.on_change = on_change;
     call->order.on_free = on_free;
+    call->announced = x->body_size;
     x->call = call;
     status = read_request(call, request, x->body_size);
     if (status != CRT_OK)
         fail(call, status, false);
     else if (!reserve(call, x->body_size))
-        crti_http_exchange_pause(x, on_paused);
+        refuse_later(call, crt_raise(CRT_ERR_BACKPRESSURE,
+                                     "too much was sent without a token; try again"));
     else /* whether it is there is known before its arguments are read */
         crti_caller_order(x->http->caller, &call->order);
 }

@@ -16,7 +16,9 @@
 #define DRAIN_MAX        (1u << 20) /* of a refused body that is read; a larger one breaks off */
 #define SEND_SECONDS     30         /* for each chunk */
 #define PATIENCE_SECONDS 10         /* for an answer of the head */
-#define PAUSE_US         (LWS_US_PER_SEC / 2)
+#define PAUSE_US         (2 * LWS_US_PER_SEC)
+#define PAUSE_MOST_US    (10 * LWS_US_PER_SEC)
+#define PAUSE_APART_US   (LWS_US_PER_SEC / 50) /* between the ends of two pauses */
 #define LINGER_SECONDS   1           /* for a client that still sends what was refused */
 #define BODY_SECONDS     20          /* for a body, plus its size at BODY_RATE */
 #define BODY_RATE        (64u << 10) /* bytes a second that a client must reach */
@@ -252,12 +254,20 @@ void crti_http_exchange_wait(crti_http_exchange_t *x, uint64_t timeout_ms,
 void crti_http_exchange_pause(crti_http_exchange_t *x,
                               crti_http_exchange_answer_t *on_answer)
 {
+    uint64_t now_us = (uint64_t)lws_now_usecs(), end_us = now_us + PAUSE_US;
+
+    if (end_us < x->http->pause_end_us + PAUSE_APART_US)
+        end_us = x->http->pause_end_us + PAUSE_APART_US;
+    if (end_us > now_us + PAUSE_MOST_US)
+        end_us = now_us + PAUSE_MOST_US;
+    x->http->pause_end_us = end_us;
     set_state(x, CRTI_HTTP_EXCHANGE_ASKING);
     x->on_answer = on_answer;
     x->is_paused = true;
     lws_set_timeout(x->wsi, NO_PENDING_TIMEOUT, 0);
     lws_rx_flow_control(x->wsi, 0);
-    lws_sul_schedule(lws_get_context(x->wsi), 0, &x->deadline, on_deadline, PAUSE_US);
+    lws_sul_schedule(lws_get_context(x->wsi), 0, &x->deadline, on_deadline,
+                     (lws_usec_t)(end_us - now_us));
 }
 
 /* ---------------------------------------------------------------- the request */

@@ -65,6 +65,7 @@ typedef struct crti_http {
     crti_audit_t *audit;
     crti_caller_t *caller;
     size_t stranger_bytes; /* of bodies of calls that have not been answered */
+    uint64_t pause_end_us; /* of the last pause that began: they end in turns */
     crti_sign_in_t sign_in;
     const char *url; /* that browsers of this host open */
 } crti_http_t;
@@ -163,9 +164,9 @@ void crti_http_exchange_ask(crti_http_exchange_t *x, crti_message_kind_t kind,
 void crti_http_exchange_wait(crti_http_exchange_t *x, uint64_t timeout_ms,
                              crti_http_exchange_answer_t *on_answer);
 
-/* For a client without a token that asks for more than there is room for. Nothing of the client is read
- * for half a second, then `on_answer` is called without a message. A client that asks again as soon as
- * it is refused costs little then. */
+/* For a client without a token that is refused. Nothing of the client is read for 2 to 10 s, then `on_answer`
+ * is called without a message. Clients that ask again as soon as they are refused cost little then: of all
+ * together at most 50 are answered in a second. */
 void crti_http_exchange_pause(crti_http_exchange_t *x,
                               crti_http_exchange_answer_t *on_answer);
 

@@ -2,7 +2,9 @@
 /* Who has a connection, and for how long. See places.h. */
 #include "runtime/http/places.h"
 
+#include <poll.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 
 #include "runtime/base/log.h"
@@ -143,19 +145,46 @@ void crti_places_answered(crti_places_t *places, const struct lws *wsi, uint64_t
         place->received = received ? received : UINT64_MAX - CRTI_RECEIVED_LEAST;
 }
 
+/* libwebsockets finds that again and again while a request is being served, and does nothing. */
+static bool is_gone(const crti_http_place_t *place)
+{
+    struct pollfd fd = {.fd = lws_get_socket_fd(place->wsi), .events = POLLRDHUP};
+
+    return poll(&fd, 1, 0) > 0 && (fd.revents & (POLLRDHUP | POLLHUP | POLLERR)) != 0;
+}
+
+/* libwebsockets finds that again and again, and reads it when the reply is complete. */
+static bool sends_early(const crti_places_t *places, crti_http_place_t *place)
+{
+    bool did = place->sends_early;
+    int unread = 0;
+
+    place->sends_early = places->is_served(place->wsi) &&
+                         ioctl(lws_get_socket_fd(place->wsi), FIONREAD, &unread) == 0 &&
+                         unread > 0;
+    return did && place->sends_early;
+}
+
+static bool is_good(const crti_http_place_t *place, const crti_http_policy_t *policy)
+{
+    return !place->has_token || policy->is_open ||
+           crti_http_token_is_good(policy, &place->token);
+}
+
 bool crti_places_judge(crti_places_t *places, const crti_http_policy_t *policy)
 {
     bool is_any_served = false;
 
     for (unsigned i = 0; i < places->count; i++) {
-        const crti_http_place_t *place = &places->all[i];
+        crti_http_place_t *place = &places->all[i];
 
-        if (!place->has_token || !places->is_asking(place->wsi))
+        if (!places->is_asking(place->wsi))
             continue;
         is_any_served = true;
-        if (crti_http_token_is_good(policy, &place->token))
+        if (!is_good(place, policy))
+            crti_log(CRTI_LOG_INFO, "http", "a request ends: its token is good no more");
+        else if (!is_gone(place) && !sends_early(places, place))
             continue;
-        crti_log(CRTI_LOG_INFO, "http", "a request ends: its token is good no more");
         /* Nothing more goes out; the connection is closed from the loop, which may be in it. */
         shutdown(lws_get_socket_fd(place->wsi), SHUT_RDWR);
         lws_set_timeout(place->wsi, PENDING_TIMEOUT_USER_OK, LWS_TO_KILL_ASYNC);

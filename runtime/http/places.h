@@ -11,7 +11,7 @@
  *     that has half of them. One request with a token more is refused; connections that ask
  *     nothing give way.
  *     What a request may is judged as long as it lasts: crti_places_judge ends those whose token
- *     has ended, or was rotated.
+ *     has ended, or was rotated, and those whose client is gone.
  * Threads: the loop's.
  */
 #ifndef CRTI_HTTP_PLACES_H
@@ -47,10 +47,12 @@ typedef struct crti_http_place {
     bool has_token;
     crti_token_t token; /* by which that request was let in */
     uint64_t received;  /* when the last one had been answered */
+    bool sends_early;   /* it has sent something before it was answered */
 } crti_http_place_t;
 
 typedef struct crti_places {
     bool (*is_asking)(const struct lws *wsi); /* a request of it is being served */
+    bool (*is_served)(const struct lws *wsi); /* all of that request has come */
     crti_http_place_t all[CRTI_PLACES_MAX];   /* the oldest first */
     unsigned count, of[CRTI_PLACE_KINDS];
 } crti_places_t;
@@ -74,8 +76,9 @@ uint64_t crti_places_received(crti_places_t *places, const struct lws *wsi);
 void crti_places_answered(crti_places_t *places, const struct lws *wsi,
                           uint64_t received);
 
-/* Ends what is being served to clients whose token is good no more. False: nobody who has one is
- * being served, so that there is nothing to judge. */
+/* Ends what is being served to clients whose token is good no more, that have closed their side, or
+ * that were found twice to have sent more before they were answered. False: nobody is being
+ * served, so that there is nothing to judge. */
 bool crti_places_judge(crti_places_t *places, const crti_http_policy_t *policy);
 
 #endif

@@ -44,7 +44,7 @@ struct crti_http_server {
     int signal_fd;
     crti_lws_file_t signal_file;
     crti_places_t places;
-    lws_sorted_usec_list_t judge; /* armed while a request that has a token is served */
+    lws_sorted_usec_list_t judge; /* armed while a request is served */
     bool is_judging;
     bool stops;
     const char *key_file;
@@ -61,6 +61,17 @@ typedef struct connection {
 static crti_http_server_t *server_of(struct lws *wsi)
 {
     return lws_context_user(lws_get_context(wsi));
+}
+
+/* Its request is complete: nothing of it is to come. */
+static bool is_served(const struct lws *wsi)
+{
+    const connection_t *connection = lws_wsi_user((struct lws *)wsi);
+    const crti_http_exchange_t *x = connection ? connection->exchange : NULL;
+
+    return x && !x->is_paused && !x->body_size &&
+           (x->state == CRTI_HTTP_EXCHANGE_ASKING ||
+            x->state == CRTI_HTTP_EXCHANGE_REPLYING);
 }
 
 static bool is_asking(const struct lws *wsi)
@@ -256,7 +267,7 @@ static void refresh(crti_http_server_t *server)
         crti_log(CRTI_LOG_WARN, "http", "no token is taken: %s", crt_error_detail());
 }
 
-/* A token ends, or tokens are rotated, while what was asked with it goes on. */
+/* A token ends, tokens are rotated, or a client goes away, while what was asked goes on. */
 static void on_judge(lws_sorted_usec_list_t *sul)
 {
     crti_http_server_t *server = lws_container_of(sul, crti_http_server_t, judge);
@@ -269,7 +280,7 @@ static void on_judge(lws_sorted_usec_list_t *sul)
 
 static void keep_judging(crti_http_server_t *server)
 {
-    if (server->is_judging || server->http.policy.is_open)
+    if (server->is_judging)
         return;
     server->is_judging = true;
     lws_sul_schedule(server->context, 0, &server->judge, on_judge, JUDGE_US);
@@ -306,8 +317,7 @@ static void begin_exchange(struct lws *wsi, crti_http_exchange_t *x, const char 
         access = crti_http_access_of(&server->http.policy, &request, &token);
     if (!crti_places_take(&server->places, wsi, access, &token))
         refusal = no_place;
-    if (access != CRTI_HTTP_STRANGER)
-        keep_judging(server);
+    keep_judging(server);
     if (!read_body_size(wsi, method_of(wsi), &body_size) && !refusal.code)
         refusal = no_length;
     if (is_early)
@@ -633,6 +643,7 @@ crt_status_t crti_http_server_new(const crti_http_options_t *options,
     self->http.body = crti_endpoint_body;
     self->http.programs = options->programs;
     self->places.is_asking = is_asking;
+    self->places.is_served = is_served;
     self->key_file = options->key_file;
     status = crti_audit_new(options->audit_log, &self->http.audit);
     if (status == CRT_OK)

@@ -9,6 +9,7 @@ crt-http before, at its most, and 10 s after."""
 import argparse
 import http.client
 import json
+import multiprocessing
 import os
 import re
 import shutil
@@ -90,12 +91,22 @@ class Cluster:
 
 
 class Strangers:
+    """In a process of their own: the owner's commands wait for no lock of this interpreter."""
+
     def __init__(self, cluster, count):
-        self.cluster, self.sent, self.stops = cluster, {}, threading.Event()
+        self.cluster, self.sent, self.stops = cluster, {}, multiprocessing.Event()
         self.bodies = [("[[" + unit * ((MIB - 8) // len(unit))).rstrip(",").encode() + b"]]" for unit in UNITS]
-        self.threads = [threading.Thread(target=self.post, args=(i,), daemon=True) for i in range(count)]
-        for thread in self.threads:
+        self.answered, told = multiprocessing.Pipe(duplex=False)
+        self.process = multiprocessing.Process(target=self.work, args=(count, told), daemon=True)
+        self.process.start()
+
+    def work(self, count, told):
+        threads = [threading.Thread(target=self.post, args=(i,), daemon=True) for i in range(count)]
+        for thread in threads:
             thread.start()
+        for thread in threads:
+            thread.join()
+        told.send(self.sent)
 
     def post(self, number):
         while not self.stops.is_set():
@@ -111,9 +122,11 @@ class Strangers:
             self.sent[status] = self.sent.get(status, 0) + 1
 
     def end(self):
+        """Answers by their status."""
         self.stops.set()
-        for thread in self.threads:
-            thread.join(PATIENCE)
+        if not self.answered.poll(PATIENCE):
+            sys.exit(f"the strangers have not ended after {PATIENCE} s")
+        return self.answered.recv()
 
 
 def hold_stream(cluster):
@@ -157,7 +170,7 @@ def main():
         streams = [hold_stream(cluster) for _ in range(given.readers)]
         strangers = Strangers(cluster, given.strangers)
         took, most = measure(cluster, given.seconds)
-        strangers.end()
+        sent = strangers.end()
         held = sum(stream.recv(12) == b"HTTP/1.1 200" for stream in streams)
         for stream in streams:
             stream.close()
@@ -166,9 +179,9 @@ def main():
     rows = {what: {"alone": row(alone[what]), "among strangers": row(times)} for what, times in took.items()}
     memory = {"before_mib": round(before, 1), "most_above_mib": round(most - before, 1), "after_above_mib": round(after - before, 1)}
     if given.json:
-        print(json.dumps({"strangers": strangers.sent, "streams": held, "rows": rows, "memory": memory}, indent=2))
+        print(json.dumps({"strangers": sent, "streams": held, "rows": rows, "memory": memory}, indent=2))
     else:
-        print(f"{given.strangers} strangers, answered {strangers.sent}; {held} streams of readers")
+        print(f"{given.strangers} strangers, answered {sent}; {held} streams of readers")
         for what, times in rows.items():
             for when, figures in times.items():
                 print(f"{figures['median_ms']:8.1f} ms, 99 of 100 below {figures['p99_ms']:8.1f} ms  {what}, {when} ({figures['count']} times)")
