@@ -21,7 +21,7 @@ extern char **environ;
 
 static bool find_zmq(void)
 {
-    if (crti_zmq_library() == CRT_OK)
+    if (crti_bare_zmq_library() == CRT_OK)
         return true;
     fprintf(stderr, "crt microbenchmark: %s\n", crt_error_detail());
     return false;

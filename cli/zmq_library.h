@@ -16,7 +16,7 @@
 
 #include "runtime/base/late_library.h"
 
-#define CRTI_ZMQ_SYMBOLS(X)                                                              \
+#define CRTI_BARE_ZMQ_SYMBOLS(X)                                                         \
     X(zmq_bind)                                                                          \
     X(zmq_close)                                                                         \
     X(zmq_connect)                                                                       \
@@ -29,28 +29,28 @@
     X(zmq_socket)                                                                        \
     X(zmq_strerror)
 
-typedef struct crti_zmq_api {
-#define CRTI_ZMQ_FIELD(symbol) __typeof__(symbol) *symbol##_;
-    CRTI_ZMQ_SYMBOLS(CRTI_ZMQ_FIELD)
-#undef CRTI_ZMQ_FIELD
-} crti_zmq_api_t;
+typedef struct crti_bare_zmq_api {
+#define CRTI_BARE_ZMQ_FIELD(symbol) __typeof__(symbol) *symbol##_;
+    CRTI_BARE_ZMQ_SYMBOLS(CRTI_BARE_ZMQ_FIELD)
+#undef CRTI_BARE_ZMQ_FIELD
+} crti_bare_zmq_api_t;
 
-/* Filled by crti_zmq_library, which comes before any use. */
-extern crti_zmq_api_t crti_zmq_api;
+/* Filled by crti_bare_zmq_library, which comes before any use. */
+extern crti_bare_zmq_api_t crti_bare_zmq_api;
 
 /* CRT_ERR_UNSUPPORTED says what is missing. */
-crt_status_t crti_zmq_library(void);
+crt_status_t crti_bare_zmq_library(void);
 
-#define zmq_bind       crti_zmq_api.zmq_bind_
-#define zmq_close      crti_zmq_api.zmq_close_
-#define zmq_connect    crti_zmq_api.zmq_connect_
-#define zmq_ctx_new    crti_zmq_api.zmq_ctx_new_
-#define zmq_ctx_term   crti_zmq_api.zmq_ctx_term_
-#define zmq_poll       crti_zmq_api.zmq_poll_
-#define zmq_recv       crti_zmq_api.zmq_recv_
-#define zmq_send       crti_zmq_api.zmq_send_
-#define zmq_setsockopt crti_zmq_api.zmq_setsockopt_
-#define zmq_socket     crti_zmq_api.zmq_socket_
-#define zmq_strerror   crti_zmq_api.zmq_strerror_
+#define zmq_bind       crti_bare_zmq_api.zmq_bind_
+#define zmq_close      crti_bare_zmq_api.zmq_close_
+#define zmq_connect    crti_bare_zmq_api.zmq_connect_
+#define zmq_ctx_new    crti_bare_zmq_api.zmq_ctx_new_
+#define zmq_ctx_term   crti_bare_zmq_api.zmq_ctx_term_
+#define zmq_poll       crti_bare_zmq_api.zmq_poll_
+#define zmq_recv       crti_bare_zmq_api.zmq_recv_
+#define zmq_send       crti_bare_zmq_api.zmq_send_
+#define zmq_setsockopt crti_bare_zmq_api.zmq_setsockopt_
+#define zmq_socket     crti_bare_zmq_api.zmq_socket_
+#define zmq_strerror   crti_bare_zmq_api.zmq_strerror_
 
 #endif

@@ -251,6 +251,13 @@ void crti_http_exchange_wait(crti_http_exchange_t *x, uint64_t timeout_ms,
     set_deadline(x, timeout_ms / 1000 + x->patience_s);
 }
 
+bool crti_http_exchange_is_served(const crti_http_exchange_t *x)
+{
+    return !x->is_paused && !x->body_size &&
+           (x->state == CRTI_HTTP_EXCHANGE_ASKING ||
+            x->state == CRTI_HTTP_EXCHANGE_REPLYING);
+}
+
 void crti_http_exchange_pause(crti_http_exchange_t *x,
                               crti_http_exchange_answer_t *on_answer)
 {

@@ -172,6 +172,9 @@ void crti_http_exchange_pause(crti_http_exchange_t *x,
 
 /* ---- for server.c */
 
+/* All of its request has come, and is being answered. */
+bool crti_http_exchange_is_served(const crti_http_exchange_t *x);
+
 /* A new request: `request` is borrowed for the call. `body_size` 0: it has none. In chunks only what is
  * uploaded may come: other bodies are held in memory, and their sizes are judged before they are read. */
 #define CRTI_BODY_IN_CHUNKS CRTI_UPLOAD_UNKNOWN

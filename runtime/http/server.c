@@ -63,24 +63,19 @@ static crti_http_server_t *server_of(struct lws *wsi)
     return lws_context_user(lws_get_context(wsi));
 }
 
-/* Its request is complete: nothing of it is to come. */
 static bool is_served(const struct lws *wsi)
 {
-    const connection_t *connection = lws_wsi_user((struct lws *)wsi);
-    const crti_http_exchange_t *x = connection ? connection->exchange : NULL;
+    const connection_t *c = lws_wsi_user((struct lws *)wsi);
 
-    return x && !x->is_paused && !x->body_size &&
-           (x->state == CRTI_HTTP_EXCHANGE_ASKING ||
-            x->state == CRTI_HTTP_EXCHANGE_REPLYING);
+    return c && c->exchange && crti_http_exchange_is_served(c->exchange);
 }
 
 static bool is_asking(const struct lws *wsi)
 {
-    const connection_t *connection = lws_wsi_user((struct lws *)wsi);
+    const connection_t *c = lws_wsi_user((struct lws *)wsi);
 
-    return connection &&
-           (connection->tail || (connection->exchange &&
-                                 connection->exchange->state != CRTI_HTTP_EXCHANGE_IDLE));
+    return c &&
+           (c->tail || (c->exchange && c->exchange->state != CRTI_HTTP_EXCHANGE_IDLE));
 }
 
 /* ---------------------------------------------------------------- headers */
