@@ -19,7 +19,7 @@ json_t *crti_answer_query(const crt_cluster_info_t *cluster, const char *what,
     if (crt_cluster_query(cluster, what, filter, &text) != CRT_OK)
         return NULL;
     json = json_loads(text, JSON_DECODE_ANY, NULL);
-    free(text);
+    crt_free(text);
     if (!json)
         crt_raise(CRT_ERR_PROTOCOL, "the head's answer is not JSON");
     return json;

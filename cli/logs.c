@@ -323,14 +323,14 @@ static int print_tail(const crt_cluster_info_t *cluster, const char *name, size_
         goes_on = part.size > 0 && *offset > before;
         grown = realloc(kept, kept_size + part.size + 1);
         if (!grown) {
-            free(part.data);
+            crt_free(part.data);
             free(kept);
             return crti_cli_fail(NAME, "out of memory for the last lines of %.60s", name);
         }
         kept = grown;
         memcpy(kept + kept_size, part.data, part.size);
         kept_size += part.size;
-        free(part.data);
+        crt_free(part.data);
         from = lines ? last_lines(kept, kept_size, lines) : kept_size;
         kept_size -= from;
         memmove(kept, kept + from, kept_size);
@@ -370,7 +370,7 @@ static int print(const crt_cluster_info_t *cluster, const char *name)
         fflush(stdout);
         goes_on = is_bounded ? part.size > 0 && offset > before && offset < part_of.to
                              : !part.ended;
-        free(part.data);
+        crt_free(part.data);
         if (!goes_on)
             return 0;
         if (!is_bounded &&

@@ -325,7 +325,7 @@ static bool is_taken_back(const crt_cluster_info_t *node)
     bool is_back = crt_cluster_query(node, "nodes", node->node, &json) == CRT_OK &&
                    strstr(json, "\"ALIVE\"") != NULL;
 
-    free(json);
+    crt_free(json);
     return is_back;
 }
 

@@ -75,7 +75,7 @@ static int driver(int argc, char **argv)
     nodes = json_loads(text, 0, NULL);
     print_cluster(nodes);
     json_decref(nodes);
-    free(text);
+    crt_free(text);
     return 0;
 }
 

@@ -197,7 +197,7 @@ CRT_API crt_status_t crt_configuration_make(crt_configuration_t *configuration,
 CRT_API crt_status_t crt_configuration_finish(const crt_configuration_t *configuration);
 
 /* Gives the whole configuration as a text that can be read again: resolved, with the defaults
- * of the keys that were asked for. Caller owns *text_out and frees it with free. Errors:
+ * of the keys that were asked for. Caller owns *text_out and frees it with crt_free. Errors:
  * CRT_ERR_NO_MEMORY. */
 CRT_API crt_status_t crt_configuration_text(const crt_configuration_t *configuration,
                                             char **text_out);

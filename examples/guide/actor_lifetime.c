@@ -44,15 +44,15 @@ static int driver(int argc, char **argv)
     printf("the visitor heard: %s\n", text);
     crt_ref_drop(&ref);
     printf("afterwards: %s\n",
-           crt_status_name(crt_actor_find("greeter", &greeter, &found)));
+           crt_status_name(crt_actor_find("greeter", NULL, &greeter, &found)));
 
     actor =
         crt_actor_new(&greeter, CRT_ACTOR_OPTIONS(.name = "greeter", .detached = true));
     CRT_CHECK(crt_actor_ready(actor, 60000));
     crt_actor_drop(&actor);
-    CRT_CHECK(crt_actor_find("greeter", &greeter, &found));
+    CRT_CHECK(crt_actor_find("greeter", NULL, &greeter, &found));
     printf("a detached one lives until it is killed\n");
-    CRT_CHECK(crt_actor_kill(found));
+    CRT_CHECK(crt_actor_kill(found, NULL));
     crt_actor_drop(&found);
     return 0;
 }

@@ -40,7 +40,7 @@ static crt_status_t add_to(const char *name, int amount)
     int value;
     crt_status_t status;
 
-    CRT_TRY(crt_actor_find(name, &counter, &found));
+    CRT_TRY(crt_actor_find(name, NULL, &counter, &found));
     ref = crt_call(found, &add, amount);
     status = crt_get(ref, &value);
     if (status == CRT_OK)
@@ -62,7 +62,7 @@ static int driver(int argc, char **argv)
     printf("the crash: %s\n", crt_status_name(crt_get(ref, NULL)));
     crt_ref_drop(&ref);
     CRT_CHECK(add_to("shared", 2)); /* waits for the restart; its state began anew */
-    CRT_CHECK(crt_actor_kill(actor));
+    CRT_CHECK(crt_actor_kill(actor, NULL));
     printf("after the kill: %s\n", crt_status_name(add_to("shared", 1)));
     crt_actor_drop(&actor);
     return 0;

@@ -27,7 +27,7 @@ static int driver(int argc, char **argv)
     printf("3 of 2: %s\n", crt_status_name(crt_get_for(refs[1], 200, &node)));
     CRT_CHECK(crt_cluster_state("nodes", &json));
     printf("the state names it: %s\n", strstr(json, "\"disk\"") ? "yes" : "no");
-    free(json);
+    crt_free(json);
     crt_refs_drop(refs, 2);
     return 0;
 }

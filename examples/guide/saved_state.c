@@ -52,7 +52,7 @@ static int driver(int argc, char **argv)
 
     CRT_CHECK(crt_get(refs[0], &value));
     printf("before: %d\n", value);
-    CRT_CHECK(crt_actor_kill_with(actor, CRT_KILL_OPTIONS(.restart = true)));
+    CRT_CHECK(crt_actor_kill(actor, CRT_KILL_OPTIONS(.restart = true)));
     do { /* until its next process serves it, calls may still reach the old one */
         crt_ref_drop(&refs[1]);
         refs[1] = crt_call(actor, &add);

@@ -237,7 +237,7 @@ static crt_status_t gather_state(training_t *t)
 static void drop_members(training_t *t)
 {
     for (int i = 0; i < t->count; i++) {
-        crt_actor_kill(t->members[i]); /* fails when it is dead, which is fine */
+        crt_actor_kill(t->members[i], NULL); /* fails when it is dead, which is fine */
         crt_actor_drop(&t->members[i]);
     }
     t->count = 0;
@@ -621,7 +621,7 @@ static void finish(training_t *t)
     if (t->csv)
         fclose(t->csv);
     free_owned(t->owned, t->owners);
-    free(t->text);
+    crt_free(t->text);
     crt_optimizer_free(t->optimizer);
     crt_ner_model_free(t->model);
     setup_fini(&t->setup);

@@ -186,6 +186,11 @@ CRT_API crt_status_t crt_raise_text(crt_status_t status, const char *text);
  * Borrowed: valid until the next failing call of this thread. */
 CRT_API const char *crt_error_detail(void);
 
+/* Frees memory that a function of crt has handed to the program, for example the text of
+ * crt_kv_get. NULL is allowed. Use crt_free and not free(): the program may have another allocator
+ * than the library. */
+CRT_API void crt_free(void *memory);
+
 /* Returns from the calling function with the status of `expression` if the status is an error. For
  * programs; the library itself has no macro that returns. */
 #define CRT_TRY(expression)                                                              \

@@ -54,6 +54,11 @@ int crt_error_set_detail(const char *format, ...)
     return 0;
 }
 
+void crt_free(void *memory)
+{
+    free(memory);
+}
+
 crt_status_t crt_raise_text(crt_status_t status, const char *text)
 {
     return crt_raise(status, "%s", text ? text : "");

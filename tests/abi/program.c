@@ -108,6 +108,7 @@ static int tasks(void)
 
 static int use_actor(crt_actor_t *actor)
 {
+    crt_actor_t *found = NULL;
     crt_status_t status;
 
     if (expect("call", crt_call(actor, &up), 1) ||
@@ -115,7 +116,12 @@ static int use_actor(crt_actor_t *actor)
                crt_call_with(actor, &up, CRT_CALL_OPTIONS(.name = "once" NEW)), 2) ||
         expect("group", crt_call(actor, &meet), 1))
         return 1;
-    status = crt_actor_kill_with(actor, CRT_KILL_OPTIONS(.restart = false NEW));
+    status =
+        crt_actor_find("abi", CRT_FIND_OPTIONS(.name_space = NULL NEW), &counter, &found);
+    crt_actor_drop(&found);
+    if (status != CRT_OK)
+        return fails("find", status);
+    status = crt_actor_kill(actor, CRT_KILL_OPTIONS(.restart = false NEW));
     if (status != CRT_OK)
         return fails("kill", status);
     return 0;
@@ -124,7 +130,7 @@ static int use_actor(crt_actor_t *actor)
 static int actors(void)
 {
     crt_actor_t *actor =
-        crt_actor_new(&counter, CRT_ACTOR_OPTIONS(.num_cpus = 0, .max_restarts = 1 NEW));
+        crt_actor_new(&counter, CRT_ACTOR_OPTIONS(.name = "abi", .max_restarts = 1 NEW));
     int failed = use_actor(actor);
 
     crt_actor_drop(&actor);

@@ -52,7 +52,7 @@ static void what_is_told_of_the_cluster_is_json(void **state)
     OK(crt_cluster_state("nodes", &json));
     assert_non_null(strstr(json, "1.5"));
     assert_null(strstr(json, "1,5"));
-    free(json);
+    crt_free(json);
 }
 
 static void errors_have_a_decimal_point(void **state)
@@ -100,7 +100,7 @@ static void a_training_is_configured_as_everywhere(void **state)
     OK(crt_configuration_text(c, &all));
     assert_non_null(strstr(all, "0.0625"));
     assert_non_null(strstr(all, "0.125"));
-    free(all);
+    crt_free(all);
     crt_configuration_free(c);
 }
 

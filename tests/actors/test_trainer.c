@@ -89,7 +89,7 @@ static void end(scene_t *s)
 {
     for (int i = 0; i < s->size; i++)
         if (s->trainers[i]) {
-            assert_ok(crt_actor_kill(s->trainers[i]));
+            assert_ok(crt_actor_kill(s->trainers[i], NULL));
             crt_actor_drop(&s->trainers[i]);
         }
 }
@@ -151,7 +151,7 @@ static pid_t pid_of(crt_actor_t *actor)
         sscanf(at, "\"pid\" : %ld", &pid);
     if (pid <= 1)
         fail_msg("no pid of %s in %s", crt_actor_id(actor), json);
-    free(json);
+    crt_free(json);
     return (pid_t)pid;
 }
 

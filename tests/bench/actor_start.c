@@ -57,7 +57,7 @@ static int driver(int argc, char **argv)
         CRT_CHECK(crt_get(ref, &value));
         times[i] = now_ms() - start;
         crt_ref_drop(&ref);
-        CRT_CHECK(crt_actor_kill(actor));
+        CRT_CHECK(crt_actor_kill(actor, NULL));
         crt_actor_drop(&actor);
     }
     printf("first actor (starts the zygote) %.2f ms\n", times[0]);

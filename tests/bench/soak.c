@@ -196,7 +196,7 @@ static long store_kib(void)
         CRT_CHECK(crt_cluster_state("nodes", &json));
         at = strstr(json, "\"store_used\":");
         now = at ? atol(at + strlen("\"store_used\":")) / 1024 : 0;
-        free(json);
+        crt_free(json);
     } while (now != before);
     return now;
 }
@@ -289,7 +289,7 @@ static void short_actors(void)
                     (long long)sum);
             exit(1);
         }
-        CRT_CHECK(crt_actor_kill(actors[i]));
+        CRT_CHECK(crt_actor_kill(actors[i], NULL));
         crt_actor_drop(&actors[i]);
     }
     crt_refs_drop(refs, ACTORS_AT_ONCE);

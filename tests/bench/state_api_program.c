@@ -47,7 +47,7 @@ static void drop_actors(long count)
         crt_actor_t *actor =
             crt_actor_new(&waiting, CRT_ACTOR_OPTIONS(.resources = "nowhere=1"));
 
-        CRT_CHECK(crt_actor_kill(actor));
+        CRT_CHECK(crt_actor_kill(actor, NULL));
         crt_actor_drop(&actor);
     }
 }

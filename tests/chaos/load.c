@@ -111,7 +111,7 @@ static void end_actor(load_t *load, load_actor_t *actor)
     crt_status_t status;
 
     load_beat(load, "crt_actor_kill");
-    status = crt_actor_kill(actor->handle);
+    status = crt_actor_kill(actor->handle, NULL);
     if (status != CRT_OK && status != CRT_ERR_NOT_FOUND)
         load_count(load, "crt_actor_kill", status, crt_error_detail());
     crt_actor_drop(&actor->handle);

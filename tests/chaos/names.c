@@ -50,7 +50,7 @@ static void find_teller(load_t *load, int index, load_actor_t *teller)
     crt_status_t status;
 
     load_beat(load, "crt_actor_find");
-    status = crt_actor_find(name_of(index, name), &account_class, &teller->handle);
+    status = crt_actor_find(name_of(index, name), NULL, &account_class, &teller->handle);
     if (status == CRT_ERR_NOT_FOUND)
         teller->handle = make_teller(index);
     else if (status != CRT_OK)
@@ -107,7 +107,7 @@ static void read_value(load_t *load, value_t *v)
     }
     if (size == sizeof(found))
         memcpy(&found, bytes, size);
-    free(bytes);
+    crt_free(bytes);
     if (v->is_read && found != v->stored && !(v->is_suspect && found == v->attempted))
         load_finding("wrong: %s is %lld, and %lld was acknowledged", v->key,
                      (long long)found, (long long)v->stored);
@@ -140,7 +140,7 @@ static void look_whether_lost(load_t *load)
 
     load_beat(load, "crt_kv_get of nothing");
     status = crt_kv_get("chaos-nothing", &bytes, &size);
-    free(bytes);
+    crt_free(bytes);
     if (status == CRT_ERR_NODE_LOST || status == CRT_ERR_CANCELLED) {
         if (!atomic_exchange(&load_is_lost, true))
             printf("lost: %s\n", crt_error_detail());
@@ -185,10 +185,11 @@ bool names_end(void)
     for (int i = 0; i < NAMES; i++) {
         crt_actor_t *teller = NULL;
         char name[16];
-        crt_status_t status = crt_actor_find(name_of(i, name), &account_class, &teller);
+        crt_status_t status =
+            crt_actor_find(name_of(i, name), NULL, &account_class, &teller);
 
         if (status == CRT_OK)
-            status = crt_actor_kill(teller);
+            status = crt_actor_kill(teller, NULL);
         crt_actor_drop(&teller);
         if (status != CRT_OK && status != CRT_ERR_NOT_FOUND) {
             load_finding("%s can't be ended: %s", name, crt_error_detail());

@@ -83,7 +83,7 @@ static int moments(void)
     printf("%d allreduces, %d transfers\n",
            count_of(tasks, "\"allreduce #2 of 2, 4194304 bytes\""),
            strcmp(node, crt_node_id()) ? count_of(tasks, "\"from_node_id\":") : -1);
-    free(tasks);
+    crt_free(tasks);
     return crt_group_barrier(group) == CRT_OK ? 0 : 1;
 }
 

@@ -61,7 +61,7 @@ static void call_for_ever(void)
     const struct timespec pause = {.tv_nsec = 5000000};
     crt_actor_t *ledger;
 
-    CRT_CHECK(crt_actor_find("ledger", &ledger_class, &ledger));
+    CRT_CHECK(crt_actor_find("ledger", NULL, &ledger_class, &ledger));
     for (;;) {
         crt_ref_t *ref = crt_call(ledger, &ledger_add);
         double at;

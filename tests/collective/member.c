@@ -556,7 +556,7 @@ void members_start(crt_actor_t **members, int count)
 void members_stop(crt_actor_t **members, int count)
 {
     for (int i = 0; i < count; i++) {
-        assert_int_equal(crt_actor_kill(members[i]), CRT_OK);
+        assert_int_equal(crt_actor_kill(members[i], NULL), CRT_OK);
         crt_actor_drop(&members[i]);
     }
 }

@@ -32,7 +32,7 @@ static void who_was_declared_and_dies_before_it_comes_is_named(void **state)
                               CRT_GROUP_OPTIONS(.name = names[late], .backend = backend)),
             CRT_OK);
         if (!late)
-            assert_int_equal(crt_actor_kill(declared[2]), CRT_OK);
+            assert_int_equal(crt_actor_kill(declared[2], NULL), CRT_OK);
         for (int i = 0; i < 2; i++)
             refs[i] = crt_call(members[i], &member_find, 0, names[late]);
         if (late) {

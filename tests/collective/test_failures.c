@@ -305,7 +305,7 @@ static void nonsense_from_a_peer_is_an_error(void **state)
         refs[0] = crt_call(saboteur, &saboteur_spoil, what);
         expect_all_ok(refs, 1);
         expect_failure(ref, CRT_ERR_PROTOCOL, "");
-        assert_int_equal(crt_actor_kill(saboteur), CRT_OK);
+        assert_int_equal(crt_actor_kill(saboteur, NULL), CRT_OK);
         crt_actor_drop(&saboteur);
         rebuild_all(1, 0);
         members_leave(members, 1, 0);

@@ -23,7 +23,9 @@ static crt_status_t find_run(crt_call_t *call)
     crt_actor_t *found;
 
     CRT_TRY(crt_args(call, &name, &name_space));
-    CRT_TRY(crt_actor_find_in(*name_space ? name_space : NULL, name, &holder, &found));
+    CRT_TRY(crt_actor_find(
+        name, CRT_FIND_OPTIONS(.name_space = *name_space ? name_space : NULL), &holder,
+        &found));
     crt_actor_drop(&found);
     return CRT_OK;
 }
@@ -58,7 +60,8 @@ static int find_both(const char *name, const char *name_space)
     crt_actor_t *found = NULL;
     crt_ref_t *ref = crt_submit(&find, NULL, name, name_space ? name_space : "");
 
-    say("find", crt_actor_find_in(name_space, name, &holder, &found));
+    say("find", crt_actor_find(name, CRT_FIND_OPTIONS(.name_space = name_space), &holder,
+                               &found));
     crt_actor_drop(&found);
     say("task", crt_get_for(ref, 60000, NULL));
     crt_ref_drop(&ref);
@@ -68,10 +71,11 @@ static int find_both(const char *name, const char *name_space)
 static int end(const char *name, const char *name_space)
 {
     crt_actor_t *found = NULL;
-    crt_status_t status = crt_actor_find_in(name_space, name, NULL, &found);
+    crt_status_t status =
+        crt_actor_find(name, CRT_FIND_OPTIONS(.name_space = name_space), NULL, &found);
 
     if (status == CRT_OK)
-        status = crt_actor_kill(found);
+        status = crt_actor_kill(found, NULL);
     crt_actor_drop(&found);
     return say("kill", status);
 }

@@ -285,11 +285,13 @@ static void carry_out(char **words)
                  crt_placement_group_count(*group_of(words[1])));
         say(CRT_OK, text);
     } else if (strcmp(verb, "find") == 0)
-        say(words[3] ? crt_placement_group_find_in(words[3], words[2], group_of(words[1]))
-                     : crt_placement_group_find(words[2], group_of(words[1])),
+        say(words[3] ? crt_placement_group_find(words[2],
+                                                CRT_FIND_OPTIONS(.name_space = words[3]),
+                                                group_of(words[1]))
+                     : crt_placement_group_find(words[2], NULL, group_of(words[1])),
             "");
     else if (strcmp(verb, "get") == 0)
-        say(crt_placement_group_get(words[2], group_of(words[1])), "");
+        say(crt_placement_group_by_id(words[2], group_of(words[1])), "");
     else if (strcmp(verb, "id") == 0)
         say(CRT_OK, crt_placement_group_id(*group_of(words[1])));
     else if (strcmp(verb, "task") == 0)

@@ -180,7 +180,7 @@ static bool has_state(const char *id, const char *state)
     found = at ? strstr(at, "\"state\":\"") : NULL;
     if (found)
         has = strncmp(found, want, strlen(want)) == 0;
-    free(json);
+    crt_free(json);
     return has;
 }
 
@@ -238,7 +238,7 @@ static void it_ends_in_order_when_its_handle_is_dropped(void **state)
     assert_int_equal(number(crt_call(actor, &nap, 1)), 1);
     id = drop(&actor);
     ends(id, 1);
-    assert_int_equal(crt_actor_find("mine", &witness, &found), CRT_ERR_NOT_FOUND);
+    assert_int_equal(crt_actor_find("mine", NULL, &witness, &found), CRT_ERR_NOT_FOUND);
     actor = new_witness(options); /* the name is free */
     OK(crt_actor_ready(actor, PATIENCE_MS));
     ends(drop(&actor), 2);
@@ -266,7 +266,7 @@ static void one_that_nobody_ever_called_is_made_or_not_and_ends(void **state)
     crt_actor_t *found;
     const char *id;
 
-    OK(crt_actor_find("nowhere", &witness, &found)); /* the head knows it */
+    OK(crt_actor_find("nowhere", NULL, &witness, &found)); /* the head knows it */
     crt_actor_drop(&found);
     id = drop(&actor);
     ends(id, 0); /* it had no process */
@@ -323,10 +323,10 @@ static void a_handle_that_was_found_counts(void **state)
 {
     crt_actor_t *actor = new_witness(CRT_ACTOR_OPTIONS(.name = "known")), *found, *again;
 
-    OK(crt_actor_find("known", &witness, &found));
+    OK(crt_actor_find("known", NULL, &witness, &found));
     crt_actor_drop(&actor);
     number(crt_call(found, &nap, 0));
-    OK(crt_actor_find("known", &witness, &again));
+    OK(crt_actor_find("known", NULL, &witness, &again));
     crt_actor_drop(&found);
     number(crt_call(again, &nap, 0));
     ends(drop(&again), 1);
@@ -355,12 +355,12 @@ static void a_detached_one_lives_on(void **state)
     snprintf(id, sizeof(id), "%s", crt_actor_id(actor));
     number(crt_call(actor, &nap, 0));
     crt_actor_drop(&actor);
-    OK(crt_actor_find("free", &witness, &found));
+    OK(crt_actor_find("free", NULL, &witness, &found));
     assert_string_equal(crt_actor_id(found), id);
     number(crt_call(found, &nap, 0));
     crt_actor_drop(&found);
-    OK(crt_actor_find("free", &witness, &found));
-    OK(crt_actor_kill(found));
+    OK(crt_actor_find("free", NULL, &witness, &found));
+    OK(crt_actor_kill(found, NULL));
     crt_actor_drop(&found);
 }
 

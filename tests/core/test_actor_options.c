@@ -128,7 +128,7 @@ static int64_t result(crt_ref_t *ref)
 
 static void end(crt_actor_t *actor)
 {
-    OK(crt_actor_kill(actor));
+    OK(crt_actor_kill(actor, NULL));
     crt_actor_drop(&actor);
 }
 
@@ -179,7 +179,7 @@ static void of_many_that_ask_at_once_all_get_the_same(void **state)
             assert_string_equal(ids[i], ids[0]);
             crt_ref_drop(&refs[i]);
         }
-        OK(crt_actor_find(name, &counter, &actor));
+        OK(crt_actor_find(name, NULL, &counter, &actor));
         assert_string_equal(crt_actor_id(actor), ids[0]);
         end(actor);
     }
@@ -236,7 +236,7 @@ static void the_limit_is_each_callers_own_whatever_its_handle(void **state)
 
     OK(crt_actor_ready(actor, PATIENCE_MS));
     assert_int_equal(result(crt_submit(&flood, NULL, actor)), CRT_ERR_BACKPRESSURE);
-    OK(crt_actor_find("limited", &counter, &found)); /* the same handle */
+    OK(crt_actor_find("limited", NULL, &counter, &found)); /* the same handle */
     crt_ref_t *second = crt_call(found, &add);
     fails(crt_call(found, &add), CRT_ERR_BACKPRESSURE, "max_pending_calls");
     OK(crt_cancel(mine, NULL));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* crt_actor_save and `restore`: what an actor kept is what its next process begins with; crt_actor_kill_with lets it
+/* crt_actor_save and `restore`: what an actor kept is what its next process begins with; crt_actor_kill lets it
  * have a next process. */
 #include <setjmp.h>
 #include <signal.h>
@@ -195,7 +195,7 @@ static void an_actor_that_can_not_be_restored_is_dead_and_says_why(void **state)
     crt_actor_t *actor = new_account(&account, 3);
 
     OK(end_of(crt_call(actor, &bytes, 3)));
-    OK(crt_actor_kill_with(actor, CRT_KILL_OPTIONS(.restart = true)));
+    OK(crt_actor_kill(actor, CRT_KILL_OPTIONS(.restart = true)));
     while (end_of(crt_call(actor, &balance)) == CRT_OK)
         usleep(1000);
     fails_with(crt_call(actor, &balance), CRT_ERR_USER,
@@ -210,20 +210,19 @@ static void a_kill_with_restart_uses_up_restarts_and_then_ends_the_actor(void **
     int64_t old = value_of(crt_call(actor, &pid));
 
     assert_int_equal(value_of(crt_call(actor, &add, 7)), 7);
-    OK(crt_actor_kill_with(actor, CRT_KILL_OPTIONS(.restart = true)));
+    OK(crt_actor_kill(actor, CRT_KILL_OPTIONS(.restart = true)));
     while (value_of(crt_call(actor, &pid)) == old)
         usleep(1000);
     assert_int_equal(value_of(crt_call(actor, &balance)), 7);
-    OK(crt_actor_kill_with(actor, CRT_KILL_OPTIONS(.restart = true)));
+    OK(crt_actor_kill(actor, CRT_KILL_OPTIONS(.restart = true)));
     while (end_of(crt_call(actor, &balance)) == CRT_OK)
         usleep(1000);
     fails_with(crt_call(actor, &balance), CRT_ERR_ACTOR_DIED, "killed by crt_actor_kill");
-    OK(crt_actor_kill_with(actor, CRT_KILL_OPTIONS(.restart = true))); /* it is dead */
-    assert_int_equal(crt_actor_kill_with(actor, &(crt_kill_options_t){0}),
-                     CRT_ERR_INVALID);
-    OK(crt_actor_kill_with(actor, NULL));
+    OK(crt_actor_kill(actor, CRT_KILL_OPTIONS(.restart = true))); /* it is dead */
+    assert_int_equal(crt_actor_kill(actor, &(crt_kill_options_t){0}), CRT_ERR_INVALID);
+    OK(crt_actor_kill(actor, NULL));
     crt_actor_drop(&actor);
-    assert_int_equal(crt_actor_kill_with(NULL, NULL), CRT_ERR_INVALID);
+    assert_int_equal(crt_actor_kill(NULL, NULL), CRT_ERR_INVALID);
 }
 
 static int driver(int argc, char **argv)

@@ -422,7 +422,7 @@ static void calls_of_actors_are_cancelled_like_tasks_but_not_by_force(void **sta
     OK(crt_get_for(last, PATIENCE_MS, &count));
     assert_int_equal(count, 1); /* the one between has not run */
     crt_ref_drop(&last);
-    OK(crt_actor_kill(actor));
+    OK(crt_actor_kill(actor, NULL));
     crt_actor_drop(&actor);
 }
 
@@ -434,7 +434,7 @@ static void calls_to_an_actor_that_is_not_there_yet_are_cancelled(void **state)
 
     OK(crt_cancel(ref, NULL));
     gets_cancelled(&ref);
-    OK(crt_actor_kill(actor));
+    OK(crt_actor_kill(actor, NULL));
     crt_actor_drop(&actor);
 }
 

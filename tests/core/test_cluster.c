@@ -71,7 +71,7 @@ static void a_call_that_returns_nothing_gives_none(void **state)
     assert_int_equal(crt_value_kind(value), CRT_KIND_NONE);
     OK(crt_get(ref, NULL));
     crt_ref_drop(&ref);
-    OK(crt_actor_kill(counter));
+    OK(crt_actor_kill(counter, NULL));
     crt_actor_drop(&counter);
 }
 
@@ -97,7 +97,7 @@ static void an_actor_keeps_its_state_and_the_order_of_calls(void **state)
     assert_string_equal(text, expected);
     crt_refs_drop(refs, 300);
     crt_ref_drop(&text_ref);
-    OK(crt_actor_kill(counter));
+    OK(crt_actor_kill(counter, NULL));
     crt_actor_drop(&counter);
 }
 
@@ -113,7 +113,7 @@ static void calls_keep_their_order_when_an_argument_is_pending(void **state)
     OK(crt_get(text_ref, &text));
     assert_string_equal(text, "50,7,");
     crt_refs_drop((crt_ref_t *[]){slow, first, second, text_ref}, 4);
-    OK(crt_actor_kill(counter));
+    OK(crt_actor_kill(counter, NULL));
     crt_actor_drop(&counter);
 }
 
@@ -235,7 +235,7 @@ static void an_actor_may_keep_a_ref_beyond_the_call(void **state)
     OK(crt_get(kept, &value));
     assert_true(value == 4.5);
     crt_ref_drop(&kept);
-    OK(crt_actor_kill(counter));
+    OK(crt_actor_kill(counter, NULL));
     crt_actor_drop(&counter);
 }
 
@@ -288,20 +288,21 @@ static void a_named_actor_is_found_and_killed(void **state)
     crt_ref_t *ref;
 
     OK(crt_actor_ready(counter, 20000));
-    OK(crt_actor_find("the counter", &counter_class, &found));
+    OK(crt_actor_find("the counter", NULL, &counter_class, &found));
     assert_string_equal(crt_actor_id(found), crt_actor_id(counter));
     assert_int_equal(get_int(crt_call(found, &counter_add, 1)), 6);
-    assert_int_equal(crt_actor_find("the counter", &broken_class, &second),
+    assert_int_equal(crt_actor_find("the counter", NULL, &broken_class, &second),
                      CRT_ERR_INVALID);
     second = crt_actor_new(&counter_class, CRT_ACTOR_OPTIONS(.name = "the counter"), 5);
     assert_int_equal(crt_actor_ready(second, 20000), CRT_ERR_EXISTS);
     crt_actor_drop(&second);
-    OK(crt_actor_kill(found));
+    OK(crt_actor_kill(found, NULL));
     ref = crt_call(counter, &counter_get);
     assert_int_equal(crt_get(ref, NULL), CRT_ERR_ACTOR_DIED);
     assert_false(crt_ref_error(ref)->may_have_run);
     crt_ref_drop(&ref);
-    assert_int_equal(crt_actor_find("the counter", NULL, &second), CRT_ERR_NOT_FOUND);
+    assert_int_equal(crt_actor_find("the counter", NULL, NULL, &second),
+                     CRT_ERR_NOT_FOUND);
     crt_actor_drop(&found);
     crt_actor_drop(&counter);
 }
@@ -313,7 +314,7 @@ static void tell_needs_no_ref(void **state)
     for (int i = 0; i < 10; i++)
         OK(crt_tell(counter, &counter_add, 1));
     assert_int_equal(get_int(crt_call(counter, &counter_get)), 10);
-    OK(crt_actor_kill(counter));
+    OK(crt_actor_kill(counter, NULL));
     crt_actor_drop(&counter);
 }
 
@@ -328,18 +329,18 @@ static void keys_and_values_are_kept_by_the_head(void **state)
     OK(crt_kv_get("a key", &value, &size));
     assert_int_equal(size, 5);
     assert_memory_equal(value, "value", 5);
-    free(value);
+    crt_free(value);
     OK(crt_kv_delete("a key"));
     assert_int_equal(crt_kv_get("a key", &value, &size), CRT_ERR_NOT_FOUND);
     assert_int_equal(crt_kv_get("", &value, &size), CRT_ERR_INVALID);
     OK(crt_cluster_state("nodes", &json));
     assert_non_null(strstr(json, crt_node_id()));
-    free(json);
+    crt_free(json);
     /* The processes of this node too, which is the one that asks. */
     snprintf(pid, sizeof(pid), "\"pid\":%d,", (int)getpid());
     OK(crt_cluster_state("workers", &json));
     assert_non_null(strstr(json, pid));
-    free(json);
+    crt_free(json);
 }
 
 static void actors_call_each_other(void **state)
@@ -348,8 +349,8 @@ static void actors_call_each_other(void **state)
     crt_actor_t *b = crt_actor_new(&counter_class, NULL, 2);
 
     assert_int_equal(get_int(crt_call(a, &counter_call_other, b, 0, a)), 2);
-    OK(crt_actor_kill(a));
-    OK(crt_actor_kill(b));
+    OK(crt_actor_kill(a, NULL));
+    OK(crt_actor_kill(b, NULL));
     crt_actor_drop(&a);
     crt_actor_drop(&b);
 }

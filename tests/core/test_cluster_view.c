@@ -125,7 +125,7 @@ static void named_actors_are_listed_by_name(void **state)
     assert_false(actors[1].is_detached);
     OK(crt_actors_named(NULL, actors, sizeof(actors[0]), 1, &count));
     assert_int_equal(count, 3); /* more than there is room for */
-    OK(crt_actor_kill(a));
+    OK(crt_actor_kill(a, NULL));
     OK(crt_actors_named(crt_namespace(), actors, sizeof(actors[0]), 4, &count));
     assert_int_equal(count, 1);
     crt_actor_drop(&a);
@@ -148,7 +148,7 @@ static void keys_are_listed_by_prefix_in_order(void **state)
     OK(crt_kv_keys("run/", &keys, &size));
     assert_int_equal(size, 6 + 7 + 6);
     assert_memory_equal(keys, "run/1\0run/10\0run/2\0", size);
-    free(keys);
+    crt_free(keys);
     OK(crt_kv_keys("nothing", &keys, &size));
     assert_null(keys);
     assert_int_equal(size, 0);
@@ -163,7 +163,7 @@ static void expect_stored(const char *key, const char *wanted)
     OK(crt_kv_get(key, &value, &size));
     assert_int_equal(size, strlen(wanted));
     assert_memory_equal(value, wanted, size);
-    free(value);
+    crt_free(value);
 }
 
 static void a_value_is_swapped_only_for_what_was_expected(void **state)
@@ -209,7 +209,7 @@ static void *count_up(void *unused)
         snprintf(next, sizeof(next), "%d", atoi(value) + 1);
         OK(crt_kv_swap("count", value, size, next, strlen(next), &swapped));
         done += swapped;
-        free(value);
+        crt_free(value);
     }
     return NULL;
 }
@@ -244,7 +244,7 @@ static void read_log(const char *id, char *text, size_t size)
         assert_true(used + count < size);
         memcpy(text + used, data, count);
         used += count;
-        free(data);
+        crt_free(data);
     }
     text[used] = '\0';
 }

@@ -251,7 +251,7 @@ static void wait_inside(crt_actor_t *actor, int64_t count)
 
 static void end(crt_actor_t *actor)
 {
-    OK(crt_actor_kill(actor));
+    OK(crt_actor_kill(actor, NULL));
     crt_actor_drop(&actor);
 }
 
@@ -393,7 +393,7 @@ static void get_queue(crt_actor_t *actor, long *length, double *wait_ms)
     at = strstr(at, "\"queue_wait_ms\":");
     assert_non_null(at);
     *wait_ms = atof(at + strlen("\"queue_wait_ms\":"));
-    free(json);
+    crt_free(json);
 }
 
 static void the_state_tells_how_many_calls_wait_and_how_long(void **state)
@@ -501,7 +501,7 @@ static void an_actor_that_ends_waits_for_the_calls_that_run(void **state)
     crt_ref_t *refs[2] = {crt_call(actor, &compute), crt_call(actor, &compute)};
 
     wait_inside(actor, 2);
-    OK(crt_actor_kill(actor)); /* crt_cancelled tells them; destroy runs alone */
+    OK(crt_actor_kill(actor, NULL)); /* crt_cancelled tells them; destroy runs alone */
     for (int i = 0; i < 2; i++) {
         crt_status_t status = crt_get_for(refs[i], PATIENCE_MS, NULL);
 

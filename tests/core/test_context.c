@@ -307,7 +307,7 @@ static void an_actor_that_is_stopped_does_first_what_it_was_asked_for(void **sta
         assert_int_equal(count_of(refs[i]), i + 1);
     expect_dead(actor);
     OK(crt_actor_stop(actor, 0)); /* again */
-    OK(crt_actor_kill(actor));
+    OK(crt_actor_kill(actor, NULL));
     OK(crt_actor_stop(actor, 0));
     wait_for_notes(notes, 21);
     assert_int_equal(notes_in(notes), 21); /* destroy ran once */

@@ -79,10 +79,10 @@ static void a_create_finds_what_its_creator_has_dropped(void **state)
                     *found;
 
         crt_ref_drop(&ones);
-        OK(crt_actor_find("the holder", &holder_class, &found));
+        OK(crt_actor_find("the holder", NULL, &holder_class, &found));
         crt_actor_drop(&made);
         check_sum(found);
-        OK(crt_actor_kill(found));
+        OK(crt_actor_kill(found, NULL));
         crt_actor_drop(&found);
     }
 }
@@ -97,7 +97,7 @@ static void a_create_that_runs_again_finds_it_too(void **state)
 
     crt_ref_drop(&ones);
     check_sum(made);
-    OK(crt_actor_find("the holder", &holder_class, &found));
+    OK(crt_actor_find("the holder", NULL, &holder_class, &found));
     crt_actor_drop(&made);
     for (int i = 0; i < 2; i++) {
         ref = crt_call(found, &holder_exit);
@@ -105,7 +105,7 @@ static void a_create_that_runs_again_finds_it_too(void **state)
         crt_ref_drop(&ref);
         check_sum(found);
     }
-    OK(crt_actor_kill(found));
+    OK(crt_actor_kill(found, NULL));
     crt_actor_drop(&found);
 }
 
@@ -119,7 +119,7 @@ static void it_is_let_go_when_create_has_ended_or_the_actor(void **state)
 
         crt_ref_drop(&ones);
         check_sum(holder);
-        OK(crt_actor_kill(holder));
+        OK(crt_actor_kill(holder, NULL));
         crt_actor_drop(&holder);
     }
 }

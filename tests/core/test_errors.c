@@ -37,7 +37,7 @@ static crt_actor_t *new_counter(void)
 
 static void end_counter(crt_actor_t *counter)
 {
-    crt_actor_kill(counter);
+    crt_actor_kill(counter, NULL);
     crt_actor_drop(&counter);
 }
 
@@ -222,7 +222,7 @@ static void ready_waits_for_create_and_not_for_calls(void **state)
     close(open(path, O_WRONLY | O_CLOEXEC));
     OK(crt_get(ref, NULL));
     crt_ref_drop(&ref);
-    OK(crt_actor_kill(gated));
+    OK(crt_actor_kill(gated, NULL));
     assert_int_equal(crt_actor_ready(gated, 20000), CRT_ERR_ACTOR_DIED);
     crt_actor_drop(&gated);
     unlink(path);

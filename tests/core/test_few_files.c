@@ -126,7 +126,7 @@ static void places_of_those_that_ended_are_used_again(void **state)
 {
     for (int round = 0; round < 3; round++) {
         for (int i = ACTORS / 2; i < ACTORS; i++) {
-            OK(crt_actor_kill(actors[i]));
+            OK(crt_actor_kill(actors[i], NULL));
             crt_actor_drop(&actors[i]);
             actors[i] = crt_actor_new(&counter_class, NULL, i);
         }

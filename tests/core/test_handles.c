@@ -110,7 +110,7 @@ static void refused(crt_actor_t *handle, const char *text)
 {
     crt_actor_t *copy = handle;
 
-    told(crt_actor_kill(handle), CRT_ERR_INVALID, text);
+    told(crt_actor_kill(handle, NULL), CRT_ERR_INVALID, text);
     told(crt_actor_ready(handle, 0), CRT_ERR_INVALID, text);
     told(crt_tell(handle, &counter_add, 1), CRT_ERR_INVALID, text);
     fails(crt_call(handle, &counter_add, 1), CRT_ERR_INVALID, text);
@@ -136,8 +136,8 @@ static void a_handle_that_is_none_is_refused(void **state)
     OK(crt_get(ref, &value));
     assert_int_equal(value, 2);
     crt_ref_drop(&ref);
-    OK(crt_actor_kill(actor));
-    OK(crt_actor_kill(actor)); /* it has ended: as was wanted */
+    OK(crt_actor_kill(actor, NULL));
+    OK(crt_actor_kill(actor, NULL)); /* it has ended: as was wanted */
     crt_actor_drop(&actor);
     refused(stale, "it was dropped, or never was one");
 }
@@ -146,11 +146,11 @@ static void an_actor_that_could_not_be_made_can_not_be_killed(void **state)
 {
     crt_actor_t *actor = crt_actor_new(&counter_class, NULL, "text");
 
-    told(crt_actor_kill(actor), CRT_ERR_INVALID, "there is no actor to kill: ");
-    told(crt_actor_kill(actor), CRT_ERR_INVALID, "argument 1 is of kind string");
+    told(crt_actor_kill(actor, NULL), CRT_ERR_INVALID, "there is no actor to kill: ");
+    told(crt_actor_kill(actor, NULL), CRT_ERR_INVALID, "argument 1 is of kind string");
     crt_actor_drop(&actor);
     actor = crt_actor_new(NULL, NULL);
-    told(crt_actor_kill(actor), CRT_ERR_INVALID, "there is no actor to kill: ");
+    told(crt_actor_kill(actor, NULL), CRT_ERR_INVALID, "there is no actor to kill: ");
     crt_actor_drop(&actor);
 }
 
@@ -161,14 +161,14 @@ static void a_handle_of_before_a_shutdown_says_so_and_can_be_dropped(void **stat
     OK(crt_shutdown());
     fails(crt_call(actor, &counter_get), CRT_ERR_NOT_INITIALIZED, "");
     join(state);
-    told(crt_actor_kill(actor), CRT_ERR_CLOSED, "of before crt_shutdown");
+    told(crt_actor_kill(actor, NULL), CRT_ERR_CLOSED, "of before crt_shutdown");
     told(crt_actor_ready(actor, 0), CRT_ERR_CLOSED, "of before crt_shutdown");
     fails(crt_call(actor, &counter_get), CRT_ERR_CLOSED, "of before crt_shutdown");
     fails(crt_submit(&t_echo, NULL, actor), CRT_ERR_CLOSED, "of before crt_shutdown");
     assert_int_equal(strlen(crt_actor_id(actor)), 32);
     kept = crt_actor_keep(actor);
     crt_actor_drop(&actor);
-    told(crt_actor_kill(kept), CRT_ERR_CLOSED, "of before crt_shutdown");
+    told(crt_actor_kill(kept, NULL), CRT_ERR_CLOSED, "of before crt_shutdown");
     crt_actor_drop(&kept);
     refused(stale, "it was dropped, or never was one");
 }

@@ -158,7 +158,7 @@ static void *kill_actor(void *argument)
 {
     killing_t *k = argument;
 
-    k->status = crt_actor_kill(k->actor);
+    k->status = crt_actor_kill(k->actor, NULL);
     return NULL;
 }
 
@@ -213,11 +213,11 @@ static void the_kill_of_who_can_never_live_again_needs_no_head(void **state)
     refused = crt_actor_new(&counter_class, CRT_ACTOR_OPTIONS(.name = "one"), 1);
     assert_int_equal(crt_actor_ready(refused, PATIENCE_MS), CRT_ERR_EXISTS);
     wrong = crt_actor_new(&counter_class, NULL, "not a number");
-    OK(crt_actor_kill(killed));
+    OK(crt_actor_kill(killed, NULL));
     stop_head();
-    OK(crt_actor_kill(killed));
-    assert_int_equal(crt_actor_kill(refused), CRT_ERR_EXISTS); /* it never lived */
-    assert_int_equal(crt_actor_kill(wrong), CRT_ERR_INVALID);
+    OK(crt_actor_kill(killed, NULL));
+    assert_int_equal(crt_actor_kill(refused, NULL), CRT_ERR_EXISTS); /* it never lived */
+    assert_int_equal(crt_actor_kill(wrong, NULL), CRT_ERR_INVALID);
     head_goes_on(NULL);
     crt_actor_drop(&named);
     crt_actor_drop(&refused);

@@ -227,7 +227,7 @@ static void the_owner_dies_in_the_middle(void **state)
     OK(crt_get(asked, &pid));
     crt_ref_drop(&asked);
     OK(read_numbers(list, 0, MANY / 4, &sum));
-    OK(crt_actor_kill(keeper));
+    OK(crt_actor_kill(keeper, NULL));
     wait_for_end((pid_t)pid);
     for (size_t i = MANY / 4; i < MANY; i++) {
         crt_status_t status;
@@ -265,7 +265,7 @@ static void who_reads_dies_in_the_middle_and_the_owner_goes_on(void **state)
     snprintf(path, sizeof(path), "%s/half", directory);
     half = crt_call(reader, &reader_half, ref, (const char *)path);
     wait_for_file(path);
-    OK(crt_actor_kill(reader));
+    OK(crt_actor_kill(reader, NULL));
     assert_int_equal(crt_get_for(half, PATIENCE_MS, NULL), CRT_ERR_ACTOR_DIED);
     OK(read_numbers(get_list(ref, MANY), 0, MANY, &sum));
     assert_int_equal(sum, sum_of_all);

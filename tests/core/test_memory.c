@@ -261,7 +261,7 @@ static void assert_ended_for_memory(int count)
                 *to++ = *from;
         *to = '\0';
         found = strstr(json, wanted) != NULL;
-        free(json);
+        crt_free(json);
         if (!found)
             poll(NULL, 0, 20); /* the node says it with its next heartbeat */
     }
@@ -289,7 +289,7 @@ static void the_task_that_grew_is_ended_and_nobody_else(void **state)
     assert_ended_for_memory(1);
     close(fd);
     crt_refs_drop((crt_ref_t *[]){kept, ref, look}, 3);
-    OK(crt_actor_kill(hoard));
+    OK(crt_actor_kill(hoard, NULL));
     crt_actor_drop(&hoard);
 }
 
@@ -310,7 +310,7 @@ static void an_actor_that_grew_is_restarted_if_that_was_asked_for(void **state)
     assert_int_equal(value, 0);
     assert_ended_for_memory(2);
     crt_refs_drop((crt_ref_t *[]){ref, look}, 2);
-    OK(crt_actor_kill(hoard));
+    OK(crt_actor_kill(hoard, NULL));
     crt_actor_drop(&hoard);
 }
 
@@ -336,7 +336,7 @@ static void a_worker_whose_child_grew_is_ended_with_it(void **state)
     OK(crt_get_for(look, PATIENCE, &value));
     assert_int_equal(value, 2);
     crt_refs_drop((crt_ref_t *[]){kept, ref, look}, 3);
-    OK(crt_actor_kill(innocent));
+    OK(crt_actor_kill(innocent, NULL));
     crt_actor_drop(&innocent);
     crt_actor_drop(&hoard);
 }

@@ -186,7 +186,7 @@ static void the_receiver_of_an_object_sees_the_tensor(void **state)
     gives(crt_submit(&sum, NULL, filled(PART, 2)), 2.0 * (double)PART);
     gives(crt_submit(&sum, NULL, filled(8, 2)), 16);
     gives(crt_submit(&pass_on, NULL), 2.0 * (double)PART);
-    OK(crt_actor_kill(holder));
+    OK(crt_actor_kill(holder, NULL));
     crt_actor_drop(&holder);
 }
 

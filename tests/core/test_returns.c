@@ -179,7 +179,7 @@ static int64_t store_used(void)
     found = strstr(json, "\"store_used\":");
     assert_non_null(found);
     used = strtoll(found + strlen("\"store_used\":"), NULL, 10);
-    free(json);
+    crt_free(json);
     return used;
 }
 
@@ -245,7 +245,7 @@ static void methods_return_several_too(void **state)
     crt_call_returns(refs, 3, actor, &split, NULL);
     for (int i = 0; i < 3; i++)
         assert_int_equal(result(refs[i]), i + 1);
-    OK(crt_actor_kill(actor));
+    OK(crt_actor_kill(actor, NULL));
     crt_actor_drop(&actor);
 }
 

@@ -191,8 +191,9 @@ static void each_function_is_refused_when_the_cluster_was_left(void **state)
     assert_int_equal(crt_wait(&ref, 1, 1, -1, NULL, &ready), CRT_ERR_NOT_INITIALIZED);
     assert_int_equal(crt_cancel(ref, NULL), CRT_ERR_CLOSED);
     assert_int_equal(crt_actor_ready(actor, -1), CRT_ERR_NOT_INITIALIZED);
-    assert_int_equal(crt_actor_kill(actor), CRT_ERR_NOT_INITIALIZED);
-    assert_int_equal(crt_actor_find("a", &counter, &found), CRT_ERR_NOT_INITIALIZED);
+    assert_int_equal(crt_actor_kill(actor, NULL), CRT_ERR_NOT_INITIALIZED);
+    assert_int_equal(crt_actor_find("a", NULL, &counter, &found),
+                     CRT_ERR_NOT_INITIALIZED);
     assert_int_equal(crt_tell(actor, &add), CRT_ERR_NOT_INITIALIZED);
     assert_int_equal(crt_kv_put("a", "b", 1, true), CRT_ERR_NOT_INITIALIZED);
     assert_int_equal(crt_kv_get("a", &value, &ready), CRT_ERR_NOT_INITIALIZED);

@@ -40,7 +40,7 @@ static json_t *ask(const char *what, const char *list)
 
     OK(crt_cluster_state(what, &text));
     all = json_loads(text, 0, NULL);
-    free(text);
+    crt_free(text);
     rows = json_incref(list ? json_object_get(all, list) : all);
     json_decref(all);
     if (!json_is_array(rows))

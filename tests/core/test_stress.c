@@ -126,7 +126,7 @@ static void an_actor(unsigned *seed)
     kept = crt_call(counter, &counter_kept);
     is_value(crt_get_for(kept, PATIENCE_MS, NULL), "kept");
     crt_ref_drop(&kept);
-    crt_actor_kill(counter);
+    crt_actor_kill(counter, NULL);
     crt_actor_drop(&counter);
 }
 

@@ -389,7 +389,7 @@ static void an_actor_that_restarts_has_not_ended_and_one_that_is_killed_has(void
     OK(crt_get_for(ref, PATIENCE_MS, NULL));
     crt_ref_drop(&ref);
     nothing_comes(set, 0);
-    OK(crt_actor_kill(actor));
+    OK(crt_actor_kill(actor, NULL));
     OK(crt_waitset_next(set, PATIENCE_MS, &event));
     assert_int_equal(event.kind, CRT_EVENT_ACTOR_END);
     assert_int_equal(event.status, CRT_ERR_ACTOR_DIED);

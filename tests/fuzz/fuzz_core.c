@@ -490,7 +490,7 @@ static void use(bed_t *bed, unsigned what, unsigned a, unsigned b)
     case 10: look_at(from, bed, a % HANDLES); return;
     case 11:
         if (*actor)
-            crt_actor_kill(*actor);
+            crt_actor_kill(*actor, NULL);
         return;
     case 12: (void)crt_cancel(from, NULL); return;
     case 13: (void)crt_cancel(from, CRT_CANCEL_OPTIONS(.force = true)); return;

@@ -50,7 +50,7 @@ static void check(bool is_right, const char *what)
 
 static void end_actor(crt_actor_t **actor)
 {
-    check(crt_actor_kill(*actor) == CRT_OK, "kill");
+    check(crt_actor_kill(*actor, NULL) == CRT_OK, "kill");
     crt_actor_drop(actor);
 }
 

@@ -177,7 +177,7 @@ static int start_ranks(void **state)
 static int stop_ranks(void **state)
 {
     for (int i = 0; i < SIZE; i++) {
-        assert_ok(crt_actor_kill(ranks[i]));
+        assert_ok(crt_actor_kill(ranks[i], NULL));
         crt_actor_drop(&ranks[i]);
     }
     return 0;

@@ -622,7 +622,7 @@ static void find_actor(driver_t *d)
         if (d->handle[i].index == index)
             return; /* the same handle twice: one order of calls all the same */
     doing("find", index);
-    if (crt_actor_find(truth->actor[index].name, &counter, &h->actor) == CRT_OK) {
+    if (crt_actor_find(truth->actor[index].name, NULL, &counter, &h->actor) == CRT_OK) {
         h->index = index;
         d->handles++;
     }
@@ -677,7 +677,7 @@ static void end_handle(driver_t *d, unsigned at, bool kill)
 
     if (kill) {
         doing("kill", h->index);
-        status = crt_actor_kill(h->actor);
+        status = crt_actor_kill(h->actor, NULL);
         sim_note(sys->world, "pid %d has killed actor %u: %s", (int)sys->self->pid,
                  h->index, crt_status_text(status));
         if (status == CRT_OK)
@@ -696,7 +696,7 @@ static void restart_actor(const handle_t *h)
     crt_status_t status;
 
     doing("restart", h->index);
-    status = crt_actor_kill_with(h->actor, CRT_KILL_OPTIONS(.restart = true));
+    status = crt_actor_kill(h->actor, CRT_KILL_OPTIONS(.restart = true));
     sim_note(sys->world, "pid %d restarts actor %u: %s", (int)sys->self->pid, h->index,
              crt_status_text(status));
     truth->restarts++;

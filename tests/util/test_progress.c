@@ -144,7 +144,7 @@ static void the_wait_goes_on_without_its_progress(void **state)
     crt_actor_t *gate = crt_queue_new(NULL, 0);
     crt_ref_t *ref = crt_submit(&await, NULL, gate), *item = crt_put(1);
 
-    assert_int_equal(crt_actor_kill(progress), CRT_OK);
+    assert_int_equal(crt_actor_kill(progress, NULL), CRT_OK);
     assert_int_equal(wait_on_file(progress, &ref, 1, 300), CRT_ERR_TIMED_OUT);
     assert_non_null(strstr(said, "progress: "));
     assert_null(strstr(strstr(said, "progress: ") + 1, "progress: ")); /* once */

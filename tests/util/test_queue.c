@@ -256,7 +256,7 @@ static void a_queue_that_can_not_begin_times_out(void **state)
 
     assert_int_equal(put_number(queue, 1, 100), CRT_ERR_TIMED_OUT);
     assert_int_equal(crt_queue_get(queue, 0, &item), CRT_ERR_TIMED_OUT);
-    assert_int_equal(crt_actor_kill(queue), CRT_OK);
+    assert_int_equal(crt_actor_kill(queue, NULL), CRT_OK);
     crt_actor_drop(&queue);
 }
 
@@ -272,8 +272,8 @@ static void the_end_of_the_queue_ends_all_waits(void **state)
     waits[1] = crt_submit(&block, NULL, full, started, true);
     expect_get(started, 1);
     expect_get(started, 1);
-    assert_int_equal(crt_actor_kill(empty), CRT_OK);
-    assert_int_equal(crt_actor_kill(full), CRT_OK);
+    assert_int_equal(crt_actor_kill(empty, NULL), CRT_OK);
+    assert_int_equal(crt_actor_kill(full, NULL), CRT_OK);
     for (int i = 0; i < 2; i++) {
         assert_int_equal(crt_get(waits[i], &status), CRT_OK);
         assert_int_equal(status, CRT_ERR_ACTOR_DIED);

@@ -163,28 +163,26 @@ crt_status_t crt_tell_v(crt_actor_t *actor, const crt_method_t *method,
 
 /* ------------------------------------------------------------------ finding and ending */
 
-crt_status_t crt_actor_find_in(const char *name_space, const char *name,
-                               const crt_actor_class_t *user, crt_actor_t **actor_out)
+crt_status_t crt_actor_find(const char *name, const crt_find_options_t *options,
+                            const crt_actor_class_t *user, crt_actor_t **actor_out)
 {
-    crti_core_t *core = crti_enter();
-    crt_status_t status;
+    crt_find_options_t o;
+    crt_status_t status = CRTI_COPY_STRUCT(&o, options, "CRT_FIND_OPTIONS");
+    crti_core_t *core;
 
+    if (status != CRT_OK)
+        return status;
+    core = crti_enter();
     if (!core)
         return crti_entry_status();
     if (!actor_out)
         status = crt_raise(CRT_ERR_INVALID, "there is no place for the actor");
     else
-        status = crti_actor_find(core, name_space, name, user, actor_out);
+        status = crti_actor_find(core, o.name_space, name, user, actor_out);
     if (status == CRT_OK)
         (*actor_out)->handles++;
     crti_leave(core);
     return status;
-}
-
-crt_status_t crt_actor_find(const char *name, const crt_actor_class_t *user,
-                            crt_actor_t **actor_out)
-{
-    return crt_actor_find_in(NULL, name, user, actor_out);
 }
 
 static crt_status_t check_kill(crti_core_t *core, const crt_actor_t *actor)
@@ -221,7 +219,7 @@ static crt_status_t kill_actor(crti_core_t *core, crt_actor_t *actor, bool resta
     return status;
 }
 
-crt_status_t crt_actor_kill_with(crt_actor_t *actor, const crt_kill_options_t *options)
+crt_status_t crt_actor_kill(crt_actor_t *actor, const crt_kill_options_t *options)
 {
     crt_kill_options_t o;
     crt_status_t status = CRTI_COPY_STRUCT(&o, options, "CRT_KILL_OPTIONS");
@@ -237,11 +235,6 @@ crt_status_t crt_actor_kill_with(crt_actor_t *actor, const crt_kill_options_t *o
         status = kill_actor(core, actor, o.restart);
     crti_leave(core);
     return status;
-}
-
-crt_status_t crt_actor_kill(crt_actor_t *actor)
-{
-    return crt_actor_kill_with(actor, NULL);
 }
 
 static bool is_answered(void *user)

@@ -250,26 +250,24 @@ static crt_status_t find_by(crti_msg_placement_group_get_t *m,
     return status;
 }
 
-crt_status_t crt_placement_group_find(const char *name, crt_placement_group_t **group_out)
-{
-    return crt_placement_group_find_in(NULL, name, group_out);
-}
-
-crt_status_t crt_placement_group_find_in(const char *name_space, const char *name,
-                                         crt_placement_group_t **group_out)
+crt_status_t crt_placement_group_find(const char *name, const crt_find_options_t *options,
+                                      crt_placement_group_t **group_out)
 {
     crti_msg_placement_group_get_t m = {.name = crti_str(name),
                                         .version = CRTI_NO_VERSION};
+    crt_find_options_t o;
+    crt_status_t status = CRTI_COPY_STRUCT(&o, options, "CRT_FIND_OPTIONS");
 
-    if (name_space)
-        m.name_space = crti_str(name_space);
-
+    if (status != CRT_OK)
+        return status;
+    if (o.name_space)
+        m.name_space = crti_str(o.name_space);
     if (!name || !*name)
         return crt_raise(CRT_ERR_INVALID, "a placement group is found by a name");
     return find_by(&m, group_out);
 }
 
-crt_status_t crt_placement_group_get(const char *id, crt_placement_group_t **group_out)
+crt_status_t crt_placement_group_by_id(const char *id, crt_placement_group_t **group_out)
 {
     crti_msg_placement_group_get_t m = {.version = CRTI_NO_VERSION};
 
