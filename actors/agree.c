@@ -200,7 +200,7 @@ static crt_status_t share_state(crt_replica_t *r, fresh_t *fresh, int index,
 
 crt_status_t crti_replica_new_buckets(crt_replica_t *r)
 {
-    crt_buckets_free(r->buckets);
+    crt_buckets_drop(&r->buckets);
     r->buckets = NULL;
     return crt_buckets_new(r->group, crt_model_parameters(r->model),
                            CRT_BUCKETS_OPTIONS(.bucket_bytes = r->options.bucket_bytes,

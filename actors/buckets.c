@@ -20,6 +20,7 @@
 #include "actors/bfloat16.h"
 #include "actors/replica.h"
 #include "crt_actors.h"
+#include "runtime/base/copy_struct.h"
 
 #define UNIT         16 /* floats: a cache line */
 #define BUCKET_BYTES ((size_t)1 << 20)
@@ -116,21 +117,21 @@ crt_status_t crt_buckets_new(crt_group_t *group, size_t count,
                              const crt_buckets_options_t *options,
                              crt_buckets_t **buckets_out)
 {
+    crt_buckets_options_t mine;
     crt_buckets_t *b;
     crt_status_t status;
 
     if (count == 0)
         return crt_raise(CRT_ERR_INVALID, "buckets for a gradient of 0 floats");
-    if (options && options->struct_size != sizeof(*options))
-        return crt_raise(CRT_ERR_INVALID, "options of buckets of %zu bytes, not %zu",
-                         options->struct_size, sizeof(*options));
+    status = CRTI_COPY_STRUCT(&mine, options, "CRT_BUCKETS_OPTIONS");
+    if (status != CRT_OK)
+        return status;
     b = calloc(1, sizeof(*b));
     if (!b)
         return crt_raise(CRT_ERR_NO_MEMORY, "buckets");
     b->group = group;
     b->count = count;
-    if (options)
-        b->options = *options;
+    b->options = mine;
     cut(b);
     b->buckets = calloc(b->bucket_count, sizeof(*b->buckets));
     b->parts = calloc(b->bucket_count, sizeof(*b->parts));
@@ -138,7 +139,7 @@ crt_status_t crt_buckets_new(crt_group_t *group, size_t count,
                  ? make_buffers(b)
                  : crt_raise(CRT_ERR_NO_MEMORY, "%zu buckets", b->bucket_count);
     if (status != CRT_OK) {
-        crt_buckets_free(b);
+        crt_buckets_drop(&b);
         return status;
     }
     b->bucket_count = 0;
@@ -283,8 +284,10 @@ crt_status_t crt_buckets_gather(crt_buckets_t *b, const crt_tensor_t *values)
     return status;
 }
 
-void crt_buckets_free(crt_buckets_t *b)
+void crt_buckets_drop(crt_buckets_t **dropped)
 {
+    crt_buckets_t *b = *dropped;
+
     if (!b)
         return;
     if (b->buckets)
@@ -296,4 +299,5 @@ void crt_buckets_free(crt_buckets_t *b)
     free(b->parts);
     free(b->buckets);
     free(b);
+    *dropped = NULL;
 }

@@ -34,7 +34,7 @@ const char *crt_compression_name(crt_compression_t method)
     return (size_t)method < sizeof(names) / sizeof(names[0]) ? names[method] : NULL;
 }
 
-crt_status_t crt_compression_find(const char *name, crt_compression_t *method_out)
+crt_status_t crt_compression_parse(const char *name, crt_compression_t *method_out)
 {
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
         if (strcmp(names[i], name) == 0) {
@@ -156,12 +156,15 @@ float *crt_compressor_error(crt_compressor_t *c)
     return c->error;
 }
 
-void crt_compressor_free(crt_compressor_t *c)
+void crt_compressor_drop(crt_compressor_t **dropped)
 {
+    crt_compressor_t *c = *dropped;
+
     if (!c)
         return;
     free(c->error);
     free(c);
+    *dropped = NULL;
 }
 
 static bool decode_none(const unsigned char *body, size_t size, float *values,

@@ -2,20 +2,20 @@
 /* Ready-made actors that train models: one parameter server, or several that share the weights,
  * with data workers; and trainers that sum their gradients among themselves.
  *
- *     crt_ref_t *weights = crt_call(server, &crt_parameter_server_get_weights);
+ *     crt_ref_t *weights = crt_call(server, crt_parameter_server_get_weights());
  *     crt_ref_t *grads[2];
  *
  *     for (int i = 0; i < 2; i++)
- *         grads[i] = crt_call(workers[i], &crt_data_worker_compute_gradients, weights);
+ *         grads[i] = crt_call(workers[i], crt_data_worker_compute_gradients(), weights);
  *     crt_ref_drop(&weights);
- *     weights = crt_call(server, &crt_parameter_server_apply_gradients,
+ *     weights = crt_call(server, crt_parameter_server_apply_gradients(),
  *                        crt_arg_each(grads, 2));
  *     crt_refs_drop(grads, 2);
  *
  * Weights and gradients are objects of the store: workers read the weights in place, and each
- * gradient is computed into the object that the server then reads. A program that uses these
- * classes lists them: CRT_CLASSES(&crt_parameter_server, &crt_data_worker). The classes are in a
- * library of their own:
+ * gradient is computed into the object that the server then reads. A program lists none of these
+ * classes: the library defines them. Each class and each method is a function that returns its
+ * descriptor. The classes are in a library of their own:
  *
  *     cc app.c $(pkg-config --cflags --libs crt_ml)
  */
@@ -34,7 +34,9 @@ extern "C" {
 #endif
 
 /* The model of an actor: a perceptron as crt_mlp_new makes it, or a network by name. */
-typedef struct crt_mlp_spec {
+typedef struct crt_model_spec {
+    /* Set by CRT_MODEL_SPEC. */
+    size_t struct_size;
     /* Inputs, hidden widths, classes, 0. With `network`: height, width, channels, classes, 0. */
     const int *widths;
     /* Dropout rate of the perceptron. */
@@ -44,7 +46,9 @@ typedef struct crt_mlp_spec {
     /* NULL, or a name of crt_networks.h; the network then has its own dropout. In the create
      * arguments of an actor the name stands before the list of widths. */
     const char *network;
-} crt_mlp_spec_t;
+} crt_model_spec_t;
+#define CRT_MODEL_SPEC(...)                                                              \
+    CRTI_VALUE(crt_model_spec_t, .struct_size = sizeof(crt_model_spec_t), __VA_ARGS__)
 
 /* ---------------------------------------------------------------- ParameterServer */
 
@@ -52,21 +56,21 @@ typedef struct crt_mlp_spec {
  * workers need the same widths; other options may differ. Create arguments: list of widths,
  * dropout, seed, and a map with "optimizer" ("adam", the default, or "sgd") and the options of
  * crt_optimizer_options_t by their names. */
-extern CRT_API const crt_actor_class_t crt_parameter_server;
+CRT_API const crt_actor_class_t *crt_parameter_server_class(void);
 
 /* () -> weights: a flat float32 tensor in the store. If the network has batch norms, their
  * statistics follow the weights in the same tensor, also in the new weights that other methods
  * of the server return. Workers accept both forms. */
-extern CRT_API const crt_method_t crt_parameter_server_get_weights;
+CRT_API const crt_method_t *crt_parameter_server_get_weights(void);
 
 /* (weights): replaces the weights, and the statistics of batch norms if they follow the
  * weights. The state of the optimizer stays. */
-extern CRT_API const crt_method_t crt_parameter_server_set_weights;
+CRT_API const crt_method_t *crt_parameter_server_set_weights(void);
 
 /* (gradient, gradient, ...) -> new weights. Sums any number of flat gradients, at least one,
  * and makes one update with the sum. If a gradient has the wrong size or contains numbers that
  * are not finite, the call fails and changes nothing. */
-extern CRT_API const crt_method_t crt_parameter_server_apply_gradients;
+CRT_API const crt_method_t *crt_parameter_server_apply_gradients(void);
 
 /* (step, encoded gradient, ...) -> new weights. Makes one update with the average of the
  * gradients. Each is a tensor of bytes from crt_compressor_encode, followed by the float32
@@ -76,7 +80,7 @@ extern CRT_API const crt_method_t crt_parameter_server_apply_gradients;
  * Errors, which change nothing: CRT_ERR_INVALID, when the server has made more updates than
  * `step`, or a gradient is wrong; CRT_ERR_OBJECT_LOST, when the server has made fewer updates,
  * after a restart. */
-extern CRT_API const crt_method_t crt_parameter_server_apply_step;
+CRT_API const crt_method_t *crt_parameter_server_apply_step(void);
 
 /* (step, worker, first, count, encoded floats): stores a piece of the gradient of worker
  * number `worker` for `step`, the floats [first, first + count); statistics of batch norms lie
@@ -86,7 +90,7 @@ extern CRT_API const crt_method_t crt_parameter_server_apply_step;
  *
  * Errors: CRT_ERR_OBJECT_LOST, when the server has made fewer updates than `step`, after a
  * restart. */
-extern CRT_API const crt_method_t crt_parameter_server_deposit;
+CRT_API const crt_method_t *crt_parameter_server_deposit(void);
 
 /* (step, worker, ...) -> new weights. Makes one update with the average of the gradients that
  * these workers have deposited for `step`, the number of updates that the caller knows of.
@@ -94,63 +98,64 @@ extern CRT_API const crt_method_t crt_parameter_server_deposit;
  * Errors, which change nothing: CRT_ERR_INVALID, when the server has made more updates than
  * `step`; CRT_ERR_OBJECT_LOST, when the server has made fewer updates, after a restart, or the
  * deposits of a worker are not complete. */
-extern CRT_API const crt_method_t crt_parameter_server_apply_deposits;
+CRT_API const crt_method_t *crt_parameter_server_apply_deposits(void);
 
 /* (folder, network, step, seed, is last, keep): writes a checkpoint, see crt_checkpoint_write.
  * `step` is the number of updates that the caller knows of.
  *
  * Errors: those of crt_checkpoint_write; CRT_ERR_INVALID or CRT_ERR_OBJECT_LOST, when the
  * server has made more or fewer updates than `step`. */
-extern CRT_API const crt_method_t crt_parameter_server_save;
+CRT_API const crt_method_t *crt_parameter_server_save(void);
 
 /* (path, network) -> step. Continues from a checkpoint: weights, optimizer state and number of
  * steps become those of the file. Errors: those of crt_checkpoint_read. */
-extern CRT_API const crt_method_t crt_parameter_server_restore;
+CRT_API const crt_method_t *crt_parameter_server_restore(void);
 
-/* Makes a ParameterServer. `options` may be NULL. Caller owns the handle and drops it with
- * crt_actor_drop. Never NULL: an error shows in the calls of the actor. */
+/* Makes a ParameterServer. `options` may be NULL; `optimizer` NULL: crt_adam_options(0.001). Caller
+ * owns the handle and drops it with crt_actor_drop. Never NULL: an error of an argument or of the
+ * actor is the error of its calls. */
 CRT_API crt_actor_t *crt_parameter_server_new(const crt_actor_options_t *options,
-                                              const crt_mlp_spec_t *spec,
+                                              const crt_model_spec_t *spec,
                                               const crt_optimizer_options_t *optimizer);
 
 /* ---------------------------------------------------------------- ShardServer */
 
-/* The class ShardServer: owns a range of the weights of a model, and the optimizer state of
- * that range. Several shard servers on several nodes act as one ParameterServer: they make the
- * same updates, and their bytes use several links.
+/* The class ShardServer: owns a range of the weights of a model, and the optimizer state of that
+ * range. Several shard servers on several nodes act as one ParameterServer: they make the same
+ * updates, and their bytes use several links.
  *
  *     for (int s = 0; s < shards; s++)
- *         squares[s] = crt_call(server[s], &crt_shard_server_measure,
+ *         squares[s] = crt_call(server[s], crt_shard_server_measure(),
  *                               crt_arg_each(slices[s], workers));
  *     for (int s = 0; s < shards; s++)
- *         weights[s] = crt_call(server[s], &crt_shard_server_apply, crt_arg_each(squares, shards));
+ *         weights[s] = crt_call(server[s], crt_shard_server_apply(), crt_arg_each(squares, shards));
  *
- * Create arguments: those of ParameterServer, then the index of the first weight and the
- * number of weights. */
-extern CRT_API const crt_actor_class_t crt_shard_server;
+ * Create arguments: those of ParameterServer, then the index of the first weight and the number of
+ * weights. */
+CRT_API const crt_actor_class_t *crt_shard_server_class(void);
 
 /* () -> the weights of this shard: a flat float32 tensor in the store. */
-extern CRT_API const crt_method_t crt_shard_server_get_weights;
+CRT_API const crt_method_t *crt_shard_server_get_weights(void);
 
 /* (slice): replaces the weights of this shard; the state of the optimizer stays. Fails with
  * CRT_ERR_INVALID when the slice has the wrong size. */
-extern CRT_API const crt_method_t crt_shard_server_set_weights;
+CRT_API const crt_method_t *crt_shard_server_set_weights(void);
 
 /* (slice of a gradient, ...) -> squares. Sums slices of gradients, at least one. Returns for
  * each array of the model the sum of the squares in the range of this shard. Fails with
  * CRT_ERR_INVALID when a slice has the wrong size. */
-extern CRT_API const crt_method_t crt_shard_server_measure;
+CRT_API const crt_method_t *crt_shard_server_measure(void);
 
 /* (squares, ...) -> new weights of this shard. The arguments are the results of
  * crt_shard_server_measure of all shards. Makes one update with the gradients that were
  * measured last. Numbers that are not finite fail the call on all shards and change nothing. */
-extern CRT_API const crt_method_t crt_shard_server_apply;
+CRT_API const crt_method_t *crt_shard_server_apply(void);
 
-/* Makes a ShardServer for the weights of `part`, see crt_shard_part. `options` may be NULL.
- * Caller owns the handle and drops it with crt_actor_drop. Never NULL: an error shows in the
- * calls of the actor. */
+/* Makes a ShardServer for the weights of `part`, see crt_shard_part. `options` may be NULL;
+ * `optimizer` NULL: crt_adam_options(0.001). Caller owns the handle and drops it with
+ * crt_actor_drop. Never NULL: an error of an argument or of the actor is the error of its calls. */
 CRT_API crt_actor_t *crt_shard_server_new(const crt_actor_options_t *options,
-                                          const crt_mlp_spec_t *spec,
+                                          const crt_model_spec_t *spec,
                                           const crt_optimizer_options_t *optimizer,
                                           crt_part_t part);
 
@@ -163,34 +168,39 @@ CRT_API crt_part_t crt_shard_part(size_t count, int shard, int shards);
 /* The data of one worker. `features` and `labels` are refs of tensors as crt_dataset_new takes
  * them; the worker maps the tensors and keeps them as long as the worker lives. */
 typedef struct crt_data_spec {
+    /* Set by CRT_DATA_SPEC. */
+    size_t struct_size;
     crt_ref_t *features, *labels;
     int classes;
-    /* Which part of the samples the worker reads, and the number of parts. 0 of 1: all
-     * samples. */
+    /* Which part of the samples the worker reads (from 0), and the number of parts. 0 parts: the
+     * default, one part with all samples. */
     int shard, shards;
     /* Samples of one batch. */
-    int batch;
+    int batch_size;
 } crt_data_spec_t;
+#define CRT_DATA_SPEC(...)                                                               \
+    CRTI_VALUE(crt_data_spec_t, .struct_size = sizeof(crt_data_spec_t), __VA_ARGS__)
 
 /* The class DataWorker: computes gradients on shuffled batches of its own, with dropout. The
  * seed of the model's spec determines the order of the batches and the dropout. Create
  * arguments: list of widths, dropout, seed, ref of the features, ref of the labels, classes,
  * shard, shards, batch. */
-extern CRT_API const crt_actor_class_t crt_data_worker;
+CRT_API const crt_actor_class_t *crt_data_worker_class(void);
 
 /* (weights) -> gradient of the mean loss of the next batch: a flat float32 tensor in the
  * store. The gradient does not contain that of earlier batches. */
-extern CRT_API const crt_method_t crt_data_worker_compute_gradients;
+CRT_API const crt_method_t *crt_data_worker_compute_gradients(void);
 
 /* (slice of the weights, ...) -> list of refs of the slices of the gradient. The slices have
  * the sizes of the arguments, and each is a separate flat float32 tensor in the store. Slices
  * of other nodes are fetched all at once. */
-extern CRT_API const crt_method_t crt_data_worker_compute_slices;
+CRT_API const crt_method_t *crt_data_worker_compute_slices(void);
 
 /* Makes a DataWorker. `options` may be NULL. Caller owns the handle and drops it with
- * crt_actor_drop. Never NULL: an error shows in the calls of the actor. */
+ * crt_actor_drop. Never NULL: an error of an argument or of the actor is the error of
+ * its calls. */
 CRT_API crt_actor_t *crt_data_worker_new(const crt_actor_options_t *options,
-                                         const crt_mlp_spec_t *spec,
+                                         const crt_model_spec_t *spec,
                                          const crt_data_spec_t *data);
 
 /* ---------------------------------------------------------------- ImageWorker */
@@ -199,56 +209,62 @@ CRT_API crt_actor_t *crt_data_worker_new(const crt_actor_options_t *options,
  * are refs of tensors as crt_dataset_new takes them; the worker maps the tensors as long as
  * the worker lives. */
 typedef struct crt_image_worker_spec {
+    /* Set by CRT_IMAGE_WORKER_SPEC. */
+    size_t struct_size;
     crt_ref_t *features, *labels;
     int classes;
-    /* A name of crt_image_format. */
+    /* A name of crt_image_format. NULL: "mnist". */
     const char *format;
-    /* Which part of the samples the worker reads, and the number of parts. 0 of 1: all
-     * samples. */
+    /* Which part of the samples the worker reads (from 0), and the number of parts. 0 parts: the
+     * default, one part with all samples. */
     int shard, shards;
     /* Images of one batch, and batches that a thread makes ahead: see
      * crt_image_batches_options_t. */
-    int batch, ahead;
+    int batch_size, ahead;
     /* Distance from one batch number to the next, for workers that take turns with one order:
-     * see crt_image_batches_options_t. */
+     * see crt_image_batches_options_t. 0: 1. */
     int stride;
-    /* A name of crt_compression_find. */
+    /* A name of crt_compression_parse. NULL: "none". */
     const char *compression;
     /* Part of the floats that the compression top_k sends. 0: its default. */
     double keep;
-    /* Default 1. With 10 the worker takes ten times as long: for tests with a straggler. */
+    /* How many times as long as usual the worker takes, for tests with a straggler. 0: 1. */
     double slowdown;
     /* For send_step: smallest number of floats of a piece. 0: 65536. */
-    size_t piece;
+    size_t piece_floats;
     /* "float32", "tf32" or "mixed": the worker computes on the first GPU of the actor
      * (`num_gpus` of its options), with compute_step only. NULL or "": on the CPU. */
     const char *precision;
 } crt_image_worker_spec_t;
+#define CRT_IMAGE_WORKER_SPEC(...)                                                       \
+    CRTI_VALUE(crt_image_worker_spec_t, .struct_size = sizeof(crt_image_worker_spec_t),  \
+               __VA_ARGS__)
 
 /* The class ImageWorker: computes gradients of numbered batches, so that a repeated step gives
  * the same gradient. Create arguments: list of widths, dropout, seed, ref of the features, ref
  * of the labels, classes, and a map with the rest of crt_image_worker_spec_t by the names of
  * its members. */
-extern CRT_API const crt_actor_class_t crt_image_worker;
+CRT_API const crt_actor_class_t *crt_image_worker_class(void);
 
 /* (number, weights) -> two results (crt_call_returns). The first is a list of loss, seconds
  * for the batch, seconds for the passes, seconds for encoding, bytes, and samples. The second
  * is the encoded gradient of the mean loss of batch `number`: a tensor of bytes, followed by
  * the statistics of batch norms as float32. A call that is cancelled before it encodes the
  * gradient ends there. */
-extern CRT_API const crt_method_t crt_image_worker_compute_step;
+CRT_API const crt_method_t *crt_image_worker_compute_step(void);
 
 /* (number, weights, step, server, worker) -> list of loss, seconds for the batch, seconds for
  * the passes, seconds for encoding, bytes, and samples. Sends the gradient of batch `number`
  * to the ParameterServer `server`, as deposits of worker number `worker` for `step`. Each
  * piece is sent as soon as its layers are final, while the worker computes the others. Fails
  * with CRT_ERR_OBJECT_LOST when the server died meanwhile. */
-extern CRT_API const crt_method_t crt_image_worker_send_step;
+CRT_API const crt_method_t *crt_image_worker_send_step(void);
 
 /* Makes an ImageWorker. `options` may be NULL. Caller owns the handle and drops it with
- * crt_actor_drop. Never NULL: an error shows in the calls of the actor. */
+ * crt_actor_drop. Never NULL: an error of an argument or of the actor is the error of
+ * its calls. */
 CRT_API crt_actor_t *crt_image_worker_new(const crt_actor_options_t *options,
-                                          const crt_mlp_spec_t *spec,
+                                          const crt_model_spec_t *spec,
                                           const crt_image_worker_spec_t *data);
 
 /* ---------------------------------------------------------------- buckets */
@@ -264,11 +280,11 @@ CRT_API crt_actor_t *crt_image_worker_new(const crt_actor_options_t *options,
  * buckets. */
 typedef struct crt_buckets crt_buckets_t;
 
+/* Options of buckets. Zero is the default of every member. */
 typedef struct crt_buckets_options {
     /* Set by CRT_BUCKETS_OPTIONS. */
     size_t struct_size;
-    /* Bytes of float32 in one bucket. Default: 1 MiB, from 16 members on 64 KiB for each
-     * member. */
+    /* Bytes of float32 in one bucket. 0: 1 MiB, from 16 members on 64 KiB for each member. */
     size_t bucket_bytes;
     /* No sum starts before crt_buckets_finish; for comparisons. */
     bool at_end;
@@ -283,10 +299,11 @@ typedef struct crt_buckets_options {
 
 /* Makes buckets for gradients of `count` floats. `group` must outlive the buckets; after
  * crt_group_rebuild new buckets are needed. `options` may be NULL. Caller owns the result
- * and frees it with crt_buckets_free.
+ * and drops it with crt_buckets_drop.
  *
  * Errors: CRT_ERR_INVALID, when `count` is 0 or `options` was not made with
- * CRT_BUCKETS_OPTIONS; CRT_ERR_NO_MEMORY. */
+ * CRT_BUCKETS_OPTIONS; CRT_ERR_UNSUPPORTED, when the program sets an option that only a newer
+ * version has; CRT_ERR_NO_MEMORY. */
 CRT_API crt_status_t crt_buckets_new(crt_group_t *group, size_t count,
                                      const crt_buckets_options_t *options,
                                      crt_buckets_t **buckets_out);
@@ -327,8 +344,8 @@ CRT_API const crt_part_t *crt_buckets_parts(const crt_buckets_t *buckets,
 CRT_API crt_status_t crt_buckets_gather(crt_buckets_t *buckets,
                                         const crt_tensor_t *values);
 
-/* Frees buckets. NULL is allowed. */
-CRT_API void crt_buckets_free(crt_buckets_t *buckets);
+/* Frees buckets and sets the pointer to NULL. NULL is allowed. */
+CRT_API void crt_buckets_drop(crt_buckets_t **buckets);
 
 /* ---------------------------------------------------------------- replicas */
 
@@ -338,6 +355,7 @@ CRT_API void crt_buckets_free(crt_buckets_t *buckets);
  * a time uses a replica. */
 typedef struct crt_replica crt_replica_t;
 
+/* Options of a replica. Zero is the default of every member. */
 typedef struct crt_replica_options {
     /* Set by CRT_REPLICA_OPTIONS. */
     size_t struct_size;
@@ -364,9 +382,10 @@ typedef struct crt_replica_options {
 /* Collective. Makes a replica of `model`. All members get the weights and the optimizer state
  * of the member that has made most steps (among equals: that of the lowest rank), so that a
  * new member starts where the others are. `group` and `model` must outlive the replica.
- * `options` may be NULL. Caller owns the result and frees it with crt_replica_free.
+ * `options` may be NULL. Caller owns the result and drops it with crt_replica_drop.
  *
  * Errors: CRT_ERR_INVALID, when an option is wrong or the calls of the members differ;
+ * CRT_ERR_UNSUPPORTED, when the program sets an option that only a newer version has;
  * CRT_ERR_NO_MEMORY; and those of the group: CRT_ERR_TIMED_OUT, CRT_ERR_ACTOR_DIED,
  * CRT_ERR_NODE_LOST, CRT_ERR_CLOSED, CRT_ERR_CANCELLED. */
 CRT_API crt_status_t crt_replica_new(crt_group_t *group, crt_model_t *model,
@@ -419,8 +438,9 @@ CRT_API uint64_t crt_replica_hash(const crt_replica_t *replica);
  * the next step on. All members set the same value. */
 CRT_API void crt_replica_set_at_end(crt_replica_t *replica, bool at_end);
 
-/* Frees a replica. The caller still owns the group and the model. NULL is allowed. */
-CRT_API void crt_replica_free(crt_replica_t *replica);
+/* Frees a replica and sets the pointer to NULL. The caller still owns the group and the model.
+ * NULL is allowed. */
+CRT_API void crt_replica_drop(crt_replica_t **replica);
 
 /* ---------------------------------------------------------------- Trainer */
 
@@ -437,30 +457,31 @@ typedef enum crt_on_death {
 /* The class Trainer: a replica of a model that trains on its own shard of the data. Create
  * arguments: those of DataWorker, then a map with the optimizer options of a ParameterServer
  * and "clip", "sharded", "at_end", "bfloat16", "sync_norms" and "bucket_bytes". */
-extern CRT_API const crt_actor_class_t crt_trainer;
+CRT_API const crt_actor_class_t *crt_trainer_class(void);
 
 /* (group name, size, rank) -> own rank. Joins the group; call it on all trainers at once. With
  * rank CRT_RANK_ANY the trainer takes the place of a dead one. Waits for the other trainers,
  * at most 60 s. */
-extern CRT_API const crt_method_t crt_trainer_join;
+CRT_API const crt_method_t *crt_trainer_join(void);
 
 /* (steps, on_death, at_end) -> map. Trains until the replica has made `steps` steps in all,
  * and then compares all replicas. The map has "steps", "loss" (mean of the losses of this
  * trainer in this call), "seconds", "hash" of the weights (16 hexadecimal digits), "size" of
  * the group, and "recoveries". Call it on all trainers at once, with the same arguments. */
-extern CRT_API const crt_method_t crt_trainer_train;
+CRT_API const crt_method_t *crt_trainer_train(void);
 
 /* () -> weights: a flat float32 tensor in the store. */
-extern CRT_API const crt_method_t crt_trainer_get_weights;
+CRT_API const crt_method_t *crt_trainer_get_weights(void);
 
 /* (weights): replaces the weights. Call it before crt_trainer_join. */
-extern CRT_API const crt_method_t crt_trainer_set_weights;
+CRT_API const crt_method_t *crt_trainer_set_weights(void);
 
 /* Makes a Trainer. `model->seed` determines its batches and its dropout; the first weights are
  * those of rank 0. `options` may be NULL. Caller owns the handle and drops it with
- * crt_actor_drop. Never NULL: an error shows in the calls of the actor. */
+ * crt_actor_drop. Never NULL: an error of an argument or of the actor is the error of
+ * its calls. */
 CRT_API crt_actor_t *crt_trainer_new(const crt_actor_options_t *options,
-                                     const crt_mlp_spec_t *model,
+                                     const crt_model_spec_t *model,
                                      const crt_data_spec_t *data,
                                      const crt_replica_options_t *replica);
 

@@ -39,10 +39,10 @@ typedef enum crt_compression {
  * text. */
 CRT_API const char *crt_compression_name(crt_compression_t method);
 
-/* Finds the method with the name `name`. Errors: CRT_ERR_INVALID, when there is no such method
+/* Reads the name of a method. Errors: CRT_ERR_INVALID, when there is no such method
  * (the text lists all names). */
-CRT_API crt_status_t crt_compression_find(const char *name,
-                                          crt_compression_t *method_out);
+CRT_API crt_status_t crt_compression_parse(const char *name,
+                                           crt_compression_t *method_out);
 
 /* Encodes gradients of one size and keeps the part of them that was lost. One thread at a time
  * uses a compressor. */
@@ -50,7 +50,7 @@ typedef struct crt_compressor crt_compressor_t;
 
 /* Makes a compressor for gradients of `count` floats (1 to 2^31 - 1). `keep` is the part of
  * the floats that top_k sends, above 0 and at most 1; 0 means 0.01. Caller owns the result and
- * frees it with crt_compressor_free.
+ * drops it with crt_compressor_drop.
  *
  * Errors: CRT_ERR_INVALID, when `method`, `count` or `keep` is wrong; CRT_ERR_NO_MEMORY. */
 CRT_API crt_status_t crt_compressor_new(crt_compression_t method, size_t count,
@@ -69,8 +69,8 @@ CRT_API size_t crt_compressor_encode(crt_compressor_t *compressor, const float *
  * numbers by writing to them. Borrowed: valid until the compressor is freed. */
 CRT_API float *crt_compressor_error(crt_compressor_t *compressor);
 
-/* Frees a compressor. NULL is allowed. */
-CRT_API void crt_compressor_free(crt_compressor_t *compressor);
+/* Frees a compressor and sets the pointer to NULL. NULL is allowed. */
+CRT_API void crt_compressor_drop(crt_compressor_t **compressor);
 
 /* Decodes `size` bytes into `values`, which has room for `count` floats. The bytes contain
  * their method and may come from an untrusted sender.

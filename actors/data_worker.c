@@ -44,7 +44,7 @@ static void destroy(void *self)
     worker_t *w = self;
 
     crti_feed_fini(&w->feed);
-    crt_model_free(w->model);
+    crt_model_drop(&w->model);
     free(w->weights);
 }
 
@@ -149,25 +149,33 @@ static crt_status_t compute_slices(void *self, crt_call_t *call)
     return status == CRT_OK ? return_slices(w, call) : status;
 }
 
-const crt_method_t crt_data_worker_compute_slices =
-    CRT_METHOD(.name = "compute_slices", .run = compute_slices, .signature = "tensor...");
-const crt_method_t crt_data_worker_compute_gradients =
-    CRT_METHOD(.name = "compute_gradients", .run = compute_gradients,
-               .signature = "tensor");
+CRTI_SPEC_METHOD(crt_data_worker_compute_slices, .name = "compute_slices",
+                 .run = compute_slices, .signature = "tensor...")
+CRTI_SPEC_METHOD(crt_data_worker_compute_gradients, .name = "compute_gradients",
+                 .run = compute_gradients, .signature = "tensor")
 
-const crt_actor_class_t crt_data_worker =
-    CRT_ACTOR_CLASS(.name = "DataWorker", .size = sizeof(worker_t), .create = create,
-                    .signature = "list, float, int, ref, ref, int, int, int, int",
-                    .destroy = destroy,
-                    .methods = CRT_METHODS(&crt_data_worker_compute_gradients,
-                                           &crt_data_worker_compute_slices));
+CRTI_SPEC_CLASS(crt_data_worker, .name = "DataWorker", .size = sizeof(worker_t),
+                .create = create,
+                .signature = "list, float, int, ref, ref, int, int, int, int",
+                .destroy = destroy,
+                .methods = CRT_METHODS(&crt_data_worker_compute_gradients_method,
+                                       &crt_data_worker_compute_slices_method))
 
 crt_actor_t *crt_data_worker_new(const crt_actor_options_t *options,
-                                 const crt_mlp_spec_t *spec, const crt_data_spec_t *data)
+                                 const crt_model_spec_t *spec,
+                                 const crt_data_spec_t *data)
 {
     crt_arg_t room[CRTI_SPEC_ITEMS_MAX];
+    crt_model_spec_t model;
+    crt_data_spec_t mine;
+    crt_status_t status = crti_spec_copy(&model, spec);
 
-    return crt_actor_new(&crt_data_worker, options, crti_spec_widths(spec, room),
-                         spec->dropout, spec->seed, data->features, data->labels,
-                         data->classes, data->shard, data->shards, data->batch);
+    if (status == CRT_OK)
+        status = crti_spec_data(&mine, data);
+    if (status != CRT_OK)
+        return crti_spec_refuse(&crt_data_worker_descriptor, options, status);
+    return crt_actor_new(&crt_data_worker_descriptor, options,
+                         crti_spec_widths(&model, room), model.dropout, model.seed,
+                         mine.features, mine.labels, mine.classes, mine.shard,
+                         mine.shards, mine.batch_size);
 }

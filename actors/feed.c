@@ -42,9 +42,9 @@ crt_status_t crti_feed_init(crti_feed_t *feed, const crti_feed_spec_t *spec,
 
 void crti_feed_fini(crti_feed_t *feed)
 {
-    crt_batches_free(feed->batches);
-    crt_dataset_free(feed->shard);
-    crt_dataset_free(feed->all);
+    crt_batches_drop(&feed->batches);
+    crt_dataset_drop(&feed->shard);
+    crt_dataset_drop(&feed->all);
     crt_ref_drop(&feed->features);
     crt_ref_drop(&feed->labels);
 }

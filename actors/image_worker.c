@@ -17,6 +17,7 @@
 #include "actors/piece_sender.h"
 #include "actors/spec.h"
 #include "crt_actors.h"
+#include "runtime/base/copy_struct.h"
 
 #define PIECE_FLOATS 65536
 #define SLOW_SLICE_S                                                                     \
@@ -77,7 +78,7 @@ static crt_status_t open_batches(worker_t *w, const crt_value_t *map)
     if (status == CRT_OK)
         status = CRTI_SPEC_READ(map, "shards", &shards);
     if (status == CRT_OK)
-        status = CRTI_SPEC_READ(map, "batch", &o.batch);
+        status = CRTI_SPEC_READ(map, "batch_size", &o.batch_size);
     if (status == CRT_OK)
         status = CRTI_SPEC_READ(map, "ahead", &o.ahead);
     if (status == CRT_OK)
@@ -101,9 +102,9 @@ static crt_status_t read_compression(worker_t *w, const crt_value_t *map)
     if (status == CRT_OK)
         status = CRTI_SPEC_READ(map, "keep", &w->keep);
     if (status == CRT_OK)
-        status = CRTI_SPEC_READ(map, "piece", &w->piece);
+        status = CRTI_SPEC_READ(map, "piece_floats", &w->piece);
     w->piece = w->piece ? w->piece : PIECE_FLOATS;
-    return status == CRT_OK ? crt_compression_find(name, &w->method) : status;
+    return status == CRT_OK ? crt_compression_parse(name, &w->method) : status;
 }
 
 /* To the first GPU that the actor has. */
@@ -117,7 +118,7 @@ static crt_status_t choose_device(worker_t *w, const crt_value_t *map)
 
     if (status != CRT_OK || !*name)
         return status;
-    status = crt_precision_find(name, &precision);
+    status = crt_precision_parse(name, &precision);
     if (status == CRT_OK)
         status = crt_model_to_gpu(w->model, 0, precision);
     if (status != CRT_OK)
@@ -178,16 +179,16 @@ static void destroy(void *self)
 {
     worker_t *w = self;
 
-    crt_image_batches_free(w->batches);
-    crt_dataset_free(w->shard);
-    crt_dataset_free(w->all);
+    crt_image_batches_drop(&w->batches);
+    crt_dataset_drop(&w->shard);
+    crt_dataset_drop(&w->all);
     crt_ref_drop(&w->features);
     crt_ref_drop(&w->labels);
-    crt_compressor_free(w->compressor);
+    crt_compressor_drop(&w->compressor);
     crti_piece_sender_free(w->sender);
     free(w->bytes);
     free(w->host);
-    crt_model_free(w->model);
+    crt_model_drop(&w->model);
 }
 
 /* ---------------------------------------------------------------- a step */
@@ -355,48 +356,62 @@ static crt_status_t send_step(void *self, crt_call_t *call)
     return status == CRT_OK ? tell(call, &told, size) : status;
 }
 
-const crt_method_t crt_image_worker_compute_step =
-    CRT_METHOD(.name = "compute_step", .run = compute_step, .signature = "int, tensor");
-const crt_method_t crt_image_worker_send_step =
-    CRT_METHOD(.name = "send_step", .run = send_step,
-               .signature = "int, tensor, int, actor, int");
+CRTI_SPEC_METHOD(crt_image_worker_compute_step, .name = "compute_step",
+                 .run = compute_step, .signature = "int, tensor")
+CRTI_SPEC_METHOD(crt_image_worker_send_step, .name = "send_step", .run = send_step,
+                 .signature = "int, tensor, int, actor, int")
 
-const crt_actor_class_t crt_image_worker =
-    CRT_ACTOR_CLASS(.name = "ImageWorker", .size = sizeof(worker_t), .create = create,
-                    .signature = "list, float, int, ref, ref, int, map",
-                    .destroy = destroy,
-                    .methods = CRT_METHODS(&crt_image_worker_compute_step,
-                                           &crt_image_worker_send_step));
+CRTI_SPEC_CLASS(crt_image_worker, .name = "ImageWorker", .size = sizeof(worker_t),
+                .create = create, .signature = "list, float, int, ref, ref, int, map",
+                .destroy = destroy,
+                .methods = CRT_METHODS(&crt_image_worker_compute_step_method,
+                                       &crt_image_worker_send_step_method))
 
-crt_actor_t *crt_image_worker_new(const crt_actor_options_t *options,
-                                  const crt_mlp_spec_t *spec,
-                                  const crt_image_worker_spec_t *data)
+static crt_actor_t *new_worker(const crt_actor_options_t *options,
+                               const crt_model_spec_t *model,
+                               const crt_image_worker_spec_t *s)
 {
     crt_arg_t room[CRTI_SPEC_ITEMS_MAX];
     const crt_arg_t items[] = {crt_arg_string("format"),
-                               crt_arg_string(data->format),
+                               crt_arg_string(s->format ? s->format : "mnist"),
                                crt_arg_string("shard"),
-                               crt_arg_int(data->shard),
+                               crt_arg_int(s->shard),
                                crt_arg_string("shards"),
-                               crt_arg_int(data->shards),
-                               crt_arg_string("batch"),
-                               crt_arg_int(data->batch),
+                               crt_arg_int(s->shards ? s->shards : 1),
+                               crt_arg_string("batch_size"),
+                               crt_arg_int(s->batch_size),
                                crt_arg_string("ahead"),
-                               crt_arg_int(data->ahead),
+                               crt_arg_int(s->ahead),
                                crt_arg_string("stride"),
-                               crt_arg_int(data->stride),
+                               crt_arg_int(s->stride),
                                crt_arg_string("compression"),
-                               crt_arg_string(data->compression),
+                               crt_arg_string(s->compression ? s->compression : "none"),
                                crt_arg_string("keep"),
-                               crt_arg_float(data->keep),
+                               crt_arg_float(s->keep),
                                crt_arg_string("slowdown"),
-                               crt_arg_float(data->slowdown),
-                               crt_arg_string("piece"),
-                               crt_arg_int((int64_t)data->piece),
+                               crt_arg_float(s->slowdown ? s->slowdown : 1),
+                               crt_arg_string("piece_floats"),
+                               crt_arg_int((int64_t)s->piece_floats),
                                crt_arg_string("precision"),
-                               crt_arg_string(data->precision ? data->precision : "")};
+                               crt_arg_string(s->precision ? s->precision : "")};
 
-    return crt_actor_new(&crt_image_worker, options, crti_spec_widths(spec, room),
-                         spec->dropout, spec->seed, data->features, data->labels,
-                         data->classes, crt_map(items, sizeof(items) / sizeof(items[0])));
+    return crt_actor_new(&crt_image_worker_descriptor, options,
+                         crti_spec_widths(model, room), model->dropout, model->seed,
+                         s->features, s->labels, s->classes,
+                         crt_map(items, sizeof(items) / sizeof(items[0])));
+}
+
+crt_actor_t *crt_image_worker_new(const crt_actor_options_t *options,
+                                  const crt_model_spec_t *spec,
+                                  const crt_image_worker_spec_t *data)
+{
+    crt_model_spec_t model;
+    crt_image_worker_spec_t mine;
+    crt_status_t status = crti_spec_copy(&model, spec);
+
+    if (status == CRT_OK)
+        status = CRTI_COPY_STRUCT(&mine, data, "CRT_IMAGE_WORKER_SPEC");
+    return status == CRT_OK
+               ? new_worker(options, &model, &mine)
+               : crti_spec_refuse(&crt_image_worker_descriptor, options, status);
 }

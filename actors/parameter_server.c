@@ -10,7 +10,6 @@
  *     One call is one update. A call that fails leaves weights and optimizer as they
  *     were.
  */
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -48,8 +47,8 @@ static void destroy(void *self)
 {
     server_t *s = self;
 
-    crt_optimizer_free(s->optimizer);
-    crt_model_free(s->model);
+    crt_optimizer_drop(&s->optimizer);
+    crt_model_drop(&s->model);
     free(s->sum);
     free(s->decoded);
     crti_deposits_fini(&s->deposits);
@@ -287,7 +286,7 @@ static crt_status_t save(void *self, crt_call_t *call)
 {
     server_t *s = self;
     const char *folder, *network;
-    crt_checkpoint_t checkpoint = {.step = 0};
+    crt_checkpoint_t checkpoint = CRT_CHECKPOINT(.step = 0);
     int keep;
     crt_status_t status = crt_args(call, &folder, &network, &checkpoint.step,
                                    &checkpoint.seed, &checkpoint.is_last, &keep);
@@ -296,7 +295,7 @@ static crt_status_t save(void *self, crt_call_t *call)
         status = check_step(s, checkpoint.step);
     if (status != CRT_OK)
         return status;
-    snprintf(checkpoint.network, sizeof(checkpoint.network), "%s", network);
+    checkpoint.network = network;
     return crt_checkpoint_write(folder, &checkpoint, s->model, s->optimizer, keep);
 }
 
@@ -308,50 +307,53 @@ static crt_status_t restore(void *self, crt_call_t *call)
     crt_status_t status = crt_args(call, &path, &network);
 
     if (status == CRT_OK)
-        status = crt_checkpoint_read(path, network, s->model, s->optimizer, &checkpoint);
+        status = crt_checkpoint_read(path, network, s->model, s->optimizer,
+                                     sizeof(checkpoint), &checkpoint);
     return status == CRT_OK ? crt_return(call, checkpoint.step) : status;
 }
 
-const crt_method_t crt_parameter_server_apply_step =
-    CRT_METHOD(.name = "apply_step", .run = apply_step, .signature = "int, tensor...");
-const crt_method_t crt_parameter_server_deposit =
-    CRT_METHOD(.name = "deposit", .run = deposit,
-               .signature = "int, int, int, int, tensor");
-const crt_method_t crt_parameter_server_apply_deposits =
-    CRT_METHOD(.name = "apply_deposits", .run = apply_deposits,
-               .signature = "int, int...");
-const crt_method_t crt_parameter_server_save =
-    CRT_METHOD(.name = "save", .run = save,
-               .signature = "string, string, int, int, bool, int");
-const crt_method_t crt_parameter_server_restore =
-    CRT_METHOD(.name = "restore", .run = restore, .signature = "string, string");
-const crt_method_t crt_parameter_server_get_weights =
-    CRT_METHOD(.name = "get_weights", .run = get_weights, .signature = "");
-const crt_method_t crt_parameter_server_set_weights =
-    CRT_METHOD(.name = "set_weights", .run = set_weights, .signature = "tensor");
-const crt_method_t crt_parameter_server_apply_gradients =
-    CRT_METHOD(.name = "apply_gradients", .run = apply_gradients,
-               .signature = "tensor...");
+CRTI_SPEC_METHOD(crt_parameter_server_apply_step, .name = "apply_step", .run = apply_step,
+                 .signature = "int, tensor...")
+CRTI_SPEC_METHOD(crt_parameter_server_deposit, .name = "deposit", .run = deposit,
+                 .signature = "int, int, int, int, tensor")
+CRTI_SPEC_METHOD(crt_parameter_server_apply_deposits, .name = "apply_deposits",
+                 .run = apply_deposits, .signature = "int, int...")
+CRTI_SPEC_METHOD(crt_parameter_server_save, .name = "save", .run = save,
+                 .signature = "string, string, int, int, bool, int")
+CRTI_SPEC_METHOD(crt_parameter_server_restore, .name = "restore", .run = restore,
+                 .signature = "string, string")
+CRTI_SPEC_METHOD(crt_parameter_server_get_weights, .name = "get_weights",
+                 .run = get_weights, .signature = "")
+CRTI_SPEC_METHOD(crt_parameter_server_set_weights, .name = "set_weights",
+                 .run = set_weights, .signature = "tensor")
+CRTI_SPEC_METHOD(crt_parameter_server_apply_gradients, .name = "apply_gradients",
+                 .run = apply_gradients, .signature = "tensor...")
 
-const crt_actor_class_t crt_parameter_server =
-    CRT_ACTOR_CLASS(.name = "ParameterServer", .size = sizeof(server_t), .create = create,
-                    .signature = "list, float, int, map", .destroy = destroy,
-                    .methods = CRT_METHODS(
-                        &crt_parameter_server_get_weights,
-                        &crt_parameter_server_set_weights,
-                        &crt_parameter_server_apply_gradients,
-                        &crt_parameter_server_apply_step, &crt_parameter_server_deposit,
-                        &crt_parameter_server_apply_deposits, &crt_parameter_server_save,
-                        &crt_parameter_server_restore));
+CRTI_SPEC_CLASS(crt_parameter_server, .name = "ParameterServer", .size = sizeof(server_t),
+                .create = create, .signature = "list, float, int, map",
+                .destroy = destroy,
+                .methods = CRT_METHODS(&crt_parameter_server_get_weights_method,
+                                       &crt_parameter_server_set_weights_method,
+                                       &crt_parameter_server_apply_gradients_method,
+                                       &crt_parameter_server_apply_step_method,
+                                       &crt_parameter_server_deposit_method,
+                                       &crt_parameter_server_apply_deposits_method,
+                                       &crt_parameter_server_save_method,
+                                       &crt_parameter_server_restore_method))
 
 crt_actor_t *crt_parameter_server_new(const crt_actor_options_t *options,
-                                      const crt_mlp_spec_t *spec,
+                                      const crt_model_spec_t *spec,
                                       const crt_optimizer_options_t *optimizer)
 {
     crt_arg_t room[CRTI_SPEC_ITEMS_MAX], items[CRTI_SPEC_OPTIMIZER_ITEMS];
+    crt_model_spec_t mine;
+    crt_status_t status = crti_spec_copy(&mine, spec);
 
-    crti_spec_optimizer_items(optimizer, items);
-    return crt_actor_new(&crt_parameter_server, options, crti_spec_widths(spec, room),
-                         spec->dropout, spec->seed,
+    if (status == CRT_OK)
+        status = crti_spec_optimizer_items(optimizer, items);
+    if (status != CRT_OK)
+        return crti_spec_refuse(&crt_parameter_server_descriptor, options, status);
+    return crt_actor_new(&crt_parameter_server_descriptor, options,
+                         crti_spec_widths(&mine, room), mine.dropout, mine.seed,
                          crt_map(items, CRTI_SPEC_OPTIMIZER_ITEMS));
 }

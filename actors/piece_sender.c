@@ -36,10 +36,10 @@ static crt_status_t cut(crti_piece_sender_t *s, size_t floats)
         add_piece(s, end, end + statistics);
     for (size_t i = 0; i < arrays; i++) {
         crt_model_array_t a, next = {.layer = SIZE_MAX};
-        crt_status_t status = crt_model_array(s->model, arrays - 1 - i, &a);
+        crt_status_t status = crt_model_array(s->model, arrays - 1 - i, sizeof(a), &a);
 
         if (status == CRT_OK && i + 1 < arrays)
-            status = crt_model_array(s->model, arrays - 2 - i, &next);
+            status = crt_model_array(s->model, arrays - 2 - i, sizeof(next), &next);
         if (status != CRT_OK)
             return status;
         if (next.layer != a.layer && /* a layer is final as a whole */
@@ -115,7 +115,7 @@ static void send_piece(crti_piece_sender_t *s, piece_t *p)
     crt_tensor_t bytes = crt_tensor_view(CRT_DTYPE_UINT8, 1, &size, s->bytes);
 
     s->total += (size_t)size;
-    p->done = crt_call(s->server, &crt_parameter_server_deposit, s->step, s->number,
+    p->done = crt_call(s->server, crt_parameter_server_deposit(), s->step, s->number,
                        (uint64_t)p->first, (uint64_t)p->count, &bytes);
 }
 
@@ -156,7 +156,7 @@ void crti_piece_sender_free(crti_piece_sender_t *s)
         return;
     for (size_t i = 0; i < s->count; i++) {
         crt_ref_drop(&s->pieces[i].done);
-        crt_compressor_free(s->pieces[i].compressor);
+        crt_compressor_drop(&s->pieces[i].compressor);
     }
     free(s->pieces);
     free(s->bytes);

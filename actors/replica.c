@@ -10,28 +10,27 @@
  *     what they were (crti_replica_keep) until the weights are gathered.
  */
 #include "actors/replica.h"
+#include "runtime/base/copy_struct.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-static crt_status_t check_options(const crt_replica_options_t *options)
+static crt_status_t read_options(crt_replica_options_t *mine,
+                                 const crt_replica_options_t *given)
 {
-    if (!options)
-        return CRT_OK;
-    if (options->struct_size != sizeof(*options))
-        return crt_raise(CRT_ERR_INVALID, "options of a replica of %zu bytes, not %zu",
-                         options->struct_size, sizeof(*options));
-    if (!(options->clip >= 0))
-        return crt_raise(CRT_ERR_INVALID, "a replica that clips to %g", options->clip);
-    return CRT_OK;
+    crt_status_t status = CRTI_COPY_STRUCT(mine, given, "CRT_REPLICA_OPTIONS");
+
+    if (status == CRT_OK && !(mine->clip >= 0))
+        status = crt_raise(CRT_ERR_INVALID, "a replica that clips to %g", mine->clip);
+    return status;
 }
 
 crt_status_t crt_replica_new(crt_group_t *group, crt_model_t *model,
                              const crt_replica_options_t *options,
                              crt_replica_t **replica_out)
 {
-    crt_optimizer_options_t adam = crt_adam_options(0.001);
-    crt_status_t status = check_options(options);
+    crt_replica_options_t mine;
+    crt_status_t status = read_options(&mine, options);
     crt_replica_t *r;
 
     if (status != CRT_OK)
@@ -41,10 +40,8 @@ crt_status_t crt_replica_new(crt_group_t *group, crt_model_t *model,
         return crt_raise(CRT_ERR_NO_MEMORY, "replica");
     r->group = group;
     r->model = model;
-    if (options)
-        r->options = *options;
-    status = crt_optimizer_new(model, r->options.optimizer ? r->options.optimizer : &adam,
-                               &r->optimizer);
+    r->options = mine;
+    status = crt_optimizer_new(model, mine.optimizer, &r->optimizer);
     r->options.optimizer = NULL; /* borrowed for this call only */
     if (status == CRT_OK) {
         r->squares = calloc(crt_model_arrays(model), sizeof(*r->squares));
@@ -53,7 +50,7 @@ crt_status_t crt_replica_new(crt_group_t *group, crt_model_t *model,
                                         crt_model_arrays(model));
     }
     if (status != CRT_OK) {
-        crt_replica_free(r);
+        crt_replica_drop(&r);
         return status;
     }
     *replica_out = r;
@@ -137,8 +134,7 @@ crt_status_t crt_replica_recover(crt_replica_t *r, int size)
 {
     crt_status_t status;
 
-    crt_buckets_free(r->buckets); /* waits for what is under way */
-    r->buckets = NULL;
+    crt_buckets_drop(&r->buckets); /* waits for what is under way */
     status = crt_group_rebuild(r->group, size);
     if (status == CRT_ERR_EXISTS) /* a comparison that counts: nothing is behind */
         return crti_replica_new_buckets(r);
@@ -220,14 +216,17 @@ void crt_replica_set_at_end(crt_replica_t *r, bool at_end)
         crti_buckets_set_at_end(r->buckets, at_end);
 }
 
-void crt_replica_free(crt_replica_t *r)
+void crt_replica_drop(crt_replica_t **dropped)
 {
+    crt_replica_t *r = *dropped;
+
     if (!r)
         return;
-    crt_buckets_free(r->buckets);
-    crt_optimizer_free(r->optimizer);
+    crt_buckets_drop(&r->buckets);
+    crt_optimizer_drop(&r->optimizer);
     free(r->owned);
     free(r->before);
     free(r->squares);
     free(r);
+    *dropped = NULL;
 }

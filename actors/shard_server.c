@@ -68,8 +68,8 @@ static void destroy(void *self)
     server_t *s = self;
 
     free(s->gradients);
-    crt_optimizer_free(s->optimizer);
-    crt_model_free(s->model);
+    crt_optimizer_drop(&s->optimizer);
+    crt_model_drop(&s->model);
 }
 
 static crt_status_t check_slice(const server_t *s, const crt_tensor_t *slice,
@@ -183,33 +183,40 @@ static crt_status_t apply(void *self, crt_call_t *call)
     return status == CRT_OK ? get_weights(self, call) : status;
 }
 
-const crt_method_t crt_shard_server_get_weights =
-    CRT_METHOD(.name = "get_weights", .run = get_weights, .signature = "");
-const crt_method_t crt_shard_server_set_weights =
-    CRT_METHOD(.name = "set_weights", .run = set_weights, .signature = "tensor");
-const crt_method_t crt_shard_server_measure =
-    CRT_METHOD(.name = "measure", .run = measure, .signature = "tensor...");
-const crt_method_t crt_shard_server_apply =
-    CRT_METHOD(.name = "apply", .run = apply, .signature = "tensor...");
+CRTI_SPEC_METHOD(crt_shard_server_get_weights, .name = "get_weights", .run = get_weights,
+                 .signature = "")
+CRTI_SPEC_METHOD(crt_shard_server_set_weights, .name = "set_weights", .run = set_weights,
+                 .signature = "tensor")
+CRTI_SPEC_METHOD(crt_shard_server_measure, .name = "measure", .run = measure,
+                 .signature = "tensor...")
+CRTI_SPEC_METHOD(crt_shard_server_apply, .name = "apply", .run = apply,
+                 .signature = "tensor...")
 
-const crt_actor_class_t crt_shard_server =
-    CRT_ACTOR_CLASS(.name = "ShardServer", .size = sizeof(server_t), .create = create,
-                    .signature = "list, float, int, map, int, int", .destroy = destroy,
-                    .methods = CRT_METHODS(
-                        &crt_shard_server_get_weights, &crt_shard_server_set_weights,
-                        &crt_shard_server_measure, &crt_shard_server_apply));
+CRTI_SPEC_CLASS(crt_shard_server, .name = "ShardServer", .size = sizeof(server_t),
+                .create = create, .signature = "list, float, int, map, int, int",
+                .destroy = destroy,
+                .methods = CRT_METHODS(&crt_shard_server_get_weights_method,
+                                       &crt_shard_server_set_weights_method,
+                                       &crt_shard_server_measure_method,
+                                       &crt_shard_server_apply_method))
 
 crt_actor_t *crt_shard_server_new(const crt_actor_options_t *options,
-                                  const crt_mlp_spec_t *spec,
+                                  const crt_model_spec_t *spec,
                                   const crt_optimizer_options_t *optimizer,
                                   crt_part_t part)
 {
     crt_arg_t room[CRTI_SPEC_ITEMS_MAX], items[CRTI_SPEC_OPTIMIZER_ITEMS];
+    crt_model_spec_t mine;
+    crt_status_t status = crti_spec_copy(&mine, spec);
 
-    crti_spec_optimizer_items(optimizer, items);
-    return crt_actor_new(
-        &crt_shard_server, options, crti_spec_widths(spec, room), spec->dropout,
-        spec->seed, crt_map(items, CRTI_SPEC_OPTIMIZER_ITEMS), part.first, part.count);
+    if (status == CRT_OK)
+        status = crti_spec_optimizer_items(optimizer, items);
+    if (status != CRT_OK)
+        return crti_spec_refuse(&crt_shard_server_descriptor, options, status);
+    return crt_actor_new(&crt_shard_server_descriptor, options,
+                         crti_spec_widths(&mine, room), mine.dropout, mine.seed,
+                         crt_map(items, CRTI_SPEC_OPTIMIZER_ITEMS), part.first,
+                         part.count);
 }
 
 crt_part_t crt_shard_part(size_t count, int shard, int shards)

@@ -1,11 +1,30 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "actors/spec.h"
+#include "runtime/base/copy_struct.h"
 
 #include <crt_ml_gpu.h>
 #include <crt_networks.h>
+#include <stdio.h>
 #include <string.h>
 
-crt_arg_t crti_spec_widths(const crt_mlp_spec_t *spec,
+crt_status_t crti_spec_copy(crt_model_spec_t *mine, const crt_model_spec_t *given)
+{
+    crt_status_t status = CRTI_COPY_STRUCT(mine, given, "CRT_MODEL_SPEC");
+
+    if (status == CRT_OK && !mine->widths)
+        status = crt_raise(CRT_ERR_INVALID, "a model without widths");
+    return status;
+}
+
+crt_status_t crti_spec_data(crt_data_spec_t *mine, const crt_data_spec_t *given)
+{
+    crt_status_t status = CRTI_COPY_STRUCT(mine, given, "CRT_DATA_SPEC");
+
+    mine->shards = mine->shards ? mine->shards : 1;
+    return status;
+}
+
+crt_arg_t crti_spec_widths(const crt_model_spec_t *spec,
                            crt_arg_t room[CRTI_SPEC_ITEMS_MAX])
 {
     size_t count = 0;
@@ -17,6 +36,62 @@ crt_arg_t crti_spec_widths(const crt_mlp_spec_t *spec,
     return crt_list(room, count);
 }
 
+/* ---------------------------------------------------------------- refusals */
+
+#define REFUSED                                                                          \
+    "\x1" /* the first item of such a list of widths; no network is called so */
+
+/* An argument of the kind that stands at `*signature`, which moves on to the next one. */
+static crt_arg_t plain_argument(const char **signature, crt_arg_t refusal,
+                                crt_ref_t *none)
+{
+    const char *kind = *signature, *end = strchr(kind, ',');
+
+    *signature = end ? end + strspn(end, ", ") : "";
+    if (strncmp(kind, "list", 4) == 0)
+        return refusal;
+    if (strncmp(kind, "map", 3) == 0)
+        return crt_map(NULL, 0);
+    if (strncmp(kind, "ref", 3) == 0)
+        return crt_arg_ref(none);
+    return strncmp(kind, "float", 5) == 0 ? crt_arg_float(0) : crt_arg_int(0);
+}
+
+crt_actor_t *crti_spec_refuse(const crt_actor_class_t *actor_class,
+                              const crt_actor_options_t *options, crt_status_t status)
+{
+    char text[1024];
+    const crt_arg_t items[] = {crt_arg_string(REFUSED), crt_arg_int(status),
+                               crt_arg_string(text)};
+    crt_arg_t arguments[16];
+    const char *signature = actor_class->signature;
+    crt_ref_t *none;
+    crt_actor_t *actor;
+    size_t count = 0;
+
+    snprintf(text, sizeof(text), "%s", crt_error_detail());
+    none = crt_put(0);
+    while (*signature && count < 16)
+        arguments[count++] = plain_argument(&signature, crt_list(items, 3), none);
+    actor = crt_actor_new_v(actor_class, options, arguments, count);
+    crt_ref_drop(&none);
+    return actor;
+}
+
+/* The status that crti_spec_refuse has put into a list of widths. */
+static crt_status_t refusal(const crt_value_t *list)
+{
+    int status = CRT_ERR_INVALID;
+    const char *text = "";
+    crt_status_t read = crt_value_read(crt_value_at(list, 1), &status);
+
+    if (read == CRT_OK)
+        read = crt_value_read(crt_value_at(list, 2), &text);
+    return read == CRT_OK ? crt_raise((crt_status_t)status, "%s", text) : read;
+}
+
+/* ---------------------------------------------------------------- models */
+
 /* Name, height, width, channels, classes. */
 static crt_status_t named_model(const crt_value_t *list, uint64_t seed,
                                 crt_model_t **model_out)
@@ -26,6 +101,8 @@ static crt_status_t named_model(const crt_value_t *list, uint64_t seed,
     crt_input_t input;
     crt_status_t status = crt_value_read(crt_value_at(list, 0), &name);
 
+    if (status == CRT_OK && strcmp(name, REFUSED) == 0)
+        return refusal(list);
     if (status == CRT_OK && crt_value_count(list) != 5)
         status = crt_raise(CRT_ERR_INVALID,
                            "a network by name with %zu numbers, not height, width, "
@@ -35,7 +112,7 @@ static crt_status_t named_model(const crt_value_t *list, uint64_t seed,
         status = crt_value_read(crt_value_at(list, i + 1), &numbers[i]);
     if (status != CRT_OK)
         return status;
-    input = (crt_input_t){CRT_DTYPE_FLOAT32, numbers[0], numbers[1], numbers[2]};
+    input = CRT_INPUT(.height = numbers[0], .width = numbers[1], .channels = numbers[2]);
     return crt_network_by_name(name, &input, numbers[3], seed, model_out);
 }
 
@@ -115,10 +192,10 @@ static const struct {
     const char *name;
     crt_optimizer_kind_t kind;
     crt_optimizer_options_t (*options)(double learn_rate);
-} optimizers[] = {{"adam", CRT_ADAM, crt_adam_options},
-                  {"sgd", CRT_SGD, plain_sgd},
-                  {"adamw", CRT_ADAMW, crt_adamw_options},
-                  {"radam", CRT_RADAM, crt_radam_options}};
+} optimizers[] = {{"adam", CRT_OPTIMIZER_ADAM, crt_adam_options},
+                  {"sgd", CRT_OPTIMIZER_SGD, plain_sgd},
+                  {"adamw", CRT_OPTIMIZER_ADAMW, crt_adamw_options},
+                  {"radam", CRT_OPTIMIZER_RADAM, crt_radam_options}};
 
 #define OPTIMIZERS (sizeof(optimizers) / sizeof(optimizers[0]))
 
@@ -130,8 +207,8 @@ static const char *name_of(crt_optimizer_kind_t kind)
     return "?";
 }
 
-void crti_spec_optimizer_items(const crt_optimizer_options_t *o,
-                               crt_arg_t items[CRTI_SPEC_OPTIMIZER_ITEMS])
+static void list_optimizer(const crt_optimizer_options_t *o,
+                           crt_arg_t items[CRTI_SPEC_OPTIMIZER_ITEMS])
 {
     const crt_arg_t all[CRTI_SPEC_OPTIMIZER_ITEMS] = {
         crt_arg_string("optimizer"),
@@ -166,6 +243,19 @@ void crti_spec_optimizer_items(const crt_optimizer_options_t *o,
         crt_arg_bool(o->use_averages)};
 
     memcpy(items, all, sizeof(all));
+}
+
+crt_status_t crti_spec_optimizer_items(const crt_optimizer_options_t *options,
+                                       crt_arg_t items[CRTI_SPEC_OPTIMIZER_ITEMS])
+{
+    crt_optimizer_options_t mine = crt_adam_options(0.001);
+    crt_status_t status =
+        options ? CRTI_COPY_STRUCT(&mine, options, "crt_adam_options and its like")
+                : CRT_OK;
+
+    if (status == CRT_OK)
+        list_optimizer(&mine, items);
+    return status;
 }
 
 static crt_status_t named_optimizer(const crt_value_t *map, crt_optimizer_options_t *o)

@@ -17,8 +17,10 @@
 #include "actors/feed.h"
 #include "actors/spec.h"
 #include "crt_actors.h"
+#include "runtime/base/copy_struct.h"
 
-#define JOIN_MS 60000
+#define JOIN_MS   60000
+#define OWN_ITEMS 12 /* options of a replica in the create arguments: keys and values */
 
 typedef struct trainer {
     crt_model_t *model;
@@ -81,8 +83,7 @@ static crt_status_t create(void *self, crt_call_t *call)
 
 static void leave(trainer_t *t)
 {
-    crt_replica_free(t->replica);
-    t->replica = NULL;
+    crt_replica_drop(&t->replica);
     crt_group_drop(&t->group);
 }
 
@@ -102,7 +103,7 @@ static void destroy(void *self)
 
     leave(t);
     crti_feed_fini(&t->feed);
-    crt_model_free(t->model);
+    crt_model_drop(&t->model);
 }
 
 /* ---------------------------------------------------------------- join */
@@ -267,45 +268,62 @@ static crt_status_t set_weights(void *self, crt_call_t *call)
 
 /* ---------------------------------------------------------------- class */
 
-const crt_method_t crt_trainer_join =
-    CRT_METHOD(.name = "join", .run = join, .signature = "string, int, int");
-const crt_method_t crt_trainer_train =
-    CRT_METHOD(.name = "train", .run = train, .signature = "int, int, bool");
-const crt_method_t crt_trainer_get_weights =
-    CRT_METHOD(.name = "get_weights", .run = get_weights, .signature = "");
-const crt_method_t crt_trainer_set_weights =
-    CRT_METHOD(.name = "set_weights", .run = set_weights, .signature = "tensor");
+CRTI_SPEC_METHOD(crt_trainer_join, .name = "join", .run = join,
+                 .signature = "string, int, int")
+CRTI_SPEC_METHOD(crt_trainer_train, .name = "train", .run = train,
+                 .signature = "int, int, bool")
+CRTI_SPEC_METHOD(crt_trainer_get_weights, .name = "get_weights", .run = get_weights,
+                 .signature = "")
+CRTI_SPEC_METHOD(crt_trainer_set_weights, .name = "set_weights", .run = set_weights,
+                 .signature = "tensor")
 
-const crt_actor_class_t crt_trainer =
-    CRT_ACTOR_CLASS(.name = "Trainer", .size = sizeof(trainer_t), .create = create,
-                    .signature = "list, float, int, ref, ref, int, int, int, int, map",
-                    .destroy = destroy,
-                    .methods =
-                        CRT_METHODS(&crt_trainer_join, &crt_trainer_train,
-                                    &crt_trainer_get_weights, &crt_trainer_set_weights));
+CRTI_SPEC_CLASS(crt_trainer, .name = "Trainer", .size = sizeof(trainer_t),
+                .create = create,
+                .signature = "list, float, int, ref, ref, int, int, int, int, map",
+                .destroy = destroy,
+                .methods = CRT_METHODS(&crt_trainer_join_method,
+                                       &crt_trainer_train_method,
+                                       &crt_trainer_get_weights_method,
+                                       &crt_trainer_set_weights_method))
 
-crt_actor_t *crt_trainer_new(const crt_actor_options_t *options,
-                             const crt_mlp_spec_t *model, const crt_data_spec_t *data,
-                             const crt_replica_options_t *replica)
+static crt_actor_t *new_trainer(const crt_actor_options_t *options,
+                                const crt_model_spec_t *model,
+                                const crt_data_spec_t *data,
+                                const crt_replica_options_t *r,
+                                crt_arg_t items[CRTI_SPEC_OPTIMIZER_ITEMS + OWN_ITEMS])
 {
     crt_arg_t room[CRTI_SPEC_ITEMS_MAX];
-    crt_optimizer_options_t adam = crt_adam_options(0.001);
-    crt_replica_options_t none = {.struct_size = sizeof(none)};
-    const crt_replica_options_t *r = replica ? replica : &none;
-    const crt_optimizer_options_t *optimizer = r->optimizer ? r->optimizer : &adam;
-    const crt_arg_t own[] = {
+    const crt_arg_t own[OWN_ITEMS] = {
         crt_arg_string("clip"),         crt_arg_float(r->clip),
         crt_arg_string("sharded"),      crt_arg_bool(r->sharded),
         crt_arg_string("at_end"),       crt_arg_bool(r->at_end),
         crt_arg_string("bfloat16"),     crt_arg_bool(r->bfloat16),
         crt_arg_string("sync_norms"),   crt_arg_bool(r->sync_norms),
         crt_arg_string("bucket_bytes"), crt_arg_unsigned(r->bucket_bytes)};
-    crt_arg_t items[CRTI_SPEC_OPTIMIZER_ITEMS + sizeof(own) / sizeof(own[0])];
 
-    crti_spec_optimizer_items(optimizer, items);
     memcpy(items + CRTI_SPEC_OPTIMIZER_ITEMS, own, sizeof(own));
-    return crt_actor_new(&crt_trainer, options, crti_spec_widths(model, room),
+    return crt_actor_new(&crt_trainer_descriptor, options, crti_spec_widths(model, room),
                          model->dropout, model->seed, data->features, data->labels,
-                         data->classes, data->shard, data->shards, data->batch,
-                         crt_map(items, sizeof(items) / sizeof(items[0])));
+                         data->classes, data->shard, data->shards, data->batch_size,
+                         crt_map(items, CRTI_SPEC_OPTIMIZER_ITEMS + OWN_ITEMS));
+}
+
+crt_actor_t *crt_trainer_new(const crt_actor_options_t *options,
+                             const crt_model_spec_t *model, const crt_data_spec_t *data,
+                             const crt_replica_options_t *replica)
+{
+    crt_arg_t items[CRTI_SPEC_OPTIMIZER_ITEMS + OWN_ITEMS];
+    crt_model_spec_t spec;
+    crt_data_spec_t feed;
+    crt_replica_options_t mine;
+    crt_status_t status = crti_spec_copy(&spec, model);
+
+    if (status == CRT_OK)
+        status = crti_spec_data(&feed, data);
+    if (status == CRT_OK)
+        status = CRTI_COPY_STRUCT(&mine, replica, "CRT_REPLICA_OPTIONS");
+    if (status == CRT_OK)
+        status = crti_spec_optimizer_items(mine.optimizer, items);
+    return status == CRT_OK ? new_trainer(options, &spec, &feed, &mine, items)
+                            : crti_spec_refuse(&crt_trainer_descriptor, options, status);
 }

@@ -46,9 +46,9 @@ static crt_status_t train(crt_model_t *model, const char *source, int64_t steps)
         CRT_TRY(crt_model_compute_gradients(model, NULL, batch, NULL, NULL));
         CRT_TRY(crt_optimizer_step(adam, model));
     }
-    crt_optimizer_free(adam);
-    crt_batches_free(batches);
-    crt_dataset_free(set);
+    crt_optimizer_drop(&adam);
+    crt_batches_drop(&batches);
+    crt_dataset_drop(&set);
     return CRT_OK;
 }
 
@@ -67,7 +67,7 @@ static crt_status_t digits_create(void *self, crt_call_t *call)
 
 static void digits_destroy(void *self)
 {
-    crt_model_free(((digits_t *)self)->model);
+    crt_model_drop(&((digits_t *)self)->model);
 }
 
 /* Any number of drawings, one row each: (rows, 784), or one of 784 or of 28 x 28. */
@@ -242,7 +242,7 @@ static int print_example(long digit)
     for (int p = 0; p < WIDTH; p++)
         printf("%s%.3g", p ? "," : "", pixels[p] / 255.0);
     printf("]]\n");
-    crt_dataset_free(set);
+    crt_dataset_drop(&set);
     return 0;
 }
 

@@ -406,7 +406,7 @@ static int driver(int argc, char **argv)
     print_staleness(servers);
     for (long i = 0; i < shards; i++)
         crt_actor_drop(&servers[i]);
-    crt_configuration_free(configuration);
+    crt_configuration_drop(&configuration);
     return wrong ? 1 : 0;
 }
 

@@ -145,7 +145,7 @@ static void give_back(order_t *o, crew_t *c)
 static void fetch_weights(training_t *t)
 {
     crt_ref_drop(&t->weights);
-    t->weights = crt_call(t->server, &crt_parameter_server_get_weights);
+    t->weights = crt_call(t->server, crt_parameter_server_get_weights());
     crt_get(t->weights, NULL);
 }
 
@@ -183,7 +183,7 @@ static void restore(training_t *t)
           "checkpoints.folder");
     while (!is_restored) {
         crt_ref_t *done =
-            crt_call(t->server, &crt_parameter_server_restore, path, settings.network);
+            crt_call(t->server, crt_parameter_server_restore(), path, settings.network);
         crt_status_t status = crt_get(done, &step);
 
         if (is_death(done)) {
@@ -241,7 +241,7 @@ static void save(training_t *t)
 
     if (!settings.folder || (t->step % (uint64_t)settings.every != 0 && !is_last))
         return;
-    done = crt_call(t->server, &crt_parameter_server_save, settings.folder,
+    done = crt_call(t->server, crt_parameter_server_save(), settings.folder,
                     settings.network, t->step, settings.seed, is_last, settings.keep);
     crt_get(done, NULL);
     if (is_death(done))
@@ -254,7 +254,7 @@ static void save(training_t *t)
 static void start_server(training_t *t)
 {
     int widths[LAYERS_MAX + 3];
-    crt_mlp_spec_t spec;
+    crt_model_spec_t spec;
     char path[4096];
 
     fill_spec(&spec, widths);
@@ -282,18 +282,17 @@ static void start_server(training_t *t)
 static void start_workers(training_t *t)
 {
     int widths[LAYERS_MAX + 3];
-    crt_mlp_spec_t spec;
-    crt_image_worker_spec_t data = {.features = t->features,
-                                    .labels = t->labels,
-                                    .classes = settings.format->classes,
-                                    .format = settings.format->name,
-                                    .shards = 1,
-                                    .batch = (int)settings.batch,
-                                    .ahead = (int)settings.ahead,
-                                    .compression = settings.compression,
-                                    .keep = settings.keep_part,
-                                    .piece = (size_t)settings.piece_kb * 256,
-                                    .precision = settings.precision};
+    crt_model_spec_t spec;
+    crt_image_worker_spec_t data =
+        CRT_IMAGE_WORKER_SPEC(.features = t->features, .labels = t->labels,
+                              .classes = settings.format->classes,
+                              .format = settings.format->name,
+                              .batch_size = (int)settings.batch,
+                              .ahead = (int)settings.ahead,
+                              .compression = settings.compression,
+                              .keep = settings.keep_part,
+                              .piece_floats = (size_t)settings.piece_kb * 256,
+                              .precision = settings.precision);
 
     fill_spec(&spec, widths);
     spec.seed = (uint64_t)settings.seed * 1000 + 1;
@@ -323,10 +322,10 @@ static void send_work(training_t *t, crew_t *c)
     c->batch = settings.has_shards ? t->step : take_batch(&t->order);
     c->gave_back = settings.has_shards;
     if (settings.piece_kb > 0)
-        c->results[0] = crt_call(c->worker, &crt_image_worker_send_step, c->batch,
+        c->results[0] = crt_call(c->worker, crt_image_worker_send_step(), c->batch,
                                  t->weights, t->step, t->server, (int)(c - t->crew));
     else
-        crt_call_returns(c->results, 2, c->worker, &crt_image_worker_compute_step, NULL,
+        crt_call_returns(c->results, 2, c->worker, crt_image_worker_compute_step(), NULL,
                          c->batch, t->weights);
     c->step = t->step;
     c->is_cancelled = c->is_lost = false;
@@ -420,9 +419,9 @@ static crt_ref_t *call_update(training_t *t, const bool *arrived)
             numbers[count] = crt_arg_int(i);
         }
     if (settings.piece_kb > 0)
-        return crt_call_v(t->server, &crt_parameter_server_apply_deposits, NULL, numbers,
+        return crt_call_v(t->server, crt_parameter_server_apply_deposits(), NULL, numbers,
                           count + 1);
-    return crt_call(t->server, &crt_parameter_server_apply_step, t->step,
+    return crt_call(t->server, crt_parameter_server_apply_step(), t->step,
                     crt_arg_each(gradients, count));
 }
 
@@ -570,7 +569,7 @@ static void open_data(training_t *t)
     t->labels = crt_put(crt_dataset_labels(train));
     check_ref(t->features);
     check_ref(t->labels);
-    crt_dataset_free(train);
+    crt_dataset_drop(&train);
 }
 
 static void open_output(training_t *t)
@@ -648,7 +647,7 @@ static int driver(int argc, char **argv)
 
     crt_ml_set_threads(1);
     model = make_model(); /* says what does not fit before anything is started */
-    crt_model_free(model);
+    crt_model_drop(&model);
     open_data(&t);
     open_output(&t);
     start_server(&t);
@@ -688,13 +687,11 @@ int main(int argc, char **argv)
     if (evaluates)
         result = evaluate_checkpoints();
     else
-        result = crt_main(
-            argc, argv,
-            CRT_OPTIONS(.classes = CRT_CLASSES(&crt_parameter_server, &crt_image_worker),
-                        .num_cpus = (double)settings.workers > cores
-                                        ? (double)settings.workers
-                                        : cores),
-            driver);
-    crt_configuration_free(configuration);
+        result = crt_main(argc, argv,
+                          CRT_OPTIONS(.num_cpus = (double)settings.workers > cores
+                                                      ? (double)settings.workers
+                                                      : cores),
+                          driver);
+    crt_configuration_drop(&configuration);
     return result;
 }

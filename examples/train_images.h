@@ -55,7 +55,7 @@ extern struct settings settings;
 crt_configuration_t *read_settings(int argc, char **argv);
 
 /* The network as actors are told of it; widths hold what `spec` points at. */
-void fill_spec(crt_mlp_spec_t *spec, int widths[LAYERS_MAX + 3]);
+void fill_spec(crt_model_spec_t *spec, int widths[LAYERS_MAX + 3]);
 
 /* The network itself, with its first weights; ends the program with 1 when these images do not fit in. */
 crt_model_t *make_model(void);

@@ -147,7 +147,8 @@ static bool is_done(crt_model_t *model, uint64_t step)
 
     return step > 0 &&
            crt_checkpoint_latest(settings.folder, path, sizeof(path)) == CRT_OK &&
-           crt_checkpoint_read(path, settings.network, model, NULL, &c) == CRT_OK &&
+           crt_checkpoint_read(path, settings.network, model, NULL, sizeof(c), &c) ==
+               CRT_OK &&
            c.is_last && c.step == step;
 }
 
@@ -164,7 +165,7 @@ static bool pass_over(const char *path, uint64_t *step)
 static int follow(crt_model_t *model, crt_image_batches_t *batches)
 {
     curve_t curve = {.title = "accuracy of the test images (%) by step"};
-    crt_checkpoint_t c = {.step = 0};
+    crt_checkpoint_t c = CRT_CHECKPOINT(.step = 0);
     FILE *csv = open_csv(&curve, &c.step);
     char path[4096];
 
@@ -178,7 +179,7 @@ static int follow(crt_model_t *model, crt_image_batches_t *batches)
                     settings.folder, (long long)settings.patience_s);
             return 1;
         }
-        status = crt_checkpoint_read(path, settings.network, model, NULL, &c);
+        status = crt_checkpoint_read(path, settings.network, model, NULL, sizeof(c), &c);
         if (status == CRT_ERR_NOT_FOUND)
             continue; /* it was replaced by newer ones meanwhile */
         if (status == CRT_ERR_CORRUPT && pass_over(path, &c.step))
@@ -216,12 +217,12 @@ int evaluate_checkpoints(void)
                           (size_t)settings.test_limit, &test),
           "test data");
     check(crt_image_batches_new(settings.format, test,
-                                CRT_IMAGE_BATCHES_OPTIONS(.batch = BATCH), &batches),
+                                CRT_IMAGE_BATCHES_OPTIONS(.batch_size = BATCH), &batches),
           "test data");
     model = make_model();
     result = follow(model, batches);
-    crt_model_free(model);
-    crt_image_batches_free(batches);
-    crt_dataset_free(test);
+    crt_model_drop(&model);
+    crt_image_batches_drop(&batches);
+    crt_dataset_drop(&test);
     return result;
 }

@@ -74,7 +74,7 @@ struct settings settings;
 static void bad(crt_configuration_t *c)
 {
     fprintf(stderr, "train_images: %s\n", crt_error_detail());
-    crt_configuration_free(c);
+    crt_configuration_drop(&c);
     exit(2);
 }
 
@@ -121,7 +121,7 @@ static void find_network(crt_configuration_t *c)
 {
     char why[256];
 
-    if (crt_network_find(settings.network, &settings.network) == CRT_OK)
+    if (crt_network_parse(settings.network, &settings.network) == CRT_OK)
         return;
     snprintf(why, sizeof(why), "%s", crt_error_detail());
     use(c, crt_configuration_raise(c, "network.name", CRT_ERR_INVALID, "%s", why));
@@ -157,7 +157,7 @@ static void read_device(crt_configuration_t *c)
     if (strcmp(device, "cpu") != 0 && strcmp(device, "gpu") != 0)
         use(c, crt_configuration_raise(c, "training.device", CRT_ERR_INVALID,
                                        "device '%s', not cpu or gpu", device));
-    if (crt_precision_find(precision, &(crt_precision_t){0}) != CRT_OK)
+    if (crt_precision_parse(precision, &(crt_precision_t){0}) != CRT_OK)
         use(c, crt_configuration_raise(c, "training.precision", CRT_ERR_INVALID,
                                        "precision '%s', not float32, tf32 or mixed",
                                        precision));
@@ -243,7 +243,7 @@ static void read_rest(crt_configuration_t *c)
     use(c, crt_configuration_int(c, "output.log_every", 0, COUNT_MAX, &s->log_every));
     use(c, crt_configuration_string(c, "evaluation.csv", &s->evaluation_csv));
     use(c, crt_configuration_int(c, "evaluation.patience", 1, COUNT_MAX, &s->patience_s));
-    use(c, crt_compression_find(s->compression, &method));
+    use(c, crt_compression_parse(s->compression, &method));
     if (s->resume && !s->folder)
         use(c, crt_configuration_raise(c, "checkpoints.resume", CRT_ERR_INVALID,
                                        "resume needs checkpoints.folder"));
@@ -287,13 +287,13 @@ crt_configuration_t *read_settings(int argc, char **argv)
     return c;
 }
 
-void fill_spec(crt_mlp_spec_t *spec, int widths[LAYERS_MAX + 3])
+void fill_spec(crt_model_spec_t *spec, int widths[LAYERS_MAX + 3])
 {
     const struct settings *s = &settings;
     const crt_image_format_t *f = s->format;
     int at = 0;
 
-    *spec = (crt_mlp_spec_t){.widths = widths, .seed = (uint64_t)s->seed};
+    *spec = CRT_MODEL_SPEC(.widths = widths, .seed = (uint64_t)s->seed);
     if (is_perceptron()) {
         spec->dropout = s->dropout;
         widths[at++] = f->height * f->width * f->channels;
@@ -312,9 +312,10 @@ void fill_spec(crt_mlp_spec_t *spec, int widths[LAYERS_MAX + 3])
 crt_model_t *make_model(void)
 {
     const crt_image_format_t *f = settings.format;
-    const crt_input_t input = {CRT_DTYPE_FLOAT32, f->height, f->width, f->channels};
+    const crt_input_t input =
+        CRT_INPUT(.height = f->height, .width = f->width, .channels = f->channels);
     int widths[LAYERS_MAX + 3];
-    crt_mlp_spec_t spec;
+    crt_model_spec_t spec;
     crt_model_t *model;
 
     fill_spec(&spec, widths);

@@ -143,9 +143,9 @@ static void train_sync(training_t *t)
 
         for (size_t k = 0; k < count; k++)
             gradients[k] =
-                crt_call(t->workers[k], &crt_data_worker_compute_gradients, t->weights);
+                crt_call(t->workers[k], crt_data_worker_compute_gradients(), t->weights);
         crt_ref_drop(&t->weights); /* the calls keep what they need */
-        t->weights = crt_call(t->server, &crt_parameter_server_apply_gradients, spread);
+        t->weights = crt_call(t->server, crt_parameter_server_apply_gradients(), spread);
         crt_refs_drop(gradients, count);
         get_weights(t); /* so that no work piles up and an error ends the loop */
         if (evaluates_at(i))
@@ -164,7 +164,7 @@ typedef struct flight {
 static void send_on(flight_t *f, crt_actor_t *worker, crt_ref_t *weights, int updates)
 {
     f->gradients[f->count] =
-        crt_call(worker, &crt_data_worker_compute_gradients, weights);
+        crt_call(worker, crt_data_worker_compute_gradients(), weights);
     f->updates[f->count] = updates;
     f->workers[f->count++] = worker;
 }
@@ -203,7 +203,8 @@ static void train_async(training_t *t)
 
         report_late(&t->report, i - seen);
         crt_ref_drop(&t->weights);
-        t->weights = crt_call(t->server, &crt_parameter_server_apply_gradients, gradient);
+        t->weights =
+            crt_call(t->server, crt_parameter_server_apply_gradients(), gradient);
         crt_ref_drop(&gradient);
         if (sent++ < updates)
             send_on(&flight, worker, t->weights, i + 1);
@@ -261,11 +262,11 @@ static void update_shards(training_t *t, crt_ref_t **slices)
     size_t shards = (size_t)options.shards, workers = (size_t)options.workers;
 
     for (size_t s = 0; s < shards; s++)
-        squares[s] = crt_call(t->shards[s], &crt_shard_server_measure,
+        squares[s] = crt_call(t->shards[s], crt_shard_server_measure(),
                               crt_arg_each(slices + s * workers, workers));
     for (size_t s = 0; s < shards; s++) {
         crt_ref_drop(&t->slices[s]);
-        t->slices[s] = crt_call(t->shards[s], &crt_shard_server_apply,
+        t->slices[s] = crt_call(t->shards[s], crt_shard_server_apply(),
                                 crt_arg_each(squares, shards));
     }
     crt_refs_drop(squares, shards);
@@ -282,7 +283,7 @@ static void train_sharded(training_t *t)
         check(CRT_ERR_NO_MEMORY, "slices");
     for (int i = 0; i < options.iterations; i++) {
         for (size_t k = 0; k < workers; k++)
-            computed[k] = crt_call(t->workers[k], &crt_data_worker_compute_slices,
+            computed[k] = crt_call(t->workers[k], crt_data_worker_compute_slices(),
                                    crt_arg_each(t->slices, shards));
         for (size_t k = 0; k < workers; k++)
             take_slices(computed[k], slices + k, workers);
@@ -297,7 +298,7 @@ static void train_sharded(training_t *t)
     free(slices);
 }
 
-static void start_shards(training_t *t, const crt_mlp_spec_t *spec,
+static void start_shards(training_t *t, const crt_model_spec_t *spec,
                          const crt_optimizer_options_t *adam)
 {
     size_t count = crt_model_parameters(t->model);
@@ -311,11 +312,11 @@ static void start_shards(training_t *t, const crt_mlp_spec_t *spec,
         crt_ref_t *done;
 
         t->shards[s] = crt_shard_server_new(NULL, spec, adam, part);
-        done = crt_call(t->shards[s], &crt_shard_server_set_weights, &slice);
+        done = crt_call(t->shards[s], crt_shard_server_set_weights(), &slice);
         crt_get(done, NULL);
         check_ref(done);
         crt_ref_drop(&done);
-        t->slices[s] = crt_call(t->shards[s], &crt_shard_server_get_weights);
+        t->slices[s] = crt_call(t->shards[s], crt_shard_server_get_weights());
     }
     gather_weights(t);
 }
@@ -344,22 +345,20 @@ static crt_actor_t *new_trainer(training_t *t, int number)
     int widths[] = {crt_dataset_width(t->test), options.hidden, options.hidden,
                     crt_dataset_classes(t->test), 0};
     crt_optimizer_options_t adam = crt_adam_options(options.lr);
-    crt_mlp_spec_t spec = {.widths = widths,
-                           .dropout = options.dropout,
-                           .seed = options.seed * 1000 + (uint64_t)number + 1};
-    crt_data_spec_t data = {.features = t->features,
-                            .labels = t->labels,
-                            .classes = crt_dataset_classes(t->test),
-                            .shard = number,
-                            .shards = options.workers,
-                            .batch = options.batch};
+    crt_model_spec_t spec =
+        CRT_MODEL_SPEC(.widths = widths, .dropout = options.dropout,
+                       .seed = options.seed * 1000 + (uint64_t)number + 1);
+    crt_data_spec_t data =
+        CRT_DATA_SPEC(.features = t->features, .labels = t->labels,
+                      .classes = crt_dataset_classes(t->test), .shard = number,
+                      .shards = options.workers, .batch_size = options.batch);
     crt_actor_t *trainer = crt_trainer_new(
         CRT_ACTOR_OPTIONS(.num_cpus = 1, CRT_IN_BUNDLE(t->group, number)), &spec, &data,
         CRT_REPLICA_OPTIONS(.optimizer = &adam, .sharded = options.sharded,
                             .bfloat16 = options.bfloat16,
                             .bucket_bytes = (size_t)options.bucket));
     crt_ref_t *set =
-        crt_call(trainer, &crt_trainer_set_weights, crt_model_weights(t->model));
+        crt_call(trainer, crt_trainer_set_weights(), crt_model_weights(t->model));
 
     crt_ref_drop(&set); /* a failure also fails what comes after it */
     return trainer;
@@ -371,7 +370,8 @@ static void start_trainers(training_t *t)
 
     for (int i = 0; i < options.workers; i++) {
         t->workers[i] = new_trainer(t, i);
-        joined[i] = crt_call(t->workers[i], &crt_trainer_join, GROUP, options.workers, i);
+        joined[i] =
+            crt_call(t->workers[i], crt_trainer_join(), GROUP, options.workers, i);
     }
     for (int i = 0; i < options.workers; i++) {
         crt_get(joined[i], NULL);
@@ -382,7 +382,7 @@ static void start_trainers(training_t *t)
 
 static crt_ref_t *call_train(const training_t *t, int number, int steps, bool at_end)
 {
-    return crt_call(t->workers[number], &crt_trainer_train, steps, (int)options.on_death,
+    return crt_call(t->workers[number], crt_trainer_train(), steps, (int)options.on_death,
                     at_end);
 }
 
@@ -403,7 +403,7 @@ static crt_ref_t *replace(training_t *t, int number, crt_ref_t *failed, int step
     if (options.on_death == CRT_DEATH_SHRINKS)
         return NULL;
     t->workers[number] = new_trainer(t, number);
-    joined = crt_call(t->workers[number], &crt_trainer_join, GROUP, options.workers,
+    joined = crt_call(t->workers[number], crt_trainer_join(), GROUP, options.workers,
                       CRT_RANK_ANY);
     crt_ref_drop(&joined);
     return call_train(t, number, steps, at_end);
@@ -469,7 +469,7 @@ static void fetch_weights(training_t *t)
         if (!t->workers[i])
             continue;
         crt_ref_drop(&t->weights);
-        t->weights = crt_call(t->workers[i], &crt_trainer_get_weights);
+        t->weights = crt_call(t->workers[i], crt_trainer_get_weights());
         if (crt_get(t->weights, NULL) == CRT_OK)
             return;
     }
@@ -528,22 +528,22 @@ static void open_data(training_t *t)
     t->labels = crt_put(crt_dataset_labels(train));
     check_ref(t->features);
     check_ref(t->labels);
-    crt_dataset_free(train);
+    crt_dataset_drop(&train);
 }
 
-static void start_server(training_t *t, const crt_mlp_spec_t *spec,
+static void start_server(training_t *t, const crt_model_spec_t *spec,
                          const crt_optimizer_options_t *adam)
 {
     t->server = crt_parameter_server_new(NULL, spec, adam);
     if (options.load) {
-        crt_ref_t *done = crt_call(t->server, &crt_parameter_server_set_weights,
+        crt_ref_t *done = crt_call(t->server, crt_parameter_server_set_weights(),
                                    crt_model_weights(t->model));
 
         crt_get(done, NULL);
         check_ref(done);
         crt_ref_drop(&done);
     }
-    t->weights = crt_call(t->server, &crt_parameter_server_get_weights);
+    t->weights = crt_call(t->server, crt_parameter_server_get_weights());
     get_weights(t);
 }
 
@@ -551,14 +551,13 @@ static void start_actors(training_t *t)
 {
     int widths[] = {crt_dataset_width(t->test), options.hidden, options.hidden,
                     crt_dataset_classes(t->test), 0};
-    crt_mlp_spec_t spec = {
-        .widths = widths, .dropout = options.dropout, .seed = options.seed};
+    crt_model_spec_t spec = CRT_MODEL_SPEC(.widths = widths, .dropout = options.dropout,
+                                           .seed = options.seed);
     crt_optimizer_options_t adam = crt_adam_options(options.lr);
-    crt_data_spec_t data = {.features = t->features,
-                            .labels = t->labels,
-                            .classes = crt_dataset_classes(t->test),
-                            .shards = options.workers,
-                            .batch = options.batch};
+    crt_data_spec_t data =
+        CRT_DATA_SPEC(.features = t->features, .labels = t->labels,
+                      .classes = crt_dataset_classes(t->test), .shards = options.workers,
+                      .batch_size = options.batch);
 
     if (options.mode == SHARDED)
         start_shards(t, &spec, &adam);
@@ -620,8 +619,8 @@ static void finish(training_t *t)
         crt_actor_drop(&t->shards[s]);
     }
     crt_placement_group_drop(&t->group);
-    crt_model_free(t->model);
-    crt_dataset_free(t->test);
+    crt_model_drop(&t->model);
+    crt_dataset_drop(&t->test);
 }
 
 static void print_result(training_t *t, double loop_s)
@@ -689,8 +688,6 @@ int main(int argc, char **argv)
     cores = (double)sysconf(_SC_NPROCESSORS_ONLN);
     return crt_main(
         argc, argv,
-        CRT_OPTIONS(.classes = CRT_CLASSES(&crt_parameter_server, &crt_shard_server,
-                                           &crt_data_worker, &crt_trainer),
-                    .num_cpus = options.workers > cores ? options.workers : cores),
+        CRT_OPTIONS(.num_cpus = options.workers > cores ? options.workers : cores),
         driver);
 }

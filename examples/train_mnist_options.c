@@ -220,9 +220,12 @@ static crt_status_t read_numbers(crt_configuration_t *c)
 
 static crt_status_t read_sections(crt_configuration_t *c)
 {
-    static const crt_factory_t models[] = {{"layers", "relu_relu_softmax.v1", make_model},
+    static const crt_factory_t models[] = {CRT_FACTORY(.registry = "layers",
+                                                       .name = "relu_relu_softmax.v1",
+                                                       .make = make_model),
                                            {0}};
-    static const crt_factory_t adams[] = {{"optimizers", "Adam.v1", make_adam}, {0}};
+    static const crt_factory_t adams[] = {
+        CRT_FACTORY(.registry = "optimizers", .name = "Adam.v1", .make = make_adam), {0}};
     crt_status_t status = read_numbers(c);
 
     crt_configuration_skip(c, "evaluation.batch_size"); /* all test images at once */

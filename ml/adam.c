@@ -18,7 +18,7 @@
 static void update(const crt_optimizer_options_t *o, uint64_t step,
                    const crti_update_t *u)
 {
-    bool before = o->kind == CRT_ADAMW;
+    bool before = o->kind == CRT_OPTIMIZER_ADAMW;
     double t = (double)step, fix = sqrt(1 - pow(o->beta2, t));
     float rate = (float)(o->learn_rate * fix / (1 - pow(o->beta1, t)));
     float epsilon = (float)(o->epsilon * (before ? fix : 1)), scale = u->scale;

@@ -57,7 +57,7 @@ crt_status_t crt_batches_new(const crt_dataset_t *set, int batch, uint64_t seed,
     b->inputs = malloc(size * (size_t)set->width * sizeof(float));
     b->labels = malloc(size);
     if (!b->order || !b->inputs || !b->labels) {
-        crt_batches_free(b);
+        crt_batches_drop(&b);
         return crt_raise(CRT_ERR_NO_MEMORY, "batches of %d out of %zu samples", batch,
                          set->count);
     }
@@ -86,8 +86,9 @@ const crt_batch_t *crt_batches_next(crt_batches_t *b)
     b->next += rows;
     shape[0] = (int64_t)rows;
     shape[1] = (int64_t)width;
-    b->batch.inputs = crt_tensor_view(CRT_DTYPE_FLOAT32, 2, shape, b->inputs);
-    b->batch.labels = crt_tensor_view(CRT_DTYPE_UINT8, 1, shape, b->labels);
+    b->batch =
+        CRT_BATCH(.inputs = crt_tensor_view(CRT_DTYPE_FLOAT32, 2, shape, b->inputs),
+                  .labels = crt_tensor_view(CRT_DTYPE_UINT8, 1, shape, b->labels));
     return &b->batch;
 }
 
@@ -96,12 +97,15 @@ uint64_t crt_batches_epoch(const crt_batches_t *b)
     return b->epoch;
 }
 
-void crt_batches_free(crt_batches_t *b)
+void crt_batches_drop(crt_batches_t **dropped)
 {
+    crt_batches_t *b = *dropped;
+
     if (!b)
         return;
     free(b->order);
     free(b->inputs);
     free(b->labels);
     free(b);
+    *dropped = NULL;
 }

@@ -20,6 +20,7 @@
 #include "ml/file.h"
 #include "ml/optimizer.h"
 #include "ml/weights.h"
+#include "runtime/base/copy_struct.h"
 
 #include <zlib.h>
 
@@ -28,10 +29,12 @@
 #define CHECKSUM       sizeof(uint32_t)
 #define FILE_BYTES_MAX ((size_t)1 << 36)
 
+#define NAME_ROOM 64
+
 typedef struct header {
     char magic[8];
     uint32_t version, is_last;
-    char network[CRT_CHECKPOINT_NAME_MAX];
+    char network[NAME_ROOM];
     uint64_t step, seed, optimizer_steps;
     uint32_t kind, states;
     uint64_t floats, weights_size;
@@ -169,9 +172,8 @@ crt_status_t crti_checkpoint_decode(const char *name, const unsigned char *data,
         return status;
     if (optimizer)
         crt_optimizer_set_steps(optimizer, h.optimizer_steps);
-    *checkpoint_out =
-        (crt_checkpoint_t){.step = h.step, .seed = h.seed, .is_last = h.is_last != 0};
-    memcpy(checkpoint_out->network, h.network, sizeof(h.network));
+    *checkpoint_out = CRT_CHECKPOINT(.network = network, .step = h.step, .seed = h.seed,
+                                     .is_last = h.is_last != 0);
     return CRT_OK;
 }
 
@@ -264,10 +266,16 @@ crt_status_t crt_checkpoint_write(const char *folder, const crt_checkpoint_t *ch
     unsigned char *data;
     size_t size;
     char path[PATH_MAX];
-    crt_status_t status = path_of(folder, checkpoint->step, path, sizeof(path));
+    crt_checkpoint_t mine;
+    crt_status_t status = CRTI_COPY_STRUCT(&mine, checkpoint, "CRT_CHECKPOINT");
 
+    if (status == CRT_OK && (!mine.network || strlen(mine.network) >= NAME_ROOM))
+        status = crt_raise(CRT_ERR_INVALID, "the network of a checkpoint is called '%s'",
+                           mine.network ? mine.network : "");
     if (status == CRT_OK)
-        status = crti_checkpoint_encode(checkpoint, model, optimizer, &data, &size);
+        status = path_of(folder, mine.step, path, sizeof(path));
+    if (status == CRT_OK)
+        status = crti_checkpoint_encode(&mine, model, optimizer, &data, &size);
     if (status != CRT_OK)
         return status;
     status = crti_file_write(path, data, size);
@@ -277,18 +285,27 @@ crt_status_t crt_checkpoint_write(const char *folder, const crt_checkpoint_t *ch
 
 crt_status_t crt_checkpoint_read(const char *path, const char *network,
                                  crt_model_t *model, crt_optimizer_t *optimizer,
-                                 crt_checkpoint_t *checkpoint_out)
+                                 size_t checkpoint_size, crt_checkpoint_t *checkpoint_out)
 {
     unsigned char *data;
     size_t size;
-    crt_status_t status = crti_file_read(path, FILE_BYTES_MAX, &data, &size);
+    crt_checkpoint_t mine;
+    crt_status_t status;
 
+    if (checkpoint_size < CRTI_SIZE_TO(crt_checkpoint_t, is_last))
+        return crt_raise(CRT_ERR_INVALID,
+                         "a crt_checkpoint_t of %zu bytes: give sizeof of it",
+                         checkpoint_size);
+    status = crti_file_read(path, FILE_BYTES_MAX, &data, &size);
     if (status != CRT_OK)
         return status;
-    status = crti_checkpoint_decode(path, data, size, network, model, optimizer,
-                                    checkpoint_out);
+    status = crti_checkpoint_decode(path, data, size, network, model, optimizer, &mine);
     free(data);
-    return status;
+    if (status != CRT_OK)
+        return status;
+    mine.struct_size = checkpoint_size;
+    crti_give_struct(checkpoint_out, checkpoint_size, &mine, sizeof(mine));
+    return CRT_OK;
 }
 
 crt_status_t crt_checkpoint_before(const char *folder, uint64_t step, char *path_out,

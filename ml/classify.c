@@ -11,6 +11,7 @@
 
 #include "ml/dataset.h"
 #include "ml/matrix.h"
+#include "runtime/base/copy_struct.h"
 
 static crt_status_t check_classes(const crt_model_t *model)
 {
@@ -89,20 +90,24 @@ crt_status_t crt_model_compute_gradients(crt_model_t *model, const crt_tensor_t 
                                          const crt_batch_t *batch,
                                          crt_tensor_t *gradients, double *loss_out)
 {
-    int rows = (int)batch->inputs.shape[0];
-    const float *w, *outputs, *x = batch->inputs.data;
+    crt_batch_t mine;
+    const float *w, *outputs;
     float *into = gradients ? gradients->data : model->gradients;
     double loss = 0;
-    crt_status_t status = check_batch(model, batch);
+    crt_status_t status = CRTI_COPY_STRUCT(&mine, batch, "CRT_BATCH");
+    int rows = (int)mine.inputs.shape[0];
 
+    if (status == CRT_OK)
+        status = check_batch(model, &mine);
     if (status == CRT_OK)
         status = crti_model_weights(model, weights, &w);
     if (status == CRT_OK && gradients)
         status = crti_model_check_flat(model, gradients, "gradients");
     if (status == CRT_OK)
-        status = crti_model_run(model, w, x, rows, NULL, 0, true, &outputs);
+        status =
+            crti_model_run(model, w, mine.inputs.data, rows, NULL, 0, true, &outputs);
     if (status == CRT_OK)
-        status = compare(model, outputs, rows, batch->labels.data, &loss);
+        status = compare(model, outputs, rows, mine.labels.data, &loss);
     if (status == CRT_OK)
         status = crti_model_run_back(model, w, model->probabilities, into, NULL);
     if (status == CRT_OK && model->device && loss_out)

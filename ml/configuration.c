@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "ml/file.h"
+#include "runtime/base/copy_struct.h"
 
 /* ---------------------------------------------------------------- entries */
 
@@ -164,7 +165,7 @@ crt_status_t crt_configuration_parse(const char *name, const char *text, size_t 
     }
     status = crti_configuration_read_text(c, name, text, size, NULL, false);
     if (status != CRT_OK) {
-        crt_configuration_free(c);
+        crt_configuration_drop(&c);
         return status == CRT_ERR_EXISTS ? CRT_ERR_INVALID : status;
     }
     *configuration_out = c;
@@ -215,7 +216,7 @@ crt_status_t crt_configuration_arguments(int *argc, char **argv,
     if (status == CRT_OK)
         status = crt_configuration_resolve(c);
     if (status != CRT_OK) {
-        crt_configuration_free(c);
+        crt_configuration_drop(&c);
         return status;
     }
     argv[left] = NULL;
@@ -231,8 +232,10 @@ static void free_all(char **texts, size_t count)
     free(texts);
 }
 
-void crt_configuration_free(crt_configuration_t *c)
+void crt_configuration_drop(crt_configuration_t **dropped)
 {
+    crt_configuration_t *c = *dropped;
+
     if (!c)
         return;
     for (size_t i = 0; i < c->count; i++) {
@@ -247,6 +250,7 @@ void crt_configuration_free(crt_configuration_t *c)
     free(c->section_lines);
     free(c->name);
     free(c);
+    *dropped = NULL;
 }
 
 /* ---------------------------------------------------------------- asking */
@@ -510,14 +514,21 @@ void crt_configuration_skip(crt_configuration_t *c, const char *path)
 
 /* ---------------------------------------------------------------- factories */
 
+/* In the program's array, whose entries may be smaller or larger than those of this version. */
+static const crt_factory_t *factory_at(const crt_factory_t *factories, size_t index)
+{
+    return (const void *)((const char *)factories + index * factories->struct_size);
+}
+
 static crt_status_t unknown_factory(const crt_configuration_t *c, const char *path,
                                     const char *registry, const crt_factory_t *factories,
                                     const char *name)
 {
     const char *nearest = NULL;
+    const crt_factory_t *f;
     int best = 65;
 
-    for (const crt_factory_t *f = factories; f->name; f++) {
+    for (size_t i = 0; (f = factory_at(factories, i))->name; i++) {
         int distance = crti_configuration_distance(f->name, name);
 
         if (strcmp(f->registry, registry) == 0 && distance < best) {
@@ -536,6 +547,7 @@ crt_status_t crt_configuration_make(crt_configuration_t *c, const char *section,
 {
     char path[CRTI_CONFIGURATION_PATH_MAX];
     const char *name = NULL;
+    crt_factory_t f;
     crt_status_t status;
 
     if (snprintf(path, sizeof(path), "%s.@%s", section, registry) >= (int)sizeof(path))
@@ -545,9 +557,13 @@ crt_status_t crt_configuration_make(crt_configuration_t *c, const char *section,
         status = crt_configuration_string(c, path, &name);
     if (status != CRT_OK)
         return status;
-    for (const crt_factory_t *f = factories; f->name; f++)
-        if (strcmp(f->registry, registry) == 0 && strcmp(f->name, name) == 0)
-            return f->make(c, section, made);
+    for (size_t i = 0; factory_at(factories, i)->name; i++) {
+        status = CRTI_COPY_STRUCT(&f, factory_at(factories, i), "CRT_FACTORY");
+        if (status != CRT_OK)
+            return status;
+        if (strcmp(f.registry, registry) == 0 && strcmp(f.name, name) == 0)
+            return f.make(c, section, made);
+    }
     return unknown_factory(c, path, registry, factories, name);
 }
 

@@ -49,8 +49,8 @@ extern "C" {
 typedef struct crt_configuration crt_configuration_t;
 
 /* Reads a configuration from a file of at most 1 MiB, in UTF-8. Lines may end as on any
- * system, and there may be a byte order mark. Caller owns the result and frees it with
- * crt_configuration_free.
+ * system, and there may be a byte order mark. Caller owns the result and drops it with
+ * crt_configuration_drop.
  *
  * Errors: CRT_ERR_NOT_FOUND, when there is no such file; CRT_ERR_INVALID, when a line cannot be
  * read (the text names the line); CRT_ERR_CORRUPT, when the text is UTF-16; CRT_ERR_TOO_LARGE,
@@ -61,7 +61,7 @@ CRT_API crt_status_t crt_configuration_read(const char *path,
 
 /* Reads a configuration from a text of `size` bytes (at most 1 MiB), in UTF-8. `name` stands
  * for the file in errors, and groups are looked for in the folder of `name`. Caller owns the
- * result and frees it with crt_configuration_free.
+ * result and drops it with crt_configuration_drop.
  *
  * Errors: CRT_ERR_INVALID, when a line cannot be read or a key is there twice (the text names the
  * line); CRT_ERR_CORRUPT, when the text is UTF-16; CRT_ERR_TOO_LARGE, when the text, the number of
@@ -81,8 +81,8 @@ CRT_API crt_status_t crt_configuration_override(crt_configuration_t *configurati
 /* Reads and resolves a configuration from a command line. The first word after argv[0] names
  * the file, if it is not an option (otherwise the configuration is empty and has the name
  * argv[0]). All arguments that are overrides are applied. The other words stay in argv; *argc
- * is their number, with argv[0]. Caller owns the result and frees it with
- * crt_configuration_free.
+ * is their number, with argv[0]. Caller owns the result and drops it with
+ * crt_configuration_drop.
  *
  * Errors: those of crt_configuration_read, crt_configuration_override and
  * crt_configuration_resolve, such as CRT_ERR_NOT_FOUND, when there is no such file, and
@@ -169,8 +169,14 @@ CRT_API crt_status_t crt_configuration_raise(const crt_configuration_t *configur
 
 /* Makes an object from a section that has a key `@registry = "name"`, or from a value
  * {"@registry": "name", ...}, which is a section in one line. The other keys of the section
- * are the arguments of the factory. */
+ * are the arguments of the factory. Made with CRT_FACTORY, as an element of a constant array:
+ *
+ *     static const crt_factory_t factories[] = {
+ *         CRT_FACTORY(.registry = "optimizers", .name = "Adam.v1", .make = make_adam), {0}};
+ */
 typedef struct crt_factory {
+    /* Set by CRT_FACTORY. */
+    size_t struct_size;
     /* Name of the registry, such as "optimizers". */
     const char *registry;
     /* Name of the factory, such as "Adam.v1". */
@@ -179,14 +185,24 @@ typedef struct crt_factory {
     crt_status_t (*make)(crt_configuration_t *configuration, const char *section,
                          void *made);
 } crt_factory_t;
+#ifdef __cplusplus
+#    define CRT_FACTORY(...)                                                             \
+        CRTI_MADE(, crt_factory_t, .struct_size = sizeof(crt_factory_t), __VA_ARGS__)
+#else
+#    define CRT_FACTORY(...)                                                             \
+        {                                                                                \
+            .struct_size = sizeof(crt_factory_t), __VA_ARGS__                            \
+        }
+#endif
 
 /* Calls the factory that `section` names for `registry`, with `made`. `factories` ends with an
- * entry whose name is NULL.
+ * entry whose name is NULL; all entries have the same size.
  *
  * Errors: CRT_ERR_NOT_FOUND, when there is no such section or it has no key @registry, or
  * there is no factory of that name (the text has the nearest one); CRT_ERR_INVALID, when the
- * name of the section is too long or the name of the factory is not a text; and the status of
- * the factory. */
+ * name of the section is too long, the name of the factory is not a text, or an entry was not made
+ * with CRT_FACTORY; CRT_ERR_UNSUPPORTED, when an entry has a member set that only a newer version
+ * has; and the status of the factory. */
 CRT_API crt_status_t crt_configuration_make(crt_configuration_t *configuration,
                                             const char *section, const char *registry,
                                             const crt_factory_t *factories, void *made);
@@ -208,8 +224,8 @@ CRT_API crt_status_t crt_configuration_text(const crt_configuration_t *configura
 CRT_API crt_status_t crt_configuration_write(const crt_configuration_t *configuration,
                                              const char *path);
 
-/* Frees a configuration. NULL is allowed. */
-CRT_API void crt_configuration_free(crt_configuration_t *configuration);
+/* Frees a configuration and sets the pointer to NULL. NULL is allowed. */
+CRT_API void crt_configuration_drop(crt_configuration_t **configuration);
 
 #ifdef __cplusplus
 }

@@ -10,11 +10,16 @@
  * Weights may be read in place from memory outside the model, such as an object of the store that
  * is mapped read only: every function that computes takes the weights as an argument.
  *
+ * Structs are made with their macro or function (CRT_BATCH, CRT_INPUT, crt_adam_options, ...),
+ * which write the size that the struct has in the headers of the program into the first member. A
+ * call returns CRT_ERR_INVALID for a struct that was made without them, and CRT_ERR_UNSUPPORTED
+ * when the program sets a member that only a newer version of the library has.
+ *
  * Threads: one thread at a time uses an object; different threads may use different objects at the
  * same time. A data set does not change after it was made and may be shared among threads.
  *
  * The functions are in a library of their own: cc app.c $(pkg-config --cflags --libs crt_ml)
- */
+ *   */
 #ifndef CRT_ML_H
 #define CRT_ML_H
 
@@ -40,7 +45,7 @@ typedef enum crt_split { CRT_SPLIT_TRAIN = 0, CRT_SPLIT_TEST = 1 } crt_split_t;
 /* Makes a data set over memory of the caller, which must outlive the data set; nothing is
  * copied. `features` is (samples, ...), dense, uint8 or float32. `labels` is (samples), uint8,
  * each below `classes` (2..256); the labels are checked once, in this call. Caller owns the
- * result and frees it with crt_dataset_free.
+ * result and drops it with crt_dataset_drop.
  *
  * Errors: CRT_ERR_INVALID, when a tensor, a label or `classes` is wrong; CRT_ERR_NO_MEMORY. */
 CRT_API crt_status_t crt_dataset_new(const crt_tensor_t *features,
@@ -49,7 +54,7 @@ CRT_API crt_status_t crt_dataset_new(const crt_tensor_t *features,
 
 /* Makes a data set of part `index` (0 to parts - 1) of `parts` consecutive, equally large
  * parts of `set`. The shard borrows the memory of `set`, which must outlive it. Caller owns
- * the result and frees it with crt_dataset_free.
+ * the result and drops it with crt_dataset_drop.
  *
  * Errors: CRT_ERR_INVALID, when there is no such part; CRT_ERR_NO_MEMORY. */
 CRT_API crt_status_t crt_dataset_new_shard(const crt_dataset_t *set, int index, int parts,
@@ -57,14 +62,14 @@ CRT_API crt_status_t crt_dataset_new_shard(const crt_dataset_t *set, int index, 
 
 /* Makes a data set of `count` drawings of the digits 0 to 9, 28 x 28, that look like
  * handwriting: strokes in several styles, distorted, blurred and noisy. Sample i of a seed
- * does not depend on `count`. Caller owns the result and frees it with crt_dataset_free.
+ * does not depend on `count`. Caller owns the result and drops it with crt_dataset_drop.
  *
  * Errors: CRT_ERR_INVALID, when `count` is wrong; CRT_ERR_NO_MEMORY. */
 CRT_API crt_status_t crt_dataset_new_digits(size_t count, uint64_t seed,
                                             crt_dataset_t **set_out);
 
 /* Reads images and labels from two IDX files (the format of MNIST), plain or gzip. Caller owns
- * the result and frees it with crt_dataset_free.
+ * the result and drops it with crt_dataset_drop.
  *
  * Errors: CRT_ERR_NOT_FOUND, when a file is missing; CRT_ERR_CORRUPT, when a file is damaged,
  * a label is not below `classes`, or the counts differ; CRT_ERR_UNSUPPORTED, when the elements
@@ -77,8 +82,8 @@ CRT_API crt_status_t crt_dataset_read_idx(const char *images_path,
 /* Opens the training half or the test half of a source. `source` "builtin" draws 60,000
  * training or 10,000 test digits. Any other source is a folder with train-images-idx3-ubyte,
  * train-labels-idx1-ubyte, t10k-images-idx3-ubyte and t10k-labels-idx1-ubyte (or .idx3-ubyte,
- * .idx1-ubyte), each plain or with .gz. Caller owns the result and frees it with
- * crt_dataset_free.
+ * .idx1-ubyte), each plain or with .gz. Caller owns the result and drops it with
+ * crt_dataset_drop.
  *
  * Errors: those of crt_dataset_read_idx: CRT_ERR_NOT_FOUND, when a file is missing;
  * CRT_ERR_CORRUPT, when a file is damaged; CRT_ERR_UNSUPPORTED; CRT_ERR_TOO_LARGE; CRT_ERR_IO;
@@ -97,41 +102,47 @@ CRT_API int crt_dataset_classes(const crt_dataset_t *set);
 CRT_API const crt_tensor_t *crt_dataset_features(const crt_dataset_t *set);
 CRT_API const crt_tensor_t *crt_dataset_labels(const crt_dataset_t *set);
 
-/* Frees a data set. Objects that borrow its memory must not be used any more. NULL is allowed. */
-CRT_API void crt_dataset_free(crt_dataset_t *set);
+/* Frees a data set and sets the pointer to NULL. Objects that borrow its memory must not be used
+ * any more. NULL is allowed. */
+CRT_API void crt_dataset_drop(crt_dataset_t **set);
 
 /* ---------------------------------------------------------------- batches */
 
-/* Some samples in the form that a model reads. */
+/* Some samples in the form that a model reads. Made with CRT_BATCH. */
 typedef struct crt_batch {
+    /* Set by CRT_BATCH. */
+    size_t struct_size;
     /* Shape (rows, width), float32. */
     crt_tensor_t inputs;
     /* Shape (rows), uint8. */
     crt_tensor_t labels;
 } crt_batch_t;
+#define CRT_BATCH(...)                                                                   \
+    CRTI_VALUE(crt_batch_t, .struct_size = sizeof(crt_batch_t), __VA_ARGS__)
 
 /* An endless sequence of batches. A pass goes through all samples of a set in random order;
  * its last batch may be short. Each pass draws a new order. */
 typedef struct crt_batches crt_batches_t;
 
 /* Makes batches of `batch` samples each of `set`, which must outlive the batches. `seed`
- * determines the order. Caller owns the result and frees it with crt_batches_free.
+ * determines the order. Caller owns the result and drops it with crt_batches_drop.
  *
  * Errors: CRT_ERR_INVALID, when `batch` is wrong; CRT_ERR_NO_MEMORY. */
 CRT_API crt_status_t crt_batches_new(const crt_dataset_t *set, int batch, uint64_t seed,
                                      crt_batches_t **batches_out);
 
-/* The next batch. Borrowed: valid until the next call or crt_batches_free. */
+/* The next batch. Borrowed: valid until the next call or crt_batches_drop. */
 CRT_API const crt_batch_t *crt_batches_next(crt_batches_t *batches);
 
 /* The number of passes over the data that have begun: 0 before the first batch. */
 CRT_API uint64_t crt_batches_epoch(const crt_batches_t *batches);
 
-/* Frees batches. NULL is allowed. */
-CRT_API void crt_batches_free(crt_batches_t *batches);
+/* Frees batches and sets the pointer to NULL. NULL is allowed. */
+CRT_API void crt_batches_drop(crt_batches_t **batches);
 
 /* ---------------------------------------------------------------- models */
 
+/* Kinds of layers. x: the inputs, y: the outputs. */
 typedef enum crt_layer_kind {
     /* y = x W' + b; W is (outputs, inputs). */
     CRT_LAYER_DENSE = 1,
@@ -179,26 +190,30 @@ typedef enum crt_layer_kind {
     CRT_LAYER_MISH = 22
 } crt_layer_kind_t;
 
+/* How the first weights of a layer are drawn. */
 typedef enum crt_layer_init {
     /* W uniform in +-sqrt(6 / (outputs + inputs)), b zero. */
-    CRT_LAYER_GLOROT = 0,
+    CRT_INIT_GLOROT = 0,
     /* W and b zero: for the layer in front of the softmax. */
-    CRT_LAYER_ZERO = 1,
+    CRT_INIT_ZERO = 1,
     /* W and b uniform in +-1 / sqrt(inputs), as in PyTorch. */
-    CRT_LAYER_FAN_IN = 2,
+    CRT_INIT_FAN_IN = 2,
     /* W normal with deviation sqrt(2 / outputs), b zero. */
-    CRT_LAYER_HE = 3,
+    CRT_INIT_HE = 3,
     /* W uniform in +-1 / sqrt(inputs), b zero. */
-    CRT_LAYER_FAN_IN_PLAIN = 4
+    CRT_INIT_FAN_IN_PLAIN = 4
 } crt_layer_init_t;
 
-/* One layer of a model. Make it with the macros below. Members that a kind does not use are 0.
+/* One layer of a model. Made with CRT_LAYER, or with the macro of its kind below. Members that a
+ * kind does not use are 0. All layers of an array have the same size.
  *
  * A layer reads the output of the layer before it. For models with branches, `from` and `with`
  * name another layer by the distance back from this layer: 1 is the layer before this one, and
  * one more than the number of layers before this one is the input of the model. Because
  * distances are relative, a block of layers can be copied to any place. */
 typedef struct crt_layer {
+    /* Set by CRT_LAYER. */
+    size_t struct_size;
     crt_layer_kind_t kind;
     /* Dense, maxout: the first weights. */
     crt_layer_init_t init;
@@ -241,70 +256,59 @@ typedef struct crt_layer {
     int heads;
 } crt_layer_t;
 
+#define CRT_LAYER(...)                                                                   \
+    CRTI_VALUE(crt_layer_t, .struct_size = sizeof(crt_layer_t), __VA_ARGS__)
+
 #ifndef __cplusplus
-#    define CRT_DENSE(outputs)                                                           \
-        ((crt_layer_t){.kind = CRT_LAYER_DENSE, .width = (outputs)})
+#    define CRT_DENSE(outputs) CRT_LAYER(.kind = CRT_LAYER_DENSE, .width = (outputs))
 #    define CRT_DENSE_ZERO(outputs)                                                      \
-        ((crt_layer_t){                                                                  \
-            .kind = CRT_LAYER_DENSE, .init = CRT_LAYER_ZERO, .width = (outputs)})
-#    define CRT_RELU()         ((crt_layer_t){.kind = CRT_LAYER_RELU})
-#    define CRT_DROPOUT(rate_) ((crt_layer_t){.kind = CRT_LAYER_DROPOUT, .rate = (rate_)})
+        CRT_LAYER(.kind = CRT_LAYER_DENSE, .init = CRT_INIT_ZERO, .width = (outputs))
+#    define CRT_RELU()         CRT_LAYER(.kind = CRT_LAYER_RELU)
+#    define CRT_DROPOUT(rate_) CRT_LAYER(.kind = CRT_LAYER_DROPOUT, .rate = (rate_))
 /* Reads key `column_` of the input of the model; `back` is the distance back to that input:
  * see crt_layer_t. */
 #    define CRT_HASH_EMBED(outputs, rows_, seed_, column_, back)                         \
-        ((crt_layer_t){.kind = CRT_LAYER_HASH_EMBED,                                     \
-                       .width = (outputs),                                               \
-                       .rows = (rows_),                                                  \
-                       .seed = (seed_),                                                  \
-                       .column = (column_),                                              \
-                       .from = (back)})
+        CRT_LAYER(.kind = CRT_LAYER_HASH_EMBED, .width = (outputs), .rows = (rows_),     \
+                  .seed = (seed_), .column = (column_), .from = (back))
 #    define CRT_MAXOUT(outputs, pieces_)                                                 \
-        ((crt_layer_t){.kind = CRT_LAYER_MAXOUT, .width = (outputs), .pieces = (pieces_)})
+        CRT_LAYER(.kind = CRT_LAYER_MAXOUT, .width = (outputs), .pieces = (pieces_))
 #    define CRT_EXPAND_WINDOW(rows_each_side)                                            \
-        ((crt_layer_t){.kind = CRT_LAYER_EXPAND_WINDOW, .window = (rows_each_side)})
-#    define CRT_LAYER_NORM()                                                             \
-        ((crt_layer_t){.kind = CRT_LAYER_LAYER_NORM, .epsilon = 1e-8})
+        CRT_LAYER(.kind = CRT_LAYER_EXPAND_WINDOW, .window = (rows_each_side))
+#    define CRT_LAYER_NORM() CRT_LAYER(.kind = CRT_LAYER_LAYER_NORM, .epsilon = 1e-8)
 /* Adds the output of the layer before this one and that of the layer at the distance `back`. */
-#    define CRT_ADD(back) ((crt_layer_t){.kind = CRT_LAYER_ADD, .with = (back)})
+#    define CRT_ADD(back) CRT_LAYER(.kind = CRT_LAYER_ADD, .with = (back))
 #    define CRT_CONCATENATE(layers)                                                      \
-        ((crt_layer_t){.kind = CRT_LAYER_CONCATENATE, .count = (layers)})
+        CRT_LAYER(.kind = CRT_LAYER_CONCATENATE, .count = (layers))
 /* A convolution with square windows. CRT_CONVOLUTION_PLAIN has no b; use it before a batch
  * norm. */
 #    define CRT_CONVOLUTION(outputs, kernel_, stride_, padding_)                         \
-        ((crt_layer_t){.kind = CRT_LAYER_CONVOLUTION,                                    \
-                       .width = (outputs),                                               \
-                       .kernel = (kernel_),                                              \
-                       .stride = (stride_),                                              \
-                       .padding = (padding_)})
+        CRT_LAYER(.kind = CRT_LAYER_CONVOLUTION, .width = (outputs),                     \
+                  .kernel = (kernel_), .stride = (stride_), .padding = (padding_))
 #    define CRT_CONVOLUTION_PLAIN(outputs, kernel_, stride_, padding_)                   \
-        ((crt_layer_t){.kind = CRT_LAYER_CONVOLUTION,                                    \
-                       .width = (outputs),                                               \
-                       .kernel = (kernel_),                                              \
-                       .stride = (stride_),                                              \
-                       .padding = (padding_),                                            \
-                       .no_bias = true})
+        CRT_LAYER(.kind = CRT_LAYER_CONVOLUTION, .width = (outputs),                     \
+                  .kernel = (kernel_), .stride = (stride_), .padding = (padding_),       \
+                  .no_bias = true)
 #    define CRT_MAX_POOL(kernel_, stride_)                                               \
-        ((crt_layer_t){                                                                  \
-            .kind = CRT_LAYER_MAX_POOL, .kernel = (kernel_), .stride = (stride_)})
+        CRT_LAYER(.kind = CRT_LAYER_MAX_POOL, .kernel = (kernel_), .stride = (stride_))
 #    define CRT_AVERAGE_POOL(kernel_, stride_)                                           \
-        ((crt_layer_t){                                                                  \
-            .kind = CRT_LAYER_AVERAGE_POOL, .kernel = (kernel_), .stride = (stride_)})
+        CRT_LAYER(.kind = CRT_LAYER_AVERAGE_POOL, .kernel = (kernel_),                   \
+                  .stride = (stride_))
 /* The mean of all places of a sample. */
-#    define CRT_GLOBAL_POOL() ((crt_layer_t){.kind = CRT_LAYER_AVERAGE_POOL})
+#    define CRT_GLOBAL_POOL() CRT_LAYER(.kind = CRT_LAYER_AVERAGE_POOL)
 #    define CRT_BATCH_NORM()                                                             \
-        ((crt_layer_t){.kind = CRT_LAYER_BATCH_NORM, .epsilon = 1e-5, .momentum = 0.1})
-#    define CRT_FLATTEN() ((crt_layer_t){.kind = CRT_LAYER_FLATTEN})
-#    define CRT_GELU()    ((crt_layer_t){.kind = CRT_LAYER_GELU})
-#    define CRT_MISH()    ((crt_layer_t){.kind = CRT_LAYER_MISH})
+        CRT_LAYER(.kind = CRT_LAYER_BATCH_NORM, .epsilon = 1e-5, .momentum = 0.1)
+#    define CRT_FLATTEN() CRT_LAYER(.kind = CRT_LAYER_FLATTEN)
+#    define CRT_GELU()    CRT_LAYER(.kind = CRT_LAYER_GELU)
+#    define CRT_MISH()    CRT_LAYER(.kind = CRT_LAYER_MISH)
 /* Reads 3 d channels (queries, keys, values) from a dense layer in front of the attention; the
  * output has d channels. */
 #    define CRT_ATTENTION(heads_, rate_)                                                 \
-        ((crt_layer_t){.kind = CRT_LAYER_ATTENTION, .rate = (rate_), .heads = (heads_)})
-#    define CRT_PATCHES(side) ((crt_layer_t){.kind = CRT_LAYER_PATCHES, .kernel = (side)})
-#    define CRT_TOKEN()       ((crt_layer_t){.kind = CRT_LAYER_TOKEN})
-#    define CRT_POSITIONS()   ((crt_layer_t){.kind = CRT_LAYER_POSITIONS})
+        CRT_LAYER(.kind = CRT_LAYER_ATTENTION, .rate = (rate_), .heads = (heads_))
+#    define CRT_PATCHES(side) CRT_LAYER(.kind = CRT_LAYER_PATCHES, .kernel = (side))
+#    define CRT_TOKEN()       CRT_LAYER(.kind = CRT_LAYER_TOKEN)
+#    define CRT_POSITIONS()   CRT_LAYER(.kind = CRT_LAYER_POSITIONS)
 #    define CRT_PARAMETERS(rows_, cols)                                                  \
-        ((crt_layer_t){.kind = CRT_LAYER_PARAMETERS, .rows = (rows_), .width = (cols)})
+        CRT_LAYER(.kind = CRT_LAYER_PARAMETERS, .rows = (rows_), .width = (cols))
 #else
 extern "C++" {
 /* clang-format off */
@@ -313,11 +317,12 @@ extern "C++" {
     constexpr crt_layer_t name parameters                                                \
     {                                                                                    \
         crt_layer_t crt_made{};                                                          \
+        crt_made.struct_size = sizeof(crt_made);                                         \
         CRTI_SET_OF(crt_made, CRTI_SET_COUNT(__VA_ARGS__), __VA_ARGS__)                  \
         return crt_made;                                                                 \
     }
 CRTI_LAYER(CRT_DENSE, (int outputs), .kind = CRT_LAYER_DENSE, .width = outputs)
-CRTI_LAYER(CRT_DENSE_ZERO, (int outputs), .kind = CRT_LAYER_DENSE, .init = CRT_LAYER_ZERO,
+CRTI_LAYER(CRT_DENSE_ZERO, (int outputs), .kind = CRT_LAYER_DENSE, .init = CRT_INIT_ZERO,
            .width = outputs)
 CRTI_LAYER(CRT_RELU, (), .kind = CRT_LAYER_RELU)
 CRTI_LAYER(CRT_DROPOUT, (double rate), .kind = CRT_LAYER_DROPOUT, .rate = rate)
@@ -370,40 +375,40 @@ CRT_API void crt_hash_key(uint64_t key, uint32_t seed, uint32_t rows_out[4]);
  * (crt_model_forward and crt_model_backward). */
 typedef struct crt_model crt_model_t;
 
-/* One sample as a model reads it: float32 of (height, width, channels), channels last, or (1,
- * 1, channels) for samples without places; or 64-bit keys (CRT_DTYPE_INT64, 1 x 1), which only
- * CRT_HASH_EMBED reads. */
+/* One sample as a model reads it: float32 of (height, width, channels), channels last, or of
+ * (channels) for samples without places; or 64-bit keys, which only CRT_HASH_EMBED reads. Made with
+ * CRT_INPUT: CRT_INPUT(.height = 28, .width = 28, .channels = 1). */
 typedef struct crt_input {
+    /* Set by CRT_INPUT. */
+    size_t struct_size;
+    /* CRT_DTYPE_FLOAT32, or CRT_DTYPE_INT64 for keys. 0: CRT_DTYPE_FLOAT32. */
     crt_dtype_t dtype;
-    int height, width, channels;
+    /* Rows and columns of places. 0: 1. */
+    int height, width;
+    /* Numbers of each place, or keys of a sample. At least 1. */
+    int channels;
 } crt_input_t;
+#define CRT_INPUT(...)                                                                   \
+    CRTI_VALUE(crt_input_t, .struct_size = sizeof(crt_input_t), __VA_ARGS__)
 
 /* Makes a model of `count` layers for samples of `input`. Each layer may read the output of
- * any earlier layer. The output of the last layer is that of the model. `seed` determines the
- * first weights and the dropout. Caller owns the result and frees it with crt_model_free.
+ * any earlier layer. The output of the last layer is that of the model. A model whose last layer is
+ * dense with at most 256 outputs is a classifier. `seed` determines the first weights and the
+ * dropout. Caller owns the result and drops it with crt_model_drop.
  *
  * Errors: CRT_ERR_INVALID, when an argument or a layer is wrong (the text names the layer);
+ * CRT_ERR_UNSUPPORTED, when a struct has a member set that only a newer version has;
  * CRT_ERR_TOO_LARGE, when the model has too many parameters; CRT_ERR_NO_MEMORY. */
-CRT_API crt_status_t crt_network_new(const crt_input_t *input, const crt_layer_t *layers,
-                                     size_t count, uint64_t seed,
-                                     crt_model_t **model_out);
-
-/* Makes a classifier of `count` layers for samples of `inputs` numbers. The last layer is
- * dense, and its outputs (at most 256) are the classes. `seed` determines the first weights
- * and the dropout. Caller owns the result and frees it with crt_model_free.
- *
- * Errors: CRT_ERR_INVALID, when an argument or a layer is wrong (the text names the layer);
- * CRT_ERR_TOO_LARGE, when the model has too many parameters; CRT_ERR_NO_MEMORY. */
-CRT_API crt_status_t crt_model_new(int inputs, const crt_layer_t *layers, size_t count,
-                                   uint64_t seed, crt_model_t **model_out);
+CRT_API crt_status_t crt_model_new(const crt_input_t *input, const crt_layer_t *layers,
+                                   size_t count, uint64_t seed, crt_model_t **model_out);
 
 /* Makes a multi-layer perceptron. `widths` is inputs, hidden widths, classes, 0. Each hidden
  * layer is dense, ReLU and, with `dropout` > 0, dropout; the weights of the last dense layer
  * start at zero. `seed` determines the first weights and the dropout. Caller owns the result
- * and frees it with crt_model_free.
+ * and drops it with crt_model_drop.
  *
- * Errors: CRT_ERR_INVALID, when `widths` or `dropout` is wrong; CRT_ERR_TOO_LARGE, when the
- * model has too many parameters; CRT_ERR_NO_MEMORY. */
+ * Errors: CRT_ERR_INVALID, when `widths` or `dropout` is wrong, or there are more than 256 classes;
+ * CRT_ERR_TOO_LARGE, when the model has too many parameters; CRT_ERR_NO_MEMORY. */
 CRT_API crt_status_t crt_mlp_new(const int *widths, double dropout, uint64_t seed,
                                  crt_model_t **model_out);
 
@@ -415,7 +420,8 @@ CRT_API size_t crt_model_parameters(const crt_model_t *model);
 /* The number of arrays that the flat buffers consist of: weights and biases of each layer. */
 CRT_API size_t crt_model_arrays(const crt_model_t *model);
 
-/* An array of a model: floats [first, first + count) of its flat buffers. */
+/* An array of a model: floats [first, first + count) of its flat buffers. Filled by
+ * crt_model_array, which takes the size of the struct. */
 typedef struct crt_model_array {
     size_t first, count;
     /* Shape of the array. Biases: one row. */
@@ -426,10 +432,11 @@ typedef struct crt_model_array {
     const char *kind;
 } crt_model_array_t;
 
-/* Describes array `index` (0 to crt_model_arrays - 1) of a model. Errors: CRT_ERR_INVALID,
- * when there is no such array. */
+/* Describes array `index` (0 to crt_model_arrays - 1) of a model in `*array_out`, which has
+ * `array_size` bytes (sizeof(*array_out)). Errors: CRT_ERR_INVALID, when there is no such array, or
+ * `array_size` is too small to be the size of a crt_model_array_t. */
 CRT_API crt_status_t crt_model_array(const crt_model_t *model, size_t index,
-                                     crt_model_array_t *array_out);
+                                     size_t array_size, crt_model_array_t *array_out);
 
 /* All weights of a model, a flat tensor. Borrowed: valid until the model is freed; the numbers
  * change with the next step of an optimizer. */
@@ -440,8 +447,8 @@ CRT_API const crt_tensor_t *crt_model_weights(crt_model_t *model);
 CRT_API const crt_tensor_t *crt_model_gradients(crt_model_t *model);
 
 /* The running means and variances of all batch norms. Batch norms use them when the model does
- * not train. A pass of training changes them, in this model only. They are not weights, but
- * crt_model_save writes them too. A flat tensor, of 0 numbers without a batch norm. Borrowed:
+ * not train. A pass of training changes them, in this model only. The numbers are not weights,
+ * but crt_model_save writes them too. A flat tensor, of 0 numbers without a batch norm. Borrowed:
  * valid until the model is freed; the program may write to the numbers. */
 CRT_API const crt_tensor_t *crt_model_statistics(crt_model_t *model);
 
@@ -470,9 +477,10 @@ CRT_API void crt_model_set_seed(crt_model_t *model, uint64_t seed);
  * that mean in *loss_out (`loss_out` may be NULL). `weights` (flat) are read in place; NULL:
  * those of the model.
  *
- * Errors: CRT_ERR_INVALID, when the model is not a classifier or a tensor or a label is wrong;
- * CRT_ERR_NO_MEMORY; CRT_ERR_UNSUPPORTED, when the model is on a GPU and crt_model_sync_norms
- * is set. */
+ * Errors: CRT_ERR_INVALID, when the model is not a classifier, a tensor or a label is wrong, or
+ * `batch` was not made with CRT_BATCH; CRT_ERR_NO_MEMORY; CRT_ERR_UNSUPPORTED, when the model is on
+ * a GPU and crt_model_sync_norms is set, or `batch` has a member set that only a newer version
+ * has. */
 CRT_API crt_status_t crt_model_compute_gradients(crt_model_t *model,
                                                  const crt_tensor_t *weights,
                                                  const crt_batch_t *batch,
@@ -561,30 +569,32 @@ CRT_API crt_status_t crt_model_save(crt_model_t *model, const char *path);
  * other shapes; CRT_ERR_IO; CRT_ERR_NO_MEMORY. */
 CRT_API crt_status_t crt_model_load(crt_model_t *model, const char *path);
 
-/* Frees a model. NULL is allowed. */
-CRT_API void crt_model_free(crt_model_t *model);
+/* Frees a model and sets the pointer to NULL. NULL is allowed. */
+CRT_API void crt_model_drop(crt_model_t **model);
 
 /* ---------------------------------------------------------------- optimizers */
 
 /* Turns gradients into new weights. Belongs to one model. */
 typedef struct crt_optimizer crt_optimizer_t;
 
+/* Rules by which an optimizer changes weights. */
 typedef enum crt_optimizer_kind {
     /* Adam of Thinc: epsilon is not corrected, decay after the step. */
-    CRT_ADAM = 1,
+    CRT_OPTIMIZER_ADAM = 1,
     /* SGD of PyTorch. */
-    CRT_SGD = 2,
+    CRT_OPTIMIZER_SGD = 2,
     /* AdamW of PyTorch: epsilon is corrected, decay before the step. */
-    CRT_ADAMW = 3,
+    CRT_OPTIMIZER_ADAMW = 3,
     /* Rectified Adam of Thinc. */
-    CRT_RADAM = 4
+    CRT_OPTIMIZER_RADAM = 4
 } crt_optimizer_kind_t;
 
-/* Options of an optimizer. Start from crt_adam_options, crt_adamw_options, crt_radam_options
- * or crt_sgd_options, which set all members. */
+/* Options of an optimizer. The defaults of most members are not zero: start from
+ * crt_adam_options, crt_adamw_options, crt_radam_options or crt_sgd_options, which set all members,
+ * and change some. A zero then means zero. */
 typedef struct crt_optimizer_options {
-    /* Size of this struct in bytes. */
-    size_t size;
+    /* Set by these functions. */
+    size_t struct_size;
     crt_optimizer_kind_t kind;
     double learn_rate;
     /* The gradient of each parameter array is scaled to at most this L2 norm. 0: no scaling. */
@@ -612,45 +622,79 @@ typedef struct crt_optimizer_options {
     bool use_averages;
 } crt_optimizer_options_t;
 
+/* Sets all members of `*options`, which has `size` bytes (sizeof(*options)), to the defaults of
+ * `kind`, as the four functions below say. Programs call these functions, which know the size. */
+CRT_API void crt_optimizer_options_init(crt_optimizer_options_t *options, size_t size,
+                                        crt_optimizer_kind_t kind, double learn_rate);
+
 /* The options of Adam: beta 0.9 and 0.999, epsilon 1e-8, clip 1.0 per array, no L2. */
-CRT_API crt_optimizer_options_t crt_adam_options(double learn_rate);
+static inline crt_optimizer_options_t crt_adam_options(double learn_rate)
+{
+    crt_optimizer_options_t options;
+
+    crt_optimizer_options_init(&options, sizeof(options), CRT_OPTIMIZER_ADAM, learn_rate);
+    return options;
+}
 
 /* The options of torch.optim.AdamW: beta 0.9 and 0.999, epsilon 1e-8, weight decay 0.01, no
  * clip. Without decay (l2 = 0) the optimizer is torch.optim.Adam. */
-CRT_API crt_optimizer_options_t crt_adamw_options(double learn_rate);
+static inline crt_optimizer_options_t crt_adamw_options(double learn_rate)
+{
+    crt_optimizer_options_t options;
+
+    crt_optimizer_options_init(&options, sizeof(options), CRT_OPTIMIZER_ADAMW,
+                               learn_rate);
+    return options;
+}
 
 /* The options of RAdam of Thinc: those of crt_adam_options, with averages. Look-ahead is off
  * (its authors advise 6 steps and a rate of 0.5). */
-CRT_API crt_optimizer_options_t crt_radam_options(double learn_rate);
+static inline crt_optimizer_options_t crt_radam_options(double learn_rate)
+{
+    crt_optimizer_options_t options;
+
+    crt_optimizer_options_init(&options, sizeof(options), CRT_OPTIMIZER_RADAM,
+                               learn_rate);
+    return options;
+}
 
 /* The options of SGD: no clip, no L2. With l2_is_weight_decay = false, `l2` is weight_decay of
  * PyTorch. */
-CRT_API crt_optimizer_options_t crt_sgd_options(double learn_rate, double momentum);
+static inline crt_optimizer_options_t crt_sgd_options(double learn_rate, double momentum)
+{
+    crt_optimizer_options_t options;
 
-/* Makes an optimizer of `model`, which must outlive the optimizer. Caller owns the result and
- * frees it with crt_optimizer_free.
+    crt_optimizer_options_init(&options, sizeof(options), CRT_OPTIMIZER_SGD, learn_rate);
+    options.momentum = momentum;
+    return options;
+}
+
+/* Makes an optimizer of `model`, which must outlive the optimizer. `options` NULL: those of
+ * crt_adam_options(0.001). Caller owns the result and drops it with crt_optimizer_drop.
  *
  * Errors: CRT_ERR_INVALID, when an option is wrong; CRT_ERR_UNSUPPORTED, when the model is on
- * a GPU that cannot compute this optimizer; CRT_ERR_NO_MEMORY. */
+ * a GPU that cannot compute this optimizer, or the program sets an option that only a newer version
+ * has; CRT_ERR_NO_MEMORY. */
 CRT_API crt_status_t crt_optimizer_new(crt_model_t *model,
                                        const crt_optimizer_options_t *options,
                                        crt_optimizer_t **optimizer_out);
 
-/* Makes an optimizer of `model` with crt_adam_options. `model` must outlive the optimizer.
- * Caller owns the result and frees it with crt_optimizer_free.
- *
- * Errors: CRT_ERR_INVALID, when an option is wrong; CRT_ERR_UNSUPPORTED, when the model is on
- * a GPU that cannot compute this optimizer; CRT_ERR_NO_MEMORY. */
-CRT_API crt_status_t crt_adam_new(crt_model_t *model, double learn_rate,
-                                  crt_optimizer_t **optimizer_out);
+/* Make an optimizer of `model` with crt_adam_options or crt_sgd_options: crt_optimizer_new, and its
+ * errors. */
+static inline crt_status_t crt_adam_new(crt_model_t *model, double learn_rate,
+                                        crt_optimizer_t **optimizer_out)
+{
+    crt_optimizer_options_t options = crt_adam_options(learn_rate);
 
-/* Makes an optimizer of `model` with crt_sgd_options. `model` must outlive the optimizer.
- * Caller owns the result and frees it with crt_optimizer_free.
- *
- * Errors: CRT_ERR_INVALID, when an option is wrong; CRT_ERR_UNSUPPORTED, when the model is on
- * a GPU that cannot compute this optimizer; CRT_ERR_NO_MEMORY. */
-CRT_API crt_status_t crt_sgd_new(crt_model_t *model, double learn_rate, double momentum,
-                                 crt_optimizer_t **optimizer_out);
+    return crt_optimizer_new(model, &options, optimizer_out);
+}
+static inline crt_status_t crt_sgd_new(crt_model_t *model, double learn_rate,
+                                       double momentum, crt_optimizer_t **optimizer_out)
+{
+    crt_optimizer_options_t options = crt_sgd_options(learn_rate, momentum);
+
+    return crt_optimizer_new(model, &options, optimizer_out);
+}
 
 /* Makes one update with the gradients that were added to the model, and sets them to zero.
  *
@@ -671,7 +715,8 @@ CRT_API crt_status_t crt_optimizer_apply(crt_optimizer_t *optimizer, crt_model_t
                                          const crt_tensor_t *const *gradients,
                                          size_t count, crt_tensor_t *weights_out);
 
-/* A range of floats [first, first + count) in the flat buffers. */
+/* A range of floats [first, first + count) in the flat buffers. The struct never changes its
+ * size, and is passed by value and in arrays. */
 typedef struct crt_part {
     size_t first, count;
 } crt_part_t;
@@ -727,48 +772,86 @@ CRT_API int crt_optimizer_states(const crt_optimizer_t *optimizer);
 CRT_API const crt_tensor_t *crt_optimizer_state(crt_optimizer_t *optimizer, int index);
 CRT_API void crt_optimizer_set_steps(crt_optimizer_t *optimizer, uint64_t steps);
 
-/* Frees an optimizer. NULL is allowed. */
-CRT_API void crt_optimizer_free(crt_optimizer_t *optimizer);
+/* Frees an optimizer and sets the pointer to NULL. NULL is allowed. */
+CRT_API void crt_optimizer_drop(crt_optimizer_t **optimizer);
 
 /* ---------------------------------------------------------------- schedules */
 
+/* Shapes of schedules. */
 typedef enum crt_schedule_kind {
-    CRT_SCHEDULE_CONSTANT = 1,
-    CRT_SCHEDULE_COMPOUNDING = 2,
-    CRT_SCHEDULE_WARMUP_LINEAR = 3,
-    CRT_SCHEDULE_COSINE = 4,
-    CRT_SCHEDULE_STEP = 5
+    CRT_SCHEDULE_KIND_CONSTANT = 1,
+    CRT_SCHEDULE_KIND_COMPOUNDING = 2,
+    CRT_SCHEDULE_KIND_WARMUP_LINEAR = 3,
+    CRT_SCHEDULE_KIND_COSINE = 4,
+    CRT_SCHEDULE_KIND_STEP = 5
 } crt_schedule_kind_t;
 
 /* A number for each step, such as the learn rate or the size of a batch. Make it with the
  * functions below. A schedule has no state: a program that continues a training asks for the
  * number of its step. */
 typedef struct crt_schedule {
+    /* Set by the functions below. */
+    size_t struct_size;
     crt_schedule_kind_t kind;
+    /* The first number, the last one, and the factor from step to step. */
     double start, stop, factor;
+    /* Number of steps that the schedule rises, and number of all its steps. */
     uint64_t warmup_steps, steps;
 } crt_schedule_t;
 
+/* A schedule with these members, and zero for all others. Part of the functions below. */
+static inline crt_schedule_t crti_schedule(crt_schedule_kind_t kind, double start,
+                                           double stop, double factor,
+                                           uint64_t warmup_steps, uint64_t steps)
+{
+    return CRTI_VALUE(crt_schedule_t, .struct_size = sizeof(crt_schedule_t), .kind = kind,
+                      .start = start, .stop = stop, .factor = factor,
+                      .warmup_steps = warmup_steps, .steps = steps);
+}
+
 /* The schedule with `value` at every step. */
-CRT_API crt_schedule_t crt_schedule_constant(double value);
+static inline crt_schedule_t crt_schedule_constant(double value)
+{
+    return crti_schedule(CRT_SCHEDULE_KIND_CONSTANT, value, 0, 0, 0, 0);
+}
 
 /* The schedule start * factor ^ step, never beyond `stop`. */
-CRT_API crt_schedule_t crt_schedule_compounding(double start, double stop, double factor);
+static inline crt_schedule_t crt_schedule_compounding(double start, double stop,
+                                                      double factor)
+{
+    return crti_schedule(CRT_SCHEDULE_KIND_COMPOUNDING, start, stop, factor, 0, 0);
+}
 
 /* The schedule that rises from 0 to `value` in `warmup_steps` and falls back to 0 at
  * `total_steps`, both in straight lines. */
-CRT_API crt_schedule_t crt_schedule_warmup_linear(double value, uint64_t warmup_steps,
-                                                  uint64_t total_steps);
+static inline crt_schedule_t
+crt_schedule_warmup_linear(double value, uint64_t warmup_steps, uint64_t total_steps)
+{
+    return crti_schedule(CRT_SCHEDULE_KIND_WARMUP_LINEAR, value, 0, 0, warmup_steps,
+                         total_steps);
+}
 
 /* The schedule that goes from `start` to `stop` at `steps`, along half a cosine wave; later
  * steps have `stop`. */
-CRT_API crt_schedule_t crt_schedule_cosine(double start, double stop, uint64_t steps);
+static inline crt_schedule_t crt_schedule_cosine(double start, double stop,
+                                                 uint64_t steps)
+{
+    return crti_schedule(CRT_SCHEDULE_KIND_COSINE, start, stop, 0, 0, steps);
+}
 
 /* The schedule start * factor ^ (step / every), with a division of integers. */
-CRT_API crt_schedule_t crt_schedule_step(double start, double factor, uint64_t every);
+static inline crt_schedule_t crt_schedule_step(double start, double factor,
+                                               uint64_t every)
+{
+    return crti_schedule(CRT_SCHEDULE_KIND_STEP, start, 0, factor, 0, every);
+}
 
-/* The number of a step. The first step is step 0. */
-CRT_API double crt_schedule_at(const crt_schedule_t *schedule, uint64_t step);
+/* Stores the number of a step in `*value_out`. The first step is step 0.
+ *
+ * Errors: CRT_ERR_INVALID, when the schedule was not made with one of the functions above;
+ * CRT_ERR_UNSUPPORTED, when its kind or a member is one that only a newer version has. */
+CRT_API crt_status_t crt_schedule_at(const crt_schedule_t *schedule, uint64_t step,
+                                     double *value_out);
 
 #ifdef __cplusplus
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Models on a GPU: the same models, batches and optimizers, computed by CUDA.
  *
- *     CRT_TRY(crt_model_to_gpu(model, 0, CRT_FLOAT32_ONLY));
+ *     CRT_TRY(crt_model_to_gpu(model, 0, CRT_PRECISION_FLOAT32));
  *     CRT_TRY(crt_sgd_new(model, 0.1, 0.9, &optimizer));
  *     ... crt_model_compute_gradients and crt_optimizer_step as on the host ...
  *     CRT_TRY(crt_model_to_host(model));
@@ -36,16 +36,17 @@ extern "C" {
 /* The precision of the layers. Parameters, their gradients and statistics are always float32. */
 typedef enum crt_precision {
     /* float32, as on the host. */
-    CRT_FLOAT32_ONLY = 0,
+    CRT_PRECISION_FLOAT32 = 0,
     /* Inputs of products are rounded to 10 bits after the binary point. */
-    CRT_TF32 = 1,
+    CRT_PRECISION_TF32 = 1,
     /* Outputs, and inputs of products, are float16; sums are float32. */
-    CRT_MIXED = 2
+    CRT_PRECISION_MIXED = 2
 } crt_precision_t;
 
-/* Finds a precision by its name: "float32", "tf32" or "mixed". Errors: CRT_ERR_INVALID, when
+/* Reads the name of a precision: "float32", "tf32" or "mixed". Errors: CRT_ERR_INVALID, when
  * there is no such precision. */
-CRT_API crt_status_t crt_precision_find(const char *name, crt_precision_t *precision_out);
+CRT_API crt_status_t crt_precision_parse(const char *name,
+                                         crt_precision_t *precision_out);
 
 /* Moves a model to GPU `gpu`, in the numbering of CUDA: of the GPUs that the runtime gave a
  * worker, 0 is the first. Make the optimizers of the model after this call. The first call
@@ -64,7 +65,7 @@ CRT_API crt_status_t crt_model_to_gpu(crt_model_t *model, int gpu,
  * when CUDA fails. */
 CRT_API crt_status_t crt_model_to_host(crt_model_t *model);
 
-/* The index of the GPU that a model is on; -1 for the host. */
+/* The index of the GPU that a model is on; CRT_NO_GPU for the host. */
 CRT_API int crt_model_gpu(const crt_model_t *model);
 
 /* The cudaStream_t of a model on a GPU; NULL for a model on the host. Borrowed: valid until

@@ -100,7 +100,7 @@ CRT_API const char *crt_ner_feature_name(crt_ner_feature_t feature);
  * IOB2: an entity begins at "B-" and at every "I-" that does not continue an entity. Lines may
  * end as on any system, and there may be a byte order mark. A document has `sentences` (at
  * least 1) consecutive sentences, or fewer at the end and before -DOCSTART-. Caller owns the
- * result and frees it with crt_ner_corpus_free.
+ * result and drops it with crt_ner_corpus_drop.
  *
  * Errors: CRT_ERR_NOT_FOUND, when there is no such file; CRT_ERR_CORRUPT, when a line is wrong
  * (the text names file and line) or there are no words; CRT_ERR_TOO_LARGE, when the file is
@@ -121,7 +121,7 @@ CRT_API crt_status_t crt_ner_corpus_read(const char *path, int sentences,
  * IOB2: an entity begins at "B-" and at every "I-" that does not continue an entity. Lines may
  * end as on any system, and there may be a byte order mark. A document has `sentences` (at
  * least 1) consecutive sentences, or fewer at the end and before -DOCSTART-. Caller owns the
- * result and frees it with crt_ner_corpus_free.
+ * result and drops it with crt_ner_corpus_drop.
  *
  * Errors: CRT_ERR_CORRUPT, when a line is wrong (the text names file and line) or there are no
  * words; CRT_ERR_TOO_LARGE, when the text is too large or has too many labels;
@@ -132,25 +132,26 @@ CRT_API crt_status_t crt_ner_corpus_parse(const char *name, const char *text, si
 /* Makes a corpus of `documents` sentences about people, places, organizations and works that
  * do not exist (labels PER, LOC, ORG, MISC). Many names occur with every label, so that the
  * words around them decide. Document i of a seed does not depend on `documents`. Caller owns
- * the result and frees it with crt_ner_corpus_free.
+ * the result and drops it with crt_ner_corpus_drop.
  *
  * Errors: CRT_ERR_INVALID, when `documents` is 0; CRT_ERR_NO_MEMORY. */
 CRT_API crt_status_t crt_ner_corpus_new_synthetic(size_t documents, uint64_t seed,
                                                   crt_ner_corpus_t **corpus_out);
 
 /* Makes a copy of the documents whose places, in an order drawn from `seed`, are in [first,
- * end) of 0..1: parts of a corpus to train and to test with. Caller owns the result and frees
- * it with crt_ner_corpus_free.
+ * end) of 0..1: parts of a corpus to train and to test with. Caller owns the result and drops
+ * it with crt_ner_corpus_drop.
  *
  * Errors: CRT_ERR_INVALID, when the range is wrong or contains no document; CRT_ERR_NO_MEMORY. */
 CRT_API crt_status_t crt_ner_corpus_new_part(const crt_ner_corpus_t *corpus,
                                              uint64_t seed, double first, double end,
                                              crt_ner_corpus_t **part_out);
 
-/* Which documents of a corpus are used: the settings of a corpus in spaCy. */
+/* Which documents of a corpus are used: the settings of a corpus in spaCy. Zero is the default of
+ * every member. */
 typedef struct crt_ner_selection {
-    /* Size of this struct in bytes. */
-    size_t size;
+    /* Set by CRT_NER_SELECTION. */
+    size_t struct_size;
     /* Only the first `limit` documents. 0: all. */
     size_t limit;
     /* Of these only documents of fewer words. 0: all. */
@@ -160,12 +161,15 @@ typedef struct crt_ner_selection {
     /* Determines which documents are in lower case. */
     uint64_t seed;
 } crt_ner_selection_t;
+#define CRT_NER_SELECTION(...)                                                           \
+    CRTI_VALUE(crt_ner_selection_t, .struct_size = sizeof(crt_ner_selection_t),          \
+               __VA_ARGS__)
 
 /* Makes a copy of the selected documents, with the labels that they have. Caller owns the
- * result and frees it with crt_ner_corpus_free.
+ * result and drops it with crt_ner_corpus_drop.
  *
- * Errors: CRT_ERR_INVALID, when `selection` is wrong or selects no document;
- * CRT_ERR_NO_MEMORY. */
+ * Errors: CRT_ERR_INVALID, when `selection` is wrong or selects no document; CRT_ERR_UNSUPPORTED,
+ * when the program sets a member that only a newer version has; CRT_ERR_NO_MEMORY. */
 CRT_API crt_status_t crt_ner_corpus_new_selection(const crt_ner_corpus_t *corpus,
                                                   const crt_ner_selection_t *selection,
                                                   crt_ner_corpus_t **selected_out);
@@ -208,8 +212,9 @@ CRT_API crt_ner_action_t crt_ner_corpus_tag(const crt_ner_corpus_t *corpus,
                                             size_t document, size_t word,
                                             const char **label_out);
 
-/* Frees a corpus. Objects that borrow from it must not be used any more. NULL is allowed. */
-CRT_API void crt_ner_corpus_free(crt_ner_corpus_t *corpus);
+/* Frees a corpus and sets the pointer to NULL. Objects that borrow from it must not be used any
+ * more. NULL is allowed. */
+CRT_API void crt_ner_corpus_drop(crt_ner_corpus_t **corpus);
 
 /* The keys of a word of `size` bytes, in the order of crt_ner_feature_t.
  *
@@ -230,10 +235,11 @@ typedef enum crt_ner_batch_kind {
     CRT_NER_BY_PADDED = 2
 } crt_ner_batch_kind_t;
 
-/* How documents become batches. */
+/* How documents become batches. Start from crt_ner_batching, which sets all members. */
 typedef struct crt_ner_batching {
-    /* Size of this struct in bytes. */
-    size_t size;
+    /* Set by crt_ner_batching. */
+    size_t struct_size;
+    /* How the size of a batch is measured. */
     crt_ner_batch_kind_t kind;
     /* Size of a batch: `start` for the first one, then `factor` times as much for each next
      * one, up to `stop`. */
@@ -250,30 +256,49 @@ typedef struct crt_ner_batching {
     int member, members;
 } crt_ner_batching_t;
 
+/* Sets all members of `*batching`, which has `size` bytes (sizeof(*batching)), as crt_ner_batching
+ * says. Programs call crt_ner_batching, which knows the size. */
+CRT_API void crt_ner_batching_init(crt_ner_batching_t *batching, size_t size,
+                                   uint64_t seed);
+
 /* The options of the quick start of spaCy: batches of 100 words, growing by 1.001 to 1000,
  * tolerance 0.2; all documents. */
-CRT_API crt_ner_batching_t crt_ner_batching(uint64_t seed);
+static inline crt_ner_batching_t crt_ner_batching(uint64_t seed)
+{
+    crt_ner_batching_t batching;
 
-/* Some documents of a corpus. */
+    crt_ner_batching_init(&batching, sizeof(batching), seed);
+    return batching;
+}
+
+/* Some documents of a corpus. Made with CRT_NER_BATCH. */
 typedef struct crt_ner_batch {
+    /* Set by CRT_NER_BATCH. */
+    size_t struct_size;
     /* Indices of the documents in the corpus. */
     const size_t *documents;
-    size_t count, words;
+    size_t count;
+    /* The number of words in these documents. */
+    size_t words;
 } crt_ner_batch_t;
+#define CRT_NER_BATCH(...)                                                               \
+    CRTI_VALUE(crt_ner_batch_t, .struct_size = sizeof(crt_ner_batch_t), __VA_ARGS__)
 
 /* An endless sequence of batches. */
 typedef struct crt_ner_batches crt_ner_batches_t;
 
-/* Makes batches of `corpus`, which must outlive the batches. Caller owns the result and frees
- * it with crt_ner_batches_free.
+/* Makes batches of `corpus`, which must outlive the batches. `batching` NULL: crt_ner_batching(0).
+ * Caller owns the result and drops
+ * it with crt_ner_batches_drop.
  *
  * Errors: CRT_ERR_INVALID, when an option is wrong or there are fewer documents than members;
+ * CRT_ERR_UNSUPPORTED, when the program sets an option that only a newer version has;
  * CRT_ERR_NO_MEMORY. */
 CRT_API crt_status_t crt_ner_batches_new(const crt_ner_corpus_t *corpus,
                                          const crt_ner_batching_t *batching,
                                          crt_ner_batches_t **batches_out);
 
-/* The next batch. Borrowed: valid until the next call or crt_ner_batches_free.
+/* The next batch. Borrowed: valid until the next call or crt_ner_batches_drop.
  *
  * Errors: CRT_ERR_INVALID, when a whole pass gave no batch because all documents are oversize. */
 CRT_API crt_status_t crt_ner_batches_next(crt_ner_batches_t *batches,
@@ -282,8 +307,8 @@ CRT_API crt_status_t crt_ner_batches_next(crt_ner_batches_t *batches,
 /* The number of passes over the documents that are complete: 0 during the first pass. */
 CRT_API uint64_t crt_ner_batches_epoch(const crt_ner_batches_t *batches);
 
-/* Frees batches. NULL is allowed. */
-CRT_API void crt_ner_batches_free(crt_ner_batches_t *batches);
+/* Frees batches and sets the pointer to NULL. NULL is allowed. */
+CRT_API void crt_ner_batches_drop(crt_ner_batches_t **batches);
 
 /* ---------------------------------------------------------------- models */
 
@@ -293,7 +318,7 @@ CRT_API void crt_ner_batches_free(crt_ner_batches_t *batches);
  * move is made. */
 typedef struct crt_ner_model crt_ner_model_t;
 
-/* A table of vectors for the keys of a feature. */
+/* A table of vectors for the keys of a feature. The struct never changes its size. */
 typedef struct crt_ner_table {
     crt_ner_feature_t feature;
     int rows;
@@ -301,10 +326,10 @@ typedef struct crt_ner_table {
 
 #define CRT_NER_TABLES_MAX 8
 
-/* Options of a model. Start from crt_ner_options. */
+/* Options of a model. Start from crt_ner_options, which sets all members. */
 typedef struct crt_ner_options {
-    /* Size of this struct in bytes. */
-    size_t size;
+    /* Set by crt_ner_options. */
+    size_t struct_size;
     /* Width of the vectors of words. */
     int width;
     /* Number of layers that read neighbours. */
@@ -331,16 +356,27 @@ typedef struct crt_ner_options {
     int oracle_cut;
 } crt_ner_options_t;
 
+/* Sets all members of `*options`, which has `size` bytes (sizeof(*options)), as crt_ner_options
+ * says. Programs call crt_ner_options, which knows the size. */
+CRT_API void crt_ner_options_init(crt_ner_options_t *options, size_t size);
+
 /* The defaults of spaCy: width 96, depth 4, window 1, 3 pieces, tables of 2000 rows for NORM
  * and of 1000 for PREFIX, SUFFIX and SHAPE, dropout 0.1, 3 features, hidden 64, 2 pieces, an
  * upper layer, cut at 100. */
-CRT_API crt_ner_options_t crt_ner_options(void);
+static inline crt_ner_options_t crt_ner_options(void)
+{
+    crt_ner_options_t options;
 
-/* Makes a model for the labels of `corpus`. `seed` determines the first weights and the
- * dropout. Caller owns the result and frees it with crt_ner_model_free.
+    crt_ner_options_init(&options, sizeof(options));
+    return options;
+}
+
+/* Makes a model for the labels of `corpus`. `options` NULL: crt_ner_options(). `seed` determines
+ * the first weights and the dropout. Caller owns the result and drops it with crt_ner_model_drop.
  *
  * Errors: CRT_ERR_INVALID, when an option or the number of labels is wrong (the text names the
- * option); CRT_ERR_TOO_LARGE, when the model has too many parameters; CRT_ERR_NO_MEMORY. */
+ * option); CRT_ERR_UNSUPPORTED, when the program sets an option that only a newer version has;
+ * CRT_ERR_TOO_LARGE, when the model has too many parameters; CRT_ERR_NO_MEMORY. */
 CRT_API crt_status_t crt_ner_model_new(const crt_ner_options_t *options,
                                        const crt_ner_corpus_t *corpus, uint64_t seed,
                                        crt_ner_model_t **model_out);
@@ -373,8 +409,8 @@ CRT_API crt_status_t crt_ner_compute_gradients(crt_ner_model_t *model,
                                                crt_tensor_t *gradients, double *loss_out);
 
 /* Makes a copy of `corpus` with the tags that the model finds. `weights` (flat) are read in
- * place; NULL: those of the model. Caller owns the result and frees it with
- * crt_ner_corpus_free.
+ * place; NULL: those of the model. Caller owns the result and drops it with
+ * crt_ner_corpus_drop.
  *
  * Errors: CRT_ERR_INVALID, when `weights` is wrong; CRT_ERR_NO_MEMORY. */
 CRT_API crt_status_t crt_ner_predict(crt_ner_model_t *model, const crt_tensor_t *weights,
@@ -382,7 +418,7 @@ CRT_API crt_status_t crt_ner_predict(crt_ner_model_t *model, const crt_tensor_t 
                                      crt_ner_corpus_t **tagged_out);
 
 /* The number of entities in the corpus, of entities that were found, and of those found
- * exactly: the same words and the same label. */
+ * exactly: the same words and the same label. The struct never changes its size. */
 typedef struct crt_ner_count {
     size_t gold, predicted, correct;
 } crt_ner_count_t;
@@ -393,23 +429,29 @@ CRT_API double crt_ner_recall(const crt_ner_count_t *count);
 CRT_API double crt_ner_f(const crt_ner_count_t *count);
 
 /* Counts of all entities, and of the entities of each label. */
-typedef struct crt_ner_scores {
-    crt_ner_count_t all;
-    size_t count;
-    struct {
-        /* Borrowed from the corpus or the model. */
-        const char *label;
-        crt_ner_count_t count;
-    } labels[510];
-} crt_ner_scores_t;
+typedef struct crt_ner_scores crt_ner_scores_t;
 
 /* Counts the entities that a model finds in `corpus`. `weights` (flat) are read in place;
- * NULL: those of the model. The labels are borrowed: valid until corpus and model are freed.
+ * NULL: those of the model. Caller owns the result and drops it with crt_ner_scores_drop.
  *
  * Errors: CRT_ERR_INVALID, when `weights` is wrong; CRT_ERR_NO_MEMORY. */
 CRT_API crt_status_t crt_ner_evaluate(crt_ner_model_t *model, const crt_tensor_t *weights,
                                       const crt_ner_corpus_t *corpus,
-                                      crt_ner_scores_t *scores_out);
+                                      crt_ner_scores_t **scores_out);
+
+/* The counts of all entities. */
+CRT_API crt_ner_count_t crt_ner_scores_all(const crt_ner_scores_t *scores);
+
+/* The number of labels: those of the model, and behind them those that only the corpus has. */
+CRT_API size_t crt_ner_scores_labels(const crt_ner_scores_t *scores);
+
+/* The text of label `index`, from 0; NULL when there is none. *count_out (`count_out` may be NULL)
+ * are the counts of its entities. Borrowed: valid until model, corpus or scores are dropped. */
+CRT_API const char *crt_ner_scores_label(const crt_ner_scores_t *scores, size_t index,
+                                         crt_ner_count_t *count_out);
+
+/* Frees scores and sets the pointer to NULL. NULL is allowed. */
+CRT_API void crt_ner_scores_drop(crt_ner_scores_t **scores);
 
 /* Writes a model to a file, whole or not at all: labels, options, weights, the state of
  * `optimizer` (may be NULL), and `note_size` bytes (at most 1 MiB) of the caller, so that a
@@ -421,7 +463,7 @@ CRT_API crt_status_t crt_ner_model_save(crt_ner_model_t *model,
                                         crt_optimizer_t *optimizer, const void *note,
                                         size_t note_size, const char *path);
 
-/* Reads a model. Caller owns the result and frees it with crt_ner_model_free.
+/* Reads a model. Caller owns the result and drops it with crt_ner_model_drop.
  *
  * Errors: CRT_ERR_NOT_FOUND, when there is no such file; CRT_ERR_CORRUPT, when the file is not
  * a model, is cut short or damaged; CRT_ERR_TOO_LARGE; CRT_ERR_PERMISSION or CRT_ERR_IO, when
@@ -440,8 +482,8 @@ CRT_API crt_status_t crt_ner_model_restore(crt_ner_model_t *model,
                                            crt_optimizer_t *optimizer, void *note,
                                            size_t note_size, const char *path);
 
-/* Frees a model. NULL is allowed. */
-CRT_API void crt_ner_model_free(crt_ner_model_t *model);
+/* Frees a model and sets the pointer to NULL. NULL is allowed. */
+CRT_API void crt_ner_model_drop(crt_ner_model_t **model);
 
 #ifdef __cplusplus
 }

@@ -23,18 +23,19 @@
 extern "C" {
 #endif
 
-/* Finds the exact name of a network, for a name that may have capitals, hyphens and
- * underscores: for "ResNet-18" the name is "resnet18". *name_out is static text. Errors:
+/* Reads the name of a network, which may have capitals, hyphens and underscores, and stores the
+ * exact name: "resnet18" for "ResNet-18". *name_out is static text. Errors:
  * CRT_ERR_NOT_FOUND, when there is no such network (the text has the nearest name). */
-CRT_API crt_status_t crt_network_find(const char *name, const char **name_out);
+CRT_API crt_status_t crt_network_parse(const char *name, const char **name_out);
 
 /* Makes a network for images of `input` (NULL: 28 x 28 x 1, for resnet and vgg 32 x 32 x 3)
  * with `classes` classes (2..256). `seed` determines the first weights and the dropout. Caller
- * owns the result and frees it with crt_model_free.
+ * owns the result and drops it with crt_model_drop.
  *
  * Errors: CRT_ERR_NOT_FOUND, when there is no such network (the text has the nearest name);
  * CRT_ERR_INVALID, when `classes` is wrong or the images are too small; CRT_ERR_TOO_LARGE,
- * when the model has too many parameters; CRT_ERR_NO_MEMORY. */
+ * when the model has too many parameters; CRT_ERR_UNSUPPORTED, when `input` has a member set that
+ * only a newer version has; CRT_ERR_NO_MEMORY. */
 CRT_API crt_status_t crt_network_by_name(const char *name, const crt_input_t *input,
                                          int classes, uint64_t seed,
                                          crt_model_t **model_out);

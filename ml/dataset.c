@@ -174,11 +174,14 @@ const crt_tensor_t *crt_dataset_labels(const crt_dataset_t *set)
     return &set->labels;
 }
 
-void crt_dataset_free(crt_dataset_t *set)
+void crt_dataset_drop(crt_dataset_t **dropped)
 {
+    crt_dataset_t *set = *dropped;
+
     if (!set)
         return;
     free(set->memory[0]);
     free(set->memory[1]);
     free(set);
+    *dropped = NULL;
 }

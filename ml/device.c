@@ -8,7 +8,7 @@
 #include "ml/matrix.h"
 #include "ml/model.h"
 
-crt_status_t crt_precision_find(const char *name, crt_precision_t *precision_out)
+crt_status_t crt_precision_parse(const char *name, crt_precision_t *precision_out)
 {
     static const char *const names[] = {"float32", "tf32", "mixed"};
 

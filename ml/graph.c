@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "ml/model.h"
+#include "runtime/base/copy_struct.h"
 
 const crti_layer_ops_t *crti_layer_ops_of(crt_layer_kind_t kind)
 {
@@ -60,24 +61,24 @@ void crti_layer_draw(const crti_layer_t *layer, float *weights, size_t count,
                      crti_random_t *random)
 {
     crt_layer_init_t init = layer->spec.init;
-    double limit = init == CRT_LAYER_FAN_IN || init == CRT_LAYER_FAN_IN_PLAIN
+    double limit = init == CRT_INIT_FAN_IN || init == CRT_INIT_FAN_IN_PLAIN
                        ? 1 / sqrt((double)fan_in)
                        : sqrt(6.0 / ((double)fan_out + (double)fan_in));
 
     for (size_t i = 0; i < bias_count; i++)
         biases[i] = 0;
     switch (init) {
-    case CRT_LAYER_ZERO:
+    case CRT_INIT_ZERO:
         for (size_t i = 0; i < count; i++)
             weights[i] = 0;
         break;
-    case CRT_LAYER_GLOROT:
-    case CRT_LAYER_FAN_IN_PLAIN: draw_uniform(weights, count, limit, random); break;
-    case CRT_LAYER_FAN_IN:
+    case CRT_INIT_GLOROT:
+    case CRT_INIT_FAN_IN_PLAIN: draw_uniform(weights, count, limit, random); break;
+    case CRT_INIT_FAN_IN:
         draw_uniform(weights, count, limit, random);
         draw_uniform(biases, bias_count, limit, random);
         break;
-    case CRT_LAYER_HE:
+    case CRT_INIT_HE:
         for (size_t i = 0; i < count; i++)
             weights[i] = crti_random_normal(random) * (float)sqrt(2.0 / (double)fan_out);
         break;
@@ -231,10 +232,17 @@ static void draw_weights(crt_model_t *model, uint64_t seed)
     }
 }
 
-static crt_status_t check_input(const crt_input_t *input)
+/* What the program left out is there afterwards. */
+static crt_status_t read_input(const crt_input_t *given, crt_input_t *input)
 {
     int limit = CRTI_MODEL_WIDTH_MAX;
+    crt_status_t status = CRTI_COPY_STRUCT(input, given, "CRT_INPUT");
 
+    if (status != CRT_OK)
+        return status;
+    input->dtype = input->dtype ? input->dtype : CRT_DTYPE_FLOAT32;
+    input->height = input->height ? input->height : 1;
+    input->width = input->width ? input->width : 1;
     if (input->dtype != CRT_DTYPE_FLOAT32 && input->dtype != CRT_DTYPE_INT64)
         return crt_raise(CRT_ERR_INVALID, "a model that reads %s, not float32 or int64",
                          crt_dtype_name(input->dtype));
@@ -249,9 +257,16 @@ static crt_status_t check_input(const crt_input_t *input)
     return CRT_OK;
 }
 
+/* In the program's array, whose layers may be smaller or larger than those of this version. */
+static const crt_layer_t *layer_at(const crt_layer_t *layers, size_t index)
+{
+    return (const void *)((const char *)layers + index * layers->struct_size);
+}
+
 static crt_status_t build(crt_model_t *model, const crt_layer_t *layers, size_t count)
 {
     crt_status_t status = CRT_OK;
+    crt_layer_t mine;
 
     model->layers = calloc(count, sizeof(*model->layers));
     model->outputs_of = calloc(count, sizeof(*model->outputs_of));
@@ -259,8 +274,11 @@ static crt_status_t build(crt_model_t *model, const crt_layer_t *layers, size_t 
     model->arrays = calloc(CRTI_LAYER_ARRAYS_MAX * count, sizeof(*model->arrays));
     if (!model->layers || !model->outputs_of || !model->delta_of || !model->arrays)
         return crt_raise(CRT_ERR_NO_MEMORY, "model of %zu layers", count);
-    for (size_t i = 0; i < count && status == CRT_OK; i++)
-        status = add_layer(model, &layers[i]);
+    for (size_t i = 0; i < count && status == CRT_OK; i++) {
+        status = CRTI_COPY_STRUCT(&mine, layer_at(layers, i), "CRT_LAYER");
+        if (status == CRT_OK)
+            status = add_layer(model, &mine);
+    }
     if (status != CRT_OK)
         return status;
     model->outputs = (int)crti_shape_size(model->layers[count - 1].out);
@@ -268,26 +286,27 @@ static crt_status_t build(crt_model_t *model, const crt_layer_t *layers, size_t 
     return make_buffers(model);
 }
 
-crt_status_t crt_network_new(const crt_input_t *input, const crt_layer_t *layers,
-                             size_t count, uint64_t seed, crt_model_t **model_out)
+crt_status_t crt_model_new(const crt_input_t *input, const crt_layer_t *layers,
+                           size_t count, uint64_t seed, crt_model_t **model_out)
 {
-    crt_status_t status = check_input(input);
+    crt_input_t mine;
+    crt_status_t status = read_input(input, &mine);
     crt_model_t *model;
 
     if (status != CRT_OK)
         return status;
-    if (count < 1 || count > CRTI_MODEL_LAYERS_MAX)
+    if (!layers || count < 1 || count > CRTI_MODEL_LAYERS_MAX)
         return crt_raise(CRT_ERR_INVALID, "a model of %zu layers, not 1..%d", count,
                          CRTI_MODEL_LAYERS_MAX);
     model = calloc(1, sizeof(*model));
     if (!model)
         return crt_raise(CRT_ERR_NO_MEMORY, "model");
-    model->input_type = input->dtype;
-    model->input = (crti_shape_t){input->height, input->width, input->channels};
+    model->input_type = mine.dtype;
+    model->input = (crti_shape_t){mine.height, mine.width, mine.channels};
     model->inputs = (int)crti_shape_size(model->input);
     status = build(model, layers, count);
     if (status != CRT_OK) {
-        crt_model_free(model);
+        crt_model_drop(&model);
         return status;
     }
     draw_weights(model, seed);

@@ -18,6 +18,7 @@
 
 #include "ml/images.h"
 #include "ml/model.h"
+#include "runtime/base/copy_struct.h"
 
 #define AHEAD_MAX 64
 
@@ -150,8 +151,9 @@ static void make(crt_image_batches_t *b, uint64_t number, slot_t *slot)
         prepare(b, images + sample * b->pixels, number, i, slot->inputs + i * b->pixels);
         slot->labels[i] = labels[sample];
     }
-    slot->batch.inputs = crt_tensor_view(CRT_DTYPE_FLOAT32, 2, shape, slot->inputs);
-    slot->batch.labels = crt_tensor_view(CRT_DTYPE_UINT8, 1, shape, slot->labels);
+    slot->batch =
+        CRT_BATCH(.inputs = crt_tensor_view(CRT_DTYPE_FLOAT32, 2, shape, slot->inputs),
+                  .labels = crt_tensor_view(CRT_DTYPE_UINT8, 1, shape, slot->labels));
 }
 
 /* ---------------------------------------------------------------- the thread */
@@ -249,11 +251,9 @@ static crt_status_t check(const crt_image_format_t *format, const crt_dataset_t 
 {
     int pixels = format->height * format->width * format->channels;
 
-    if (o->struct_size != sizeof(*o))
-        return crt_raise(CRT_ERR_INVALID, "options of another version of crt_images.h");
-    if (o->batch < 1 || o->ahead < 0 || o->ahead > AHEAD_MAX)
+    if (o->batch_size < 1 || o->ahead < 0 || o->ahead > AHEAD_MAX)
         return crt_raise(CRT_ERR_INVALID, "batches of %d images, %d ahead (0 to %d)",
-                         o->batch, o->ahead, AHEAD_MAX);
+                         o->batch_size, o->ahead, AHEAD_MAX);
     if (format->padding >= format->height || format->padding >= format->width)
         return crt_raise(CRT_ERR_INVALID, "%d pixels around images of %dx%d",
                          format->padding, format->width, format->height);
@@ -291,29 +291,35 @@ crt_status_t crt_image_batches_new(const crt_image_format_t *format,
                                    const crt_image_batches_options_t *options,
                                    crt_image_batches_t **batches_out)
 {
-    crt_status_t status = check(format, set, options);
+    crt_image_batches_options_t o;
+    crt_image_format_t f;
+    crt_status_t status = crti_images_format(&f, format);
     crt_image_batches_t *b;
 
+    if (status == CRT_OK)
+        status = CRTI_COPY_STRUCT(&o, options, "CRT_IMAGE_BATCHES_OPTIONS");
+    if (status == CRT_OK)
+        status = check(&f, set, &o);
     if (status != CRT_OK)
         return status;
     b = calloc(1, sizeof(*b));
     if (!b)
         return crt_raise(CRT_ERR_NO_MEMORY, "batches");
-    b->format = *format;
+    b->format = f;
     b->set = set;
     b->count = crt_dataset_count(set);
     b->pixels = (size_t)crt_dataset_width(set);
-    b->size = (size_t)options->batch < b->count ? (size_t)options->batch : b->count;
+    b->size = (size_t)o.batch_size < b->count ? (size_t)o.batch_size : b->count;
     b->per_pass = (b->count + b->size - 1) / b->size;
-    b->seed = options->seed;
-    b->is_training = options->training;
+    b->seed = o.seed;
+    b->is_training = o.training;
     b->pass = UINT64_MAX;
-    b->ahead = (uint64_t)options->ahead;
-    b->stride = options->stride ? options->stride : 1;
+    b->ahead = (uint64_t)o.ahead;
+    b->stride = o.stride ? o.stride : 1;
     b->slot_count = b->ahead + 1;
-    for (int c = 0; c < format->channels; c++) {
-        b->scale[c] = 1 / (255 * format->deviation[c]);
-        b->offset[c] = -format->mean[c] / format->deviation[c];
+    for (int c = 0; c < f.channels; c++) {
+        b->scale[c] = 1 / (255 * f.deviation[c]);
+        b->offset[c] = -f.mean[c] / f.deviation[c];
     }
     pthread_mutex_init(&b->lock, NULL);
     pthread_cond_init(&b->wake_maker, NULL);
@@ -322,7 +328,7 @@ crt_status_t crt_image_batches_new(const crt_image_format_t *format,
     if (status == CRT_OK && b->ahead > 0)
         status = start_thread(b);
     if (status != CRT_OK) {
-        crt_image_batches_free(b);
+        crt_image_batches_drop(&b);
         return status;
     }
     *batches_out = b;
@@ -338,8 +344,10 @@ static void end_thread(crt_image_batches_t *b)
     pthread_join(b->thread, NULL);
 }
 
-void crt_image_batches_free(crt_image_batches_t *b)
+void crt_image_batches_drop(crt_image_batches_t **dropped)
 {
+    crt_image_batches_t *b = *dropped;
+
     if (!b)
         return;
     if (b->has_thread)
@@ -354,4 +362,5 @@ void crt_image_batches_free(crt_image_batches_t *b)
     free(b->slots);
     free(b->order);
     free(b);
+    *dropped = NULL;
 }

@@ -19,43 +19,48 @@
 #include "ml/dataset.h"
 #include "ml/file.h"
 #include "ml/gzip.h"
+#include "runtime/base/copy_struct.h"
 
 #define FILE_BYTES_MAX ((size_t)INT_MAX)
 #define DRAWN_TRAIN    10000
 #define DRAWN_TEST     2000
+#define SIDE_MAX       4096 /* pixels */
+
+#define THREE(a, b, c)                                                                   \
+    {                                                                                    \
+        (a), (b), (c)                                                                    \
+    }
+/* Small photographs of things, of so many classes. */
+#define CIFAR(name_, classes_)                                                           \
+    {                                                                                    \
+        .struct_size = sizeof(crt_image_format_t), .name = (name_), .height = 32,        \
+        .width = 32, .channels = 3, .classes = (classes_),                               \
+        .mean = THREE(125.3f / 255, 123.0f / 255, 113.9f / 255),                         \
+        .deviation = THREE(63.0f / 255, 62.1f / 255, 66.7f / 255), .padding = 4,         \
+        .mirrors = true, .flips = true                                                   \
+    }
 
 static const crt_image_format_t formats[] = {
-    {"mnist", 28, 28, 1, 10, {0.1307f}, {0.3081f}, 0, false, false},
-    {"cifar10",
-     32,
-     32,
-     3,
-     10,
-     {125.3f / 255, 123.0f / 255, 113.9f / 255},
-     {63.0f / 255, 62.1f / 255, 66.7f / 255},
-     4,
-     true,
-     true},
-    {"cifar100",
-     32,
-     32,
-     3,
-     100,
-     {125.3f / 255, 123.0f / 255, 113.9f / 255},
-     {63.0f / 255, 62.1f / 255, 66.7f / 255},
-     4,
-     true,
-     true},
-    {"svhn",
-     32,
-     32,
-     3,
-     10,
-     {0.4914f, 0.4822f, 0.4465f},
-     {0.2023f, 0.1994f, 0.2010f},
-     4,
-     false,
-     true},
+    {.struct_size = sizeof(crt_image_format_t),
+     .name = "mnist",
+     .height = 28,
+     .width = 28,
+     .channels = 1,
+     .classes = 10,
+     .mean = {0.1307f},
+     .deviation = {0.3081f}},
+    CIFAR("cifar10", 10),
+    CIFAR("cifar100", 100),
+    {.struct_size = sizeof(crt_image_format_t),
+     .name = "svhn",
+     .height = 32,
+     .width = 32,
+     .channels = 3,
+     .classes = 10,
+     .mean = {0.4914f, 0.4822f, 0.4465f},
+     .deviation = {0.2023f, 0.1994f, 0.2010f},
+     .padding = 4,
+     .flips = true},
 };
 
 const crt_image_format_t *crt_image_format(const char *name)
@@ -64,6 +69,28 @@ const crt_image_format_t *crt_image_format(const char *name)
         if (strcmp(formats[i].name, name) == 0)
             return &formats[i];
     return NULL;
+}
+
+crt_status_t crti_images_format(crt_image_format_t *mine, const crt_image_format_t *given)
+{
+    crt_status_t status = CRTI_COPY_STRUCT(mine, given, "CRT_IMAGE_FORMAT");
+
+    if (status != CRT_OK)
+        return status;
+    if (!mine->name || mine->height < 1 || mine->height > SIDE_MAX || mine->width < 1 ||
+        mine->width > SIDE_MAX || mine->channels < 1 ||
+        mine->channels > CRT_IMAGE_CHANNELS_MAX || mine->classes < 2 ||
+        mine->classes > 256 || mine->padding < 0)
+        return crt_raise(
+            CRT_ERR_INVALID,
+            "a format of images of %d x %d x %d, %d classes and a padding of "
+            "%d, named '%s'",
+            mine->height, mine->width, mine->channels, mine->classes, mine->padding,
+            mine->name ? mine->name : "");
+    for (int c = 0; c < mine->channels; c++)
+        if (mine->deviation[c] == 0)
+            mine->deviation[c] = 1;
+    return CRT_OK;
 }
 
 static size_t pixels_of(const crt_image_format_t *format)
@@ -260,12 +287,15 @@ static crt_status_t check_size(const crt_image_format_t *format, const char *fol
                      format->height);
 }
 
-crt_status_t crt_images_open(const crt_image_format_t *format, const char *source,
+crt_status_t crt_images_open(const crt_image_format_t *given, const char *source,
                              crt_split_t split, size_t limit, crt_dataset_t **set_out)
 {
+    crt_image_format_t mine, *format = &mine;
     crt_dataset_t *set;
-    crt_status_t status;
+    crt_status_t status = crti_images_format(format, given);
 
+    if (status != CRT_OK)
+        return status;
     if (strcmp(source, "builtin") == 0)
         return draw(format, split, limit, set_out);
     status = format->channels == 1 ? crt_dataset_open(source, split, &set)
@@ -274,7 +304,7 @@ crt_status_t crt_images_open(const crt_image_format_t *format, const char *sourc
         return status;
     status = check_size(format, source, set);
     if (status != CRT_OK) {
-        crt_dataset_free(set);
+        crt_dataset_drop(&set);
         return status;
     }
     if (limit > 0)

@@ -6,32 +6,13 @@
 #include <string.h>
 
 #include "ml/matrix.h"
-
-crt_status_t crt_model_new(int inputs, const crt_layer_t *layers, size_t count,
-                           uint64_t seed, crt_model_t **model_out)
-{
-    crt_input_t input = {CRT_DTYPE_FLOAT32, 1, 1, inputs};
-    crt_model_t *model;
-    crt_status_t status;
-
-    if (inputs < 1 || inputs > CRTI_MODEL_WIDTH_MAX)
-        return crt_raise(CRT_ERR_INVALID, "a model with %d inputs", inputs);
-    status = crt_network_new(&input, layers, count, seed, &model);
-    if (status != CRT_OK)
-        return status;
-    if (layers[count - 1].kind != CRT_LAYER_DENSE || layers[count - 1].width > 256) {
-        crt_model_free(model);
-        return crt_raise(CRT_ERR_INVALID, "the last layer is not dense with at most 256 "
-                                          "outputs");
-    }
-    *model_out = model;
-    return CRT_OK;
-}
+#include "runtime/base/copy_struct.h"
 
 crt_status_t crt_mlp_new(const int *widths, double dropout, uint64_t seed,
                          crt_model_t **model_out)
 {
     crt_layer_t *layers;
+    crt_input_t input;
     size_t hidden = 0, count = 0;
     crt_status_t status;
 
@@ -42,6 +23,11 @@ crt_status_t crt_mlp_new(const int *widths, double dropout, uint64_t seed,
         hidden++;
     if (hidden > CRTI_MODEL_LAYERS_MAX / 3)
         return crt_raise(CRT_ERR_INVALID, "%zu hidden layers", hidden);
+    if (widths[0] < 1 || widths[hidden + 1] > 256)
+        return crt_raise(CRT_ERR_INVALID,
+                         "a perceptron of %d inputs and %d classes, of "
+                         "which there are at most 256",
+                         widths[0], widths[hidden + 1]);
     layers = calloc(hidden * 3 + 1, sizeof(*layers));
     if (!layers)
         return crt_raise(CRT_ERR_NO_MEMORY, "perceptron");
@@ -52,7 +38,8 @@ crt_status_t crt_mlp_new(const int *widths, double dropout, uint64_t seed,
             layers[count++] = CRT_DROPOUT(dropout);
     }
     layers[count++] = CRT_DENSE_ZERO(widths[hidden + 1]);
-    status = crt_model_new(widths[0], layers, count, seed, model_out);
+    input = CRT_INPUT(.channels = widths[0]);
+    status = crt_model_new(&input, layers, count, seed, model_out);
     free(layers);
     return status;
 }
@@ -77,21 +64,27 @@ size_t crt_model_arrays(const crt_model_t *model)
     return model->array_count;
 }
 
-crt_status_t crt_model_array(const crt_model_t *model, size_t index,
+crt_status_t crt_model_array(const crt_model_t *model, size_t index, size_t array_size,
                              crt_model_array_t *array_out)
 {
     const crti_array_t *array;
+    crt_model_array_t mine;
 
+    if (array_size < CRTI_SIZE_TO(crt_model_array_t, kind))
+        return crt_raise(CRT_ERR_INVALID,
+                         "a crt_model_array_t of %zu bytes: give sizeof of it",
+                         array_size);
     if (index >= model->array_count)
         return crt_raise(CRT_ERR_INVALID, "array %zu of a model of %zu", index,
                          model->array_count);
     array = &model->arrays[index];
-    *array_out = (crt_model_array_t){.first = array->at,
-                                     .count = array->count,
-                                     .rows = array->rows,
-                                     .cols = array->cols,
-                                     .layer = array->layer,
-                                     .kind = model->layers[array->layer].ops->name};
+    mine = (crt_model_array_t){.first = array->at,
+                               .count = array->count,
+                               .rows = array->rows,
+                               .cols = array->cols,
+                               .layer = array->layer,
+                               .kind = model->layers[array->layer].ops->name};
+    crti_give_struct(array_out, array_size, &mine, sizeof(mine));
     return CRT_OK;
 }
 
@@ -185,8 +178,10 @@ void crt_model_set_seed(crt_model_t *model, uint64_t seed)
     model->random = crti_random(seed, CRTI_STREAM_DROPOUT);
 }
 
-void crt_model_free(crt_model_t *model)
+void crt_model_drop(crt_model_t **dropped)
 {
+    crt_model_t *model = *dropped;
+
     if (!model)
         return;
     if (model->device)
@@ -210,4 +205,5 @@ void crt_model_free(crt_model_t *model)
     free(model->outputs_of);
     free(model->layers);
     free(model);
+    *dropped = NULL;
 }

@@ -10,6 +10,7 @@
 
 #include "ml/ner_corpus.h"
 #include "ml/random.h"
+#include "runtime/base/copy_struct.h"
 
 #define STREAM_ORDER 8
 
@@ -33,22 +34,21 @@ struct crt_ner_batches {
     crt_ner_batch_t given;
 };
 
-crt_ner_batching_t crt_ner_batching(uint64_t seed)
+void crt_ner_batching_init(crt_ner_batching_t *batching, size_t size, uint64_t seed)
 {
-    return (crt_ner_batching_t){.size = sizeof(crt_ner_batching_t),
-                                .start = 100,
-                                .stop = 1000,
-                                .factor = 1.001,
-                                .tolerance = 0.2,
-                                .seed = seed,
-                                .members = 1};
+    crt_ner_batching_t mine = {.struct_size = size,
+                               .start = 100,
+                               .stop = 1000,
+                               .factor = 1.001,
+                               .tolerance = 0.2,
+                               .seed = seed,
+                               .members = 1};
+
+    crti_give_struct(batching, size, &mine, sizeof(mine));
 }
 
 static crt_status_t check(const crt_ner_corpus_t *corpus, const crt_ner_batching_t *o)
 {
-    if (o->size != sizeof(*o))
-        return crt_raise(CRT_ERR_INVALID, "batching options of %zu bytes, not %zu",
-                         o->size, sizeof(*o));
     if (!(o->start >= 1 && o->start < 1e9) || !(o->stop >= 1 && o->stop < 1e9) ||
         !(o->factor > 0 && o->factor < 1e9))
         return crt_raise(CRT_ERR_INVALID, "batches of %g, times %g, up to %g", o->start,
@@ -71,24 +71,28 @@ crt_status_t crt_ner_batches_new(const crt_ner_corpus_t *corpus,
                                  const crt_ner_batching_t *batching,
                                  crt_ner_batches_t **batches_out)
 {
-    crt_status_t status = check(corpus, batching);
+    crt_ner_batching_t mine = crt_ner_batching(0);
+    crt_status_t status =
+        batching ? CRTI_COPY_STRUCT(&mine, batching, "crt_ner_batching") : CRT_OK;
     crt_ner_batches_t *b;
 
+    if (status == CRT_OK)
+        status = check(corpus, &mine);
     if (status != CRT_OK)
         return status;
     b = calloc(1, sizeof(*b));
     if (!b)
         return crt_raise(CRT_ERR_NO_MEMORY, "batches");
     b->corpus = corpus;
-    b->options = *batching;
-    b->random = crti_random(batching->seed, STREAM_ORDER);
-    b->target = batching->start;
+    b->options = mine;
+    b->random = crti_random(mine.seed, STREAM_ORDER);
+    b->target = mine.start;
     b->order = calloc(corpus->documents, sizeof(*b->order));
     b->cut = calloc(corpus->documents, sizeof(*b->cut));
     b->made = calloc(corpus->documents, sizeof(*b->made));
     b->places = calloc(corpus->documents, sizeof(*b->places));
     if (!b->order || !b->cut || !b->made || !b->places) {
-        crt_ner_batches_free(b);
+        crt_ner_batches_drop(&b);
         return crt_raise(CRT_ERR_NO_MEMORY, "batches of %zu documents",
                          corpus->documents);
     }
@@ -315,8 +319,9 @@ crt_status_t crt_ner_batches_next(crt_ner_batches_t *b, const crt_ner_batch_t **
     if (b->made_count == 0)
         return crt_raise(CRT_ERR_INVALID, "each of the documents has too many words");
     first = b->next ? b->made[b->next - 1].end : 0;
-    b->given = (crt_ner_batch_t){b->cut + first, b->made[b->next].end - first,
-                                 b->made[b->next].words};
+    b->given =
+        CRT_NER_BATCH(.documents = b->cut + first, .count = b->made[b->next].end - first,
+                      .words = b->made[b->next].words);
     b->next++;
     *batch_out = &b->given;
     return CRT_OK;
@@ -327,8 +332,10 @@ uint64_t crt_ner_batches_epoch(const crt_ner_batches_t *batches)
     return batches->passes > 0 ? batches->passes - 1 : 0;
 }
 
-void crt_ner_batches_free(crt_ner_batches_t *batches)
+void crt_ner_batches_drop(crt_ner_batches_t **dropped)
 {
+    crt_ner_batches_t *batches = *dropped;
+
     if (!batches)
         return;
     free(batches->order);
@@ -336,4 +343,5 @@ void crt_ner_batches_free(crt_ner_batches_t *batches)
     free(batches->made);
     free(batches->places);
     free(batches);
+    *dropped = NULL;
 }

@@ -7,6 +7,7 @@
 
 #include "ml/file.h"
 #include "ml/random.h"
+#include "runtime/base/copy_struct.h"
 
 #define STREAM_PART       7
 #define STREAM_LOWER_CASE 12
@@ -201,7 +202,7 @@ crt_status_t crt_ner_corpus_new_part(const crt_ner_corpus_t *corpus, uint64_t se
         status = crt_raise(CRT_ERR_INVALID, "no document is between %g and %g of %zu",
                            first, end, corpus->documents);
     if (status != CRT_OK) {
-        crt_ner_corpus_free(part);
+        crt_ner_corpus_drop(&part);
         return status;
     }
     crti_ner_count(part);
@@ -233,19 +234,19 @@ crt_status_t crt_ner_corpus_new_selection(const crt_ner_corpus_t *corpus,
                                           crt_ner_corpus_t **selected_out)
 {
     crt_ner_corpus_t *selected;
-    crt_status_t status;
+    crt_ner_selection_t mine;
+    crt_status_t status = CRTI_COPY_STRUCT(&mine, selection, "CRT_NER_SELECTION");
 
-    if (selection->size != sizeof(*selection))
-        return crt_raise(CRT_ERR_INVALID, "a selection of %zu bytes, not %zu",
-                         selection->size, sizeof(*selection));
-    if (!(selection->lower_case >= 0 && selection->lower_case <= 1))
+    if (status != CRT_OK)
+        return status;
+    if (!(mine.lower_case >= 0 && mine.lower_case <= 1))
         return crt_raise(CRT_ERR_INVALID, "%g of the documents in lower case",
-                         selection->lower_case);
+                         mine.lower_case);
     selected = calloc(1, sizeof(*selected));
-    status = selected ? select_documents(corpus, selection, selected)
+    status = selected ? select_documents(corpus, &mine, selected)
                       : crt_raise(CRT_ERR_NO_MEMORY, "a corpus");
     if (status != CRT_OK) {
-        crt_ner_corpus_free(selected);
+        crt_ner_corpus_drop(&selected);
         return status;
     }
     crti_ner_count(selected);
@@ -373,8 +374,10 @@ crt_ner_action_t crt_ner_corpus_tag(const crt_ner_corpus_t *corpus, size_t docum
     return found ? (crt_ner_action_t)corpus->tags[at].action : CRT_NER_MISSING;
 }
 
-void crt_ner_corpus_free(crt_ner_corpus_t *corpus)
+void crt_ner_corpus_drop(crt_ner_corpus_t **dropped)
 {
+    crt_ner_corpus_t *corpus = *dropped;
+
     if (!corpus)
         return;
     for (size_t i = 0; i < corpus->label_count; i++)
@@ -385,4 +388,5 @@ void crt_ner_corpus_free(crt_ner_corpus_t *corpus)
     free(corpus->text);
     free(corpus->ends);
     free(corpus);
+    *dropped = NULL;
 }

@@ -204,7 +204,7 @@ static void get_options(in_t *in, uint32_t version, crt_ner_options_t *o)
 {
     uint64_t bits;
 
-    *o = (crt_ner_options_t){.size = sizeof(*o)};
+    *o = (crt_ner_options_t){.struct_size = sizeof(*o)};
     o->width = get_int(in);
     o->depth = get_int(in);
     o->window = get_int(in);

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "ml/matrix.h"
+#include "runtime/base/copy_struct.h"
 
 #define STREAM_PARSER   10
 #define STREAM_FOLLOW   11
@@ -15,24 +16,26 @@
 #define LAYERS_MAX      (16 + LAYERS_OF_BLOCK * DEPTH_MAX)
 #define FIRST_SEED      8 /* of the tables: 8, 9, 10 and so on */
 
-crt_ner_options_t crt_ner_options(void)
+void crt_ner_options_init(crt_ner_options_t *options, size_t size)
 {
-    return (crt_ner_options_t){.size = sizeof(crt_ner_options_t),
-                               .width = 96,
-                               .depth = 4,
-                               .window = 1,
-                               .pieces = 3,
-                               .table_count = 4,
-                               .tables = {{CRT_NER_NORM, 2000},
-                                          {CRT_NER_PREFIX, 1000},
-                                          {CRT_NER_SUFFIX, 1000},
-                                          {CRT_NER_SHAPE, 1000}},
-                               .dropout = 0.1,
-                               .features = 3,
-                               .hidden = 64,
-                               .state_pieces = 2,
-                               .upper = true,
-                               .oracle_cut = 100};
+    crt_ner_options_t mine = {.struct_size = size,
+                              .width = 96,
+                              .depth = 4,
+                              .window = 1,
+                              .pieces = 3,
+                              .table_count = 4,
+                              .tables = {{CRT_NER_NORM, 2000},
+                                         {CRT_NER_PREFIX, 1000},
+                                         {CRT_NER_SUFFIX, 1000},
+                                         {CRT_NER_SHAPE, 1000}},
+                              .dropout = 0.1,
+                              .features = 3,
+                              .hidden = 64,
+                              .state_pieces = 2,
+                              .upper = true,
+                              .oracle_cut = 100};
+
+    crti_give_struct(options, size, &mine, sizeof(mine));
 }
 
 static crt_status_t check_tables(const crt_ner_options_t *o)
@@ -54,9 +57,6 @@ static crt_status_t check(const crt_ner_options_t *o)
 {
     crt_status_t status;
 
-    if (o->size != sizeof(*o))
-        return crt_raise(CRT_ERR_INVALID, "options of a NER model of %zu bytes, not %zu",
-                         o->size, sizeof(*o));
     if (o->depth < 0 || o->depth > DEPTH_MAX)
         return crt_raise(CRT_ERR_INVALID, "a depth of %d, not 0..%d", o->depth,
                          DEPTH_MAX);
@@ -150,7 +150,7 @@ double crti_ner_parameters(const crt_ner_options_t *o, size_t labels)
 static crt_status_t make_network(crt_ner_model_t *m, uint64_t seed)
 {
     const crt_ner_options_t *o = &m->options;
-    crt_input_t input = {CRT_DTYPE_INT64, 1, 1, o->table_count};
+    crt_input_t input = CRT_INPUT(.dtype = CRT_DTYPE_INT64, .channels = o->table_count);
     crt_layer_t layers[LAYERS_MAX];
     size_t n = add_embeddings(o, layers);
 
@@ -163,7 +163,7 @@ static crt_status_t make_network(crt_ner_model_t *m, uint64_t seed)
         layers[n++] = CRT_PARAMETERS((int)m->move_count, o->hidden);
         layers[n++] = CRT_PARAMETERS(1, (int)m->move_count);
     }
-    return crt_network_new(&input, layers, n, seed, &m->network);
+    return crt_model_new(&input, layers, n, seed, &m->network);
 }
 
 static void find_places(crt_ner_model_t *m)
@@ -354,7 +354,7 @@ crt_status_t crti_ner_model_of(const crt_ner_options_t *options,
     m->state_dropout = 0.1;
     status = build(m, labels, count, seed);
     if (status != CRT_OK) {
-        crt_ner_model_free(m);
+        crt_ner_model_drop(&m);
         return status;
     }
     crt_ner_model_set_seed(m, seed);
@@ -379,14 +379,19 @@ crt_status_t crt_ner_model_new(const crt_ner_options_t *options,
 {
     size_t order[CRTI_NER_LABELS_MAX];
     const char *labels[CRTI_NER_LABELS_MAX];
+    crt_ner_options_t mine = crt_ner_options();
+    crt_status_t status =
+        options ? CRTI_COPY_STRUCT(&mine, options, "crt_ner_options") : CRT_OK;
 
+    if (status != CRT_OK)
+        return status;
     for (size_t i = 0; i < corpus->label_count; i++)
         order[i] = i;
     qsort_r(order, corpus->label_count, sizeof(*order), by_words,
             (void *)(uintptr_t)corpus); /* only read */
     for (size_t i = 0; i < corpus->label_count; i++)
         labels[i] = corpus->labels[order[i]].name;
-    return crti_ner_model_of(options, labels, corpus->label_count, seed, model_out);
+    return crti_ner_model_of(&mine, labels, corpus->label_count, seed, model_out);
 }
 
 crt_model_t *crt_ner_model_network(crt_ner_model_t *model)
@@ -410,14 +415,17 @@ void crt_ner_model_set_seed(crt_ner_model_t *model, uint64_t seed)
     crt_model_set_seed(model->network, seed);
 }
 
-void crt_ner_model_free(crt_ner_model_t *m)
+void crt_ner_model_drop(crt_ner_model_t **dropped)
 {
+    crt_ner_model_t *m = *dropped;
+
     if (!m)
         return;
     for (size_t i = 0; i < m->label_count; i++)
         free(m->labels[i]);
     free(m->moves);
-    crt_model_free(m->network);
+    crt_model_drop(&m->network);
     crti_ner_free_scratch(&m->scratch);
     free(m);
+    *dropped = NULL;
 }

@@ -121,7 +121,7 @@ crt_status_t crt_ner_predict(crt_ner_model_t *model, const crt_tensor_t *weights
                     : crt_raise(CRT_ERR_NO_MEMORY, "a corpus");
     free(tags);
     if (status != CRT_OK) {
-        crt_ner_corpus_free(tagged);
+        crt_ner_corpus_drop(&tagged);
         return status;
     }
     crti_ner_count(tagged);
@@ -130,6 +130,15 @@ crt_status_t crt_ner_predict(crt_ner_model_t *model, const crt_tensor_t *weights
 }
 
 /* ---------------------------------------------------------------- scores */
+
+struct crt_ner_scores {
+    crt_ner_count_t all;
+    size_t count;
+    struct {
+        const char *label; /* borrowed from the corpus or the model */
+        crt_ner_count_t count;
+    } labels[2 * CRTI_NER_LABELS_MAX];
+};
 
 double crt_ner_precision(const crt_ner_count_t *c)
 {
@@ -199,17 +208,47 @@ static void compare(const crt_ner_corpus_t *corpus, const crti_ner_tag_t *found,
 
 crt_status_t crt_ner_evaluate(crt_ner_model_t *model, const crt_tensor_t *weights,
                               const crt_ner_corpus_t *corpus,
-                              crt_ner_scores_t *scores_out)
+                              crt_ner_scores_t **scores_out)
 {
     size_t place_of[CRTI_NER_LABELS_MAX];
     crti_ner_tag_t *found;
-    crt_status_t status = tag_all(model, weights, corpus, &found);
+    crt_ner_scores_t *scores = calloc(1, sizeof(*scores));
+    crt_status_t status = scores ? tag_all(model, weights, corpus, &found)
+                                 : crt_raise(CRT_ERR_NO_MEMORY, "scores");
 
-    if (status != CRT_OK)
+    if (status != CRT_OK) {
+        free(scores);
         return status;
-    memset(scores_out, 0, sizeof(*scores_out));
-    name_labels(model, corpus, scores_out, place_of);
-    compare(corpus, found, place_of, scores_out);
+    }
+    name_labels(model, corpus, scores, place_of);
+    compare(corpus, found, place_of, scores);
     free(found);
+    *scores_out = scores;
     return CRT_OK;
+}
+
+crt_ner_count_t crt_ner_scores_all(const crt_ner_scores_t *scores)
+{
+    return scores->all;
+}
+
+size_t crt_ner_scores_labels(const crt_ner_scores_t *scores)
+{
+    return scores->count;
+}
+
+const char *crt_ner_scores_label(const crt_ner_scores_t *scores, size_t index,
+                                 crt_ner_count_t *count_out)
+{
+    if (index >= scores->count)
+        return NULL;
+    if (count_out)
+        *count_out = scores->labels[index].count;
+    return scores->labels[index].label;
+}
+
+void crt_ner_scores_drop(crt_ner_scores_t **dropped)
+{
+    free(*dropped);
+    *dropped = NULL;
 }

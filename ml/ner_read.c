@@ -320,7 +320,7 @@ crt_status_t crt_ner_corpus_parse(const char *name, const char *text, size_t siz
         status = crt_raise(CRT_ERR_CORRUPT, "%s: no words", name);
     free(r.lines);
     if (status != CRT_OK) {
-        crt_ner_corpus_free(r.corpus);
+        crt_ner_corpus_drop(&r.corpus);
         return status;
     }
     crti_ner_count(r.corpus);

@@ -142,7 +142,7 @@ crt_status_t crt_ner_corpus_new_synthetic(size_t documents, uint64_t seed,
         status = add_sentence(&d);
     }
     if (status != CRT_OK) {
-        crt_ner_corpus_free(d.corpus);
+        crt_ner_corpus_drop(&d.corpus);
         return status;
     }
     crti_ner_count(d.corpus);

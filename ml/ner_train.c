@@ -14,6 +14,7 @@
 
 #include "ml/matrix.h"
 #include "ml/ner_model.h"
+#include "runtime/base/copy_struct.h"
 
 static bool is_known(const crti_ner_state_t *s, uint32_t first, uint32_t end)
 {
@@ -221,12 +222,16 @@ crt_status_t crt_ner_compute_gradients(crt_ner_model_t *m, const crt_tensor_t *w
     uint32_t limit = draw_limit(m);
     double loss = 0;
     size_t states, steps;
+    crt_ner_batch_t mine;
 
     if (!gradients)
         gradients = &m->network->gradients_view;
-    status = crti_matrix_check_flat(gradients, m->network->parameter_count, "gradients");
+    status = CRTI_COPY_STRUCT(&mine, batch, "CRT_NER_BATCH");
     if (status == CRT_OK)
-        status = crti_ner_gather(m, corpus, batch->documents, batch->count, true);
+        status =
+            crti_matrix_check_flat(gradients, m->network->parameter_count, "gradients");
+    if (status == CRT_OK)
+        status = crti_ner_gather(m, corpus, mine.documents, mine.count, true);
     if (status == CRT_OK)
         status = make_states(m, limit, &states);
     if (status == CRT_OK)

@@ -41,7 +41,7 @@ static void add_dense(network_t *n, int outputs)
 {
     crt_layer_t layer = CRT_DENSE(outputs);
 
-    layer.init = CRT_LAYER_FAN_IN;
+    layer.init = CRT_INIT_FAN_IN;
     add(n, layer);
 }
 
@@ -150,10 +150,8 @@ static void add_block(network_t *n, int width, int stride, int expansion, bool c
     if (changes && projects)
         add_normed(n, outputs, 1, stride, (int)(end - begin) + 1);
     else if (changes)
-        add(n, (crt_layer_t){.kind = CRT_LAYER_SUBSAMPLE,
-                             .width = outputs,
-                             .stride = stride,
-                             .from = (int)(end - begin) + 1});
+        add(n, CRT_LAYER(.kind = CRT_LAYER_SUBSAMPLE, .width = outputs, .stride = stride,
+                         .from = (int)(end - begin) + 1));
     add(n, CRT_ADD(changes ? (int)(n->count - end) + 1 : (int)(n->count - begin) + 1));
     add(n, CRT_RELU());
 }
@@ -194,7 +192,7 @@ static void build_vgg(network_t *n, const recipe_t *r)
 {
     static const int widths[] = {64, 128, 256, 512, 512};
 
-    n->init = CRT_LAYER_HE;
+    n->init = CRT_INIT_HE;
     for (int i = 0; i < 5; i++) {
         for (int k = 0; k < r->numbers[i < 2 ? 0 : 1]; k++) {
             add_convolution(n, CRT_CONVOLUTION(widths[i], 3, 1, 1));
@@ -237,9 +235,9 @@ static void add_encoder(network_t *n, int width, int heads, int hidden, bool gel
     const double rate = 0.1;
 
     add_norm(n);
-    add_drawn(n, 3 * width, CRT_LAYER_GLOROT);
+    add_drawn(n, 3 * width, CRT_INIT_GLOROT);
     add(n, CRT_ATTENTION(heads, rate));
-    add_drawn(n, width, CRT_LAYER_FAN_IN_PLAIN);
+    add_drawn(n, width, CRT_INIT_FAN_IN_PLAIN);
     add(n, CRT_DROPOUT(rate));
     add(n, CRT_ADD(6));
     add_norm(n);
@@ -342,7 +340,7 @@ static crt_status_t find(const char *name, const recipe_t **recipe_out)
                      recipes[nearest].name);
 }
 
-crt_status_t crt_network_find(const char *name, const char **name_out)
+crt_status_t crt_network_parse(const char *name, const char **name_out)
 {
     const recipe_t *recipe;
     crt_status_t status = find(name, &recipe);
@@ -356,7 +354,7 @@ crt_status_t crt_network_by_name(const char *name, const crt_input_t *input, int
                                  uint64_t seed, crt_model_t **model_out)
 {
     const recipe_t *recipe;
-    crt_input_t usual = {CRT_DTYPE_FLOAT32, 28, 28, 1};
+    crt_input_t usual = CRT_INPUT(.height = 28, .width = 28, .channels = 1);
     crt_status_t status = find(name, &recipe);
     network_t *n;
 
@@ -368,12 +366,11 @@ crt_status_t crt_network_by_name(const char *name, const crt_input_t *input, int
     if (!n)
         return crt_raise(CRT_ERR_NO_MEMORY, "%s", name);
     n->classes = classes;
-    n->init = CRT_LAYER_FAN_IN;
+    n->init = CRT_INIT_FAN_IN;
     recipe->build(n, recipe);
     if (recipe->is_large)
-        usual = (crt_input_t){CRT_DTYPE_FLOAT32, 32, 32, 3};
-    status =
-        crt_network_new(input ? input : &usual, n->layers, n->count, seed, model_out);
+        usual = CRT_INPUT(.height = 32, .width = 32, .channels = 3);
+    status = crt_model_new(input ? input : &usual, n->layers, n->count, seed, model_out);
     free(n);
     return status;
 }

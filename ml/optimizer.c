@@ -7,57 +7,36 @@
 #include <string.h>
 
 #include "ml/matrix.h"
+#include "runtime/base/copy_struct.h"
 
 /* Sums and norms go through memory in pieces that stay in the first cache. */
 #define PIECE 2048
 
-crt_optimizer_options_t crt_adam_options(double learn_rate)
+void crt_optimizer_options_init(crt_optimizer_options_t *options, size_t size,
+                                crt_optimizer_kind_t kind, double learn_rate)
 {
-    return (crt_optimizer_options_t){.size = sizeof(crt_optimizer_options_t),
-                                     .kind = CRT_ADAM,
-                                     .learn_rate = learn_rate,
-                                     .grad_clip = 1.0,
-                                     .l2_is_weight_decay = true,
-                                     .beta1 = 0.9,
-                                     .beta2 = 0.999,
-                                     .epsilon = 1e-8};
-}
+    bool is_sgd = kind == CRT_OPTIMIZER_SGD, is_adamw = kind == CRT_OPTIMIZER_ADAMW;
+    crt_optimizer_options_t mine = {.struct_size = size,
+                                    .kind = kind,
+                                    .learn_rate = learn_rate,
+                                    .grad_clip = is_sgd || is_adamw ? 0 : 1.0,
+                                    .l2 = is_adamw ? 0.01 : 0,
+                                    .l2_is_weight_decay = true,
+                                    .beta1 = is_sgd ? 0 : 0.9,
+                                    .beta2 = is_sgd ? 0 : 0.999,
+                                    .epsilon = is_sgd ? 0 : 1e-8,
+                                    .use_averages = kind == CRT_OPTIMIZER_RADAM};
 
-crt_optimizer_options_t crt_sgd_options(double learn_rate, double momentum)
-{
-    return (crt_optimizer_options_t){.size = sizeof(crt_optimizer_options_t),
-                                     .kind = CRT_SGD,
-                                     .learn_rate = learn_rate,
-                                     .l2_is_weight_decay = true,
-                                     .momentum = momentum};
-}
-
-crt_optimizer_options_t crt_adamw_options(double learn_rate)
-{
-    crt_optimizer_options_t o = crt_adam_options(learn_rate);
-
-    o.kind = CRT_ADAMW;
-    o.grad_clip = 0;
-    o.l2 = 0.01;
-    return o;
-}
-
-crt_optimizer_options_t crt_radam_options(double learn_rate)
-{
-    crt_optimizer_options_t o = crt_adam_options(learn_rate);
-
-    o.kind = CRT_RADAM;
-    o.use_averages = true;
-    return o;
+    crti_give_struct(options, size, &mine, sizeof(mine));
 }
 
 static const crti_optimizer_ops_t *ops_of(crt_optimizer_kind_t kind)
 {
     switch (kind) {
-    case CRT_ADAM: return &crti_optimizer_adam;
-    case CRT_SGD: return &crti_optimizer_sgd;
-    case CRT_ADAMW: return &crti_optimizer_adamw;
-    case CRT_RADAM: return &crti_optimizer_radam;
+    case CRT_OPTIMIZER_ADAM: return &crti_optimizer_adam;
+    case CRT_OPTIMIZER_SGD: return &crti_optimizer_sgd;
+    case CRT_OPTIMIZER_ADAMW: return &crti_optimizer_adamw;
+    case CRT_OPTIMIZER_RADAM: return &crti_optimizer_radam;
     }
     return NULL;
 }
@@ -69,11 +48,11 @@ static bool in(double value, double low, double high)
 
 static crt_status_t check_rule(const crt_optimizer_options_t *o)
 {
-    if (o->kind != CRT_SGD &&
+    if (o->kind != CRT_OPTIMIZER_SGD &&
         (!in(o->beta1, 0, 1) || !in(o->beta2, 0, 1) || !in(o->epsilon, 1e-30, INFINITY)))
         return crt_raise(CRT_ERR_INVALID, "Adam with betas %g and %g, epsilon %g",
                          o->beta1, o->beta2, o->epsilon);
-    if (o->kind == CRT_SGD && !in(o->momentum, 0, 1))
+    if (o->kind == CRT_OPTIMIZER_SGD && !in(o->momentum, 0, 1))
         return crt_raise(CRT_ERR_INVALID, "momentum %g is not in [0, 1)", o->momentum);
     if (o->lookahead_steps < 0 ||
         (o->lookahead_steps > 0 && !(o->lookahead_rate > 0 && o->lookahead_rate <= 1)))
@@ -93,9 +72,6 @@ static crt_status_t check(const crt_optimizer_options_t *o)
 {
     crt_status_t status = CRT_OK;
 
-    if (o->size != sizeof(*o))
-        return crt_raise(CRT_ERR_INVALID, "optimizer options of %zu bytes, not %zu",
-                         o->size, sizeof(*o));
     if (!ops_of(o->kind))
         return crt_raise(CRT_ERR_INVALID, "no optimizer has the number %d", (int)o->kind);
     status = check_rate(o->learn_rate);
@@ -131,16 +107,21 @@ static crt_status_t make_states(crt_optimizer_t *o, size_t count)
 crt_status_t crt_optimizer_new(crt_model_t *model, const crt_optimizer_options_t *options,
                                crt_optimizer_t **optimizer_out)
 {
-    crt_status_t status = check(options);
+    crt_optimizer_options_t mine = crt_adam_options(0.001);
+    crt_status_t status =
+        options ? CRTI_COPY_STRUCT(&mine, options, "crt_adam_options and its like")
+                : CRT_OK;
     crt_optimizer_t *o;
 
+    if (status == CRT_OK)
+        status = check(&mine);
     if (status != CRT_OK)
         return status;
     o = calloc(1, sizeof(*o));
     if (!o)
         return crt_raise(CRT_ERR_NO_MEMORY, "optimizer");
-    o->ops = ops_of(options->kind);
-    o->options = *options;
+    o->ops = ops_of(mine.kind);
+    o->options = mine;
     o->model = model;
     model->optimizers++;
     if (model->device)
@@ -151,27 +132,11 @@ crt_status_t crt_optimizer_new(crt_model_t *model, const crt_optimizer_options_t
     if (status == CRT_OK && model->device)
         status = model->device->ops->open_optimizer(model->device, o);
     if (status != CRT_OK) {
-        crt_optimizer_free(o);
+        crt_optimizer_drop(&o);
         return status;
     }
     *optimizer_out = o;
     return CRT_OK;
-}
-
-crt_status_t crt_adam_new(crt_model_t *model, double learn_rate,
-                          crt_optimizer_t **optimizer_out)
-{
-    crt_optimizer_options_t options = crt_adam_options(learn_rate);
-
-    return crt_optimizer_new(model, &options, optimizer_out);
-}
-
-crt_status_t crt_sgd_new(crt_model_t *model, double learn_rate, double momentum,
-                         crt_optimizer_t **optimizer_out)
-{
-    crt_optimizer_options_t options = crt_sgd_options(learn_rate, momentum);
-
-    return crt_optimizer_new(model, &options, optimizer_out);
 }
 
 double crti_optimizer_square(const float *x, size_t count)
@@ -347,8 +312,10 @@ void crt_optimizer_set_steps(crt_optimizer_t *o, uint64_t steps)
     o->steps = steps;
 }
 
-void crt_optimizer_free(crt_optimizer_t *o)
+void crt_optimizer_drop(crt_optimizer_t **dropped)
 {
+    crt_optimizer_t *o = *dropped;
+
     if (!o)
         return;
     if (o->model->device) {
@@ -360,4 +327,5 @@ void crt_optimizer_free(crt_optimizer_t *o)
     o->model->optimizers--;
     free(o->squares);
     free(o);
+    *dropped = NULL;
 }

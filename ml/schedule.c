@@ -3,38 +3,7 @@
 #include <math.h>
 
 #include "crt_ml.h"
-
-crt_schedule_t crt_schedule_constant(double value)
-{
-    return (crt_schedule_t){.kind = CRT_SCHEDULE_CONSTANT, .start = value};
-}
-
-crt_schedule_t crt_schedule_compounding(double start, double stop, double factor)
-{
-    return (crt_schedule_t){
-        .kind = CRT_SCHEDULE_COMPOUNDING, .start = start, .stop = stop, .factor = factor};
-}
-
-crt_schedule_t crt_schedule_warmup_linear(double value, uint64_t warmup_steps,
-                                          uint64_t total_steps)
-{
-    return (crt_schedule_t){.kind = CRT_SCHEDULE_WARMUP_LINEAR,
-                            .start = value,
-                            .warmup_steps = warmup_steps,
-                            .steps = total_steps};
-}
-
-crt_schedule_t crt_schedule_cosine(double start, double stop, uint64_t steps)
-{
-    return (crt_schedule_t){
-        .kind = CRT_SCHEDULE_COSINE, .start = start, .stop = stop, .steps = steps};
-}
-
-crt_schedule_t crt_schedule_step(double start, double factor, uint64_t every)
-{
-    return (crt_schedule_t){
-        .kind = CRT_SCHEDULE_STEP, .start = start, .factor = factor, .steps = every};
-}
+#include "runtime/base/copy_struct.h"
 
 static double compounding(const crt_schedule_t *s, double step)
 {
@@ -62,16 +31,29 @@ static double cosine(const crt_schedule_t *s, uint64_t step)
            (s->start - s->stop) * (1 + cos(M_PI * (double)step / (double)s->steps)) / 2;
 }
 
-double crt_schedule_at(const crt_schedule_t *s, uint64_t step)
+crt_status_t crt_schedule_at(const crt_schedule_t *schedule, uint64_t step,
+                             double *value_out)
 {
-    uint64_t every = s->steps > 0 ? s->steps : 1;
+    crt_schedule_t mine, *s = &mine;
+    crt_status_t status =
+        CRTI_COPY_STRUCT(s, schedule, "crt_schedule_constant and its like");
+    uint64_t every;
 
+    if (status != CRT_OK)
+        return status;
+    every = s->steps > 0 ? s->steps : 1;
     switch (s->kind) {
-    case CRT_SCHEDULE_COMPOUNDING: return compounding(s, (double)step);
-    case CRT_SCHEDULE_WARMUP_LINEAR: return warmup_linear(s, step);
-    case CRT_SCHEDULE_COSINE: return cosine(s, step);
-    case CRT_SCHEDULE_STEP: return s->start * pow(s->factor, (double)(step / every));
-    case CRT_SCHEDULE_CONSTANT: break;
+    case CRT_SCHEDULE_KIND_CONSTANT: *value_out = s->start; return CRT_OK;
+    case CRT_SCHEDULE_KIND_COMPOUNDING:
+        *value_out = compounding(s, (double)step);
+        return CRT_OK;
+    case CRT_SCHEDULE_KIND_WARMUP_LINEAR:
+        *value_out = warmup_linear(s, step);
+        return CRT_OK;
+    case CRT_SCHEDULE_KIND_COSINE: *value_out = cosine(s, step); return CRT_OK;
+    case CRT_SCHEDULE_KIND_STEP:
+        *value_out = s->start * pow(s->factor, (double)(step / every));
+        return CRT_OK;
     }
-    return s->start;
+    return crt_raise(CRT_ERR_UNSUPPORTED, "no schedule has the number %d", (int)s->kind);
 }

@@ -32,13 +32,8 @@ typedef struct crt_bundle {
      * any node. */
     const char *label_selector;
 } crt_bundle_t;
-#ifdef __cplusplus
-#    define CRT_BUNDLE(...)                                                              \
-        CRTI_MADE(&, crt_bundle_t, .struct_size = sizeof(crt_bundle_t), __VA_ARGS__)
-#else
-#    define CRT_BUNDLE(...)                                                              \
-        ((crt_bundle_t){.struct_size = sizeof(crt_bundle_t), __VA_ARGS__})
-#endif
+#define CRT_BUNDLE(...)                                                                  \
+    CRTI_VALUE(crt_bundle_t, .struct_size = sizeof(crt_bundle_t), __VA_ARGS__)
 
 /* How the bundles are distributed over nodes. */
 typedef enum crt_placement_strategy {

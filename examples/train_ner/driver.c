@@ -130,7 +130,7 @@ static crt_status_t read_words(training_t *t, int count, char **words)
     if (status == CRT_OK)
         status = crt_configuration_resolve(c);
     if (status != CRT_OK) {
-        crt_configuration_free(c);
+        crt_configuration_drop(&c);
         return status;
     }
     return setup_init(&t->setup, c);
@@ -544,7 +544,7 @@ static crt_status_t count_batches(const training_t *t, const crt_ner_corpus_t *c
     while ((status = crt_ner_batches_next(batches, &batch)) == CRT_OK &&
            crt_ner_batches_epoch(batches) < passes)
         (*count_out)++;
-    crt_ner_batches_free(batches);
+    crt_ner_batches_drop(&batches);
     return status;
 }
 
@@ -585,10 +585,10 @@ static crt_status_t prepare(training_t *t)
     make_absolute(dev->path, t->dev_path);
     /* To say now what is wrong with it. */
     CRT_TRY(open_corpus(dev->path, &dev->selection, &corpus));
-    crt_ner_corpus_free(corpus);
+    crt_ner_corpus_drop(&corpus);
     CRT_TRY(open_corpus(train->path, &train->selection, &corpus));
     status = make_model(t, corpus);
-    crt_ner_corpus_free(corpus);
+    crt_ner_corpus_drop(&corpus);
     if (status != CRT_OK)
         return status;
     CRT_TRY(crt_optimizer_new(network(t), &t->setup.optimizer, &t->optimizer));
@@ -622,8 +622,8 @@ static void finish(training_t *t)
         fclose(t->csv);
     free_owned(t->owned, t->owners);
     crt_free(t->text);
-    crt_optimizer_free(t->optimizer);
-    crt_ner_model_free(t->model);
+    crt_optimizer_drop(&t->optimizer);
+    crt_ner_model_drop(&t->model);
     setup_fini(&t->setup);
 }
 

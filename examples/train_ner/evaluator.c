@@ -22,7 +22,7 @@ static crt_status_t create(void *self, crt_call_t *call)
     CRT_TRY(
         crt_configuration_parse("the configuration", text, strlen(text), &configuration));
     if (crt_configuration_resolve(configuration) != CRT_OK) {
-        crt_configuration_free(configuration);
+        crt_configuration_drop(&configuration);
         return crt_raise(CRT_ERR_INVALID, "the configuration can't be read again");
     }
     CRT_TRY(setup_init(&e->setup, configuration));
@@ -31,7 +31,7 @@ static crt_status_t create(void *self, crt_call_t *call)
     CRT_TRY(
         open_corpus(train_path, &e->setup.train.selection, &train)); /* for its labels */
     status = crt_ner_model_new(&e->setup.model, train, 0, &e->model);
-    crt_ner_corpus_free(train);
+    crt_ner_corpus_drop(&train);
     return status;
 }
 
@@ -39,8 +39,8 @@ static void destroy(void *self)
 {
     evaluator_t *e = self;
 
-    crt_ner_model_free(e->model);
-    crt_ner_corpus_free(e->corpus);
+    crt_ner_model_drop(&e->model);
+    crt_ner_corpus_drop(&e->corpus);
     setup_fini(&e->setup);
 }
 
@@ -58,16 +58,23 @@ static crt_status_t evaluate(void *self, crt_call_t *call)
 {
     evaluator_t *e = self;
     const crt_tensor_t *weights;
-    static crt_ner_scores_t scores; /* one evaluation at a time */
-    static crt_arg_t items[511][4], rows[511];
+    crt_ner_scores_t *scores;
+    crt_ner_count_t count;
+    size_t labels = 0;
+    static crt_arg_t items[511][4], rows[511]; /* one evaluation at a time */
+    crt_status_t status;
 
     CRT_TRY(crt_args(call, &weights));
     CRT_TRY(crt_ner_evaluate(e->model, weights, e->corpus, &scores));
-    rows[0] = describe("", &scores.all, items[0]);
-    for (size_t i = 0; i < scores.count; i++)
-        rows[i + 1] =
-            describe(scores.labels[i].label, &scores.labels[i].count, items[i + 1]);
-    return crt_return(call, crt_list(rows, scores.count + 1));
+    count = crt_ner_scores_all(scores);
+    rows[0] = describe("", &count, items[0]);
+    for (const char *label; (label = crt_ner_scores_label(scores, labels, &count));) {
+        labels++;
+        rows[labels] = describe(label, &count, items[labels]);
+    }
+    status = crt_return(call, crt_list(rows, labels + 1));
+    crt_ner_scores_drop(&scores);
+    return status;
 }
 
 const crt_method_t evaluator_evaluate =

@@ -117,7 +117,7 @@ static crt_status_t create(void *self, crt_call_t *call)
     CRT_TRY(
         crt_configuration_parse("the configuration", text, strlen(text), &configuration));
     if (crt_configuration_resolve(configuration) != CRT_OK) {
-        crt_configuration_free(configuration);
+        crt_configuration_drop(&configuration);
         return crt_raise(CRT_ERR_INVALID, "the configuration can't be read again");
     }
     CRT_TRY(setup_init(&m->setup, configuration));
@@ -152,11 +152,11 @@ static void destroy(void *self)
     free(m->packed);
     free(m->sum);
     free(m->squares);
-    crt_optimizer_free(m->optimizer);
-    crt_ner_model_free(m->model);
-    crt_ner_model_free(m->newest);
-    crt_ner_batches_free(m->batches);
-    crt_ner_corpus_free(m->corpus);
+    crt_optimizer_drop(&m->optimizer);
+    crt_ner_model_drop(&m->model);
+    crt_ner_model_drop(&m->newest);
+    crt_ner_batches_drop(&m->batches);
+    crt_ner_corpus_drop(&m->corpus);
     setup_fini(&m->setup);
     pthread_mutex_destroy(&m->lock);
 }
@@ -245,6 +245,14 @@ static crt_status_t tell_others(member_t *m)
     return status;
 }
 
+static crt_status_t set_learn_rate(member_t *m, uint64_t step)
+{
+    double learn_rate;
+
+    CRT_TRY(crt_schedule_at(&m->setup.learn_rate, step, &learn_rate));
+    return crt_optimizer_set_learn_rate(m->optimizer, learn_rate);
+}
+
 /* An update with the average of what was counted. */
 static crt_status_t update(member_t *m)
 {
@@ -255,9 +263,7 @@ static crt_status_t update(member_t *m)
         for (size_t k = 0; k < owned->parts[i].count; k++)
             m->sum[owned->parts[i].first + k] /= (float)m->counted;
     m->counted = 0;
-    CRT_TRY(crt_optimizer_set_learn_rate(
-        m->optimizer,
-        crt_schedule_at(&m->setup.learn_rate, crt_optimizer_steps(m->optimizer))));
+    CRT_TRY(set_learn_rate(m, crt_optimizer_steps(m->optimizer)));
     CRT_TRY(crt_optimizer_measure(m->optimizer, newest_network(m), &sum, owned->parts,
                                   owned->count, m->squares));
     CRT_TRY(crt_optimizer_update(m->optimizer, newest_network(m), &sum, owned->parts,
@@ -363,8 +369,7 @@ static crt_status_t step_together(member_t *m, progress_t *progress)
     if (m->group)
         CRT_TRY(
             crt_group_allreduce(m->group, &gradients, &gradients, CRT_REDUCE_AVERAGE));
-    CRT_TRY(crt_optimizer_set_learn_rate(
-        m->optimizer, crt_schedule_at(&m->setup.learn_rate, m->steps)));
+    CRT_TRY(set_learn_rate(m, m->steps));
     return crt_optimizer_apply(m->optimizer, newest_network(m), &all, 1, NULL);
 }
 

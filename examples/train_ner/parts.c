@@ -41,7 +41,7 @@ owned_t *divide(const crt_model_t *model, int owners)
     for (size_t i = 0; ok && i < arrays; i++) {
         crt_model_array_t array;
 
-        ok = crt_model_array(model, i, &array) == CRT_OK;
+        ok = crt_model_array(model, i, sizeof(array), &array) == CRT_OK;
         sized[i] = (crt_part_t){array.first, array.count};
     }
     for (int i = 0; ok && i < owners; i++)

@@ -87,9 +87,10 @@ static crt_status_t make_warmup(crt_configuration_t *c, const char *section, voi
 }
 
 static const crt_factory_t schedules[] = {
-    {"schedules", "constant.v1", make_constant},
-    {"schedules", "compounding.v1", make_compounding},
-    {"schedules", "warmup_linear.v1", make_warmup},
+    CRT_FACTORY(.registry = "schedules", .name = "constant.v1", .make = make_constant),
+    CRT_FACTORY(.registry = "schedules", .name = "compounding.v1",
+                .make = make_compounding),
+    CRT_FACTORY(.registry = "schedules", .name = "warmup_linear.v1", .make = make_warmup),
     {0}};
 
 /* A number, or a section that names a schedule; neither: what it is already. */
@@ -102,7 +103,7 @@ static crt_status_t read_schedule(crt_configuration_t *c, const char *section,
     snprintf(at, sizeof(at), "%s.%s.@schedules", section, name);
     if (crt_configuration_has(c, at))
         return make_below(c, section, name, "schedules", schedules, schedule);
-    if (schedule->kind != CRT_SCHEDULE_CONSTANT &&
+    if (schedule->kind != CRT_SCHEDULE_KIND_CONSTANT &&
         !crt_configuration_has(c, key(section, name)))
         return CRT_OK;
     CRT_TRY(crt_configuration_float(c, key(section, name), 0, 1e9, &value));
@@ -115,12 +116,13 @@ static crt_status_t read_batcher(crt_configuration_t *c, const char *section,
                                  crt_schedule_t size, crt_ner_batching_t *b)
 {
     CRT_TRY(read_schedule(c, section, "size", &size));
-    if (size.kind != CRT_SCHEDULE_CONSTANT && size.kind != CRT_SCHEDULE_COMPOUNDING)
+    if (size.kind != CRT_SCHEDULE_KIND_CONSTANT &&
+        size.kind != CRT_SCHEDULE_KIND_COMPOUNDING)
         return crt_configuration_raise(c, key(section, "size"), CRT_ERR_UNSUPPORTED,
                                        "sizes of batches are constant or compounding");
     b->start = size.start;
-    b->stop = size.kind == CRT_SCHEDULE_CONSTANT ? size.start : size.stop;
-    b->factor = size.kind == CRT_SCHEDULE_CONSTANT ? 1 : size.factor;
+    b->stop = size.kind == CRT_SCHEDULE_KIND_CONSTANT ? size.start : size.stop;
+    b->factor = size.kind == CRT_SCHEDULE_KIND_CONSTANT ? 1 : size.factor;
     if (b->start < 1 || b->stop < 1)
         return crt_configuration_raise(c, key(section, "size"), CRT_ERR_INVALID,
                                        "batches of size %g",
@@ -163,9 +165,12 @@ static crt_status_t make_by_padded(crt_configuration_t *c, const char *section,
 }
 
 static const crt_factory_t batchers[] = {
-    {"batchers", "spacy.batch_by_words.v1", make_by_words},
-    {"batchers", "spacy.batch_by_sequence.v1", make_by_sequence},
-    {"batchers", "spacy.batch_by_padded.v1", make_by_padded},
+    CRT_FACTORY(.registry = "batchers", .name = "spacy.batch_by_words.v1",
+                .make = make_by_words),
+    CRT_FACTORY(.registry = "batchers", .name = "spacy.batch_by_sequence.v1",
+                .make = make_by_sequence),
+    CRT_FACTORY(.registry = "batchers", .name = "spacy.batch_by_padded.v1",
+                .make = make_by_padded),
     {0}};
 
 /* What all optimizers say. */
@@ -180,8 +185,7 @@ static crt_status_t read_optimizer(crt_configuration_t *c, const char *section,
     CRT_TRY(read_bool(c, section, "use_averages", &o->use_averages));
     s->learn_rate = crt_schedule_constant(o->learn_rate);
     CRT_TRY(read_schedule(c, section, "learn_rate", &s->learn_rate));
-    o->learn_rate = crt_schedule_at(&s->learn_rate, 0);
-    return CRT_OK;
+    return crt_schedule_at(&s->learn_rate, 0, &o->learn_rate);
 }
 
 static crt_status_t read_adam(crt_configuration_t *c, const char *section, setup_t *s)
@@ -225,10 +229,11 @@ static crt_status_t make_sgd(crt_configuration_t *c, const char *section, void *
     return read_optimizer(c, section, s);
 }
 
-static const crt_factory_t optimizers[] = {{"optimizers", "Adam.v1", make_adam},
-                                           {"optimizers", "RAdam.v1", make_radam},
-                                           {"optimizers", "SGD.v1", make_sgd},
-                                           {0}};
+static const crt_factory_t optimizers[] = {
+    CRT_FACTORY(.registry = "optimizers", .name = "Adam.v1", .make = make_adam),
+    CRT_FACTORY(.registry = "optimizers", .name = "RAdam.v1", .make = make_radam),
+    CRT_FACTORY(.registry = "optimizers", .name = "SGD.v1", .make = make_sgd),
+    {0}};
 
 /* ---------------------------------------------------------------- corpora, logger, training */
 
@@ -254,8 +259,10 @@ static crt_status_t make_combined(crt_configuration_t *c, const char *section, v
 }
 
 static const crt_factory_t augmenters[] = {
-    {"augmenters", "spacy.lower_case.v1", make_lower_case},
-    {"augmenters", "spacy.combined_augmenter.v1", make_combined},
+    CRT_FACTORY(.registry = "augmenters", .name = "spacy.lower_case.v1",
+                .make = make_lower_case),
+    CRT_FACTORY(.registry = "augmenters", .name = "spacy.combined_augmenter.v1",
+                .make = make_combined),
     {0}};
 
 static crt_status_t make_corpus(crt_configuration_t *c, const char *section, void *made)
@@ -279,7 +286,9 @@ static crt_status_t make_corpus(crt_configuration_t *c, const char *section, voi
     return CRT_OK;
 }
 
-static const crt_factory_t readers[] = {{"readers", "spacy.Corpus.v1", make_corpus}, {0}};
+static const crt_factory_t readers[] = {
+    CRT_FACTORY(.registry = "readers", .name = "spacy.Corpus.v1", .make = make_corpus),
+    {0}};
 
 /* A reader in the section `name` itself, or in the one that its value names: "corpora.train",
  * which is also the default; where there is none of that name, all of the file in [paths]. */
@@ -289,8 +298,7 @@ static crt_status_t read_corpus(crt_configuration_t *c, const char *name,
     const char *usual = otherwise;
     char reader[PATH_ROOM], path[PATH_ROOM];
 
-    made->selection =
-        (crt_ner_selection_t){.size = sizeof(made->selection), .seed = (uint64_t)s->seed};
+    made->selection = CRT_NER_SELECTION(.seed = (uint64_t)s->seed);
     snprintf(reader, sizeof(reader), "%s.@readers", name);
     if (!crt_configuration_has(c, reader)) {
         CRT_TRY(crt_configuration_string(c, name, &otherwise));
@@ -426,7 +434,7 @@ crt_status_t setup_init(setup_t *s, crt_configuration_t *c)
 
 void setup_fini(setup_t *s)
 {
-    crt_configuration_free(s->configuration);
+    crt_configuration_drop(&s->configuration);
     s->configuration = NULL;
 }
 
@@ -463,7 +471,7 @@ crt_status_t open_corpus(const char *source, const crt_ner_selection_t *selectio
         return CRT_OK;
     }
     status = crt_ner_corpus_new_selection(whole, selection, corpus_out);
-    crt_ner_corpus_free(whole);
+    crt_ner_corpus_drop(&whole);
     return status;
 }
 

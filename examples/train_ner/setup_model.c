@@ -143,14 +143,20 @@ static crt_status_t make_mish_encoder(crt_configuration_t *c, const char *sectio
 }
 
 static const crt_factory_t embeddings[] = {
-    {"architectures", "spacy.MultiHashEmbed.v1", make_embedding},
-    {"architectures", "spacy.MultiHashEmbed.v2", make_embedding_2},
+    CRT_FACTORY(.registry = "architectures", .name = "spacy.MultiHashEmbed.v1",
+                .make = make_embedding),
+    CRT_FACTORY(.registry = "architectures", .name = "spacy.MultiHashEmbed.v2",
+                .make = make_embedding_2),
     {0}};
 static const crt_factory_t encoders[] = {
-    {"architectures", "spacy.MaxoutWindowEncoder.v1", make_maxout_encoder},
-    {"architectures", "spacy.MaxoutWindowEncoder.v2", make_maxout_encoder},
-    {"architectures", "spacy.MishWindowEncoder.v1", make_mish_encoder},
-    {"architectures", "spacy.MishWindowEncoder.v2", make_mish_encoder},
+    CRT_FACTORY(.registry = "architectures", .name = "spacy.MaxoutWindowEncoder.v1",
+                .make = make_maxout_encoder),
+    CRT_FACTORY(.registry = "architectures", .name = "spacy.MaxoutWindowEncoder.v2",
+                .make = make_maxout_encoder),
+    CRT_FACTORY(.registry = "architectures", .name = "spacy.MishWindowEncoder.v1",
+                .make = make_mish_encoder),
+    CRT_FACTORY(.registry = "architectures", .name = "spacy.MishWindowEncoder.v2",
+                .make = make_mish_encoder),
     {0}};
 
 static crt_status_t make_tok2vec(crt_configuration_t *c, const char *section, void *made)
@@ -177,10 +183,14 @@ static crt_status_t make_cnn(crt_configuration_t *c, const char *section, void *
 }
 
 static const crt_factory_t components[] = {
-    {"architectures", "spacy.Tok2Vec.v1", make_tok2vec},
-    {"architectures", "spacy.Tok2Vec.v2", make_tok2vec},
-    {"architectures", "spacy.HashEmbedCNN.v1", make_cnn},
-    {"architectures", "spacy.HashEmbedCNN.v2", make_cnn},
+    CRT_FACTORY(.registry = "architectures", .name = "spacy.Tok2Vec.v1",
+                .make = make_tok2vec),
+    CRT_FACTORY(.registry = "architectures", .name = "spacy.Tok2Vec.v2",
+                .make = make_tok2vec),
+    CRT_FACTORY(.registry = "architectures", .name = "spacy.HashEmbedCNN.v1",
+                .make = make_cnn),
+    CRT_FACTORY(.registry = "architectures", .name = "spacy.HashEmbedCNN.v2",
+                .make = make_cnn),
     {0}};
 
 /* What makes vectors of words; where nothing is said, spaCy's default for the component. */
@@ -249,11 +259,16 @@ static crt_status_t make_listener(crt_configuration_t *c, const char *section, v
 }
 
 static const crt_factory_t tok2vecs[] = {
-    {"architectures", "spacy.Tok2VecListener.v1", make_listener},
-    {"architectures", "spacy.Tok2Vec.v1", make_tok2vec},
-    {"architectures", "spacy.Tok2Vec.v2", make_tok2vec},
-    {"architectures", "spacy.HashEmbedCNN.v1", make_cnn},
-    {"architectures", "spacy.HashEmbedCNN.v2", make_cnn},
+    CRT_FACTORY(.registry = "architectures", .name = "spacy.Tok2VecListener.v1",
+                .make = make_listener),
+    CRT_FACTORY(.registry = "architectures", .name = "spacy.Tok2Vec.v1",
+                .make = make_tok2vec),
+    CRT_FACTORY(.registry = "architectures", .name = "spacy.Tok2Vec.v2",
+                .make = make_tok2vec),
+    CRT_FACTORY(.registry = "architectures", .name = "spacy.HashEmbedCNN.v1",
+                .make = make_cnn),
+    CRT_FACTORY(.registry = "architectures", .name = "spacy.HashEmbedCNN.v2",
+                .make = make_cnn),
     {0}};
 
 static crt_status_t make_parser(crt_configuration_t *c, const char *section, void *made)
@@ -288,8 +303,10 @@ static crt_status_t make_parser_1(crt_configuration_t *c, const char *section, v
 }
 
 static const crt_factory_t parsers[] = {
-    {"architectures", "spacy.TransitionBasedParser.v1", make_parser_1},
-    {"architectures", "spacy.TransitionBasedParser.v2", make_parser},
+    CRT_FACTORY(.registry = "architectures", .name = "spacy.TransitionBasedParser.v1",
+                .make = make_parser_1),
+    CRT_FACTORY(.registry = "architectures", .name = "spacy.TransitionBasedParser.v2",
+                .make = make_parser),
     {0}};
 
 crt_status_t read_model(crt_configuration_t *c, setup_t *s)

@@ -65,7 +65,7 @@ static crt_status_t convert_part(const crt_ner_corpus_t *corpus, const char *par
         return crt_raise(CRT_ERR_INVALID, "--part %s is not FIRST:END", part);
     CRT_TRY(crt_ner_corpus_new_part(corpus, seed, first, end, &some));
     status = crt_ner_corpus_write(some, output);
-    crt_ner_corpus_free(some);
+    crt_ner_corpus_drop(&some);
     return status;
 }
 
@@ -92,7 +92,7 @@ static int convert(int count, char **words)
     if (status != CRT_OK)
         return failed(status);
     status = convert_part(corpus, part, seed, words[1]);
-    crt_ner_corpus_free(corpus);
+    crt_ner_corpus_drop(&corpus);
     return status == CRT_OK ? 0 : failed(status);
 }
 
@@ -106,30 +106,30 @@ static double seconds_now(void)
 
 static void write_metrics(FILE *out, const crt_ner_scores_t *scores, double speed)
 {
+    crt_ner_count_t count = crt_ner_scores_all(scores);
+    const char *label;
+
     fprintf(out,
             "{\"ents_p\": %.6f, \"ents_r\": %.6f, \"ents_f\": %.6f, \"speed\": %.1f, "
             "\"ents_per_type\": {",
-            crt_ner_precision(&scores->all), crt_ner_recall(&scores->all),
-            crt_ner_f(&scores->all), speed);
-    for (size_t i = 0; i < scores->count; i++)
+            crt_ner_precision(&count), crt_ner_recall(&count), crt_ner_f(&count), speed);
+    for (size_t i = 0; (label = crt_ner_scores_label(scores, i, &count)); i++)
         fprintf(out, "%s\"%s\": {\"p\": %.6f, \"r\": %.6f, \"f\": %.6f}", i ? ", " : "",
-                scores->labels[i].label, crt_ner_precision(&scores->labels[i].count),
-                crt_ner_recall(&scores->labels[i].count),
-                crt_ner_f(&scores->labels[i].count));
+                label, crt_ner_precision(&count), crt_ner_recall(&count),
+                crt_ner_f(&count));
     fprintf(out, "}}\n");
 }
 
 static int report(const crt_ner_scores_t *scores, double speed, const char *output)
 {
     const char *labels[511] = {""};
-    crt_ner_count_t counts[511] = {scores->all};
+    crt_ner_count_t counts[511] = {crt_ner_scores_all(scores)};
+    size_t count = crt_ner_scores_labels(scores);
     FILE *out;
 
-    for (size_t i = 0; i < scores->count; i++) {
-        labels[i + 1] = scores->labels[i].label;
-        counts[i + 1] = scores->labels[i].count;
-    }
-    print_labels(labels, counts, scores->count + 1);
+    for (size_t i = 0; i < count; i++)
+        labels[i + 1] = crt_ner_scores_label(scores, i, &counts[i + 1]);
+    print_labels(labels, counts, count + 1);
     printf("%.0f words/s\n", speed);
     if (!output)
         return 0;
@@ -145,7 +145,7 @@ static int report(const crt_ner_scores_t *scores, double speed, const char *outp
 
 static int evaluate(int count, char **words)
 {
-    static crt_ner_scores_t scores;
+    crt_ner_scores_t *scores = NULL;
     crt_ner_corpus_t *corpus = NULL;
     crt_ner_model_t *model = NULL;
     crt_status_t status;
@@ -164,11 +164,12 @@ static int evaluate(int count, char **words)
     if (status != CRT_OK)
         code = failed(status);
     else
-        code = report(&scores,
-                      (double)crt_ner_corpus_words(corpus) / (seconds_now() - began),
-                      count == 4 ? words[3] : NULL);
-    crt_ner_corpus_free(corpus);
-    crt_ner_model_free(model);
+        code =
+            report(scores, (double)crt_ner_corpus_words(corpus) / (seconds_now() - began),
+                   count == 4 ? words[3] : NULL);
+    crt_ner_scores_drop(&scores);
+    crt_ner_corpus_drop(&corpus);
+    crt_ner_model_drop(&model);
     return code;
 }
 

@@ -56,12 +56,12 @@ static size_t aligned(size_t floats)
  * trying (ResNet-18 on an H100). */
 static bool searches(const crti_cuda_t *c)
 {
-    return c->precision == CRT_FLOAT32_ONLY;
+    return c->precision == CRT_PRECISION_FLOAT32;
 }
 
 static cudnnMathType_t math_of(const crti_cuda_t *c, cudnnMathType_t chosen)
 {
-    return c->precision == CRT_FLOAT32_ONLY ? CUDNN_FMA_MATH : chosen;
+    return c->precision == CRT_PRECISION_FLOAT32 ? CUDNN_FMA_MATH : chosen;
 }
 
 /* The results of cuDNN's three searches have equal fields and different types. */

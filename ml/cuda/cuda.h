@@ -7,7 +7,7 @@
  *     Each model has a device of its own, so that models of different threads share nothing.
  * Layout
  *     Outputs of float32 lie channels first: cuDNN is fastest so, and weights can be used as they lie in the flat
- *     buffers. Outputs of float16 (CRT_MIXED) lie channels last, as tensor cores want them; pointers to them are
+ *     buffers. Outputs of float16 (CRT_PRECISION_MIXED) lie channels last, as tensor cores want them; pointers to them are
  *     float pointers all the same. Nobody outside sees it: `load`, `store` and flatten turn the places.
  * Scale
  *     Gradients of outputs are `scale` times as large as they are, so that float16 holds the small ones. Those of parameters

@@ -433,8 +433,8 @@ static void open_events(crti_cuda_t *c)
 
 static void open_libraries(crti_cuda_t *c)
 {
-    cublasMath_t math =
-        c->precision == CRT_TF32 ? CUBLAS_TF32_TENSOR_OP_MATH : CUBLAS_DEFAULT_MATH;
+    cublasMath_t math = c->precision == CRT_PRECISION_TF32 ? CUBLAS_TF32_TENSOR_OP_MATH
+                                                           : CUBLAS_DEFAULT_MATH;
 
     if (crti_cuda_did_blas(c, c->api->cublasCreate_v2(&c->blas), "opening cuBLAS")) {
         crti_cuda_did_blas(c, c->api->cublasSetStream_v2(c->blas, c->stream), "cuBLAS");
@@ -465,8 +465,8 @@ static crt_status_t open_any(int number, crt_precision_t precision,
 
     if (status == CRT_OK)
         status = check_number(api, number);
-    if (status == CRT_OK && precision != CRT_FLOAT32_ONLY && precision != CRT_TF32 &&
-        precision != CRT_MIXED)
+    if (status == CRT_OK && precision != CRT_PRECISION_FLOAT32 &&
+        precision != CRT_PRECISION_TF32 && precision != CRT_PRECISION_MIXED)
         status =
             crt_raise(CRT_ERR_INVALID, "no precision has the number %d", (int)precision);
     if (status != CRT_OK)
@@ -477,9 +477,9 @@ static crt_status_t open_any(int number, crt_precision_t precision,
     *c = (crti_cuda_t){.device = {&device_ops, number},
                        .api = api,
                        .precision = precision,
-                       .mixed = precision == CRT_MIXED,
-                       .scale = precision == CRT_MIXED ? MIXED_SCALE : 1,
-                       .channels_first = precision != CRT_MIXED};
+                       .mixed = precision == CRT_PRECISION_MIXED,
+                       .scale = precision == CRT_PRECISION_MIXED ? MIXED_SCALE : 1,
+                       .channels_first = precision != CRT_PRECISION_MIXED};
     status = open_device(c);
     if (status != CRT_OK) {
         close_device(&c->device);

@@ -80,7 +80,7 @@ static void make_room(crti_cuda_t *c, void **memory, size_t bytes)
 
 static crt_status_t check(const crt_optimizer_t *o)
 {
-    if (o->options.kind == CRT_RADAM || o->slow || o->averages >= 0)
+    if (o->options.kind == CRT_OPTIMIZER_RADAM || o->slow || o->averages >= 0)
         return crt_raise(CRT_ERR_UNSUPPORTED,
                          "an optimizer on a GPU: SGD, Adam and AdamW only, without "
                          "look-ahead and averages");
@@ -194,7 +194,7 @@ static crti_cuda_rule_t sgd_rule(const crt_optimizer_options_t *o)
 
 static crti_cuda_rule_t adam_rule(const crt_optimizer_options_t *o, uint64_t step)
 {
-    bool before = o->kind == CRT_ADAMW;
+    bool before = o->kind == CRT_OPTIMIZER_ADAMW;
     double t = (double)step, fix = sqrt(1 - pow(o->beta2, t));
     float decay = o->l2_is_weight_decay ? (float)(o->learn_rate * o->l2) : 0;
 
@@ -212,10 +212,11 @@ static crti_cuda_rule_t adam_rule(const crt_optimizer_options_t *o, uint64_t ste
 static void apply(crti_cuda_t *c, crt_optimizer_t *o, crt_model_t *model)
 {
     gpu_step_t *own = o->own;
-    crti_cuda_rule_t rule = o->options.kind == CRT_SGD ? sgd_rule(&o->options)
-                                                       : adam_rule(&o->options, o->steps);
+    crti_cuda_rule_t rule = o->options.kind == CRT_OPTIMIZER_SGD
+                                ? sgd_rule(&o->options)
+                                : adam_rule(&o->options, o->steps);
 
-    if (o->options.kind == CRT_SGD)
+    if (o->options.kind == CRT_OPTIMIZER_SGD)
         crti_cuda_run_blocks(c, CRTI_KERNEL_sgd, own->chunk_count, THREADS,
                              (void *[]){&model->weights, &model->gradients, &o->state[0],
                                         &own->chunks, &own->scales, &own->verdict,

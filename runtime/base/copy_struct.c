@@ -34,3 +34,11 @@ crt_status_t crti_copy_struct(void *mine, size_t size, const void *given,
     memcpy(mine, &size, sizeof(size));
     return given_size > size ? check_tail(given, size, given_size, macro) : CRT_OK;
 }
+
+void crti_give_struct(void *to, size_t size, const void *mine, size_t mine_size)
+{
+    size_t known = size < mine_size ? size : mine_size;
+
+    memcpy(to, mine, known);
+    memset((char *)to + known, 0, size - known);
+}

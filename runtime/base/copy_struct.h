@@ -4,6 +4,7 @@
  *
  * Where it sits
  *     functions of the public headers that take options -> [ copy_struct.c ]
+ *     It is part of libcrt and of libcrt_ml, which do not share what is not public.
  */
 #ifndef CRTI_BASE_COPY_STRUCT_H
 #define CRTI_BASE_COPY_STRUCT_H
@@ -23,5 +24,13 @@ crt_status_t crti_copy_struct(void *mine, size_t size, const void *given,
 
 #define CRTI_COPY_STRUCT(mine, given, macro)                                             \
     crti_copy_struct((mine), sizeof(*(mine)), 1 ? (given) : (mine), (macro))
+
+/* Writes `mine`, of `mine_size` bytes, to `to`, where the program has `size` bytes: what an older program does not
+ * have is left out, what a newer one has is zero. */
+void crti_give_struct(void *to, size_t size, const void *mine, size_t mine_size);
+
+/* The bytes of a struct up to the end of a member: what a program has at least when the member came with the first
+ * version. */
+#define CRTI_SIZE_TO(type, member) (offsetof(type, member) + sizeof(((type *)0)->member))
 
 #endif

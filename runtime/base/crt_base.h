@@ -90,6 +90,8 @@ extern "C" {
 /* clang-format on */
 #    define CRTI_CONSTANT(type, ...)                                                     \
         (&static_cast<const type &>(CRTI_MADE(&, type, __VA_ARGS__)))
+/* The same, but the value itself, for variables and arrays. */
+#    define CRTI_VALUE(type, ...) CRTI_MADE(&, type, __VA_ARGS__)
 /* The same for a constant at file scope, which needs members that are constants, too. */
 #    define CRTI_DEFAULTS(type, ...)                                                     \
         ([]() -> const type * {                                                          \
@@ -98,6 +100,7 @@ extern "C" {
         }())
 #else
 #    define CRTI_CONSTANT(type, ...) (&(const type){__VA_ARGS__})
+#    define CRTI_VALUE(type, ...)    ((type){__VA_ARGS__})
 #    define CRTI_DEFAULTS(type, ...) CRTI_CONSTANT(type, __VA_ARGS__)
 #endif
 

@@ -69,7 +69,7 @@ static void lossless_methods_give_the_same_bits(void **state)
             values[counts[n] / 2] = NAN;
             pass(c, values, counts[n], out);
             assert_memory_equal(values, out, counts[n] * sizeof(float));
-            crt_compressor_free(c);
+            crt_compressor_drop(&c);
             free(values);
             free(out);
         }
@@ -81,7 +81,7 @@ static void zeros_pack_to_almost_nothing(void **state)
     crt_compressor_t *c = compressor(CRT_COMPRESSION_LZ4, 100000, 0);
 
     assert_in_range(pass(c, values, 100000, out), 1, 8000);
-    crt_compressor_free(c);
+    crt_compressor_drop(&c);
     free(values);
     free(out);
 }
@@ -107,8 +107,8 @@ static void halves_are_near_and_special_numbers_stay(void **state)
     assert_true(half[10] == 0 && half[11] == 0 && signbit(half[11]));
     assert_true(isnan(half[12]) && isnan(brain[12]) && isinf(half[13]));
     assert_true(half[14] == 1.0009765625f && half[15] == 0);
-    crt_compressor_free(a);
-    crt_compressor_free(b);
+    crt_compressor_drop(&a);
+    crt_compressor_drop(&b);
 }
 
 static void every_half_comes_back_as_itself(void **state)
@@ -139,7 +139,7 @@ static void top_k_sends_the_largest(void **state)
     assert_int_equal(sent, 50);
     for (size_t i = 0; i < count; i++)
         assert_true(out[i] != 0 || fabsf(values[i]) <= smallest);
-    crt_compressor_free(c);
+    crt_compressor_drop(&c);
     free(values);
 }
 
@@ -150,7 +150,7 @@ static void equal_numbers_are_sent_from_the_first_on(void **state)
 
     pass(c, values, 10, out);
     assert_true(out[0] == 1 && out[1] == 1 && out[2] == 0 && out[9] == 2);
-    crt_compressor_free(c);
+    crt_compressor_drop(&c);
 }
 
 /* All that arrived and what is kept are all that was given. */
@@ -175,7 +175,7 @@ static void check_error(crt_compression_t method)
     for (size_t i = 0; i < count; i++)
         assert_float_equal(given[i], arrived[i] + (double)crt_compressor_error(c)[i],
                            1e-6);
-    crt_compressor_free(c);
+    crt_compressor_drop(&c);
     free(given);
     free(arrived);
     free(out);
@@ -195,7 +195,7 @@ static void one_bit_has_the_mean_of_each_side(void **state)
     assert_int_equal(pass(c, values, 6, out), 16 + 8 + 1);
     assert_true(out[0] == 1 && out[1] == 1 && out[4] == 1); /* (1 + 3 + 0 + 0) / 4 */
     assert_true(out[2] == -3 && out[3] == -3);
-    crt_compressor_free(c);
+    crt_compressor_drop(&c);
 }
 
 static void bytes_cut_short_or_of_another_count_are_refused(void **state)
@@ -223,7 +223,7 @@ static void bytes_cut_short_or_of_another_count_are_refused(void **state)
         bytes[3] = 77;
         assert_int_equal(crt_compression_decode(bytes, size, out, count),
                          CRT_ERR_CORRUPT);
-        crt_compressor_free(c);
+        crt_compressor_drop(&c);
         free(bytes);
     }
     free(values);
@@ -236,12 +236,12 @@ static void methods_have_names(void **state)
 
     for (int m = 0; m < METHODS; m++) {
         assert_int_equal(
-            crt_compression_find(crt_compression_name((crt_compression_t)m), &method),
+            crt_compression_parse(crt_compression_name((crt_compression_t)m), &method),
             CRT_OK);
         assert_int_equal(method, m);
     }
     assert_null(crt_compression_name((crt_compression_t)METHODS));
-    assert_int_equal(crt_compression_find("zip", &method), CRT_ERR_INVALID);
+    assert_int_equal(crt_compression_parse("zip", &method), CRT_ERR_INVALID);
     assert_non_null(strstr(crt_error_detail(), "top_k"));
     assert_int_equal(crt_compressor_new(CRT_COMPRESSION_TOP_K, 5, 1.5, &c),
                      CRT_ERR_INVALID);

@@ -101,7 +101,7 @@ static void a_training_is_configured_as_everywhere(void **state)
     assert_non_null(strstr(all, "0.0625"));
     assert_non_null(strstr(all, "0.125"));
     crt_free(all);
-    crt_configuration_free(c);
+    crt_configuration_drop(&c);
 }
 
 static int driver(int argc, char **argv)

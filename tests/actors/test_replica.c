@@ -54,7 +54,7 @@ static int setup(void **state)
 
 static int teardown(void **state)
 {
-    crt_dataset_free(samples);
+    crt_dataset_drop(&samples);
     return 0;
 }
 
@@ -111,14 +111,14 @@ static bool train(member_t *m, crt_group_t *group, crt_replica_t *replica,
 
 static void make_model(const scene_t *s, uint64_t seed, crt_model_t **model_out)
 {
-    const crt_input_t input = {CRT_DTYPE_FLOAT32, 1, 1, WIDTH};
+    const crt_input_t input = CRT_INPUT(.channels = WIDTH);
     const crt_layer_t layers[] = {CRT_DENSE(6),      CRT_BATCH_NORM(), CRT_RELU(),
                                   CRT_DENSE(5),      CRT_BATCH_NORM(), CRT_RELU(),
                                   CRT_DENSE(CLASSES)};
 
     if (s->norms)
-        must(crt_network_new(&input, layers, sizeof(layers) / sizeof(layers[0]), seed,
-                             model_out));
+        must(crt_model_new(&input, layers, sizeof(layers) / sizeof(layers[0]), seed,
+                           model_out));
     else
         must(crt_mlp_new(widths, 0.2, seed, model_out));
 }
@@ -152,11 +152,11 @@ static void *run_member(void *argument)
                crt_tensor_count(crt_model_statistics(model)) * sizeof(float));
     }
     m->operations = inline_group_operations(group);
-    crt_replica_free(replica);
+    crt_replica_drop(&replica);
     crt_group_drop(&group);
-    crt_batches_free(batches);
-    crt_dataset_free(shard);
-    crt_model_free(model);
+    crt_batches_drop(&batches);
+    crt_dataset_drop(&shard);
+    crt_model_drop(&model);
     return NULL;
 }
 
@@ -249,12 +249,12 @@ static void train_serially(const scene_t *s, float *weights)
     }
     memcpy(weights, crt_model_weights(model)->data, n * sizeof(float));
     for (int k = 0; k < s->size; k++) {
-        crt_batches_free(batches[k]);
-        crt_dataset_free(shards[k]);
-        crt_model_free(twins[k]);
+        crt_batches_drop(&batches[k]);
+        crt_dataset_drop(&shards[k]);
+        crt_model_drop(&twins[k]);
     }
-    crt_optimizer_free(adam);
-    crt_model_free(model);
+    crt_optimizer_drop(&adam);
+    crt_model_drop(&model);
 }
 
 static void check_against_serial(scene_t scene, double tolerance)

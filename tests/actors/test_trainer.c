@@ -37,7 +37,7 @@ static int setup(void **state)
     assert_ok(crt_dataset_new_digits(SAMPLES, 5, &digits));
     features = crt_put(crt_dataset_features(digits));
     labels = crt_put(crt_dataset_labels(digits));
-    crt_dataset_free(digits);
+    crt_dataset_drop(&digits);
     return 0;
 }
 
@@ -50,14 +50,11 @@ static int teardown(void **state)
 
 static crt_actor_t *new_trainer(const scene_t *s, int number)
 {
-    crt_mlp_spec_t spec = {
-        .widths = widths, .dropout = 0.2, .seed = (uint64_t)number + 11};
-    crt_data_spec_t data = {.features = features,
-                            .labels = labels,
-                            .classes = 10,
-                            .shard = number,
-                            .shards = s->size,
-                            .batch = 32};
+    crt_model_spec_t spec =
+        CRT_MODEL_SPEC(.widths = widths, .dropout = 0.2, .seed = (uint64_t)number + 11);
+    crt_data_spec_t data =
+        CRT_DATA_SPEC(.features = features, .labels = labels, .classes = 10,
+                      .shard = number, .shards = s->size, .batch_size = 32);
 
     return crt_trainer_new(NULL, &spec, &data, &s->options);
 }
@@ -78,7 +75,7 @@ static void start(scene_t *s, int size)
     snprintf(s->name, sizeof(s->name), "trainers-%d", groups++);
     for (int i = 0; i < size; i++) {
         s->trainers[i] = new_trainer(s, i);
-        joined[i] = crt_call(s->trainers[i], &crt_trainer_join, s->name, size, i);
+        joined[i] = crt_call(s->trainers[i], crt_trainer_join(), s->name, size, i);
     }
     for (int i = 0; i < size; i++)
         assert_ref_ok(joined[i]);
@@ -96,7 +93,7 @@ static void end(scene_t *s)
 
 static crt_ref_t *call_train(const scene_t *s, int number, int steps, crt_on_death_t then)
 {
-    return crt_call(s->trainers[number], &crt_trainer_train, steps, (int)then, false);
+    return crt_call(s->trainers[number], crt_trainer_train(), steps, (int)then, false);
 }
 
 static answer_t read_answer(crt_ref_t *ref)
@@ -290,7 +287,8 @@ static void check_replacements(crt_replica_options_t options, unsigned seed)
 
         steps = train_and_kill(&s, victim, steps, 3, CRT_DEATH_REPLACES, &seed, refs);
         s.trainers[victim] = new_trainer(&s, victim);
-        joined = crt_call(s.trainers[victim], &crt_trainer_join, s.name, 3, CRT_RANK_ANY);
+        joined =
+            crt_call(s.trainers[victim], crt_trainer_join(), s.name, 3, CRT_RANK_ANY);
         refs[victim] = call_train(&s, victim, steps, CRT_DEATH_REPLACES);
         assert_ref_ok(joined);
         crt_ref_drop(&joined);
@@ -361,10 +359,10 @@ static void partner_destroy(void *self)
 {
     partner_t *p = self;
 
-    crt_replica_free(p->replica);
+    crt_replica_drop(&p->replica);
     p->replica = NULL;
     crt_group_drop(&p->group);
-    crt_model_free(p->model);
+    crt_model_drop(&p->model);
     p->model = NULL;
 }
 
@@ -401,7 +399,7 @@ static void who_dies_in_the_last_comparison_keeps_nobody_waiting(void **state)
     refs[0] = crt_call(s.trainers[0], &partner_join, s.name, 3, 0);
     for (int i = 1; i < 3; i++) {
         s.trainers[i] = new_trainer(&s, i);
-        refs[i] = crt_call(s.trainers[i], &crt_trainer_join, s.name, 3, i);
+        refs[i] = crt_call(s.trainers[i], crt_trainer_join(), s.name, 3, i);
     }
     for (int i = 0; i < 3; i++)
         wait_and_drop(refs[i]);
@@ -443,17 +441,17 @@ static void wrong_calls_are_named(void **state)
     s.trainers[0] = new_trainer(&s, 0);
     assert_ref_fails(call_train(&s, 0, 5, CRT_DEATH_FAILS), CRT_ERR_INVALID,
                      "in no group");
-    assert_ref_fails(crt_call(s.trainers[0], &crt_trainer_set_weights, &weights),
+    assert_ref_fails(crt_call(s.trainers[0], crt_trainer_set_weights(), &weights),
                      CRT_ERR_INVALID, "3 numbers");
     end(&s);
     start(&s, 1);
-    assert_ref_fails(crt_call(s.trainers[0], &crt_trainer_set_weights, &weights),
+    assert_ref_fails(crt_call(s.trainers[0], crt_trainer_set_weights(), &weights),
                      CRT_ERR_INVALID, "in a group already");
     end(&s);
     odd.kind = (crt_optimizer_kind_t)9;
     s.options.optimizer = &odd;
     s.trainers[0] = new_trainer(&s, 0);
-    assert_ref_fails(crt_call(s.trainers[0], &crt_trainer_get_weights), CRT_ERR_INVALID,
+    assert_ref_fails(crt_call(s.trainers[0], crt_trainer_get_weights()), CRT_ERR_INVALID,
                      "(adam, sgd, adamw, radam)");
     crt_actor_drop(&s.trainers[0]);
 }
@@ -476,8 +474,7 @@ static int driver(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
-    return crt_main(
-        argc, argv,
-        CRT_OPTIONS(.classes = CRT_CLASSES(&crt_trainer, &partner_class), .num_cpus = 4),
-        driver);
+    return crt_main(argc, argv,
+                    CRT_OPTIONS(.classes = CRT_CLASSES(&partner_class), .num_cpus = 4),
+                    driver);
 }

@@ -41,14 +41,14 @@ static int teardown(void **state)
 
     crt_ref_drop(&f->features);
     crt_ref_drop(&f->labels);
-    crt_dataset_free(f->set);
+    crt_dataset_drop(&f->set);
     free(f);
     return 0;
 }
 
 static crt_actor_t *new_server(double rate)
 {
-    crt_mlp_spec_t spec = {.widths = widths, .seed = 3};
+    crt_model_spec_t spec = CRT_MODEL_SPEC(.widths = widths, .seed = 3);
     crt_optimizer_options_t adam = crt_adam_options(rate);
 
     return crt_parameter_server_new(NULL, &spec, &adam);
@@ -56,14 +56,11 @@ static crt_actor_t *new_server(double rate)
 
 static crt_actor_t *new_worker(const fixture_t *f, int shard, int shards)
 {
-    crt_mlp_spec_t spec = {
-        .widths = widths, .dropout = 0.2, .seed = (uint64_t)shard + 10};
-    crt_data_spec_t data = {.features = f->features,
-                            .labels = f->labels,
-                            .classes = CLASSES,
-                            .shard = shard,
-                            .shards = shards,
-                            .batch = 8};
+    crt_model_spec_t spec =
+        CRT_MODEL_SPEC(.widths = widths, .dropout = 0.2, .seed = (uint64_t)shard + 10);
+    crt_data_spec_t data =
+        CRT_DATA_SPEC(.features = f->features, .labels = f->labels, .classes = CLASSES,
+                      .shard = shard, .shards = shards, .batch_size = 8);
 
     return crt_data_worker_new(NULL, &spec, &data);
 }
@@ -91,7 +88,7 @@ static void a_round_is_the_sum_of_the_workers_gradients_and_one_update(void **st
     crt_optimizer_t *adam;
     crt_dataset_t *shards[2];
     crt_batches_t *batches[2];
-    crt_ref_t *weights = crt_call(server, &crt_parameter_server_get_weights),
+    crt_ref_t *weights = crt_call(server, crt_parameter_server_get_weights()),
               *gradients[2];
     size_t size;
 
@@ -107,7 +104,7 @@ static void a_round_is_the_sum_of_the_workers_gradients_and_one_update(void **st
     for (int i = 0; i < 20; i++) {
         for (int k = 0; k < 2; k++) {
             gradients[k] =
-                crt_call(workers[k], &crt_data_worker_compute_gradients, weights);
+                crt_call(workers[k], crt_data_worker_compute_gradients(), weights);
             assert_ok(crt_model_compute_gradients(twins[k], crt_model_weights(model),
                                                   crt_batches_next(batches[k]), NULL,
                                                   NULL));
@@ -115,7 +112,7 @@ static void a_round_is_the_sum_of_the_workers_gradients_and_one_update(void **st
                                 crt_model_gradients(twins[k])->data, size);
         }
         crt_ref_drop(&weights);
-        weights = crt_call(server, &crt_parameter_server_apply_gradients,
+        weights = crt_call(server, crt_parameter_server_apply_gradients(),
                            crt_arg_each(gradients, 2));
         crt_refs_drop(gradients, 2);
         for (int k = 0; k < 2; k++)
@@ -126,13 +123,13 @@ static void a_round_is_the_sum_of_the_workers_gradients_and_one_update(void **st
     crt_ref_drop(&weights);
     for (int k = 0; k < 2; k++) {
         crt_actor_drop(&workers[k]);
-        crt_batches_free(batches[k]);
-        crt_dataset_free(shards[k]);
-        crt_model_free(twins[k]);
+        crt_batches_drop(&batches[k]);
+        crt_dataset_drop(&shards[k]);
+        crt_model_drop(&twins[k]);
     }
     crt_actor_drop(&server);
-    crt_optimizer_free(adam);
-    crt_model_free(model);
+    crt_optimizer_drop(&adam);
+    crt_model_drop(&model);
 }
 
 /* Uneven shards, one array cut in two: the updates of one server with the same gradients. */
@@ -140,11 +137,11 @@ static void shards_together_make_the_update_of_one_server(void **state)
 {
     enum { SHARDS = 4, WORKERS = 2 };
     fixture_t *f = *state;
-    crt_mlp_spec_t spec = {.widths = widths, .seed = 3};
+    crt_model_spec_t spec = CRT_MODEL_SPEC(.widths = widths, .seed = 3);
     crt_optimizer_options_t options = crt_adam_options(0.05);
     crt_actor_t *whole = new_server(0.05), *shards[SHARDS], *workers[WORKERS],
                 *twins[WORKERS];
-    crt_ref_t *weights = crt_call(whole, &crt_parameter_server_get_weights);
+    crt_ref_t *weights = crt_call(whole, crt_parameter_server_get_weights());
     crt_ref_t *slices[SHARDS];
     const crt_tensor_t *first;
     size_t count;
@@ -155,7 +152,7 @@ static void shards_together_make_the_update_of_one_server(void **state)
     for (int s = 0; s < SHARDS; s++) {
         shards[s] =
             crt_shard_server_new(NULL, &spec, &options, crt_shard_part(count, s, SHARDS));
-        slices[s] = crt_call(shards[s], &crt_shard_server_get_weights);
+        slices[s] = crt_call(shards[s], crt_shard_server_get_weights());
     }
     for (int k = 0; k < WORKERS; k++) {
         workers[k] = new_worker(f, k, WORKERS);
@@ -167,8 +164,8 @@ static void shards_together_make_the_update_of_one_server(void **state)
 
         for (int k = 0; k < WORKERS; k++) {
             gradients[k] =
-                crt_call(twins[k], &crt_data_worker_compute_gradients, weights);
-            lists[k] = crt_call(workers[k], &crt_data_worker_compute_slices,
+                crt_call(twins[k], crt_data_worker_compute_gradients(), weights);
+            lists[k] = crt_call(workers[k], crt_data_worker_compute_slices(),
                                 crt_arg_each(slices, SHARDS));
         }
         for (int s = 0; s < SHARDS; s++) {
@@ -181,16 +178,16 @@ static void shards_together_make_the_update_of_one_server(void **state)
                 assert_int_equal(crt_value_count(list), SHARDS);
                 assert_ok(crt_value_read(crt_value_at(list, (size_t)s), &parts[k]));
             }
-            squares[s] = crt_call(shards[s], &crt_shard_server_measure,
+            squares[s] = crt_call(shards[s], crt_shard_server_measure(),
                                   crt_arg_each(parts, WORKERS));
         }
         for (int s = 0; s < SHARDS; s++) {
             crt_ref_drop(&slices[s]);
-            slices[s] = crt_call(shards[s], &crt_shard_server_apply,
+            slices[s] = crt_call(shards[s], crt_shard_server_apply(),
                                  crt_arg_each(squares, SHARDS));
         }
         crt_ref_drop(&weights);
-        weights = crt_call(whole, &crt_parameter_server_apply_gradients,
+        weights = crt_call(whole, crt_parameter_server_apply_gradients(),
                            crt_arg_each(gradients, WORKERS));
         expected = read_floats(weights);
         for (int s = 0; s < SHARDS; s++) {
@@ -204,7 +201,7 @@ static void shards_together_make_the_update_of_one_server(void **state)
         crt_refs_drop(lists, WORKERS);
         crt_refs_drop(gradients, WORKERS);
     }
-    assert_ref_fails(crt_call(shards[0], &crt_shard_server_measure, slices[SHARDS - 1]),
+    assert_ref_fails(crt_call(shards[0], crt_shard_server_measure(), slices[SHARDS - 1]),
                      CRT_ERR_INVALID, "a gradient of 12 elements; this shard has 13");
     crt_refs_drop(slices, SHARDS);
     crt_ref_drop(&weights);
@@ -220,7 +217,7 @@ static void shards_together_make_the_update_of_one_server(void **state)
 /* Against ml/ alone; a shard of everything does the same. */
 static void servers_take_every_option_of_the_optimizer(void **state)
 {
-    crt_mlp_spec_t spec = {.widths = widths, .seed = 3};
+    crt_model_spec_t spec = CRT_MODEL_SPEC(.widths = widths, .seed = 3);
     crt_optimizer_options_t options[] = {crt_adam_options(0.05),
                                          crt_sgd_options(0.05, 0.7)};
 
@@ -242,9 +239,9 @@ static void servers_take_every_option_of_the_optimizer(void **state)
         for (int i = 0; i < 3; i++) {
             const crt_tensor_t *gradient = crt_model_weights(model);
             crt_ref_t *weights =
-                crt_call(server, &crt_parameter_server_apply_gradients, gradient);
-            crt_ref_t *squares = crt_call(shard, &crt_shard_server_measure, gradient);
-            crt_ref_t *slice = crt_call(shard, &crt_shard_server_apply, squares);
+                crt_call(server, crt_parameter_server_apply_gradients(), gradient);
+            crt_ref_t *squares = crt_call(shard, crt_shard_server_measure(), gradient);
+            crt_ref_t *slice = crt_call(shard, crt_shard_server_apply(), squares);
             const float *got = read_floats(weights), *part = read_floats(slice);
             const float *expected;
 
@@ -261,8 +258,8 @@ static void servers_take_every_option_of_the_optimizer(void **state)
         }
         crt_actor_drop(&server);
         crt_actor_drop(&shard);
-        crt_optimizer_free(optimizer);
-        crt_model_free(model);
+        crt_optimizer_drop(&optimizer);
+        crt_model_drop(&model);
     }
 }
 
@@ -270,15 +267,15 @@ static void training_learns(void **state)
 {
     fixture_t *f = *state;
     crt_actor_t *server = new_server(0.01), *worker = new_worker(f, 0, 1);
-    crt_ref_t *weights = crt_call(server, &crt_parameter_server_get_weights), *gradient;
+    crt_ref_t *weights = crt_call(server, crt_parameter_server_get_weights()), *gradient;
     crt_model_t *model;
     const crt_tensor_t *w;
     double accuracy;
 
     for (int i = 0; i < 400; i++) {
-        gradient = crt_call(worker, &crt_data_worker_compute_gradients, weights);
+        gradient = crt_call(worker, crt_data_worker_compute_gradients(), weights);
         crt_ref_drop(&weights);
-        weights = crt_call(server, &crt_parameter_server_apply_gradients, gradient);
+        weights = crt_call(server, crt_parameter_server_apply_gradients(), gradient);
         crt_ref_drop(&gradient);
     }
     assert_ok(crt_get(weights, &w));
@@ -286,7 +283,7 @@ static void training_learns(void **state)
     assert_ok(crt_model_accuracy(model, w, f->set, &accuracy));
     printf("    accuracy %.3f\n", accuracy);
     assert_true(accuracy >= 0.9);
-    crt_model_free(model);
+    crt_model_drop(&model);
     crt_ref_drop(&weights);
     crt_actor_drop(&worker);
     crt_actor_drop(&server);
@@ -299,21 +296,21 @@ static void weights_that_were_set_are_the_ones_that_come_back(void **state)
     crt_ref_t *done, *weights;
 
     assert_ok(crt_mlp_new(widths, 0, 77, &model));
-    done = crt_call(server, &crt_parameter_server_set_weights, crt_model_weights(model));
+    done = crt_call(server, crt_parameter_server_set_weights(), crt_model_weights(model));
     assert_ok(crt_get(done, NULL));
-    weights = crt_call(server, &crt_parameter_server_get_weights);
+    weights = crt_call(server, crt_parameter_server_get_weights());
     assert_memory_equal(read_floats(weights), crt_model_weights(model)->data,
                         crt_model_parameters(model) * sizeof(float));
     crt_ref_drop(&done);
     crt_ref_drop(&weights);
     crt_actor_drop(&server);
-    crt_model_free(model);
+    crt_model_drop(&model);
 }
 
 static void bad_gradients_fail_the_call_and_change_nothing(void **state)
 {
     crt_actor_t *server = new_server(0.01);
-    crt_ref_t *before = crt_call(server, &crt_parameter_server_get_weights), *after;
+    crt_ref_t *before = crt_call(server, crt_parameter_server_get_weights()), *after;
     const crt_tensor_t *w;
     float g[64] = {0};
     crt_tensor_t few = crt_tensor_floats(g, 7), bad;
@@ -321,15 +318,15 @@ static void bad_gradients_fail_the_call_and_change_nothing(void **state)
     assert_ok(crt_get(before, &w));
     bad = crt_tensor_floats(g, crt_tensor_count(w));
     g[0] = INFINITY;
-    assert_ref_fails(crt_call(server, &crt_parameter_server_apply_gradients),
+    assert_ref_fails(crt_call(server, crt_parameter_server_apply_gradients()),
                      CRT_ERR_INVALID, "no gradient");
-    assert_ref_fails(crt_call(server, &crt_parameter_server_apply_gradients, &few),
+    assert_ref_fails(crt_call(server, crt_parameter_server_apply_gradients(), &few),
                      CRT_ERR_INVALID, "7 numbers");
-    assert_ref_fails(crt_call(server, &crt_parameter_server_apply_gradients, &bad),
+    assert_ref_fails(crt_call(server, crt_parameter_server_apply_gradients(), &bad),
                      CRT_ERR_INVALID, "not finite");
-    assert_ref_fails(crt_call(server, &crt_parameter_server_set_weights, &few),
+    assert_ref_fails(crt_call(server, crt_parameter_server_set_weights(), &few),
                      CRT_ERR_INVALID, "7 numbers");
-    after = crt_call(server, &crt_parameter_server_get_weights);
+    after = crt_call(server, crt_parameter_server_get_weights());
     assert_memory_equal(read_floats(before), read_floats(after), crt_tensor_bytes(w));
     crt_ref_drop(&before);
     crt_ref_drop(&after);
@@ -342,7 +339,7 @@ static void worker_refuses_weights_of_another_model(void **state)
     float w[9] = {0};
     crt_tensor_t wrong = crt_tensor_floats(w, 9);
 
-    assert_ref_fails(crt_call(worker, &crt_data_worker_compute_gradients, &wrong),
+    assert_ref_fails(crt_call(worker, crt_data_worker_compute_gradients(), &wrong),
                      CRT_ERR_INVALID, "weights have 9 numbers");
     crt_actor_drop(&worker);
 }
@@ -351,13 +348,10 @@ static void wrong_specs_are_named_by_the_first_call(void **state)
 {
     fixture_t *f = *state;
     static const int negative[] = {4, -2, 3, 0}, narrow[] = {5, 3, 0};
-    crt_mlp_spec_t spec = {.widths = negative};
+    crt_model_spec_t spec = CRT_MODEL_SPEC(.widths = negative);
     crt_optimizer_options_t options = crt_adam_options(0.01);
-    crt_data_spec_t data = {.features = f->features,
-                            .labels = f->labels,
-                            .classes = CLASSES,
-                            .shards = 1,
-                            .batch = 8};
+    crt_data_spec_t data = CRT_DATA_SPEC(.features = f->features, .labels = f->labels,
+                                         .classes = CLASSES, .batch_size = 8);
     crt_actor_t *actor = crt_parameter_server_new(NULL, &spec, &options);
 
     assert_fails(crt_actor_ready(actor, -1), CRT_ERR_INVALID,

@@ -43,7 +43,7 @@ static void measure(crt_compression_t method, const crt_tensor_t *gradients)
            crt_compression_name(method), size,
            100 * (double)size / (double)(count * sizeof(float)),
            median(encoded, ROUNDS) / 1e3, median(decoded, ROUNDS) / 1e3);
-    crt_compressor_free(c);
+    crt_compressor_drop(&c);
     free(bytes);
     free(out);
 }
@@ -71,9 +71,9 @@ int main(int argc, char **argv)
     printf("%zu floats\n", crt_model_parameters(model));
     for (int method = 0; crt_compression_name((crt_compression_t)method); method++)
         measure((crt_compression_t)method, crt_model_gradients(model));
-    crt_optimizer_free(adam);
-    crt_model_free(model);
-    crt_batches_free(batches);
-    crt_dataset_free(set);
+    crt_optimizer_drop(&adam);
+    crt_model_drop(&model);
+    crt_batches_drop(&batches);
+    crt_dataset_drop(&set);
     return 0;
 }

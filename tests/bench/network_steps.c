@@ -112,7 +112,7 @@ static crt_precision_t precision_of(const char *name)
 {
     crt_precision_t precision;
 
-    if (crt_precision_find(name, &precision) == CRT_OK)
+    if (crt_precision_parse(name, &precision) == CRT_OK)
         return precision;
     fprintf(stderr, "--precision %s: float32, tf32 or mixed\n", name);
     exit(2);
@@ -147,8 +147,9 @@ static void run_steps(const options_t *o, crt_model_t *model, crt_optimizer_t *o
     size_t size = (size_t)(shape[0] * shape[1]) * sizeof(float);
     float *inputs = malloc(size);
     uint8_t *labels = malloc((size_t)o->rows);
-    crt_batch_t batch = {crt_tensor_view(CRT_DTYPE_FLOAT32, 2, shape, inputs),
-                         crt_tensor_view(CRT_DTYPE_UINT8, 1, shape, labels)};
+    crt_batch_t batch =
+        CRT_BATCH(.inputs = crt_tensor_view(CRT_DTYPE_FLOAT32, 2, shape, inputs),
+                  .labels = crt_tensor_view(CRT_DTYPE_UINT8, 1, shape, labels));
 
     if (!inputs || !labels)
         abort();
@@ -171,7 +172,7 @@ static void run_epochs(const options_t *o, crt_model_t *model, crt_optimizer_t *
     crt_dataset_t *train, *test;
     crt_batches_t *batches;
     crt_schedule_t rate;
-    double accuracy;
+    double accuracy, learn_rate;
     size_t steps;
 
     CRT_CHECK(crt_dataset_open(o->data, CRT_SPLIT_TRAIN, &train));
@@ -183,8 +184,8 @@ static void run_epochs(const options_t *o, crt_model_t *model, crt_optimizer_t *
         double begin = now_ms();
 
         for (size_t i = 0; i < steps; i++) {
-            CRT_CHECK(crt_optimizer_set_learn_rate(
-                optimizer, crt_schedule_at(&rate, (size_t)e * steps + i)));
+            CRT_CHECK(crt_schedule_at(&rate, (size_t)e * steps + i, &learn_rate));
+            CRT_CHECK(crt_optimizer_set_learn_rate(optimizer, learn_rate));
             step(model, optimizer, crt_batches_next(batches));
         }
         CRT_CHECK(crt_model_accuracy(model, NULL, test, &accuracy));
@@ -192,9 +193,9 @@ static void run_epochs(const options_t *o, crt_model_t *model, crt_optimizer_t *
                (now_ms() - begin) / 1e3);
         fflush(stdout);
     }
-    crt_batches_free(batches);
-    crt_dataset_free(test);
-    crt_dataset_free(train);
+    crt_batches_drop(&batches);
+    crt_dataset_drop(&test);
+    crt_dataset_drop(&train);
 }
 
 /* The most memory that this process has had. */
@@ -226,7 +227,7 @@ int main(int argc, char **argv)
     else
         run_epochs(&o, model, optimizer);
     print_memory();
-    crt_optimizer_free(optimizer);
-    crt_model_free(model);
+    crt_optimizer_drop(&optimizer);
+    crt_model_drop(&model);
     return 0;
 }

@@ -35,7 +35,7 @@ static void worker_destroy(void *self)
 {
     worker_t *w = self;
 
-    crt_buckets_free(w->buckets);
+    crt_buckets_drop(&w->buckets);
     crt_group_drop(&w->group);
     free(w->weights);
 }

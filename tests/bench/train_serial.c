@@ -150,15 +150,15 @@ int main(int argc, char **argv)
     CRT_CHECK(crt_model_accuracy(t.server, NULL, test, &accuracy));
     printf("seconds in the loop: %.3f\nfinal accuracy: %.3f\n", seconds, accuracy);
     for (int i = 0; i < WORKERS; i++) {
-        crt_batches_free(workers[i].batches);
-        crt_dataset_free(workers[i].shard);
-        crt_model_free(workers[i].model);
+        crt_batches_drop(&workers[i].batches);
+        crt_dataset_drop(&workers[i].shard);
+        crt_model_drop(&workers[i].model);
         free(t.gradients[i].data);
     }
     pthread_barrier_destroy(&t.barrier);
-    crt_optimizer_free(t.adam);
-    crt_model_free(t.server);
-    crt_dataset_free(test);
-    crt_dataset_free(train);
+    crt_optimizer_drop(&t.adam);
+    crt_model_drop(&t.server);
+    crt_dataset_drop(&test);
+    crt_dataset_drop(&train);
     return 0;
 }

@@ -43,7 +43,7 @@ static void write_split(const char *folder, const char *prefix, crt_split_t spli
                (size_t)count * 784);
     snprintf(name, sizeof(name), "%s-labels-idx1-ubyte", prefix);
     write_file(folder, name, crt_dataset_labels(set), labels, sizeof(labels), count);
-    crt_dataset_free(set);
+    crt_dataset_drop(&set);
 }
 
 int main(int argc, char **argv)

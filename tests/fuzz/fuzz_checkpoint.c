@@ -42,7 +42,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 size_t fuzz_seed(unsigned index, uint8_t *out, size_t room)
 {
-    crt_checkpoint_t checkpoint = {.network = "mlp", .step = 5};
+    crt_checkpoint_t checkpoint = CRT_CHECKPOINT(.network = "mlp", .step = 5);
     unsigned char *data;
     size_t size;
 

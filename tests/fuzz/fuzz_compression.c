@@ -40,6 +40,6 @@ size_t fuzz_seed(unsigned index, uint8_t *out, size_t room)
     if (crt_compressor_new((crt_compression_t)(index / 3), count, 0.1, &c) != CRT_OK)
         abort();
     size = room > crt_compressor_bound(c) ? crt_compressor_encode(c, values, out + 1) : 0;
-    crt_compressor_free(c);
+    crt_compressor_drop(&c);
     return 1 + size;
 }

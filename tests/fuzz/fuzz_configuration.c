@@ -20,7 +20,7 @@ static char *printed(const char *text, size_t size, const char *override)
     if (crt_configuration_resolve(c) == CRT_OK &&
         crt_configuration_text(c, &again) != CRT_OK)
         abort();
-    crt_configuration_free(c);
+    crt_configuration_drop(&c);
     return again;
 }
 

@@ -50,10 +50,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
             crt_ner_corpus_parse("text", text, count, 1, &again) != CRT_OK)
             abort();
         compare(corpus, again);
-        crt_ner_corpus_free(again);
+        crt_ner_corpus_drop(&again);
         free(text);
     }
-    crt_ner_corpus_free(corpus);
+    crt_ner_corpus_drop(&corpus);
     return 0;
 }
 

@@ -24,7 +24,7 @@ static crt_ner_model_t *new_model(void)
     if (crt_ner_corpus_parse("text", text, strlen(text), 1, &corpus) != CRT_OK ||
         crt_ner_model_new(&options, corpus, 1, &model) != CRT_OK)
         abort();
-    crt_ner_corpus_free(corpus);
+    crt_ner_corpus_drop(&corpus);
     return model;
 }
 
@@ -46,7 +46,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
            sizeof(uint32_t));
     if (crti_ner_file_decode("input", bytes, size, &file) == CRT_OK &&
         crti_ner_file_make("input", &file, &model) == CRT_OK)
-        crt_ner_model_free(model);
+        crt_ner_model_drop(&model);
     free(bytes);
     return 0;
 }
@@ -69,7 +69,7 @@ size_t fuzz_seed(unsigned index, uint8_t *out, size_t room)
         abort();
     memcpy(out, bytes, size);
     free(bytes);
-    crt_optimizer_free(optimizer);
-    crt_ner_model_free(model);
+    crt_optimizer_drop(&optimizer);
+    crt_ner_model_drop(&model);
     return size;
 }

@@ -33,7 +33,7 @@ static inline void bench_begin(bench_t *b, crt_input_t input, const crt_layer_t 
     crt_tensor_t weights;
 
     memset(b, 0, sizeof(*b));
-    assert_ok(crt_network_new(&input, layers, count, 3, &b->model));
+    assert_ok(crt_model_new(&input, layers, count, 3, &b->model));
     b->rows = rows;
     b->outputs = crt_model_outputs(b->model);
     b->inputs = (size_t)(rows * crt_model_inputs(b->model));
@@ -125,7 +125,7 @@ static inline void bench_check(bench_t *b, double limit)
 
 static inline void bench_end(bench_t *b)
 {
-    crt_model_free(b->model);
+    crt_model_drop(&b->model);
 }
 
 #define COUNT_OF(array) (sizeof(array) / sizeof((array)[0]))

@@ -26,7 +26,7 @@ static training_t start(int hidden)
 
     assert_ok(crt_images_open(format, "builtin", CRT_SPLIT_TRAIN, 100, &t.set));
     assert_ok(crt_image_batches_new(
-        format, t.set, CRT_IMAGE_BATCHES_OPTIONS(.batch = 32, .training = true),
+        format, t.set, CRT_IMAGE_BATCHES_OPTIONS(.batch_size = 32, .training = true),
         &t.batches));
     assert_ok(crt_mlp_new(widths, 0.2, 1, &t.model));
     assert_ok(crt_adam_new(t.model, 0.001, &t.optimizer));
@@ -35,10 +35,10 @@ static training_t start(int hidden)
 
 static void finish(training_t *t)
 {
-    crt_optimizer_free(t->optimizer);
-    crt_model_free(t->model);
-    crt_image_batches_free(t->batches);
-    crt_dataset_free(t->set);
+    crt_optimizer_drop(&t->optimizer);
+    crt_model_drop(&t->model);
+    crt_image_batches_drop(&t->batches);
+    crt_dataset_drop(&t->set);
 }
 
 static void train(training_t *t, uint64_t from, uint64_t to)
@@ -54,8 +54,8 @@ static void train(training_t *t, uint64_t from, uint64_t to)
 
 static crt_status_t save(training_t *t, const char *folder, uint64_t step, int keep)
 {
-    crt_checkpoint_t c = {
-        .network = "mlp", .step = step, .seed = 7, .is_last = step == 30};
+    crt_checkpoint_t c =
+        CRT_CHECKPOINT(.network = "mlp", .step = step, .seed = 7, .is_last = step == 30);
 
     return crt_checkpoint_write(folder, &c, t->model, t->optimizer, keep);
 }
@@ -91,7 +91,8 @@ static void training_that_goes_on_is_the_same_to_the_bit(void **state)
     train(&first, 0, 17);
     assert_ok(save(&first, folder, 17, 0));
     assert_ok(crt_checkpoint_latest(folder, path, sizeof(path)));
-    assert_ok(crt_checkpoint_read(path, "mlp", second.model, second.optimizer, &c));
+    assert_ok(
+        crt_checkpoint_read(path, "mlp", second.model, second.optimizer, sizeof(c), &c));
     assert_int_equal(c.step, 17);
     assert_int_equal(c.seed, 7);
     assert_false(c.is_last);
@@ -124,7 +125,7 @@ static void newest_are_kept_and_found_in_order(void **state)
     assert_non_null(strstr(path, "step-1000000000000.checkpoint"));
     assert_ok(crt_checkpoint_after(folder, 0, path, sizeof(path)));
     assert_non_null(strstr(path, "step-000000000030.checkpoint"));
-    assert_ok(crt_checkpoint_read(path, "mlp", t.model, NULL, &c));
+    assert_ok(crt_checkpoint_read(path, "mlp", t.model, NULL, sizeof(c), &c));
     assert_true(c.is_last);
     assert_ok(crt_checkpoint_after(folder, 30, path, sizeof(path)));
     assert_non_null(strstr(path, "step-000000000100"));
@@ -151,14 +152,15 @@ static void checkpoint_of_another_model_is_refused(void **state)
 
     assert_ok(save(&t, folder, 1, 0));
     assert_ok(crt_checkpoint_latest(folder, path, sizeof(path)));
-    assert_fails(crt_checkpoint_read(path, "lenet", t.model, t.optimizer, &c),
+    assert_fails(crt_checkpoint_read(path, "lenet", t.model, t.optimizer, sizeof(c), &c),
                  CRT_ERR_INVALID, "a checkpoint of network 'mlp', not 'lenet'");
-    assert_fails(crt_checkpoint_read(path, "mlp", wider.model, wider.optimizer, &c),
-                 CRT_ERR_INVALID, "3190 parameters, the model has 3985");
+    assert_fails(
+        crt_checkpoint_read(path, "mlp", wider.model, wider.optimizer, sizeof(c), &c),
+        CRT_ERR_INVALID, "3190 parameters, the model has 3985");
     assert_ok(crt_sgd_new(t.model, 0.1, 0.9, &sgd));
-    assert_fails(crt_checkpoint_read(path, "mlp", t.model, sgd, &c), CRT_ERR_INVALID,
-                 "a checkpoint of another optimizer");
-    crt_optimizer_free(sgd);
+    assert_fails(crt_checkpoint_read(path, "mlp", t.model, sgd, sizeof(c), &c),
+                 CRT_ERR_INVALID, "a checkpoint of another optimizer");
+    crt_optimizer_drop(&sgd);
     finish(&t);
     finish(&wider);
     empty(folder);
@@ -183,14 +185,17 @@ static void damaged_checkpoint_is_refused_and_nothing_changes(void **state)
     fseek(file, info.st_size / 2, SEEK_SET);
     fputc(0x55, file);
     fclose(file);
-    assert_fails(crt_checkpoint_read(path, "mlp", other.model, other.optimizer, &c),
-                 CRT_ERR_CORRUPT, "the checksum is wrong");
+    assert_fails(
+        crt_checkpoint_read(path, "mlp", other.model, other.optimizer, sizeof(c), &c),
+        CRT_ERR_CORRUPT, "the checksum is wrong");
     assert_int_equal(truncate(path, info.st_size - 1), 0);
-    assert_fails(crt_checkpoint_read(path, "mlp", other.model, other.optimizer, &c),
-                 CRT_ERR_CORRUPT, "cut short");
+    assert_fails(
+        crt_checkpoint_read(path, "mlp", other.model, other.optimizer, sizeof(c), &c),
+        CRT_ERR_CORRUPT, "cut short");
     assert_int_equal(truncate(path, 3), 0);
-    assert_fails(crt_checkpoint_read(path, "mlp", other.model, other.optimizer, &c),
-                 CRT_ERR_CORRUPT, "not a checkpoint, or cut short (3 bytes)");
+    assert_fails(
+        crt_checkpoint_read(path, "mlp", other.model, other.optimizer, sizeof(c), &c),
+        CRT_ERR_CORRUPT, "not a checkpoint, or cut short (3 bytes)");
     assert_memory_equal(before, crt_model_weights(other.model)->data, bytes);
     free(before);
     finish(&t);
@@ -219,7 +224,7 @@ static void full_disk_leaves_the_older_ones_and_no_half_file(void **state)
     assert_non_null(strstr(crt_error_detail(), "File too large"));
     assert_int_equal(files_in(folder), 1);
     assert_ok(crt_checkpoint_latest(folder, path, sizeof(path)));
-    assert_ok(crt_checkpoint_read(path, "mlp", t.model, t.optimizer, &c));
+    assert_ok(crt_checkpoint_read(path, "mlp", t.model, t.optimizer, sizeof(c), &c));
     assert_int_equal(c.step, 1);
     finish(&t);
     empty(folder);

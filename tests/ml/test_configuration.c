@@ -38,7 +38,7 @@ static void refused(const char *text, crt_status_t wanted, const char *why)
         print_error("%s\n%s: %s\n", text, crt_status_name(status), crt_error_detail());
     assert_int_equal(status, wanted);
     assert_non_null(strstr(crt_error_detail(), why));
-    crt_configuration_free(c);
+    crt_configuration_drop(&c);
 }
 
 static int64_t number(crt_configuration_t *c, const char *path)
@@ -77,7 +77,7 @@ static void keys_are_told_in_their_order_and_whether_they_say_something(void **s
     assert_string_equal(crt_configuration_path_at(c, "a.b", 0), "a.b.x");
     assert_string_equal(crt_configuration_path_at(c, NULL, 7), "ab.y");
     assert_null(crt_configuration_path_at(c, "b", 0));
-    crt_configuration_free(c);
+    crt_configuration_drop(&c);
 }
 
 static void text_of_any_editor_is_read(void **state)
@@ -95,7 +95,7 @@ static void text_of_any_editor_is_read(void **state)
         assert_int_equal(number(c, "b.z"), 1);
         assert_ok(crt_configuration_int_at(c, "a.y", 1, 0, 9, &second, NULL));
         assert_int_equal(second, 3);
-        crt_configuration_free(c);
+        crt_configuration_drop(&c);
     }
     refused("[a]\r\rx = 1\ry\r", CRT_ERR_INVALID, "train.cfg:4: neither [section]");
     refused("\xff\xfe[", CRT_ERR_CORRUPT, "train.cfg: UTF-16, not UTF-8");
@@ -146,7 +146,7 @@ static void values_are_json_and_other_text_is_a_string(void **state)
                  CRT_ERR_INVALID, "number 2 of a.numbers is 7, not in 0..6");
     assert_fails(crt_configuration_int_at(c, "a.list", 0, 0, 6, &third, NULL),
                  CRT_ERR_INVALID, "not a list of whole numbers");
-    crt_configuration_free(c);
+    crt_configuration_drop(&c);
 }
 
 static void references_give_the_value_of_another_key(void **state)
@@ -165,7 +165,7 @@ static void references_give_the_value_of_another_key(void **state)
     assert_string_equal(string(c, "system.money"), "$5 ${x}");
     assert_int_equal(number(c, "training.optimizer.rate"), 9);
     assert_int_equal(number(c, "training.optimizer.deep.rate"), 9);
-    crt_configuration_free(c);
+    crt_configuration_drop(&c);
 }
 
 static void what_is_printed_is_read_again_as_the_same(void **state)
@@ -188,8 +188,8 @@ static void what_is_printed_is_read_again_as_the_same(void **state)
     assert_string_equal(first, second);
     free(first);
     free(second);
-    crt_configuration_free(c);
-    crt_configuration_free(again);
+    crt_configuration_drop(&c);
+    crt_configuration_drop(&again);
 }
 
 static void the_command_line_wins(void **state)
@@ -214,7 +214,7 @@ static void the_command_line_wins(void **state)
     assert_fails(crt_configuration_override(c, "--flag"), CRT_ERR_INVALID, "neither");
     assert_fails(crt_configuration_override(c, "a.b=3"), CRT_ERR_INVALID, "neither");
     assert_fails(crt_configuration_override(c, "--a..b=3"), CRT_ERR_INVALID, "no name");
-    crt_configuration_free(c);
+    crt_configuration_drop(&c);
 }
 
 static void put_file(const char *path, const char *text)
@@ -249,12 +249,12 @@ static void groups_choose_a_file_beside_the_configuration(void **state)
     assert_int_equal(number(c, "system.depth"), 3);
     assert_ok(crt_configuration_finish(c));
     assert_ok(crt_configuration_write(c, copy));
-    crt_configuration_free(c);
+    crt_configuration_drop(&c);
 
     assert_ok(crt_configuration_read(copy, &c)); /* holds what was chosen */
     assert_ok(crt_configuration_resolve(c));
     assert_int_equal(number(c, "model.sub.rate"), 1);
-    crt_configuration_free(c);
+    crt_configuration_drop(&c);
 
     assert_ok(crt_configuration_read(path, &c));
     assert_ok(crt_configuration_override(c, "model=cnn"));
@@ -263,28 +263,28 @@ static void groups_choose_a_file_beside_the_configuration(void **state)
     assert_int_equal(number(c, "model.width"), 8);
     assert_int_equal(number(c, "model.kernel"), 5);
     assert_false(crt_configuration_has(c, "model.depth"));
-    crt_configuration_free(c);
+    crt_configuration_drop(&c);
 
     assert_ok(crt_configuration_read(path, &c));
     assert_ok(crt_configuration_override(c, "model=vit"));
     assert_fails(crt_configuration_resolve(c), CRT_ERR_NOT_FOUND,
                  "group 'model' has no choice 'vit'; there are ");
-    crt_configuration_free(c);
+    crt_configuration_drop(&c);
 
     assert_ok(crt_configuration_read(path, &c));
     assert_ok(crt_configuration_override(c, "modle=cnn"));
     assert_fails(crt_configuration_resolve(c), CRT_ERR_NOT_FOUND, "no group 'modle'");
-    crt_configuration_free(c);
+    crt_configuration_drop(&c);
 
     assert_ok(crt_configuration_read(path, &c));
     assert_ok(crt_configuration_override(c, "model=twice"));
     assert_fails(crt_configuration_resolve(c), CRT_ERR_INVALID, "line 1 already");
-    crt_configuration_free(c);
+    crt_configuration_drop(&c);
 
     assert_ok(crt_configuration_read(path, &c));
     assert_ok(crt_configuration_override(c, "model=../x"));
     assert_fails(crt_configuration_resolve(c), CRT_ERR_INVALID, "does not choose");
-    crt_configuration_free(c);
+    crt_configuration_drop(&c);
 
     unlink("model/mlp.cfg");
     unlink("model/cnn.cfg");
@@ -307,7 +307,7 @@ static void a_key_that_nobody_asked_for_is_an_error(void **state)
     assert_fails(crt_configuration_finish(c), CRT_ERR_INVALID, "train.cfg:6");
     crt_configuration_skip(c, "other");
     assert_ok(crt_configuration_finish(c));
-    crt_configuration_free(c);
+    crt_configuration_drop(&c);
 }
 
 static void wrong_values_are_named_with_their_line(void **state)
@@ -333,7 +333,7 @@ static void wrong_values_are_named_with_their_line(void **state)
                  "train.cfg:1: [a] does not say 't'");
     assert_fails(crt_configuration_require(c, "paths.t"), CRT_ERR_NOT_FOUND,
                  "there is no section [paths]");
-    crt_configuration_free(c);
+    crt_configuration_drop(&c);
 }
 
 static void damaged_texts_are_refused_with_file_and_line(void **state)
@@ -391,7 +391,9 @@ static crt_status_t make_adam(crt_configuration_t *c, const char *section, void 
 static void factories_make_what_a_section_names(void **state)
 {
     static const crt_factory_t factories[] = {
-        {"optimizers", "Adam.v1", make_adam}, {"layers", "Adam.v2", make_adam}, {0}};
+        CRT_FACTORY(.registry = "optimizers", .name = "Adam.v1", .make = make_adam),
+        CRT_FACTORY(.registry = "layers", .name = "Adam.v2", .make = make_adam),
+        {0}};
     crt_configuration_t *c = resolved(notebook), *other;
     optimizer_t optimizer;
 
@@ -402,18 +404,19 @@ static void factories_make_what_a_section_names(void **state)
     assert_int_equal(number(c, "ray.object_store_memory"), 3000000000);
     assert_fails(crt_configuration_make(c, "ray", "optimizers", factories, &optimizer),
                  CRT_ERR_NOT_FOUND, "train.cfg:18: [ray] does not say '@optimizers'");
-    crt_configuration_free(c);
+    crt_configuration_drop(&c);
     other = resolved("[o]\n@optimizers = \"Adan.v1\"\n");
     assert_fails(crt_configuration_make(other, "o", "optimizers", factories, &optimizer),
                  CRT_ERR_NOT_FOUND,
                  "train.cfg:2: no 'optimizers' is called 'Adan.v1'; the nearest name is "
                  "Adam.v1");
-    crt_configuration_free(other);
+    crt_configuration_drop(&other);
 }
 
 static void a_value_that_names_a_factory_is_a_section(void **state)
 {
-    static const crt_factory_t factories[] = {{"optimizers", "Adam.v1", make_adam}, {0}};
+    static const crt_factory_t factories[] = {
+        CRT_FACTORY(.registry = "optimizers", .name = "Adam.v1", .make = make_adam), {0}};
     crt_configuration_t *c = resolved(
         "[s]\nrate = 0.5\n[t]\no = {\"@optimizers\": \"Adam.v1\", \"learn_rate\": "
         "\"${s.rate}\"}\n");
@@ -422,12 +425,12 @@ static void a_value_that_names_a_factory_is_a_section(void **state)
     assert_true(crt_configuration_has(c, "t.o.@optimizers"));
     assert_fails(crt_configuration_make(c, "t.o", "optimizers", factories, &optimizer),
                  CRT_ERR_INVALID, "train.cfg:4: t.o.learn_rate is \"0.5\"");
-    crt_configuration_free(c);
+    crt_configuration_drop(&c);
     assert_ok(
         crt_configuration_parse("train.cfg", "[t]\no = {\"@x\": 1, \"a.b\": 2}", 27, &c));
     assert_fails(crt_configuration_resolve(c), CRT_ERR_INVALID,
                  "'a.b' is no name of a key");
-    crt_configuration_free(c);
+    crt_configuration_drop(&c);
 }
 
 static void a_command_line_gives_its_file_and_overrides_and_keeps_the_rest(void **state)
@@ -450,12 +453,12 @@ static void a_command_line_gives_its_file_and_overrides_and_keeps_the_rest(void 
     assert_null(words[5]);
     assert_int_equal(number(c, "t.steps"), 7);
     assert_int_equal(number(c, "t.rate"), 3);
-    crt_configuration_free(c);
+    crt_configuration_drop(&c);
     argc = 2;
     assert_ok(crt_configuration_arguments(&argc, none, &c));
     assert_int_equal(argc, 2);
     assert_false(crt_configuration_has(c, "t"));
-    crt_configuration_free(c);
+    crt_configuration_drop(&c);
     assert_fails(crt_configuration_arguments(&argc, missing, &c), CRT_ERR_NOT_FOUND,
                  "/nowhere");
     assert_int_equal(unlink(file) + rmdir(folder), 0);

@@ -29,7 +29,7 @@ static void set_over_foreign_memory_copies_nothing(void **state)
     assert_ptr_equal(crt_dataset_features(set)->data, samples);
     assert_ptr_equal(crt_dataset_labels(set)->data, labels);
     assert_int_equal(crt_dataset_width(set), WIDTH);
-    crt_dataset_free(set);
+    crt_dataset_drop(&set);
 }
 
 static void shards_cover_every_sample_once(void **state)
@@ -45,14 +45,14 @@ static void shards_cover_every_sample_once(void **state)
             assert_true(((float *)crt_dataset_features(shard)->data)[k * WIDTH] ==
                         (float)next);
         }
-        crt_dataset_free(shard);
+        crt_dataset_drop(&shard);
     }
     assert_int_equal(next, COUNT);
     assert_fails(crt_dataset_new_shard(set, 3, 3, &shard), CRT_ERR_INVALID,
                  "part 3 of 3");
     assert_fails(crt_dataset_new_shard(set, 0, 11, &shard), CRT_ERR_INVALID,
                  "10 samples");
-    crt_dataset_free(set);
+    crt_dataset_drop(&set);
 }
 
 /* Reads one pass; the order in which samples came. */
@@ -94,9 +94,9 @@ static void each_pass_has_every_sample_once_in_a_new_order(void **state)
             assert_int_equal(seen[order[pass][i]]++, 0);
     }
     assert_memory_not_equal(order[0], order[1], sizeof(order[0]));
-    crt_batches_free(batches);
-    crt_batches_free(same);
-    crt_dataset_free(set);
+    crt_batches_drop(&batches);
+    crt_batches_drop(&same);
+    crt_dataset_drop(&set);
 }
 
 static void bytes_are_read_as_fractions_of_255(void **state)
@@ -121,8 +121,8 @@ static void bytes_are_read_as_fractions_of_255(void **state)
         for (int k = 0; k < 2; k++)
             assert_true(fabsf(got[k] - (float)from[k] / 255) < 1e-7f);
     }
-    crt_batches_free(batches);
-    crt_dataset_free(set);
+    crt_batches_drop(&batches);
+    crt_dataset_drop(&set);
 }
 
 static void accuracy_counts_the_right_answers_of_all_samples(void **state)
@@ -136,12 +136,12 @@ static void accuracy_counts_the_right_answers_of_all_samples(void **state)
     assert_ok(
         crt_model_accuracy(model, NULL, set, &accuracy)); /* all zero: always class 0 */
     assert_true(fabs(accuracy - 0.1) < 1e-9);
-    crt_model_free(model);
+    crt_model_drop(&model);
     assert_ok(crt_mlp_new((const int[]){WIDTH + 1, 10, 0}, 0, 0, &model));
     assert_fails(crt_model_accuracy(model, NULL, set, &accuracy), CRT_ERR_INVALID,
                  "3 features, the model has 4 inputs");
-    crt_model_free(model);
-    crt_dataset_free(set);
+    crt_model_drop(&model);
+    crt_dataset_drop(&set);
 }
 
 static void wrong_data_is_refused(void **state)

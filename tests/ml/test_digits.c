@@ -26,8 +26,8 @@ static int open_sets(void **state)
 
 static int close_sets(void **state)
 {
-    crt_dataset_free(train);
-    crt_dataset_free(test);
+    crt_dataset_drop(&train);
+    crt_dataset_drop(&test);
     return 0;
 }
 
@@ -59,7 +59,7 @@ static void image_of_a_seed_does_not_depend_on_the_count(void **state)
                         crt_dataset_features(train)->data, 100 * 784);
     assert_memory_equal(crt_dataset_labels(few)->data, crt_dataset_labels(train)->data,
                         100);
-    crt_dataset_free(few);
+    crt_dataset_drop(&few);
 }
 
 static int compare_images(const void *a, const void *b)
@@ -128,11 +128,11 @@ static void train_perceptron(double *early_out, double *late_out)
     train_sync(model, adam, batches, 600);
     assert_int_equal(crt_model_accuracy(model, NULL, test, late_out), CRT_OK);
     for (int k = 0; k < WORKERS; k++) {
-        crt_batches_free(batches[k]);
-        crt_dataset_free(shards[k]);
+        crt_batches_drop(&batches[k]);
+        crt_dataset_drop(&shards[k]);
     }
-    crt_optimizer_free(adam);
-    crt_model_free(model);
+    crt_optimizer_drop(&adam);
+    crt_model_drop(&model);
 }
 
 /* The best test accuracy that three passes of a linear softmax reach at this rate. */
@@ -157,9 +157,9 @@ static double train_linear(double learn_rate)
         assert_int_equal(crt_model_accuracy(model, NULL, test, &accuracy), CRT_OK);
         best = accuracy > best ? accuracy : best;
     }
-    crt_batches_free(batches);
-    crt_optimizer_free(adam);
-    crt_model_free(model);
+    crt_batches_drop(&batches);
+    crt_optimizer_drop(&adam);
+    crt_model_drop(&model);
     return best;
 }
 

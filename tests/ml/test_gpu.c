@@ -3,7 +3,7 @@
  *
  * Both compute with float32 and sum in different orders, so numbers differ. Of a few layers the difference
  * is at most LAYER_LIMIT of all numbers' norm; a loss after some steps at most STEP_LIMIT of it. (A sum of n rounded
- * products is off by about sqrt(n) * 6e-8 of their norm; n is 4608 at most here.) With CRT_MIXED each output is rounded to
+ * products is off by about sqrt(n) * 6e-8 of their norm; n is 4608 at most here.) With CRT_PRECISION_MIXED each output is rounded to
  * 11 bits, 5e-4 of it: outputs differ by at most MIXED_OUTPUT_LIMIT. Gradients do by up to MIXED_GRADIENT_LIMIT, because a
  * ReLU near zero passes in one what it stops in the other.
  * Exits with 77 where there is no GPU, or a library is missing.
@@ -95,14 +95,15 @@ static void pair_begin(pair_t *p, crt_input_t input, const crt_layer_t *layers,
 {
     size_t inputs, outputs;
 
-    assert_ok(crt_network_new(&input, layers, count, 3, &p->host));
-    assert_ok(crt_network_new(&input, layers, count, 3, &p->gpu));
+    assert_ok(crt_model_new(&input, layers, count, 3, &p->host));
+    assert_ok(crt_model_new(&input, layers, count, 3, &p->gpu));
     fill_wave(crt_model_weights(p->host)->data, crt_model_parameters(p->host), 0.9, 0.5);
     assert_ok(crt_model_set_weights(p->gpu, crt_model_weights(p->host)));
     assert_ok(crt_model_to_gpu(p->gpu, 0, precision));
     assert_int_equal(crt_model_gpu(p->gpu), 0);
-    p->output_limit = precision == CRT_MIXED ? MIXED_OUTPUT_LIMIT : LAYER_LIMIT;
-    p->gradient_limit = precision == CRT_MIXED ? MIXED_GRADIENT_LIMIT : LAYER_LIMIT;
+    p->output_limit = precision == CRT_PRECISION_MIXED ? MIXED_OUTPUT_LIMIT : LAYER_LIMIT;
+    p->gradient_limit =
+        precision == CRT_PRECISION_MIXED ? MIXED_GRADIENT_LIMIT : LAYER_LIMIT;
     p->rows = rows;
     inputs = (size_t)(rows * crt_model_inputs(p->host));
     outputs = (size_t)(rows * crt_model_outputs(p->host));
@@ -114,8 +115,8 @@ static void pair_begin(pair_t *p, crt_input_t input, const crt_layer_t *layers,
 
 static void pair_end(pair_t *p)
 {
-    crt_model_free(p->host);
-    crt_model_free(p->gpu);
+    crt_model_drop(&p->host);
+    crt_model_drop(&p->gpu);
     free(p->x);
     free(p->dy);
     free(p->host_dx);
@@ -172,12 +173,12 @@ static void check_with(crt_input_t input, const crt_layer_t *layers, size_t coun
 
 static void check(crt_input_t input, const crt_layer_t *layers, size_t count)
 {
-    check_with(input, layers, count, CRT_FLOAT32_ONLY);
+    check_with(input, layers, count, CRT_PRECISION_FLOAT32);
     printf("  mixed:\n");
-    check_with(input, layers, count, CRT_MIXED);
+    check_with(input, layers, count, CRT_PRECISION_MIXED);
 }
 
-static const crt_input_t image = {CRT_DTYPE_FLOAT32, 8, 6, 3};
+static const crt_input_t image = CRT_INPUT(.height = 8, .width = 6, .channels = 3);
 #define CHECK(input, ...)                                                                \
     check(input, (const crt_layer_t[]){__VA_ARGS__},                                     \
           COUNT_OF(((const crt_layer_t[]){__VA_ARGS__})))
@@ -186,8 +187,8 @@ static const crt_input_t image = {CRT_DTYPE_FLOAT32, 8, 6, 3};
 
 static void dense_layers_are_those_of_the_host(void **state)
 {
-    CHECK(((crt_input_t){CRT_DTYPE_FLOAT32, 1, 1, 37}), CRT_DENSE(19), CRT_RELU(),
-          CRT_DENSE(300), CRT_RELU(), CRT_DENSE(7));
+    CHECK((CRT_INPUT(.channels = 37)), CRT_DENSE(19), CRT_RELU(), CRT_DENSE(300),
+          CRT_RELU(), CRT_DENSE(7));
 }
 
 static void convolutions_are_those_of_the_host(void **state)
@@ -230,12 +231,12 @@ static void batch_norms_are_those_of_the_host(void **state)
 {
     CHECK(image, CRT_BATCH_NORM());
     CHECK(image, CRT_CONVOLUTION_PLAIN(5, 3, 1, 1), CRT_BATCH_NORM(), CRT_RELU());
-    CHECK(((crt_input_t){CRT_DTYPE_FLOAT32, 1, 1, 10}), CRT_DENSE(8), CRT_BATCH_NORM());
+    CHECK((CRT_INPUT(.channels = 10)), CRT_DENSE(8), CRT_BATCH_NORM());
 }
 
 static void residual_blocks_are_those_of_the_host(void **state)
 {
-    crt_layer_t half = {.kind = CRT_LAYER_SUBSAMPLE, .stride = 2, .width = 5};
+    crt_layer_t half = CRT_LAYER(.kind = CRT_LAYER_SUBSAMPLE, .stride = 2, .width = 5);
 
     CHECK(image, CRT_CONVOLUTION(4, 3, 1, 1), CRT_RELU(), CRT_CONVOLUTION(4, 3, 1, 1),
           CRT_ADD(2), CRT_RELU());
@@ -252,7 +253,7 @@ static void flattened_images_are_those_of_the_host(void **state)
 static void dropout_leaves_out_its_part_and_passes_the_gradients_of_the_rest(void **state)
 {
     enum { COUNT = 40000 };
-    crt_input_t input = {CRT_DTYPE_FLOAT32, 1, 1, COUNT};
+    crt_input_t input = CRT_INPUT(.channels = COUNT);
     crt_layer_t layer = CRT_DROPOUT(0.25);
     float *x = malloc(COUNT * sizeof(float)), *y, *again, *dx = new_wave(COUNT, 1);
     crt_tensor_t in = crt_tensor_view(CRT_DTYPE_FLOAT32, 2, (int64_t[]){1, COUNT}, x),
@@ -264,8 +265,8 @@ static void dropout_leaves_out_its_part_and_passes_the_gradients_of_the_rest(voi
     assert_non_null(x);
     for (int i = 0; i < COUNT; i++)
         x[i] = 1;
-    assert_ok(crt_network_new(&input, &layer, 1, 3, &model));
-    assert_ok(crt_model_to_gpu(model, 0, CRT_FLOAT32_ONLY));
+    assert_ok(crt_model_new(&input, &layer, 1, 3, &model));
+    assert_ok(crt_model_to_gpu(model, 0, CRT_PRECISION_FLOAT32));
     crt_model_set_seed(model, 9);
     assert_ok(crt_model_forward(model, NULL, &in, NULL, true, &out));
     y = fetch(model, &out);
@@ -284,7 +285,7 @@ static void dropout_leaves_out_its_part_and_passes_the_gradients_of_the_rest(voi
     free(again);
     again = fetch(model, &out);
     assert_memory_equal(again, x, COUNT * sizeof(float));
-    crt_model_free(model);
+    crt_model_drop(&model);
     free(x);
     free(y);
     free(again);
@@ -293,22 +294,22 @@ static void dropout_leaves_out_its_part_and_passes_the_gradients_of_the_rest(voi
 
 static void a_layer_that_the_gpu_does_not_have_is_named(void **state)
 {
-    crt_input_t input = {CRT_DTYPE_FLOAT32, 1, 1, 8};
+    crt_input_t input = CRT_INPUT(.channels = 8);
     crt_layer_t layers[] = {CRT_DENSE(4), CRT_GELU(), CRT_DENSE(2)};
     float x[8] = {1}, *y;
     crt_tensor_t in = crt_tensor_view(CRT_DTYPE_FLOAT32, 2, (int64_t[]){1, 8}, x), out;
     crt_model_t *model;
 
-    assert_ok(crt_network_new(&input, layers, 3, 1, &model));
-    assert_fails(crt_model_to_gpu(model, 0, CRT_FLOAT32_ONLY), CRT_ERR_UNSUPPORTED,
+    assert_ok(crt_model_new(&input, layers, 3, 1, &model));
+    assert_fails(crt_model_to_gpu(model, 0, CRT_PRECISION_FLOAT32), CRT_ERR_UNSUPPORTED,
                  "layer 1: gelu can't be computed on a GPU");
-    assert_fails(crt_model_to_gpu(model, 1000, CRT_FLOAT32_ONLY), CRT_ERR_INVALID,
+    assert_fails(crt_model_to_gpu(model, 1000, CRT_PRECISION_FLOAT32), CRT_ERR_INVALID,
                  "there is no GPU 1000");
     assert_int_equal(crt_model_gpu(model), -1);
     assert_ok(crt_model_forward(model, NULL, &in, NULL, false, &out));
     y = out.data;
     assert_true(isfinite(y[0]));
-    crt_model_free(model);
+    crt_model_drop(&model);
 }
 
 /* ---------------------------------------------------------------- networks */
@@ -324,9 +325,10 @@ static crt_batch_t new_batch(const crt_model_t *model, int rows, int step)
     assert_non_null(labels);
     for (int i = 0; i < rows; i++)
         labels[i] = (uint8_t)((i * 7 + step) % 10);
-    return (crt_batch_t){
-        crt_tensor_view(CRT_DTYPE_FLOAT32, 2, (int64_t[]){rows, (int64_t)inputs}, x),
-        crt_tensor_view(CRT_DTYPE_UINT8, 1, (int64_t[]){rows}, labels)};
+    return CRT_BATCH(.inputs = crt_tensor_view(CRT_DTYPE_FLOAT32, 2,
+                                               (int64_t[]){rows, (int64_t)inputs}, x),
+                     .labels =
+                         crt_tensor_view(CRT_DTYPE_UINT8, 1, (int64_t[]){rows}, labels));
 }
 
 static void free_batch(crt_batch_t *batch)
@@ -355,12 +357,12 @@ static void step_both(crt_model_t *host, crt_optimizer_t *a, crt_model_t *gpu,
 static void train_both(const char *name, int rows, crt_optimizer_options_t options,
                        crt_precision_t precision)
 {
-    double limit = precision == CRT_MIXED ? MIXED_STEP_LIMIT : STEP_LIMIT;
-    bool with_states = strcmp(name, "mlp") == 0 && precision == CRT_FLOAT32_ONLY;
+    double limit = precision == CRT_PRECISION_MIXED ? MIXED_STEP_LIMIT : STEP_LIMIT;
+    bool with_states = strcmp(name, "mlp") == 0 && precision == CRT_PRECISION_FLOAT32;
     crt_model_t *host, *gpu;
     crt_optimizer_t *a, *b;
 
-    printf("  %s%s\n", name, precision == CRT_MIXED ? ", mixed" : "");
+    printf("  %s%s\n", name, precision == CRT_PRECISION_MIXED ? ", mixed" : "");
     assert_ok(crt_network_by_name(name, NULL, 10, 5, &host));
     assert_ok(crt_network_by_name(name, NULL, 10, 5, &gpu));
     assert_ok(crt_model_to_gpu(gpu, 0, precision));
@@ -374,27 +376,27 @@ static void train_both(const char *name, int rows, crt_optimizer_options_t optio
     for (int i = 0; i < crt_optimizer_states(a) && with_states; i++)
         assert_same("state", gpu, crt_optimizer_state(b, i), host,
                     crt_optimizer_state(a, i), limit);
-    crt_optimizer_free(a);
-    crt_optimizer_free(b);
-    crt_model_free(host);
-    crt_model_free(gpu);
+    crt_optimizer_drop(&a);
+    crt_optimizer_drop(&b);
+    crt_model_drop(&host);
+    crt_model_drop(&gpu);
 }
 
 static void networks_learn_as_on_the_host(void **state)
 {
-    train_both("mlp", 32, crt_sgd_options(0.01, 0.9), CRT_FLOAT32_ONLY);
-    train_both("lenet", 32, crt_sgd_options(0.01, 0.9), CRT_FLOAT32_ONLY);
-    train_both("convnet", 16, crt_sgd_options(0.01, 0.9), CRT_FLOAT32_ONLY);
-    train_both("resnet20", 16, crt_sgd_options(0.001, 0.9), CRT_FLOAT32_ONLY);
-    train_both("resnet18", 16, crt_sgd_options(0.001, 0.9), CRT_FLOAT32_ONLY);
+    train_both("mlp", 32, crt_sgd_options(0.01, 0.9), CRT_PRECISION_FLOAT32);
+    train_both("lenet", 32, crt_sgd_options(0.01, 0.9), CRT_PRECISION_FLOAT32);
+    train_both("convnet", 16, crt_sgd_options(0.01, 0.9), CRT_PRECISION_FLOAT32);
+    train_both("resnet20", 16, crt_sgd_options(0.001, 0.9), CRT_PRECISION_FLOAT32);
+    train_both("resnet18", 16, crt_sgd_options(0.001, 0.9), CRT_PRECISION_FLOAT32);
 }
 
 static void networks_of_mixed_precision_learn_nearly_as_on_the_host(void **state)
 {
-    train_both("mlp", 32, crt_sgd_options(0.01, 0.9), CRT_MIXED);
-    train_both("lenet", 32, crt_sgd_options(0.01, 0.9), CRT_MIXED);
-    train_both("resnet20", 16, crt_sgd_options(0.001, 0.9), CRT_MIXED);
-    train_both("resnet18", 16, crt_sgd_options(0.001, 0.9), CRT_MIXED);
+    train_both("mlp", 32, crt_sgd_options(0.01, 0.9), CRT_PRECISION_MIXED);
+    train_both("lenet", 32, crt_sgd_options(0.01, 0.9), CRT_PRECISION_MIXED);
+    train_both("resnet20", 16, crt_sgd_options(0.001, 0.9), CRT_PRECISION_MIXED);
+    train_both("resnet18", 16, crt_sgd_options(0.001, 0.9), CRT_PRECISION_MIXED);
 }
 
 static void optimizers_are_those_of_the_host(void **state)
@@ -410,11 +412,11 @@ static void optimizers_are_those_of_the_host(void **state)
     penalty.grad_clip = 0.01;
     adam.l2 = 0.01;
     clipped.global_clip = 0.05;
-    train_both("mlp", 16, nesterov, CRT_FLOAT32_ONLY);
-    train_both("mlp", 16, penalty, CRT_FLOAT32_ONLY);
-    train_both("mlp", 16, adam, CRT_FLOAT32_ONLY);
-    train_both("mlp", 16, clipped, CRT_FLOAT32_ONLY);
-    train_both("mlp", 16, crt_adamw_options(0.001), CRT_FLOAT32_ONLY);
+    train_both("mlp", 16, nesterov, CRT_PRECISION_FLOAT32);
+    train_both("mlp", 16, penalty, CRT_PRECISION_FLOAT32);
+    train_both("mlp", 16, adam, CRT_PRECISION_FLOAT32);
+    train_both("mlp", 16, clipped, CRT_PRECISION_FLOAT32);
+    train_both("mlp", 16, crt_adamw_options(0.001), CRT_PRECISION_FLOAT32);
 }
 
 static void expect_equal_bits(crt_precision_t precision)
@@ -438,8 +440,8 @@ static void expect_equal_bits(crt_precision_t precision)
         }
         bytes = crt_model_parameters(model) * sizeof(float);
         weights[k] = fetch(model, crt_model_weights(model));
-        crt_optimizer_free(o);
-        crt_model_free(model);
+        crt_optimizer_drop(&o);
+        crt_model_drop(&model);
     }
     assert_memory_equal(weights[0], weights[1], bytes);
     free(weights[0]);
@@ -448,9 +450,9 @@ static void expect_equal_bits(crt_precision_t precision)
 
 static void equal_steps_give_equal_bits(void **state)
 {
-    expect_equal_bits(CRT_FLOAT32_ONLY);
-    expect_equal_bits(CRT_TF32);
-    expect_equal_bits(CRT_MIXED);
+    expect_equal_bits(CRT_PRECISION_FLOAT32);
+    expect_equal_bits(CRT_PRECISION_TF32);
+    expect_equal_bits(CRT_PRECISION_MIXED);
 }
 
 static void a_gradient_that_is_not_finite_changes_nothing_and_is_told(void **state)
@@ -461,7 +463,7 @@ static void a_gradient_that_is_not_finite_changes_nothing_and_is_told(void **sta
     float *before, *after;
 
     assert_ok(crt_network_by_name("mlp", NULL, 10, 5, &model));
-    assert_ok(crt_model_to_gpu(model, 0, CRT_FLOAT32_ONLY));
+    assert_ok(crt_model_to_gpu(model, 0, CRT_PRECISION_FLOAT32));
     assert_ok(crt_adam_new(model, 0.01, &o));
     before = fetch(model, crt_model_weights(model));
     batch = new_batch(model, 8, 0);
@@ -485,8 +487,8 @@ static void a_gradient_that_is_not_finite_changes_nothing_and_is_told(void **sta
     free_batch(&batch);
     free(before);
     free(after);
-    crt_optimizer_free(o);
-    crt_model_free(model);
+    crt_optimizer_drop(&o);
+    crt_model_drop(&model);
 }
 
 static void classes_are_those_of_the_host(void **state)
@@ -499,15 +501,15 @@ static void classes_are_those_of_the_host(void **state)
     assert_ok(crt_dataset_new_shard(set, 0, 10, &some));
     assert_ok(crt_network_by_name("lenet", NULL, 10, 5, &host));
     assert_ok(crt_network_by_name("lenet", NULL, 10, 5, &gpu));
-    assert_ok(crt_model_to_gpu(gpu, 0, CRT_FLOAT32_ONLY));
+    assert_ok(crt_model_to_gpu(gpu, 0, CRT_PRECISION_FLOAT32));
     assert_ok(crt_model_accuracy(host, NULL, some, &expected));
     assert_ok(crt_model_accuracy(gpu, NULL, some, &got));
     printf("    accuracy %.4f, on the host %.4f\n", got, expected);
     assert_true(fabs(got - expected) < 0.005);
-    crt_dataset_free(some);
-    crt_dataset_free(set);
-    crt_model_free(host);
-    crt_model_free(gpu);
+    crt_dataset_drop(&some);
+    crt_dataset_drop(&set);
+    crt_model_drop(&host);
+    crt_model_drop(&gpu);
 }
 
 /* ---------------------------------------------------------------- moving */
@@ -522,7 +524,7 @@ static void a_checkpoint_of_the_gpu_goes_on_on_the_host(void **state)
 
     assert_ok(crt_network_by_name("resnet20", NULL, 10, 5, &gpu));
     assert_ok(crt_network_by_name("resnet20", NULL, 10, 6, &host));
-    assert_ok(crt_model_to_gpu(gpu, 0, CRT_FLOAT32_ONLY));
+    assert_ok(crt_model_to_gpu(gpu, 0, CRT_PRECISION_FLOAT32));
     assert_ok(crt_sgd_new(gpu, 0.001, 0.9, &a));
     batch = new_batch(gpu, 8, 0);
     assert_ok(crt_model_compute_gradients(gpu, NULL, &batch, NULL, NULL));
@@ -532,7 +534,7 @@ static void a_checkpoint_of_the_gpu_goes_on_on_the_host(void **state)
     assert_same("weights", gpu, crt_model_weights(gpu), host, crt_model_weights(host), 0);
     assert_same("statistics", gpu, crt_model_statistics(gpu), host,
                 crt_model_statistics(host), 0);
-    crt_optimizer_free(a);
+    crt_optimizer_drop(&a);
     assert_ok(crt_model_to_host(gpu));
     assert_int_equal(crt_model_gpu(gpu), -1);
     assert_same("weights, moved", gpu, crt_model_weights(gpu), host,
@@ -548,10 +550,10 @@ static void a_checkpoint_of_the_gpu_goes_on_on_the_host(void **state)
     assert_same("weights, trained on", gpu, crt_model_weights(gpu), host,
                 crt_model_weights(host), 0);
     free_batch(&batch);
-    crt_optimizer_free(a);
-    crt_optimizer_free(b);
-    crt_model_free(host);
-    crt_model_free(gpu);
+    crt_optimizer_drop(&a);
+    crt_optimizer_drop(&b);
+    crt_model_drop(&host);
+    crt_model_drop(&gpu);
     unlink(path);
     rmdir(folder);
     free(folder);
@@ -568,7 +570,7 @@ static void tensors_on_the_other_side_are_refused(void **state)
     crt_part_t all;
 
     assert_ok(crt_network_by_name("mlp", NULL, 10, 5, &model));
-    assert_ok(crt_model_to_gpu(model, 0, CRT_FLOAT32_ONLY));
+    assert_ok(crt_model_to_gpu(model, 0, CRT_PRECISION_FLOAT32));
     assert_ok(crt_sgd_new(model, 0.1, 0, &o));
     numbers = new_wave(crt_model_parameters(model), 1);
     flat = crt_tensor_floats(numbers, crt_model_parameters(model));
@@ -586,8 +588,8 @@ static void tensors_on_the_other_side_are_refused(void **state)
     assert_ok(crt_model_compute_gradients(model, NULL, &batch, NULL, NULL));
     free_batch(&batch);
     free(numbers);
-    crt_optimizer_free(o);
-    crt_model_free(model);
+    crt_optimizer_drop(&o);
+    crt_model_drop(&model);
 }
 
 int main(void)
@@ -618,12 +620,12 @@ int main(void)
 
     if (crt_mlp_new((const int[]){4, 3, 2, 0}, 0, 1, &model) != CRT_OK)
         return 1;
-    status = crt_model_to_gpu(model, 0, CRT_FLOAT32_ONLY);
+    status = crt_model_to_gpu(model, 0, CRT_PRECISION_FLOAT32);
     if (status == CRT_ERR_UNSUPPORTED) {
         printf("skipped: %s\n", crt_error_detail());
-        crt_model_free(model);
+        crt_model_drop(&model);
         return SKIPPED;
     }
-    crt_model_free(model);
+    crt_model_drop(&model);
     return cmocka_run_group_tests_name("gpu", tests, NULL, NULL);
 }

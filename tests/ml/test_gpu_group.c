@@ -27,9 +27,10 @@ static crt_batch_t batch_of(const crt_model_t *model, int rank, int step, float 
     fill_wave(x, (size_t)ROWS * (size_t)inputs, 0.7 + 0.1 * rank + 0.01 * step, 1.0);
     for (int i = 0; i < ROWS; i++)
         labels[i] = (uint8_t)((i * 3 + rank + step) % 10);
-    return (crt_batch_t){
-        crt_tensor_view(CRT_DTYPE_FLOAT32, 2, (int64_t[]){ROWS, inputs}, x),
-        crt_tensor_view(CRT_DTYPE_UINT8, 1, (int64_t[]){ROWS}, labels)};
+    return CRT_BATCH(.inputs = crt_tensor_view(CRT_DTYPE_FLOAT32, 2,
+                                               (int64_t[]){ROWS, inputs}, x),
+                     .labels =
+                         crt_tensor_view(CRT_DTYPE_UINT8, 1, (int64_t[]){ROWS}, labels));
 }
 
 static uint64_t mix(uint64_t hash, const float *numbers, size_t count)
@@ -67,7 +68,7 @@ static crt_status_t difference(const char *network, const float *got,
         off += ((double)got[i] - expected) * ((double)got[i] - expected);
         norm += expected * expected;
     }
-    crt_model_free(model);
+    crt_model_drop(&model);
     *off_out = sqrt(off / norm);
     return CRT_OK;
 }
@@ -94,7 +95,7 @@ static crt_status_t join_run(void *self, crt_call_t *call)
     snprintf(host, sizeof(host), "%d", (int)getpid());
     setenv("NCCL_HOSTID", host, 0);
     CRT_TRY(crt_network_by_name(network, NULL, 10, 5, &r->model));
-    CRT_TRY(crt_model_to_gpu(r->model, 0, CRT_FLOAT32_ONLY));
+    CRT_TRY(crt_model_to_gpu(r->model, 0, CRT_PRECISION_FLOAT32));
     CRT_TRY(crt_sgd_new(r->model, 0.01, 0.9, &r->optimizer));
     count = crt_model_parameters(r->model);
     r->gradient = calloc(count, sizeof(float));
@@ -147,8 +148,8 @@ static crt_status_t leave_run(void *self, crt_call_t *call)
     rank_t *r = self;
 
     crt_group_drop(&r->group);
-    crt_optimizer_free(r->optimizer);
-    crt_model_free(r->model);
+    crt_optimizer_drop(&r->optimizer);
+    crt_model_drop(&r->model);
     free(r->gradient);
     free(r->weights);
     free(r->x);
@@ -238,8 +239,8 @@ static bool has_gpu(void)
 
     if (crt_mlp_new((const int[]){4, 2, 0}, 0, 1, &model) != CRT_OK)
         return false;
-    is_there = crt_model_to_gpu(model, 0, CRT_FLOAT32_ONLY) != CRT_ERR_UNSUPPORTED;
-    crt_model_free(model);
+    is_there = crt_model_to_gpu(model, 0, CRT_PRECISION_FLOAT32) != CRT_ERR_UNSUPPORTED;
+    crt_model_drop(&model);
     return is_there;
 }
 

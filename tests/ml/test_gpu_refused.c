@@ -24,7 +24,7 @@ static void without_its_libraries_a_model_stays_on_the_host(void **state)
     crt_model_t *model = new_model();
     const void *weights = crt_model_weights(model)->data;
 
-    assert_fails(crt_model_to_gpu(model, 0, CRT_FLOAT32_ONLY), CRT_ERR_UNSUPPORTED,
+    assert_fails(crt_model_to_gpu(model, 0, CRT_PRECISION_FLOAT32), CRT_ERR_UNSUPPORTED,
                  CRT_HAVE_CUDA_MODELS ? "the CUDA runtime can't be opened"
                                       : "this build has no models on GPUs");
     assert_int_equal(crt_model_gpu(model), -1);
@@ -32,20 +32,20 @@ static void without_its_libraries_a_model_stays_on_the_host(void **state)
     assert_ptr_equal(crt_model_weights(model)->data, weights);
     assert_int_equal(crt_model_weights(model)->device.type, CRT_DEVICE_HOST);
     assert_ok(crt_model_to_host(model));
-    crt_model_free(model);
+    crt_model_drop(&model);
 }
 
 static void precisions_are_found_by_their_names(void **state)
 {
-    crt_precision_t precision = CRT_FLOAT32_ONLY;
+    crt_precision_t precision = CRT_PRECISION_FLOAT32;
 
-    assert_ok(crt_precision_find("mixed", &precision));
-    assert_int_equal(precision, CRT_MIXED);
-    assert_ok(crt_precision_find("tf32", &precision));
-    assert_int_equal(precision, CRT_TF32);
-    assert_ok(crt_precision_find("float32", &precision));
-    assert_int_equal(precision, CRT_FLOAT32_ONLY);
-    assert_fails(crt_precision_find("half", &precision), CRT_ERR_INVALID,
+    assert_ok(crt_precision_parse("mixed", &precision));
+    assert_int_equal(precision, CRT_PRECISION_MIXED);
+    assert_ok(crt_precision_parse("tf32", &precision));
+    assert_int_equal(precision, CRT_PRECISION_TF32);
+    assert_ok(crt_precision_parse("float32", &precision));
+    assert_int_equal(precision, CRT_PRECISION_FLOAT32);
+    assert_fails(crt_precision_parse("half", &precision), CRT_ERR_INVALID,
                  "no precision is called 'half' (float32, tf32, mixed)");
 }
 
@@ -65,7 +65,7 @@ static void weights_of_a_model_on_the_host_are_copied_out(void **state)
     assert_fails(crt_model_copy_tensor(model, crt_model_weights(model), &out),
                  CRT_ERR_INVALID, "dense numbers of float32");
     free(copy);
-    crt_model_free(model);
+    crt_model_drop(&model);
 }
 
 static void a_model_does_not_move_while_it_has_an_optimizer(void **state)
@@ -74,22 +74,22 @@ static void a_model_does_not_move_while_it_has_an_optimizer(void **state)
     crt_optimizer_t *optimizer;
 
     assert_ok(crt_sgd_new(model, 0.1, 0, &optimizer));
-    assert_fails(crt_model_to_gpu(model, 0, CRT_FLOAT32_ONLY), CRT_ERR_INVALID,
+    assert_fails(crt_model_to_gpu(model, 0, CRT_PRECISION_FLOAT32), CRT_ERR_INVALID,
                  "a model moves before it has an optimizer");
-    crt_optimizer_free(optimizer);
-    crt_model_free(model);
+    crt_optimizer_drop(&optimizer);
+    crt_model_drop(&model);
 }
 
 static void models_that_read_keys_stay_on_the_host(void **state)
 {
     crt_model_t *model;
-    crt_input_t input = {CRT_DTYPE_INT64, 1, 1, 1};
+    crt_input_t input = CRT_INPUT(.dtype = CRT_DTYPE_INT64, .channels = 1);
     crt_layer_t layers[] = {CRT_HASH_EMBED(4, 10, 1, 0, 1), CRT_DENSE(2)};
 
-    assert_ok(crt_network_new(&input, layers, 2, 1, &model));
-    assert_fails(crt_model_to_gpu(model, 0, CRT_FLOAT32_ONLY), CRT_ERR_UNSUPPORTED,
+    assert_ok(crt_model_new(&input, layers, 2, 1, &model));
+    assert_fails(crt_model_to_gpu(model, 0, CRT_PRECISION_FLOAT32), CRT_ERR_UNSUPPORTED,
                  "a model that reads int64 on a GPU");
-    crt_model_free(model);
+    crt_model_drop(&model);
 }
 
 /* NVRTC needs no GPU. What it does not compile here, it compiles nowhere. */

@@ -201,7 +201,7 @@ static void folder_with_plain_and_packed_files_is_read(void **state)
     assert_int_equal(crt_dataset_count(set), 2);
     assert_int_equal(crt_dataset_width(set), 6);
     assert_int_equal(((uint8_t *)crt_dataset_labels(set)->data)[1], 3);
-    crt_dataset_free(set);
+    crt_dataset_drop(&set);
     assert_fails(crt_dataset_open(folder, CRT_SPLIT_TEST, &set), CRT_ERR_NOT_FOUND,
                  "t10k-images-idx3-ubyte, plain or .gz: No such file");
     remove_folder(folder);
@@ -220,7 +220,7 @@ static void files_with_a_dot_in_their_names_are_read(void **state)
     write_file(path_in(folder, "train-labels.idx1-ubyte.gz"), packed, size);
     assert_ok(crt_dataset_open(folder, CRT_SPLIT_TRAIN, &set));
     assert_int_equal(crt_dataset_count(set), 2);
-    crt_dataset_free(set);
+    crt_dataset_drop(&set);
     assert_int_equal(rmdir(path_in(folder, "train-images-idx3-ubyte")), 0);
     remove_folder(folder);
 }

@@ -10,7 +10,7 @@ static bench_t b;
 
 static crt_input_t image(int height, int width, int channels)
 {
-    return (crt_input_t){CRT_DTYPE_FLOAT32, height, width, channels};
+    return CRT_INPUT(.height = height, .width = width, .channels = channels);
 }
 
 /* ---------------------------------------------------------------- finite differences */
@@ -29,7 +29,7 @@ static void gradients_of_pools_match_finite_differences(void **state)
 {
     const crt_layer_t largest[] = {CRT_MAX_POOL(2, 2)};
     const crt_layer_t overlapping[] = {
-        {.kind = CRT_LAYER_MAX_POOL, .kernel = 3, .stride = 1, .padding = 1},
+        CRT_LAYER(.kind = CRT_LAYER_MAX_POOL, .kernel = 3, .stride = 1, .padding = 1),
         CRT_CONVOLUTION(2, 1, 1, 0)};
     const crt_layer_t mean[] = {CRT_AVERAGE_POOL(2, 1)};
     const crt_layer_t all[] = {CRT_GLOBAL_POOL(), CRT_DENSE(3)};
@@ -56,7 +56,8 @@ static void gradients_of_batch_norm_match_finite_differences(void **state)
 
 static void gradients_of_subsamples_match_finite_differences(void **state)
 {
-    const crt_layer_t layer = {.kind = CRT_LAYER_SUBSAMPLE, .stride = 2, .width = 5};
+    const crt_layer_t layer =
+        CRT_LAYER(.kind = CRT_LAYER_SUBSAMPLE, .stride = 2, .width = 5);
 
     check_layers(image(5, 4, 3), &layer, 1, 2, 1e-3);
 }
@@ -182,8 +183,7 @@ static void convolutions_are_those_of_pytorch(void **state)
 static void pools_are_those_of_pytorch(void **state)
 {
     run(image(5, 5, 2),
-        (crt_layer_t){
-            .kind = CRT_LAYER_MAX_POOL, .kernel = 3, .stride = 2, .padding = 1});
+        CRT_LAYER(.kind = CRT_LAYER_MAX_POOL, .kernel = 3, .stride = 2, .padding = 1));
     CHECK(max_pool);
     bench_end(&b);
     run(image(4, 5, 2), CRT_AVERAGE_POOL(2, 2));
@@ -376,18 +376,18 @@ static void statistics_are_saved_with_the_weights(void **state)
     assert_int_equal(crt_tensor_count(crt_model_statistics(b.model)), 4);
     bench_forward(&b, true);
     assert_ok(crt_model_save(b.model, path));
-    assert_ok(crt_network_new(&input, layers, COUNT_OF(layers), 9, &model));
+    assert_ok(crt_model_new(&input, layers, COUNT_OF(layers), 9, &model));
     assert_ok(crt_model_load(model, path));
     assert_memory_equal(crt_model_statistics(model)->data,
                         crt_model_statistics(b.model)->data, 4 * sizeof(float));
     assert_memory_equal(crt_model_weights(model)->data, crt_model_weights(b.model)->data,
                         b.parameters * sizeof(float));
-    assert_ok(crt_network_new(&input, plain, COUNT_OF(plain), 9, &other));
+    assert_ok(crt_model_new(&input, plain, COUNT_OF(plain), 9, &other));
     assert_int_equal(crt_tensor_count(crt_model_statistics(other)), 0);
     assert_fails(crt_model_load(other, path), CRT_ERR_INVALID,
                  "5 arrays, the model has 2");
-    crt_model_free(model);
-    crt_model_free(other);
+    crt_model_drop(&model);
+    crt_model_drop(&other);
     bench_end(&b);
     unlink(path);
     rmdir(folder);
@@ -419,9 +419,11 @@ static void layers_that_cannot_be_are_named(void **state)
         {CRT_CONVOLUTION(4, 3, -1, 1), "stride -1"},
         {CRT_MAX_POOL(5, 1), "layer 0: windows of 5"},
         {CRT_MAX_POOL(-1, 1), "layer 0: windows of -1"},
-        {{.kind = CRT_LAYER_AVERAGE_POOL, .kernel = 2, .padding = 1}, "with padding"},
-        {{.kind = CRT_LAYER_SUBSAMPLE, .width = 2, .stride = 2}, "3 channels become 2"},
-        {{.kind = CRT_LAYER_BATCH_NORM, .epsilon = 0}, "layer 0: a batch norm"},
+        {CRT_LAYER(.kind = CRT_LAYER_AVERAGE_POOL, .kernel = 2, .padding = 1),
+         "with padding"},
+        {CRT_LAYER(.kind = CRT_LAYER_SUBSAMPLE, .width = 2, .stride = 2),
+         "3 channels become 2"},
+        {CRT_LAYER(.kind = CRT_LAYER_BATCH_NORM, .epsilon = 0), "layer 0: a batch norm"},
         {CRT_PATCHES(2), "layer 0: 4 x 5 places are not patches of 2 x 2"},
         {CRT_ATTENTION(2, 0), "layer 0: attention of 2 heads over 3 channels"},
         {CRT_ATTENTION(0, 0), "attention of 0 heads"},
@@ -431,7 +433,7 @@ static void layers_that_cannot_be_are_named(void **state)
     crt_model_t *model = NULL;
 
     for (size_t i = 0; i < COUNT_OF(cases); i++)
-        assert_fails(crt_network_new(&input, &cases[i].layer, 1, 0, &model),
+        assert_fails(crt_model_new(&input, &cases[i].layer, 1, 0, &model),
                      CRT_ERR_INVALID, cases[i].text);
     assert_null(model);
 }

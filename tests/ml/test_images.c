@@ -107,7 +107,7 @@ static void planes_become_pixels_and_the_fine_label_counts(void **state)
             assert_int_equal(pixels[i * PIXELS + (7 * 32 + 20) * 3 + c],
                              pixel(i, c, 7, 20));
     }
-    crt_dataset_free(set);
+    crt_dataset_drop(&set);
     empty(folder);
 }
 
@@ -125,10 +125,10 @@ static void five_batches_are_one_set(void **state)
     assert_ok(open_set("cifar10", folder, CRT_SPLIT_TRAIN, &set));
     assert_int_equal(crt_dataset_count(set), 10);
     assert_int_equal(((uint8_t *)crt_dataset_labels(set)->data)[9], 9);
-    crt_dataset_free(set);
+    crt_dataset_drop(&set);
     assert_ok(open_set("cifar10", folder, CRT_SPLIT_TEST, &set));
     assert_int_equal(crt_dataset_count(set), 1);
-    crt_dataset_free(set);
+    crt_dataset_drop(&set);
     unlink(path_in(folder, "data_batch_5.bin.gz"));
     assert_fails(open_set("cifar10", folder, CRT_SPLIT_TRAIN, &set), CRT_ERR_NOT_FOUND,
                  "data_batch_5.bin");
@@ -152,7 +152,7 @@ static void other_forms_of_cifar_are_named_with_the_one_that_is_wanted(void **st
         "version, cifar-100-binary.tar.gz, which has test.bin");
     write_records(path_in(folder, "train.bin"), 0, 1, 1);
     assert_ok(open_set("cifar10", folder, CRT_SPLIT_TRAIN, &set));
-    crt_dataset_free(set);
+    crt_dataset_drop(&set);
     empty(folder);
 }
 
@@ -165,7 +165,7 @@ static void limit_keeps_the_first_images(void **state)
     pack(path_in(folder, "test.bin"), 0);
     assert_ok(crt_images_open(crt_image_format("svhn"), folder, CRT_SPLIT_TEST, 2, &set));
     assert_int_equal(crt_dataset_count(set), 2);
-    crt_dataset_free(set);
+    crt_dataset_drop(&set);
     empty(folder);
 }
 
@@ -229,8 +229,8 @@ static void every_set_can_be_drawn(void **state)
                             crt_dataset_features(more)->data, size);
         assert_memory_equal(crt_dataset_labels(few)->data, crt_dataset_labels(more)->data,
                             20);
-        crt_dataset_free(few);
-        crt_dataset_free(more);
+        crt_dataset_drop(&few);
+        crt_dataset_drop(&more);
     }
     assert_null(crt_image_format("imagenet"));
 }
@@ -238,8 +238,17 @@ static void every_set_can_be_drawn(void **state)
 /* ---------------------------------------------------------------- batches */
 
 /* Small images of which every pixel is different. */
-static const crt_image_format_t small = {"small",       5,         6, 2,    10,
-                                         {0.5f, 0.25f}, {0.5f, 2}, 2, true, true};
+static const crt_image_format_t small = {.struct_size = sizeof(crt_image_format_t),
+                                         .name = "small",
+                                         .height = 5,
+                                         .width = 6,
+                                         .channels = 2,
+                                         .classes = 10,
+                                         .mean = {0.5f, 0.25f},
+                                         .deviation = {0.5f, 2},
+                                         .padding = 2,
+                                         .mirrors = true,
+                                         .flips = true};
 
 static uint8_t small_pixels[60], small_label[1] = {4};
 
@@ -292,7 +301,8 @@ static void check_crops(bool mirrors)
 
     format.mirrors = mirrors;
     assert_ok(crt_image_batches_new(
-        &format, set, CRT_IMAGE_BATCHES_OPTIONS(.batch = 1, .seed = 3, .training = true),
+        &format, set,
+        CRT_IMAGE_BATCHES_OPTIONS(.batch_size = 1, .seed = 3, .training = true),
         &batches));
     for (int i = 0; i < 600; i++) {
         const crt_batch_t *batch = crt_image_batches_next(batches);
@@ -305,8 +315,8 @@ static void check_crops(bool mirrors)
         kinds += seen[kind]++ == 0;
     }
     assert_int_equal(kinds, 50);
-    crt_image_batches_free(batches);
-    crt_dataset_free(set);
+    crt_image_batches_drop(&batches);
+    crt_dataset_drop(&set);
 }
 
 static void crops_are_mirrored_at_the_edge_or_black_and_half_are_turned(void **state)
@@ -326,7 +336,7 @@ static void images_for_a_test_are_whole_and_in_order(void **state)
     assert_ok(crt_images_open(format, "builtin", CRT_SPLIT_TEST, 10, &set));
     pixels = crt_dataset_features(set)->data;
     assert_ok(crt_image_batches_new(
-        format, set, CRT_IMAGE_BATCHES_OPTIONS(.batch = 4, .ahead = 2), &batches));
+        format, set, CRT_IMAGE_BATCHES_OPTIONS(.batch_size = 4, .ahead = 2), &batches));
     assert_int_equal(crt_image_batches_per_pass(batches), 3);
     for (size_t n = 0; n < 3; n++) {
         batch = crt_image_batches_next(batches);
@@ -339,8 +349,8 @@ static void images_for_a_test_are_whole_and_in_order(void **state)
             ((float)pixels[4 * n * PIXELS + 100] / 255 - 0.4822f) / 0.1994f, 1e-5f);
     }
     assert_int_equal(crt_image_batches_next(batches)->inputs.shape[0], 4);
-    crt_image_batches_free(batches);
-    crt_dataset_free(set);
+    crt_image_batches_drop(&batches);
+    crt_dataset_drop(&set);
 }
 
 #define BATCHES 23
@@ -352,7 +362,7 @@ static crt_image_batches_t *training_batches(const crt_dataset_t *set, int ahead
 
     assert_ok(
         crt_image_batches_new(crt_image_format("cifar10"), set,
-                              CRT_IMAGE_BATCHES_OPTIONS(.batch = 8, .seed = 5,
+                              CRT_IMAGE_BATCHES_OPTIONS(.batch_size = 8, .seed = 5,
                                                         .training = true, .ahead = ahead),
                               &batches));
     return batches;
@@ -379,7 +389,7 @@ static void batch_n_is_the_same_however_it_is_reached(void **state)
     batches = training_batches(set, 0);
     for (size_t i = 0; i < BATCHES; i++)
         sums[i] = sum_of(crt_image_batches_next(batches));
-    crt_image_batches_free(batches);
+    crt_image_batches_drop(&batches);
     batches = training_batches(set, 3);
     for (size_t i = 0; i < BATCHES; i++)
         assert_true(sum_of(crt_image_batches_next(batches)) == sums[i]);
@@ -390,9 +400,9 @@ static void batch_n_is_the_same_however_it_is_reached(void **state)
         assert_int_equal(crt_image_batches_number(batches), to);
         assert_true(sum_of(crt_image_batches_next(batches)) == sums[to]);
     }
-    crt_image_batches_free(batches);
+    crt_image_batches_drop(&batches);
     assert_true(sums[0] != sums[7]); /* passes differ */
-    crt_dataset_free(set);
+    crt_dataset_drop(&set);
 }
 
 static void every_pass_has_every_image_once(void **state)
@@ -411,7 +421,8 @@ static void every_pass_has_every_image_once(void **state)
     assert_ok(crt_dataset_new(&pixels, &names, 100, &set));
     assert_ok(crt_image_batches_new(
         crt_image_format("cifar100"), set,
-        CRT_IMAGE_BATCHES_OPTIONS(.batch = 8, .training = true, .ahead = 1), &batches));
+        CRT_IMAGE_BATCHES_OPTIONS(.batch_size = 8, .training = true, .ahead = 1),
+        &batches));
     for (int pass = 0; pass < 3; pass++) {
         int seen[50] = {0};
 
@@ -424,8 +435,8 @@ static void every_pass_has_every_image_once(void **state)
         for (int i = 0; i < 50; i++)
             assert_int_equal(seen[i], 1);
     }
-    crt_image_batches_free(batches);
-    crt_dataset_free(set);
+    crt_image_batches_drop(&batches);
+    crt_dataset_drop(&set);
     free(memory);
 }
 
@@ -440,9 +451,9 @@ static void threads_end_with_their_batches(void **state)
 
         for (int k = 0; k < i % 3; k++)
             crt_image_batches_next(batches);
-        crt_image_batches_free(batches);
+        crt_image_batches_drop(&batches);
     }
-    crt_dataset_free(set);
+    crt_dataset_drop(&set);
 }
 
 static void images_of_another_shape_are_refused(void **state)
@@ -453,17 +464,19 @@ static void images_of_another_shape_are_refused(void **state)
     assert_ok(
         crt_images_open(crt_image_format("mnist"), "builtin", CRT_SPLIT_TEST, 5, &set));
     assert_fails(crt_image_batches_new(crt_image_format("svhn"), set,
-                                       CRT_IMAGE_BATCHES_OPTIONS(.batch = 1), &batches),
+                                       CRT_IMAGE_BATCHES_OPTIONS(.batch_size = 1),
+                                       &batches),
                  CRT_ERR_INVALID, "samples of 784 uint8; images of svhn are 32x32x3");
     assert_fails(crt_image_batches_new(crt_image_format("mnist"), set,
-                                       CRT_IMAGE_BATCHES_OPTIONS(.batch = 0), &batches),
-                 CRT_ERR_INVALID, "batches of 0");
-    assert_fails(crt_image_batches_new(crt_image_format("mnist"), set,
-                                       CRT_IMAGE_BATCHES_OPTIONS(.batch = 1, .ahead = 65),
+                                       CRT_IMAGE_BATCHES_OPTIONS(.batch_size = 0),
                                        &batches),
+                 CRT_ERR_INVALID, "batches of 0");
+    assert_fails(crt_image_batches_new(
+                     crt_image_format("mnist"), set,
+                     CRT_IMAGE_BATCHES_OPTIONS(.batch_size = 1, .ahead = 65), &batches),
                  CRT_ERR_INVALID, "65 ahead");
     assert_null(batches);
-    crt_dataset_free(set);
+    crt_dataset_drop(&set);
 }
 
 /* The drawings are of use for tests of training: not too hard, and not a matter of colour alone. */
@@ -486,16 +499,16 @@ static void drawn_images_can_be_learnt(void **state)
     assert_ok(crt_mlp_new(widths, 0, 1, &model));
     assert_ok(crt_adam_new(model, 0.001, &adam));
     assert_ok(crt_image_batches_new(
-        format, train, CRT_IMAGE_BATCHES_OPTIONS(.batch = 50, .training = true),
+        format, train, CRT_IMAGE_BATCHES_OPTIONS(.batch_size = 50, .training = true),
         &batches));
     for (int i = 0; i < 60; i++) {
         assert_ok(crt_model_compute_gradients(
             model, NULL, crt_image_batches_next(batches), NULL, NULL));
         assert_ok(crt_optimizer_apply(adam, model, NULL, 0, NULL));
     }
-    crt_image_batches_free(batches);
-    assert_ok(crt_image_batches_new(format, test, CRT_IMAGE_BATCHES_OPTIONS(.batch = 500),
-                                    &batches));
+    crt_image_batches_drop(&batches);
+    assert_ok(crt_image_batches_new(
+        format, test, CRT_IMAGE_BATCHES_OPTIONS(.batch_size = 500), &batches));
     batch = crt_image_batches_next(batches);
     assert_ok(crt_model_predict(model, NULL, &batch->inputs, &out));
     for (int i = 0; i < 500; i++) {
@@ -508,11 +521,11 @@ static void drawn_images_can_be_learnt(void **state)
     }
     printf("    %d of 500 after 60 steps\n", right);
     assert_in_range(right, 200, 490);
-    crt_image_batches_free(batches);
-    crt_optimizer_free(adam);
-    crt_model_free(model);
-    crt_dataset_free(train);
-    crt_dataset_free(test);
+    crt_image_batches_drop(&batches);
+    crt_optimizer_drop(&adam);
+    crt_model_drop(&model);
+    crt_dataset_drop(&train);
+    crt_dataset_drop(&test);
 }
 
 int main(void)

@@ -6,8 +6,8 @@
 #define ROWS 4
 #define STEP 1e-2f
 
-static const crt_input_t numbers = {CRT_DTYPE_FLOAT32, 1, 1, 7};
-static const crt_input_t two_keys = {CRT_DTYPE_INT64, 1, 1, 2};
+static const crt_input_t numbers = CRT_INPUT(.channels = 7);
+static const crt_input_t two_keys = CRT_INPUT(.dtype = CRT_DTYPE_INT64, .channels = 2);
 
 static void gradients_of_dense_match_finite_differences(void **state)
 {
@@ -55,8 +55,8 @@ static void gradients_of_hash_embed_match_finite_differences(void **state)
 
 static void dropout_of_hash_embed_is_the_same_for_all_rows(void **state)
 {
-    const crt_layer_t layer = {
-        .kind = CRT_LAYER_HASH_EMBED, .width = 8, .rows = 50, .rate = 0.5};
+    const crt_layer_t layer =
+        CRT_LAYER(.kind = CRT_LAYER_HASH_EMBED, .width = 8, .rows = 50, .rate = 0.5);
     static bench_t b;
     int zeros = 0;
 
@@ -91,8 +91,7 @@ static void windows_do_not_reach_into_other_sequences(void **state)
     const crt_layer_t layers[] = {CRT_EXPAND_WINDOW(1)};
     static bench_t b;
 
-    bench_begin(&b, (crt_input_t){CRT_DTYPE_FLOAT32, 1, 1, 1}, layers, COUNT_OF(layers),
-                3);
+    bench_begin(&b, CRT_INPUT(.channels = 1), layers, COUNT_OF(layers), 3);
     b.lengths = lengths;
     b.sequences = 2;
     for (int i = 0; i < 3; i++)
@@ -125,7 +124,7 @@ static void gradients_through_branches_match_finite_differences(void **state)
     bench_slopes(&b, b.x, b.inputs, expected);
     assert_close("inputs", b.dx, expected, b.inputs, 3e-3);
     bench_slopes(&b, b.model->weights, b.parameters, expected);
-    assert_ok(crt_model_array(b.model, 4, &own));
+    assert_ok(crt_model_array(b.model, 4, sizeof(own), &own));
     assert_string_equal(own.kind, "parameters");
     assert_int_equal(own.count, 6);
     for (size_t i = 0; i < own.count; i++) { /* the caller's gradients are left alone */
@@ -159,32 +158,31 @@ static void layers_that_cannot_be_are_named(void **state)
 
     far.from = 3;
     assert_fails(
-        crt_network_new(&numbers, (const crt_layer_t[]){CRT_RELU(), far}, 2, 1, &model),
+        crt_model_new(&numbers, (const crt_layer_t[]){CRT_RELU(), far}, 2, 1, &model),
         CRT_ERR_INVALID, "layer 1: reads what is 3 layers back; there are 1 before it");
-    assert_fails(crt_network_new(&numbers,
-                                 (const crt_layer_t[]){CRT_DENSE(3), CRT_ADD(2)}, 2, 1,
-                                 &model),
+    assert_fails(crt_model_new(&numbers, (const crt_layer_t[]){CRT_DENSE(3), CRT_ADD(2)},
+                               2, 1, &model),
                  CRT_ERR_INVALID, "layer 1: adds 1 x 1 x 3 and 1 x 1 x 7 numbers");
     assert_fails(
-        crt_network_new(&two_keys, (const crt_layer_t[]){CRT_DENSE(3)}, 1, 1, &model),
+        crt_model_new(&two_keys, (const crt_layer_t[]){CRT_DENSE(3)}, 1, 1, &model),
         CRT_ERR_INVALID, "layer 0: dense does not read keys");
-    assert_fails(crt_network_new(&numbers,
-                                 (const crt_layer_t[]){CRT_HASH_EMBED(3, 5, 8, 0, 1)}, 1,
-                                 1, &model),
+    assert_fails(crt_model_new(&numbers,
+                               (const crt_layer_t[]){CRT_HASH_EMBED(3, 5, 8, 0, 1)}, 1, 1,
+                               &model),
                  CRT_ERR_INVALID, "layer 0: hash_embed reads keys, not numbers");
-    assert_fails(crt_network_new(&two_keys,
-                                 (const crt_layer_t[]){CRT_HASH_EMBED(3, 5, 8, 2, 1)}, 1,
-                                 1, &model),
+    assert_fails(crt_model_new(&two_keys,
+                               (const crt_layer_t[]){CRT_HASH_EMBED(3, 5, 8, 2, 1)}, 1, 1,
+                               &model),
                  CRT_ERR_INVALID, "layer 0: column 2 of samples with 2 keys");
     assert_fails(
-        crt_network_new(&numbers, (const crt_layer_t[]){CRT_MAXOUT(3, 0)}, 1, 1, &model),
+        crt_model_new(&numbers, (const crt_layer_t[]){CRT_MAXOUT(3, 0)}, 1, 1, &model),
         CRT_ERR_INVALID, "layer 0: maxout of 0 pieces");
-    assert_fails(crt_network_new(&numbers, (const crt_layer_t[]){CRT_EXPAND_WINDOW(0)}, 1,
-                                 1, &model),
+    assert_fails(crt_model_new(&numbers, (const crt_layer_t[]){CRT_EXPAND_WINDOW(0)}, 1,
+                               1, &model),
                  CRT_ERR_INVALID, "layer 0: a window of 0 rows");
-    assert_fails(crt_network_new(&numbers, (const crt_layer_t[]){CRT_CONCATENATE(2)}, 1,
-                                 1, &model),
-                 CRT_ERR_INVALID, "layer 0: reads what is 2 layers back");
+    assert_fails(
+        crt_model_new(&numbers, (const crt_layer_t[]){CRT_CONCATENATE(2)}, 1, 1, &model),
+        CRT_ERR_INVALID, "layer 0: reads what is 2 layers back");
 }
 
 static void passes_that_cannot_be_are_refused(void **state)
@@ -216,7 +214,7 @@ static void dropout_leaves_out_the_rate_and_scales_the_rest(void **state)
     static bench_t b;
     int zeros = 0;
 
-    bench_begin(&b, (crt_input_t){CRT_DTYPE_FLOAT32, 1, 1, COUNT}, layers, 1, 1);
+    bench_begin(&b, CRT_INPUT(.channels = COUNT), layers, 1, 1);
     for (int i = 0; i < COUNT; i++)
         b.x[i] = 1;
     bench_forward(&b, true);

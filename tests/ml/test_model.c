@@ -15,10 +15,9 @@ static crt_batch_t recorded_batch(float *x)
     int64_t shape[2] = {RECORDED_ROWS, recorded_widths[0]};
 
     fill_wave(x, (size_t)(RECORDED_ROWS * recorded_widths[0]), 1.3, 1.0);
-    return (crt_batch_t){.inputs = crt_tensor_view(CRT_DTYPE_FLOAT32, 2, shape, x),
-                         .labels =
-                             crt_tensor_view(CRT_DTYPE_UINT8, 1, shape,
-                                             (uint8_t *)(uintptr_t)recorded_labels)};
+    return CRT_BATCH(.inputs = crt_tensor_view(CRT_DTYPE_FLOAT32, 2, shape, x),
+                     .labels = crt_tensor_view(CRT_DTYPE_UINT8, 1, shape,
+                                               (uint8_t *)(uintptr_t)recorded_labels));
 }
 
 static crt_model_t *recorded_model(double dropout)
@@ -49,7 +48,7 @@ static void probabilities_loss_and_gradient_are_the_recorded_ones(void **state)
     assert_true(fabs(loss - recorded_loss[0]) < 1e-6);
     assert_close("gradient", crt_model_gradients(model)->data, recorded_gradient,
                  RECORDED_PARAMETERS, 1e-6);
-    crt_model_free(model);
+    crt_model_drop(&model);
 }
 
 static double loss_at(crt_model_t *model, const crt_tensor_t *weights,
@@ -89,7 +88,7 @@ static void gradient_of_the_whole_model_matches_finite_differences(void **state)
     crt_model_set_seed(model, 5);
     assert_ok(crt_model_compute_gradients(model, &weights, &batch, &gradients, NULL));
     assert_close("gradient", g, expected, RECORDED_PARAMETERS, 5e-4);
-    crt_model_free(model);
+    crt_model_drop(&model);
 }
 
 static void gradients_are_overwritten_on_every_call(void **state)
@@ -102,7 +101,7 @@ static void gradients_are_overwritten_on_every_call(void **state)
         assert_ok(crt_model_compute_gradients(model, NULL, &batch, NULL, NULL));
     assert_close("gradient", crt_model_gradients(model)->data, recorded_gradient,
                  RECORDED_PARAMETERS, 1e-6);
-    crt_model_free(model);
+    crt_model_drop(&model);
 }
 
 static void weights_are_read_in_place_from_a_read_only_mapping(void **state)
@@ -125,8 +124,8 @@ static void weights_are_read_in_place_from_a_read_only_mapping(void **state)
     assert_ok(crt_model_compute_gradients(other, &weights, &batch, &gradients, NULL));
     assert_close("gradient", g, recorded_gradient, RECORDED_PARAMETERS, 1e-6);
     munmap(map, size);
-    crt_model_free(other);
-    crt_model_free(model);
+    crt_model_drop(&other);
+    crt_model_drop(&model);
 }
 
 static void first_weights_are_glorot_uniform_and_the_last_layer_is_zero(void **state)
@@ -154,7 +153,7 @@ static void first_weights_are_glorot_uniform_and_the_last_layer_is_zero(void **s
         assert_true(w[i] == 0); /* biases of the first layer */
     for (int i = 118282 - 1290; i < 118282; i++)
         assert_true(w[i] == 0); /* the softmax layer */
-    crt_model_free(model);
+    crt_model_drop(&model);
 }
 
 static void equal_seeds_give_equal_models_and_others_do_not(void **state)
@@ -167,9 +166,9 @@ static void equal_seeds_give_equal_models_and_others_do_not(void **state)
     assert_ok(crt_mlp_new(recorded_widths, 0, 5, &c));
     assert_memory_equal(crt_model_weights(a)->data, crt_model_weights(b)->data, size);
     assert_memory_not_equal(crt_model_weights(a)->data, crt_model_weights(c)->data, size);
-    crt_model_free(a);
-    crt_model_free(b);
-    crt_model_free(c);
+    crt_model_drop(&a);
+    crt_model_drop(&b);
+    crt_model_drop(&c);
 }
 
 static void batches_of_growing_and_shrinking_size_work(void **state)
@@ -181,13 +180,13 @@ static void batches_of_growing_and_shrinking_size_work(void **state)
     fill_wave(x, 100, 1.3, 1.0);
     for (int64_t rows = 1; rows <= 20; rows = rows < 20 ? rows + 19 : 21) {
         int64_t shape[2] = {rows, 5};
-        crt_batch_t batch = {.inputs = crt_tensor_view(CRT_DTYPE_FLOAT32, 2, shape, x),
-                             .labels =
-                                 crt_tensor_view(CRT_DTYPE_UINT8, 1, shape, labels)};
+        crt_batch_t batch =
+            CRT_BATCH(.inputs = crt_tensor_view(CRT_DTYPE_FLOAT32, 2, shape, x),
+                      .labels = crt_tensor_view(CRT_DTYPE_UINT8, 1, shape, labels));
 
         assert_ok(crt_model_compute_gradients(model, NULL, &batch, NULL, NULL));
     }
-    crt_model_free(model);
+    crt_model_drop(&model);
 }
 
 static void added_gradients_sum_up(void **state)
@@ -205,32 +204,33 @@ static void added_gradients_sum_up(void **state)
     crt_model_zero_gradients(model);
     for (int i = 0; i < RECORDED_PARAMETERS; i++)
         assert_true(sum[i] == 0);
-    crt_model_free(model);
+    crt_model_drop(&model);
 }
 
 static void layers_that_can_not_be_are_named(void **state)
 {
     static const int narrow[] = {5, 0}, negative[] = {5, -3, 2, 0}, wide[] = {5, 300, 0};
-    crt_layer_t layers[2] = {{.kind = (crt_layer_kind_t)99}, {.kind = CRT_LAYER_RELU}};
+    crt_layer_t layers[2] = {CRT_LAYER(.kind = (crt_layer_kind_t)99), CRT_RELU()};
+    crt_input_t five = CRT_INPUT(.channels = 5), none = CRT_INPUT(.height = 1);
+    crt_input_t many = CRT_INPUT(.channels = 1 << 24);
     crt_model_t *model = NULL;
 
     assert_fails(crt_mlp_new(narrow, 0, 0, &model), CRT_ERR_INVALID,
                  "inputs and classes");
     assert_fails(crt_mlp_new(negative, 0, 0, &model), CRT_ERR_INVALID,
                  "layer 0: -3 outputs");
-    assert_fails(crt_mlp_new(wide, 0, 0, &model), CRT_ERR_INVALID, "last layer");
+    assert_fails(crt_mlp_new(wide, 0, 0, &model), CRT_ERR_INVALID, "at most 256");
     assert_fails(crt_mlp_new(recorded_widths, 1.0, 0, &model), CRT_ERR_INVALID,
                  "dropout rate 1");
     assert_fails(crt_mlp_new(recorded_widths, NAN, 0, &model), CRT_ERR_INVALID, "rate");
-    assert_fails(crt_model_new(5, layers, 2, 0, &model), CRT_ERR_INVALID,
+    assert_fails(crt_model_new(&five, layers, 2, 0, &model), CRT_ERR_INVALID,
                  "layer 0: no kind");
     layers[0] = CRT_DENSE(4);
-    assert_fails(crt_model_new(5, layers, 2, 0, &model), CRT_ERR_INVALID, "last layer");
-    assert_fails(crt_model_new(0, layers, 1, 0, &model), CRT_ERR_INVALID, "0 inputs");
-    assert_fails(crt_model_new(5, layers, 0, 0, &model), CRT_ERR_INVALID, "0 layers");
+    assert_fails(crt_model_new(&none, layers, 1, 0, &model), CRT_ERR_INVALID, "0 inputs");
+    assert_fails(crt_model_new(&five, layers, 0, 0, &model), CRT_ERR_INVALID, "0 layers");
     layers[0] = CRT_DENSE(1 << 24);
     layers[1] = CRT_DENSE(2);
-    assert_fails(crt_model_new(1 << 24, layers, 2, 0, &model), CRT_ERR_TOO_LARGE,
+    assert_fails(crt_model_new(&many, layers, 2, 0, &model), CRT_ERR_TOO_LARGE,
                  "parameters at layer 0");
     assert_null(model);
 }
@@ -264,7 +264,7 @@ static void tensors_of_a_wrong_kind_are_refused(void **state)
     wrong.inputs.strides[0] = 4;
     assert_fails(crt_model_compute_gradients(model, NULL, &wrong, NULL, NULL),
                  CRT_ERR_INVALID, "not 5 each");
-    crt_model_free(model);
+    crt_model_drop(&model);
 }
 
 typedef struct watch {
@@ -291,8 +291,9 @@ static void whoever_watches_gradients_sees_each_layer_when_it_is_final(void **st
     float x[10] = {0.3f, 0.1f, -0.4f, 0.9f, 0.2f, -0.1f, 0.5f, 0.8f, -0.6f, 0.7f};
     uint8_t y[2] = {2, 0};
     int64_t shape[2] = {2, 5};
-    crt_batch_t batch = {.inputs = crt_tensor_view(CRT_DTYPE_FLOAT32, 2, shape, x),
-                         .labels = crt_tensor_view(CRT_DTYPE_UINT8, 1, shape, y)};
+    crt_batch_t batch =
+        CRT_BATCH(.inputs = crt_tensor_view(CRT_DTYPE_FLOAT32, 2, shape, x),
+                  .labels = crt_tensor_view(CRT_DTYPE_UINT8, 1, shape, y));
     watch_t w = {.calls = 0};
 
     assert_ok(crt_mlp_new(widths, 0.2, 1, &model));
@@ -309,7 +310,7 @@ static void whoever_watches_gradients_sees_each_layer_when_it_is_final(void **st
     crt_model_watch_gradients(model, NULL, NULL);
     assert_ok(crt_model_compute_gradients(model, NULL, &batch, NULL, NULL));
     assert_int_equal(w.calls, 3);
-    crt_model_free(model);
+    crt_model_drop(&model);
 }
 
 int main(void)

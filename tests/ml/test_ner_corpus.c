@@ -62,7 +62,7 @@ static void words_in_lines_become_documents(void **state)
     assert_int_equal(crt_ner_corpus_key(c, 0, 3, CRT_NER_LENGTH), 5);
     assert_int_equal(crt_ner_corpus_key(c, 2, 0, CRT_NER_NORM), 0);
     assert_int_equal(crt_ner_corpus_length(c, 2), 0);
-    crt_ner_corpus_free(c);
+    crt_ner_corpus_drop(&c);
 }
 
 static void sentences_in_lines_are_the_same_documents(void **state)
@@ -75,7 +75,7 @@ static void sentences_in_lines_are_the_same_documents(void **state)
     assert_string_equal(tags_of(c, 0), "B-PER L-PER O U-LOC");
     assert_string_equal(crt_ner_corpus_word(c, 0, 3), "Paris");
     assert_string_equal(crt_ner_corpus_word(c, 1, 0), "|");
-    crt_ner_corpus_free(c);
+    crt_ner_corpus_drop(&c);
 }
 
 static void iob_begins_an_entity_where_the_label_changes(void **state)
@@ -84,7 +84,7 @@ static void iob_begins_an_entity_where_the_label_changes(void **state)
         parsed("a I-X\nb I-X\nc I-Y\nd B-Y\ne I-Y\nf I-Y\ng -\nh I-X\n", 1);
 
     assert_string_equal(tags_of(c, 0), "B-X L-X U-Y B-Y I-Y L-Y - U-X");
-    crt_ner_corpus_free(c);
+    crt_ner_corpus_drop(&c);
 }
 
 static void biluo_is_read_as_it_is(void **state)
@@ -92,7 +92,7 @@ static void biluo_is_read_as_it_is(void **state)
     crt_ner_corpus_t *c = parsed("a B-X\nb I-X\nc L-X\nd U-Y\ne O\n", 1);
 
     assert_string_equal(tags_of(c, 0), "B-X I-X L-X U-Y O");
-    crt_ner_corpus_free(c);
+    crt_ner_corpus_drop(&c);
 }
 
 static void iobes_says_the_same_with_other_letters(void **state)
@@ -100,10 +100,10 @@ static void iobes_says_the_same_with_other_letters(void **state)
     crt_ner_corpus_t *c = parsed("a B-X\nb I-X\nc E-X\nd S-Y\ne O\nf B-X\ng E-X\n", 1);
 
     assert_string_equal(tags_of(c, 0), "B-X I-X L-X U-Y O B-X L-X");
-    crt_ner_corpus_free(c);
+    crt_ner_corpus_drop(&c);
     c = parsed("Anna|S-PER ran|O\n", 1);
     assert_string_equal(tags_of(c, 0), "U-PER O");
-    crt_ner_corpus_free(c);
+    crt_ner_corpus_drop(&c);
     expect_error("a S-X\nb B-X\nc O\n", "text:3: an entity before it has no end: \"c\"");
     expect_error("a O\nb E-X\n",
                  "text:2: goes on with an entity that has not begun: \"b\"");
@@ -124,7 +124,7 @@ static void lines_end_as_they_do_on_any_system(void **state)
         assert_string_equal(tags_of(c, 0), "B-X L-X");
         assert_string_equal(tags_of(c, 1), "O -");
         assert_string_equal(crt_ner_corpus_word(c, 1, 1), "d");
-        crt_ner_corpus_free(c);
+        crt_ner_corpus_drop(&c);
     }
     expect_error("a O\r\rb O\rc\r", "text:4: a word and its tag are wanted: \"c\"");
 }
@@ -136,7 +136,7 @@ static void byte_order_mark_is_no_part_of_the_first_word(void **state)
                                  1);
 
     assert_string_equal(crt_ner_corpus_word(c, 0, 0), "a");
-    crt_ner_corpus_free(c);
+    crt_ner_corpus_drop(&c);
     expect_error("\xff\xfe"
                  "a",
                  "text: UTF-16, not UTF-8");
@@ -201,7 +201,7 @@ static void documents_of_several_sentences_end_at_marks(void **state)
     assert_int_equal(crt_ner_corpus_length(c, 0), 2);
     assert_int_equal(crt_ner_corpus_length(c, 1), 1);
     assert_int_equal(crt_ner_corpus_length(c, 2), 2);
-    crt_ner_corpus_free(c);
+    crt_ner_corpus_drop(&c);
 }
 
 /* Of spaCy 3.8: Doc(spacy.blank("xx").vocab, words=[...]).to_array([NORM, PREFIX, SUFFIX, SHAPE]) */
@@ -364,8 +364,8 @@ static void what_was_written_reads_the_same(void **state)
     assert_int_equal(unlink(path), 0);
     assert_fails(crt_ner_corpus_read(path, 1, &again), CRT_ERR_NOT_FOUND, "corpus.conll");
     assert_int_equal(rmdir(folder), 0);
-    crt_ner_corpus_free(c);
-    crt_ner_corpus_free(again);
+    crt_ner_corpus_drop(&c);
+    crt_ner_corpus_drop(&again);
     free(folder);
 }
 
@@ -380,8 +380,8 @@ static void a_synthetic_document_does_not_depend_on_the_count(void **state)
                             crt_ner_corpus_word(many, i, 0));
     assert_int_equal(crt_ner_corpus_labels(many), 4);
     assert_true(crt_ner_corpus_entities(many) > 300);
-    crt_ner_corpus_free(few);
-    crt_ner_corpus_free(many);
+    crt_ner_corpus_drop(&few);
+    crt_ner_corpus_drop(&many);
 }
 
 static void parts_are_all_documents_once(void **state)
@@ -399,12 +399,12 @@ static void parts_are_all_documents_once(void **state)
                      crt_ner_corpus_entities(c));
     assert_string_equal(crt_ner_corpus_label(test, 0, NULL),
                         crt_ner_corpus_label(c, 0, NULL));
-    crt_ner_corpus_free(train);
-    crt_ner_corpus_free(test);
+    crt_ner_corpus_drop(&train);
+    crt_ner_corpus_drop(&test);
     assert_fails(crt_ner_corpus_new_part(c, 5, 0.001, 0.002, &train), CRT_ERR_INVALID,
                  "no document");
     assert_fails(crt_ner_corpus_new_part(c, 5, 0.5, 0.5, &train), CRT_ERR_INVALID, "0.5");
-    crt_ner_corpus_free(c);
+    crt_ner_corpus_drop(&c);
 }
 
 /* Documents with these numbers of words. */
@@ -454,8 +454,8 @@ static void every_document_is_in_one_batch_of_a_pass(void **state)
         assert_int_equal(seen[i], 1);
     assert_ok(crt_ner_batches_next(b, &batch));
     assert_int_equal(crt_ner_batches_epoch(b), 1);
-    crt_ner_batches_free(b);
-    crt_ner_corpus_free(c);
+    crt_ner_batches_drop(&b);
+    crt_ner_corpus_drop(&c);
 }
 
 /* The batches of the first pass over documents of 9, 5, 8 and so on words, in the order of seed
@@ -476,8 +476,8 @@ static const char *cut(const crt_ner_batching_t *options)
             at += sprintf(at, "%zu%s", batch->documents[i],
                           i + 1 < batch->count ? " " : "; ");
     } while (crt_ner_batches_epoch(b) == 0);
-    crt_ner_batches_free(b);
-    crt_ner_corpus_free(c);
+    crt_ner_batches_drop(&b);
+    crt_ner_corpus_drop(&c);
     return got;
 }
 
@@ -507,12 +507,12 @@ static void selections_are_those_of_a_corpus_of_spacy(void **state)
     static const char text[] =
         "Otto U-PER\n\nIn O\nULM U-LOC\n. O\n\nÉa O\nB U-ORG\n\nC U-X\n";
     crt_ner_corpus_t *c = parsed(text, 1), *s;
-    crt_ner_selection_t selection = {.size = sizeof(selection)};
+    crt_ner_selection_t selection = CRT_NER_SELECTION(.limit = 0);
 
     assert_ok(crt_ner_corpus_new_selection(c, &selection, &s));
     assert_int_equal(crt_ner_corpus_documents(s), 4);
     assert_int_equal(crt_ner_corpus_labels(s), 4);
-    crt_ner_corpus_free(s);
+    crt_ner_corpus_drop(&s);
     selection.limit = 3;
     selection.max_length = 3; /* fewer words than that */
     selection.lower_case = 1;
@@ -525,21 +525,20 @@ static void selections_are_those_of_a_corpus_of_spacy(void **state)
     assert_string_equal(tags_of(s, 1), "O U-ORG");
     assert_int_equal(crt_ner_corpus_key(s, 0, 0, CRT_NER_ORTH),
                      crt_hash_string("otto", 4));
-    crt_ner_corpus_free(s);
+    crt_ner_corpus_drop(&s);
     selection.max_length = 1;
     assert_fails(crt_ner_corpus_new_selection(c, &selection, &s), CRT_ERR_INVALID,
                  "none of the first 3 documents has fewer than 1 words");
     selection.lower_case = 2;
     assert_fails(crt_ner_corpus_new_selection(c, &selection, &s), CRT_ERR_INVALID,
                  "2 of the documents in lower case");
-    crt_ner_corpus_free(c);
+    crt_ner_corpus_drop(&c);
 }
 
 static void part_of_the_documents_is_in_lower_case(void **state)
 {
     crt_ner_corpus_t *c, *s;
-    crt_ner_selection_t selection = {
-        .size = sizeof(selection), .lower_case = 0.3, .seed = 5};
+    crt_ner_selection_t selection = CRT_NER_SELECTION(.lower_case = 0.3, .seed = 5);
     int lower = 0;
 
     assert_ok(crt_ner_corpus_new_synthetic(500, 1, &c));
@@ -552,8 +551,8 @@ static void part_of_the_documents_is_in_lower_case(void **state)
         lower += is_lower;
     }
     assert_in_range(lower, 110, 190);
-    crt_ner_corpus_free(s);
-    crt_ner_corpus_free(c);
+    crt_ner_corpus_drop(&s);
+    crt_ner_corpus_drop(&c);
 }
 
 static void batches_grow_as_the_schedule_says(void **state)
@@ -576,8 +575,8 @@ static void batches_grow_as_the_schedule_says(void **state)
         assert_ok(crt_ner_batches_next(b, &batch));
         assert_int_equal(batch->count, expected < 50 ? expected : 50);
     }
-    crt_ner_batches_free(b);
-    crt_ner_corpus_free(c);
+    crt_ner_batches_drop(&b);
+    crt_ner_corpus_drop(&c);
 }
 
 static void members_share_the_documents_of_a_pass(void **state)
@@ -603,11 +602,11 @@ static void members_share_the_documents_of_a_pass(void **state)
             for (size_t i = 0; i < batch->count; i++)
                 seen[batch->documents[i]]++;
         }
-        crt_ner_batches_free(b);
+        crt_ner_batches_drop(&b);
     }
     for (int i = 0; i < 101; i++)
         assert_int_equal(seen[i], 1);
-    crt_ner_corpus_free(c);
+    crt_ner_corpus_drop(&c);
 }
 
 static void oversize_documents_may_be_left_out(void **state)
@@ -624,13 +623,13 @@ static void oversize_documents_may_be_left_out(void **state)
         assert_ok(crt_ner_batches_next(b, &batch));
         assert_int_equal(batch->words, 11);
     }
-    crt_ner_batches_free(b);
+    crt_ner_batches_drop(&b);
     large = of_lengths(lengths + 1, 1);
     assert_ok(crt_ner_batches_new(large, &options, &b));
     assert_fails(crt_ner_batches_next(b, &batch), CRT_ERR_INVALID, "too many words");
-    crt_ner_batches_free(b);
-    crt_ner_corpus_free(large);
-    crt_ner_corpus_free(c);
+    crt_ner_batches_drop(&b);
+    crt_ner_corpus_drop(&large);
+    crt_ner_corpus_drop(&c);
 }
 
 static void batchings_that_can_not_be_are_refused(void **state)
@@ -655,9 +654,9 @@ static void batchings_that_can_not_be_are_refused(void **state)
     o.kind = CRT_NER_BY_PADDED;
     assert_fails(crt_ner_batches_new(c, &o, &b), CRT_ERR_INVALID,
                  "batches of kind 2 from a buffer of 0");
-    o.size = 1;
-    assert_fails(crt_ner_batches_new(c, &o, &b), CRT_ERR_INVALID, "1 bytes");
-    crt_ner_corpus_free(c);
+    o.struct_size = 1;
+    assert_fails(crt_ner_batches_new(c, &o, &b), CRT_ERR_INVALID, "its size is 1");
+    crt_ner_corpus_drop(&c);
 }
 
 int main(void)

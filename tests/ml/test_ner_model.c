@@ -32,8 +32,9 @@ static crt_ner_corpus_t *parsed(const char *text)
 static crt_ner_batch_t whole(const crt_ner_corpus_t *corpus)
 {
     static size_t all[10000];
-    crt_ner_batch_t batch = {all, crt_ner_corpus_documents(corpus),
-                             crt_ner_corpus_words(corpus)};
+    crt_ner_batch_t batch =
+        CRT_NER_BATCH(.documents = all, .count = crt_ner_corpus_documents(corpus),
+                      .words = crt_ner_corpus_words(corpus));
 
     for (size_t i = 0; i < batch.count; i++)
         all[i] = i;
@@ -80,11 +81,11 @@ static void models_have_as_many_parameters_as_those_of_spacy(void **state)
     crt_ner_model_t *m = made(&o, c);
 
     assert_int_equal(crt_model_parameters(crt_ner_model_network(m)), 957234);
-    crt_ner_model_free(m);
+    crt_ner_model_drop(&m);
     o.features = 6;
     m = made(&o, c);
     assert_int_equal(crt_model_parameters(crt_ner_model_network(m)), 982194);
-    crt_ner_model_free(m);
+    crt_ner_model_drop(&m);
     o = crt_ner_options(); /* the large configuration of the first seed */
     o.width = 256;
     o.depth = 8;
@@ -94,27 +95,27 @@ static void models_have_as_many_parameters_as_those_of_spacy(void **state)
     m = made(&o, c);
     assert_int_equal(crt_model_parameters(crt_ner_model_network(m)), 11963408);
     assert_true(crti_ner_parameters(&o, 4) == 11963408);
-    crt_ner_model_free(m);
+    crt_ner_model_drop(&m);
     o = crt_ner_options(); /* of spaCy 3's quick start */
     set_rows(&o, 5000);
     o.tables[1].rows = 1000;
     m = made(&o, c);
     assert_int_equal(crt_model_parameters(crt_ner_model_network(m)), 1533234);
     assert_true(crti_ner_parameters(&o, 4) == 1533234);
-    crt_ner_model_free(m);
+    crt_ner_model_drop(&m);
     o.table_count = 2; /* of spaCy 3.0's quick start */
     o.tables[0] = (crt_ner_table_t){CRT_NER_ORTH, 5000};
     o.tables[1] = (crt_ner_table_t){CRT_NER_SHAPE, 2500};
     m = made(&o, c);
     assert_int_equal(crt_model_parameters(crt_ner_model_network(m)), 1141938);
     assert_true(crti_ner_parameters(&o, 4) == 1141938);
-    crt_ner_model_free(m);
+    crt_ner_model_drop(&m);
     o.pieces = 0; /* with MishWindowEncoder */
     m = made(&o, c);
     assert_int_equal(crt_model_parameters(crt_ner_model_network(m)), 919986);
     assert_true(crti_ner_parameters(&o, 4) == 919986);
-    crt_ner_model_free(m);
-    crt_ner_corpus_free(c);
+    crt_ner_model_drop(&m);
+    crt_ner_corpus_drop(&c);
 }
 
 static void moves_cost_what_they_cost_in_spacy(void **state)
@@ -148,8 +149,8 @@ static void moves_cost_what_they_cost_in_spacy(void **state)
         }
     }
     assert_int_equal(seen, COUNT(spacy_costs));
-    crt_ner_model_free(m);
-    crt_ner_corpus_free(c);
+    crt_ner_model_drop(&m);
+    crt_ner_corpus_drop(&c);
 }
 
 static void compare(int features, int pieces, bool upper, const double *gradients,
@@ -167,8 +168,8 @@ static void compare(int features, int pieces, bool upper, const double *gradient
     assert_ok(crt_ner_compute_gradients(m, NULL, c, &batch, NULL, &got));
     assert_close("gradients", m->network->gradients, gradients, count, 2e-5);
     assert_true(fabs(got - loss) < 1e-3);
-    crt_ner_model_free(m);
-    crt_ner_corpus_free(c);
+    crt_ner_model_drop(&m);
+    crt_ner_corpus_drop(&c);
 }
 
 static void gradients_are_those_of_spacy(void **state)
@@ -213,7 +214,8 @@ static void what_was_learned_finds_new_names(void **state)
     crt_ner_options_t o = small();
     crt_ner_batching_t batching = crt_ner_batching(1);
     crt_ner_batches_t *batches;
-    crt_ner_scores_t scores;
+    crt_ner_scores_t *scores;
+    crt_ner_count_t all;
     crt_optimizer_t *optimizer;
     crt_ner_model_t *m;
     size_t gold = 0, predicted = 0, correct = 0;
@@ -226,8 +228,9 @@ static void what_was_learned_finds_new_names(void **state)
     assert_ok(crt_ner_batches_new(train_part, &batching, &batches));
     train(m, optimizer, train_part, batches, 0, 300);
     assert_ok(crt_ner_evaluate(m, NULL, test_part, &scores));
-    printf("    F %.3f\n", crt_ner_f(&scores.all));
-    assert_true(crt_ner_f(&scores.all) > 0.8);
+    all = crt_ner_scores_all(scores);
+    printf("    F %.3f\n", crt_ner_f(&all));
+    assert_true(crt_ner_f(&all) > 0.8);
 
     /* The same counted from the tags. */
     assert_ok(crt_ner_predict(m, NULL, test_part, &tagged));
@@ -251,16 +254,18 @@ static void what_was_learned_finds_new_names(void **state)
             }
             correct += begins && found && same;
         }
-    assert_int_equal(scores.all.gold, gold);
-    assert_int_equal(scores.all.predicted, predicted);
-    assert_int_equal(scores.all.correct, correct);
-    crt_ner_batches_free(batches);
-    crt_optimizer_free(optimizer);
-    crt_ner_model_free(m);
-    crt_ner_corpus_free(c);
-    crt_ner_corpus_free(train_part);
-    crt_ner_corpus_free(test_part);
-    crt_ner_corpus_free(tagged);
+    assert_int_equal(all.gold, gold);
+    assert_int_equal(all.predicted, predicted);
+    assert_int_equal(all.correct, correct);
+    crt_ner_scores_drop(&scores);
+    assert_null(scores);
+    crt_ner_batches_drop(&batches);
+    crt_optimizer_drop(&optimizer);
+    crt_ner_model_drop(&m);
+    crt_ner_corpus_drop(&c);
+    crt_ner_corpus_drop(&train_part);
+    crt_ner_corpus_drop(&test_part);
+    crt_ner_corpus_drop(&tagged);
 }
 
 static void scores_are_zero_where_there_is_nothing_to_divide_by(void **state)
@@ -281,19 +286,22 @@ static void labels_that_the_model_has_not_are_an_error_only_in_training(void **s
     crt_ner_options_t o = tiny(3, 2, true);
     crt_ner_model_t *m = made(&o, c);
     crt_ner_batch_t batch = whole(other);
-    crt_ner_scores_t scores;
+    crt_ner_scores_t *scores;
+    crt_ner_count_t count;
 
     assert_fails(crt_ner_compute_gradients(m, NULL, other, &batch, NULL, NULL),
                  CRT_ERR_INVALID, "the label NEW");
     assert_ok(crt_ner_evaluate(m, NULL, other, &scores));
-    assert_int_equal(scores.all.gold, 2);
-    assert_int_equal(scores.count, 3);
-    assert_string_equal(scores.labels[2].label, "NEW");
-    assert_int_equal(scores.labels[2].count.gold, 1);
-    assert_int_equal(scores.labels[2].count.predicted, 0);
-    crt_ner_model_free(m);
-    crt_ner_corpus_free(c);
-    crt_ner_corpus_free(other);
+    assert_int_equal(crt_ner_scores_all(scores).gold, 2);
+    assert_int_equal(crt_ner_scores_labels(scores), 3);
+    assert_string_equal(crt_ner_scores_label(scores, 2, &count), "NEW");
+    assert_int_equal(count.gold, 1);
+    assert_int_equal(count.predicted, 0);
+    assert_null(crt_ner_scores_label(scores, 3, &count));
+    crt_ner_scores_drop(&scores);
+    crt_ner_model_drop(&m);
+    crt_ner_corpus_drop(&c);
+    crt_ner_corpus_drop(&other);
 }
 
 static void words_that_nobody_knows_the_tag_of_teach_nothing(void **state)
@@ -308,9 +316,9 @@ static void words_that_nobody_knows_the_tag_of_teach_nothing(void **state)
     assert_true(loss == 0);
     for (size_t i = 0; i < m->network->parameter_count; i++)
         assert_true(m->network->gradients[i] == 0);
-    crt_ner_model_free(m);
-    crt_ner_corpus_free(c);
-    crt_ner_corpus_free(unknown);
+    crt_ner_model_drop(&m);
+    crt_ner_corpus_drop(&c);
+    crt_ner_corpus_drop(&unknown);
 }
 
 static void white_space_begins_no_entity(void **state)
@@ -323,8 +331,8 @@ static void white_space_begins_no_entity(void **state)
     for (size_t i = 0; i < m->move_count; i++)
         assert_int_equal(crti_ner_is_valid(&s, m->moves[i]),
                          m->moves[i].action == CRT_NER_OUT);
-    crt_ner_model_free(m);
-    crt_ner_corpus_free(c);
+    crt_ner_model_drop(&m);
+    crt_ner_corpus_drop(&c);
 }
 
 static void entities_do_not_reach_into_the_next_sentence(void **state)
@@ -341,8 +349,8 @@ static void entities_do_not_reach_into_the_next_sentence(void **state)
     for (size_t i = 0; i < m->move_count; i++)
         if (m->moves[i].action == CRT_NER_BEGIN)
             assert_false(crti_ner_is_valid(&s, m->moves[i]));
-    crt_ner_model_free(m);
-    crt_ner_corpus_free(c);
+    crt_ner_model_drop(&m);
+    crt_ner_corpus_drop(&c);
 }
 
 static void long_documents_are_cut_and_all_their_words_count(void **state)
@@ -369,8 +377,8 @@ static void long_documents_are_cut_and_all_their_words_count(void **state)
         /* A state that knows nothing has the loss 1 - 1/n or more in each step. */
         assert_true(loss > 900 * 0.1 && loss < 900 * 2.5);
     }
-    crt_ner_model_free(m);
-    crt_ner_corpus_free(c);
+    crt_ner_model_drop(&m);
+    crt_ner_corpus_drop(&c);
     free(text);
 }
 
@@ -395,9 +403,9 @@ static void weights_are_read_where_they_are(void **state)
     assert_fails(crt_ner_compute_gradients(b, NULL, c, &batch, &tensor, NULL),
                  CRT_ERR_INVALID, "gradients");
     free(gradients);
-    crt_ner_model_free(a);
-    crt_ner_model_free(b);
-    crt_ner_corpus_free(c);
+    crt_ner_model_drop(&a);
+    crt_ner_model_drop(&b);
+    crt_ner_corpus_drop(&c);
 }
 
 static void options_that_can_not_be_are_named(void **state)
@@ -428,10 +436,10 @@ static void options_that_can_not_be_are_named(void **state)
                  "a table of feature 16, not 0..15");
     o.tables[1] = (crt_ner_table_t){CRT_NER_ORTH, 0};
     assert_fails(crt_ner_model_new(&o, c, 0, &m), CRT_ERR_INVALID, "a table of 0 rows");
-    o.size = 3;
-    assert_fails(crt_ner_model_new(&o, c, 0, &m), CRT_ERR_INVALID, "3 bytes");
-    crt_ner_corpus_free(c);
-    crt_ner_corpus_free(bare);
+    o.struct_size = 3;
+    assert_fails(crt_ner_model_new(&o, c, 0, &m), CRT_ERR_INVALID, "its size is 3");
+    crt_ner_corpus_drop(&c);
+    crt_ner_corpus_drop(&bare);
 }
 
 /* ---------------------------------------------------------------- files */
@@ -455,7 +463,7 @@ static void training_that_was_resumed_ends_with_the_same_bits(void **state)
     train(a, first, c, batches, 0, 5);
     assert_ok(crt_ner_model_save(a, first, &note, sizeof(note), path));
     train(a, first, c, batches, 5, 10);
-    crt_ner_batches_free(batches);
+    crt_ner_batches_drop(&batches);
 
     assert_ok(crt_ner_model_new(&o, c, 99, &b));
     assert_ok(crt_adam_new(crt_ner_model_network(b), 0.01, &second));
@@ -477,13 +485,13 @@ static void training_that_was_resumed_ends_with_the_same_bits(void **state)
     assert_memory_equal(a->network->weights, b->network->weights, size);
     assert_int_equal(unlink(path), 0);
     assert_int_equal(rmdir(folder), 0);
-    crt_ner_batches_free(batches);
-    crt_optimizer_free(first);
-    crt_optimizer_free(second);
-    crt_ner_model_free(a);
-    crt_ner_model_free(b);
-    crt_ner_model_free(loaded);
-    crt_ner_corpus_free(c);
+    crt_ner_batches_drop(&batches);
+    crt_optimizer_drop(&first);
+    crt_optimizer_drop(&second);
+    crt_ner_model_drop(&a);
+    crt_ner_model_drop(&b);
+    crt_ner_model_drop(&loaded);
+    crt_ner_corpus_drop(&c);
     free(folder);
 }
 
@@ -529,9 +537,9 @@ static void files_of_the_version_before_are_read(void **state)
                         m->network->parameter_count * sizeof(float));
     unlink(path);
     assert_int_equal(rmdir(folder), 0);
-    crt_ner_model_free(m);
-    crt_ner_model_free(read);
-    crt_ner_corpus_free(c);
+    crt_ner_model_drop(&m);
+    crt_ner_model_drop(&read);
+    crt_ner_corpus_drop(&c);
     free(bytes);
     free(folder);
 }
@@ -556,20 +564,20 @@ static void files_of_other_models_are_refused(void **state)
     b = made(&o, other);
     assert_fails(crt_ner_model_restore(b, adam, &note, sizeof(note), path),
                  CRT_ERR_INVALID, "other options or labels");
-    crt_ner_model_free(b);
+    crt_ner_model_drop(&b);
     o.hidden = 5;
     b = made(&o, c);
     assert_fails(crt_ner_model_restore(b, adam, &note, sizeof(note), path),
                  CRT_ERR_INVALID, "other options or labels");
-    crt_ner_model_free(b);
+    crt_ner_model_drop(&b);
     assert_int_equal(unlink(path), 0);
     assert_fails(crt_ner_model_load(path, &b), CRT_ERR_NOT_FOUND, "model");
     assert_int_equal(rmdir(folder), 0);
-    crt_optimizer_free(adam);
-    crt_optimizer_free(sgd);
-    crt_ner_model_free(a);
-    crt_ner_corpus_free(c);
-    crt_ner_corpus_free(other);
+    crt_optimizer_drop(&adam);
+    crt_optimizer_drop(&sgd);
+    crt_ner_model_drop(&a);
+    crt_ner_corpus_drop(&c);
+    crt_ner_corpus_drop(&other);
     free(folder);
 }
 
@@ -603,8 +611,8 @@ static void damaged_files_are_corrupt(void **state)
     unlink(path);
     unlink(bad);
     assert_int_equal(rmdir(folder), 0);
-    crt_ner_model_free(m);
-    crt_ner_corpus_free(c);
+    crt_ner_model_drop(&m);
+    crt_ner_corpus_drop(&c);
     free(bytes);
     free(folder);
 }

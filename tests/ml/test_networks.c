@@ -53,7 +53,7 @@ static void networks_have_as_many_parameters_as_the_originals(void **state)
             fail_msg("%s has %zu parameters, not %zu", counts[i].name,
                      crt_model_parameters(model), counts[i].parameters);
         assert_int_equal(crt_model_outputs(model), counts[i].classes);
-        crt_model_free(model);
+        crt_model_drop(&model);
     }
 }
 
@@ -77,8 +77,9 @@ static void check_learns(const char *name, crt_input_t input, int steps)
     float *x = malloc(ROWS * size * sizeof(*x));
     uint8_t labels[ROWS] = {0, 1, 2, 3, 0, 1, 2, 3};
     int64_t shape[2] = {ROWS, (int64_t)size};
-    crt_batch_t batch = {crt_tensor_view(CRT_DTYPE_FLOAT32, 2, shape, x),
-                         crt_tensor_view(CRT_DTYPE_UINT8, 1, shape, labels)};
+    crt_batch_t batch =
+        CRT_BATCH(.inputs = crt_tensor_view(CRT_DTYPE_FLOAT32, 2, shape, x),
+                  .labels = crt_tensor_view(CRT_DTYPE_UINT8, 1, shape, labels));
     crt_model_t *model;
     crt_optimizer_t *o;
     double first, last = 0;
@@ -92,28 +93,29 @@ static void check_learns(const char *name, crt_input_t input, int steps)
         last = loss_of_step(model, o, &batch);
     printf("    %s: %.3f to %.3f\n", name, first, last);
     assert_true(first > 0.5 && first < 6 && last < 0.6 * first);
-    crt_optimizer_free(o);
-    crt_model_free(model);
+    crt_optimizer_drop(&o);
+    crt_model_drop(&model);
     free(x);
 }
 
 static void networks_of_all_kinds_learn(void **state)
 {
-    check_learns("mlp", (crt_input_t){CRT_DTYPE_FLOAT32, 8, 8, 1}, 25);
-    check_learns("lenet", (crt_input_t){CRT_DTYPE_FLOAT32, 16, 16, 1}, 25);
-    check_learns("convnet", (crt_input_t){CRT_DTYPE_FLOAT32, 28, 28, 1}, 25);
-    check_learns("cnn", (crt_input_t){CRT_DTYPE_FLOAT32, 8, 8, 1}, 25);
-    check_learns("fcnn", (crt_input_t){CRT_DTYPE_FLOAT32, 12, 12, 1}, 25);
-    check_learns("vit", (crt_input_t){CRT_DTYPE_FLOAT32, 12, 8, 1}, 25);
-    check_learns("vit-gelu", (crt_input_t){CRT_DTYPE_FLOAT32, 8, 8, 3}, 25);
-    check_learns("resnet20", (crt_input_t){CRT_DTYPE_FLOAT32, 8, 8, 3}, 6);
-    check_learns("resnet20-projection", (crt_input_t){CRT_DTYPE_FLOAT32, 8, 8, 3}, 6);
-    check_learns("resnet18", (crt_input_t){CRT_DTYPE_FLOAT32, 8, 8, 3}, 6);
+    check_learns("mlp", CRT_INPUT(.height = 8, .width = 8, .channels = 1), 25);
+    check_learns("lenet", CRT_INPUT(.height = 16, .width = 16, .channels = 1), 25);
+    check_learns("convnet", CRT_INPUT(.height = 28, .width = 28, .channels = 1), 25);
+    check_learns("cnn", CRT_INPUT(.height = 8, .width = 8, .channels = 1), 25);
+    check_learns("fcnn", CRT_INPUT(.height = 12, .width = 12, .channels = 1), 25);
+    check_learns("vit", CRT_INPUT(.height = 12, .width = 8, .channels = 1), 25);
+    check_learns("vit-gelu", CRT_INPUT(.height = 8, .width = 8, .channels = 3), 25);
+    check_learns("resnet20", CRT_INPUT(.height = 8, .width = 8, .channels = 3), 6);
+    check_learns("resnet20-projection", CRT_INPUT(.height = 8, .width = 8, .channels = 3),
+                 6);
+    check_learns("resnet18", CRT_INPUT(.height = 8, .width = 8, .channels = 3), 6);
 }
 
 static void names_that_are_none_are_refused(void **state)
 {
-    const crt_input_t small = {CRT_DTYPE_FLOAT32, 8, 8, 3};
+    const crt_input_t small = CRT_INPUT(.height = 8, .width = 8, .channels = 3);
     crt_model_t *model = NULL;
     const char *name;
     size_t count = 0;
@@ -121,9 +123,9 @@ static void names_that_are_none_are_refused(void **state)
     while (crt_network_name(count))
         count++;
     assert_int_equal(count, 31);
-    assert_ok(crt_network_find("ResNet-18", &name));
+    assert_ok(crt_network_parse("ResNet-18", &name));
     assert_string_equal(name, "resnet18");
-    assert_ok(crt_network_find("VGG11_BN", &name));
+    assert_ok(crt_network_parse("VGG11_BN", &name));
     assert_string_equal(name, "vgg11-bn");
     assert_fails(crt_network_by_name("resnet19", NULL, 10, 0, &model), CRT_ERR_NOT_FOUND,
                  "no network is called 'resnet19'; the nearest name is 'resnet1");

@@ -35,8 +35,8 @@ static void check_steps(const crt_optimizer_options_t *options, double size,
     assert_int_equal(crt_optimizer_steps(optimizer), 5);
     assert_close("weights", crt_model_weights(model)->data, expected, RECORDED_PARAMETERS,
                  1e-6);
-    crt_optimizer_free(optimizer);
-    crt_model_free(model);
+    crt_optimizer_drop(&optimizer);
+    crt_model_drop(&model);
 }
 
 static void adam_gives_the_recorded_weights(void **state)
@@ -103,10 +103,10 @@ static void fused_sum_and_update_is_adding_and_stepping(void **state)
     assert_memory_equal(copy, crt_model_weights(one)->data, sizeof(copy));
     for (int i = 0; i < RECORDED_PARAMETERS; i++)
         assert_true(sum[i] == 0);
-    crt_optimizer_free(adam_one);
-    crt_optimizer_free(adam_two);
-    crt_model_free(one);
-    crt_model_free(two);
+    crt_optimizer_drop(&adam_one);
+    crt_optimizer_drop(&adam_two);
+    crt_model_drop(&one);
+    crt_model_drop(&two);
 }
 
 static void gradient_that_is_not_finite_changes_nothing_and_is_forgotten(void **state)
@@ -128,8 +128,8 @@ static void gradient_that_is_not_finite_changes_nothing_and_is_forgotten(void **
     assert_ok(crt_optimizer_apply(adam, model, &one, 1, NULL));
     for (int i = 0; i < RECORDED_PARAMETERS; i++)
         assert_true(isfinite(((const float *)crt_model_weights(model)->data)[i]));
-    crt_optimizer_free(adam);
-    crt_model_free(model);
+    crt_optimizer_drop(&adam);
+    crt_model_drop(&model);
 }
 
 static void step_without_a_gradient_is_refused(void **state)
@@ -145,9 +145,9 @@ static void step_without_a_gradient_is_refused(void **state)
     assert_ok(crt_optimizer_step(sgd, model));
     assert_fails(crt_optimizer_step(sgd, model), CRT_ERR_INVALID, "no gradient");
     assert_fails(crt_optimizer_step(sgd, other), CRT_ERR_INVALID, "another model");
-    crt_optimizer_free(sgd);
-    crt_model_free(other);
-    crt_model_free(model);
+    crt_optimizer_drop(&sgd);
+    crt_model_drop(&other);
+    crt_model_drop(&model);
 }
 
 static void options_out_of_range_are_refused(void **state)
@@ -164,11 +164,11 @@ static void options_out_of_range_are_refused(void **state)
     options.beta2 = 1;
     assert_fails(crt_optimizer_new(model, &options, &optimizer), CRT_ERR_INVALID,
                  "betas");
-    options.size = 8;
+    options.struct_size = 7;
     assert_fails(crt_optimizer_new(model, &options, &optimizer), CRT_ERR_INVALID,
-                 "8 bytes");
+                 "its size is 7");
     assert_null(optimizer);
-    crt_model_free(model);
+    crt_model_drop(&model);
 }
 
 /* One step of a twin by parts, as two processes would make it. */
@@ -213,10 +213,10 @@ static void check_parts(crt_optimizer_options_t options, double size)
             assert_true(fabsf(x[i] - y[i]) < 1e-6f);
     }
     assert_int_equal(crt_optimizer_steps(b), 5);
-    crt_optimizer_free(a);
-    crt_optimizer_free(b);
-    crt_model_free(whole);
-    crt_model_free(parted);
+    crt_optimizer_drop(&a);
+    crt_optimizer_drop(&b);
+    crt_model_drop(&whole);
+    crt_model_drop(&parted);
 }
 
 static void a_step_in_parts_is_the_step_as_a_whole(void **state)
@@ -248,9 +248,9 @@ static void the_whole_gradient_is_clipped_to_one_norm(void **state)
     for (size_t i = 0; i < RECORDED_PARAMETERS; i++)
         moved += (double)(x[i] - y[i]) * (double)(x[i] - y[i]);
     assert_true(fabs(sqrt(moved) - 0.5) < 1e-5);
-    crt_optimizer_free(o);
-    crt_model_free(before);
-    crt_model_free(model);
+    crt_optimizer_drop(&o);
+    crt_model_drop(&before);
+    crt_model_drop(&model);
 }
 
 static void parts_beyond_the_model_and_bad_squares_are_refused(void **state)
@@ -271,9 +271,9 @@ static void parts_beyond_the_model_and_bad_squares_are_refused(void **state)
     assert_int_equal(crt_optimizer_steps(o), 0);
     assert_memory_equal(crt_model_weights(model)->data, crt_model_weights(before)->data,
                         sizeof(g));
-    crt_optimizer_free(o);
-    crt_model_free(model);
-    crt_model_free(before);
+    crt_optimizer_drop(&o);
+    crt_model_drop(&model);
+    crt_model_drop(&before);
 }
 
 static void an_optimizer_goes_on_from_the_state_of_another(void **state)
@@ -301,8 +301,8 @@ static void an_optimizer_goes_on_from_the_state_of_another(void **state)
     assert_memory_equal(crt_model_weights(models[0])->data,
                         crt_model_weights(models[1])->data, sizeof(g));
     for (int k = 0; k < 2; k++) {
-        crt_optimizer_free(o[k]);
-        crt_model_free(models[k]);
+        crt_optimizer_drop(&o[k]);
+        crt_model_drop(&models[k]);
     }
 }
 

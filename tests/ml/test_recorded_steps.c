@@ -11,12 +11,12 @@
 static crt_model_t *new_model(void)
 {
     const crt_layer_t layers[] = {CRT_PARAMETERS(4, 5), CRT_PARAMETERS(1, 3)};
-    const crt_input_t input = {CRT_DTYPE_FLOAT32, 1, 1, 1};
+    const crt_input_t input = CRT_INPUT(.channels = 1);
     float w[PARAMETERS];
     crt_tensor_t view = crt_tensor_floats(w, PARAMETERS);
     crt_model_t *model;
 
-    assert_ok(crt_network_new(&input, layers, 2, 0, &model));
+    assert_ok(crt_model_new(&input, layers, 2, 0, &model));
     fill_wave(w, PARAMETERS, 0.7, 0.5);
     fill_wave(w + 20, 3, 0.2, 0.5);
     assert_ok(crt_model_set_weights(model, &view));
@@ -48,8 +48,8 @@ static void check_steps(const crt_optimizer_options_t *options, const double *ex
     assert_ok(crt_optimizer_new(model, options, &o));
     step(o, model, 8, 0.4);
     assert_close("weights", crt_model_weights(model)->data, expected, PARAMETERS, 1e-6);
-    crt_optimizer_free(o);
-    crt_model_free(model);
+    crt_optimizer_drop(&o);
+    crt_model_drop(&model);
 }
 
 static void sgd_is_that_of_pytorch(void **state)
@@ -98,8 +98,8 @@ static void radam_with_averages_is_that_of_thinc(void **state)
                  PARAMETERS, 1e-6);
     assert_close("averages", crt_optimizer_averages(o)->data, thinc_radam_averages,
                  PARAMETERS, 1e-6);
-    crt_optimizer_free(o);
-    crt_model_free(model);
+    crt_optimizer_drop(&o);
+    crt_model_drop(&model);
 }
 
 static void averages_and_slow_weights_go_on_in_another_optimizer(void **state)
@@ -126,8 +126,8 @@ static void averages_and_slow_weights_go_on_in_another_optimizer(void **state)
     assert_memory_equal(crt_optimizer_averages(o[0])->data,
                         crt_optimizer_averages(o[1])->data, PARAMETERS * sizeof(float));
     for (int k = 0; k < 2; k++) {
-        crt_optimizer_free(o[k]);
-        crt_model_free(models[k]);
+        crt_optimizer_drop(&o[k]);
+        crt_model_drop(&models[k]);
     }
 }
 
@@ -150,11 +150,11 @@ static void look_ahead_goes_back_part_of_the_way(void **state)
     step(sgd, plain, 1, 0.4);
     for (int i = 0; i < PARAMETERS; i++)
         assert_true(fabsf(w[i] - (begin[i] + 0.25f * (p[i] - begin[i]))) < 1e-6f);
-    crt_optimizer_free(o);
-    crt_optimizer_free(sgd);
-    crt_model_free(model);
-    crt_model_free(plain);
-    crt_model_free(first);
+    crt_optimizer_drop(&o);
+    crt_optimizer_drop(&sgd);
+    crt_model_drop(&model);
+    crt_model_drop(&plain);
+    crt_model_drop(&first);
 }
 
 static void an_exploding_gradient_names_step_and_layer(void **state)
@@ -182,9 +182,9 @@ static void an_exploding_gradient_names_step_and_layer(void **state)
                         sizeof(g));
     step(o, model, 1, 0.4);
     assert_int_equal(crt_optimizer_steps(o), 1);
-    crt_optimizer_free(o);
-    crt_model_free(model);
-    crt_model_free(before);
+    crt_optimizer_drop(&o);
+    crt_model_drop(&model);
+    crt_model_drop(&before);
 }
 
 static void the_learn_rate_may_change_and_must_be_a_number(void **state)
@@ -199,9 +199,9 @@ static void the_learn_rate_may_change_and_must_be_a_number(void **state)
     step(o, model, 1, 0.4);
     assert_memory_equal(crt_model_weights(model)->data, crt_model_weights(before)->data,
                         PARAMETERS * sizeof(float));
-    crt_optimizer_free(o);
-    crt_model_free(model);
-    crt_model_free(before);
+    crt_optimizer_drop(&o);
+    crt_model_drop(&model);
+    crt_model_drop(&before);
 }
 
 static void options_of_look_ahead_and_limits_are_checked(void **state)
@@ -218,21 +218,29 @@ static void options_of_look_ahead_and_limits_are_checked(void **state)
     options.norm_limit = NAN;
     assert_fails(crt_optimizer_new(model, &options, &o), CRT_ERR_INVALID, "limit");
     assert_null(o);
-    crt_model_free(model);
+    crt_model_drop(&model);
+}
+
+static double at(const crt_schedule_t *schedule, uint64_t step)
+{
+    double value = NAN;
+
+    assert_ok(crt_schedule_at(schedule, step, &value));
+    return value;
 }
 
 static void check_schedule(crt_schedule_t schedule, const double *expected, size_t count)
 {
     for (size_t i = 0; i < count; i++)
-        assert_true(fabs(crt_schedule_at(&schedule, i) - expected[i]) < 1e-8);
+        assert_true(fabs(at(&schedule, i) - expected[i]) < 1e-8);
 }
 
 static void schedules_are_those_of_thinc_and_pytorch(void **state)
 {
     crt_schedule_t constant = crt_schedule_constant(0.5);
 
-    assert_true(crt_schedule_at(&constant, 0) == 0.5);
-    assert_true(crt_schedule_at(&constant, UINT64_MAX) == 0.5);
+    assert_true(at(&constant, 0) == 0.5);
+    assert_true(at(&constant, UINT64_MAX) == 0.5);
     check_schedule(crt_schedule_compounding(1, 10, 1.5), thinc_compounding, 12);
     check_schedule(crt_schedule_warmup_linear(0.1, 4, 10), thinc_warmup_linear, 12);
     check_schedule(crt_schedule_cosine(0.2, 0.05, 9), torch_cosine, 10);
@@ -246,10 +254,31 @@ static void schedules_end_where_they_say(void **state)
     crt_schedule_t warmup = crt_schedule_warmup_linear(1, 5, 5);
     crt_schedule_t step = crt_schedule_step(4, 0.5, 0);
 
-    assert_true(crt_schedule_at(&falling, 2) == 2 && crt_schedule_at(&falling, 99) == 1);
-    assert_true(crt_schedule_at(&cosine, 1000) == 0.05);
-    assert_true(crt_schedule_at(&warmup, 5) == 0);
-    assert_true(crt_schedule_at(&step, 1) == 2);
+    assert_true(at(&falling, 2) == 2 && at(&falling, 99) == 1);
+    assert_true(at(&cosine, 1000) == 0.05);
+    assert_true(at(&warmup, 5) == 0);
+    assert_true(at(&step, 1) == 2);
+}
+
+static void schedules_of_another_version_are_refused(void **state)
+{
+    struct {
+        crt_schedule_t schedule;
+        uint64_t newer;
+    } newer = {.schedule = crt_schedule_constant(0.5)};
+    crt_schedule_t unmade = {.kind = CRT_SCHEDULE_KIND_CONSTANT};
+    double value;
+
+    assert_fails(crt_schedule_at(&unmade, 0, &value), CRT_ERR_INVALID, "its size is 0");
+    newer.schedule.struct_size = sizeof(newer);
+    assert_true(at(&newer.schedule, 0) == 0.5);
+    newer.newer = 1;
+    assert_fails(crt_schedule_at(&newer.schedule, 0, &value), CRT_ERR_UNSUPPORTED,
+                 "a member at byte");
+    unmade = crt_schedule_constant(0.5);
+    unmade.kind = (crt_schedule_kind_t)99;
+    assert_fails(crt_schedule_at(&unmade, 0, &value), CRT_ERR_UNSUPPORTED,
+                 "no schedule has the number 99");
 }
 
 int main(void)
@@ -266,6 +295,7 @@ int main(void)
         cmocka_unit_test(options_of_look_ahead_and_limits_are_checked),
         cmocka_unit_test(schedules_are_those_of_thinc_and_pytorch),
         cmocka_unit_test(schedules_end_where_they_say),
+        cmocka_unit_test(schedules_of_another_version_are_refused),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -27,8 +27,7 @@ static void run(crt_input_t input, const crt_layer_t *layers, size_t count,
 
 static void maxout_is_that_of_thinc(void **state)
 {
-    run((crt_input_t){CRT_DTYPE_FLOAT32, 1, 1, 4},
-        (const crt_layer_t[]){CRT_MAXOUT(3, 3)}, 1, NULL, 0);
+    run(CRT_INPUT(.channels = 4), (const crt_layer_t[]){CRT_MAXOUT(3, 3)}, 1, NULL, 0);
     CHECK(maxout);
     assert_close("inputs", b.dx, thinc_maxout_d_inputs, b.inputs, 1e-5);
     bench_end(&b);
@@ -36,8 +35,7 @@ static void maxout_is_that_of_thinc(void **state)
 
 static void layer_norm_is_that_of_thinc(void **state)
 {
-    run((crt_input_t){CRT_DTYPE_FLOAT32, 1, 1, 4},
-        (const crt_layer_t[]){CRT_LAYER_NORM()}, 1, NULL, 0);
+    run(CRT_INPUT(.channels = 4), (const crt_layer_t[]){CRT_LAYER_NORM()}, 1, NULL, 0);
     CHECK(norm);
     assert_close("inputs", b.dx, thinc_norm_d_inputs, b.inputs, 1e-4);
     bench_end(&b);
@@ -45,7 +43,7 @@ static void layer_norm_is_that_of_thinc(void **state)
 
 static void hash_embed_is_that_of_thinc(void **state)
 {
-    run((crt_input_t){CRT_DTYPE_INT64, 1, 1, 2},
+    run(CRT_INPUT(.dtype = CRT_DTYPE_INT64, .channels = 2),
         (const crt_layer_t[]){CRT_HASH_EMBED(5, 7, 8, 1, 1)}, 1, NULL, 0);
     CHECK(embed);
     bench_end(&b);
@@ -57,7 +55,7 @@ static void a_residual_window_encoder_is_that_of_thinc(void **state)
     const crt_layer_t layers[] = {CRT_EXPAND_WINDOW(1), CRT_MAXOUT(4, 2),
                                   CRT_LAYER_NORM(), CRT_ADD(4)};
 
-    run((crt_input_t){CRT_DTYPE_FLOAT32, 1, 1, 4}, layers, COUNT_OF(layers), lengths, 2);
+    run(CRT_INPUT(.channels = 4), layers, COUNT_OF(layers), lengths, 2);
     CHECK(block);
     assert_close("inputs", b.dx, thinc_block_d_inputs, b.inputs, 1e-4);
     bench_end(&b);
@@ -69,7 +67,8 @@ static void embeddings_of_several_keys_are_those_of_thinc(void **state)
                                   CRT_HASH_EMBED(3, 4, 9, 1, 2), CRT_CONCATENATE(2),
                                   CRT_MAXOUT(4, 2), CRT_LAYER_NORM()};
 
-    run((crt_input_t){CRT_DTYPE_INT64, 1, 1, 2}, layers, COUNT_OF(layers), NULL, 0);
+    run(CRT_INPUT(.dtype = CRT_DTYPE_INT64, .channels = 2), layers, COUNT_OF(layers),
+        NULL, 0);
     CHECK(mixed);
     bench_end(&b);
 }

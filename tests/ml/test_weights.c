@@ -48,8 +48,8 @@ static void loaded_weights_are_the_saved_ones(void **state)
     unlink(path);
     rmdir(folder);
     free(folder);
-    crt_model_free(a);
-    crt_model_free(b);
+    crt_model_drop(&a);
+    crt_model_drop(&b);
 }
 
 static void each_changed_byte_and_each_cut_is_corrupt_and_changes_nothing(void **state)
@@ -70,8 +70,8 @@ static void each_changed_byte_and_each_cut_is_corrupt_and_changes_nothing(void *
     assert_ok(crti_weights_decode(model, "w", data, size));
     free(data);
     free(before);
-    crt_model_free(from);
-    crt_model_free(model);
+    crt_model_drop(&from);
+    crt_model_drop(&model);
 }
 
 static void damage_is_told_from_foreign_files_and_other_shapes(void **state)
@@ -99,9 +99,9 @@ static void damage_is_told_from_foreign_files_and_other_shapes(void **state)
     unlink(path);
     rmdir(folder);
     free(folder);
-    crt_model_free(model);
-    crt_model_free(wide);
-    crt_model_free(deep);
+    crt_model_drop(&model);
+    crt_model_drop(&wide);
+    crt_model_drop(&deep);
 }
 
 static void failed_save_leaves_nothing_behind(void **state)
@@ -118,7 +118,7 @@ static void failed_save_leaves_nothing_behind(void **state)
                  "/nonexistent/w: create: No such file");
     rmdir(folder);
     free(folder);
-    crt_model_free(model);
+    crt_model_drop(&model);
 }
 
 int main(void)

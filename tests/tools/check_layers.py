@@ -87,9 +87,10 @@ FOREIGN = {
     "msgpack.h": LIBRARY + ["runtime/node", "runtime/control"],
 }
 GENERATED = {"crt_config.h", "crt_version.h"}
-# For any folder, without a symbol of the library: everything that people write or type is read by the inline functions of the first
-# two; a program that opens libraries late has the third of its own.
-INLINE = {"runtime/base/plain_text.h", "runtime/base/whole_options.h", "runtime/base/late_library.h"}
+# Inline functions without a symbol of the library: everything that people write or type is read by them, in any folder.
+INLINE = {"runtime/base/plain_text.h", "runtime/base/whole_options.h"}
+# What is compiled into several libraries and programs: folders of them that include it.
+IN_BOTH = {"runtime/base/copy_struct.h": ["ml", "actors"], "runtime/base/late_library.h": ["cli"]}
 CIRCLE_MAX = 3  # files that call each other
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*(["<])([^">]+)[">]', re.MULTILINE)
 
@@ -119,7 +120,7 @@ def is_allowed(root, path, folder, quote, target):
         return None
     if not os.path.exists(os.path.join(root, target)):
         return None if folder == "examples" else f"there is no {target}; write the path from the root"
-    if target in INLINE:
+    if target in INLINE or folder in IN_BOTH.get(target, []):
         return None
     other = folder_of(target)
     if is_above(path, target) and "/" in target[len(folder) + 1:]:

@@ -289,7 +289,7 @@ crt_status_t crt_actor_stop(crt_actor_t *actor, int64_t limit_ms)
     status = stop_actor(actor, limit_ms);
     if (status != CRT_ERR_TIMED_OUT)
         return status;
-    status = crt_actor_kill(actor);
+    status = crt_actor_kill(actor, NULL);
     return status == CRT_OK ? crt_raise(CRT_ERR_TIMED_OUT,
                                         "the actor did not stop within %lld ms, and was "
                                         "killed",

@@ -22,12 +22,13 @@
 #include <sodium.h>
 
 #include "runtime/base/address.h"
+#include "runtime/base/copy_struct.h"
 #include "runtime/base/rundir.h"
 #include "runtime/net/key.h"
 
 #define LIST_FIRST 64
 /* In the first version. */
-#define INFO_FIRST (offsetof(crt_cluster_info_t, is_private) + sizeof(bool))
+#define INFO_FIRST CRTI_SIZE_TO(crt_cluster_info_t, is_private)
 
 typedef struct list {
     crt_cluster_info_t *infos;
@@ -331,13 +332,6 @@ static crt_status_t named(const char **address)
     return CRT_OK;
 }
 
-/* The program may know fewer members than there are, or more. */
-static void give(void *to, size_t size, const crt_cluster_info_t *info)
-{
-    memset(to, 0, size);
-    memcpy(to, info, size < sizeof(*info) ? size : sizeof(*info));
-}
-
 static crt_status_t check_size(size_t size)
 {
     return size >= INFO_FIRST
@@ -355,7 +349,8 @@ crt_status_t crt_cluster_list(crt_cluster_info_t *infos, size_t info_size, size_
     if (status == CRT_OK)
         status = list_all(&all, count_out);
     for (size_t i = 0; status == CRT_OK && i < *count_out && i < room; i++)
-        give((char *)infos + i * info_size, info_size, &all[i]);
+        crti_give_struct((char *)infos + i * info_size, info_size, &all[i],
+                         sizeof(all[i]));
     return status;
 }
 
@@ -397,6 +392,6 @@ crt_status_t crt_cluster_find(const char *address, size_t info_size,
         return found_none(address, state, other);
     status = check_key(found);
     if (status == CRT_OK)
-        give(info_out, info_size, found);
+        crti_give_struct(info_out, info_size, found, sizeof(*found));
     return status;
 }

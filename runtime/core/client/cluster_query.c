@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "runtime/base/clock.h"
+#include "runtime/base/copy_struct.h"
 #include "runtime/net/channel.h"
 
 #define CONNECT_TIMEOUT (3 * CRTI_S)
@@ -129,7 +130,6 @@ crt_status_t crt_cluster_log(const crt_cluster_info_t *cluster, const char *name
                               .size = answer.log_data.data.size,
                               .next = answer.log_data.next,
                               .ended = answer.log_data.ended};
-    memset(log_out, 0, log_size);
-    memcpy(log_out, &log, log_size < sizeof(log) ? log_size : sizeof(log));
+    crti_give_struct(log_out, log_size, &log, sizeof(log));
     return log.data ? CRT_OK : crt_raise(CRT_ERR_NO_MEMORY, "out of memory");
 }

@@ -8,6 +8,8 @@
  */
 #include "runtime/core/client/cluster_view.h"
 
+#include "runtime/base/copy_struct.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -89,15 +91,11 @@ crt_status_t crti_view_list(void *items, size_t element_size, size_t first_size,
 
 void crti_view_add(crti_view_list_t *list, const void *item, size_t size)
 {
-    size_t known = size < list->element_size ? size : list->element_size;
     size_t place = list->count++;
-    char *to;
 
-    if (place >= list->room)
-        return;
-    to = (char *)list->items + place * list->element_size;
-    memcpy(to, item, known);
-    memset(to + known, 0, list->element_size - known);
+    if (place < list->room)
+        crti_give_struct((char *)list->items + place * list->element_size,
+                         list->element_size, item, size);
 }
 
 /* ------------------------------------------------------------------ nodes */

@@ -22,9 +22,6 @@ crt_status_t crti_view_ask(const char *what, const char *filter, crti_message_ki
                            crt_status_t (*take)(void *user, const crti_message_t *row),
                            void *user);
 
-/* The size of a struct whose last member this is: that of its first version, which does not grow. */
-#define CRTI_SIZE_TO(type, member) (offsetof(type, member) + sizeof(((type *)0)->member))
-
 /* CRT_ERR_INVALID: no list, or its elements are smaller than `first_size`, that of the first version. */
 crt_status_t crti_view_list(void *items, size_t element_size, size_t first_size,
                             size_t room, const size_t *count_out,
