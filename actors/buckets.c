@@ -19,8 +19,8 @@
 
 #include "actors/bfloat16.h"
 #include "actors/replica.h"
-#include "crt_actors.h"
 #include "runtime/base/copy_struct.h"
+#include <crt_actors.h>
 
 #define UNIT         16 /* floats: a cache line */
 #define BUCKET_BYTES ((size_t)1 << 20)

@@ -11,7 +11,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "crt_compression.h"
+#include <crt_compression.h>
 
 #define CRTI_COMPRESSION_BLOCK    ((size_t)4096) /* floats that LZ4 packs at once */
 #define CRTI_COMPRESSION_ONE_BITS ((size_t)128)  /* floats with two means in common */

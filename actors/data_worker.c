@@ -12,7 +12,7 @@
 
 #include "actors/feed.h"
 #include "actors/spec.h"
-#include "crt_actors.h"
+#include <crt_actors.h>
 
 #define SLICES_MAX 1024
 

@@ -10,7 +10,7 @@
 #ifndef CRTI_ACTORS_DEPOSITS_H
 #define CRTI_ACTORS_DEPOSITS_H
 
-#include "crt_actors.h"
+#include <crt_actors.h>
 
 #define CRTI_DEPOSITS_WORKERS_MAX 4096
 

@@ -3,7 +3,7 @@
 #ifndef CRTI_ACTORS_FEED_H
 #define CRTI_ACTORS_FEED_H
 
-#include "crt_actors.h"
+#include <crt_actors.h>
 
 typedef struct crti_feed {
     crt_ref_t *features, *labels; /* keep what `all` points into */

@@ -16,8 +16,8 @@
 
 #include "actors/piece_sender.h"
 #include "actors/spec.h"
-#include "crt_actors.h"
 #include "runtime/base/copy_struct.h"
+#include <crt_actors.h>
 
 #define PIECE_FLOATS 65536
 #define SLOW_SLICE_S                                                                     \

@@ -15,7 +15,7 @@
 
 #include "actors/deposits.h"
 #include "actors/spec.h"
-#include "crt_actors.h"
+#include <crt_actors.h>
 
 typedef struct server {
     crt_model_t *model;

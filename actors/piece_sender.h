@@ -11,7 +11,7 @@
 #ifndef CRTI_ACTORS_PIECE_SENDER_H
 #define CRTI_ACTORS_PIECE_SENDER_H
 
-#include "crt_actors.h"
+#include <crt_actors.h>
 
 typedef struct crti_piece_sender crti_piece_sender_t;
 

@@ -7,7 +7,7 @@
 #ifndef CRTI_ACTORS_REPLICA_H
 #define CRTI_ACTORS_REPLICA_H
 
-#include "crt_actors.h"
+#include <crt_actors.h>
 
 struct crt_replica {
     crt_group_t *group;

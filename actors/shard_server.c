@@ -13,7 +13,7 @@
 #include <string.h>
 
 #include "actors/spec.h"
-#include "crt_actors.h"
+#include <crt_actors.h>
 
 typedef struct server {
     crt_model_t *model;

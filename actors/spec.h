@@ -5,7 +5,7 @@
 
 #include <crt_define.h>
 
-#include "crt_actors.h"
+#include <crt_actors.h>
 
 /* A method of the public interface: its descriptor `function`_method, and the function that returns it. */
 #define CRTI_SPEC_METHOD(function, ...)                                                  \

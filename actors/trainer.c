@@ -16,8 +16,8 @@
 
 #include "actors/feed.h"
 #include "actors/spec.h"
-#include "crt_actors.h"
 #include "runtime/base/copy_struct.h"
+#include <crt_actors.h>
 
 #define JOIN_MS   60000
 #define OWN_ITEMS 12 /* options of a replica in the create arguments: keys and values */

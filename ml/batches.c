@@ -8,9 +8,9 @@
  */
 #include <stdlib.h>
 
-#include "crt_ml.h"
 #include "ml/dataset.h"
 #include "ml/model.h"
+#include <crt_ml.h>
 
 struct crt_batches {
     const crt_dataset_t *set;

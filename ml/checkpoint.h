@@ -22,7 +22,7 @@
 #ifndef CRTI_ML_CHECKPOINT_H
 #define CRTI_ML_CHECKPOINT_H
 
-#include "crt_checkpoint.h"
+#include <crt_checkpoint.h>
 
 /* Bytes of a file; the caller frees them with free. */
 crt_status_t crti_checkpoint_encode(const crt_checkpoint_t *checkpoint,

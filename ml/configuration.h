@@ -13,7 +13,7 @@
 #ifndef CRTI_ML_CONFIGURATION_H
 #define CRTI_ML_CONFIGURATION_H
 
-#include "crt_configuration.h"
+#include <crt_configuration.h>
 
 #include <jansson.h>
 

@@ -12,7 +12,7 @@
 #ifndef CRTI_ML_DATASET_H
 #define CRTI_ML_DATASET_H
 
-#include "crt_ml.h"
+#include <crt_ml.h>
 
 struct crt_dataset {
     size_t count;

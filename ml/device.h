@@ -18,8 +18,8 @@
 #ifndef CRTI_ML_DEVICE_H
 #define CRTI_ML_DEVICE_H
 
-#include "crt_ml_gpu.h"
 #include "ml/layer.h"
+#include <crt_ml_gpu.h>
 
 typedef struct crti_device crti_device_t;
 

@@ -3,8 +3,8 @@
 #ifndef CRTI_ML_DROPOUT_H
 #define CRTI_ML_DROPOUT_H
 
-#include "crt_base.h"
 #include "ml/random.h"
+#include <crt_base.h>
 
 /* CRT_ERR_INVALID when `rate` is not in [0, 1); `index` is the layer's number. */
 crt_status_t crti_dropout_check(double rate, size_t index);

@@ -5,7 +5,7 @@
 
 #include <limits.h>
 
-#include "crt_base.h"
+#include <crt_base.h>
 
 /* Reads a regular file of at most `limit` bytes. CRT_ERR_NOT_FOUND, CRT_ERR_PERMISSION,
  * CRT_ERR_TOO_LARGE or CRT_ERR_IO name the path. Caller frees the result with free. */

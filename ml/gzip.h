@@ -6,7 +6,7 @@
 #ifndef CRTI_ML_GZIP_H
 #define CRTI_ML_GZIP_H
 
-#include "crt_base.h"
+#include <crt_base.h>
 
 /* True when these bytes begin as a packed file does. */
 bool crti_gzip_is_packed(const unsigned char *bytes, size_t size);

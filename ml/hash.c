@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Hashes of strings and keys, as spaCy and Thinc compute them. */
-#include "crt_ml.h"
+#include <crt_ml.h>
 
 #include <string.h>
 

@@ -10,7 +10,7 @@
 #ifndef CRTI_ML_IDX_H
 #define CRTI_ML_IDX_H
 
-#include "crt_base.h"
+#include <crt_base.h>
 
 #define CRTI_IDX_RANK_MAX  4
 #define CRTI_IDX_BYTES_MAX ((size_t)1 << 31) /* of an array and of a file */

@@ -3,7 +3,7 @@
 #ifndef CRTI_ML_IMAGES_H
 #define CRTI_ML_IMAGES_H
 
-#include "crt_images.h"
+#include <crt_images.h>
 
 /* Many images of one format under construction: malloc'ed. */
 typedef struct crti_images {

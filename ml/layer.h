@@ -16,8 +16,8 @@
 #ifndef CRTI_ML_LAYER_H
 #define CRTI_ML_LAYER_H
 
-#include "crt_ml.h"
 #include "ml/random.h"
+#include <crt_ml.h>
 
 #define CRTI_LAYER_INPUTS_MAX 8
 #define CRTI_LAYER_ARRAYS_MAX 4

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "crt_ml.h"
+#include <crt_ml.h>
 
 #include <cblas.h>
 

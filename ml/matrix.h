@@ -8,7 +8,7 @@
 #ifndef CRTI_ML_MATRIX_H
 #define CRTI_ML_MATRIX_H
 
-#include "crt_base.h"
+#include <crt_base.h>
 
 /* y(rows, outs) = x(rows, ins) * w(outs, ins)' + b(outs) */
 void crti_matrix_affine(int rows, int outs, int ins, const float *x, const float *w,

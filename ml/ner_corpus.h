@@ -9,7 +9,7 @@
 #ifndef CRTI_ML_NER_CORPUS_H
 #define CRTI_ML_NER_CORPUS_H
 
-#include "crt_ner.h"
+#include <crt_ner.h>
 
 #define CRTI_NER_LABELS_MAX 255
 #define CRTI_NER_WORD_MAX   1024 /* bytes of a word */

@@ -4,7 +4,7 @@
  * Parameters stand in the order of the modules of the PyTorch programs that these networks are
  * known from, so that their weights can be carried over one by one.
  */
-#include "crt_networks.h"
+#include <crt_networks.h>
 
 #include <ctype.h>
 #include <stdlib.h>

@@ -2,8 +2,8 @@
 /* Schedules: a number for each step, computed from the step alone. */
 #include <math.h>
 
-#include "crt_ml.h"
 #include "runtime/base/copy_struct.h"
+#include <crt_ml.h>
 
 static double compounding(const crt_schedule_t *s, double step)
 {

@@ -3,7 +3,7 @@
 #ifndef CRTI_ML_TEXT_H
 #define CRTI_ML_TEXT_H
 
-#include "crt_base.h"
+#include <crt_base.h>
 
 /* Leaves out the byte order mark that some editors write in front of UTF-8. CRT_ERR_CORRUPT,
  * naming `name`: the mark says UTF-16. */

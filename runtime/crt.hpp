@@ -1014,7 +1014,7 @@ class any_actor : public detail::counted<crt_actor_t, crt_actor_keep, crt_actor_
     // or CRT_ERR_TIMED_OUT when the head does not answer.
     void kill(const crt_kill_options_t *options = nullptr) const
     {
-        check(crt_actor_kill_with(handle(), options));
+        check(crt_actor_kill(handle(), options));
     }
     // Ends the actor after the calls that this process made before, and runs its destructor. After
     // `limit` the actor is killed, and CRT_ERR_TIMED_OUT thrown.
@@ -1157,8 +1157,8 @@ template <class C> actor<C> find(const std::string &name, const char *name_space
 {
     crt_actor_t *found = nullptr;
 
-    check(crt_actor_find_in(name_space, name.c_str(), detail::actor_type<C>::descriptor::get(),
-                            &found));
+    check(crt_actor_find(name.c_str(), CRT_FIND_OPTIONS(.name_space = name_space),
+                         detail::actor_type<C>::descriptor::get(), &found));
     return actor<C>(found);
 }
 

@@ -19,7 +19,7 @@
 #include <cudnn.h>
 #include <nvrtc.h>
 
-#include "crt_base.h"
+#include <crt_base.h>
 
 #define CRTI_CUDA_RUNTIME(X)                                                             \
     X(cudaGetDeviceCount)                                                                \

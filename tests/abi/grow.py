@@ -3,7 +3,8 @@
 """grow.py SOURCE OUT HEADER...
 
 Copies public headers below SOURCE to the same places below OUT, as a later version could have them: each struct that
-begins with its size has three more members at its end. Those that the build has made are left out. Prints the folders."""
+begins with its size has three more members at its end, and one that the library fills. Those that the build has made are left out.
+Prints the folders."""
 import os
 import re
 import sys
@@ -13,7 +14,7 @@ GROWN = """    /* Aligned, so that no member lies where an older version had onl
     const char *grown_text;
     bool grown_flag;
 """
-STRUCT = re.compile(r"(typedef struct \w+ \{\n(?:    /\*(?:(?!\*/).)*\*/\n)?    size_t struct_size;.*?\n)(\} crt_\w+_t;)", re.DOTALL)
+STRUCT = re.compile(r"(typedef struct (?:crt_model_array \{\n|\w+ \{\n(?:    /\*(?:(?!\*/).)*\*/\n)?    size_t struct_size;).*?\n)(\} crt_\w+_t;)", re.DOTALL)
 
 
 def grow(text):
@@ -35,7 +36,7 @@ def main(source, out, *headers):
         if not os.path.exists(path) or open(path, encoding="utf-8").read() != text:
             with open(path, "w", encoding="utf-8") as file:
                 file.write(text)
-    if count < 10:
+    if count < 30:
         sys.exit(f"grow.py: only {count} structs begin with struct_size")
     with open(os.path.join(out, "grown.h"), "w", encoding="utf-8") as file:
         file.write(f"/* {count} structs */\n")

@@ -15,7 +15,17 @@ KEPT = sorted(name for name in os.listdir(SOURCE) if re.fullmatch(r"\d+\.\d+\.\d
 HERE = os.path.join(BUILD, "tests", "abi")
 TODAY, GROWN = BUILD, HERE
 DAEMONS = ("runtime/node/crt-node", "runtime/node/crt-unpack", "runtime/control/crt-head")
-CASES = ("tasks", "actors", "groups")
+CASES = {"abi": ("tasks", "actors", "groups"),
+         "abi_ml": ("models", "checkpoints", "layers", "input", "optimizer", "schedule", "images", "factories", "entities",
+                    "entity_options", "selection", "batching", "servers", "workers", "trainers", "image_workers")}
+FOLDERS = ("runtime/base", "runtime", "collective", "ml", "actors")
+PUBLIC = ("crt.h", "crt_collective.h", "crt_util.h", "crt_define.h", "crt_dlpack.h")
+PUBLIC_ML = ("crt_actors.h", "crt_configuration.h", "crt_ml_gpu.h", "crt_ner.h", "crt_networks.h")
+
+
+def of_ml(version):
+    """Whether programs of that version run with this libcrt_ml: they are made for one minor version."""
+    return os.path.exists(os.path.join(HERE, f"abi_ml_{version}"))
 
 
 def run(program, library, *words):
@@ -25,7 +35,8 @@ def run(program, library, *words):
             os.symlink(os.path.join(BUILD, path), os.path.join(daemons, os.path.basename(path)))
         env = dict(os.environ, LD_LIBRARY_PATH=library, CRT_LIBEXEC=daemons)
         loaded = subprocess.run(["ldd", os.path.join(HERE, program)], env=env, stdout=subprocess.PIPE, text=True, check=True).stdout
-        assert re.search(rf"libcrt\.so\.0 => {re.escape(os.path.realpath(library))}/", loaded), loaded
+        for name in ["crt", "crt_ml"] if "_ml_" in program else ["crt"]:
+            assert re.search(rf"lib{name}\.so\.[\d.]+ => {re.escape(os.path.realpath(library))}/", loaded), loaded
         done = subprocess.run([os.path.join(HERE, program), *words], env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                               text=True, timeout=120, check=False)
         return done.returncode, done.stdout
@@ -34,7 +45,7 @@ def run(program, library, *words):
 def difference(described, library):
     """What abidiff says, "" when the library serves all programs of that version. Public types only."""
     with tempfile.TemporaryDirectory() as headers:
-        for folder in ("runtime", "runtime/base", "collective"):
+        for folder in FOLDERS:
             for path in glob.glob(os.path.join(SOURCE, "..", "..", folder, "crt*.h")):
                 shutil.copy(path, headers)
         done = subprocess.run(["abidiff", "--no-added-syms", "--drop-private-types", "--headers-dir2", headers, "--suppressions",
@@ -54,9 +65,9 @@ def members(text):
             yield from ((struct, name) for name in names)
 
 
-def layout(headers, wanted):
+def layout(headers, wanted, with_ml):
     """Where the members are, by the headers in these folders; a struct or member that is gone is an error."""
-    program = "#include <crt.h>\n#include <crt_collective.h>\n#include <crt_util.h>\n#include <crt_define.h>\n#include <crt_dlpack.h>\n"
+    program = "".join(f"#include <{name}>\n" for name in PUBLIC + (PUBLIC_ML if with_ml else ()))
     program += "#include <stdio.h>\nint main(void) {\n"
     program += "".join(f'printf("{s}.{m} %zu %zu\\n", offsetof(struct {s}, {m}), sizeof(((struct {s} *)0)->{m}));\n' for s, m in wanted)
     with tempfile.TemporaryDirectory() as folder:
@@ -74,36 +85,47 @@ class Versions(unittest.TestCase):
         self.assertIn("all done", said)
 
     def test_a_program_runs_with_the_library_of_its_headers(self):
-        self.works("abi_today", TODAY)
-        self.works("abi_grown_set", GROWN)
+        for program in CASES:
+            self.works(f"{program}_today", TODAY)
+            self.works(f"{program}_grown_set", GROWN)
 
     def test_an_older_program_runs_with_a_library_whose_structs_have_grown(self):
-        self.works("abi_today", GROWN)
+        for program in CASES:
+            self.works(f"{program}_today", GROWN)
 
     def test_programs_of_all_kept_versions_run_with_this_library(self):
         for version in KEPT:
             self.works(f"abi_{version}", TODAY)
             self.works(f"abi_{version}", GROWN)
+            if of_ml(version):
+                self.works(f"abi_ml_{version}", TODAY)
+                self.works(f"abi_ml_{version}", GROWN)
 
     def test_each_member_of_the_kept_versions_is_where_it_was(self):
         root = os.path.join(SOURCE, "..", "..")
-        today = [BUILD, *[os.path.join(root, folder) for folder in ("runtime/base", "runtime", "collective")]]
+        today = [BUILD, *[os.path.join(root, folder) for folder in FOLDERS]]
+        grown = [HERE, *[os.path.join(HERE, folder) for folder in FOLDERS], *today]
+        ml = {os.path.basename(path) for folder in FOLDERS[-2:] for path in glob.glob(os.path.join(root, folder, "crt_*.h"))}
         for version in KEPT:
             kept = os.path.join(SOURCE, version, "include")
             wanted = []
             for path in sorted(glob.glob(f"{kept}/*.h")):
+                if os.path.basename(path) in ml and not of_ml(version):
+                    continue
                 with open(path, encoding="utf-8") as file:
                     wanted += members(file.read())
             self.assertGreater(len(wanted), 100)
-            self.assertEqual(layout([kept], wanted), layout(today, wanted))
+            self.assertEqual(layout([kept], wanted, of_ml(version)), layout(today, wanted, of_ml(version)))
             # A newer version has them, too: new members stand behind.
-            self.assertEqual(layout([kept], wanted), layout([HERE, *[os.path.join(HERE, f) for f in ("runtime", "collective")], *today], wanted))
+            self.assertEqual(layout([kept], wanted, of_ml(version)), layout(grown, wanted, of_ml(version)))
 
     @unittest.skipUnless(shutil.which("abidiff"), "there is no abidiff")
     def test_nothing_that_programs_of_the_last_version_use_has_changed(self):
         described = os.path.join(SOURCE, KEPT[-1], "libcrt.abi")
         library = os.path.join(BUILD, "libcrt.so")
         self.assertEqual(difference(described, library), "")
+        if of_ml(KEPT[-1]):
+            self.assertEqual(difference(os.path.join(SOURCE, KEPT[-1], "libcrt_ml.abi"), os.path.join(BUILD, "libcrt_ml.so")), "")
         with open(described, encoding="utf-8") as file:
             text = file.read()
         breaks = {"a function is gone": (r"(name='crt_)get_v'", r"\1got_v'"),
@@ -117,13 +139,15 @@ class Versions(unittest.TestCase):
                 self.assertNotEqual(difference(file.name, library), "", what)
 
     def test_a_newer_program_that_uses_nothing_new_runs_with_an_older_library(self):
-        self.works("abi_grown", TODAY)
+        for program in CASES:
+            self.works(f"{program}_grown", TODAY)
 
     def test_what_an_older_library_does_not_have_is_refused_by_name(self):
-        for case in CASES:
-            status, said = run("abi_grown_set", TODAY, case)
-            self.assertEqual(status, 1, said)
-            self.assertRegex(said, r"CRT_ERR_UNSUPPORTED: .*CRT_\w+OPTIONS: a member at byte \d+ is set that crt \S+ does not have")
+        for program, cases in CASES.items():
+            for case in cases:
+                status, said = run(f"{program}_grown_set", TODAY, case)
+                self.assertEqual(status, 1, said)
+                self.assertRegex(said, r"CRT_ERR_UNSUPPORTED: .*(CRT_|crt_)\w+( and its like)?: a member at byte \d+ is set that crt \S+ does not have")
 
 
 if __name__ == "__main__":

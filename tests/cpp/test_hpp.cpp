@@ -363,7 +363,7 @@ static void a_class_is_an_actor()
     size_t size = 0;
     crt::check(crt_kv_get("the end", reinterpret_cast<void **>(&ended), &size));
     EXPECT(std::string(ended, size) == "ended");
-    std::free(ended);
+    crt_free(ended);
 }
 
 static void a_constructor_that_throws_fails_the_calls()

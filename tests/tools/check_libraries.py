@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Fails when a shared library exports anything but crt_* with a version, when libcrt needs a library that is for
-the daemons or for ml only, when the command loads at its start what few commands need, or when anything in the
-build folder links to CUDA or NCCL. Usage: check_libraries.py BUILD_ROOT LIBCRT LIBCRT_ML CRT"""
+"""Fails when a shared library exports anything but crt_* with a version, or data (a program copies them, with the size
+that they had when it was linked), when libcrt needs a library that is for the daemons or for ml only, when the command
+loads at its start what few commands need, or when anything in the build folder links to CUDA or NCCL.
+Usage: check_libraries.py BUILD_ROOT LIBCRT LIBCRT_ML CRT"""
 import os
 import re
 import subprocess
@@ -23,9 +24,10 @@ def output_of(*command):
 
 
 def exported(library):
+    """(kind of nm, symbol)"""
     for line in output_of("nm", "-D", "--defined-only", library).splitlines():
         if line.split()[-2] != "A":  # the name of a version
-            yield line.split()[-1]
+            yield line.split()[-2:]
 
 
 def needed(path):
@@ -49,8 +51,9 @@ def main(build, libcrt, libcrt_ml, command):
     problems = []
     for library in (libcrt, libcrt_ml):
         name = os.path.basename(library)
-        symbols = [s for s in exported(library) if not TOOL_SYMBOLS.match(s)]
-        problems += [f"{name} exports {s}" for s in symbols if not VERSIONED.match(s)]
+        symbols = [(kind, s) for kind, s in exported(library) if not TOOL_SYMBOLS.match(s)]
+        problems += [f"{name} exports {s}" for _, s in symbols if not VERSIONED.match(s)]
+        problems += [f"{name} exports the data {s}" for kind, s in symbols if kind not in "TtWwi"]
         if not symbols:
             problems.append(f"{name} exports nothing")
     for line in output_of("ldd", libcrt).splitlines():

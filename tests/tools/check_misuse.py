@@ -121,6 +121,90 @@ static int driver(int argc, char **argv)
 CRT_MAIN(driver, .num_cpus = 2, .no_log_to_driver = true)
 """
 
+# Every macro of libcrt_ml, in C and C++.
+RIGHT_ML = """
+#include <crt_actors.h>
+#include <crt_configuration.h>
+#include <crt_ml_gpu.h>
+#include <crt_ner.h>
+#include <crt_networks.h>
+static crt_status_t make_one(crt_configuration_t *c, const char *section, void *made)
+{
+    (void)c; (void)section; (void)made;
+    return CRT_OK;
+}
+static const crt_factory_t factories[] = {CRT_FACTORY(.registry = "r", .name = "one", .make = make_one),
+                                          CRT_FACTORY(.make = make_one, .name = NULL)};
+static int use_models(crt_tensor_t inputs, crt_tensor_t labels, int width)
+{
+    crt_layer_t layers[] = {CRT_DENSE(width), CRT_DENSE_ZERO(2), CRT_RELU(), CRT_DROPOUT(0.1), CRT_HASH_EMBED(4, 10, 1u, 0, 1),
+        CRT_MAXOUT(3, 2), CRT_EXPAND_WINDOW(1), CRT_LAYER_NORM(), CRT_ADD(2), CRT_CONCATENATE(2), CRT_CONVOLUTION(4, 3, 1, 1),
+        CRT_CONVOLUTION_PLAIN(4, 3, 1, 1), CRT_MAX_POOL(2, 2), CRT_AVERAGE_POOL(2, 2), CRT_GLOBAL_POOL(), CRT_BATCH_NORM(),
+        CRT_FLATTEN(), CRT_GELU(), CRT_MISH(), CRT_ATTENTION(2, 0.1), CRT_PATCHES(4), CRT_TOKEN(), CRT_POSITIONS(),
+        CRT_PARAMETERS(2, 3), CRT_LAYER(.kind = CRT_LAYER_SUBSAMPLE, .stride = 2, .width = 8)};
+    crt_input_t input = CRT_INPUT(.height = 28, .width = 28, .channels = 1);
+    crt_batch_t batch = CRT_BATCH(.inputs = inputs, .labels = labels);
+    crt_optimizer_options_t options[] = {crt_adam_options(0.1), crt_adamw_options(0.1), crt_radam_options(0.1), crt_sgd_options(0.1, 0.9)};
+    crt_schedule_t rates[] = {crt_schedule_constant(1), crt_schedule_compounding(1, 2, 1.1), crt_schedule_warmup_linear(1, 2, 3),
+        crt_schedule_cosine(1, 0, 10), crt_schedule_step(1, 0.5, 10)};
+    crt_model_t *model;
+    crt_model_array_t array;
+    crt_optimizer_t *optimizer;
+    double rate;
+    CRT_CHECK(crt_model_new(&input, layers, sizeof(layers) / sizeof(*layers), 1, &model));
+    CRT_CHECK(crt_model_array(model, 0, sizeof(array), &array));
+    CRT_CHECK(crt_optimizer_new(model, options, &optimizer));
+    CRT_CHECK(crt_adam_new(model, 0.1, &optimizer));
+    CRT_CHECK(crt_sgd_new(model, 0.1, 0.9, &optimizer));
+    CRT_CHECK(crt_schedule_at(rates, 0, &rate));
+    CRT_CHECK(crt_model_compute_gradients(model, NULL, &batch, NULL, &rate));
+    crt_optimizer_drop(&optimizer);
+    crt_model_drop(&model);
+    return factories[1].name == NULL && layers[2].kind == CRT_LAYER_RELU;
+}
+static int use_data(const crt_dataset_t *set, const crt_ner_corpus_t *corpus, const size_t *documents)
+{
+    crt_image_format_t format = CRT_IMAGE_FORMAT(.name = "f", .height = 8, .width = 8, .channels = 1, .classes = 2, .mean[0] = 0.5f);
+    crt_ner_options_t options = crt_ner_options();
+    crt_ner_batching_t batching = crt_ner_batching(1);
+    crt_ner_selection_t selection = CRT_NER_SELECTION(.limit = 10);
+    crt_ner_batch_t batch = CRT_NER_BATCH(.documents = documents, .count = 1);
+    crt_checkpoint_t checkpoint = CRT_CHECKPOINT(.network = "mlp", .step = 3);
+    crt_image_batches_t *batches;
+    (void)options; (void)batching; (void)selection; (void)batch; (void)corpus; (void)checkpoint;
+    CRT_CHECK(crt_image_batches_new(&format, set, CRT_IMAGE_BATCHES_OPTIONS(.batch_size = 4, .training = true), &batches));
+    crt_image_batches_drop(&batches);
+    return 0;
+}
+static int use_actors(crt_ref_t *features, crt_ref_t *labels, crt_group_t *group, crt_model_t *model)
+{
+    static const int widths[] = {3, 4, 2, 0};
+    crt_model_spec_t spec = CRT_MODEL_SPEC(.widths = widths, .dropout = 0.1);
+    crt_data_spec_t data = CRT_DATA_SPEC(.features = features, .labels = labels, .classes = 2, .batch_size = 8);
+    crt_image_worker_spec_t images = CRT_IMAGE_WORKER_SPEC(.features = features, .labels = labels, .batch_size = 8);
+    crt_actor_t *actors[] = {crt_parameter_server_new(NULL, &spec, NULL), crt_data_worker_new(CRT_ACTOR_OPTIONS(.num_cpus = 1), &spec, &data),
+        crt_image_worker_new(NULL, &spec, &images), crt_trainer_new(NULL, &spec, &data, CRT_REPLICA_OPTIONS(.clip = 1.0))};
+    crt_ref_t *weights = crt_call(actors[0], crt_parameter_server_get_weights());
+    crt_buckets_t *buckets;
+    crt_replica_t *replica;
+    CRT_CHECK(crt_tell(actors[1], crt_data_worker_compute_gradients(), weights));
+    CRT_CHECK(crt_actor_find("x", CRT_FIND_OPTIONS(.name_space = "s"), crt_trainer_class(), &actors[3]));
+    CRT_CHECK(crt_buckets_new(group, 10, CRT_BUCKETS_OPTIONS(.bucket_bytes = 1024), &buckets));
+    CRT_CHECK(crt_replica_new(group, model, CRT_REPLICA_OPTIONS(.sharded = true), &replica));
+    crt_buckets_drop(&buckets);
+    crt_replica_drop(&replica);
+    crt_ref_drop(&weights);
+    return 0;
+}
+int main(int argc, char **argv)
+{
+    float one = 1;
+    crt_tensor_t tensor = crt_tensor_floats(&one, 1);
+    (void)argv;
+    return use_models(tensor, tensor, argc) + use_data(NULL, NULL, NULL) + use_actors(NULL, NULL, NULL, NULL);
+}
+"""
+
 DEFINED = """
 #include <crt_define.h>
 CRT_DEFINE_TASK(hello, (const char *, name), (int64_t, number))
@@ -177,6 +261,12 @@ void use(crt::actor<counter> &a)
 { (void)a; (void)hello; (void)by_reference; (void)to_pointer; (void)with_status; (void)yields; (void)takes;
 """
 PARAMETER = r"an argument is of another type than the parameter"
+FRAME_ML = """
+#include <crt_actors.h>
+void f(crt_model_t *m, crt_optimizer_t *o, crt_model_spec_t *s, crt_data_spec_t *d, crt_actor_t *a, crt_group_t *g, crt_buckets_t *b);
+void f(crt_model_t *m, crt_optimizer_t *o, crt_model_spec_t *s, crt_data_spec_t *d, crt_actor_t *a, crt_group_t *g, crt_buckets_t *b)
+{ (void)m; (void)o; (void)s; (void)d; (void)a; (void)g; (void)b;
+"""
 NO_OPTIONS = r"_Generic|controlling expression"
 # language, what stands before, the wrong line, what the message says
 WRONG = [
@@ -223,6 +313,15 @@ WRONG = [
     ("c++", HPP, 'a.call<&counter::add>("x");', PARAMETER),
     ("c++", HPP, 'a.call<&counter::hidden>();', r"does not list this method"),
     ("c++", HPP, 'crt::object<float> o({1}); crt::put(o);', r"give std::move\(object\)"),
+    *[(language, FRAME_ML, line, text) for language in ("c", "c++") for line, text in (
+        ("crt_optimizer_new(m, &o);", r"too few|no matching|cannot convert"),
+        ("crt_optimizer_new(m, s, &o);", r"crt_optimizer_options|incompatible|no matching"),
+        ("crt_parameter_server_new(s, NULL);", r"too few|no matching|cannot convert"),
+        ("crt_parameter_server_new(NULL, d, NULL);", r"crt_model_spec|incompatible|no matching"),
+        ("crt_data_worker_new(NULL, d, s);", r"crt_model_spec|incompatible|no matching"),
+        ("crt_buckets_new(g, 3, CRT_REPLICA_OPTIONS(.clip = 1), &b);", r"crt_buckets_options|incompatible|no matching"),
+        ("crt_model_drop(m);", r"crt_model_t \*\*|incompatible|no matching"),
+        ("crt_call(a, crt_trainer_class());", r"_Generic|controlling|no matching|cannot convert|crt_method"))],
 ]
 MACRO = re.compile(r"^# *define ((?:CRT|crt)_\w+)\(", re.MULTILINE)
 # Parts of others.
@@ -273,8 +372,9 @@ def main(arguments):
     include = [f"-I{folder}" for folder in sorted({os.path.dirname(os.path.abspath(h)) for h in headers})]
     problems = [] if headers else ["no headers given"]
     macros, hpp = read(HERE, "every_macro.c"), read(HERE, "../cpp/test_hpp.cpp")
-    check_every_macro(problems, headers, RIGHT + macros)
-    programs = {"the right program": (RIGHT, []), "every_macro.c": (macros, [])}
+    check_every_macro(problems, headers, RIGHT + RIGHT_ML + macros)
+    programs = {"the right program": (RIGHT, []), "the right program of libcrt_ml": (RIGHT_ML, []),
+                "every_macro.c": (macros, [])}
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         made = []
         for language, first, others in ("c", cc, ("gcc", "clang")), ("c++", cxx, ("g++", "clang++")):

@@ -101,7 +101,7 @@ static void calls(crt_actor_t *actor)
     CRT_CHECK(crt_tell(actor, &method, crt_bytes("x", 1)));
     CRT_CHECK(
         crt_cancel(refs[0], CRT_CANCEL_OPTIONS(.force = true, .not_recursive = true)));
-    CRT_CHECK(crt_actor_kill_with(actor, CRT_KILL_OPTIONS(.restart = true)));
+    CRT_CHECK(crt_actor_kill(actor, CRT_KILL_OPTIONS(.restart = true)));
     crt_event_drop(&event);
     crt_stream_drop(&streams[0]);
     crt_stream_drop(&streams[1]);
@@ -154,8 +154,9 @@ static void images(const crt_image_format_t *format, const crt_dataset_t *set)
     crt_image_batches_t *batches;
 
     CRT_CHECK(crt_image_batches_new(
-        format, set, CRT_IMAGE_BATCHES_OPTIONS(.batch = 32, .training = true), &batches));
-    crt_image_batches_free(batches);
+        format, set, CRT_IMAGE_BATCHES_OPTIONS(.batch_size = 32, .training = true),
+        &batches));
+    crt_image_batches_drop(&batches);
 }
 
 static int layers(void)

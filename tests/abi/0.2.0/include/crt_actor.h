@@ -13,9 +13,8 @@
 extern "C" {
 #endif
 
-/* Finds a living actor by name. crt_actor_find searches in the namespace of this job;
- * crt_actor_find_in searches in `name_space` (NULL: the namespace of this job). Waits for the
- * answer of the head, up to 30 s.
+/* Finds a living actor by name, in the namespace of this job or in that of the options. `options`
+ * may be NULL. Waits for the answer of the head, up to 30 s.
  *
  * `actor_class` must be the class of the actor. NULL accepts any class; the handle can then only
  * be used for crt_actor_kill.
@@ -24,58 +23,30 @@ extern "C" {
  * caller owns the handle and drops the handle with crt_actor_drop.
  *
  * Errors: CRT_ERR_NOT_FOUND, when no living actor has this name; CRT_ERR_INVALID, when the name is
- * NULL or empty, the actor is of another class, or actor_out is NULL; CRT_ERR_HEAD_LOST, when the
- * head is away for 30 s; CRT_ERR_TIMED_OUT, when the head does not answer within 30 s;
- * CRT_ERR_INTERRUPTED, after crt_interrupt; CRT_ERR_NOT_INITIALIZED, before crt_init;
- * CRT_ERR_FORKED, in a child process after fork. */
-CRT_API crt_status_t crt_actor_find(const char *name,
+ * NULL or empty, the actor is of another class, actor_out is NULL, or the options were not made
+ * with CRT_FIND_OPTIONS; CRT_ERR_UNSUPPORTED, when the program sets an option that only a newer
+ * version of crt has; CRT_ERR_HEAD_LOST, when the head is away for 30 s; CRT_ERR_TIMED_OUT, when
+ * the head does not answer within 30 s; CRT_ERR_INTERRUPTED, after crt_interrupt;
+ * CRT_ERR_NOT_INITIALIZED, before crt_init; CRT_ERR_FORKED, in a child process after fork. */
+CRT_API crt_status_t crt_actor_find(const char *name, const crt_find_options_t *options,
                                     const crt_actor_class_t *actor_class,
                                     crt_actor_t **actor_out);
-CRT_API crt_status_t crt_actor_find_in(const char *name_space, const char *name,
-                                       const crt_actor_class_t *actor_class,
-                                       crt_actor_t **actor_out);
 
-/* Ends the actor. Pending calls of the actor fail with CRT_ERR_ACTOR_DIED. The actor is not
- * restarted. Waits until the head has confirmed, up to 30 s. CRT_OK also when the actor has ended
- * before.
- *
- * Errors: CRT_ERR_INVALID, when the handle is NULL, was dropped, or never was a handle;
- * CRT_ERR_CLOSED, when the handle is from before crt_shutdown; CRT_ERR_HEAD_LOST, when the head is
- * away for 30 s; CRT_ERR_TIMED_OUT, when the head does not answer within 30 s;
- * CRT_ERR_INTERRUPTED, after crt_interrupt; CRT_ERR_NOT_INITIALIZED, before crt_init;
- * CRT_ERR_FORKED, in a child process after fork. If the actor could not be made, returns the
- * status that calls of the actor return. */
-CRT_API crt_status_t crt_actor_kill(crt_actor_t *actor);
-
-/* Options of crt_actor_kill_with. Zero is the default of every member. */
-typedef struct crt_kill_options {
-    /* Set by CRT_KILL_OPTIONS. */
-    size_t struct_size;
-    /* Ends only the process of the actor. The runtime starts the actor again, as after any death
-     * of the process: the restart counts as one of max_restarts; if none is left, the actor is
-     * dead. Does nothing if the actor has no process at the moment. */
-    bool restart;
-} crt_kill_options_t;
-#define CRT_KILL_OPTIONS(...)                                                            \
-    CRTI_CONSTANT(crt_kill_options_t, .struct_size = sizeof(crt_kill_options_t),         \
-                  __VA_ARGS__)
-
-/* Ends the actor, or with `restart` only the process of the actor. `options` may be NULL: then the
- * function is crt_actor_kill.
- *
- * With `restart`, pending calls of the process fail with CRT_ERR_ACTOR_DIED, or are made again if
- * max_task_retries allows. The function returns when the head has confirmed, after 30 s at most.
- * Calls made directly afterwards may still reach the old process.
+/* Ends the actor, or with the option `restart` only the process of the actor. `options` may be
+ * NULL. Pending calls of the actor fail with CRT_ERR_ACTOR_DIED; with `restart` they are made again
+ * if max_task_retries allows. Without `restart` the actor is not restarted, whatever max_restarts
+ * says. Waits until the head has confirmed, up to 30 s. Calls that are made directly after a
+ * `restart` may still reach the old process. CRT_OK also when the actor has ended before.
  *
  * Errors: CRT_ERR_INVALID, when the handle is NULL, was dropped, or never was a handle, or the
- * struct was not made with CRT_KILL_OPTIONS; CRT_ERR_UNSUPPORTED, when the program sets an option
+ * options were not made with CRT_KILL_OPTIONS; CRT_ERR_UNSUPPORTED, when the program sets an option
  * that only a newer version of crt has; CRT_ERR_CLOSED, when the handle is from before
  * crt_shutdown; CRT_ERR_HEAD_LOST, when the head is away for 30 s; CRT_ERR_TIMED_OUT, when the
  * head does not answer within 30 s; CRT_ERR_INTERRUPTED, after crt_interrupt;
  * CRT_ERR_NOT_INITIALIZED, before crt_init; CRT_ERR_FORKED, in a child process after fork. If the
  * actor could not be made, returns the status that calls of the actor return. */
-CRT_API crt_status_t crt_actor_kill_with(crt_actor_t *actor,
-                                         const crt_kill_options_t *options);
+CRT_API crt_status_t crt_actor_kill(crt_actor_t *actor,
+                                    const crt_kill_options_t *options);
 
 /* Ends the actor in an orderly way, from outside: calls that this process made before are carried
  * out first, then no other call begins, those that run are answered, `destroy` runs, and the

@@ -67,8 +67,11 @@ extern "C" {
 /* clang-format on */
 #    define CRTI_CONSTANT(type, ...)                                                     \
         (&static_cast<const type &>(CRTI_MADE(&, type, __VA_ARGS__)))
+/* The same, but the value itself, for variables and arrays. */
+#    define CRTI_VALUE(type, ...) CRTI_MADE(&, type, __VA_ARGS__)
 #else
 #    define CRTI_CONSTANT(type, ...) (&(const type){__VA_ARGS__})
+#    define CRTI_VALUE(type, ...)    ((type){__VA_ARGS__})
 #endif
 
 /* One line for each status: name, number, sentence for users. Numbers are part of the wire format
@@ -155,6 +158,11 @@ CRT_API crt_status_t crt_raise_text(crt_status_t status, const char *text);
 /* Returns the detail text of the last failure of the calling thread; "" if there was no failure.
  * Borrowed: valid until the next failing call of this thread. */
 CRT_API const char *crt_error_detail(void);
+
+/* Frees memory that a function of crt has handed to the program, for example the text of
+ * crt_kv_get. NULL is allowed. Use crt_free and not free(): the program may have another allocator
+ * than the library. */
+CRT_API void crt_free(void *memory);
 
 /* Returns from the calling function with the status of `expression` if the status is an error. For
  * programs; the library itself has no macro that returns. */

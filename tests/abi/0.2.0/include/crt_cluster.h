@@ -77,7 +77,7 @@ CRT_API bool crt_cluster_same_address(const char *a, const char *b);
 /* Queries the state of a running cluster of this host without joining the cluster. `what` and the
  * JSON text are those of crt_cluster_state; `what` must not be NULL. `filter` is an id, or NULL:
  * everything. Waits up to 10 s for the answer, up to 15 s for "stacks". The caller owns
- * `*json_out` and frees the text with free().
+ * `*json_out` and frees the text with crt_free.
  *
  * Errors: CRT_ERR_INVALID, when `what` is unknown; CRT_ERR_HEAD_LOST, when the head is down;
  * CRT_ERR_NOT_FOUND, when the node is down; CRT_ERR_TIMED_OUT, when there is no answer in time;
@@ -104,7 +104,7 @@ CRT_API crt_status_t crt_cluster_drain(const crt_cluster_info_t *cluster,
 
 /* A part of a log, filled by crt_cluster_log. */
 typedef struct crt_cluster_log {
-    /* The bytes of the log. The caller owns them and frees them with free(). */
+    /* The bytes of the log. The caller owns them and frees them with crt_free. */
     char *data;
     /* The number of bytes in data. */
     size_t size;

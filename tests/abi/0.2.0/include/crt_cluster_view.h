@@ -149,7 +149,7 @@ CRT_API crt_status_t crt_actors_named(const char *name_space, crt_actor_info_t *
  * "actors", "actors_detail" (actors with their queues), "jobs", "workers", "placement_groups",
  * "tasks", "objects", "refs", "events" or "stacks" (docs/design/state.md). The state covers all
  * nodes and processes, the caller included. "placement-groups" and "cluster-events", as the state
- * commands say, are accepted too. Caller owns the text and frees it with free(). Any thread may
+ * commands say, are accepted too. Caller owns the text and frees it with crt_free. Any thread may
  * call.
  *
  * Errors: CRT_ERR_INVALID, when there is no such state; CRT_ERR_NOT_INITIALIZED;

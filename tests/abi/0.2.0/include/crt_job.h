@@ -115,7 +115,7 @@ CRT_API crt_status_t crt_job_stop(const char *id);
 
 /* Reads the output of a submitted job from byte `offset` on. The call waits up to `wait_ms`
  * milliseconds (0: no wait; at most 10 minutes) for at least one byte. `*data_out` is text with a
- * final zero that `*size_out` does not count; caller owns the text and frees it with free().
+ * final zero that `*size_out` does not count; caller owns the text and frees it with crt_free.
  * `*next_out` is the offset of the next call. `*ended_out` is true when the job has ended and all
  * output was read. Any thread may call.
  *

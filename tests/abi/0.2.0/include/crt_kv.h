@@ -26,7 +26,7 @@ extern "C" {
 CRT_API crt_status_t crt_kv_put(const char *key, const void *value, size_t size,
                                 bool overwrite);
 
-/* Reads the value of a key. Caller owns `*value_out` and frees it with free(). A zero byte
+/* Reads the value of a key. Caller owns `*value_out` and frees it with crt_free. A zero byte
  * follows the value; `*size_out` does not count that byte. `size_out` may be NULL. Any thread may
  * call.
  *
@@ -62,7 +62,7 @@ CRT_API crt_status_t crt_kv_swap(const char *key, const void *expected,
 /* Lists the keys that begin with `prefix` ("": all keys), in the order of their bytes.
  * `*keys_out` is one text after the other, each with its final zero, `*size_out` bytes in all.
  * Without such a key `*keys_out` is NULL and `*size_out` is 0. Caller owns `*keys_out` and frees
- * it with free(). Any thread may call.
+ * it with crt_free. Any thread may call.
  *
  *     for (const char *key = keys; key < keys + size; key += strlen(key) + 1)
  *         puts(key);

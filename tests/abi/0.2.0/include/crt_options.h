@@ -226,6 +226,30 @@ typedef struct crt_call_options {
     CRTI_CONSTANT(crt_call_options_t, .struct_size = sizeof(crt_call_options_t),         \
                   __VA_ARGS__)
 
+/* Options of crt_actor_find and crt_placement_group_find. Zero is the default of every member. */
+typedef struct crt_find_options {
+    /* Set by CRT_FIND_OPTIONS. */
+    size_t struct_size;
+    /* The namespace in which the name is searched. NULL: the namespace of the job. */
+    const char *name_space;
+} crt_find_options_t;
+#define CRT_FIND_OPTIONS(...)                                                            \
+    CRTI_CONSTANT(crt_find_options_t, .struct_size = sizeof(crt_find_options_t),         \
+                  __VA_ARGS__)
+
+/* Options of crt_actor_kill. Zero is the default of every member. */
+typedef struct crt_kill_options {
+    /* Set by CRT_KILL_OPTIONS. */
+    size_t struct_size;
+    /* Ends only the process of the actor. The runtime starts the actor again, as after any death
+     * of the process: the restart counts as one of max_restarts; if none is left, the actor is
+     * dead. Does nothing if the actor has no process at the moment. */
+    bool restart;
+} crt_kill_options_t;
+#define CRT_KILL_OPTIONS(...)                                                            \
+    CRTI_CONSTANT(crt_kill_options_t, .struct_size = sizeof(crt_kill_options_t),         \
+                  __VA_ARGS__)
+
 /* Options of crt_cancel. Zero is the default of every member. */
 typedef struct crt_cancel_options {
     /* Set by CRT_CANCEL_OPTIONS. */

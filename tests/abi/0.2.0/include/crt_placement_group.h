@@ -32,13 +32,8 @@ typedef struct crt_bundle {
      * any node. */
     const char *label_selector;
 } crt_bundle_t;
-#ifdef __cplusplus
-#    define CRT_BUNDLE(...)                                                              \
-        CRTI_MADE(&, crt_bundle_t, .struct_size = sizeof(crt_bundle_t), __VA_ARGS__)
-#else
-#    define CRT_BUNDLE(...)                                                              \
-        ((crt_bundle_t){.struct_size = sizeof(crt_bundle_t), __VA_ARGS__})
-#endif
+#define CRT_BUNDLE(...)                                                                  \
+    CRTI_VALUE(crt_bundle_t, .struct_size = sizeof(crt_bundle_t), __VA_ARGS__)
 
 /* How the bundles are distributed over nodes. */
 typedef enum crt_placement_strategy {
@@ -122,24 +117,23 @@ CRT_API crt_ref_t *crt_placement_group_ready(crt_placement_group_t *group);
  * child process after fork. */
 CRT_API crt_status_t crt_placement_group_remove(crt_placement_group_t *group);
 
-/* Finds a placement group. crt_placement_group_find searches by name in the namespace of this job;
- * crt_placement_group_find_in searches in `name_space` (NULL: the namespace of this job);
- * crt_placement_group_get searches by the id of the group, 32 hex digits, which
- * crt_placement_group_id returns and which may be passed to other processes. Waits for the answer
- * of the head, up to 30 s. Each stores a handle in `*group_out`. The caller owns the handle and
- * drops the handle with crt_placement_group_drop.
+/* Find a placement group: crt_placement_group_find by its name, in the namespace of this job or in
+ * that of the options (NULL: no options); crt_placement_group_by_id by its id, 32 hex digits, which
+ * crt_placement_group_id returns and which may be passed to other processes. Both wait for the
+ * answer of the head, up to 30 s, and store a handle in `*group_out`. The caller owns the handle
+ * and drops the handle with crt_placement_group_drop.
  *
  * Errors: CRT_ERR_NOT_FOUND, when there is no such group or the group was removed;
- * CRT_ERR_INVALID, when the name is NULL or empty, the id is not 32 hex digits, or group_out is
- * NULL; CRT_ERR_HEAD_LOST, when the head is away for 30 s; CRT_ERR_TIMED_OUT, when the head does
- * not answer within 30 s; CRT_ERR_NOT_INITIALIZED, before crt_init; CRT_ERR_FORKED, in a child
- * process after fork. */
+ * CRT_ERR_INVALID, when the name is NULL or empty, the id is not 32 hex digits, group_out is NULL,
+ * or the options were not made with CRT_FIND_OPTIONS; CRT_ERR_UNSUPPORTED, when the program sets an
+ * option that only a newer version of crt has; CRT_ERR_HEAD_LOST, when the head is away for 30 s;
+ * CRT_ERR_TIMED_OUT, when the head does not answer within 30 s; CRT_ERR_NOT_INITIALIZED, before
+ * crt_init; CRT_ERR_FORKED, in a child process after fork. */
 CRT_API crt_status_t crt_placement_group_find(const char *name,
+                                              const crt_find_options_t *options,
                                               crt_placement_group_t **group_out);
-CRT_API crt_status_t crt_placement_group_find_in(const char *name_space, const char *name,
-                                                 crt_placement_group_t **group_out);
-CRT_API crt_status_t crt_placement_group_get(const char *id,
-                                             crt_placement_group_t **group_out);
+CRT_API crt_status_t crt_placement_group_by_id(const char *id,
+                                               crt_placement_group_t **group_out);
 
 /* Returns a handle of the placement group in which the calling task or actor runs. NULL: the
  * caller runs in no group. The caller owns the handle and drops the handle with
