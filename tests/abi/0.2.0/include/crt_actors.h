@@ -128,7 +128,8 @@ CRT_API crt_actor_t *crt_parameter_server_new(const crt_actor_options_t *options
  *         squares[s] = crt_call(server[s], crt_shard_server_measure(),
  *                               crt_arg_each(slices[s], workers));
  *     for (int s = 0; s < shards; s++)
- *         weights[s] = crt_call(server[s], crt_shard_server_apply(), crt_arg_each(squares, shards));
+ *         weights[s] = crt_call(server[s], crt_shard_server_apply(),
+ *                               crt_arg_each(squares, shards));
  *
  * Create arguments: those of ParameterServer, then the index of the first weight and the number of
  * weights. */
@@ -396,7 +397,8 @@ CRT_API crt_status_t crt_replica_new(crt_group_t *group, crt_model_t *model,
  * (`loss_out` may be NULL) is the loss of this member. After a failure of the group call
  * crt_replica_recover; then the step may be repeated.
  *
- * Errors: CRT_ERR_INVALID on all members, when a gradient is not finite: nothing changes; and
+ * Errors: CRT_ERR_INVALID on all members, when a gradient is not finite: nothing changes;
+ * CRT_ERR_INVALID or CRT_ERR_UNSUPPORTED, when `batch` is one of another version; and
  * those of the group: CRT_ERR_TIMED_OUT, when a member does not come within the limit of the
  * group; CRT_ERR_ACTOR_DIED or CRT_ERR_NODE_LOST, when a member or its node died;
  * CRT_ERR_CLOSED, when a member left the group; CRT_ERR_CANCELLED, when the group failed

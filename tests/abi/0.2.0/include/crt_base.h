@@ -69,9 +69,16 @@ extern "C" {
         (&static_cast<const type &>(CRTI_MADE(&, type, __VA_ARGS__)))
 /* The same, but the value itself, for variables and arrays. */
 #    define CRTI_VALUE(type, ...) CRTI_MADE(&, type, __VA_ARGS__)
+/* The same for a constant at file scope, which needs members that are constants, too. */
+#    define CRTI_DEFAULTS(type, ...)                                                     \
+        ([]() -> const type * {                                                          \
+            static const type crt_kept = CRTI_MADE(, type, __VA_ARGS__);                 \
+            return &crt_kept;                                                            \
+        }())
 #else
 #    define CRTI_CONSTANT(type, ...) (&(const type){__VA_ARGS__})
 #    define CRTI_VALUE(type, ...)    ((type){__VA_ARGS__})
+#    define CRTI_DEFAULTS(type, ...) CRTI_CONSTANT(type, __VA_ARGS__)
 #endif
 
 /* One line for each status: name, number, sentence for users. Numbers are part of the wire format

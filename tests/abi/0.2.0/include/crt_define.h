@@ -184,6 +184,9 @@ CRT_API void crt_define(crt_definition_t *definition);
 #define CRTI_DEF_FOR_16(F, z, a, ...) F a CRTI_DEF_FOR_15(F, z, __VA_ARGS__)
 #define CRTI_DEF_FOR_17(F, z, a, ...) F a CRTI_DEF_FOR_16(F, z, __VA_ARGS__)
 
+/* Takes the parentheses off the members of a descriptor. */
+#define CRTI_DEF_MEMBERS(...) __VA_ARGS__
+
 /* A parameter is (type, name), or (type, name, crt_type_t). */
 #define CRTI_DEF_BY_SIZE(two, three, ...)      CRTI_DEF_BY_SIZE_(__VA_ARGS__, three, two, 0)
 #define CRTI_DEF_BY_SIZE_(a, b, c, chosen, ...) chosen
@@ -366,10 +369,15 @@ template <> struct crti_word<const crt_value_t *> {
  *     const crt_task_t square;
  *     crt_ref_t *square_submit(options, number);                        as crt_submit
  *     crt_stream_t *square_submit_stream(options, number);              as crt_submit_stream
- *     void square_submit_returns(refs, returns, options, number);       as crt_submit_returns */
+ *     void square_submit_returns(refs, returns, options, number);       as crt_submit_returns
+ *
+ * CRT_DEFINE_TASK_WITH(task, (members), parameters...) { body } sets members of the descriptor, too:
+ *
+ *     CRT_DEFINE_TASK_WITH(square, (.defaults = CRT_TASK_DEFAULTS(.num_cpus = 2)), (int64_t, number)) */
 #define CRT_DEFINE_TASK(...) CRTI_DEFINE_TASK(CRTI_HEAD(__VA_ARGS__), __VA_ARGS__)
-#define CRTI_DEFINE_TASK(task, ...) CRTI_DEFINE_TASK_(task, __VA_ARGS__)
-#define CRTI_DEFINE_TASK_(task, ...)                                                     \
+#define CRTI_DEFINE_TASK(task, ...) CRTI_DEFINE_TASK_(task, (.defaults = NULL), __VA_ARGS__)
+#define CRT_DEFINE_TASK_WITH(task, ...) CRTI_DEFINE_TASK_(task, CRTI_HEAD(__VA_ARGS__), __VA_ARGS__)
+#define CRTI_DEFINE_TASK_(task, members, ...)                                                     \
     CRTI_DECLARE_TASK_(task, __VA_ARGS__)                                                \
     static crt_status_t crti_##task##_body(                                              \
         crt_call_t *call CRTI_DEF_FOR(CRTI_DEF_PARAMETER, __VA_ARGS__));                 \
@@ -377,7 +385,8 @@ template <> struct crti_word<const crt_value_t *> {
     CRTI_DEF_RUN(crti_##task##_body, , __VA_ARGS__)                                      \
     CRTI_DEF_SIGNATURE(crti_##task##_signature, __VA_ARGS__)                             \
     const crt_task_t task = CRT_TASK(.name = #task, .run = crti_##task##_run,            \
-                                     .signature = crti_##task##_signature + 1);          \
+                                     .signature = crti_##task##_signature + 1,           \
+                                     CRTI_DEF_MEMBERS members);                          \
     CRTI_DEFINED(task, &task, NULL, NULL, NULL, NULL)                                    \
     crt_ref_t *task##_submit(                                                            \
         const crt_task_options_t *options CRTI_DEF_FOR(CRTI_DEF_PARAMETER, __VA_ARGS__)) \
@@ -433,11 +442,17 @@ template <> struct crti_word<const crt_value_t *> {
  *     crt_actor_t *counter_new(options, start);       as crt_actor_new
  *
  * CRT_DEFINE_METHOD, CRT_DEFINE_DESTROY and CRT_DEFINE_RESTORE of the class follow in the file of
- * this definition. */
+ * this definition. CRT_DEFINE_ACTOR_WITH(actor, (members), type, parameters...) { body } sets
+ * members of the descriptor, too:
+ *
+ *     CRT_DEFINE_ACTOR_WITH(counter, (.http = true), struct counter, (int64_t, start)) */
 #define CRT_DEFINE_ACTOR(actor, ...)                                                     \
-    CRTI_DEFINE_ACTOR(actor, CRTI_HEAD(__VA_ARGS__), __VA_ARGS__)
-#define CRTI_DEFINE_ACTOR(actor, type, ...) CRTI_DEFINE_ACTOR_(actor, type, __VA_ARGS__)
-#define CRTI_DEFINE_ACTOR_(actor, type, ...)                                             \
+    CRTI_DEFINE_ACTOR_(actor, (.defaults = NULL), CRTI_HEAD(__VA_ARGS__), __VA_ARGS__)
+#define CRT_DEFINE_ACTOR_WITH(actor, members, ...)                                       \
+    CRTI_DEFINE_ACTOR_(actor, members, CRTI_HEAD(__VA_ARGS__), __VA_ARGS__)
+#define CRTI_DEFINE_ACTOR_(actor, members, type, ...)                                    \
+    CRTI_DEFINE_ACTOR__(actor, members, type, __VA_ARGS__)
+#define CRTI_DEFINE_ACTOR__(actor, members, type, ...)                                             \
     CRTI_DECLARE_ACTOR_(actor, __VA_ARGS__)                                              \
     typedef type crti_##actor##_self;                                                    \
     static crt_status_t crti_##actor##_body(                                             \
@@ -449,7 +464,8 @@ template <> struct crti_word<const crt_value_t *> {
     const crt_actor_class_t actor =                                                      \
         CRT_ACTOR_CLASS(.name = #actor, .size = sizeof(crti_##actor##_self),             \
                         .create = crti_##actor##_create,                                 \
-                        .signature = crti_##actor##_signature + 1);                      \
+                        .signature = crti_##actor##_signature + 1,                       \
+                        CRTI_DEF_MEMBERS members);                                       \
     CRTI_DEFINED(actor, NULL, &actor, NULL, NULL, NULL)                                  \
     crt_actor_t *actor##_new(                                                            \
         const crt_actor_options_t *options CRTI_DEF_FOR(CRTI_DEF_PARAMETER, __VA_ARGS__)) \
@@ -548,14 +564,22 @@ template <> struct crti_word<const crt_value_t *> {
  *     crt_status_t counter_add_tell(actor, amount);                           as crt_tell
  *     crt_stream_t *counter_add_call_stream(actor, options, amount);          as crt_call_stream
  *     void counter_add_call_returns(refs, returns, actor, options, amount);   as crt_call_returns
+ *
+ * CRT_DEFINE_METHOD_WITH(actor, method, (members), parameters...) { body } sets members of the
+ * descriptor, too:
+ *
+ *     CRT_DEFINE_METHOD_WITH(counter, add, (.defaults = CRT_CALL_DEFAULTS(.limit_ms = 100)),
+ *                            (int64_t, amount))
  */
 #define CRT_DEFINE_METHOD(actor, ...)                                                    \
     CRTI_DEFINE_METHOD(actor, CRTI_HEAD(__VA_ARGS__), __VA_ARGS__)
 #define CRTI_DEFINE_METHOD(actor, method, ...)                                           \
-    CRTI_DEFINE_METHOD_(actor, method, __VA_ARGS__)
-#define CRTI_DEFINE_METHOD_(actor, method, ...)                                          \
-    CRTI_DEFINE_METHOD__(actor, #method, actor##_##method, __VA_ARGS__)
-#define CRTI_DEFINE_METHOD__(class_, text, method, ...)                                  \
+    CRTI_DEFINE_METHOD_(actor, method, (.defaults = NULL), __VA_ARGS__)
+#define CRT_DEFINE_METHOD_WITH(actor, method, ...)                                       \
+    CRTI_DEFINE_METHOD_(actor, method, CRTI_HEAD(__VA_ARGS__), __VA_ARGS__)
+#define CRTI_DEFINE_METHOD_(actor, method, members, ...)                                 \
+    CRTI_DEFINE_METHOD__(actor, #method, actor##_##method, members, __VA_ARGS__)
+#define CRTI_DEFINE_METHOD__(class_, text, method, members, ...)                                  \
     CRTI_DECLARE_METHOD_(method, __VA_ARGS__)                                            \
     static crt_status_t crti_##method##_body(                                            \
         crti_##class_##_self *self,                                                      \
@@ -564,7 +588,8 @@ template <> struct crti_word<const crt_value_t *> {
     CRTI_DEF_RUN(crti_##method##_body, CRTI_DEF_SELF(class_), __VA_ARGS__)               \
     CRTI_DEF_SIGNATURE(crti_##method##_signature, __VA_ARGS__)                           \
     const crt_method_t method = CRT_METHOD(.name = text, .run = crti_##method##_run,     \
-                                           .signature = crti_##method##_signature + 1);  \
+                                           .signature = crti_##method##_signature + 1,   \
+                                           CRTI_DEF_MEMBERS members);                    \
     CRTI_DEFINED(method, NULL, &class_, &method, NULL, NULL)                             \
     crt_ref_t *method##_call(                                                            \
         crt_actor_t *actor,                                                              \

@@ -29,8 +29,8 @@ typedef struct crt_image_format {
     size_t struct_size;
     const char *name;
     int height, width, channels, classes;
-    /* Numbers of a model are (x / 255 - mean) / deviation, for each channel. A deviation of 0 stands
-     * for 1. */
+    /* Numbers of a model are (x / 255 - mean) / deviation, for each channel. A deviation of 0
+     * stands for 1. */
     float mean[CRT_IMAGE_CHANNELS_MAX], deviation[CRT_IMAGE_CHANNELS_MAX];
     /* Training: the image gets that many pixels more on each side, and a part of the old size
      * is cut out at random. */

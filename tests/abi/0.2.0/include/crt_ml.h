@@ -392,8 +392,8 @@ CRT_API const crt_tensor_t *crt_model_weights(crt_model_t *model);
 CRT_API const crt_tensor_t *crt_model_gradients(crt_model_t *model);
 
 /* The running means and variances of all batch norms. Batch norms use them when the model does
- * not train. A pass of training changes them, in this model only. They are not weights, but
- * crt_model_save writes them too. A flat tensor, of 0 numbers without a batch norm. Borrowed:
+ * not train. A pass of training changes them, in this model only. The numbers are not weights,
+ * but crt_model_save writes them too. A flat tensor, of 0 numbers without a batch norm. Borrowed:
  * valid until the model is freed; the program may write to the numbers. */
 CRT_API const crt_tensor_t *crt_model_statistics(crt_model_t *model);
 
@@ -422,9 +422,10 @@ CRT_API void crt_model_set_seed(crt_model_t *model, uint64_t seed);
  * that mean in *loss_out (`loss_out` may be NULL). `weights` (flat) are read in place; NULL:
  * those of the model.
  *
- * Errors: CRT_ERR_INVALID, when the model is not a classifier or a tensor or a label is wrong;
- * CRT_ERR_NO_MEMORY; CRT_ERR_UNSUPPORTED, when the model is on a GPU and crt_model_sync_norms
- * is set. */
+ * Errors: CRT_ERR_INVALID, when the model is not a classifier, a tensor or a label is wrong, or
+ * `batch` was not made with CRT_BATCH; CRT_ERR_NO_MEMORY; CRT_ERR_UNSUPPORTED, when the model is on
+ * a GPU and crt_model_sync_norms is set, or `batch` has a member set that only a newer version
+ * has. */
 CRT_API crt_status_t crt_model_compute_gradients(crt_model_t *model,
                                                  const crt_tensor_t *weights,
                                                  const crt_batch_t *batch,

@@ -400,8 +400,9 @@ CRT_API void crt_ner_model_set_seed(crt_ner_model_t *model, uint64_t seed);
  * the squares of the gradients of the scores, in *loss_out (`loss_out` may be NULL). `weights`
  * (flat) are read in place; NULL: those of the model.
  *
- * Errors: CRT_ERR_INVALID, when the corpus has a label that the model does not have, or a
- * tensor is wrong; CRT_ERR_NO_MEMORY. */
+ * Errors: CRT_ERR_INVALID, when the corpus has a label that the model does not have, a tensor is
+ * wrong, or `batch` was not made with CRT_NER_BATCH; CRT_ERR_UNSUPPORTED, when `batch` has a member
+ * set that only a newer version has; CRT_ERR_NO_MEMORY. */
 CRT_API crt_status_t crt_ner_compute_gradients(crt_ner_model_t *model,
                                                const crt_tensor_t *weights,
                                                const crt_ner_corpus_t *corpus,

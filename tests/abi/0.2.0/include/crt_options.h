@@ -2,7 +2,9 @@
 /* Options of tasks, actors and calls. Part of crt.h, whose functions take them.
  *
  * A program makes each struct with the macro of the struct, for example CRT_TASK_OPTIONS(...). A
- * member that the program does not set is zero. Zero is the default of every member.
+ * member that the program does not set is zero. Zero is the default of every member: the default of
+ * the definition (`defaults` of crt_task_t, crt_method_t and crt_actor_class_t) if the definition
+ * has one, else the default that is named at the member.
  */
 #ifndef CRT_OPTIONS_H
 #define CRT_OPTIONS_H
@@ -89,7 +91,7 @@ typedef struct crt_task_options {
     const char *name;
     /* How long the call may take, in ms, from submission to its result: 1 to 2^40 (34 years).
      * After that the call fails with CRT_ERR_TIMED_OUT, and the runtime cancels the call as
-     * crt_cancel does. 0: no limit. */
+     * crt_cancel does. 0 (unless the definition has a default) or CRT_FOREVER: no limit. */
     int64_t limit_ms;
     /* Errors for which the task is run again: CRT_STATUSES(CRT_ERR_USER, CRT_ERR_IO), or
      * CRT_RETRY_ALL. max_attempts limits these runs together with those for other reasons. NULL:
@@ -107,6 +109,10 @@ typedef struct crt_task_options {
     .placement_group = (group), .bundle_plus_one = (index) + 1
 #define CRT_TASK_OPTIONS(...)                                                            \
     CRTI_CONSTANT(crt_task_options_t, .struct_size = sizeof(crt_task_options_t),         \
+                  __VA_ARGS__)
+/* For `defaults` of crt_task_t. */
+#define CRT_TASK_DEFAULTS(...)                                                           \
+    CRTI_DEFAULTS(crt_task_options_t, .struct_size = sizeof(crt_task_options_t),         \
                   __VA_ARGS__)
 
 /* Options of one actor. Zero is the default of every member. */
@@ -193,6 +199,10 @@ typedef struct crt_actor_options {
 #define CRT_ACTOR_OPTIONS(...)                                                           \
     CRTI_CONSTANT(crt_actor_options_t, .struct_size = sizeof(crt_actor_options_t),       \
                   __VA_ARGS__)
+/* For `defaults` of crt_actor_class_t. */
+#define CRT_ACTOR_DEFAULTS(...)                                                          \
+    CRTI_DEFAULTS(crt_actor_options_t, .struct_size = sizeof(crt_actor_options_t),       \
+                  __VA_ARGS__)
 
 /* Options of one call of a method. Zero is the default of every member. */
 typedef struct crt_call_options {
@@ -208,7 +218,7 @@ typedef struct crt_call_options {
     const char *name;
     /* How long the call may take, in ms, from submission to its result: 1 to 2^40 (34 years).
      * After that the call fails with CRT_ERR_TIMED_OUT, and the runtime cancels the call as
-     * crt_cancel does. 0: no limit. */
+     * crt_cancel does. 0 (unless the definition has a default) or CRT_FOREVER: no limit. */
     int64_t limit_ms;
     /* How many times the call may begin. The call begins again when the actor's process died (if
      * the actor has max_restarts), or when the method failed with one of retry_exceptions. 1: at
@@ -224,6 +234,10 @@ typedef struct crt_call_options {
 } crt_call_options_t;
 #define CRT_CALL_OPTIONS(...)                                                            \
     CRTI_CONSTANT(crt_call_options_t, .struct_size = sizeof(crt_call_options_t),         \
+                  __VA_ARGS__)
+/* For `defaults` of crt_method_t. */
+#define CRT_CALL_DEFAULTS(...)                                                           \
+    CRTI_DEFAULTS(crt_call_options_t, .struct_size = sizeof(crt_call_options_t),         \
                   __VA_ARGS__)
 
 /* Options of crt_actor_find and crt_placement_group_find. Zero is the default of every member. */

@@ -19,7 +19,7 @@
 #ifndef CRT_PROGRAM_H
 #define CRT_PROGRAM_H
 
-#include "crt_base.h"
+#include "crt_options.h"
 
 /* One running call: its arguments and its result. */
 typedef struct crt_call crt_call_t;
@@ -44,6 +44,9 @@ typedef struct crt_method {
      * (docs/design/http-calls.md). `http`: requests need the cluster's token. `http_public`:
      * requests need no token. */
     bool http, http_public;
+    /* Options of every call of the method: CRT_CALL_DEFAULTS(...). A member that the caller sets
+     * replaces the default. NULL: none. */
+    const crt_call_options_t *defaults;
 } crt_method_t;
 
 /* A named set of methods with threads of its own. Calls in one group run concurrently with calls
@@ -90,6 +93,10 @@ typedef struct crt_actor_class {
     /* A pointer for the program: crt_call_user returns the pointer in `create` and in methods.
      * One function can then serve many classes, as language bindings need. May be NULL. */
     void *user;
+    /* Options of every actor of the class: CRT_ACTOR_DEFAULTS(...). A member that the caller sets
+     * replaces the default. `name`, `detached`, `get_if_exists` and the placement group are those
+     * of the caller only. NULL: none. */
+    const crt_actor_options_t *defaults;
 } crt_actor_class_t;
 
 /* A task: a function that any worker can run. */
@@ -108,6 +115,9 @@ typedef struct crt_task {
     int max_calls;
     /* A pointer for the program: crt_call_user returns the pointer in `run`. May be NULL. */
     void *user;
+    /* Options of every call of the task: CRT_TASK_DEFAULTS(...). A member that the caller sets
+     * replaces the default. The placement group is that of the caller only. NULL: none. */
+    const crt_task_options_t *defaults;
 } crt_task_t;
 
 /* The descriptors above as constants of the program, with members given by name. In C++ (C++17 or
