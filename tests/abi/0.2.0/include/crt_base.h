@@ -30,7 +30,7 @@ extern "C" {
 /* Makes a constant of `type` with the named members set, and yields the address of the constant.
  * Use the address only as an argument of a call: in C++ the constant is gone after the call. In
  * C++ (C++17 and later) the macro assigns the members one by one, because C++ has designated
- * initializers only since C++20 and only in the order of the struct. At most 16 members. */
+ * initializers only since C++20 and only in the order of the struct. At most 32 members. */
 #ifdef __cplusplus
 /* clang-format off */
 #    define CRTI_SET_1(v, a)       (void)(v a);
@@ -50,13 +50,36 @@ extern "C" {
 #    define CRTI_SET_15(v, a, ...) (void)(v a); CRTI_SET_14(v, __VA_ARGS__)
 #    define CRTI_SET_16(v, a, ...) (void)(v a); CRTI_SET_15(v, __VA_ARGS__)
 #    define CRTI_SET_17(v, a, ...) (void)(v a); CRTI_SET_16(v, __VA_ARGS__)
+#    define CRTI_SET_18(v, a, ...) (void)(v a); CRTI_SET_17(v, __VA_ARGS__)
+#    define CRTI_SET_19(v, a, ...) (void)(v a); CRTI_SET_18(v, __VA_ARGS__)
+#    define CRTI_SET_20(v, a, ...) (void)(v a); CRTI_SET_19(v, __VA_ARGS__)
+#    define CRTI_SET_21(v, a, ...) (void)(v a); CRTI_SET_20(v, __VA_ARGS__)
+#    define CRTI_SET_22(v, a, ...) (void)(v a); CRTI_SET_21(v, __VA_ARGS__)
+#    define CRTI_SET_23(v, a, ...) (void)(v a); CRTI_SET_22(v, __VA_ARGS__)
+#    define CRTI_SET_24(v, a, ...) (void)(v a); CRTI_SET_23(v, __VA_ARGS__)
+#    define CRTI_SET_25(v, a, ...) (void)(v a); CRTI_SET_24(v, __VA_ARGS__)
+#    define CRTI_SET_26(v, a, ...) (void)(v a); CRTI_SET_25(v, __VA_ARGS__)
+#    define CRTI_SET_27(v, a, ...) (void)(v a); CRTI_SET_26(v, __VA_ARGS__)
+#    define CRTI_SET_28(v, a, ...) (void)(v a); CRTI_SET_27(v, __VA_ARGS__)
+#    define CRTI_SET_29(v, a, ...) (void)(v a); CRTI_SET_28(v, __VA_ARGS__)
+#    define CRTI_SET_30(v, a, ...) (void)(v a); CRTI_SET_29(v, __VA_ARGS__)
+#    define CRTI_SET_31(v, a, ...) (void)(v a); CRTI_SET_30(v, __VA_ARGS__)
+#    define CRTI_SET_32(v, a, ...) (void)(v a); CRTI_SET_31(v, __VA_ARGS__)
+#    define CRTI_SET_33(v, a, ...) (void)(v a); CRTI_SET_32(v, __VA_ARGS__)
+#    define CRTI_SET_MANY(v, ...)                                                         \
+        static_assert(sizeof(v) == 0, "at most 32 members: set others in a variable");
 #    define CRTI_SET_OF(v, count, ...) CRTI_SET_OF_(v, count, __VA_ARGS__)
 #    define CRTI_SET_OF_(v, count, ...) CRTI_SET_##count(v, __VA_ARGS__)
-#    define CRTI_SET_COUNT(...)                                                         \
-        CRTI_SET_COUNT_(__VA_ARGS__, 17, 16, 15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4,  \
-                         3, 2, 1, 0)
-#    define CRTI_SET_COUNT_(a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, count,   \
-                             ...) count
+#    define CRTI_SET_COUNT(...)                                                          \
+        CRTI_SET_COUNT_(__VA_ARGS__, MANY, MANY, MANY, MANY, MANY, MANY, MANY, MANY,     \
+                        MANY, MANY, MANY, MANY, MANY, MANY, MANY, 33, 32, 31, 30, 29,    \
+                        28, 27, 26, 25, 24, 23, 22, 21, 20, 19, 18, 17, 16, 15, 14,      \
+                        13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0)
+#    define CRTI_SET_COUNT_(a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11, a12, a13,      \
+                             a14, a15, a16, a17, a18, a19, a20, a21, a22, a23, a24,      \
+                             a25, a26, a27, a28, a29, a30, a31, a32, a33, a34, a35,      \
+                             a36, a37, a38, a39, a40, a41, a42, a43, a44, a45, a46,      \
+                             a47, a48, count, ...) count
 /* `capture` is & inside a function, and empty for a constant at file scope. */
 #    define CRTI_MADE(capture, type, ...)                                                 \
         [capture]() {                                                                    \

@@ -456,9 +456,12 @@ typedef struct crt_operation crt_operation_t;
  *
  * Sends and receives run concurrently with each other, with different members and in both
  * directions, and with operations of the whole group that come later. They use no thread: they
- * advance while this process is in any call on the group (an operation, crt_operation_test,
- * crt_operation_wait). A send or receive that is posted while an operation of the whole group
- * is pending begins after that operation.
+ * advance while this process is in an operation of the group, crt_operation_test or
+ * crt_operation_wait. The post itself moves at most a few KiB; larger data is moved by those
+ * later calls. Thus two neighbours move their data at the same time, and a sender can wait until
+ * the receiver makes such a call. The operations may be waited for in any order. A send or
+ * receive that is posted while an operation of the whole group is pending begins after that
+ * operation.
  *
  * The caller must not use the memory of the tensors until crt_operation_wait has returned.
  * Caller owns the result and frees it with crt_operation_wait, crt_operation_wait_all or

@@ -259,53 +259,108 @@ typedef struct crt_layer {
 #define CRT_LAYER(...)                                                                   \
     CRTI_VALUE(crt_layer_t, .struct_size = sizeof(crt_layer_t), __VA_ARGS__)
 
-#define CRT_DENSE(outputs) CRT_LAYER(.kind = CRT_LAYER_DENSE, .width = (outputs))
-#define CRT_DENSE_ZERO(outputs)                                                          \
-    CRT_LAYER(.kind = CRT_LAYER_DENSE, .init = CRT_INIT_ZERO, .width = (outputs))
-#define CRT_RELU()         CRT_LAYER(.kind = CRT_LAYER_RELU)
-#define CRT_DROPOUT(rate_) CRT_LAYER(.kind = CRT_LAYER_DROPOUT, .rate = (rate_))
+#ifndef __cplusplus
+#    define CRT_DENSE(outputs) CRT_LAYER(.kind = CRT_LAYER_DENSE, .width = (outputs))
+#    define CRT_DENSE_ZERO(outputs)                                                      \
+        CRT_LAYER(.kind = CRT_LAYER_DENSE, .init = CRT_INIT_ZERO, .width = (outputs))
+#    define CRT_RELU()         CRT_LAYER(.kind = CRT_LAYER_RELU)
+#    define CRT_DROPOUT(rate_) CRT_LAYER(.kind = CRT_LAYER_DROPOUT, .rate = (rate_))
 /* Reads key `column_` of the input of the model; `back` is the distance back to that input:
  * see crt_layer_t. */
-#define CRT_HASH_EMBED(outputs, rows_, seed_, column_, back)                             \
-    CRT_LAYER(.kind = CRT_LAYER_HASH_EMBED, .width = (outputs), .rows = (rows_),         \
-              .seed = (seed_), .column = (column_), .from = (back))
-#define CRT_MAXOUT(outputs, pieces_)                                                     \
-    CRT_LAYER(.kind = CRT_LAYER_MAXOUT, .width = (outputs), .pieces = (pieces_))
-#define CRT_EXPAND_WINDOW(rows_each_side)                                                \
-    CRT_LAYER(.kind = CRT_LAYER_EXPAND_WINDOW, .window = (rows_each_side))
-#define CRT_LAYER_NORM() CRT_LAYER(.kind = CRT_LAYER_LAYER_NORM, .epsilon = 1e-8)
+#    define CRT_HASH_EMBED(outputs, rows_, seed_, column_, back)                         \
+        CRT_LAYER(.kind = CRT_LAYER_HASH_EMBED, .width = (outputs), .rows = (rows_),     \
+                  .seed = (seed_), .column = (column_), .from = (back))
+#    define CRT_MAXOUT(outputs, pieces_)                                                 \
+        CRT_LAYER(.kind = CRT_LAYER_MAXOUT, .width = (outputs), .pieces = (pieces_))
+#    define CRT_EXPAND_WINDOW(rows_each_side)                                            \
+        CRT_LAYER(.kind = CRT_LAYER_EXPAND_WINDOW, .window = (rows_each_side))
+#    define CRT_LAYER_NORM() CRT_LAYER(.kind = CRT_LAYER_LAYER_NORM, .epsilon = 1e-8)
 /* Adds the output of the layer before this one and that of the layer at the distance `back`. */
-#define CRT_ADD(back) CRT_LAYER(.kind = CRT_LAYER_ADD, .with = (back))
-#define CRT_CONCATENATE(layers)                                                          \
-    CRT_LAYER(.kind = CRT_LAYER_CONCATENATE, .count = (layers))
+#    define CRT_ADD(back) CRT_LAYER(.kind = CRT_LAYER_ADD, .with = (back))
+#    define CRT_CONCATENATE(layers)                                                      \
+        CRT_LAYER(.kind = CRT_LAYER_CONCATENATE, .count = (layers))
 /* A convolution with square windows. CRT_CONVOLUTION_PLAIN has no b; use it before a batch
  * norm. */
-#define CRT_CONVOLUTION(outputs, kernel_, stride_, padding_)                             \
-    CRT_LAYER(.kind = CRT_LAYER_CONVOLUTION, .width = (outputs), .kernel = (kernel_),    \
-              .stride = (stride_), .padding = (padding_))
-#define CRT_CONVOLUTION_PLAIN(outputs, kernel_, stride_, padding_)                       \
-    CRT_LAYER(.kind = CRT_LAYER_CONVOLUTION, .width = (outputs), .kernel = (kernel_),    \
-              .stride = (stride_), .padding = (padding_), .no_bias = true)
-#define CRT_MAX_POOL(kernel_, stride_)                                                   \
-    CRT_LAYER(.kind = CRT_LAYER_MAX_POOL, .kernel = (kernel_), .stride = (stride_))
-#define CRT_AVERAGE_POOL(kernel_, stride_)                                               \
-    CRT_LAYER(.kind = CRT_LAYER_AVERAGE_POOL, .kernel = (kernel_), .stride = (stride_))
+#    define CRT_CONVOLUTION(outputs, kernel_, stride_, padding_)                         \
+        CRT_LAYER(.kind = CRT_LAYER_CONVOLUTION, .width = (outputs),                     \
+                  .kernel = (kernel_), .stride = (stride_), .padding = (padding_))
+#    define CRT_CONVOLUTION_PLAIN(outputs, kernel_, stride_, padding_)                   \
+        CRT_LAYER(.kind = CRT_LAYER_CONVOLUTION, .width = (outputs),                     \
+                  .kernel = (kernel_), .stride = (stride_), .padding = (padding_),       \
+                  .no_bias = true)
+#    define CRT_MAX_POOL(kernel_, stride_)                                               \
+        CRT_LAYER(.kind = CRT_LAYER_MAX_POOL, .kernel = (kernel_), .stride = (stride_))
+#    define CRT_AVERAGE_POOL(kernel_, stride_)                                           \
+        CRT_LAYER(.kind = CRT_LAYER_AVERAGE_POOL, .kernel = (kernel_),                   \
+                  .stride = (stride_))
 /* The mean of all places of a sample. */
-#define CRT_GLOBAL_POOL() CRT_LAYER(.kind = CRT_LAYER_AVERAGE_POOL)
-#define CRT_BATCH_NORM()                                                                 \
-    CRT_LAYER(.kind = CRT_LAYER_BATCH_NORM, .epsilon = 1e-5, .momentum = 0.1)
-#define CRT_FLATTEN() CRT_LAYER(.kind = CRT_LAYER_FLATTEN)
-#define CRT_GELU()    CRT_LAYER(.kind = CRT_LAYER_GELU)
-#define CRT_MISH()    CRT_LAYER(.kind = CRT_LAYER_MISH)
+#    define CRT_GLOBAL_POOL() CRT_LAYER(.kind = CRT_LAYER_AVERAGE_POOL)
+#    define CRT_BATCH_NORM()                                                             \
+        CRT_LAYER(.kind = CRT_LAYER_BATCH_NORM, .epsilon = 1e-5, .momentum = 0.1)
+#    define CRT_FLATTEN() CRT_LAYER(.kind = CRT_LAYER_FLATTEN)
+#    define CRT_GELU()    CRT_LAYER(.kind = CRT_LAYER_GELU)
+#    define CRT_MISH()    CRT_LAYER(.kind = CRT_LAYER_MISH)
 /* Reads 3 d channels (queries, keys, values) from a dense layer in front of the attention; the
  * output has d channels. */
-#define CRT_ATTENTION(heads_, rate_)                                                     \
-    CRT_LAYER(.kind = CRT_LAYER_ATTENTION, .rate = (rate_), .heads = (heads_))
-#define CRT_PATCHES(side) CRT_LAYER(.kind = CRT_LAYER_PATCHES, .kernel = (side))
-#define CRT_TOKEN()       CRT_LAYER(.kind = CRT_LAYER_TOKEN)
-#define CRT_POSITIONS()   CRT_LAYER(.kind = CRT_LAYER_POSITIONS)
-#define CRT_PARAMETERS(rows_, cols)                                                      \
-    CRT_LAYER(.kind = CRT_LAYER_PARAMETERS, .rows = (rows_), .width = (cols))
+#    define CRT_ATTENTION(heads_, rate_)                                                 \
+        CRT_LAYER(.kind = CRT_LAYER_ATTENTION, .rate = (rate_), .heads = (heads_))
+#    define CRT_PATCHES(side) CRT_LAYER(.kind = CRT_LAYER_PATCHES, .kernel = (side))
+#    define CRT_TOKEN()       CRT_LAYER(.kind = CRT_LAYER_TOKEN)
+#    define CRT_POSITIONS()   CRT_LAYER(.kind = CRT_LAYER_POSITIONS)
+#    define CRT_PARAMETERS(rows_, cols)                                                  \
+        CRT_LAYER(.kind = CRT_LAYER_PARAMETERS, .rows = (rows_), .width = (cols))
+#else
+extern "C++" {
+/* clang-format off */
+/* The same as functions: C++17 has no designated initializers. */
+#define CRTI_LAYER(name, parameters, ...)                                                \
+    constexpr crt_layer_t name parameters                                                \
+    {                                                                                    \
+        crt_layer_t crt_made{};                                                          \
+        crt_made.struct_size = sizeof(crt_made);                                         \
+        CRTI_SET_OF(crt_made, CRTI_SET_COUNT(__VA_ARGS__), __VA_ARGS__)                  \
+        return crt_made;                                                                 \
+    }
+CRTI_LAYER(CRT_DENSE, (int outputs), .kind = CRT_LAYER_DENSE, .width = outputs)
+CRTI_LAYER(CRT_DENSE_ZERO, (int outputs), .kind = CRT_LAYER_DENSE, .init = CRT_INIT_ZERO,
+           .width = outputs)
+CRTI_LAYER(CRT_RELU, (), .kind = CRT_LAYER_RELU)
+CRTI_LAYER(CRT_DROPOUT, (double rate), .kind = CRT_LAYER_DROPOUT, .rate = rate)
+CRTI_LAYER(CRT_HASH_EMBED, (int outputs, int rows, uint32_t seed, int column, int back),
+           .kind = CRT_LAYER_HASH_EMBED, .width = outputs, .rows = rows, .seed = seed,
+           .column = column, .from = back)
+CRTI_LAYER(CRT_MAXOUT, (int outputs, int pieces), .kind = CRT_LAYER_MAXOUT, .width = outputs,
+           .pieces = pieces)
+CRTI_LAYER(CRT_EXPAND_WINDOW, (int rows_each_side), .kind = CRT_LAYER_EXPAND_WINDOW,
+           .window = rows_each_side)
+CRTI_LAYER(CRT_LAYER_NORM, (), .kind = CRT_LAYER_LAYER_NORM, .epsilon = 1e-8)
+CRTI_LAYER(CRT_ADD, (int back), .kind = CRT_LAYER_ADD, .with = back)
+CRTI_LAYER(CRT_CONCATENATE, (int layers), .kind = CRT_LAYER_CONCATENATE, .count = layers)
+CRTI_LAYER(CRT_CONVOLUTION, (int outputs, int kernel, int stride, int padding),
+           .kind = CRT_LAYER_CONVOLUTION, .width = outputs, .kernel = kernel,
+           .stride = stride, .padding = padding)
+CRTI_LAYER(CRT_CONVOLUTION_PLAIN, (int outputs, int kernel, int stride, int padding),
+           .kind = CRT_LAYER_CONVOLUTION, .width = outputs, .kernel = kernel,
+           .stride = stride, .padding = padding, .no_bias = true)
+CRTI_LAYER(CRT_MAX_POOL, (int kernel, int stride), .kind = CRT_LAYER_MAX_POOL,
+           .kernel = kernel, .stride = stride)
+CRTI_LAYER(CRT_AVERAGE_POOL, (int kernel, int stride), .kind = CRT_LAYER_AVERAGE_POOL,
+           .kernel = kernel, .stride = stride)
+CRTI_LAYER(CRT_GLOBAL_POOL, (), .kind = CRT_LAYER_AVERAGE_POOL)
+CRTI_LAYER(CRT_BATCH_NORM, (), .kind = CRT_LAYER_BATCH_NORM, .epsilon = 1e-5, .momentum = 0.1)
+CRTI_LAYER(CRT_FLATTEN, (), .kind = CRT_LAYER_FLATTEN)
+CRTI_LAYER(CRT_GELU, (), .kind = CRT_LAYER_GELU)
+CRTI_LAYER(CRT_MISH, (), .kind = CRT_LAYER_MISH)
+CRTI_LAYER(CRT_ATTENTION, (int heads, double rate), .kind = CRT_LAYER_ATTENTION, .rate = rate,
+           .heads = heads)
+CRTI_LAYER(CRT_PATCHES, (int side), .kind = CRT_LAYER_PATCHES, .kernel = side)
+CRTI_LAYER(CRT_TOKEN, (), .kind = CRT_LAYER_TOKEN)
+CRTI_LAYER(CRT_POSITIONS, (), .kind = CRT_LAYER_POSITIONS)
+CRTI_LAYER(CRT_PARAMETERS, (int rows, int columns), .kind = CRT_LAYER_PARAMETERS, .rows = rows,
+           .width = columns)
+/* clang-format on */
+}
+#endif
 
 /* The id of a string of `size` bytes, as in the string store of spaCy. 0 for the empty string. */
 CRT_API uint64_t crt_hash_string(const char *text, size_t size);
