@@ -277,7 +277,7 @@ int main(int argc, char **argv)
                                             .machines = machines,
                                             .machine_count = 1,
                                             .forks = true,
-                                            .seeds = 100};
+                                            .seeds = 65};
 
     crti_log_select(getenv("CRT_LOG") ? getenv("CRT_LOG") : "error");
     return sim_main(argc, argv, &scenario);

@@ -18,7 +18,7 @@ PREFIX = "/usr/local"
 WORDS = "the installed crt was used"
 # A library that is taken away, one outside the tree, headers, pkg-config, CMake, man; programs and jobs elsewhere.
 SOME = ["cluster/missing_library", "an installation serves a program outside", "libraries export and link what they should",
-        "public headers compile alone", "tools/cmake", "core/which_cluster", "examples/hello_task", "cli/run",
+        "public headers compile alone", "tools/cmake", "core/which_cluster", "examples/hello_task",
         "cli/jobs"]
 TRAP = f"""
 #include <unistd.h>
