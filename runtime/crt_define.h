@@ -371,9 +371,11 @@ template <> struct crti_word<const crt_value_t *> {
  *     crt_stream_t *square_submit_stream(options, number);              as crt_submit_stream
  *     void square_submit_returns(refs, returns, options, number);       as crt_submit_returns
  *
- * CRT_DEFINE_TASK_WITH(task, (members), parameters...) { body } sets members of the descriptor, too:
+ * CRT_DEFINE_TASK_WITH(task, (members), parameters...) { body } sets members of the descriptor,
+ * too:
  *
- *     CRT_DEFINE_TASK_WITH(square, (.defaults = CRT_TASK_DEFAULTS(.num_cpus = 2)), (int64_t, number)) */
+ *     CRT_DEFINE_TASK_WITH(square, (.defaults = CRT_TASK_DEFAULTS(.num_cpus = 2)),
+ *                          (int64_t, number)) */
 #define CRT_DEFINE_TASK(...) CRTI_DEFINE_TASK(CRTI_HEAD(__VA_ARGS__), __VA_ARGS__)
 #define CRTI_DEFINE_TASK(task, ...) CRTI_DEFINE_TASK_(task, (.defaults = NULL), __VA_ARGS__)
 #define CRT_DEFINE_TASK_WITH(task, ...) CRTI_DEFINE_TASK_(task, CRTI_HEAD(__VA_ARGS__), __VA_ARGS__)
