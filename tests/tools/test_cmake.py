@@ -42,7 +42,7 @@ class Cmake(unittest.TestCase):
         """In a fresh build folder, which it returns with what was said."""
         built = tempfile.mkdtemp(dir=self.place.name)
         flags = "" if SANITIZERS == "none" else f"-fsanitize={SANITIZERS}"
-        return built, cmake("-S", project, "-B", built, f"-DCMAKE_PREFIX_PATH={self.prefix}", f"-DCMAKE_C_FLAGS={flags}",
+        return built, cmake("-G", "Ninja", "-S", project, "-B", built, f"-DCMAKE_PREFIX_PATH={self.prefix}", f"-DCMAKE_C_FLAGS={flags}",
                             f"-DPROGRAM={PROGRAMS[0]}", f"-DPROGRAM_ML={PROGRAMS[2]}", *more, code=code)
 
     def asking(self, what):
