@@ -35,17 +35,7 @@
     X(archive_write_set_format_zip)                                                      \
     X(archive_write_set_options)
 
-typedef struct crti_archive_api {
-#define CRTI_ARCHIVE_FIELD(symbol) __typeof__(symbol) *symbol##_;
-    CRTI_ARCHIVE_SYMBOLS(CRTI_ARCHIVE_FIELD)
-#undef CRTI_ARCHIVE_FIELD
-} crti_archive_api_t;
-
-/* Filled by crti_archive_library, which comes before any use. */
-extern crti_archive_api_t crti_archive_api;
-
-/* CRT_ERR_UNSUPPORTED says what is missing. */
-crt_status_t crti_archive_library(void);
+CRTI_LATE_TABLE(crti_archive, CRTI_ARCHIVE_SYMBOLS);
 
 #define archive_entry_free           crti_archive_api.archive_entry_free_
 #define archive_entry_new            crti_archive_api.archive_entry_new_

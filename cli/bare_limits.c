@@ -17,6 +17,9 @@
 
 #include "cli/zmq_library.h"
 
+CRTI_LATE_LIBRARY(crti_bare_zmq, CRTI_BARE_ZMQ_SYMBOLS, "libzmq.so.5",
+                  "no bare limit can be measured")
+
 extern char **environ;
 
 static bool find_zmq(void)

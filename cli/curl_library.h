@@ -35,17 +35,7 @@
     X(curl_slist_append)                                                                 \
     X(curl_slist_free_all)
 
-typedef struct crti_curl_api {
-#define CRTI_CURL_FIELD(symbol) __typeof__(symbol) *symbol##_;
-    CRTI_CURL_SYMBOLS(CRTI_CURL_FIELD)
-#undef CRTI_CURL_FIELD
-} crti_curl_api_t;
-
-/* Filled by crti_curl_library, which comes before any use. */
-extern crti_curl_api_t crti_curl_api;
-
-/* CRT_ERR_UNSUPPORTED says what is missing. */
-crt_status_t crti_curl_library(void);
+CRTI_LATE_TABLE(crti_curl, CRTI_CURL_SYMBOLS);
 
 #define curl_easy_cleanup   crti_curl_api.curl_easy_cleanup_
 #define curl_easy_escape    crti_curl_api.curl_easy_escape_

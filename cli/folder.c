@@ -15,6 +15,9 @@
 #include "cli/archive_library.h"
 #include "cli/ignore.h"
 
+CRTI_LATE_LIBRARY(crti_archive, CRTI_ARCHIVE_SYMBOLS, "libarchive.so.13",
+                  "no folder can be packed")
+
 #define LARGEST 5
 
 typedef struct pack {

@@ -10,6 +10,9 @@
 #include "cli/curl_library.h"
 #include "cli/http_target.h"
 
+CRTI_LATE_LIBRARY(crti_curl, CRTI_CURL_SYMBOLS, "libcurl.so.4",
+                  "no request can be sent by HTTP")
+
 #define REPLY_MAX       ((size_t)64 << 20)
 #define CONNECT_SECONDS 5L
 #define REQUEST_SECONDS 60L

@@ -29,17 +29,7 @@
     X(zmq_socket)                                                                        \
     X(zmq_strerror)
 
-typedef struct crti_bare_zmq_api {
-#define CRTI_BARE_ZMQ_FIELD(symbol) __typeof__(symbol) *symbol##_;
-    CRTI_BARE_ZMQ_SYMBOLS(CRTI_BARE_ZMQ_FIELD)
-#undef CRTI_BARE_ZMQ_FIELD
-} crti_bare_zmq_api_t;
-
-/* Filled by crti_bare_zmq_library, which comes before any use. */
-extern crti_bare_zmq_api_t crti_bare_zmq_api;
-
-/* CRT_ERR_UNSUPPORTED says what is missing. */
-crt_status_t crti_bare_zmq_library(void);
+CRTI_LATE_TABLE(crti_bare_zmq, CRTI_BARE_ZMQ_SYMBOLS);
 
 #define zmq_bind       crti_bare_zmq_api.zmq_bind_
 #define zmq_close      crti_bare_zmq_api.zmq_close_

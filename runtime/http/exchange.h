@@ -132,8 +132,8 @@ struct crti_http_exchange {
     bool is_last;                 /* `reply` is the last part */
 };
 
-/* Each ends the request's work: the reply goes out when the connection can be written. A text with a code
- * from 400 on is the message of an error, which is JSON. */
+/* Each ends the request's work: the reply goes out when the connection can be written. A text
+ * with a code from 400 on is the message of an error, which is JSON. */
 void crti_http_exchange_text(crti_http_exchange_t *x, unsigned code, const char *format,
                              ...) CRT_PRINTF(3, 4);
 void crti_http_exchange_json(crti_http_exchange_t *x, unsigned code, json_t *json_take);
@@ -142,8 +142,9 @@ void crti_http_exchange_reply(crti_http_exchange_t *x, const char *type);
 void crti_http_exchange_bytes(crti_http_exchange_t *x, const char *type,
                               crti_span_t constant);
 
-/* A reply in parts, which are appended to x->reply: the first with crti_http_exchange_stream, each other
- * one after `on_sent` was called, with crti_http_exchange_part. So no more than one part is in memory. */
+/* A reply in parts, which are appended to x->reply: the first with crti_http_exchange_stream,
+ * each other one after `on_sent` was called, with crti_http_exchange_part. So no more than one
+ * part is in memory. */
 void crti_http_exchange_stream(crti_http_exchange_t *x, const char *type, bool is_last,
                                void (*on_sent)(crti_http_exchange_t *x));
 void crti_http_exchange_part(crti_http_exchange_t *x, bool is_last);
@@ -159,14 +160,14 @@ void crti_http_exchange_ask(crti_http_exchange_t *x, crti_message_kind_t kind,
                             const void *body, uint64_t timeout_ms,
                             crti_http_exchange_answer_t *on_answer);
 
-/* Waits for something else than the head. When `timeout_ms` are over, and x->patience_s more, `on_answer` is called
- * without a message. */
+/* Waits for something else than the head. When `timeout_ms` are over, and x->patience_s more,
+ * `on_answer` is called without a message. */
 void crti_http_exchange_wait(crti_http_exchange_t *x, uint64_t timeout_ms,
                              crti_http_exchange_answer_t *on_answer);
 
-/* For a client without a token that is refused. Nothing of the client is read for 2 to 10 s, then `on_answer`
- * is called without a message. Clients that ask again as soon as they are refused cost little then: of all
- * together at most 50 are answered in a second. */
+/* For a client without a token that is refused. Nothing of the client is read for 2 to 10 s,
+ * then `on_answer` is called without a message. Clients that ask again as soon as they are
+ * refused cost little then: of all together at most 50 are answered in a second. */
 void crti_http_exchange_pause(crti_http_exchange_t *x,
                               crti_http_exchange_answer_t *on_answer);
 
@@ -175,8 +176,9 @@ void crti_http_exchange_pause(crti_http_exchange_t *x,
 /* All of its request has come, and is being answered. */
 bool crti_http_exchange_is_served(const crti_http_exchange_t *x);
 
-/* A new request: `request` is borrowed for the call. `body_size` 0: it has none. In chunks only what is
- * uploaded may come: other bodies are held in memory, and their sizes are judged before they are read. */
+/* A new request: `request` is borrowed for the call. `body_size` 0: it has none. In chunks only
+ * what is uploaded may come: other bodies are held in memory, and their sizes are judged before
+ * they are read. */
 #define CRTI_BODY_IN_CHUNKS CRTI_UPLOAD_UNKNOWN
 void crti_http_exchange_begin(crti_http_exchange_t *x, const crti_http_request_t *request,
                               uint64_t body_size);
@@ -197,7 +199,8 @@ void crti_endpoint_body(crti_http_exchange_t *x);
 /* Asks the head for a part of its state. */
 void crti_endpoint_ask_state(crti_http_exchange_t *x, const char *what,
                              const char *filter, crti_http_exchange_answer_t *on_answer);
-/* The JSON of a STATE_ANSWER, which the caller owns; NULL with the reply made when there is none. */
+/* The JSON of a STATE_ANSWER, which the caller owns; NULL with the reply made when there is
+ * none. */
 json_t *crti_endpoint_state(crti_http_exchange_t *x, crt_status_t status,
                             const crti_message_t *message);
 /* The one job of x->id, borrowed from `jobs`; NULL with the reply made. */

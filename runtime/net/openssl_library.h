@@ -24,7 +24,7 @@
 #include <openssl/evp.h>
 #include <openssl/ssl.h>
 
-#include "runtime/base/crt_base.h"
+#include "runtime/base/late_library.h"
 
 #define CRTI_OPENSSL_SYMBOLS(X)                                                          \
     X(BIO_clear_flags)                                                                   \
@@ -101,17 +101,7 @@
     X(SSL_write_ex)                                                                      \
     X(TLS_method)
 
-typedef struct crti_openssl_api {
-#define CRTI_OPENSSL_FIELD(symbol) __typeof__(symbol) *symbol##_;
-    CRTI_OPENSSL_SYMBOLS(CRTI_OPENSSL_FIELD)
-#undef CRTI_OPENSSL_FIELD
-} crti_openssl_api_t;
-
-/* Filled by crti_openssl_library, which comes before any use. */
-extern crti_openssl_api_t crti_openssl_api;
-
-/* CRT_ERR_UNSUPPORTED says what is missing. Any thread. */
-crt_status_t crti_openssl_library(void);
+CRTI_LATE_TABLE(crti_openssl, CRTI_OPENSSL_SYMBOLS);
 
 #define BIO_clear_flags            crti_openssl_api.BIO_clear_flags_
 #define BIO_get_data               crti_openssl_api.BIO_get_data_
