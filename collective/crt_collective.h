@@ -187,19 +187,20 @@ CRT_API crt_status_t crt_group_world(crt_group_t **group_out);
  * fork(). */
 CRT_API crt_status_t crt_group_rebuild(crt_group_t *group, int size);
 
-/* Confirms that the last operation succeeded on this member. Each member makes this call after an
- * operation that is followed by a long pause, before any other call on the group; all members
- * settle the same operations.
+/* Confirms that the last operation succeeded on this member. Each member on which an operation has
+ * succeeded makes this call when a long pause follows: before that pause, and before any other call
+ * on the group. All members settle the same operations.
  *
  * If a member dies during an operation, the operation may succeed on some members and fail on
  * others. Members on which it failed call crt_group_rebuild. Members on which it succeeded may
  * make no other call for a long time, and the rebuild would wait for them until the timeout.
- * After crt_group_settle the operation counts as successful for all members.
+ * Once one member has settled the operation, the operation counts as successful for the group.
  *
  * A member on which the operation failed compares crt_group_settled before the operation and
- * after the rebuild: the number is greater if another member settled the operation. The rebuild
- * has then returned CRT_ERR_EXISTS, and the group stays failed until all members rebuild it; or
- * CRT_OK, if the others had already begun to rebuild.
+ * after the rebuild: the number is greater if another member settled the operation. The
+ * result of the operation is then with that member. The rebuild has returned CRT_ERR_EXISTS, and
+ * the group stays failed until all members rebuild it; or CRT_OK, if another member had already
+ * begun to rebuild.
  *
  * Cost: a few exchanges with the control store. Errors: CRT_ERR_INVALID, when `group` is NULL;
  * CRT_ERR_CLOSED, when the group has ended or the others have rebuilt it without this member;

@@ -503,13 +503,13 @@ CRT_API void crt_model_watch_gradients(crt_model_t *model, crt_gradients_seen_t 
 typedef crt_status_t crt_norm_sum_t(void *context, float *numbers, size_t count);
 
 /* Synchronised batch normalisation: batch norms compute mean and variance over the rows of all
- * processes of a group, each of which has some rows of one batch. `sum` must replace
- * numbers[0..count) by their sum over all processes. `sum` is called in every pass of
- * training, in the calling thread: for each batch norm twice in the forward pass and once in
- * the backward pass. All processes make the same passes. If all have the same number of rows,
- * the average of their gradients is that of the whole batch. `sum` NULL (default): each
- * process uses its own rows only. Models on a GPU do not support it: their passes of training
- * return CRT_ERR_UNSUPPORTED. */
+ * processes of a group, each of which has some rows of one batch. `sum` must replace each of
+ * numbers[0..count) by the sum of that number over all processes. `sum` is called in every
+ * pass of training, in the calling thread: for each batch norm twice in the forward pass and
+ * once in the backward pass. All processes make the same passes. If all have the same number
+ * of rows, the average of their gradients is that of the whole batch. `sum` NULL (default):
+ * each process uses its own rows only. Models on a GPU do not support it: their passes of
+ * training return CRT_ERR_UNSUPPORTED. */
 CRT_API void crt_model_sync_norms(crt_model_t *model, crt_norm_sum_t *sum, void *context);
 
 /* Makes a forward pass for a loss of the caller. `inputs` is (rows, inputs) of the dtype of

@@ -491,10 +491,10 @@ CRT_API crt_status_t crt_cancel(crt_ref_t *ref, const crt_cancel_options_t *opti
  * memory for a handle. The arguments are borrowed until the function returns. `options` may be
  * NULL.
  *
- * Lifetime: the actor ends when the last handle in the cluster is dropped and the last pending call
- * is answered, as in Ray. Handles stored in arguments, results, objects and returned by
- * crt_actor_find count. If a process dies, its handles count as dropped. At the end, remaining
- * calls are answered first (for 30 s at most), `destroy` runs, and the actor is not restarted.
+ * Lifetime: the actor ends after the last handle in the cluster is dropped, as in Ray. Calls that
+ * were made before are answered first, for 30 s at most. Then `destroy` runs, and the actor is not
+ * restarted. Handles stored in arguments, results, objects and returned by crt_actor_find count. If
+ * a process dies or is killed, its handles count as dropped.
  *
  * The actor also ends by crt_actor_kill, and with the process that made the actor, at the latest
  * with the job of that process. A detached actor lives until crt_actor_kill. */

@@ -62,8 +62,8 @@ CRT_API crt_stream_t *crt_call_stream_v(crt_actor_t *actor, const crt_method_t *
  * drops the ref with crt_ref_drop.
  *
  * Returns CRT_END_OF_STREAM, which is positive and not an error, when the call has succeeded and
- * the caller has taken all results. If the call failed, returns the status of the call. After the
- * end or a failure, every further call returns the same status.
+ * the caller has taken all results. If the call of the stream failed, returns the status of
+ * that call. After either, every further crt_stream_next returns the same status.
  *
  * Errors: CRT_ERR_TIMED_OUT, when there is no result within wait_ms; CRT_ERR_INTERRUPTED, after
  * crt_interrupt; CRT_ERR_DEADLOCK, when the wait could never end because the calls wait for each

@@ -108,10 +108,10 @@ typedef struct crt_task {
     crt_status_t (*run)(crt_call_t *call);
     /* The kinds of the arguments, as `signature` of crt_method_t. */
     const char *signature;
-    /* How many times a worker may begin this task; then the worker ends and another one takes its
-     * place. For tasks that leave memory or descriptors behind. 0: the default, no limit. Tasks
-     * that wait in the worker run elsewhere. Objects that the worker owns are kept until no
-     * process uses them, for at most 30 s. */
+    /* How many times one worker may run this task. When the last of these runs has finished, the
+     * worker ends and another one takes its place. For tasks that leave memory or descriptors
+     * behind. 0: the default, no limit. Tasks that wait in the worker run elsewhere. Objects that
+     * the worker owns are kept until no process uses them, for at most 30 s after that run. */
     int max_calls;
     /* A pointer for the program: crt_call_user returns the pointer in `run`. May be NULL. */
     void *user;
