@@ -2,6 +2,7 @@
 /* Who has a connection, and for how long. See places.h. */
 #include "runtime/http/places.h"
 
+#include <openssl/ssl.h>
 #include <poll.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -153,15 +154,54 @@ static bool is_gone(const crti_http_place_t *place)
     return poll(&fd, 1, 0) > 0 && (fd.revents & (POLLRDHUP | POLLHUP | POLLERR)) != 0;
 }
 
+/* libwebsockets waits for no event while it keeps bytes that it has read and may pass on. */
+static bool is_turning(const struct lws *wsi)
+{
+    return lws_service_adjust_timeout(lws_get_context(wsi), 1000, 0) == 0;
+}
+
+static bool has_unread(const crti_http_place_t *place)
+{
+    SSL *ssl = lws_get_ssl(place->wsi);
+    int unread = 0;
+
+    return (ioctl(lws_get_socket_fd(place->wsi), FIONREAD, &unread) == 0 && unread > 0) ||
+           (ssl && SSL_pending(ssl) > 0);
+}
+
+/* Marks each that is served and of which libwebsockets keeps bytes of the next request. The library
+ * tells of none by itself, but it does not turn for those that may not be read: the one whose
+ * permission makes it turn again keeps some. */
+static void find_kept(crti_places_t *places)
+{
+    if (!places->count || !is_turning(places->all[0].wsi))
+        return;
+    for (unsigned i = 0; i < places->count; i++)
+        if (places->is_served(places->all[i].wsi))
+            lws_rx_flow_control(places->all[i].wsi, 0);
+    if (!is_turning(places->all[0].wsi))
+        for (unsigned i = 0; i < places->count; i++) {
+            crti_http_place_t *place = &places->all[i];
+
+            if (!places->is_served(place->wsi))
+                continue;
+            lws_rx_flow_control(place->wsi, 1);
+            place->is_kept = is_turning(place->wsi);
+            lws_rx_flow_control(place->wsi, 0);
+        }
+    for (unsigned i = 0; i < places->count; i++)
+        if (places->is_served(places->all[i].wsi))
+            lws_rx_flow_control(places->all[i].wsi, 1);
+}
+
 /* libwebsockets finds that again and again, and reads it when the reply is complete. */
 static bool sends_early(const crti_places_t *places, crti_http_place_t *place)
 {
     bool did = place->sends_early;
-    int unread = 0;
 
-    place->sends_early = places->is_served(place->wsi) &&
-                         ioctl(lws_get_socket_fd(place->wsi), FIONREAD, &unread) == 0 &&
-                         unread > 0;
+    place->sends_early =
+        places->is_served(place->wsi) && (place->is_kept || has_unread(place));
+    place->is_kept = false;
     return did && place->sends_early;
 }
 
@@ -175,6 +215,7 @@ bool crti_places_judge(crti_places_t *places, const crti_http_policy_t *policy)
 {
     bool is_any_served = false;
 
+    find_kept(places);
     for (unsigned i = 0; i < places->count; i++) {
         crti_http_place_t *place = &places->all[i];
 

@@ -48,6 +48,7 @@ typedef struct crti_http_place {
     crti_token_t token; /* by which that request was let in */
     uint64_t received;  /* when the last one had been answered */
     bool sends_early;   /* it has sent something before it was answered */
+    bool is_kept;       /* libwebsockets has read that already */
 } crti_http_place_t;
 
 typedef struct crti_places {

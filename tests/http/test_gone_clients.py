@@ -14,7 +14,7 @@ import unittest
 
 CRT = sys.argv[1]
 PATIENCE = 20
-STREAMS = ("/api/v0/logs/stream?submission_id=endless", "/api/jobs/endless/logs?follow=1&wait_ms=60000")
+STREAMS = ("/api/v0/logs/stream?submission_id=endless", "/api/jobs/endless/logs?offset=1000&wait_ms=20000")
 CLIENTS = 5
 
 
@@ -38,10 +38,10 @@ class GoneClients(unittest.TestCase):
         return subprocess.run([CRT, *words], env=cls.env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=True,
                               timeout=PATIENCE).stdout
 
-    def ask(self, path):
+    def ask(self, path, then=""):
         s = socket.create_connection((self.host, int(self.port)), PATIENCE)
         self.addCleanup(s.close)
-        s.sendall(f"GET {path} HTTP/1.1\r\nHost: {self.host}\r\nAuthorization: Bearer {self.token}\r\n\r\n".encode())
+        s.sendall(f"GET {path} HTTP/1.1\r\nHost: {self.host}\r\nAuthorization: Bearer {self.token}\r\n\r\n{then}".encode())
         return s
 
     def sockets(self):
@@ -95,6 +95,32 @@ class GoneClients(unittest.TestCase):
                 self.until(self.is_idle, "the server spins")
                 for client in clients:
                     client.close()
+
+    def test_clients_that_send_on_in_the_same_packet_cost_nothing_and_harm_no_others(self):
+        for path in STREAMS:
+            with self.subTest(path=path):
+                others = [self.ask(path) for _ in range(CLIENTS)]
+                clients = [self.ask(path, "GET / HTTP/1.1\r\n") for _ in range(CLIENTS)]
+                self.until(self.is_idle, "the server spins")
+                for client in clients:
+                    client.settimeout(PATIENCE)
+                    while client.recv(1000):
+                        pass  # what came before the end
+                for other in others:
+                    other.setblocking(False)
+                    with self.assertRaises(BlockingIOError, msg="one that waits in silence is let go, too"):
+                        while other.recv(1000):
+                            pass
+                    other.close()
+
+    def test_requests_in_one_packet_are_answered_in_turn(self):
+        two = self.ask("/api/version", f"GET /api/version HTTP/1.1\r\nAuthorization: Bearer {self.token}\r\n"
+                       f"Host: {self.host}\r\nConnection: close\r\n\r\n")
+        two.settimeout(PATIENCE)
+        said = b""
+        while part := two.recv(1000):
+            said += part
+        self.assertEqual(said.count(b" 200 "), 2, said)
 
 
 if __name__ == "__main__":
