@@ -28,7 +28,10 @@ typedef struct node {
     bool ready;
     pid_t reaped;
     int wait_status;
+    int printed; /* the zygote's stdout */
 } node_t;
+
+#define PRINTED "printed before there is a zygote\n"
 
 static void on_message(void *user, crti_channel_t *channel, const crti_message_t *message,
                        int *fds, int fd_count)
@@ -54,8 +57,8 @@ static void worker_main(const crti_worker_birth_t *birth)
 {
     char id[CRTI_ID_HEX];
 
-    printf("worker %s group %d\n", crti_id_hex(birth->process, id),
-           getpgrp() == getpid());
+    printf("worker %s group %d", crti_id_hex(birth->process, id), getpgrp() == getpid());
+    putchar('\n');
     fprintf(stderr, "to stderr\n");
     if (birth->process.low == 7)
         raise(SIGKILL);
@@ -70,14 +73,18 @@ static void *idle_thread(void *unused)
     return NULL;
 }
 
-static void start_zygote(node_t *node, bool with_thread)
+/* Of a program that has printed before; what it printed may still be in its buffer. */
+static void start_zygote(node_t *node, bool flushes, bool with_thread)
 {
     crti_channel_handlers_t handlers = {
         .user = node, .on_message = on_message, .on_closed = on_closed};
-    int fds[2];
+    int fds[2], printed[2];
 
     *node = (node_t){0};
     assert_int_equal(crti_channel_pair(fds), CRT_OK);
+    assert_int_equal(pipe2(printed, O_CLOEXEC), 0);
+    node->printed = printed[0];
+    fflush(NULL); /* what is buffered here is not the zygote's */
     node->zygote = fork();
     assert_true(node->zygote >= 0);
     if (node->zygote == 0) {
@@ -86,13 +93,29 @@ static void start_zygote(node_t *node, bool with_thread)
 
         close(fds[0]);
         prctl(PR_SET_PDEATHSIG, SIGKILL);
+        dup2(printed[1], STDOUT_FILENO);
+        printf(PRINTED);
+        if (flushes)
+            fflush(stdout);
         if (with_thread)
             pthread_create(&thread, NULL, idle_thread, NULL);
         crti_zygote_serve(fds[1], &birth);
         worker_main(&birth);
     }
     close(fds[1]);
+    close(printed[1]);
     assert_int_equal(crti_channel_new(&fds[0], &handlers, 0, &node->channel), CRT_OK);
+}
+
+static void read_all(int fd, char *text, size_t size)
+{
+    size_t used = 0;
+    ssize_t n;
+
+    while (used < size - 1 && (n = read(fd, text + used, size - 1 - used)) > 0)
+        used += (size_t)n;
+    text[used] = '\0';
+    close(fd);
 }
 
 static void pump_until(node_t *node, const bool *flag, const pid_t *number)
@@ -111,11 +134,14 @@ static void pump_until(node_t *node, const bool *flag, const pid_t *number)
 
 static void stop_zygote(node_t *node)
 {
+    char text[256];
     int status;
 
     crti_channel_free(node->channel);
     assert_int_equal(waitpid(node->zygote, &status, 0), node->zygote);
     assert_true(WIFEXITED(status));
+    read_all(node->printed, text, sizeof(text));
+    assert_string_equal(text, PRINTED); /* once, and by no worker */
 }
 
 /* Forks a worker; gives the read ends of its streams. */
@@ -144,24 +170,13 @@ static void fork_worker(node_t *node, uint64_t low, int *out, int *err)
                      CRT_ERR_PROTOCOL);
 }
 
-static void read_all(int fd, char *text, size_t size)
-{
-    size_t used = 0;
-    ssize_t n;
-
-    while (used < size - 1 && (n = read(fd, text + used, size - 1 - used)) > 0)
-        used += (size_t)n;
-    text[used] = '\0';
-    close(fd);
-}
-
 static void a_zygote_forks_workers_with_streams_and_groups_of_their_own(void **state)
 {
     char text[256];
     int out, err;
     node_t node;
 
-    start_zygote(&node, false);
+    start_zygote(&node, false, false);
     pump_until(&node, &node.ready, NULL);
     assert_string_equal(node.problem, "");
     fork_worker(&node, 5, &out, &err);
@@ -175,17 +190,20 @@ static void a_zygote_forks_workers_with_streams_and_groups_of_their_own(void **s
     stop_zygote(&node);
 }
 
-static void a_killed_worker_is_reported_with_its_signal(void **state)
+static void
+a_killed_worker_is_reported_with_its_signal_and_what_it_printed_is_read(void **state)
 {
+    char text[256];
     int out, err;
     node_t node;
 
-    start_zygote(&node, false);
+    start_zygote(&node, true, false);
     fork_worker(&node, 7, &out, &err);
     pump_until(&node, NULL, &node.reaped);
     assert_true(WIFSIGNALED(node.wait_status));
     assert_int_equal(WTERMSIG(node.wait_status), SIGKILL);
-    close(out);
+    read_all(out, text, sizeof(text));
+    assert_string_equal(text, "worker 00000000000000010000000000000007 group 1\n");
     close(err);
     stop_zygote(&node);
 }
@@ -196,11 +214,12 @@ static void workers_end_with_their_zygote(void **state)
     int out, err;
     node_t node;
 
-    start_zygote(&node, false);
+    start_zygote(&node, true, false);
     fork_worker(&node, 8, &out, &err);
     kill(node.zygote, SIGKILL);
     read_all(out, text, sizeof(text)); /* ends only when the worker is gone, too */
     close(err);
+    close(node.printed);
     crti_channel_free(node.channel);
     assert_int_equal(waitpid(node.zygote, NULL, 0), node.zygote);
 }
@@ -209,7 +228,7 @@ static void a_second_thread_is_a_reason_not_to_fork(void **state)
 {
     node_t node;
 
-    start_zygote(&node, true);
+    start_zygote(&node, false, true);
     pump_until(&node, &node.ready, NULL);
     assert_string_equal(node.problem, "2 threads run before crt_main or crt_init");
     stop_zygote(&node);
@@ -225,7 +244,8 @@ static void a_second_thread_is_a_reason_not_to_fork(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_killed_worker_is_reported_with_its_signal),
+        cmocka_unit_test(
+            a_killed_worker_is_reported_with_its_signal_and_what_it_printed_is_read),
         cmocka_unit_test(workers_end_with_their_zygote),
     };
     const struct CMUnitTest counting_threads[] = {

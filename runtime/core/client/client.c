@@ -585,7 +585,7 @@ crt_status_t crt_init(int argc, char **argv, const crt_options_t *options)
         crti_zygote_serve(zygote_fd, &birth);
         worker_main(core, &birth, o.worker_start);
     case CRTI_PROCESS_WORKER:
-        setvbuf(stdout, NULL, _IOLBF, 0);
+        crti_print_by_lines();
         worker_main(new_worker(&o), &birth, o.worker_start);
     case CRTI_PROCESS_DRIVER: break;
     }

@@ -264,6 +264,15 @@ static void reap(zygote_t *zygote)
     }
 }
 
+void crti_print_by_lines(void)
+{
+    static char memory[BUFSIZ];
+
+    /* Given memory: without any, glibc goes on as before where the program has printed already. */
+    fflush(stdout);
+    setvbuf(stdout, memory, _IOLBF, sizeof(memory));
+}
+
 static void start(zygote_t *zygote, int fd, bool executes)
 {
     crti_channel_handlers_t handlers = {
@@ -281,7 +290,7 @@ static void start(zygote_t *zygote, int fd, bool executes)
     zygote->signals = signalfd(-1, &child, SFD_CLOEXEC | SFD_NONBLOCK);
     zygote->null = open("/dev/null", O_RDONLY | O_CLOEXEC);
     /* Here, so that thousands of workers need not. */
-    setvbuf(stdout, NULL, _IOLBF, 0);
+    crti_print_by_lines();
     crti_net_prepare();
     if (zygote->signals < 0 || zygote->null < 0 ||
         crti_channel_new(&fd, &handlers, 0, &zygote->channel) != CRT_OK ||
