@@ -186,7 +186,8 @@ static crt_status_t fail(const http_client_t *client, CURLcode code)
             "Where the server has one of its own (--dashboard-cert) give CRT_TOKEN and "
             "not CRT_KEY_FILE",
             target->url);
-    if (code == CURLE_PEER_FAILED_VERIFICATION)
+    /* The other one: there are no authorities, as on a system without ca-certificates. */
+    if (code == CURLE_PEER_FAILED_VERIFICATION || code == CURLE_SSL_CACERT_BADFILE)
         return crt_raise(CRT_ERR_PERMISSION,
                          "%s: %s; nothing was sent. Give the cluster's key in "
                          "CRT_KEY_FILE, or the certificate's authority in SSL_CERT_FILE",

@@ -115,6 +115,8 @@ def over_a_network_the_server_proves_itself_first():
         cluster.refused("would go to whoever listens", "job", "list", CRT_HTTP=f"http://{where}", CRT_KEY_FILE=key)
         # Who has the token but not the key believes authorities only.
         cluster.refused("nothing was sent", "job", "list", CRT_HTTP=where, CRT_TOKEN=cluster.token)
+        said = cluster.refused("nothing was sent", "job", "list", CRT_HTTP=where, CRT_TOKEN=cluster.token, SSL_CERT_FILE="/no/such.crt")
+        check("/no/such.crt" in said and "CRT_KEY_FILE" in said, said)
         authority = os.path.join(cluster.info("state_dir"), "https.crt")
         cluster.good("job", "list", CRT_HTTP=where, CRT_TOKEN=cluster.token, SSL_CERT_FILE=authority)
         with socket.create_connection((NETWORK, cluster.http_port), 10) as plain:
