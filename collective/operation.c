@@ -28,7 +28,12 @@ static const char *kind_name(crt_collective_kind_t kind)
     return name ? name : "an operation";
 }
 
-static crt_status_t check_device(const crt_group_t *group, const char *name,
+/* A tensor that was checked: what the rest of the checks needs of it. */
+typedef struct extent {
+    size_t count, bytes;
+} extent_t;
+
+static crt_status_t check_device(const crt_group_t *group, const crt_collective_t *what,
                                  const char *which, const crt_tensor_t *t)
 {
     int gpu = crt_tensor_gpu(t);
@@ -39,59 +44,48 @@ static crt_status_t check_device(const crt_group_t *group, const char *name,
     if (group->device < 0)
         return crt_raise(CRT_ERR_INVALID,
                          "%s: the %s lies on device %d; backend \"%s\" takes host memory",
-                         name, which, gpu, crt_group_backend(group));
+                         kind_name(what->kind), which, gpu, crt_group_backend(group));
     return crt_raise(CRT_ERR_INVALID,
-                     "%s: the %s lies on device %d; this member's device is %d", name,
-                     which, gpu, group->device);
+                     "%s: the %s lies on device %d; this member's device is %d",
+                     kind_name(what->kind), which, gpu, group->device);
 }
 
 static crt_status_t check_tensor(const crt_group_t *group, const crt_collective_t *what,
-                                 const char *which, const crt_tensor_t *t)
+                                 const char *which, const crt_tensor_t *t,
+                                 extent_t *extent)
 {
     crt_status_t status;
-    const char *name = kind_name(what->kind);
     size_t size;
 
     if (!t)
-        return crt_raise(CRT_ERR_INVALID, "%s: there is no %s", name, which);
-    size = crt_dtype_size(t->dtype);
+        return crt_raise(CRT_ERR_INVALID, "%s: there is no %s", kind_name(what->kind),
+                         which);
+    size = crt_dtype_size(t->dtype); /* a power of two */
     if (size == 0 || t->dtype == CRT_DTYPE_BOOL)
-        return crt_raise(CRT_ERR_INVALID, "%s: the %s is of %s", name, which,
-                         crt_dtype_name(t->dtype));
-    status = check_device(group, name, which, t);
+        return crt_raise(CRT_ERR_INVALID, "%s: the %s is of %s", kind_name(what->kind),
+                         which, crt_dtype_name(t->dtype));
+    status = check_device(group, what, which, t);
     if (status != CRT_OK)
         return status;
     if (!crt_tensor_is_dense(t))
-        return crt_raise(CRT_ERR_INVALID, "%s: the %s is not dense", name, which);
-    if (crt_tensor_count(t) && (!t->data || (uintptr_t)t->data % size))
+        return crt_raise(CRT_ERR_INVALID, "%s: the %s is not dense",
+                         kind_name(what->kind), which);
+    extent->count = crt_tensor_count(t);
+    extent->bytes = extent->count * size;
+    if (extent->count && (!t->data || (uintptr_t)t->data & (size - 1)))
         return crt_raise(CRT_ERR_INVALID, "%s: the %s has no data, or not aligned to %zu",
-                         name, which, size);
-    return CRT_OK;
-}
-
-static crt_status_t check_count(const crt_collective_t *what, const crt_tensor_t *input,
-                                const crt_tensor_t *output, size_t wanted)
-{
-    if (output->dtype != input->dtype)
-        return crt_raise(CRT_ERR_INVALID, "%s: input of %s, output of %s",
-                         kind_name(what->kind), crt_dtype_name(input->dtype),
-                         crt_dtype_name(output->dtype));
-    if (crt_tensor_count(output) != wanted)
-        return crt_raise(CRT_ERR_INVALID,
-                         "%s: an input of %zu elements needs an output of %zu, not %zu",
-                         kind_name(what->kind), crt_tensor_count(input), wanted,
-                         crt_tensor_count(output));
+                         kind_name(what->kind), which, size);
     return CRT_OK;
 }
 
 /* Overlapping memory is in order only where the place is exactly `in_place`. */
-static crt_status_t check_overlap(const crt_collective_t *what, const crt_tensor_t *input,
-                                  const crt_tensor_t *output, ptrdiff_t in_place)
+static crt_status_t check_overlap(const crt_collective_t *what, extent_t input,
+                                  extent_t output, ptrdiff_t in_place)
 {
-    const char *in = input->data, *out = output->data;
-    size_t in_bytes = crt_tensor_bytes(input), out_bytes = crt_tensor_bytes(output);
+    const char *in = what->input->data, *out = what->output->data;
 
-    if (!in_bytes || !out_bytes || in >= out + out_bytes || out >= in + in_bytes)
+    if (!input.bytes || !output.bytes || in >= out + output.bytes ||
+        out >= in + input.bytes)
         return CRT_OK;
     if (in_place != PTRDIFF_MIN && in - out == in_place)
         return CRT_OK;
@@ -127,40 +121,45 @@ static crt_status_t check_reduction(const crt_collective_t *what)
 
 /* Operations with input and output; `wanted` elements of output. */
 static crt_status_t fill_both(const crt_group_t *group, const crt_collective_t *what,
-                              size_t wanted, ptrdiff_t in_place, crti_step_t *step)
+                              extent_t input, size_t wanted, ptrdiff_t in_place,
+                              crti_step_t *step)
 {
-    crt_status_t status = check_tensor(group, what, "output", what->output);
+    const crt_tensor_t *in = what->input, *out = what->output;
+    extent_t output = {0};
 
-    if (status == CRT_OK && crt_tensor_gpu(what->output) != crt_tensor_gpu(what->input))
-        status = crt_raise(CRT_ERR_INVALID,
-                           "%s: the input lies on device %d, the output on %d",
-                           kind_name(what->kind), crt_tensor_gpu(what->input),
-                           crt_tensor_gpu(what->output));
-    if (status == CRT_OK)
-        status = check_count(what, what->input, what->output, wanted);
-    if (status == CRT_OK)
-        status = check_overlap(what, what->input, what->output, in_place);
-    if (status == CRT_OK)
-        step->output = what->output->data;
-    return status;
+    CRT_TRY(check_tensor(group, what, "output", out, &output));
+    if (crt_tensor_gpu(out) != crt_tensor_gpu(in))
+        return crt_raise(CRT_ERR_INVALID,
+                         "%s: the input lies on device %d, the output on %d",
+                         kind_name(what->kind), crt_tensor_gpu(in), crt_tensor_gpu(out));
+    if (out->dtype != in->dtype)
+        return crt_raise(CRT_ERR_INVALID, "%s: input of %s, output of %s",
+                         kind_name(what->kind), crt_dtype_name(in->dtype),
+                         crt_dtype_name(out->dtype));
+    if (output.count != wanted)
+        return crt_raise(CRT_ERR_INVALID,
+                         "%s: an input of %zu elements needs an output of %zu, not %zu",
+                         kind_name(what->kind), input.count, wanted, output.count);
+    step->output = out->data;
+    return check_overlap(what, input, output, in_place);
 }
 
 static crt_status_t fill_parts(const crt_group_t *group, const crt_collective_t *what,
-                               crti_step_t *step)
+                               extent_t input, crti_step_t *step)
 {
-    size_t n = crt_tensor_count(what->input), m = (size_t)group->size;
+    size_t n = input.count, m = (size_t)group->size;
     size_t size = crt_dtype_size(what->input->dtype);
 
     if (what->kind == CRT_COLLECTIVE_ALLGATHER)
-        return fill_both(group, what, n * m, (ptrdiff_t)((size_t)group->rank * n * size),
-                         step);
+        return fill_both(group, what, input, n * m,
+                         (ptrdiff_t)((size_t)group->rank * n * size), step);
     if (n % m)
         return crt_raise(CRT_ERR_INVALID, "%s: %zu elements for %zu members",
                          kind_name(what->kind), n, m);
     step->count = n / m;
     if (what->kind == CRT_COLLECTIVE_ALLTOALL)
-        return fill_both(group, what, n, PTRDIFF_MIN, step);
-    return fill_both(group, what, n / m,
+        return fill_both(group, what, input, n, PTRDIFF_MIN, step);
+    return fill_both(group, what, input, n / m,
                      -(ptrdiff_t)((size_t)group->rank * (n / m) * size), step);
 }
 
@@ -169,22 +168,23 @@ static crt_status_t fill(const crt_group_t *group, const crt_collective_t *what,
 {
     const crt_tensor_t *tensor =
         what->kind == CRT_COLLECTIVE_RECV ? what->output : what->input;
-    crt_status_t status = check_tensor(group, what, "input", tensor);
+    extent_t extent = {0};
 
-    if (status != CRT_OK)
-        return status;
+    CRT_TRY(check_tensor(group, what, "input", tensor, &extent));
     step->dtype = tensor->dtype;
     step->is_on_device = crt_tensor_gpu(tensor) >= 0;
-    step->count = crt_tensor_count(tensor);
+    step->count = extent.count;
     step->input = what->kind == CRT_COLLECTIVE_RECV ? NULL : tensor->data;
     switch (what->kind) {
-    case CRT_COLLECTIVE_ALLREDUCE: return fill_both(group, what, step->count, 0, step);
+    case CRT_COLLECTIVE_ALLREDUCE:
+        return fill_both(group, what, extent, step->count, 0, step);
     case CRT_COLLECTIVE_REDUCE:
-        return group->rank == what->peer ? fill_both(group, what, step->count, 0, step)
-                                         : CRT_OK;
+        return group->rank == what->peer
+                   ? fill_both(group, what, extent, step->count, 0, step)
+                   : CRT_OK;
     case CRT_COLLECTIVE_ALLGATHER:
     case CRT_COLLECTIVE_REDUCESCATTER:
-    case CRT_COLLECTIVE_ALLTOALL: return fill_parts(group, what, step);
+    case CRT_COLLECTIVE_ALLTOALL: return fill_parts(group, what, extent, step);
     case CRT_COLLECTIVE_BROADCAST: step->output = tensor->data; return CRT_OK;
     case CRT_COLLECTIVE_RECV: step->output = tensor->data; return CRT_OK;
     default: return CRT_OK;

@@ -248,13 +248,18 @@ crt_status_t crti_shm_look_around(crti_shm_t *team)
 
 /* ---------------------------------------------------------------- sleeping */
 
+static bool is_word_reached(const crti_shm_t *team)
+{
+    return has_reached(atomic_load_explicit(team->word, memory_order_acquire),
+                       team->value);
+}
+
 /* What we wait for is there, or the group has failed (team->status). Messages go on meanwhile. */
 static bool has_come(crti_shm_t *team)
 {
     const crti_way_t *linked = &team->group->linked;
 
-    if (!team->awaits &&
-        has_reached(atomic_load_explicit(team->word, memory_order_acquire), team->value))
+    if (!team->awaits && is_word_reached(team))
         return true;
     if (!crti_list_is_empty(&team->active))
         team->status = crti_shm_pair_progress(team);
@@ -274,12 +279,20 @@ static uint32_t spins_now(const crti_shm_t *team)
     return copying < team->most_spins ? (uint32_t)copying : team->most_spins;
 }
 
+/* Nothing but the word can end the wait, and nothing goes on beside it. */
+static bool waits_for_word_only(const crti_shm_t *team)
+{
+    return !team->awaits && crti_list_is_empty(&team->active) &&
+           !team->group->linked.pending;
+}
+
 static bool spin(crti_shm_t *team)
 {
+    bool word_only = waits_for_word_only(team);
     uint32_t spins = spins_now(team);
 
     for (uint32_t i = 0; i < spins; i++) {
-        if (has_come(team)) {
+        if (word_only ? is_word_reached(team) : has_come(team)) {
             if (team->spins < team->most_spins)
                 team->spins += team->spins / 4;
             return true;
