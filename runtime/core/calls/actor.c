@@ -36,8 +36,16 @@ static void fail_all(crti_list_t *list, crt_status_t status, const char *text,
     while (!crti_list_is_empty(list)) {
         crti_pending_t *p = CRTI_CONTAINER(list->next, crti_pending_t, link);
 
-        crti_pending_fail(p, status, text, in_doubt && p->may_have_run);
+        crti_pending_fail(p, status, text, in_doubt && p->attempt.may_have_run);
     }
+}
+
+/* Before `next` in the queue of its actor. */
+static void put_in_queue(crti_pending_t *p, crti_list_t *next)
+{
+    crti_attempt_set_state(&p->attempt, CRTI_ATTEMPT_QUEUED);
+    p->actor->queue_bytes += p->record.size;
+    crti_list_append(next, &p->link);
 }
 
 /* Calls of a process that died, in their order, before those that were not sent yet. */
@@ -48,13 +56,14 @@ static void make_again(crt_actor_t *actor, const char *text)
     CRTI_LIST_FOREACH_SAFE (item, &actor->doubtful) {
         crti_pending_t *p = CRTI_CONTAINER(item, crti_pending_t, link);
 
-        if (p->is_cancelled ||
-            p->record.size == 0 || /* it was sent when retries were not known of */
-            (p->may_have_run && !crti_pending_again(p, text)))
+        crti_attempt_action_t action =
+            crti_attempt_settled(&p->attempt, p->record.size > 0, crti_pending_most(p));
+
+        if (action == CRTI_ATTEMPT_DO_END ||
+            (action == CRTI_ATTEMPT_DO_REPEAT && !crti_pending_again(p, text)))
             continue;
-        crti_pending_forget_remote(p);
-        crti_list_remove(&p->link);
-        crti_list_append(next, &p->link);
+        crti_pending_unlink(p);
+        put_in_queue(p, next);
     }
 }
 
@@ -111,7 +120,7 @@ void crti_actor_end(crt_actor_t *actor, crt_status_t status, const char *text)
     fail_all(&actor->queue, actor->status, text, false);
     if (actor->remote) { /* its process: everything in flight there is this actor's */
         CRTI_LIST_FOREACH (item, &actor->remote->in_flight)
-            CRTI_CONTAINER(item, crti_pending_t, link)->may_have_run =
+            CRTI_CONTAINER(item, crti_pending_t, link)->attempt.may_have_run =
                 !actor->remote->ran_no_call;
         fail_all(&actor->remote->in_flight, actor->status, text, true);
     }
@@ -141,7 +150,7 @@ static void trust_in_doubt(crt_actor_t *actor)
         crti_pending_t *p = CRTI_CONTAINER(item, crti_pending_t, link);
 
         if (p->remote == actor->remote)
-            p->may_have_run = false;
+            p->attempt.may_have_run = false;
     }
 }
 
@@ -194,8 +203,8 @@ static crt_status_t send_call(crt_actor_t *actor, crti_pending_t *p,
                                CRTI_NET_NO_DEADLINE, &p->sequence);
     if (status != CRT_OK)
         return status;
-    p->state = CRTI_CALL_SENT;
-    p->on_unconfirmed = actor->is_unconfirmed;
+    crti_attempt_set_state(&p->attempt, CRTI_ATTEMPT_SENT);
+    p->attempt.on_unconfirmed = actor->is_unconfirmed;
     p->remote = remote;
     crti_list_append(&remote->in_flight, &p->link);
     crti_net_watch(core->net, remote->peer, 1);
@@ -238,10 +247,8 @@ static void queue_call(crti_pending_t *p, const crti_buffer_t *record)
     crt_actor_t *actor = p->actor;
     crt_status_t status = keep_record(p, &record);
 
-    p->state = CRTI_CALL_QUEUED;
     crti_call_event_queued(p);
-    actor->queue_bytes += p->record.size;
-    crti_list_append(&actor->queue, &p->link);
+    put_in_queue(p, &actor->queue);
     if (status != CRT_OK)
         crti_pending_fail(p, status, crt_error_detail(), false);
     else
@@ -279,11 +286,9 @@ void crti_actor_take_back(crti_pending_t *p)
         place = item;
         break;
     }
-    p->state = CRTI_CALL_QUEUED;
     crti_call_event_queued(p);
     p->remote = NULL;
-    actor->queue_bytes += p->record.size;
-    crti_list_append(place, &p->link);
+    put_in_queue(p, place);
     crti_actor_observe(actor);
 }
 
@@ -297,11 +302,12 @@ void crti_actor_reserve(crti_pending_t *p)
 void crti_actor_complete(crti_pending_t *p)
 {
     if (crti_list_is_empty(&p->link)) {
+        crti_attempt_set_state(&p->attempt, CRTI_ATTEMPT_MADE);
         crti_actor_submit(p, &p->record);
         return;
     }
     p->actor->queue_bytes += p->record.size;
-    p->state = CRTI_CALL_QUEUED;
+    crti_attempt_set_state(&p->attempt, CRTI_ATTEMPT_QUEUED);
     crti_call_event_queued(p);
 }
 
@@ -315,16 +321,12 @@ void crti_actor_drain(crt_actor_t *actor)
             crti_pending_fail(p, actor->status, actor->text ? actor->text : "", false);
             continue;
         }
-        if (p->state != CRTI_CALL_QUEUED || actor->phase != CRTI_ACTOR_CALLABLE)
+        if (p->attempt.state != CRTI_ATTEMPT_QUEUED ||
+            actor->phase != CRTI_ACTOR_CALLABLE)
             break;
-        crti_list_remove(&p->link);
-        actor->queue_bytes -= p->record.size;
-        p->state = CRTI_CALL_ARGUMENTS; /* in no list */
+        crti_pending_unlink(p);
         if (!send_or_fail(actor, p, &p->record)) {
-            p->state = CRTI_CALL_QUEUED;
-            actor->queue_bytes += p->record.size;
-            /* back to the front */
-            crti_list_append(actor->queue.next, &p->link);
+            put_in_queue(p, actor->queue.next); /* first again */
             break;
         }
     }
@@ -371,7 +373,7 @@ static void suspect_in_flight(crt_actor_t *actor)
 
         if (crti_pending_most(p) == 0)
             continue;
-        p->may_have_run = true;
+        p->attempt.may_have_run = true;
         crti_pending_suspect(p);
     }
 }

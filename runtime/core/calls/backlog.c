@@ -108,9 +108,10 @@ static entry_t *new_entry(crti_backlog_t *b, crti_task_pool_t *pool, size_t byte
 /* Nothing but its function, arguments and number: no other results, no options, no attempt before. */
 static bool is_plain(const crti_pending_t *p)
 {
-    return p->returns == 1 && !p->options && !p->stream && !p->retries && !p->slots &&
-           !p->lease && !p->remote && !p->is_cancelled && !p->may_have_run &&
-           p->number == p->result->number && p->max_retries == (int32_t)p->max_retries;
+    return p->returns == 1 && !p->options && !p->stream && !p->attempt.retries &&
+           !p->slots && !p->lease && !p->remote && !p->attempt.cancel &&
+           !p->attempt.may_have_run && p->number == p->result->number &&
+           p->max_retries == (int32_t)p->max_retries;
 }
 
 bool crti_backlog_put(crti_backlog_t *b, crti_pending_t *p)

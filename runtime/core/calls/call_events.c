@@ -20,7 +20,7 @@ static void make(crti_pending_t *p)
     event->owner = core->process;
     event->number = p->result->number;
     event->attempt = p->number;
-    event->attempts = (uint32_t)p->retries;
+    event->attempts = (uint32_t)p->attempt.retries;
     event->kind = p->actor ? CRTI_TASK_METHOD : CRTI_TASK_NORMAL;
     if (p->actor)
         event->actor = p->actor->id;

@@ -9,7 +9,7 @@
  * Ownership
  *     A pending call holds its result, its actor and what its arguments need, until it has ended.
  * States
- *     ARGUMENTS -> QUEUED -> SENT -> ended; QUEUED -> INLINE -> ended; SENT -> QUEUED (tried again)
+ *     attempt.h: what an event means for a call.
  * Invariants
  *     Every pending call ends exactly once: answered, failed, or lost.
  */
@@ -22,6 +22,7 @@
 #include "runtime/base/buffer.h"
 #include "runtime/base/list.h"
 #include "runtime/base/map.h"
+#include "runtime/core/calls/attempt.h"
 #include "runtime/core/calls/object.h"
 #include "runtime/core/process/program.h"
 #include "runtime/core/refs/refs.h"
@@ -35,13 +36,6 @@ typedef struct crti_task_pool crti_task_pool_t; /* tasks.h */
 typedef struct crti_task_lease crti_task_lease_t;
 typedef struct crti_call_options crti_call_options_t; /* call_options.h */
 
-typedef enum crti_call_state {
-    CRTI_CALL_ARGUMENTS, /* waits for refs that we own */
-    CRTI_CALL_QUEUED,    /* in its actor's or pool's queue */
-    CRTI_CALL_SENT,
-    CRTI_CALL_INLINE /* runs in this thread */
-} crti_call_state_t;
-
 /* An argument of a call that is not encoded into its record yet. */
 typedef struct crti_slot {
     crt_ref_t *ref;         /* its value is passed; NULL: the bytes at `offset` */
@@ -54,7 +48,7 @@ typedef struct crti_slot {
 struct crti_pending {
     crti_list_t link; /* in a queue, or in remote->in_flight */
     crti_core_t *core;
-    crti_call_state_t state;
+    crti_attempt_t attempt;
     crt_ref_t *result; /* held; */
     crt_ref_t **more;  /* likewise: its other results, */
     unsigned returns;  /* with the first one so many */
@@ -62,11 +56,10 @@ struct crti_pending {
     crt_actor_t *actor;     /* held; NULL: a task */
     crti_task_pool_t *pool; /* of a task */
     crti_task_lease_t *lease;
-    crti_remote_t *remote; /* SENT */
+    crti_remote_t *remote; /* SENT, SUSPECT */
     uint64_t sequence;     /* of its record in the session */
     uint64_t number;       /* of this try: its result's, or one in core->calls.retried */
-    int64_t retries;       /* how often it was made again, */
-    int64_t max_retries;   /* and may be, -1: without limit; or CRTI_RETRIES_OF_ACTOR */
+    int64_t max_retries;   /* -1: without limit; or CRTI_RETRIES_OF_ACTOR */
     unsigned group;        /* of a method: its concurrency group, 0: none */
     unsigned missing;      /* slots whose refs are pending */
     crti_slot_t *slots;    /* NULL once the record is built */
@@ -76,13 +69,7 @@ struct crti_pending {
     crti_call_options_t *options; /* NULL: nothing unusual */
     crt_stream_t *stream;         /* held: what it yields; NULL: no stream */
     bool is_counted;              /* in actor->pending_calls */
-    bool is_cancelled;            /* and not ended yet */
-    bool is_forced;               /* the same: its worker is to end with it */
-    bool
-        is_expired; /* its time is over, and its results have failed: it has not ended yet */
-    bool may_have_run;    /* of one that is in doubt */
-    bool on_unconfirmed;  /* SENT to a place that the head had not confirmed */
-    crti_buffer_t values; /* bytes of slots */
+    crti_buffer_t values;         /* bytes of slots */
     /* while it is queued; of what may be made again until it is answered */
     crti_buffer_t record;
     crt_ref_t *few_pins[4];
@@ -166,7 +153,7 @@ crti_pending_t *crti_pending_restore(crti_task_pool_t *pool, crt_ref_t *result,
                                      const crti_function_t *function,
                                      crt_ref_t *const *pins, uint32_t pin_count,
                                      crti_span_t record);
-/* Out of whatever list it is in, with the counts of that list. */
+/* Out of its list, if it is in one, with the counts of that list: MADE afterwards. */
 void crti_pending_unlink(crti_pending_t *pending);
 /* It ended: with a result (unlinked before), with an error, with the failure of an argument. The
  * pending is gone afterwards. */
@@ -174,8 +161,7 @@ void crti_pending_finish(crti_pending_t *pending, const crti_result_t *result);
 void crti_pending_fail_by(crti_pending_t *pending, const crt_ref_t *failed);
 void crti_pending_fail(crti_pending_t *pending, crt_status_t status, const char *text,
                        bool may_have_run);
-/* Its process has died, and it may have run: may it be made again? If so it is as it was before it
- * was sent, in no list and under another number; else nothing has changed. */
+/* Another attempt, under another number; false: none can be made, and nothing has changed. */
 bool crti_pending_again(crti_pending_t *pending, const char *text);
 /* How often a call may be made again; -1: without limit. */
 int64_t crti_pending_most(const crti_pending_t *pending);
@@ -186,8 +172,6 @@ void crti_pending_expire(crti_pending_t *pending, const char *text);
 crti_pending_t *crti_pending_get(crti_core_t *core, uint64_t number);
 /* It was sent, and its actor's process is gone: what that means is told later. */
 void crti_pending_suspect(crti_pending_t *pending);
-/* One that is in doubt uses its process until then. */
-void crti_pending_forget_remote(crti_pending_t *pending);
 /* What crti_core_t.pendings does with the buffers of one it drops. */
 void crti_pending_fini(void *pending);
 

@@ -25,22 +25,16 @@
 #include "runtime/core/core.h"
 #include "runtime/core/refs/value_of.h"
 
-/* ------------------------------------------------------------------ life of a pending call */
-
 /* ------------------------------------------------------------------ the end of one */
 
-/* It failed, in no list any more: for an error for which it is to be made once more? */
-static bool is_made_again(crti_pending_t *p, const crti_result_t *result)
+/* Another attempt after an error, of a call in no list. False: none can be made. */
+static bool repeat(crti_pending_t *p, const crti_result_t *result)
 {
     char text[200];
 
-    if (result->form != CRTI_RESULT_ERROR || p->record.size == 0 ||
-        !crti_call_is_retried_for(p, &result->failure))
-        return false;
     crti_text(result->failure.text, text, sizeof(text));
     if (!crti_pending_again(p, text))
         return false;
-    p->state = CRTI_CALL_ARGUMENTS; /* in no list */
     p->remote = NULL;
     if (p->actor)
         crti_actor_submit(p, &p->record);
@@ -57,15 +51,19 @@ void crti_pending_answer(crti_pending_t *p, const crti_result_t *result)
                     .text = crti_str("it was cancelled before it began"),
                     .class_name = crti_str(p->function->class_name),
                     .method = crti_str(crti_call_method(p))}};
+    bool is_retried_for = result->form == CRTI_RESULT_ERROR && p->record.size > 0 &&
+                          crti_call_is_retried_for(p, &result->failure);
+    crti_attempt_action_t action = crti_attempt_answered(
+        &p->attempt, p->pool != NULL, result->form == CRTI_RESULT_NOT_STARTED,
+        is_retried_for, crti_pending_most(p));
     crt_actor_t *actor = p->actor;
 
-    if (result->form == CRTI_RESULT_NOT_STARTED && p->is_cancelled)
-        result = &cancelled;
-    if (result->form == CRTI_RESULT_NOT_STARTED) {
-        if (p->pool && p->state == CRTI_CALL_SENT)
-            crti_task_answered(p, true);
+    if (action == CRTI_ATTEMPT_DO_QUEUE)
+        crti_task_answered(p, true);
+    if (action == CRTI_ATTEMPT_DO_QUEUE || action == CRTI_ATTEMPT_DO_NOTHING)
         return;
-    }
+    if (action == CRTI_ATTEMPT_DO_END_CANCELLED)
+        result = &cancelled;
     if (actor) {
         crti_actor_hold(actor);
         actor->has_answered = actor->has_answered || p->remote == actor->remote;
@@ -73,7 +71,7 @@ void crti_pending_answer(crti_pending_t *p, const crti_result_t *result)
     crti_pending_unlink(p);
     if (p->pool && p->lease)
         crti_task_answered(p, false);
-    if (!is_made_again(p, result))
+    if (action != CRTI_ATTEMPT_DO_REPEAT || !repeat(p, result))
         crti_pending_finish(p, result);
     if (!actor)
         return;
@@ -82,53 +80,63 @@ void crti_pending_answer(crti_pending_t *p, const crti_result_t *result)
     crti_actor_release(actor);
 }
 
-static void lose_task(crti_pending_t *p, const crti_net_loss_t *loss)
+static crti_attempt_loss_t describe_loss(const crti_pending_t *p,
+                                         const crti_net_loss_t *loss)
 {
-    bool lives = loss->status == CRT_ERR_UNREACHABLE;
+    const crt_actor_t *actor = p->actor;
+    crti_attempt_loss_t facts = {.is_task = p->pool != NULL,
+                                 .was_handed = p->sequence <= loss->handed,
+                                 .ran_no_call = p->remote->ran_no_call,
+                                 .is_alive = loss->status == CRT_ERR_UNREACHABLE,
+                                 .has_record = p->record.size > 0,
+                                 .max_retries = crti_pending_most(p)};
 
-    if (!p->may_have_run || (!lives && crti_pending_again(p, loss->detail)))
-        crti_task_answered(p, true);
-    else
-        crti_pending_fail(p, lives ? loss->status : CRT_ERR_WORKER_DIED, loss->detail,
-                          true);
+    if (actor) {
+        facts.is_actor_gone = actor->phase == CRTI_ACTOR_GONE;
+        facts.may_be_placed =
+            actor->phase == CRTI_ACTOR_WAITING || actor->phase == CRTI_ACTOR_SUSPECT;
+        facts.is_suspect =
+            actor->phase == CRTI_ACTOR_SUSPECT && p->remote == actor->remote;
+    }
+    return facts;
 }
 
-/* It certainly did not run, and the actor may live elsewhere: its process died in `create`, or it did not leave
- * for a place that was only heard of. */
-static bool is_to_be_sent_elsewhere(const crti_pending_t *p)
+/* The call goes on: a task to another worker, a method to where its actor may live anew. */
+static void send_elsewhere(crti_pending_t *p)
 {
-    crti_actor_phase_t phase = p->actor->phase;
+    crt_actor_t *actor = p->actor;
 
-    if (p->may_have_run || p->record.size == 0)
-        return false;
-    if (p->remote->ran_no_call)
-        return phase != CRTI_ACTOR_GONE;
-    return p->on_unconfirmed &&
-           (phase == CRTI_ACTOR_WAITING || phase == CRTI_ACTOR_SUSPECT);
+    if (!actor) {
+        crti_task_answered(p, true);
+        return;
+    }
+    crti_pending_unlink(p);
+    crti_actor_take_back(p);
+    crti_actor_drain(actor);
+}
+
+static void fail_by_loss(crti_pending_t *p, const crti_net_loss_t *loss)
+{
+    bool is_worker = p->pool || p->attempt.cancel;
+    crt_status_t status = loss->status == CRT_ERR_UNREACHABLE ? loss->status
+                          : is_worker                         ? CRT_ERR_WORKER_DIED
+                                                              : CRT_ERR_ACTOR_DIED;
+
+    crti_pending_fail(p, status, loss->detail, p->attempt.may_have_run);
 }
 
 void crti_pending_lost(crti_pending_t *p, const crti_net_loss_t *loss)
 {
-    crt_actor_t *actor = p->actor;
+    const crti_attempt_loss_t facts = describe_loss(p, loss);
+    crti_attempt_action_t action = crti_attempt_lost(&p->attempt, &facts);
 
-    p->may_have_run = p->sequence <= loss->handed && !p->remote->ran_no_call;
-    if (p->is_cancelled) {
-        crti_pending_fail(
-            p, loss->status == CRT_ERR_UNREACHABLE ? loss->status : CRT_ERR_WORKER_DIED,
-            loss->detail, p->may_have_run);
-    } else if (p->pool) {
-        lose_task(p, loss);
-    } else if (is_to_be_sent_elsewhere(p)) {
-        crti_pending_unlink(p);
-        crti_actor_take_back(p);
-        crti_actor_drain(actor); /* it may live anew */
-    } else if (actor->phase == CRTI_ACTOR_SUSPECT && p->remote == actor->remote) {
+    if (action == CRTI_ATTEMPT_DO_SUSPECT)
         crti_pending_suspect(p);
-    } else { /* of a place before its actor's, too: nothing more is said of that */
-        crti_pending_fail(
-            p, loss->status == CRT_ERR_UNREACHABLE ? loss->status : CRT_ERR_ACTOR_DIED,
-            loss->detail, p->may_have_run);
-    }
+    else if (action == CRTI_ATTEMPT_DO_QUEUE ||
+             (action == CRTI_ATTEMPT_DO_REPEAT && crti_pending_again(p, loss->detail)))
+        send_elsewhere(p);
+    else
+        fail_by_loss(p, loss);
 }
 
 /* ------------------------------------------------------------------ making one */
@@ -225,7 +233,7 @@ static void start_waiting(crti_pending_t *p, const crt_arg_t *args, size_t count
 {
     crt_status_t status = put_head(p, &p->record, total);
 
-    p->state = CRTI_CALL_ARGUMENTS;
+    crti_attempt_set_state(&p->attempt, CRTI_ATTEMPT_ARGUMENTS);
     if (p->actor)
         crti_actor_reserve(p);
     if (status == CRT_OK)
@@ -252,10 +260,8 @@ static void start(crti_pending_t *p, const crt_arg_t *args, size_t count, size_t
     crti_core_t *core = p->core;
     crti_buffer_t scratch = crti_scratch_take(core);
     crt_ref_t *failed = NULL;
-    crt_status_t status;
+    crt_status_t status = put_head(p, &scratch, total);
 
-    p->state = CRTI_CALL_ARGUMENTS;
-    status = put_head(p, &scratch, total);
     if (status == CRT_OK)
         status = crti_put_args(p, &scratch, args, count, &failed);
     if (status == CRT_OK && !failed && p->pool) /* a million may wait */

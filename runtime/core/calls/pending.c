@@ -178,7 +178,7 @@ crti_pending_t *crti_pending_restore(crti_task_pool_t *pool, crt_ref_t *result,
         crti_pending_free(p);
         return NULL;
     }
-    p->state = CRTI_CALL_QUEUED;
+    crti_attempt_set_state(&p->attempt, CRTI_ATTEMPT_QUEUED);
     p->pool = pool;
     p->function = function;
     p->result = result;
@@ -208,7 +208,9 @@ static void free_pending(crti_pending_t *p)
         crti_actor_release(actor);
 }
 
-void crti_pending_forget_remote(crti_pending_t *p)
+/* A suspect call uses its process: the actor may live elsewhere before it is known what became of
+ * the call. */
+static void forget_remote(crti_pending_t *p)
 {
     crti_remote_t *remote = p->remote;
 
@@ -217,22 +219,28 @@ void crti_pending_forget_remote(crti_pending_t *p)
         crti_remote_unuse(p->core, remote);
 }
 
-/* Out of whatever list it is in, with the counts of that list. */
 void crti_pending_unlink(crti_pending_t *p)
 {
     crti_list_remove(&p->link);
-    if (p->state == CRTI_CALL_SENT) {
-        crti_net_t *net = p->core->net;
-
-        if (p->remote->peer)
-            crti_net_watch(net, p->remote->peer, -1);
-    } else if (p->state == CRTI_CALL_QUEUED) {
-        crti_pending_forget_remote(p);
+    switch (p->attempt.state) {
+    case CRTI_ATTEMPT_QUEUED:
         if (p->actor)
             p->actor->queue_bytes -= p->record.size;
         else
             crti_task_unqueued(p);
+        break;
+    case CRTI_ATTEMPT_SENT:
+        if (p->remote->peer)
+            crti_net_watch(p->core->net, p->remote->peer, -1);
+        break;
+    case CRTI_ATTEMPT_SUSPECT:
+        forget_remote(p);
+        p->actor->queue_bytes -= p->record.size;
+        break;
+    case CRTI_ATTEMPT_MADE: return;
+    default: break;
     }
+    crti_attempt_set_state(&p->attempt, CRTI_ATTEMPT_MADE);
 }
 
 /* ------------------------------------------------------------------ the end of one */
@@ -251,11 +259,12 @@ static void end(crti_pending_t *p, const crti_result_t *result)
 {
     crt_ref_t *ref = p->result;
 
+    crti_attempt_set_state(&p->attempt, CRTI_ATTEMPT_ENDED);
     if (p->number != ref->number)
         crti_numbers_remove(&p->core->calls.retried, p->number);
     ref->call = NULL;
     crti_call_event_ended(p, result);
-    if (p->is_expired)
+    if (p->attempt.is_expired)
         crti_result_late(p->core, result);
     else
         crti_ref_set_result(ref, result, true);
@@ -312,7 +321,7 @@ void crti_pending_finish(crti_pending_t *p, const crti_result_t *result)
                     .class_name = {"", 0},
                     .method = {"", 0}}};
 
-    if (result->form == CRTI_RESULT_ERROR && p->retries) {
+    if (result->form == CRTI_RESULT_ERROR && p->attempt.retries) {
         crti_result_t failed = *result;
 
         failed.failure.may_have_run = true; /* an earlier try may */
@@ -355,18 +364,18 @@ void crti_pending_fail(crti_pending_t *p, crt_status_t status, const char *text,
     crti_result_t result = {.form = CRTI_RESULT_ERROR};
     char cancelled[1100], tried[1200];
 
-    if (p->is_cancelled && status != CRT_ERR_CANCELLED) {
+    if (p->attempt.cancel && status != CRT_ERR_CANCELLED) {
         snprintf(cancelled, sizeof(cancelled), "it was cancelled; then: %s", text);
         text = cancelled;
     }
-    if (p->retries) {
+    if (p->attempt.retries) {
         may_have_run = true;
         snprintf(tried, sizeof(tried), "%s (the last of %lld tries)", text,
-                 (long long)p->retries + 1);
+                 (long long)p->attempt.retries + 1);
         text = tried;
     }
-    describe_failure(p, p->is_cancelled ? CRT_ERR_CANCELLED : status, text, may_have_run,
-                     &result.failure);
+    describe_failure(p, p->attempt.cancel ? CRT_ERR_CANCELLED : status, text,
+                     may_have_run, &result.failure);
     if (may_have_run && (status == CRT_ERR_ACTOR_DIED || status == CRT_ERR_WORKER_DIED ||
                          status == CRT_ERR_UNREACHABLE))
         abandon_results(p);
@@ -379,7 +388,6 @@ void crti_pending_expire(crti_pending_t *p, const char *text)
     crti_result_t result = {.form = CRTI_RESULT_ERROR};
 
     describe_failure(p, CRT_ERR_TIMED_OUT, text, true, &result.failure);
-    p->is_expired = true;
     if (p->stream)
         p->stream->is_ended = true;
     for (unsigned i = 0; i < p->returns - 1; i++)
@@ -404,7 +412,7 @@ void crti_pending_fail_by(crti_pending_t *p, const crt_ref_t *failed)
 static crt_status_t renumber(crti_pending_t *p)
 {
     crti_numbers_t *retried = &p->core->calls.retried;
-    const crti_call_again_t again = {p->result->number, (uint32_t)p->retries + 1};
+    const crti_call_again_t again = {p->result->number, (uint32_t)p->attempt.retries + 1};
     uint64_t number = crti_new_number(p->core);
     size_t size = p->record.size;
     crt_status_t status = crti_numbers_add(retried, number, p);
@@ -416,7 +424,7 @@ static crt_status_t renumber(crti_pending_t *p)
         crti_numbers_remove(retried, number);
         return status;
     }
-    if (p->actor && p->state == CRTI_CALL_QUEUED && !crti_list_is_empty(&p->link))
+    if (p->attempt.state == CRTI_ATTEMPT_SUSPECT)
         p->actor->queue_bytes += p->record.size - size;
     if (p->number != p->result->number)
         crti_numbers_remove(retried, p->number);
@@ -434,27 +442,21 @@ int64_t crti_pending_most(const crti_pending_t *p)
 
 bool crti_pending_again(crti_pending_t *p, const char *text)
 {
-    int64_t most = crti_pending_most(p);
-
-    if (p->is_cancelled || (most >= 0 && p->retries >= most))
-        return false;
     abandon_results(p);
     if (renumber(p) != CRT_OK)
         return false;
-    p->retries++;
-    p->may_have_run = false;
+    crti_attempt_repeat(&p->attempt);
     crti_call_event_again(p, text);
     crti_log(CRTI_LOG_WARN, "core", "%s is made again (%lld): %s", crti_call_name(p),
-             (long long)p->retries, text);
+             (long long)p->attempt.retries, text);
     return true;
 }
 
 void crti_pending_suspect(crti_pending_t *p)
 {
     crti_pending_unlink(p);
-    p->state = CRTI_CALL_QUEUED;
-    p->remote
-        ->uses++; /* the actor may live elsewhere before it is known what became of it */
+    crti_attempt_set_state(&p->attempt, CRTI_ATTEMPT_SUSPECT);
+    p->remote->uses++;
     p->actor->queue_bytes += p->record.size;
     crti_list_append(&p->actor->doubtful, &p->link);
 }

@@ -163,7 +163,7 @@ static void allow_more(crt_stream_t *stream)
 
     if (!p || stream->limit - taken(stream) > stream->window / 2)
         return;
-    if (p->state != CRTI_CALL_SENT) {
+    if (p->attempt.state != CRTI_ATTEMPT_SENT) {
         if (p->record.size)
             crti_call_stream_restart(p);
         return;
@@ -250,7 +250,7 @@ crt_status_t crti_call_stream_arrived(crti_pending_t *p, uint64_t index,
     }
     crti_item_numbers_step(&stream->numbers);
     stream->received++;
-    if (!stream->is_dropped && !p->is_expired)
+    if (!stream->is_dropped && !p->attempt.is_expired)
         status = keep_item(p, number, result);
     else
         crti_result_late(p->core, result);

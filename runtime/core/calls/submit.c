@@ -359,7 +359,7 @@ static crt_status_t send_task(crti_pending_t *p, crti_task_lease_t *lease)
         return status;
     crti_list_remove(&p->link);
     p->pool->base->queue_bytes -= p->record.size;
-    p->state = CRTI_CALL_SENT;
+    crti_attempt_set_state(&p->attempt, CRTI_ATTEMPT_SENT);
     p->lease = lease;
     p->remote = lease->remote;
     crti_list_append(&lease->remote->in_flight, &p->link);
@@ -439,7 +439,7 @@ void crti_task_submit(crti_pending_t *p)
 
     go_where_arguments_are(p);
     pool = p->pool;
-    p->state = CRTI_CALL_QUEUED;
+    crti_attempt_set_state(&p->attempt, CRTI_ATTEMPT_QUEUED);
     crti_call_event_queued(p);
     p->lease = NULL;
     pool->leases.queued++;
@@ -482,13 +482,11 @@ void crti_task_answered(crti_pending_t *p, bool given_back)
     uint64_t now = crti_now_ns();
 
     p->lease = NULL;
-    if (lease && p->is_forced)
+    if (lease && p->attempt.cancel == CRTI_ATTEMPT_FORCED)
         crti_lease_forced(&lease->lease);
     if (given_back) {
-        crti_list_remove(&p->link);
-        if (p->remote->peer)
-            crti_net_watch(p->core->net, p->remote->peer, -1);
-        p->state = CRTI_CALL_QUEUED;
+        crti_pending_unlink(p);
+        crti_attempt_set_state(&p->attempt, CRTI_ATTEMPT_QUEUED);
         crti_call_event_queued(p);
         p->remote = NULL;
         crti_list_append(pool->queue.next, &p->link); /* first again */

@@ -32,18 +32,19 @@ crti_pending_t *crti_task_take(crti_core_t *core, crt_ref_t *ref)
     crti_resources_t mine = {.count = 0};
 
     /* What it waits for may be one. */
-    for (int i = 0; i < TAKE_DEPTH && p && p->state == CRTI_CALL_ARGUMENTS; i++)
+    for (int i = 0; i < TAKE_DEPTH && p && p->attempt.state == CRTI_ATTEMPT_ARGUMENTS;
+         i++)
         p = first_missing(p);
-    if (!p || !p->pool || p->state != CRTI_CALL_QUEUED || p->function->task->max_calls ||
+    if (!p || !p->pool || p->attempt.state != CRTI_ATTEMPT_QUEUED ||
+        p->function->task->max_calls ||
         p->stream || /* whoever takes its items is this thread, too */
         !crti_scheduling_is_any(p->pool->shape.how) ||
         crti_resources_set(&mine, "CPU",
                            (int64_t)(core->cpus * CRTI_RESOURCE_ONE + 0.5)) != CRT_OK ||
         !crti_resources_fit(&mine, &p->pool->shape.resources))
         return NULL;
-    crti_list_remove(&p->link);
-    crti_task_unqueued(p);
-    p->state = CRTI_CALL_INLINE;
+    crti_pending_unlink(p);
+    crti_attempt_set_state(&p->attempt, CRTI_ATTEMPT_INLINE);
     crti_task_pump(p->pool); /* a request for a worker may be too much now */
     return p;
 }
@@ -71,12 +72,10 @@ void crti_task_forsaken(crt_ref_t *result)
     crti_pending_t *p = is_forsaken(result) ? crti_ref_call(result) : NULL;
     crti_task_pool_t *pool = p ? p->pool : NULL;
 
-    if (!pool || p->stream ||
-        (p->state != CRTI_CALL_QUEUED && p->state != CRTI_CALL_ARGUMENTS) ||
-        !is_unwanted(p))
+    if (!pool || p->stream || !crti_attempt_is_waiting(&p->attempt) || !is_unwanted(p))
         return;
     crti_pending_fail(p, CRT_ERR_CANCELLED, "its result was dropped before it began",
-                      p->may_have_run);
+                      p->attempt.may_have_run);
     /* A worker that was asked for may be too many now; but more tasks may follow. */
     crti_core_wake_at(pool->core, crti_now_ns() + UNWANTED_NS);
 }

@@ -54,25 +54,27 @@ void crti_told_object(crti_buffer_t *json, crti_object_id_t id)
 
 /* ---------------------------------------------------------------- waits */
 
-static const char *state_name(crti_call_state_t state)
+/* As Ray names them. */
+static const char *state_name(crti_attempt_state_t state)
 {
     switch (state) {
-    case CRTI_CALL_ARGUMENTS: return "PENDING_ARGS_AVAIL";
-    case CRTI_CALL_QUEUED: return "PENDING_NODE_ASSIGNMENT";
-    case CRTI_CALL_SENT: return "SUBMITTED_TO_WORKER";
-    case CRTI_CALL_INLINE: return "RUNNING";
+    case CRTI_ATTEMPT_ARGUMENTS: return "PENDING_ARGS_AVAIL";
+    case CRTI_ATTEMPT_QUEUED:
+    case CRTI_ATTEMPT_SUSPECT: return "PENDING_NODE_ASSIGNMENT";
+    case CRTI_ATTEMPT_SENT: return "SUBMITTED_TO_WORKER";
+    case CRTI_ATTEMPT_INLINE: return "RUNNING";
+    default: return "";
     }
-    return "";
 }
 
 /* The call that makes what is waited for: whose, and who has it. */
 static void put_call(crti_buffer_t *json, const crti_pending_t *p)
 {
     crti_told_text(json, "call", crti_call_name(p));
-    crti_told_text(json, "call_state", state_name(p->state));
+    crti_told_text(json, "call_state", state_name(p->attempt.state));
     if (p->actor)
         put_id(json, "actor_id", p->actor->id);
-    if (p->state == CRTI_CALL_SENT && p->remote) {
+    if (p->attempt.state == CRTI_ATTEMPT_SENT && p->remote) {
         put_id(json, "worker_id", p->remote->address.process);
         put_id(json, "node_id", p->remote->address.node);
     }

@@ -41,7 +41,7 @@ static void end_waiting(crti_pending_t *p, crt_status_t status, const char *text
 
     if (actor)
         crti_actor_hold(actor);
-    crti_pending_fail(p, status, text, p->may_have_run);
+    crti_pending_fail(p, status, text, p->attempt.may_have_run);
     if (pool)
         crti_task_pump(pool); /* a worker that was asked for may be too many now */
     if (actor) {
@@ -50,19 +50,12 @@ static void end_waiting(crti_pending_t *p, crt_status_t status, const char *text
     }
 }
 
-static void cancel_sent(crti_pending_t *p, unsigned flags)
+static void ask_worker(crti_pending_t *p, unsigned flags)
 {
     CRTI_AUTO(crti_buffer_fini) crti_buffer_t record = {0};
 
-    if (p->actor)
-        flags &= ~(unsigned)CRTI_CANCEL_FORCE;
-    if (p->is_forced || (p->is_cancelled && !(flags & CRTI_CANCEL_FORCE)))
-        return;
-    p->is_cancelled = true;
-    if (flags & CRTI_CANCEL_FORCE) {
-        p->is_forced = true;
+    if (flags & CRTI_CANCEL_FORCE)
         crti_task_close_lease(p);
-    }
     if (crti_put_cancel(&record, p->number, flags) == CRT_OK)
         crti_remote_send(p->core, p->remote, &record);
 }
@@ -181,11 +174,13 @@ static void cancel_inline(const crti_pending_t *p, unsigned flags)
 
 static void cancel_pending(crti_pending_t *p, unsigned flags)
 {
-    switch (p->state) {
-    case CRTI_CALL_ARGUMENTS:
-    case CRTI_CALL_QUEUED: end_waiting(p, CRT_ERR_CANCELLED, BEFORE); break;
-    case CRTI_CALL_SENT: cancel_sent(p, flags); break;
-    case CRTI_CALL_INLINE: cancel_inline(p, flags); break;
+    if (p->actor)
+        flags &= ~(unsigned)CRTI_CANCEL_FORCE;
+    switch (crti_attempt_cancelled(&p->attempt, flags & CRTI_CANCEL_FORCE)) {
+    case CRTI_ATTEMPT_DO_END: end_waiting(p, CRT_ERR_CANCELLED, BEFORE); break;
+    case CRTI_ATTEMPT_DO_ASK: ask_worker(p, flags); break;
+    case CRTI_ATTEMPT_DO_INTERRUPT: cancel_inline(p, flags); break;
+    default: break;
     }
 }
 
@@ -201,7 +196,7 @@ static void expire(crti_pending_t *p)
 
     snprintf(text, sizeof(text), "%s had not ended after its timeout of %lld ms",
              crti_call_name(p), (long long)p->options->timeout_ms);
-    if (p->state == CRTI_CALL_ARGUMENTS || p->state == CRTI_CALL_QUEUED) {
+    if (crti_attempt_expired(&p->attempt) == CRTI_ATTEMPT_DO_END) {
         end_waiting(p, CRT_ERR_TIMED_OUT, text);
         return;
     }

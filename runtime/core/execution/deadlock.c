@@ -39,11 +39,11 @@ static crti_remote_t *maker_of(crt_ref_t *ref, crti_chain_t *chain)
         chain->number = ref->number;
         return ref->content == CRTI_CONTENT_NONE ? ref->owner : NULL;
     }
-    if (p && p->state == CRTI_CALL_ARGUMENTS)
+    if (p && p->attempt.state == CRTI_ATTEMPT_ARGUMENTS)
         for (unsigned i = 0; i < p->slot_count; i++)
             if (p->slots[i].ref && p->slots[i].ref->content == CRTI_CONTENT_NONE)
                 return maker_of(p->slots[i].ref, chain);
-    if (!p || p->state != CRTI_CALL_SENT)
+    if (!p || p->attempt.state != CRTI_ATTEMPT_SENT)
         return NULL;
     chain->is_object = false;
     chain->number = p->number;

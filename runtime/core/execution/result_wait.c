@@ -55,7 +55,8 @@ static void come_across(search_t *s, crt_ref_t *ref)
 /* The call before it in the order of its actor, which is sent first. */
 static crt_ref_t *sent_before(const crti_pending_t *p)
 {
-    bool is_queued = p->state == CRTI_CALL_ARGUMENTS || p->state == CRTI_CALL_QUEUED;
+    bool is_queued = p->attempt.state == CRTI_ATTEMPT_ARGUMENTS ||
+                     p->attempt.state == CRTI_ATTEMPT_QUEUED;
 
     if (!p->actor || !is_queued || crti_list_is_empty(&p->link) ||
         p->link.prev == &p->actor->queue)
@@ -121,7 +122,7 @@ static crti_remote_t *next_of(const crt_ref_t *ref, crti_probe_step_t *step)
         to = ref->owner;
         step->is_object = true;
         step->number = ref->number;
-    } else if (p && p->state == CRTI_CALL_SENT) {
+    } else if (p && p->attempt.state == CRTI_ATTEMPT_SENT) {
         to = p->remote;
         step->number = p->number;
     }
