@@ -3,7 +3,7 @@
  * The answer begins with the name of the status.
  *     node           where the driver is
  *     watch NODE     its end is waited for
- *     task NODE      a task there, which does not end by itself, is waited for
+ *     task NODE FILE a task there, which does not end by itself, is waited for; it makes FILE
  *     next MS        the next event: its kind, its status, NODE */
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,13 +12,22 @@
 
 #include <crt.h>
 
+/* Says in `file` that it has begun. */
 static crt_status_t endless_run(crt_call_t *call)
 {
+    const char *name;
+    FILE *file;
+
+    CRT_TRY(crt_args(call, &name));
+    file = fopen(name, "w");
+    if (!file || fclose(file) != 0)
+        return crt_fail(call, CRT_ERR_IO, "%s can't be written", name);
     while (!crt_cancelled(call))
         usleep(10000);
     return CRT_OK;
 }
-static const crt_task_t endless = CRT_TASK(.name = "endless", .run = endless_run);
+static const crt_task_t endless =
+    CRT_TASK(.name = "endless", .run = endless_run, .signature = "string");
 
 /* ---------------------------------------------------------------- in the driver */
 
@@ -53,11 +62,12 @@ static void next(int64_t wait_ms)
     crt_event_drop(&event);
 }
 
-static void task(const char *node)
+static void task(const char *node, const char *file)
 {
-    crt_ref_t *ref =
-        crt_submit(&endless, CRT_TASK_OPTIONS(.scheduling = CRT_SCHEDULE_NODE_AFFINITY,
-                                              .node_id = node, .max_attempts = 1));
+    crt_ref_t *ref = crt_submit(&endless,
+                                CRT_TASK_OPTIONS(.scheduling = CRT_SCHEDULE_NODE_AFFINITY,
+                                                 .node_id = node, .max_attempts = 1),
+                                file);
 
     say(crt_waitset_add_ref(set, ref, keep(node)), "");
     crt_ref_drop(&ref);
@@ -65,15 +75,15 @@ static void task(const char *node)
 
 static void obey(const char *line)
 {
-    char verb[20] = "", word[64] = "";
+    char verb[20] = "", word[64] = "", file[128] = "";
 
-    (void)sscanf(line, "%19s %63s", verb, word);
+    (void)sscanf(line, "%19s %63s %127s", verb, word, file);
     if (strcmp(verb, "node") == 0)
         say(CRT_OK, crt_node_id());
     else if (strcmp(verb, "watch") == 0)
         say(crt_waitset_add_node_end(set, word, keep(word)), "");
     else if (strcmp(verb, "task") == 0)
-        task(word);
+        task(word, file);
     else if (strcmp(verb, "next") == 0)
         next(atoi(word));
     else

@@ -5,6 +5,7 @@ Usage: test_node_ends.py CRT NODE_END_PROGRAM"""
 import os
 import signal
 import sys
+import tempfile
 import unittest
 
 from real_cluster import Cluster, Driver
@@ -37,8 +38,9 @@ class NodeEnds(unittest.TestCase):
         first, second = self.nodes
         for node in (first, second, self.here):
             driver.ok("watch", node)
-        driver.ok("task", first)
-        self.cluster.wait_for(lambda: self.cluster.free() == 2)
+        with tempfile.TemporaryDirectory() as folder:
+            driver.ok("task", first, f"{folder}/begun")
+            self.cluster.wait_for(lambda: os.path.exists(f"{folder}/begun"))
         self.assertEqual(driver.ask("next", 0)[0], "CRT_ERR_TIMED_OUT")
         self.kill(first)
         told = sorted(driver.ok("next", PATIENCE_MS) for _ in range(2))

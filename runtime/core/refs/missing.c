@@ -60,7 +60,7 @@ void crti_missing_begin(crt_ref_t *ref)
     }
     if (ref->content != CRTI_CONTENT_STORED)
         return; /* it has failed for another reason */
-    ref->content = CRTI_CONTENT_NONE;
+    crti_ref_miss(ref);
     core->refs.went++;
     ref->more->missing_until_ns = crti_now_ns() + MISSING_NS;
     if (ref->is_locating)
@@ -74,7 +74,7 @@ void crti_missing_found(crt_ref_t *ref)
 {
     if (ref->content != CRTI_CONTENT_NONE)
         return;
-    ref->content = CRTI_CONTENT_STORED;
+    crti_ref_find(ref);
     if (ref->is_locating)
         crti_core_wake_at(ref->core, crti_now_ns()); /* its record ends */
     crti_ref_tell(ref);

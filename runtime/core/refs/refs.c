@@ -7,16 +7,40 @@
  * Threads
  *     The core's lock.
  * Invariants
- *     Content is set once. Whoever waits is told exactly once, also when it failed.
+ *     Content has one writer, set_content, and comes once; only a stored one may go missing and be
+ *     found again. A waiter is notified exactly once, also when the content is a failure.
  */
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "runtime/base/arrow.h"
 #include "runtime/core/core.h"
 #include "runtime/core/refs/owner_requests.h"
 #include "runtime/core/refs/peek.h"
 #include "runtime/core/refs/value_of.h"
+
+/* ------------------------------------------------------------------ the machine of content */
+
+#define TO(content) (1u << CRTI_CONTENT_##content)
+
+static const struct {
+    const char *name;
+    unsigned next;
+} states[] = {
+    [CRTI_CONTENT_NONE] = {"none", TO(INLINE) | TO(STORED) | TO(FAILED)},
+    [CRTI_CONTENT_INLINE] = {"inline", TO(NONE)}, /* freed */
+    [CRTI_CONTENT_STORED] = {"stored", TO(NONE)}, /* missing, lost or freed */
+    [CRTI_CONTENT_FAILED] = {"failed", TO(NONE)}, /* freed */
+};
+
+static void set_content(crt_ref_t *ref, crti_content_t next)
+{
+    assert(states[ref->content].next >> next & 1);
+    CRTI_ARROW("content", states, ref->content, next);
+    ref->content = next;
+}
 
 /* ------------------------------------------------------------------ the end of one */
 
@@ -51,7 +75,8 @@ static void free_ref(crt_ref_t *ref)
     ref->more = CRTI_REF_NO_MORE;
     ref->core = NULL;
     ref->is_free = true;
-    ref->content = CRTI_CONTENT_NONE;
+    if (ref->content != CRTI_CONTENT_NONE)
+        set_content(ref, CRTI_CONTENT_NONE);
     crti_pool_put(&core->refs.pool, ref);
 }
 
@@ -106,11 +131,9 @@ void crti_owned_bits(crt_ref_t *ref, unsigned bits)
     if (bits & CRTI_OWNED_FOUND)
         core->refs.handlers.found(ref);
     if (bits & CRTI_OWNED_LOST && !ref->more->view.data &&
-        ref->content != CRTI_CONTENT_FAILED) {
-        ref->content = CRTI_CONTENT_NONE;
-        crti_ref_fail(ref, crt_raise(CRT_ERR_OBJECT_LOST,
+        ref->content != CRTI_CONTENT_FAILED)
+        crti_ref_lose(ref, crt_raise(CRT_ERR_OBJECT_LOST,
                                      "every node that had a copy of the object is gone"));
-    }
     if (!(bits & CRTI_OWNED_FREE))
         return;
     crti_numbers_remove(&core->refs.owned, ref->number);
@@ -279,11 +302,9 @@ void crti_ref_owner_died(crt_ref_t *ref, const char *text)
     unsigned bits = crti_borrow_owner_died(&ref->borrow);
 
     /* The node drops the objects of a dead owner: only what is pinned here stays readable. */
-    if (!is_here && ref->content != CRTI_CONTENT_FAILED) {
-        ref->content = CRTI_CONTENT_NONE;
-        crti_ref_fail(
+    if (!is_here && ref->content != CRTI_CONTENT_FAILED)
+        crti_ref_lose(
             ref, crt_raise(CRT_ERR_OWNER_DIED, "the owner of the object died: %s", text));
-    }
     crti_borrowed_bits(ref, bits);
 }
 
@@ -364,7 +385,7 @@ void crti_ref_set_inline(crt_ref_t *ref, const void *bytes, size_t size)
     }
     ref->size = size;
     memcpy(crti_ref_bytes(ref), bytes, size);
-    ref->content = CRTI_CONTENT_INLINE;
+    set_content(ref, CRTI_CONTENT_INLINE);
     content_came(ref, CRTI_OWNED_INLINE, (crti_id_t){0, 0});
 }
 
@@ -428,7 +449,7 @@ void crti_ref_set_stored(crt_ref_t *ref, const crti_location_t *location,
         first = crti_location_node(location, 0);
     ref->more->object = location->object;
     ref->size = location->size;
-    ref->content = CRTI_CONTENT_STORED;
+    set_content(ref, CRTI_CONTENT_STORED);
     content_came(ref, CRTI_OWNED_STORED, first);
 }
 
@@ -437,7 +458,7 @@ void crti_ref_set_failed(crt_ref_t *ref, const crti_failure_t *failure)
     if (ref->content != CRTI_CONTENT_NONE)
         return;
     ref->error = crti_error_new(failure);
-    ref->content = CRTI_CONTENT_FAILED;
+    set_content(ref, CRTI_CONTENT_FAILED);
     content_came(ref, CRTI_OWNED_FAILED, (crti_id_t){0, 0});
 }
 
@@ -531,9 +552,20 @@ crt_status_t crti_ref_ask_owner(crt_ref_t *ref)
     return CRT_OK;
 }
 
+void crti_ref_miss(crt_ref_t *ref)
+{
+    set_content(ref, CRTI_CONTENT_NONE);
+}
+
+void crti_ref_find(crt_ref_t *ref)
+{
+    set_content(ref, CRTI_CONTENT_STORED);
+}
+
 void crti_ref_lose(crt_ref_t *ref, crt_status_t status)
 {
-    ref->content = CRTI_CONTENT_NONE;
+    if (ref->content == CRTI_CONTENT_STORED)
+        crti_ref_miss(ref);
     forget_nodes(ref);
     crti_ref_fail(ref, status);
 }
@@ -580,7 +612,7 @@ crt_ref_t *crti_ref_failed(crti_core_t *core, crt_status_t status)
     }
     ref->is_owned = true;
     ref->more = CRTI_REF_NO_MORE;
-    ref->content = CRTI_CONTENT_FAILED;
     ref->error = crti_error_new(&failure);
+    set_content(ref, CRTI_CONTENT_FAILED);
     return ref;
 }

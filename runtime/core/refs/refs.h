@@ -66,6 +66,14 @@ typedef struct crti_ref_handlers {
     crt_status_t (*check_forward)(const crt_ref_t *ref, crt_ref_t *target);
 } crti_ref_handlers_t;
 
+/*          comes             missing, lost
+ *  NONE ------------> STORED ---------------> NONE
+ *    |                   ^         found        |
+ *    |                   +----------------------+
+ *    +--------------> INLINE, FAILED
+ *
+ *  A lost one is FAILED next; all go to NONE when the ref is freed.
+ */
 typedef enum crti_content {
     CRTI_CONTENT_NONE,   /* not known yet */
     CRTI_CONTENT_INLINE, /* size, crti_ref_bytes */
@@ -243,6 +251,9 @@ void crti_ref_set_stored(crt_ref_t *ref, const crti_location_t *location,
                          crti_span_t table, bool has_tokens);
 /* Where the copies of a stored one are now. */
 crt_status_t crti_ref_move(crt_ref_t *ref, const crti_location_t *location);
+/* The last known copy of a stored one is gone; and one is known again. */
+void crti_ref_miss(crt_ref_t *ref);
+void crti_ref_find(crt_ref_t *ref);
 void crti_ref_set_failed(crt_ref_t *ref, const crti_failure_t *failure);
 void crti_ref_fail(crt_ref_t *ref, crt_status_t status); /* with this thread's detail */
 /* From REPLY or LOCATED. `has_tokens`: its refs were registered for us. */

@@ -397,6 +397,13 @@ void crti_actor_stop(crti_node_t *node, uint64_t request,
 
 /* ---------------------------------------------------------------- what others ask */
 
+const char *crti_actor_end_reason(crti_node_t *node, crti_id_t id)
+{
+    const actor_t *actor = find(node, id);
+
+    return actor ? actor->end_text : "";
+}
+
 const char *crti_actor_class(crti_node_t *node, crti_id_t id, char *text, size_t size)
 {
     const actor_t *actor = find(node, id);

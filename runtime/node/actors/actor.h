@@ -40,6 +40,8 @@ void crti_actor_process_died(crti_process_t *process, crt_status_t status,
                              const char *text);
 /* What ATTACHED tells the worker of an actor. */
 void crti_actor_fill(crti_node_t *node, crti_id_t actor, crti_msg_attached_t *attached);
+/* Why it was told to end, or could not begin; "": nobody told it, as far as is known here. */
+const char *crti_actor_end_reason(crti_node_t *node, crti_id_t actor);
 const char *crti_actor_class(crti_node_t *node, crti_id_t actor, char *text, size_t size);
 crt_status_t crti_actor_list(crti_node_t *node, crti_buffer_t *list);
 /* Requests of a link that broke are not answered on the next one. */

@@ -75,17 +75,21 @@ static void add_how(char *text, size_t size, const crti_process_t *p)
 static void make_report(crti_process_t *p, char *text, size_t size)
 {
     char hex[CRTI_ID_HEX], name[96] = "", method[CRTI_BLACKBOARD_TEXT + 1], last[500];
+    const char *reason = p->end_text;
 
-    if (!crti_id_is_zero(p->actor))
+    if (!crti_id_is_zero(p->actor)) {
         crti_actor_class(p->node, p->actor, name, sizeof(name));
+        if (!reason[0])
+            reason = crti_actor_end_reason(p->node, p->actor);
+    }
     snprintf(text, size, "worker %.8s.. (%s%spid %d) on node %.8s.. (%s)",
              crti_id_hex(p->id, hex), name, name[0] ? ", " : "", (int)p->pid,
              p->node->hex, p->node->ip);
     add_how(text, size, p);
     if (p->board && crti_blackboard_read(p->board, method))
         add(text, size, " in %s", method);
-    if (p->end_text[0])
-        add(text, size, " (%s)", p->end_text);
+    if (reason[0])
+        add(text, size, " (%s)", reason);
     else if (p->reaped && !p->told_to_end && WIFSIGNALED(p->wait_status) &&
              WTERMSIG(p->wait_status) == SIGKILL && crti_memory_kernel_killed(p->node))
         add(text, size,
