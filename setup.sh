@@ -7,7 +7,7 @@ set -euo pipefail
 usage() {
     cat <<'TEXT'
 usage: ./setup.sh [--without-tests] [--with-cuda] [--with-browser] [--with-mpi] [--with-iperf3]
-                  [--with-prometheus] [--help]
+                  [--with-prometheus] [--with-arm64] [--help]
 
 Installs the Debian packages that crt is built from and tested with (as root, or by sudo): those of the
 table in docs/building.md, which says what each is for.
@@ -20,6 +20,7 @@ table in docs/building.md, which says what each is for.
   --with-iperf3    iperf3, which build/tests/bench/transfer runs beside crt
   --with-mpi       Open MPI (20 MB), which build/tests/bench/collective runs beside crt
   --with-prometheus  prometheus, whose promtool tests/http/test_metrics.py asks
+  --with-arm64     a cross compiler for arm64 and qemu-user, for tests/arm64.sh
   --help           this text
 TEXT
 }
@@ -157,6 +158,7 @@ for argument; do
         ;;
     --with-iperf3) more+=('build|a benchmark|iperf3') ;;
     --with-prometheus) more+=('build|promtool|prometheus') ;;
+    --with-arm64) more+=('build|arm64|gcc-aarch64-linux-gnu' 'build|arm64|g++-aarch64-linux-gnu' 'build|arm64|qemu-user-static qemu-user') ;;
     --with-mpi) more+=('build|a benchmark|libopenmpi-dev' 'build|a benchmark|openmpi-bin') ;;
     --help | -h) usage; exit 0 ;;
     *) usage >&2; die "no such option: $argument" ;;

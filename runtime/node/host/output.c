@@ -145,13 +145,13 @@ const char *crti_log_file_last(const crti_log_file_t *file, char *text, size_t s
     if (end - from >= size / 2) /* separators need room too */
         from = end - size / 2;
     for (size_t i = from; i < end && used + 4 < size; i++) {
-        char c = file->tail[i];
+        unsigned char c = (unsigned char)file->tail[i];
 
         if (c == '\n') {
             memcpy(text + used, " | ", 3);
             used += 3;
         } else {
-            text[used++] = (c >= ' ' || c == '\t' || c < 0) && c != 127 ? c : '?';
+            text[used++] = (c >= ' ' || c == '\t') && c != 127 ? (char)c : '?';
         }
     }
     text[used] = '\0';
