@@ -55,9 +55,10 @@ static void read_line(crti_redis_server_t *s, const char *line)
         return;
     }
     if (mark == NULL || *mark == '#') {
-        /* "Exiting" says less than the complaint before it, and so do lines without a mark. */
+        /* "Exiting" says less than the complaint before it, and so do lines without a mark. Warnings
+         * about the system are printed at each start, and are no reason to end. */
         if (line[0] == '\0' || (s->complaint[0] && strstr(line, "Exiting")) ||
-            (!mark && s->is_marked))
+            (!mark && s->is_marked) || (mark && strncmp(mark, "# WARNING", 9) == 0))
             return;
         s->is_marked = mark != NULL;
         snprintf(s->complaint, sizeof(s->complaint), "%s", mark ? mark + 2 : line);

@@ -407,6 +407,27 @@ static void find_redis(char *path, size_t size)
     assert_int_equal(pclose(found), 0);
 }
 
+static void what_redis_warns_of_at_each_start_is_not_why_it_ended(void **state)
+{
+    static const char program[] =
+        "#!/bin/sh\n"
+        "echo '18:C 28 Nov 2026 07:44:01.264 # WARNING Memory overcommit must be on!'\n"
+        "echo 'a library is missing'\n"
+        "exit 1\n";
+    head_bed_t *bed = *state;
+    char path[128];
+    FILE *file;
+
+    snprintf(path, sizeof(path), "%s/redis-server", bed->folder);
+    file = fopen(path, "w");
+    assert_non_null(file);
+    assert_int_equal(fputs(program, file) >= 0 && fchmod(fileno(file), 0700) == 0, true);
+    assert_int_equal(fclose(file), 0);
+    bed->path = bed->folder;
+    assert_false(head_start(bed, "0", NULL));
+    expect_error(bed, "redis-server ended: a library is missing");
+}
+
 static void valkey_will_do_where_there_is_no_redis(void **state)
 {
     head_bed_t *bed = *state;
@@ -614,6 +635,7 @@ int main(int argc, char **argv)
         TEST(a_taken_port_is_one_clear_sentence),
         TEST(a_second_start_is_refused_and_harms_nothing),
         TEST(without_redis_the_start_says_how_to_get_it),
+        TEST(what_redis_warns_of_at_each_start_is_not_why_it_ended),
         TEST(valkey_will_do_where_there_is_no_redis),
         TEST(bad_arguments_are_named),
         TEST(a_key_that_others_can_read_stops_the_start),
