@@ -114,6 +114,9 @@ class GoneClients(unittest.TestCase):
                     other.close()
 
     def test_requests_in_one_packet_are_answered_in_turn(self):
+        with open(f"/proc/{self.server}/maps", encoding="utf-8") as file:
+            if "/libwebsockets.so.19" in file.read():
+                self.skipTest("libwebsockets 4.3 closes a connection on which a request comes before the one before it is answered")
         two = self.ask("/api/version", f"GET /api/version HTTP/1.1\r\nAuthorization: Bearer {self.token}\r\n"
                        f"Host: {self.host}\r\nConnection: close\r\n\r\n")
         two.settimeout(PATIENCE)
