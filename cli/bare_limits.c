@@ -153,7 +153,7 @@ void bare_echo_stop(bare_echo_t *echo)
 
 void bare_echo_pipelined(bare_echo_t *echo, int count)
 {
-    static const char message[8] = "12345678";
+    static const char message[8] = "1234567"; /* and its end */
     char back[64];
 
     for (int i = 0; i < count; i++)
