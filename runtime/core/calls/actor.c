@@ -31,12 +31,12 @@
 /* ------------------------------------------------------------------ its end */
 
 static void fail_all(crti_list_t *list, crt_status_t status, const char *text,
-                     bool in_doubt)
+                     bool may_have_run)
 {
     while (!crti_list_is_empty(list)) {
         crti_pending_t *p = CRTI_CONTAINER(list->next, crti_pending_t, link);
 
-        crti_pending_fail(p, status, text, in_doubt && p->attempt.may_have_run);
+        crti_pending_fail(p, status, text, may_have_run && p->attempt.may_have_run);
     }
 }
 
@@ -53,7 +53,7 @@ static void make_again(crt_actor_t *actor, const char *text)
 {
     crti_list_t *next = actor->queue.next;
 
-    CRTI_LIST_FOREACH_SAFE (item, &actor->doubtful) {
+    CRTI_LIST_FOREACH_SAFE (item, &actor->suspects) {
         crti_pending_t *p = CRTI_CONTAINER(item, crti_pending_t, link);
 
         crti_attempt_action_t action =
@@ -83,7 +83,7 @@ static void end_suspicion(crt_actor_t *actor, crt_status_t status, const char *t
         text = report ? report : "its process has ended";
     if (status == CRT_ERR_ACTOR_DIED && actor->phase != CRTI_ACTOR_GONE)
         make_again(actor, text);
-    fail_all(&actor->doubtful, status, text, true);
+    fail_all(&actor->suspects, status, text, true);
     free(report);
 }
 
@@ -133,7 +133,7 @@ void crti_actor_end(crt_actor_t *actor, crt_status_t status, const char *text)
 
 /* Its process is gone. What that means (a create that failed, a restart, a kill) the head says
  * soon; until then the node's report, if there is one, is kept. */
-static void doubt(crt_actor_t *actor, const char *report)
+static void become_suspect(crt_actor_t *actor, const char *report)
 {
     crti_actor_set_phase(actor, CRTI_ACTOR_SUSPECT);
     if (report && !actor->report)
@@ -143,10 +143,10 @@ static void doubt(crt_actor_t *actor, const char *report)
 }
 
 /* It is told that its process has died in `create`: before its sessions are lost, or after that. */
-static void trust_in_doubt(crt_actor_t *actor)
+static void mark_as_not_run(crt_actor_t *actor)
 {
     actor->remote->ran_no_call = true;
-    CRTI_LIST_FOREACH (item, &actor->doubtful) {
+    CRTI_LIST_FOREACH (item, &actor->suspects) {
         crti_pending_t *p = CRTI_CONTAINER(item, crti_pending_t, link);
 
         if (p->remote == actor->remote)
@@ -161,13 +161,13 @@ void crti_actor_lost(crt_actor_t *actor, crti_remote_t *remote,
     case CRT_ERR_UNREACHABLE:
     case CRT_ERR_PROTOCOL:
         if (!actor->is_unconfirmed || actor->phase != CRTI_ACTOR_CALLABLE)
-            break; /* it lives: the next call makes another session; or is in doubt already */
+            break; /* it lives: the next call makes another session; or is SUSPECT already */
         crti_actor_set_phase(actor, CRTI_ACTOR_WAITING);
         forget_place(actor);
         break;
     case CRT_ERR_WORKER_DIED:
-    case CRT_ERR_NODE_LOST: doubt(actor, loss->detail); break;
-    default: doubt(actor, NULL);
+    case CRT_ERR_NODE_LOST: become_suspect(actor, loss->detail); break;
+    default: become_suspect(actor, NULL);
     }
 }
 
@@ -180,9 +180,9 @@ void crti_actor_process_died(crti_core_t *core, crti_remote_t *remote, const cha
         crt_actor_t *actor = value;
 
         if (actor->remote == remote) { /* a process hosts one actor */
-            doubt(actor, text);
+            become_suspect(actor, text);
             if (remote->ran_no_call)
-                trust_in_doubt(actor);
+                mark_as_not_run(actor);
             return;
         }
     }
@@ -431,7 +431,7 @@ static void apply_state(crt_actor_t *actor, const crti_msg_actor_state_t *m)
     crti_text(m->text, text, sizeof(text));
     crti_actor_hold(actor);
     if (m->ran_no_call && actor->remote && actor->incarnation == m->actor_incarnation)
-        trust_in_doubt(actor);
+        mark_as_not_run(actor);
     if (actor->phase == CRTI_ACTOR_GONE) {
         /* nothing follows */
     } else if (m->state == CRTI_ACTOR_ALIVE) {

@@ -37,11 +37,11 @@ struct crt_actor {
     crti_actor_phase_t phase;
     uint64_t incarnation;
     uint64_t suspect_deadline;
-    crti_remote_t *remote; /* CALLABLE, DOUBTFUL */
+    crti_remote_t *remote; /* CALLABLE, SUSPECT */
     crti_list_t queue;     /* crti_pending_t.link: not sent, in order */
     crti_list_t attention; /* core->calls.checks: the tick looks at it */
-    crti_list_t
-        doubtful; /* crti_pending_t.link: their process is gone, nobody said why */
+    /* crti_pending_t.link, SUSPECT: their process is gone, and the head has not said why */
+    crti_list_t suspects;
     crti_list_t end_waiters; /* crti_actor_end_t */
     size_t queue_bytes;
     int64_t
@@ -50,15 +50,14 @@ struct crt_actor {
     int64_t pending_calls;     /* crti_pending_t of crti_call_out */
     bool is_unordered; /* calls that wait for arguments keep no place in the queue */
     bool is_watched, is_creating;
-    bool
-        is_unconfirmed; /* CALLABLE, DOUBTFUL: its place came with the handle, the head has
-                          * not confirmed it */
-    bool has_answered;  /* its process, a call: create had ended */
+    /* CALLABLE, SUSPECT: its place came with the handle, the head has not confirmed it */
+    bool is_unconfirmed;
+    bool has_answered; /* its process, a call: create had ended */
     bool is_final; /* GONE, and a head that is killed and started again can't forget it */
     bool is_none;  /* GONE: it could not be made */
     crt_status_t status; /* why it is GONE; */
     char *text;
-    char *report; /* of its process's death, while DOUBTFUL */
+    char *report; /* of its process's death, while SUSPECT */
     crt_ref_t *
         *creation_refs; /* pinned while create may run; then the actor is held, too */
     size_t creation_count;

@@ -19,13 +19,13 @@
 #include "runtime/core/values/handles.h"
 
 /*              alive              process or session lost
- *  WAITING ------------> CALLABLE ------------------------> DOUBTFUL
+ *  WAITING ------------> CALLABLE ------------------------> SUSPECT
  *     ^                     |  ^       still alive after all    |  |
  *     |    restarting       |  +--------------------------------+  |
  *     +---------------------+--------------------------------------+
  *  Every phase may go to GONE: dead, or it could not be made.
  */
-static const char *const phase_names[] = {"waiting", "callable", "doubtful", "gone"};
+static const char *const phase_names[] = {"waiting", "callable", "suspect", "gone"};
 
 void crti_actor_set_phase(crt_actor_t *actor, crti_actor_phase_t phase)
 {
@@ -91,7 +91,7 @@ crt_status_t crti_actor_get(crti_core_t *core, crti_id_t id, crti_span_t class_n
     *actor = (crt_actor_t){.core = core, .id = id, .holds = 1};
     crti_id_hex(id, actor->hex);
     crti_list_init(&actor->queue);
-    crti_list_init(&actor->doubtful);
+    crti_list_init(&actor->suspects);
     crti_list_init(&actor->end_waiters);
     crti_list_init(&actor->attention);
     status = set_class(actor, class_name);

@@ -458,7 +458,7 @@ void crti_pending_suspect(crti_pending_t *p)
     crti_attempt_set_state(&p->attempt, CRTI_ATTEMPT_SUSPECT);
     p->remote->uses++;
     p->actor->queue_bytes += p->record.size;
-    crti_list_append(&p->actor->doubtful, &p->link);
+    crti_list_append(&p->actor->suspects, &p->link);
 }
 
 void crti_task_unqueued(crti_pending_t *p)

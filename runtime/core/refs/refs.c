@@ -199,8 +199,6 @@ static void forget(crt_ref_t *ref)
 
     crti_numbers_remove(&owner->borrowed, ref->number);
     core->refs.borrowed--;
-    if (ref->borrow.tokens)
-        crti_owner_request_release(ref);
     free_ref(ref);
     crti_remote_unuse(core, owner);
 }
@@ -226,6 +224,8 @@ void crti_borrowed_bits(crt_ref_t *ref, unsigned bits)
         crti_ref_end_covers(ref);
     if (bits & CRTI_BORROW_FORGET) {
         crti_contained_close(&ref->more->inner, NULL);
+        if (bits & CRTI_BORROW_RELEASE)
+            crti_owner_request_release(ref);
         forget(ref);
     }
 }
