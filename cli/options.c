@@ -25,6 +25,8 @@ static const char *const environment[][2] = {
      "directory for sockets and locks; $XDG_RUNTIME_DIR/crt-UID or /tmp/crt-UID"},
     {"CRT_STATE_DIR", "directory for keys, logs and tables; $XDG_STATE_HOME/crt or "
                       "~/.local/state/crt"},
+    {"CRT_COLLECTIVE_ALGORITHM",
+     "algorithms of groups between nodes, for example allreduce:ring,broadcast:tree"},
     {"CRT_DEBUG_WORKER",
      "class or task whose workers wait for a debugger before their first call"},
     {"CRT_DEDUP_LOGS", "1: a driver shows equal lines of several workers once"},

@@ -23,8 +23,10 @@
 #include "runtime/base/id.h"
 #include "runtime/net/stream.h"
 
-#define CRTI_GROUP_NAME 64
-#define CRTI_GROUP_SIZE 1024 /* most members */
+#define CRTI_GROUP_NAME       64
+#define CRTI_GROUP_SIZE       1024 /* most members */
+#define CRTI_GROUP_KINDS      (CRT_COLLECTIVE_BARRIER + 1)
+#define CRTI_GROUP_ALGORITHMS 256 /* bytes of CRT_COLLECTIVE_ALGORITHM */
 #define CRTI_GROUP_LOOK_NS                                                               \
     (20 * CRTI_MS) /* the longest sleep without a look at the failure */
 
@@ -37,6 +39,7 @@ typedef struct crti_member {
     int memory_fd;  /* of its shared memory, in its process; -1: none */
     char address
         [CRTI_STREAM_ADDRESS]; /* where its links listen (links.h); "" when nowhere */
+    char algorithms[CRTI_GROUP_ALGORITHMS]; /* that it was told to use; "" */
 } crti_member_t;
 
 typedef struct crti_group_failure {
@@ -77,6 +80,8 @@ struct crt_group {
     int wanted_device; /* of backends with devices */
     void *gpu_stream;  /* cudaStream_t that operations follow; NULL: the default stream */
     struct crti_links *links; /* connections to members elsewhere, made when needed */
+    /* That the environment tells to use (backends/algorithms.h), by kind; NULL: any. */
+    const struct crti_algorithm *forced[CRTI_GROUP_KINDS];
     struct crti_group_private *private; /* of what carries the group out */
 };
 

@@ -4,10 +4,12 @@
  * Where it sits
  *     group.c, rebuild.c -> [ group_open.c ] -> the backends, links.c, shm_region.c, liveness.c
  */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "collective/backends/algorithms.h"
 #include "collective/group_int.h"
 #include "collective/links.h"
 
@@ -22,6 +24,17 @@ static void on_member_ended(void *user, int rank, crt_status_t status, const cha
                         crti_group_describe(group, rank, who, sizeof(who)), text);
 }
 
+/* What this process was told goes to all members, right or wrong: all judge it alike, and none waits
+ * for one that has refused it. */
+static void describe_algorithms(crti_member_t *me)
+{
+    const char *told = getenv(CRTI_ALGORITHMS_VARIABLE);
+    size_t room = sizeof(me->algorithms);
+
+    if (snprintf(me->algorithms, room, "%s", told ? told : "") >= (int)room)
+        memcpy(me->algorithms + room - 4, "...", 4); /* no name ends so */
+}
+
 crt_status_t crti_group_prepare(crt_group_t *group, int size)
 {
     struct crti_group_private *p = group->private;
@@ -32,6 +45,7 @@ crt_status_t crti_group_prepare(crt_group_t *group, int size)
     p->me.nonce = crti_id_random().low | 1;
     p->me.memory_fd = -1;
     p->me.address[0] = '\0';
+    describe_algorithms(&p->me);
     crti_links_free(group->links);
     group->links = NULL;
     crti_liveness_free(p->liveness);
@@ -86,6 +100,34 @@ static const crti_backend_t *find_backend(const crt_group_t *group)
     return &crti_backend_nccl;
 }
 
+/* The same on all members: it depends on the roster only. */
+static crt_status_t take_algorithms(crt_group_t *group)
+{
+    const crti_member_t *first = &group->members[0];
+    const crti_backend_t *backend = group->private->backend;
+    char one[160], other[160];
+
+    for (int i = 1; i < group->size; i++)
+        if (strcmp(group->members[i].algorithms, first->algorithms) != 0)
+            return crti_group_fail(
+                group, CRT_ERR_INVALID, i,
+                CRTI_ALGORITHMS_VARIABLE
+                " must be the same for all members: it is \"%s\" for %s, \"%s\" for %s",
+                first->algorithms, crti_group_describe(group, 0, one, sizeof(one)),
+                group->members[i].algorithms,
+                crti_group_describe(group, i, other, sizeof(other)));
+    if (crti_algorithms_parse(first->algorithms, group->forced) != CRT_OK)
+        return crti_group_fail(group, CRT_ERR_INVALID, -1, "%s", crt_error_detail());
+    if (first->algorithms[0] && backend != &crti_backend_ring &&
+        backend != &crti_backend_two_level)
+        return crti_group_fail(group, CRT_ERR_UNSUPPORTED, -1,
+                               CRTI_ALGORITHMS_VARIABLE
+                               ": \"%s\" is for links between nodes, which backend "
+                               "\"%s\" does not use",
+                               first->algorithms, backend->name);
+    return CRT_OK;
+}
+
 static crt_status_t open_backend(crt_group_t *group, uint64_t deadline_ns)
 {
     struct crti_group_private *p = group->private;
@@ -95,6 +137,7 @@ static crt_status_t open_backend(crt_group_t *group, uint64_t deadline_ns)
     for (int i = 0; i < group->size; i++)
         ranks[i] = i;
     p->backend = find_backend(group);
+    CRT_TRY(take_algorithms(group));
     if (p->backend == &crti_backend_shm && !are_on_one_node(group))
         return crti_group_fail(group, CRT_ERR_INVALID, -1,
                                "backend \"shm\" needs all members on one node");

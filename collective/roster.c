@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MAGIC_ROSTER  UINT64_C(0x3252544c4c4f4343) /* "CCOLLTR2" */
-#define MAGIC_ARRIVAL UINT64_C(0x3141544c4c4f4343)
+#define MAGIC_ROSTER  UINT64_C(0x3352544c4c4f4343) /* "CCOLLTR3" */
+#define MAGIC_ARRIVAL UINT64_C(0x3241544c4c4f4343)
 
 /* ---------------------------------------------------------------- writing */
 
@@ -53,6 +53,7 @@ static void put_member(writer_t *w, const crti_member_t *m)
     put(w, m->nonce);
     put(w, (uint64_t)m->memory_fd);
     put_text(w, m->address);
+    put_text(w, m->algorithms);
 }
 
 static void put_failure(writer_t *w, const crti_group_failure_t *f)
@@ -135,6 +136,7 @@ static void take_member(reader_t *r, crti_member_t *m)
     m->nonce = take(r);
     m->memory_fd = take_int(r, -1, INT32_MAX);
     take_text(r, m->address, sizeof(m->address));
+    take_text(r, m->algorithms, sizeof(m->algorithms));
 }
 
 static void take_failure(reader_t *r, crti_group_failure_t *f)

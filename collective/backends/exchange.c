@@ -641,6 +641,11 @@ crt_status_t crti_exchange_open(crt_group_t *group, crti_exchange_t **exchange_o
     return CRT_OK;
 }
 
+unsigned crti_exchange_uses(const crti_exchange_t *x)
+{
+    return x->uses;
+}
+
 void crti_exchange_close(crti_exchange_t *x)
 {
     if (x == NULL || --x->uses)

@@ -47,6 +47,9 @@ typedef struct crti_incoming {
 crt_status_t crti_exchange_open(crt_group_t *group, crti_exchange_t **exchange_out);
 void crti_exchange_close(crti_exchange_t *x);
 
+/* How many backends have opened it. */
+unsigned crti_exchange_uses(const crti_exchange_t *x);
+
 /* Connects with these ranks. */
 crt_status_t crti_exchange_connect(crti_exchange_t *x, const int *ranks, int count,
                                    uint64_t deadline_ns);

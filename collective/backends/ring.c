@@ -1,36 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The backend "ring": any members, over links. Which algorithm, and what every one needs.
+/* The backend "ring": any members, over links.
  *
  * Where it sits
- *     operation.c, two_level.c -> [ ring.c ] -> ring_flow.c, ring_direct.c, ring_tree.c -> exchange
+ *     operation.c, two_level.c -> [ ring.c ] -> algorithms.h -> ring_flow.c, ... -> exchange
  * The check
  *     Of an operation whose algorithm makes every member depend on every other, the messages
- *     themselves say what was called. The others (broadcast, reduce, barrier, nothing to do) have
- *     a round of small messages beside them, so that a difference fails all members and not the
- *     next operation. All first messages go to the next member at least: wherever two
- *     neighbours call differently one of them sees it.
+ *     themselves say what was called. The others (`has_check`, nothing to do) have a round of small
+ *     messages beside them, so that a difference fails all members and not the next operation. All
+ *     first messages go to the next member at least: wherever two neighbours call differently one
+ *     of them sees it.
  */
 #include <stdlib.h>
 #include <string.h>
 
-#include "collective/backends/ring_int.h"
-
-#define MESH 32 /* up to so many members all are connected at the start */
-
-/* What a step costs, for the choice: such that it comes near what was measured on 4 and 16 hosts
- * at 1 Gbit/s that are namespaces of one machine (docs/design/collective.md). Only their ratios
- * matter, and all members must have the same. */
-#define HOP_NS 25000.0 /* from a send to what it makes the receiver do */
-#define MESSAGE_NS                                                                       \
-    50000.0         /* of the processor, two hosts on one, to send and receive one more */
-#define BYTE_NS 8.0 /* 1 Gbit/s */
-#define CROWD   1.5 /* of bytes that many send to one at once */
-#define STEP_NS (HOP_NS + MESSAGE_NS)
-
-/* Bytes of each from which nothing is gathered that could be summed on its way, or goes through
- * temporary memory and copies that need not. */
-#define GATHERED 65536
-#define COPIED   32768
+#include "collective/backends/algorithms.h"
 
 /* ---------------------------------------------------------------- small things */
 
@@ -41,99 +24,6 @@ static uint64_t hash(const int *ranks, int size)
     for (int i = 0; i < size; i++)
         h = (h ^ (uint64_t)ranks[i]) * 1099511628211ull;
     return h;
-}
-
-/* ---------------------------------------------------------------- the choice */
-
-static double rounds(int n)
-{
-    int count = 0;
-
-    while (1 << count < n)
-        count++;
-    return count;
-}
-
-static crt_status_t run_allreduce(const crti_ring_job_t *job)
-{
-    double n = job->ring->size, bytes = (double)(job->count * job->element);
-    double share = 2 * (n - 1) / n * bytes * BYTE_NS;
-    double bruck = rounds(job->ring->size) * STEP_NS + (n - 1) * bytes * BYTE_NS;
-    double gather = HOP_NS + (n - 1) * (MESSAGE_NS + CROWD * bytes * BYTE_NS);
-    double direct = 2 * HOP_NS + 2 * (n - 1) * MESSAGE_NS + CROWD * share;
-    double flow = 2 * (n - 1) * STEP_NS + share;
-
-    if (bytes > GATHERED)
-        bruck = gather = 1e30;
-    if (job->count < (size_t)job->ring->size) /* parts of it would be empty */
-        direct = flow = 1e30;
-    if (crti_ring_sums_at_once(job))
-        flow = 1e30;
-    if (bruck <= gather && bruck <= direct && bruck <= flow)
-        return crti_ring_gathered(job, crti_ring_bruck);
-    if (gather <= direct && gather <= flow)
-        return crti_ring_gathered(job, crti_ring_exchange_all);
-    return direct <= flow ? crti_ring_direct(job) : crti_ring_flow(job);
-}
-
-static crt_status_t run_reducescatter(const crti_ring_job_t *job)
-{
-    double n = job->ring->size, bytes = (double)(job->count * job->element) * BYTE_NS;
-    double direct = HOP_NS + (n - 1) * (MESSAGE_NS + CROWD * bytes);
-    double flow = (n - 1) * (STEP_NS + bytes);
-
-    return crti_ring_sums_at_once(job) || direct <= flow ? crti_ring_direct(job)
-                                                         : crti_ring_flow(job);
-}
-
-static crt_status_t run_allgather(const crti_ring_job_t *job)
-{
-    double n = job->ring->size, bytes = (double)(job->count * job->element) * BYTE_NS;
-    double bruck = rounds(job->ring->size) * STEP_NS + (n - 1) * bytes;
-    double direct = HOP_NS + (n - 1) * (MESSAGE_NS + CROWD * bytes);
-    double flow = (n - 1) * (STEP_NS + bytes);
-
-    if (bruck <= direct && job->count * job->element < COPIED)
-        return crti_ring_bruck(job);
-    return direct <= flow ? crti_ring_exchange_all(job) : crti_ring_flow(job);
-}
-
-static crt_status_t run_reduce(const crti_ring_job_t *job)
-{
-    double n = job->ring->size, bytes = (double)(job->count * job->element) * BYTE_NS;
-    double collect = HOP_NS + (n - 1) * (MESSAGE_NS + CROWD * bytes);
-    double direct = 2 * HOP_NS + n * MESSAGE_NS + 2 * CROWD * bytes;
-    double chain = (n - 1) * STEP_NS + bytes;
-
-    if (job->count < (size_t)job->ring->size)
-        direct = 1e30;
-    if (crti_ring_sums_at_once(job))
-        chain = 1e30;
-    if (collect <= direct && collect <= chain)
-        return crti_ring_collect(job);
-    return direct <= chain ? crti_ring_direct(job) : crti_ring_chain(job);
-}
-
-static crt_status_t run_broadcast(const crti_ring_job_t *job)
-{
-    double n = job->ring->size, bytes = (double)(job->count * job->element) * BYTE_NS;
-    double tree = rounds(job->ring->size) * (STEP_NS + bytes);
-    double chain = (n - 1) * STEP_NS + bytes;
-
-    return tree <= chain ? crti_ring_tree(job) : crti_ring_chain(job);
-}
-
-static crt_status_t run_kind(const crti_ring_job_t *job)
-{
-    switch (job->kind) {
-    case CRT_COLLECTIVE_ALLREDUCE: return run_allreduce(job);
-    case CRT_COLLECTIVE_REDUCE: return run_reduce(job);
-    case CRT_COLLECTIVE_BROADCAST: return run_broadcast(job);
-    case CRT_COLLECTIVE_ALLGATHER: return run_allgather(job);
-    case CRT_COLLECTIVE_REDUCESCATTER: return run_reducescatter(job);
-    case CRT_COLLECTIVE_ALLTOALL: return crti_ring_exchange_all(job);
-    default: return CRT_OK; /* the check is all */
-    }
 }
 
 /* ---------------------------------------------------------------- operations */
@@ -151,12 +41,6 @@ static crt_status_t run_alone(const crti_ring_job_t *job)
     else if (job->output != job->input)
         memcpy(job->output, job->input, job->count * job->element);
     return CRT_OK;
-}
-
-static bool needs_check(const crti_ring_job_t *job)
-{
-    return job->count == 0 || job->kind == CRT_COLLECTIVE_BARRIER ||
-           job->kind == CRT_COLLECTIVE_BROADCAST || job->kind == CRT_COLLECTIVE_REDUCE;
 }
 
 static crti_ring_job_t job_of(crti_ring_t *ring, const crti_step_t *step, int divisor)
@@ -205,15 +89,19 @@ crt_status_t crti_ring_run(crti_ring_t *ring, const crti_step_t *step,
 {
     crti_ring_job_t job = job_of(ring, step, divisor);
     crti_exchange_call_t call = *from;
-    crt_status_t status;
+    const crti_algorithm_t *algorithm = NULL;
+    crt_status_t status = CRT_OK;
 
     if (ring->size == 1)
         return run_alone(&job);
     call.team = ring->team;
     crti_exchange_begin(ring->exchange, &call);
-    if (needs_check(&job))
+    if (job.count || job.kind == CRT_COLLECTIVE_BARRIER)
+        status = crti_algorithm_choose(&job, &algorithm);
+    if (status == CRT_OK && (!algorithm || algorithm->has_check))
         crti_exchange_check(ring->exchange, ring->ranks, ring->size, ring->rank);
-    status = job.count ? run_kind(&job) : CRT_OK;
+    if (status == CRT_OK && algorithm)
+        status = algorithm->run(&job);
     return crti_exchange_end(ring->exchange, status);
 }
 
@@ -267,7 +155,7 @@ static crt_status_t connect_team(crti_ring_t *ring, uint64_t deadline_ns)
     int near[2] = {ring->ranks[crti_ring_member(ring, -1)],
                    ring->ranks[crti_ring_member(ring, 1)]};
 
-    if (ring->size <= MESH)
+    if (ring->size <= CRTI_RING_MESH)
         return crti_exchange_connect(ring->exchange, ring->ranks, ring->size,
                                      deadline_ns);
     return crti_exchange_connect(ring->exchange, near, 2, deadline_ns);
@@ -293,6 +181,8 @@ static crt_status_t open_ring(crt_group_t *group, const crti_team_t *team,
     status = crti_exchange_open(group, &ring->exchange);
     if (status == CRT_OK && ring->size > 1)
         status = connect_team(ring, deadline_ns);
+    if (status == CRT_OK && ring->size > 1)
+        status = crti_ring_measure(ring, deadline_ns);
     if (status != CRT_OK) {
         close_ring(ring);
         return status;

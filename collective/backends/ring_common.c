@@ -33,8 +33,3 @@ void crti_ring_send(crti_ring_t *ring, int to, uint64_t round, const void *data,
 {
     crti_exchange_send(ring->exchange, ring->ranks[to], round, data, size, unsent);
 }
-
-bool crti_ring_sums_at_once(const crti_ring_job_t *job)
-{
-    return job->dtype == CRT_DTYPE_FLOAT16 || job->dtype == CRT_DTYPE_BFLOAT16;
-}

@@ -2,14 +2,13 @@
 /* From each member to each, at once: two steps instead of 2(n-1), with as many bytes.
  *
  * Allreduce: part b of everybody's values goes to member b, who sums it and sends it to all.
- * All values of an element come together at one member, so that it is rounded once and in the
- * order of the ranks. In pieces, so that the temporary values stay small; member i begins
+ * All values of an element come together at one member, so that it is rounded once. In pieces, so that the temporary values stay small; member i begins
  * with i + 1, then i + 2, ..., so that nobody is sent to by all at once.
  */
 #include <stdlib.h>
 #include <string.h>
 
-#include "collective/backends/ring_int.h"
+#include "collective/backends/algorithms.h"
 
 #define ROOM      ((size_t)4 << 20)  /* temporary bytes, in all */
 #define PIECE_MIN ((size_t)16 << 10) /* of one member */
@@ -96,10 +95,13 @@ static crt_status_t sum(direct_t *d, size_t p)
     const crti_ring_job_t *job = d->job;
     crti_ring_t *ring = job->ring;
     span_t mine = span_of(d, ring->rank, p);
+    int last = job->kind == CRT_COLLECTIVE_REDUCE ? job->root : ring->rank;
     crt_status_t status = CRT_OK;
 
-    for (int i = 0; i < ring->size && status == CRT_OK; i++) {
-        d->sources[i] =
+    for (int k = 0; k < ring->size && status == CRT_OK; k++) {
+        int i = (last + 1 + k) % ring->size;
+
+        d->sources[k] =
             i == ring->rank ? job->input + mine.at * job->element : slot_of(d, p, i);
         if (i != ring->rank)
             status = crti_exchange_wait(
@@ -175,7 +177,7 @@ static crt_status_t run_pieces(direct_t *d)
     return status;
 }
 
-crt_status_t crti_ring_direct(const crti_ring_job_t *job)
+static crt_status_t run_direct(const crti_ring_job_t *job)
 {
     crti_ring_t *ring = job->ring;
     size_t n = (size_t)ring->size, part = job->count, slots, tables;
@@ -235,7 +237,7 @@ crt_status_t crti_ring_exchange_all(const crti_ring_job_t *job)
 }
 
 /* Everything to the root, who sums it. */
-crt_status_t crti_ring_collect(const crti_ring_job_t *job)
+static crt_status_t run_collect(const crti_ring_job_t *job)
 {
     crti_ring_t *ring = job->ring;
     size_t n = (size_t)ring->size, bytes = job->count * job->element;
@@ -254,8 +256,10 @@ crt_status_t crti_ring_collect(const crti_ring_job_t *job)
         return crti_group_failed(ring->group);
     incoming = (void *)(room + n * slot);
     sources = (void *)(incoming + n);
-    for (int i = 0; i < ring->size; i++) {
-        sources[i] = i == ring->rank ? job->input : room + (size_t)i * slot;
+    for (int k = 0; k < ring->size; k++) {
+        int i = (job->root + 1 + k) % ring->size;
+
+        sources[k] = i == ring->rank ? job->input : room + (size_t)i * slot;
         if (i != ring->rank)
             crti_ring_receive(ring, &incoming[i], i, 0, room + (size_t)i * slot, bytes);
     }
@@ -267,3 +271,85 @@ crt_status_t crti_ring_collect(const crti_ring_job_t *job)
                                 ring->size, job->divisor, job->count);
     return status;
 }
+
+/* ---------------------------------------------------------------- algorithms */
+
+static double allreduce_cost(const crti_ring_job_t *job)
+{
+    double n = job->ring->size, bytes = crti_cost_bytes(job);
+    const crti_ring_costs_t *c = &job->ring->costs;
+
+    return 2 * c->hop_ns + 2 * (n - 1) * c->message_ns +
+           2 * crti_cost_crowd(job, bytes / n) + bytes * CRTI_COPY_NS;
+}
+
+/* To one from all, to all from one, or both, of all bytes. */
+static double all_cost(const crti_ring_job_t *job)
+{
+    const crti_ring_costs_t *c = &job->ring->costs;
+
+    return c->hop_ns + (job->ring->size - 1) * c->message_ns +
+           crti_cost_crowd(job, crti_cost_bytes(job));
+}
+
+/* The same, and the sum of what came. */
+static double summed_cost(const crti_ring_job_t *job)
+{
+    return all_cost(job) + job->ring->size * crti_cost_bytes(job) * CRTI_COPY_NS;
+}
+
+/* The parts to their members, the sums of the parts to the root. */
+static double reduce_cost(const crti_ring_job_t *job)
+{
+    double n = job->ring->size, bytes = crti_cost_bytes(job);
+    const crti_ring_costs_t *c = &job->ring->costs;
+
+    return 2 * c->hop_ns + n * c->message_ns + 2 * crti_cost_crowd(job, bytes / n) +
+           bytes * CRTI_COPY_NS;
+}
+
+const crti_algorithm_t crti_algorithm_allreduce_direct = {
+    .kind = CRT_COLLECTIVE_ALLREDUCE,
+    .name = "direct",
+    .description = "each sums a part and sends it to all",
+    .unfit = crti_unfit_in_parts,
+    .cost = allreduce_cost,
+    .run = run_direct};
+
+const crti_algorithm_t crti_algorithm_reduce_direct = {
+    .kind = CRT_COLLECTIVE_REDUCE,
+    .name = "direct",
+    .description = "each sums a part and sends it to the root",
+    .has_check = true,
+    .unfit = crti_unfit_in_parts,
+    .cost = reduce_cost,
+    .run = run_direct};
+
+const crti_algorithm_t crti_algorithm_reduce_collect = {
+    .kind = CRT_COLLECTIVE_REDUCE,
+    .name = "collect",
+    .description = "all send to the root, which sums",
+    .has_check = true,
+    .cost = summed_cost,
+    .run = run_collect};
+
+const crti_algorithm_t crti_algorithm_reducescatter_direct = {
+    .kind = CRT_COLLECTIVE_REDUCESCATTER,
+    .name = "direct",
+    .description = "each sums what all send it",
+    .cost = summed_cost,
+    .run = run_direct};
+
+const crti_algorithm_t crti_algorithm_allgather_direct = {
+    .kind = CRT_COLLECTIVE_ALLGATHER,
+    .name = "direct",
+    .description = "each sends to all",
+    .cost = all_cost,
+    .run = crti_ring_exchange_all};
+
+const crti_algorithm_t crti_algorithm_alltoall_direct = {.kind = CRT_COLLECTIVE_ALLTOALL,
+                                                         .name = "direct",
+                                                         .description =
+                                                             "each sends to all",
+                                                         .cost = all_cost,
+                                                         .run = crti_ring_exchange_all};

@@ -14,7 +14,7 @@
  */
 #include <string.h>
 
-#include "collective/backends/ring_int.h"
+#include "collective/backends/algorithms.h"
 
 #define CHUNK ((size_t)128 << 10) /* bytes */
 #define DEPTH 32                  /* chunks that are expected at once; slots */
@@ -185,7 +185,7 @@ static size_t chunk_elements(const crti_ring_job_t *job)
     return CHUNK / job->element;
 }
 
-crt_status_t crti_ring_flow(const crti_ring_job_t *job)
+static crt_status_t run_flow(const crti_ring_job_t *job)
 {
     crti_ring_t *ring = job->ring;
     size_t steps = (size_t)ring->size - 1, part = job->count, chunks;
@@ -265,7 +265,7 @@ static crt_status_t chain_chunks(flow_t *f, bool is_reduce)
     return status;
 }
 
-crt_status_t crti_ring_chain(const crti_ring_job_t *job)
+static crt_status_t run_chain(const crti_ring_job_t *job)
 {
     crti_ring_t *ring = job->ring;
     bool is_reduce = job->kind == CRT_COLLECTIVE_REDUCE;
@@ -288,3 +288,68 @@ crt_status_t crti_ring_chain(const crti_ring_job_t *job)
     }
     return finish(&f, chain_chunks(&f, is_reduce));
 }
+
+/* ---------------------------------------------------------------- algorithms */
+
+static double allreduce_cost(const crti_ring_job_t *job)
+{
+    double n = job->ring->size;
+
+    return 2 * (n - 1) *
+           (crti_cost_step(job) + crti_cost_link(job, crti_cost_bytes(job) / n));
+}
+
+/* Reducescatter, allgather. */
+static double half_cost(const crti_ring_job_t *job)
+{
+    return (job->ring->size - 1) *
+           (crti_cost_step(job) + crti_cost_link(job, crti_cost_bytes(job)));
+}
+
+/* All bytes pass each link; the last member begins when the first chunk has come to it. */
+static double chain_cost(const crti_ring_job_t *job)
+{
+    double n = job->ring->size, bytes = crti_cost_bytes(job);
+    double first = bytes < (double)CHUNK ? bytes : (double)CHUNK;
+
+    return (n - 1) * crti_cost_step(job) + crti_cost_link(job, bytes + (n - 2) * first);
+}
+
+const crti_algorithm_t crti_algorithm_allreduce_ring = {
+    .kind = CRT_COLLECTIVE_ALLREDUCE,
+    .name = "ring",
+    .description = "parts summed on their way round, then sent round",
+    .unfit = crti_unfit_partial_sums_in_parts,
+    .cost = allreduce_cost,
+    .run = run_flow};
+
+const crti_algorithm_t crti_algorithm_reducescatter_ring = {
+    .kind = CRT_COLLECTIVE_REDUCESCATTER,
+    .name = "ring",
+    .description = "parts summed on their way round",
+    .unfit = crti_unfit_partial_sums,
+    .cost = half_cost,
+    .run = run_flow};
+
+const crti_algorithm_t crti_algorithm_allgather_ring = {.kind = CRT_COLLECTIVE_ALLGATHER,
+                                                        .name = "ring",
+                                                        .description = "parts sent round",
+                                                        .cost = half_cost,
+                                                        .run = run_flow};
+
+const crti_algorithm_t crti_algorithm_reduce_chain = {
+    .kind = CRT_COLLECTIVE_REDUCE,
+    .name = "chain",
+    .description = "chunks summed from member to member",
+    .has_check = true,
+    .unfit = crti_unfit_partial_sums,
+    .cost = chain_cost,
+    .run = run_chain};
+
+const crti_algorithm_t crti_algorithm_broadcast_chain = {
+    .kind = CRT_COLLECTIVE_BROADCAST,
+    .name = "chain",
+    .description = "chunks sent from member to member",
+    .has_check = true,
+    .cost = chain_cost,
+    .run = run_chain};

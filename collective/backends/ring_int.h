@@ -10,12 +10,23 @@
 
 #include "collective/backends/exchange.h"
 
+#define CRTI_RING_MESH                                                                   \
+    32 /* up to so many members all are connected when the team opens */
+
+/* What the links of a team cost, in nanoseconds. The same on all members. */
+typedef struct crti_ring_costs {
+    double hop_ns;     /* from a send to what it makes the receiver do */
+    double message_ns; /* of the processor, to send and receive one more message */
+    double byte_ns;    /* of a link that each member sends on */
+} crti_ring_costs_t;
+
 typedef struct crti_ring {
     crt_group_t *group;
     crti_exchange_t *exchange;
     int size, rank; /* of the team */
     int *ranks;     /* of the group */
     uint64_t team;
+    crti_ring_costs_t costs;
     void *scratch[2];
     size_t scratch_size[2];
 } crti_ring_t;
@@ -64,25 +75,11 @@ static inline size_t crti_ring_part(size_t count, int n, int i)
     return base * (size_t)i + ((size_t)i < more ? (size_t)i : more);
 }
 
-/* float16 and bfloat16 are rounded once: what all have sent must come together at one member. */
-bool crti_ring_sums_at_once(const crti_ring_job_t *job);
+/* Sets `costs`. Collective: each member of the team measures its links, and all agree. */
+crt_status_t crti_ring_measure(crti_ring_t *ring, uint64_t deadline_ns);
 
-/* ring_flow.c: along the ring, in chunks; for what is large */
-crt_status_t
-crti_ring_flow(const crti_ring_job_t *job); /* allreduce, reducescatter, allgather */
-crt_status_t crti_ring_chain(const crti_ring_job_t *job); /* broadcast, reduce */
-
-/* ring_direct.c: from each to each, at once */
-crt_status_t
-crti_ring_direct(const crti_ring_job_t *job); /* allreduce, reducescatter, reduce */
-crt_status_t crti_ring_exchange_all(const crti_ring_job_t *job); /* alltoall, allgather */
-crt_status_t crti_ring_collect(const crti_ring_job_t *job);      /* reduce */
-
-/* ring_tree.c: few steps; for what is small */
-crt_status_t crti_ring_bruck(const crti_ring_job_t *job); /* allgather */
-crt_status_t crti_ring_tree(const crti_ring_job_t *job);  /* broadcast */
-crt_status_t
-crti_ring_gathered(const crti_ring_job_t *job,
-                   crt_status_t (*gather)(const crti_ring_job_t *)); /* allreduce */
+/* Allgather by Bruck; allgather and alltoall from each to each. */
+crt_status_t crti_ring_bruck(const crti_ring_job_t *job);
+crt_status_t crti_ring_exchange_all(const crti_ring_job_t *job);
 
 #endif

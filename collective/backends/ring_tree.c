@@ -3,7 +3,7 @@
  */
 #include <string.h>
 
-#include "collective/backends/ring_int.h"
+#include "collective/backends/algorithms.h"
 
 /* Bruck's allgather. Position i of `all` is the part of the member i steps back: after a step
  * twice as many are there. */
@@ -35,7 +35,7 @@ crt_status_t crti_ring_bruck(const crti_ring_job_t *job)
 }
 
 /* Binomial tree: member p (steps from the root) gets it from p without its lowest bit. */
-crt_status_t crti_ring_tree(const crti_ring_job_t *job)
+static crt_status_t run_tree(const crti_ring_job_t *job)
 {
     crti_ring_t *ring = job->ring;
     int n = ring->size, p = crti_ring_member(ring, -job->root), bit = 1;
@@ -57,9 +57,29 @@ crt_status_t crti_ring_tree(const crti_ring_job_t *job)
     return status;
 }
 
-/* Allreduce: everybody's values, summed at each member in the order of the ranks. */
-crt_status_t crti_ring_gathered(const crti_ring_job_t *job,
-                                crt_status_t (*gather)(const crti_ring_job_t *))
+/* The sum of everybody's values, which lie one behind the other: part by part, in the order in which
+ * others sum. */
+static void sum_gathered(const crti_ring_job_t *job, const unsigned char *all,
+                         const void **sources)
+{
+    int n = job->ring->size;
+    size_t bytes = job->count * job->element;
+
+    for (int part = 0; part < n; part++) {
+        size_t from = crti_ring_part(job->count, n, part) * job->element;
+        size_t to = crti_ring_part(job->count, n, part + 1) * job->element;
+
+        for (int k = 0; k < n; k++)
+            sources[k] = all + (size_t)((part + 1 + k) % n) * bytes + from;
+        if (to > from)
+            crti_kernel_reduce_many(job->dtype, job->reduction, job->output + from,
+                                    sources, n, job->divisor, (to - from) / job->element);
+    }
+}
+
+/* Allreduce: everybody's values, summed at each member. */
+static crt_status_t run_gathered(const crti_ring_job_t *job,
+                                 crt_status_t (*gather)(const crti_ring_job_t *))
 {
     crti_ring_t *ring = job->ring;
     crti_ring_job_t all = *job;
@@ -76,11 +96,98 @@ crt_status_t crti_ring_gathered(const crti_ring_job_t *job,
     if (status != CRT_OK)
         return status;
     sources = (void *)(all.output + values);
-    for (size_t i = 0; i < n; i++)
-        sources[i] = all.output + i * bytes;
     status = crti_exchange_wait_sent_all(ring->exchange); /* in place: input is sent */
     if (status == CRT_OK)
-        crti_kernel_reduce_many(job->dtype, job->reduction, job->output, sources, (int)n,
-                                job->divisor, job->count);
+        sum_gathered(job, all.output, sources);
     return status;
 }
+
+static crt_status_t run_bruck_gathered(const crti_ring_job_t *job)
+{
+    return run_gathered(job, crti_ring_bruck);
+}
+
+static crt_status_t run_all_gathered(const crti_ring_job_t *job)
+{
+    return run_gathered(job, crti_ring_exchange_all);
+}
+
+/* Members call, and nothing else: each hears of each in log2(n) rounds. */
+static crt_status_t run_barrier(const crti_ring_job_t *job)
+{
+    crti_ring_t *ring = job->ring;
+
+    crti_exchange_check(ring->exchange, ring->ranks, ring->size, ring->rank);
+    return CRT_OK;
+}
+
+/* ---------------------------------------------------------------- algorithms */
+
+static double barrier_cost(const crti_ring_job_t *job)
+{
+    return crti_cost_rounds(job) * crti_cost_step(job);
+}
+
+static double tree_cost(const crti_ring_job_t *job)
+{
+    return crti_cost_rounds(job) *
+           (crti_cost_step(job) + crti_cost_link(job, crti_cost_bytes(job)));
+}
+
+/* The values go into temporary memory and out of it. */
+static double bruck_cost(const crti_ring_job_t *job)
+{
+    double n = job->ring->size, bytes = crti_cost_bytes(job);
+
+    return crti_cost_rounds(job) * crti_cost_step(job) +
+           crti_cost_link(job, (n - 1) * bytes) + 2 * n * bytes * CRTI_COPY_NS;
+}
+
+static double bruck_gathered_cost(const crti_ring_job_t *job)
+{
+    return bruck_cost(job) + job->ring->size * crti_cost_bytes(job) * CRTI_COPY_NS;
+}
+
+static double all_gathered_cost(const crti_ring_job_t *job)
+{
+    double n = job->ring->size, bytes = crti_cost_bytes(job);
+    const crti_ring_costs_t *c = &job->ring->costs;
+
+    return c->hop_ns + (n - 1) * c->message_ns + crti_cost_crowd(job, bytes) +
+           (n + 1) * bytes * CRTI_COPY_NS;
+}
+
+const crti_algorithm_t crti_algorithm_allreduce_bruck = {
+    .kind = CRT_COLLECTIVE_ALLREDUCE,
+    .name = "bruck",
+    .description = "all values to all in log2(n) steps, each sums",
+    .cost = bruck_gathered_cost,
+    .run = run_bruck_gathered};
+
+const crti_algorithm_t crti_algorithm_allreduce_gather = {
+    .kind = CRT_COLLECTIVE_ALLREDUCE,
+    .name = "gather",
+    .description = "all values from each to all, each sums",
+    .cost = all_gathered_cost,
+    .run = run_all_gathered};
+
+const crti_algorithm_t crti_algorithm_allgather_bruck = {
+    .kind = CRT_COLLECTIVE_ALLGATHER,
+    .name = "bruck",
+    .description = "log2(n) steps, each with twice the parts",
+    .cost = bruck_cost,
+    .run = crti_ring_bruck};
+
+const crti_algorithm_t crti_algorithm_broadcast_tree = {.kind = CRT_COLLECTIVE_BROADCAST,
+                                                        .name = "tree",
+                                                        .description = "a binomial tree",
+                                                        .has_check = true,
+                                                        .cost = tree_cost,
+                                                        .run = run_tree};
+
+const crti_algorithm_t crti_algorithm_barrier_dissemination = {
+    .kind = CRT_COLLECTIVE_BARRIER,
+    .name = "dissemination",
+    .description = "log2(n) rounds of messages without bytes",
+    .cost = barrier_cost,
+    .run = run_barrier};

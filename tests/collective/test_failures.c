@@ -88,6 +88,78 @@ static void different_backends_fail_for_all(void **state)
     expect_failure(b, CRT_ERR_INVALID, "backend");
 }
 
+/* What the first `count` members are told by CRT_COLLECTIVE_ALGORITHM. */
+static void tell_algorithms(const char *const *texts, int count)
+{
+    crt_ref_t *refs[MEMBERS];
+
+    for (int i = 0; i < count; i++)
+        refs[i] =
+            crt_call(members[i], &member_setenv, "CRT_COLLECTIVE_ALGORITHM", texts[i]);
+    expect_all_ok(refs, count);
+}
+
+static void expect_three_refusals(const char *name, crt_status_t status,
+                                  const char *words)
+{
+    crt_ref_t *refs[3];
+
+    for (int i = 0; i < 3; i++)
+        refs[i] = join(i, name, 3, i, 60000);
+    for (int i = 0; i < 3; i++)
+        expect_failure(refs[i], status, words);
+}
+
+static void different_algorithms_fail_for_all_and_name_both(void **state)
+{
+    static const char *const texts[] = {"allreduce:ring", "allreduce:ring",
+                                        "allreduce:bruck"},
+                             *const some[] = {"allreduce:ring", "allreduce:ring", ""},
+                             *const nothing[] = {"", "", ""};
+
+    tell_algorithms(texts, 3);
+    expect_three_refusals(
+        "told", CRT_ERR_INVALID,
+        "must be the same for all members: it is \"allreduce:ring\" for "
+        "rank 0 (actor ");
+    tell_algorithms(some, 3);
+    expect_three_refusals("told", CRT_ERR_INVALID, "for rank 2 (actor ");
+    tell_algorithms(nothing, 3);
+    members_join(members, 3, 0, "told", backend);
+    expect_sums(3, 6);
+    members_leave(members, 3, 0);
+}
+
+static void a_wrong_algorithm_fails_for_all_with_the_nearest_name(void **state)
+{
+    static const char *const texts[] = {"allreduce:rong", "allreduce:rong",
+                                        "allreduce:rong"},
+                             *const nothing[] = {"", "", ""};
+
+    tell_algorithms(texts, 3);
+    expect_three_refusals("wrong-name", CRT_ERR_INVALID, "did you mean \"ring\"?");
+    tell_algorithms(nothing, 3);
+}
+
+static void an_algorithm_is_used_where_links_are_and_refused_elsewhere(void **state)
+{
+    static const char *const texts[] = {"allreduce:ring,broadcast:chain",
+                                        "allreduce:ring,broadcast:chain",
+                                        "allreduce:ring,broadcast:chain"},
+                             *const nothing[] = {"", "", ""};
+
+    tell_algorithms(texts, 3);
+    if (strcmp(backend, "shm") == 0) {
+        expect_three_refusals("forced", CRT_ERR_UNSUPPORTED,
+                              "is for links between nodes");
+    } else if (strcmp(backend, "auto") != 0) {
+        members_join(members, 3, 0, "forced", backend);
+        expect_sums(3, 6);
+        members_leave(members, 3, 0);
+    }
+    tell_algorithms(nothing, 3);
+}
+
 static void the_name_of_a_living_group_is_taken_until_it_ends(void **state)
 {
     members_join(members, 2, 0, "name", backend);
@@ -321,6 +393,9 @@ static int driver(int argc, char **argv)
         cmocka_unit_test(a_split_needs_a_group_and_a_place),
         cmocka_unit_test(different_sizes_fail_for_all_and_name_both),
         cmocka_unit_test(different_backends_fail_for_all),
+        cmocka_unit_test(different_algorithms_fail_for_all_and_name_both),
+        cmocka_unit_test(a_wrong_algorithm_fails_for_all_with_the_nearest_name),
+        cmocka_unit_test(an_algorithm_is_used_where_links_are_and_refused_elsewhere),
         cmocka_unit_test(the_name_of_a_living_group_is_taken_until_it_ends),
         cmocka_unit_test(a_member_may_come_late),
         cmocka_unit_test(a_child_of_a_member_can_not_use_its_group),

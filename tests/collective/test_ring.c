@@ -8,132 +8,14 @@
 #include "collective/backends/ring_int.h"
 #include "collective/group_int.h"
 #include "ring_bed.h"
+#include "ring_checks.h"
 
 static const int sizes[] = {1, 2, 3, 4, 7, 8};
-
-/* Value of element i at a member, small enough that sums are exact. */
-static float value(int rank, size_t i)
-{
-    return (float)((i * 7 + (size_t)rank * 13) % 17) + (float)rank;
-}
-
-static float sum_of(int size, size_t i)
-{
-    float sum = 0;
-
-    for (int r = 0; r < size; r++)
-        sum += value(r, i);
-    return sum;
-}
-
-static float *values(int rank, size_t count, size_t from)
-{
-    float *memory = malloc((count + 1) * sizeof(float));
-
-    for (size_t i = 0; i < count; i++)
-        memory[i] = value(rank, from + i);
-    return memory;
-}
-
-static crti_step_t step_of(crt_collective_kind_t kind, size_t count, const void *input,
-                           void *output)
-{
-    return (crti_step_t){.kind = kind,
-                         .dtype = CRT_DTYPE_FLOAT32,
-                         .count = count,
-                         .input = input,
-                         .output = output,
-                         .peer = -1};
-}
 
 /* Around every change of algorithm, for few and for many members. */
 static const size_t counts[] = {0,    1,     2,      7,      31,     1000,
                                 4099, 32768, 131101, 300007, 1000003};
 #define COUNTS (sizeof(counts) / sizeof(counts[0]))
-
-static void check_allreduce(bed_t *bed, size_t n, bool in_place)
-{
-    float *in = values(bed->rank, n, 0), *out = in_place ? in : calloc(n + 1, 4);
-    crti_step_t step = step_of(CRT_COLLECTIVE_ALLREDUCE, n, in, out);
-
-    step.reduction = CRT_REDUCE_SUM;
-    BED_CHECK(bed_step(bed, step) == CRT_OK);
-    for (size_t i = 0; i < n; i++)
-        BED_CHECK(out[i] == sum_of(bed->size, i));
-    if (!in_place)
-        free(out);
-    free(in);
-}
-
-static void check_reduce(bed_t *bed, size_t n, int root)
-{
-    float *in = values(bed->rank, n, 0), *out = calloc(n + 1, 4);
-    crti_step_t step =
-        step_of(CRT_COLLECTIVE_REDUCE, n, in, bed->rank == root ? out : NULL);
-
-    step.reduction = CRT_REDUCE_SUM;
-    step.peer = root;
-    BED_CHECK(bed_step(bed, step) == CRT_OK);
-    for (size_t i = 0; i < n && bed->rank == root; i++)
-        BED_CHECK(out[i] == sum_of(bed->size, i));
-    free(in);
-    free(out);
-}
-
-static void check_broadcast(bed_t *bed, size_t n, int root)
-{
-    float *x = values(bed->rank, n, 0);
-    crti_step_t step = step_of(CRT_COLLECTIVE_BROADCAST, n, x, x);
-
-    step.peer = root;
-    BED_CHECK(bed_step(bed, step) == CRT_OK);
-    for (size_t i = 0; i < n; i++)
-        BED_CHECK(x[i] == value(root, i));
-    free(x);
-}
-
-static void check_allgather(bed_t *bed, size_t n, bool in_place)
-{
-    size_t all = n * (size_t)bed->size;
-    float *in = values(bed->rank, n, 0), *out = calloc(all + 1, 4);
-    float *mine = out + n * (size_t)bed->rank;
-
-    if (in_place && n)
-        memcpy(mine, in, n * 4);
-    BED_CHECK(bed_step(bed, step_of(CRT_COLLECTIVE_ALLGATHER, n, in_place ? mine : in,
-                                    out)) == CRT_OK);
-    for (size_t i = 0; i < all; i++)
-        BED_CHECK(out[i] == value((int)(i / n), i % n));
-    free(in);
-    free(out);
-}
-
-static void check_reducescatter(bed_t *bed, size_t n, bool in_place)
-{
-    size_t all = n * (size_t)bed->size;
-    float *in = values(bed->rank, all, 0), *out = calloc(n + 1, 4);
-    float *place = in_place ? in + n * (size_t)bed->rank : out;
-    crti_step_t step = step_of(CRT_COLLECTIVE_REDUCESCATTER, n, in, place);
-
-    step.reduction = CRT_REDUCE_SUM;
-    BED_CHECK(bed_step(bed, step) == CRT_OK);
-    for (size_t i = 0; i < n; i++)
-        BED_CHECK(place[i] == sum_of(bed->size, n * (size_t)bed->rank + i));
-    free(in);
-    free(out);
-}
-
-static void check_alltoall(bed_t *bed, size_t n)
-{
-    size_t all = n * (size_t)bed->size;
-    float *in = values(bed->rank, all, 0), *out = calloc(all + 1, 4);
-
-    BED_CHECK(bed_step(bed, step_of(CRT_COLLECTIVE_ALLTOALL, n, in, out)) == CRT_OK);
-    for (size_t i = 0; i < all; i++)
-        BED_CHECK(out[i] == value((int)(i / n), n * (size_t)bed->rank + i % n));
-    free(in);
-    free(out);
-}
 
 static void all_kinds(bed_t *bed)
 {
@@ -143,16 +25,16 @@ static void all_kinds(bed_t *bed)
 
         if (n > 40000 && bed->size > 4) /* the same, but long */
             n /= 4;
-        check_allreduce(bed, n, c % 2);
-        check_allreduce(bed, n, !(c % 2));
-        check_reduce(bed, n, root);
-        check_broadcast(bed, n, root);
+        bed_check_allreduce(bed, n, c % 2);
+        bed_check_allreduce(bed, n, !(c % 2));
+        bed_check_reduce(bed, n, root);
+        bed_check_broadcast(bed, n, root);
         if (n > 40000)
             n /= 8;
-        check_allgather(bed, n, c % 2);
-        check_reducescatter(bed, n, c % 2);
-        check_alltoall(bed, n);
-        BED_CHECK(bed_step(bed, step_of(CRT_COLLECTIVE_BARRIER, 0, NULL, NULL)) ==
+        bed_check_allgather(bed, n, c % 2);
+        bed_check_reducescatter(bed, n, c % 2);
+        bed_check_alltoall(bed, n);
+        BED_CHECK(bed_step(bed, bed_step_of(CRT_COLLECTIVE_BARRIER, 0, NULL, NULL)) ==
                   CRT_OK);
     }
 }
@@ -167,8 +49,8 @@ static void every_kind_gives_what_it_says_for_every_size(void **state)
 static void much(bed_t *bed)
 {
     size_t n = 12000000;
-    float *x = malloc(n * 4);
-    crti_step_t step = step_of(CRT_COLLECTIVE_ALLREDUCE, n, x, x);
+    float *x = calloc(n, 4);
+    crti_step_t step = bed_step_of(CRT_COLLECTIVE_ALLREDUCE, n, x, x);
 
     for (size_t i = 0; i < n; i++)
         x[i] = (float)(i % 1000);
@@ -212,12 +94,12 @@ static void hash_of_sums(bed_t *bed)
 {
     for (size_t c = 1; c < COUNTS; c++) {
         size_t n = counts[c] / 3 + 1;
-        float *x = malloc(n * 4);
-        crti_step_t step = step_of(CRT_COLLECTIVE_ALLREDUCE, n, x, x);
+        float *x = calloc(n, 4);
+        crti_step_t step = bed_step_of(CRT_COLLECTIVE_ALLREDUCE, n, x, x);
         uint64_t hash = 1;
 
         for (size_t i = 0; i < n; i++)
-            x[i] = (value(bed->rank, i) + 1) / 3;
+            x[i] = (bed_value(bed->rank, i) + 1) / 3;
         step.reduction = CRT_REDUCE_AVERAGE;
         BED_CHECK(bed_step(bed, step) == CRT_OK);
         for (size_t i = 0; i < n; i++) {
@@ -245,8 +127,8 @@ static void sums_are_the_same_to_the_bit_on_all_members(void **state)
 static crt_status_t pass(bed_t *bed, crt_collective_kind_t kind, int peer, float *x,
                          size_t n)
 {
-    crti_step_t step = step_of(kind, n, kind == CRT_COLLECTIVE_SEND ? x : NULL,
-                               kind == CRT_COLLECTIVE_RECV ? x : NULL);
+    crti_step_t step = bed_step_of(kind, n, kind == CRT_COLLECTIVE_SEND ? x : NULL,
+                                   kind == CRT_COLLECTIVE_RECV ? x : NULL);
 
     step.peer = peer;
     return bed_step(bed, step);
@@ -258,15 +140,15 @@ static void pairs(bed_t *bed)
 
     for (size_t c = 0; c < sizeof(lengths) / sizeof(lengths[0]); c++) {
         size_t n = lengths[c];
-        float *x = values(bed->rank, n, 0), *y = calloc(n + 1, 4);
+        float *x = bed_values(bed->rank, n, 0), *y = calloc(n + 1, 4);
         int next = (bed->rank + 1) % bed->size,
             before = (bed->rank + bed->size - 1) % bed->size;
 
         BED_CHECK(pass(bed, CRT_COLLECTIVE_SEND, next, x, n) == CRT_OK);
         BED_CHECK(pass(bed, CRT_COLLECTIVE_RECV, before, y, n) == CRT_OK);
         for (size_t i = 0; i < n; i++)
-            BED_CHECK(y[i] == value(before, i));
-        check_allreduce(bed, n, true);
+            BED_CHECK(y[i] == bed_value(before, i));
+        bed_check_allreduce(bed, n, true);
         free(x);
         free(y);
     }
@@ -286,11 +168,11 @@ static void members_that_all_send_first_do_not_wait_for_each_other(void **state)
 static void across(bed_t *bed)
 {
     crti_pair_t going[BED_SIZE], coming[BED_SIZE];
-    float *in[BED_SIZE], *out = values(bed->rank, LONG, 0);
+    float *in[BED_SIZE], *out = bed_values(bed->rank, LONG, 0);
 
     for (int i = 0; i < bed->size; i++) {
-        crti_step_t send = step_of(CRT_COLLECTIVE_SEND, LONG, out, NULL);
-        crti_step_t receive = step_of(CRT_COLLECTIVE_RECV, LONG, NULL, NULL);
+        crti_step_t send = bed_step_of(CRT_COLLECTIVE_SEND, LONG, out, NULL);
+        crti_step_t receive = bed_step_of(CRT_COLLECTIVE_RECV, LONG, NULL, NULL);
 
         in[i] = calloc(LONG, sizeof(float));
         send.peer = receive.peer = i;
@@ -303,14 +185,14 @@ static void across(bed_t *bed)
     if (bed->rank % 2) /* these are received before the operation that others are in */
         for (int i = 0; i < bed->size; i++)
             BED_CHECK(i == bed->rank || bed_await(bed, &coming[i]) == CRT_OK);
-    check_allreduce(bed, LONG, true);
-    check_broadcast(bed, LONG, 0);
+    bed_check_allreduce(bed, LONG, true);
+    bed_check_broadcast(bed, LONG, 0);
     for (int i = bed->size - 1; i >= 0; i--) {
         if (i != bed->rank) {
             BED_CHECK(bed_await(bed, &going[i]) == CRT_OK);
             BED_CHECK(bed_await(bed, &coming[i]) == CRT_OK);
             for (size_t k = 0; k < LONG; k++)
-                BED_CHECK(in[i][k] == value(i, k));
+                BED_CHECK(in[i][k] == bed_value(i, k));
         }
         free(in[i]);
     }
@@ -346,7 +228,7 @@ static void many_sends(bed_t *bed)
             BED_CHECK(x[0] == (float)i);
         }
     }
-    check_allreduce(bed, 10, true);
+    bed_check_allreduce(bed, 10, true);
 }
 
 static void small_sends_return_before_they_are_received(void **state)
@@ -366,7 +248,7 @@ static void differ(bed_t *bed)
     crti_step_t step = bed->rank == bed->size - 1 ? *odd_step : *even_step;
     uint64_t begin = crti_now_ns();
 
-    check_allreduce(bed, 3, true);
+    bed_check_allreduce(bed, 3, true);
     bed_meet(bed); /* the failure of the next ends the wait for this one, too */
     step.input = memory[0];
     step.output = memory[1];
@@ -375,7 +257,7 @@ static void differ(bed_t *bed)
         BED_CHECK(strstr(crt_error_detail(), expected[i]));
     BED_CHECK(crti_now_ns() - begin < 20 * CRTI_S); /* not by the deadline */
     bed_rebuild(bed, 2);
-    check_allreduce(bed, 1000, true);
+    bed_check_allreduce(bed, 1000, true);
 }
 
 static void check_differ(int size, crti_step_t even, crti_step_t odd, const char *one,
@@ -493,8 +375,8 @@ static void one_dies(bed_t *bed)
 {
     size_t n = (size_t)bed_word(bed, 60);
     uint64_t begin;
-    float *x = values(bed->rank, n, 0);
-    crti_step_t step = step_of(CRT_COLLECTIVE_ALLREDUCE, n, x, x);
+    float *x = bed_values(bed->rank, n, 0);
+    crti_step_t step = bed_step_of(CRT_COLLECTIVE_ALLREDUCE, n, x, x);
     crt_status_t status = CRT_OK;
 
     step.reduction = CRT_REDUCE_MAX;
@@ -539,11 +421,11 @@ static void a_death_ends_the_operation_of_all_and_names_the_dead(void **state)
 static void one_stays_away(bed_t *bed)
 {
     size_t n = (size_t)bed_word(bed, 60);
-    float *x = values(bed->rank, n, 0);
-    crti_step_t step = step_of(CRT_COLLECTIVE_ALLREDUCE, n, x, x);
+    float *x = bed_values(bed->rank, n, 0);
+    crti_step_t step = bed_step_of(CRT_COLLECTIVE_ALLREDUCE, n, x, x);
 
     step.reduction = CRT_REDUCE_SUM;
-    check_allreduce(bed, 10, true);
+    bed_check_allreduce(bed, 10, true);
     if (bed->rank != VICTIM) {
         step.deadline_ns = crti_now_ns() + 700 * CRTI_MS;
         BED_CHECK(bed_step(bed, step) == CRT_ERR_TIMED_OUT);
@@ -553,7 +435,7 @@ static void one_stays_away(bed_t *bed)
     }
     bed_meet(bed);
     bed_rebuild(bed, 2);
-    check_allreduce(bed, n, true);
+    bed_check_allreduce(bed, n, true);
     free(x);
 }
 
@@ -582,7 +464,7 @@ static void *fail_soon(void *argument)
 static void told_elsewhere(bed_t *bed)
 {
     float x = 1;
-    crti_step_t step = step_of(CRT_COLLECTIVE_ALLREDUCE, 1, &x, &x);
+    crti_step_t step = bed_step_of(CRT_COLLECTIVE_ALLREDUCE, 1, &x, &x);
     uint64_t begin = crti_now_ns();
     pthread_t thread;
 

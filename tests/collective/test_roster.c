@@ -29,7 +29,8 @@ static void fill(crti_roster_t *roster, crti_member_t *members, unsigned char *l
                                      .pid = 100 + i,
                                      .nonce = 9,
                                      .memory_fd = -1,
-                                     .address = "127.0.0.1:80"};
+                                     .address = "127.0.0.1:80",
+                                     .algorithms = "allreduce:ring"};
         left[i] = i == 1;
     }
 }
@@ -55,6 +56,7 @@ static void a_roster_comes_back_as_it_was_written(void **state)
         assert_int_equal(back.members[i].pid, members[i].pid);
         assert_int_equal(back.members[i].memory_fd, -1);
         assert_string_equal(back.members[i].address, members[i].address);
+        assert_string_equal(back.members[i].algorithms, "allreduce:ring");
         assert_int_equal(back.left[i], left[i]);
     }
     crti_roster_fini(&back);
