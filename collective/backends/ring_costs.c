@@ -24,6 +24,8 @@
 typedef struct seen {
     uint64_t rounds, together; /* all hear of all: in log2(n) rounds, from each to each */
     uint64_t few, many;        /* so many bytes to the next member, from the one before */
+    uint64_t lone,
+        lone_many; /* a few bytes, and many, to one other: the first member's */
 } seen_t;
 
 static crti_ring_job_t job_of(crti_ring_t *ring, const seen_t *mine, seen_t *all)
@@ -82,6 +84,31 @@ static crt_status_t time_bytes(crti_ring_t *ring, unsigned char *memory, size_t 
     return status;
 }
 
+/* The first two members alone: there and back, half of the least time. */
+static crt_status_t time_lone(crti_ring_t *ring, unsigned char *memory, size_t size,
+                              int tries, uint64_t *least_ns)
+{
+    crt_status_t status = CRT_OK;
+
+    for (int i = 0; i < tries && ring->rank < 2 && status == CRT_OK; i++) {
+        uint64_t begun = crti_now_ns(), took;
+        crti_incoming_t in;
+
+        crti_ring_receive(ring, &in, 1 - ring->rank, 0, memory, size);
+        if (ring->rank == 0)
+            crti_ring_send(ring, 1, 0, memory + size, size, NULL);
+        status = crti_exchange_wait(ring->exchange, &in);
+        if (ring->rank == 1)
+            crti_ring_send(ring, 0, 0, memory + size, size, NULL);
+        if (status == CRT_OK)
+            status = crti_exchange_wait_sent_all(ring->exchange);
+        took = (crti_now_ns() - begun) / 2;
+        if (ring->rank == 0 && (i < 2 || took < *least_ns)) /* the first does not count */
+            *least_ns = took;
+    }
+    return status;
+}
+
 static uint64_t largest(const seen_t *all, int size, size_t offset)
 {
     uint64_t most = 1;
@@ -117,6 +144,9 @@ static crt_status_t measure(crti_ring_t *ring, seen_t *all, unsigned char *memor
     CRT_TRY(tell(ring, &mine, all));
     first = SEEN(all, ring->size, many);
     CRT_TRY(time_bytes(ring, memory, MANY, first > LONG_NS ? 1 : TRIES - 1, &mine.many));
+    CRT_TRY(time_lone(ring, memory, sizeof(mine), TRIES, &mine.lone));
+    CRT_TRY(
+        time_lone(ring, memory, MANY, first > LONG_NS ? 1 : TRIES / 2, &mine.lone_many));
     return tell(ring, &mine, all);
 }
 
@@ -132,11 +162,16 @@ static void agree(crti_ring_t *ring, const seen_t *all)
     double step = (double)SEEN(all, n, rounds) / crti_cost_rounds(&job);
     double together = (double)SEEN(all, n, together);
     double few = (double)SEEN(all, n, few), many = (double)SEEN(all, n, many);
+    double lone = (double)SEEN(all, n, lone), lone_many = (double)SEEN(all, n, lone_many);
     double message = n > 2 ? (together - step) / (n - 2) : step / 2;
 
     ring->costs.message_ns = between(step / 10, message, step * 0.9);
     ring->costs.hop_ns = step - ring->costs.message_ns;
     ring->costs.byte_ns = between(many / 2, many - few, many) / (double)(MANY - FEW);
+    /* All together take at most as long as one after the other. */
+    ring->costs.lone_step_ns = between(step / n, lone, step);
+    ring->costs.lone_byte_ns = between(
+        ring->costs.byte_ns / n, (lone_many - lone) / (double)MANY, ring->costs.byte_ns);
 }
 
 crt_status_t crti_ring_measure(crti_ring_t *ring, uint64_t deadline_ns)

@@ -128,10 +128,13 @@ static double barrier_cost(const crti_ring_job_t *job)
     return crti_cost_rounds(job) * crti_cost_step(job);
 }
 
+/* One message after the other. */
 static double tree_cost(const crti_ring_job_t *job)
 {
+    const crti_ring_costs_t *c = &job->ring->costs;
+
     return crti_cost_rounds(job) *
-           (crti_cost_step(job) + crti_cost_link(job, crti_cost_bytes(job)));
+           (c->lone_step_ns + crti_cost_bytes(job) * c->lone_byte_ns);
 }
 
 /* The values go into temporary memory and out of it. */

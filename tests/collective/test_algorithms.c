@@ -213,9 +213,10 @@ an_algorithm_that_can_not_do_it_fails_all_members_with_the_reason(void **state)
 static void agreed(bed_t *bed)
 {
     const crti_ring_costs_t *costs = &((crti_ring_t *)bed->state)->costs;
-    double mine[3] = {costs->hop_ns, costs->message_ns, costs->byte_ns};
+    double mine[5] = {costs->hop_ns, costs->message_ns, costs->byte_ns,
+                      costs->lone_step_ns, costs->lone_byte_ns};
 
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < 5; i++) {
         uint64_t bits;
 
         memcpy(&bits, &mine[i], sizeof(bits));
@@ -258,8 +259,9 @@ static const char *chosen(int size, crti_ring_costs_t costs, crt_collective_kind
 /* 1 Gbit/s and steps of 75 us; the same steps at 20 times the bytes; a far link. */
 static void the_choice_follows_the_costs_of_the_links(void **state)
 {
-    const crti_ring_costs_t slow = {25000, 50000, 8}, fast = {25000, 50000, 0.4},
-                            far = {10e6, 5000, 8};
+    const crti_ring_costs_t slow = {25000, 50000, 8, 75000, 8},
+                            fast = {25000, 50000, 0.4, 75000, 0.4},
+                            far = {10e6, 5000, 8, 10e6, 8};
 
     assert_string_equal(chosen(16, slow, ALLREDUCE, 4), "bruck");
     assert_string_equal(chosen(16, slow, ALLREDUCE, 4 << 20), "ring");
@@ -275,7 +277,7 @@ static void the_choice_follows_the_costs_of_the_links(void **state)
 
 static void every_operation_has_an_algorithm_for_every_type_and_size(void **state)
 {
-    const crti_ring_costs_t costs = {25000, 50000, 8};
+    const crti_ring_costs_t costs = {25000, 50000, 8, 75000, 8};
     static const size_t bytes[] = {16, 4096, 64 << 20};
 
     for (int kind = CRT_COLLECTIVE_ALLREDUCE; kind <= CRT_COLLECTIVE_BARRIER; kind++)
