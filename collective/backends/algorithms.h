@@ -35,6 +35,7 @@ typedef struct crti_algorithm {
 #define CRTI_ALGORITHMS(X)                                                               \
     X(allreduce_bruck)                                                                   \
     X(allreduce_gather)                                                                  \
+    X(allreduce_tree)                                                                    \
     X(allreduce_ring)                                                                    \
     X(allreduce_direct)                                                                  \
     X(reduce_collect)                                                                    \

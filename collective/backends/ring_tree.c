@@ -112,6 +112,59 @@ static crt_status_t run_all_gathered(const crti_ring_job_t *job)
     return run_gathered(job, crti_ring_exchange_all);
 }
 
+/* The values of the members behind it, up a binomial tree to the first member: member p has those of the
+ * p without its lowest bit, and on. */
+static crt_status_t gather_up(const crti_ring_job_t *job, unsigned char *all)
+{
+    crti_ring_t *ring = job->ring;
+    int n = ring->size, p = ring->rank, bit = 1;
+    size_t bytes = job->count * job->element;
+    crt_status_t status = CRT_OK;
+
+    memcpy(all, job->input, bytes);
+    for (; bit < n && !(p & bit) && status == CRT_OK; bit *= 2) {
+        int from = p + bit, count = n - from < bit ? n - from : bit;
+        crti_incoming_t in;
+
+        if (count <= 0)
+            continue;
+        crti_ring_receive(ring, &in, from, 0, all + (size_t)bit * bytes,
+                          (size_t)count * bytes);
+        status = crti_exchange_wait(ring->exchange, &in);
+    }
+    if (status == CRT_OK && p)
+        crti_ring_send(ring, p - bit, 0, all, (size_t)(n - p < bit ? n - p : bit) * bytes,
+                       NULL);
+    return status;
+}
+
+/* Allreduce: the first member sums everybody's values. */
+static crt_status_t run_through_first(const crti_ring_job_t *job)
+{
+    crti_ring_t *ring = job->ring;
+    crti_ring_job_t down = *job;
+    size_t n = (size_t)ring->size, bytes = job->count * job->element;
+    size_t values = (n * bytes + 63) / 64 * 64;
+    unsigned char *all = crti_ring_scratch(ring, 1, values + n * sizeof(void *));
+    unsigned char here = 1, there;
+    crti_incoming_t in;
+
+    if (all == NULL)
+        return crti_group_failed(ring->group);
+    /* Neighbours tell each other that they are here: in the tree they may never meet. */
+    crti_ring_receive(ring, &in, crti_ring_member(ring, -1), 0, &there, sizeof(there));
+    crti_ring_send(ring, crti_ring_member(ring, 1), 0, &here, sizeof(here), NULL);
+    CRT_TRY(gather_up(job, all));
+    if (ring->rank == 0)
+        sum_gathered(job, all, (void *)(all + values));
+    down.kind = CRT_COLLECTIVE_BROADCAST;
+    down.root = 0;
+    down.input = job->output;
+    CRT_TRY(run_tree(&down));
+    CRT_TRY(crti_exchange_wait(ring->exchange, &in));
+    return crti_exchange_wait_sent_all(ring->exchange);
+}
+
 /* Members call, and nothing else: each hears of each in log2(n) rounds. */
 static crt_status_t run_barrier(const crti_ring_job_t *job)
 {
@@ -166,6 +219,23 @@ const crti_algorithm_t crti_algorithm_allreduce_bruck = {
     .description = "all values to all in log2(n) steps, each sums",
     .cost = bruck_gathered_cost,
     .run = run_bruck_gathered};
+
+/* All values come to the first member, in log2(n) messages; then the tree. */
+static double through_first_cost(const crti_ring_job_t *job)
+{
+    const crti_ring_costs_t *c = &job->ring->costs;
+    double n = job->ring->size, bytes = crti_cost_bytes(job);
+
+    return crti_cost_rounds(job) * c->lone_step_ns + (n - 1) * bytes * c->lone_byte_ns +
+           n * bytes * CRTI_COPY_NS + tree_cost(job);
+}
+
+const crti_algorithm_t crti_algorithm_allreduce_tree = {
+    .kind = CRT_COLLECTIVE_ALLREDUCE,
+    .name = "tree",
+    .description = "all values up a binomial tree, the sum down it",
+    .cost = through_first_cost,
+    .run = run_through_first};
 
 const crti_algorithm_t crti_algorithm_allreduce_gather = {
     .kind = CRT_COLLECTIVE_ALLREDUCE,
