@@ -256,12 +256,14 @@ static const char *chosen(int size, crti_ring_costs_t costs, crt_collective_kind
 
 #define ALLREDUCE CRT_COLLECTIVE_ALLREDUCE, CRT_DTYPE_FLOAT32
 
-/* 1 Gbit/s and steps of 75 us; the same steps at 20 times the bytes; a far link. */
+/* 1 Gbit/s and steps of 75 us; the same steps at 20 times the bytes; a far link; members that share
+ * processors. */
 static void the_choice_follows_the_costs_of_the_links(void **state)
 {
     const crti_ring_costs_t slow = {25000, 50000, 8, 75000, 8},
                             fast = {25000, 50000, 0.4, 75000, 0.4},
-                            far = {10e6, 5000, 8, 10e6, 8};
+                            far = {10e6, 5000, 8, 10e6, 8},
+                            crowded = {100000, 200000, 8, 40000, 1};
 
     assert_string_equal(chosen(16, slow, ALLREDUCE, 4), "bruck");
     assert_string_equal(chosen(16, slow, ALLREDUCE, 4 << 20), "ring");
@@ -269,6 +271,8 @@ static void the_choice_follows_the_costs_of_the_links(void **state)
     assert_string_equal(chosen(4, fast, ALLREDUCE, 40 << 10), "gather");
     assert_string_equal(chosen(16, far, ALLREDUCE, 4 << 10), "gather");
     assert_string_equal(chosen(16, far, ALLREDUCE, 1 << 20), "direct");
+    assert_string_equal(chosen(16, crowded, ALLREDUCE, 4 << 10), "tree");
+    assert_string_equal(chosen(16, crowded, ALLREDUCE, 4 << 20), "ring");
     assert_string_equal(chosen(16, slow, CRT_COLLECTIVE_BROADCAST, CRT_DTYPE_FLOAT32, 64),
                         "tree");
     assert_string_equal(
