@@ -11,8 +11,9 @@
  *     Sums: those of an element begin with the value of the member behind the one whose part it
  *     lies in (reduce: behind the root) and go round once. So all algorithms give the same bits,
  *     and a result does not depend on what links cost.
- *     Calls that differ: a member that has its result has heard of every other member, and its
- *     first message goes to the next one or to its parent in a tree. Else `has_check`.
+ *     Calls that differ, and members that do not come: a member that has its result has heard of
+ *     every other one; its first message goes to the next member and waits for nobody. Else
+ *     `has_check`.
  */
 #ifndef CRTI_COLLECTIVE_ALGORITHMS_H
 #define CRTI_COLLECTIVE_ALGORITHMS_H

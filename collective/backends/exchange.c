@@ -360,20 +360,26 @@ static void on_lost(void *user, int rank, const char *text)
 
 /* ---------------------------------------------------------------- waits */
 
-/* All that we wait for take part in this operation: they wait for somebody else, whom they name. */
+static bool has_come(const crti_exchange_t *x, int rank)
+{
+    return !x->is_awaiting && x->peers[rank].came_to == x->call.sequence + 1;
+}
+
+/* Whether those that we wait for may wait for another one: they name it, and the member behind it knows
+ * for sure. */
 static bool is_held_up_elsewhere(const crti_exchange_t *x)
 {
-    uint64_t sequence = crti_exchange_header(x).sequence;
-    bool waits = false;
+    int before = x->call.before;
 
-    for (int i = 0; i < x->group->size; i++) {
-        if (i == x->group->rank || !depends_on(x, &x->peers[i]))
-            continue;
-        if (x->peers[i].came_to != sequence + 1)
-            return false;
-        waits = true;
-    }
-    return waits && !x->is_awaiting;
+    return !x->is_awaiting && before >= 0 &&
+           (has_come(x, before) || !depends_on(x, &x->peers[before]));
+}
+
+/* A member that we wait for; when there are some, one that has not come to the operation. */
+static bool is_late(const crti_exchange_t *x, int rank, bool some_are_absent)
+{
+    return rank != x->group->rank && depends_on(x, &x->peers[rank]) &&
+           !(some_are_absent && has_come(x, rank));
 }
 
 /* Until when we wait: past the deadline only for the word of somebody who knows better. */
@@ -392,12 +398,15 @@ static crt_status_t too_late(crti_exchange_t *x)
                                      ? crti_exchange_pair_header(x->group->awaits[0])
                                      : crti_exchange_header(x);
     char who[400] = "", what[200], one[160];
+    bool some_are_absent = false;
     int first = -1, at = 0;
 
+    for (int i = 0; i < x->group->size; i++)
+        some_are_absent = some_are_absent || (is_late(x, i, false) && !has_come(x, i));
     for (int i = 0; i < x->group->size && at < (int)sizeof(who) - 170; i++) {
         const char *doubt = crti_links_doubt(x->links, i);
 
-        if (i == x->group->rank || !depends_on(x, &x->peers[i]))
+        if (!is_late(x, i, some_are_absent))
             continue;
         at += snprintf(who + at, sizeof(who) - (size_t)at, "%s%s%s%.60s%s",
                        first < 0 ? "" : ", ",
@@ -668,8 +677,10 @@ crt_status_t crti_exchange_connect(crti_exchange_t *x, const int *ranks, int cou
 {
     crt_status_t status = CRT_OK;
 
-    x->call = (crti_exchange_call_t){
-        .kind = CRT_COLLECTIVE_BARRIER, .peer = -1, .deadline_ns = deadline_ns};
+    x->call = (crti_exchange_call_t){.kind = CRT_COLLECTIVE_BARRIER,
+                                     .peer = -1,
+                                     .before = -1,
+                                     .deadline_ns = deadline_ns};
     x->lost = -1;
     for (int i = 0; i < count; i++)
         if (ranks[i] != x->group->rank)

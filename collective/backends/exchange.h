@@ -30,6 +30,8 @@ typedef struct crti_exchange_call {
     crt_reduction_t reduction;
     uint64_t count;
     int peer; /* rank of the group, -1: none */
+    /* Rank of the group whose first message to us waits for nobody else; -1: any. */
+    int before;
     uint64_t sequence, phase, team;
     uint64_t deadline_ns;
 } crti_exchange_call_t;

@@ -32,6 +32,7 @@ bool crti_exchange_check_arrived(crti_exchange_t *x, int rank, uint64_t round)
         (x->check.arrived & (1u << i)))
         return false;
     x->check.arrived |= 1u << i;
+    x->peers[rank].came_to = x->call.sequence + 1;
     check_go_on(x);
     return true;
 }

@@ -80,6 +80,7 @@ crti_exchange_call_t crti_ring_call(const crti_step_t *step, const int *ranks)
                                   .reduction = reduces ? step->reduction : 0,
                                   .count = has_values ? step->count : 0,
                                   .peer = has_peer ? ranks[step->peer] : -1,
+                                  .before = -1,
                                   .sequence = step->sequence,
                                   .deadline_ns = step->deadline_ns};
 }
@@ -95,6 +96,7 @@ crt_status_t crti_ring_run(crti_ring_t *ring, const crti_step_t *step,
     if (ring->size == 1)
         return run_alone(&job);
     call.team = ring->team;
+    call.before = ring->ranks[crti_ring_member(ring, -1)];
     crti_exchange_begin(ring->exchange, &call);
     if (job.count || job.kind == CRT_COLLECTIVE_BARRIER)
         status = crti_algorithm_choose(&job, &algorithm);

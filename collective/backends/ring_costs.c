@@ -178,6 +178,7 @@ crt_status_t crti_ring_measure(crti_ring_t *ring, uint64_t deadline_ns)
 {
     crti_exchange_call_t call = {.kind = CRT_COLLECTIVE_BARRIER,
                                  .peer = -1,
+                                 .before = ring->ranks[crti_ring_member(ring, -1)],
                                  .phase = crti_exchange_uses(ring->exchange),
                                  .team = ring->team,
                                  .deadline_ns = deadline_ns};

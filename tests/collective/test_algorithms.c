@@ -208,6 +208,42 @@ an_algorithm_that_can_not_do_it_fails_all_members_with_the_reason(void **state)
     bed_run(3, &crti_backend_ring, refused);
 }
 
+/* ---------------------------------------------------------------- who does not come */
+
+#define ABSENT 2
+
+static void one_absent(bed_t *bed)
+{
+    static float memory[2][4000];
+    uint64_t incarnation = 1;
+
+    for (int i = 0; crti_algorithms[i]; i++) {
+        const crti_algorithm_t *a = crti_algorithms[i];
+        crti_step_t step = bed_step_of(a->kind, 1000, memory[0], memory[1]);
+
+        step.reduction = CRT_REDUCE_SUM;
+        if (a->kind == CRT_COLLECTIVE_REDUCE || a->kind == CRT_COLLECTIVE_BROADCAST)
+            step.peer = 0;
+        force(bed, a);
+        bed_check(bed, a->kind, 1000, 0, false);
+        bed_meet(bed);
+        if (bed->rank != ABSENT) {
+            step.deadline_ns = crti_now_ns() + 300 * CRTI_MS;
+            BED_CHECK(bed_step(bed, step) == CRT_ERR_TIMED_OUT);
+            if (!strstr(crt_error_detail(), "waited too long for rank 2 (actor "))
+                fprintf(stderr, "%s by %s\n", crti_operation_kind_name(a->kind), a->name);
+            BED_CHECK(strstr(crt_error_detail(), "waited too long for rank 2 (actor "));
+        }
+        bed_meet(bed);
+        bed_rebuild(bed, ++incarnation);
+    }
+}
+
+static void a_member_that_does_not_come_is_named_whatever_the_algorithm(void **state)
+{
+    bed_run(4, &crti_backend_ring, one_absent);
+}
+
 /* ---------------------------------------------------------------- the costs of links */
 
 static void agreed(bed_t *bed)
@@ -341,7 +377,7 @@ static void a_wrong_name_is_told_with_the_nearest_one_and_the_list(void **state)
                    "is not OPERATION:ALGORITHM");
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_algorithm_gives_what_its_operation_says),
@@ -349,6 +385,7 @@ int main(void)
         cmocka_unit_test(all_algorithms_of_an_operation_give_the_same_bits),
         cmocka_unit_test(
             an_algorithm_that_can_not_do_it_fails_all_members_with_the_reason),
+        cmocka_unit_test(a_member_that_does_not_come_is_named_whatever_the_algorithm),
         cmocka_unit_test(members_agree_on_what_their_links_cost),
         cmocka_unit_test(the_choice_follows_the_costs_of_the_links),
         cmocka_unit_test(every_operation_has_an_algorithm_for_every_type_and_size),
@@ -356,5 +393,7 @@ int main(void)
         cmocka_unit_test(a_wrong_name_is_told_with_the_nearest_one_and_the_list),
     };
 
+    if (argc > 1)
+        cmocka_set_test_filter(argv[1]);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
