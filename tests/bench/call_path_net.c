@@ -19,7 +19,7 @@
         }                                                                                \
     } while (0)
 
-static const unsigned char key[32] = "not a secret: only for the bench";
+static const unsigned char key[32] = "no secret: only for the bench";
 
 typedef struct queued {
     crti_peer_t *peer;

@@ -14,7 +14,7 @@ static int start(void **state)
     return 0;
 }
 
-static int stop(void **state)
+static int finish(void **state)
 {
     alone_stop();
     return 0;
@@ -352,7 +352,7 @@ static void who_asks_an_owner_that_ends_for_the_place_hears_of_its_end(void **st
 
 int main(void)
 {
-#define SEEK_TEST(name) cmocka_unit_test_setup_teardown(name, start, stop)
+#define SEEK_TEST(name) cmocka_unit_test_setup_teardown(name, start, finish)
     const struct CMUnitTest tests[] = {
         SEEK_TEST(what_nobody_has_is_lost_when_all_have_answered),
         SEEK_TEST(word_of_a_copy_before_the_answer_saves_the_object),

@@ -17,7 +17,7 @@ static int start(void **state)
     return 0;
 }
 
-static int stop(void **state)
+static int finish(void **state)
 {
     alone_stop();
     return 0;
@@ -284,7 +284,7 @@ static void a_result_that_is_that_of_a_call_that_waits_for_others_waits(void **s
 
 int main(void)
 {
-#define FORWARD_TEST(name) cmocka_unit_test_setup_teardown(name, start, stop)
+#define FORWARD_TEST(name) cmocka_unit_test_setup_teardown(name, start, finish)
     const struct CMUnitTest tests[] = {
         FORWARD_TEST(all_places_of_the_other_ref_are_known),
         FORWARD_TEST(when_they_are_gone_the_owner_of_the_other_ref_says_where_it_is),

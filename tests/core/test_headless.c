@@ -43,7 +43,7 @@ static int start(void **state)
     return -1;
 }
 
-static int stop(void **state)
+static int finish(void **state)
 {
     crt_shutdown();
     crti_private_cluster_stop(&cluster);
@@ -339,5 +339,5 @@ int main(int argc, char **argv)
     /* A worker of ours is this program, too: it stays in crt_init. */
     if (getenv("CRT_ZYGOTE_FD") || getenv("CRT_WORKER"))
         return crt_init(argc, argv, &program) != CRT_OK;
-    return cmocka_run_group_tests(tests, start, stop);
+    return cmocka_run_group_tests(tests, start, finish);
 }

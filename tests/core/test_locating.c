@@ -19,7 +19,7 @@ static int start(void **state)
     return 0;
 }
 
-static int stop(void **state)
+static int finish(void **state)
 {
     alone_stop();
     return 0;
@@ -227,7 +227,7 @@ static void who_acknowledges_no_answer_of_a_million_is_sent_away(void **state)
 
 int main(void)
 {
-#define LOCATING_TEST(name) cmocka_unit_test_setup_teardown(name, start, stop)
+#define LOCATING_TEST(name) cmocka_unit_test_setup_teardown(name, start, finish)
     const struct CMUnitTest tests[] = {
         LOCATING_TEST(what_a_full_window_has_no_room_for_is_answered_once_when_it_has),
         LOCATING_TEST(a_pending_object_that_is_asked_for_again_is_answered_once),

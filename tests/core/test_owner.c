@@ -14,7 +14,7 @@ static int start(void **state)
     return 0;
 }
 
-static int stop(void **state)
+static int finish(void **state)
 {
     alone_stop();
     return 0;
@@ -455,7 +455,7 @@ word_of_a_copy_of_a_forwarded_value_frees_no_object_of_the_same_number(void **st
 
 int main(void)
 {
-#define OWNER_TEST(name) cmocka_unit_test_setup_teardown(name, start, stop)
+#define OWNER_TEST(name) cmocka_unit_test_setup_teardown(name, start, finish)
     const struct CMUnitTest tests[] = {
         OWNER_TEST(a_copy_that_is_told_of_after_the_last_node_died_saves_the_object),
         OWNER_TEST(a_lost_object_stays_lost_for_everybody),

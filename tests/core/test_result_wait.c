@@ -19,7 +19,7 @@ static int start(void **state)
     return 0;
 }
 
-static int stop(void **state)
+static int finish(void **state)
 {
     alone_stop();
     return 0;
@@ -332,7 +332,7 @@ static void a_call_waits_for_its_arguments_and_for_those_before_it(void **state)
 
 int main(void)
 {
-#define WAIT_TEST(name) cmocka_unit_test_setup_teardown(name, start, stop)
+#define WAIT_TEST(name) cmocka_unit_test_setup_teardown(name, start, finish)
     const struct CMUnitTest tests[] = {
         WAIT_TEST(a_result_that_waits_is_probed_at_growing_intervals),
         WAIT_TEST(a_result_that_comes_soon_is_not_probed),

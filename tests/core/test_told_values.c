@@ -18,7 +18,7 @@ static int start(void **state)
     return 0;
 }
 
-static int stop(void **state)
+static int finish(void **state)
 {
     alone_stop();
     return 0;
@@ -126,10 +126,10 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(
-            an_object_with_more_refs_than_were_told_of_is_refused, start, stop),
+            an_object_with_more_refs_than_were_told_of_is_refused, start, finish),
         cmocka_unit_test_setup_teardown(
             an_object_ends_where_the_store_says_whatever_its_size_was_told_to_be, start,
-            stop),
+            finish),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -149,7 +149,7 @@ static inline void accept(rig_t *r)
     crti_session_accept(&r->s, &config, &hello, r->now);
 }
 
-static inline void stop(rig_t *r)
+static inline void finish(rig_t *r)
 {
     crti_session_fini(&r->s);
     for (int i = 0; i < r->out_count; i++)

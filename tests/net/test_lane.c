@@ -46,7 +46,7 @@ static void pair_start(pair_t *p)
 {
     struct epoll_event event = {.events = EPOLLIN | EPOLLET};
     char path[80];
-    crti_lane_end_t end = {.path = path, .key = "the key of this test's two sides"};
+    crti_lane_end_t end = {.path = path, .key = "the key of the test's two sides"};
 
     *p = (pair_t){.dialer.doorbell = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK),
                   .acceptor.doorbell = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
@@ -203,7 +203,7 @@ static bool is_in(int memory, const char *text, size_t size)
 static void dial_who_answers(const char *key, char side, bool is_believed)
 {
     char path[80];
-    crti_lane_end_t end = {.path = path, .key = "the key of this test's two sides"},
+    crti_lane_end_t end = {.path = path, .key = "the key of the test's two sides"},
                     theirs;
     pair_t p = {.dialer.doorbell = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
     struct pollfd socket = {.events = POLLIN};

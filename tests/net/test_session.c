@@ -34,7 +34,7 @@ static void greeting_opens_with_welcome_and_sends_what_waited(void **state)
     assert_int_equal(r.s.state, CRTI_SESSION_OPEN);
     assert_int_equal(expect(&r, CRTI_FRAME_DATA)->count, 2);
     expect_nothing(&r);
-    stop(&r);
+    finish(&r);
 }
 
 static void what_waited_leaves_in_frames_of_moderate_size(void **state)
@@ -58,7 +58,7 @@ static void what_waited_leaves_in_frames_of_moderate_size(void **state)
         records += f->count;
     }
     assert_int_equal(records, 301);
-    stop(&r);
+    finish(&r);
 }
 
 static void an_initiator_without_records_confirms_the_session(void **state)
@@ -69,7 +69,7 @@ static void an_initiator_without_records_confirms_the_session(void **state)
     give(&r, welcome(ID));
     expect(&r, CRTI_FRAME_HELLO);
     assert_int_equal(expect(&r, CRTI_FRAME_ACK)->session, ID);
-    stop(&r);
+    finish(&r);
 }
 
 static void greeting_is_lost_when_refused(void **state)
@@ -87,7 +87,7 @@ static void greeting_is_lost_when_refused(void **state)
     assert_non_null(strstr(r.s.detail, "incarnation 4"));
     assert_int_equal(r.s.handed, 0);
     assert_int_equal(send_text(&r, "b"), CRT_ERR_WORKER_DIED);
-    stop(&r);
+    finish(&r);
 }
 
 static void greeting_repeats_hello_and_is_lost_after_30_s(void **state)
@@ -100,7 +100,7 @@ static void greeting_repeats_hello_and_is_lost_after_30_s(void **state)
     assert_int_equal(r.ends, 0);
     pass(&r, CRTI_S);
     expect_end(&r, CRTI_SESSION_LOST, CRT_ERR_UNREACHABLE);
-    stop(&r);
+    finish(&r);
 }
 
 static void a_welcome_of_another_process_or_version_is_malformed(void **state)
@@ -115,7 +115,7 @@ static void a_welcome_of_another_process_or_version_is_malformed(void **state)
         w.greeting.from_incarnation += i == 2;
         assert_int_equal(give(&r, w), CRT_ERR_PROTOCOL);
         expect_end(&r, CRTI_SESSION_LOST, CRT_ERR_PROTOCOL);
-        stop(&r);
+        finish(&r);
     }
 }
 
@@ -129,7 +129,7 @@ static void a_second_welcome_with_another_id_is_reset(void **state)
     give(&r, welcome(ID + 1));
     assert_int_equal(expect(&r, CRTI_FRAME_RESET)->session, ID + 1);
     assert_int_equal(r.s.state, CRTI_SESSION_OPEN);
-    stop(&r);
+    finish(&r);
 }
 
 static void closing_while_greeting_still_delivers(void **state)
@@ -148,7 +148,7 @@ static void closing_while_greeting_still_delivers(void **state)
     expect(&r, CRTI_FRAME_HELLO);
     expect(&r, CRTI_FRAME_DATA);
     expect(&r, CRTI_FRAME_BYE);
-    stop(&r);
+    finish(&r);
 }
 
 static void leaving_is_lost_after_30_s(void **state)
@@ -159,7 +159,7 @@ static void leaving_is_lost_after_30_s(void **state)
     crti_session_close(&r.s, r.now);
     pass(&r, 31 * CRTI_S);
     expect_end(&r, CRTI_SESSION_LOST, CRT_ERR_UNREACHABLE);
-    stop(&r);
+    finish(&r);
 }
 
 static void welcomed_opens_with_the_first_frame_that_has_the_id(void **state)
@@ -175,7 +175,7 @@ static void welcomed_opens_with_the_first_frame_that_has_the_id(void **state)
     give_data(&r, 1, "a");
     assert_int_equal(r.s.state, CRTI_SESSION_OPEN);
     assert_int_equal(r.deliveries, 1);
-    stop(&r);
+    finish(&r);
 }
 
 static void a_repeated_hello_gets_the_same_welcome(void **state)
@@ -190,7 +190,7 @@ static void a_repeated_hello_gets_the_same_welcome(void **state)
     hello.greeting.from = (crti_id_t){2, 2};
     give(&r, hello);
     assert_int_equal(expect(&r, CRTI_FRAME_WELCOME)->greeting.session, ID);
-    stop(&r);
+    finish(&r);
 }
 
 static void welcomed_is_lost_without_confirmation(void **state)
@@ -200,11 +200,11 @@ static void welcomed_is_lost_without_confirmation(void **state)
     accept(&r);
     pass(&r, 31 * CRTI_S);
     expect_end(&r, CRTI_SESSION_LOST, CRT_ERR_UNREACHABLE);
-    stop(&r);
+    finish(&r);
     accept(&r);
     crti_session_close(&r.s, r.now);
     expect_end(&r, CRTI_SESSION_LOST, CRT_ERR_CLOSED);
-    stop(&r);
+    finish(&r);
 }
 
 static void open_drains_and_closes(void **state)
@@ -223,7 +223,7 @@ static void open_drains_and_closes(void **state)
     give(&r, plain(CRTI_FRAME_ACK, 2));
     expect(&r, CRTI_FRAME_BYE);
     expect_end(&r, CRTI_SESSION_CLOSED, CRT_OK);
-    stop(&r);
+    finish(&r);
 }
 
 static void bye_closes_when_nothing_is_open_and_loses_else(void **state)
@@ -233,18 +233,18 @@ static void bye_closes_when_nothing_is_open_and_loses_else(void **state)
     open_acceptor(&r);
     give(&r, plain(CRTI_FRAME_BYE, 0));
     expect_end(&r, CRTI_SESSION_CLOSED, CRT_ERR_CLOSED);
-    stop(&r);
+    finish(&r);
     open_acceptor(&r);
     send_text(&r, "a");
     give(&r, plain(CRTI_FRAME_BYE, 0));
     expect_end(&r, CRTI_SESSION_LOST, CRT_ERR_CLOSED);
-    stop(&r);
+    finish(&r);
     open_acceptor(&r);
     send_text(&r, "a");
     crti_session_close(&r.s, r.now);
     give(&r, plain(CRTI_FRAME_BYE, 0));
     expect_end(&r, CRTI_SESSION_LOST, CRT_ERR_CLOSED);
-    stop(&r);
+    finish(&r);
 }
 
 static void a_reset_loses_the_session_it_names(void **state)
@@ -258,7 +258,7 @@ static void a_reset_loses_the_session_it_names(void **state)
     assert_int_equal(r.ends, 0);
     give(&r, plain(CRTI_FRAME_RESET, 0));
     expect_end(&r, CRTI_SESSION_LOST, CRT_ERR_CLOSED);
-    stop(&r);
+    finish(&r);
 }
 
 static void a_death_notice_tells_the_peer_in_case_it_lives(void **state)
@@ -272,7 +272,7 @@ static void a_death_notice_tells_the_peer_in_case_it_lives(void **state)
     assert_string_equal(r.s.detail, "killed");
     crti_session_fail(&r.s, CRT_ERR_NODE_LOST, "again");
     assert_int_equal(r.ends, 1);
-    stop(&r);
+    finish(&r);
 }
 
 static void impossible_acknowledgements_and_credits_are_malformed(void **state)
@@ -284,12 +284,12 @@ static void impossible_acknowledgements_and_credits_are_malformed(void **state)
     send_text(&r, "a");
     assert_int_equal(give(&r, plain(CRTI_FRAME_ACK, 2)), CRT_ERR_PROTOCOL);
     expect_end(&r, CRTI_SESSION_LOST, CRT_ERR_PROTOCOL);
-    stop(&r);
+    finish(&r);
     open_initiator(&r);
     send_text(&r, "a");
     credit.credit = 2;
     assert_int_equal(give(&r, credit), CRT_ERR_PROTOCOL);
-    stop(&r);
+    finish(&r);
 }
 
 static void a_hello_for_another_incarnation_or_version_is_refused(void **state)

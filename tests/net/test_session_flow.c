@@ -16,7 +16,7 @@ static void a_repeated_frame_is_delivered_once_and_acknowledged_again(void **sta
     pass(&r, 1);
     assert_int_equal(expect(&r, CRTI_FRAME_ACK)->ack, 2);
     assert_int_equal(r.counts.frames_duplicate, 1);
-    stop(&r);
+    finish(&r);
 }
 
 static void an_overlapping_frame_delivers_its_new_part(void **state)
@@ -28,7 +28,7 @@ static void an_overlapping_frame_delivers_its_new_part(void **state)
     give_data(&r, 2, "bcd");
     assert_int_equal(r.deliveries, 4);
     assert_memory_equal(r.delivered, "abcd", 4);
-    stop(&r);
+    finish(&r);
 }
 
 static void a_gap_is_reported_once_and_nothing_behind_it_is_delivered(void **state)
@@ -45,7 +45,7 @@ static void a_gap_is_reported_once_and_nothing_behind_it_is_delivered(void **sta
     give_data(&r, 2, "b");
     give_data(&r, 3, "c");
     assert_int_equal(r.deliveries, 3);
-    stop(&r);
+    finish(&r);
 }
 
 static void a_nack_sends_again_from_there(void **state)
@@ -65,7 +65,7 @@ static void a_nack_sends_again_from_there(void **state)
                    1)); /* the same complaint, while the answer is on its way */
     expect_nothing(&r);
     assert_int_equal(r.counts.frames_resent, 2);
-    stop(&r);
+    finish(&r);
 }
 
 static void silence_is_probed_and_the_answer_shows_what_is_missing(void **state)
@@ -84,7 +84,7 @@ static void silence_is_probed_and_the_answer_shows_what_is_missing(void **state)
     give(&r, plain(CRTI_FRAME_ACK, 1));
     pass(&r, 20 * CRTI_S);
     expect_nothing(&r);
-    stop(&r);
+    finish(&r);
 }
 
 static void a_probe_is_answered_with_its_number(void **state)
@@ -98,7 +98,7 @@ static void a_probe_is_answered_with_its_number(void **state)
     give(&r, probe);
     assert_int_equal(r.out[r.out_read].frame.first, 7);
     assert_int_equal(expect(&r, CRTI_FRAME_ACK)->ack, 1);
-    stop(&r);
+    finish(&r);
 }
 
 static void unanswered_records_make_it_unreachable_after_30_s(void **state)
@@ -116,7 +116,7 @@ static void unanswered_records_make_it_unreachable_after_30_s(void **state)
     expect_end(&r, CRTI_SESSION_LOST, CRT_ERR_UNREACHABLE);
     assert_int_equal(r.s.acked, 0);
     assert_int_equal(r.s.handed, 1); /* the second was only gathered: it did not run */
-    stop(&r);
+    finish(&r);
 }
 
 static void a_watched_session_is_probed_and_lost_in_silence(void **state)
@@ -131,13 +131,13 @@ static void a_watched_session_is_probed_and_lost_in_silence(void **state)
     expect(&r, CRTI_FRAME_PROBE);
     pass(&r, 20 * CRTI_S);
     expect_end(&r, CRTI_SESSION_LOST, CRT_ERR_UNREACHABLE);
-    stop(&r);
+    finish(&r);
     open_initiator(&r);
     crti_session_watch(&r.s, 1, r.now);
     crti_session_watch(&r.s, -1, r.now);
     pass(&r, 100 * CRTI_S);
     expect_nothing(&r);
-    stop(&r);
+    finish(&r);
 }
 
 /* What it asks for by control records is answered by such, which wait for no window. */
@@ -160,7 +160,7 @@ a_peer_that_goes_on_asking_and_acknowledges_nothing_is_lost_after_30_s(void **st
     }
     expect_end(&r, CRTI_SESSION_LOST, CRT_ERR_PROTOCOL);
     assert_in_range(ask.first, 31, 33);
-    stop(&r);
+    finish(&r);
 }
 
 static void a_peer_that_acknowledges_late_but_something_stays(void **state)
@@ -181,7 +181,7 @@ static void a_peer_that_acknowledges_late_but_something_stays(void **state)
         pass(&r, 40 * CRTI_S); /* nothing is open */
     }
     assert_int_equal(r.ends, 0);
-    stop(&r);
+    finish(&r);
 }
 
 /* What came meanwhile was sent before the record arrived there. */
@@ -199,7 +199,7 @@ static void who_was_stopped_itself_takes_nobody_for_deaf(void **state)
     assert_int_equal(r.ends, 0);
     give(&r, plain(CRTI_FRAME_ACK, 1));
     assert_int_equal(r.s.acked, 1);
-    stop(&r);
+    finish(&r);
 }
 
 static void without_a_way_nothing_is_handed_and_the_next_sign_sends_it(void **state)
@@ -217,7 +217,7 @@ static void without_a_way_nothing_is_handed_and_the_next_sign_sends_it(void **st
     give(&r, answer);
     expect(&r, CRTI_FRAME_DATA);
     assert_int_equal(r.s.handed, 1);
-    stop(&r);
+    finish(&r);
 }
 
 /* ---------------------------------------------------------------- when frames leave */
@@ -239,7 +239,7 @@ static void an_acknowledgement_waits_25_ms_for_company(void **state)
     give(&r, plain(CRTI_FRAME_ACK, 1));
     pass(&r, CRTI_S);
     expect_nothing(&r);
-    stop(&r);
+    finish(&r);
 }
 
 static void the_first_record_leaves_at_once_and_the_others_gather(void **state)
@@ -257,7 +257,7 @@ static void the_first_record_leaves_at_once_and_the_others_gather(void **state)
     send_text(&r, "d");
     crti_session_flush(&r.s, r.now);
     assert_int_equal(expect(&r, CRTI_FRAME_DATA)->first, 4);
-    stop(&r);
+    finish(&r);
 }
 
 static void a_full_frame_and_a_large_record_leave_at_once(void **state)
@@ -275,7 +275,7 @@ static void a_full_frame_and_a_large_record_leave_at_once(void **state)
     send_size(&r, 10000, false);
     assert_int_equal(expect(&r, CRTI_FRAME_DATA)->first, 10);
     assert_int_equal(expect(&r, CRTI_FRAME_DATA)->first, 11);
-    stop(&r);
+    finish(&r);
 }
 
 /* ---------------------------------------------------------------- window */
@@ -297,7 +297,7 @@ what_gathers_while_nothing_is_acknowledged_fills_libzmq_s_buffer_and_no_more(voi
 
         assert_in_range(size, BUFFER - LEFT, BUFFER);
     }
-    stop(&r);
+    finish(&r);
 }
 
 static void the_window_refuses_until_the_peer_consumes(void **state)
@@ -316,7 +316,7 @@ static void the_window_refuses_until_the_peer_consumes(void **state)
     ack.credit = 600;
     give(&r, ack);
     assert_int_equal(send_size(&r, 600, false), CRT_OK);
-    stop(&r);
+    finish(&r);
 }
 
 /* Else the window would bound nothing: what is not acknowledged is kept. */
@@ -336,7 +336,7 @@ static void credit_comes_with_the_acknowledgement_of_what_was_consumed(void **st
     ack.credit = 701;
     assert_int_equal(give(&r, ack), CRT_ERR_PROTOCOL);
     expect_end(&r, CRTI_SESSION_LOST, CRT_ERR_PROTOCOL);
-    stop(&r);
+    finish(&r);
 }
 
 static void a_record_above_the_window_goes_alone(void **state)
@@ -348,7 +348,7 @@ static void a_record_above_the_window_goes_alone(void **state)
     assert_int_equal(send_size(&r, 1, false), CRT_ERR_BACKPRESSURE);
     assert_int_equal(send_size(&r, 20001, true), CRT_ERR_TOO_LARGE);
     assert_int_equal(send_size(&r, 0, true), CRT_ERR_INVALID);
-    stop(&r);
+    finish(&r);
 }
 
 static void what_is_held_gives_no_credit_before_its_release(void **state)
@@ -365,7 +365,7 @@ static void what_is_held_gives_no_credit_before_its_release(void **state)
     expect_nothing(&r);
     pass(&r, 30 * CRTI_MS);
     assert_int_equal(expect(&r, CRTI_FRAME_ACK)->credit, 3);
-    stop(&r);
+    finish(&r);
 }
 
 static void a_quarter_of_the_window_is_told_at_once(void **state)
@@ -376,7 +376,7 @@ static void a_quarter_of_the_window_is_told_at_once(void **state)
     r.s.peer_window = 8;
     give_data(&r, 1, "abc");
     assert_int_equal(expect(&r, CRTI_FRAME_ACK)->credit, 3);
-    stop(&r);
+    finish(&r);
 }
 
 /* Control records give no credit, and their sender keeps them until they are acknowledged. */
@@ -399,7 +399,7 @@ static void a_quarter_of_a_window_of_control_records_is_acknowledged_at_once(voi
     frame.first = 3;
     give(&r, frame);
     expect_nothing(&r);
-    stop(&r);
+    finish(&r);
 }
 
 static void a_full_window_is_asked_about_since_credit_may_have_been_lost(void **state)
@@ -426,7 +426,7 @@ static void a_full_window_is_asked_about_since_credit_may_have_been_lost(void **
     pass(&r, 100 * CRTI_S);
     assert_true(r.out_count < 40);
     assert_int_equal(send_size(&r, 1, false), CRT_OK);
-    stop(&r);
+    finish(&r);
 }
 
 int main(void)
