@@ -247,20 +247,26 @@ void crti_resources_give(crti_resources_t *have, const crti_resources_t *back)
     add(have, back, 1);
 }
 
-int64_t crti_resources_part_in_use(const crti_resources_t *all,
-                                   const crti_resources_t *available,
-                                   const crti_resources_t *need, const char *name,
-                                   int64_t scale)
+int64_t crti_resource_part_in_use(int64_t total, int64_t available, int64_t need,
+                                  int64_t scale)
 {
-    int64_t total = crti_resources_get(all, name);
-    double used = (double)total - (double)crti_resources_get(available, name) +
-                  (double)crti_resources_get(need, name);
+    double used = (double)total - (double)available + (double)need;
     double most = 100.0 * (double)scale, part;
 
     if (total <= 0)
         return scale;
     part = used * (double)scale / (double)total;
     return (int64_t)(part < most ? part : most);
+}
+
+int64_t crti_resources_part_in_use(const crti_resources_t *all,
+                                   const crti_resources_t *available,
+                                   const crti_resources_t *need, const char *name,
+                                   int64_t scale)
+{
+    return crti_resource_part_in_use(crti_resources_get(all, name),
+                                     crti_resources_get(available, name),
+                                     crti_resources_get(need, name), scale);
 }
 
 const char *crti_resources_format(const crti_resources_t *r, char *text, size_t size)

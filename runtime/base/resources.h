@@ -66,7 +66,11 @@ void crti_resources_take(crti_resources_t *have, const crti_resources_t *need);
 /* have += back. */
 void crti_resources_give(crti_resources_t *have, const crti_resources_t *back);
 
-/* How much of `name` is in use with `need` more, in parts of `scale`; at most 100 times that. */
+/* How much of `total` is in use with `need` more, in parts of `scale`; at most 100 times that, and
+ * `scale` where there is none. */
+int64_t crti_resource_part_in_use(int64_t total, int64_t available, int64_t need,
+                                  int64_t scale);
+/* The same of the amounts of `name`. */
 int64_t crti_resources_part_in_use(const crti_resources_t *all,
                                    const crti_resources_t *available,
                                    const crti_resources_t *need, const char *name,

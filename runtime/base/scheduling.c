@@ -185,19 +185,57 @@ crt_status_t crti_selector_check(const char *selector)
     return CRT_OK;
 }
 
-static bool matches(const char *selector, unsigned alternative, const char *labels)
+/* The conditions of one alternative; false: there are not so many. */
+static bool find_alternative(const char *selector, unsigned alternative, part_t *out)
 {
-    part_t rest = whole(selector), conditions = {0}, entry;
+    part_t rest = whole(selector);
 
     for (unsigned i = 0; i <= alternative; i++)
-        if (!next(&rest, ';', &conditions))
+        if (!next(&rest, ';', out))
             return false;
+    return true;
+}
+
+static bool matches(const char *selector, unsigned alternative, const char *labels)
+{
+    part_t conditions = {0}, entry;
+
+    if (!find_alternative(selector, alternative, &conditions))
+        return false;
     if (is_any(conditions))
         return true;
     while (next(&conditions, ',', &entry))
         if (!holds(entry, labels))
             return false;
     return true;
+}
+
+/* ---------------------------------------------------------------- walks */
+
+void crti_labels_walk(const char *labels, crti_label_t *on_label, void *user)
+{
+    part_t rest = whole(labels), entry, key, value;
+
+    while (next(&rest, ',', &entry))
+        if (split(entry, &key, &value))
+            on_label(user, key.text, key.size, value.text, value.size);
+}
+
+void crti_selector_walk(const char *selector, unsigned alternative,
+                        crti_label_t *on_label, void *user)
+{
+    part_t conditions = {0}, entry, key, value, one, more;
+    bool is_not;
+
+    if (!find_alternative(selector, alternative, &conditions) || is_any(conditions))
+        return;
+    while (next(&conditions, ',', &entry)) {
+        if (!split(entry, &key, &value))
+            continue;
+        value = read_condition(value, &is_not);
+        if (!is_not && next(&value, ',', &one) && !next(&value, ',', &more))
+            on_label(user, key.text, key.size, one.text, one.size);
+    }
 }
 
 /* ---------------------------------------------------------------- scheduling */

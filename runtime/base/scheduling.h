@@ -65,6 +65,16 @@ unsigned crti_scheduling_alternatives(const crti_scheduling_t *how);
 bool crti_scheduling_allows(const crti_scheduling_t *how, unsigned alternative,
                             crti_id_t node, const char *labels);
 
+/* A label; neither text is ended by a zero. */
+typedef void crti_label_t(void *user, const char *key, size_t key_size, const char *value,
+                          size_t value_size);
+/* Every label of a node. */
+void crti_labels_walk(const char *labels, crti_label_t *on_label, void *user);
+/* The labels without which no node is allowed by that alternative. A condition that several labels
+ * fulfil, or the lack of one, names none. */
+void crti_selector_walk(const char *selector, unsigned alternative,
+                        crti_label_t *on_label, void *user);
+
 /* Whether a node that has so much in all could run it, by any alternative. */
 bool crti_scheduling_feasible(const crti_resources_t *has, crti_id_t node,
                               const char *labels, const crti_resources_t *resources,

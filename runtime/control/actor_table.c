@@ -259,6 +259,7 @@ static crt_status_t insert(crti_actor_table_t *table,
     actor->unsaved = true;
     table->counts[CRTI_ACTOR_PENDING]++;
     crti_list_append(&table->waiting, &actor->in_state);
+    crti_list_init(&actor->in_node);
     *actor_out = actor;
     return CRT_OK;
 }
@@ -313,6 +314,7 @@ static void drop(crti_actor_table_t *table, crti_actor_entry_t *actor)
     free_name(table, actor);
     crti_map_remove(&table->by_id, &actor->id);
     crti_list_remove(&actor->in_state);
+    crti_list_remove(&actor->in_node);
     table->counts[actor->state]--;
     free_actor(actor);
 }

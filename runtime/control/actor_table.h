@@ -102,9 +102,11 @@ typedef struct crti_actor_entry {
     uint64_t *watchers;  /* links */
     size_t watcher_count;
     crti_list_t in_state; /* waiting, placed or dead list */
+    crti_list_t in_node;  /* of its node, while it is placed (control_actor.c) */
 } crti_actor_entry_t;
 
-#define CRTI_ACTOR_OF(item) CRTI_CONTAINER(item, crti_actor_entry_t, in_state)
+#define CRTI_ACTOR_OF(item)      CRTI_CONTAINER(item, crti_actor_entry_t, in_state)
+#define CRTI_ACTOR_OF_NODE(item) CRTI_CONTAINER(item, crti_actor_entry_t, in_node)
 
 /* `stored`: the state changed, not only what is shown. */
 typedef void crti_actor_changed_t(void *user, crti_actor_entry_t *actor, unsigned before,

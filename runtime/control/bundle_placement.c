@@ -241,17 +241,17 @@ static int64_t sum_of(const crti_bundle_choice_t *bundles, size_t count, const c
 }
 
 /* One bundle that no node could serve, were it alone there. */
-static const crti_bundle_choice_t *find_misfit(const crti_placement_node_t *nodes,
-                                               size_t node_count,
+static const crti_bundle_choice_t *find_misfit(const crti_placement_index_t *index,
                                                const crti_bundle_choice_t *bundles,
                                                size_t bundle_count)
 {
     for (size_t i = 0; i < bundle_count; i++) {
+        const crti_placement_slot_t *slot = NULL;
         bool fits = false;
 
-        for (size_t j = 0; j < node_count; j++)
-            fits = fits || (crti_resources_fit(nodes[j].total, bundles[i].need) &&
-                            allows(&nodes[j], bundles[i].how));
+        while (!fits && (slot = crti_placement_index_next(index, slot)) != NULL)
+            fits = crti_resources_fit(slot->node.total, bundles[i].need) &&
+                   allows(&slot->node, bundles[i].how);
         if (!fits)
             return &bundles[i];
     }
@@ -260,20 +260,15 @@ static const crti_bundle_choice_t *find_misfit(const crti_placement_node_t *node
 
 /* "its 3 bundles need 3 CPU, the cluster has 2", of all nodes or, on_one, of the largest. False: that is no
  * obstacle. */
-static bool tell_sum(const crti_placement_node_t *nodes, size_t node_count,
+static bool tell_sum(const crti_placement_index_t *index,
                      const crti_bundle_choice_t *bundles, size_t bundle_count,
                      const char *name, bool on_one, char *text, size_t size)
 {
-    int64_t need = sum_of(bundles, bundle_count, name), sum = 0, largest = 0, has;
+    crti_placement_survey_t all = crti_placement_index_survey(index, name);
+    int64_t need = sum_of(bundles, bundle_count, name),
+            has = on_one ? all.largest : all.sum;
     char wants[64], amount[64];
 
-    for (size_t i = 0; i < node_count; i++) {
-        int64_t total = crti_resources_get(nodes[i].total, name);
-
-        sum += total;
-        largest = total > largest ? total : largest;
-    }
-    has = on_one ? largest : sum;
     if (need <= has)
         return false;
     snprintf(text, size, "its %zu bundles need %s%s, %s has %s", bundle_count,
@@ -283,28 +278,25 @@ static bool tell_sum(const crti_placement_node_t *nodes, size_t node_count,
     return true;
 }
 
-const char *crti_bundle_placement_reason(const crti_placement_node_t *nodes,
-                                         size_t node_count,
+const char *crti_bundle_placement_reason(const crti_placement_index_t *index,
                                          const crti_bundle_choice_t *bundles,
                                          size_t bundle_count, uint64_t strategy,
                                          const crti_resource_names_t *names, char *text,
                                          size_t size)
 {
-    const crti_bundle_choice_t *misfit =
-        find_misfit(nodes, node_count, bundles, bundle_count);
+    const crti_bundle_choice_t *misfit = find_misfit(index, bundles, bundle_count);
     bool on_one = strategy == CRTI_PLACEMENT_STRICT_PACK;
 
     if (misfit)
-        return crti_placement_reason(nodes, node_count, misfit->need, misfit->how, names,
-                                     text, size);
+        return crti_placement_reason(index, misfit->need, misfit->how, names, text, size);
     for (size_t i = 0; i < bundle_count; i++)
         for (unsigned j = 0; j < bundles[i].need->count; j++)
-            if (tell_sum(nodes, node_count, bundles, bundle_count,
-                         bundles[i].need->item[j].name, on_one, text, size))
+            if (tell_sum(index, bundles, bundle_count, bundles[i].need->item[j].name,
+                         on_one, text, size))
                 return text;
-    if (strategy == CRTI_PLACEMENT_STRICT_SPREAD && bundle_count > node_count)
+    if (strategy == CRTI_PLACEMENT_STRICT_SPREAD && bundle_count > index->count)
         snprintf(text, size, "its %zu bundles need a node each, the cluster has %zu",
-                 bundle_count, node_count);
+                 bundle_count, index->count);
     else
         snprintf(text, size, "its %zu bundles do not fit on the nodes together (%s)",
                  bundle_count, crti_placement_strategy_name(strategy));

@@ -46,8 +46,7 @@ crti_bundle_search_t crti_bundle_placement(const crti_placement_node_t *nodes,
                                            bool were_idle);
 
 /* Why there is no way: "its 3 bundles need 3 CPU, the cluster has 2". Returns `text`. */
-const char *crti_bundle_placement_reason(const crti_placement_node_t *nodes,
-                                         size_t node_count,
+const char *crti_bundle_placement_reason(const crti_placement_index_t *index,
                                          const crti_bundle_choice_t *bundles,
                                          size_t bundle_count, uint64_t strategy,
                                          const crti_resource_names_t *names, char *text,

@@ -24,9 +24,9 @@ crt_status_t crti_control_new(const crti_control_config_t *config,
     c->config = *config;
     c->cluster = config->cluster;
     c->random = config->seed;
-    c->view_ns = UINT64_MAX;
     c->dirty_retry_ns = UINT64_MAX;
     c->address = strdup(config->address);
+    crti_views_init(&c->views);
     crti_node_table_init(&c->nodes);
     crti_actor_table_init(&c->actors, crti_control_on_actor, c);
     crti_placement_group_table_init(&c->placement_groups);
@@ -74,8 +74,10 @@ void crti_control_free(crti_control_t *c)
         free(CRTI_CONTAINER(item, crti_inflight_t, in_flight));
     while ((item = crti_list_pop(&c->dirty)))
         free(CRTI_CONTAINER(item, crti_dirty_t, in_dirty));
-    while ((item = crti_list_pop(&c->link_list)))
+    while ((item = crti_list_pop(&c->link_list))) {
+        crti_map_fini(&CRTI_CONTAINER(item, crti_control_link_t, in_links)->watched);
         free(CRTI_CONTAINER(item, crti_control_link_t, in_links));
+    }
     crti_node_table_fini(&c->nodes);
     crti_actor_table_fini(&c->actors);
     crti_placement_group_table_fini(&c->placement_groups);
@@ -185,16 +187,8 @@ void crti_control_opened(crti_control_t *c, uint64_t number, bool is_admin,
     }
     link->number = number;
     link->is_admin = is_admin;
+    crti_map_init(&link->watched, sizeof(crti_id_t));
     crti_list_append(&c->link_list, &link->in_links);
-}
-
-static void forget_watches(crti_control_t *c, uint64_t link)
-{
-    crti_list_t *lists[] = {&c->actors.waiting, &c->actors.placed, &c->actors.dead};
-
-    for (size_t i = 0; i < 3; i++)
-        CRTI_LIST_FOREACH (item, lists[i])
-            crti_actor_entry_unwatch(CRTI_ACTOR_OF(item), link);
 }
 
 void crti_control_closed(crti_control_t *c, uint64_t number, const char *text,
@@ -209,9 +203,8 @@ void crti_control_closed(crti_control_t *c, uint64_t number, const char *text,
     node = link->node;
     crti_map_remove(&c->links, &number);
     crti_list_remove(&link->in_links);
+    crti_control_watches_closed(c, link);
     free(link);
-    forget_watches(c, number);
-    crti_control_watches_closed(c, number);
     crti_placement_group_link_ended(&c->placement_groups, number);
     crti_control_requests_of(c, number);
     crti_control_requests_lost(c, number, text);
@@ -360,7 +353,7 @@ void crti_control_message(crti_control_t *c, uint64_t number,
     if (link == NULL)
         return;
     if (link->node)
-        crti_node_heard(link->node, now_ns);
+        crti_node_heard(&c->nodes, link->node, now_ns);
     if (!link->is_admin && link->node == NULL &&
         message->kind == CRTI_MSG_NODE_REGISTER) {
         crti_control_register(c, link, &message->node_register, message->request);
@@ -387,6 +380,7 @@ static void expire(crti_control_t *c)
     }
     while ((actor = crti_actor_table_expired(&c->actors, c->now_ns))) {
         crti_control_delete_actor(c, actor->id);
+        crti_control_watches_forget(c, actor);
         crti_actor_table_forget(&c->actors, actor);
     }
     while ((job = crti_job_table_expired(&c->jobs, c->now_ns)))
@@ -405,7 +399,7 @@ void crti_control_tick(crti_control_t *c, uint64_t now_ns)
     crti_control_watches_overdue(c);
     crti_control_placement_groups_overdue(c);
     expire(c);
-    if (c->view_ns <= now_ns)
+    if (c->views.due_ns <= now_ns)
         crti_control_send_views(c);
     if (c->dirty_retry_ns <= now_ns) {
         retry_dirty(c);
@@ -426,7 +420,7 @@ static uint64_t earlier(uint64_t a, uint64_t b)
 
 uint64_t crti_control_deadline(const crti_control_t *c)
 {
-    uint64_t next = earlier(c->view_ns, c->dirty_retry_ns);
+    uint64_t next = earlier(c->views.due_ns, c->dirty_retry_ns);
 
     next = earlier(next, crti_node_table_deadline(&c->nodes));
     next = earlier(next, crti_actor_table_deadline(&c->actors, c->ticked_ns));

@@ -41,12 +41,20 @@ static void count_job(crti_control_t *c, const crti_actor_entry_t *actor, int ch
         crti_control_clear_groups(c, job);
 }
 
-static void count_idle(crti_control_t *c, const crti_actor_entry_t *actor, int change)
+/* It is on its node, or not any more. */
+static void count_on_node(crti_control_t *c, crti_actor_entry_t *actor, int change)
 {
     crti_node_entry_t *node = crti_node_table_get(&c->nodes, actor->node);
 
-    if (node && actor->resources.count == 0)
-        node->idle_actors += (unsigned)change;
+    crti_list_remove(&actor->in_node);
+    if (node == NULL)
+        return;
+    if (change > 0)
+        crti_list_append(&node->actors, &actor->in_node);
+    if (actor->resources.count)
+        return;
+    node->idle_actors += (unsigned)change;
+    crti_node_table_offer(&c->nodes, node);
 }
 
 static crti_placement_group_entry_t *group_of(const crti_control_t *c,
@@ -58,13 +66,19 @@ static crti_placement_group_entry_t *group_of(const crti_control_t *c,
 }
 
 /* What it has of its node or bundle counts, or not any more. */
-static void count_placed(crti_control_t *c, const crti_actor_entry_t *actor, int change)
+static void count_placed(crti_control_t *c, crti_actor_entry_t *actor, int change)
 {
     crti_placement_group_entry_t *group = group_of(c, actor);
 
-    count_idle(c, actor, change);
+    count_on_node(c, actor, change);
     if (group)
         crti_placement_group_count(group, actor->bundle, &actor->resources, change > 0);
+}
+
+void crti_control_actor_found_node(crti_control_t *c, crti_actor_entry_t *actor)
+{
+    if (crti_list_is_empty(&actor->in_node))
+        count_on_node(c, actor, 1);
 }
 
 void crti_control_actor_loaded(crti_control_t *c, crti_actor_entry_t *actor)
@@ -158,19 +172,12 @@ void crti_control_actor_stopped(crti_control_t *c, const crti_request_t *request
 
 size_t crti_control_placement_nodes(const crti_control_t *c, crti_buffer_t *nodes)
 {
-    nodes->size = 0;
-    CRTI_LIST_FOREACH (item, &c->nodes.living) {
-        const crti_node_entry_t *node = CRTI_NODE_OF(item);
-        crti_placement_node_t entry = {.node = node->id,
-                                       .labels = node->labels,
-                                       .total = &node->resources,
-                                       .available = &node->available,
-                                       .idle_actors = node->idle_actors};
+    const crti_placement_slot_t *slot = NULL;
 
-        if (node->state == CRTI_NODE_ALIVE && node->drain_ns == 0 &&
-            crti_buffer_append(nodes, &entry, sizeof(entry)) != CRT_OK)
+    nodes->size = 0;
+    while ((slot = crti_placement_index_next(&c->nodes.offers, slot)) != NULL)
+        if (crti_buffer_append(nodes, &slot->node, sizeof(slot->node)) != CRT_OK)
             break; /* without memory those will do */
-    }
     return nodes->size / sizeof(crti_placement_node_t);
 }
 
@@ -223,11 +230,10 @@ static void after_placed(crti_control_t *c, const crti_outgoing_t *out)
 
 void crti_control_start_again(crti_control_t *c, const crti_node_entry_t *node)
 {
-    CRTI_LIST_FOREACH (item, &c->actors.placed) {
-        crti_actor_entry_t *actor = CRTI_ACTOR_OF(item);
+    CRTI_LIST_FOREACH (item, &node->actors) {
+        crti_actor_entry_t *actor = CRTI_ACTOR_OF_NODE(item);
 
-        if (actor->state == CRTI_ACTOR_STARTING && actor->start_written &&
-            crti_id_equal(actor->node, node->id))
+        if (actor->state == CRTI_ACTOR_STARTING && actor->start_written)
             send_start(c, actor, node);
     }
 }
@@ -261,13 +267,12 @@ static bool is_infeasible(const crti_control_t *c, const crti_actor_entry_t *act
 }
 
 /* It waits for room, or fails when there will be none. */
-static void find_no_room(crti_control_t *c, crti_actor_entry_t *actor,
-                         const crti_placement_node_t *nodes, size_t count)
+static void find_no_room(crti_control_t *c, crti_actor_entry_t *actor)
 {
     char text[256];
 
-    crti_placement_reason(nodes, count, &actor->resources, actor->how, &c->resource_names,
-                          text, sizeof(text));
+    crti_placement_reason(&c->nodes.offers, &actor->resources, actor->how,
+                          &c->resource_names, text, sizeof(text));
     if (fails_if_infeasible(c, actor) && is_infeasible(c, actor))
         crti_actor_entry_end(&c->actors, actor, CRT_ERR_UNSCHEDULABLE, text, c->now_ns,
                              crti_control_wall(c));
@@ -306,22 +311,20 @@ static bool place_in_group(crti_control_t *c, crti_actor_entry_t *actor)
 /* True when it found a node. */
 static bool place(crti_control_t *c, crti_actor_entry_t *actor)
 {
-    const crti_placement_node_t *nodes =
-        (const crti_placement_node_t *)(const void *)c->placement_nodes.data;
-    size_t count = c->placement_nodes.size / sizeof(*nodes);
-    int best = crti_placement_pick(nodes, count, &actor->resources, actor->owner_node,
-                                   actor->how);
+    const crti_placement_node_t *best;
     crti_node_entry_t *node;
 
     if (!crti_id_is_zero(actor->how->group))
         return place_in_group(c, actor);
-    if (best < 0) {
-        find_no_room(c, actor, nodes, count);
+    best = crti_placement_pick(&c->nodes.offers, &actor->resources, actor->owner_node,
+                               actor->how);
+    if (best == NULL) {
+        find_no_room(c, actor);
         return false;
     }
-    node = crti_node_table_get(&c->nodes, nodes[best].node);
+    node = crti_node_table_get(&c->nodes, best->node);
     crti_resources_take(&node->available, &actor->resources);
-    crti_control_view_changed(c, node);
+    crti_control_room_changed(c, node);
     crti_actor_entry_placed(&c->actors, actor, node->id);
     crti_control_after(c, after_placed, actor->id, actor->incarnation);
     return true;
@@ -337,7 +340,6 @@ static void place_pass(crti_control_t *c)
     const crti_actor_entry_t *refused =
         NULL; /* that shape found no room: others like it neither */
 
-    crti_control_placement_nodes(c, &c->placement_nodes);
     CRTI_LIST_FOREACH_SAFE (item, &c->actors.waiting) {
         crti_actor_entry_t *actor = CRTI_ACTOR_OF(item);
 
@@ -349,9 +351,7 @@ static void place_pass(crti_control_t *c)
             crti_resources_fit(&actor->resources, &refused->resources) &&
             crti_scheduling_equal(actor->how, refused->how))
             continue;
-        if (place(c, actor))
-            crti_control_placement_nodes(c, &c->placement_nodes);
-        else
+        if (!place(c, actor))
             refused = actor;
     }
 }
@@ -379,10 +379,8 @@ static void place_new(crti_control_t *c, crti_actor_entry_t *actor)
         return;
     }
     c->placing = true;
-    if (actor->state == CRTI_ACTOR_PENDING && may_place(c, actor)) {
-        crti_control_placement_nodes(c, &c->placement_nodes);
+    if (actor->state == CRTI_ACTOR_PENDING && may_place(c, actor))
         place(c, actor);
-    }
     c->placing = false;
     if (c->place_again)
         crti_control_place_all(c);
@@ -404,6 +402,7 @@ static void take_back(crti_control_t *c, crti_actor_entry_t *actor,
         count_job(c, actor, -1);
     }
     crti_control_delete_revoked_rows(c, out->id);
+    crti_control_watches_forget(c, actor);
     crti_actor_table_undo(&c->actors, actor);
 }
 

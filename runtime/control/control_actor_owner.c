@@ -74,10 +74,10 @@ void crti_control_actors_of_node(crti_control_t *c, const crti_node_entry_t *nod
 {
     char whole[600];
 
-    CRTI_LIST_FOREACH_SAFE (item, &c->actors.placed) {
-        crti_actor_entry_t *actor = CRTI_ACTOR_OF(item);
+    CRTI_LIST_FOREACH_SAFE (item, &node->actors) {
+        crti_actor_entry_t *actor = CRTI_ACTOR_OF_NODE(item);
 
-        if (!crti_id_equal(actor->node, node->id) || is_of_owner_node(actor, &node->id))
+        if (is_of_owner_node(actor, &node->id))
             continue;
         crti_control_fence(c, actor);
         crti_control_actor_process_died(c, actor, CRT_ERR_NODE_LOST, text, true);

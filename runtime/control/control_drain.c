@@ -2,7 +2,7 @@
 /* Drains: nodes that are to end without loss. See control.h.
  *
  * Where it sits
- *     NODE_DRAIN of the command -> [ control_drain.c ] -> NODE_DRAIN to the node (node/lifecycle/drain.c), NODE_VIEW to the others
+ *     NODE_DRAIN of the command -> [ control_drain.c ] -> NODE_DRAIN to the node (node/lifecycle/drain.c), NODE_VIEWS to the others
  * Rules
  *     Nothing is placed on the node. Actors that may restart are ended in an orderly way and placed elsewhere, which costs none of their
  *     restarts; those of processes on the node stay, as they would end with these. The node ends by itself.
@@ -13,13 +13,12 @@
 
 static void move_actors(crti_control_t *c, const crti_node_entry_t *node)
 {
-    CRTI_LIST_FOREACH_SAFE (item, &c->actors.placed) {
-        crti_actor_entry_t *actor = CRTI_ACTOR_OF(item);
+    CRTI_LIST_FOREACH_SAFE (item, &node->actors) {
+        crti_actor_entry_t *actor = CRTI_ACTOR_OF_NODE(item);
         bool is_owned_there =
             !actor->detached && crti_id_equal(actor->owner_node, node->id);
 
-        if (crti_id_equal(actor->node, node->id) && actor->max_restarts != 0 &&
-            !is_owned_there && !actor->is_moved)
+        if (actor->max_restarts != 0 && !is_owned_there && !actor->is_moved)
             crti_control_actor_move(c, actor, "its node is drained");
     }
 }
@@ -32,8 +31,7 @@ static uint64_t left_ms(const crti_control_t *c, const crti_node_entry_t *node)
 static void drain(crti_control_t *c, crti_node_entry_t *node, uint64_t ms)
 {
     node->drain_ns = c->now_ns + ms * CRTI_MS;
-    node->view_changed = true; /* at once, before anything else is placed there */
-    crti_control_send_views(c);
+    crti_control_view_changed(c, node);
     move_actors(c, node);
 }
 

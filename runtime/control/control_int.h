@@ -22,6 +22,7 @@ typedef struct crti_control_link {
     uint64_t number;
     bool is_admin;
     crti_node_entry_t *node; /* NULL: not registered */
+    crti_map_t watched;      /* ids of actors of whose changes it hears */
     crti_list_t in_links;
 } crti_control_link_t;
 
@@ -145,7 +146,7 @@ struct crti_control {
 
     crti_buffer_t placement_nodes; /* crti_placement_node_t, while actors are placed */
 
-    uint64_t view_ns;   /* when changed views go out; UINT64_MAX: none */
+    crti_views_t views; /* what nodes hear of each other */
     bool tells_facts;   /* notices wait for no row of this event */
     bool starting_jobs; /* the same of crti_control_start_jobs */
     bool placing;       /* try_place_all runs: what it causes does not start it again */
@@ -203,8 +204,6 @@ void crti_control_store_value(crti_control_t *c, const crti_store_operation_t *w
 void crti_control_clear_values(crti_control_t *c, crti_span_t prefix, crti_id_t job);
 
 crti_control_link_t *crti_control_link(const crti_control_t *c, uint64_t number);
-/* All others hear of it within CRTI_VIEW_NS. */
-void crti_control_view_changed(crti_control_t *c, crti_node_entry_t *node);
 
 /* For control.c: the store's answer to a row; a failed row and its waiters; what may leave now; one that
  * never leaves. */
@@ -214,6 +213,22 @@ void crti_control_note_failure(crti_control_t *c, uint64_t ticket, crt_status_t 
                                const char *text);
 void crti_control_release(crti_control_t *c);
 void crti_control_outgoing_free(crti_control_t *c, crti_outgoing_t *out);
+
+/* ---------------------------------------------------------------- control_views.c */
+
+/* The others hear of it at once, or as soon as that has its share of the head's time; only of what
+ * it has free: gathered at least CRTI_VIEW_NS. */
+void crti_control_view_changed(crti_control_t *c, crti_node_entry_t *node);
+void crti_control_room_changed(crti_control_t *c, crti_node_entry_t *node);
+/* It has a new link, and hears of all, as they of it. */
+void crti_control_views_join(crti_control_t *c, crti_node_entry_t *node);
+/* It has no link now. */
+void crti_control_views_leave(crti_control_t *c, crti_node_entry_t *node);
+/* It is dead: nobody hears of it any more. */
+void crti_control_views_forget(crti_control_t *c, crti_node_entry_t *node);
+/* The slice that is due. */
+void crti_control_send_views(crti_control_t *c);
+crti_msg_node_view_t crti_control_view_of(const crti_node_entry_t *node);
 
 /* ---------------------------------------------------------------- control_node.c */
 
@@ -229,7 +244,6 @@ void crti_control_node_find(crti_control_t *c, uint64_t link, uint64_t request,
                             crti_id_t id);
 void crti_control_watch_peer(crti_control_t *c, crti_control_link_t *link,
                              const crti_msg_watch_t *m);
-void crti_control_send_views(crti_control_t *c);
 void crti_control_forget_deaths(crti_control_t *c);
 
 /* ---------------------------------------------------------------- control_actor.c */
@@ -298,6 +312,8 @@ void crti_control_fence(crti_control_t *c, crti_actor_entry_t *actor);
 void crti_control_actor_stopped(crti_control_t *c, const crti_request_t *request);
 /* Counts an entry that was loaded. */
 void crti_control_actor_loaded(crti_control_t *c, crti_actor_entry_t *actor);
+/* A placed one whose node was not known then, and is now. */
+void crti_control_actor_found_node(crti_control_t *c, crti_actor_entry_t *actor);
 
 /* ---------------------------------------------------------------- control_placement_group.c */
 
@@ -341,7 +357,9 @@ void crti_control_actor_find(crti_control_t *c, uint64_t link, uint64_t request,
                              const crti_msg_actor_find_t *m);
 /* The actor was created: pending watches of it become watches. */
 void crti_control_watches_created(crti_control_t *c, crti_actor_entry_t *actor);
-void crti_control_watches_closed(crti_control_t *c, uint64_t link);
+void crti_control_watches_closed(crti_control_t *c, crti_control_link_t *link);
+/* The actor is about to be forgotten. */
+void crti_control_watches_forget(crti_control_t *c, const crti_actor_entry_t *actor);
 void crti_control_watches_overdue(crti_control_t *c);
 uint64_t crti_control_watches_deadline(const crti_control_t *c);
 void crti_control_watches_free(crti_control_t *c);

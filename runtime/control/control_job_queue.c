@@ -63,7 +63,7 @@ static void start_job(crti_control_t *c, crti_job_entry_t *job, crti_node_entry_
     job->node_incarnation = node->incarnation;
     if (job->resources.count) {
         crti_resources_take(&node->available, &job->resources);
-        crti_control_view_changed(c, node);
+        crti_control_room_changed(c, node);
     }
     put_state(c, job);
     crti_control_after(c, after_start, job->id, 0);
@@ -91,19 +91,16 @@ static crti_node_entry_t *place(crti_control_t *c, crti_job_entry_t *job)
 {
     const crti_node_entry_t *host = crti_node_table_head_host(&c->nodes);
     crti_scheduling_t how = crti_scheduling_default;
-    size_t count = crti_control_placement_nodes(c, &c->placement_nodes);
-    const crti_placement_node_t *nodes =
-        (const crti_placement_node_t *)(const void *)c->placement_nodes.data;
+    const crti_placement_node_t *best;
     char text[256];
-    int best;
 
     snprintf(how.selector, sizeof(how.selector), "%s", job->selector);
-    best = crti_placement_pick(nodes, count, &job->resources,
+    best = crti_placement_pick(&c->nodes.offers, &job->resources,
                                host ? host->id : (crti_id_t){0, 0}, &how);
-    if (best >= 0)
-        return crti_node_table_get(&c->nodes, nodes[best].node);
-    crti_placement_reason(nodes, count, &job->resources, &how, &c->resource_names, text,
-                          sizeof(text));
+    if (best)
+        return crti_node_table_get(&c->nodes, best->node);
+    crti_placement_reason(&c->nodes.offers, &job->resources, &how, &c->resource_names,
+                          text, sizeof(text));
     if (c->config.fail_if_infeasible && !is_feasible(c, job, &how))
         crti_job_entry_end(&c->jobs, job, CRTI_JOB_FAILED,
                            "JOB_SUPERVISOR_ACTOR_UNSCHEDULABLE", text, c->now_ns,

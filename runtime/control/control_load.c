@@ -157,8 +157,10 @@ static void count_actors(crti_control_t *c)
  * for like the others. */
 static void expect_nodes(crti_control_t *c)
 {
-    CRTI_LIST_FOREACH (item, &c->actors.placed)
+    CRTI_LIST_FOREACH (item, &c->actors.placed) {
         crti_node_table_expect(&c->nodes, CRTI_ACTOR_OF(item)->node, c->now_ns);
+        crti_control_actor_found_node(c, CRTI_ACTOR_OF(item));
+    }
     CRTI_LIST_FOREACH (item, &c->jobs.running)
         crti_node_table_expect(&c->nodes, CRTI_JOB_OF(item)->node, c->now_ns);
     CRTI_LIST_FOREACH (item, &c->placement_groups.created) {

@@ -16,60 +16,6 @@ static void put_node(crti_control_t *c, const crti_node_entry_t *node)
     crti_control_put(c, CRTI_STORE_NODES, node->id, CRTI_MSG_ROW_NODE, &row);
 }
 
-/* ---------------------------------------------------------------- views */
-
-static crti_msg_node_view_t view_of(const crti_node_entry_t *node)
-{
-    crti_msg_node_view_t view = {.node = node->id,
-                                 .ip = crti_str(node->ip),
-                                 .hostname = crti_str(node->hostname),
-                                 .endpoint = crti_str(node->endpoint),
-                                 .labels = crti_str(node->labels),
-                                 .is_drained = node->drain_ns != 0};
-
-    if (view.is_drained) /* it has nothing to offer */
-        return view;
-    view.resources = node->resources;
-    view.available = node->available;
-    return view;
-}
-
-void crti_control_send_views(crti_control_t *c)
-{
-    c->view_ns = UINT64_MAX;
-    CRTI_LIST_FOREACH (item, &c->nodes.living) {
-        crti_node_entry_t *node = CRTI_NODE_OF(item);
-        crti_msg_node_view_t view;
-
-        if (!node->view_changed || node->state == CRTI_NODE_EXPECTED)
-            continue;
-        node->view_changed = false;
-        view = view_of(node);
-        crti_control_broadcast(c, CRTI_MSG_NODE_VIEW, &view, node->link);
-    }
-}
-
-/* All others hear of a node that joins before anything is placed on it. */
-static void tell_of(crti_control_t *c, crti_node_entry_t *node)
-{
-    crti_msg_node_view_t view = view_of(node);
-
-    node->view_changed = false;
-    crti_control_broadcast(c, CRTI_MSG_NODE_VIEW, &view, node->link);
-}
-
-/* A node that joins hears of all others at once. */
-static void send_all_views(crti_control_t *c, const crti_node_entry_t *to)
-{
-    CRTI_LIST_FOREACH (item, &c->nodes.living) {
-        const crti_node_entry_t *node = CRTI_NODE_OF(item);
-        crti_msg_node_view_t view = view_of(node);
-
-        if (node != to && node->state != CRTI_NODE_EXPECTED)
-            crti_control_send(c, to->link, CRTI_MSG_NODE_VIEW, 0, &view);
-    }
-}
-
 /* A node that is back may have missed them: words on a link that breaks are lost. It may come back as
  * a new one, when it was taken for dead itself. */
 static void send_all_deaths(crti_control_t *c, const crti_node_entry_t *to)
@@ -122,10 +68,10 @@ static void join_actors(crti_control_t *c, const crti_node_entry_t *node,
             crti_map_put(&incarnations, &m.actor_running.actor,
                          (void *)(uintptr_t)m.actor_running.actor_incarnation) == CRT_OK;
     }
-    CRTI_LIST_FOREACH_SAFE (item, &c->actors.placed) {
-        crti_actor_entry_t *actor = CRTI_ACTOR_OF(item);
+    CRTI_LIST_FOREACH_SAFE (item, &node->actors) {
+        crti_actor_entry_t *actor = CRTI_ACTOR_OF_NODE(item);
 
-        if (!crti_id_equal(actor->node, node->id) || was_reported(&incarnations, actor))
+        if (was_reported(&incarnations, actor))
             continue;
         if (actor->state == CRTI_ACTOR_ALIVE &&
             is_whole) /* STARTING: asked again below */
@@ -226,9 +172,8 @@ static void welcome(crti_control_t *c, crti_node_entry_t *node,
     crti_control_send(c, node->link, CRTI_MSG_NODE_REGISTERED, request, &answer);
     crti_control_join_bundles(c, node, m->bundles);
     send_all_deaths(c, node);
-    send_all_views(c, node);
-    tell_of(c, node);
     crti_control_joined(c);
+    crti_control_views_join(c, node); /* before anything is placed on it */
     crti_control_start_again(c, node);
     crti_control_drain_told(c, node, m->drain_ms);
     crti_control_start_jobs(c);
@@ -360,7 +305,7 @@ bool crti_control_heartbeat(crti_control_t *c, crti_control_link_t *link,
     crti_control_send(c, link->number, CRTI_MSG_HEARTBEAT_ACK, 0, &ack);
     if (!same(&node->available, &m->available)) {
         node->available = m->available;
-        crti_control_view_changed(c, node);
+        crti_control_room_changed(c, node);
     }
     node->store_used = m->store_used;
     node->workers = m->workers;
@@ -383,6 +328,7 @@ void crti_control_node_lost(crti_control_t *c, crti_node_entry_t *node)
 
     crti_log(CRTI_LOG_WARN, "control", "the link to node %s (%s) broke",
              crti_id_hex(node->id, hex), node->hostname);
+    crti_control_views_leave(c, node);
     crti_node_table_suspect(&c->nodes, node, c->now_ns, c->grace_until_ns);
 }
 
@@ -395,6 +341,7 @@ void crti_control_node_died(crti_control_t *c, crti_node_entry_t *node, const ch
     snprintf(whole, sizeof(whole), "node %s (%s) died: %s", crti_id_hex(node->id, hex),
              node->hostname ? node->hostname : "", text);
     crti_log(CRTI_LOG_WARN, "control", "%s", whole);
+    crti_control_views_forget(c, node);
     crti_node_table_kill(&c->nodes, node, text, c->now_ns, crti_control_wall(c));
     crti_job_levels_forget(&c->job_levels, node->id, c->now_ns);
     if (link) {
@@ -480,7 +427,7 @@ void crti_control_node_find(crti_control_t *c, uint64_t link, uint64_t request,
     }
     if (node->state == CRTI_NODE_EXPECTED)
         return; /* its view or its death is told to all */
-    view = view_of(node);
+    view = crti_control_view_of(node);
     crti_control_send(c, link, CRTI_MSG_NODE_VIEW, request, &view);
 }
 

@@ -267,7 +267,7 @@ static void find_no_room(crti_control_t *c, crti_placement_group_entry_t *group,
 {
     char text[300], whole[360];
 
-    crti_bundle_placement_reason(nodes, count, choices, group->bundle_count,
+    crti_bundle_placement_reason(&c->nodes.offers, choices, group->bundle_count,
                                  group->strategy, &c->resource_names, text, sizeof(text));
     if (is_infeasible(c, group, nodes, count)) {
         snprintf(whole, sizeof(whole), "it can never be placed: %s", text);
@@ -299,7 +299,7 @@ static bool ask_node(crti_control_t *c, crti_placement_group_entry_t *group,
     request->incarnation = m.incarnation = bundle->incarnation;
     bundle->request = request->number;
     crti_resources_take(&node->available, &bundle->resources);
-    crti_control_view_changed(c, node);
+    crti_control_room_changed(c, node);
     crti_control_send(c, node->link, CRTI_MSG_BUNDLE_RESERVE, request->number, &m);
     return true;
 }

@@ -30,8 +30,11 @@ static void answer_state(crti_control_t *c, uint64_t link, uint64_t request,
 static void watch(crti_control_t *c, uint64_t link, uint64_t request,
                   crti_actor_entry_t *actor)
 {
+    crti_control_link_t *from = crti_control_link(c, link);
     crt_status_t status = crti_actor_entry_watch(actor, link);
 
+    if (status == CRT_OK && from)
+        status = crti_map_put(&from->watched, &actor->id, from);
     if (status == CRT_OK)
         answer_state(c, link, request, actor);
     else
@@ -68,9 +71,12 @@ void crti_control_actor_watch(crti_control_t *c, uint64_t link, uint64_t request
 void crti_control_actor_unwatch(crti_control_t *c, uint64_t link, crti_id_t id)
 {
     crti_actor_entry_t *actor = crti_actor_table_get(&c->actors, id);
+    crti_control_link_t *from = crti_control_link(c, link);
 
     if (actor)
         crti_actor_entry_unwatch(actor, link);
+    if (from)
+        crti_map_remove(&from->watched, &id);
 }
 
 void crti_control_actor_find(crti_control_t *c, uint64_t link, uint64_t request,
@@ -110,11 +116,32 @@ void crti_control_watches_created(crti_control_t *c, crti_actor_entry_t *actor)
     }
 }
 
-void crti_control_watches_closed(crti_control_t *c, uint64_t link)
+void crti_control_watches_closed(crti_control_t *c, crti_control_link_t *link)
 {
+    crti_actor_entry_t *actor;
+    size_t cursor = 0;
+    const void *id;
+    void *value;
+
+    while (crti_map_next(&link->watched, &cursor, &id, &value)) {
+        actor = crti_actor_table_get(&c->actors, *(const crti_id_t *)id);
+        if (actor)
+            crti_actor_entry_unwatch(actor, link->number);
+    }
+    crti_map_fini(&link->watched);
     CRTI_LIST_FOREACH_SAFE (item, &c->pending_watches)
-        if (PENDING_OF(item)->link == link)
+        if (PENDING_OF(item)->link == link->number)
             forget(PENDING_OF(item));
+}
+
+void crti_control_watches_forget(crti_control_t *c, const crti_actor_entry_t *actor)
+{
+    for (size_t i = 0; i < actor->watcher_count; i++) {
+        crti_control_link_t *link = crti_control_link(c, actor->watchers[i]);
+
+        if (link)
+            crti_map_remove(&link->watched, &actor->id);
+    }
 }
 
 void crti_control_watches_overdue(crti_control_t *c)

@@ -20,9 +20,9 @@ typedef struct head_link {
     uint64_t number;
     crti_stream_t *stream; /* or */
     crti_channel_t *channel;
-    bool is_known; /* in the map: control may use it */
-    char why[256]; /* it failed, and ends with this in the next turn */
-    crti_list_t in_list;
+    bool is_known;       /* in the map: control may use it */
+    char why[256];       /* it failed, and ends with this in the next turn */
+    crti_list_t in_list; /* `list`, or `failed` */
 } head_link_t;
 
 struct crti_head_links {
@@ -30,6 +30,7 @@ struct crti_head_links {
     crti_head_links_handlers_t handlers;
     crti_map_t by_number;
     crti_list_t list; /* known, and those that only wait until they are flushed */
+    crti_list_t failed;
     uint64_t last;
     size_t stream_count;
     int listen_fd;
@@ -72,22 +73,30 @@ static void ended(head_link_t *link, const char *text)
         links->handlers.on_alone(links->handlers.user);
 }
 
+/* One in a turn: what its end causes may end others. */
 static void on_ending(void *user)
 {
     crti_head_links_t *links = user;
+    head_link_t *link;
+    char why[sizeof(link->why)];
 
-    CRTI_LIST_FOREACH_SAFE (item, &links->list) {
-        head_link_t *link = CRTI_CONTAINER(item, head_link_t, in_list);
-        char why[sizeof(link->why)];
-
-        if (link->why[0] == '\0')
-            continue;
-        memcpy(why, link->why, sizeof(why));
-        ended(link, why);
-        /* What it caused may have changed the list: look again from the start. */
-        crti_loop_start(links->loop, &links->ending, 0);
+    if (crti_list_is_empty(&links->failed))
         return;
-    }
+    link = CRTI_CONTAINER(links->failed.next, head_link_t, in_list);
+    memcpy(why, link->why, sizeof(why));
+    ended(link, why);
+    if (!crti_list_is_empty(&links->failed))
+        crti_loop_start(links->loop, &links->ending, 0);
+}
+
+static void fail(head_link_t *link, const char *why)
+{
+    crti_head_links_t *links = link->links;
+
+    snprintf(link->why, sizeof(link->why), "%s", why);
+    crti_list_remove(&link->in_list);
+    crti_list_append(&links->failed, &link->in_list);
+    crti_loop_start(links->loop, &links->ending, 0);
 }
 
 /* ---------------------------------------------------------------- handlers */
@@ -232,10 +241,9 @@ static void send_bytes(head_link_t *link, const void *message, size_t size)
 
     if (status == CRT_OK || link->why[0])
         return;
-    snprintf(link->why, sizeof(link->why), "%s", crt_error_detail());
+    fail(link, crt_error_detail());
     crti_log(CRTI_LOG_WARN, "head", "link %llu: %s", (unsigned long long)link->number,
              link->why);
-    crti_loop_start(link->links->loop, &link->links->ending, 0);
 }
 
 void crti_head_links_send(void *user, uint64_t number, const void *message, size_t size)
@@ -257,9 +265,8 @@ void crti_head_links_drop(void *user, uint64_t number, const char *why)
     forget(link);
     if (link->stream)
         crti_stream_close(link->stream); /* what was said before still goes out */
-    else
-        snprintf(link->why, sizeof(link->why), "%s", why);
-    crti_loop_start(link->links->loop, &link->links->ending, 0);
+    else if (link->why[0] == '\0')
+        fail(link, why);
 }
 
 size_t crti_head_links_queued(void *user, uint64_t number)
@@ -306,6 +313,7 @@ crt_status_t crti_head_links_new(crti_loop_t *loop,
     links->ending = (crti_timer_t){.on_expired = on_ending, .user = links};
     crti_map_init(&links->by_number, sizeof(uint64_t));
     crti_list_init(&links->list);
+    crti_list_init(&links->failed);
     *links_out = links;
     return CRT_OK;
 }
@@ -316,6 +324,8 @@ void crti_head_links_free(crti_head_links_t *links)
         return;
     while (!crti_list_is_empty(&links->list))
         destroy(CRTI_CONTAINER(links->list.next, head_link_t, in_list));
+    while (!crti_list_is_empty(&links->failed))
+        destroy(CRTI_CONTAINER(links->failed.next, head_link_t, in_list));
     crti_loop_cancel(links->loop, &links->ending);
     crti_loop_cancel(links->loop, &links->pause);
     crti_loop_remove(links->loop, &links->listen_watch);

@@ -37,18 +37,21 @@ void crti_node_table_init(crti_node_table_t *table)
 {
     *table = (crti_node_table_t){0};
     crti_map_init(&table->by_id, sizeof(crti_id_t));
+    crti_map_init(&table->prefixes, sizeof(uint64_t));
     crti_list_init(&table->living);
     crti_list_init(&table->dead);
 }
 
 static void free_entry(crti_node_entry_t *node)
 {
+    crti_list_remove(&node->actors); /* none is left but at the end of all */
     free(node->ip);
     free(node->hostname);
     free(node->endpoint);
     free(node->text);
     free(node->labels);
     crti_buffer_fini(&node->demand);
+    crti_news_fini(&node->news);
     free(node);
 }
 
@@ -56,11 +59,13 @@ void crti_node_table_fini(crti_node_table_t *table)
 {
     crti_list_t *item;
 
+    crti_deadlines_fini(&table->due);
     while ((item = crti_list_pop(&table->living)))
         free_entry(CRTI_NODE_OF(item));
     while ((item = crti_list_pop(&table->dead)))
         free_entry(CRTI_NODE_OF(item));
     crti_map_fini(&table->by_id);
+    crti_map_fini(&table->prefixes);
 }
 
 crti_node_entry_t *crti_node_table_get(const crti_node_table_t *table, crti_id_t id)
@@ -79,13 +84,50 @@ crti_node_entry_t *crti_node_table_head_host(const crti_node_table_t *table)
     return NULL;
 }
 
-/* A dead one's objects may still lie in stores. */
-static bool has_clash(const crti_list_t *list, crti_id_t id)
+/* ---------------------------------------------------------------- entries */
+
+static uint64_t prefix_of(crti_id_t id)
 {
-    CRTI_LIST_FOREACH (item, list)
-        if (crti_id_nodes_clash(CRTI_NODE_OF(item)->id, id))
-            return true;
-    return false;
+    return id.high >> 16; /* crti_id_nodes_clash */
+}
+
+/* A dead one's objects may still lie in stores. */
+static bool has_clash(const crti_node_table_t *table, crti_id_t id)
+{
+    uint64_t prefix = prefix_of(id);
+
+    return crti_map_get(&table->prefixes, &prefix) != NULL;
+}
+
+static crt_status_t count_prefix(crti_node_table_t *table, crti_id_t id, int change)
+{
+    uint64_t prefix = prefix_of(id);
+    intptr_t count = (intptr_t)crti_map_get(&table->prefixes, &prefix) + change;
+
+    if (count > 0)
+        return crti_map_put(&table->prefixes, &prefix, (void *)count);
+    crti_map_remove(&table->prefixes, &prefix);
+    return CRT_OK;
+}
+
+void crti_node_table_offer(crti_node_table_t *table, crti_node_entry_t *node)
+{
+    if (node->state == CRTI_NODE_ALIVE && node->drain_ns == 0)
+        crti_placement_index_set(
+            &table->offers, &node->place,
+            &(crti_placement_node_t){.node = node->id,
+                                     .labels = node->labels,
+                                     .total = &node->resources,
+                                     .available = &node->available,
+                                     .idle_actors = node->idle_actors});
+    else
+        crti_placement_index_remove(&table->offers, &node->place);
+}
+
+/* Living ones are in the heap: nothing is allocated. */
+static void set_due(crti_node_table_t *table, crti_node_entry_t *node, uint64_t at_ns)
+{
+    (void)crti_deadlines_set(&table->due, &node->due, at_ns);
 }
 
 crti_node_join_t crti_node_table_judge(const crti_node_table_t *table, crti_id_t id,
@@ -94,9 +136,7 @@ crti_node_join_t crti_node_table_judge(const crti_node_table_t *table, crti_id_t
     const crti_node_entry_t *node = crti_node_table_get(table, id);
 
     if (node == NULL)
-        return has_clash(&table->living, id) || has_clash(&table->dead, id)
-                   ? CRTI_NODE_JOIN_CLASH
-                   : CRTI_NODE_JOIN_NEW;
+        return has_clash(table, id) ? CRTI_NODE_JOIN_CLASH : CRTI_NODE_JOIN_NEW;
     if (node->is_guess && node->state == CRTI_NODE_EXPECTED)
         return CRTI_NODE_JOIN_BACK;
     if (incarnation < node->incarnation)
@@ -107,16 +147,26 @@ crti_node_join_t crti_node_table_judge(const crti_node_table_t *table, crti_id_t
     return incarnation > node->incarnation ? CRTI_NODE_JOIN_REPLACE : CRTI_NODE_JOIN_BACK;
 }
 
-static crt_status_t add_entry(crti_node_table_t *table, crti_id_t id,
+/* In no state yet, and living. */
+static crt_status_t add_entry(crti_node_table_t *table, crti_id_t id, uint64_t due_ns,
                               crti_node_entry_t **entry_out)
 {
     crti_node_entry_t *node = calloc(1, sizeof(*node));
 
-    if (node == NULL || crti_map_put(&table->by_id, &id, node) != CRT_OK) {
+    if (node == NULL || count_prefix(table, id, 1) != CRT_OK) {
+        free(node);
+        return crt_raise(CRT_ERR_NO_MEMORY, "node entry");
+    }
+    if (crti_deadlines_set(&table->due, &node->due, due_ns) != CRT_OK ||
+        crti_map_put(&table->by_id, &id, node) != CRT_OK) {
+        crti_deadlines_remove(&table->due, &node->due);
+        count_prefix(table, id, -1);
         free(node);
         return crt_raise(CRT_ERR_NO_MEMORY, "node entry");
     }
     node->id = id;
+    crti_news_init(&node->news);
+    crti_list_init(&node->actors);
     crti_list_append(&table->living, &node->link_in_list);
     table->living_count++;
     *entry_out = node;
@@ -136,13 +186,14 @@ crt_status_t crti_node_table_register(crti_node_table_t *table,
         node = NULL;
     }
     if (node == NULL) {
-        status = add_entry(table, message->node, &node);
+        status = add_entry(table, message->node, now_ns + CRTI_NODE_SILENT_NS, &node);
         if (status != CRT_OK)
             return status;
         node->incarnation = message->incarnation;
         node->start_ms = wall_ms;
         node->state = CRTI_NODE_ALIVE;
     }
+    crti_placement_index_remove(&table->offers, &node->place); /* borrows what goes now */
     if (!crti_str_replace(&node->ip, message->ip) ||
         !crti_str_replace(&node->hostname, message->hostname) ||
         !crti_str_replace(&node->endpoint, message->endpoint) ||
@@ -161,8 +212,8 @@ crt_status_t crti_node_table_register(crti_node_table_t *table,
     node->resources = message->resources;
     node->available = message->available;
     node->store_bytes = message->store_bytes;
-    node->view_changed = true;
-    crti_node_heard(node, now_ns);
+    crti_node_heard(table, node, now_ns);
+    crti_node_table_offer(table, node);
     *entry_out = node;
     return CRT_OK;
 }
@@ -175,7 +226,7 @@ crt_status_t crti_node_table_load(crti_node_table_t *table,
 
     if (crti_node_table_get(table, row->node))
         return CRT_OK;
-    status = add_entry(table, row->node, &node);
+    status = add_entry(table, row->node, now_ns + CRTI_NODE_EXPECTED_NS, &node);
     if (status != CRT_OK)
         return status;
     node->incarnation = row->incarnation;
@@ -193,7 +244,6 @@ crt_status_t crti_node_table_load(crti_node_table_t *table,
     node->end_ms = row->end_ms;
     node->state = CRTI_NODE_EXPECTED;
     node->heard_ns = now_ns; /* by the head before, who knows when */
-    node->deadline_ns = now_ns + CRTI_NODE_EXPECTED_NS;
     if (row->state == CRTI_NODE_DEAD)
         crti_node_table_kill(table, node, node->text, now_ns, row->end_ms);
     return CRT_OK;
@@ -204,20 +254,19 @@ void crti_node_table_expect(crti_node_table_t *table, crti_id_t id, uint64_t now
     crti_node_entry_t *node;
 
     if (crti_id_is_zero(id) || crti_node_table_get(table, id) ||
-        add_entry(table, id, &node) != CRT_OK)
+        add_entry(table, id, now_ns + CRTI_NODE_EXPECTED_NS, &node) != CRT_OK)
         return;
     node->is_guess = true;
     node->state = CRTI_NODE_EXPECTED;
     node->heard_ns = now_ns; /* by the head before, who knows when */
-    node->deadline_ns = now_ns + CRTI_NODE_EXPECTED_NS;
 }
 
-void crti_node_heard(crti_node_entry_t *node, uint64_t now_ns)
+void crti_node_heard(crti_node_table_t *table, crti_node_entry_t *node, uint64_t now_ns)
 {
     node->heard_ns = now_ns;
     node->was_heard = true;
     if (node->state == CRTI_NODE_ALIVE)
-        node->deadline_ns = now_ns + CRTI_NODE_SILENT_NS;
+        set_due(table, node, now_ns + CRTI_NODE_SILENT_NS);
 }
 
 void crti_node_table_suspect(crti_node_table_t *table, crti_node_entry_t *node,
@@ -225,9 +274,10 @@ void crti_node_table_suspect(crti_node_table_t *table, crti_node_entry_t *node,
 {
     set_state(table, node, CRTI_NODE_SUSPECT);
     node->link = 0;
-    node->deadline_ns = now_ns + CRTI_NODE_SUSPECT_NS;
-    if (node->deadline_ns < least_ns)
-        node->deadline_ns = least_ns;
+    set_due(table, node,
+            now_ns + CRTI_NODE_SUSPECT_NS > least_ns ? now_ns + CRTI_NODE_SUSPECT_NS
+                                                     : least_ns);
+    crti_node_table_offer(table, node);
 }
 
 void crti_node_table_wait(crti_node_table_t *table, uint64_t until_ns)
@@ -235,8 +285,8 @@ void crti_node_table_wait(crti_node_table_t *table, uint64_t until_ns)
     CRTI_LIST_FOREACH (item, &table->living) {
         crti_node_entry_t *node = CRTI_NODE_OF(item);
 
-        if (node->deadline_ns < until_ns)
-            node->deadline_ns = until_ns;
+        if (node->due.at < until_ns)
+            set_due(table, node, until_ns);
     }
 }
 
@@ -247,7 +297,9 @@ void crti_node_table_kill(crti_node_table_t *table, crti_node_entry_t *node,
     set_state(table, node, CRTI_NODE_DEAD);
     node->link = 0;
     node->end_ms = wall_ms;
-    node->deadline_ns = now_ns + CRTI_NODE_DEAD_KEEP_NS;
+    node->expires_ns = now_ns + CRTI_NODE_DEAD_KEEP_NS;
+    crti_deadlines_remove(&table->due, &node->due);
+    crti_node_table_offer(table, node);
     node->workers = 0;
     crti_buffer_fini(&node->demand);
     crti_list_remove(&node->link_in_list);
@@ -259,23 +311,21 @@ void crti_node_table_kill(crti_node_table_t *table, crti_node_entry_t *node,
 crti_node_entry_t *crti_node_table_overdue(const crti_node_table_t *table,
                                            uint64_t now_ns, const char **text_out)
 {
-    CRTI_LIST_FOREACH (item, &table->living) {
-        crti_node_entry_t *node = CRTI_NODE_OF(item);
+    crti_node_entry_t *node;
 
-        if (node->deadline_ns > now_ns)
-            continue;
-        switch (node->state) {
-        case CRTI_NODE_SUSPECT:
-            *text_out = "its connection broke and did not come back";
-            break;
-        case CRTI_NODE_EXPECTED:
-            *text_out = "it did not come back after the head was started again";
-            break;
-        default: *text_out = "nothing was heard of it for 5 s"; break;
-        }
-        return node;
+    if (crti_deadlines_first(&table->due) > now_ns)
+        return NULL;
+    node = CRTI_CONTAINER(table->due.items[0], crti_node_entry_t, due);
+    switch (node->state) {
+    case CRTI_NODE_SUSPECT:
+        *text_out = "its connection broke and did not come back";
+        break;
+    case CRTI_NODE_EXPECTED:
+        *text_out = "it did not come back after the head was started again";
+        break;
+    default: *text_out = "nothing was heard of it for 5 s"; break;
     }
-    return NULL;
+    return node;
 }
 
 crti_node_entry_t *crti_node_table_expired(const crti_node_table_t *table,
@@ -286,9 +336,8 @@ crti_node_entry_t *crti_node_table_expired(const crti_node_table_t *table,
     if (crti_list_is_empty(&table->dead))
         return NULL;
     oldest = CRTI_NODE_OF(table->dead.next);
-    return table->dead_count > CRTI_NODE_DEAD_MAX || oldest->deadline_ns <= now_ns
-               ? oldest
-               : NULL;
+    return table->dead_count > CRTI_NODE_DEAD_MAX || oldest->expires_ns <= now_ns ? oldest
+                                                                                  : NULL;
 }
 
 void crti_node_table_forget(crti_node_table_t *table, crti_node_entry_t *node)
@@ -296,22 +345,19 @@ void crti_node_table_forget(crti_node_table_t *table, crti_node_entry_t *node)
     assert(node->state == CRTI_NODE_DEAD);
     crti_list_remove(&node->link_in_list);
     crti_map_remove(&table->by_id, &node->id);
+    count_prefix(table, node->id, -1);
     table->dead_count--;
     free_entry(node);
 }
 
 uint64_t crti_node_table_deadline(const crti_node_table_t *table)
 {
-    uint64_t earliest = UINT64_MAX;
+    uint64_t earliest = crti_deadlines_first(&table->due), expires;
 
-    CRTI_LIST_FOREACH (item, &table->living) {
-        if (CRTI_NODE_OF(item)->deadline_ns < earliest)
-            earliest = CRTI_NODE_OF(item)->deadline_ns;
-    }
-    if (!crti_list_is_empty(&table->dead) &&
-        CRTI_NODE_OF(table->dead.next)->deadline_ns < earliest)
-        earliest = CRTI_NODE_OF(table->dead.next)->deadline_ns;
-    return earliest;
+    if (crti_list_is_empty(&table->dead))
+        return earliest;
+    expires = CRTI_NODE_OF(table->dead.next)->expires_ns;
+    return expires < earliest ? expires : earliest;
 }
 
 crti_msg_row_node_t crti_node_row(const crti_node_entry_t *node)

@@ -22,6 +22,9 @@
 #include "runtime/base/list.h"
 #include "runtime/base/map.h"
 #include "runtime/base/resources.h"
+#include "runtime/control/placement_index.h"
+#include "runtime/control/views.h"
+#include "runtime/net/deadlines.h"
 #include "runtime/net/message.h"
 
 #define CRTI_NODE_SUSPECT_NS   (600 * CRTI_MS) /* all hear of it within 1 s, with room */
@@ -51,10 +54,10 @@ typedef struct crti_node_entry {
     crti_id_t id;
     uint64_t incarnation;
     crti_node_state_t state;
-    uint64_t link;     /* number of its connection, 0: none */
-    uint64_t heard_ns; /* when it was last heard of, or later */
-    uint64_t
-        deadline_ns; /* when it is dead, unless something comes; DEAD: when it expires */
+    uint64_t link;       /* number of its connection, 0: none */
+    uint64_t heard_ns;   /* when it was last heard of, or later */
+    crti_deadline_t due; /* living: when it is dead, unless something comes */
+    uint64_t expires_ns; /* DEAD */
     char *ip, *hostname, *endpoint, *text, *labels;
     int64_t pid;
     bool is_head_host;
@@ -63,14 +66,16 @@ typedef struct crti_node_entry {
     uint64_t memory_bytes, memory_used;
     uint64_t memory_ended; /* workers that were ended for lack of memory */
     crti_buffer_t demand;  /* list of encoded LEASE_REQUEST that wait there */
-    unsigned idle_actors;  /* actors on it that hold nothing (control_actor.c counts) */
+    crti_list_t actors;    /* on it, STARTING or ALIVE (control_actor.c) */
+    unsigned idle_actors;  /* of these: that hold nothing */
     int64_t start_ms, end_ms;
     uint64_t
         drain_ns; /* it is drained, and ends by itself at that moment at the latest; 0: it is not */
-    bool was_heard;    /* by this head; else `heard_ns` is only "or later" */
-    bool is_guess;     /* EXPECTED without a row: any incarnation is welcome */
-    bool view_changed; /* the other nodes have not heard of it yet */
+    bool was_heard; /* by this head; else `heard_ns` is only "or later" */
+    bool is_guess;  /* EXPECTED without a row: any incarnation is welcome */
     crti_list_t link_in_list;
+    crti_news_t news;            /* what the other nodes hear of it, and it of them */
+    crti_placement_slot_t place; /* in `offers` while it may be given work */
 } crti_node_entry_t;
 
 typedef struct crti_node_table {
@@ -78,6 +83,10 @@ typedef struct crti_node_table {
     crti_list_t living; /* EXPECTED, ALIVE, SUSPECT, in the order they came */
     crti_list_t dead;   /* oldest first */
     size_t living_count, dead_count;
+    crti_map_t
+        prefixes; /* of ids, by which processes are told apart -> number of entries */
+    crti_deadlines_t due;          /* of living ones */
+    crti_placement_index_t offers; /* those that may be given work: ALIVE, not drained */
 } crti_node_table_t;
 
 #define CRTI_NODE_OF(item) CRTI_CONTAINER(item, crti_node_entry_t, link_in_list)
@@ -114,7 +123,10 @@ crt_status_t crti_node_table_load(crti_node_table_t *table,
 void crti_node_table_expect(crti_node_table_t *table, crti_id_t id, uint64_t now_ns);
 
 /* Something came from the node. */
-void crti_node_heard(crti_node_entry_t *node, uint64_t now_ns);
+void crti_node_heard(crti_node_table_t *table, crti_node_entry_t *node, uint64_t now_ns);
+
+/* What it has free, its idle actors or whether it is drained has changed: `offers` follows. */
+void crti_node_table_offer(crti_node_table_t *table, crti_node_entry_t *node);
 
 /* Its link broke: it has SUSPECT_NS, and at least until `least_ns`. */
 void crti_node_table_suspect(crti_node_table_t *table, crti_node_entry_t *node,

@@ -91,13 +91,6 @@ void crti_control_broadcast(crti_control_t *c, crti_message_kind_t kind, const v
     }
 }
 
-void crti_control_view_changed(crti_control_t *c, crti_node_entry_t *node)
-{
-    node->view_changed = true;
-    if (c->view_ns == UINT64_MAX)
-        c->view_ns = c->now_ns + CRTI_VIEW_NS;
-}
-
 /* ---------------------------------------------------------------- the outbox */
 
 void crti_control_outgoing_free(crti_control_t *c, crti_outgoing_t *out)

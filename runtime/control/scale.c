@@ -36,7 +36,8 @@
 #define RETRY_NS    (200 * CRTI_MS) /* as node daemons do */
 #define SETTLE_NS   (2 * CRTI_S)    /* for what registration left to do */
 #define REST_NS     (5 * CRTI_S)
-#define PATIENCE_NS (60 * CRTI_S)
+#define PATIENCE_NS (300 * CRTI_S)
+#define OPENING     32 /* handshakes at a time: all of this side's are one process's work */
 #define WINDOW      128 /* of the load */
 #define ENTRIES     100000
 #define NODES_MAX   100000
@@ -61,6 +62,7 @@ typedef struct scene {
     crti_stream_context_t *context;
     node_t *nodes;
     size_t count, registered, closed, started, answered, errors, died;
+    size_t opening, connected; /* now, and so far, of those that were not refused */
     crti_timer_t beat, retry;
     uint64_t put, put_until; /* the load: values put, and how many there shall be */
     crti_id_t last_died;
@@ -190,6 +192,8 @@ static void on_error(node_t *node, const crti_message_t *m)
     node->scene->errors++;
 }
 
+static void connect_more(scene_t *s);
+
 static void on_message(void *user, crti_stream_t *stream, const crti_message_t *m)
 {
     node_t *node = user;
@@ -199,6 +203,8 @@ static void on_message(void *user, crti_stream_t *stream, const crti_message_t *
     case CRTI_MSG_NODE_REGISTERED:
         node->is_registered = true;
         s->registered++;
+        s->opening--;
+        connect_more(s);
         break;
     case CRTI_MSG_ACTOR_START: start_actor(node, m); break;
     case CRTI_MSG_NODE_DIED:
@@ -226,6 +232,8 @@ static void on_closed(void *user, crti_stream_t *stream, crt_status_t status,
     node->scene->closed += node->is_registered;
     node->is_silent = true;
     node->is_refused = !node->is_registered;
+    if (!node->is_registered)
+        node->scene->opening--;
 }
 
 static void connect_node(node_t *node)
@@ -236,8 +244,15 @@ static void connect_node(node_t *node)
                                        .on_closed = on_closed};
     scene_t *s = node->scene;
 
+    s->opening++;
     check(s, crti_stream_connect(s->loop, s->context, s->cluster.address, 30000,
                                  &handlers, &node->stream));
+}
+
+static void connect_more(scene_t *s)
+{
+    while (s->opening < OPENING && s->connected < s->count)
+        connect_node(&s->nodes[s->connected++]);
 }
 
 /* ---------------------------------------------------------------- all of them */
@@ -250,7 +265,7 @@ static void on_beat(void *user)
     crti_resources_set(&heartbeat.available, "CPU", NODE_CPUS * CRTI_RESOURCE_ONE);
     for (size_t i = 0; i < s->count; i++) {
         heartbeat.sequence = ++s->nodes[i].beats;
-        if (!s->nodes[i].is_silent)
+        if (!s->nodes[i].is_silent && s->nodes[i].is_registered)
             check(s, crti_stream_send(s->nodes[i].stream, CRTI_MSG_HEARTBEAT, 0,
                                       &heartbeat));
     }
@@ -265,7 +280,7 @@ static double until(scene_t *s, const size_t *number, size_t wanted, const char 
 
     while (*number < wanted) {
         if (crti_now_ns() > begin + PATIENCE_NS) {
-            snprintf(why, sizeof(why), "%s: only %zu of %zu after 60 s", what, *number,
+            snprintf(why, sizeof(why), "%s: only %zu of %zu after 300 s", what, *number,
                      wanted);
             give_up(s, why);
         }
@@ -289,12 +304,13 @@ static void on_retry(void *user)
     for (size_t i = 0; i < s->count; i++) {
         node_t *node = &s->nodes[i];
 
-        if (!node->is_refused)
+        if (!node->is_refused || s->opening >= OPENING)
             continue;
         crti_stream_free(node->stream);
         node->is_refused = node->is_silent = false;
         connect_node(node);
     }
+    connect_more(s);
     if (s->registered < s->count)
         crti_loop_start(s->loop, &s->retry, crti_now_ns() + RETRY_NS);
 }
@@ -304,8 +320,7 @@ static void register_all(scene_t *s)
     uint64_t begin = crti_now_ns();
     double cpu = head_cpu(s);
 
-    for (size_t i = 0; i < s->count; i++)
-        connect_node(&s->nodes[i]);
+    on_beat(s); /* those that are registered are heard of */
     on_retry(s);
     until(s, &s->registered, s->count, "nodes registered");
     report(s, "nodes", (double)s->count, "");
@@ -319,7 +334,6 @@ static void rest(scene_t *s)
     uint64_t begin;
     double cpu;
 
-    on_beat(s);
     turn_for(s, SETTLE_NS);
     begin = crti_now_ns();
     cpu = head_cpu(s);

@@ -161,13 +161,12 @@ static json_t *nodes_json(const crti_control_t *c, const char *filter)
 /* ---------------------------------------------------------------- demand */
 
 /* Why a task waits, and by whom what it needs is held for long. */
-static const char *reason_of(const crti_control_t *c, const crti_placement_node_t *places,
-                             size_t count, const crti_resources_t *need,
+static const char *reason_of(const crti_control_t *c, const crti_resources_t *need,
                              const crti_scheduling_t *how, char *text, size_t size)
 {
     size_t used;
 
-    crti_placement_reason(places, count, need, how, &c->resource_names, text, size);
+    crti_placement_reason(&c->nodes.offers, need, how, &c->resource_names, text, size);
     used = strlen(text);
     if (used + 2 < size &&
         crti_control_drivers_hold(c, need, text + used + 2, size - used - 2))
@@ -235,8 +234,7 @@ static void add_demand(demand_t *demand, const crti_resources_t *need, const cha
 }
 
 static void add_leases(const crti_control_t *c, demand_t *demand,
-                       const crti_node_entry_t *node, const crti_placement_node_t *places,
-                       size_t count)
+                       const crti_node_entry_t *node)
 {
     crti_span_t rest = crti_span(node->demand.data, node->demand.size), entry;
     char name[128], reason[512];
@@ -250,18 +248,16 @@ static void add_leases(const crti_control_t *c, demand_t *demand,
                                  m.lease_request.selector.data,
                                  m.lease_request.selector.size, &how) != CRT_OK)
             continue;
-        add_demand(demand, &m.lease_request.resources, "task",
-                   crti_text(m.lease_request.function, name, sizeof(name)),
-                   reason_of(c, places, count, &m.lease_request.resources, &how, reason,
-                             sizeof(reason)));
+        add_demand(
+            demand, &m.lease_request.resources, "task",
+            crti_text(m.lease_request.function, name, sizeof(name)),
+            reason_of(c, &m.lease_request.resources, &how, reason, sizeof(reason)));
     }
 }
 
 static json_t *demand_json(const crti_control_t *c)
 {
-    CRTI_AUTO(crti_buffer_fini) crti_buffer_t places = {0};
     demand_t demand = {.list = json_array()};
-    size_t count = crti_control_placement_nodes(c, &places);
 
     crti_map_init(&demand.by_what, 0);
     CRTI_LIST_FOREACH (item, &c->actors.waiting) {
@@ -278,8 +274,7 @@ static json_t *demand_json(const crti_control_t *c)
                            group->text);
     }
     CRTI_LIST_FOREACH (item, &c->nodes.living)
-        add_leases(c, &demand, CRTI_NODE_OF(item),
-                   (const crti_placement_node_t *)(const void *)places.data, count);
+        add_leases(c, &demand, CRTI_NODE_OF(item));
     crti_map_fini(&demand.by_what);
     return demand.list;
 }

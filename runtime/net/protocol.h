@@ -24,7 +24,7 @@
 
 /* Raised in each release in which a peer of the last one would misread a message or a record: a field that is added, taken
  * out or means something else. A new kind that only who knows it is sent does not raise it. */
-#define CRTI_PROTOCOL_VERSION 15
+#define CRTI_PROTOCOL_VERSION 16
 #define CRTI_MESSAGE_MAX      (16u << 20) /* largest control message */
 #define CRTI_CREATION_MAX     (1u << 20)  /* largest creation record of an actor */
 #define CRTI_SAVED_MAX        (1u << 20)  /* largest state that an actor saves */
@@ -133,6 +133,8 @@
     M(BUNDLE_RETURN, bundle_return, 82)                                                  \
     M(BUNDLE_HELD, bundle_held, 83)                                                      \
     M(NODE_DRAIN, node_drain, 84)                                                        \
+    M(NODE_VIEWS, node_views, 85)                                                        \
+    M(NODE_ROOM, node_room, 86)                                                          \
     M(JOB_FORGET, job_forget, 87)                                                        \
     M(JOB_USE, job_use, 88)                                                              \
     M(JOB_LEVEL, job_level, 89)                                                          \
@@ -479,12 +481,21 @@
     F(BOOL, is_alone) F(BOOL, is_here)
 #define CRTI_FIELDS_JOB_LEVEL(F) F(ID, job) F(F64, level) F(F64, spent) F(I64, elsewhere)
 
-/* Notice: how the head sees a node (one that `is_drained` has nothing to offer); sent to all nodes when a node joins, and when its resources
- * change (gathered up to 50 ms). A node's death is NODE_DIED. */
+/* How the head sees a node; one that `is_drained` has nothing to offer. In NODE_VIEWS, and the
+ * answer to NODE_FIND. */
 #define CRTI_FIELDS_NODE_VIEW(F)                                                         \
     F(ID, node)                                                                          \
-    F(STR, ip) F(STR, hostname) F(STR, endpoint) F(RES, resources) F(ROOM, available)    \
-        F(STR, labels) F(BOOL, is_drained)
+    F(STR, endpoint) F(RES, resources) F(ROOM, available) F(STR, labels) F(BOOL, is_drained)
+/* In NODE_VIEWS: what is free on a node of which nothing else has changed. */
+#define CRTI_FIELDS_NODE_ROOM(F) F(ID, node) F(ROOM, available)
+
+/* Notice: what is new of the nodes of the cluster, the one that hears it among them; `rows` is a
+ * list of encoded NODE_VIEW and NODE_ROOM. A node that registers hears of all, in one such message
+ * or several: the first `begins`, the last `ends`. If then `is_complete`, no node is expected back,
+ * and those that were not named are gone. From then on it hears what changes, gathered as
+ * docs/design/control.md says. A node's death is NODE_DIED. */
+#define CRTI_FIELDS_NODE_VIEWS(F)                                                        \
+    F(BOOL, begins) F(BOOL, ends) F(BOOL, is_complete) F(BIN, rows)
 
 /* Admin, or node, to head: the node takes no new work; what may move moves, what runs ends, copies of what it stores are
  * made elsewhere; then it ends, after `left_ms` at the latest. Answer: DONE when that has begun, or ERROR. The same again
@@ -518,7 +529,7 @@
 
 /* Node to head: who is this node, that another process told of? Answer: NODE_VIEW, or ERROR
  * CRT_ERR_NODE_LOST when it died or never was. None for one that is expected back after a restart
- * of the head: its NODE_VIEW or NODE_DIED comes to all. */
+ * of the head: NODE_VIEWS or NODE_DIED comes to all. */
 #define CRTI_FIELDS_NODE_FIND(F) F(ID, node)
 
 /* In NODE_REGISTER: an actor that runs on the node, or starts there: then its process is zero. */

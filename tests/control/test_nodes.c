@@ -375,7 +375,7 @@ static void a_node_that_joins_is_told_to_all_before_anything_runs_on_it(void **s
     assert_int_equal(control_error_of(m), CRT_ERR_NODE_LOST);
     bed_forget(bed);
     bed_join(bed, NODE_B, 2, 1, 4, NULL, NULL);
-    assert_int_equal(bed_count(bed, NODE_A, CRTI_MSG_NODE_VIEW), 1); /* no time passed */
+    assert_int_equal(bed_count(bed, NODE_A, CRTI_MSG_NODE_VIEWS), 1); /* no time passed */
     bed_forget(bed);
     bed_say(bed, NODE_A, CRTI_MSG_NODE_FIND, 8, &find);
     m = bed_next(bed, NODE_A, CRTI_MSG_NODE_VIEW);
@@ -396,10 +396,10 @@ static void views_of_nodes_are_gathered(void **state)
         crti_resources_set(&beat.available, "CPU", 1000 * (i + 1));
         bed_say(bed, NODE_A, CRTI_MSG_HEARTBEAT, 0, &beat);
     }
-    assert_int_equal(bed_count(bed, NODE_B, CRTI_MSG_NODE_VIEW), 0);
+    assert_int_equal(bed_count(bed, NODE_B, CRTI_MSG_NODE_VIEWS), 0);
     bed_pass(bed, 100 * CRTI_MS);
-    assert_int_equal(bed_count(bed, NODE_B, CRTI_MSG_NODE_VIEW), 1);
-    assert_int_equal(bed_count(bed, NODE_A, CRTI_MSG_NODE_VIEW), 0);
+    assert_int_equal(bed_count(bed, NODE_B, CRTI_MSG_NODE_VIEWS), 1);
+    assert_int_equal(bed_count(bed, NODE_A, CRTI_MSG_NODE_VIEWS), 0);
 }
 
 static double cpu_seconds(void)

@@ -13,6 +13,7 @@
 typedef struct cluster {
     crti_resources_t total[COUNT], available[COUNT];
     crti_placement_node_t nodes[COUNT];
+    crti_placement_slot_t slots[COUNT];
 } cluster_t;
 
 /* Nodes 1, 2, 3 with what the texts say. */
@@ -30,26 +31,45 @@ static void make(cluster_t *c, const char *const total[COUNT],
     }
 }
 
-static int pick(const cluster_t *c, const char *need, uint64_t prefer)
+static crti_placement_index_t index_of(cluster_t *c, size_t count)
 {
+    crti_placement_index_t index = {.root = NULL};
+
+    memset(c->slots, 0, sizeof(c->slots));
+    for (size_t i = 0; i < count; i++)
+        crti_placement_index_set(&index, &c->slots[i], &c->nodes[i]);
+    return index;
+}
+
+static int pick_as(cluster_t *c, const char *need, uint64_t prefer,
+                   const crti_scheduling_t *how)
+{
+    crti_placement_index_t index = index_of(c, COUNT);
+    const crti_placement_node_t *best;
     crti_resources_t r = {0};
 
     assert_int_equal(crti_resources_parse(need, &r), CRT_OK);
-    return crti_placement_pick(c->nodes, COUNT, &r, (crti_id_t){0, prefer},
-                               &crti_scheduling_default);
+    best = crti_placement_pick(&index, &r, (crti_id_t){0, prefer}, how);
+    return best ? (int)best->node.low - 1 : -1;
 }
 
-static const char *reason(const cluster_t *c, size_t count, const char *need)
+static int pick(cluster_t *c, const char *need, uint64_t prefer)
+{
+    return pick_as(c, need, prefer, &crti_scheduling_default);
+}
+
+static const char *reason(cluster_t *c, size_t count, const char *need)
 {
     static char text[200];
+    crti_placement_index_t index = index_of(c, count);
     crti_resource_names_t names = {0};
     crti_resources_t r = {0};
 
     for (size_t i = 0; i < count; i++)
         crti_resource_names_note(&names, c->nodes[i].total);
     assert_int_equal(crti_resources_parse(need, &r), CRT_OK);
-    return crti_placement_reason(c->nodes, count, &r, &crti_scheduling_default, &names,
-                                 text, sizeof(text));
+    return crti_placement_reason(&index, &r, &crti_scheduling_default, &names, text,
+                                 sizeof(text));
 }
 
 static const char *const eight[COUNT] = {"CPU=8", "CPU=8", "CPU=8"};
@@ -117,12 +137,9 @@ static void every_named_resource_counts(void **state)
     assert_int_equal(pick(&c, "tpu=0.0001", 0), -1);
 }
 
-static int pick_how(const cluster_t *c, const char *need, crti_scheduling_t how)
+static int pick_how(cluster_t *c, const char *need, crti_scheduling_t how)
 {
-    crti_resources_t r = {0};
-
-    assert_int_equal(crti_resources_parse(need, &r), CRT_OK);
-    return crti_placement_pick(c->nodes, COUNT, &r, (crti_id_t){0}, &how);
+    return pick_as(c, need, 0, &how);
 }
 
 static void spread_takes_the_emptiest_node_at_once(void **state)

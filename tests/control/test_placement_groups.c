@@ -425,6 +425,8 @@ static void actors_run_in_their_bundle_and_end_with_the_group(void **state)
 typedef struct plan {
     crti_resources_t total[4], need[4];
     crti_placement_node_t nodes[4];
+    crti_placement_slot_t slots[4];
+    crti_placement_index_t index;
     crti_bundle_choice_t bundles[4];
     crti_resource_names_t names;
 } plan_t;
@@ -446,6 +448,8 @@ static crti_bundle_search_t search(plan_t *plan, const char *const *nodes,
                                                           .labels = "",
                                                           .total = total,
                                                           .available = total};
+        crti_placement_index_set(&plan->index, &plan->slots[node_count],
+                                 &plan->nodes[node_count]);
     }
     for (; bundles[count]; count++) {
         assert_int_equal(crti_resources_parse(bundles[count], &plan->need[count]),
@@ -455,7 +459,7 @@ static crti_bundle_search_t search(plan_t *plan, const char *const *nodes,
     }
     found = crti_bundle_placement(plan->nodes, node_count, plan->bundles, count, strategy,
                                   false);
-    crti_bundle_placement_reason(plan->nodes, node_count, plan->bundles, count, strategy,
+    crti_bundle_placement_reason(&plan->index, plan->bundles, count, strategy,
                                  &plan->names, text, size);
     return found;
 }

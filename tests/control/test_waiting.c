@@ -8,21 +8,22 @@
 
 #define WAITING 100
 
-int __real_crti_placement_pick(const crti_placement_node_t *nodes, size_t count,
-                               const crti_resources_t *need, crti_id_t prefer,
-                               const crti_scheduling_t *how);
-int __wrap_crti_placement_pick(const crti_placement_node_t *nodes, size_t count,
-                               const crti_resources_t *need, crti_id_t prefer,
-                               const crti_scheduling_t *how);
+typedef const crti_placement_node_t *pick_t(const crti_placement_index_t *index,
+                                            const crti_resources_t *need,
+                                            crti_id_t prefer,
+                                            const crti_scheduling_t *how);
+
+pick_t __real_crti_placement_pick, __wrap_crti_placement_pick;
 
 static size_t looks;
 
-int __wrap_crti_placement_pick(const crti_placement_node_t *nodes, size_t count,
-                               const crti_resources_t *need, crti_id_t prefer,
-                               const crti_scheduling_t *how)
+const crti_placement_node_t *
+__wrap_crti_placement_pick(const crti_placement_index_t *index,
+                           const crti_resources_t *need, crti_id_t prefer,
+                           const crti_scheduling_t *how)
 {
     looks++;
-    return __real_crti_placement_pick(nodes, count, need, prefer, how);
+    return __real_crti_placement_pick(index, need, prefer, how);
 }
 
 static void create(bed_t *bed, uint64_t actor, double cpus)

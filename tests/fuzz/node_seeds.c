@@ -72,14 +72,16 @@ static void put_kind(text_t *t, uint8_t what, uint8_t whose, unsigned index)
 
 static void put_view(text_t *t)
 {
-    crti_msg_node_view_t view = {.node = {0, 10},
-                                 .ip = crti_str("10.0.0.2"),
-                                 .hostname = crti_str("b"),
-                                 .endpoint = crti_str("10.0.0.2:5")};
+    crti_msg_node_view_t view = {.node = {0, 10}, .endpoint = crti_str("10.0.0.2:5")};
+    CRTI_AUTO(crti_buffer_fini) crti_buffer_t row = {0}, rows = {0};
+    crti_msg_node_views_t news = {.begins = true, .ends = true, .is_complete = true};
 
     crti_resources_set(&view.resources, "CPU", 8 * CRTI_RESOURCE_ONE);
     crti_resources_set(&view.available, "CPU", 8 * CRTI_RESOURCE_ONE);
-    put_body(t, NEWS, 0, CRTI_MSG_NODE_VIEW, 0, &view);
+    crti_message_encode(CRTI_MSG_NODE_VIEW, 0, &view, &row);
+    crti_list_pack(&rows, row.data, row.size);
+    news.rows = crti_span(rows.data, rows.size);
+    put_body(t, NEWS, 0, CRTI_MSG_NODE_VIEWS, 0, &news);
 }
 
 static void put_driver(text_t *t)

@@ -80,6 +80,7 @@ struct scene {
     bool refuse;       /* NODE_REGISTER gets CRT_ERR_NODE_LOST once */
     int clashes;       /* so many NODE_REGISTER get CRT_ERR_EXISTS */
     bool hesitates;    /* NODE_REGISTER gets no answer until scene_welcome */
+    bool hides;        /* of no other node is told behind a registration */
     bool dies_early;   /* at the first NODE_REGISTER the head breaks the link */
     int exits_refused; /* so many JOB_EXITED are answered by an error */
     uint64_t lease_number;
@@ -110,6 +111,7 @@ void scene_every_message(scene_t *s, unsigned seed,
                                       uint64_t request, const void *body),
                          void *user);
 /* Tells every node of all others, as the head does. */
+void scene_send_view(scene_t *s, int to, const crti_msg_node_view_t *view);
 void scene_send_views(scene_t *s, double cpus_free);
 
 /* program.c: what main calls in a zygote or worker. */

@@ -21,9 +21,12 @@ void scene_welcome(scene_t *s, int n)
                                              .head_incarnation = 5,
                                              .encrypt_streams = !s->plain,
                                              .headless_timeout_ms = s->headless_ms};
+    crti_msg_node_views_t all = {.begins = true, .ends = true};
 
     scene_head_send(s, n, CRTI_MSG_NODE_REGISTERED, s->nodes[n].register_request,
                     &registered);
+    if (!s->hides)
+        scene_head_send(s, n, CRTI_MSG_NODE_VIEWS, 0, &all);
 }
 
 static void answer_register(scene_t *s, crti_stream_t *stream, const crti_message_t *m)
@@ -163,13 +166,22 @@ void scene_head_send(scene_t *s, int n, crti_message_kind_t kind, uint64_t reque
     assert_int_equal(crti_stream_send(s->nodes[n].stream, kind, request, body), CRT_OK);
 }
 
+void scene_send_view(scene_t *s, int to, const crti_msg_node_view_t *view)
+{
+    CRTI_AUTO(crti_buffer_fini) crti_buffer_t row = {0}, rows = {0};
+    crti_msg_node_views_t m = {.ends = true};
+
+    assert_int_equal(crti_message_encode(CRTI_MSG_NODE_VIEW, 0, view, &row), CRT_OK);
+    assert_int_equal(crti_list_pack(&rows, row.data, row.size), CRT_OK);
+    m.rows = crti_span(rows.data, rows.size);
+    scene_head_send(s, to, CRTI_MSG_NODE_VIEWS, 0, &m);
+}
+
 void scene_send_views(scene_t *s, double cpus_free)
 {
     for (int to = 0; to < SCENE_NODES; to++)
         for (int of = 0; of < SCENE_NODES; of++) {
             crti_msg_node_view_t view = {.node = s->nodes[of].id,
-                                         .ip = crti_str("127.0.0.1"),
-                                         .hostname = crti_str("h"),
                                          .endpoint = crti_str(s->nodes[of].endpoint)};
 
             if (s->nodes[to].stream == NULL || s->nodes[of].stream == NULL)
@@ -177,7 +189,7 @@ void scene_send_views(scene_t *s, double cpus_free)
             crti_resources_set(&view.resources, "CPU", 4 * CRTI_RESOURCE_ONE);
             crti_resources_set(&view.available, "CPU",
                                (int64_t)(cpus_free * CRTI_RESOURCE_ONE));
-            scene_head_send(s, to, CRTI_MSG_NODE_VIEW, 0, &view);
+            scene_send_view(s, to, &view);
         }
     /* A question on the same link: when it is answered the views have arrived. */
     for (int to = 0; to < SCENE_NODES; to++) {

@@ -191,8 +191,9 @@ static void full_node(scene_t *s, uint64_t number)
 {
     crti_resources_t has = cpus(1), none = {0};
 
-    assert_int_equal(
-        crti_lease_table_view(s->table, OTHER(number), "", &has, &none, s->now), CRT_OK);
+    assert_int_equal(crti_lease_table_view(s->table, OTHER(number), "", &has, &none),
+                     CRT_OK);
+    crti_lease_table_serve(s->table, s->now);
 }
 
 /* Nodes to which requests went, to wait for a turn there: the sum of their ids. */

@@ -234,6 +234,63 @@ static void the_watch_of_an_actor_ends_with_its_death(void **state)
     assert_int_equal(scene_count(s, CRTI_MSG_ACTOR_WATCH, 0, 1), 0);
 }
 
+/* More of them may have died while there was no link than the head remembers. */
+static void
+nodes_that_the_head_does_not_name_to_a_node_that_is_back_are_dead(void **state)
+{
+    scene_t *s = *state;
+    crti_msg_node_view_t here = {.node = {3, 1}, .endpoint = crti_str("127.0.0.1:1")};
+    crti_msg_node_view_t gone = {.node = {3, 2}, .endpoint = crti_str("127.0.0.1:2")};
+    crti_msg_node_views_t first = {.begins = true}, last = {.ends = true};
+    crti_msg_log_read_t read = {.name = crti_str("none")};
+    const crti_msg_node_died_t *died;
+
+    scene_start_node(s, 0, NULL);
+    scene_attach(s, 0, 0);
+    scene_send_view(s, 0, &gone);
+    scene_head_send(s, 0, CRTI_MSG_LOG_READ, 1, &read); /* answered behind the view */
+    scene_wait(s, CRTI_MSG_ERROR);
+    s->hides = true;
+    scene_head_down(s);
+    scene_head_up(s);
+    scene_wait(s, CRTI_MSG_NODE_REGISTER);
+    scene_wait(s, CRTI_MSG_NODE_REGISTER);
+    scene_head_send(s, 0, CRTI_MSG_NODE_VIEWS, 0, &first);
+    scene_send_view(s, 0, &here); /* this ends it, and is not complete */
+    assert_int_equal(scene_count(s, CRTI_MSG_NODE_DIED, 200, 1), 0);
+    scene_head_send(s, 0, CRTI_MSG_NODE_VIEWS, 0, &first);
+    last.is_complete = true;
+    scene_head_send(s, 0, CRTI_MSG_NODE_VIEWS, 0, &last);
+    died = &scene_wait(s, CRTI_MSG_NODE_DIED)->node_died;
+    if (!crti_id_equal(died->node, gone.node))
+        assert_true(crti_id_equal(died->node, here.node));
+    died = &scene_wait(s, CRTI_MSG_NODE_DIED)->node_died;
+    assert_true(node_test_contains(died->text, "left the cluster"));
+    assert_int_equal(scene_count(s, CRTI_MSG_NODE_DIED, 100, 1), 0);
+}
+
+/* One that has just joined knows of no other node, which may have what is asked for. */
+static void nothing_is_infeasible_before_the_head_has_told_of_all_nodes(void **state)
+{
+    scene_t *s = *state;
+    crti_msg_node_views_t all = {.begins = true, .ends = true, .is_complete = true};
+    crti_msg_lease_request_t ask = {.lease = {4, 99},
+                                    .function = crti_str("work"),
+                                    .if_infeasible = CRTI_INFEASIBLE_FAILS};
+
+    s->hides = true;
+    scene_start_node(s, 0, (const char *[]){"--num-cpus", "1", NULL});
+    scene_attach(s, 0, 0);
+    ask.job = s->drivers[0].job;
+    ask.owner = s->drivers[0].process;
+    ask.owner_node = s->nodes[0].id;
+    crti_resources_set(&ask.resources, "CPU", 64 * CRTI_RESOURCE_ONE);
+    crti_channel_send(s->drivers[0].channel, CRTI_MSG_LEASE_REQUEST, 7, &ask);
+    assert_int_equal(scene_count(s, CRTI_MSG_ERROR, 300, 1), 0);
+    scene_head_send(s, 0, CRTI_MSG_NODE_VIEWS, 0, &all);
+    assert_int_equal(scene_wait(s, CRTI_MSG_ERROR)->error.status, CRT_ERR_UNSCHEDULABLE);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -246,6 +303,8 @@ int main(int argc, char **argv)
         NODE_TEST(a_silent_head_is_given_up_and_joined_anew),
         NODE_TEST(actor_states_reach_the_processes_that_watch),
         NODE_TEST(the_watch_of_an_actor_ends_with_its_death),
+        NODE_TEST(nodes_that_the_head_does_not_name_to_a_node_that_is_back_are_dead),
+        NODE_TEST(nothing_is_infeasible_before_the_head_has_told_of_all_nodes),
     };
 
     return node_test_main(argc, argv, tests, sizeof(tests) / sizeof(tests[0]));

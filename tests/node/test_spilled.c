@@ -13,7 +13,7 @@ static void tell_cpus(scene_t *s, int to, crti_id_t of, const char *endpoint,
 
     crti_resources_set(&view.resources, "CPU", CRTI_RESOURCE_ONE);
     crti_resources_set(&view.available, "CPU", (int64_t)(available * CRTI_RESOURCE_ONE));
-    scene_head_send(s, to, CRTI_MSG_NODE_VIEW, 0, &view);
+    scene_send_view(s, to, &view);
 }
 
 /* Node `to` hears what node `of` has left. */

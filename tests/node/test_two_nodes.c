@@ -177,7 +177,10 @@ static void tell_view(scene_t *s, int to, uint64_t request, int n)
     crti_msg_node_view_t view = {.node = s->nodes[n].id,
                                  .endpoint = crti_str(s->nodes[n].endpoint)};
 
-    scene_head_send(s, to, CRTI_MSG_NODE_VIEW, request, &view);
+    if (request)
+        scene_head_send(s, to, CRTI_MSG_NODE_VIEW, request, &view);
+    else
+        scene_send_view(s, to, &view);
 }
 
 static void watch_of_a_node_that_is_new(scene_t *s, bool asked)
@@ -284,7 +287,7 @@ static void a_lease_given_back_is_told_again_when_the_link_broke(void **state)
     scene_start_node(s, 0, NULL);
     scene_attach(s, 0, 0);
     view.endpoint = crti_str(endpoint);
-    scene_head_send(s, 0, CRTI_MSG_NODE_VIEW, 0, &view);
+    scene_send_view(s, 0, &view);
     crti_channel_send(s->drivers[0].channel, CRTI_MSG_LEASE_RETURN, 0, &back);
     await_heard(&d, 2);
     assert_int_equal(d.links, 2);
@@ -514,7 +517,7 @@ static void begin_mute(scene_t *s, mute_t *mute)
     view.endpoint = crti_str(mute->endpoint);
     scene_start_node(s, 1, NULL);
     scene_attach(s, 1, 1);
-    scene_head_send(s, 1, CRTI_MSG_NODE_VIEW, 0, &view);
+    scene_send_view(s, 1, &view);
 }
 
 static void end_mute(scene_t *s, mute_t *mute)

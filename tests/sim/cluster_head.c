@@ -10,7 +10,7 @@ static bool is_view(const void *message, size_t size)
     crti_message_t m;
 
     return crti_message_decode(message, size, &m) == CRT_OK &&
-           m.kind == CRTI_MSG_NODE_VIEW;
+           m.kind == CRTI_MSG_NODE_VIEWS;
 }
 
 static void do_send(void *user, uint64_t link, const void *message, size_t size)

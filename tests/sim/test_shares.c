@@ -211,9 +211,9 @@ static void see(world_t *w, unsigned node, unsigned to, double available)
 
     crti_resources_set(&all, "CPU", CRTI_RESOURCE_ONE);
     crti_resources_set(&free_, "CPU", (int64_t)(available > 0 ? available : 0));
-    assert_int_equal(
-        crti_lease_table_view(w->table[to], node_id(node), "", &all, &free_, w->now),
-        CRT_OK);
+    assert_int_equal(crti_lease_table_view(w->table[to], node_id(node), "", &all, &free_),
+                     CRT_OK);
+    crti_lease_table_serve(w->table[to], w->now);
 }
 
 /* ---------------------------------------------------------------- drivers */

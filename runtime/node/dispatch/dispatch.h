@@ -25,6 +25,7 @@ typedef struct crti_registration {
     uint64_t beat_sent; /* sequence */
     uint64_t beat_ns;
     bool changed;         /* resources changed since the last heartbeat */
+    bool hears_all;       /* the head tells of all nodes, and has not ended */
     uint64_t headless_ns; /* how long to live without */
     char why[300];        /* why the last attempt failed, before the first success */
 } crti_registration_t;
@@ -55,8 +56,9 @@ void crti_head_changed(crti_node_t *node); /* heartbeat soon */
 bool crti_head_dispatch_order(crti_node_t *node, const crti_message_t *m);
 bool crti_head_dispatch_news(crti_node_t *node, const crti_message_t *m);
 
-/* peer_dispatch.c: the head shows a node. */
+/* node_news.c: the head shows a node that was sought; news of many. */
 void crti_node_view(crti_node_t *node, const crti_msg_node_view_t *view);
+void crti_node_views(crti_node_t *node, const crti_msg_node_views_t *views);
 
 /* lease_act.c: carries out what the tables of leases and workers decided. */
 void crti_lease_carry_out(crti_node_t *node);

@@ -50,7 +50,7 @@ bool crti_head_dispatch_news(crti_node_t *node, const crti_message_t *m)
         if (m->node_drain.left_ms && m->node_drain.left_ms <= CRTI_DRAIN_MAX_MS)
             crti_drain_begin(node, m->node_drain.left_ms);
         return true;
-    case CRTI_MSG_NODE_VIEW: crti_node_view(node, &m->node_view); return true;
+    case CRTI_MSG_NODE_VIEWS: crti_node_views(node, &m->node_views); return true;
     case CRTI_MSG_NODE_DIED: crti_node_died(node, &m->node_died); return true;
     case CRTI_MSG_PEER_DIED:
         if (!crti_id_equal(m->peer_died.node, node->id)) /* our own come back */

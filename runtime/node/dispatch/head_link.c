@@ -197,7 +197,9 @@ static void on_registered(crti_node_t *node, const crti_msg_node_registered_t *m
     node->registration.attempts = 0;
     node->registration.changed = false;
     crti_lease_default(node, m->fail_if_infeasible);
-    crti_lease_table_head(node->leases.table, false, crti_node_now(node));
+    node->registration.hears_all = false;
+    /* Until the head has told of all nodes (node_news.c). */
+    crti_lease_table_head(node->leases.table, true, crti_node_now(node));
     crti_lease_act(node);
     end_ids(node, m->actors_to_end, true);
     end_ids(node, m->jobs_to_end, false);

@@ -96,20 +96,6 @@ static void on_silent(crti_node_t *node, crti_id_t id)
     crti_pull_table_silent(node->pulls.table, id);
 }
 
-void crti_node_view(crti_node_t *node, const crti_msg_node_view_t *view)
-{
-    char labels[CRTI_LABELS_SIZE];
-
-    if (!crti_peer_view(node, view))
-        return;
-    crti_owner_node_lives(node, view->node);
-    crti_drain_other(node, view->node, view->is_drained);
-    crti_text(view->labels, labels, sizeof(labels));
-    crti_lease_table_view(node->leases.table, view->node, labels, &view->resources,
-                          &view->available, crti_node_now(node));
-    crti_lease_act(node);
-}
-
 const crti_peer_handlers_t crti_peer_dispatch = {.on_notice = on_notice,
                                                  .on_view = crti_node_view,
                                                  .on_unknown = on_unknown,

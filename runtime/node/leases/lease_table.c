@@ -604,16 +604,17 @@ void crti_lease_table_serve(crti_lease_table_t *table, uint64_t now_ns)
 
 crt_status_t crti_lease_table_view(crti_lease_table_t *table, crti_id_t node,
                                    const char *labels, const crti_resources_t *resources,
-                                   const crti_resources_t *available, uint64_t now_ns)
+                                   const crti_resources_t *available)
 {
-    crt_status_t status;
-
     if (crti_id_equal(node, table->self))
         return CRT_OK;
-    status = crti_node_views_note(&table->views, node, labels, resources, available);
-    if (status == CRT_OK)
-        serve(table, now_ns);
-    return status;
+    return crti_node_views_note(&table->views, node, labels, resources, available);
+}
+
+void crti_lease_table_view_room(crti_lease_table_t *table, crti_id_t node,
+                                const crti_resources_t *available)
+{
+    crti_node_views_note_room(&table->views, node, available);
 }
 
 void crti_lease_table_head(crti_lease_table_t *table, bool is_away, uint64_t now_ns)

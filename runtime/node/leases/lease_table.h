@@ -209,11 +209,14 @@ crt_status_t crti_lease_table_reserve(crti_lease_table_t *table,
 bool crti_lease_table_return(crti_lease_table_t *table, crti_id_t group, uint64_t index,
                              uint64_t incarnation, uint64_t now_ns);
 
-/* The head's view of a node (this one's own is ignored), and a node's end: what was sent there
- * waits here again. */
+/* The head's view of a node (this one's own is ignored), or of what it has free only: noted, for
+ * crti_lease_table_serve behind the last of them. */
 crt_status_t crti_lease_table_view(crti_lease_table_t *table, crti_id_t node,
                                    const char *labels, const crti_resources_t *resources,
-                                   const crti_resources_t *available, uint64_t now_ns);
+                                   const crti_resources_t *available);
+void crti_lease_table_view_room(crti_lease_table_t *table, crti_id_t node,
+                                const crti_resources_t *available);
+/* A node's end: what was sent there waits here again. */
 void crti_lease_table_node_died(crti_lease_table_t *table, crti_id_t node,
                                 uint64_t now_ns);
 

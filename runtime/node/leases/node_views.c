@@ -26,6 +26,22 @@ void crti_node_views_fini(crti_node_views_t *views)
 
 /* ---------------------------------------------------------------- what the head says */
 
+/* Nobody says what becomes free while the head is away: then a node that was full may have room, and
+ * a request that goes there in vain waits there. */
+static const crti_resources_t *believed(const crti_node_views_t *views,
+                                        const crti_node_view_t *view)
+{
+    return views->is_headless ? &view->resources : &view->said;
+}
+
+static void take_word(const crti_node_views_t *views, crti_node_view_t *view,
+                      const crti_resources_t *available)
+{
+    view->said = *available;
+    view->available = *believed(views, view);
+    view->suspect_ns = 0;
+}
+
 crt_status_t crti_node_views_note(crti_node_views_t *views, crti_id_t node,
                                   const char *labels, const crti_resources_t *resources,
                                   const crti_resources_t *available)
@@ -46,10 +62,18 @@ crt_status_t crti_node_views_note(crti_node_views_t *views, crti_id_t node,
     }
     view->resources = *resources;
     snprintf(view->labels, sizeof(view->labels), "%s", labels);
-    view->said = view->available = *available;
-    view->suspect_ns = 0;
+    take_word(views, view, available);
     crti_resource_names_note(&views->names, resources);
     return CRT_OK;
+}
+
+void crti_node_views_note_room(crti_node_views_t *views, crti_id_t node,
+                               const crti_resources_t *available)
+{
+    crti_node_view_t *view = crti_map_get(&views->map, &node);
+
+    if (view)
+        take_word(views, view, available);
 }
 
 crti_node_view_t *crti_node_views_get(const crti_node_views_t *views, crti_id_t node)
@@ -60,14 +84,6 @@ crti_node_view_t *crti_node_views_get(const crti_node_views_t *views, crti_id_t 
 void crti_node_views_forget(crti_node_views_t *views, crti_id_t node)
 {
     free(crti_map_remove(&views->map, &node));
-}
-
-/* Nobody says what becomes free while the head is away: then a node that was full may have room, and
- * a request that goes there in vain waits there. */
-static const crti_resources_t *believed(const crti_node_views_t *views,
-                                        const crti_node_view_t *view)
-{
-    return views->is_headless ? &view->resources : &view->said;
 }
 
 void crti_node_views_head(crti_node_views_t *views, bool is_away)

@@ -62,6 +62,9 @@ typedef struct crti_node_need {
 crt_status_t crti_node_views_note(crti_node_views_t *views, crti_id_t node,
                                   const char *labels, const crti_resources_t *resources,
                                   const crti_resources_t *available);
+/* Of what it has free only; nothing when the node is not known. */
+void crti_node_views_note_room(crti_node_views_t *views, crti_id_t node,
+                               const crti_resources_t *available);
 void crti_node_views_forget(crti_node_views_t *views, crti_id_t node);
 /* NULL: no such node, or this one. */
 crti_node_view_t *crti_node_views_get(const crti_node_views_t *views, crti_id_t node);

@@ -40,6 +40,7 @@ struct peer {
     char endpoint[CRTI_STREAM_ADDRESS]; /* "": sought, the head is being asked */
     lane_t lanes[CRTI_LANES];
     crti_timer_t retry;
+    uint64_t named; /* crti_peers_t.naming, when the head named it last */
 };
 
 /* ---------------------------------------------------------------- answers to what we asked */
@@ -529,6 +530,7 @@ bool crti_peer_view(crti_node_t *node, const crti_msg_node_view_t *view)
         peer = add_peer(node, view->node);
     if (peer == NULL)
         return false;
+    peer->named = node->peers.naming;
     if (is_unresolved(peer)) {
         memcpy(peer->endpoint, endpoint, sizeof(endpoint));
         found(peer);
@@ -539,6 +541,22 @@ bool crti_peer_view(crti_node_t *node, const crti_msg_node_view_t *view)
                 close_lane(&peer->lanes[i], "the node has a new address");
     }
     return true;
+}
+
+void crti_peer_name_anew(crti_node_t *node)
+{
+    node->peers.naming++;
+}
+
+bool crti_peer_unnamed(crti_node_t *node, crti_id_t *id_out)
+{
+    CRTI_MAP_FOREACH (const peer_t, peer, &node->peers.by_id) {
+        if (is_unresolved(peer) || peer->named == node->peers.naming)
+            continue;
+        *id_out = peer->id;
+        return true;
+    }
+    return false;
 }
 
 bool crti_peer_of_process(crti_node_t *node, crti_id_t process, crti_id_t *id_out)

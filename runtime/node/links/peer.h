@@ -69,7 +69,8 @@ typedef struct crti_peers {
     crti_list_t inbound; /* streams of other nodes */
     crti_stream_listener_t *listener;
     char endpoint[CRTI_STREAM_ADDRESS];
-    bool encrypt; /* streams that others make to this node */
+    bool encrypt;    /* streams that others make to this node */
+    uint64_t naming; /* counts how often the head has begun to name all nodes */
 } crti_peers_t;
 
 void crti_peer_init(crti_node_t *node, const crti_peer_handlers_t *handlers);
@@ -96,6 +97,9 @@ void crti_node_discard(crti_node_t *node, const void *memory, size_t size);
 bool crti_peer_of_process(crti_node_t *node, crti_id_t process, crti_id_t *id_out);
 /* The head shows a node. False: it is not known by that. */
 bool crti_peer_view(crti_node_t *node, const crti_msg_node_view_t *view);
+/* It begins to name all; one that it has named before, and not since. False: there is none. */
+void crti_peer_name_anew(crti_node_t *node);
+bool crti_peer_unnamed(crti_node_t *node, crti_id_t *id_out);
 void crti_node_forget(crti_node_t *node, crti_id_t id);
 /* Tells of nodes that were asked for objects and of which nothing came for a while. */
 void crti_peer_look_for_silence(crti_node_t *node);
