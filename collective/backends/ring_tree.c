@@ -181,13 +181,18 @@ static double barrier_cost(const crti_ring_job_t *job)
     return crti_cost_rounds(job) * crti_cost_step(job);
 }
 
-/* One message after the other. */
+/* A step of a tree: some have a message on its way, some half as many as there are members. */
+static double tree_step(const crti_ring_job_t *job)
+{
+    return (crti_cost_step(job) + job->ring->costs.lone_step_ns) / 2;
+}
+
 static double tree_cost(const crti_ring_job_t *job)
 {
     const crti_ring_costs_t *c = &job->ring->costs;
 
     return crti_cost_rounds(job) *
-           (c->lone_step_ns + crti_cost_bytes(job) * c->lone_byte_ns);
+           (tree_step(job) + crti_cost_bytes(job) * c->lone_byte_ns);
 }
 
 /* The values go into temporary memory and out of it. */
@@ -226,7 +231,7 @@ static double through_first_cost(const crti_ring_job_t *job)
     const crti_ring_costs_t *c = &job->ring->costs;
     double n = job->ring->size, bytes = crti_cost_bytes(job);
 
-    return crti_cost_rounds(job) * c->lone_step_ns + (n - 1) * bytes * c->lone_byte_ns +
+    return crti_cost_rounds(job) * tree_step(job) + (n - 1) * bytes * c->lone_byte_ns +
            n * bytes * CRTI_COPY_NS + tree_cost(job);
 }
 
