@@ -13,7 +13,7 @@
 
 #include "runtime/base/list.h"
 
-#define NODES_MAX 20000
+#define NODES_MAX 8000
 
 typedef struct machine {
     crti_resources_t total, available;
@@ -257,11 +257,11 @@ static void the_index_finds_what_a_walk_over_all_nodes_finds(void **state)
 {
     size_t found = 0, asked = 0;
 
-    for (uint64_t seed = 1; seed <= 40; seed++) {
+    for (uint64_t seed = 1; seed <= 25; seed++) {
         cluster_t c;
 
         make_cluster(&c, 1 + seed * 3, seed);
-        for (int round = 0; round < 300; round++, asked++) {
+        for (int round = 0; round < 200; round++, asked++) {
             crti_resources_t need;
             crti_scheduling_t how;
             crti_id_t prefer;
