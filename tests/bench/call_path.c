@@ -347,8 +347,8 @@ static void start_busy(pid_t *busy)
             continue;
         prctl(PR_SET_PDEATHSIG, SIGKILL);
         pin(i);
-        for (volatile uint64_t n = 0;; n++) {
-        }
+        for (;;)
+            __asm__ volatile("");
     }
 }
 
