@@ -120,29 +120,37 @@ crti_worker_t *crti_process_take_worker(crti_process_t *process)
     return worker;
 }
 
-void crti_process_attached(crti_process_t *process, const crti_msg_attach_t *attach)
-{
-    process->incarnation = attach->incarnation;
-    process->pid = (pid_t)attach->pid;
-}
-
 void crti_process_ready(crti_process_t *process, const crti_msg_ready_t *ready)
 {
     crti_text(ready->ipc, process->ipc, sizeof(process->ipc));
     crti_text(ready->tcp, process->tcp, sizeof(process->tcp));
 }
 
-void crti_process_forked(crti_process_t *process, pid_t pid)
+static void name_log(crti_process_t *process)
 {
     const char *state = process->node->own_state;
     char hex[CRTI_ID_HEX];
 
-    process->pid = pid;
     snprintf(process->log.path, sizeof(process->log.path), "%s/logs/worker-%.8s-%d.log",
-             state, crti_id_hex(process->id, hex), (int)pid);
+             state, crti_id_hex(process->id, hex), (int)process->pid);
     if (!crti_id_is_zero(process->actor))
         snprintf(process->log.link, sizeof(process->log.link), "%s/logs/actor-%s.log",
                  state, crti_id_hex(process->actor, hex));
+}
+
+void crti_process_forked(crti_process_t *process, pid_t pid)
+{
+    process->pid = pid;
+    name_log(process);
+}
+
+/* It may say what it prints before the zygote has said that it was forked. */
+void crti_process_attached(crti_process_t *process, const crti_msg_attach_t *attach)
+{
+    process->incarnation = attach->incarnation;
+    process->pid = (pid_t)attach->pid;
+    if (process->role == CRTI_ROLE_WORKER && process->log.path[0] == '\0')
+        name_log(process);
 }
 
 void crti_process_expect_end(crti_process_t *process)
