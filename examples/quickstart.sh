@@ -15,4 +15,7 @@ mkdir -p "$build"
 ninja -C "$build" >"$build/ninja.log" 2>&1 || { tail -n 30 "$build/ninja.log" >&2; exit 1; }
 
 printf 'quickstart: training on 2 workers; "iteration accuracy" as it rises\n'
-exec "$build/examples/train_mnist" --data builtin --mode sync --workers 2 "$@"
+# A cluster that runs here already is for other programs: it is not seen from this run directory.
+run=$(mktemp -d)
+trap 'rm -rf "$run"' EXIT
+env -u CRT_ADDRESS CRT_RUN_DIR="$run" "$build/examples/train_mnist" --data builtin --mode sync --workers 2 "$@"
