@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* When a run of a sweep is stopped early. See sweep.h.
  *
- * Median rule: a run whose best value so far is worse than the median of what the others had reached by the same step, of at
- * least three others that came so far.
+ * Median rule: a run whose best value so far is worse than the median of what the others had
+ * reached by the same step, of at least three others that came so far. A run that is ahead of them
+ * is compared with what they had at the last step that three of them have reached, or it would
+ * never be judged once they have ended.
  * ASHA (successive halving without waiting): at the steps grace * 3^k a run goes on only when it is among the best third of
  * those that came there before it, itself included; the first two of a rung always go on.
  * Values are compared at equal steps. What a run had at a step that nobody saw lies between the steps around it: the run
@@ -64,14 +66,35 @@ static double *others_at(const sweep_t *sweep, size_t run, double step, size_t *
     return values;
 }
 
+/* The last step, up to the run's own, that enough of the others have reached; -INFINITY: none. */
+static double common_step(const sweep_t *sweep, size_t run)
+{
+    double own = last_step(&sweep->runs[run]), farthest[OTHERS_LEAST];
+
+    for (size_t k = 0; k < OTHERS_LEAST; k++)
+        farthest[k] = -INFINITY;
+    for (size_t i = 0; i < sweep->count; i++) {
+        double step = i == run ? -INFINITY : fmin(last_step(&sweep->runs[i]), own);
+
+        for (size_t k = 0; k < OTHERS_LEAST; k++)
+            if (step > farthest[k]) {
+                double less = farthest[k];
+
+                farthest[k] = step;
+                step = less;
+            }
+    }
+    return farthest[OTHERS_LEAST - 1];
+}
+
 static bool is_below_median(const sweep_t *sweep, size_t run)
 {
     const sweep_run_t *r = &sweep->runs[run];
-    double best, median, step = last_step(r), *values;
+    double best, median, step = common_step(sweep, run), *values;
     size_t count;
     bool is_worse;
 
-    if (step < sweep->grace || !crti_sweep_best(sweep, r, step, true, &best))
+    if (step < sweep->grace || !crti_sweep_best(sweep, r, last_step(r), true, &best))
         return false;
     values = others_at(sweep, run, step, &count);
     if (!values || count < OTHERS_LEAST) {

@@ -128,8 +128,8 @@ class Sweep(unittest.TestCase):
         self.assertLessEqual(said.count(": SUBMITTED"), 3)
 
     def test_bad_runs_are_stopped_early(self):
-        # The bad run ends in no other way, however seldom the sweep comes to look at it.
-        script = 'exec "$0" --lr {lr} --ms 100 --steps $([ {lr} = 100 ] && echo 100000 || echo 40)'
+        # The bad run ends in no other way, however seldom the sweep comes to look at it. It is not the first at a rung.
+        script = 'exec "$0" --lr {lr} --ms 100 $([ {lr} = 100 ] && echo --steps 100000 --load 1500 || echo --steps 40)'
         for rule in ("median", "asha"):
             said = self.submit("--sweep", "lr=1,2,3,100", "--sweep-name", f"early-{rule}", "--early-stop", rule, "--grace",
                                "2", "--metric", "loss", "--", "/bin/sh", "-c", script, PROGRAM)

@@ -80,6 +80,28 @@ static void the_median_rule_stops_what_is_worse_than_most(void **state)
     crti_sweep_fini(&sweep);
 }
 
+/* Also one that is seen for the first time when the others have ended. */
+static void the_median_rule_judges_a_run_that_is_ahead_of_all_others(void **state)
+{
+    sweep_t sweep;
+
+    make(&sweep, "a=1,2,3,4,5", NULL);
+    sweep.rule = SWEEP_MEDIAN;
+    sweep.grace = 2;
+    for (size_t i = 0; i < 3; i++) {
+        reach(&sweep, i, 1, (double)i);
+        reach(&sweep, i, 40, (double)i);
+    }
+    reach(&sweep, 3, 41, 100);
+    assert_true(crti_sweep_should_stop(&sweep, 3));
+    reach(&sweep, 4, 41, 100);
+    reach(&sweep, 4, 50, 0.5); /* what it has reached behind them counts for it */
+    assert_false(crti_sweep_should_stop(&sweep, 4));
+    sweep.grace = 41;
+    assert_false(crti_sweep_should_stop(&sweep, 3)); /* nobody else has passed the grace */
+    crti_sweep_fini(&sweep);
+}
+
 static void fewer_than_three_others_stop_nobody(void **state)
 {
     sweep_t sweep;
@@ -239,6 +261,7 @@ int main(void)
         cmocka_unit_test(the_last_parameter_varies_fastest),
         cmocka_unit_test(names_in_braces_are_filled_and_others_refused),
         cmocka_unit_test(the_median_rule_stops_what_is_worse_than_most),
+        cmocka_unit_test(the_median_rule_judges_a_run_that_is_ahead_of_all_others),
         cmocka_unit_test(fewer_than_three_others_stop_nobody),
         cmocka_unit_test(asha_lets_the_best_third_of_a_rung_go_on),
         cmocka_unit_test(a_run_that_is_better_at_each_step_goes_on),
