@@ -357,8 +357,11 @@ void crti_net_release(crti_net_t *net, crti_peer_t *peer, size_t size)
 
 void crti_net_watch(crti_net_t *net, crti_peer_t *peer, int delta)
 {
+    uint64_t before = crti_session_deadline(&peer->session);
+
     crti_session_watch(&peer->session, delta, crti_net_now(net, peer));
-    crti_peer_touch(peer);
+    if (crti_session_deadline(&peer->session) != before)
+        crti_peer_touch(peer);
 }
 
 void crti_net_close(crti_net_t *net, crti_peer_t *peer)

@@ -129,11 +129,13 @@ static crt_status_t build_creation(crt_actor_t *actor, unsigned concurrency,
                              .placement = *placement,
                              .seed = crti_seed_of_call(actor->core)};
     crt_ref_t *failed = NULL;
-    crt_status_t status = crti_args_check(create, given->args, count);
+    size_t total;
+    crt_status_t status =
+        crti_args_check(create, given->args, count, &total, &is_pending);
 
     if (status != CRT_OK)
         return status;
-    head.arg_count = (unsigned)crti_args_count(args, count, &is_pending);
+    head.arg_count = (unsigned)total;
     status = crti_put_call(record, &head);
     if (status == CRT_OK)
         status = crti_put_args(&scratch, record, args, count, &failed);

@@ -186,10 +186,10 @@ crt_status_t crti_slot_args(crti_pending_t *pending, const crt_arg_t *args, size
 /* All slots are ready: into pending->record. */
 crt_status_t crti_put_slots(crti_pending_t *pending, crt_ref_t **failed_out);
 void crti_drop_slots(crti_pending_t *pending);
-/* The number of arguments (a spread counts its refs), and whether one is a pending ref of ours. */
-size_t crti_args_count(const crt_arg_t *args, size_t count, bool *is_pending_out);
+/* Also tells the number of arguments (a spread counts its refs), and whether one is a pending ref
+ * of ours. */
 crt_status_t crti_args_check(const crti_function_t *function, const crt_arg_t *args,
-                             size_t count);
+                             size_t count, size_t *total_out, bool *is_pending_out);
 
 /* ------------------------------------------------------------------ naming.c */
 

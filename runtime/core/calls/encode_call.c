@@ -46,43 +46,43 @@ static bool next_arg(walk_t *w)
     return false;
 }
 
-size_t crti_args_count(const crt_arg_t *args, size_t count, bool *is_pending_out)
+static size_t count_args(const crt_arg_t *args, size_t count)
 {
-    walk_t w = {.args = args, .count = count};
+    size_t total = 0;
 
-    *is_pending_out = false;
-    while (next_arg(&w)) {
-        const crt_ref_t *ref = w.current.kind == CRT_KIND_REF ? w.current.as.ref : NULL;
-
-        if (ref && ref->is_owned && ref->content == CRTI_CONTENT_NONE)
-            *is_pending_out = true;
-    }
-    return w.index;
+    for (size_t i = 0; i < count; i++)
+        total += args[i].kind == CRT_KIND_SPREAD ? args[i].as.spread.count : 1;
+    return total;
 }
 
 crt_status_t crti_args_check(const crti_function_t *f, const crt_arg_t *args,
-                             size_t count)
+                             size_t count, size_t *total_out, bool *is_pending_out)
 {
     crti_place_t place = {f->class_name, f->name, 0};
     walk_t w = {.args = args, .count = count};
     crt_status_t status;
-    bool is_ref, is_pending;
+    bool is_ref;
 
     if (count && !args)
         return crt_raise(CRT_ERR_INVALID, "%s: the arguments are NULL", f->display);
-    count = crti_args_count(args, count, &is_pending);
-    if (count > UINT16_MAX)
+    *total_out = count_args(args, count);
+    *is_pending_out = false;
+    if (*total_out > UINT16_MAX)
         return crt_raise(CRT_ERR_INVALID,
                          "%s: %zu arguments, at most 65535 can be passed", f->display,
-                         count);
-    status = crti_signature_count(&f->signature, count, &place);
+                         *total_out);
+    status = crti_signature_count(&f->signature, *total_out, &place);
     while (status == CRT_OK && next_arg(&w)) {
+        const crt_ref_t *ref = w.current.kind == CRT_KIND_REF ? w.current.as.ref : NULL;
+
         if (w.current.kind == CRT_KIND_REF) {
-            status = crti_ref_check(w.current.as.ref);
+            status = crti_ref_check(ref);
             if (status != CRT_OK)
                 return crt_raise(status, "%s: argument %zu: %s", f->display, w.index,
                                  crt_error_detail());
         }
+        if (ref && ref->is_owned && ref->content == CRTI_CONTENT_NONE)
+            *is_pending_out = true;
         if (w.current.kind == CRTI_KIND_TOO_BIG)
             return crt_raise(
                 CRT_ERR_INVALID, "%s: argument %zu is %llu: an int is at most %lld",
@@ -219,10 +219,9 @@ static crt_status_t slot_value(crti_pending_t *p, crti_slot_t *slot, const walk_
 crt_status_t crti_slot_args(crti_pending_t *p, const crt_arg_t *args, size_t count)
 {
     walk_t w = {.args = args, .count = count};
-    bool is_pending;
     crt_status_t status = CRT_OK;
 
-    p->slots = calloc(crti_args_count(args, count, &is_pending) + 1, sizeof(*p->slots));
+    p->slots = calloc(count_args(args, count) + 1, sizeof(*p->slots));
     if (!p->slots)
         return crt_raise(CRT_ERR_NO_MEMORY, "arguments of %s", p->function->display);
     while (status == CRT_OK && next_arg(&w)) {

@@ -316,13 +316,14 @@ void crti_call_out(crti_core_t *core, const crti_target_t *target,
     const crt_arg_t *args = given->copy ? given->copy : given->args;
     size_t count = given->count;
     crti_pending_t *p;
-    bool is_pending;
-    size_t total;
+    bool is_pending = false;
+    size_t total = 0;
 
     if (status == CRT_OK)
         status = check_returns(target->returns);
     if (status == CRT_OK)
-        status = crti_args_check(target->function, given->args, count);
+        status =
+            crti_args_check(target->function, given->args, count, &total, &is_pending);
     if (status == CRT_OK)
         status = crti_call_options_check(target);
     if (status == CRT_OK && target->actor)
@@ -343,7 +344,6 @@ void crti_call_out(crti_core_t *core, const crti_target_t *target,
     refs[0] = p->result;
     if (p->returns > 1)
         memcpy(refs + 1, p->more, (p->returns - 1) * sizeof(crt_ref_t *));
-    total = crti_args_count(args, count, &is_pending);
     status = crti_call_options_keep(p, target);
     if (status != CRT_OK)
         crti_pending_fail(p, status, crt_error_detail(), false);

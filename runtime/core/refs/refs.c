@@ -126,6 +126,8 @@ void crti_owned_bits(crt_ref_t *ref, unsigned bits)
 {
     crti_core_t *core = ref->core;
 
+    if (bits == 0)
+        return;
     if (bits & CRTI_OWNED_MISSED)
         core->refs.handlers.missed(ref);
     if (bits & CRTI_OWNED_FOUND)
