@@ -98,7 +98,8 @@ static void the_median_rule_judges_a_run_that_is_ahead_of_all_others(void **stat
     reach(&sweep, 4, 50, 0.5); /* what it has reached behind them counts for it */
     assert_false(crti_sweep_should_stop(&sweep, 4));
     sweep.grace = 41;
-    assert_false(crti_sweep_should_stop(&sweep, 3)); /* nobody else has passed the grace */
+    assert_false(
+        crti_sweep_should_stop(&sweep, 3)); /* nobody else has passed the grace */
     crti_sweep_fini(&sweep);
 }
 
