@@ -9,7 +9,7 @@
 #include "runtime/control/job_levels.h"
 #include "runtime/control/job_table.h"
 #include "runtime/control/node_table.h"
-#include "runtime/control/placement.h"
+#include "runtime/control/placement/placement.h"
 #include "runtime/control/placement_group_table.h"
 
 #define CRTI_VIEW_NS        (50 * CRTI_MS) /* changes of resources are gathered this long */

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 
 #include "runtime/control/control_int.h"
-#include "runtime/control/placement.h"
+#include "runtime/control/placement/placement.h"
 
 static void put_state(crti_control_t *c, const crti_job_entry_t *job)
 {

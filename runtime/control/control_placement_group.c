@@ -12,8 +12,8 @@
 #include <string.h>
 
 #include "runtime/base/log.h"
-#include "runtime/control/bundle_placement.h"
 #include "runtime/control/control_int.h"
+#include "runtime/control/placement/bundle_placement.h"
 
 #define REMOVED_TEXT "its placement group was removed"
 

@@ -22,7 +22,7 @@
 #include "runtime/base/list.h"
 #include "runtime/base/map.h"
 #include "runtime/base/resources.h"
-#include "runtime/control/placement_index.h"
+#include "runtime/control/placement/placement_index.h"
 #include "runtime/control/views.h"
 #include "runtime/net/deadlines.h"
 #include "runtime/net/message.h"

@@ -9,7 +9,7 @@
 #include "runtime/base/arrow.h"
 #include "runtime/base/cleanup.h"
 #include "runtime/control/actor_table.h"
-#include "runtime/control/bundle_placement.h"
+#include "runtime/control/placement/bundle_placement.h"
 
 #define TO(state) (1u << CRTI_PLACEMENT_GROUP_##state)
 static const struct {

@@ -6,8 +6,8 @@
 #include <jansson.h>
 
 #include "crt_config.h"
-#include "runtime/control/bundle_placement.h"
 #include "runtime/control/control_int.h"
+#include "runtime/control/placement/bundle_placement.h"
 #include "runtime/control/row_query.h"
 
 #define DEMAND_MAX 1000 /* lines of what waits; those of more are counted together */

@@ -356,7 +356,7 @@
 #define CRTI_FIELDS_ACTOR_FIND(F) F(STR, name) F(STR, name_space)
 
 /* Makes a placement group. Answer: PLACEMENT_GROUP_STATE, when all bundles are reserved, or it is known that they have to
- * wait; the group is durable then. `strategy`: control/bundle_placement.h. `bundles` is a list of encoded BUNDLE. The same
+ * wait; the group is durable then. `strategy`: bundle_placement.h. `bundles` is a list of encoded BUNDLE. The same
  * `group` again is the same group. The name is one of `name_space`, which has no '/'. */
 #define CRTI_FIELDS_PLACEMENT_GROUP_CREATE(F)                                            \
     F(ID, group)                                                                         \

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which node gets an actor, and what is said when none can. */
-#include "runtime/control/placement.h"
+#include "runtime/control/placement/placement.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Placement groups as the head reserves, loses and removes them. */
 #include "runtime/base/clock.h"
-#include "runtime/control/bundle_placement.h"
+#include "runtime/control/placement/bundle_placement.h"
 #include "runtime/control/placement_group_table.h"
 #include "tests/control/control_test.h"
 

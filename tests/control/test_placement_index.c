@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The index of nodes finds what a walk over all of them finds, and looks at few. The linker gives us
  * the looks, to count them. */
-#include "runtime/control/placement.h"
+#include "runtime/control/placement/placement.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -3,7 +3,7 @@
  * place, to count them. */
 #include <string.h>
 
-#include "runtime/control/placement.h"
+#include "runtime/control/placement/placement.h"
 #include "tests/control/control_test.h"
 
 #define WAITING 100

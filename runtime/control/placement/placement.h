@@ -2,7 +2,7 @@
 /* Placement: which node gets an actor, and the sentence for what fits nowhere. Pure.
  *
  * Where it sits
- *     control/control_actor.c -> [ control/placement.c ] -> placement_index.h (the nodes)
+ *     control/control_actor.c -> [ control/placement/placement.c ] -> placement_index.h (the nodes)
  * Policy
  *     Pack until half full, then spread: a node that is at most half full with the newcomer
  *     counts as empty; ties go to the preferred node (that of the owner), then to the smallest
@@ -15,7 +15,7 @@
 
 #include "runtime/base/resource_names.h"
 #include "runtime/base/scheduling.h"
-#include "runtime/control/placement_index.h"
+#include "runtime/control/placement/placement_index.h"
 
 /* The best node, or NULL when none has room now. `how`: which nodes may be taken. */
 const crti_placement_node_t *crti_placement_pick(const crti_placement_index_t *index,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Bundle placement. See bundle_placement.h. */
-#include "runtime/control/bundle_placement.h"
+#include "runtime/control/placement/bundle_placement.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -2,7 +2,7 @@
 /* Bundle placement: on which nodes the bundles of a placement group go, all of them or none. Pure.
  *
  * Where it sits
- *     control/control_placement_group.c -> [ control/bundle_placement.c ] -> placement.h's nodes
+ *     control/control_placement_group.c -> [ control/placement/bundle_placement.c ] -> placement.h's nodes
  * Policy
  *     PACK          on few nodes: where the group already is, else on the emptiest
  *     SPREAD        on many: where fewest of the group are, then on the emptiest
@@ -14,7 +14,7 @@
 #ifndef CRTI_CONTROL_BUNDLE_PLACEMENT_H
 #define CRTI_CONTROL_BUNDLE_PLACEMENT_H
 
-#include "runtime/control/placement.h"
+#include "runtime/control/placement/placement.h"
 
 #define CRTI_PLACEMENT_PACK          0
 #define CRTI_PLACEMENT_SPREAD        1

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The tree of nodes and its summaries. See placement_index.h. */
-#include "runtime/control/placement_index.h"
+#include "runtime/control/placement/placement_index.h"
 
 #include <string.h>
 

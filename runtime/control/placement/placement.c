@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Pack until half full, then spread. See placement.h. */
-#include "runtime/control/placement.h"
+#include "runtime/control/placement/placement.h"
 
 #include <stdio.h>
 

@@ -3,7 +3,7 @@
  * at each. Pure.
  *
  * Where it sits
- *     control/node_table.c (what nodes have) -> [ control/placement_index.c ] -> placement.c (policy)
+ *     control/node_table.c (what nodes have) -> [ control/placement/placement_index.c ] -> placement.c (policy)
  * How
  *     A tree in the order of ids (a treap: balanced by a number that follows from the id). Each slot
  *     has a summary of its node and one of all below it: for each resource the most that is free, the
