@@ -14,7 +14,7 @@
  *
  * Two heads
  *     A head with an external redis-server may lose it, and another head may take its tables over,
- *     10 s after it renewed its claim last (control/redis_prefix_lock.h). It acknowledges heartbeats for
+ *     10 s after it renewed its claim last (control/store/redis_prefix_lock.h). It acknowledges heartbeats for
  *     8 s, and then with the sequence 0, which is no promise: the last calls start 12 s after that
  *     renewal, the other head places the actor 5 s after its own start, at 15 s.
  * Clocks

@@ -4,7 +4,7 @@
  *
  * Where it sits
  *     nodes, command, http -> control/head.c -> [ control/control*.c, *_table.c ] -> head.c
- *                                                   rows -> control/redis.c -> redis-server
+ *                                                   rows -> control/store/redis.c -> redis-server
  * Durability (docs/design/recovery.md)
  *     Every row that is stored has a ticket, counted up; tickets are acknowledged in order. An
  *     answer waits in the outbox until the rows of its event are durable. When one of them

@@ -20,8 +20,8 @@
 #include "crt_config.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/log.h"
-#include "runtime/control/child.h"
 #include "runtime/control/http_sockets.h"
+#include "runtime/control/store/child.h"
 #include "runtime/crt.h"
 #include "runtime/net/https_key.h"
 

@@ -12,7 +12,7 @@
 #define CRTI_CONTROL_HEAD_IDENTITY_H
 
 #include "runtime/base/id.h"
-#include "runtime/control/redis_endpoint.h"
+#include "runtime/control/store/redis_endpoint.h"
 
 /* Before redis-server is started, which would begin anew, over what is left, where its list of files is missing.
  * CRT_ERR_CORRUPT: there were tables in `data`, and they are gone. */

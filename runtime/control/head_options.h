@@ -7,7 +7,7 @@
 #include <limits.h>
 
 #include "runtime/base/address.h"
-#include "runtime/control/redis_endpoint.h"
+#include "runtime/control/store/redis_endpoint.h"
 
 typedef struct crti_head_options {
     char ip[CRTI_ADDRESS];                             /* --node-ip-address */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The head's connection to an external redis-server (control/redis.c) against one that the test plays: it
+/* The head's connection to an external redis-server (control/store/redis.c) against one that the test plays: it
  * answers to what it was not asked, or too much. */
 #include <arpa/inet.h>
 #include <netinet/tcp.h>
@@ -17,7 +17,7 @@
 
 #include <cmocka.h>
 
-#include "runtime/control/redis_int.h"
+#include "runtime/control/store/redis_int.h"
 #include "tests/net/loop_until.h"
 
 #define PATIENCE_NS (30 * CRTI_S)

@@ -17,7 +17,7 @@
 #include <unistd.h>
 
 #include "runtime/base/log.h"
-#include "runtime/control/redis_int.h"
+#include "runtime/control/store/redis_int.h"
 
 #define HEAD        4
 #define CONNECTIONS 3 /* of one input */

@@ -52,7 +52,7 @@ PRIVATE = {
 # together: it is above all, but its headers may be included by all.
 MODULES = {
     "runtime/core": ["values", "process", "refs", "calls", "execution", "client"],
-    "runtime/control": ["placement"],
+    "runtime/control": ["placement", "store"],
     "runtime/node": ["host", "process", "links", "watches", "leases", "objects", "actors", "logs", "jobs",
                      "lifecycle", "dispatch"],
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a redis-server keeps when it ends. See redis_durability.h. */
-#include "runtime/control/redis_durability.h"
+#include "runtime/control/store/redis_durability.h"
 
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* One head for each prefix. See redis_prefix_lock.h. */
-#include "runtime/control/redis_prefix_lock.h"
+#include "runtime/control/store/redis_prefix_lock.h"
 
 #include <assert.h>
 #include <ctype.h>

@@ -3,7 +3,7 @@
  * start: it is the user's server and his choice, but he should know.
  *
  * Where it sits
- *     redis.c -> [ control/redis_durability.c ] -> INFO, CONFIG GET -> head.c -> crt start
+ *     redis.c -> [ control/store/redis_durability.c ] -> INFO, CONFIG GET -> head.c -> crt start
  */
 #ifndef CRTI_CONTROL_REDIS_DURABILITY_H
 #define CRTI_CONTROL_REDIS_DURABILITY_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The connection to redis-server. See redis.h. */
-#include "runtime/control/redis_int.h"
+#include "runtime/control/store/redis_int.h"
 
 #include <assert.h>
 #include <stdio.h>

@@ -2,7 +2,7 @@
 /* Child: a process that the head starts and that never outlives it (redis-server, crt-http).
  *
  * Where it sits
- *     redis_server.c, head_http.c -> [ control/child.c ] -> fork, exec; pidfd in the loop
+ *     redis_server.c, head_http.c -> [ control/store/child.c ] -> fork, exec; pidfd in the loop
  * Rules
  *     The child gets a parent-death signal (it follows the forking thread: the head forks from
  *     its only one), default signals, no descriptor but those given, and CRT_HEAD_DIR in its

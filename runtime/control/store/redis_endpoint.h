@@ -4,7 +4,7 @@
  * cluster's keys, and the identity of this head.
  *
  * Where it sits
- *     head_options.c -> [ control/redis_endpoint.c ] -> redis.c, redis_prefix_lock.c
+ *     head_options.c -> [ control/store/redis_endpoint.c ] -> redis.c, redis_prefix_lock.c
  * Secrets
  *     The password is read from a file that only its owner may read, and stays in this struct. It
  *     is never an argument, a variable of the environment, or a line of a log.

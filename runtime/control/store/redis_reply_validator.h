@@ -4,7 +4,7 @@
  * redis-server, or is faulty, must cost its connection and nothing else.
  *
  * Where it sits
- *     redis.c, redis_endpoint.c -> [ control/redis_reply_validator.c ] -> the reader of hiredis,
+ *     redis.c, redis_endpoint.c -> [ control/store/redis_reply_validator.c ] -> the reader of hiredis,
  *     which creates the objects of a reply
  * Ownership
  *     The validator is a member of the owner of the connection, and lives as long as the connection.

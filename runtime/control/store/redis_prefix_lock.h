@@ -2,7 +2,7 @@
 /* Prefix lock: at most one living head uses a prefix on a redis-server that the head does not run.
  *
  * Where it sits
- *     redis.c -> [ control/redis_prefix_lock.c ] -> the key PREFIX:head
+ *     redis.c -> [ control/store/redis_prefix_lock.c ] -> the key PREFIX:head
  * How
  *     The key names its head and expires LEASE_NS after its last renewal. A head renews it every
  *     RENEW_NS. A key of an earlier head at our address is taken over at once: we have bound that
@@ -22,7 +22,7 @@
 
 #include "runtime/base/clock.h"
 #include "runtime/base/id.h"
-#include "runtime/control/redis_endpoint.h"
+#include "runtime/control/store/redis_endpoint.h"
 #include "runtime/net/loop.h"
 
 /*         acquire            ours

@@ -3,7 +3,7 @@
  * (--redis-tls). The only file of control that knows OpenSSL.
  *
  * Where it sits
- *     redis.c, redis_endpoint.c -> hiredis <- a socket of this process -> [ control/redis_tls_proxy.c ]
+ *     redis.c, redis_endpoint.c -> hiredis <- a socket of this process -> [ control/store/redis_tls_proxy.c ]
  *         <- tcp with TLS -> redis-server
  * How
  *     crti_redis_tls_proxy_begin listens at the endpoint's socket, hiredis connects to it, and
@@ -22,7 +22,7 @@
 
 #include <poll.h>
 
-#include "runtime/control/redis_endpoint.h"
+#include "runtime/control/store/redis_endpoint.h"
 #include "runtime/net/loop.h"
 
 /*            accept            connected            shaken hands

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* TLS for hiredis. See redis_tls_proxy.h. */
-#include "runtime/control/redis_tls_proxy.h"
+#include "runtime/control/store/redis_tls_proxy.h"
 
 #include <arpa/inet.h>
 #include <assert.h>

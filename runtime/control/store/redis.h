@@ -2,7 +2,7 @@
 /* Redis: the durable store of the head. Only it and the redis_* files beside it know hiredis.
  *
  * Where it sits
- *     control.c's operations -> [ control/redis.c ] -> hiredis -> redis.sock -> redis-server
+ *     control.c's operations -> [ control/store/redis.c ] -> hiredis -> redis.sock -> redis-server
  *     with an external server: redis_endpoint.c (address), redis_prefix_lock.c (ownership), hiredis
  * Durability
  *     redis-server syncs its file before it answers (`appendfsync always`); all operations of
@@ -25,7 +25,7 @@
 #include <sys/types.h>
 
 #include "runtime/control/control.h"
-#include "runtime/control/redis_endpoint.h"
+#include "runtime/control/store/redis_endpoint.h"
 #include "runtime/net/loop.h"
 
 #define CRTI_REDIS_GIVE_UP_NS      (3 * CRTI_S)

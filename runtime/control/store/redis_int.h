@@ -7,12 +7,12 @@
 
 #include "runtime/base/clock.h"
 #include "runtime/base/list.h"
-#include "runtime/control/redis.h"
-#include "runtime/control/redis_durability.h"
-#include "runtime/control/redis_prefix_lock.h"
-#include "runtime/control/redis_reply_validator.h"
-#include "runtime/control/redis_server.h"
-#include "runtime/control/redis_tls_proxy.h"
+#include "runtime/control/store/redis.h"
+#include "runtime/control/store/redis_durability.h"
+#include "runtime/control/store/redis_prefix_lock.h"
+#include "runtime/control/store/redis_reply_validator.h"
+#include "runtime/control/store/redis_server.h"
+#include "runtime/control/store/redis_tls_proxy.h"
 
 #define BACKOFF_FIRST_NS (50 * CRTI_MS)
 

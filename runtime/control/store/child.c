@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Processes that end with the head. See child.h. */
-#include "runtime/control/child.h"
+#include "runtime/control/store/child.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Operations of the control store: as commands, in their queue, and their answers. See redis.h. */
-#include "runtime/control/redis_int.h"
+#include "runtime/control/store/redis_int.h"
 
 #include <stdio.h>
 #include <stdlib.h>

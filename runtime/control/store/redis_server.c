@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The private redis-server. See redis_server.h. */
-#include "runtime/control/redis_server.h"
+#include "runtime/control/store/redis_server.h"
 
 #include <ctype.h>
 #include <errno.h>

@@ -2,7 +2,7 @@
 /* Redis server: the head's private redis-server process.
  *
  * Where it sits
- *     control/redis.c -> [ control/redis_server.c ] -> control/child.c -> redis-server
+ *     control/store/redis.c -> [ control/store/redis_server.c ] -> control/store/child.c -> redis-server
  * How
  *     It listens on RUN/head-PORT/redis.sock only, with a random password, and gets its
  *     configuration on standard input, so that nothing shows in the process list. Its log comes
@@ -12,7 +12,7 @@
 #ifndef CRTI_CONTROL_REDIS_SERVER_H
 #define CRTI_CONTROL_REDIS_SERVER_H
 
-#include "runtime/control/child.h"
+#include "runtime/control/store/child.h"
 
 #define CRTI_REDIS_PASSWORD 65 /* 64 hex digits and a zero */
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The external redis-server. See redis_endpoint.h. */
-#include "runtime/control/redis_endpoint.h"
+#include "runtime/control/store/redis_endpoint.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -21,9 +21,9 @@
 #include "runtime/base/id.h"
 #include "runtime/base/log.h"
 #include "runtime/base/plain_text.h"
-#include "runtime/control/redis_prefix_lock.h"
-#include "runtime/control/redis_reply_validator.h"
-#include "runtime/control/redis_tls_proxy.h"
+#include "runtime/control/store/redis_prefix_lock.h"
+#include "runtime/control/store/redis_reply_validator.h"
+#include "runtime/control/store/redis_tls_proxy.h"
 
 #define CLOSE_NS     (2 * CRTI_S)
 #define ANSWER_READS 64 /* of 16 KiB: an answer has some bytes */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Replies are checked before their objects are created. See redis_reply_validator.h. */
-#include "runtime/control/redis_reply_validator.h"
+#include "runtime/control/store/redis_reply_validator.h"
 
 #include <stdbool.h>
 #include <stddef.h>
