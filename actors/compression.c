@@ -2,7 +2,8 @@
 /* Compression: gradients as fewer bytes.
  *
  * Where it sits
- *     gradient -> [ actors/compression.c -> lossless.c, top_k.c, one_bit.c ] -> an object of the store
+ *     gradient -> [ actors/compression.c -> lossless.c, top_k.c, one_bit.c ] -> an object of the
+ *     store
  * Invariants
  *     With a method that keeps an error: all that was decoded, and the error, are all gradients
  *     that were encoded.
@@ -22,8 +23,8 @@ struct crt_compressor {
     crt_compression_t method;
     size_t count;
     uint32_t kept; /* top_k: floats that are sent */
-    float
-        *error; /* NULL: the method loses nothing, or nothing that could be sent later */
+    /* NULL: the method loses nothing, or nothing that could be sent later */
+    float *error;
 };
 
 static const char *const names[] = {"none",     "lz4",   "float16",

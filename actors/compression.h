@@ -16,7 +16,8 @@
 #define CRTI_COMPRESSION_BLOCK    ((size_t)4096) /* floats that LZ4 packs at once */
 #define CRTI_COMPRESSION_ONE_BITS ((size_t)128)  /* floats with two means in common */
 
-/* Encoders return the bytes they wrote, decoders whether all of `size` bytes were a body of `count` floats. */
+/* Encoders return the bytes they wrote, decoders whether all of `size` bytes were a body of `count`
+ * floats. */
 size_t crti_lz4_bound(size_t count);
 size_t crti_lz4_encode(const float *values, size_t count, unsigned char *body);
 bool crti_lz4_decode(const unsigned char *body, size_t size, float *values, size_t count);

@@ -4,9 +4,9 @@
  * Where it sits
  *     shared data, weights -> [ actors/image_worker.c ] -> encoded gradient -> ParameterServer
  * Invariants
- *     Images and dropout of a batch depend on its number and the worker's seed alone: one that is computed again, by
- *     this process or by another of that seed, gives the same gradient. (A compression that keeps an
- *     error remembers more.)
+ *     Images and dropout of a batch depend on its number and the worker's seed alone: one that is
+ *     computed again, by this process or by another of that seed, gives the same gradient. (A
+ *     compression that keeps an error remembers more.)
  */
 #include <crt_ml_gpu.h>
 #include <errno.h>
@@ -242,7 +242,8 @@ typedef struct told {
     int64_t samples;
 } told_t;
 
-/* Loss and gradient, and the statistics after it: of a model on a GPU they are copied to the host. */
+/* Loss and gradient, and the statistics after it: of a model on a GPU they are copied to the
+ * host. */
 static crt_status_t pass(worker_t *w, const crt_tensor_t *weights,
                          const crt_batch_t *batch, double *loss)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Lossless: the bytes of floats in four planes, packed by LZ4. Signs and exponents of neighbours are alike, so
- * their plane packs well; planes of the mantissa hardly.
+/* Lossless: the bytes of floats in four planes, packed by LZ4. Signs and exponents of neighbours
+ * are alike, so their plane packs well; planes of the mantissa hardly.
  *
  *     for each block of at most 4,096 floats: size (4 bytes; the highest bit: not packed), bytes
  */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One bit: signs, and for each 128 floats the mean of those below zero and of the others, which stand for
- * them (Seide and others, 2014).
+/* One bit: signs, and for each 128 floats the mean of those below zero and of the others, which
+ * stand for them (Seide and others, 2014).
  *
  *     for each block: mean below zero, mean of the others (4 bytes each), bits (1: below zero)
  */

@@ -57,7 +57,8 @@ crt_status_t crt_replica_new(crt_group_t *group, crt_model_t *model,
     return CRT_OK;
 }
 
-/* Of batch norms: a crt_norm_sum_t. Every member calls it at the same places of its passes, between the same buckets. */
+/* Of batch norms: a crt_norm_sum_t. Every member calls it at the same places of its passes, between
+ * the same buckets. */
 static crt_status_t sum_norms(void *replica, float *numbers, size_t count)
 {
     crt_replica_t *r = replica;
@@ -187,8 +188,8 @@ static crt_status_t compare(crt_replica_t *r)
     return status;
 }
 
-/* Whose comparison succeeded settles it: it has the hashes of all, also of those that were told that
- * a member died. These find that out when they rebuild. */
+/* Whose comparison succeeded settles it: it has the hashes of all, also of those that were told
+ * that a member died. These find that out when they rebuild. */
 crt_status_t crt_replica_compare(crt_replica_t *r)
 {
     crt_status_t status = CRT_OK;

@@ -2,12 +2,13 @@
 /* ShardServer: the actor that owns a range of the weights, and the optimizer's state for it.
  *
  * Where it sits
- *     DataWorker -> slices of gradients -> [ actors/shard_server.c ] -> slice of weights in the store
+ *     DataWorker -> slices of gradients -> [ actors/shard_server.c ] -> slice of weights in the
+ *     store
  * Ownership
  *     The actor's struct owns a model, of which it keeps its range only, and the optimizer.
  * Invariants
- *     Gradients are clipped by the norm of whole arrays, which no shard has: each measures its part,
- *     and all update with the sums of all. So the update is that of one ParameterServer.
+ *     Gradients are clipped by the norm of whole arrays, which no shard has: each measures its
+ *     part, and all update with the sums of all. So the update is that of one ParameterServer.
  */
 #include <stdlib.h>
 #include <string.h>

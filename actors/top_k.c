@@ -3,8 +3,8 @@
  *
  *     for each: place (4 bytes, rising), value (4 bytes)
  *
- * Which are the largest is found by counting: by the upper bits of a magnitude, whose order is that of numbers,
- * then by those below. What is not a number counts as larger than all, and so is sent.
+ * Which are the largest is found by counting: by the upper bits of a magnitude, whose order is that
+ * of numbers, then by those below. What is not a number counts as larger than all, and so is sent.
  */
 #include "actors/compression.h"
 

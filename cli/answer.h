@@ -11,12 +11,13 @@
 
 #include <crt_cluster.h>
 
-/* What crt_cluster_query gives, parsed; `filter` may be NULL. NULL: crt_error_detail says why. The caller's. */
+/* What crt_cluster_query gives, parsed; `filter` may be NULL. NULL: crt_error_detail says why. The
+ * caller's. */
 json_t *crti_answer_query(const crt_cluster_info_t *cluster, const char *what,
                           const char *filter);
 
-/* The rows of "actors" or "jobs" that match the filters of a query ("": all), page after page. NULL: crt_error_detail says why. The
- * caller's. */
+/* The rows of "actors" or "jobs" that match the filters of a query ("": all), page after page.
+ * NULL: crt_error_detail says why. The caller's. */
 json_t *crti_answer_rows(const crt_cluster_info_t *cluster, const char *what,
                          const char *filters);
 

@@ -6,8 +6,8 @@
  * Why
  *     Only a job with a folder needs an archive, and libarchive brings 12 libraries along.
  * How
- *     A file that includes this header writes the library's own names. They lead through a table; the
- *     linker finds those that the table lacks.
+ *     A file that includes this header writes the library's own names. They lead through a table;
+ *     the linker finds those that the table lacks.
  */
 #ifndef CRTI_CLI_ARCHIVE_LIBRARY_H
 #define CRTI_CLI_ARCHIVE_LIBRARY_H

@@ -7,8 +7,8 @@
  *     libcurl brings more than 30 libraries along: opening them takes longer than all that most
  *     commands do.
  * How
- *     A file that includes this header writes the library's own names. They lead through a table; the
- *     linker finds those that the table lacks.
+ *     A file that includes this header writes the library's own names. They lead through a table;
+ *     the linker finds those that the table lacks.
  */
 #ifndef CRTI_CLI_CURL_LIBRARY_H
 #define CRTI_CLI_CURL_LIBRARY_H

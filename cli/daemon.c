@@ -92,7 +92,8 @@ static int spawn_it(daemon_t *daemon, const char *path, int ready, int errors)
     return failed;
 }
 
-/* " (killed by signal 11 (Segmentation fault))", or "". It has closed its pipe, so it ends at once. */
+/* " (killed by signal 11 (Segmentation fault))", or "". It has closed its pipe, so it ends at
+ * once. */
 static void describe_end(const daemon_t *daemon, char *text, size_t size)
 {
     struct pollfd ended = {.fd = daemon->pidfd, .events = POLLIN};

@@ -33,8 +33,8 @@ void crti_daemon_init(daemon_t *daemon, const char *name);
 void crti_daemon_option(daemon_t *daemon, const char *option, const char *value);
 void crti_daemon_flag(daemon_t *daemon, const char *option);
 
-/* Signals are read, not delivered: none may end this process in the middle of a start, or before what it
- * started has ended. Ignored signals stay ignored. Returns a descriptor that does not
+/* Signals are read, not delivered: none may end this process in the middle of a start, or before
+ * what it started has ended. Ignored signals stay ignored. Returns a descriptor that does not
  * block, or -1; `*before` (may be NULL) is the old mask. */
 int crti_daemon_watch_signals(const int *signals, size_t count, sigset_t *before);
 
@@ -48,8 +48,8 @@ crt_status_t crti_daemon_start(daemon_t *daemon, int64_t timeout_ms, int cancel_
 /* The value of `key` in the ready line; "" when it is not there. */
 void crti_daemon_value(const daemon_t *daemon, const char *key, char *value, size_t size);
 
-/* Ends it: with its undo_signal, after `timeout_ms` SIGKILL, and waits; what one that was killed left behind is
- * ended and removed. Fine when it was not started. */
+/* Ends it: with its undo_signal, after `timeout_ms` SIGKILL, and waits; what one that was killed
+ * left behind is ended and removed. Fine when it was not started. */
 void crti_daemon_undo(daemon_t *daemon, int64_t timeout_ms);
 
 /* Lets it live on. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Dashboard: the link that signs a browser in. Its code is good once and for a minute, and yet it is printed to
- * terminals only: what goes to files, pipes and journals is read by others.
+/* Dashboard: the link that signs a browser in. Its code is good once and for a minute, and yet it
+ * is printed to terminals only: what goes to files, pipes and journals is read by others.
  *
  * Where it sits
  *     cli/main.c, cli/start.c -> [ cli/dashboard.c ] -> cli/http_client.c -> crt-http
@@ -12,7 +12,8 @@
 
 #define DASHBOARD_LINK 400 /* bytes of a link, with the final zero */
 
-/* The dashboard of that cluster: with a code where standard output is a terminal, else the page's address alone. */
+/* The dashboard of that cluster: with a code where standard output is a terminal, else the page's
+ * address alone. */
 crt_status_t crti_dashboard_link(const char *address, char link[DASHBOARD_LINK]);
 
 #endif

@@ -180,7 +180,8 @@ static crt_status_t add_directory(pack_t *p, struct archive_entry *entry)
     return archive_write_header(p->zip, entry) == ARCHIVE_OK ? CRT_OK : zip_failed(p);
 }
 
-/* A zip's names are UTF-8, and a backslash without any slash counts as one to those that read it. */
+/* A zip's names are UTF-8, and a backslash without any slash counts as one to those that read
+ * it. */
 static crt_status_t set_name(struct archive_entry *entry, const char *name)
 {
     char path[PATH_MAX + 2];
@@ -321,7 +322,8 @@ static crt_status_t pack(const char *directory, const char *const *excludes,
     return status;
 }
 
-/* By the locale libarchive knows what names are: those of zips are UTF-8, whatever the user's is. */
+/* By the locale libarchive knows what names are: those of zips are UTF-8, whatever the user's
+ * is. */
 crt_status_t crti_folder_pack(const char *directory, const char *const *excludes,
                               FILE **zip_out)
 {

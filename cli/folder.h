@@ -4,9 +4,9 @@
  * Where it sits
  *     cli/job_upload.c -> [ cli/folder.c ] -> cli/ignore.c, libarchive
  * Rules
- *     Sorted names, no times, no owners, modes 0644 or 0755. .gitignore files and `excludes` are obeyed, .git
- *     is left out. Links that stay inside are kept, one that leads out is refused; sockets, pipes and
- *     devices are left out.
+ *     Sorted names, no times, no owners, modes 0644 or 0755. .gitignore files and `excludes` are
+ *     obeyed, .git is left out. Links that stay inside are kept, one that leads out is refused;
+ *     sockets, pipes and devices are left out.
  * Threads: any.
  */
 #ifndef CRTI_CLI_FOLDER_H

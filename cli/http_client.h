@@ -15,7 +15,8 @@
 
 typedef struct http_client http_client_t;
 
-/* To the server that crti_target_find names (cli/http_target.h). Caller owns the result and frees it with crti_client_free. */
+/* To the server that crti_target_find names (cli/http_target.h). Caller owns the result and frees
+ * it with crti_client_free. */
 crt_status_t crti_client_new(const char *address, http_client_t **client_out);
 void crti_client_free(http_client_t *client);
 
@@ -41,13 +42,15 @@ crt_status_t crti_client_upload(http_client_t *client, const char *path, FILE *f
 char *crti_client_escape(const char *id);
 void crti_client_escape_free(char *escaped);
 
-/* Raises what the server says of a request that it did not carry out: a sentence, which is wrapped in JSON. */
+/* Raises what the server says of a request that it did not carry out: a sentence, which is wrapped
+ * in JSON. */
 crt_status_t crti_client_refused(const http_client_t *client, const http_reply_t *reply);
 
 void crti_reply_fini(http_reply_t *reply);
 
 /* Sends and reads a JSON answer; NULL: the detail says why, `code_out` (may be NULL) is the
- * reply's code, 0 when none came, -1 when nothing was sent to who is there. Caller owns the reference. */
+ * reply's code, 0 when none came, -1 when nothing was sent to who is there. Caller owns the
+ * reference. */
 json_t *crti_client_json(http_client_t *client, const char *method, const char *path,
                          const char *body, long *code_out);
 

@@ -111,7 +111,8 @@ crt_status_t crti_ignore_add(ignore_list_t *list, const char *line, const char *
                                      : crt_raise(CRT_ERR_NO_MEMORY, "out of memory");
 }
 
-/* What can't be read is no list that leaves nothing out: files that nobody may see would be sent. */
+/* What can't be read is no list that leaves nothing out: files that nobody may see would be
+ * sent. */
 crt_status_t crti_ignore_add_file(ignore_list_t *list, const char *path, const char *base)
 {
     char *text = crti_plain_text_read(path, FILE_MOST);

@@ -4,9 +4,9 @@
  * Where it sits
  *     cli/folder.c -> [ cli/ignore.c ]
  * Rules
- *     The last pattern that matches decides; "!" takes back in; "/" at the end means directories; one with
- *     a "/" elsewhere is relative to where it was found, others match names at any depth; "**" stands for
- *     any directories. What is below a directory that is left out is not looked at.
+ *     The last pattern that matches decides; "!" takes back in; "/" at the end means directories;
+ *     one with a "/" elsewhere is relative to where it was found, others match names at any depth;
+ *     "**" stands for any directories. What is below a directory that is left out is not looked at.
  * Ownership: a list owns its patterns; crti_ignore_fini frees them. Threads: any.
  */
 #ifndef CRTI_CLI_IGNORE_H

@@ -40,9 +40,9 @@ static void append_word(char **line, const char *word)
     strcpy(at, "'");
 }
 
-/* The program runs from a cache, so that paths relative to it lead nowhere, and a job has none of the
- * submitter's environment: where libcrt is not in a place of the system (a build tree, a prefix of
- * one's own) it is told where the one of this command is. */
+/* The program runs from a cache, so that paths relative to it lead nowhere, and a job has none of
+ * the submitter's environment: where libcrt is not in a place of the system (a build tree, a prefix
+ * of one's own) it is told where the one of this command is. */
 static void add_library_path(json_t *environment)
 {
     const char *given = getenv("LD_LIBRARY_PATH");

@@ -2,7 +2,8 @@
 /* crt job submit: uploads the executable or the folder, submits the job and follows its output.
  *
  * Where it sits
- *     user -> [ cli/job_submit.c ] -> cli/job_upload.c, cli/job_body.c -> cli/http_client.c -> crt-http
+ *     user -> [ cli/job_submit.c ] -> cli/job_upload.c, cli/job_body.c -> cli/http_client.c ->
+ *     crt-http
  */
 #include "cli/job_submit.h"
 

@@ -2,7 +2,8 @@
 /* What crt job submit sends: the options, the runtime environment, the uploads.
  *
  * Where it sits
- *     cli/job_submit.c -> cli/job_body.c (JSON), cli/job_upload.c (program, folder) -> http_client.c
+ *     cli/job_submit.c -> cli/job_body.c (JSON), cli/job_upload.c (program, folder) ->
+ *     http_client.c
  */
 #ifndef CRTI_CLI_JOB_SUBMIT_H
 #define CRTI_CLI_JOB_SUBMIT_H
@@ -23,8 +24,8 @@ typedef struct job_options {
 
 /* ---- job_body.c */
 
-/* The object of --runtime-env or --runtime-env-json with --working-dir and the variables in it. NULL: it
- * said why. */
+/* The object of --runtime-env or --runtime-env-json with --working-dir and the variables in it.
+ * NULL: it said why. */
 json_t *crti_job_runtime_env(const job_options_t *options);
 
 /* The body of POST /api/jobs/ (docs/design/http.md), which the caller owns. NULL: it said why. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Uploads of crt job submit: the executable, or the folder as a zip, unless the head's host has it. See
- * job_submit.h. */
+/* Uploads of crt job submit: the executable, or the folder as a zip, unless the head's host has it.
+ * See job_submit.h. */
 #include "cli/job_submit.h"
 
 #include <errno.h>

@@ -100,8 +100,8 @@ void crti_cli_job_print_box(const char *id, const char *what)
     printf("\n");
 }
 
-/* crt-http or the head starts again, a connection or the node's link is cut: it is asked again, for a while.
- * NULL: printed why. */
+/* crt-http or the head starts again, a connection or the node's link is cut: it is asked again, for
+ * a while. NULL: printed why. */
 static json_t *ask_patiently(http_client_t *client, const char *name, const char *path)
 {
     patience_t patience = {0};
@@ -131,7 +131,8 @@ static void print_message(const json_t *job)
 
 #define BEGUN_AGAIN (-1)
 
-/* How it ended, and the exit status that says so; BEGUN_AGAIN: another attempt than `attempt` is under way. */
+/* How it ended, and the exit status that says so; BEGUN_AGAIN: another attempt than `attempt` is
+ * under way. */
 static int tell_end(http_client_t *client, const char *name, const char *id,
                     json_int_t attempt)
 {

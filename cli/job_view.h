@@ -26,8 +26,8 @@ bool crti_cli_job_has_ended(const json_t *job);
 /* "status 42", "signal 11 (Segmentation fault)", or "" when it runs or is not known. */
 const char *crti_cli_job_exit_text(const json_t *job, char *text, size_t size);
 
-/* Prints the log from its beginning, or its last `tail` lines (NULL: all), until the job has ended, then how it
- * ended. Exit status: 0 when it succeeded. */
+/* Prints the log from its beginning, or its last `tail` lines (NULL: all), until the job has ended,
+ * then how it ended. Exit status: 0 when it succeeded. */
 int crti_cli_follow_job(http_client_t *client, const char *name, const char *id,
                         const char *tail);
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* crt logs: the output of a worker or an actor, and the logs of daemons, wherever in the cluster they run.
+/* crt logs: the output of a worker or an actor, and the logs of daemons, wherever in the cluster
+ * they run.
  *
  * Where it sits
  *     user -> [ cli/logs.c ] -> crt_cluster_log -> head -> the node that has the file
@@ -200,7 +201,8 @@ static int find_pid(const crt_cluster_info_t *cluster, const char *node_id, char
                  : crti_cli_fail(NAME, "no living worker has the process id %.20s", pid);
 }
 
-/* A named actor becomes its id, by which its log is found also when it has ended and the name is free. */
+/* A named actor becomes its id, by which its log is found also when it has ended and the name is
+ * free. */
 static void find_actor(const crt_cluster_info_t *cluster, char *name, size_t size)
 {
     json_t *query = json_pack("{s:[[s, b, [s]], [s, b, [s]]]}", "filters", "name", 0,
@@ -279,7 +281,8 @@ static crt_status_t read_part(const crt_cluster_info_t *cluster, const char *nam
     return CRT_OK;
 }
 
-/* A head that starts again, or a link that is cut: soon it can be read, or somebody knows why not. */
+/* A head that starts again, or a link that is cut: soon it can be read, or somebody knows why
+ * not. */
 static bool may_pass(crt_status_t status)
 {
     return status == CRT_ERR_CLOSED || status == CRT_ERR_IO ||
@@ -341,7 +344,8 @@ static int print_tail(const crt_cluster_info_t *cluster, const char *name, size_
     return 0;
 }
 
-/* A daemon does not tell when its log grows: it is looked at twice a second; and a task that runs, whether it still does. */
+/* A daemon does not tell when its log grows: it is looked at twice a second; and a task that runs,
+ * whether it still does. */
 static uint64_t wait_of(void)
 {
     bool is_over = part_of.is_task && !part_of.is_open;

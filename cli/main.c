@@ -68,8 +68,8 @@ static void print_help(void)
     crti_cli_print_environment();
 }
 
-/* What was printed is what was asked for: a full disk must not look like success. A terminal may hang
- * up. */
+/* What was printed is what was asked for: a full disk must not look like success. A terminal may
+ * hang up. */
 static int finish(int result)
 {
     int error = fflush(stdout) == 0 ? EIO : errno;
@@ -80,7 +80,8 @@ static int finish(int result)
     return result ? result : CLI_FAILED;
 }
 
-/* Where one is closed, the next file that is opened would be taken for it. What is written to it must fail. */
+/* Where one is closed, the next file that is opened would be taken for it. What is written to it
+ * must fail. */
 static void hold_standard_files(void)
 {
     for (int fd = 0; fd <= STDERR_FILENO; fd++)

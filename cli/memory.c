@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* crt memory: which process holds which object, how large it is, why it is kept and which line of a program made it.
+/* crt memory: which process holds which object, how large it is, why it is kept and which line of a
+ * program made it.
  *
  * Where it sits
  *     user -> [ cli/memory.c ] -> crt_cluster_query ("refs", "nodes") -> head -> nodes -> processes

@@ -4,8 +4,8 @@
  * Harness (ray_microbenchmark_helpers.py): call the body for 1 s to find a step, then four
  * rounds of at least 2 s; `value` and `sd` are their mean and population standard deviation.
  * `ratio` is the median of RATIO_ROUNDS interleaved rounds (ours, bare, ours, bare, ...), the
- * driver and the servers pinned to different cores. `cpu_us_per_op` is the time that all cores of the machine
- * were busy during Ray's rounds, per operation: spinning can't hide in it.
+ * driver and the servers pinned to different cores. `cpu_us_per_op` is the time that all cores of
+ * the machine were busy during Ray's rounds, per operation: spinning can't hide in it.
  */
 #include "cli/microbenchmark.h"
 #include "crt_tools.h"
@@ -151,8 +151,8 @@ static void measure(const row_t *row, result_t *result)
     measure_ratio(row, multiplier, result);
 }
 
-/* What is printed behind a row: with --compare-ray Ray's figure and how many times it is ours, or why it gave
- * none. */
+/* What is printed behind a row: with --compare-ray Ray's figure and how many times it is ours, or
+ * why it gave none. */
 static void describe_ray(const row_t *row, const result_t *r, char *text, size_t size)
 {
     const ray_row_t *ray = &r->ray;

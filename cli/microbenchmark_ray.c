@@ -2,10 +2,12 @@
 /* Ray's microbenchmark, supervised. See microbenchmark_ray.h.
  *
  * Where it sits
- *     microbenchmark.c -> [ microbenchmark_ray.c ] -> the command ray, in a process group of its own
+ *     microbenchmark.c -> [ microbenchmark_ray.c ] -> the command ray, in a process group of its
+ *     own
  * Failure
- *     It may hang, crash, or print anything: it ends with its deadline, and the reason is given. Its daemons are in its
- *     group and are killed with it; its workers notice that. When this process dies, the kernel kills it.
+ *     It may hang, crash, or print anything: it ends with its deadline, and the reason is given.
+ *     Its daemons are in its group and are killed with it; its workers notice that. When this
+ *     process dies, the kernel kills it.
  */
 #include "cli/microbenchmark_ray.h"
 
@@ -127,7 +129,8 @@ static bool start(run_t *run, const char *const argv[])
 
 typedef enum outcome { FOUND, ENDED, TIMED_OUT } outcome_t;
 
-/* Reads until what is looked for has come, ray has ended and all that it wrote is read, or the deadline. */
+/* Reads until what is looked for has come, ray has ended and all that it wrote is read, or the
+ * deadline. */
 static outcome_t follow(run_t *run, int64_t deadline_ms)
 {
     struct pollfd fds[2] = {{.fd = run->output, .events = POLLIN},

@@ -113,7 +113,8 @@ static void body_get_many_refs(void)
             crt_raise(CRT_ERR_CORRUPT, "the list has %zu refs", crt_value_count(list)));
 }
 
-/* The list is on another process, and so are its refs: each is asked of its owner, read and forgotten. */
+/* The list is on another process, and so are its refs: each is asked of its owner, read and
+ * forgotten. */
 static void body_visit_many_refs(void)
 {
     crt_ref_t *answer = crt_call(bench.keeper, &keeper_list), *list_ref, *ref;

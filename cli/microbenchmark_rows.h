@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The rows of crt microbenchmark: bodies of Ray's ray_perf.py and of its single-node test, and what they work with. */
+/* The rows of crt microbenchmark: bodies of Ray's ray_perf.py and of its single-node test, and what
+ * they work with. */
 #ifndef CRT_CLI_MICROBENCHMARK_ROWS_H
 #define CRT_CLI_MICROBENCHMARK_ROWS_H
 
@@ -27,7 +28,8 @@ bool bench_start(void);
 void bench_end(void);
 /* C of Ray's bodies: half the cores, at least one. */
 int bench_server_count(void);
-/* The driver on core 0, servers and the echo partner on core 1, where there are two; or all anywhere. */
+/* The driver on core 0, servers and the echo partner on core 1, where there are two; or all
+ * anywhere. */
 void bench_pin(bool pinned);
 
 #endif

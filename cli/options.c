@@ -310,7 +310,8 @@ static const option_spec_t *find(const command_spec_t *command, int code, int in
     return NULL;
 }
 
-/* The option that getopt complains about, as the user wrote it. `short_for`: the name of the whole one. */
+/* The option that getopt complains about, as the user wrote it. `short_for`: the name of the whole
+ * one. */
 static int complain(const command_spec_t *command, char **argv, int code,
                     const char *short_for)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Patience: who can't be asked is asked again. A connection was cut, a daemon starts again, or a node's link is broken; all
- * of them are over soon, or somebody knows that they are not.
+/* Patience: who can't be asked is asked again. A connection was cut, a daemon starts again, or a
+ * node's link is broken; all of them are over soon, or somebody knows that they are not.
  *
  * Where it sits
  *     job_view.c, logs.c -> [ cli/patience.c ]
@@ -18,8 +18,9 @@ typedef struct patience {
     bool is_said;
 } patience_t;
 
-/* It failed, as crt_error_detail says: waits for a while, longer with each failure. Who has to wait for long is told so once,
- * on stderr. False, and the detail says that, too: it has failed for 30 s, and is given up. */
+/* It failed, as crt_error_detail says: waits for a while, longer with each failure. Who has to wait
+ * for long is told so once, on stderr. False, and the detail says that, too: it has failed for 30
+ * s, and is given up. */
 bool crti_patience_wait(patience_t *patience, const char *command);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* crt run: a private cluster for one program on this host, gone when the program ends; and programs in
- * several processes, on a private cluster or another one.
+/* crt run: a private cluster for one program on this host, gone when the program ends; and programs
+ * in several processes, on a private cluster or another one.
  *
  * Where it sits
  *     crt run -- PROG -> [ cli/run.c ] -> cli/private.c -> crt-head, crt-node ...
@@ -14,8 +14,9 @@
  *     decides what an interrupt means; after SIGTERM or SIGHUP it is killed when it does not end.
  *     With --address there is no cluster to end: that of the address ends what ran for PROG.
  * Ranks
- *     A program that does not call crt_main would run once, and nobody would notice. So there is a file which
- *     crt_main removes when it takes CRT_RANKS; when it is still there at the end, that is said.
+ *     A program that does not call crt_main would run once, and nobody would notice. So there is a
+ *     file which crt_main removes when it takes CRT_RANKS; when it is still there at the end, that
+ *     is said.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -170,8 +171,8 @@ typedef struct running {
     int64_t kill_at_ms; /* 0: it may run as long as it likes */
 } running_t;
 
-/* The terminal sends its signals to the whole foreground group, the program has them. But one that is
- * closed tells only the leader of its session, and that may be this process. */
+/* The terminal sends its signals to the whole foreground group, the program has them. But one that
+ * is closed tells only the leader of its session, and that may be this process. */
 static void pass_on(running_t *r)
 {
     struct signalfd_siginfo info;

@@ -32,8 +32,9 @@ typedef struct run_dir {
 /* Fills up to RUN_DIRS_MAX directories of `address` (NULL: all) and returns how many there are. */
 size_t crti_run_dirs_find(const char *address, run_dir_t dirs[RUN_DIRS_MAX]);
 
-/* Keeps those that a search may mean, and returns how many: where CRT_STATE_DIR is set, the clusters that
- * have a head or a node of that directory, and what is left of daemons whose directory is not known. */
+/* Keeps those that a search may mean, and returns how many: where CRT_STATE_DIR is set, the
+ * clusters that have a head or a node of that directory, and what is left of daemons whose
+ * directory is not known. */
 size_t crti_run_dirs_keep_own(run_dir_t *dirs, size_t count);
 
 /* Makes a directory RUN/private-XXXXXX for a private cluster. CRT_ERR_PERMISSION: others may write
@@ -58,16 +59,16 @@ typedef struct member {
     bool of_head;   /* belongs to a head, not to a node */
 } member_t;
 
-/* The living processes of the directories: the daemons, and processes with one of the directories in
- * their environment. Never this process. Returns how many there are; fills up to `room`. */
+/* The living processes of the directories: the daemons, and processes with one of the directories
+ * in their environment. Never this process. Returns how many there are; fills up to `room`. */
 size_t crti_members_find(const run_dir_t *dirs, size_t count, member_t *members,
                          size_t room);
 
 /* The value of a variable in the environment of a process of ours; false: it has none. */
 bool crti_member_variable(pid_t pid, const char *name, char *value, size_t size);
 
-/* Opens a pidfd if that process still lives; -1: it is gone or, with errno EMFILE or ENFILE, no more files
- * can be opened. */
+/* Opens a pidfd if that process still lives; -1: it is gone or, with errno EMFILE or ENFILE, no
+ * more files can be opened. */
 int crti_member_open(const member_t *member);
 
 #endif

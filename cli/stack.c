@@ -2,7 +2,8 @@
 /* crt stack: the stacks of all threads of drivers and workers, and what each thread waits for.
  *
  * Where it sits
- *     user -> [ cli/stack.c ] -> crt_cluster_query ("stacks") -> head -> nodes -> processes, crt-stack
+ *     user -> [ cli/stack.c ] -> crt_cluster_query ("stacks") -> head -> nodes -> processes,
+ *     crt-stack
  */
 #include <stdio.h>
 #include <stdlib.h>

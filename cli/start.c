@@ -515,8 +515,8 @@ static int fail_start(crt_status_t status)
     return crti_cli_fail_detail(NAME);
 }
 
-/* What to type next is what the command is for: who can't be told is left with nothing. Neither the node nor
- * the head that this start found is ended. */
+/* What to type next is what the command is for: who can't be told is left with nothing. Neither the
+ * node nor the head that this start found is ended. */
 static int fail_unheard(started_t *s)
 {
     int error = errno;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* crt list, get, summary and timeline: the state of the cluster, by the state API of its HTTP server.
+/* crt list, get, summary and timeline: the state of the cluster, by the state API of its HTTP
+ * server.
  *
  * Where it sits
  *     GET /api/v0/... (docs/design/http.md) by cli/http_client.c -> [ cli/state.c ] -> stdout

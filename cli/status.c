@@ -257,8 +257,8 @@ static json_t *query_rows(const crt_cluster_info_t *cluster, const char *what,
     return crti_answer_query(cluster, what, query);
 }
 
-/* {"actors": as many as are shown, "matched": how many could be}. Those that ended well are many, and nothing is wrong with
- * them: with -v only. NULL with the detail set. */
+/* {"actors": as many as are shown, "matched": how many could be}. Those that ended well are many,
+ * and nothing is wrong with them: with -v only. NULL with the detail set. */
 static json_t *ask_actors(const crt_cluster_info_t *cluster)
 {
     json_t *living =

@@ -148,8 +148,9 @@ int crti_cli_end_run_dirs(const run_dir_t *dirs, size_t count, bool force)
         return crti_cli_fail(NAME, "out of memory");
     end_all(members, choose(dirs, count, members, is_node), grace);
     end_all(members, choose(dirs, count, members, is_head), grace);
-    /* What is left had a daemon that was killed. A process may fork while it is ended, and there may be
-     * more than there is room for: look again until there is none, or they do not become fewer. */
+    /* What is left had a daemon that was killed. A process may fork while it is ended, and there
+     * may be more than there is room for: look again until there is none, or they do not become
+     * fewer. */
     for (int round = 0; round < ROUNDS; round++) {
         left = crti_members_find(dirs, count, members, MEMBERS_MAX);
         if (left == 0)
@@ -211,8 +212,8 @@ static bool is_nameless_and_dead(const run_dir_t *run_dir)
     return !run_dir->address[0] && !run_dir->is_living && run_dir->pid > 0;
 }
 
-/* Keeps the directories of `address`, and what is left of daemons that did not get as far as to have
- * one. 0: none is of that address. */
+/* Keeps the directories of `address`, and what is left of daemons that did not get as far as to
+ * have one. 0: none is of that address. */
 static size_t keep(run_dir_t *dirs, size_t count, const char *address)
 {
     size_t kept = 0;

@@ -132,7 +132,8 @@ void crti_sweep_label(const sweep_t *sweep, size_t run, char *text, size_t size)
                              sweep->parameters[i].name, crti_sweep_value(sweep, run, i));
 }
 
-/* The parameter of the {name} at `text`; `*end_out` is behind it. NULL: there is none of that name. */
+/* The parameter of the {name} at `text`; `*end_out` is behind it. NULL: there is none of that
+ * name. */
 static const sweep_parameter_t *find_braced(const sweep_t *sweep, const char *text,
                                             const char **end_out)
 {

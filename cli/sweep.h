@@ -2,12 +2,12 @@
 /* A sweep: one job for each combination of values, as crt job submit --sweep makes them.
  *
  * Where it sits
- *     job_submit.c -> [ sweep.c ] (what to run) -> sweep_run.c (runs it) -> sweep_metrics.c (what runs report),
- *     sweep_rule.c (which run is stopped), sweep_report.c (table, CSV, JSON, plot)
+ *     job_submit.c -> [ sweep.c ] (what to run) -> sweep_run.c (runs it) -> sweep_metrics.c (what
+ *     runs report), sweep_rule.c (which run is stopped), sweep_report.c (table, CSV, JSON, plot)
  * Rules
- *     The last parameter varies fastest. Job N of sweep S is the submission S-N. What is known of a run is in
- *     DIR/results.json, which is replaced as a whole at every change: an interrupted sweep goes on from it and from the
- *     cluster's list of jobs.
+ *     The last parameter varies fastest. Job N of sweep S is the submission S-N. What is known of a
+ *     run is in DIR/results.json, which is replaced as a whole at every change: an interrupted
+ *     sweep goes on from it and from the cluster's list of jobs.
  */
 #ifndef CRTI_CLI_SWEEP_H
 #define CRTI_CLI_SWEEP_H
@@ -87,7 +87,8 @@ void crti_sweep_fini(sweep_t *sweep);
 const char *crti_sweep_value(const sweep_t *sweep, size_t run, size_t parameter);
 /* "lr=1e-5, model=mlp" */
 void crti_sweep_label(const sweep_t *sweep, size_t run, char *text, size_t size);
-/* `text` with {name} replaced and {{ as {; the caller frees it. NULL: a name that is no parameter, raised. */
+/* `text` with {name} replaced and {{ as {; the caller frees it. NULL: a name that is no parameter,
+ * raised. */
 char *crti_sweep_fill(const sweep_t *sweep, size_t run, const char *text);
 /* CRT_ERR_INVALID: a {name} that is none, or a parameter that no word has. */
 crt_status_t crti_sweep_check(const sweep_t *sweep, int argc, char **argv,
@@ -99,22 +100,25 @@ bool crti_sweep_has_ended(sweep_state_t state);
 
 /* Appends to the history, and keeps only what is new. */
 void crti_sweep_note(sweep_run_t *run, double step, double value);
-/* Notes the values of a gauge at the steps that another one told when they were set, the oldest of both first. No steps:
- * the values are counted. One whose step may still come is left for the next time, unless the run `has_ended`. */
+/* Notes the values of a gauge at the steps that another one told when they were set, the oldest of
+ * both first. No steps: the values are counted. One whose step may still come is left for the next
+ * time, unless the run `has_ended`. */
 void crti_sweep_note_records(sweep_run_t *run, const sweep_record_t *values, size_t count,
                              const sweep_record_t *steps, size_t step_count,
                              bool has_ended);
 /* Takes the rows of /api/user_metrics?recent=1. True: there is something new. */
 bool crti_sweep_take_metrics(sweep_t *sweep, const json_t *rows);
-/* Of the first run that has something to report and lacks --metric: its number, `count` when there is none. */
+/* Of the first run that has something to report and lacks --metric: its number, `count` when there
+ * is none. */
 size_t crti_sweep_lacks_metric(const sweep_t *sweep);
 /* "acc, loss", what runs report; "nothing". */
 void crti_sweep_reported(const sweep_t *sweep, char *text, size_t size);
 
 /* ---- sweep_rule.c */
 
-/* The best value of a run up to a step, as far as it is known; false: nothing is. `at_most`: as good as it can have been,
- * when that step itself was not seen: the next one that was counts, too. */
+/* The best value of a run up to a step, as far as it is known; false: nothing is. `at_most`: as
+ * good as it can have been, when that step itself was not seen: the next one that was counts,
+ * too. */
 bool crti_sweep_best(const sweep_t *sweep, const sweep_run_t *run, double step,
                      bool at_most, double *best_out);
 /* Whether the rule ends that run now. */
@@ -131,15 +135,15 @@ void crti_sweep_print(const sweep_t *sweep);
 
 /* ---- sweep_run.c */
 
-/* Runs all of it; what was uploaded is named in `runtime_env`. `resumes`: takes up what an earlier call began. The
- * exit status. */
+/* Runs all of it; what was uploaded is named in `runtime_env`. `resumes`: takes up what an earlier
+ * call began. The exit status. */
 int crti_sweep_run(sweep_t *sweep, http_client_t *client, const job_options_t *options,
                    const json_t *runtime_env, int argc, char **argv, bool resumes);
 
 /* ---- sweep_stop.c */
 
-/* Stops all runs of the sweep `id` that have not ended, and waits until they have unless `no_wait`. False: there is no such
- * sweep; else `*result_out` is the exit status. */
+/* Stops all runs of the sweep `id` that have not ended, and waits until they have unless `no_wait`.
+ * False: there is no such sweep; else `*result_out` is the exit status. */
 bool crti_sweep_stop(http_client_t *client, const char *command, const char *id,
                      bool no_wait, int *result_out);
 

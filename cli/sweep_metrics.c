@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the runs of a sweep report: which metrics, and which value at which step. See sweep.h.
  *
- * Gauges keep the last times that they were set (base/metrics.h), so that steps between two looks are seen. A value belongs to the
- * step that was told nearest in time: programs set the step before the others or behind them.
+ * Gauges keep the last times that they were set (base/metrics.h), so that steps between two looks
+ * are seen. A value belongs to the step that was told nearest in time: programs set the step before
+ * the others or behind them.
  */
 #include <math.h>
 #include <stdlib.h>

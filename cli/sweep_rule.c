@@ -5,10 +5,11 @@
  * reached by the same step, of at least three others that came so far. A run that is ahead of them
  * is compared with what they had at the last step that three of them have reached, or it would
  * never be judged once they have ended.
- * ASHA (successive halving without waiting): at the steps grace * 3^k a run goes on only when it is among the best third of
- * those that came there before it, itself included; the first two of a rung always go on.
- * Values are compared at equal steps. What a run had at a step that nobody saw lies between the steps around it: the run
- * that is judged gets the benefit of that, so that none is stopped for having been looked at earlier than another one.
+ * ASHA (successive halving without waiting): at the steps grace * 3^k a run goes on only when it is
+ * among the best third of those that came there before it, itself included; the first two of a rung
+ * always go on. Values are compared at equal steps. What a run had at a step that nobody saw lies
+ * between the steps around it: the run that is judged gets the benefit of that, so that none is
+ * stopped for having been looked at earlier than another one.
  */
 #include <math.h>
 #include <stdlib.h>

@@ -137,7 +137,8 @@ static size_t count_open(const sweep_t *sweep)
     return open;
 }
 
-/* After a stop: when all that were under way have ended, the sweep was meant (crt job stop SWEEP). */
+/* After a stop: when all that were under way have ended, the sweep was meant (crt job stop
+ * SWEEP). */
 static bool may_begin(runner_t *r)
 {
     if (!r->stopped_ms)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* crt job stop SWEEP: all runs of a sweep. See sweep.h. The jobs say in their metadata which sweep they are of. */
+/* crt job stop SWEEP: all runs of a sweep. See sweep.h. The jobs say in their metadata which sweep
+ * they are of. */
 #include <string.h>
 
 #include "cli/clock.h"

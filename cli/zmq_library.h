@@ -6,8 +6,8 @@
  * Why
  *     Only crt microbenchmark needs ZeroMQ itself, and libzmq brings 16 libraries along.
  * How
- *     A file that includes this header writes the library's own names. They lead through a table; the
- *     linker finds those that the table lacks.
+ *     A file that includes this header writes the library's own names. They lead through a table;
+ *     the linker finds those that the table lacks.
  */
 #ifndef CRTI_CLI_ZMQ_LIBRARY_H
 #define CRTI_CLI_ZMQ_LIBRARY_H

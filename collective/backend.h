@@ -39,16 +39,16 @@ typedef struct crti_step {
                              those between the two); the same on all members */
     uint64_t deadline_ns; /* of crti_now_ns */
     bool is_on_device;    /* tensors lie on the group's device, not on the host */
-    crt_collective_kind_t
-        part_of; /* kind of the operation that this is a part of, for the signature; 0: of none */
+    /* kind of the operation that this is a part of, for the signature; 0: of none */
+    crt_collective_kind_t part_of;
 } crti_step_t;
 
-/* A send or receive between two members, from its post to its end. Those from one member to another are
- * matched in the order of their posts; apart from that they go on beside each other, and beside
+/* A send or receive between two members, from its post to its end. Those from one member to another
+ * are matched in the order of their posts; apart from that they go on beside each other, and beside
  * operations of the team, whenever this process is in a function of the backend. */
 typedef struct crti_pair {
-    crti_list_t
-        link; /* in a list of the backend, until it has ended or the group has failed */
+    /* in a list of the backend, until it has ended or the group has failed */
+    crti_list_t link;
     bool is_send;
     bool is_blocking; /* the caller does nothing else before it has ended */
     crt_dtype_t dtype;
@@ -81,9 +81,9 @@ typedef struct crti_backend {
     /* Waits until one of them has ended. */
     crt_status_t (*await)(void *state, crti_pair_t *const *pairs, int count,
                           uint64_t deadline_ns);
-    /* The group has failed here (crti_group_failed): reports the reason to the other members, as far
-     * as that is possible without waiting. In the thread of operations, between two of them. May be
-     * NULL. */
+    /* The group has failed here (crti_group_failed): reports the reason to the other members, as
+     * far as that is possible without waiting. In the thread of operations, between two of them.
+     * May be NULL. */
     void (*report)(void *state);
     /* Checks without waiting whether other members have failed or died; then fails the group with
      * their reason. Between two operations, in their thread. May be NULL. */
@@ -95,9 +95,9 @@ typedef struct crti_backend {
 extern const crti_backend_t crti_backend_shm, crti_backend_ring, crti_backend_two_level,
     crti_backend_nccl;
 
-/* Arithmetic: target[i] = target[i] (op) source[i], or out[i] = a[i] (op) b[i]. CRT_REDUCE_AVERAGE sums;
- * crti_kernel_scale divides at the end. float16 and bfloat16 are rounded at each call: where more
- * than two are summed use crti_kernel_reduce_many. */
+/* Arithmetic: target[i] = target[i] (op) source[i], or out[i] = a[i] (op) b[i]. CRT_REDUCE_AVERAGE
+ * sums; crti_kernel_scale divides at the end. float16 and bfloat16 are rounded at each call: where
+ * more than two are summed use crti_kernel_reduce_many. */
 void crti_kernel_reduce(crt_dtype_t dtype, crt_reduction_t reduction, void *out,
                         const void *a, const void *b, size_t count);
 /* out[i] = sources[0][i] (op) ... (op) sources[n - 1][i], in this order; out may be one of them.

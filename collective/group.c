@@ -111,8 +111,8 @@ static void leave(crt_group_t *group)
     crti_rendezvous_leave(group);
 }
 
-/* The driver of a rank has returned: the others shall not wait for it. The groups are still its own to
- * destroy. */
+/* The driver of a rank has returned: the others shall not wait for it. The groups are still its own
+ * to destroy. */
 static void leave_all(void)
 {
     pthread_mutex_lock(&groups.lock);

@@ -37,8 +37,8 @@ typedef struct crti_member {
     int64_t pid;
     uint64_t nonce; /* of this joining: names its shared memory, proves its links */
     int memory_fd;  /* of its shared memory, in its process; -1: none */
-    char address
-        [CRTI_STREAM_ADDRESS]; /* where its links listen (links.h); "" when nowhere */
+    /* where its links listen (links.h); "" when nowhere */
+    char address[CRTI_STREAM_ADDRESS];
     char algorithms[CRTI_GROUP_ALGORITHMS]; /* that it was told to use; "" */
 } crti_member_t;
 
@@ -59,7 +59,8 @@ typedef struct crti_way {
 /* How long who waits in one way sleeps at most while something is pending in the other. */
 #define CRTI_GROUP_OTHER_WAY_NS (CRTI_MS / 5)
 
-/* The part of a group that backends use. Constant from open to close, but for `has_failed` and `has_waited`. */
+/* The part of a group that backends use. Constant from open to close, but for `has_failed` and
+ * `has_waited`. */
 struct crt_group {
     char name[CRTI_GROUP_NAME];
     uint64_t incarnation;
@@ -72,7 +73,8 @@ struct crt_group {
     /* Messages that are waited for here, by the thread of operations. */
     crti_pair_t *const *awaits;
     int await_count;
-    /* Messages go on in both ways of exchanging them, whichever waits: each tells the other what it has. */
+    /* Messages go on in both ways of exchanging them, whichever waits: each tells the other what it
+     * has. */
     crti_way_t shared, linked;
     atomic_bool has_failed;
     bool has_waited;   /* the running operation, longer than a spin: shm says so */
@@ -99,19 +101,19 @@ crt_status_t crti_group_fail(crt_group_t *group, crt_status_t status, int rank,
 /* A message has ended: for those who wait for it while another thread is in the backend. */
 void crti_group_message_ended(crt_group_t *group);
 
-/* Whether what runs here needs a member that has failed, and had finished the operation `done` of the
- * whole group before. In the thread of operations. */
+/* Whether what runs here needs a member that has failed, and had finished the operation `done` of
+ * the whole group before. In the thread of operations. */
 bool crti_group_needs(const crt_group_t *group, int rank, uint64_t done);
-/* A member has failed that is not needed by what runs here: that goes on, all that is called after it
- * fails. In the thread of operations. */
+/* A member has failed that is not needed by what runs here: that goes on, all that is called after
+ * it fails. In the thread of operations. */
 void crti_group_fail_later(crt_group_t *group, crt_status_t status, int rank,
                            const char *text);
 
 /* Raises the failure in this thread; CRT_OK when there is none. */
 crt_status_t crti_group_failed(crt_group_t *group);
 
-/* CRT_ERR_FORKED, raised, in a child of the process that joined: the links are the parent's, and bytes of
- * the child would be encrypted with the numbers that the parent uses next. */
+/* CRT_ERR_FORKED, raised, in a child of the process that joined: the links are the parent's, and
+ * bytes of the child would be encrypted with the numbers that the parent uses next. */
 crt_status_t crti_group_check_process(void);
 
 /* A member's link or shared memory shows that its process is gone (end of file, pidfd): gives the

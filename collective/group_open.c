@@ -24,8 +24,8 @@ static void on_member_ended(void *user, int rank, crt_status_t status, const cha
                         crti_group_describe(group, rank, who, sizeof(who)), text);
 }
 
-/* What this process was told goes to all members, right or wrong: all judge it alike, and none waits
- * for one that has refused it. */
+/* What this process was told goes to all members, right or wrong: all judge it alike, and none
+ * waits for one that has refused it. */
 static void describe_algorithms(crti_member_t *me)
 {
     const char *told = getenv(CRTI_ALGORITHMS_VARIABLE);

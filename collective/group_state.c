@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Groups: who is in one, and whether and why it has failed. Every other file of the group and of its
- * backends may ask; this one calls none of them. See group.h. */
+/* Groups: who is in one, and whether and why it has failed. Every other file of the group and of
+ * its backends may ask; this one calls none of them. See group.h. */
 #include "collective/group_int.h"
 
 #include <stdarg.h>

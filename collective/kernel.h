@@ -11,8 +11,9 @@
 
 #include <stddef.h>
 
-/* Slots of a table, in the order of crt_dtype_t from CRT_DTYPE_FLOAT32 to CRT_DTYPE_UINT64 (that of CRT_DTYPE_BOOL is empty: nothing
- * is computed with it), and of crt_reduction_t from CRT_REDUCE_SUM to CRT_REDUCE_MAX (CRT_REDUCE_AVERAGE sums). */
+/* Slots of a table, in the order of crt_dtype_t from CRT_DTYPE_FLOAT32 to CRT_DTYPE_UINT64 (that of
+ * CRT_DTYPE_BOOL is empty: nothing is computed with it), and of crt_reduction_t from CRT_REDUCE_SUM
+ * to CRT_REDUCE_MAX (CRT_REDUCE_AVERAGE sums). */
 #define CRTI_KERNEL_DTYPES     13
 #define CRTI_KERNEL_REDUCTIONS 4
 

@@ -24,9 +24,9 @@
 #    define INDEPENDENT _Pragma("GCC ivdep")
 #endif
 
-/* `compute` is what the operands are converted to, wide enough not to be promoted to int. twice_NAME
- * writes the result to two places, four_NAME that of four operands to four, all as it comes: one
- * pass through the caches. */
+/* `compute` is what the operands are converted to, wide enough not to be promoted to int.
+ * twice_NAME writes the result to two places, four_NAME that of four operands to four, all as it
+ * comes: one pass through the caches. */
 #define PAIR(name, type, compute, operation)                                             \
     static void name(void *out, const void *a, const void *b, size_t count)              \
     {                                                                                    \

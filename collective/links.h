@@ -25,7 +25,8 @@ typedef struct crti_links crti_links_t;
 
 typedef struct crti_links_handlers {
     void *user;
-    /* GROUP_DATA, GROUP_OFFER, GROUP_TAKEN or GROUP_WAITS of a member; as crti_stream_handlers_t. */
+    /* GROUP_DATA, GROUP_OFFER, GROUP_TAKEN or GROUP_WAITS of a member; as
+     * crti_stream_handlers_t. */
     void (*on_message)(void *user, int rank, crti_stream_t *stream,
                        const crti_message_t *message);
     void (*on_payload)(void *user, int rank, void *buffer, size_t size);
@@ -35,8 +36,8 @@ typedef struct crti_links_handlers {
 } crti_links_handlers_t;
 
 /* Listens on this node's address, on a free port (of the worker port range, if there is one).
- * `address` gets the address; "" when this process has no way to be reached from other nodes. Called
- * before the group is joined. Caller owns the result and frees it with crti_links_free. */
+ * `address` gets the address; "" when this process has no way to be reached from other nodes.
+ * Called before the group is joined. Caller owns the result and frees it with crti_links_free. */
 crt_status_t crti_links_new(crti_links_t **links_out, char address[CRTI_STREAM_ADDRESS]);
 /* The same for a place that is not the runtime's. */
 crt_status_t crti_links_new_at(const crti_stream_place_t *place, crti_links_t **links_out,

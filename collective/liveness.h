@@ -3,10 +3,11 @@
  * ends.
  *
  * Where it sits
- *     runtime/core/process/remotes.c (deaths) -> [ liveness ] -> group.c (fails the group), rendezvous.c
+ *     runtime/core/process/remotes.c (deaths) -> [ liveness ] -> group.c (fails the group),
+ *     rendezvous.c
  * Threads
- *     A death notice comes in the thread that makes progress, under the core's lock, and takes `lock`.
- *     So nothing of the core is called with `lock` held.
+ *     A death notice comes in the thread that makes progress, under the core's lock, and takes
+ *     `lock`. So nothing of the core is called with `lock` held.
  */
 #ifndef CRTI_COLLECTIVE_LIVENESS_H
 #define CRTI_COLLECTIVE_LIVENESS_H
@@ -17,8 +18,9 @@
 
 typedef struct crti_liveness crti_liveness_t;
 
-/* `on_ended` (may be NULL) is called once for each process that ends, in any thread, without `lock`.
- * Caller owns the result and frees it with crti_liveness_free; after that no call follows. */
+/* `on_ended` (may be NULL) is called once for each process that ends, in any thread, without
+ * `lock`. Caller owns the result and frees it with crti_liveness_free; after that no call
+ * follows. */
 crt_status_t crti_liveness_new(int size,
                                void (*on_ended)(void *user, int index,
                                                 crt_status_t status, const char *text),

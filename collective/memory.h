@@ -33,7 +33,8 @@ bool crti_memory_find(const void *memory, size_t bytes, crti_memory_handle_t *ha
 typedef struct crti_view crti_view_t;
 
 /* Maps, or finds among those mapped already. CRT_ERR_CLOSED: the process has closed it, most often
- * by ending; CRT_ERR_PROTOCOL: what is there is no such segment. Given back with crti_view_release. */
+ * by ending; CRT_ERR_PROTOCOL: what is there is no such segment. Given back with
+ * crti_view_release. */
 crt_status_t crti_view_open(int64_t pid, const crti_memory_handle_t *handle,
                             crti_view_t **view_out);
 void crti_view_release(crti_view_t *view);

@@ -5,7 +5,8 @@
  *     crt_group_send, recv, sendrecv -> operation.c -> [ message.c ] -> the group's backend
  *     crt_group_isend, irecv, wait   -> posting.c   ->
  * Threads
- *     The one that uses the group carries them out, or the group's own while posted operations are pending.
+ *     The one that uses the group carries them out, or the group's own while posted operations are
+ *     pending.
  */
 #include "collective/group_int.h"
 

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Operation signature: what all members of an operation must agree on. Backends compare it, and messages
- * describe it.
+/* Operation signature: what all members of an operation must agree on. Backends compare it, and
+ * messages describe it.
  *
  * Where it sits
- *     step (backend.h) -> [ operation_signature.c ] -> shared memory of shm, handshake of nccl, messages of all
+ *     step (backend.h) -> [ operation_signature.c ] -> shared memory of shm, handshake of nccl,
+ *     messages of all
  * Signatures come from other members, too: every field may have any value.
  */
 #ifndef CRTI_COLLECTIVE_OPERATION_SIGNATURE_H

@@ -4,12 +4,12 @@
  * Where it sits
  *     crt_group_post, test, wait -> [ posting.c ] -> operation.c, message.c
  * Threads
- *     Operations of the whole group are carried out by a thread, in their order; it starts with the first of
- *     them and ends with the group. Messages between two begin at once, in the caller's thread, and go on
- *     whenever that is in a call on the group; while the thread has something to do they queue behind that, and
- *     go on in the thread.
- *     `lock` covers the lists and the states; `busy` is read without it: while it is 0 the owner of the group
- *     may use the backend itself, and only the owner makes it more.
+ *     Operations of the whole group are carried out by a thread, in their order; it starts with the
+ *     first of them and ends with the group. Messages between two begin at once, in the caller's
+ *     thread, and go on whenever that is in a call on the group; while the thread has something to
+ *     do they queue behind that, and go on in the thread. `lock` covers the lists and the states;
+ *     `busy` is read without it: while it is 0 the owner of the group may use the backend itself,
+ *     and only the owner makes it more.
  * Ownership
  *     An operation is the caller's, but for its place in the list; what was not waited for is
  *     freed with the group.

@@ -243,7 +243,8 @@ static crt_status_t look_for_absent(gathering_t *g, crti_group_failure_t *failur
     return CRT_OK;
 }
 
-/* CRT_OK: the group that this one is split from has not failed; members that it failed on do not come. */
+/* CRT_OK: the group that this one is split from has not failed; members that it failed on do not
+ * come. */
 static crt_status_t look_at_parent(const crt_group_t *group,
                                    crti_group_failure_t *failure)
 {

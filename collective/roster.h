@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Roster: the value of a group in the control store. It is changed by compare-and-swap only, so that
- * every step has one winner.
+/* Roster: the value of a group in the control store. It is changed by compare-and-swap only, so
+ * that every step has one winner.
  *
  *     collective/JOB/NAME                      the roster
  *     collective/JOB/NAME/TOKEN/ATTEMPT/RANK   a member that wants to join; deletes it once

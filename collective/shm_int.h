@@ -94,8 +94,8 @@ struct crti_region {
     (CRTI_SHM_STAGES * CRTI_SHM_STAGE) /* crti_shm_common_t, from the stages */
 
 /* Written to by all. In the region of the team's first member: how many blocks of reductions were
- * begun and ended, from the opening of the team on. In each region: what its member sleeps on while it
- * waits for messages. */
+ * begun and ended, from the opening of the team on. In each region: what its member sleeps on while
+ * it waits for messages. */
 typedef struct crti_shm_common {
     CRTI_SHM_LINE _Atomic uint32_t begun;
     CRTI_SHM_LINE _Atomic uint32_t ended;
@@ -107,8 +107,8 @@ typedef struct crti_shm_common {
 typedef struct crti_shm_peer {
     const crti_shm_head_t *head; /* our own for ourselves */
     const crti_shm_channel_t *channels;
-    unsigned char
-        *stages; /* may be written to: results of reductions; so may what follows */
+    /* may be written to: results of reductions; so may what follows */
+    unsigned char *stages;
     crti_shm_common_t *common;
     size_t bytes;
     int rank; /* of the group */
@@ -259,8 +259,8 @@ crt_status_t crti_shm_stage_share(crti_shm_t *team);
 /* Messages between two members: see crti_backend_t. */
 crt_status_t crti_shm_pair_post(crti_shm_t *team, crti_pair_t *pair);
 crt_status_t crti_shm_pair_progress(crti_shm_t *team);
-/* Takes in, whole, what members have sent that wait for us to receive it: we, too, wait for ours to be
- * received. */
+/* Takes in, whole, what members have sent that wait for us to receive it: we, too, wait for ours to
+ * be received. */
 void crti_shm_pair_absorb(crti_shm_t *team);
 /* For texts, and for the other member. */
 crti_operation_signature_t crti_shm_pair_signature(const crti_pair_t *pair);

@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Messages between two members. See shm.h; waiting for them: shm_team.c.
  *
- * A channel, one per direction, has a few cells: a message takes the next one that is free, with its
- * bytes when they are few, and then its send has ended. Of a larger one the cell says where the
+ * A channel, one per direction, has a few cells: a message takes the next one that is free, with
+ * its bytes when they are few, and then its send has ended. Of a larger one the cell says where the
  * bytes are, and the receiver copies them: from the sender's segment, or out of the sender's memory
- * by the kernel; where that is forbidden, piece by piece through the sender's staging buffers, which
- * serve one message at a time. What a buffer of the channel holds is put there by senders that
- * block, and by those that were asked for pieces once. Nobody waits in here: each call goes on with
- * all messages as far as that is possible. Only posts leave large ones for later (is_for_later).
+ * by the kernel; where that is forbidden, piece by piece through the sender's staging buffers,
+ * which serve one message at a time. What a buffer of the channel holds is put there by senders
+ * that block, and by those that were asked for pieces once. Nobody waits in here: each call goes on
+ * with all messages as far as that is possible. Only posts leave large ones for later
+ * (is_for_later).
  *
- * Two members that wait for each other to receive, as all programs do that first send and then receive, would
- * wait for ever. So a member that waits for its send to be received takes in, whole, what members
- * have sent that wait likewise (absorb); the receive finds it here.
+ * Two members that wait for each other to receive, as all programs do that first send and then
+ * receive, would wait for ever. So a member that waits for its send to be received takes in, whole,
+ * what members have sent that wait likewise (absorb); the receive finds it here.
  */
 #include <errno.h>
 #include <poll.h>
@@ -243,7 +244,8 @@ static bool has_lived(crti_shm_peer_t *peer, uint64_t begun_ns)
     return true;
 }
 
-/* By the kernel, out of the peer's memory. CRT_ERR_UNSUPPORTED, without a failure: it is forbidden. */
+/* By the kernel, out of the peer's memory. CRT_ERR_UNSUPPORTED, without a failure: it is
+ * forbidden. */
 static crt_status_t read_memory(crti_shm_t *team, crti_shm_peer_t *peer, uint64_t address,
                                 void *output, size_t bytes)
 {

@@ -122,8 +122,8 @@ static crt_status_t look_at_processes(crti_shm_t *team)
                                        "its process has ended");
 }
 
-/* Whether a peer that waits for message `number` of `kind` with us can't go on before we have called
- * what it waits for. */
+/* Whether a peer that waits for message `number` of `kind` with us can't go on before we have
+ * called what it waits for. */
 static bool needs_us(const crti_shm_t *team, int who, int kind, uint32_t number)
 {
     const crti_shm_peer_t *peer = &team->peers[who];

@@ -3,8 +3,8 @@
 """Makes train.bin or test.bin, as crt_images_open reads them, of a file of SVHN ("cropped digits").
 Usage: convert_svhn.py train_32x32.mat train.bin
 
-A file of MATLAB's level 5 is a header of 128 bytes, then elements of a type, a size and that many bytes;
-an element may be packed by zlib. Arrays lie with their first index running fastest."""
+A file of MATLAB's level 5 is a header of 128 bytes, then elements of a type, a size and that many
+bytes; an element may be packed by zlib. Arrays lie with their first index running fastest."""
 import struct
 import sys
 import zlib

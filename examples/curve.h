@@ -15,8 +15,8 @@ typedef struct curve {
 /* Adds a point; false when there is no memory. */
 bool curve_add(curve_t *curve, double x, double y);
 
-/* Writes all points, thin, and their moving average over a fiftieth of them; false, with errno, when it can't be
- * written. */
+/* Writes all points, thin, and their moving average over a fiftieth of them; false, with errno,
+ * when it can't be written. */
 bool curve_write(const curve_t *curve, const char *path);
 
 void curve_free(curve_t *curve);

@@ -3,9 +3,9 @@
  *
  *     epoll_server PATH          serves at the UNIX socket PATH until SIGTERM or SIGINT
  *
- * A client writes numbers, a line each. For each number n a task counts the primes below n somewhere
- * in the cluster, and the client gets "n PRIMES" when the task has ended: the result that comes first
- * is written first.
+ * A client writes numbers, a line each. For each number n a task counts the primes below n
+ * somewhere in the cluster, and the client gets "n PRIMES" when the task has ended: the result that
+ * comes first is written first.
  *
  *     printf '100\n1000\n' | nc -U -W 2 PATH
  */

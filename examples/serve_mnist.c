@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A model behind HTTP: trains a small network on digits (or reads one that was saved), and serves it as the actor "digits" of
- * the namespace "serve" until it is ended.
+/* A model behind HTTP: trains a small network on digits (or reads one that was saved), and serves
+ * it as the actor "digits" of the namespace "serve" until it is ended.
  *
  *     crt start --head
  *     ./serve_mnist [--data DIR] [--model FILE] [--public] &
- *     ./serve_mnist --example 7 > seven.json             a drawing of a digit, as the arguments of a call
- *     curl -H "Authorization: Bearer $(crt token)" -H "Accept: text/plain" --data @seven.json $URL/api/actors/serve/digits/draw
- *     curl -H "Authorization: Bearer $(crt token)" --data @seven.json $URL/api/actors/serve/digits/predict
+ *     ./serve_mnist --example 7 > seven.json             a drawing of a digit, as the arguments of
+ *     a call curl -H "Authorization: Bearer $(crt token)" -H "Accept: text/plain" --data
+ *     @seven.json $URL/api/actors/serve/digits/draw curl -H "Authorization: Bearer $(crt token)"
+ *     --data @seven.json $URL/api/actors/serve/digits/predict
  *
- * draw answers with a text to look at, predict with the probabilities of the classes of each row, look_at with what it sees,
- * line by line, as server-sent events (Accept: text/event-stream). Many rows may be asked for at once; raw floats are quicker
- * than JSON: Content-Type: application/octet-stream, X-CRT-Dtype: float32, X-CRT-Shape: ROWS,784.
+ * draw answers with a text to look at, predict with the probabilities of the classes of each row,
+ * look_at with what it sees, line by line, as server-sent events (Accept: text/event-stream). Many
+ * rows may be asked for at once; raw floats are quicker than JSON: Content-Type:
+ * application/octet-stream, X-CRT-Dtype: float32, X-CRT-Shape: ROWS,784.
  */
 #include <signal.h>
 #include <stdio.h>

@@ -3,13 +3,15 @@
  * shards at once, and send an update to each.
  *
  *     ./sharded_server [CONFIG.cfg] [--section.key=value ...]
- *                      [--shards S] [--workers W] [--iterations I] [--elements N] [--csv FILE] [--svg PREFIX]
+ *                      [--shards S] [--workers W] [--iterations I] [--elements N] [--csv FILE]
+ *                      [--svg PREFIX]
  *
- * CONFIG.cfg has shards and elements in [server], workers and iterations in [training], csv and svg in [output].
+ * CONFIG.cfg has shards and elements in [server], workers and iterations in [training], csv and svg
+ * in [output].
  *
  * Every update adds 1 to every element: after one try and W x I iterations all of them must be
- * exactly 1 + W x I. An update carries how many updates its worker had seen when it asked for the values: the
- * shards count how late they come.
+ * exactly 1 + W x I. An update carries how many updates its worker had seen when it asked for the
+ * values: the shards count how late they come.
  */
 #include <getopt.h>
 #include <math.h>
@@ -30,8 +32,8 @@
 struct shard {
     double *values;
     int64_t count, updates;
-    int64_t late
-        [LATE_MAX]; /* updates that came so many after what their worker had seen; the last: and more */
+    /* updates that came so many after what their worker had seen; the last: and more */
+    int64_t late[LATE_MAX];
     crt_histogram_t *staleness;
 };
 
@@ -217,8 +219,8 @@ static int64_t begin_of(long i)
     return (int64_t)elements * i / shards;
 }
 
-/* All workers at once, and waits for them; adds what each iteration took to `seconds`. They do not take CPUs: they
- * may be more than those. */
+/* All workers at once, and waits for them; adds what each iteration took to `seconds`. They do not
+ * take CPUs: they may be more than those. */
 static void run_workers(crt_arg_t servers, long count, long each, double *seconds)
 {
     crt_ref_t *done[WORKERS_MAX];

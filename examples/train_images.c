@@ -1,16 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Trains a network on images: a parameter server, workers of which some may be late or die, checkpoints.
+/* Trains a network on images: a parameter server, workers of which some may be late or die,
+ * checkpoints.
  *
- *     train_images train cifar.cfg --training.workers=5 --training.needed=4 --checkpoints.folder=out
- *     train_images evaluate cifar.cfg --checkpoints.folder=out         another process, before, during or after
+ *     train_images train cifar.cfg --training.workers=5 --training.needed=4
+ *     --checkpoints.folder=out train_images evaluate cifar.cfg --checkpoints.folder=out
+ *     another process, before, during or after
  *
- * Each step all workers that are free compute a gradient of the same weights, each of the next batch of all images that
- * has not counted and that nobody else computes: what a straggler does not finish another one takes. When `needed` of
- * them have come the server averages those and makes one update; what comes later belongs to a step that is over:
- * it is dropped and counted, or, with training.cancel, the workers are told to stop. So workers - needed are
- * backups. With training.staleness = S a gradient that is up to S steps late counts, too. With needed = workers the result depends on the settings alone, whoever dies meanwhile: batches and
- * dropout are numbered by step, a worker that died is replaced and makes its step again, and a server that died goes on
- * from the last checkpoint, as does a training that is started again with --checkpoints.resume.
+ * Each step all workers that are free compute a gradient of the same weights, each of the next
+ * batch of all images that has not counted and that nobody else computes: what a straggler does not
+ * finish another one takes. When `needed` of them have come the server averages those and makes one
+ * update; what comes later belongs to a step that is over: it is dropped and counted, or, with
+ * training.cancel, the workers are told to stop. So workers - needed are backups. With
+ * training.staleness = S a gradient that is up to S steps late counts, too. With needed = workers
+ * the result depends on the settings alone, whoever dies meanwhile: batches and dropout are
+ * numbered by step, a worker that died is replaced and makes its step again, and a server that died
+ * goes on from the last checkpoint, as does a training that is started again with
+ * --checkpoints.resume.
  */
 #include "train_images.h"
 #include "show.h"
@@ -537,8 +542,8 @@ static void train(training_t *t)
 
 /* ---------------------------------------------------------------- start and end */
 
-/* What is still under way when the last step was made: so each gradient that was asked for is one that counted, one
- * that was late, one that was cancelled, or a death. */
+/* What is still under way when the last step was made: so each gradient that was asked for is one
+ * that counted, one that was late, one that was cancelled, or a death. */
 static void count_rest(training_t *t)
 {
     for (int i = 0; i < settings.workers; i++) {

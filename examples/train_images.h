@@ -18,8 +18,8 @@ struct settings {
     const crt_image_format_t *format;
     const char *source;
     int64_t limit, test_limit, batch, ahead;
-    bool
-        has_shards; /* each worker has its own part; else they take turns with all images */
+    /* each worker has its own part; else they take turns with all images */
+    bool has_shards;
     /* [network] */
     const char *network;
     int64_t hidden, depth; /* of "mlp", as dropout is */
@@ -50,14 +50,16 @@ struct settings {
 
 extern struct settings settings;
 
-/* Reads `file` (NULL: nothing but defaults) and the command line into `settings`; ends the program with 2 and one
- * sentence when something is wrong. The configuration is the caller's: texts of `settings` lie in it. */
+/* Reads `file` (NULL: nothing but defaults) and the command line into `settings`; ends the program
+ * with 2 and one sentence when something is wrong. The configuration is the caller's: texts of
+ * `settings` lie in it. */
 crt_configuration_t *read_settings(int argc, char **argv);
 
 /* The network as actors are told of it; widths hold what `spec` points at. */
 void fill_spec(crt_model_spec_t *spec, int widths[LAYERS_MAX + 3]);
 
-/* The network itself, with its first weights; ends the program with 1 when these images do not fit in. */
+/* The network itself, with its first weights; ends the program with 1 when these images do not fit
+ * in. */
 crt_model_t *make_model(void);
 
 /* Evaluates each checkpoint that comes into the folder, until the last one of a training. */

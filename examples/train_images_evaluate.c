@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The evaluator of train_images: a process of its own that watches a folder of checkpoints.
  *
- * It needs no cluster, and the training does not know of it: a file appears whole, under a name that sorts.
+ * It needs no cluster, and the training does not know of it: a file appears whole, under a name
+ * that sorts.
  */
 #include <inttypes.h>
 #include <math.h>
@@ -95,7 +96,8 @@ static void fail_csv(void)
     exit(1);
 }
 
-/* The lines that an evaluator has written before it died: the last step of them. What it did not end is cut off. */
+/* The lines that an evaluator has written before it died: the last step of them. What it did not
+ * end is cut off. */
 static uint64_t read_lines(FILE *csv, curve_t *curve)
 {
     char line[128];

@@ -2,7 +2,8 @@
 /* Trains a network that reads handwritten digits, with a parameter server and data
  * workers, or with trainers that sum their gradients among themselves.
  *
- *     train_mnist --data DIR|builtin --mode sync|async|allreduce|sharded --workers N --iterations N ...
+ *     train_mnist --data DIR|builtin --mode sync|async|allreduce|sharded --workers N --iterations N
+ *     ...
  *
  * sync: every iteration each worker computes a gradient of the same weights, the server
  * sums them and makes one update. async: the server makes one update of each gradient as
@@ -41,9 +42,7 @@ typedef struct training {
     /* allreduce: a trainer that died and was not replaced is NULL */
     char hash[32]; /* of all replicas' weights */
     int died;
-    double
-        update_ms[2]
-                 [2048]; /* with overlap, without: of each stretch between evaluations */
+    double update_ms[2][2048]; /* with overlap, without: of each stretch */
     int stretches[2];
 } training_t;
 

@@ -17,8 +17,8 @@ typedef enum overlap { ON, OFF, BOTH } overlap_t;
 
 struct options {
     const char *data, *save, *load, *mode_name, *csv, *svg;
-    const char *
-        missing; /* a configuration that is not here: of no matter to a worker on another host */
+    /* a configuration that is not here: of no matter to a worker on another host */
+    const char *missing;
     train_mode_t mode;
     overlap_t overlap;
     crt_on_death_t on_death;
@@ -30,8 +30,8 @@ struct options {
 
 extern struct options options;
 
-/* A configuration, when the first word is one, and the options, which win. Ends the program with 2 and one sentence when
- * something is wrong. */
+/* A configuration, when the first word is one, and the options, which win. Ends the program with 2
+ * and one sentence when something is wrong. */
 void read_options(int argc, char **argv);
 
 /* Ends the program with 1 when `status` is an error. */

@@ -247,8 +247,8 @@ static bool is_override(const char *word)
     return strncmp(word, "--", 2) == 0 && memchr(word, '.', name);
 }
 
-/* Reads the configuration and what changes it, and gives the other words. It stays, since texts of the options lie in
- * it. */
+/* Reads the configuration and what changes it, and gives the other words. It stays, since texts of
+ * the options lie in it. */
 static int read_configuration(int argc, char **argv, char **words)
 {
     static crt_configuration_t *c;

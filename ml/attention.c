@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Attention among the places of a sample: of each head y = softmax(q k' / sqrt(d)) v.
  *
- * Inputs are q, k and v of each place side by side, as a dense layer in front makes them (in_proj of PyTorch's
- * MultiheadAttention), each divided among the heads. No parameters. `kept` holds the probabilities of
- * every head, and behind those of all heads the masks of the dropout, if there is one.
+ * Inputs are q, k and v of each place side by side, as a dense layer in front makes them (in_proj
+ * of PyTorch's MultiheadAttention), each divided among the heads. No parameters. `kept` holds the
+ * probabilities of every head, and behind those of all heads the masks of the dropout, if there is
+ * one.
  */
 #include <math.h>
 #include <string.h>

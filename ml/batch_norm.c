@@ -2,10 +2,10 @@
 /* Batch norm: y = (x - mean) / sqrt(variance + epsilon) * gain + bias, of each channel.
  *
  * Parameters: gain (channels), then bias (channels). While training, mean and variance are those of
- * all places of all samples of the pass, and are `kept`; the statistics (means, then variances) move to
- * them by `momentum`, the variance with n - 1 under the sum, as in PyTorch. Else the statistics are used.
- * With others who have more of the batch (crt_model_sync_norms) the sums are theirs, too: oneDNN, which knows no
- * others, is not asked then.
+ * all places of all samples of the pass, and are `kept`; the statistics (means, then variances)
+ * move to them by `momentum`, the variance with n - 1 under the sum, as in PyTorch. Else the
+ * statistics are used. With others who have more of the batch (crt_model_sync_norms) the sums are
+ * theirs, too: oneDNN, which knows no others, is not asked then.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -17,8 +17,8 @@
 
 typedef struct batch_norm {
     crti_onednn_t forward, backward;
-    size_t
-        spare_at; /* in the workspace: for a gradient of the inputs that nobody wants */
+    /* in the workspace: for a gradient of the inputs that nobody wants */
+    size_t spare_at;
 } batch_norm_t;
 
 static crt_status_t shape(crti_layer_t *layer, size_t index)

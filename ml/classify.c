@@ -66,7 +66,8 @@ static crt_status_t check_batch(const crt_model_t *model, const crt_batch_t *bat
     return status;
 }
 
-/* Makes the gradient of the outputs, in model->probabilities, and the loss; a device gives that later. */
+/* Makes the gradient of the outputs, in model->probabilities, and the loss; a device gives that
+ * later. */
 static crt_status_t compare(crt_model_t *model, const float *outputs, int rows,
                             const uint8_t *labels, double *loss_out)
 {
@@ -183,7 +184,8 @@ static size_t count_right(const float *probabilities, int classes, const uint8_t
     return right;
 }
 
-/* Of the samples from `first` on; `x` and `p` have room for their features and their probabilities. */
+/* Of the samples from `first` on; `x` and `p` have room for their features and their
+ * probabilities. */
 static crt_status_t judge(crt_model_t *model, const float *weights,
                           const crt_dataset_t *set, size_t first, int rows, float *x,
                           float *p, size_t *right)

@@ -287,8 +287,8 @@ static crt_status_t wrong_type(const crt_configuration_t *c, const crti_setting_
     return status;
 }
 
-/* The value at `path`, or NULL where `*status` says why: CRT_OK when it is missing or null, and the default,
- * which is taken, becomes part of the configuration. */
+/* The value at `path`, or NULL where `*status` says why: CRT_OK when it is missing or null, and the
+ * default, which is taken, becomes part of the configuration. */
 static const crti_setting_t *ask(crt_configuration_t *c, const char *path,
                                  json_t *otherwise, crt_status_t *status)
 {

@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Configuration: what its files share. See crt_configuration.h for what it does.
  *
- *     text -> configuration_parse.c -> entries -> configuration_resolve.c -> configuration.c (asked)
+ *     text -> configuration_parse.c -> entries -> configuration_resolve.c -> configuration.c
+ *     (asked)
  *                                                                         -> configuration_text.c
  * Ownership
  *     A configuration owns its entries; an entry its path, value and text. Names of files are owned
  *     by the configuration and live as long.
  * Invariants
- *     Paths are unique. The path of an entry is that of its section, a dot, and its key, in which there
- *     is no dot. Before it is resolved a value may hold references: `raw` is then the text as it stood.
+ *     Paths are unique. The path of an entry is that of its section, a dot, and its key, in which
+ *     there is no dot. Before it is resolved a value may hold references: `raw` is then the text as
+ *     it stood.
  */
 #ifndef CRTI_ML_CONFIGURATION_H
 #define CRTI_ML_CONFIGURATION_H
@@ -62,7 +64,8 @@ bool crti_configuration_has_section(const crt_configuration_t *c, const char *se
 crt_status_t crti_configuration_open_section(crt_configuration_t *c, const char *section,
                                              int line);
 
-/* Adds an entry; takes `value` and `raw` in any case. `path_out` (may be NULL) is borrowed. CRT_ERR_EXISTS. */
+/* Adds an entry; takes `value` and `raw` in any case. `path_out` (may be NULL) is borrowed.
+ * CRT_ERR_EXISTS. */
 crt_status_t crti_configuration_add(crt_configuration_t *c, const char *section,
                                     const char *key, json_t *value, char *raw,
                                     const char *file, int line);
@@ -71,15 +74,15 @@ crt_status_t crti_configuration_add(crt_configuration_t *c, const char *section,
 crt_status_t crti_configuration_keep_file(crt_configuration_t *c, const char *name,
                                           const char **kept_out);
 
-/* Adds what a text says. Keys in front of the first section belong to `under`, and all sections lie in it
- * (NULL: they stand for themselves, and there must be no such keys). What is there already stays when `weak`,
- * else it is an error. */
+/* Adds what a text says. Keys in front of the first section belong to `under`, and all sections lie
+ * in it (NULL: they stand for themselves, and there must be no such keys). What is there already
+ * stays when `weak`, else it is an error. */
 crt_status_t crti_configuration_read_text(crt_configuration_t *c, const char *file,
                                           const char *text, size_t size,
                                           const char *under, bool weak);
 
-/* The value that a text is: JSON, or a string. `raw_out` instead when it holds references that are not
- * quoted. */
+/* The value that a text is: JSON, or a string. `raw_out` instead when it holds references that are
+ * not quoted. */
 crt_status_t crti_configuration_value(const char *file, int line, const char *text,
                                       json_t **value_out, char **raw_out);
 

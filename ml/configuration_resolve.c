@@ -281,8 +281,8 @@ static crt_status_t append_target(crt_configuration_t *c, const crti_setting_t *
     return done ? CRT_OK : no_memory(e);
 }
 
-/* Replaces the references of a text. `json`: it is JSON in which those outside of quotes are meant, and
- * is not yet read; else a text without quotes around it. */
+/* Replaces the references of a text. `json`: it is JSON in which those outside of quotes are meant,
+ * and is not yet read; else a text without quotes around it. */
 static crt_status_t replace(crt_configuration_t *c, const crti_setting_t *e,
                             const char *text, bool json, int depth, text_t *out)
 {
@@ -504,7 +504,8 @@ static crt_status_t copy_block(crt_configuration_t *c, size_t index, const char 
     return status;
 }
 
-/* Blocks that are copied may hold others; those that hold each other would grow until their names are too long. */
+/* Blocks that are copied may hold others; those that hold each other would grow until their names
+ * are too long. */
 static crt_status_t copy_blocks(crt_configuration_t *c)
 {
     char name[CRTI_CONFIGURATION_PATH_MAX];

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Convolution: y(i, j, o) = sum of x(i s + u - p, j s + v - p, c) W(o, c, u, v) + b(o).
  *
- * Parameters: W (outputs, inputs, kernel, kernel) row major as in PyTorch, then b (outputs) unless there
- * is none. Inputs and outputs stay channels last; of the weights each pass makes a copy in the layout
- * that oneDNN wants, in the workspace of the model.
+ * Parameters: W (outputs, inputs, kernel, kernel) row major as in PyTorch, then b (outputs) unless
+ * there is none. Inputs and outputs stay channels last; of the weights each pass makes a copy in
+ * the layout that oneDNN wants, in the workspace of the model.
  */
 #include <stdlib.h>
 

@@ -13,7 +13,8 @@
  *     Memory of outputs and of their gradients is measured in floats, but what lies in it is the
  *     device's matter (type, scale, order of the places): `load` and `store` translate.
  * Failure
- *     Functions without a status leave the first failure in the device; `failure` takes it from there.
+ *     Functions without a status leave the first failure in the device; `failure` takes it from
+ *     there.
  */
 #ifndef CRTI_ML_DEVICE_H
 #define CRTI_ML_DEVICE_H
@@ -46,21 +47,23 @@ typedef struct crti_device_ops {
                 size_t count);
     void (*add_floats)(crti_device_t *device, float *to, const float *from, size_t count);
 
-    /* Between float32, channels last, and what layers compute with: outputs, or their gradients. `from` may lie on
-     * the host, and be changed when `load` has returned. */
+    /* Between float32, channels last, and what layers compute with: outputs, or their gradients.
+     * `from` may lie on the host, and be changed when `load` has returned. */
     void (*load)(crti_device_t *device, float *x, const float *from, int rows,
                  crti_shape_t shape, bool is_gradient);
     void (*store)(crti_device_t *device, float *to, const float *y, int rows,
                   crti_shape_t shape, bool is_gradient);
 
-    /* From outputs: float32 probabilities; the gradient of the mean cross-entropy, and that mean. */
+    /* From outputs: float32 probabilities; the gradient of the mean cross-entropy, and that
+     * mean. */
     void (*softmax)(crti_device_t *device, int rows, int classes, const float *y,
                     float *probabilities);
     void (*cross_entropy)(crti_device_t *device, int rows, int classes, const float *y,
                           const uint8_t *labels, float *dy);
     crt_status_t (*read_loss)(crti_device_t *device, double *loss_out);
 
-    /* Of optimizers: what the device adds to one is its `own`. `update` is a whole step on the model's gradients. */
+    /* Of optimizers: what the device adds to one is its `own`. `update` is a whole step on the
+     * model's gradients. */
     crt_status_t (*open_optimizer)(crti_device_t *device, crt_optimizer_t *optimizer);
     crt_status_t (*update)(crti_device_t *device, crt_optimizer_t *optimizer,
                            crt_model_t *model);

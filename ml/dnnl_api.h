@@ -4,9 +4,9 @@
  * Where it sits
  *     ml/onednn.c -> [ ml/dnnl_api.c ] -> oneDNN
  * How
- *     In version 2 a layout is a struct and an operation is described twice, in version 3 a layout is an
- *     object and an operation is described once. Here a layout is an object of its caller, and an
- *     operation is described by one call. What both versions call alike is called directly.
+ *     In version 2 a layout is a struct and an operation is described twice, in version 3 a layout
+ *     is an object and an operation is described once. Here a layout is an object of its caller,
+ *     and an operation is described by one call. What both versions call alike is called directly.
  */
 #ifndef CRTI_ML_DNNL_API_H
 #define CRTI_ML_DNNL_API_H
@@ -23,7 +23,8 @@ typedef dnnl_memory_desc_t *crti_layout_t;
 typedef const dnnl_memory_desc_t *crti_const_layout_t;
 #endif
 
-/* Version 2 wants the bias of a batch norm among the arguments of its gradient, version 3 refuses it. */
+/* Version 2 wants the bias of a batch norm among the arguments of its gradient, version 3 refuses
+ * it. */
 #define CRTI_DNNL_NORM_BACK_HAS_BIAS (DNNL_VERSION_MAJOR < 3)
 
 /* Floats; NULL when there is no memory. The caller frees it. */

@@ -2,9 +2,9 @@
 /* Drawings: coloured images for programs and tests that have no files.
  *
  * How
- *     A class is a colour and two waves, each with a direction, a length and a colour of its own, drawn by
- *     chance from its number. An image adds them up with phases, brightness and noise of its own, so that no
- *     pixel tells the class.
+ *     A class is a colour and two waves, each with a direction, a length and a colour of its own,
+ *     drawn by chance from its number. An image adds them up with phases, brightness and noise of
+ *     its own, so that no pixel tells the class.
  * Invariants
  *     Image i of a seed depends on (seed, i) alone, and a class on its number alone.
  */

@@ -39,7 +39,8 @@ int crti_model_evaluation_rows(const crt_model_t *model)
     return rows < 1 ? 1 : rows > EVALUATION_ROWS ? EVALUATION_ROWS : (int)rows;
 }
 
-/* The next `floats` of the scratch; they begin where `base` is aligned for all who compute with them. */
+/* The next `floats` of the scratch; they begin where `base` is aligned for all who compute with
+ * them. */
 static float *cut(float *base, size_t *at, size_t floats)
 {
     float *here = base ? base + *at : NULL;

@@ -4,13 +4,15 @@
  * Where it sits
  *     data set -> [ ml/image_batches.c ] -> crt_model_compute_gradients
  * How
- *     Batch n is a function of the seed and n: the order of a pass comes from the seed and the pass, the crop of
- *     an image from the seed, n and its row. Slots form a ring; batch n lies in slot n / stride modulo their number.
+ *     Batch n is a function of the seed and n: the order of a pass comes from the seed and the
+ *     pass, the crop of an image from the seed, n and its row. Slots form a ring; batch n lies in
+ *     slot n / stride modulo their number.
  * Threads
- *     `lock` guards `next`, `made`, `jumps` and `ends`. Whoever makes batches (the thread, or without one the
- *     caller) is the only user of `order`, and of slots that are not made.
+ *     `lock` guards `next`, `made`, `jumps` and `ends`. Whoever makes batches (the thread, or
+ *     without one the caller) is the only user of `order`, and of slots that are not made.
  * Invariants
- *     next <= made <= next + ahead * stride. There is one slot more than `ahead`, which the caller still reads from.
+ *     next <= made <= next + ahead * stride. There is one slot more than `ahead`, which the caller
+ *     still reads from.
  */
 #include <pthread.h>
 #include <signal.h>

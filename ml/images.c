@@ -4,8 +4,8 @@
  * Where it sits
  *     folder -> [ ml/images.c ] -> data set -> image_batches.c
  * Invariants
- *     Pixels of a set lie as (height, width, channels); files have one plane for each channel. A label
- *     is checked before its image is taken.
+ *     Pixels of a set lie as (height, width, channels); files have one plane for each channel. A
+ *     label is checked before its image is taken.
  */
 #include "ml/images.h"
 

@@ -7,8 +7,8 @@
  *     A sample is (height, width, channels), channels last, so that all numbers of one place lie
  *     together; without places it is (1, 1, channels).
  * Ownership
- *     A layer owns nothing but what its `prepare` made. Parameters, gradients and activations are the
- *     model's (or lie in the object store) and are handed in; `kept` is scratch of the model.
+ *     A layer owns nothing but what its `prepare` made. Parameters, gradients and activations are
+ *     the model's (or lie in the object store) and are handed in; `kept` is scratch of the model.
  * Invariants
  *     backward is called after forward with training on, on the same x, y and parameters.
  *     It overwrites its gradients, it never adds.
@@ -65,14 +65,15 @@ typedef struct crti_layer_ops {
     const char *name;
     bool reads_keys; /* its input is keys, int64 */
     bool is_view;    /* the outputs are the inputs, unchanged: neither pass is called */
-    bool
-        is_sum; /* the gradient of each input is that of the output: backward isn't called */
+    /* the gradient of each input is that of the output: backward isn't called */
+    bool is_sum;
     bool in_place;    /* forward may write y over x[0] */
     bool dx_in_place; /* backward may write dx[0] over dy */
     bool needs_y;     /* backward reads y */
     bool splits;      /* backward may be called for dparams first and for dx after that */
 
-    /* Fills in `out` and everything below it from `spec` and `in`; `index` is for the error text. */
+    /* Fills in `out` and everything below it from `spec` and `in`; `index` is for the error
+     * text. */
     crt_status_t (*shape)(crti_layer_t *layer, size_t index);
 
     void (*init)(const crti_layer_t *layer, float *params, crti_random_t *random);
@@ -89,8 +90,8 @@ struct crti_layer {
     const crti_layer_ops_t *ops;
     crt_layer_t spec;
     int input_count;
-    int sources
-        [CRTI_LAYER_INPUTS_MAX]; /* layers whose outputs are read; -1: the model's input */
+    /* layers whose outputs are read; -1: the model's input */
+    int sources[CRTI_LAYER_INPUTS_MAX];
     crti_shape_t in[CRTI_LAYER_INPUTS_MAX];
 
     crti_shape_t out;

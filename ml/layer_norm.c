@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Layer norm: y = (x - mean) / sqrt(variance + epsilon) * gain + bias over the channels of each place.
+/* Layer norm: y = (x - mean) / sqrt(variance + epsilon) * gain + bias over the channels of each
+ * place.
  *
  * Parameters: gain (channels), then bias (channels). `kept` holds mean and 1 / deviation of each
  * place.

@@ -11,7 +11,8 @@
 
 /* ---------------------------------------------------------------- its kernels */
 
-/* Exported by OpenBLAS where it is built with kernels for many processors, but in none of its headers. */
+/* Exported by OpenBLAS where it is built with kernels for many processors, but in none of its
+ * headers. */
 void gotoblas_dynamic_init(void) __attribute__((weak));
 void gotoblas_dynamic_quit(void) __attribute__((weak));
 
@@ -26,9 +27,10 @@ static const char *kernels_of_processor(void)
                                                                            : NULL;
 }
 
-/* OpenBLAS knows processors by their model numbers, and takes SSE3 for one that is newer than itself: 0.3.21 on an
- * Emerald Rapids does a product of 512 x 512 at a fifth of the speed that it has with the kernels for AVX-512. What a
- * user asks for by OPENBLAS_CORETYPE is obeyed. Before main, since nobody may compute while the kernels change. */
+/* OpenBLAS knows processors by their model numbers, and takes SSE3 for one that is newer than
+ * itself: 0.3.21 on an Emerald Rapids does a product of 512 x 512 at a fifth of the speed that it
+ * has with the kernels for AVX-512. What a user asks for by OPENBLAS_CORETYPE is obeyed. Before
+ * main, since nobody may compute while the kernels change. */
 __attribute__((constructor)) static void choose_kernels(void)
 {
     static const char name[] = "OPENBLAS_CORETYPE";

@@ -29,7 +29,8 @@ typedef struct crti_matrix_view {
     bool is_turned; /* rows lie as columns */
 } crti_matrix_view_t;
 
-/* c(rows, cols) = scale * a(rows, inner) * b(inner, cols); a row of c to the next is `stride` floats. */
+/* c(rows, cols) = scale * a(rows, inner) * b(inner, cols); a row of c to the next is `stride`
+ * floats. */
 void crti_matrix_product(int rows, int cols, int inner, float scale, crti_matrix_view_t a,
                          crti_matrix_view_t b, float *c, int stride);
 

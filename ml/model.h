@@ -5,8 +5,8 @@
  *     crt_ml.h -> [ graph.c builds, forward.c and backward.c run, classify.c ] -> layers
  *     device.c moves it to another device and back
  * Ownership
- *     The model owns both flat buffers and the scratch of its passes, all where it computes, and its
- *     device. Weights handed to a pass are only read.
+ *     The model owns both flat buffers and the scratch of its passes, all where it computes, and
+ *     its device. Weights handed to a pass are only read.
  * Invariants
  *     Layers stand in an order in which each reads only from those before it. Their
  *     parameters lie in that order and without gaps, so that equal layers mean equal layout.
@@ -86,8 +86,8 @@ struct crt_model {
     crt_status_t failed; /* of a layer in this pass */
 
     /* The last forward pass, when it was one of training. */
-    crti_layer_pass_t
-        pass; /* rows, lengths and what the first layer reads; rows 0: there was none */
+    /* rows, lengths and what the first layer reads; rows 0: there was none */
+    crti_layer_pass_t pass;
     int32_t whole; /* the length of the only sequence */
 
     /* Gradients of outputs: backward.c */
@@ -100,8 +100,9 @@ struct crt_model {
 crt_status_t crti_model_weights(const crt_model_t *model, const crt_tensor_t *weights,
                                 const float **weights_out);
 
-/* Rows x outputs numbers of a forward pass over `rows` samples at `inputs` (on a device: there or on the host);
- * `lengths` may be NULL. Outputs are as layers compute with them. Borrowed until the next pass. */
+/* Rows x outputs numbers of a forward pass over `rows` samples at `inputs` (on a device: there or
+ * on the host); `lengths` may be NULL. Outputs are as layers compute with them. Borrowed until the
+ * next pass. */
 crt_status_t crti_model_run(crt_model_t *model, const float *weights, const void *inputs,
                             int rows, const int32_t *lengths, size_t sequences,
                             bool training, const float **outputs_out);
@@ -114,7 +115,8 @@ void crti_model_release_workspace(crt_model_t *model);
 /* How many samples at a time are evaluated. */
 int crti_model_evaluation_rows(const crt_model_t *model);
 
-/* From the gradient of the last run's outputs, as layers compute with it; `d_inputs` may be NULL. */
+/* From the gradient of the last run's outputs, as layers compute with it; `d_inputs` may be
+ * NULL. */
 crt_status_t crti_model_run_back(crt_model_t *model, const float *weights,
                                  const float *d_outputs, float *gradients,
                                  float *d_inputs);

@@ -3,7 +3,8 @@
  *
  * Where it sits
  *     corpus -> [ an order for each pass -> its batches ] -> training
- * A pass is cut into batches when its first one is asked for. The schedule of sizes goes on from pass to pass.
+ * A pass is cut into batches when its first one is asked for. The schedule of sizes goes on from
+ * pass to pass.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -112,7 +113,8 @@ static double next_size(crt_ner_batches_t *b)
     return floor(target);
 }
 
-/* The batch that is being filled: documents that fit, and behind them some that are within the tolerance. */
+/* The batch that is being filled: documents that fit, and behind them some that are within the
+ * tolerance. */
 typedef struct filling {
     double size, tolerated;
     size_t words, over; /* of the two */

@@ -49,7 +49,8 @@ static inline size_t crti_ner_first(const crt_ner_corpus_t *corpus, size_t docum
     return document == 0 ? 0 : corpus->ends[document - 1];
 }
 
-/* Adds a word to the document that is being built. `size` is at least 1. CRT_ERR_INVALID: not UTF-8. */
+/* Adds a word to the document that is being built. `size` is at least 1. CRT_ERR_INVALID: not
+ * UTF-8. */
 crt_status_t crti_ner_add_word(crt_ner_corpus_t *corpus, const char *word, size_t size,
                                crti_ner_tag_t tag);
 

@@ -7,8 +7,8 @@
  *     parameters (8), optimizer's states (4), its steps (8), bytes of the note (4)
  *     the note; the weights; the states; CRC-32 of everything before (4)
  *
- * All numbers little endian. Bytes are untrusted: every length is checked before it is used, and that before
- * the checksum, which says only that nothing was damaged by accident.
+ * All numbers little endian. Bytes are untrusted: every length is checked before it is used, and
+ * that before the checksum, which says only that nothing was damaged by accident.
  */
 #include <stdlib.h>
 #include <string.h>

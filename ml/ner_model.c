@@ -182,10 +182,11 @@ static void find_places(crt_ner_model_t *m)
 
 /* ---------------------------------------------------------------- first weights
  *
- * As spaCy draws them: states of random words are made, and the weights are scaled until the states' variance is
- * 1. Its states are no sums of one word for each place, though: a row of 1000 sums is filled
- * from 5000 words at places drawn at random, and variance and mean are those of 5000 rows, most of them
- * the bias alone. The scale that comes out is part of the model, so this does the same. */
+ * As spaCy draws them: states of random words are made, and the weights are scaled until the
+ * states' variance is 1. Its states are no sums of one word for each place, though: a row of 1000
+ * sums is filled from 5000 words at places drawn at random, and variance and mean are those of 5000
+ * rows, most of them the bias alone. The scale that comes out is part of the model, so this does
+ * the same. */
 
 #define SAMPLES 5000
 #define SUMS    1000

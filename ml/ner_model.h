@@ -3,13 +3,14 @@
  *
  * Where it sits
  *     crt_ner.h -> [ ner_model.c builds, ner_moves.c rules, ner_parse.c states and scores,
- *                    ner_train.c gradients, ner_predict.c tags ] -> crt_network (layers), ml/matrix.c
+ *                    ner_train.c gradients, ner_predict.c tags ] -> crt_network (layers),
+ *                    ml/matrix.c
  * Ownership
- *     The model owns its network and the scratch of a pass. The parser's arrays are parameters of the network
- *     (CRT_PARAMETERS), so that they are in the same flat buffers.
+ *     The model owns its network and the scratch of a pass. The parser's arrays are parameters of
+ *     the network (CRT_PARAMETERS), so that they are in the same flat buffers.
  * Invariants
- *     Labels are numbers of the model's list, most frequent first; tags of a corpus are translated when a batch is
- *     gathered. A move takes one word, so a state's steps are bounded by its words.
+ *     Labels are numbers of the model's list, most frequent first; tags of a corpus are translated
+ *     when a batch is gathered. A move takes one word, so a state's steps are bounded by its words.
  */
 #ifndef CRTI_ML_NER_MODEL_H
 #define CRTI_ML_NER_MODEL_H
@@ -114,8 +115,8 @@ bool crti_ner_oracle(const crt_ner_model_t *model, const crti_ner_state_t *state
 
 /* ner_parse.c */
 
-/* Copies keys and tags of documents of a corpus, one behind the other. Labels that the model has not are an error
- * when `must_know`, else CRTI_NER_NO_LABEL. */
+/* Copies keys and tags of documents of a corpus, one behind the other. Labels that the model has
+ * not are an error when `must_know`, else CRTI_NER_NO_LABEL. */
 crt_status_t crti_ner_gather(crt_ner_model_t *model, const crt_ner_corpus_t *corpus,
                              const size_t *documents, size_t count, bool must_know);
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The moves of the parser: which are possible, what they do, and what each costs, as in spaCy's BiluoPushDown. */
+/* The moves of the parser: which are possible, what they do, and what each costs, as in spaCy's
+ * BiluoPushDown. */
 #include "ml/ner_model.h"
 
 bool crti_ner_is_valid(const crti_ner_state_t *s, crti_ner_move_t move)
@@ -44,7 +45,8 @@ static int cost_in(const crti_ner_state_t *s, const crti_ner_tag_t *gold,
     return 0;
 }
 
-/* How many entities of the truth can't be found any more, or are found wrongly, because of this move. */
+/* How many entities of the truth can't be found any more, or are found wrongly, because of this
+ * move. */
 int crti_ner_cost(const crti_ner_state_t *s, crti_ner_move_t move)
 {
     const crti_ner_tag_t *gold = &s->tags[s->at];

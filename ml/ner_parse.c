@@ -2,11 +2,13 @@
 /* From words to scores of moves.
  *
  * Where it sits
- *     ner_train.c, ner_predict.c -> [ gather -> run -> score, again and again ] -> crt_network, ml/matrix.c
+ *     ner_train.c, ner_predict.c -> [ gather -> run -> score, again and again ] -> crt_network,
+ *     ml/matrix.c
  * How
- *     A state is the sum of what its words give in their places, and a word gives the same in each place whatever the
- *     state. So that is computed for all words at once, in one product of matrices; a step of a state is then
- *     a few additions. The bias is in what the first word gives, which every state has.
+ *     A state is the sum of what its words give in their places, and a word gives the same in each
+ *     place whatever the state. So that is computed for all words at once, in one product of
+ *     matrices; a step of a state is then a few additions. The bias is in what the first word
+ *     gives, which every state has.
  */
 #include <stdlib.h>
 #include <string.h>

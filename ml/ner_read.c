@@ -4,8 +4,9 @@
  * Where it sits
  *     file -> [ lines -> words and tags as they stand there -> BILUO ] -> ml/ner_corpus.c
  * How
- *     Whether a file is BILUO is known at its end only. So all its words are read first, each with the action
- *     that its tag names and its line; then the tags of each sentence are made BILUO, or checked to be it.
+ *     Whether a file is BILUO is known at its end only. So all its words are read first, each with
+ *     the action that its tag names and its line; then the tags of each sentence are made BILUO, or
+ *     checked to be it.
  * Failure
  *     Bytes are untrusted. Errors name file and line.
  */

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Sentences with entities that are drawn: to try a model without any file.
  *
- * Names are made of syllables, most are new in each sentence, and the same ones are given to people, places,
- * organizations and works. So a model has to learn from the words around a name, and from its shape.
+ * Names are made of syllables, most are new in each sentence, and the same ones are given to
+ * people, places, organizations and works. So a model has to learn from the words around a name,
+ * and from its shape.
  */
 #include <ctype.h>
 #include <stdlib.h>

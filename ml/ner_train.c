@@ -2,12 +2,13 @@
 /* Gradients of a NER model, by a dynamic oracle.
  *
  * Where it sits
- *     documents -> [ states -> steps: scores, loss, the model's own best move -> back through all steps at once ]
+ *     documents -> [ states -> steps: scores, loss, the model's own best move -> back through all
+ *     steps at once ]
  *         -> flat gradient
  * How
  *     A state follows the moves that the model finds best, and learns in each step which moves cost
- *     nothing from where it is. Weights don't change meanwhile, so the gradients of all steps go back in one
- *     product of matrices for each layer.
+ *     nothing from where it is. Weights don't change meanwhile, so the gradients of all steps go
+ *     back in one product of matrices for each layer.
  */
 #include <math.h>
 #include <string.h>
@@ -24,7 +25,8 @@ static bool is_known(const crti_ner_state_t *s, uint32_t first, uint32_t end)
     return false;
 }
 
-/* States of a document: one, or one for each `limit` moves of the way that the oracle would take. */
+/* States of a document: one, or one for each `limit` moves of the way that the oracle would
+ * take. */
 static size_t add_states(crt_ner_model_t *m, crti_ner_state_t state, size_t count,
                          uint32_t limit)
 {
@@ -74,8 +76,8 @@ static crt_status_t make_states(crt_ner_model_t *m, uint32_t limit, size_t *coun
     return CRT_OK;
 }
 
-/* The gradient of a state's scores, over them; the sum of its squares. Of all moves that cost least, the model may
- * take any: P - G, P over all moves, G over those. */
+/* The gradient of a state's scores, over them; the sum of its squares. Of all moves that cost
+ * least, the model may take any: P - G, P over all moves, G over those. */
 static double loss_of(crt_ner_model_t *m, const crti_ner_state_t *state, float *scores)
 {
     float *costs = m->scratch.costs, least = 1, most = scores[0], gold_most = -INFINITY;

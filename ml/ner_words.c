@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Features of words as spaCy has them.
  *
- * Letters are those of Unicode, by the C.UTF-8 locale of the C library: a key must not depend on the locale of
- * the process that computes it. */
+ * Letters are those of Unicode, by the C.UTF-8 locale of the C library: a key must not depend on
+ * the locale of the process that computes it. */
 #include <locale.h>
 #include <pthread.h>
 #include <string.h>

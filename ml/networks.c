@@ -132,7 +132,8 @@ static void add_normed(network_t *n, int width, int kernel, int stride, int from
     add(n, CRT_BATCH_NORM());
 }
 
-/* A block from the layer before it on: two or three convolutions, and the shortcut that is added. */
+/* A block from the layer before it on: two or three convolutions, and the shortcut that is
+ * added. */
 static void add_block(network_t *n, int width, int stride, int expansion, bool changes,
                       bool projects)
 {

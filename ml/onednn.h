@@ -4,8 +4,8 @@
  * Where it sits
  *     convolution.c, batch_norm.c -> [ ml/onednn.c ] -> dnnl_api.c -> oneDNN
  * How
- *     A primitive is made for certain shapes, with a list of arguments; a run says where the data of
- *     each lies. It uses as many threads as matrix products do (ml/matrix.h).
+ *     A primitive is made for certain shapes, with a list of arguments; a run says where the data
+ *     of each lies. It uses as many threads as matrix products do (ml/matrix.h).
  * Threads
  *     A primitive is used by one thread at a time.
  */
@@ -47,7 +47,8 @@ crt_status_t crti_onednn_arguments(crti_onednn_t *primitive, int count,
                                    const int *arguments,
                                    const crti_const_layout_t *layouts);
 
-/* A primitive with two arguments that copies from one layout to another; none when they are equal. */
+/* A primitive with two arguments that copies from one layout to another; none when they are
+ * equal. */
 crt_status_t crti_onednn_make_reorder(crti_onednn_t *primitive, crti_const_layout_t from,
                                       crti_const_layout_t to);
 
@@ -58,8 +59,8 @@ crti_const_layout_t crti_onednn_wanted(const_dnnl_primitive_desc_t description,
 /* Floats that memory of this layout takes, in whole lines of the cache. */
 size_t crti_onednn_floats(crti_const_layout_t layout);
 
-/* `data` in the order of the arguments. A failure is left in `step->failed`. The scratch is the library's
- * own by default, but then of the thread that made the primitive. */
+/* `data` in the order of the arguments. A failure is left in `step->failed`. The scratch is the
+ * library's own by default, but then of the thread that made the primitive. */
 void crti_onednn_run(const crti_onednn_t *primitive, const crti_layer_pass_t *step,
                      const void *const *data);
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Pools: of each window and channel the largest number, or the mean. Without a kernel the window is all
- * of a sample. The gradient of a largest number goes to the first of the window that is as large.
+/* Pools: of each window and channel the largest number, or the mean. Without a kernel the window is
+ * all of a sample. The gradient of a largest number goes to the first of the window that is as
+ * large.
  */
 #include <math.h>
 #include <string.h>
@@ -55,7 +56,8 @@ static window_t window_at(const crti_layer_t *layer, int i, int j)
                       col < 0 ? 0 : col, col_end > width ? width : col_end};
 }
 
-/* What is done at each place of a window: `x` and `y` are the channels of the place and of the window. */
+/* What is done at each place of a window: `x` and `y` are the channels of the place and of the
+ * window. */
 typedef void at_place_t(int channels, const float *x, float *dx, const float *y,
                         float *out);
 

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Rectified Adam (Liu et al., 2019), as Thinc computes it: moments as in Adam, and a step without the
- * second one as long as there are too few gradients to know it.
+/* Rectified Adam (Liu et al., 2019), as Thinc computes it: moments as in Adam, and a step without
+ * the second one as long as there are too few gradients to know it.
  *
  *     r(t) = r_max - 2 t b2^t / (1 - b2^t)        r_max = 2 / (1 - b2) - 1
- *     r >= 5:  w -= rate sqrt((1 - b2^t) (r - 4) (r - 2) r_max / ((r_max - 4) (r_max - 2) r)) / (1 - b1^t)
+ *     r >= 5:  w -= rate sqrt((1 - b2^t) (r - 4) (r - 2) r_max / ((r_max - 4) (r_max - 2) r)) / (1
+ *     - b1^t)
  *                   * m / (sqrt(v) + epsilon)
  *     else:    w -= rate / (1 - b1^t) * m
  *

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Subsample: every so many places of rows and columns, with channels of zeros behind those there are: the
- * shortcut without parameters of He et al. (option A).
+/* Subsample: every so many places of rows and columns, with channels of zeros behind those there
+ * are: the shortcut without parameters of He et al. (option A).
  */
 #include <string.h>
 

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What makes a row of tokens of an image: patches, a learnt token behind them, a learnt position for each.
+/* What makes a row of tokens of an image: patches, a learnt token behind them, a learnt position
+ * for each.
  *
- * patches: each square of places becomes one, its rows of places side by side; nothing is computed. token: one
- * place more at the end, the same numbers (1, channels) in every sample. positions: y = x + P (places, channels).
+ * patches: each square of places becomes one, its rows of places side by side; nothing is computed.
+ * token: one place more at the end, the same numbers (1, channels) in every sample. positions: y =
+ * x + P (places, channels).
  */
 #include <string.h>
 

@@ -4,7 +4,8 @@
  *     scale = clip of the whole gradient * clip of the array's
  *     rule (adam.c, radam.c, sgd.c): weights, gradients -> weights
  *     look-ahead, every k steps:     slow += rate * (w - slow); w = slow
- *     averages:                      a -= (1 - decay) * (a - w), decay = min((1 + t) / (10 + t), 0.9999)
+ *     averages:                      a -= (1 - decay) * (a - w), decay = min((1 + t) / (10 + t),
+ *     0.9999)
  */
 #include <math.h>
 #include <string.h>

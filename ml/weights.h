@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Weights file: the parameters of a model on disk, and its statistics, if it has some, as one more array.
+/* Weights file: the parameters of a model on disk, and its statistics, if it has some, as one more
+ * array.
  *
  *     offset  bytes
  *          0      8  "crtmodel"

@@ -18,7 +18,8 @@
 //         std::int64_t value;
 //     };
 //     template <>
-//     struct crt::actor_class<counter> : crt::define_actor<counter(std::int64_t), &counter::add> {};
+//     struct crt::actor_class<counter>
+//         : crt::define_actor<counter(std::int64_t), &counter::add> {};
 //
 //     static void driver()
 //     {
@@ -484,9 +485,9 @@ class call
         return actor<C>(made);
     }
     // Saves at most 1 MiB for the next process of the actor. The member `void restore(crt::bytes)`
-    // gets the state there, after the constructor. Throws CRT_ERR_TOO_LARGE; CRT_ERR_ACTOR_DIED when another
-    // process serves the actor by now; CRT_ERR_INVALID when the class has no `restore`;
-    // CRT_ERR_HEAD_LOST or CRT_ERR_TIMED_OUT when the head does not answer.
+    // gets the state there, after the constructor. Throws CRT_ERR_TOO_LARGE; CRT_ERR_ACTOR_DIED
+    // when another process serves the actor by now; CRT_ERR_INVALID when the class has no
+    // `restore`; CRT_ERR_HEAD_LOST or CRT_ERR_TIMED_OUT when the head does not answer.
     void save(bytes state) { check(crt_actor_save(running, state.data(), state.size())); }
     // Ends the actor for good after this call. Throws CRT_ERR_INVALID in a task.
     void exit_actor() { check(crt_actor_exit(running)); }

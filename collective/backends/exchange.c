@@ -365,8 +365,8 @@ static bool has_come(const crti_exchange_t *x, int rank)
     return !x->is_awaiting && x->peers[rank].came_to == x->call.sequence + 1;
 }
 
-/* Whether those that we wait for may wait for another one: they name it, and the member behind it knows
- * for sure. */
+/* Whether those that we wait for may wait for another one: they name it, and the member behind it
+ * knows for sure. */
 static bool is_held_up_elsewhere(const crti_exchange_t *x)
 {
     int before = x->call.before;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The check: every member compares its call with others', in log2(n) rounds of messages without bytes
- * that run beside all else. See exchange.h.
+/* The check: every member compares its call with others', in log2(n) rounds of messages without
+ * bytes that run beside all else. See exchange.h.
  */
 #include "collective/backends/exchange_int.h"
 

@@ -25,8 +25,8 @@ typedef struct crti_exchange_outgoing {
 typedef struct crti_offer {
     crti_list_t link;
     crti_msg_group_offer_t message;
-    unsigned char
-        *data;        /* of a small one, or of one that was taken in before its receive */
+    /* of a small one, or of one that was taken in before its receive */
+    unsigned char *data;
     bool is_here;     /* all of `data`, if there is any */
     crti_pair_t pair; /* that takes it in */
     bool is_taken;    /* by that */
@@ -66,8 +66,8 @@ typedef struct crti_peer_queue {
 
     /* Messages between two: crti_pair_t */
     crti_list_t sends; /* not offered yet */
-    crti_list_t
-        unflushed; /* whose bytes were given to the stream; the system has not taken all */
+    /* whose bytes were given to the stream; the system has not taken all */
+    crti_list_t unflushed;
     crti_list_t placed;   /* offered without; also while their bytes leave */
     crti_list_t receives; /* that no offer has come for */
     crti_list_t arriving; /* whose bytes come, in this order */
@@ -119,8 +119,8 @@ void crti_exchange_nonsense(crti_exchange_t *x, int rank, const char *what);
 crti_peer_queue_t *crti_exchange_use(crti_exchange_t *x, int rank);
 void crti_exchange_look_again(crti_exchange_t *x);
 crt_status_t crti_exchange_turn(crti_exchange_t *x);
-/* The group has failed, with `status` unless it had failed before: the others get the reason, and nothing
- * of the caller's memory is used any more. Every failing wait has done it. */
+/* The group has failed, with `status` unless it had failed before: the others get the reason, and
+ * nothing of the caller's memory is used any more. Every failing wait has done it. */
 crt_status_t crti_exchange_give_up(crti_exchange_t *x, crt_status_t status);
 
 /* Starts to send to a member; without bytes: before what has some. */
@@ -164,8 +164,8 @@ void crti_exchange_pair_sent(crti_exchange_t *x, crti_pair_t *pair);
 void crti_exchange_pair_offer(crti_exchange_t *x, crti_peer_queue_t *peer);
 /* Fails the group when that member waits for something of ours that can't come. */
 void crti_exchange_pair_check(crti_exchange_t *x, crti_peer_queue_t *peer);
-/* Before we leave in good order: a connection that is closed with something unread takes what is still on its
- * way with it. */
+/* Before we leave in good order: a connection that is closed with something unread takes what is
+ * still on its way with it. */
 void crti_exchange_pair_settle(crti_exchange_t *x);
 /* Forgets all messages to and from it. */
 void crti_exchange_pair_forget(crti_exchange_t *x, crti_peer_queue_t *peer);

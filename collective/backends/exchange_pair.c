@@ -1,21 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Messages between two members, over links. See exchange.h.
  *
- * A send is offered at once. A small one comes with its bytes, as long as there is room for them at the
- * receiver, where they wait for their receive; the bytes of a large one follow when it is taken, and it
- * has ended when they are there. So a small send ends at once, and memory stays bounded. All messages go
- * on whenever the loop turns, whatever waits for it.
+ * A send is offered at once. A small one comes with its bytes, as long as there is room for them at
+ * the receiver, where they wait for their receive; the bytes of a large one follow when it is
+ * taken, and it has ended when they are there. So a small send ends at once, and memory stays
+ * bounded. All messages go on whenever the loop turns, whatever waits for it.
  *
  * Waiting
  *     A member that waits for one message only, and for longer than a moment, says so to the other
  *     (GROUP_WAITS). While two wait for their sends to be taken, each takes in what the other waits
- *     for, into memory of its own. Who waits for that member in an operation of the whole group, or to receive from
- *     it, would wait for ever: the calls of the two differ, which is said at once.
+ *     for, into memory of its own. Who waits for that member in an operation of the whole group, or
+ *     to receive from it, would wait for ever: the calls of the two differ, which is said at once.
  * Read ahead
- *     Messages of an operation that has not begun here wait in the kernel: the stream is held, and memory is taken for
- *     none of them. But while messages between two are on their way, what these need may come
- *     behind: then they are read and kept here. That is what the sender had on its way, no more, since
- *     bytes and receipts of messages go before others there. Of a sender from which more comes the calls differ.
+ *     Messages of an operation that has not begun here wait in the kernel: the stream is held, and
+ *     memory is taken for none of them. But while messages between two are on their way, what these
+ *     need may come behind: then they are read and kept here. That is what the sender had on its
+ *     way, no more, since bytes and receipts of messages go before others there. Of a sender from
+ *     which more comes the calls differ.
  */
 #include <sched.h>
 #include <stdlib.h>
@@ -137,7 +138,8 @@ static crti_offered_t *find_offered(crti_peer_queue_t *peer, uint64_t number)
     return NULL;
 }
 
-/* Of a small one, that it was received; of a large one, first that its bytes may come, then that they have. */
+/* Of a small one, that it was received; of a large one, first that its bytes may come, then that
+ * they have. */
 static void on_taken(crti_exchange_t *x, crti_peer_queue_t *peer, uint64_t number)
 {
     crti_offered_t *o = find_offered(peer, number);

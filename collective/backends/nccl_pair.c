@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Messages between two, given to NCCL. See nccl_int.h.
  *
- * NCCL carries out what it is given in one order on all members, and what is given to it as one goes on beside each
- * other. So what was posted waits until one of them is waited for, and then all of them are one: the
- * members have told each other over `control` before that they are here, and what they mean.
+ * NCCL carries out what it is given in one order on all members, and what is given to it as one
+ * goes on beside each other. So what was posted waits until one of them is waited for, and then all
+ * of them are one: the members have told each other over `control` before that they are here, and
+ * what they mean.
  */
 #include <stdlib.h>
 #include <string.h>

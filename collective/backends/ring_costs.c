@@ -11,8 +11,8 @@
 
 #include "collective/backends/algorithms.h"
 
-/* How often each is tried. The first opens TCP's windows and takes what a link lets through at once: it
- * does not count. Other programs disturb some of the others: the least time is taken. */
+/* How often each is tried. The first opens TCP's windows and takes what a link lets through at
+ * once: it does not count. Other programs disturb some of the others: the least time is taken. */
 #define TRIES              6
 #define LONG_NS            (20 * CRTI_MS) /* what takes so long is tried once more only */
 #define FEW                ((size_t)16 << 10) /* bytes */
@@ -62,8 +62,8 @@ static crt_status_t time_rounds(crti_ring_t *ring, const seen_t *mine, seen_t *a
     return status;
 }
 
-/* `size` bytes go to the next member while as many come from the one before. The middle of all times, for
- * that is with all at it: in the least some others may have rested. */
+/* `size` bytes go to the next member while as many come from the one before. The middle of all
+ * times, for that is with all at it: in the least some others may have rested. */
 static crt_status_t time_bytes(crti_ring_t *ring, unsigned char *memory, size_t size,
                                int tries, uint64_t *middle_ns)
 {

@@ -2,8 +2,9 @@
 /* From each member to each, at once: two steps instead of 2(n-1), with as many bytes.
  *
  * Allreduce: part b of everybody's values goes to member b, who sums it and sends it to all.
- * All values of an element come together at one member, so that it is rounded once. In pieces, so that the temporary values stay small; member i begins
- * with i + 1, then i + 2, ..., so that nobody is sent to by all at once.
+ * All values of an element come together at one member, so that it is rounded once. In pieces, so
+ * that the temporary values stay small; member i begins with i + 1, then i + 2, ..., so that nobody
+ * is sent to by all at once.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -204,8 +205,8 @@ static crt_status_t run_direct(const crti_ring_job_t *job)
 
 /* ---------------------------------------------------------------- without a sum */
 
-/* Runs n - 1 receives and sends with all others. Part i of input goes to member i (alltoall), or all
- * of it to each (allgather); what member i sends becomes part i of output. */
+/* Runs n - 1 receives and sends with all others. Part i of input goes to member i (alltoall), or
+ * all of it to each (allgather); what member i sends becomes part i of output. */
 crt_status_t crti_ring_exchange_all(const crti_ring_job_t *job)
 {
     crti_ring_t *ring = job->ring;

@@ -18,7 +18,8 @@ typedef struct crti_ring_costs {
     double hop_ns;     /* from a send to what it makes the receiver do */
     double message_ns; /* of the processor, to send and receive one more message */
     double byte_ns;    /* of a link, while each member sends on one */
-    /* A message and a byte while no others are on their way: less where members share a processor. */
+    /* A message and a byte while no others are on their way: less where members share a
+     * processor. */
     double lone_step_ns, lone_byte_ns;
 } crti_ring_costs_t;
 

@@ -57,8 +57,8 @@ static crt_status_t run_tree(const crti_ring_job_t *job)
     return status;
 }
 
-/* The sum of everybody's values, which lie one behind the other: part by part, in the order in which
- * others sum. */
+/* The sum of everybody's values, which lie one behind the other: part by part, in the order in
+ * which others sum. */
 static void sum_gathered(const crti_ring_job_t *job, const unsigned char *all,
                          const void **sources)
 {
@@ -112,8 +112,8 @@ static crt_status_t run_all_gathered(const crti_ring_job_t *job)
     return run_gathered(job, crti_ring_exchange_all);
 }
 
-/* The values of the members behind it, up a binomial tree to the first member: member p has those of the
- * p without its lowest bit, and on. */
+/* The values of the members behind it, up a binomial tree to the first member: member p has those
+ * of the p without its lowest bit, and on. */
 static crt_status_t gather_up(const crti_ring_job_t *job, unsigned char *all)
 {
     crti_ring_t *ring = job->ring;

@@ -13,8 +13,8 @@
  *     Of a node: its lowest rank. Whoever fails tells its node by shared memory and the leaders
  *     by their links, so that no level waits for the other.
  * Invariants
- *     An operation ends with a step in which all members of a node pass a barrier, after the leaders
- *     have: a difference between the calls of two members fails all of them.
+ *     An operation ends with a step in which all members of a node pass a barrier, after the
+ *     leaders have: a difference between the calls of two members fails all of them.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -322,8 +322,8 @@ static crt_status_t progress(void *state)
     return status;
 }
 
-/* Who waits in one way goes on in the other too (crti_way_t): where one of the messages is on this node,
- * that is the quicker. */
+/* Who waits in one way goes on in the other too (crti_way_t): where one of the messages is on this
+ * node, that is the quicker. */
 static crt_status_t await(void *state, crti_pair_t *const *pairs, int count,
                           uint64_t deadline_ns)
 {

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Draws figures.json of this folder as figures.svg: how many times better crt is than what stands beside it.
+"""Draws figures.json of this folder as figures.svg: how many times better crt is than what stands
+beside it.
 
     docs/benchmarks/draw.py            writes figures.svg
     docs/benchmarks/draw.py --check    exits with 1 when figures.svg is not what figures.json says
@@ -43,13 +44,19 @@ def draw(report):
     most = 10 ** math.ceil(math.log10(max(r["ratio"] for r in rows)))
     scale = (WIDTH - LEFT - RIGHT) / math.log10(most)
     height = HEAD + len(groups) * (ROW + 8) + len(rows) * ROW + 50
-    out = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" width="{WIDTH}" height="{height}" '
-           f'role="img" aria-label="crt beside Ray, Open MPI, Thinc and spaCy">', f"<style>{STYLE}</style>"]
+    out = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" width="{WIDTH}" height="{height}" '
+        f'role="img" aria-label="crt beside Ray, Open MPI, Thinc and spaCy">',
+        f"<style>{STYLE}</style>"
+    ]
     for power in range(round(math.log10(most)) + 1):
         x = LEFT + power * scale
-        out.append(f'<line class="{"l" if power else "o"}" x1="{x:.1f}" y1="{HEAD - 6}" x2="{x:.1f}" '
-                   f'y2="{height - 50}"/>')
-        out.append(f'<text class="d" x="{x:.1f}" y="{HEAD - 12}" text-anchor="middle">{10 ** power:,} x</text>')
+        out.append(
+            f'<line class="{"l" if power else "o"}" x1="{x:.1f}" y1="{HEAD - 6}" x2="{x:.1f}" '
+            f'y2="{height - 50}"/>')
+        out.append(
+            f'<text class="d" x="{x:.1f}" y="{HEAD - 12}" text-anchor="middle">{10 ** power:,} x</text>'
+        )
     y = HEAD
     for group in groups:
         y += ROW + 8
@@ -58,13 +65,21 @@ def draw(report):
             length = max(1.0, math.log10(max(r["ratio"], 1)) * scale)
             beside = f'{figure(r["crt"], r["unit"])} beside {figure(r["other"], r["unit"])} ({r["beside"]})'
             out.append(f'<text x="12" y="{y + 12}">{escape(r["name"])}</text>')
-            out.append(f'<rect class="b" x="{LEFT}" y="{y + 1}" width="{length:.1f}" height="14" rx="2"/>')
-            out.append(f'<text x="{LEFT + length + 6:.1f}" y="{y + 12}"><tspan class="r">{times(r["ratio"])}</tspan> '
-                       f'<tspan class="d">{escape(beside)}</tspan></text>')
+            out.append(
+                f'<rect class="b" x="{LEFT}" y="{y + 1}" width="{length:.1f}" height="14" rx="2"/>')
+            out.append(
+                f'<text x="{LEFT + length + 6:.1f}" y="{y + 12}"><tspan class="r">{times(r["ratio"])}</tspan> '
+                f'<tspan class="d">{escape(beside)}</tspan></text>')
             y += ROW
     versions = ", ".join(f"{name} {version}" for name, version in report["versions"].items())
-    said = [f'How many times better, logarithmic. {report["date"]}; {report["machine"]}.', f"Beside {versions}."]
-    out += [f'<text class="d" x="0" y="{height - 26 + 16 * i}">{escape(line)}</text>' for i, line in enumerate(said)]
+    said = [
+        f'How many times better, logarithmic. {report["date"]}; {report["machine"]}.',
+        f"Beside {versions}."
+    ]
+    out += [
+        f'<text class="d" x="0" y="{height - 26 + 16 * i}">{escape(line)}</text>'
+        for i, line in enumerate(said)
+    ]
     out += ["</svg>", ""]
     return "\n".join(out)
 
@@ -75,7 +90,8 @@ def main():
     path = os.path.join(HERE, "figures.svg")
     if sys.argv[1:] == ["--check"]:
         with open(path, encoding="utf-8") as file:
-            sys.exit(0 if file.read() == drawn else "figures.svg is not what figures.json says: run docs/benchmarks/draw.py")
+            sys.exit(0 if file.read() == drawn else
+                     "figures.svg is not what figures.json says: run docs/benchmarks/draw.py")
     with open(path, "w", encoding="utf-8") as file:
         file.write(drawn)
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Makes the manual pages of section 3 from the comments of the public headers: one for each group of
-declarations below one comment, and for every other name of it a page that refers to that one.
+"""Makes the manual pages of section 3 from the comments of the public headers: one for each group
+of declarations below one comment, and for every other name of it a page that refers to that one.
 Usage: functions.py VERSION FOLDER HEADER... (the folder is emptied first)"""
 import os
 import re
@@ -55,7 +55,8 @@ class Group:
             if found:
                 self.functions[found[2]] = " ".join(found[1].split())
                 self.declarations.append(" ".join(declaration.split()))
-        for name, parameters in re.findall(r"^#define (crt_\w+)\(([^)]*)\)", self.code, re.MULTILINE):
+        for name, parameters in re.findall(r"^#define (crt_\w+)\(([^)]*)\)", self.code,
+                                           re.MULTILINE):
             self.macros[name] = parameters
 
     def names(self):
@@ -74,15 +75,16 @@ def groups_of(path):
     with open(path, encoding="utf-8") as file:
         source = file.read()
     # A comment at the beginning of a line, or nothing, then lines without a blank one or the next.
-    pattern = re.compile(r"(?:^(/\*(?:(?!\*/).)*\*/)\n)?((?:^(?!/\*)[^\n]+\n)+)", re.MULTILINE | re.DOTALL)
+    pattern = re.compile(r"(?:^(/\*(?:(?!\*/).)*\*/)\n)?((?:^(?!/\*)[^\n]+\n)+)",
+                         re.MULTILINE | re.DOTALL)
     header = os.path.basename(path)
     groups = [Group(header, found[1] or "/**/", found[2]) for found in pattern.finditer(source)]
     return [group for group in groups if group.names()]
 
 
 def macros_of(path, groups):
-    """Macros that stand for a function with an array in place of its last arguments: crt_get for crt_get_v.
-    They are told of on its page."""
+    """Macros that stand for a function with an array in place of its last arguments: crt_get for
+    crt_get_v. They are told of on its page."""
     with open(path, encoding="utf-8") as file:
         source = file.read().split("#else /* __cplusplus */")[0]
     of = {name: group for group in groups for name in group.functions}
@@ -104,7 +106,8 @@ def escaped(text):
 
 def bold_names(line, names):
     line = escaped(line)
-    return re.sub(r"\b(" + "|".join(map(re.escape, names)) + r")\b", r"\\fB\1\\fP", line) if names else line
+    return re.sub(r"\b(" + "|".join(map(re.escape, names)) +
+                  r")\b", r"\\fB\1\\fP", line) if names else line
 
 
 def body(lines, names):
@@ -129,8 +132,9 @@ def body(lines, names):
 def summary(group):
     """The first sentence, or what of it is enough to tell the page from others."""
     text = " ".join(" ".join(group.text).split()).removeprefix("Collective. ")
-    ends = (end.start() for end in re.finditer(r"(?<!e\.g)[.;:](?= |$)", text)
-            if end.start() >= 20 and text.count("(", 0, end.start()) == text.count(")", 0, end.start()))
+    ends = (
+        end.start() for end in re.finditer(r"(?<!e\.g)[.;:](?= |$)", text)
+        if end.start() >= 20 and text.count("(", 0, end.start()) == text.count(")", 0, end.start()))
     sentence = text[:next(ends, len(text))].rstrip(".")
     is_name = sentence[:2].isupper()
     return sentence if is_name else sentence[:1].lower() + sentence[1:]
@@ -165,11 +169,13 @@ def errors(group, statuses):
 def page(group, version, statuses):
     names = group.names()
     include, library = PLACES[group.header]
-    out = [f'.TH {names[0]} 3 "" "crt {version}" "crt functions"', ".SH NAME",
-           escaped(", ".join(names) + " - ") + escaped(summary(group)).removeprefix("\\&"),
-           ".SH LIBRARY", f"{library} (\\-l{library})", ".PP", ".in +4n", ".EX",
-           escaped(f"cc app.c $(pkg-config --cflags --libs {library})"), ".EE", ".in", ".SH SYNOPSIS", ".nf",
-           f".B #include <{include}>", ".PP"]
+    out = [
+        f'.TH {names[0]} 3 "" "crt {version}" "crt functions"', ".SH NAME",
+        escaped(", ".join(names) + " - ") + escaped(summary(group)).removeprefix("\\&"),
+        ".SH LIBRARY", f"{library} (\\-l{library})", ".PP", ".in +4n", ".EX",
+        escaped(f"cc app.c $(pkg-config --cflags --libs {library})"), ".EE", ".in", ".SH SYNOPSIS",
+        ".nf", f".B #include <{include}>", ".PP"
+    ]
     for declaration in group.declarations or [f"{n}({p})" for n, p in group.macros.items()]:
         out.append(f".B {escaped(declaration)};")
     out += [".fi", ".SH DESCRIPTION", *body(group.text, names)]
@@ -192,7 +198,9 @@ def page(group, version, statuses):
 
 def pages_of(headers, version):
     """{name: text} of all pages, and the groups that have no comment."""
-    groups = [group for path in headers if os.path.basename(path) in PLACES for group in groups_of(path)]
+    groups = [
+        group for path in headers if os.path.basename(path) in PLACES for group in groups_of(path)
+    ]
     for path in headers:
         if os.path.basename(path) == "crt_arguments.h":
             macros_of(path, groups)
@@ -200,7 +208,8 @@ def pages_of(headers, version):
     for path in headers:
         if os.path.basename(path) == "crt_base.h":
             with open(path, encoding="utf-8") as file:
-                statuses = dict(re.findall(r'^ +X\((\w+), -?\d+, +"(.*)"\)', file.read(), re.MULTILINE))
+                statuses = dict(
+                    re.findall(r'^ +X\((\w+), -?\d+, +"(.*)"\)', file.read(), re.MULTILINE))
     pages = {}
     for group in groups:
         # Who is written out is a function that a program calls by this name.

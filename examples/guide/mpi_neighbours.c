@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Heat in a bar that is cut into pieces: each rank exchanges the ends of its piece with its neighbours.
- * crt run --ranks 4 -- ./mpi_neighbours */
+/* Heat in a bar that is cut into pieces: each rank exchanges the ends of its piece with its
+ * neighbours. crt run --ranks 4 -- ./mpi_neighbours */
 #include <stdio.h>
 #include <string.h>
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Nonblocking collectives, in memory that neighbours sum in place: crt run --ranks 4 -- ./mpi_overlap */
+/* Nonblocking collectives, in memory that neighbours sum in place: crt run --ranks 4 --
+ * ./mpi_overlap */
 #include <stdio.h>
 
 #include <crt_collective.h>

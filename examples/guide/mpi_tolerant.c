@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A group that goes on when a rank dies. MPI ends here; so would a program of ranks, therefore these are actors. */
+/* A group that goes on when a rank dies. MPI ends here; so would a program of ranks, therefore
+ * these are actors. */
 #include <stdio.h>
 #include <unistd.h>
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* An actor that goes on where it was when its process was replaced; and calls that are made again. */
+/* An actor that goes on where it was when its process was replaced; and calls that are made
+ * again. */
 #include <stdio.h>
 #include <string.h>
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Python joins a cluster: NumPy arrays lie in its object store without a copy, a task runs in Python, an actor in C.
+"""Python joins a cluster: NumPy arrays lie in its object store without a copy, a task runs in
+Python, an actor in C.
 Usage: arrays.py COUNTER.so (counter.c as a shared object)"""
 import sys
 import time
@@ -12,7 +13,8 @@ counter = ffi.dlopen(sys.argv[1])
 
 
 def array_of(data, dtype, shape):
-    return np.frombuffer(ffi.buffer(data, int(np.prod(shape)) * dtype.itemsize), dtype).reshape(shape)
+    return np.frombuffer(ffi.buffer(data,
+                                    int(np.prod(shape)) * dtype.itemsize), dtype).reshape(shape)
 
 
 def new_array(shape):
@@ -27,7 +29,8 @@ def get(ref):
     given = ffi.new("crt_dlpack_t **")
     check(C.crt_ref_to_dlpack(ref, -1, given))
     held = ffi.gc(given[0], given[0].deleter)
-    array = array_of(ffi.gc(held.view.data, lambda _, held=held: None), np.dtype("f8"), tuple(held.view.shape[0:held.view.rank]))
+    array = array_of(ffi.gc(held.view.data, lambda _, held=held: None), np.dtype("f8"),
+                     tuple(held.view.shape[0:held.view.rank]))
     array.flags.writeable = False
     return array
 
@@ -57,15 +60,23 @@ got = get(ref)
 took = (time.perf_counter() - begun) * 1e6
 with open("/proc/self/maps", encoding="ascii") as maps:
     at = got.ctypes.data
-    where = [row.split() for row in maps if int(row.split("-")[0], 16) <= at < int(row.split("-")[1].split()[0], 16)]
-print(f"100 MB, last element {got[-1]:.0f}, read only: {not got.flags.writeable}, in shared memory: {where[0][1][3] == 's'}")
-small = hold(C.crt_submit_v(mean, ffi.NULL, ffi.new("crt_arg_t[1]", [argument("REF", "ref", ref)]), 1))
+    where = [
+        row.split() for row in maps
+        if int(row.split("-")[0], 16) <= at < int(row.split("-")[1].split()[0], 16)
+    ]
+print(
+    f"100 MB, last element {got[-1]:.0f}, read only: {not got.flags.writeable}, in shared memory: {where[0][1][3] == 's'}"
+)
+small = hold(
+    C.crt_submit_v(mean, ffi.NULL, ffi.new("crt_arg_t[1]", [argument("REF", "ref", ref)]), 1))
 number = ffi.new("double *")
 check(C.crt_get_v(small, -1, out("DOUBLE", number)))
 print(f"mean by a task in Python: {number[0]}")
 
-actor = ffi.new("crt_actor_t **", C.crt_actor_new_v(ffi.addressof(counter, "counter_class"), ffi.NULL, ffi.NULL, 0))
-add, one, total = ffi.addressof(counter, "counter_add"), ffi.new("crt_arg_t[1]", [argument("INT", "integer", 1)]), ffi.new("int64_t *")
+actor = ffi.new("crt_actor_t **",
+                C.crt_actor_new_v(ffi.addressof(counter, "counter_class"), ffi.NULL, ffi.NULL, 0))
+add, one, total = ffi.addressof(counter, "counter_add"), ffi.new(
+    "crt_arg_t[1]", [argument("INT", "integer", 1)]), ffi.new("int64_t *")
 to, result = out("INT64", total), ffi.new("crt_ref_t **")
 times = []
 for _ in range(20_000):
@@ -75,7 +86,8 @@ for _ in range(20_000):
     C.crt_ref_drop(result)
     times.append(time.perf_counter() - begun)
 print(f"calls of an actor in C: {total[0]}")
-print(f"get of 100 MB: {took:.0f} us; call of an actor: {np.median(times) * 1e6:.1f} us", file=sys.stderr)
+print(f"get of 100 MB: {took:.0f} us; call of an actor: {np.median(times) * 1e6:.1f} us",
+      file=sys.stderr)
 del got, array
 C.crt_actor_drop(actor)
 check(C.crt_shutdown())

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* An actor class in C for programs in other languages: a shared object that they load. Its methods run without an
- * interpreter. */
+/* An actor class in C for programs in other languages: a shared object that they load. Its methods
+ * run without an interpreter. */
 #include <crt.h>
 
 struct counter {

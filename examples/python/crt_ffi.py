@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The functions of crt for Python, by cffi: `C` is libcrt, `ffi` knows the types of <crt.h> and <crt_dlpack.h>.
+"""The functions of crt for Python, by cffi: `C` is libcrt, `ffi` knows the types of <crt.h> and
+<crt_dlpack.h>.
 
-What is declared is read from the installed headers, by the C compiler's preprocessor, so that it never differs from the
-library. CRT_CFLAGS (else pkg-config --cflags crt) says where they are, CRT_LIBRARY (else libcrt.so.0) what is loaded."""
+What is declared is read from the installed headers, by the C compiler's preprocessor, so that it
+never differs from the library. CRT_CFLAGS (else pkg-config --cflags crt) says where they are,
+CRT_LIBRARY (else libcrt.so.0) what is loaded."""
 import os
 import re
 import shlex
@@ -13,13 +15,17 @@ from cffi import FFI
 
 
 def declarations():
-    """The headers without what cffi knows itself: no standard headers, attributes, functions with a body."""
-    flags = os.environ.get("CRT_CFLAGS") or subprocess.check_output(["pkg-config", "--cflags", "crt"], text=True)
+    """The headers without what cffi knows itself: no standard headers, attributes, functions with a
+    body."""
+    flags = os.environ.get("CRT_CFLAGS") or subprocess.check_output(
+        ["pkg-config", "--cflags", "crt"], text=True)
     with tempfile.TemporaryDirectory() as empty:
         for name in ("stdbool.h", "stddef.h", "stdint.h"):
             open(os.path.join(empty, name), "w").close()
-        text = subprocess.run([*shlex.split(os.environ.get("CC", "cc")), "-E", "-P", "-nostdinc", f"-I{empty}", *shlex.split(flags), "-"],
-                              input="#include <crt.h>\n#include <crt_dlpack.h>\n", capture_output=True, text=True,
+        text = subprocess.run([
+            *shlex.split(os.environ.get("CC", "cc")), "-E", "-P", "-nostdinc", f"-I{empty}",
+            *shlex.split(flags), "-"
+        ], input="#include <crt.h>\n#include <crt_dlpack.h>\n", capture_output=True, text=True,
                               check=True).stdout
     text = re.sub(r"__attribute__\(\(.*?\)\)(?=\s*[;\w])", "", text)
     return re.sub(r"static inline[^{;]*\{[^}]*\}", "", text)

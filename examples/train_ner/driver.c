@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The command `train`: makes members and evaluator, has the members train from one evaluation to the next, and
- * keeps what they have learned.
+/* The command `train`: makes members and evaluator, has the members train from one evaluation to
+ * the next, and keeps what they have learned.
  *
- * Behind each stretch the driver asks the owners for weights and optimizer, gives the weights to the evaluator, and
- * sends the members on; while they train it prints the row and writes model-last, and model-best when it is better. From
- * model-last a training goes on with --resume. When a member dies all are made anew from what the driver
- * has: at most a stretch is lost.
+ * Behind each stretch the driver asks the owners for weights and optimizer, gives the weights to
+ * the evaluator, and sends the members on; while they train it prints the row and writes
+ * model-last, and model-best when it is better. From model-last a training goes on with --resume.
+ * When a member dies all are made anew from what the driver has: at most a stretch is lost.
  */
 #include <errno.h>
 #include <limits.h>
@@ -349,7 +349,8 @@ static crt_status_t wait_for(training_t *t, stretch_t *s)
     return status;
 }
 
-/* The end of the next stretch: evaluations are behind batch 0, eval_frequency and so on, and behind the last one. */
+/* The end of the next stretch: evaluations are behind batch 0, eval_frequency and so on, and behind
+ * the last one. */
 static uint64_t next_end(const training_t *t)
 {
     uint64_t every = (uint64_t)t->setup.eval_frequency, done = t->note.batches;

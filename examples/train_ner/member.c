@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A member of a training: computes gradients of its own batches, and owns parameters.
  *
- * With allreduce each member owns all parameters: in every step all make the same update with the average of their
- * gradients, which one operation sums.
+ * With allreduce each member owns all parameters: in every step all make the same update with the
+ * average of their gradients, which one operation sums.
  *
- * In the other modes each parameter has one owner. Gradients go to their owners and new weights come from them, while
- * the members train on. All parameters of an owner have a version; a gradient carries the version that it was
- * computed with, and is dropped and counted when the owner has made more updates since then than `staleness` allows. When the owner has as many as the quorum,
- * it makes an update with their average, and tells everybody. A pass uses the same weights from its first
- * layer to its last: what comes meanwhile is taken over before the next one.
+ * In the other modes each parameter has one owner. Gradients go to their owners and new weights
+ * come from them, while the members train on. All parameters of an owner have a version; a gradient
+ * carries the version that it was computed with, and is dropped and counted when the owner has made
+ * more updates since then than `staleness` allows. When the owner has as many as the quorum, it
+ * makes an update with their average, and tells everybody. A pass uses the same weights from its
+ * first layer to its last: what comes meanwhile is taken over before the next one.
  *
- * Threads: `train` runs beside the methods of the group "exchange"; `lock` guards what both use. The pass has a model of its
- * own, and reads the copy `used`. A member waits for the answers to what it sent in the step before, so no more than
- * a step of each is under way.
+ * Threads: `train` runs beside the methods of the group "exchange"; `lock` guards what both use.
+ * The pass has a model of its own, and reads the copy `used`. A member waits for the answers to
+ * what it sent in the step before, so no more than a step of each is under way.
  */
 #include <pthread.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who owns which parameters. By bytes: to give each the same number of layers, as spacy-ray does, gives one of two
- * members three quarters of them. */
+/* Who owns which parameters. By bytes: to give each the same number of layers, as spacy-ray does,
+ * gives one of two members three quarters of them. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a training says: a row for each evaluation, the same as CSV, and scores by label at the end. */
+/* What a training says: a row for each evaluation, the same as CSV, and scores by label at the
+ * end. */
 #ifndef TRAIN_NER_REPORT_H
 #define TRAIN_NER_REPORT_H
 

@@ -2,7 +2,8 @@
 /* What the files that read a configuration share.
  *
  *     setup.c  training, corpora -> setup_model.c  the model
- *                                -> setup_rules.c  what else spaCy knows: refused, or without effect
+ *                                -> setup_rules.c  what else spaCy knows: refused, or without
+ *                                effect
  */
 #ifndef TRAIN_NER_SETUP_H
 #define TRAIN_NER_SETUP_H

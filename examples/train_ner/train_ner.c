@@ -2,12 +2,11 @@
 /* Trains a model that finds named entities, with as many members as you like.
  *
  *     train_ner convert INPUT OUTPUT [--part FIRST:END] [--seed S]
- *     train_ner train CONFIGURATION [--output DIR] [--n-workers N] [--mode MODE] [--resume] [--section.key=value ...]
- *     train_ner evaluate MODEL CORPUS [--output FILE]
- *     train_ner settings
+ *     train_ner train CONFIGURATION [--output DIR] [--n-workers N] [--mode MODE] [--resume]
+ *     [--section.key=value ...] train_ner evaluate MODEL CORPUS [--output FILE] train_ner settings
  *
- * Configurations are those of spaCy; [distributed] says how many members there are and how they share
- * parameters: see default.cfg beside this file.
+ * Configurations are those of spaCy; [distributed] says how many members there are and how they
+ * share parameters: see default.cfg beside this file.
  */
 #include <stdio.h>
 #include <stdlib.h>

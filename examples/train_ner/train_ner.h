@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* train_ner: what its files share.
  *
- *     train_ner.c  commands -> driver.c  stretches, scores, files -> member.c  steps, exchange of parameters
+ *     train_ner.c  commands -> driver.c  stretches, scores, files -> member.c  steps, exchange of
+ *     parameters
  *                                                                 -> evaluator.c
  *     setup.c, setup_model.c, setup_rules.c: a configuration, and what it means, for all of them
  */
@@ -49,7 +50,8 @@ typedef struct setup {
     int64_t workers, quorum, staleness, restarts;
 } setup_t;
 
-/* Reads what `configuration`, which is resolved, says, and takes it in any case: setup_fini frees it. */
+/* Reads what `configuration`, which is resolved, says, and takes it in any case: setup_fini frees
+ * it. */
 crt_status_t setup_init(setup_t *setup, crt_configuration_t *configuration);
 void setup_fini(setup_t *setup);
 
@@ -70,18 +72,21 @@ crt_status_t train_cpus(int count, char **words, double *cpus_out);
 extern const crt_actor_class_t ner_member, ner_evaluator;
 
 /* ner_member. Create arguments: the configuration, rank, where the corpus is.
- * begin (members, group, state, optimizer's steps, step): all actors of the training in the order of ranks, a name
- *     for their group, what give_state of all owners gave put together (or none), and how many batches were made.
+ * begin (members, group, state, optimizer's steps, step): all actors of the training in the order
+ * of ranks, a name
+ *     for their group, what give_state of all owners gave put together (or none), and how many
+ *     batches were made.
  * train (batches) -> map: trains until it has made that many batches in all.
- * give_state () -> map: "state": of all parameters that it owns the weights and the optimizer's numbers;
+ * give_state () -> map: "state": of all parameters that it owns the weights and the optimizer's
+ * numbers;
  *     "steps" of the optimizer.
  * add_gradients (version, gradients): from another member, of all parameters that this one owns.
  * set_parameters (owner, version, weights): from their owner. */
 extern const crt_method_t member_begin, member_train, member_give_state,
     member_add_gradients, member_set_parameters;
 
-/* ner_evaluator. Create arguments: the configuration, where both corpora are. evaluate (weights) -> list: {"label", "gold", "predicted",
- * "correct"} of all entities (label "") and of each label. */
+/* ner_evaluator. Create arguments: the configuration, where both corpora are. evaluate (weights) ->
+ * list: {"label", "gold", "predicted", "correct"} of all entities (label "") and of each label. */
 extern const crt_method_t evaluator_evaluate;
 
 /* ---------------------------------------------------------------- who owns what (parts.c) */
@@ -92,8 +97,8 @@ typedef struct owned {
     size_t count, floats;
 } owned_t;
 
-/* Divides the arrays of a model among `owners`, the largest first, each to who has least. The same in every
- * process. NULL: no memory. */
+/* Divides the arrays of a model among `owners`, the largest first, each to who has least. The same
+ * in every process. NULL: no memory. */
 owned_t *divide(const crt_model_t *model, int owners);
 void free_owned(owned_t *owned, int owners);
 

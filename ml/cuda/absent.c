@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Stands in for the rest of this folder where the headers of CUDA, cuBLAS and cuDNN were not there, or not
- * wanted. */
+/* Stands in for the rest of this folder where the headers of CUDA, cuBLAS and cuDNN were not there,
+ * or not wanted. */
 #include "ml/device.h"
 
 static crt_status_t open_nothing(int number, crt_precision_t precision,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Batch norm: by cuDNN, or of float16 by kernels of ours. `kept` are the means and, unlike on the host, one over
- * the deviations. */
+/* Batch norm: by cuDNN, or of float16 by kernels of ours. `kept` are the means and, unlike on the
+ * host, one over the deviations. */
 #include <stdlib.h>
 
 #include "ml/cuda/cuda.h"
@@ -13,8 +13,8 @@
 
 typedef struct batch_norm {
     cudnnTensorDescriptor_t x, channels;
-    size_t
-        spare_at; /* in the workspace: for a gradient of the inputs that nobody wants */
+    /* in the workspace: for a gradient of the inputs that nobody wants */
+    size_t spare_at;
 } batch_norm_t;
 
 static void release(crti_layer_t *layer)

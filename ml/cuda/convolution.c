@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Convolution by cuDNN. An algorithm is chosen once for each shape; only those that give equal bits for
- * equal inputs, and need no more than WORKSPACE_MAX, are taken.
+/* Convolution by cuDNN. An algorithm is chosen once for each shape; only those that give equal bits
+ * for equal inputs, and need no more than WORKSPACE_MAX, are taken.
  *
- * Weights (outputs, inputs, kernel, kernel) are what cuDNN reads channels first. A copy of them, or of their
- * gradient, is made where channels lie last or outputs are float16, and where they do not begin at 16 bytes.
+ * Weights (outputs, inputs, kernel, kernel) are what cuDNN reads channels first. A copy of them, or
+ * of their gradient, is made where channels lie last or outputs are float16, and where they do not
+ * begin at 16 bytes.
  */
 #include <pthread.h>
 #include <stdlib.h>
@@ -52,8 +53,8 @@ static size_t aligned(size_t floats)
 
 /* ---------------------------------------------------------------- choosing */
 
-/* cuDNN knows how fast tensor cores are; of products of float32 its guess takes half as long again as what is found by
- * trying (ResNet-18 on an H100). */
+/* cuDNN knows how fast tensor cores are; of products of float32 its guess takes half as long again
+ * as what is found by trying (ResNet-18 on an H100). */
 static bool searches(const crti_cuda_t *c)
 {
     return c->precision == CRT_PRECISION_FLOAT32;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Softmax and cross-entropy. The loss is on its way to the host while the backward pass is queued: who asks
- * for it waits for the forward pass only. */
+/* Softmax and cross-entropy. The loss is on its way to the host while the backward pass is queued:
+ * who asks for it waits for the forward pass only. */
 #include "ml/cuda/cuda.h"
 
 #define WARP 32

@@ -6,12 +6,13 @@
  * Ownership
  *     Each model has a device of its own, so that models of different threads share nothing.
  * Layout
- *     Outputs of float32 lie channels first: cuDNN is fastest so, and weights can be used as they lie in the flat
- *     buffers. Outputs of float16 (CRT_PRECISION_MIXED) lie channels last, as tensor cores want them; pointers to them are
- *     float pointers all the same. Nobody outside sees it: `load`, `store` and flatten turn the places.
+ *     Outputs of float32 lie channels first: cuDNN is fastest so, and weights can be used as they
+ *     lie in the flat buffers. Outputs of float16 (CRT_PRECISION_MIXED) lie channels last, as
+ *     tensor cores want them; pointers to them are float pointers all the same. Nobody outside sees
+ *     it: `load`, `store` and flatten turn the places.
  * Scale
- *     Gradients of outputs are `scale` times as large as they are, so that float16 holds the small ones. Those of parameters
- *     are divided by it where they are made.
+ *     Gradients of outputs are `scale` times as large as they are, so that float16 holds the small
+ *     ones. Those of parameters are divided by it where they are made.
  * Failure
  *     A call that fails is raised and remembered once; what is queued after it means nothing, until
  *     crti_device_ops_t.failure has taken it.
@@ -85,8 +86,8 @@ static inline size_t crti_cuda_size(const crti_cuda_t *c)
     return c->mixed ? 2 : sizeof(float);
 }
 
-/* From (rows, a, b) to (rows, b, a): outputs to outputs, floats to outputs (load), outputs to floats (store); the
- * latter two times `factor`. */
+/* From (rows, a, b) to (rows, b, a): outputs to outputs, floats to outputs (load), outputs to
+ * floats (store); the latter two times `factor`. */
 void crti_cuda_turn(crti_cuda_t *c, crti_cuda_kernel_t how, float *to, const float *from,
                     size_t rows, size_t a, size_t b, float factor);
 /* A copy in the device's memory. */

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Dense layer by cuBLAS, which reads matrices by columns: a matrix of ours is to it the same one turned.
+/* Dense layer by cuBLAS, which reads matrices by columns: a matrix of ours is to it the same one
+ * turned.
  *
- * With outputs of float16 each pass makes a copy of the weights in that type; their gradient is float all the same.
+ * With outputs of float16 each pass makes a copy of the weights in that type; their gradient is
+ * float all the same.
  */
 #include "ml/cuda/bias.h"
 

@@ -175,7 +175,8 @@ void crti_cuda_turn(crti_cuda_t *c, crti_cuda_kernel_t how, float *to, const flo
                       (void *[]){&to, &from, &n, &first, &second, &factor});
 }
 
-/* Numbers of the caller, in the device's memory: copied to `x`, when they can stay as they are, or behind the scenes. */
+/* Numbers of the caller, in the device's memory: copied to `x`, when they can stay as they are, or
+ * behind the scenes. */
 static const float *bring(crti_cuda_t *c, float *x, const float *from, size_t bytes,
                           bool stays)
 {

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Layers that compute each number by itself: ReLU, dropout, add; and flatten, which only turns the places.
+/* Layers that compute each number by itself: ReLU, dropout, add; and flatten, which only turns the
+ * places.
  *
- * Dropout draws its mask on the GPU, from one number of the model's generator for each pass: other masks than
- * on the host, the same ones whenever the seed is the same.
+ * Dropout draws its mask on the GPU, from one number of the model's generator for each pass: other
+ * masks than on the host, the same ones whenever the seed is the same.
  */
 #include "ml/cuda/cuda.h"
 #include "ml/random.h"

@@ -6,7 +6,10 @@ import sys
 
 def main(output, paths):
     data = b"".join(open(path, "rb").read() for path in paths) + b"\0"
-    lines = ["/* Made by ml/cuda/embed.py. */", '#include "ml/cuda/kernels.h"', "", "const char crti_cuda_source[] = {"]
+    lines = [
+        "/* Made by ml/cuda/embed.py. */", '#include "ml/cuda/kernels.h"', "",
+        "const char crti_cuda_source[] = {"
+    ]
     for at in range(0, len(data), 20):
         lines.append("    " + ", ".join(map(str, data[at:at + 20])) + ",")
     lines += ["};", ""]

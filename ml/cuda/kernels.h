@@ -54,8 +54,9 @@ typedef enum crti_cuda_kernel {
 /* shapes.h and kernels.cu; ml/cuda/embed.py makes it. */
 extern const char crti_cuda_source[];
 
-/* Machine code of all kernels for GPUs of compute capability `capability`, such as 90; `mixed`: their outputs are
- * float16. CRT_ERR_UNSUPPORTED with the compiler's words. Borrowed: kept until the process ends. Any thread. */
+/* Machine code of all kernels for GPUs of compute capability `capability`, such as 90; `mixed`:
+ * their outputs are float16. CRT_ERR_UNSUPPORTED with the compiler's words. Borrowed: kept until
+ * the process ends. Any thread. */
 crt_status_t crti_cuda_compile(const crti_cuda_api_t *api, int capability, bool mixed,
                                const void **code_out);
 

@@ -32,7 +32,8 @@ static const symbol_t blas[] = {CRTI_CUDA_BLAS(ENTRY)};
 static const symbol_t dnn[] = {CRTI_CUDA_DNN(ENTRY)};
 static const symbol_t compiler[] = {CRTI_CUDA_COMPILER(ENTRY)};
 
-/* All that is called is the same in CUDA 12 and 13; of cuDNN the descriptors are those of version 9. */
+/* All that is called is the same in CUDA 12 and 13; of cuDNN the descriptors are those of version
+ * 9. */
 static library_t libraries[] = {
     {"the CUDA runtime",
      "CRT_CUDART_LIBRARY",

@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* CUDA libraries: the functions of the CUDA runtime, the driver, cuBLAS, cuDNN and NVRTC that models on a
- * GPU are computed with, found when the first model moves there. The library itself links to none of them.
+/* CUDA libraries: the functions of the CUDA runtime, the driver, cuBLAS, cuDNN and NVRTC that
+ * models on a GPU are computed with, found when the first model moves there. The library itself
+ * links to none of them.
  *
  * Where it sits
- *     device.c, kernels.c and the layers -> [ library ] -> libcudart, libcuda, libcublas, libcudnn, libnvrtc
+ *     device.c, kernels.c and the layers -> [ library ] -> libcudart, libcuda, libcublas, libcudnn,
+ *     libnvrtc
  * Which files
- *     CRT_CUDART_LIBRARY, CRT_CUBLAS_LIBRARY, CRT_CUDNN_LIBRARY and CRT_NVRTC_LIBRARY name them where the
- *     usual names do not find the right ones; otherwise those that the program has loaded already go first.
+ *     CRT_CUDART_LIBRARY, CRT_CUBLAS_LIBRARY, CRT_CUDNN_LIBRARY and CRT_NVRTC_LIBRARY name them
+ *     where the usual names do not find the right ones; otherwise those that the program has loaded
+ *     already go first.
  * Invariants
  *     Never closed: they have threads of their own.
  */

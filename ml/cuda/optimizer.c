@@ -3,8 +3,8 @@
  *
  *     squares of chunks -> judge_step: scales of arrays, or a verdict -> sgd, adam
  *
- * The host does not wait for the verdict: a step that must not be made changes nothing on the GPU, and
- * the next call tells it.
+ * The host does not wait for the verdict: a step that must not be made changes nothing on the GPU,
+ * and the next call tells it.
  */
 #include "ml/optimizer.h"
 

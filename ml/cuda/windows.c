@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Layers that choose places: pools and subsample, with kernels of ours: as on the host, the gradient of a largest
- * number goes to the first of its window that is as large, which cuDNN leaves open. */
+/* Layers that choose places: pools and subsample, with kernels of ours: as on the host, the
+ * gradient of a largest number goes to the first of its window that is as large, which cuDNN leaves
+ * open. */
 #include "ml/cuda/cuda.h"
 
 static crti_cuda_windows_t windows_of(const crti_layer_t *layer,

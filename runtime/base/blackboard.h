@@ -8,10 +8,12 @@
  *     node daemon -> [ head_ns ] -> worker's main thread, before each call
  *     node daemon -> [ logs ] -> driver, before it has a value (core/process/printed.c)
  *     worker of an actor (core/execution/execute.c) -> [ created ] -> node daemon, after its death
- *     worker of an actor (core/execution/queue_figures.c) -> [ queued, waits_since_ns, waited_ns ] -> node daemon, when it is asked
+ *     worker of an actor (core/execution/queue_figures.c) -> [ queued, waits_since_ns, waited_ns ]
+ *     -> node daemon, when it is asked
  * Threads
- *     One writer of each word, plain atomic stores, no fence: the reader looks after the writer died. A
- *     reader of a living worker (state queries) may see a mixed name and must only print it.
+ *     One writer of each word, plain atomic stores, no fence: the reader looks after the writer
+ *     died. A reader of a living worker (state queries) may see a mixed name and must only print
+ *     it.
  * Cost
  *     A repeated method costs two stores (enter, leave); its name is written when it changes.
  * Trust
@@ -35,8 +37,8 @@ typedef struct crti_blackboard {
     _Atomic uint64_t running;  /* 1 between enter and leave */
     _Atomic uint64_t calls;    /* enters since the start */
     _Atomic uint64_t text[CRTI_BLACKBOARD_WORDS];
-    /* Of an actor: calls that may begin and have not; since when one of them waits, which is watched (monotonic; 0: none is);
-     * and how long the last one that was watched has waited. */
+    /* Of an actor: calls that may begin and have not; since when one of them waits, which is
+     * watched (monotonic; 0: none is); and how long the last one that was watched has waited. */
     _Atomic uint64_t queued, waits_since_ns, waited_ns;
     _Atomic uint64_t created; /* of an actor: 1 from when its calls may run */
     /* The node's words, in a cache line of their own: what crti_fence_is_shut takes, */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Board: the memory that a driver or worker shares with its node daemon, from its first byte on: the blackboard
- * (a page), its metrics, its task events. The node makes it; what is not touched takes no memory. */
+/* Board: the memory that a driver or worker shares with its node daemon, from its first byte on:
+ * the blackboard (a page), its metrics, its task events. The node makes it; what is not touched
+ * takes no memory. */
 #ifndef CRTI_BASE_BOARD_H
 #define CRTI_BASE_BOARD_H
 

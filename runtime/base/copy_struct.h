@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Structs that a program gives, as this version of the library knows them. Programs are compiled with other
- * versions of the headers: docs/abi.md has the rules.
+/* Structs that a program gives, as this version of the library knows them. Programs are compiled
+ * with other versions of the headers: docs/abi.md has the rules.
  *
  * Where it sits
  *     functions of the public headers that take options -> [ copy_struct.c ]

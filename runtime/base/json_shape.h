@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a text of JSON would become, by its characters alone: how deep, how many values. So a stranger's text is judged
- * before memory is taken for it, and what one parser takes all others take.
+/* What a text of JSON would become, by its characters alone: how deep, how many values. So a
+ * stranger's text is judged before memory is taken for it, and what one parser takes all others
+ * take.
  *
  * It is no parser: a text that is no JSON has a shape, too.
  */

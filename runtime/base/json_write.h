@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* JSON written straight into a buffer: for answers of thousands of rows, of which a library would make a tree first.
+/* JSON written straight into a buffer: for answers of thousands of rows, of which a library would
+ * make a tree first.
  *
- * The writer puts the commas; brackets, keys and their values are the caller's. The first failure stays in `status`,
- * and nothing is written behind it.
+ * The writer puts the commas; brackets, keys and their values are the caller's. The first failure
+ * stays in `status`, and nothing is written behind it.
  */
 #ifndef CRTI_BASE_JSON_WRITE_H
 #define CRTI_BASE_JSON_WRITE_H
@@ -41,7 +42,8 @@ void crti_json_null(crti_json_writer_t *w);
 void crti_json_raw(crti_json_writer_t *w, const char *json);
 void crti_json_raw_bytes(crti_json_writer_t *w, crti_span_t json);
 
-/* The whole text: caller frees it. NULL: `status`, or the writer's own, is a failure. `w->out` is empty afterwards. */
+/* The whole text: caller frees it. NULL: `status`, or the writer's own, is a failure. `w->out` is
+ * empty afterwards. */
 char *crti_json_take(crti_json_writer_t *w, crt_status_t status);
 
 #endif

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Late library: a shared library that is opened when something of it is needed first, and its functions
- * in a table.
+/* Late library: a shared library that is opened when something of it is needed first, and its
+ * functions in a table.
  *
  * Where it sits
- *     zmq library, openssl library, nvml; cli: curl, archive, zmq library -> [ late library ] -> dlopen
+ *     zmq library, openssl library, nvml; cli: curl, archive, zmq library -> [ late library ] ->
+ *     dlopen
  * Why
- *     What most workers never use would cost each of them its mappings (docs/design/node.md), and what
- *     most commands never use would cost each of them the time to load.
+ *     What most workers never use would cost each of them its mappings (docs/design/node.md), and
+ *     what most commands never use would cost each of them the time to load.
  * Threads
  *     Any; a thread waits while another one opens it.
  * Invariants
@@ -34,13 +35,13 @@ typedef struct crti_late_library {
     bool is_open;
 } crti_late_library_t;
 
-/* Fills the table unless it is filled. CRT_ERR_UNSUPPORTED says what is missing; the next call tries
- * again. */
+/* Fills the table unless it is filled. CRT_ERR_UNSUPPORTED says what is missing; the next call
+ * tries again. */
 crt_status_t crti_late_library_open(crti_late_library_t *library);
 
 /* For a header: NAME_api, the table, with a pointer `symbol_` for each X(symbol) of SYMBOLS, and
- * NAME_library, which fills the table before its first use. CRT_ERR_UNSUPPORTED says what is missing.
- * Macros with the symbols' own names then lead to the table. */
+ * NAME_library, which fills the table before its first use. CRT_ERR_UNSUPPORTED says what is
+ * missing. Macros with the symbols' own names then lead to the table. */
 #define CRTI_LATE_TABLE(name, SYMBOLS)                                                   \
     typedef struct name##_api {                                                          \
         SYMBOLS(CRTI_LATE_FIELD)                                                         \

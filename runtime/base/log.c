@@ -147,7 +147,8 @@ static size_t escape(char *to, size_t size, const char *text)
     return used;
 }
 
-/* "2026-01-31 12:00:00.000 warn node 4711 TEXT", or as JSON; its length. There is room for one byte more. */
+/* "2026-01-31 12:00:00.000 warn node 4711 TEXT", or as JSON; its length. There is room for one byte
+ * more. */
 static size_t make_line(char *line, size_t size, crti_log_level_t level,
                         const char *module, const char *text)
 {

@@ -5,12 +5,12 @@
  * returns status and detail; an error is logged once, by the function that has no caller to return
  * to. Threads: any.
  *
- * A process that has something to complain of without end must not fill the disk: of errors, warnings,
- * notices and infos on stderr CRTI_LOG_BURST come at once and CRTI_LOG_RATE a second; a line gives the number
- * of missing ones. Debug and trace lines, which the user enabled, all come.
+ * A process that has something to complain of without end must not fill the disk: of errors,
+ * warnings, notices and infos on stderr CRTI_LOG_BURST come at once and CRTI_LOG_RATE a second; a
+ * line gives the number of missing ones. Debug and trace lines, which the user enabled, all come.
  *
- * A daemon's log is a file of bounded size (crti_log_to_file): at CRTI_LOG_FILE_MAX it is renamed to
- * FILE.1, in the place of the one before, and a new one begins.
+ * A daemon's log is a file of bounded size (crti_log_to_file): at CRTI_LOG_FILE_MAX it is renamed
+ * to FILE.1, in the place of the one before, and a new one begins.
  */
 #ifndef CRTI_BASE_LOG_H
 #define CRTI_BASE_LOG_H
@@ -40,9 +40,9 @@ void crti_log_select(const char *selection);
 /* Lines go to `sink` instead of stderr; NULL for stderr again. */
 void crti_log_set_sink(void (*sink)(void *user, int level, const char *line), void *user);
 
-/* Whatever this process writes to stdout and stderr is appended to the file `path` (mode 0600) from now on,
- * which is rotated. What does not fit on the disk is counted, and a line reports it when there is room
- * again. CRT_ERR_IO: it can't be opened; both are what they were. */
+/* Whatever this process writes to stdout and stderr is appended to the file `path` (mode 0600) from
+ * now on, which is rotated. What does not fit on the disk is counted, and a line reports it when
+ * there is room again. CRT_ERR_IO: it can't be opened; both are what they were. */
 crt_status_t crti_log_to_file(const char *path);
 
 bool crti_log_is_on(crti_log_level_t level, const char *module);

@@ -42,10 +42,11 @@ crti_memory_level_t crti_memory_tightest(const crti_memory_t *memory);
  * gone. */
 uint64_t crti_memory_of(pid_t pid);
 
-/* The same of the process and all that descend from it (the kernel's lists of children; at most 4096
- * processes). Where a parent has ended its children count when they are of the group that the process
- * leads and have become children of the caller (PR_SET_CHILD_SUBREAPER). What they share since a fork counts once. Costs some
- * microseconds more; with children much more (their pages are counted). */
+/* The same of the process and all that descend from it (the kernel's lists of children; at most
+ * 4096 processes). Where a parent has ended its children count when they are of the group that the
+ * process leads and have become children of the caller (PR_SET_CHILD_SUBREAPER). What they share
+ * since a fork counts once. Costs some microseconds more; with children much more (their pages are
+ * counted). */
 uint64_t crti_memory_of_tree(pid_t pid);
 
 /* How many processes the kernel has killed for lack of memory since the host started; 0 when it

@@ -136,8 +136,8 @@ crt_status_t crti_metric_labels(const char *text, char out[CRTI_METRIC_LABELS])
 
 /* ------------------------------------------------------------------ families
  *
- * A name stands for one kind, and a family (what is shown under a name) for one name: counters end in _total there, and
- * histograms have names for their parts. */
+ * A name stands for one kind, and a family (what is shown under a name) for one name: counters end
+ * in _total there, and histograms have names for their parts. */
 
 static bool ends_with(const char *text, size_t size, const char *end)
 {

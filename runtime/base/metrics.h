@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Metrics page: shared memory in which a process counts and measures what its program wants to see in /metrics.
- * Its node reads it when somebody asks, and once more when the process has died.
+/* Metrics page: shared memory in which a process counts and measures what its program wants to see
+ * in /metrics. Its node reads it when somebody asks, and once more when the process has died.
  *
  * Where it sits
- *     core/client/metrics_api.c (crt_metrics.h), collective/ -> [ page, behind the blackboard ] -> node/process/metric_totals.c
+ *     core/client/metrics_api.c (crt_metrics.h), collective/ -> [ page, behind the blackboard ] ->
+ *     node/process/metric_totals.c
  * Threads
- *     Any thread writes values, with atomic operations. A metric is made under a lock of the process and shown to the
- *     reader by its kind, last.
+ *     Any thread writes values, with atomic operations. A metric is made under a lock of the
+ *     process and shown to the reader by its kind, last.
  * Trust
  *     The page belongs to the process: its reader takes any bytes.
  */
@@ -51,8 +52,8 @@ typedef struct crti_metric {
     uint32_t bucket_count;
     crti_metric_name_t id;
     char help[CRTI_METRIC_HELP];
-    _Atomic uint64_t
-        value; /* bits of a double; of a histogram: the sum of what was observed */
+    /* bits of a double; of a histogram: the sum of what was observed */
+    _Atomic uint64_t value;
     _Atomic uint64_t set_ns; /* of a gauge: CLOCK_MONOTONIC; 0: it has no value yet */
     union {
         struct { /* a histogram */
@@ -74,16 +75,18 @@ typedef struct crti_metrics {
 
 /* ------------------------------------------------------------------ writing */
 
-/* CRT_ERR_INVALID: a name that Prometheus does not take, or that begins with crt_, as the library's own do. */
+/* CRT_ERR_INVALID: a name that Prometheus does not take, or that begins with crt_, as the library's
+ * own do. */
 crt_status_t crti_metric_check_name(const char *name);
-/* "a=b,c=d" as a="b",c="d". CRT_ERR_INVALID: no such list, a name that is not allowed or given twice, a value that is no UTF-8,
- * too long. */
+/* "a=b,c=d" as a="b",c="d". CRT_ERR_INVALID: no such list, a name that is not allowed or given
+ * twice, a value that is no UTF-8, too long. */
 crt_status_t crti_metric_labels(const char *text, char out[CRTI_METRIC_LABELS]);
 /* A sample of one would bear the name of one of the other. */
 bool crti_metric_share_family(const char *a, crti_metric_kind_t a_kind, const char *b,
                               crti_metric_kind_t b_kind);
-/* The one of that name and labels, made when there is none: one caller at a time. CRT_ERR_INVALID: there is one of that name and
- * another kind, or with other buckets, or one that is shown under that name; CRT_ERR_NO_MEMORY: there are CRTI_METRICS. */
+/* The one of that name and labels, made when there is none: one caller at a time. CRT_ERR_INVALID:
+ * there is one of that name and another kind, or with other buckets, or one that is shown under
+ * that name; CRT_ERR_NO_MEMORY: there are CRTI_METRICS. */
 crt_status_t crti_metric_make(crti_metrics_t *metrics, const crti_metric_t *like,
                               crti_metric_kind_t kind, crti_metric_t **metric_out);
 void crti_metric_add(crti_metric_t *metric, double amount);
@@ -113,8 +116,8 @@ typedef struct crti_metric_view {
 /* The next one from `*cursor` on (0 at first); false: there is no more. */
 bool crti_metric_read(const crti_metrics_t *metrics, size_t *cursor,
                       crti_metric_view_t *view_out);
-/* Adds what `from`, of the same name, tells: sums of counters and histograms, the newest of gauges. False: it is of
- * another kind, or has other buckets. */
+/* Adds what `from`, of the same name, tells: sums of counters and histograms, the newest of gauges.
+ * False: it is of another kind, or has other buckets. */
 bool crti_metric_merge(crti_metric_view_t *into, const crti_metric_view_t *from);
 
 #endif

@@ -165,7 +165,7 @@ crt_status_t crti_ref_records_next(crti_ref_records_t *records,
     return crt_raise(CRT_ERR_PROTOCOL, "a ref that is none");
 }
 
-/* ---------------------------------------------------------------- processes and objects of a node */
+/* ------------------------------------------------------------- processes and objects of a node */
 
 crt_status_t crti_object_records_begin(const crti_object_records_t *records,
                                        crti_buffer_t *out)

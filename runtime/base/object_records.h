@@ -1,19 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Object records: which refs a process holds, and what lies in the store of a node, as the bytes in which processes tell their
- * node and nodes tell the head of them.
+/* Object records: which refs a process holds, and what lies in the store of a node, as the bytes in
+ * which processes tell their node and nodes tell the head of them.
  *
  * Where it sits
- *     core/client/told_refs.c -> [ base/object_records.c ] -> node/dispatch/questions.c, object_rows.c -> [ base/object_records.c ] ->
+ *     core/client/told_refs.c -> [ base/object_records.c ] -> node/dispatch/questions.c,
+ *     object_rows.c -> [ base/object_records.c ] ->
  *     STATE_ANSWER -> [ base/object_records.c ] -> control/object_rows.c
  *
  *     of a process    round, count, bytes (u64), then each ref:
- *                     what is there (u8), owner (id), number, size (u64), handles (u32), [calls, borrowers (u32)], [place (text)]
+ *                     what is there (u8), owner (id), number, size (u64), handles (u32), [calls,
+ *                     borrowers (u32)], [place (text)]
  *     of a node       node (id), ip (text), processes (u32), then each of them:
- *                     worker, job, actor (id), pid (u32), is it a driver (u8), size (u32) and the bytes of what it told; then each object:
- *                     what is there (u8), owner (id), number, size (u64), pins, pid of the owner (u32)
+ *                     worker, job, actor (id), pid (u32), is it a driver (u8), size (u32) and the
+ *                     bytes of what it told; then each object: what is there (u8), owner (id),
+ *                     number, size (u64), pins, pid of the owner (u32)
  *
- * A text is its length (u8), its bytes and a zero, so that it is borrowed from the bytes. A ref without a place has that of the one before.
- * Trust: the decoders take any bytes; what a process told is opened by itself, so that one that tells nonsense spoils its own part only.
+ * A text is its length (u8), its bytes and a zero, so that it is borrowed from the bytes. A ref
+ * without a place has that of the one before. Trust: the decoders take any bytes; what a process
+ * told is opened by itself, so that one that tells nonsense spoils its own part only.
  */
 #ifndef CRTI_BASE_OBJECT_RECORDS_H
 #define CRTI_BASE_OBJECT_RECORDS_H
@@ -110,7 +114,8 @@ crt_status_t crti_object_records_add(const crti_object_record_t *object,
 /* CRT_ERR_PROTOCOL: these are no such bytes. */
 crt_status_t crti_object_records_open(crti_span_t bytes,
                                       crti_object_records_t *records_out);
-/* CRT_ERR_NOT_FOUND: that was the last one; CRT_ERR_PROTOCOL: the rest is no record, and neither is what would come behind it. */
+/* CRT_ERR_NOT_FOUND: that was the last one; CRT_ERR_PROTOCOL: the rest is no record, and neither is
+ * what would come behind it. */
 crt_status_t crti_object_records_next_holder(crti_object_records_t *records,
                                              crti_holder_record_t *holder_out);
 crt_status_t crti_object_records_next(crti_object_records_t *records,

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Pack: numbers, ids and texts as bytes, and back: for records of which an answer has thousands (task_records.c, object_records.c).
- * Numbers are little endian. What takes reads any bytes: where there are too few it says so, and the rest is empty. */
+/* Pack: numbers, ids and texts as bytes, and back: for records of which an answer has thousands
+ * (task_records.c, object_records.c). Numbers are little endian. What takes reads any bytes: where
+ * there are too few it says so, and the rest is empty. */
 #ifndef CRTI_BASE_PACK_H
 #define CRTI_BASE_PACK_H
 

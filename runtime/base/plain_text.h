@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Plain text: what people write with any editor on any system, as one form. A byte order mark is no part of it, and lines
- * end with '\n', also where the file has CR LF or CR. UTF-16, which has zero bytes that end texts, is refused.
+/* Plain text: what people write with any editor on any system, as one form. A byte order mark is no
+ * part of it, and lines end with '\n', also where the file has CR LF or CR. UTF-16, which has zero
+ * bytes that end texts, is refused.
  */
 #ifndef CRTI_BASE_PLAIN_TEXT_H
 #define CRTI_BASE_PLAIN_TEXT_H
@@ -32,8 +33,8 @@ static inline int crti_is_utf16(const char *text, size_t size)
            (memcmp(text, "\xff\xfe", 2) == 0 || memcmp(text, "\xfe\xff", 2) == 0);
 }
 
-/* A whole file of less than `most` bytes, which the caller frees. NULL with errno: EFBIG for a larger one, EILSEQ for
- * UTF-16. */
+/* A whole file of less than `most` bytes, which the caller frees. NULL with errno: EFBIG for a
+ * larger one, EILSEQ for UTF-16. */
 static inline char *crti_plain_text_read(const char *path, size_t most)
 {
     FILE *file = fopen(path, "re");

@@ -5,8 +5,8 @@
  *     http/upload.c (uploads), node/program.c (fetches from other nodes) -> [ base/programs.c ]
  *     node/jobs/submission.c, node/program.c hold what they execute
  * Rules
- *     Beyond the quota the least recently used go, but none that a process holds (a shared lock, which
- *     ends with the process), and none that was used within PIN_S: a job is submitted some
+ *     Beyond the quota the least recently used go, but none that a process holds (a shared lock,
+ *     which ends with the process), and none that was used within PIN_S: a job is submitted some
  *     time after its program was uploaded, or found to be there. So the cache may be larger than
  *     its quota, by what is in use.
  * Threads: any.

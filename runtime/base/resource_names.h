@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Resource names: those that were ever seen, so that one that nobody has had can be told together with the
- * nearest one that exists. Pure.
+/* Resource names: those that were ever seen, so that one that nobody has had can be told together
+ * with the nearest one that exists. Pure.
  *
- * At most CRTI_RESOURCE_NAMES are kept; behind them nothing is said of unknown ones, nor is it of those that
- * name a node.
+ * At most CRTI_RESOURCE_NAMES are kept; behind them nothing is said of unknown ones, nor is it of
+ * those that name a node.
  */
 #ifndef CRTI_BASE_RESOURCE_NAMES_H
 #define CRTI_BASE_RESOURCE_NAMES_H
@@ -20,8 +20,8 @@ typedef struct crti_resource_names {
 void crti_resource_names_note(crti_resource_names_t *names,
                               const crti_resources_t *resources);
 
-/* The name that differs from `name` by the fewest letters: those added, left out, changed, or exchanged
- * with their neighbour; upper case is lower case. NULL: none is near. */
+/* The name that differs from `name` by the fewest letters: those added, left out, changed, or
+ * exchanged with their neighbour; upper case is lower case. NULL: none is near. */
 const char *crti_resource_names_nearest(const crti_resource_names_t *names,
                                         const char *name);
 

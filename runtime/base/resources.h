@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Resources: named amounts in units of 1/10000, with the arithmetic that leases and placement
- * are made of. "CPU", "GPU" and "memory" (in bytes) are written so, whatever case a user writes them in.
- * "node:10.0.0.1" is one unit of the node with that address.
+ * are made of. "CPU", "GPU" and "memory" (in bytes) are written so, whatever case a user writes
+ * them in. "node:10.0.0.1" is one unit of the node with that address.
  *
  * A vector holds at most CRTI_RESOURCES_MAX names; a name that is absent has amount 0.
  */
@@ -36,7 +36,8 @@ int64_t crti_resources_get(const crti_resources_t *r, const char *name);
  * either way. */
 crt_status_t crti_resources_set(crti_resources_t *r, const char *name, int64_t amount);
 
-/* What a user gave as a number, in units: 0, or 0.0001 to 1e12. False for others, also for what is not finite. */
+/* What a user gave as a number, in units: 0, or 0.0001 to 1e12. False for others, also for what is
+ * not finite. */
 bool crti_resources_amount(double amount, int64_t *amount_out);
 
 /* The same set from an option of the user: 0 is none; CRT_ERR_INVALID for what is no
@@ -45,8 +46,8 @@ crt_status_t crti_resources_set_option(crti_resources_t *r, const char *name,
                                        double amount);
 
 /* Parses "name=amount,name=amount"; amounts are decimals >= 0 with at most four digits behind
- * the point. Adds to `r`. CRT_ERR_INVALID: it is written otherwise, or names a resource twice, or one that
- * is in `r`. */
+ * the point. Adds to `r`. CRT_ERR_INVALID: it is written otherwise, or names a resource twice, or
+ * one that is in `r`. */
 crt_status_t crti_resources_parse(const char *text, crti_resources_t *r);
 
 /* True when both hold the same of the same names, in one order; false for others that are alike. */
@@ -55,8 +56,8 @@ bool crti_resources_equal(const crti_resources_t *a, const crti_resources_t *b);
 /* True when `have` holds at least `need` of every name. */
 bool crti_resources_fit(const crti_resources_t *have, const crti_resources_t *need);
 
-/* CRT_ERR_INVALID when an amount is below zero, which no node has and no task needs (what is available may
- * be, see take), and for more than one GPU that are not whole. */
+/* CRT_ERR_INVALID when an amount is below zero, which no node has and no task needs (what is
+ * available may be, see take), and for more than one GPU that are not whole. */
 crt_status_t crti_resources_check(const crti_resources_t *r);
 
 /* have -= need, below zero too: a worker that blocks lends its CPU out. An amount never leaves

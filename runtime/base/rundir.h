@@ -20,28 +20,30 @@
 #include "runtime/base/cleanup.h"
 #include "runtime/base/crt_base.h"
 
-/* ${CRT_RUN_DIR:-${XDG_RUNTIME_DIR:-/tmp}/crt-UID}; only the name, nothing is made. CRT_ERR_PERMISSION: it
- * is there, and is another user's, a link, or writable by others: its files are not trusted. */
+/* ${CRT_RUN_DIR:-${XDG_RUNTIME_DIR:-/tmp}/crt-UID}; only the name, nothing is made.
+ * CRT_ERR_PERMISSION: it is there, and is another user's, a link, or writable by others: its files
+ * are not trusted. */
 crt_status_t crti_run_dir(char *path, size_t size);
 
-/* ${CRT_STATE_DIR:-${XDG_STATE_HOME:-$HOME/.local/state}/crt}; only the name. CRT_ERR_PERMISSION: it is
- * there, and everybody may rename what is in it. */
+/* ${CRT_STATE_DIR:-${XDG_STATE_HOME:-$HOME/.local/state}/crt}; only the name. CRT_ERR_PERMISSION:
+ * it is there, and everybody may rename what is in it. */
 crt_status_t crti_state_dir(char *path, size_t size);
 
 /* Makes `path` and its missing parents, mode 0700. CRT_ERR_PERMISSION: the directory is another
  * user's, a link, or open to others (any user may own the parents). */
 crt_status_t crti_dir_make(const char *path);
 
-/* The first directory of the path that is missing, "" when all are there: what crti_dir_make would make. */
+/* The first directory of the path that is missing, "" when all are there: what crti_dir_make would
+ * make. */
 void crti_dir_first_missing(const char *path, char *first, size_t size);
 
-/* For a start that failed: removes `path` and its parents as far as `first`, which was missing before it,
- * where they are empty. Nothing when `first` is "". */
+/* For a start that failed: removes `path` and its parents as far as `first`, which was missing
+ * before it, where they are empty. Nothing when `first` is "". */
 void crti_dir_unmake(const char *path, const char *first);
 
 /* Opens and flocks DIR/lock, and writes this process's number into it. CRT_ERR_EXISTS: a living
- * process holds it. The lock ends when the descriptor is closed. Where the number can't be written (a
- * full disk) neither the file stays, nor the directory if it is empty. */
+ * process holds it. The lock ends when the descriptor is closed. Where the number can't be written
+ * (a full disk) neither the file stays, nor the directory if it is empty. */
 crt_status_t crti_dir_lock(const char *dir, int *fd_out);
 
 /* True while a process holds DIR/lock. Of a lock that is another user's nothing is believed. */
@@ -80,8 +82,9 @@ crt_status_t crti_info_read(const char *path, char **text_out);
 const char *crti_info_get(const char *text, const char *key, char *value, size_t size);
 int64_t crti_info_int(const char *text, const char *key);
 
-/* What a daemon reports to its starter: one line "ready KEY VALUE KEY VALUE...", in which a blank, a percent
- * sign and a control character of a value are written as %HH. Adds one; what does not fit is left out. */
+/* What a daemon reports to its starter: one line "ready KEY VALUE KEY VALUE...", in which a blank,
+ * a percent sign and a control character of a value are written as %HH. Adds one; what does not fit
+ * is left out. */
 void crti_ready_add(char *line, size_t size, const char *key, const char *value);
 
 /* The value of `key` in such a line, as it was; "" when it is not there or does not fit. */
@@ -103,14 +106,15 @@ bool crti_process_is_ending(pid_t pid);
 bool crti_process_wait_status(pid_t pid, int pidfd, int *wait_status_out);
 
 /* Closes descriptors that a daemon inherits by accident: all but the standard streams and
- * these two (-1: none), which what it executes does not inherit. Another process may wait for the end
- * of a pipe, or for a lock. */
+ * these two (-1: none), which what it executes does not inherit. Another process may wait for the
+ * end of a pipe, or for a lock. */
 void crti_close_inherited(int keep, int keep_too);
 
 /* Closes all but the standard streams and `keep`. May be called between fork and exec. */
 void crti_close_others(const int *keep, size_t count);
 
-/* When the thread that started this process ends, this process is continued, should it be stopped: then it can see that its parent is gone. One that runs notices nothing, so that it does no harm
+/* When the thread that started this process ends, this process is continued, should it be stopped:
+ * then it can see that its parent is gone. One that runs notices nothing, so that it does no harm
  * when it is only that thread which ended. */
 void crti_wake_with_parent(void);
 

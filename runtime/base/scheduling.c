@@ -35,7 +35,8 @@ static part_t trim(part_t p)
     return p;
 }
 
-/* The part before the next `separator` that is in no parentheses; `rest` goes on behind it. False: no more. */
+/* The part before the next `separator` that is in no parentheses; `rest` goes on behind it. False:
+ * no more. */
 static bool next(part_t *rest, char separator, part_t *out)
 {
     size_t length = 0;

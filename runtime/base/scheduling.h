@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Scheduling: on which nodes a task or an actor may run, by the node's id and its labels, or in which bundle of a
- * placement group. Pure.
+/* Scheduling: on which nodes a task or an actor may run, by the node's id and its labels, or in
+ * which bundle of a placement group. Pure.
  *
  * Labels
  *     "key=value,key=value": letters, digits and . _ - / in both, each key once.
  * Selectors
- *     "key=value,key=!value,key=in(a,b),key=!in(a,b)": all must hold; a key that a node lacks differs from every
- *     value. Alternatives are separated by ';' and tried in order; an empty one, or "*", is any node.
+ *     "key=value,key=!value,key=in(a,b),key=!in(a,b)": all must hold; a key that a node lacks
+ *     differs from every value. Alternatives are separated by ';' and tried in order; an empty one,
+ *     or "*", is any node.
  */
 #ifndef CRTI_BASE_SCHEDULING_H
 #define CRTI_BASE_SCHEDULING_H
@@ -27,8 +28,8 @@
 typedef struct crti_scheduling {
     uint64_t strategy;
     crti_id_t node;
-    bool
-        is_soft; /* AFFINITY: anywhere when the node is gone, or has not what is needed */
+    /* AFFINITY: anywhere when the node is gone, or has not what is needed */
+    bool is_soft;
     crti_id_t group; /* placement group; zero: none */
     int64_t bundle;  /* of it, -1: any */
     char selector[CRTI_LABELS_SIZE];
@@ -80,8 +81,8 @@ bool crti_scheduling_feasible(const crti_resources_t *has, crti_id_t node,
                               const char *labels, const crti_resources_t *resources,
                               const crti_scheduling_t *how);
 
-/* What it asks for: "node 0123abcd", "a node with zone=a", "bundle 1 of placement group 0123abcd". Returns
- * `text`. */
+/* What it asks for: "node 0123abcd", "a node with zone=a", "bundle 1 of placement group 0123abcd".
+ * Returns `text`. */
 const char *crti_scheduling_format(const crti_scheduling_t *how, char *text, size_t size);
 
 #endif

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Task events: a ring of shared memory in which a process writes what becomes of its calls, attempt by
- * attempt. Its node reads it when somebody asks, and once more when the process has died.
+/* Task events: a ring of shared memory in which a process writes what becomes of its calls, attempt
+ * by attempt. Its node reads it when somebody asks, and once more when the process has died.
  *
  * Where it sits
- *     core/calls/call_events.c, core/execution/run_events.c -> [ ring, behind the blackboard ] -> node/process/task_archive.c
- * An entry is one attempt of one call as one process sees it: who made it tells of its arguments, its queue and its
- * end, who runs it of its run. It is changed in place; when the ring is full the oldest goes, one that has
- * ended before one that has not.
- * Threads
- *     One writer at a time. The reader is another process, at any time: each entry has a sequence number, odd
- *     while it is written.
+ *     core/calls/call_events.c, core/execution/run_events.c -> [ ring, behind the blackboard ] ->
+ *     node/process/task_archive.c
+ * An entry is one attempt of one call as one process sees it: who made it tells of its arguments,
+ * its queue and its end, who runs it of its run. It is changed in place; when the ring is full the
+ * oldest goes, one that has ended before one that has not. Threads
+ *     One writer at a time. The reader is another process, at any time: each entry has a sequence
+ *     number, odd while it is written.
  * Cost
- *     A process that makes more calls than CRTI_TASK_BUDGET in 100 ms records one of 256, chosen by the call's
- *     number, so that both sides choose the same ones. What is not recorded is counted.
+ *     A process that makes more calls than CRTI_TASK_BUDGET in 100 ms records one of 256, chosen by
+ *     the call's number, so that both sides choose the same ones. What is not recorded is counted.
  * Trust
  *     The ring belongs to the process: its reader takes any bytes.
  */
@@ -68,8 +68,8 @@ typedef struct crti_task_event {
     uint32_t attempts;                /* before it */
     int32_t pid;                      /* of the worker, 0: not known */
     int32_t status;                   /* crt_status_t of FAILED */
-    /* Where the log of its worker ended when it began, and when it ended, as far as the worker has heard: what it has printed is
-     * between. Of who runs it. */
+    /* Where the log of its worker ended when it began, and when it ended, as far as the worker has
+     * heard: what it has printed is between. Of who runs it. */
     uint64_t log_from, log_to;
     uint8_t state, kind;
     bool is_run; /* written by who runs it */
@@ -107,7 +107,8 @@ typedef struct crti_task_writer {
     unsigned budget;
 } crti_task_writer_t;
 
-/* `bytes` of zeroed memory that is shared with the reader; too few for a slot: nothing is recorded. */
+/* `bytes` of zeroed memory that is shared with the reader; too few for a slot: nothing is
+ * recorded. */
 void crti_task_writer_init(crti_task_writer_t *writer, void *memory, size_t bytes);
 
 /* One writer: no atomic addition is needed. */
@@ -129,8 +130,8 @@ static inline bool crti_task_is_chosen(crti_task_writer_t *writer, uint64_t atte
     return false;
 }
 
-/* A new entry, all zero, to be filled and given to crti_task_written. `*ticket_out` is what it is changed by
- * later. */
+/* A new entry, all zero, to be filled and given to crti_task_written. `*ticket_out` is what it is
+ * changed by later. */
 crti_task_event_t *crti_task_write(crti_task_writer_t *writer, uint64_t now_ns,
                                    uint64_t *ticket_out);
 /* The same entry once more; NULL when it is gone. */
@@ -145,12 +146,14 @@ void crti_task_set_text(char *to, size_t room, const char *text, size_t size);
 
 /* ------------------------------------------------------------------ reading */
 
-/* The next entry from slot `*cursor` on (0 at first), checked: its enums are what they may be, its texts end
- * and are printable. False at the end of `slots`. `is_dead`: an entry that was never finished counts, too. */
+/* The next entry from slot `*cursor` on (0 at first), checked: its enums are what they may be, its
+ * texts end and are printable. False at the end of `slots`. `is_dead`: an entry that was never
+ * finished counts, too. */
 bool crti_task_read(const crti_task_ring_t *ring, size_t slots, bool is_dead,
                     size_t *cursor, crti_task_event_t *event_out);
 
-/* The texts of an entry of strangers end and are printable from now on; false: its enums are not what they may be. */
+/* The texts of an entry of strangers end and are printable from now on; false: its enums are not
+ * what they may be. */
 bool crti_task_make_sound(crti_task_event_t *event);
 
 static inline bool crti_task_has_ended(const crti_task_event_t *event)

@@ -14,8 +14,9 @@
 #define CRTI_TENSOR_ROWS_ANY SIZE_MAX
 #define CRTI_TENSOR_ROWS_FAR ((size_t)65536) /* of a stranger's tensor without elements */
 
-/* Bytes of a dense tensor. CRT_ERR_INVALID: no dtype, a rank that is not 0 to 8, a size below 0, or more than any memory has. One
- * without elements still has rows: the product of its other sizes is at most `most_rows`. */
+/* Bytes of a dense tensor. CRT_ERR_INVALID: no dtype, a rank that is not 0 to 8, a size below 0, or
+ * more than any memory has. One without elements still has rows: the product of its other sizes is
+ * at most `most_rows`. */
 crt_status_t crti_tensor_size(crt_dtype_t dtype, int rank, const int64_t *shape,
                               size_t most_rows, size_t *bytes_out);
 

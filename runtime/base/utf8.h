@@ -5,7 +5,8 @@
 
 #include <stddef.h>
 
-/* Bytes of the character at `at`, of which `size`, at least 1, are there: 0 when it is none, -1 when more bytes could make one. */
+/* Bytes of the character at `at`, of which `size`, at least 1, are there: 0 when it is none, -1
+ * when more bytes could make one. */
 int crti_utf8_length(const unsigned char *at, size_t size);
 
 #endif

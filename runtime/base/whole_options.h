@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Whole options: getopt_long without its abbreviations. "--res" for --resources would mean another thing, or
- * nothing, as soon as a second option begins so; scripts shall not break by a new one.
+/* Whole options: getopt_long without its abbreviations. "--res" for --resources would mean another
+ * thing, or nothing, as soon as a second option begins so; scripts shall not break by a new one.
  */
 #ifndef CRTI_BASE_WHOLE_OPTIONS_H
 #define CRTI_BASE_WHOLE_OPTIONS_H
@@ -9,7 +9,8 @@
 #include <stdbool.h>
 #include <string.h>
 
-/* The word of the option that getopt has just taken: the one before its value, where that is a word of its own. */
+/* The word of the option that getopt has just taken: the one before its value, where that is a word
+ * of its own. */
 static inline const char *crti_option_word(char **argv)
 {
     bool is_apart = optarg && optind > 1 && optarg == argv[optind - 1];
@@ -17,8 +18,8 @@ static inline const char *crti_option_word(char **argv)
     return argv[optind - (is_apart ? 2 : 1)];
 }
 
-/* The next option, as getopt_long tells it. '?' is also one that is not written whole: then `*index_out` says
- * which one it is short for, and is -1 after every other '?' and for letters. */
+/* The next option, as getopt_long tells it. '?' is also one that is not written whole: then
+ * `*index_out` says which one it is short for, and is -1 after every other '?' and for letters. */
 static inline int crti_whole_option(int argc, char **argv, const char *letters,
                                     const struct option *known, int *index_out)
 {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The actors as JSON: all, one, those that a query wants, or their numbers (docs/design/state.md, "actors").
+/* The actors as JSON: all, one, those that a query wants, or their numbers (docs/design/state.md,
+ * "actors").
  *
  * Where it sits
  *     STATE_QUERY -> state_json.c, control_forward.c -> [ control/actor_rows.c ] -> STATE_ANSWER

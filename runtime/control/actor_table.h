@@ -5,16 +5,15 @@
  *     requests, node reports -> control/control_actor.c -> [ control/actor_table.c ]
  *     changes -> on_change: row to the store, ACTOR_STATE to the watchers
  * Rules
- *     A name belongs to one actor of its namespace that is not dead. Each placement has an incarnation of its
- *     own, counted up, so that reports about an earlier one are known as such. A death while
- *     STARTING or ALIVE costs a restart; a node that refuses (no room, before anything of the
- *     user ran) does not. An actor whose create function failed is not restarted.
- *     The first restart comes at once. A process that dies young again (it could not start, or served less
- *     than YOUNG_NS) is followed after a pause that doubles with each such death; one that lived longer,
- *     was killed by its user, or went with its node is followed at once. Pauses are not stored: a
- *     head that comes back tries at once.
- *     A name that two living rows claim belongs to the later actor: it was made when the other
- *     one had died, and the row that said so was lost.
+ *     A name belongs to one actor of its namespace that is not dead. Each placement has an
+ *     incarnation of its own, counted up, so that reports about an earlier one are known as such. A
+ *     death while STARTING or ALIVE costs a restart; a node that refuses (no room, before anything
+ *     of the user ran) does not. An actor whose create function failed is not restarted. The first
+ *     restart comes at once. A process that dies young again (it could not start, or served less
+ *     than YOUNG_NS) is followed after a pause that doubles with each such death; one that lived
+ *     longer, was killed by its user, or went with its node is followed at once. Pauses are not
+ *     stored: a head that comes back tries at once. A name that two living rows claim belongs to
+ *     the later actor: it was made when the other one had died, and the row that said so was lost.
  * Ownership
  *     The table owns its entries. Dead ones lose their creation record at once, stay to be
  *     asked about (at most DEAD_MAX, for DEAD_KEEP_NS) and are then forgotten by the table's
@@ -59,13 +58,13 @@ typedef struct crti_actor_entry {
     uint64_t serial; /* in the order they were made */
     bool detached;
     int64_t max_restarts; /* -1: without limit */
-    int64_t
-        max_task_retries; /* of the callers; this and the next two are only passed on here */
+    /* of the callers; this and the next two are only passed on here */
+    int64_t max_task_retries;
     int64_t max_pending_calls;
     bool is_unordered;
     int64_t if_infeasible; /* CRTI_INFEASIBLE */
-    const crti_scheduling_t
-        *how;       /* where it may run; crti_scheduling_default is not its own */
+    /* where it may run; crti_scheduling_default is not its own */
+    const crti_scheduling_t *how;
     int64_t bundle; /* of its placement group, in which it is; -1: not known */
     bool fenced;    /* never served by two processes at once (base/fence.h) */
     crti_buffer_t creation;
@@ -79,19 +78,19 @@ typedef struct crti_actor_entry {
     int64_t pid; /* ALIVE: of the process, as its host numbers it; 0: not known yet */
     uint64_t process_incarnation;
     char *ipc, *tcp;
-    crt_status_t
-        status; /* DEAD: CRT_OK when it was meant to end, with its job or by its user */
+    /* DEAD: CRT_OK when it was meant to end, with its job or by its user */
+    crt_status_t status;
     char *text; /* PENDING: what it waits for; DEAD: why */
     int64_t end_ms;
 
     bool unsaved;    /* its first row is on the way to the store */
     bool superseded; /* loaded; a later actor has its name, so its death was not stored */
     bool start_written; /* STARTING: the row is durable, ACTOR_START was sent */
-    uint64_t
-        start_request; /* STARTING: number of the ACTOR_START that has no answer; else 0 */
+    /* STARTING: number of the ACTOR_START that has no answer; else 0 */
+    uint64_t start_request;
     uint64_t retry_ns; /* PENDING, RESTARTING: not placed before */
-    uint64_t
-        fence_ns; /* fenced: until then its last process may take calls; 0: it has ended */
+    /* fenced: until then its last process may take calls; 0: it has ended */
+    uint64_t fence_ns;
     unsigned refusals;   /* since it lived last, at most CRTI_ACTOR_BACKOFF */
     unsigned deaths;     /* young ones in a row */
     uint64_t alive_ns;   /* when its process began to serve, 0: not yet */
@@ -133,8 +132,8 @@ crti_actor_entry_t *crti_actor_table_get(const crti_actor_table_t *table, crti_i
 bool crti_actor_entry_has_ended_well(const crti_actor_entry_t *actor);
 
 /* The living actor of that name, NULL: none. */
-/* "namespace/name", "" without a name: what names are compared by, of placement groups, too. A namespace has no '/'. Caller
- * frees it; NULL: out of memory. */
+/* "namespace/name", "" without a name: what names are compared by, of placement groups, too. A
+ * namespace has no '/'. Caller frees it; NULL: out of memory. */
 char *crti_full_name(crti_span_t name_space, crti_span_t name);
 crti_actor_entry_t *crti_actor_table_find(const crti_actor_table_t *table,
                                           crti_span_t name_space, crti_span_t name);
@@ -214,8 +213,8 @@ crti_actor_entry_t *crti_actor_table_expired(const crti_actor_table_t *table,
                                              uint64_t now_ns);
 void crti_actor_table_forget(crti_actor_table_t *table, crti_actor_entry_t *actor);
 
-/* The earliest moment after `done_ns` at which something is due, also one that is over; UINT64_MAX: none. What
- * was due until `done_ns` was looked at. */
+/* The earliest moment after `done_ns` at which something is due, also one that is over; UINT64_MAX:
+ * none. What was due until `done_ns` was looked at. */
 uint64_t crti_actor_table_deadline(const crti_actor_table_t *table, uint64_t done_ns);
 
 /* What it was made with, the row of its state, and the notice; they borrow from the entry. */

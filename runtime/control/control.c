@@ -104,9 +104,9 @@ static bool was_away(const crti_control_t *c, uint64_t now_ns)
     return now_ns > due && now_ns - due > LATE_NS;
 }
 
-/* Before an event at `now_ns`: when the head or its host was suspended since the last event, messages
- * of the nodes are still to be read, or the nodes closed their links and are about to reconnect.
- * They get time for that. */
+/* Before an event at `now_ns`: when the head or its host was suspended since the last event,
+ * messages of the nodes are still to be read, or the nodes closed their links and are about to
+ * reconnect. They get time for that. */
 static void grant_grace(crti_control_t *c, uint64_t now_ns)
 {
     if (!was_away(c, now_ns))

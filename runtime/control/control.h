@@ -13,9 +13,9 @@
  *     What did not come from a request, but is so (NODE_DIED, PEER_DIED, JOB_END), does not wait:
  *     a head that forgets it learns it again from the nodes.
  * Files
- *     control.c dispatch and outbox, control_node.c, control_actor.c, control_save.c (what actors keep), control_watch.c,
- *     control_job.c, control_forward.c (requests passed on to nodes), control_load.c (recovery),
- *     control_revoke.c (creations that failed), kv.c, state_json.c
+ *     control.c dispatch and outbox, control_node.c, control_actor.c, control_save.c (what actors
+ *     keep), control_watch.c, control_job.c, control_forward.c (requests passed on to nodes),
+ *     control_load.c (recovery), control_revoke.c (creations that failed), kv.c, state_json.c
  * Ownership
  *     Links are numbers that the caller chooses, never used twice. Actions are called inside
  *     the event functions; they must not call back into control.
@@ -53,8 +53,8 @@ typedef enum crti_store_verb {
     CRTI_STORE_CLEAR /* deletes all whose key begins with `key` */
 } crti_store_verb_t;
 
-/* How a value is exchanged. Carried out once for each `id`, however often it is asked for: who asks again hears
- * that it was done. Zero: it may be carried out again. */
+/* How a value is exchanged. Carried out once for each `id`, however often it is asked for: who asks
+ * again hears that it was done. Zero: it may be carried out again. */
 typedef struct crti_store_swap {
     crti_id_t id;
     bool is_new;      /* there must be no value, instead of `expected` */
@@ -87,14 +87,15 @@ typedef struct crti_control_actions {
     size_t (*queued)(void *user, uint64_t link);
     /* Do it and call crti_control_stored with the ticket, later, in order. */
     void (*store)(void *user, const crti_store_operation_t *operation);
-    /* Records on disk, independent of the store, that the creation of this id was reported as failed;
-     * `is_revoked` false deletes the record. Returns false when that is not possible. */
+    /* Records on disk, independent of the store, that the creation of this id was reported as
+     * failed; `is_revoked` false deletes the record. Returns false when that is not possible. */
     bool (*revoke)(void *user, crti_id_t id, bool is_revoked);
     /* The record of that job is gone: what it left is not needed any more. May be NULL. */
     void (*forget_job)(void *user, crti_id_t job);
     /* True: no other head can be writing these tables. NULL: there is no other head. */
     bool (*is_leader)(void *user);
-    /* Runs it in another thread; then crti_control_worked is called, in this one. False, and NULL: it is run here. */
+    /* Runs it in another thread; then crti_control_worked is called, in this one. False, and NULL:
+     * it is run here. */
     bool (*work)(void *user, crti_control_work_t *work);
 } crti_control_actions_t;
 
@@ -104,8 +105,8 @@ typedef struct crti_control_config {
     uint64_t headless_timeout_ms;
     size_t max_jobs; /* submitted ones that run at a time; 0: any number */
     bool encrypt_streams;
-    bool
-        fail_if_infeasible; /* what no node has the resources for, unless it says so itself */
+    /* what no node has the resources for, unless it says so itself */
+    bool fail_if_infeasible;
     const char *http, *http_pin; /* of the dashboard, sent to nodes; NULL: none */
     int64_t wall_offset_ms;      /* wall clock = now_ns / 1e6 + this */
     uint64_t seed;               /* for the ids of jobs; random outside of tests */
@@ -162,7 +163,8 @@ void crti_control_tick(crti_control_t *control, uint64_t now_ns);
 
 bool crti_control_has_job(const crti_control_t *control, crti_id_t job);
 
-/* The next moment at which crti_control_tick has something to do, or one that is over; UINT64_MAX: none. */
+/* The next moment at which crti_control_tick has something to do, or one that is over; UINT64_MAX:
+ * none. */
 uint64_t crti_control_deadline(const crti_control_t *control);
 
 /* ---------------------------------------------------------------- for tests and metrics */

@@ -370,8 +370,8 @@ void crti_control_place_all(crti_control_t *c)
     c->placing = false;
 }
 
-/* The others were tried when what there is changed last: among thousands that come at once each would
- * look at all. */
+/* The others were tried when what there is changed last: among thousands that come at once each
+ * would look at all. */
 static void place_new(crti_control_t *c, crti_actor_entry_t *actor)
 {
     if (c->placing || c->place_again || !c->serving) {

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Actors that end because something else did: their job, the process that made them, their node, their placement group.
+/* Actors that end because something else did: their job, the process that made them, their node,
+ * their placement group.
  *
  * Where it sits
- *     control_job.c, control_node.c, control_placement_group.c -> [ control_actor_owner.c ] -> control_actor.c
+ *     control_job.c, control_node.c, control_placement_group.c -> [ control_actor_owner.c ] ->
+ *     control_actor.c
  */
 #include "runtime/control/control_int.h"
 

@@ -2,11 +2,13 @@
 /* Drains: nodes that are to end without loss. See control.h.
  *
  * Where it sits
- *     NODE_DRAIN of the command -> [ control_drain.c ] -> NODE_DRAIN to the node (node/lifecycle/drain.c), NODE_VIEWS to the others
+ *     NODE_DRAIN of the command -> [ control_drain.c ] -> NODE_DRAIN to the node
+ *     (node/lifecycle/drain.c), NODE_VIEWS to the others
  * Rules
- *     Nothing is placed on the node. Actors that may restart are ended in an orderly way and placed elsewhere, which costs none of their
- *     restarts; those of processes on the node stay, as they would end with these. The node ends by itself.
- *     A head that comes back learns of it when the node registers.
+ *     Nothing is placed on the node. Actors that may restart are ended in an orderly way and placed
+ *     elsewhere, which costs none of their restarts; those of processes on the node stay, as they
+ *     would end with these. The node ends by itself. A head that comes back learns of it when the
+ *     node registers.
  */
 #include "runtime/base/log.h"
 #include "runtime/control/control_int.h"

@@ -112,7 +112,8 @@ static crti_id_t job_log_owner(const crti_control_t *c, const char *submission,
     return host ? host->id : (crti_id_t){0, 0};
 }
 
-/* "node:HEX" is asked of that node; "head:" and "http:" of one on the head's host, with the port of the head. */
+/* "node:HEX" is asked of that node; "head:" and "http:" of one on the head's host, with the port of
+ * the head. */
 static bool daemon_log_owner(const crti_control_t *c, const char *name,
                              crti_id_t *node_out, char own_name[JOB_LOG])
 {
@@ -233,7 +234,8 @@ void crti_control_log_read(crti_control_t *c, uint64_t link, uint64_t request,
 
 /* ---------------------------------------------------------------- questions to all nodes */
 
-/* What nodes said, as one answer. Caller frees it. `c` may be NULL for what is made of rows only. */
+/* What nodes said, as one answer. Caller frees it. `c` may be NULL for what is made of rows
+ * only. */
 static char *join(const crti_control_t *c, const crti_gather_t *gather)
 {
     crti_span_t rows = crti_span(gather->rows.data, gather->rows.size);

@@ -33,8 +33,8 @@ struct crti_outgoing {
     crti_list_t in_outbox;
     uint64_t first, last; /* tickets; first > last: of no row, but in order */
     uint64_t link;
-    uint64_t
-        request; /* of an answer that turns into ERROR; 0: sent as it is; of `after`: as given */
+    /* of an answer that turns into ERROR; 0: sent as it is; of `after`: as given */
+    uint64_t request;
     crti_buffer_t message;
     crti_after_t *after; /* or this */
     crti_id_t id;
@@ -114,8 +114,8 @@ struct crti_control {
     /* control.c's; for the files below it that end a link. */
     void (*on_link_ended)(crti_control_t *control, uint64_t link, const char *text,
                           uint64_t now_ns);
-    uint64_t
-        grace_until_ns; /* the head itself was suspended: nodes may reconnect until then */
+    /* the head itself was suspended: nodes may reconnect until then */
+    uint64_t grace_until_ns;
 
     crti_node_table_t nodes;
     crti_resource_names_t resource_names; /* that any node has ever had */
@@ -205,8 +205,8 @@ void crti_control_clear_values(crti_control_t *c, crti_span_t prefix, crti_id_t 
 
 crti_control_link_t *crti_control_link(const crti_control_t *c, uint64_t number);
 
-/* For control.c: the store's answer to a row; a failed row and its waiters; what may leave now; one that
- * never leaves. */
+/* For control.c: the store's answer to a row; a failed row and its waiters; what may leave now; one
+ * that never leaves. */
 void crti_control_note_row(crti_control_t *c, const crti_inflight_t *operation,
                            crt_status_t status, const char *text);
 void crti_control_note_failure(crti_control_t *c, uint64_t ticket, crt_status_t status,
@@ -377,8 +377,8 @@ void crti_control_job_get(crti_control_t *c, uint64_t link, uint64_t request,
                           crti_id_t id);
 void crti_control_job_submit(crti_control_t *c, uint64_t link, uint64_t request,
                              const crti_msg_job_submit_t *m);
-/* job_holders.c: whether nothing but the programs of submitted jobs, while they run, keeps from it what could have room;
- * `text` says so and names them. */
+/* job_holders.c: whether nothing but the programs of submitted jobs, while they run, keeps from it
+ * what could have room; `text` says so and names them. */
 bool crti_control_drivers_hold(const crti_control_t *c, const crti_resources_t *need,
                                char *text, size_t size);
 
@@ -477,14 +477,15 @@ void crti_control_kv_done(crti_control_t *c, const crti_inflight_t *operation,
 
 /* ---------------------------------------------------------------- state_json.c */
 
-/* JSON text (docs/design/state.md) of what control_forward.c has found good; NULL with the detail raised: it is too large. Caller frees
- * it. */
+/* JSON text (docs/design/state.md) of what control_forward.c has found good; NULL with the detail
+ * raised: it is too large. Caller frees it. */
 char *crti_state_json(crti_control_t *c, crti_span_t what, crti_span_t filter);
 /* Joins the lists that nodes answered. */
 char *crti_state_join(crti_span_t answers, const char *key, const char *filter);
 /* stack_rows.c: what processes said of their waits, with their stacks. */
 char *crti_stack_rows_join(crti_span_t answers, unsigned silent);
-/* object_rows.c: the objects of all nodes with who holds them, of an id, of a query, or all; NULL: no memory. */
+/* object_rows.c: the objects of all nodes with who holds them, of an id, of a query, or all; NULL:
+ * no memory. */
 char *crti_object_rows_join(crti_span_t answers, crti_span_t filter);
 /* CRT_ERR_INVALID: a query that can't be answered. */
 crt_status_t crti_object_rows_check(crti_span_t filter);
@@ -492,7 +493,8 @@ crt_status_t crti_object_rows_check(crti_span_t filter);
 char *crti_ref_rows_join(crti_span_t answers, crti_span_t filter, unsigned silent);
 crt_status_t crti_ref_rows_check(crti_span_t filter);
 
-/* actor_rows.c: "actors" of an id, of a query (row_query.h), or all; NULL with the detail raised. */
+/* actor_rows.c: "actors" of an id, of a query (row_query.h), or all; NULL with the detail
+ * raised. */
 char *crti_actor_rows(const crti_control_t *c, crti_span_t filter);
 /* The same with what their nodes have answered of their queues. */
 char *crti_actor_rows_join(const crti_control_t *c, crti_span_t answers,
@@ -504,10 +506,12 @@ crt_status_t crti_actor_rows_check(crti_span_t filter);
 char *crti_job_rows(const crti_control_t *c, crti_span_t filter);
 crt_status_t crti_job_rows_check(crti_span_t filter);
 
-/* state_events.c: what has happened, the newest first, of a query or all; NULL with the detail raised. */
+/* state_events.c: what has happened, the newest first, of a query or all; NULL with the detail
+ * raised. */
 char *crti_state_events(const crti_control_t *c, crti_span_t filter);
 crt_status_t crti_state_events_check(crti_span_t filter);
-/* The same of "metrics", with what the head knows of the cluster; `silent` nodes have not answered. */
+/* The same of "metrics", with what the head knows of the cluster; `silent` nodes have not
+ * answered. */
 char *crti_state_metrics(const crti_control_t *c, crti_span_t answers, unsigned silent);
 
 /* ---------------------------------------------------------------- task_rows.c */

@@ -2,11 +2,13 @@
 /* Which submitted job begins next, and on which node.
  *
  * Where it sits
- *     control_job.c, control_node.c, control_actor.c (there is more room) -> [ control/control_job_queue.c ] -> JOB_START
+ *     control_job.c, control_node.c, control_actor.c (there is more room) -> [
+ *     control/control_job_queue.c ] -> JOB_START
  * Rules
- *     The highest priority first, then the oldest. A job that finds no room lets others pass that find some. One
- *     that asks for nothing runs on a node of the head's host, whatever that holds; any other is placed like an actor,
- *     and its process holds what it asked for. No more than `max_jobs` run at a time, where that is given.
+ *     The highest priority first, then the oldest. A job that finds no room lets others pass that
+ *     find some. One that asks for nothing runs on a node of the head's host, whatever that holds;
+ *     any other is placed like an actor, and its process holds what it asked for. No more than
+ *     `max_jobs` run at a time, where that is given.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -137,7 +139,8 @@ static int by_turn(const void *a, const void *b)
     return x->number < y->number ? -1 : 1;
 }
 
-/* Those that may begin, in the order of their turns; `*busy_out`: how many have begun. The caller frees it. */
+/* Those that may begin, in the order of their turns; `*busy_out`: how many have begun. The caller
+ * frees it. */
 static crti_job_entry_t **find_waiting(crti_control_t *c, size_t *count_out,
                                        size_t *busy_out)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Recovery: the tables from the rows of the store, and rows written again. The rules are in
- * docs/design/recovery.md; what nodes report is joined in control_node.c. A row may come twice: that is how
- * redis scans a table that is getting smaller. */
+ * docs/design/recovery.md; what nodes report is joined in control_node.c. A row may come twice:
+ * that is how redis scans a table that is getting smaller. */
 #include "runtime/base/log.h"
 #include "runtime/control/control_int.h"
 

@@ -16,8 +16,8 @@ static void put_node(crti_control_t *c, const crti_node_entry_t *node)
     crti_control_put(c, CRTI_STORE_NODES, node->id, CRTI_MSG_ROW_NODE, &row);
 }
 
-/* A node that is back may have missed them: words on a link that breaks are lost. It may come back as
- * a new one, when it was taken for dead itself. */
+/* A node that is back may have missed them: words on a link that breaks are lost. It may come back
+ * as a new one, when it was taken for dead itself. */
 static void send_all_deaths(crti_control_t *c, const crti_node_entry_t *to)
 {
     CRTI_LIST_FOREACH (item, &c->nodes.dead) {
@@ -235,7 +235,8 @@ static bool same(const crti_resources_t *a, const crti_resources_t *b)
     return crti_resources_fit(a, b) && crti_resources_fit(b, a);
 }
 
-/* What a node may take for a promise that its fenced actors are placed nowhere else (base/fence.h). */
+/* What a node may take for a promise that its fenced actors are placed nowhere else
+ * (base/fence.h). */
 static uint64_t promise(const crti_control_t *c, uint64_t sequence)
 {
     const crti_control_actions_t *actions = &c->config.actions;

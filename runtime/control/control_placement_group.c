@@ -2,11 +2,12 @@
 /* Placement groups: made, reserved, placed again when a node died, removed. See control.h.
  *
  * Where it sits
- *     control.c, control_forward.c (answers of nodes) -> [ control_placement_group.c ] -> placement_group_table.c,
- *     bundle_placement.c; BUNDLE_RESERVE and BUNDLE_RETURN to nodes
+ *     control.c, control_forward.c (answers of nodes) -> [ control_placement_group.c ] ->
+ *     placement_group_table.c, bundle_placement.c; BUNDLE_RESERVE and BUNDLE_RETURN to nodes
  * Invariants
  *     Nobody hears that a group is created before its row says where its bundles are, durably.
- *     A reservation that the table does not know is returned: at once, or when its node registers again.
+ *     A reservation that the table does not know is returned: at once, or when its node registers
+ *     again.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -171,8 +172,8 @@ static void remove_group(crti_control_t *c, crti_placement_group_entry_t *group,
         crti_placement_group_table_forget(&c->placement_groups, group);
 }
 
-/* A group that ends with its job, and that job has ended: any, or that one. With `unknown` also one whose job nobody
- * knows. NULL: none. */
+/* A group that ends with its job, and that job has ended: any, or that one. With `unknown` also one
+ * whose job nobody knows. NULL: none. */
 static crti_placement_group_entry_t *find_orphan(const crti_control_t *c,
                                                  const crti_id_t *of, bool unknown)
 {

@@ -4,8 +4,8 @@
  * Where it sits
  *     control_actor.c, control_job.c, control_forward.c -> [ control/control_request.c ]
  * Life
- *     From crti_control_new_request until the node's answer, the end of its link or a deadline, which
- *     control_forward.c hands to the one who asked; or until crti_control_cancel_request.
+ *     From crti_control_new_request until the node's answer, the end of its link or a deadline,
+ *     which control_forward.c hands to the one who asked; or until crti_control_cancel_request.
  */
 #include <stdlib.h>
 

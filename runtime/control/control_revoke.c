@@ -2,12 +2,14 @@
 /* Creations that failed because their rows could not be stored, and stay failed.
  *
  * Where it sits
- *     control_actor.c, control_job.c, control_placement_group.c -> [ control_revoke.c ] -> the action `revoke`: control/revoked.c
+ *     control_actor.c, control_job.c, control_placement_group.c -> [ control_revoke.c ] -> the
+ *     action `revoke`: control/revoked.c
  * Invariants
- *     A row that could not be stored may be there all the same, and can't be deleted while nothing can
- *     be written. So before anybody hears that a creation failed, its id is noted outside of the
- *     store; a head that loads the rows leaves those of noted ids out. The note does not say of what the id is, and goes
- *     when the rows of all tables are deleted for certain; until then nothing new gets that id.
+ *     A row that could not be stored may be there all the same, and can't be deleted while nothing
+ *     can be written. So before anybody hears that a creation failed, its id is noted outside of
+ *     the store; a head that loads the rows leaves those of noted ids out. The note does not say of
+ *     what the id is, and goes when the rows of all tables are deleted for certain; until then
+ *     nothing new gets that id.
  * Failure
  *     Where it can't be noted, the error says that the outcome is not known. A kill reaches it.
  */

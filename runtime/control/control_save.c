@@ -2,10 +2,11 @@
 /* What actors keep for their next process (crt_actor_save). See control.h.
  *
  * Where it sits
- *     ACTOR_SAVE -> [ control_save.c ] -> a row of its own; ACTOR_START takes it to the next process
+ *     ACTOR_SAVE -> [ control_save.c ] -> a row of its own; ACTOR_START takes it to the next
+ *     process
  * Rules
- *     Only the process that is the actor's now may save: an earlier one, cut off with its node, says so too late.
- *     It is durable before it is answered, and goes when the actor is dead.
+ *     Only the process that is the actor's now may save: an earlier one, cut off with its node,
+ *     says so too late. It is durable before it is answered, and goes when the actor is dead.
  */
 #include "runtime/base/log.h"
 #include "runtime/control/control_int.h"

@@ -24,7 +24,8 @@ typedef struct crti_head_http_config {
     void (*on_change)(void *user, const char *problem);
 } crti_head_http_config_t;
 
-/* Listens. CRT_ERR_EXISTS: the port is taken; CRT_ERR_PERMISSION: others could reach one that is open. */
+/* Listens. CRT_ERR_EXISTS: the port is taken; CRT_ERR_PERMISSION: others could reach one that is
+ * open. */
 crt_status_t crti_head_http_new(const crti_head_http_config_t *config,
                                 crti_head_http_t **http_out);
 /* SIGTERM, and after a second SIGKILL. NULL is fine. */
@@ -33,8 +34,8 @@ void crti_head_http_free(crti_head_http_t *http);
 /* on_change follows, inside this call when there is no dashboard. */
 crt_status_t crti_head_http_start(crti_head_http_t *http);
 
-/* For nodes on other hosts: the URL of the dashboard, "" where they can't reach it; and the pin of a
- * certificate of the user's own, "" where it follows from the cluster's key. */
+/* For nodes on other hosts: the URL of the dashboard, "" where they can't reach it; and the pin of
+ * a certificate of the user's own, "" where it follows from the cluster's key. */
 const char *crti_head_http_far_url(const crti_head_http_t *http);
 const char *crti_head_http_far_pin(const crti_head_http_t *http);
 

@@ -31,13 +31,14 @@ void crti_head_options_usage(void);
 
 typedef struct crti_head_paths {
     char head_dir[PATH_MAX]; /* RUN/head-PORT */
-    /* The first directories that were missing, "" none: made by this start, and its to take back. */
+    /* The first directories that were missing, "" none: made by this start, and its to take
+     * back. */
     char made_state[PATH_MAX], made_run[PATH_MAX];
     char state_dir[PATH_MAX]; /* STATE/head-PORT */
     char info[PATH_MAX], socket[PATH_MAX], http_socket[PATH_MAX], key[PATH_MAX],
         token[PATH_MAX];
-    char cluster
-        [PATH_MAX]; /* the id of the cluster whose tables it has (head_identity.h) */
+    /* the id of the cluster whose tables it has (head_identity.h) */
+    char cluster[PATH_MAX];
     char data[PATH_MAX], revoked[PATH_MAX], log[PATH_MAX], http_log[PATH_MAX];
 } crti_head_paths_t;
 

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Work of the head that takes long and decides nothing: lists of thousands of rows are put together by a thread of their
- * own, so that nodes and askers of other things do not wait for them.
+/* Work of the head that takes long and decides nothing: lists of thousands of rows are put together
+ * by a thread of their own, so that nodes and askers of other things do not wait for them.
  *
  * Where it sits
- *     control_forward.c (actions.work) -> head.c -> [ head_work.c ] -> crti_control_worked, in the loop
+ *     control_forward.c (actions.work) -> head.c -> [ head_work.c ] -> crti_control_worked, in the
+ *     loop
  * Threads
  *     One, from the first work on. The rest is the loop's.
  * Ownership
@@ -17,7 +18,8 @@
 
 typedef struct crti_head_work crti_head_work_t;
 
-/* What is done comes back to `*control`. Caller owns the result and frees it with crti_head_work_free. */
+/* What is done comes back to `*control`. Caller owns the result and frees it with
+ * crti_head_work_free. */
 crt_status_t crti_head_work_new(crti_loop_t *loop, crti_control_t *const *control,
                                 crti_head_work_t **work_out);
 /* Waits for what was added; it comes back in here. NULL is fine. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* HTTP sockets: where crt-http listens. The head makes them and hands them down, so that no other process
- * can bind the dashboard's port while the head lives, also when crt-http is gone for a moment: a client that asks
- * meanwhile waits in the kernel until the next one serves.
+/* HTTP sockets: where crt-http listens. The head makes them and hands them down, so that no other
+ * process can bind the dashboard's port while the head lives, also when crt-http is gone for a
+ * moment: a client that asks meanwhile waits in the kernel until the next one serves.
  *
  * Where it sits
  *     head_http.c -> [ control/http_sockets.c ] -> bind, listen; crt-http inherits them

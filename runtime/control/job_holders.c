@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Whether the programs of submitted jobs hold what tasks wait for: then these wait until one of them ends, for ever when it
- * waits for its tasks.
+/* Whether the programs of submitted jobs hold what tasks wait for: then these wait until one of
+ * them ends, for ever when it waits for its tasks.
  *
  * Where it sits
  *     state_json.c ("cluster": why something waits) -> [ control/job_holders.c ] -> job_table.h

@@ -93,7 +93,8 @@ static job_t *add_job(crti_job_levels_t *levels, const crti_job_use_t *use,
     return job;
 }
 
-/* Where a job begins that was nowhere. Its node may know of no other job, and so not how far these are. */
+/* Where a job begins that was nowhere. Its node may know of no other job, and so not how far these
+ * are. */
 static void begin(const crti_job_levels_t *levels, job_t *job, const crti_job_use_t *use,
                   uint64_t now_ns)
 {

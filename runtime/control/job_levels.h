@@ -1,16 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Job levels: how much each job has used on all nodes, by its weight. Pure; a part of the head's tables, kept in memory.
+/* Job levels: how much each job has used on all nodes, by its weight. Pure; a part of the head's
+ * tables, kept in memory.
  *
  * Where it sits
- *     HEARTBEAT of a node -> control_node.c -> [ control/job_levels.c ] -> HEARTBEAT_ACK to that node
+ *     HEARTBEAT of a node -> control_node.c -> [ control/job_levels.c ] -> HEARTBEAT_ACK to that
+ *     node
  * Rules
- *     A node tells what has changed, or all jobs that are there while some wait, and hears the levels of those: so neither
- *     message grows with the nodes, nor with jobs that are elsewhere.
- *     A job that is on one node only has the level that this node says: there the rules of job_shares.h hold, as if there were no
- *     head. One that comes from nowhere does not begin far below all others.
- *     The tables of a head that starts are empty: levels come back with the first word of any node.
+ *     A node tells what has changed, or all jobs that are there while some wait, and hears the
+ *     levels of those: so neither message grows with the nodes, nor with jobs that are elsewhere. A
+ *     job that is on one node only has the level that this node says: there the rules of
+ *     job_shares.h hold, as if there were no head. One that comes from nowhere does not begin far
+ *     below all others. The tables of a head that starts are empty: levels come back with the first
+ *     word of any node.
  * Invariants
- *     The sum of what a job holds is that of its parts; a part is there while its node says so, and lives.
+ *     The sum of what a job holds is that of its parts; a part is there while its node says so, and
+ *     lives.
  */
 #ifndef CRTI_CONTROL_JOB_LEVELS_H
 #define CRTI_CONTROL_JOB_LEVELS_H

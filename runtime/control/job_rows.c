@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The jobs as JSON: all, one, those that a query wants, or their numbers (docs/design/state.md, "jobs").
+/* The jobs as JSON: all, one, those that a query wants, or their numbers (docs/design/state.md,
+ * "jobs").
  *
  * Where it sits
  *     STATE_QUERY -> state_json.c -> [ control/job_rows.c ] -> STATE_ANSWER
  * Lists have the beginning of a long text only; all of it is in the answer for one job.
- * Trust: metadata and runtime_env are JSON of users, also of a store that others wrote: what is no object, or is nested
- * deeper than a submission may be, is shown as an empty one.
+ * Trust: metadata and runtime_env are JSON of users, also of a store that others wrote: what is no
+ * object, or is nested deeper than a submission may be, is shown as an empty one.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -120,7 +121,8 @@ static crti_cell_t ip_cell(const view_t *view, const crti_job_entry_t *job)
     return crti_cell_text(node && node->ip ? node->ip : "");
 }
 
-/* Of who runs, as clients of jobs have it: {"id": ..., "node_ip_address": ..., "pid": "17"}, or null. */
+/* Of who runs, as clients of jobs have it: {"id": ..., "node_ip_address": ..., "pid": "17"}, or
+ * null. */
 static crti_cell_t info_cell(view_t *view, const crti_job_entry_t *job)
 {
     CRTI_AUTO(crti_buffer_fini) crti_buffer_t text = {0};

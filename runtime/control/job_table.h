@@ -59,8 +59,8 @@ typedef struct crti_job_entry {
     crti_job_entry_state_t state;
     crti_id_t driver; /* process; zero: none attached */
     crti_id_t node;   /* of the driver, or of the submission's process */
-    uint64_t
-        node_incarnation; /* of a submission: which was asked to begin it; 0: not known */
+    /* of a submission: which was asked to begin it; 0: not known */
+    uint64_t node_incarnation;
     int64_t pid;
     bool stopping; /* a stop was requested */
     bool has_exit;
@@ -71,8 +71,8 @@ typedef struct crti_job_entry {
     size_t actors;   /* living detached actors that keep the program */
     bool unsaved;    /* its row is on the way to the store */
     bool start_sent; /* PENDING submission: JOB_START is on its way */
-    bool
-        has_groups; /* values of its groups may be in the store; stored when it has ended */
+    /* values of its groups may be in the store; stored when it has ended */
+    bool has_groups;
     uint64_t expires_ns;  /* ended */
     crti_list_t in_state; /* running or ended list */
 } crti_job_entry_t;
@@ -101,7 +101,8 @@ crti_job_entry_t *crti_job_table_find(const crti_job_table_t *table,
 const char *crti_job_state_name(crti_job_entry_state_t state);
 bool crti_job_entry_is_ended(const crti_job_entry_t *job);
 bool crti_job_entry_is_submission(const crti_job_entry_t *job);
-/* Its process needs something of a node; else it runs on one of the head's host and holds nothing. */
+/* Its process needs something of a node; else it runs on one of the head's host and holds
+ * nothing. */
 bool crti_job_entry_asks_for_node(const crti_job_entry_t *job);
 
 /* A driver attached: its entry, new (unsaved, RUNNING) or that of its submission. `*is_new_out`
@@ -116,8 +117,8 @@ crt_status_t crti_job_table_submit(crti_job_table_t *table,
                                    const crti_msg_job_submit_t *message, crti_id_t id,
                                    int64_t wall_ms, crti_job_entry_t **job_out);
 
-/* The next attempt of a submission that has failed: a new entry under its submission id, unsaved and PENDING, with the
- * job id `id`. The failed one is called SUBMISSION.attempt-N from now on. */
+/* The next attempt of a submission that has failed: a new entry under its submission id, unsaved
+ * and PENDING, with the job id `id`. The failed one is called SUBMISSION.attempt-N from now on. */
 crt_status_t crti_job_table_retry(crti_job_table_t *table, crti_job_entry_t *failed,
                                   crti_id_t id, int64_t wall_ms,
                                   crti_job_entry_t **job_out);

@@ -69,8 +69,8 @@ typedef struct crti_node_entry {
     crti_list_t actors;    /* on it, STARTING or ALIVE (control_actor.c) */
     unsigned idle_actors;  /* of these: that hold nothing */
     int64_t start_ms, end_ms;
-    uint64_t
-        drain_ns; /* it is drained, and ends by itself at that moment at the latest; 0: it is not */
+    /* it is drained, and ends by itself at that moment at the latest; 0: it is not */
+    uint64_t drain_ns;
     bool was_heard; /* by this head; else `heard_ns` is only "or later" */
     bool is_guess;  /* EXPECTED without a row: any incarnation is welcome */
     crti_list_t link_in_list;
@@ -83,8 +83,8 @@ typedef struct crti_node_table {
     crti_list_t living; /* EXPECTED, ALIVE, SUSPECT, in the order they came */
     crti_list_t dead;   /* oldest first */
     size_t living_count, dead_count;
-    crti_map_t
-        prefixes; /* of ids, by which processes are told apart -> number of entries */
+    /* of ids, by which processes are told apart -> number of entries */
+    crti_map_t prefixes;
     crti_deadlines_t due;          /* of living ones */
     crti_placement_index_t offers; /* those that may be given work: ALIVE, not drained */
 } crti_node_table_t;

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The objects of all stores with who holds them, as nodes tell of them (docs/design/state.md, "objects"): those that are wanted
- * are written, or counted.
+/* The objects of all stores with who holds them, as nodes tell of them (docs/design/state.md,
+ * "objects"): those that are wanted are written, or counted.
  *
  * Where it sits
  *     control_forward.c (answers of all nodes) -> [ control/object_rows.c ] -> STATE_ANSWER
- * Each answer is a node's records (base/object_records.h), which stay where they are while rows are made of them: texts and
- * what processes told are borrowed. Who holds an object is looked up for those that are wanted, or for all where a query looks at
- * what processes tell.
- * Trust: what is no record ends what that process, or that node, is believed. Where an object was made and why it is kept a
- * process is believed only if it owns it.
+ * Each answer is a node's records (base/object_records.h), which stay where they are while rows are
+ * made of them: texts and what processes told are borrowed. Who holds an object is looked up for
+ * those that are wanted, or for all where a query looks at what processes tell. Trust: what is no
+ * record ends what that process, or that node, is believed. Where an object was made and why it is
+ * kept a process is believed only if it owns it.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Outbox: what control says and stores. An answer that depends on rows leaves when they are durable.
+/* Outbox: what control says and stores. An answer that depends on rows leaves when they are
+ * durable.
  *
  * Where it sits
  *     control.c and what it calls -> [ control/outbox.c ] -> actions: head_links.c, redis.c
  * Invariants
- *     Rows and answers leave in the order of their events; what is in the outbox knows the first and the last
- *     ticket that it waits for.
+ *     Rows and answers leave in the order of their events; what is in the outbox knows the first
+ *     and the last ticket that it waits for.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -1,18 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Placement group table: every placement group of the cluster, its name, its bundles, and its life. Pure: time is
- * passed in.
+/* Placement group table: every placement group of the cluster, its name, its bundles, and its life.
+ * Pure: time is passed in.
  *
  * Where it sits
- *     requests, node reports -> control/control_placement_group.c -> [ control/placement_group_table.c ]
+ *     requests, node reports -> control/control_placement_group.c -> [
+ *     control/placement_group_table.c ]
  * Rules
- *     All bundles that have no place are reserved together, or none: when a node refuses one, those of the attempt are
- *     returned, and the next attempt comes after a pause (RETRY_NS, half as long again each time, up to RETRY_MAX_NS).
- *     Each reservation has an incarnation of its own, counted up, by which nodes and reports know it.
- *     There is no second round to the nodes, as in a two-phase commit: nobody but the head tells where a bundle is, and
- *     it does so when all are reserved and that is durable.
- *     `version` changes with every state and reason: who waits hears when it is another one than the one it knows.
+ *     All bundles that have no place are reserved together, or none: when a node refuses one, those
+ *     of the attempt are returned, and the next attempt comes after a pause (RETRY_NS, half as long
+ *     again each time, up to RETRY_MAX_NS). Each reservation has an incarnation of its own, counted
+ *     up, by which nodes and reports know it. There is no second round to the nodes, as in a
+ *     two-phase commit: nobody but the head tells where a bundle is, and it does so when all are
+ *     reserved and that is durable. `version` changes with every state and reason: who waits hears
+ *     when it is another one than the one it knows.
  * Ownership
- *     The table owns its entries. Removed ones have no bundles any more; at most REMOVED_MAX are kept, to be asked about.
+ *     The table owns its entries. Removed ones have no bundles any more; at most REMOVED_MAX are
+ *     kept, to be asked about.
  */
 #ifndef CRTI_CONTROL_PLACEMENT_GROUP_TABLE_H
 #define CRTI_CONTROL_PLACEMENT_GROUP_TABLE_H
@@ -50,8 +53,8 @@ typedef struct crti_bundle_entry {
     uint64_t incarnation; /* the same */
     bool is_new;          /* of the attempt that is going on */
     uint64_t request;     /* RESERVING: to the node */
-    crti_resources_t
-        used; /* of actors that were placed in it, as far as the head knows */
+    /* of actors that were placed in it, as far as the head knows */
+    crti_resources_t used;
 } crti_bundle_entry_t;
 
 /*             all reserved            a node died
@@ -180,12 +183,13 @@ crti_placement_group_table_expired(const crti_placement_group_table_t *table);
 
 /* ---------------------------------------------------------------- actors inside */
 
-/* Whether bundle `index`, or with -1 any, could have so much. CRT_ERR_INVALID, CRT_ERR_UNSCHEDULABLE: it never can. */
+/* Whether bundle `index`, or with -1 any, could have so much. CRT_ERR_INVALID,
+ * CRT_ERR_UNSCHEDULABLE: it never can. */
 crt_status_t crti_placement_group_could_serve(const crti_placement_group_entry_t *group,
                                               const crti_resources_t *resources,
                                               int64_t index);
-/* The reserved bundle that has room, and most CPUs that no actor was given; -1: there is none as far as the head
- * knows. */
+/* The reserved bundle that has room, and most CPUs that no actor was given; -1: there is none as
+ * far as the head knows. */
 int64_t crti_placement_group_pick(const crti_placement_group_entry_t *group,
                                   const crti_resources_t *resources, int64_t index);
 /* An actor is placed in it, or not any more. */

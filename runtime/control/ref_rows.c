@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The refs of all processes, by who holds them, as nodes tell of them (docs/design/state.md, "refs"): all, or those that a query
- * wants, the largest first.
+/* The refs of all processes, by who holds them, as nodes tell of them (docs/design/state.md,
+ * "refs"): all, or those that a query wants, the largest first.
  *
  * Where it sits
  *     control_forward.c (answers of all nodes) -> [ control/ref_rows.c ] -> STATE_ANSWER
- * Each answer is a node's records (base/object_records.h), which stay where they are while rows are made of them.
- * Trust: what is no record ends what that process, or that node, is believed. Where an object was made its owner knows.
+ * Each answer is a node's records (base/object_records.h), which stay where they are while rows are
+ * made of them. Trust: what is no record ends what that process, or that node, is believed. Where
+ * an object was made its owner knows.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -5,9 +5,8 @@
  * Where it sits
  *     control/control_revoke.c -> head.c -> [ control/revoked.c ] -> STATE/head-PORT/revoked
  * The file is an array of ids, zero where there is none, written for this machine. What is written
- * outlives the process at once; it begins its way to the disk when it is written, and no caller waits for
- * that: a host that loses power within the moment may forget it.
- * Threads: one at a time.
+ * outlives the process at once; it begins its way to the disk when it is written, and no caller
+ * waits for that: a host that loses power within the moment may forget it. Threads: one at a time.
  * Failure: a file that can't be made, or is full, refuses what should be added.
  */
 #ifndef CRTI_CONTROL_REVOKED_H
@@ -34,8 +33,9 @@ bool crti_revoked_set(crti_revoked_t *revoked, crti_id_t id, bool is_revoked);
 /* All ids: `*cursor` begins with 0; false at the end. */
 bool crti_revoked_next(const crti_revoked_t *revoked, size_t *cursor, crti_id_t *id_out);
 
-/* Opens it and tells the control of all: creations that the head before told to have failed. Without the file such a
- * thing can't be promised, and is not: then `*revoked_out` stays as it is. */
+/* Opens it and tells the control of all: creations that the head before told to have failed.
+ * Without the file such a thing can't be promised, and is not: then `*revoked_out` stays as it
+ * is. */
 void crti_revoked_load(const char *path, crti_control_t *control,
                        crti_revoked_t **revoked_out);
 

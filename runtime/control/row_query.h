@@ -1,11 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which rows of a table are wanted: the filter of a STATE_QUERY that is an object of JSON (docs/design/state.md).
+/* Which rows of a table are wanted: the filter of a STATE_QUERY that is an object of JSON
+ * (docs/design/state.md).
  *
- *     {"limit": 100, "offset": 0, "filters": [["state", false, ["PENDING", "STARTING"]], ...], "count_by": ["class_name", "state"],
- *      "sum": "size", "show": [["class", "class_name"], ["state", "state", {"PENDING": "WAITS"}], ["age", null, 1]]}
+ *     {"limit": 100, "offset": 0, "filters": [["state", false, ["PENDING", "STARTING"]], ...],
+ *     "count_by": ["class_name", "state"],
+ *      "sum": "size", "show": [["class", "class_name"], ["state", "state", {"PENDING": "WAITS"}],
+ *      ["age", null, 1]]}
  *
  * Where it sits
- *     STATE_QUERY -> [ control/row_query.c ] <- actor_rows.c, job_rows.c, task_rows.c, object_rows.c (cells of their rows)
+ *     STATE_QUERY -> [ control/row_query.c ] <- actor_rows.c, job_rows.c, task_rows.c,
+ *     object_rows.c (cells of their rows)
  * Rows are looked at where they are; those that match are written, or counted by their cells.
  * Trust: the text is anybody's who may ask; it is refused with a sentence.
  */
@@ -21,7 +25,8 @@
 #define CRTI_ROW_GROUPED 5  /* columns by which rows are counted */
 #define CRTI_ROW_SHOWN   20 /* members of a row in the asker's shape */
 
-/* Rows of an answer take at most so many bytes: the others are counted only, and asked for by "offset". */
+/* Rows of an answer take at most so many bytes: the others are counted only, and asked for by
+ * "offset". */
 #define CRTI_ROWS_BYTES ((size_t)12 << 20)
 
 /* A text in a list: what is longer is cut at a character, and ends with "...". */
@@ -60,7 +65,8 @@ static inline crti_cell_t crti_cell_bool(bool yes)
     return (crti_cell_t){.kind = CRTI_CELL_BOOL, .number = yes};
 }
 
-/* A table: `cell` tells what `row` has in a column; its text stays until the next cell of that column is asked for. */
+/* A table: `cell` tells what `row` has in a column; its text stays until the next cell of that
+ * column is asked for. */
 typedef struct crti_row_table {
     const char *name;           /* for people: "actors" */
     const char *const *columns; /* ended by NULL */
@@ -82,8 +88,8 @@ typedef struct crti_row_shown {
     size_t column;
     bool is_constant;
     crti_cell_t constant;
-    const struct json_t *
-        instead; /* what stands for some of its texts (or "true" and "false"); NULL: nothing does */
+    /* what stands for some of its texts (or "true" and "false"); NULL: nothing does */
+    const struct json_t *instead;
 } crti_row_shown_t;
 
 typedef struct crti_row_query {
@@ -101,14 +107,16 @@ typedef struct crti_row_query {
 /* A query begins with '{'; any other filter is an id, or nothing. */
 bool crti_row_query_is(crti_span_t filter);
 
-/* CRT_ERR_INVALID: it is none, or names what the table does not have. Caller ends it with crti_row_query_fini. */
+/* CRT_ERR_INVALID: it is none, or names what the table does not have. Caller ends it with
+ * crti_row_query_fini. */
 crt_status_t crti_row_query_parse(crti_span_t filter, const crti_row_table_t *table,
                                   crti_row_query_t *query_out);
 void crti_row_query_fini(crti_row_query_t *query);
 /* The same of a filter that need be no query. */
 crt_status_t crti_row_query_check(crti_span_t filter, const crti_row_table_t *table);
 
-/* All filters match. Texts are compared without looking at case; what is not there equals nothing. */
+/* All filters match. Texts are compared without looking at case; what is not there equals
+ * nothing. */
 bool crti_row_query_matches(const crti_row_query_t *query, const crti_row_table_t *table,
                             const void *row);
 
@@ -136,7 +144,8 @@ crt_status_t crti_row_counts_add(crti_row_counts_t *counts, const crti_row_query
 void crti_row_counts_write(const crti_row_counts_t *counts, const crti_row_query_t *query,
                            const crti_row_table_t *table, crti_json_writer_t *w);
 
-/* The rows of an answer, offered one after the other: they are picked, and written or counted as the query says. */
+/* The rows of an answer, offered one after the other: they are picked, and written or counted as
+ * the query says. */
 typedef struct crti_row_picker {
     const crti_row_table_t *table;
     const crti_row_query_t *query; /* NULL: all are written */
@@ -148,8 +157,9 @@ typedef struct crti_row_picker {
     size_t all, matched, shown;
 } crti_row_picker_t;
 
-/* Members of the answer, whose brackets are the caller's: "NAME": [rows], "groups": [...], "all": 12, "matched": 3. A list without
- * a query that takes more than CRTI_ROWS_BYTES is refused (CRT_ERR_TOO_LARGE). */
+/* Members of the answer, whose brackets are the caller's: "NAME": [rows], "groups": [...], "all":
+ * 12, "matched": 3. A list without a query that takes more than CRTI_ROWS_BYTES is refused
+ * (CRT_ERR_TOO_LARGE). */
 void crti_row_picker_begin(crti_row_picker_t *picker);
 void crti_row_picker_offer(crti_row_picker_t *picker, const void *row);
 void crti_row_picker_end(crti_row_picker_t *picker);

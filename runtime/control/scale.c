@@ -4,15 +4,16 @@
  * Where it sits
  *     crt microbenchmark --scale -> [ control/scale.c ] -> a private crt-head
  * What it does
- *     Each node has a connection of its own, registers, sends heartbeats, and starts the actors that it is
- *     told to, as far as the head can see. What is measured: the time until all are registered, what
- *     the head costs then and at rest, actors placed per second, how soon a silent node and one whose
- *     connection broke are noticed while the head is loaded, whether any other node is taken for dead
- *     meanwhile, and the start after kill -9.
+ *     Each node has a connection of its own, registers, sends heartbeats, and starts the actors
+ *     that it is told to, as far as the head can see. What is measured: the time until all are
+ *     registered, what the head costs then and at rest, actors placed per second, how soon a silent
+ *     node and one whose connection broke are noticed while the head is loaded, whether any other
+ *     node is taken for dead meanwhile, and the start after kill -9.
  * Threads
  *     One: all nodes are on one loop.
  * Failure
- *     One sentence on standard error, exit status 1; the head ends with this process, however that ends.
+ *     One sentence on standard error, exit status 1; the head ends with this process, however that
+ *     ends.
  */
 #include <errno.h>
 #include <getopt.h>

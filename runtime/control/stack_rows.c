@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What processes said of themselves, as their nodes pass it on: their stacks and waits as one list (docs/design/state.md,
- * "stacks").
+/* What processes said of themselves, as their nodes pass it on: their stacks and waits as one list
+ * (docs/design/state.md, "stacks").
  *
  * Where it sits
  *     control_forward.c (answers of all nodes) -> [ control/stack_rows.c ] -> STATE_ANSWER

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What has happened in the cluster, from the tables, as STATE_QUERY "events" tells it (docs/design/state.md): all, or those that a
- * query wants.
+/* What has happened in the cluster, from the tables, as STATE_QUERY "events" tells it
+ * (docs/design/state.md): all, or those that a query wants.
  *
  * Where it sits
  *     state_json.c -> [ control/state_events.c ]

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the nodes tell of calls, as one table: the caller's node and the worker's node know a part each of an
- * attempt (docs/design/state.md, "tasks"). Of its rows those that are wanted are written.
+/* What the nodes tell of calls, as one table: the caller's node and the worker's node know a part
+ * each of an attempt (docs/design/state.md, "tasks"). Of its rows those that are wanted are
+ * written.
  *
  * Where it sits
  *     control_forward.c (answers of all nodes) -> [ control/task_rows.c ] -> STATE_ANSWER
- * Each answer is a list of task records (base/task_records.h) and of the JSON of transfers. What is no such record ends
- * what that node is believed: it is a node's bytes.
+ * Each answer is a list of task records (base/task_records.h) and of the JSON of transfers. What is
+ * no such record ends what that node is believed: it is a node's bytes.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -48,8 +49,8 @@ typedef struct row {
 } row_t;
 
 typedef struct rows {
-    crti_map_t
-        by_attempt; /* row_t *, owned; key: who made the call, and the attempt's number */
+    /* row_t *, owned; key: who made the call, and the attempt's number */
+    crti_map_t by_attempt;
     crti_buffer_t collectives; /* row_t */
     json_t *transfers;
     uint64_t dropped;
@@ -59,8 +60,8 @@ typedef struct rows {
 
 /* ---------------------------------------------------------------- joining */
 
-/* Who runs it knows where, and when that began; the end is the caller's to tell, who may have been told
- * another one. */
+/* Who runs it knows where, and when that began; the end is the caller's to tell, who may have been
+ * told another one. */
 static void join_run(crti_task_event_t *e, const crti_task_event_t *run)
 {
     if (!crti_id_is_zero(run->worker)) {

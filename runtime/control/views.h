@@ -5,16 +5,17 @@
  *     control_node.c, control_drain.c, placement (what changes) -> [ control/control_views.c ]
  *         -> NODE_VIEWS to the nodes (node/dispatch/node_news.c)
  * How
- *     Every change of a node has a version, counted up, and moves the node to the end of the list of
- *     changes. A listener knows up to which version it was told. So what it lacks is the end of the
- *     list, the same bytes for all that were told as much, whether that is one change, all of a storm,
- *     or (told nothing yet: it has just registered) the whole cluster. What a link loses is told again
- *     behind the next registration; a listener that reads slowly is passed over and misses nothing.
+ *     Every change of a node has a version, counted up, and moves the node to the end of the list
+ *     of changes. A listener knows up to which version it was told. So what it lacks is the end of
+ *     the list, the same bytes for all that were told as much, whether that is one change, all of a
+ *     storm, or (told nothing yet: it has just registered) the whole cluster. What a link loses is
+ *     told again behind the next registration; a listener that reads slowly is passed over and
+ *     misses nothing.
  * Cost
- *     Everyone hears of everyone: n * n rows in a cluster of n that starts. The head gives that a part
- *     of its time, counted in what messages, rows and bytes cost about: it tells in slices, with
- *     pauses of a multiple of their cost. A small cluster never notices; in a large one more changes
- *     are gathered in a message.
+ *     Everyone hears of everyone: n * n rows in a cluster of n that starts. The head gives that a
+ *     part of its time, counted in what messages, rows and bytes cost about: it tells in slices,
+ *     with pauses of a multiple of their cost. A small cluster never notices; in a large one more
+ *     changes are gathered in a message.
  */
 #ifndef CRTI_CONTROL_VIEWS_H
 #define CRTI_CONTROL_VIEWS_H
@@ -30,8 +31,8 @@ typedef struct crti_news {
         room;      /* versions in which all of it, and what it has free, changed last */
     uint64_t told; /* the node itself has heard of all changes up to that */
     crti_list_t in_changes, in_listeners;
-    crti_buffer_t
-        row; /* the NODE_VIEW as a list entry, made when it is needed; else empty */
+    /* the NODE_VIEW as a list entry, made when it is needed; else empty */
+    crti_buffer_t row;
 } crti_news_t;
 
 typedef struct crti_views {

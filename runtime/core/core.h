@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Core: the library inside every driver and worker. Here its modules' states are put together to the
- * runtime of a process; each is written by its own module only.
+/* Core: the library inside every driver and worker. Here its modules' states are put together to
+ * the runtime of a process; each is written by its own module only.
  *
  *     client/     joins and leaves the cluster; what comes from outside goes to the modules below;
  *                 functions of crt.h
  *     execution/  calls that this process was asked to run
  *     calls/      calls of this process, its actors' handles, its tasks and their leases
  *     refs/       objects: refs, who borrows them, where their copies are, their values
- *     process/    entry and lock, timer, links to the node daemon, to other processes and to the store
+ *     process/    entry and lock, timer, links to the node daemon, to other processes and to the
+ *     store
  *     values/     bytes: values, records, errors
  *
  * Calls and includes go downward. What must go up goes by a handler that client.c sets.
@@ -55,8 +56,8 @@ struct crti_core {
     /* set by init, then constant */
     crti_stream_place_t streams;
     bool is_worker, no_log_to_driver;
-    struct crti_line_fold
-        *line_fold; /* of a driver that wants lines of workers once; else NULL */
+    /* of a driver that wants lines of workers once; else NULL */
+    struct crti_line_fold *line_fold;
     crti_id_t process, node, job, cluster, actor_id;
     char process_hex[CRTI_ID_HEX], node_hex[CRTI_ID_HEX], job_hex[CRTI_ID_HEX];
     char name_space[CRTI_NAMESPACE_SIZE]; /* of names of actors */

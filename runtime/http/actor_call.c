@@ -73,7 +73,8 @@ static bool is_fate(crt_status_t status)
     }
 }
 
-/* Strangers learn nothing of what they may not call: neither that it is there, nor what becomes of it. */
+/* Strangers learn nothing of what they may not call: neither that it is there, nor what becomes of
+ * it. */
 static bool is_hidden(const crti_actor_call_t *call, crt_status_t status,
                       bool may_have_run)
 {

@@ -2,10 +2,12 @@
 /* POST /api/actors/NAMESPACE/NAME/METHOD: a method of a named actor, for who speaks HTTP.
  *
  * Where it sits
- *     http/endpoints.c -> [ http/actor_call.c ] -> http/caller.c -> the actor; http/json_value.c -> reply
+ *     http/endpoints.c -> [ http/actor_call.c ] -> http/caller.c -> the actor; http/json_value.c ->
+ *     reply
  * Threads: the loop's.
  * Trust
- *     Who has no token may call what its class declares .http_public, and learns nothing else: not which actors there are.
+ *     Who has no token may call what its class declares .http_public, and learns nothing else: not
+ *     which actors there are.
  */
 #ifndef CRTI_HTTP_ACTOR_CALL_H
 #define CRTI_HTTP_ACTOR_CALL_H

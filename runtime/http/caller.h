@@ -4,15 +4,18 @@
  * Where it sits
  *     http/actor_call.c -> [ http/caller.c ] -> core/client/outside.c -> actors
  * Threads
- *     Everything here is the loop's but for one helper, which does what may wait or takes long: it joins the cluster (with the
- *     first call) and leaves it, parses large arguments and calls with them, and writes large results. Results come in a thread of
- *     the core; they are put into a list, and an eventfd wakes the loop.
+ *     Everything here is the loop's but for one helper, which does what may wait or takes long: it
+ *     joins the cluster (with the first call) and leaves it, parses large arguments and calls with
+ *     them, and writes large results. Results come in a thread of the core; they are put into a
+ *     list, and an eventfd wakes the loop.
  * Ownership
  *     An order is its maker's memory until it is let go; while the helper has it, the helper's.
  * Invariants
- *     An order is answered, or let go, whatever becomes of the cluster. No actor lives longer because it is called.
+ *     An order is answered, or let go, whatever becomes of the cluster. No actor lives longer
+ *     because it is called.
  * Failure
- *     No node on this host, or it has gone: orders fail with a sentence, and the next one joins again.
+ *     No node on this host, or it has gone: orders fail with a sentence, and the next one joins
+ *     again.
  */
 #ifndef CRTI_HTTP_CALLER_H
 #define CRTI_HTTP_CALLER_H
@@ -43,12 +46,14 @@ typedef enum crti_order_state {
 
 /* One call, from its names to its result. */
 typedef struct crti_order {
-    /* Set by its maker; all of it is borrowed until the order is let go, or (is_abandoned) freed by on_free. */
+    /* Set by its maker; all of it is borrowed until the order is let go, or (is_abandoned) freed by
+     * on_free. */
     char name_space[CRTI_CALLER_NAME], actor[CRTI_CALLER_NAME], method[CRTI_CALLER_NAME];
     bool has_token, is_stream;
     bool is_large; /* set before crti_order_begin: the helper begins it */
     int64_t timeout_ms;
-    /* By the helper, or the loop: makes args and count; they are not needed any more; writes the result (crti_order_write). */
+    /* By the helper, or the loop: makes args and count; they are not needed any more; writes the
+     * result (crti_order_write). */
     crt_status_t (*prepare)(struct crti_order *order);
     void (*release)(struct crti_order *order);
     void (*write)(struct crti_order *order);
@@ -71,7 +76,8 @@ typedef struct crti_order {
     crti_list_t told; /* caller->told: under its mutex */
 } crti_order_t;
 
-/* `head_dir` is borrowed. Caller owns the result and ends it with crti_caller_stop and crti_caller_free. */
+/* `head_dir` is borrowed. Caller owns the result and ends it with crti_caller_stop and
+ * crti_caller_free. */
 crt_status_t crti_caller_new(struct lws_vhost *vhost, const char *head_dir,
                              crti_caller_t **caller_out);
 /* Lets go of the loop, which ends now. NULL is fine. */

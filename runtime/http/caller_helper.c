@@ -4,7 +4,8 @@
  * Where it sits
  *     http/caller.c -> [ http/caller_helper.c ] -> core/client/outside.c
  * Threads
- *     One of its own; crti_caller_begin_call also runs in the loop. What both touch is under the caller's mutex.
+ *     One of its own; crti_caller_begin_call also runs in the loop. What both touch is under the
+ *     caller's mutex.
  */
 #include <errno.h>
 #include <malloc.h>

@@ -55,8 +55,8 @@ struct crti_caller {
     pthread_t helper;
     bool has_helper, has_moved;
     crti_errand_t errand;
-    crti_list_t
-        helped[2];   /* crti_order_t.link: for the helper; those of strangers last */
+    /* crti_order_t.link: for the helper; those of strangers last */
+    crti_list_t helped[2];
     bool has_helped; /* memory may be free since */
     crti_list_t told, found;
     crt_status_t join_status;

@@ -3,8 +3,8 @@
  *
  * Where it sits
  *     net/https_key.c -> [ http/certificate.c ] -> files -> http/server.c (libwebsockets)
- * Its own one is self-signed, with the key that follows from the cluster key, so that a client with that
- * key knows it. It is kept beside the key file: a browser that was told to trust it goes on.
+ * Its own one is self-signed, with the key that follows from the cluster key, so that a client with
+ * that key knows it. It is kept beside the key file: a browser that was told to trust it goes on.
  * Threads: any; no state.
  */
 #ifndef CRTI_HTTP_CERTIFICATE_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Chunks: a body whose length is not known before its end (Transfer-Encoding: chunked), as it comes from
- * libwebsockets, which does not look into it.
+/* Chunks: a body whose length is not known before its end (Transfer-Encoding: chunked), as it comes
+ * from libwebsockets, which does not look into it.
  *
  * Where it sits
  *     http/server.c -> http/exchange.c -> [ http/chunks.c ] -> http/upload.c
@@ -34,8 +34,9 @@ typedef struct crti_chunks {
     unsigned char before; /* the last byte */
 } crti_chunks_t;
 
-/* The next bytes of the body in `*data_out`, `*size_out` (which may be 0), and how many of `bytes` that took. Called
- * until all are taken or the state is DONE. CRT_ERR_CORRUPT: they are no chunks. */
+/* The next bytes of the body in `*data_out`, `*size_out` (which may be 0), and how many of `bytes`
+ * that took. Called until all are taken or the state is DONE. CRT_ERR_CORRUPT: they are no
+ * chunks. */
 crt_status_t crti_chunks_next(crti_chunks_t *self, const void *bytes, size_t size,
                               const void **data_out, size_t *size_out, size_t *used_out);
 

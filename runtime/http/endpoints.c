@@ -179,8 +179,8 @@ static void on_time_to_look(crti_http_exchange_t *x, crt_status_t status,
     crti_endpoint_ask_state(x, "jobs", x->id, on_looked);
 }
 
-/* The head did not say what became of a change: it is looked at, when there is a head again. So what is answered with an
- * error was not done, and who asks again does not do it twice. */
+/* The head did not say what became of a change: it is looked at, when there is a head again. So
+ * what is answered with an error was not done, and who asks again does not do it twice. */
 static void look_later(crti_http_exchange_t *x)
 {
     x->patience_s = 1;
@@ -418,7 +418,8 @@ static void reply_health(crti_http_exchange_t *x)
         crti_http_exchange_text(x, 503, "the head can't be reached");
 }
 
-/* A page shows a token, or the code of a link; what it keeps and shows from then on it gets here. */
+/* A page shows a token, or the code of a link; what it keeps and shows from then on it gets
+ * here. */
 static void login(crti_http_exchange_t *x, const crti_http_request_t *request)
 {
     const char *header =
@@ -485,8 +486,8 @@ static void reply_page(crti_http_exchange_t *x)
         crti_http_exchange_text(x, 404, "404: Not Found");
 }
 
-/* The handshake can't wait for the loop. Without a refusal the exchange stays as it is, and its id becomes
- * that of the submission. */
+/* The handshake can't wait for the loop. Without a refusal the exchange stays as it is, and its id
+ * becomes that of the submission. */
 static void begin_tail(crti_http_exchange_t *x, const crti_http_request_t *request)
 {
     crti_msg_state_query_t query = {.what = crti_str("jobs"), .filter = crti_str(x->id)};

@@ -295,7 +295,8 @@ static const char *access_name(const crti_http_exchange_t *x)
     return x->access == CRTI_HTTP_OWNER ? "owner" : "read-only";
 }
 
-/* Calls of actors are work of programs: many, and none of the cluster's state is changed by them. */
+/* Calls of actors are work of programs: many, and none of the cluster's state is changed by
+ * them. */
 static bool is_audited(const crti_http_exchange_t *x, const crti_http_request_t *request,
                        unsigned refusal)
 {
@@ -480,8 +481,9 @@ static bool write_headers(crti_http_exchange_t *x, size_t size)
            (int)(at - start);
 }
 
-/* libwebsockets refuses what is no request (a line without a path, an unknown method) before we hear of it, with a page
- * of its own, by this function of its, whose name ours takes: so those errors are JSON too. */
+/* libwebsockets refuses what is no request (a line without a path, an unknown method) before we
+ * hear of it, with a page of its own, by this function of its, whose name ours takes: so those
+ * errors are JSON too. */
 __attribute__((visibility("default"))) int
 lws_return_http_status(struct lws *wsi, unsigned int code, const char *html_body)
 {

@@ -55,8 +55,8 @@ typedef struct crti_http_exchange crti_http_exchange_t;
 
 /* What all exchanges share. */
 typedef struct crti_http {
-    /* Of endpoints.c: the headers of a request that may be served (starts its work, or wants its body); its body
-     * is complete. */
+    /* Of endpoints.c: the headers of a request that may be served (starts its work, or wants its
+     * body); its body is complete. */
     void (*begin)(crti_http_exchange_t *x, const crti_http_request_t *request);
     void (*body)(crti_http_exchange_t *x);
     crti_http_policy_t policy;
@@ -82,11 +82,11 @@ struct crti_http_exchange {
     bool is_head; /* no body in the reply */
     crti_http_access_t access;
     crti_token_t token; /* that gives it */
-    char *
-        audit; /* begins the line of a request that changes something; NULL: it does not */
+    /* begins the line of a request that changes something; NULL: it does not */
+    char *audit;
     char id[CRTI_HTTP_ID_MAX]; /* from the path */
-    char log_name
-        [160]; /* of a log that is read; of a list of logs the pattern; of a timeline, and of metrics, the job */
+    /* of a log that is read; of a list of logs the pattern; of a timeline or metrics the job */
+    char log_name[160];
     char node[72];            /* of a list of logs: its id or address; "": all */
     uint64_t offset, wait_ms; /* of a log */
     uint64_t attempt;         /* of the job whose log is read; UINT64_MAX: any */

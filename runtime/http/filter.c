@@ -9,7 +9,8 @@
 
 /* ---------------------------------------------------------------- arguments */
 
-/* What Ray's clients send, too: node_id and node_ip say where a pid is; the rest changes nothing. */
+/* What Ray's clients send, too: node_id and node_ip say where a pid is; the rest changes
+ * nothing. */
 #define LOG_ARGUMENTS                                                                    \
     "actor_id, task_id, worker_id, submission_id, filename, pid, lines, node_id, "       \
     "node_ip, "                                                                          \

@@ -45,8 +45,8 @@ crt_status_t crti_head_link_ask(crti_head_link_t *link, crti_message_kind_t kind
                                 const void *body, crti_http_head_answer_t *on_answer,
                                 void *user, uint64_t *request_out);
 
-/* Waits for the answer, `timeout_ns` at most, and nothing else is served meanwhile: for what the loop can't
- * wait for. `message_out` borrows from `storage`, which the caller frees. */
+/* Waits for the answer, `timeout_ns` at most, and nothing else is served meanwhile: for what the
+ * loop can't wait for. `message_out` borrows from `storage`, which the caller frees. */
 crt_status_t crti_head_link_ask_now(crti_head_link_t *link, crti_message_kind_t kind,
                                     const void *body, uint64_t timeout_ns,
                                     crti_message_t *message_out, crti_buffer_t *storage);

@@ -5,8 +5,8 @@
  *     http/endpoints.c -> [ http/logs.c ] -> http/head_link.c -> the node that has the file
  * A whole log is read and sent in parts, each when the client has taken the one before: an
  * exchange holds one part, whatever the size of the log. It ends where the log ended when the
- * reply began. Of a task it is the part of its worker's log between two places that the worker noted.
- * Threads: the loop's.
+ * reply began. Of a task it is the part of its worker's log between two places that the worker
+ * noted. Threads: the loop's.
  */
 #include <stdio.h>
 #include <string.h>

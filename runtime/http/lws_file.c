@@ -37,8 +37,8 @@ static void on_again(lws_sorted_usec_list_t *sul)
     crti_lws_file_want_write(lws_container_of(sul, crti_lws_file_t, again));
 }
 
-/* The loop of libwebsockets stops to look for POLLOUT after its callback, whatever was asked for within: it is asked again in
- * its next turn. `file` may be freed by its on_ready. */
+/* The loop of libwebsockets stops to look for POLLOUT after its callback, whatever was asked for
+ * within: it is asked again in its next turn. `file` may be freed by its on_ready. */
 static void on_writable(struct lws *wsi, crti_lws_file_t *file)
 {
     file->is_writing = true;

@@ -5,11 +5,10 @@
  *     crt-http --head-dir DIR --host H --listen-fd N --local-fd N --ready-fd N --key-file F
  *              [--tls | --cert FILE --cert-key FILE] [--log FILE] [--instance WORD]
  *
- * It serves at the descriptors that it inherits: a TCP socket, which was bound to H, and a unix socket.
- * --instance: of the head; browsers that signed in stay so as long as it is the same.
- * --tls: with a certificate that follows from the cluster's key.
- * Failure: before it serves, one line "error TEXT" on the ready descriptor and exit status 1. It
- * ends with its parent.
+ * It serves at the descriptors that it inherits: a TCP socket, which was bound to H, and a unix
+ * socket. --instance: of the head; browsers that signed in stay so as long as it is the same.
+ * --tls: with a certificate that follows from the cluster's key. Failure: before it serves, one
+ * line "error TEXT" on the ready descriptor and exit status 1. It ends with its parent.
  */
 #include <errno.h>
 #include <malloc.h>

@@ -235,7 +235,7 @@ static void put_nodes(page_t *page, const json_t *nodes)
                     "memory_ended");
 }
 
-/* ---------------------------------------------------------------- nodes, as they tell themselves */
+/* -------------------------------------------------------------- nodes, as they tell themselves */
 
 typedef struct figure {
     const char *name, *type, *help, *part, *key, *label;
@@ -321,8 +321,8 @@ static int by_name(const void *a, const void *b)
                           crti_view_text(y->metric, "kind"));
 }
 
-/* Programs that do not know of each other may give one name to two kinds: one has the name (counters first), the others one
- * that says their kind. */
+/* Programs that do not know of each other may give one name to two kinds: one has the name
+ * (counters first), the others one that says their kind. */
 static void part_kinds(shown_t *shown, size_t count)
 {
     char first[sizeof(shown->name)] = "";

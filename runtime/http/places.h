@@ -72,7 +72,8 @@ void crti_places_forget(crti_places_t *places, const struct lws *wsi);
 bool crti_places_take(crti_places_t *places, const struct lws *wsi,
                       crti_http_access_t access, const crti_token_t *token);
 
-/* Bytes that had been read of `wsi` (received.h) when its last request had been answered. 0: it had none. */
+/* Bytes that had been read of `wsi` (received.h) when its last request had been answered. 0: it had
+ * none. */
 uint64_t crti_places_received(crti_places_t *places, const struct lws *wsi);
 void crti_places_answered(crti_places_t *places, const struct lws *wsi,
                           uint64_t received);

@@ -84,8 +84,8 @@ static bool is_own_origin(const crti_http_request_t *request)
     return strcasecmp(origin, request->host) == 0;
 }
 
-/* Sec-Fetch-Site is the browser's own word, which no page can change: it holds also behind a proxy that
- * asks here under another name than it is asked for. Without it the origin is compared. */
+/* Sec-Fetch-Site is the browser's own word, which no page can change: it holds also behind a proxy
+ * that asks here under another name than it is asked for. Without it the origin is compared. */
 static bool is_cross_site(const crti_http_request_t *request)
 {
     if (!crti_http_changes_something(request) && !request->is_upgrade)

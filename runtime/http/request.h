@@ -12,10 +12,11 @@
  *     name may have been pointed at us by a stranger (DNS rebinding).
  *     Origin, Sec-Fetch-Site: a request that changes something, and an upgrade, must come from
  *     our own page or from no page at all.
- *     Token: Authorization or X-Ray-Authorization; or X-CRT-Session with what was given for it when a
- *     browser signed in. Neither is taken for the other. Nothing counts that a browser adds by itself:
- *     cookies go to every port of a host. Public paths need none, and none does where the cluster has `is_open`. One that
- *     is read-only is good for requests that change nothing, and for what a stranger may.
+ *     Token: Authorization or X-Ray-Authorization; or X-CRT-Session with what was given for it when
+ *     a browser signed in. Neither is taken for the other. Nothing counts that a browser adds by
+ *     itself: cookies go to every port of a host. Public paths need none, and none does where the
+ *     cluster has `is_open`. One that is read-only is good for requests that change nothing, and
+ *     for what a stranger may.
  */
 #ifndef CRTI_HTTP_REQUEST_H
 #define CRTI_HTTP_REQUEST_H
@@ -107,8 +108,8 @@ bool crti_http_changes_something(const crti_http_request_t *request);
 crti_http_access_t crti_http_token_access(const crti_http_policy_t *policy,
                                           const char *given, crti_token_t *token_out);
 
-/* What a page keeps instead of the token: good for this head's HTTP alone, no longer than the token and
- * at most CRTI_HTTP_SESSION_SECONDS. Returns how long that is. */
+/* What a page keeps instead of the token: good for this head's HTTP alone, no longer than the token
+ * and at most CRTI_HTTP_SESSION_SECONDS. Returns how long that is. */
 #define CRTI_HTTP_SESSION_SECONDS (30u * 24 * 60 * 60)
 uint32_t crti_http_session(const crti_http_policy_t *policy, const crti_token_t *token,
                            crti_http_access_t access, char text[CRTI_TOKEN_TEXT]);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Filters of columns that clients know, as a query in the head's columns: it looks at the rows where they are
- * (docs/design/state.md).
+/* Filters of columns that clients know, as a query in the head's columns: it looks at the rows
+ * where they are (docs/design/state.md).
  *
  * Where it sits
  *     http/state.c -> [ http/row_columns.c ] -> STATE_QUERY -> control/row_query.c
@@ -24,8 +24,8 @@ typedef enum crti_column_kind {
     CRTI_COLUMN_SEALED        /* a bool, which clients know as a state */
 } crti_column_kind_t;
 
-/* A column of a listing that filters may look at; a table of them ends with a name of NULL. First come those that a list has
- * without its details, in their order. */
+/* A column of a listing that filters may look at; a table of them ends with a name of NULL. First
+ * come those that a list has without its details, in their order. */
 typedef struct crti_column {
     const char *name; /* as clients say it */
     const char *key;  /* as the head does */
@@ -45,7 +45,8 @@ bool crti_columns_know(const crti_column_t *columns, const json_t *filters);
 /* Whether a filter looks at a column that nodes tell. */
 bool crti_columns_need_nodes(const crti_column_t *columns, const json_t *filters);
 
-/* What rows are counted by: columns of the head, ended by NULL, and one whose numbers are added up (NULL: none). */
+/* What rows are counted by: columns of the head, ended by NULL, and one whose numbers are added up
+ * (NULL: none). */
 typedef struct crti_counting {
     const char *columns[6];
     const char *sum;
@@ -54,13 +55,13 @@ typedef struct crti_counting {
 /* Which of the rows that match, and how they are written. */
 typedef struct crti_row_page {
     size_t limit, offset;
-    size_t
-        shown; /* rows are the client's, of so many of the first columns; 0: the head's */
+    /* rows are the client's, of so many of the first columns; 0: the head's */
+    size_t shown;
     const char *only; /* a column of the head that is true of them; NULL: any */
 } crti_row_page_t;
 
-/* The query for rows that match `filters` (http/filter.h; their columns are in the table), or with `counting` for the numbers of rows.
- * Caller frees it; NULL: no memory. */
+/* The query for rows that match `filters` (http/filter.h; their columns are in the table), or with
+ * `counting` for the numbers of rows. Caller frees it; NULL: no memory. */
 char *crti_columns_query(const crti_column_t *columns, const json_t *filters,
                          crti_row_page_t page, const crti_counting_t *counting);
 

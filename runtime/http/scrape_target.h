@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Scrape target: the file prometheus.json beside the cluster's key, by which Prometheus finds /metrics (file_sd_configs).
+/* Scrape target: the file prometheus.json beside the cluster's key, by which Prometheus finds
+ * /metrics (file_sd_configs).
  *
  * Where it sits
  *     http/main.c -> [ http/scrape_target.c ] -> STATE/head-PORT/prometheus.json

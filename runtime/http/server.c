@@ -382,9 +382,9 @@ static int end_request(struct lws *wsi, connection_t *connection)
     return end_connection(connection);
 }
 
-/* A WebSocket that is served goes on to its handshake. For another one, or HTTP/2, libwebsockets would go over
- * to it, or close without an answer: the connection has no memory of its own yet, and all of the answer is
- * written here. */
+/* A WebSocket that is served goes on to its handshake. For another one, or HTTP/2, libwebsockets
+ * would go over to it, or close without an answer: the connection has no memory of its own yet, and
+ * all of the answer is written here. */
 static int confirm_upgrade(struct lws *wsi, const char *to)
 {
     connection_t connection = {0};

@@ -25,8 +25,8 @@ typedef struct crti_http_options {
     const char *certificate; /* PEM files; NULL: the TCP socket has no TLS */
     const char *certificate_key;
     const crti_key_t *key; /* for the call */
-    const char
-        *instance; /* of the head: sessions are good as long as it lives; for the call */
+    /* of the head: sessions are good as long as it lives; for the call */
+    const char *instance;
     const char *key_file; /* beside it lies the generation of tokens */
     const char *head_dir, *head_socket;
     const char *programs;  /* directory of the content cache */

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sign-in: the codes by which a browser becomes a client of crt-http. A link bears one instead of a token: links
- * stay in histories and on screens.
+/* Sign-in: the codes by which a browser becomes a client of crt-http. A link bears one instead of a
+ * token: links stay in histories and on screens.
  *
  * Where it sits
  *     http/endpoints.c (an owner asks for a code, a page shows it) -> [ http/sign_in.c ]
  * Rules
  *     A code is good once, for CRTI_SIGN_IN_SECONDS, and never longer than the token that it was
- *     asked for with. The newest CRTI_SIGN_IN_CODES are kept, in memory only: with crt-http they go.
+ *     asked for with. The newest CRTI_SIGN_IN_CODES are kept, in memory only: with crt-http they
+ *     go.
  * Threads: the loop's.
  */
 #ifndef CRTI_HTTP_SIGN_IN_H

@@ -36,7 +36,8 @@ static crt_status_t read_detail(crti_http_exchange_t *x, const char *detail)
     return CRT_OK;
 }
 
-/* exclude_driver is about rows that we do not have, and server_timeout_multiplier about Ray's own servers. */
+/* exclude_driver is about rows that we do not have, and server_timeout_multiplier about Ray's own
+ * servers. */
 static crt_status_t read_args(crti_http_exchange_t *x, const crti_http_request_t *request,
                               const crti_listing_t *resource)
 {
@@ -97,7 +98,8 @@ static void on_list(crti_http_exchange_t *x, crt_status_t status,
                                                 x->filters, x->limit, x->level));
 }
 
-/* With all columns the head asks the nodes, too; so it does for a filter that looks at what only they know. */
+/* With all columns the head asks the nodes, too; so it does for a filter that looks at what only
+ * they know. */
 static const char *question_of(const crti_http_exchange_t *x,
                                const crti_listing_t *resource)
 {

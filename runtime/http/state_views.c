@@ -169,7 +169,8 @@ static json_t *task_events(const json_t *task)
     return list;
 }
 
-/* Where its lines are in the log of its worker, which is one of both streams; null: that is not known. */
+/* Where its lines are in the log of its worker, which is one of both streams; null: that is not
+ * known. */
 static json_t *task_log(const json_t *task)
 {
     const json_t *log = json_object_get(task, "log");
@@ -396,8 +397,8 @@ json_t *crti_view_state(const crti_listing_t *resource, const json_t *answer,
                      "partial_failure_warning", gaps, "warnings");
 }
 
-/* {"NAME":[rows],"all":12,...}: the rows, and the rest as an object. Quotes inside of texts are escaped: the last one that looks like
- * the end of the list is it. */
+/* {"NAME":[rows],"all":12,...}: the rows, and the rest as an object. Quotes inside of texts are
+ * escaped: the last one that looks like the end of the list is it. */
 static bool split(const crti_listing_t *resource, crti_span_t answer, crti_span_t *rows,
                   json_t **rest_out)
 {

@@ -36,7 +36,8 @@ typedef struct crti_http_submission {
 crt_status_t crti_submission_parse(const void *json, size_t size,
                                    crti_http_submission_t *submission);
 
-/* Chooses an id that no other job has: of the form that Ray's servers give, for its client, else of ours. */
+/* Chooses an id that no other job has: of the form that Ray's servers give, for its client, else of
+ * ours. */
 void crti_submission_choose_id(crti_http_submission_t *submission, bool is_rays);
 
 /* One more variable of its environment. */

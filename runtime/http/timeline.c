@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The timeline: calls, what they waited for, collectives and transfers of objects as a trace in the format of Chrome. See
- * state_views.h.
+/* The timeline: calls, what they waited for, collectives and transfers of objects as a trace in the
+ * format of Chrome. See state_views.h.
  *
- * Slices of one lane lie inside each other or beside each other: what overlaps is put into lanes of the same name with numbers.
- * Arrows lead from who made a call to where it ran, from a call to the transfer that it waited for, and from a transfer to
- * the call whose argument it brought.
+ * Slices of one lane lie inside each other or beside each other: what overlaps is put into lanes of
+ * the same name with numbers. Arrows lead from who made a call to where it ran, from a call to the
+ * transfer that it waited for, and from a transfer to the call whose argument it brought.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,8 +17,8 @@
 
 typedef struct trace {
     json_t *events;
-    json_t *
-        ends; /* of lanes: name -> moment of the last end in each, in the order of time */
+    /* of lanes: name -> moment of the last end in each, in the order of time */
+    json_t *ends;
     json_t *runs; /* worker -> its calls, in the order of their begins */
     size_t transfers;
     double now; /* what has not ended has gone on until then */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Upload: an executable, or the zip of a job's folder, on its way into the content cache STATE/programs.
+/* Upload: an executable, or the zip of a job's folder, on its way into the content cache
+ * STATE/programs.
  *
  * Where it sits
  *     PUT /api/packages/crt/SHA, /api/packages/gcs/NAME -> http/endpoints.c -> [ http/upload.c ]
@@ -25,16 +26,17 @@
 
 typedef struct crti_upload crti_upload_t;
 
-/* `directory` is made when it is missing; `name` is the SHA-256 that the bytes must have, or that of a
- * package (crti_package_is_name), which may have any. CRT_ERR_TOO_LARGE; CRT_ERR_STORE_FULL: the disk has no
- * room. Caller owns the result and frees it with crti_upload_free. */
+/* `directory` is made when it is missing; `name` is the SHA-256 that the bytes must have, or that
+ * of a package (crti_package_is_name), which may have any. CRT_ERR_TOO_LARGE; CRT_ERR_STORE_FULL:
+ * the disk has no room. Caller owns the result and frees it with crti_upload_free. */
 crt_status_t crti_upload_new(const char *directory, const char *name, uint64_t size,
                              crti_upload_t **upload_out);
 
 /* CRT_ERR_STORE_FULL; CRT_ERR_TOO_LARGE: more than announced. */
 crt_status_t crti_upload_write(crti_upload_t *upload, const void *data, size_t size);
 
-/* Checks, syncs and publishes; the cache is trimmed to its quota. CRT_ERR_CORRUPT: another SHA-256, or fewer bytes. */
+/* Checks, syncs and publishes; the cache is trimmed to its quota. CRT_ERR_CORRUPT: another SHA-256,
+ * or fewer bytes. */
 crt_status_t crti_upload_finish(crti_upload_t *upload);
 
 /* Removes what was not finished. NULL is fine. */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Parts of views: members of what the head answers, as columns of rows. Each gives a new reference. */
+/* Parts of views: members of what the head answers, as columns of rows. Each gives a new
+ * reference. */
 #ifndef CRTI_HTTP_VIEW_PARTS_H
 #define CRTI_HTTP_VIEW_PARTS_H
 

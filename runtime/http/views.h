@@ -2,7 +2,8 @@
 /* Views: the state of the head (docs/design/state.md) in the shapes of the jobs and state API.
  *
  * Where it sits
- *     STATE_ANSWER -> http/endpoints.c -> [ http/views.c, http/status_text.c ] -> JSON for the client
+ *     STATE_ANSWER -> http/endpoints.c -> [ http/views.c, http/status_text.c ] -> JSON for the
+ *     client
  * Keys that the head leaves out become empty values: a row always has all its columns.
  * Ownership: each function gives a new reference; NULL when out of memory.
  * Threads: any; no state.
@@ -17,9 +18,11 @@
 
 /* JobDetails of one entry of "jobs". */
 json_t *crti_view_job(const json_t *job);
-/* Rows of what programs count: of one job, or of all (`job` ""). A new reference; NULL: no memory. */
+/* Rows of what programs count: of one job, or of all (`job` ""). A new reference; NULL: no
+ * memory. */
 json_t *crti_view_user_metrics(const json_t *answer, const char *job);
-/* How the head knows the log of a submission: "job:ID", of one attempt alone where there may be several. */
+/* How the head knows the log of a submission: "job:ID", of one attempt alone where there may be
+ * several. */
 void crti_view_log_name(const json_t *job, char *name, size_t size);
 bool crti_view_is_submission(const json_t *job);
 bool crti_view_has_ended(const json_t *job);

@@ -118,8 +118,8 @@ crt_status_t crti_channel_request(crti_channel_t *channel, crti_message_kind_t k
                                   crti_message_t *answer_out, crti_buffer_t *storage,
                                   int *fds, int *fd_count_out);
 
-/* Who wants to know that the answer of the next crti_channel_request is late: called once, when it has not
- * come until then. */
+/* Who wants to know that the answer of the next crti_channel_request is late: called once, when it
+ * has not come until then. */
 typedef struct crti_channel_late {
     uint64_t at_ns; /* 0: none */
     void (*on_late)(void *user);

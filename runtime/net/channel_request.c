@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Channel, where a thread waits: for an answer, or until all is sent. Handlers of other messages run meanwhile. */
+/* Channel, where a thread waits: for an answer, or until all is sent. Handlers of other messages
+ * run meanwhile. */
 #include "runtime/net/channel_int.h"
 
 #include <errno.h>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Deadlines: a binary heap of moments, the earliest first; of equal ones the one that was set first.
+/* Deadlines: a binary heap of moments, the earliest first; of equal ones the one that was set
+ * first.
  *
  * Where it sits
  *     net_io.c (time of peers), loop.c (timers) -> [ deadlines ]

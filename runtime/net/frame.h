@@ -52,8 +52,8 @@ typedef enum crti_frame_type {
     CRTI_FRAME_RESET = 9, /* the receiver does not know this session, or gave it up */
 } crti_frame_type_t;
 
-/* Body of HELLO (from the initiator: itself and the process that it means) and of WELCOME (the same with
- * the roles exchanged, and the session's id). */
+/* Body of HELLO (from the initiator: itself and the process that it means) and of WELCOME (the same
+ * with the roles exchanged, and the session's id). */
 typedef struct crti_greeting {
     uint32_t protocol; /* CRTI_PROTOCOL_VERSION */
     uint64_t window; /* bytes that the sender of this greeting keeps in flight at most */

@@ -2,10 +2,11 @@
 /* HTTPS key: the P-256 key of the dashboard's own certificate, made from the cluster key.
  *
  * Where it sits
- *     net/key.c -> [ net/https_key.c ] -> http/certificate.c (the server), crti_cluster_pin (who asks it)
+ *     net/key.c -> [ net/https_key.c ] -> http/certificate.c (the server), crti_cluster_pin (who
+ *     asks it)
  * Why
- *     Who has the cluster key knows the public key of the certificate before he has seen it, and need
- *     trust nobody else. Browsers take no Ed25519.
+ *     Who has the cluster key knows the public key of the certificate before he has seen it, and
+ *     need trust nobody else. Browsers take no Ed25519.
  * How
  *     64 derived bytes modulo (order - 1), plus 1: a scalar without a measurable bias.
  * Threads: any; no state.

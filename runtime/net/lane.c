@@ -28,8 +28,8 @@
 #define PAGE        4096
 #define FIRST       1856 /* bytes of a page: as many are left for the other ring */
 
-/* The dialer's message, with memory and its doorbell, and the answer, with the other doorbell. Both have the
- * dialer's random number and the MAC of the side that sends. */
+/* The dialer's message, with memory and its doorbell, and the answer, with the other doorbell. Both
+ * have the dialer's random number and the MAC of the side that sends. */
 typedef struct setup {
     uint64_t magic, size;
     unsigned char random[CRTI_LANE_PROOF], proof[CRTI_LANE_PROOF];
@@ -37,9 +37,9 @@ typedef struct setup {
 
 typedef enum lane_side { DIALER = 'd', ACCEPTOR = 'a' } lane_side_t;
 
-/* What is in the memory: two rings, from dialer to acceptor and back. The first one's stream begins FIRST
- * bytes before the end of its bytes. So the first words of both sides are in one page with the control
- * blocks, and a lane on which little is said needs no other. */
+/* What is in the memory: two rings, from dialer to acceptor and back. The first one's stream begins
+ * FIRST bytes before the end of its bytes. So the first words of both sides are in one page with
+ * the control blocks, and a lane on which little is said needs no other. */
 typedef struct shared {
     unsigned char before[FIRST];
     unsigned char there[CRTI_RING_BYTES];

@@ -6,8 +6,8 @@
  *     net_lane -> [ lane ] -> lane_ring -> the other process
  * How it begins
  *     The dialing process connects to the other's socket, makes the memory (a sealed memfd: its
- *     size can't change any more), and sends it with its doorbell. The other answers with its doorbell.
- *     Then both close the socket: an open lane costs each process one descriptor.
+ *     size can't change any more), and sends it with its doorbell. The other answers with its
+ *     doorbell. Then both close the socket: an open lane costs each process one descriptor.
  * Security
  *     Every process with this uid in this network namespace can see the socket's name, and bind it
  *     once its process is gone: a container outside of the cluster can, too. So both first messages
@@ -18,16 +18,16 @@
  *     A message that does not fit into the ring waits in the outbox, and goes on when the peer
  *     rings because there is room. The outbox is bounded by the sessions' windows.
  * Sleeping
- *     A process polls its lanes that are awake; their peers do not ring. Before the process sleeps it
- *     puts its lanes to sleep; from then on the peer rings with its next frame.
- *     The doorbell is an eventfd, not a socket: a socket's wake tells the scheduler that the waker
- *     is about to sleep, which puts both processes on one core, where spinning can't help.
+ *     A process polls its lanes that are awake; their peers do not ring. Before the process sleeps
+ *     it puts its lanes to sleep; from then on the peer rings with its next frame. The doorbell is
+ *     an eventfd, not a socket: a socket's wake tells the scheduler that the waker is about to
+ *     sleep, which puts both processes on one core, where spinning can't help.
  * Threads
  *     None of its own; all calls under net's lock. The word of crti_lane_input_word may be read
  *     without.
  * Ownership
- *     The lane owns socket, memory, the peer's doorbell, outbox; its own doorbell is borrowed, several
- *     lanes may share one. Messages are counted: the session keeps its own.
+ *     The lane owns socket, memory, the peer's doorbell, outbox; its own doorbell is borrowed,
+ *     several lanes may share one. Messages are counted: the session keeps its own.
  * Failure
  *     An open lane does not report the peer's death: the node daemon does. A peer that breaks
  *     the format shows as CRT_ERR_PROTOCOL; nothing is received from it afterwards.

@@ -13,8 +13,8 @@
  * Waking
  *     Each side says in the control block when it is going to sleep, looks once more, and
  *     sleeps; the other side looks there after it moved its counter. One of the two sees the
- *     other: all four accesses are sequentially consistent. A doorbell may come late, when the frame
- *     was found without it; a side that is rung in vain must set its sleep mark again.
+ *     other: all four accesses are sequentially consistent. A doorbell may come late, when the
+ *     frame was found without it; a side that is rung in vain must set its sleep mark again.
  * Trust
  *     The other process may be stopped, dead or malicious at any point. Its counter is checked
  *     against ours at each read. A frame is copied out before it is parsed. Our own state is

@@ -70,8 +70,8 @@ void crti_loop_stop(crti_loop_t *loop);
 /* The time at which this turn began, of crti_now_ns. */
 uint64_t crti_loop_now(const crti_loop_t *loop);
 
-/* For how long it had nothing to do, from its start to this turn, in nanoseconds: what did not come in
- * such time was not late for the loop's own sake. */
+/* For how long it had nothing to do, from its start to this turn, in nanoseconds: what did not come
+ * in such time was not late for the loop's own sake. */
 uint64_t crti_loop_idle(const crti_loop_t *loop);
 
 /* Watches watch->fd for `events`; on_ready and user are set by the caller before. */

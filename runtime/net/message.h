@@ -7,13 +7,14 @@
  *     crti_msg_*_t structs <-> [ net/message.c ] <-> net/channel.c, net/stream.c (frames)
  * Encoding
  *     U64, I64, BOOL, STR, BIN as in msgpack; F64 as float 64; ID as bin of 16 bytes (big
- *     endian high, low); OBJECT as bin of 24; RES as a count followed by (str, int) pairs, ROOM like it.
- *     `request` is chosen by the asking side and comes back in the answer; 0: no answer is
+ *     endian high, low); OBJECT as bin of 24; RES as a count followed by (str, int) pairs, ROOM
+ *     like it. `request` is chosen by the asking side and comes back in the answer; 0: no answer is
  *     expected. Every request has exactly one answer: the message named in protocol.h or ERROR.
  * Trust
  *     The decoder takes any bytes: kinds, counts, types and lengths are checked, text has no
  *     zero byte inside, amounts of resources are 0 to CRTI_RESOURCE_MAX (ROOM, what is free: from
- *     -CRTI_RESOURCE_MAX, as workers that wait lend what they have), unknown kinds are CRT_ERR_PROTOCOL. Nothing is allocated.
+ *     -CRTI_RESOURCE_MAX, as workers that wait lend what they have), unknown kinds are
+ *     CRT_ERR_PROTOCOL. Nothing is allocated.
  * Ownership
  *     STR and BIN of a decoded message are borrowed from the frame. STR is made a C string by
  *     crti_text() where one is needed.

@@ -407,8 +407,8 @@ static void add_failing(crti_list_t *failing, crti_peer_t *peer)
         crti_list_append(failing, &crti_peer_ref(peer)->in_failing);
 }
 
-/* What a process had written into its lane before it died counts: a notice of the death that comes by
- * another way may not overtake it. Bounded, since the notice may be wrong. */
+/* What a process had written into its lane before it died counts: a notice of the death that comes
+ * by another way may not overtake it. Bounded, since the notice may be wrong. */
 static void receive_the_rest(crti_list_t *failing)
 {
     CRTI_LIST_FOREACH (item, failing) {

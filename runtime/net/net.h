@@ -7,8 +7,8 @@
  * Threads
  *     One lock, crti_net_lock, covers the net AND all state of core: every function below is
  *     called with it held unless its comment says otherwise, and handlers run under it. It is
- *     not recursive. No libzmq call is made outside of it. A thread that waits (crti_net_wait) holds
- *     the progress token and receives for all; a progress thread does it while no thread
+ *     not recursive. No libzmq call is made outside of it. A thread that waits (crti_net_wait)
+ *     holds the progress token and receives for all; a progress thread does it while no thread
  *     waits (a user's long method runs, or the process idles outside of crt).
  * Sessions
  *     A session joins two processes and is made by one of them, the initiator; replies go back
@@ -62,23 +62,21 @@ typedef struct crti_peer crti_peer_t;
 
 /* Why a session ended, and what became of the records sent over it. */
 typedef struct crti_net_loss {
-    crt_status_t
-        status;         /* CRT_OK only after crti_net_close and with everything delivered.
-                          * CRT_ERR_CLOSED: the peer closed. CRT_ERR_UNREACHABLE: no sign for
-                          * 30 s. CRT_ERR_PROTOCOL: wrong version, malformed bytes, or nothing
-                          * acknowledged for 30 s.
-                          * CRT_ERR_WORKER_DIED: another incarnation lives at that address.
-                          * Else what the death notice said. */
+    /* CRT_OK only after crti_net_close and with everything delivered. CRT_ERR_CLOSED: the peer
+     * closed. CRT_ERR_UNREACHABLE: no sign for 30 s. CRT_ERR_PROTOCOL: wrong version, malformed
+     * bytes, or nothing acknowledged for 30 s. CRT_ERR_WORKER_DIED: another incarnation lives at
+     * that address. Else what the death notice said. */
+    crt_status_t status;
     const char *detail; /* borrowed until the handler returns */
     uint64_t acked;     /* records 1..acked were delivered to the peer's on_record */
     uint64_t handed;    /* records above were never handed to the transport: did not run;
                           * acked+1..handed: may have run */
 } crti_net_loss_t;
 
-/* Called with the lock held, by the holder of the progress token or by the call that caused it. They
- * never block and never run user code. They may call every function here except
- * crti_net_wait, crti_net_free, lock and unlock; a crti_net_send from a handler never waits:
- * use CRTI_SEND_CONTROL, or be ready for CRT_ERR_BACKPRESSURE. */
+/* Called with the lock held, by the holder of the progress token or by the call that caused it.
+ * They never block and never run user code. They may call every function here except crti_net_wait,
+ * crti_net_free, lock and unlock; a crti_net_send from a handler never waits: use
+ * CRTI_SEND_CONTROL, or be ready for CRT_ERR_BACKPRESSURE. */
 typedef struct crti_net_handlers {
     void *user;
     /* One record, in order, exactly once. `data` is borrowed until return. */
@@ -86,8 +84,8 @@ typedef struct crti_net_handlers {
     /* The last thing that happens to a peer. Not called from inside crti_net_connect or
      * crti_net_send themselves, but later, by the holder of the progress token. */
     void (*on_peer_lost)(void *user, crti_peer_t *peer, const crti_net_loss_t *loss);
-    /* A send to the peer that did not wait was refused with CRT_ERR_BACKPRESSURE, and now there is room for
-     * it. Once for each time that something was refused. May be NULL. */
+    /* A send to the peer that did not wait was refused with CRT_ERR_BACKPRESSURE, and now there is
+     * room for it. Once for each time that something was refused. May be NULL. */
     void (*on_room)(void *user, crti_peer_t *peer);
     /* Other code of the process closed the net's descriptors: nothing is received or sent from now
      * on, and every wait returns CRT_ERR_CLOSED. At most once. May be NULL. */
@@ -95,23 +93,23 @@ typedef struct crti_net_handlers {
 } crti_net_handlers_t;
 
 typedef struct crti_net_config {
-    const char *
-        run_dir; /* mode 0700, of this cluster alone; short: the name of a socket has 107 bytes */
+    /* mode 0700, of this cluster alone; short: the name of a socket has 107 bytes */
+    const char *run_dir;
     crti_id_t node;
     crti_id_t process;
     uint64_t incarnation;
     const char *ip;               /* address for tcp; NULL: no tcp endpoint */
     uint16_t port_low, port_high; /* 0, 0: the system chooses */
-    const unsigned char
-        *cluster_key;    /* 32 bytes, copied; NULL: neither tcp endpoint nor tcp peers */
+    /* 32 bytes, copied; NULL: neither tcp endpoint nor tcp peers */
+    const unsigned char *cluster_key;
     size_t window_bytes; /* 0: CRTI_NET_WINDOW_BYTES */
     size_t record_bytes; /* largest record; 0: CRTI_NET_RECORD_BYTES */
     /* With processes of other nodes that this process initiates at one time; 0:
      * CRTI_NET_SESSIONS. Each costs 12 bytes once libzmq has started, and two descriptors when it
      * exists. A session with a process of this node costs one descriptor. */
     int sessions_max;
-    /* The progress thread comes when crti_net_busy tells that it is needed, and goes when it has not
-     * been for a second: for a process that waits when it has nothing else to do. */
+    /* The progress thread comes when crti_net_busy tells that it is needed, and goes when it has
+     * not been for a second: for a process that waits when it has nothing else to do. */
     bool late_thread;
     crti_net_handlers_t handlers;
 } crti_net_config_t;
@@ -144,15 +142,15 @@ crt_status_t crti_net_connect(crti_net_t *net, const crti_address_t *to,
                               crti_peer_t **peer_out);
 
 enum {
-    CRTI_SEND_CONTROL =
-        1, /* outside the window: acks, references, deaths, errors; never waits */
+    /* outside the window: acks, references, deaths, errors; never waits */
+    CRTI_SEND_CONTROL = 1,
     CRTI_SEND_TRY = 2, /* CRT_ERR_BACKPRESSURE instead of waiting for the window */
     CRTI_SEND_NOW = 4, /* do not gather: this record and what was gathered leave now */
 };
 
-/* Sends one record of the bytes of all parts, at least one byte; they are copied. Sent at once when nothing is in
- * flight to the peer, else gathered (up to almost 8 KiB) until the peer has answered, crti_net_flush,
- * a crti_net_wait of this process, or a millisecond passed.
+/* Sends one record of the bytes of all parts, at least one byte; they are copied. Sent at once when
+ * nothing is in flight to the peer, else gathered (up to almost 8 KiB) until the peer has answered,
+ * crti_net_flush, a crti_net_wait of this process, or a millisecond passed.
  *
  * A full window makes the call wait (with progress, as crti_net_wait: THE LOCK IS RELEASED
  * meanwhile), until `deadline_ns` (CRTI_NET_NO_DEADLINE: until there is room or the peer is
@@ -170,8 +168,8 @@ void crti_net_flush(crti_net_t *net);
 /* Flow control by consumption. A record counts as consumed when on_record returns, which
  * makes room in the sender's window. A handler that queues work keeps the sender's window
  * occupied with crti_net_hold(peer, size of the record), called inside on_record, and gives
- * the same number of bytes back with crti_net_release when the work is done, so that the queue is bounded by the window.
- * Releasing to a lost peer is fine. */
+ * the same number of bytes back with crti_net_release when the work is done, so that the queue is
+ * bounded by the window. Releasing to a lost peer is fine. */
 void crti_net_hold(crti_net_t *net, crti_peer_t *peer, size_t size);
 void crti_net_release(crti_net_t *net, crti_peer_t *peer, size_t size);
 
@@ -189,8 +187,8 @@ void crti_net_close(crti_net_t *net, crti_peer_t *peer);
 void crti_net_abort(crti_net_t *net, crti_peer_t *peer, const char *detail);
 
 /* Waits until done(user) is true, with the lock held at entry, during every done(), and at
- * exit; it is released while sleeping. Flushes before it sleeps. `done` is evaluated at entry, after
- * each batch of received records, and after crti_net_wake. deadline_ns is of crti_now_ns.
+ * exit; it is released while sleeping. Flushes before it sleeps. `done` is evaluated at entry,
+ * after each batch of received records, and after crti_net_wake. deadline_ns is of crti_now_ns.
  * CRT_ERR_TIMED_OUT; CRT_ERR_CLOSED when the net is being freed. It goes on after a signal handler
  * has run in this thread; `done` is evaluated then, too. Any number of threads may wait. */
 crt_status_t crti_net_wait(crti_net_t *net, bool (*done)(void *user), void *user,
@@ -207,9 +205,9 @@ void crti_net_busy(crti_net_t *net, bool begins);
  * when no thread waits. */
 void crti_net_wake(crti_net_t *net);
 
-/* Further descriptors served by the holder of the progress token. `on_ready` runs under the lock like a
- * handler, with epoll's event bits. Level-triggered. `events` as in epoll_ctl. An fd is removed
- * before it is closed; removing it inside any handler is fine. */
+/* Further descriptors served by the holder of the progress token. `on_ready` runs under the lock
+ * like a handler, with epoll's event bits. Level-triggered. `events` as in epoll_ctl. An fd is
+ * removed before it is closed; removing it inside any handler is fine. */
 typedef void crti_net_fd_handler_t(void *user, int fd, uint32_t events);
 crt_status_t crti_net_add_fd(crti_net_t *net, int fd, uint32_t events,
                              crti_net_fd_handler_t *on_ready, void *user);
@@ -248,8 +246,8 @@ typedef struct crti_net_stats {
     uint64_t frames_sent, frames_received;
     uint64_t frames_resent, frames_duplicate;
     uint64_t frames_malformed; /* malformed bytes; the session they came on was ended */
-    uint64_t
-        handshakes_refused; /* HELLO with another version or incarnation, lanes and CURVE without the key */
+    /* HELLO with another version or incarnation, lanes and CURVE without the key */
+    uint64_t handshakes_refused;
     uint64_t sessions_opened, sessions_lost;
     uint64_t spins; /* waits that watched for input before they slept */
 } crti_net_stats_t;

@@ -55,12 +55,12 @@ struct crti_port {
     crti_source_t source;
     const crti_transport_t *transport; /* NULL: a listener that receives no frames */
     crti_list_t link;                  /* net->ports, until it is removed */
-    crti_list_t
-        active; /* in net->active while input may be there that epoll won't tell */
-    crti_list_t
-        expecting; /* in net->expecting: an answer may come soon, but a thread slept */
-    crti_list_t
-        unproven; /* in net->unproven: an accepted lane without its first message */
+    /* in net->active while input may be there that epoll won't tell */
+    crti_list_t active;
+    /* in net->expecting: an answer may come soon, but a thread slept */
+    crti_list_t expecting;
+    /* in net->unproven: an accepted lane without its first message */
+    crti_list_t unproven;
     crti_net_t *net;
     crti_peer_t *peer; /* the one that it serves; NULL: none yet, or many */
     crti_socket_t *socket;
@@ -76,8 +76,8 @@ struct crti_peer {
     int refs;       /* net's lock; no lock once the net is gone */
     bool is_known;  /* core has it: it will hear of the end */
     bool is_dialed; /* in net->dialed */
-    size_t
-        refused; /* bytes of the last record there was no room for; 0: none since on_room */
+    /* bytes of the last record there was no room for; 0: none since on_room */
+    size_t refused;
     crti_id_t node;
     crti_session_t session;
     const crti_transport_t *transport;
@@ -119,9 +119,9 @@ struct crti_net {
     crti_session_counts_t counts;
     crti_net_stats_t stats;
     uint64_t now; /* of the last pump or send that looked */
-    uint64_t
-        linger_until; /* the net is being freed: until when lanes may empty outboxes */
-    int in_handler;   /* depth: handlers may end peers, which calls handlers */
+    /* the net is being freed: until when lanes may empty outboxes */
+    uint64_t linger_until;
+    int in_handler; /* depth: handlers may end peers, which calls handlers */
 };
 
 extern const crti_progress_ops_t crti_net_progress_ops;
@@ -174,7 +174,8 @@ void crti_port_prove(crti_port_t *port);
 /* As if all of them had rung. */
 void crti_net_check_doorbells(crti_net_t *net);
 
-/* No descriptor is left: the connection that waits at `listen_fd` is taken with a spare one, and closed. */
+/* No descriptor is left: the connection that waits at `listen_fd` is taken with a spare one, and
+ * closed. */
 void crti_net_refuse(crti_net_t *net, int listen_fd);
 
 /* At the end, after all ports. */

@@ -8,11 +8,13 @@
  * Waking
  *     A lane in net->active is awake: its peer rings no doorbell, the holder of the progress token
  *     looks itself and puts it to sleep before it sleeps. While another thread sleeps no lane
- *     may be woken by a sender: nobody would look. A doorbell is shared by up to LANES_PER_DOORBELL lanes,
- *     so that thousands of lanes need few descriptors; when it rings all of them are looked at.
+ *     may be woken by a sender: nobody would look. A doorbell is shared by up to LANES_PER_DOORBELL
+ *     lanes, so that thousands of lanes need few descriptors; when it rings all of them are looked
+ *     at.
  * Strangers
  *     Whoever has this uid can connect. A connection without a first message costs a descriptor, so
- *     there are UNPROVEN of them at most. One with a wrong proof is closed, counted, and told nothing.
+ *     there are UNPROVEN of them at most. One with a wrong proof is closed, counted, and told
+ *     nothing.
  * Failure
  *     A process that ends says so on its lanes. If it can't, the node daemon's notice ends the
  *     session, or silence.
@@ -51,8 +53,8 @@ static void look(crti_port_t *port)
     crti_port_activate(port);
 }
 
-/* Which lane rang is not told. A doorbell may also come late, for a frame that was found without it:
- * then the ringer has taken the mark that we sleep, and we set it again. */
+/* Which lane rang is not told. A doorbell may also come late, for a frame that was found without
+ * it: then the ringer has taken the mark that we sleep, and we set it again. */
 static void on_doorbell(crti_source_t *source, uint32_t events)
 {
     crti_doorbell_t *doorbell = CRTI_CONTAINER(source, crti_doorbell_t, source);
@@ -300,8 +302,9 @@ const crti_transport_t crti_net_lane = {
 
 /* ---------------------------------------------------------------- start */
 
-/* The peer went away before the lane was open, or somebody without the key has its name now. A session
- * that did not open either dials again with its next HELLO, until the node tells that its process is dead. */
+/* The peer went away before the lane was open, or somebody without the key has its name now. A
+ * session that did not open either dials again with its next HELLO, until the node tells that its
+ * process is dead. */
 static void forget_port(crti_port_t *port)
 {
     if (port->peer)

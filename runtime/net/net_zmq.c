@@ -6,9 +6,9 @@
  * How it begins
  *     A process binds its tcp port at its start and nothing more. libzmq, with its threads, starts
  *     when the first process of another node connects to that port, or is dialed. Before that
- *     connections are taken here: one that does not begin as libzmq's do is closed, and starts nothing.
- *     libzmq can't be given a connection, so the first that does is closed, too, and made again
- *     by the other side's libzmq a few milliseconds later.
+ *     connections are taken here: one that does not begin as libzmq's do is closed, and starts
+ *     nothing. libzmq can't be given a connection, so the first that does is closed, too, and made
+ *     again by the other side's libzmq a few milliseconds later.
  * Threads
  *     Everything under net's lock.
  * Invariants
@@ -323,7 +323,8 @@ static crt_status_t bind_in_range(const crti_net_config_t *config, int *fd_out,
     return crt_raise(CRT_ERR_IO, "no free port of %u-%u on %s", low, high, config->ip);
 }
 
-/* Without printf where it can be: its code and its stack are pages that a new worker has not yet. */
+/* Without printf where it can be: its code and its stack are pages that a new worker has not
+ * yet. */
 static void write_address(const char *ip, unsigned port, char *text, size_t size)
 {
     size_t length = strlen(ip);

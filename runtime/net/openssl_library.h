@@ -5,9 +5,9 @@
  * Where it sits
  *     tls, seal, https key -> [ openssl library ] -> libssl (dlopen)
  * Why
- *     Most workers never make a stream. The two libraries have eleven mappings and a hundred pages of
- *     relocated pointers, which a fork of the zygote would copy for each worker, and take apart at
- *     its end (docs/design/node.md).
+ *     Most workers never make a stream. The two libraries have eleven mappings and a hundred pages
+ *     of relocated pointers, which a fork of the zygote would copy for each worker, and take apart
+ *     at its end (docs/design/node.md).
  * How
  *     Who includes this file writes OpenSSL's own names. They lead through a table, also where its
  *     macros use them; the linker finds those that the table lacks.

@@ -31,8 +31,8 @@ static void wake_word(uint32_t *word)
 }
 
 /* May come back early, when a signal handler has run or the process was stopped. The timeout is
- * always there: a futex wait without one is restarted after a handler with SA_RESTART, which may have
- * called crt_interrupt. */
+ * always there: a futex wait without one is restarted after a handler with SA_RESTART, which may
+ * have called crt_interrupt. */
 static void sleep_on_word(uint32_t *word, uint64_t deadline_ns)
 {
     uint64_t now = crti_now_ns(), sleep = FUTEX_SLEEP;
@@ -281,8 +281,8 @@ void crti_progress_break(crti_progress_t *p)
         wake_word(&CRTI_CONTAINER(item, crti_progress_waiter_t, link)->word);
 }
 
-/* The holder of the token receives once, sleeping for it if nothing is there. A signal handler, or a
- * stop of the process, ends the sleep early: whoever waits looks again, and sleeps on. */
+/* The holder of the token receives once, sleeping for it if nothing is there. A signal handler, or
+ * a stop of the process, ends the sleep early: whoever waits looks again, and sleeps on. */
 void crti_progress_turn(crti_progress_t *p, crti_progress_waiter_t *me,
                         uint64_t deadline_ns)
 {

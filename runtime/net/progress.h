@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Progress: which thread receives. The lock, the progress token, and the thread that holds the token
- * when no other thread wants it.
+/* Progress: which thread receives. The lock, the progress token, and the thread that holds the
+ * token when no other thread wants it.
  *
  * Where it sits
  *     crti_net_wait, and the progress thread -> [ progress ] -> epoll -> ops->pump in net
@@ -24,29 +24,29 @@
  *     to pass it on.
  * A late progress thread
  *     A process whose threads do nothing but wait here, as a worker does between calls, needs none:
- *     it is ABSENT until crti_progress_busy announces code that may run long without a wait. It begins
- *     with TICKING, sleeps no longer than LATE_END_NS, and is PARKED after one idle tick: it polls every
- *     LATE_TICK_NS, a waiter that leaves does nothing, and when none left for LATE_END_NS it ends.
- *     Where it was hardly ever needed it is RESTING instead, when no waiter left between two polls, or
- *     when a waiter receives at its very first tick. A waiter that leaves then sets its timer, which
- *     costs more than everything else that the waiter does; if none does for LATE_END_NS it ends. So a
- *     worker that was called once has one thread again, which woke twice. Rare calls neither set timers
- *     nor make new threads.
+ *     it is ABSENT until crti_progress_busy announces code that may run long without a wait. It
+ *     begins with TICKING, sleeps no longer than LATE_END_NS, and is PARKED after one idle tick: it
+ *     polls every LATE_TICK_NS, a waiter that leaves does nothing, and when none left for
+ *     LATE_END_NS it ends. Where it was hardly ever needed it is RESTING instead, when no waiter
+ *     left between two polls, or when a waiter receives at its very first tick. A waiter that
+ *     leaves then sets its timer, which costs more than everything else that the waiter does; if
+ *     none does for LATE_END_NS it ends. So a worker that was called once has one thread again,
+ *     which woke twice. Rare calls neither set timers nor make new threads.
  * Spinning
  *     Before it sleeps a waiter watches the lanes that are awake for SPIN_NS, about what a wake
  *     across cores costs: an answer that comes in this time costs no thread switch on either side.
  *     If the sleep after a miss turns out to have been short, the next spin is SPIN_LONG_NS: the
- *     other side had to be woken from deep idle. After three misses on end (a long method, no free core) it sleeps at once for 16 waits, then
- *     tries once, and doubles the pause up to 1024 waits until a try succeeds. The progress
- *     thread never spins.
+ *     other side had to be woken from deep idle. After three misses on end (a long method, no free
+ *     core) it sleeps at once for 16 waits, then tries once, and doubles the pause up to 1024 waits
+ *     until a try succeeds. The progress thread never spins.
  * Sleeping
  *     One epoll. It wakes the thread that came last, and, for a level-triggered event that is still
- *     there, the thread before it, too. So the descriptors of calls are edge-triggered. Deadlines are a
- *     timerfd: an earlier one can be set while a thread sleeps, without waking it.
+ *     there, the thread before it, too. So the descriptors of calls are edge-triggered. Deadlines
+ *     are a timerfd: an earlier one can be set while a thread sleeps, without waking it.
  * Failure
- *     Taking the token away needs no handshake. The new holder sees level-triggered events, since only
- *     the holder dispatches and a wake consumes nothing. A thread that gets an edge without the token
- *     has all sources with edges checked.
+ *     Taking the token away needs no handshake. The new holder sees level-triggered events, since
+ *     only the holder dispatches and a wake consumes nothing. A thread that gets an edge without
+ *     the token has all sources with edges checked.
  */
 #ifndef CRTI_NET_PROGRESS_H
 #define CRTI_NET_PROGRESS_H
@@ -71,7 +71,8 @@ typedef struct crti_progress_ops {
     size_t (*words)(void *user, struct crti_progress_word *words, size_t max);
     /* From now on epoll tells of all input. False: there is some, pump again. */
     bool (*sleep)(void *user);
-    /* Somebody was told of edges, by sources that may be gone: all that have edges are looked at. */
+    /* Somebody was told of edges, by sources that may be gone: all that have edges are looked
+     * at. */
     void (*rescan)(void *user);
     /* Does what is due. */
     void (*expire)(void *user);

@@ -2,7 +2,8 @@
 /* The progress thread: when it looks, sleeps, parks, rests and ends. See progress.h.
  *
  * Where it sits
- *     progress.c (the token, who waits) -> [ progress_thread.c ] -> progress.c (a turn with the token)
+ *     progress.c (the token, who waits) -> [ progress_thread.c ] -> progress.c (a turn with the
+ *     token)
  */
 #include <errno.h>
 #include <signal.h>
@@ -33,8 +34,9 @@ void crti_progress_begin_ticking(crti_progress_t *p)
                             CRTI_PROGRESS_TICK_NS);
 }
 
-/* Of a late thread that nobody needs. A look takes two thread switches, which thousands of processes
- * that are called once would feel: the next one is its end, unless a waiter leaves before. */
+/* Of a late thread that nobody needs. A look takes two thread switches, which thousands of
+ * processes that are called once would feel: the next one is its end, unless a waiter leaves
+ * before. */
 static void rest(crti_progress_t *p)
 {
     p->state = CRTI_PROGRESS_RESTING;
@@ -50,8 +52,8 @@ void crti_progress_rest_early(crti_progress_t *p)
 
 /* ---------------------------------------------------------------- its life */
 
-/* Costs nothing until a waiter leaves. A late thread looks by itself, since a timer that is set by each
- * waiter who leaves costs more than the rest of his way. */
+/* Costs nothing until a waiter leaves. A late thread looks by itself, since a timer that is set by
+ * each waiter who leaves costs more than the rest of his way. */
 static void park(crti_progress_t *p)
 {
     p->state = CRTI_PROGRESS_PARKED;
@@ -177,8 +179,8 @@ static void *do_nothing(void *argument)
     return argument;
 }
 
-/* A first thread makes libc look for functions in all libraries, and map a stack, which it keeps; the
- * second one, which gets that stack, for others: the children find all this done. */
+/* A first thread makes libc look for functions in all libraries, and map a stack, which it keeps;
+ * the second one, which gets that stack, for others: the children find all this done. */
 void crti_progress_prepare(void)
 {
     pthread_t thread;

@@ -22,8 +22,9 @@
 #ifndef CRTI_NET_PROTOCOL_H
 #define CRTI_NET_PROTOCOL_H
 
-/* Raised in each release in which a peer of the last one would misread a message or a record: a field that is added, taken
- * out or means something else. A new kind that only who knows it is sent does not raise it. */
+/* Raised in each release in which a peer of the last one would misread a message or a record: a
+ * field that is added, taken out or means something else. A new kind that only who knows it is sent
+ * does not raise it. */
 #define CRTI_PROTOCOL_VERSION 16
 #define CRTI_MESSAGE_MAX      (16u << 20) /* largest control message */
 #define CRTI_CREATION_MAX     (1u << 20)  /* largest creation record of an actor */
@@ -196,14 +197,15 @@
         F(STR, program) F(STR, sha) F(BIN, argv) F(BIN, environment) F(STR, directory)   \
             F(STR, entrypoint) F(BOOL, log_to_driver)
 
-/* Variables of a driver by which nodes hear of its job's weight and cap (node/leases/job_shares.h). */
+/* Variables of a driver by which nodes hear of its job's weight and cap
+ * (node/leases/job_shares.h). */
 #define CRTI_JOB_PRIORITY  "CRT_JOB_PRIORITY"
 /* Of workers: each is executed; OMP_NUM_THREADS is what their node has set, not the user. */
 #define CRTI_EXECUTE_WORKERS "CRT_EXECUTE_WORKERS"
 #define CRTI_NODE_SETS_OMP   "CRT_NODE_SETS_OMP"
 #define CRTI_JOB_MAX_SHARE "CRT_JOB_MAX_SHARE"
-/* Of a job that was submitted with a folder: the SHA-256 of its zip, the command that is run once in each
- * unpacked folder, and where the folder lies on the driver's node. */
+/* Of a job that was submitted with a folder: the SHA-256 of its zip, the command that is run once
+ * in each unpacked folder, and where the folder lies on the driver's node. */
 #define CRTI_JOB_PACKAGE   "CRT_JOB_PACKAGE"
 #define CRTI_JOB_SETUP     "CRT_JOB_SETUP"
 #define CRTI_JOB_DIRECTORY "CRT_JOB_DIRECTORY"
@@ -223,9 +225,10 @@
  * Worker: `actor` zero means tasks; else the actor whose creation record follows. `cpus` is
  * what it was given (BLAS threads). Sockets lie in `run_dir` or are named after it, tcp binds to
  * `ip` and a port of low..high (0..0: any). `key` is the cluster key. `head` is host:port to show.
- * `encrypt_streams` is the cluster's option, for streams that others make to this process. `fenced`:
- * the actor takes no calls while the blackboard says that the head has not heard of the node. `gpus`: those
- * of the worker, as in CUDA_VISIBLE_DEVICES, "" for none. `saved`: the last ACTOR_SAVE. */
+ * `encrypt_streams` is the cluster's option, for streams that others make to this process.
+ * `fenced`: the actor takes no calls while the blackboard says that the head has not heard of the
+ * node. `gpus`: those of the worker, as in CUDA_VISIBLE_DEVICES, "" for none. `saved`: the last
+ * ACTOR_SAVE. */
 #define CRTI_FIELDS_ATTACHED(F)                                                          \
     F(ID, node)                                                                          \
     F(ID, cluster) F(ID, job) F(U64, slot) F(BIN, key) F(STR, run_dir) F(STR, ip)        \
@@ -237,20 +240,21 @@
  * actor's calls queue behind its creation. */
 #define CRTI_FIELDS_READY(F) F(STR, ipc) F(STR, tcp)
 
-/* Notice, node to process: end now, `graceful` when the calls that it has are answered; `text` says why (job
- * ended, actor killed, node stops).
- * Driver to node: it leaves the cluster on purpose; without it the end of its link is a death. With
- * `has_exit` it leaves as its last act, and `wait_status` (as of waitpid) is how its program ends. */
+/* Notice, node to process: end now, `graceful` when the calls that it has are answered; `text` says
+ * why (job ended, actor killed, node stops). Driver to node: it leaves the cluster on purpose;
+ * without it the end of its link is a death. With `has_exit` it leaves as its last act, and
+ * `wait_status` (as of waitpid) is how its program ends. */
 #define CRTI_FIELDS_SHUTDOWN(F)                                                          \
     F(STR, text) F(BOOL, has_exit) F(I64, wait_status) F(BOOL, graceful)
 
 /* The owner asks for a worker of a shape. Answer: LEASE_GRANTED (`process` is the worker), or
- * ERROR. What no node has waits and is told by LEASE_WAITING; with `if_infeasible` (CRTI_INFEASIBLE) the
- * answer is CRT_ERR_UNSCHEDULABLE. The owner may cancel. `spillbacks` is 1 when the owner's node sends it to another one, which
- * may answer CRT_ERR_BACKPRESSURE: another node has room, decide again. `prefer` is the
- * node that holds the largest arguments, or zero. The same `lease` again is the same lease. `weight` and
- * `max_share` (node/leases/job_shares.h) are those of the job, set by the owner's node. `awaits_turn`: it is sent to a
- * node without room, to wait there for the end of another job's turn; CRT_ERR_BACKPRESSURE: none ends. */
+ * ERROR. What no node has waits and is told by LEASE_WAITING; with `if_infeasible`
+ * (CRTI_INFEASIBLE) the answer is CRT_ERR_UNSCHEDULABLE. The owner may cancel. `spillbacks` is 1
+ * when the owner's node sends it to another one, which may answer CRT_ERR_BACKPRESSURE: another
+ * node has room, decide again. `prefer` is the node that holds the largest arguments, or zero. The
+ * same `lease` again is the same lease. `weight` and `max_share` (node/leases/job_shares.h) are
+ * those of the job, set by the owner's node. `awaits_turn`: it is sent to a node without room, to
+ * wait there for the end of another job's turn; CRT_ERR_BACKPRESSURE: none ends. */
 #define CRTI_FIELDS_LEASE_REQUEST(F)                                                     \
     F(ID, lease)                                                                         \
     F(ID, job) F(ID, owner) F(ID, owner_node) F(RES, resources) F(STR, function)         \
@@ -262,13 +266,13 @@
  * "needs 3 CPU, the cluster has 2". */
 #define CRTI_FIELDS_LEASE_WAITING(F) F(ID, lease) F(STR, text)
 
-/* Notice: the owner needs the worker no more. `broken`: end it; `retires`: when it has answered and nobody has an
- * object of it. Unknown leases are ignored. */
+/* Notice: the owner needs the worker no more. `broken`: end it; `retires`: when it has answered and
+ * nobody has an object of it. Unknown leases are ignored. */
 #define CRTI_FIELDS_LEASE_RETURN(F)                                                      \
     F(ID, lease) F(ID, node) F(BOOL, broken) F(BOOL, retires)
-/* Notice to the owner, by way of its node: others wait. It sends nothing more to the worker, and gives it
- * back when what runs there has ended; with `when_idle` as soon as it has nothing to run. Unknown leases are
- * ignored. */
+/* Notice to the owner, by way of its node: others wait. It sends nothing more to the worker, and
+ * gives it back when what runs there has ended; with `when_idle` as soon as it has nothing to run.
+ * Unknown leases are ignored. */
 #define CRTI_FIELDS_LEASE_YIELD(F)                                                       \
     F(ID, lease) F(ID, owner) F(ID, owner_node) F(BOOL, when_idle)
 /* Notice: the owner no longer wants the lease it asked for; a grant that crosses is returned. */
@@ -282,10 +286,10 @@
 #define CRTI_FIELDS_WATCH(F)   F(ID, process) F(U64, incarnation) F(ID, node)
 #define CRTI_FIELDS_UNWATCH(F) F(ID, process)
 
-/* Notice: a process ended. `status` is CRT_ERR_WORKER_DIED, or CRT_OK for an expected end; `pid` as its
- * host numbered it, 0 when that is not known; `text` the whole report: pid, node, signal or exit
- * status, method, last lines of output, core. `ran_no_call`: of an actor whose create had not ended. Node
- * to head, head to all nodes, node to the local processes that watch. */
+/* Notice: a process ended. `status` is CRT_ERR_WORKER_DIED, or CRT_OK for an expected end; `pid` as
+ * its host numbered it, 0 when that is not known; `text` the whole report: pid, node, signal or
+ * exit status, method, last lines of output, core. `ran_no_call`: of an actor whose create had not
+ * ended. Node to head, head to all nodes, node to the local processes that watch. */
 #define CRTI_FIELDS_PEER_DIED(F)                                                         \
     F(ID, process)                                                                       \
     F(U64, incarnation)                                                                  \
@@ -305,21 +309,24 @@
 #define CRTI_NUMBER_BITS    48
 #define CRTI_EVERY_PART     (UINT64_C(0xffff) << CRTI_NUMBER_BITS)
 
-/* Notice towards a driver: output lines of a worker, which may host `actor`; `prefix` is "(Counter pid=7, ip=1.2.3.4)",
- * `lines` raw bytes ended by a newline. `driver_node` is where the driver is. */
+/* Notice towards a driver: output lines of a worker, which may host `actor`; `prefix` is "(Counter
+ * pid=7, ip=1.2.3.4)", `lines` raw bytes ended by a newline. `driver_node` is where the driver
+ * is. */
 #define CRTI_FIELDS_LOG(F)                                                               \
     F(ID, job) F(ID, driver_node) F(ID, actor) F(STR, prefix) F(BIN, lines) F(BOOL, is_stderr)
 
-/* A worker has printed and is about to answer its call; its node asks the driver's node the same. Answer, when all
- * lines, an unfinished last one too, are on their way to the driver, which counts them (blackboard.h): DONE, or to the worker
- * LOG_DATA without data, whose `next` is where its log ends. With a job, between nodes: its driver leaves. What its workers
- * there have printed follows as LOG, and behind it one without lines. */
+/* A worker has printed and is about to answer its call; its node asks the driver's node the same.
+ * Answer, when all lines, an unfinished last one too, are on their way to the driver, which counts
+ * them (blackboard.h): DONE, or to the worker LOG_DATA without data, whose `next` is where its log
+ * ends. With a job, between nodes: its driver leaves. What its workers there have printed follows
+ * as LOG, and behind it one without lines. */
 #define CRTI_FIELDS_LOG_FLUSH(F) F(ID, job)
 
 /* Makes an actor. Answer: DONE when it is durable; its life follows by ACTOR_STATE to those who
  * watch. CRT_ERR_EXISTS when the name is taken by another living actor. `creation` is a record
- * of core (class and arguments), opaque here. The name is one of `name_space`, which has no '/'. `lifetime` is the number of the ref at the owner that says
- * when it ends; 0: detached. `is_unordered`: its callers do not keep their calls in order. */
+ * of core (class and arguments), opaque here. The name is one of `name_space`, which has no '/'.
+ * `lifetime` is the number of the ref at the owner that says when it ends; 0: detached.
+ * `is_unordered`: its callers do not keep their calls in order. */
 #define CRTI_FIELDS_ACTOR_CREATE(F)                                                      \
     F(ID, actor)                                                                         \
     F(ID, job) F(ID, owner) F(ID, owner_node) F(STR, class_name) F(STR, name)            \
@@ -329,8 +336,8 @@
                     F(U64, owner_incarnation) F(STR, owner_tcp) F(U64, lifetime)         \
                         F(STR, name_space) F(BOOL, is_unordered)
 
-/* Answer: ACTOR_STATE now; then ACTOR_STATE notices on every change until unwatched. `ran_no_call`: of the process
- * that has ended, RESTARTING and DEAD, as in PEER_DIED. */
+/* Answer: ACTOR_STATE now; then ACTOR_STATE notices on every change until unwatched. `ran_no_call`:
+ * of the process that has ended, RESTARTING and DEAD, as in PEER_DIED. */
 #define CRTI_FIELDS_ACTOR_WATCH(F)   F(ID, actor)
 #define CRTI_FIELDS_ACTOR_UNWATCH(F) F(ID, actor)
 #define CRTI_FIELDS_ACTOR_STATE(F)                                                       \
@@ -342,33 +349,37 @@
                     F(STR, owner_tcp) F(U64, lifetime) F(BOOL, is_unordered)             \
                         F(BOOL, ran_no_call)
 
-/* Ends an actor for good, or, without no_restart, its process: it is started again as if that had died. `graceful`:
- * when its process has answered the calls that it has, within 30 s. `actor_incarnation`: nothing is done when that
- * process has been followed by another one; 0: whichever there is. Answer: DONE (also when it is dead already). */
+/* Ends an actor for good, or, without no_restart, its process: it is started again as if that had
+ * died. `graceful`: when its process has answered the calls that it has, within 30 s.
+ * `actor_incarnation`: nothing is done when that process has been followed by another one; 0:
+ * whichever there is. Answer: DONE (also when it is dead already). */
 #define CRTI_FIELDS_ACTOR_KILL(F)                                                        \
     F(ID, actor) F(BOOL, no_restart) F(STR, text) F(BOOL, graceful) F(U64, actor_incarnation)
 
-/* The state that the next process of the actor begins with; empty: none. Answer: DONE when it is durable, or ERROR: this is
- * not the process of the actor any more. Also a row of the control store. */
+/* The state that the next process of the actor begins with; empty: none. Answer: DONE when it is
+ * durable, or ERROR: this is not the process of the actor any more. Also a row of the control
+ * store. */
 #define CRTI_FIELDS_ACTOR_SAVE(F) F(ID, actor) F(U64, actor_incarnation) F(BIN, state)
 
 /* Answer: ACTOR_STATE, or ERROR CRT_ERR_NOT_FOUND. */
 #define CRTI_FIELDS_ACTOR_FIND(F) F(STR, name) F(STR, name_space)
 
-/* Makes a placement group. Answer: PLACEMENT_GROUP_STATE, when all bundles are reserved, or it is known that they have to
- * wait; the group is durable then. `strategy`: bundle_placement.h. `bundles` is a list of encoded BUNDLE. The same
- * `group` again is the same group. The name is one of `name_space`, which has no '/'. */
+/* Makes a placement group. Answer: PLACEMENT_GROUP_STATE, when all bundles are reserved, or it is
+ * known that they have to wait; the group is durable then. `strategy`: bundle_placement.h.
+ * `bundles` is a list of encoded BUNDLE. The same `group` again is the same group. The name is one
+ * of `name_space`, which has no '/'. */
 #define CRTI_FIELDS_PLACEMENT_GROUP_CREATE(F)                                            \
     F(ID, group)                                                                         \
     F(ID, job) F(STR, name) F(U64, strategy) F(BOOL, detached) F(I64, if_infeasible)     \
         F(BIN, bundles) F(STR, name_space)
 
-/* A bundle in a list: what it reserves, the labels that its node must have, and, when it is reserved, where. */
+/* A bundle in a list: what it reserves, the labels that its node must have, and, when it is
+ * reserved, where. */
 #define CRTI_FIELDS_BUNDLE(F)                                                            \
     F(RES, resources) F(STR, selector) F(ID, node) F(U64, incarnation)
 
-/* By id, or when that is zero by name. Answer: PLACEMENT_GROUP_STATE as soon as its version is another one than `version`,
- * or after 30 s; ERROR CRT_ERR_NOT_FOUND. */
+/* By id, or when that is zero by name. Answer: PLACEMENT_GROUP_STATE as soon as its version is
+ * another one than `version`, or after 30 s; ERROR CRT_ERR_NOT_FOUND. */
 #define CRTI_FIELDS_PLACEMENT_GROUP_GET(F)                                               \
     F(ID, group) F(STR, name) F(U64, version) F(STR, name_space)
 #define CRTI_FIELDS_PLACEMENT_GROUP_STATE(F)                                             \
@@ -383,9 +394,9 @@
 
 /* Key-value store of the cluster. PUT answers KV_VALUE with `found` = the key was there before
  * (with overwrite false an existing value stays); GET KV_VALUE; DELETE KV_VALUE(found); KEYS
- * KV_VALUE with a list of text. SWAP replaces, or deletes, a value that is exactly `expected` (`is_new`: a key that
- * is not there is made) and answers KV_VALUE(found: it was so). It is carried out once for each `swap`. Values
- * up to 1 MiB. */
+ * KV_VALUE with a list of text. SWAP replaces, or deletes, a value that is exactly `expected`
+ * (`is_new`: a key that is not there is made) and answers KV_VALUE(found: it was so). It is carried
+ * out once for each `swap`. Values up to 1 MiB. */
 #define CRTI_FIELDS_KV_PUT(F)    F(STR, key) F(BIN, value) F(BOOL, overwrite)
 #define CRTI_FIELDS_KV_GET(F)    F(STR, key)
 #define CRTI_FIELDS_KV_DELETE(F) F(STR, key)
@@ -395,9 +406,10 @@
         F(BOOL, is_new) F(BOOL, is_deletion)
 #define CRTI_FIELDS_KV_VALUE(F)  F(BOOL, found) F(BIN, value)
 
-/* What the cluster looks like, as rows that programs read. `what`: "nodes" (`filter` "": all; else an id), "named_actors"
- * (`filter` "": of all namespaces; else "/" and one), "jobs" (an id of a submission or job). Answer: VIEW_ANSWER with a
- * list of encoded VIEW_NODE, VIEW_ACTOR or VIEW_JOB. Their states are numbered as in crt_cluster_view.h and crt_job.h. */
+/* What the cluster looks like, as rows that programs read. `what`: "nodes" (`filter` "": all; else
+ * an id), "named_actors" (`filter` "": of all namespaces; else "/" and one), "jobs" (an id of a
+ * submission or job). Answer: VIEW_ANSWER with a list of encoded VIEW_NODE, VIEW_ACTOR or VIEW_JOB.
+ * Their states are numbered as in crt_cluster_view.h and crt_job.h. */
 #define CRTI_FIELDS_VIEW_QUERY(F)  F(STR, what) F(STR, filter)
 #define CRTI_FIELDS_VIEW_ANSWER(F) F(BIN, rows)
 #define CRTI_FIELDS_VIEW_NODE(F)                                                         \
@@ -415,10 +427,12 @@
         F(BOOL, has_exit) F(I64, exit_code) F(I64, pid) F(I64, start_ms) F(I64, end_ms)
 
 /* What the cluster looks like, as JSON text. `what`: "cluster" (nodes, resources, actors by
- * state, pending demand), "nodes", "actors", "jobs", "workers", "tasks", "objects", "refs", "metrics"; `filter` an id or "", of
- * "actors" and "tasks" also a query, of "tasks" and "objects" from the head to a node how many rows at most. The shapes are in
- * docs/design/state.md; what a node answers of "tasks" is no JSON (node/dispatch/task_rows.c). A node daemon takes this and LOG_READ on its local link also
- * from a process that did not ATTACH: the command asks so where the head is elsewhere. */
+ * state, pending demand), "nodes", "actors", "jobs", "workers", "tasks", "objects", "refs",
+ * "metrics"; `filter` an id or "", of "actors" and "tasks" also a query, of "tasks" and "objects"
+ * from the head to a node how many rows at most. The shapes are in docs/design/state.md; what a
+ * node answers of "tasks" is no JSON (node/dispatch/task_rows.c). A node daemon takes this and
+ * LOG_READ on its local link also from a process that did not ATTACH: the command asks so where the
+ * head is elsewhere. */
 #define CRTI_FIELDS_STATE_QUERY(F)  F(STR, what) F(STR, filter)
 #define CRTI_FIELDS_STATE_ANSWER(F) F(BIN, json)
 
@@ -440,12 +454,13 @@
 
 /* ------------------------------------------------------------------ head link */
 
-/* First message of a node daemon, and after every reconnect. `actors`, `jobs` and `bundles` are lists of
- * encoded ACTOR_RUNNING, JOB_ADD and BUNDLE_HELD messages: what runs and is reserved here now. A JOB_ADD without driver is a
- * job whose driver is not on this node; only `job` is set. `drain_ms`: it is drained, and ends after that time at the
- * latest; 0: it is not. Answer: NODE_REGISTERED, or ERROR:
- * CRT_ERR_NODE_LOST, this incarnation was taken for dead; CRT_ERR_EXISTS, the node's processes could
- * not be told from another node's, so that it has to draw another id. */
+/* First message of a node daemon, and after every reconnect. `actors`, `jobs` and `bundles` are
+ * lists of encoded ACTOR_RUNNING, JOB_ADD and BUNDLE_HELD messages: what runs and is reserved here
+ * now. A JOB_ADD without driver is a job whose driver is not on this node; only `job` is set.
+ * `drain_ms`: it is drained, and ends after that time at the latest; 0: it is not. Answer:
+ * NODE_REGISTERED, or ERROR: CRT_ERR_NODE_LOST, this incarnation was taken for dead;
+ * CRT_ERR_EXISTS, the node's processes could not be told from another node's, so that it has to
+ * draw another id. */
 #define CRTI_FIELDS_NODE_REGISTER(F)                                                     \
     F(U64, protocol)                                                                     \
     F(STR, version) F(ID, node) F(U64, incarnation) F(STR, ip) F(STR, hostname)          \
@@ -454,8 +469,8 @@
                 F(STR, labels) F(BIN, bundles) F(U64, drain_ms)
 
 /* `actors_to_end`: list of 16-byte ids that run there but should not (dead or placed again);
- * `jobs_to_end` likewise. `http`: URL of the dashboard for commands on other hosts, "" where there is
- * none; `http_pin`: of its certificate, "" where that follows from the cluster's key.
+ * `jobs_to_end` likewise. `http`: URL of the dashboard for commands on other hosts, "" where there
+ * is none; `http_pin`: of its certificate, "" where that follows from the cluster's key.
  * `fail_if_infeasible`: what CRTI_INFEASIBLE_DEFAULT means. */
 #define CRTI_FIELDS_NODE_REGISTERED(F)                                                   \
     F(ID, cluster)                                                                       \
@@ -465,9 +480,10 @@
 
 /* Every second, and at once (at most every 50 ms) when resources change. `demand` is a list of
  * (encoded LEASE_REQUEST) that wait here; memory_ended: so many workers were ended for lack of
- * memory; `uses` a list of JOB_USE, of jobs whose use has changed or, while requests wait, that are there. The
- * acknowledgement has JOB_LEVEL of the same jobs, how far the job that is most ahead is and how many jobs there are. The head acknowledges each; a node that hears nothing for 5 s takes the link for dead
- * and reconnects. */
+ * memory; `uses` a list of JOB_USE, of jobs whose use has changed or, while requests wait, that are
+ * there. The acknowledgement has JOB_LEVEL of the same jobs, how far the job that is most ahead is
+ * and how many jobs there are. The head acknowledges each; a node that hears nothing for 5 s takes
+ * the link for dead and reconnects. */
 /* `sequence` 0 of an acknowledgement: the head is there, and promises nothing (base/fence.h). */
 #define CRTI_FIELDS_HEARTBEAT(F)                                                         \
     F(U64, sequence)                                                                     \
@@ -497,9 +513,10 @@
 #define CRTI_FIELDS_NODE_VIEWS(F)                                                        \
     F(BOOL, begins) F(BOOL, ends) F(BOOL, is_complete) F(BIN, rows)
 
-/* Admin, or node, to head: the node takes no new work; what may move moves, what runs ends, copies of what it stores are
- * made elsewhere; then it ends, after `left_ms` at the latest. Answer: DONE when that has begun, or ERROR. The same again
- * sets the time anew. Notices: head to that node; other nodes to their processes (left_ms 0), whose objects may be there. */
+/* Admin, or node, to head: the node takes no new work; what may move moves, what runs ends, copies
+ * of what it stores are made elsewhere; then it ends, after `left_ms` at the latest. Answer: DONE
+ * when that has begun, or ERROR. The same again sets the time anew. Notices: head to that node;
+ * other nodes to their processes (left_ms 0), whose objects may be there. */
 #define CRTI_FIELDS_NODE_DRAIN(F) F(ID, node) F(U64, left_ms)
 #define CRTI_DRAIN_MAX_MS         (UINT64_C(30) * 86400 * 1000)
 
@@ -517,8 +534,8 @@
 #define CRTI_FIELDS_ACTOR_STOP(F)                                                        \
     F(ID, actor) F(U64, actor_incarnation) F(STR, text) F(BOOL, graceful)
 
-/* Head to node: reserve what a bundle needs. Answer: DONE, or ERROR CRT_ERR_BACKPRESSURE: there is no room. The same
- * incarnation again is the same reservation; a later one takes its place. */
+/* Head to node: reserve what a bundle needs. Answer: DONE, or ERROR CRT_ERR_BACKPRESSURE: there is
+ * no room. The same incarnation again is the same reservation; a later one takes its place. */
 #define CRTI_FIELDS_BUNDLE_RESERVE(F)                                                    \
     F(ID, group) F(U64, bundle) F(U64, incarnation) F(ID, job) F(RES, resources)
 /* Notice, head to node: that reservation, and what runs in it, ends. Unknown ones are ignored. */
@@ -564,17 +581,18 @@
     F(ID, driver) F(ID, driver_node) F(STR, program) F(STR, sha) F(BIN, argv)            \
         F(BIN, environment) F(STR, directory)
 
-/* Head to a node: run a submitted job, which holds `resources` there until it has ended. The executable lies in the
- * content cache of node `source` as `sha`. ERROR CRT_ERR_BACKPRESSURE: there is no room now. Answer: DONE when it runs, or ERROR. At its end: JOB_EXITED with the last lines
- * of its output, answered by DONE, and told again until it is. A submission id may be used again when its
- * job was deleted or forgotten: what runs is named by its job id. */
+/* Head to a node: run a submitted job, which holds `resources` there until it has ended. The
+ * executable lies in the content cache of node `source` as `sha`. ERROR CRT_ERR_BACKPRESSURE: there
+ * is no room now. Answer: DONE when it runs, or ERROR. At its end: JOB_EXITED with the last lines
+ * of its output, answered by DONE, and told again until it is. A submission id may be used again
+ * when its job was deleted or forgotten: what runs is named by its job id. */
 #define CRTI_FIELDS_JOB_START(F)                                                         \
     F(STR, submission)                                                                   \
     F(ID, job) F(STR, entrypoint) F(BIN, argv) F(STR, sha) F(BIN, environment)           \
         F(RES, resources) F(ID, source)
 #define CRTI_FIELDS_JOB_EXITED(F) F(ID, job) F(I64, wait_status) F(STR, text)
-/* Head to node (`job`), and admin to head (`submission`): SIGTERM to the whole process group, SIGKILL
- * after 3 s. Answer: DONE, or ERROR CRT_ERR_NOT_FOUND. */
+/* Head to node (`job`), and admin to head (`submission`): SIGTERM to the whole process group,
+ * SIGKILL after 3 s. Answer: DONE, or ERROR CRT_ERR_NOT_FOUND. */
 #define CRTI_FIELDS_JOB_STOP(F) F(ID, job) F(STR, submission)
 /* Notice, head to a node that ran a submitted job: its directory and log go. */
 #define CRTI_FIELDS_JOB_FORGET(F) F(ID, job)
@@ -614,13 +632,14 @@
 
 /* ------------------------------------------------------------------ admin link */
 
-/* How the `metadata` of a program's submission begins; a random token follows. The same metadata again is the same
- * submission. */
+/* How the `metadata` of a program's submission begins; a random token follows. The same metadata
+ * again is the same submission. */
 #define CRTI_JOB_TOKEN "{\"submission_token\":\""
 /* Answer: DONE when it is durable and accepted (PENDING), ERROR CRT_ERR_EXISTS and so on.
- * `argv` has the program first; `sha` names the uploaded executable. `metadata` and `runtime_env`, which
- * is shown as it was given, are JSON. `resources` and `selector` (base/scheduling.h): where it may run; without
- * either on a node of the head's host. `retries`: how often it is run again after it has failed. */
+ * `argv` has the program first; `sha` names the uploaded executable. `metadata` and `runtime_env`,
+ * which is shown as it was given, are JSON. `resources` and `selector` (base/scheduling.h): where
+ * it may run; without either on a node of the head's host. `retries`: how often it is run again
+ * after it has failed. */
 #define CRTI_FIELDS_JOB_SUBMIT(F)                                                        \
     F(STR, submission)                                                                   \
     F(STR, entrypoint) F(BIN, argv) F(STR, sha) F(BIN, environment) F(STR, metadata)     \
@@ -652,8 +671,8 @@
 #define CRTI_FIELDS_GROUP_OFFER(F)                                                       \
     F(U64, sequence) F(U64, dtype) F(U64, count) F(U64, length)
 #define CRTI_FIELDS_GROUP_TAKEN(F) F(U64, sequence)
-/* Notice: the sender waits, for nothing else, for the receive of its send of that number, or for the send of
- * its receive. It has finished the operation `done` of the whole group. */
+/* Notice: the sender waits, for nothing else, for the receive of its send of that number, or for
+ * the send of its receive. It has finished the operation `done` of the whole group. */
 #define CRTI_FIELDS_GROUP_WAITS(F) F(U64, kind) F(U64, sequence) F(U64, done)
 
 /* Notice: the group has failed at the sender, which had finished the operation `done` of the whole

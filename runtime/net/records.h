@@ -10,13 +10,13 @@
  *     where they belong.
  * Format
  *     Of a record: a 32-bit little-endian word, the length in bits 0..30; so many bytes (32 KiB at
- *     most); a tag of 16 bytes over both and the record's number. The bytes are encrypted unless bit 31
- *     is set, which only bulk bytes may have, on a connection that was made so. An encrypted record
- *     without bytes is the end.
- *     Each direction has a secret, exported from the handshake (RFC 8446, 7.5).
+ *     most); a tag of 16 bytes over both and the record's number. The bytes are encrypted unless
+ *     bit 31 is set, which only bulk bytes may have, on a connection that was made so. An encrypted
+ *     record without bytes is the end. Each direction has a secret, exported from the handshake
+ *     (RFC 8446, 7.5).
  * Whoever is on the way
- *     can't put anything in, change, repeat, reorder or leave out a record, nor make the end look like
- *     an orderly one.
+ *     can't put anything in, change, repeat, reorder or leave out a record, nor make the end look
+ *     like an orderly one.
  * Memory
  *     Buffers are there while something is in them, and kept for the next in a pool, which
  *     connections of several threads may share.
@@ -44,8 +44,9 @@ typedef struct crti_piece {
     bool is_bulk;
 } crti_piece_t;
 
-/* Bulk bytes are encrypted, too, unless `is_clear`. Pool and descriptor stay the caller's; `in` and `out` are
- * the secrets of the two directions. Caller owns the result and frees it with crti_records_free. */
+/* Bulk bytes are encrypted, too, unless `is_clear`. Pool and descriptor stay the caller's; `in` and
+ * `out` are the secrets of the two directions. Caller owns the result and frees it with
+ * crti_records_free. */
 crt_status_t crti_records_new(crti_records_pool_t *pool, int fd,
                               const unsigned char in[CRTI_KEY_SIZE],
                               const unsigned char out[CRTI_KEY_SIZE], bool is_clear,
@@ -60,8 +61,8 @@ crt_status_t crti_records_write(crti_records_t *records, const crti_piece_t *pie
                                 int count, size_t *done_out);
 crt_status_t crti_records_flush(crti_records_t *records);
 
-/* Tells the peer that nothing follows. CRT_IN_PROGRESS: call it again when the socket is writable; nothing may
- * be written any more. */
+/* Tells the peer that nothing follows. CRT_IN_PROGRESS: call it again when the socket is writable;
+ * nothing may be written any more. */
 crt_status_t crti_records_end(crti_records_t *records);
 
 /* Bytes from the socket that were not read yet, and records that it did not take yet. */

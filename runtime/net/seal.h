@@ -6,8 +6,8 @@
  *     records.c -> [ seal.c ] -> OpenSSL
  * Keys
  *     A secret of 32 bytes, known to both sides and used for one direction of one connection. Key
- *     and nonces come from it by crypto_kdf; after so many bytes both sides go on to the next key, by
- *     themselves, since both have counted. The nonce of a record is its number, of both sorts.
+ *     and nonces come from it by crypto_kdf; after so many bytes both sides go on to the next key,
+ *     by themselves, since both have counted. The nonce of a record is its number, of both sorts.
  * Failure
  *     A record that was not made with this secret, or not as that number, is CRT_ERR_PROTOCOL.
  */
@@ -20,8 +20,8 @@
 #define CRTI_SEAL_HEADER 4  /* bytes before it that are authenticated, too */
 
 /* AES-GCM bounds what one key may encrypt (2^32 records, about 2^38 bytes for the margin that TLS
- * keeps): the next one comes well before. What counts is what the cipher works on: a record counts at
- * least CRTI_SEAL_LEAST, so that a key sees 2^31 records at most, however short they are. */
+ * keeps): the next one comes well before. What counts is what the cipher works on: a record counts
+ * at least CRTI_SEAL_LEAST, so that a key sees 2^31 records at most, however short they are. */
 #define CRTI_SEAL_LEAST     32
 #define CRTI_SEAL_KEY_BYTES ((uint64_t)64 << 30)
 

@@ -13,11 +13,11 @@
  *     Records are numbered 1, 2, 3, ... per direction and leave in batches, one DATA frame each.
  *     A batch stays in the resend list until the peer acknowledged its last record. Every frame
  *     carries the cumulative acknowledgement of the other direction; without traffic that way
- *     an ACK follows after 25 ms (a second where nothing is lost). A receiver that sees a gap drops what is behind it and sends
- *     NACK; a sender that waits for an acknowledgement sends PROBE, and resends what the answer
- *     shows to be missing (go back n: losses are rare, they are reconnects).
- *     The window counts bytes that the peer has not consumed yet (credit), which is later than
- *     acknowledged; control records are outside of it.
+ *     an ACK follows after 25 ms (a second where nothing is lost). A receiver that sees a gap drops
+ *     what is behind it and sends NACK; a sender that waits for an acknowledgement sends PROBE, and
+ *     resends what the answer shows to be missing (go back n: losses are rare, they are
+ *     reconnects). The window counts bytes that the peer has not consumed yet (credit), which is
+ *     later than acknowledged; control records are outside of it.
  * Handshake
  *     The initiator's HELLO names both processes, incarnations and a random nonce; the acceptor
  *     answers WELCOME with a random session id of its own. All other frames carry that id, so

@@ -34,8 +34,8 @@ static inline uint64_t crti_session_consumed(const crti_session_t *s)
     return s->delivered_bytes > s->held_bytes ? s->delivered_bytes - s->held_bytes : 0;
 }
 
-/* What the peer may have consumed: it acknowledges that in the same frame, but for a part of the oldest
- * batch. */
+/* What the peer may have consumed: it acknowledges that in the same frame, but for a part of the
+ * oldest batch. */
 static inline uint64_t crti_session_consumable(const crti_session_t *s)
 {
     return s->oldest ? s->oldest->charged : s->charged;
@@ -47,7 +47,8 @@ static inline bool crti_session_owes_credit(const crti_session_t *s)
     return crti_session_consumed(s) > s->credit_told + s->peer_window / 4;
 }
 
-/* So much came, also by control records, that the sender has to keep a quarter of a window for us. */
+/* So much came, also by control records, that the sender has to keep a quarter of a window for
+ * us. */
 static inline bool crti_session_owes_ack(const crti_session_t *s)
 {
     return s->arrived > s->peer_window / 4;

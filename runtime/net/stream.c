@@ -474,7 +474,8 @@ static void on_kick(void *user)
         work(s, s->more);
 }
 
-/* Of who came to a listener: the loop had other things to do in the meantime, and goes on waiting. */
+/* Of who came to a listener: the loop had other things to do in the meantime, and goes on
+ * waiting. */
 static bool goes_on(crti_stream_t *s)
 {
     uint64_t limit = s->timeout_ms * CRTI_MS, now = crti_loop_now(s->loop), idle;

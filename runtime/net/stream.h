@@ -7,14 +7,16 @@
  *                                net/loop.c calls it when the socket is ready
  * Security
  *     Both sides prove that they hold the cluster key before a byte of anything else is looked
- *     at; the cipher is AES-256-GCM. All that follows is authenticated, so that an attacker on the path can
- *     insert, change, repeat or drop nothing unseen. Messages are encrypted; payloads of objects and groups
- *     are, too, unless the listener's side says otherwise (an option of the cluster).
+ *     at; the cipher is AES-256-GCM. All that follows is authenticated, so that an attacker on the
+ *     path can insert, change, repeat or drop nothing unseen. Messages are encrypted; payloads of
+ *     objects and groups are, too, unless the listener's side says otherwise (an option of the
+ *     cluster).
  * Frames
  *     32-bit little-endian length, then a message (net/message.h) of at most
  *     CRTI_MESSAGE_MAX bytes. OBJECT_DATA, PROGRAM_DATA, GROUP_DATA and GROUP_OFFER are
- *     followed by as many raw bytes as their `length` says: the payload. It is received straight into a buffer that the handler
- *     of the message gives with crti_stream_receive, or thrown away when it gives none.
+ *     followed by as many raw bytes as their `length` says: the payload. It is received straight
+ *     into a buffer that the handler of the message gives with crti_stream_receive, or thrown away
+ *     when it gives none.
  * Threads
  *     A stream belongs to the loop it was made on and is used in that thread only. Contexts
  *     are immutable once in use and may be shared.
@@ -48,17 +50,17 @@ typedef struct crti_stream crti_stream_t;
 typedef struct crti_stream_context crti_stream_context_t;
 typedef struct crti_stream_listener crti_stream_listener_t;
 
-/* What a stream is made with: the key, and (for listeners) whether to encrypt payloads. Caller owns the
- * result and frees it with crti_stream_context_free; streams made with it keep it alive. */
+/* What a stream is made with: the key, and (for listeners) whether to encrypt payloads. Caller owns
+ * the result and frees it with crti_stream_context_free; streams made with it keep it alive. */
 crt_status_t crti_stream_context_new(const crti_key_t *key, bool encrypt,
                                      crti_stream_context_t **context_out);
 void crti_stream_context_free(crti_stream_context_t *context);
 CRTI_DEFINE_AUTO(crti_stream_context_t *, crti_stream_context_free)
 
-/* For traffic in bursts with pauses between. BBR takes the pauses for the rate of the path and paces the
- * next burst by it. Where BBR is the system's default, both outgoing and incoming connections get a
- * loss-based congestion control from their first packet (pacing stays on where BBR once was).
- * Before the context's first use. */
+/* For traffic in bursts with pauses between. BBR takes the pauses for the rate of the path and
+ * paces the next burst by it. Where BBR is the system's default, both outgoing and incoming
+ * connections get a loss-based congestion control from their first packet (pacing stays on where
+ * BBR once was). Before the context's first use. */
 void crti_stream_context_avoid_bbr(crti_stream_context_t *context);
 
 typedef struct crti_stream_handlers {
@@ -108,8 +110,8 @@ crt_status_t crti_stream_send_bytes(crti_stream_t *stream, const void *data, siz
 
 /* The same with a payload, whose size the body's `length` gives. `data` stays the caller's and
  * unchanged until `on_sent` has been called: exactly once unless the send failed, with CRT_OK
- * when it is needed no more (crti_stream_queued tells what the system has not taken yet), else the reason
- * (also from crti_stream_free). */
+ * when it is needed no more (crti_stream_queued tells what the system has not taken yet), else the
+ * reason (also from crti_stream_free). */
 typedef void crti_stream_sent_t(void *user, crt_status_t status);
 crt_status_t crti_stream_send_payload(crti_stream_t *stream, crti_message_kind_t kind,
                                       uint64_t request, const void *body,
@@ -123,8 +125,8 @@ crt_status_t crti_stream_send_copy(crti_stream_t *stream, crti_message_kind_t ki
                                    size_t size);
 
 /* Writes now what the socket takes of what was queued, instead of at the end of this turn of the
- * loop: for a message that the peer waits for. on_sent may be called inside, no handler is: a failure is
- * seen by the loop. */
+ * loop: for a message that the peer waits for. on_sent may be called inside, no handler is: a
+ * failure is seen by the loop. */
 void crti_stream_push(crti_stream_t *stream);
 
 /* Only inside on_message of a message that has a payload, or while the stream is held there:
@@ -177,10 +179,10 @@ crt_status_t crti_stream_bind(const char *ip, uint16_t port, int *fd_out,
 
 /* Listens on `ip` (numeric) and `port` (0: any). `on_accept` gets each authenticated stream with
  * the ownership of it, and sets its handlers before it returns. Connections in their handshake
- * are capped (the oldest gives way) and end after CRTI_STREAM_HANDSHAKE_MS in which the loop had time; so does
- * an accepted stream on which no message has come after as long.
- * CRT_ERR_EXISTS: the port is taken. Caller owns the result and frees it with
- * crti_stream_listener_free, which leaves accepted streams alone. */
+ * are capped (the oldest gives way) and end after CRTI_STREAM_HANDSHAKE_MS in which the loop had
+ * time; so does an accepted stream on which no message has come after as long. CRT_ERR_EXISTS: the
+ * port is taken. Caller owns the result and frees it with crti_stream_listener_free, which leaves
+ * accepted streams alone. */
 typedef void crti_stream_accept_t(void *user, crti_stream_t *stream);
 crt_status_t crti_stream_listen(crti_loop_t *loop, crti_stream_context_t *context,
                                 const char *ip, uint16_t port,
@@ -204,8 +206,8 @@ uint64_t crti_stream_listener_refused(const crti_stream_listener_t *listener);
 
 /* ---------------------------------------------------------------- addresses */
 
-/* Turns "host:port" into a numeric address, as crti_address_resolve does. It may block: for the start
- * of a process only. CRT_ERR_INVALID: no host:port; CRT_ERR_UNREACHABLE: unknown host. */
+/* Turns "host:port" into a numeric address, as crti_address_resolve does. It may block: for the
+ * start of a process only. CRT_ERR_INVALID: no host:port; CRT_ERR_UNREACHABLE: unknown host. */
 crt_status_t crti_stream_resolve(const char *address, char numeric[CRTI_STREAM_ADDRESS]);
 
 #endif

@@ -58,8 +58,8 @@ struct crti_stream {
     size_t queued;         /* bytes in `out` */
     size_t queued_control; /* of them messages */
     size_t pieces;         /* segments of `out` */
-    size_t
-        reply_limit; /* bytes in `out` beyond which nothing is taken from the peer; 0: any */
+    /* bytes in `out` beyond which nothing is taken from the peer; 0: any */
+    size_t reply_limit;
     struct crti_stream_segment *spare;
 
     crti_buffer_t in;

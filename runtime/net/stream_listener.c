@@ -2,13 +2,13 @@
 /* Incoming streams: listening, the cap on strangers, addresses. See stream.h.
  *
  * Invariants
- *     Who has not sent a whole first record is not in its handshake, and keeps nobody waiting (stream_silent.h).
- *     At most CRTI_STREAM_UNAUTHENTICATED connections are in their handshake. More wait in the kernel
- *     until one is over; when none is for PATIENCE_MS, one more makes the oldest go, so that whoever
- *     opens connections and says nothing can't keep the others out, and a thousand nodes that
- *     come at once do not throw each other out. Only time in which the loop had nothing to do counts,
- *     for this and for the whole handshake: on a loaded host it is not they who are slow. Nothing but the handshake is done for a
- *     connection before it is over.
+ *     Who has not sent a whole first record is not in its handshake, and keeps nobody waiting
+ *     (stream_silent.h). At most CRTI_STREAM_UNAUTHENTICATED connections are in their handshake.
+ *     More wait in the kernel until one is over; when none is for PATIENCE_MS, one more makes the
+ *     oldest go, so that whoever opens connections and says nothing can't keep the others out, and
+ *     a thousand nodes that come at once do not throw each other out. Only time in which the loop
+ *     had nothing to do counts, for this and for the whole handshake: on a loaded host it is not
+ *     they who are slow. Nothing but the handshake is done for a connection before it is over.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -125,8 +125,8 @@ static bool is_same_host(const crti_stream_t *a, const crti_stream_t *b)
     return strncmp(a->address, b->address, length + 1) == 0;
 }
 
-/* The oldest handshake of the address that has most of them, and how long it is given: who replays what honest
- * peers once said comes from few addresses, and does not answer. */
+/* The oldest handshake of the address that has most of them, and how long it is given: who replays
+ * what honest peers once said comes from few addresses, and does not answer. */
 static crti_stream_t *next_to_go(const crti_stream_listener_t *listener,
                                  uint64_t *patience_out)
 {
@@ -281,7 +281,8 @@ crt_status_t crti_stream_bind(const char *ip, uint16_t port, int *fd_out,
     if (fd < 0)
         return crt_raise(CRT_ERR_IO, "socket: %s", strerror(errno));
     setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
-    /* All who connect to us speak first. A kernel that does not know it wakes us earlier, which is all. */
+    /* All who connect to us speak first. A kernel that does not know it wakes us earlier, which is
+     * all. */
     setsockopt(fd, IPPROTO_TCP, TCP_DEFER_ACCEPT, &defer_s, sizeof(defer_s));
     if (bind(fd, (struct sockaddr *)&here, size) != 0 || listen(fd, BACKLOG) != 0)
         return errno == EADDRINUSE

@@ -2,13 +2,14 @@
 /* Silent connections: those that have not sent their first TLS record whole.
  *
  * Where it sits
- *     stream_listener.c (accepted) -> [ stream_silent ] -> stream_listener.c (spoken: the handshake begins)
+ *     stream_listener.c (accepted) -> [ stream_silent ] -> stream_listener.c (spoken: the handshake
+ *     begins)
  * Why
  *     An honest peer sends only a ClientHello before our answer, in one segment, and it proves the
- *     cluster's key: a peer with another one is refused at once. So only a peer that sends nothing, or
- *     a part of it, can stay. Its connection costs a descriptor and no TLS state. A listener keeps
- *     CRTI_SILENT_MAX of them; the oldest is closed for the next one, so that any number of them
- *     delays no other peer.
+ *     cluster's key: a peer with another one is refused at once. So only a peer that sends nothing,
+ *     or a part of it, can stay. Its connection costs a descriptor and no TLS state. A listener
+ *     keeps CRTI_SILENT_MAX of them; the oldest is closed for the next one, so that any number of
+ *     them delays no other peer.
  * Threads: the loop's.
  * Ownership: it owns the descriptors until they are given to on_spoken.
  */
@@ -39,8 +40,8 @@ typedef struct crti_silent {
 void crti_silent_init(crti_silent_t *silent);
 void crti_silent_fini(crti_silent_t *silent);
 
-/* A connection that was accepted. Its first record may be there already, as that of most is: the kernel
- * gives us a connection when it has sent something (TCP_DEFER_ACCEPT). */
+/* A connection that was accepted. Its first record may be there already, as that of most is: the
+ * kernel gives us a connection when it has sent something (TCP_DEFER_ACCEPT). */
 void crti_silent_add(crti_silent_t *silent, int fd, const struct sockaddr_storage *from);
 
 #endif

@@ -37,16 +37,16 @@ void crti_tls_free(crti_tls_t *tls);
  * CRT_ERR_CLOSED, CRT_ERR_IO. */
 crt_status_t crti_tls_handshake(crti_tls_t *tls);
 
-/* At least one byte, or CRT_IN_PROGRESS, CRT_ERR_CLOSED, CRT_ERR_IO, CRT_ERR_PROTOCOL. Bytes may wait
- * inside: read until CRT_IN_PROGRESS, or until crti_tls_is_drained. */
+/* At least one byte, or CRT_IN_PROGRESS, CRT_ERR_CLOSED, CRT_ERR_IO, CRT_ERR_PROTOCOL. Bytes may
+ * wait inside: read until CRT_IN_PROGRESS, or until crti_tls_is_drained. */
 crt_status_t crti_tls_read(crti_tls_t *tls, void *data, size_t size, size_t *done_out);
 
 /* The last read has taken all there was: nothing comes before the socket is readable again. */
 bool crti_tls_is_drained(const crti_tls_t *tls);
 
 /* Takes at least one byte of these pieces, in their order, or gives CRT_IN_PROGRESS and so on. What
- * was made a record and did not fit into the socket stays inside (crti_tls_pending bytes of it) until
- * crti_tls_flush gives CRT_OK; the pieces' memory is not needed for that. */
+ * was made a record and did not fit into the socket stays inside (crti_tls_pending bytes of it)
+ * until crti_tls_flush gives CRT_OK; the pieces' memory is not needed for that. */
 crt_status_t crti_tls_writev(crti_tls_t *tls, const crti_piece_t *pieces, int count,
                              size_t *done_out);
 crt_status_t crti_tls_flush(crti_tls_t *tls);
@@ -55,8 +55,8 @@ size_t crti_tls_pending(const crti_tls_t *tls);
 /* The last handshake, write or flush waits until the socket is writable. */
 bool crti_tls_wants_write(const crti_tls_t *tls);
 
-/* Sends what is left, then tells the peer that this side is done. CRT_IN_PROGRESS: call it again when the
- * socket is writable. */
+/* Sends what is left, then tells the peer that this side is done. CRT_IN_PROGRESS: call it again
+ * when the socket is writable. */
 crt_status_t crti_tls_shutdown(crti_tls_t *tls);
 
 #endif

@@ -4,14 +4,14 @@
  * Where it sits
  *     key.c -> [ net/token.c ] -> core/client/cluster.c (makes them), http/request.c (checks them)
  * Format
- *     64 hex digits: generation (4 bytes), end (4 bytes, seconds since 1970, 0: none), both big-endian,
- *     and 24 bytes of a MAC over them by a subkey of the cluster key. Tokens and sessions have subkeys
- *     of their own, so that neither is taken for the other.
+ *     64 hex digits: generation (4 bytes), end (4 bytes, seconds since 1970, 0: none), both
+ *     big-endian, and 24 bytes of a MAC over them by a subkey of the cluster key. Tokens and
+ *     sessions have subkeys of their own, so that neither is taken for the other.
  * Generation
- *     A number beside the key file, in KEYFILE.generation. Who makes it larger makes every token and
- *     session from before worthless. It begins with 0 and becomes the time of each rotation, so that it
- *     is larger than it ever was also when the file was lost. Copies of the key have no such file:
- *     who makes tokens with one takes 0, or asks the server.
+ *     A number beside the key file, in KEYFILE.generation. Who makes it larger makes every token
+ *     and session from before worthless. It begins with 0 and becomes the time of each rotation, so
+ *     that it is larger than it ever was also when the file was lost. Copies of the key have no
+ *     such file: who makes tokens with one takes 0, or asks the server.
  * Threads: any; no state.
  */
 #ifndef CRTI_NET_TOKEN_H
@@ -43,8 +43,9 @@ crt_status_t crti_token_generation(const char *key_file, uint32_t *generation_ou
 /* Makes it larger, on disk when this returns. */
 crt_status_t crti_token_rotate(const char *key_file, uint32_t *generation_out);
 
-/* For the head, when it starts: writes its token to `token_file`, and the generation's file where there is none. That
- * begins with 0 for a key that has served no head, which has left no token; else it was lost, and tokens are rotated. */
+/* For the head, when it starts: writes its token to `token_file`, and the generation's file where
+ * there is none. That begins with 0 for a key that has served no head, which has left no token;
+ * else it was lost, and tokens are rotated. */
 crt_status_t crti_token_begin(const crti_key_t *key, const char *key_file,
                               const char *token_file);
 

@@ -51,8 +51,8 @@ typedef struct crti_zmq_api {
 /* Filled by crti_zmq_library, which comes before any use. */
 extern crti_zmq_api_t crti_zmq_api;
 
-/* CRT_ERR_UNSUPPORTED says what is missing, or that the library is older than 4.3.3, the first one without
- * known ways to overflow it before it knows who talks. Any thread. */
+/* CRT_ERR_UNSUPPORTED says what is missing, or that the library is older than 4.3.3, the first one
+ * without known ways to overflow it before it knows who talks. Any thread. */
 crt_status_t crti_zmq_library(void);
 
 #endif

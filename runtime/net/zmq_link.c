@@ -55,8 +55,8 @@ static crt_status_t failed(const char *what, const char *where)
 }
 
 /* A signal that comes while libzmq looks for its commands makes it give up, also where it waits for
- * nothing. Whoever took that for "nothing is there" would sleep over a message, and whoever sent a part
- * would go on with the next message in the midst of this one. */
+ * nothing. Whoever took that for "nothing is there" would sleep over a message, and whoever sent a
+ * part would go on with the next message in the midst of this one. */
 static bool is_interrupted(int result)
 {
     return result < 0 && api->error() == EINTR;
@@ -198,8 +198,8 @@ static bool set_router(crti_socket_t *s)
 }
 
 /* Of the dialing side alone; its TTL is what the other side watches. libzmq 4.3 aborts the process
- * when a heartbeat of a ROUTER comes due on a connection that was handed over, had bytes after that,
- * and was closed. */
+ * when a heartbeat of a ROUTER comes due on a connection that was handed over, had bytes after
+ * that, and was closed. */
 static bool set_heartbeat(crti_socket_t *s)
 {
     return set_int(s, ZMQ_HEARTBEAT_IVL, HEARTBEAT_MS) &&

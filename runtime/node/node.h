@@ -100,13 +100,13 @@ struct crti_node {
 
     bool ready; /* told the parent */
     bool stopping;
-    bool
-        is_ending; /* the loop has ended: what tables decide is not carried out any more */
+    /* the loop has ended: what tables decide is not carried out any more */
+    bool is_ending;
     void (*on_progress)(crti_node_t *node); /* of what is to stop */
     crti_timer_t stop_timer;
     uint64_t flush_until_ns; /* all are gone; the last words go out */
-    bool
-        is_clash; /* its id is another node's: the process begins anew with another one */
+    /* its id is another node's: the process begins anew with another one */
+    bool is_clash;
     int exit_status;
     char start_error[512];
     crti_timer_t start_timer;

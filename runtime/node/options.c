@@ -158,8 +158,8 @@ static void find_gpus(crti_options_t *o)
         add_type(crti_gpus_type(&o->gpus, nvml, type), o);
 }
 
-/* Those that are found, unless options say how many there are. Nodes that share a host find none: nobody says
- * which are whose. */
+/* Those that are found, unless options say how many there are. Nodes that share a host find none:
+ * nobody says which are whose. */
 static crt_status_t gpus(const char *num_gpus, crti_options_t *o)
 {
     int64_t given = crti_resources_get(&o->resources, "GPU");

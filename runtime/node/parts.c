@@ -2,7 +2,8 @@
 /* The modules of a node: what each begins with, and who hears of what comes up from below.
  *
  * Where it sits
- *     node.c -> [ node/parts.c ] -> all modules. tests/sim and tests/fuzz make their nodes by it, too.
+ *     node.c -> [ node/parts.c ] -> all modules. tests/sim and tests/fuzz make their nodes by it,
+ *     too.
  */
 #include "runtime/node/node.h"
 

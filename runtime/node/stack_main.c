@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* crt-stack SECONDS PID...: prints the stacks of all threads of processes, each on one line "PID {json}". A process of its own:
- * debug information that is damaged, or large, ends or delays a question and not its node.
+/* crt-stack SECONDS PID...: prints the stacks of all threads of processes, each on one line "PID
+ * {json}". A process of its own: debug information that is damaged, or large, ends or delays a
+ * question and not its node.
  *
  * Where it sits
  *     node/dispatch/questions.c -> [ crt-stack ] -> libdw (ptrace, /proc, the programs' files)
  * How
- *     Each thread is stopped for as long as its frames are walked (PTRACE_ATTACH), one after the other. A wait of the
- *     program in poll, epoll_wait or sem_wait may return EINTR by that, as by any signal that stops it.
- *     After SECONDS no more of them are begun.
- * Failure: why a process or thread could not be read is told in its place. When this program is killed,
+ *     Each thread is stopped for as long as its frames are walked (PTRACE_ATTACH), one after the
+ *     other. A wait of the program in poll, epoll_wait or sem_wait may return EINTR by that, as by
+ *     any signal that stops it. After SECONDS no more of them are begun.
+ * Failure: why a process or thread could not be read is told in its place. When this program is
+ * killed,
  *     the kernel lets go of whoever is stopped.
  */
 #include <errno.h>

@@ -16,8 +16,8 @@
 
 #define ORPHANS_NS (1 * CRTI_S)
 
-/* What jobs have used elsewhere grows old while requests wait and nothing changes: it is asked for each turn, less often in
- * large clusters. */
+/* What jobs have used elsewhere grows old while requests wait and nothing changes: it is asked for
+ * each turn, less often in large clusters. */
 static void ask_for_levels(crti_node_t *node, uint64_t now)
 {
     const crti_lease_table_t *table = node->leases.table;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* crt-unpack ZIP PACKAGES KEY [SETUP]: makes the folder PACKAGES/KEY from a zip, once per host, and runs
- * the setup command in it. A process of its own: a parser's bug ends a job, not its node.
+/* crt-unpack ZIP PACKAGES KEY [SETUP]: makes the folder PACKAGES/KEY from a zip, once per host, and
+ * runs the setup command in it. A process of its own: a parser's bug ends a job, not its node.
  *
  * Where it sits
  *     node/jobs/package.c -> [ crt-unpack ] -> host/unpack.c; host/package_dir.c

@@ -33,8 +33,8 @@
 #define CRTI_LOG_WORDS     128 /* words that one transaction may change */
 #define CRTI_TX_LOCKS      4   /* locks that one transaction may hold */
 
-/* What a get runs lies side by side: where caches are cold each page of code costs what a page of data
- * does. On lines of their own, too: moved by 32 bytes, a release takes a quarter longer. */
+/* What a get runs lies side by side: where caches are cold each page of code costs what a page of
+ * data does. On lines of their own, too: moved by 32 bytes, a release takes a quarter longer. */
 #define CRTI_HOT __attribute__((hot, aligned(64)))
 
 /* Classes of slab units: two for the store's own records, then sizes of small objects. */
@@ -61,8 +61,8 @@ typedef struct crti_geometry {
     uint64_t data_offset;
     uint64_t bucket_count; /* power of two */
     uint32_t slot_count;
-    uint32_t
-        page_count; /* pages 1 ... page_count; descriptors 0 and page_count + 1 are guards */
+    /* pages 1 ... page_count; descriptors 0 and page_count + 1 are guards */
+    uint32_t page_count;
     uint32_t reserve; /* pages that only pins may take */
     uint32_t huge_pages;
 } crti_geometry_t;
@@ -87,8 +87,8 @@ typedef struct crti_page {
     crti_word_t run;   /* kind 8 | class 8 | slot 16 | length 32 */
     crti_word_t links; /* previous 32 | next 32 */
     crti_word_t bits;  /* slab: 1 = unit is free */
-    crti_word_t
-        more; /* slab of entries: previous | next of all such slabs (heap's lock) */
+    /* slab of entries: previous | next of all such slabs (heap's lock) */
+    crti_word_t more;
 } crti_page_t;
 
 /*            seal                 free, pinned            last release
@@ -170,11 +170,11 @@ typedef struct crti_arena_slot {
 typedef struct crti_heap {
     _Alignas(64) crti_lock_t lock; /* covers everything here */
     crti_word_t pages_free;
-    crti_word_t
-        least_free; /* ... at most so many since the last look (trim.c); a hint, not logged */
+    /* ... at most so many since the last look (trim.c); a hint, not logged */
+    crti_word_t least_free;
     crti_word_t cooling; /* the run of kind COOLING, 0: none */
-    crti_word_t
-        high_water; /* pages 1 ... high_water were in use since memory was given back */
+    /* pages 1 ... high_water were in use since memory was given back */
+    crti_word_t high_water;
     crti_word_t low_water;        /* so were low_water ... page_count, for slabs */
     crti_word_t floor;            /* first page of the slab zone at the arena's end */
     crti_word_t entry_slabs;      /* how many */
@@ -214,9 +214,9 @@ typedef struct crti_later {
 } crti_later_t;
 
 struct crti_store {
-    pthread_mutex_t
-        mutex;     /* one transaction at a time; covers everything below but constants */
-    uint8_t *base; /* read and write; for the store itself and for writers */
+    /* one transaction at a time; covers everything below but constants */
+    pthread_mutex_t mutex;
+    uint8_t *base;       /* read and write; for the store itself and for writers */
     const uint8_t *view; /* read only; what users see */
     crti_geometry_t geometry;
     crti_header_t *header;
@@ -233,8 +233,8 @@ struct crti_store {
     atomic_size_t later_count;
     size_t later_room;
     uint64_t later_tried_ns;
-    _Atomic uint8_t
-        *touched; /* per 2 MiB of data: this process has mapped it for writing ... */
+    /* per 2 MiB of data: this process has mapped it for writing ... */
+    _Atomic uint8_t *touched;
     _Atomic uint32_t touched_since; /* ... since so many trims */
     unsigned watched;               /* stalled(): slot + 1 of the last call's complaint */
     unsigned looks; /* ... and calls in a row that saw it at watched_sequence */

@@ -38,14 +38,14 @@ typedef struct crti_free_run {
     uint32_t page, length;
 } crti_free_run_t;
 
-/* Daemon: the free runs of `least` pages or more, longest first, at most `room` of them; the most that
- * was in use since the last call, and the first page of the slab zone. */
+/* Daemon: the free runs of `least` pages or more, longest first, at most `room` of them; the most
+ * that was in use since the last call, and the first page of the slab zone. */
 crt_status_t crti_heap_survey(crti_store_t *store, uint32_t least, crti_free_run_t *runs,
                               size_t room, size_t *count_out, uint64_t *peak_out,
                               uint32_t *floor_out);
 
-/* Daemon: takes `pages` from page `first` on out of the free run `run`, while their memory goes back to
- * the system; crti_heap_free ends it. CRT_ERR_NOT_FOUND: they are free no more. */
+/* Daemon: takes `pages` from page `first` on out of the free run `run`, while their memory goes
+ * back to the system; crti_heap_free ends it. CRT_ERR_NOT_FOUND: they are free no more. */
 crt_status_t crti_heap_cool(crti_store_t *store, uint32_t run, uint32_t first,
                             uint32_t pages);
 

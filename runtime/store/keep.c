@@ -4,13 +4,14 @@
  * Where it sits
  *     core (refs and objects of before a shutdown) -> [ keep.c ] -> attach.c (detach)
  * What becomes of the pages
- *     arena -> a copy that is the process's own, put in their place at once: whoever reads or writes there
- *     meanwhile sees the one or the other, never a hole.
- *     Those around them are unmapped as always. Without memory for a copy the arena's pages stay mapped.
+ *     arena -> a copy that is the process's own, put in their place at once: whoever reads or
+ *     writes there meanwhile sees the one or the other, never a hole. Those around them are
+ *     unmapped as always. Without memory for a copy the arena's pages stay mapped.
  * Threads
  *     crti_store_keep as the store; crti_kept_drop from any thread.
  * Ownership
- *     What is kept of one attachment lives until its last holder has dropped it: objects share pages.
+ *     What is kept of one attachment lives until its last holder has dropped it: objects share
+ *     pages.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -27,8 +28,8 @@ typedef struct range {
 
 struct crti_kept {
     atomic_size_t holders;
-    crti_buffer_t
-        ranges; /* range_t; from the detach on: in order, none touches another */
+    /* range_t; from the detach on: in order, none touches another */
+    crti_buffer_t ranges;
 };
 
 static range_t *ranges_of(const crti_kept_t *kept, size_t *count_out)

@@ -10,7 +10,8 @@
  * How far
  *     As far ahead as was used so far, at least AHEAD_LEAST, at most AHEAD_MOST: a store that is
  *     hardly used costs hardly any memory. What nobody needs for minutes is given back by trim.c,
- *     and made ready anew as the use grows. Objects grow up from the start, slabs down from the end.
+ *     and made ready anew as the use grows. Objects grow up from the start, slabs down from the
+ *     end.
  * Small pages
  *     A process has to map what it writes, which takes half as long as writing it when pages are
  *     small. So where the file has no huge pages by itself (a memfd), this thread puts 512 pages

@@ -22,7 +22,8 @@ unsigned crti_slab_units(unsigned class, uint32_t pages);
 crt_status_t crti_slab_alloc(crti_store_t *store, unsigned class, uint64_t *ref_out);
 
 /* Of what the next crti_slab_alloc of the class reads first, and of a record (a unit of entries or
- * pins): on their way to this processor while something else is waited for. The numbers may be any. */
+ * pins): on their way to this processor while something else is waited for. The numbers may be
+ * any. */
 void crti_slab_fetch_ahead(const crti_store_t *store, unsigned class);
 void crti_slab_fetch_unit(const crti_store_t *store, uint64_t ref);
 

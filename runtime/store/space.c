@@ -167,7 +167,8 @@ static crt_status_t has_room(crti_store_t *store, size_t size, bool *room_out)
     return crti_tx_end(store, status);
 }
 
-/* What the daemon has taken to give its memory back, or had taken when it was looked: free again in a moment. */
+/* What the daemon has taken to give its memory back, or had taken when it was looked: free again in
+ * a moment. */
 typedef struct cooling {
     uint32_t page, trims;
 } cooling_t;

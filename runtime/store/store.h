@@ -21,8 +21,8 @@
  * Failure
  *     A process that is stopped inside a call can hold up others for a moment. They give up
  *     after CRTI_STORE_PATIENCE_NS with CRT_ERR_TIMED_OUT (the daemon after
- *     CRTI_STORE_DAEMON_PATIENCE_NS). Before that crti_store_stalled tells the daemon which process to end,
- *     so that a process that is stopped for good holds up others for less than a second.
+ *     CRTI_STORE_DAEMON_PATIENCE_NS). Before that crti_store_stalled tells the daemon which process
+ *     to end, so that a process that is stopped for good holds up others for less than a second.
  *     Whatever else lies in the shared tables, no call crashes or loops: CRT_ERR_CORRUPT.
  */
 #ifndef CRTI_STORE_STORE_H
@@ -48,8 +48,8 @@ typedef struct crti_store crti_store_t; /* one process's attachment to its node'
 /* What crti_store_get gives: the object in place. Borrowed: valid until crti_store_release of
  * this view. All zero is no view. */
 typedef struct crti_store_view {
-    const void *
-        data; /* read only, aligned to CRTI_STORE_ALIGNMENT; never NULL, also for size 0 */
+    /* read only, aligned to CRTI_STORE_ALIGNMENT; never NULL, also for size 0 */
+    const void *data;
     size_t size;
     uint64_t pin; /* the store's own mark of this pin; never 0 */
 } crti_store_view_t;
@@ -77,13 +77,14 @@ crt_status_t crti_store_attach(int fd, unsigned slot, crti_id_t process,
                                crti_store_t **store_out);
 
 /* Gives back this process's pins and unsealed blocks and unmaps: every view and every pointer
- * from create is invalid afterwards, but for what is kept. No other thread may be inside a call. NULL is
- * fine. */
+ * from create is invalid afterwards, but for what is kept. No other thread may be inside a call.
+ * NULL is fine. */
 void crti_store_detach(crti_store_t *store);
 CRTI_DEFINE_AUTO(crti_store_t *, crti_store_detach)
 
-/* The memory of a view that is not released, or of an object that is being written, stays where it is after the
- * detach, as a copy that is the process's own, until crti_kept_drop. NULL: no memory to remember it. */
+/* The memory of a view that is not released, or of an object that is being written, stays where it
+ * is after the detach, as a copy that is the process's own, until crti_kept_drop. NULL: no memory
+ * to remember it. */
 typedef struct crti_kept crti_kept_t;
 crti_kept_t *crti_store_keep(crti_store_t *store, const void *data, size_t size);
 void crti_kept_drop(crti_kept_t *kept); /* NULL is fine */
@@ -98,9 +99,9 @@ void crti_kept_drop(crti_kept_t *kept); /* NULL is fine */
 crt_status_t crti_store_create(crti_store_t *store, crti_object_id_t id, size_t size,
                                void **data_out);
 
-/* The same in steps, for a caller that must not block for long: pages of large objects that were never used
- * take the host seconds per GB. Before a part of the object is written (from `data` on, `size` bytes)
- * it is prepared. CRT_ERR_NO_MEMORY: the host has no memory for it. */
+/* The same in steps, for a caller that must not block for long: pages of large objects that were
+ * never used take the host seconds per GB. Before a part of the object is written (from `data` on,
+ * `size` bytes) it is prepared. CRT_ERR_NO_MEMORY: the host has no memory for it. */
 crt_status_t crti_store_reserve(crti_store_t *store, crti_object_id_t id, size_t size,
                                 void **data_out);
 crt_status_t crti_store_prepare(crti_store_t *store, void *data, size_t size);
@@ -157,8 +158,8 @@ bool crti_store_slot_is_free(const crti_store_t *store, unsigned slot);
 /* Daemon only. `owner` has died: frees all its objects. Returns how many. */
 size_t crti_store_drop_owner(crti_store_t *store, crti_id_t owner);
 
-/* Daemon only. Asks about each owner of objects once, frees all objects of the owners for which `is_dead`
- * is true, and returns their number. */
+/* Daemon only. Asks about each owner of objects once, frees all objects of the owners for which
+ * `is_dead` is true, and returns their number. */
 size_t crti_store_drop_owners(crti_store_t *store,
                               bool (*is_dead)(void *user, crti_id_t owner), void *user);
 
@@ -169,8 +170,8 @@ size_t crti_store_drop_numbers(crti_store_t *store, crti_id_t owner, uint64_t nu
 
 /* Daemon only; call it some times a second. How many calls in a row, this one included, have seen
  * another process wait for the process in *slot_out, which does not move; 0 when none waits. After
- * enough calls (it is stopped, or faulty) end that process, then reclaim its slot. Calls are counted
- * instead of time: while the daemon does not run, other processes may not either. */
+ * enough calls (it is stopped, or faulty) end that process, then reclaim its slot. Calls are
+ * counted instead of time: while the daemon does not run, other processes may not either. */
 unsigned crti_store_stalled(crti_store_t *store, unsigned *slot_out);
 
 struct crti_store_stats {

@@ -10,18 +10,18 @@
  * How
  *     Every word changed is first written to the slot's undo log: offset and old value, then the
  *     count, then the word itself. Commit is one store: count = 0. A process that dies leaves
- *     its log and the list of its locks behind; no other process could change those words meanwhile,
- *     because their locks are still held, and the daemon writes the old values back
- *     (crti_tx_undo), then opens the locks.
- *     A killed process stops between two instructions, so program order is all that counts: a
- *     compiler barrier keeps log, count and word in order, no fence of the processor is needed.
+ *     its log and the list of its locks behind; no other process could change those words
+ *     meanwhile, because their locks are still held, and the daemon writes the old values back
+ *     (crti_tx_undo), then opens the locks. A killed process stops between two instructions, so
+ *     program order is all that counts: a compiler barrier keeps log, count and word in order, no
+ *     fence of the processor is needed.
  * Order of locks
  *     bucket, slot, heap. One of each at most. A process has one transaction at a time (its
  *     mutex), so a slot needs one log.
  * Waiting
  *     A lock is held for some 100 ns. A waiter spins, then sleeps on a futex, and gives up after
- *     the attachment's patience; a process that waits for long leaves a complaint in the header for the
- *     daemon. A lock held by a slot without a process can only be damage and is taken over.
+ *     the attachment's patience; a process that waits for long leaves a complaint in the header for
+ *     the daemon. A lock held by a slot without a process can only be damage and is taken over.
  */
 #ifndef CRTI_STORE_TRANSACTION_H
 #define CRTI_STORE_TRANSACTION_H

@@ -4,21 +4,23 @@
  * Where it sits
  *     node daemon -> [ thread in store/trim.c ] -> heap.c (takes free pages) -> the kernel
  * What is given back
- *     Each INTERVAL looks at the most that was in use at the same time, in this interval and the one
- *     before. What is there beyond that and a warm reserve is not needed; half of it goes, all of
- *     it when it is little. So an idle store shrinks in steps, and one that fills and empties within
- *     two minutes keeps what it has.
- *     The reserve is what the next objects will be given: of the free runs, which are used from the
- *     smallest on and each from its start, the first of it stays; at both ends of the arena as
- *     much as prefault.c makes ready. The rest goes from the other side: from the end of the longest run.
+ *     Each INTERVAL looks at the most that was in use at the same time, in this interval and the
+ *     one before. What is there beyond that and a warm reserve is not needed; half of it goes, all
+ *     of it when it is little. So an idle store shrinks in steps, and one that fills and empties
+ *     within two minutes keeps what it has. The reserve is what the next objects will be given: of
+ *     the free runs, which are used from the smallest on and each from its start, the first of it
+ *     stays; at both ends of the arena as much as prefault.c makes ready. The rest goes from the
+ *     other side: from the end of the longest run.
  * Safety
- *     Pages are taken out of the heap as for an object, then a hole is punched into the file, then they
- *     are freed: nobody else can be given them meanwhile, and who allocates at that moment finds others.
- *     Between the two transactions the pages belong to `cooling` of the heap. Only the daemon does this,
- *     and with the daemon the arena ends, so that nobody has to take them back.
- *     Who has such pages mapped has them no more (`trims` of the header tells; see prefault.c).
+ *     Pages are taken out of the heap as for an object, then a hole is punched into the file, then
+ *     they are freed: nobody else can be given them meanwhile, and who allocates at that moment
+ *     finds others. Between the two transactions the pages belong to `cooling` of the heap. Only
+ *     the daemon does this, and with the daemon the arena ends, so that nobody has to take them
+ *     back. Who has such pages mapped has them no more (`trims` of the header tells; see
+ *     prefault.c).
  * Threads
- *     One of the daemon, all signals blocked, of ordinary priority: it holds the heap's lock for moments.
+ *     One of the daemon, all signals blocked, of ordinary priority: it holds the heap's lock for
+ *     moments.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -10,8 +10,8 @@
  * Invariants
  *     No call waits while an actor is idle. An actor runs one call of the pool at a time.
  * Failure
- *     An actor that has died, for good, leaves the pool; its call has the error. Without actors nothing is
- *     waited for.
+ *     An actor that has died, for good, leaves the pool; its call has the error. Without actors
+ *     nothing is waited for.
  */
 #include <stdlib.h>
 #include <sys/queue.h>

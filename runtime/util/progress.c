@@ -5,8 +5,8 @@
  *     workers -> crt_progress_add -> [ runtime/util/progress.c: the actor ]
  *     driver  -> crt_progress_wait -> bar.h -> stderr
  * Failure
- *     A worker that dies makes no more steps; its result says so. When the actor dies the wait goes on
- *     without a bar, after one line.
+ *     A worker that dies makes no more steps; its result says so. When the actor dies the wait goes
+ *     on without a bar, after one line.
  */
 #include <poll.h>
 #include <stdio.h>

@@ -4,13 +4,14 @@
  * Where it sits
  *     crt_queue_put, crt_queue_get ... -> [ runtime/util/queue.c ] -> methods of the actor, below
  * Waiting
- *     No method waits: the actor would answer nobody else meanwhile. Who finds the queue full or empty
- *     asks again, after 1 ms at first and 20 ms later.
+ *     No method waits: the actor would answer nobody else meanwhile. Who finds the queue full or
+ *     empty asks again, after 1 ms at first and 20 ms later.
  * Ownership
  *     The actor has a hold on each ref, the values stay where they are.
  * Failure
- *     An answer may hold items: it is waited for 1 s longer than the timeout, after which the call is
- *     cancelled, so that it never runs where the actor has not begun. The end of the actor ends all waits.
+ *     An answer may hold items: it is waited for 1 s longer than the timeout, after which the call
+ *     is cancelled, so that it never runs where the actor has not begun. The end of the actor ends
+ *     all waits.
  */
 #include <poll.h>
 #include <stdlib.h>
@@ -147,8 +148,8 @@ crt_actor_t *crt_queue_new(const crt_actor_options_t *options, size_t capacity)
     return crt_actor_new(&queue_class, options, capacity);
 }
 
-/* Until the actor has answered, whatever interrupts: an item may have been taken. One that has not begun, or does not
- * answer for ANSWER_MS beyond the deadline, is told to leave it. */
+/* Until the actor has answered, whatever interrupts: an item may have been taken. One that has not
+ * begun, or does not answer for ANSWER_MS beyond the deadline, is told to leave it. */
 static crt_status_t await(crt_ref_t *answer, int64_t deadline, crt_out_t out,
                           bool *is_interrupted)
 {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A program in a locale with a decimal comma: its cluster, its metrics and its training read and write the same
- * numbers as everywhere. The locale is made for the test, so that no host has to have it. */
+/* A program in a locale with a decimal comma: its cluster, its metrics and its training read and
+ * write the same numbers as everywhere. The locale is made for the test, so that no host has to
+ * have it. */
 #include <ftw.h>
 #include <locale.h>
 #include <math.h>

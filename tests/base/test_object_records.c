@@ -201,7 +201,8 @@ static void expect_no_ref(crti_buffer_t *bytes, size_t at, unsigned char byte)
     bytes->data[at] = before;
 }
 
-/* Of the first ref, behind 24 bytes: what is there, a size that nobody has, and a text with a zero in it or without one behind it. */
+/* Of the first ref, behind 24 bytes: what is there, a size that nobody has, and a text with a zero
+ * in it or without one behind it. */
 static void a_ref_that_is_none_ends_the_list(void **state)
 {
     CRTI_AUTO(crti_buffer_fini) crti_buffer_t bytes = {0};

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The ring of task events: what is written can be read, what makes room is counted, and any bytes may be there. */
+/* The ring of task events: what is written can be read, what makes room is counted, and any bytes
+ * may be there. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>

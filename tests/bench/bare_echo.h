@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The bare ZeroMQ echo that calls are measured beside: a ROUTER that sends every message back, and a
- * DEALER. No high-water mark, nothing of crt. */
+/* The bare ZeroMQ echo that calls are measured beside: a ROUTER that sends every message back, and
+ * a DEALER. No high-water mark, nothing of crt. */
 #ifndef CRTI_TESTS_BENCH_BARE_ECHO_H
 #define CRTI_TESTS_BENCH_BARE_ECHO_H
 

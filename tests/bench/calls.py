@@ -2,11 +2,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Calls from host to host, beside the bare ZeroMQ echo between the same hosts.
 
-The hosts are namespaces of this machine; calls are encrypted (CURVE), as a cluster's always are. Rows:
+The hosts are namespaces of this machine; calls are encrypted (CURVE), as a cluster's always are.
+Rows:
     sync    one call after the other, beside the bare echo with CURVE and beside the plain one
     async   1000 calls, then 1000 answers, beside the bare echo with CURVE, one message each
-Rounds take turns; a ratio is that of the medians, below 1 is faster. Caller and server are bound to one
-core each, unless --no-pin. Processor time is that of the whole machine.
+Rounds take turns; a ratio is that of the medians, below 1 is faster. Caller and server are bound to
+one core each, unless --no-pin. Processor time is that of the whole machine.
 """
 import argparse
 import contextlib
@@ -29,7 +30,8 @@ PAIRS = (("sync beside CURVE", "sync_bare_curve", "sync_actor"),
 def read_arguments():
     parser = argparse.ArgumentParser(
         prog="calls", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--build", default=os.path.join(SOURCE, "build"), help="build folder of a release build")
+    parser.add_argument("--build", default=os.path.join(SOURCE, "build"),
+                        help="build folder of a release build")
     parser.add_argument("--rounds", type=int, default=10)
     parser.add_argument("--calls", type=int, default=1000, help="of a round, one after the other")
     parser.add_argument("--batches", type=int, default=20, help="of 1000 calls each, of a round")
@@ -46,7 +48,8 @@ def read_arguments():
 
 def start_bare_server(host, bound):
     """The echo servers on that host; gives the driver's options."""
-    place = json.loads(host.start(*bound, f"./{PROGRAM}", "--serve", host.ip).wait_line("^{.*}", 10)[1][0])
+    place = json.loads(
+        host.start(*bound, f"./{PROGRAM}", "--serve", host.ip).wait_line("^{.*}", 10)[1][0])
     return ["--plain", place["plain"], "--curve", place["curve"], "--key", place["key"]]
 
 
@@ -57,11 +60,13 @@ def measure(given, lab):
     for host in (caller, server):
         host.put(os.path.join(given.build, "tests", "bench", PROGRAM), PROGRAM)
     if given.pin:  # the node's workers inherit it
-        server.run("taskset", "--all-tasks", "--cpu-list", "--pid", "1", server.only_pid("crt-node"))
+        server.run("taskset", "--all-tasks", "--cpu-list", "--pid", "1",
+                   server.only_pid("crt-node"))
     bound = [["taskset", "--cpu-list", str(core)] if given.pin else [] for core in (0, 1)]
     places = start_bare_server(server, bound[1])
-    said = caller.run(*bound[0], f"./{PROGRAM}", *places, "--rounds", given.rounds, "--calls", given.calls,
-                      "--batches", given.batches, "--row", given.row, seconds=240, env={"CRT_ADDRESS": cluster.address})
+    said = caller.run(*bound[0], f"./{PROGRAM}", *places, "--rounds", given.rounds, "--calls",
+                      given.calls, "--batches", given.batches, "--row", given.row, seconds=240,
+                      env={"CRT_ADDRESS": cluster.address})
     for host in (server, caller):
         host.run("crt", "stop", "--address", cluster.address)
     found = {}
@@ -87,15 +92,19 @@ def compare(name, bare, actor):
 def print_row(row):
     bare, actor = row["bare"], row["actor"]
     p99 = f"; p99 {bare['p99_us']:.0f} / {actor['p99_us']:.0f} us" if "p99_us" in bare else ""
-    print(f"{row['row']}: bare {bare['us']:.3f} us, actor {actor['us']:.3f} us ({1e6 / actor['us']:.0f}/s): ratio "
-          f"{row['ratio']:.3f}; processor {bare['busy_us']:.2f} / {actor['busy_us']:.2f} us{p99}", flush=True)
+    print(
+        f"{row['row']}: bare {bare['us']:.3f} us, actor {actor['us']:.3f} us ({1e6 / actor['us']:.0f}/s): ratio "
+        f"{row['ratio']:.3f}; processor {bare['busy_us']:.2f} / {actor['busy_us']:.2f} us{p99}",
+        flush=True)
 
 
 def main():
     given = read_arguments()
     with hosts.Lab(given.build, hide=[SOURCE, given.build]) as lab:
         found = measure(given, lab)
-    rows = [compare(name, found[bare], found[actor]) for name, bare, actor in PAIRS if actor in found]
+    rows = [
+        compare(name, found[bare], found[actor]) for name, bare, actor in PAIRS if actor in found
+    ]
     if given.json:
         print(json.dumps({"cpus": os.cpu_count(), "kernel": os.uname().release, "pinned": given.pin,
                           "rounds": given.rounds, "rows": rows}, indent=1))

@@ -5,9 +5,10 @@
  *         two echo servers, plain and with CURVE; prints where they are as JSON and serves for ever
  *     calls_program --plain ENDPOINT --curve ENDPOINT --key KEY [--rounds N] [--calls N]
  *                   [--batches N] [--row NAME]
- *         a driver that calls an actor where the resource host0 is. Rounds take turns; prints a line of
- *         JSON for each row (or for those whose names begin with NAME): microseconds per call of each
- *         round, those of single calls, and the processor time of the whole machine per call.
+ *         a driver that calls an actor where the resource host0 is. Rounds take turns; prints a
+ *         line of JSON for each row (or for those whose names begin with NAME): microseconds per
+ *         call of each round, those of single calls, and the processor time of the whole machine
+ *         per call.
  */
 #include <getopt.h>
 #include <pthread.h>

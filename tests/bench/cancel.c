@@ -4,12 +4,15 @@
  *     cancel [--rounds N]
  *
  * Rows, each of --rounds (100) rounds:
- *     cooperative  crt_cancel of a task that computes and asks crt_cancelled, until its call has ended: its result
+ *     cooperative  crt_cancel of a task that computes and asks crt_cancelled, until its call has
+ *     ended: its result
  *                  is CRT_ERR_CANCELLED
  *     forced       the same, of one that never asks, with .force; and until its worker is gone
- *     queued       crt_cancel of each of 10,000 tasks behind taken processors, until all results are
+ *     queued       crt_cancel of each of 10,000 tasks behind taken processors, until all results
+ *     are
  *                  CRT_ERR_CANCELLED (a tenth of the rounds)
- *     concurrent   a call to the second method of an actor with max_concurrency 2 while its first computes: 10 calls
+ *     concurrent   a call to the second method of an actor with max_concurrency 2 while its first
+ *     computes: 10 calls
  *                  in a round
  */
 #include <crt.h>

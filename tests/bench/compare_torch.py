@@ -1,14 +1,17 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""ResNet-18 on CIFAR-10 images, by PyTorch and by build/tests/bench/network_steps: the same first weights and the same
-batches. Prints the largest difference of the losses, the median time of a step and the most memory of each. With
---control also how far PyTorch is from itself when its images lie channels last: rounding alone drives two runs apart,
-the faster the larger the learn rate (at 0.01 by 5 % in ten steps), so the default is a small one.
+"""ResNet-18 on CIFAR-10 images, by PyTorch and by build/tests/bench/network_steps: the same first
+weights and the same batches. Prints the largest difference of the losses, the median time of a step
+and the most memory of each. With --control also how far PyTorch is from itself when its images lie
+channels last: rounding alone drives two runs apart, the faster the larger the learn rate (at 0.01
+by 5 % in ten steps), so the default is a small one.
 
-With --gpu-id both are on that GPU, with products of float32, or of TF32 or float16 (autocast, channels last) on request; PyTorch's
-cuDNN searches for its algorithms, as ours does. Then PyTorch's steps are timed twice: with the loss of each step read, and as fast as it can go.
+With --gpu-id both are on that GPU, with products of float32, or of TF32 or float16 (autocast,
+channels last) on request; PyTorch's cuDNN searches for its algorithms, as ours does. Then PyTorch's
+steps are timed twice: with the loss of each step read, and as fast as it can go.
 
-    pip install torch && python3 tests/bench/compare_torch.py --program build/tests/bench/network_steps --data DIR
+    pip install torch && python3 tests/bench/compare_torch.py --program
+    build/tests/bench/network_steps --data DIR
 
 DIR holds train.bin or train.bin.gz: records of a label and 3072 bytes, a colour after the other.
 """
@@ -24,7 +27,8 @@ import time
 
 
 def arguments():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--program", required=True)
     parser.add_argument("--data", required=True)
     parser.add_argument("--steps", type=int, default=100)
@@ -63,8 +67,8 @@ def network():
     for i, width in enumerate(widths):
         blocks += [Block(inputs, width, 1 if i == 0 else 2), Block(width, width, 1)]
         inputs = width
-    return nn.Sequential(nn.Conv2d(3, 64, 3, 1, 1, bias=False), nn.BatchNorm2d(64), nn.ReLU(), *blocks,
-                         nn.AvgPool2d(4), nn.Flatten(), nn.Linear(512, 10))
+    return nn.Sequential(nn.Conv2d(3, 64, 3, 1, 1, bias=False), nn.BatchNorm2d(64), nn.ReLU(),
+                         *blocks, nn.AvgPool2d(4), nn.Flatten(), nn.Linear(512, 10))
 
 
 def batches(options):
@@ -78,7 +82,8 @@ def batches(options):
     for i in range(options.steps):
         rows = records[np.arange(i * options.rows, (i + 1) * options.rows) % len(records)]
         images = rows[:, 1:].reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1)
-        yield (np.ascontiguousarray((images.astype(np.float32) - mean) / deviation), rows[:, 0].copy())
+        yield (np.ascontiguousarray((images.astype(np.float32) - mean) / deviation), rows[:,
+                                                                                          0].copy())
 
 
 def run_torch(options):
@@ -135,7 +140,8 @@ def read(text):
     steps = [line for line in lines if line[0] == "step"]
     memory = [int(line[2]) for line in lines if line[0] == "memory"]
     unread = [float(line[2]) for line in lines if line[0] == "unread"]
-    return [float(s[3]) for s in steps], statistics.median(float(s[5]) for s in steps), memory[0], unread
+    return [float(s[3]) for s in steps], statistics.median(float(s[5])
+                                                           for s in steps), memory[0], unread
 
 
 def worst(a, b):
@@ -156,23 +162,36 @@ def main():
         if options.control:
             control = read(subprocess.run(again + ["--channels-last"], check=True, text=True,
                                           stdout=subprocess.PIPE).stdout)
-        ours = read(subprocess.run(
-            [options.program, "--network", "resnet18", "--weights", f"{folder}/weights", "--batches",
-             f"{folder}/batches", "--rows", str(options.rows), "--steps", str(options.steps), "--threads",
-             str(options.threads), "--learn-rate", str(options.learn_rate), "--precision", options.precision] +
-            ([] if options.gpu_id is None else ["--gpu-id", str(options.gpu_id)]), check=True, text=True,
-            stdout=subprocess.PIPE).stdout)
+        ours = read(
+            subprocess.run([
+                options.program, "--network", "resnet18", "--weights", f"{folder}/weights",
+                "--batches", f"{folder}/batches", "--rows",
+                str(options.rows), "--steps",
+                str(options.steps), "--threads",
+                str(options.threads), "--learn-rate",
+                str(options.learn_rate), "--precision", options.precision
+            ] + ([] if options.gpu_id is None else ["--gpu-id", str(options.gpu_id)]), check=True,
+                           text=True, stdout=subprocess.PIPE).stdout)
     for i in range(0, options.steps, 10):
         print(f"step {i}: loss {ours[0][i]:.4f}, PyTorch {theirs[0][i]:.4f}")
     print(f"largest difference of a loss: {worst(ours[0], theirs[0])}")
     if options.control:
-        print(f"of PyTorch with itself, channels last: {worst(control[0], theirs[0])}, step {control[1]:.2f} ms, "
-              f"memory {control[2] / 1024:.0f} MiB")
-    print(f"mean of the losses: {statistics.mean(ours[0]):.4f}, PyTorch {statistics.mean(theirs[0]):.4f}")
-    print(f"median step: {ours[1]:.2f} ms, PyTorch {theirs[1]:.2f} ms: {ours[1] / theirs[1]:.2f} of its time")
+        print(
+            f"of PyTorch with itself, channels last: {worst(control[0], theirs[0])}, step {control[1]:.2f} ms, "
+            f"memory {control[2] / 1024:.0f} MiB")
+    print(
+        f"mean of the losses: {statistics.mean(ours[0]):.4f}, PyTorch {statistics.mean(theirs[0]):.4f}"
+    )
+    print(
+        f"median step: {ours[1]:.2f} ms, PyTorch {theirs[1]:.2f} ms: {ours[1] / theirs[1]:.2f} of its time"
+    )
     if theirs[3]:
-        print(f"PyTorch's step when nobody reads its losses: {theirs[3][0]:.2f} ms: ours is {ours[1] / theirs[3][0]:.2f} of it")
-    print(f"most memory: {ours[2] / 1024:.0f} MiB, PyTorch {theirs[2] / 1024:.0f} MiB: {ours[2] / theirs[2]:.2f} of it")
+        print(
+            f"PyTorch's step when nobody reads its losses: {theirs[3][0]:.2f} ms: ours is {ours[1] / theirs[3][0]:.2f} of it"
+        )
+    print(
+        f"most memory: {ours[2] / 1024:.0f} MiB, PyTorch {theirs[2] / 1024:.0f} MiB: {ours[2] / theirs[2]:.2f} of it"
+    )
 
 
 main()

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The bytes of a real gradient with each compression, and how long encoding and decoding take.
  *
- *     compression [STEPS]    of a perceptron of 982,282 floats that learns drawn digits, after so many steps (20)
+ *     compression [STEPS]    of a perceptron of 982,282 floats that learns drawn digits, after so
+ *     many steps (20)
  */
 #include <crt_compression.h>
 #include <crt_ml.h>

@@ -1,9 +1,11 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""How long the pages of the dashboard take, from the click to the rows on the screen, in a cluster with many actors and ended tasks.
+"""How long the pages of the dashboard take, from the click to the rows on the screen, in a cluster
+with many actors and ended tasks.
 
-The cluster is that of state_api.py. A browser without a screen clicks on the pages in turns; what is printed is the median, and the slowest, of the
-time from a click until the page has its rows (or says that there are none) and was drawn, as the browser's own clock has it. Exit status 77 where no
+The cluster is that of state_api.py. A browser without a screen clicks on the pages in turns; what
+is printed is the median, and the slowest, of the time from a click until the page has its rows (or
+says that there are none) and was drawn, as the browser's own clock has it. Exit status 77 where no
 browser, or no way to drive it, is installed (setup.sh --with-browser)."""
 import json
 import shutil
@@ -21,21 +23,27 @@ except ImportError:
     print("selenium is not installed; setup.sh --with-browser installs it")
     sys.exit(77)
 
-BROWSER = next((path for path in map(shutil.which, ("chromium", "google-chrome-stable")) if path), None)
+BROWSER = next((path for path in map(shutil.which, ("chromium", "google-chrome-stable")) if path),
+               None)
 DRIVER = shutil.which("chromedriver")
-OPTIONS = ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--disable-background-networking",
-           "--disable-component-update", "--window-size=1200,1000")
+OPTIONS = ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
+           "--disable-background-networking", "--disable-component-update",
+           "--window-size=1200,1000")
 PATIENCE_S = 60
 
-# What is clicked on, after which page, and what is shown then: a table with rows or the words that it is empty, or an element with something in it.
+# What is clicked on, after which page, and what is shown then: a table with rows or the words that
+# it is empty, or an element with something in it.
 TABLE = "const body = document.querySelector('#%s'), none = document.querySelector('#%s-empty');" \
         "return body && (body.rows.length > 0 || none && !none.hidden)"
 FILLED = "const at = document.querySelector('%s'); return at && at.childElementCount > 0"
 PAGES = [("overview", "nodes", FILLED % "#resources")] + [
-    (name, "overview", TABLE % (name, name)) for name in ("nodes", "jobs", "sweeps", "actors", "tasks", "objects", "placement-groups", "workers")] + [
-    ("metrics", "overview", FILLED % "#metrics")]
+    (name, "overview", TABLE % (name, name))
+    for name in ("nodes", "jobs", "sweeps", "actors", "tasks", "objects", "placement-groups",
+                 "workers")
+] + [("metrics", "overview", FILLED % "#metrics")]
 
-# Both are called in the page: the click, and then each frame until it is shown and one more, which has drawn it.
+# Both are called in the page: the click, and then each frame until it is shown and one more, which
+# has drawn it.
 MEASURE = """
 const [click, shown, done] = arguments;
 const began = performance.now(), is_shown = new Function(shown);
@@ -81,12 +89,14 @@ def measure_all(browser, rounds):
             browser.turn_to(before, shown[before])
             took[name].append(browser.turn_to(name, condition))
         browser.turn_to("tasks", shown["tasks"])
-        took["tasks, timeline"].append(browser.measure("document.querySelector('#timeline summary').click()",
-                                                       "return document.querySelector('#timeline svg rect')"))
+        took["tasks, timeline"].append(
+            browser.measure("document.querySelector('#timeline summary').click()",
+                            "return document.querySelector('#timeline svg rect')"))
         browser.turn_to("actors", shown["actors"])
-        took["actors, next page"].append(browser.measure(
-            "[...document.querySelectorAll('.pager button')].find((b) => b.textContent === 'Next').click()",
-            "return document.querySelector('.pager').textContent.includes('page 2 ')"))
+        took["actors, next page"].append(
+            browser.measure(
+                "[...document.querySelectorAll('.pager button')].find((b) => b.textContent === 'Next').click()",
+                "return document.querySelector('.pager').textContent.includes('page 2 ')"))
         took["actors, filtered"].append(browser.measure(
             "document.querySelector('#filter-actors').value = 'state=ALIVE';"
             "document.querySelector('#filter-actors').form.requestSubmit()",
@@ -103,11 +113,16 @@ def main():
         Asker(cluster).wait_for_actors(given.actors)
         with Browser(cluster) as browser:
             took = measure_all(browser, given.rounds)
-    rows = [{"page": page, "median_ms": round(statistics.median(times), 1), "slowest_ms": round(max(times), 1)} for page, times in took.items()]
+    rows = [{
+        "page": page, "median_ms": round(statistics.median(times), 1),
+        "slowest_ms": round(max(times), 1)
+    } for page, times in took.items()]
     if given.json:
         print(json.dumps({"actors": given.actors, "tasks": given.tasks, "rows": rows}, indent=2))
     else:
-        print(f"{given.actors} actors, {given.tasks} ended tasks, {given.objects} objects, {given.rounds} rounds")
+        print(
+            f"{given.actors} actors, {given.tasks} ended tasks, {given.objects} objects, {given.rounds} rounds"
+        )
         for row in rows:
             print(f"{row['median_ms']:8.1f} ms, at most {row['slowest_ms']:7.1f} ms  {row['page']}")
     slow = [row["page"] for row in rows if given.limit_ms and row["median_ms"] > given.limit_ms]

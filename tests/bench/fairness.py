@@ -3,10 +3,12 @@
 """Drivers side by side on one node of 2 CPUs, or with --nodes on several of one CPU each.
 
 Rows:
-    short    a task of 10 ms every 110 ms, less than its driver's share, beside so many drivers that each keep ten tasks of 200 ms in flight: the
-             time from crt_submit to its result, from the best to the worst. A task that runs is not interrupted
-    shares   the part of all tasks of 20 ms that each of several such drivers had done, beside what its weight says
-    alone    tasks of 20 ms that one such driver had done, beside what 2 CPUs can do
+    short    a task of 10 ms every 110 ms, less than its driver's share, beside so many drivers that
+    each keep ten tasks of 200 ms in flight: the
+             time from crt_submit to its result, from the best to the worst. A task that runs is not
+             interrupted
+    shares   the part of all tasks of 20 ms that each of several such drivers had done, beside what
+    its weight says alone    tasks of 20 ms that one such driver had done, beside what 2 CPUs can do
 With --nodes:
     at once  shares, counted from the moment that all drivers have begun
     steady   shares, counted from 5 s later
@@ -30,13 +32,16 @@ SOON_MS = 2000  # until all drivers of a row have begun
 def read_arguments():
     parser = argparse.ArgumentParser(
         prog="fairness", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--build", default=os.path.join(SOURCE, "build"), help="build folder of a release build")
+    parser.add_argument("--build", default=os.path.join(SOURCE, "build"),
+                        help="build folder of a release build")
     parser.add_argument("--greedy", default="1,3,8", help="how many greedy drivers, in turns")
     parser.add_argument("--short", type=int, default=100, help="short tasks beside them")
-    parser.add_argument("--pause", type=int, default=100, help="ms between two of them; 0: more than a share")
+    parser.add_argument("--pause", type=int, default=100,
+                        help="ms between two of them; 0: more than a share")
     parser.add_argument("--seconds", type=float, default=10, help="in which shares are counted")
     parser.add_argument("--json", action="store_true", help="print the figures as JSON")
-    parser.add_argument("--nodes", type=int, default=1, help="of one CPU each; the drivers are on the first one")
+    parser.add_argument("--nodes", type=int, default=1,
+                        help="of one CPU each; the drivers are on the first one")
     given = parser.parse_args()
     given.program = os.path.join(given.build, "tests", "core", "fair_program")
     if not os.path.exists(given.program):
@@ -53,9 +58,10 @@ def short_tasks(given, greedy):
     with Cluster(os.path.join(given.build, "cli", "crt"), "--num-cpus", CPUS) as cluster:
         others = [driver(given, "between", 200, 0, 1e15) for _ in range(greedy)]
         try:
-            cluster.wait_for(lambda: sum(job["status"] == "RUNNING" for job in cluster.status()["jobs"]) == greedy and
-                             cluster.free() == 0)
-            said, _ = driver(given, "short", given.short, given.pause).communicate(timeout=given.short * 10)
+            cluster.wait_for(lambda: sum(job["status"] == "RUNNING" for job in cluster.status()[
+                "jobs"]) == greedy and cluster.free() == 0)
+            said, _ = driver(given, "short", given.short,
+                             given.pause).communicate(timeout=given.short * 10)
         finally:
             for other in others:
                 other.kill()
@@ -70,16 +76,23 @@ def counts(given, weights, seconds, later_ms=0):
         for _ in range(given.nodes - 1):
             cluster.join("--num-cpus", 1)
         begin = time.monotonic() * 1000 + SOON_MS + later_ms
-        drivers = [driver(given, "between", 20, begin, begin + seconds * 1000, weight) for weight in weights]
-        return [int(re.search(r"^between (\d+)$", each.communicate(timeout=100)[0], re.M)[1]) for each in drivers]
+        drivers = [
+            driver(given, "between", 20, begin, begin + seconds * 1000, weight)
+            for weight in weights
+        ]
+        return [
+            int(re.search(r"^between (\d+)$",
+                          each.communicate(timeout=100)[0], re.M)[1]) for each in drivers
+        ]
 
 
 def say_shares(name, weights, done):
     """The part of each, which is told beside what its weight says."""
     parts = [count / sum(done) for count in done]
-    print(f"{name:8} {':'.join(map(str, weights))}: " +
-          ", ".join(f"{part:.3f} (wanted {weight / sum(weights):.3f})" for part, weight in zip(parts, weights)),
-          file=sys.stderr)
+    print(
+        f"{name:8} {':'.join(map(str, weights))}: " +
+        ", ".join(f"{part:.3f} (wanted {weight / sum(weights):.3f})"
+                  for part, weight in zip(parts, weights)), file=sys.stderr)
     return parts
 
 
@@ -90,8 +103,9 @@ def on_nodes(given):
         for weights in (1, 1), (1, 4), (1, 2, 5):
             done = counts(given, weights, given.seconds, later_ms)
             figures[name][":".join(map(str, weights))] = say_shares(name, weights, done)
-            print(f"         {sum(done) / (given.seconds * 1000 / 20 * given.nodes):.3f} of what {given.nodes} CPUs can do",
-                  file=sys.stderr)
+            print(
+                f"         {sum(done) / (given.seconds * 1000 / 20 * given.nodes):.3f} of what {given.nodes} CPUs can do",
+                file=sys.stderr)
     return figures
 
 
@@ -108,14 +122,17 @@ def main():
         row = {"count": len(times), "least": times[0], "p50": times[len(times) // 2],
                "p99": times[(len(times) * 99 + 99) // 100 - 1], "most": times[-1]}
         figures["short"][greedy] = row
-        print(f"short    beside {greedy} greedy: " + ", ".join(f"{key} {value:g}" for key, value in row.items()) + " ms",
-              file=sys.stderr)
+        print(
+            f"short    beside {greedy} greedy: " + ", ".join(f"{key} {value:g}"
+                                                             for key, value in row.items()) + " ms",
+            file=sys.stderr)
     for weights in (1, 1), (1, 2, 5):
-        figures["shares"][":".join(map(str, weights))] = say_shares("shares", weights,
-                                                                    counts(given, weights, given.seconds))
+        figures["shares"][":".join(map(str, weights))] = say_shares(
+            "shares", weights, counts(given, weights, given.seconds))
     done, = counts(given, (1,), given.seconds)
     figures["alone"] = done / (given.seconds * 1000 / 20 * CPUS)
-    print(f"alone    {done} tasks, {figures['alone']:.3f} of what {CPUS} CPUs can do", file=sys.stderr)
+    print(f"alone    {done} tasks, {figures['alone']:.3f} of what {CPUS} CPUs can do",
+          file=sys.stderr)
     if given.json:
         print(json.dumps(figures))
 

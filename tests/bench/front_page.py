@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The figures of the README's picture: crt beside Ray, Open MPI, Thinc + Ray and spaCy, all in one run.
+"""The figures of the README's picture: crt beside Ray, Open MPI, Thinc + Ray and spaCy, all in one
+run.
 
     pip install "ray[default]" thinc "spacy==3.8.*" && ./setup.sh --with-mpi
     python3 tests/bench/front_page.py --build build --data DIR --out docs/benchmarks
 
-DIR holds the folders mnist and ner. The two sides of a row take turns on the same machine. Writes figures.json into the
-folder --out; `docs/benchmarks/draw.py` draws from it. Nothing else should run meanwhile; it takes a quarter of an hour.
+DIR holds the folders mnist and ner. The two sides of a row take turns on the same machine. Writes
+figures.json into the folder --out; `docs/benchmarks/draw.py` draws from it. Nothing else should run
+meanwhile; it takes a quarter of an hour.
 """
 import argparse
 import datetime
@@ -33,11 +35,13 @@ CALLS = [
 
 
 def read_arguments():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", required=True, help="build folder of a release build")
     parser.add_argument("--data", required=True)
     parser.add_argument("--out", required=True)
-    parser.add_argument("--ray-timeout", type=int, default=120, help="seconds for each row of Ray's microbenchmark")
+    parser.add_argument("--ray-timeout", type=int, default=120,
+                        help="seconds for each row of Ray's microbenchmark")
     given = parser.parse_args()
     given.build = os.path.abspath(given.build)
     given.crt = os.path.join(given.build, "cli", "crt")
@@ -45,10 +49,13 @@ def read_arguments():
 
 
 def row(group, name, ours, theirs, unit, other, command, better):
-    """A row of figures.json; `better` is "higher" or "lower", and ratio how many times better crt is."""
+    """A row of figures.json; `better` is "higher" or "lower", and ratio how many times better crt
+    is."""
     ratio = ours / theirs if better == "higher" else theirs / ours
-    return {"group": group, "name": name, "crt": ours, "other": theirs, "unit": unit, "beside": other,
-            "ratio": ratio, "better": better, "command": command}
+    return {
+        "group": group, "name": name, "crt": ours, "other": theirs, "unit": unit, "beside": other,
+        "ratio": ratio, "better": better, "command": command
+    }
 
 
 # ---------------------------------------------------------------- processes of one side
@@ -74,7 +81,8 @@ def memory_of(mark, but=()):
             continue
         try:
             with open(f"/proc/{pid}/smaps_rollup", encoding="ascii") as file:
-                total += next(int(line.split()[1]) * 1024 for line in file if line.startswith("Pss:"))
+                total += next(
+                    int(line.split()[1]) * 1024 for line in file if line.startswith("Pss:"))
         except (OSError, StopIteration):
             pass
     return total
@@ -125,7 +133,8 @@ def sides(given, folder):
     state = {"CRT_RUN_DIR": os.path.join(folder, "r"), "CRT_STATE_DIR": os.path.join(folder, "s")}
     for path in state.values():
         os.mkdir(path, 0o700)
-    return (Side("crt", [given.crt, "start", "--head", "--port", "26977", "--dashboard-port", "28977"],
+    return (Side("crt",
+                 [given.crt, "start", "--head", "--port", "26977", "--dashboard-port", "28977"],
                  [given.crt, "stop"], state),
             Side("Ray", [ray, "start", "--head", "--port", "26978", "--disable-usage-stats"],
                  [ray, "stop", "--force"], {}))
@@ -141,8 +150,8 @@ def clusters(given):
                 memory.setdefault(side.name, []).append(settled(side))
                 side.stop()
     command = "crt start --head; ray start --head"
-    yield row("a cluster", "start with dashboard", statistics.median(seconds["crt"]), statistics.median(seconds["Ray"]),
-              "s", "Ray", command, "lower")
+    yield row("a cluster", "start with dashboard", statistics.median(seconds["crt"]),
+              statistics.median(seconds["Ray"]), "s", "Ray", command, "lower")
     yield row("a cluster", "its memory at rest", statistics.median(memory["crt"]) / MIB,
               statistics.median(memory["Ray"]) / MIB, "MiB", "Ray", command, "lower")
 
@@ -151,9 +160,12 @@ def clusters(given):
 
 def calls(given):
     for name, text in CALLS:
-        command = [given.crt, "microbenchmark", "--json", "--compare-ray", "--ray-timeout", str(given.ray_timeout),
-                   "--filter", name]
-        said = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout)
+        command = [
+            given.crt, "microbenchmark", "--json", "--compare-ray", "--ray-timeout",
+            str(given.ray_timeout), "--filter", name
+        ]
+        said = json.loads(
+            subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout)
         found = next(r for r in said if r["name"] == name)
         if not found.get("ray"):
             sys.exit(f"Ray gave no figure for {name}: {found.get('ray_error')}")
@@ -163,54 +175,74 @@ def calls(given):
 
 def allreduce(given):
     for size, text in (65536, "64 KiB"), (1 << 20, "1 MiB"), (64 << 20, "64 MiB"):
-        said = json.loads(subprocess.run([os.path.join(given.build, "tests", "bench", "collective"), "--json",
-                                          "--ranks", "2", "--bytes", str(size)], check=True, stdout=subprocess.PIPE,
-                                         text=True).stdout)
+        said = json.loads(
+            subprocess.run([
+                os.path.join(given.build, "tests", "bench", "collective"), "--json", "--ranks", "2",
+                "--bytes",
+                str(size)
+            ], check=True, stdout=subprocess.PIPE, text=True).stdout)
         found = next(r for r in said if r["buffers"] == "shared")
         if not found["openmpi_us"]:
             sys.exit("no Open MPI: ./setup.sh --with-mpi and build again")
-        yield row("allreduce", f"{text}, 2 ranks", found["us"], found["openmpi_us"], "us", "Open MPI",
-                  f"collective --ranks 2 --bytes {size}", "lower")
+        yield row("allreduce", f"{text}, 2 ranks", found["us"], found["openmpi_us"], "us",
+                  "Open MPI", f"collective --ranks 2 --bytes {size}", "lower")
 
 
 def training(given, folder):
-    run = lambda script, *more: subprocess.run([sys.executable, os.path.join(BENCH, script), "--build", given.build,
-                                                "--out", folder, *more], check=True, stdout=sys.stderr)
+    run = lambda script, *more: subprocess.run([
+        sys.executable,
+        os.path.join(BENCH, script), "--build", given.build, "--out", folder, *more
+    ], check=True, stdout=sys.stderr)
     run("mnist_thinc_ray.py", "--data", os.path.join(given.data, "mnist"))
     with open(os.path.join(folder, "mnist_thinc_ray.json"), encoding="utf-8") as file:
         rounds = json.load(file)["rounds"]
     for mode in "sync", "async":
-        seconds = [statistics.median(turn[side][mode]["seconds"] for turn in rounds) for side in ("crt", "thinc")]
-        yield row("training", f"MNIST, 200 {mode} rounds", *seconds, "s", "Thinc + Ray", "mnist_thinc_ray.py", "lower")
-    run("ner_spacy.py", "--data", os.path.join(given.data, "ner"), "--corpora", "wikigold", "--seeds", "1")
+        seconds = [
+            statistics.median(turn[side][mode]["seconds"] for turn in rounds)
+            for side in ("crt", "thinc")
+        ]
+        yield row("training", f"MNIST, 200 {mode} rounds", *seconds, "s", "Thinc + Ray",
+                  "mnist_thinc_ray.py", "lower")
+    run("ner_spacy.py", "--data", os.path.join(given.data, "ner"), "--corpora", "wikigold",
+        "--seeds", "1")
     with open(os.path.join(folder, "ner_spacy.json"), encoding="utf-8") as file:
         runs = json.load(file)["corpora"]["wikigold"]
-    rates = [sum(r["words"] for r in runs[side]) / sum(r["seconds"] for r in runs[side]) for side in ("crt", "spaCy")]
-    yield row("training", "named entities, one core", *rates, "words/s", "spaCy", "ner_spacy.py --corpora wikigold",
-              "higher")
+    rates = [
+        sum(r["words"] for r in runs[side]) / sum(r["seconds"] for r in runs[side])
+        for side in ("crt", "spaCy")
+    ]
+    yield row("training", "named entities, one core", *rates, "words/s", "spaCy",
+              "ner_spacy.py --corpora wikigold", "higher")
 
 
 def version_of(command):
-    said = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False).stdout
+    said = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                          check=False).stdout
     return said.splitlines()[0].strip() if said else ""
 
 
 def main():
     given = read_arguments()
     with open("/proc/cpuinfo", encoding="ascii") as file:
-        processor = next(line.split(":")[1].strip() for line in file if line.startswith("model name"))
+        processor = next(
+            line.split(":")[1].strip() for line in file if line.startswith("model name"))
     rows = []
     with tempfile.TemporaryDirectory() as folder:
         for part in clusters(given), calls(given), allreduce(given), training(given, folder):
             for found in part:
                 rows.append(found)
-                print(f"{found['name']:32} {found['crt']:12.4g} {found['other']:12.4g} {found['unit']:8} "
-                      f"{found['ratio']:8.1f} x {found['beside']}", flush=True)
+                print(
+                    f"{found['name']:32} {found['crt']:12.4g} {found['other']:12.4g} {found['unit']:8} "
+                    f"{found['ratio']:8.1f} x {found['beside']}", flush=True)
     from importlib.metadata import version
-    report = {"date": datetime.date.today().isoformat(), "machine": f"{os.cpu_count()} cores, {processor}",
-              "system": platform.platform(terse=True), "crt": version_of([given.crt, "version"]),
-              "versions": {name: version(name.lower()) for name in ("Ray", "Thinc", "spaCy")} |
-                          {"Open MPI": version_of(["mpirun", "--version"]).split()[-1]}, "rows": rows}
+    report = {
+        "date": datetime.date.today().isoformat(),
+        "machine": f"{os.cpu_count()} cores, {processor}", "system": platform.platform(terse=True),
+        "crt": version_of([given.crt, "version"]),
+        "versions": {name: version(name.lower())
+                     for name in ("Ray", "Thinc", "spaCy")}
+        | {"Open MPI": version_of(["mpirun", "--version"]).split()[-1]}, "rows": rows
+    }
     os.makedirs(given.out, exist_ok=True)
     with open(os.path.join(given.out, "figures.json"), "w", encoding="utf-8") as file:
         json.dump(report, file, indent=1)

@@ -4,13 +4,15 @@
  *
  * Usage: halo [--json] [--ranks N] [--bytes B] [--rounds R] [--turns T]
  *
- * Each size is measured on memory of malloc ("private") and on memory of crt_group_alloc ("shared").
- * A round writes what is sent, meets the others at a barrier, and times one exchange (short ones: a few in a
- * row). A rank's figure is the median of its rounds, a size's the slowest rank's; ours and Open MPI's
- * take turns, and the median of the turns is printed with the least and the most.
+ * Each size is measured on memory of malloc ("private") and on memory of crt_group_alloc
+ * ("shared"). A round writes what is sent, meets the others at a barrier, and times one exchange
+ * (short ones: a few in a row). A rank's figure is the median of its rounds, a size's the slowest
+ * rank's; ours and Open MPI's take turns, and the median of the turns is printed with the least and
+ * the most.
  *
- * Open MPI runs by mpirun, with its ranks bound to cores, or giving their core to others where there are
- * not enough, from the program halo_mpi beside this one, which is built where mpicc is: ./setup.sh --with-mpi.
+ * Open MPI runs by mpirun, with its ranks bound to cores, or giving their core to others where
+ * there are not enough, from the program halo_mpi beside this one, which is built where mpicc is:
+ * ./setup.sh --with-mpi.
  */
 #include <crt.h>
 #include <crt_collective.h>

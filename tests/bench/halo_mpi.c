@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The rounds of tests/bench/halo.c with Open MPI. Usage, by mpirun: halo_mpi ROUNDS BYTES... Prints a
- * line "bytes us" for each size. */
+/* The rounds of tests/bench/halo.c with Open MPI. Usage, by mpirun: halo_mpi ROUNDS BYTES... Prints
+ * a line "bytes us" for each size. */
 #include <mpi.h>
 
 #include <stdio.h>

@@ -2,9 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Calls of an actor by HTTP, beside nginx that gives out a static file of the same size.
 
-Rounds take turns: nginx (one worker process), then crt-http, each with the same keep-alive connections of wrk. Either server is
-bound to the first core; wrk, and the actor's worker, to the others. A ratio is that of the medians, above 1 is quicker than
-nginx. The call adds two numbers; with --row predict a tensor of 784 float32 goes to it.
+Rounds take turns: nginx (one worker process), then crt-http, each with the same keep-alive
+connections of wrk. Either server is bound to the first core; wrk, and the actor's worker, to the
+others. A ratio is that of the medians, above 1 is quicker than nginx. The call adds two numbers;
+with --row predict a tensor of 784 float32 goes to it.
 """
 import argparse
 import json
@@ -28,9 +29,10 @@ http {{ access_log off; keepalive_requests 100000000; sendfile on; tcp_nodelay o
 
 
 def read_arguments():
-    parser = argparse.ArgumentParser(
-        prog="http_calls", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--build", default=os.path.join(SOURCE, "build"), help="build folder of a release build")
+    parser = argparse.ArgumentParser(prog="http_calls", description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--build", default=os.path.join(SOURCE, "build"),
+                        help="build folder of a release build")
     parser.add_argument("--rounds", type=int, default=10)
     parser.add_argument("--seconds", type=float, default=2, help="of a round of each server")
     parser.add_argument("--connections", type=int, default=64)
@@ -49,11 +51,13 @@ def read_arguments():
 def bind(given, pid, is_server):
     if given.pin:
         cores = "0" if is_server else f"1-{os.cpu_count() - 1}"
-        subprocess.run(["taskset", "--all-tasks", "--cpu-list", "--pid", cores, str(pid)], check=True, stdout=subprocess.DEVNULL)
+        subprocess.run(["taskset", "--all-tasks", "--cpu-list", "--pid", cores,
+                        str(pid)], check=True, stdout=subprocess.DEVNULL)
 
 
 def children(pid):
-    return subprocess.run(["pgrep", "-P", str(pid)], stdout=subprocess.PIPE, text=True).stdout.split()
+    return subprocess.run(["pgrep", "-P", str(pid)], stdout=subprocess.PIPE,
+                          text=True).stdout.split()
 
 
 def processor_time(pid):
@@ -72,7 +76,8 @@ class Nginx:
         with open(f"{directory}/nginx.conf", "w") as file:
             file.write(NGINX.format(dir=directory, port=port, user=user))
         nginx = shutil.which("nginx", path=os.environ["PATH"] + ":/usr/sbin")
-        self.process = subprocess.Popen([nginx, "-p", directory, "-c", f"{directory}/nginx.conf"], stderr=subprocess.DEVNULL)
+        self.process = subprocess.Popen([nginx, "-p", directory, "-c", f"{directory}/nginx.conf"],
+                                        stderr=subprocess.DEVNULL)
         self.url, self.script = f"http://127.0.0.1:{port}/answer", None
         until = time.monotonic() + 10
         while not children(self.process.pid) and time.monotonic() < until:
@@ -88,16 +93,20 @@ class Nginx:
 class Crt:
     def __init__(self, given, directory):
         self.crt = os.path.join(given.build, "cli", "crt")
-        self.environment = dict(os.environ, CRT_RUN_DIR=f"{directory}/run", CRT_STATE_DIR=f"{directory}/state")
+        self.environment = dict(os.environ, CRT_RUN_DIR=f"{directory}/run",
+                                CRT_STATE_DIR=f"{directory}/state")
         for name in ("run", "state"):
             os.mkdir(f"{directory}/{name}", 0o700)
-        said = self.run("start", "--head", "--port", "0", "--dashboard-port", "0", "--num-cpus", "1", "--object-store-memory", "50M")
+        said = self.run("start", "--head", "--port", "0", "--dashboard-port", "0", "--num-cpus",
+                        "1", "--object-store-memory", "50M")
         self.environment["CRT_ADDRESS"] = re.search(r"--address (\S+) --key-file", said)[1]
         token = self.run("token").strip()
-        self.program = subprocess.Popen([os.path.join(given.build, "tests", "bench", "http_calls_program")], env=self.environment,
-                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.program = subprocess.Popen(
+            [os.path.join(given.build, "tests", "bench", "http_calls_program")],
+            env=self.environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         worker = self.program.stdout.readline().split()[1]
-        self.url = re.search(r"http://[\d.]+:\d+", said)[0] + f"/api/actors/bench/server/{given.row}"
+        self.url = re.search(r"http://[\d.]+:\d+",
+                             said)[0] + f"/api/actors/bench/server/{given.row}"
         self.script = f"{directory}/call.lua"
         with open(self.script, "w") as file:
             file.write(self.wrk_script(given, token))
@@ -108,11 +117,13 @@ class Crt:
         bind(given, worker, False)
 
     def run(self, *command):
-        return subprocess.run([self.crt, *command], env=self.environment, stdout=subprocess.PIPE, text=True, check=True).stdout
+        return subprocess.run([self.crt, *command], env=self.environment, stdout=subprocess.PIPE,
+                              text=True, check=True).stdout
 
     @staticmethod
     def info_file(directory):
-        found = subprocess.run(["find", f"{directory}/run", "-name", "head.info"], stdout=subprocess.PIPE, text=True).stdout
+        found = subprocess.run(["find", f"{directory}/run", "-name", "head.info"],
+                               stdout=subprocess.PIPE, text=True).stdout
         return found.split()[0]
 
     @staticmethod
@@ -121,8 +132,11 @@ class Crt:
         if given.row == "add":
             lines.append('wrk.body = "[2,3]"')
         else:
-            lines += ['wrk.body = string.rep("\\0\\0\\128\\63", 784)', 'wrk.headers["Content-Type"] = "application/octet-stream"',
-                      'wrk.headers["X-CRT-Dtype"] = "float32"', 'wrk.headers["X-CRT-Shape"] = "1,784"']
+            lines += [
+                'wrk.body = string.rep("\\0\\0\\128\\63", 784)',
+                'wrk.headers["Content-Type"] = "application/octet-stream"',
+                'wrk.headers["X-CRT-Dtype"] = "float32"', 'wrk.headers["X-CRT-Shape"] = "1,784"'
+            ]
         return "\n".join(lines) + "\n"
 
     def measure_once(self, given):
@@ -140,7 +154,8 @@ def wrk(given, server, seconds):
         command = ["taskset", "--cpu-list", f"1-{os.cpu_count() - 1}"] + command
     if server.script:
         command += ["-s", server.script]
-    said = subprocess.run([*command, server.url], stdout=subprocess.PIPE, text=True, check=True).stdout
+    said = subprocess.run([*command, server.url], stdout=subprocess.PIPE, text=True,
+                          check=True).stdout
     bad = re.search(r"Non-2xx or 3xx responses: (\d+)", said)
     errors = re.search(r"Socket errors: (.*)", said)
     if bad or errors:
@@ -150,7 +165,8 @@ def wrk(given, server, seconds):
         number, unit = re.search(rf"{label}\s+([\d.]+)(us|ms|s)", said).groups()
         return float(number) * {"us": 0.001, "ms": 1, "s": 1000}[unit]
 
-    return float(re.search(r"Requests/sec:\s+([\d.]+)", said)[1]), milliseconds("50%"), milliseconds("99%")
+    return float(re.search(r"Requests/sec:\s+([\d.]+)",
+                           said)[1]), milliseconds("50%"), milliseconds("99%")
 
 
 def measure(given, servers):
@@ -160,8 +176,15 @@ def measure(given, servers):
             used = processor_time(server.pid)
             rate, median, slow = wrk(given, server, given.seconds)
             used = processor_time(server.pid) - used
-            rows[name].append({"rate": rate, "median_ms": median, "slow_ms": slow, "us": used / (rate * given.seconds) * 1e6})
-    return {name: {key: statistics.median(row[key] for row in taken) for key in taken[0]} for name, taken in rows.items()}
+            rows[name].append({
+                "rate": rate, "median_ms": median, "slow_ms": slow,
+                "us": used / (rate * given.seconds) * 1e6
+            })
+    return {
+        name: {key: statistics.median(row[key] for row in taken)
+               for key in taken[0]}
+        for name, taken in rows.items()
+    }
 
 
 def report(given, figures):
@@ -171,8 +194,9 @@ def report(given, figures):
     print(f"{given.rounds} rounds of {given.seconds:g} s, {given.connections} connections, "
           f"{'bound' if given.pin else 'not bound'} to cores")
     for name, row in figures.items():
-        print(f"{name:10} {row['rate']:9.0f} requests/s   median {row['median_ms']:6.2f} ms   99 % {row['slow_ms']:6.2f} ms   "
-              f"{row['us']:5.1f} us of the server's processor time each")
+        print(
+            f"{name:10} {row['rate']:9.0f} requests/s   median {row['median_ms']:6.2f} ms   99 % {row['slow_ms']:6.2f} ms   "
+            f"{row['us']:5.1f} us of the server's processor time each")
     if "nginx" in figures:
         print(f"crt-http / nginx: {figures['crt-http']['rate'] / figures['nginx']['rate']:.2f}")
 

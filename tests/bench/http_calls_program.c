@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The actor of http_calls.py and strangers.py: adds two numbers, or sums a tensor. Prints "pid N" of its worker; ends with its standard input. */
+/* The actor of http_calls.py and strangers.py: adds two numbers, or sums a tensor. Prints "pid N"
+ * of its worker; ends with its standard input. */
 #include <stdio.h>
 #include <unistd.h>
 

@@ -2,11 +2,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Submitted jobs on a cluster of two CPUs.
 
-  latency   from `crt job submit` to the first line of output, alone and with a folder of 1 MB that the cluster has not seen
-  many      small jobs in a row, each a program of crt with a task: memory, open files of the daemons, and files that are left
+  latency   from `crt job submit` to the first line of output, alone and with a folder of 1 MB that
+  the cluster has not seen many      small jobs in a row, each a program of crt with a task: memory,
+  open files of the daemons, and files that are left
             when all jobs are deleted
   at_once   jobs submitted at the same time, each with tasks: all succeed
-  log       a log is followed while it is written: each line comes, in order; and once more while crt-http is killed under it
+  log       a log is followed while it is written: each line comes, in order; and once more while
+  crt-http is killed under it
 """
 import argparse
 import glob
@@ -28,8 +30,10 @@ PATIENCE = 600
 
 
 def read_arguments():
-    parser = argparse.ArgumentParser(prog="jobs", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--build", default=os.path.join(SOURCE, "build"), help="build folder of a release build")
+    parser = argparse.ArgumentParser(prog="jobs", description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--build", default=os.path.join(SOURCE, "build"),
+                        help="build folder of a release build")
     parser.add_argument("--row", choices=ROWS, action="append", help="only this; may be repeated")
     parser.add_argument("--rounds", type=int, default=20, help="of latency")
     parser.add_argument("--jobs", type=int, default=1000, help="of many")
@@ -48,7 +52,8 @@ class Cluster:
         self.folder = tempfile.mkdtemp(prefix="crt-jobs-")
         self.env = {k: v for k, v in os.environ.items() if not k.startswith("CRT_")}
         self.env.update(CRT_RUN_DIR=f"{self.folder}/run", CRT_STATE_DIR=f"{self.folder}/state")
-        said = self.crt("start", "--head", "--port", "0", "--dashboard-port", "0", "--num-cpus", "2", "--object-store-memory", "50M")
+        said = self.crt("start", "--head", "--port", "0", "--dashboard-port", "0", "--num-cpus",
+                        "2", "--object-store-memory", "50M")
         self.address = re.search(r"--address (\S+) --key-file", said)[1]
 
     def __enter__(self):
@@ -59,12 +64,13 @@ class Cluster:
         shutil.rmtree(self.folder)
 
     def crt(self, *words):
-        return subprocess.run([self.given.crt, *words], env=self.env, text=True, check=True, stdout=subprocess.PIPE,
-                              timeout=PATIENCE).stdout
+        return subprocess.run([self.given.crt, *words], env=self.env, text=True, check=True,
+                              stdout=subprocess.PIPE, timeout=PATIENCE).stdout
 
     def follow(self, *words, options=(), cwd=None):
-        return subprocess.Popen([self.given.crt, "job", "submit", "--address", self.address, *options, "--", *words], env=self.env,
-                                cwd=cwd, stdout=subprocess.PIPE)
+        return subprocess.Popen(
+            [self.given.crt, "job", "submit", "--address", self.address, *options, "--", *words],
+            env=self.env, cwd=cwd, stdout=subprocess.PIPE)
 
     def jobs(self):
         return json.loads(self.crt("job", "list", "--address", self.address, "--format", "json"))
@@ -83,7 +89,8 @@ class Cluster:
         return found
 
     def kill(self, name):
-        """As soon as there is one: the head starts a dead one again, after a while if it died often."""
+        """As soon as there is one: the head starts a dead one again, after a while if it died
+        often."""
         end = time.monotonic() + PATIENCE
         while name not in (daemons := self.daemons()):
             assert time.monotonic() < end, f"no {name} for {PATIENCE} s"
@@ -92,7 +99,10 @@ class Cluster:
 
     def figures(self):
         """{daemon: (KiB that are its own, open files)}"""
-        return {name: (private_kib(pid), len(os.listdir(f"/proc/{pid}/fd"))) for name, pid in sorted(self.daemons().items())}
+        return {
+            name: (private_kib(pid), len(os.listdir(f"/proc/{pid}/fd")))
+            for name, pid in sorted(self.daemons().items())
+        }
 
     def files(self):
         return {os.path.join(at, name) for at, _, names in os.walk(self.folder) for name in names}
@@ -118,7 +128,10 @@ def first_output(process, wanted):
 
 def spread(times):
     ms = sorted(t * 1000 for t in times)
-    return {"median_ms": round(statistics.median(ms), 1), "least_ms": round(ms[0], 1), "most_ms": round(ms[-1], 1)}
+    return {
+        "median_ms": round(statistics.median(ms), 1), "least_ms": round(ms[0], 1),
+        "most_ms": round(ms[-1], 1)
+    }
 
 
 def latency(given):
@@ -129,7 +142,9 @@ def latency(given):
             for part in range(16):
                 with open(os.path.join(folder, f"part{part}"), "wb") as file:
                     file.write(os.urandom(1 << 16))
-            with_folder.append(first_output(cluster.follow("/bin/echo", "here", options=("--working-dir", folder)), b"here\n"))
+            with_folder.append(
+                first_output(cluster.follow("/bin/echo", "here", options=("--working-dir", folder)),
+                             b"here\n"))
         return {"alone": spread(alone[1:]), "with a folder of 1 MB": spread(with_folder[1:])}
 
 
@@ -160,8 +175,11 @@ def many(given):
         while (left := cluster.files() - files) and time.monotonic() < end:
             time.sleep(0.1)
         figures["deleted"] = cluster.figures()
-        return {"seconds": round(took, 1), "jobs per second": round(given.jobs / took, 1), "private KiB and open files after": figures,
-                "files left": sorted(os.path.relpath(path, cluster.folder) for path in left)}
+        return {
+            "seconds": round(took, 1), "jobs per second": round(given.jobs / took, 1),
+            "private KiB and open files after": figures,
+            "files left": sorted(os.path.relpath(path, cluster.folder) for path in left)
+        }
 
 
 def at_once(given):
@@ -172,7 +190,10 @@ def at_once(given):
             process.stdout.read()
             process.stdout.close()
         succeeded = sum(process.wait(PATIENCE) == 0 for process in running)
-        return {"succeeded": succeeded, "of": given.at_once, "seconds": round(time.monotonic() - begun, 1)}
+        return {
+            "succeeded": succeeded, "of": given.at_once,
+            "seconds": round(time.monotonic() - begun, 1)
+        }
 
 
 def follow_log(given, cluster, cuts):
@@ -192,12 +213,18 @@ def follow_log(given, cluster, cuts):
         next_line += 1
     assert process.wait(PATIENCE) == 0 and next_line == given.lines + 1, next_line
     process.stdout.close()
-    return {"lines": given.lines, "seconds": round(took, 2), "lines per second": round(given.lines / took)}
+    return {
+        "lines": given.lines, "seconds": round(took, 2),
+        "lines per second": round(given.lines / took)
+    }
 
 
 def log(given):
     with Cluster(given) as cluster:
-        return {"uncut": follow_log(given, cluster, 0), "crt-http killed 3 times": follow_log(given, cluster, 3)}
+        return {
+            "uncut": follow_log(given, cluster, 0),
+            "crt-http killed 3 times": follow_log(given, cluster, 3)
+        }
 
 
 def main():
@@ -209,7 +236,8 @@ def main():
             print(row, json.dumps(figures[row], indent=1), flush=True)
     if given.json:
         print(json.dumps(figures))
-    bad = figures.get("many", {}).get("files left") or figures.get("at_once", {}).get("succeeded", 0) != figures.get("at_once", {}).get("of", 0)
+    bad = figures.get("many", {}).get("files left") or figures.get("at_once", {}).get(
+        "succeeded", 0) != figures.get("at_once", {}).get("of", 0)
     sys.exit(1 if bad else 0)
 
 

@@ -8,12 +8,12 @@
  * once as fast as it goes, rate, memory, threads and open files. 0 leaves a part out. No process
  * opens more than 1.5 files for a worker where they are scarce: `ulimit -Hn` has to be above that.
  *
- * "bare" is what the operating system takes for as many processes of this very program: forked, with
- * a pidfd in their parent, and a byte from each. It is measured before everything else.
+ * "bare" is what the operating system takes for as many processes of this very program: forked,
+ * with a pidfd in their parent, and a byte from each. It is measured before everything else.
  *
  * The host of a virtual machine takes free memory back, and its return takes seconds per GiB: more
- * than 10,000 workers need otherwise. --touch writes to so much of it before each measurement, so that
- * what is measured is this system; the line that it prints says how fast memory came.
+ * than 10,000 workers need otherwise. --touch writes to so much of it before each measurement, so
+ * that what is measured is this system; the line that it prints says how fast memory came.
  *
  * Memory of a worker is what is its own (Private_Clean + Private_Dirty of smaps_rollup) and its
  * share (Pss), of SAMPLE of them; "of the machine" is what MemAvailable lost, for each actor: the

@@ -4,9 +4,10 @@
  *     many_tasks [--tasks N] [--rounds N] [--only NAME]
  *
  * The rows of Ray's single-node test, with its sizes:
- *     queue       N tasks (1,000,000) submitted while every processor is taken, then the processors are
- *                 let go and each result is fetched and dropped, one after the other; and what the driver's
- *                 memory grew by at most
+ *     queue       N tasks (1,000,000) submitted while every processor is taken, then the processors
+ *     are
+ *                 let go and each result is fetched and dropped, one after the other; and what the
+ *                 driver's memory grew by at most
  *     chain       10,000 tasks, each with the result of the one before as its argument
  *     arguments   one task with 10,000 refs to lists of 10,000 ints, which it reads
  *     returns     one task with 3,000 lists of 10,000 ints as its results, each fetched

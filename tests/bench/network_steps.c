@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Trains a network by name: on batches that another program has written, so that both can be compared
- * (tests/bench/compare_torch.py), or on a data set, to see its accuracy.
+/* Trains a network by name: on batches that another program has written, so that both can be
+ * compared (tests/bench/compare_torch.py), or on a data set, to see its accuracy.
  *
  *     network_steps --network NAME --weights FILE --batches FILE --rows N --steps N
  *     network_steps --network NAME --data DIR|builtin --rows N --epochs N
  *                   [--learn-rate R] [--momentum M] [--threads N] [--seed S]
  *                   [--gpu-id N|auto] [--precision float32|tf32|mixed]
  *
- * With --gpu-id on that GPU, counted as CUDA does: of what the runtime gave a worker, 0 is the first. auto: on the
- * first one, or on the host where there is none.
+ * With --gpu-id on that GPU, counted as CUDA does: of what the runtime gave a worker, 0 is the
+ * first. auto: on the first one, or on the host where there is none.
  *
- * Files are bare numbers: float32 weights as crt_model_weights has them; of each batch float32 inputs,
- * channels last, then uint8 labels. On a data set the learn rate falls to zero along a cosine.
- * Prints step, loss and milliseconds of each step, or accuracy of each epoch.
+ * Files are bare numbers: float32 weights as crt_model_weights has them; of each batch float32
+ * inputs, channels last, then uint8 labels. On a data set the learn rate falls to zero along a
+ * cosine. Prints step, loss and milliseconds of each step, or accuracy of each epoch.
  */
 #include <getopt.h>
 #include <stdio.h>

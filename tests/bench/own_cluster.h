@@ -5,8 +5,8 @@
 
 #include <stdlib.h>
 
-/* Call before crt_init or crt_main. No cluster is of this state directory, so that none is found and a
- * private one is started, which keeps its state in its run directory. */
+/* Call before crt_init or crt_main. No cluster is of this state directory, so that none is found
+ * and a private one is started, which keeps its state in its run directory. */
 static inline void use_own_cluster(void)
 {
     setenv("CRT_STATE_DIR", "/nonexistent/of-a-benchmark", 1);

@@ -25,20 +25,25 @@ MODES = ("server", "sharded", "blocking", "overlapped")
 def read_arguments():
     parser = argparse.ArgumentParser(
         prog="scaling", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--build", default=os.path.join(SOURCE, "build"), help="build folder of a release build")
-    parser.add_argument("--modes", default=",".join(MODES),
-                        help="of server (one parameter server), sharded (one on each host), blocking "
-                             "(an allreduce per array, as published), overlapped (buckets during the "
-                             "backward pass)")
+    parser.add_argument("--build", default=os.path.join(SOURCE, "build"),
+                        help="build folder of a release build")
+    parser.add_argument(
+        "--modes", default=",".join(MODES),
+        help="of server (one parameter server), sharded (one on each host), blocking "
+        "(an allreduce per array, as published), overlapped (buckets during the "
+        "backward pass)")
     parser.add_argument("--hosts", default="1,2,4,8,16", help="numbers of hosts")
-    parser.add_argument("--rate", default="1gbit", help="of each host's link, each way, as tc takes it; 0: no limit")
+    parser.add_argument("--rate", default="1gbit",
+                        help="of each host's link, each way, as tc takes it; 0: no limit")
     parser.add_argument("--updates", type=int, default=1000)
     parser.add_argument("--quick", action="store_true", help="40 updates instead")
     parser.add_argument("--update-ms", type=float, default=117.0, help="what an update computes")
     parser.add_argument("--bucket-bytes", type=int, default=0,
                         help="default 1 MiB, from 16 hosts on 64 KiB for each")
-    parser.add_argument("--encrypt", choices=("on", "off"), default="on", help="what goes from host to host")
-    parser.add_argument("--out", help="folder for the plots and scaling.json; none are made without it")
+    parser.add_argument("--encrypt", choices=("on", "off"), default="on",
+                        help="what goes from host to host")
+    parser.add_argument("--out",
+                        help="folder for the plots and scaling.json; none are made without it")
     parser.add_argument("--json", action="store_true", help="print the figures as JSON")
     given = parser.parse_args()
     given.modes = [m.strip() for m in given.modes.split(",")]
@@ -51,7 +56,8 @@ def read_arguments():
         given.updates = min(given.updates, 40)
     given.build = os.path.abspath(given.build)
     if not os.path.exists(os.path.join(given.build, "tests", "bench", "scaling_program")):
-        parser.error(f"--build: {given.build} has no tests/bench/scaling_program: build crt there first")
+        parser.error(
+            f"--build: {given.build} has no tests/bench/scaling_program: build crt there first")
     return given
 
 
@@ -62,8 +68,9 @@ class Farm:
         program = program or os.path.join(given.build, "tests", "bench", "scaling_program")
         self.given, self.lab, self.workers = given, lab, []
         self.head = self._new_host("head")
-        said = self.head.run("crt", "start", "--head", "--node-ip-address", self.head.ip, "--num-cpus",
-                             "0", "--object-store-memory", "64M", "--encrypt-streams", given.encrypt)
+        said = self.head.run("crt", "start", "--head", "--node-ip-address", self.head.ip,
+                             "--num-cpus", "0", "--object-store-memory", "64M", "--encrypt-streams",
+                             given.encrypt)
         self.address = f"{self.head.ip}:{PORT}"
         self.key_file = re.search(r"scp \S+?:(\S+)", said)[1]
         self.head.put(program, os.path.basename(program))
@@ -79,9 +86,9 @@ class Farm:
             number = len(self.workers)
             host = self._new_host(f"h{number}")
             self.head.give(self.key_file, host, KEY)
-            host.run("crt", "start", "--address", self.address, "--key-file", KEY, "--node-ip-address",
-                     host.ip, "--num-cpus", "1", "--resources", f"host{number}=4",
-                     "--object-store-memory", "128M")
+            host.run("crt", "start", "--address", self.address, "--key-file", KEY,
+                     "--node-ip-address", host.ip, "--num-cpus", "1", "--resources",
+                     f"host{number}=4", "--object-store-memory", "128M")
             self.workers.append(host)
         hosts.until(30, f"{count} hosts serve", lambda: self._alive() == count + 1)
 
@@ -91,11 +98,13 @@ class Farm:
 
     def train(self, mode, count):
         given = self.given
-        driver = self.head.start("./scaling_program", "--mode", mode, "--workers", count, "--updates",
-                                 given.updates, "--update-ms", given.update_ms, "--bucket-bytes",
-                                 given.bucket_bytes, env={"CRT_ADDRESS": self.address})
+        driver = self.head.start("./scaling_program", "--mode", mode, "--workers", count,
+                                 "--updates", given.updates, "--update-ms", given.update_ms,
+                                 "--bucket-bytes", given.bucket_bytes,
+                                 env={"CRT_ADDRESS": self.address})
         status = driver.wait(120 + given.updates * 20)
-        hosts.check(status == 0, f"{mode} on {count} hosts: exit status {status}; it said:\n{driver.text}")
+        hosts.check(status == 0,
+                    f"{mode} on {count} hosts: exit status {status}; it said:\n{driver.text}")
         return json.loads(driver.lines[-1][1])
 
     def stop(self):

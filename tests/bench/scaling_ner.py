@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""How the training of named entities scales from 1 to 16 hosts: the experiment of spacy-ray and its collective fork, with
-examples/train_ner and its model of 982,194 parameters.
+"""How the training of named entities scales from 1 to 16 hosts: the experiment of spacy-ray and its
+collective fork, with examples/train_ner and its model of 982,194 parameters.
 
-The hosts are namespaces of this machine with links of a given rate, one member on each. All members compute on the
-processors of this machine: beyond as many members as there are processors, the time grows with the members
-whatever the exchange costs, so the words per second of all members together are what tells that.
-Each member trains on its own part of the documents; all batches have 172 words, the mean of
-the published experiment, so that fewer updates can stand for 1000. Prints the published table beside ours, F of the test data, and
-draws runtime, ratio and scalability as SVG.
+The hosts are namespaces of this machine with links of a given rate, one member on each. All members
+compute on the processors of this machine: beyond as many members as there are processors, the time
+grows with the members whatever the exchange costs, so the words per second of all members together
+are what tells that. Each member trains on its own part of the documents; all batches have 172
+words, the mean of the published experiment, so that fewer updates can stand for 1000. Prints the
+published table beside ours, F of the test data, and draws runtime, ratio and scalability as SVG.
 """
 import argparse
 import csv
@@ -24,22 +24,31 @@ import hosts  # noqa: E402
 import scaling  # noqa: E402
 import scaling_report  # noqa: E402
 
-WORDS = 172  # of a batch: as many as in the mean of the first 1000 batches of default.cfg, which grow from 100 by 1.001
+# of a batch: as many as in the mean of the first 1000 batches of default.cfg, which grow from 100
+# by 1.001
+WORDS = 172
 MODES = ("allreduce", "peer", "shared_optimizer", "head_child")
 
 
 def read_arguments():
-    parser = argparse.ArgumentParser(
-        prog="scaling_ner", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--build", default=os.path.join(SOURCE, "build"), help="build folder of a release build")
-    parser.add_argument("--data", help="folder with btc/train.conll.gz and btc/test.conll.gz; default: drawn sentences")
+    parser = argparse.ArgumentParser(prog="scaling_ner", description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--build", default=os.path.join(SOURCE, "build"),
+                        help="build folder of a release build")
+    parser.add_argument(
+        "--data",
+        help="folder with btc/train.conll.gz and btc/test.conll.gz; default: drawn sentences")
     parser.add_argument("--modes", default="allreduce,peer", help=f"of {', '.join(MODES)}")
     parser.add_argument("--hosts", default="1,2,4,8,16", help="numbers of hosts")
-    parser.add_argument("--rate", default="1gbit", help="of each host's link, each way, as tc takes it; 0: no limit")
+    parser.add_argument("--rate", default="1gbit",
+                        help="of each host's link, each way, as tc takes it; 0: no limit")
     parser.add_argument("--updates", type=int, default=1000)
-    parser.add_argument("--staleness", type=int, default=2, help="of gradients, where there are owners")
-    parser.add_argument("--encrypt", choices=("on", "off"), default="on", help="what goes from host to host")
-    parser.add_argument("--out", help="folder for the plots and scaling.json; none are made without it")
+    parser.add_argument("--staleness", type=int, default=2,
+                        help="of gradients, where there are owners")
+    parser.add_argument("--encrypt", choices=("on", "off"), default="on",
+                        help="what goes from host to host")
+    parser.add_argument("--out",
+                        help="folder for the plots and scaling.json; none are made without it")
     given = parser.parse_args()
     given.modes = [m.strip() for m in given.modes.split(",")]
     given.hosts = sorted({int(n) for n in given.hosts.split(",")})
@@ -68,21 +77,28 @@ class Farm(scaling.Farm):
 
     def train(self, mode, count):
         given = self.given
-        # Behind update 0 and behind the last one it is evaluated: what lies between is what is timed.
+        # Behind update 0 and behind the last one it is evaluated: what lies between is what is
+        # timed.
         driver = self.head.start(
-            "./train_ner", "train", "default.cfg", "-o", "output", "--n-workers", count, "--mode", mode,
-            f"--distributed.staleness={given.staleness}", "--paths.train=train.conll", "--paths.dev=test.conll",
-            f"--training.max_steps={given.updates}", f"--training.eval_frequency={given.updates}",
-            "--training.patience=0", f"--training.batcher.size.start={WORDS}", f"--training.batcher.size.stop={WORDS}",
+            "./train_ner", "train", "default.cfg", "-o", "output", "--n-workers", count, "--mode",
+            mode, f"--distributed.staleness={given.staleness}", "--paths.train=train.conll",
+            "--paths.dev=test.conll", f"--training.max_steps={given.updates}",
+            f"--training.eval_frequency={given.updates}", "--training.patience=0",
+            f"--training.batcher.size.start={WORDS}", f"--training.batcher.size.stop={WORDS}",
             "--training.batcher.size.compound=1", env={"CRT_ADDRESS": self.address})
         status = driver.wait(120 + given.updates * 20)
-        hosts.check(status == 0, f"{mode} on {count} hosts: exit status {status}; it said:\n{driver.text}")
+        hosts.check(status == 0,
+                    f"{mode} on {count} hosts: exit status {status}; it said:\n{driver.text}")
         first, last = csv.DictReader(io.StringIO(self.head.run("cat", "output/log.csv")))
         words = int(last["words"]) - int(first["words"])
         used, dropped = int(last["gradients_used"]), int(last["gradients_dropped"])
-        return {"mode": mode, "workers": count, "words": words, "words_per_s": float(last["words_per_s"]),
-                "update_ms": 1e3 * words / float(last["words_per_s"]) / given.updates, "f": 100 * float(last["f"]),
-                "dropped": dropped / (used + dropped) if used + dropped else 0}
+        return {
+            "mode": mode, "workers": count, "words": words,
+            "words_per_s": float(last["words_per_s"]),
+            "update_ms": 1e3 * words / float(last["words_per_s"]) / given.updates,
+            "f": 100 * float(last["f"]),
+            "dropped": dropped / (used + dropped) if used + dropped else 0
+        }
 
 
 def make_files(given, folder):
@@ -97,24 +113,30 @@ def make_files(given, folder):
 
 def print_table(report):
     machine = report["machine"]
-    print(f"Machine: {machine['cpus']} processors, {machine['model']}, kernel {machine['kernel']}, load "
-          f"{machine['load_before']:.1f} before.")
-    print(f"Links of {report['rate']}, encryption {report['encrypt']}; {report['updates']} updates a run, seconds scaled to "
-          f"1000; gradients may be {report['staleness']} updates late where there are owners.\n")
-    print(f"{'workers':>7} | {'spacy-ray':>9} | {'its collectives':>15} | {'mode':>16} | {'s/1000 updates':>14} | "
-          f"{'of one host':>11} | {'words/s':>8} | {'F':>6} | {'dropped':>7}")
+    print(
+        f"Machine: {machine['cpus']} processors, {machine['model']}, kernel {machine['kernel']}, load "
+        f"{machine['load_before']:.1f} before.")
+    print(
+        f"Links of {report['rate']}, encryption {report['encrypt']}; {report['updates']} updates a run, seconds scaled to "
+        f"1000; gradients may be {report['staleness']} updates late where there are owners.\n")
+    print(
+        f"{'workers':>7} | {'spacy-ray':>9} | {'its collectives':>15} | {'mode':>16} | {'s/1000 updates':>14} | "
+        f"{'of one host':>11} | {'words/s':>8} | {'F':>6} | {'dropped':>7}")
     for run in sorted(report["runs"], key=lambda run: (run["workers"], run["mode"])):
         alone = scaling_report.series(report)[run["mode"]].get(1)
         published = scaling_report.PUBLISHED.get(run["workers"], ("-", "-"))
-        print(f"{run['workers']:>7} | {published[0]:>9} | {published[1]:>15} | {run['mode']:>16} | {run['update_ms']:>14.1f} | "
-              f"{run['update_ms'] / alone if alone else 0:>11.2f} | {run['words_per_s']:>8.0f} | {run['f']:>6.2f} | "
-              f"{100 * run['dropped']:>6.1f}%")
+        print(
+            f"{run['workers']:>7} | {published[0]:>9} | {published[1]:>15} | {run['mode']:>16} | {run['update_ms']:>14.1f} | "
+            f"{run['update_ms'] / alone if alone else 0:>11.2f} | {run['words_per_s']:>8.0f} | {run['f']:>6.2f} | "
+            f"{100 * run['dropped']:>6.1f}%")
 
 
 def main():
     given = read_arguments()
-    report = {"machine": scaling.machine(), "rate": given.rate, "encrypt": given.encrypt, "updates": given.updates,
-              "staleness": given.staleness, "runs": []}
+    report = {
+        "machine": scaling.machine(), "rate": given.rate, "encrypt": given.encrypt,
+        "updates": given.updates, "staleness": given.staleness, "runs": []
+    }
     with tempfile.TemporaryDirectory() as folder:
         files = make_files(given, folder)
         with hosts.Lab(given.build, hide=[SOURCE, given.build]) as lab:

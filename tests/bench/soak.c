@@ -7,13 +7,13 @@
  * Samples every process of the cluster (head, redis, http, node, zygotes, workers, this driver)
  * at 30 % and at 100 % of the run: anonymous private memory, open files, threads; and what the
  * node's store holds. "Flat" means that nothing grew by more than max(1 %, 128 KiB) and 8 bytes for
- * each short actor between the samples (what malloc has ready comes and goes, and the smallest thing
- * that can be lost is 32 bytes), threads not at all, files by no more than 2: a doorbell is kept for
- * each 16 lanes that were open at once. Exit status 1 when something did. The keys of redis can't be
- * counted from outside; its memory shows them, and its threads are not counted: its allocator starts
- * some when it likes. Two things are full only after about 20,000 actors, and seem to grow in a run
- * with fewer than 70,000: what the head remembers of dead actors, and redis-server, which keeps some
- * 140 KiB from the first time that it writes its log anew (16 MiB).
+ * each short actor between the samples (what malloc has ready comes and goes, and the smallest
+ * thing that can be lost is 32 bytes), threads not at all, files by no more than 2: a doorbell is
+ * kept for each 16 lanes that were open at once. Exit status 1 when something did. The keys of
+ * redis can't be counted from outside; its memory shows them, and its threads are not counted: its
+ * allocator starts some when it likes. Two things are full only after about 20,000 actors, and seem
+ * to grow in a run with fewer than 70,000: what the head remembers of dead actors, and
+ * redis-server, which keeps some 140 KiB from the first time that it writes its log anew (16 MiB).
  */
 #include <crt.h>
 

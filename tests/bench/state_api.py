@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""How long the HTTP server of a cluster with many actors and ended tasks takes for the answers of its state API.
+"""How long the HTTP server of a cluster with many actors and ended tasks takes for the answers of
+its state API.
 
-The actors wait for a resource that no node has, so that they cost no processes: their rows are those of others. Each path is
-asked in turns, by one connection that is kept; what is printed is the median, and the slowest, of a whole answer."""
+The actors wait for a resource that no node has, so that they cost no processes: their rows are
+those of others. Each path is asked in turns, by one connection that is kept; what is printed is the
+median, and the slowest, of a whole answer."""
 import argparse
 import http.client
 import json
@@ -17,29 +19,39 @@ import tempfile
 import time
 
 SOURCE = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
-PATHS = ("/api/v0/actors", "/api/v0/actors?filter_keys=state&filter_predicates=%3D&filter_values=ALIVE", "/api/v0/actors?detail=True",
-         "/api/v0/actors/summarize", "/api/v0/tasks", "/api/v0/tasks?filter_keys=state&filter_predicates=%21%3D&filter_values=FINISHED",
+PATHS = ("/api/v0/actors",
+         "/api/v0/actors?filter_keys=state&filter_predicates=%3D&filter_values=ALIVE",
+         "/api/v0/actors?detail=True", "/api/v0/actors/summarize", "/api/v0/tasks",
+         "/api/v0/tasks?filter_keys=state&filter_predicates=%21%3D&filter_values=FINISHED",
          "/api/v0/tasks/summarize", "/api/v0/objects/summarize", "/api/v0/objects",
          "/api/v0/objects?filter_keys=call_site&filter_predicates=%21%3D&filter_values=unknown",
-         "/api/v0/objects?limit=10000", "/api/v0/objects?limit=10000&detail=crt", "/api/v0/actors?limit=10000", "/api/v0/workers",
-         "/api/v0/nodes", "/api/v0/jobs", "/api/v0/placement_groups", "/api/cluster_status", "/api/jobs/", "/api/v0/jobs?limit=10000",
-         "/api/v0/runtime_envs", "/api/v0/cluster_events", "/api/v0/cluster_events?limit=10000")
-COMMANDS = (("status",), ("job", "list"), ("job", "list", "--all"), ("list", "jobs"), ("list", "actors"), ("list", "tasks"), ("list", "objects"),
-            ("list", "nodes"), ("list", "workers"), ("list", "placement-groups"), ("list", "runtime-envs"), ("list", "cluster-events"))
+         "/api/v0/objects?limit=10000", "/api/v0/objects?limit=10000&detail=crt",
+         "/api/v0/actors?limit=10000", "/api/v0/workers", "/api/v0/nodes", "/api/v0/jobs",
+         "/api/v0/placement_groups", "/api/cluster_status", "/api/jobs/",
+         "/api/v0/jobs?limit=10000", "/api/v0/runtime_envs", "/api/v0/cluster_events",
+         "/api/v0/cluster_events?limit=10000")
+COMMANDS = (("status", ), ("job", "list"), ("job", "list", "--all"), ("list", "jobs"), ("list",
+                                                                                        "actors"),
+            ("list", "tasks"), ("list", "objects"), ("list", "nodes"), ("list", "workers"),
+            ("list", "placement-groups"), ("list", "runtime-envs"), ("list", "cluster-events"))
 # 20 kB in as few lines as a last line is taken from, and then the mistake.
 FAILING = "head -c 20000 /dev/zero | tr '\\0' x; exit 1"
 PATIENCE = 300
 
 
 def read_arguments(name, what, rounds):
-    parser = argparse.ArgumentParser(prog=name, description=what, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--build", default=os.path.join(SOURCE, "build"), help="build folder of a release build")
+    parser = argparse.ArgumentParser(prog=name, description=what,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--build", default=os.path.join(SOURCE, "build"),
+                        help="build folder of a release build")
     parser.add_argument("--actors", type=int, default=10000)
     parser.add_argument("--tasks", type=int, default=100000)
     parser.add_argument("--objects", type=int, default=0, help="that lie in the store")
     parser.add_argument("--dead", type=int, default=0, help="actors that have died")
-    parser.add_argument("--jobs", type=int, default=0, help="submitted ones, that fail after printing 20 kB")
-    parser.add_argument("--commands", action="store_true", help="measure commands, too, each with its start")
+    parser.add_argument("--jobs", type=int, default=0,
+                        help="submitted ones, that fail after printing 20 kB")
+    parser.add_argument("--commands", action="store_true",
+                        help="measure commands, too, each with its start")
     parser.add_argument("--rounds", type=int, default=rounds)
     parser.add_argument("--limit-ms", type=float, help="fail when a median is longer")
     parser.add_argument("--json", action="store_true", help="print the figures as JSON")
@@ -52,14 +64,19 @@ class Cluster:
         self.folder = tempfile.mkdtemp(prefix="crt-state-")
         self.env = {k: v for k, v in os.environ.items() if not k.startswith("CRT_")}
         self.env.update(CRT_RUN_DIR=f"{self.folder}/run", CRT_STATE_DIR=f"{self.folder}/state")
-        said = self.run("start", "--head", "--port", "0", "--dashboard-port", "0", "--num-cpus", "2", "--object-store-memory",
-                        str(50_000_000 + 10_000 * given.objects))
+        said = self.run("start", "--head", "--port", "0", "--dashboard-port", "0", "--num-cpus",
+                        "2", "--object-store-memory", str(50_000_000 + 10_000 * given.objects))
         self.place = re.search(r"http://([0-9.:]+)", said)[1]
         self.token = self.run("token").strip()
         self.env["CRT_ADDRESS"] = re.search(r"--address (\S+) --key-file", said)[1]
-        self.program = subprocess.Popen([os.path.join(given.build, "tests", "bench", "state_api_program"), str(given.actors),
-                                         str(given.tasks), str(given.objects), str(given.dead)], env=self.env, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                                        stderr=subprocess.DEVNULL, text=True)
+        self.program = subprocess.Popen([
+            os.path.join(given.build, "tests", "bench", "state_api_program"),
+            str(given.actors),
+            str(given.tasks),
+            str(given.objects),
+            str(given.dead)
+        ], env=self.env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+                                        text=True)
         assert self.program.stdout.readline() == "ready\n", "the program ended"
 
     def __enter__(self):
@@ -74,12 +91,14 @@ class Cluster:
     def sign_in_code(self):
         """Of a link that signs a browser in."""
         connection = http.client.HTTPConnection(self.place, timeout=PATIENCE)
-        connection.request("POST", "/api/authenticate/code", headers={"Authorization": f"Bearer {self.token}"})
+        connection.request("POST", "/api/authenticate/code",
+                           headers={"Authorization": f"Bearer {self.token}"})
         return json.loads(connection.getresponse().read())["code"]
 
     def run(self, *arguments):
-        return subprocess.run([self.crt, *arguments], env=self.env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                              check=True, timeout=PATIENCE).stdout
+        return subprocess.run([self.crt, *arguments], env=self.env, stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT, text=True, check=True,
+                              timeout=PATIENCE).stdout
 
 
 class Asker:
@@ -99,11 +118,14 @@ class Asker:
     def submit(self, count):
         """Jobs that fail, and waits until all have."""
         for i in range(count):
-            self.connection.request("POST", "/api/jobs/", json.dumps({"submission_id": f"failing-{i}", "entrypoint": FAILING}), self.headers)
+            self.connection.request(
+                "POST", "/api/jobs/",
+                json.dumps({"submission_id": f"failing-{i}", "entrypoint": FAILING}), self.headers)
             answer = self.connection.getresponse()
             assert (answer.status, answer.read()[:1]) == (200, b"{")
         until = time.monotonic() + PATIENCE
-        while any(job["status"] in ("PENDING", "RUNNING") for job in json.loads(self.ask("/api/jobs/")[1]) if job["submission_id"]):
+        while any(job["status"] in ("PENDING", "RUNNING")
+                  for job in json.loads(self.ask("/api/jobs/")[1]) if job["submission_id"]):
             assert time.monotonic() < until, "the jobs have not ended"
             time.sleep(1)
 
@@ -127,21 +149,28 @@ def main():
         asker.wait_for_actors(given.actors)
         asker.submit(given.jobs)
         commands = COMMANDS if given.commands else ()
-        took = {path: [] for path in PATHS + tuple("crt " + " ".join(command) for command in commands)}
+        took = {
+            path: []
+            for path in PATHS + tuple("crt " + " ".join(command) for command in commands)
+        }
         for _ in range(given.rounds):
             for path in PATHS:
                 took[path].append(asker.ask(path)[0])
             for command in commands:
                 took["crt " + " ".join(command)].append(run_command(cluster, command))
-    rows = [{"path": path, "median_ms": round(statistics.median(times), 2), "slowest_ms": round(max(times), 2)}
-            for path, times in took.items()]
+    rows = [{
+        "path": path, "median_ms": round(statistics.median(times), 2),
+        "slowest_ms": round(max(times), 2)
+    } for path, times in took.items()]
     if given.json:
         print(json.dumps({"actors": given.actors, "tasks": given.tasks, "rows": rows}, indent=2))
     else:
-        print(f"{given.actors} actors, {given.dead} dead ones, {given.tasks} ended tasks, {given.objects} objects, {given.jobs} failed jobs, "
-              f"{given.rounds} rounds")
+        print(
+            f"{given.actors} actors, {given.dead} dead ones, {given.tasks} ended tasks, {given.objects} objects, {given.jobs} failed jobs, "
+            f"{given.rounds} rounds")
         for row in rows:
-            print(f"{row['median_ms']:10.2f} ms, at most {row['slowest_ms']:8.2f} ms  {row['path']}")
+            print(
+                f"{row['median_ms']:10.2f} ms, at most {row['slowest_ms']:8.2f} ms  {row['path']}")
     slow = [row["path"] for row in rows if given.limit_ms and row["median_ms"] > given.limit_ms]
     if slow:
         sys.exit(f"slower than {given.limit_ms} ms: {', '.join(slow)}")

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What state_api.py asks about: state_api_program ACTORS TASKS OBJECTS DEAD. Actors that wait for a resource that no node has, tasks that have
- * ended, objects in the store; it says "ready" when they are known, and ends with its input. */
+/* What state_api.py asks about: state_api_program ACTORS TASKS OBJECTS DEAD. Actors that wait for a
+ * resource that no node has, tasks that have ended, objects in the store; it says "ready" when they
+ * are known, and ends with its input. */
 #include <stdio.h>
 #include <stdlib.h>
 

@@ -6,10 +6,12 @@
  * small    put (create, copy, seal), get, release and free of 1 KiB: ns each, in one process
  * pairs    put, get, release and free of 1 KiB by two processes at once against one of them alone;
  *          beside it the same with a store for each: what the processors give
- * large    put of 100 MB against memcpy of the same bytes into warm pages of the same arena that are
+ * large    put of 100 MB against memcpy of the same bytes into warm pages of the same arena that
+ * are
  *          mapped and written before: by one thread, by two, and by a process that never wrote
  *          before. Freeing is outside the time of both.
- * gets     the first get of objects that another, living process made, of 1 KiB to 100 MB; beside it
+ * gets     the first get of objects that another, living process made, of 1 KiB to 100 MB; beside
+ * it
  *          what it costs to read that many lines that another processor wrote
  * flat     100,000 put, get, release, free rounds: arena use after 10 % and at the end
  * api      the same from a driver and from workers: crt_put, crt_get, crt_ref_drop

@@ -1,11 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What the owner of a cluster waits for while strangers send it large bodies and readers hold streams.
+"""What the owner of a cluster waits for while strangers send it large bodies and readers hold
+streams.
 
-Strangers (no token) post 1 MiB of JSON to a public method, to one that is not open to them and to an actor that is not there, each again as
-soon as it is answered. Readers hold a log open (/api/v0/logs/stream). Meanwhile the owner calls an actor by HTTP, and runs crt status and crt job
-submit --no-wait; beside them, without strangers, the same was measured before. Printed are the median and the 99th percentile of each, and the memory of
-crt-http before, at its most, and 10 s after."""
+Strangers (no token) post 1 MiB of JSON to a public method, to one that is not open to them and to
+an actor that is not there, each again as soon as it is answered. Readers hold a log open
+(/api/v0/logs/stream). Meanwhile the owner calls an actor by HTTP, and runs crt status and crt job
+submit --no-wait; beside them, without strangers, the same was measured before. Printed are the
+median and the 99th percentile of each, and the memory of crt-http before, at its most, and 10 s
+after."""
 import argparse
 import http.client
 import json
@@ -29,13 +32,16 @@ TARGETS = ("bench/server/predict_for_all", "bench/server/predict", "bench/nobody
 
 
 def read_arguments():
-    parser = argparse.ArgumentParser(prog="strangers", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--build", default=os.path.join(SOURCE, "build"), help="build folder of a release build")
+    parser = argparse.ArgumentParser(prog="strangers", description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--build", default=os.path.join(SOURCE, "build"),
+                        help="build folder of a release build")
     parser.add_argument("--strangers", type=int, default=64)
     parser.add_argument("--readers", type=int, default=200)
     parser.add_argument("--seconds", type=float, default=20)
     parser.add_argument("--limit-ms", type=float, help="fail when a 99th percentile is longer")
-    parser.add_argument("--limit-mib", type=float, help="fail when crt-http takes more above before, or does not give it back")
+    parser.add_argument("--limit-mib", type=float,
+                        help="fail when crt-http takes more above before, or does not give it back")
     parser.add_argument("--json", action="store_true", help="print the figures as JSON")
     return parser.parse_args()
 
@@ -46,13 +52,15 @@ class Cluster:
         self.folder = tempfile.mkdtemp(prefix="crt-strangers-")
         self.env = {k: v for k, v in os.environ.items() if not k.startswith("CRT_")}
         self.env.update(CRT_RUN_DIR=f"{self.folder}/run", CRT_STATE_DIR=f"{self.folder}/state")
-        said = self.run("start", "--head", "--port", "0", "--dashboard-port", "0", "--num-cpus", "2", "--object-store-memory", "100M")
+        said = self.run("start", "--head", "--port", "0", "--dashboard-port", "0", "--num-cpus",
+                        "2", "--object-store-memory", "100M")
         self.host, self.port = re.search(r"http://([0-9.]+):([0-9]+)", said).groups()
         self.token = self.run("token").strip()
         self.reader = self.run("token", "--read-only").strip()
         self.env["CRT_ADDRESS"] = re.search(r"--address (\S+) --key-file", said)[1]
-        self.program = subprocess.Popen([os.path.join(given.build, "tests", "bench", "http_calls_program")], env=self.env, stdin=subprocess.PIPE,
-                                        stdout=subprocess.PIPE, text=True)
+        self.program = subprocess.Popen(
+            [os.path.join(given.build, "tests", "bench", "http_calls_program")], env=self.env,
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         assert self.program.stdout.readline().startswith("pid "), "the program ended"
         self.http = self.find_http()
 
@@ -65,7 +73,8 @@ class Cluster:
         shutil.rmtree(self.folder)
 
     def run(self, *arguments):
-        return subprocess.run([self.crt, *arguments], env=self.env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=True,
+        return subprocess.run([self.crt, *arguments], env=self.env, stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT, text=True, check=True,
                               timeout=PATIENCE).stdout
 
     def find_http(self):
@@ -95,7 +104,8 @@ class Strangers:
 
     def __init__(self, cluster, count):
         self.cluster, self.sent, self.stops = cluster, {}, multiprocessing.Event()
-        self.bodies = [("[[" + unit * ((MIB - 8) // len(unit))).rstrip(",").encode() + b"]]" for unit in UNITS]
+        self.bodies = [("[[" + unit * ((MIB - 8) // len(unit))).rstrip(",").encode() + b"]]"
+                       for unit in UNITS]
         self.answered, told = multiprocessing.Pipe(duplex=False)
         self.process = multiprocessing.Process(target=self.work, args=(count, told), daemon=True)
         self.process.start()
@@ -114,7 +124,9 @@ class Strangers:
             status = "closed"
             try:
                 with self.cluster.connect() as s:
-                    s.sendall(f"POST /api/actors/{target} HTTP/1.1\r\nHost: {self.cluster.host}\r\nContent-Length: {len(body)}\r\n\r\n".encode())
+                    s.sendall(
+                        f"POST /api/actors/{target} HTTP/1.1\r\nHost: {self.cluster.host}\r\nContent-Length: {len(body)}\r\n\r\n"
+                        .encode())
                     s.sendall(body)
                     status = s.recv(64)[9:12].decode() or status
             except OSError:
@@ -137,15 +149,19 @@ def hold_stream(cluster):
 
 
 def call(cluster, connection):
-    connection.request("POST", "/api/actors/bench/server/add", "[1, 2]", {"Authorization": f"Bearer {cluster.token}"})
+    connection.request("POST", "/api/actors/bench/server/add", "[1, 2]",
+                       {"Authorization": f"Bearer {cluster.token}"})
     assert connection.getresponse().read() == b"3"
 
 
 def measure(cluster, seconds):
     """{what: milliseconds of each}, and the most memory that crt-http had."""
     connection = http.client.HTTPConnection(cluster.host, int(cluster.port), timeout=PATIENCE)
-    tasks = {"a call by HTTP": lambda: call(cluster, connection), "crt status": lambda: cluster.run("status"),
-             "crt job submit": lambda: cluster.run("job", "submit", "--no-wait", "--", "/bin/true")}
+    tasks = {
+        "a call by HTTP": lambda: call(cluster, connection),
+        "crt status": lambda: cluster.run("status"),
+        "crt job submit": lambda: cluster.run("job", "submit", "--no-wait", "--", "/bin/true")
+    }
     took, most, until = {what: [] for what in tasks}, 0, time.monotonic() + seconds
     while time.monotonic() < until or len(took["crt job submit"]) < 2:
         for what, work in tasks.items():
@@ -158,13 +174,17 @@ def measure(cluster, seconds):
 
 
 def row(times):
-    return {"median_ms": round(statistics.median(times), 1), "p99_ms": round(statistics.quantiles(times, n=100)[98], 1), "count": len(times)}
+    return {
+        "median_ms": round(statistics.median(times), 1),
+        "p99_ms": round(statistics.quantiles(times, n=100)[98], 1), "count": len(times)
+    }
 
 
 def main():
     given = read_arguments()
     with Cluster(given) as cluster:
-        cluster.run("job", "submit", "--no-wait", "--submission-id", "endless", "--", "/bin/sleep", "1000000")
+        cluster.run("job", "submit", "--no-wait", "--submission-id", "endless", "--", "/bin/sleep",
+                    "1000000")
         alone, _ = measure(cluster, given.seconds / 4)
         before = cluster.memory()
         streams = [hold_stream(cluster) for _ in range(given.readers)]
@@ -176,20 +196,36 @@ def main():
             stream.close()
         time.sleep(10)
         after = cluster.memory()
-    rows = {what: {"alone": row(alone[what]), "among strangers": row(times)} for what, times in took.items()}
-    memory = {"before_mib": round(before, 1), "most_above_mib": round(most - before, 1), "after_above_mib": round(after - before, 1)}
+    rows = {
+        what: {"alone": row(alone[what]), "among strangers": row(times)}
+        for what, times in took.items()
+    }
+    memory = {
+        "before_mib": round(before, 1), "most_above_mib": round(most - before, 1),
+        "after_above_mib": round(after - before, 1)
+    }
     if given.json:
-        print(json.dumps({"strangers": sent, "streams": held, "rows": rows, "memory": memory}, indent=2))
+        print(
+            json.dumps({"strangers": sent, "streams": held, "rows": rows, "memory": memory},
+                       indent=2))
     else:
         print(f"{given.strangers} strangers, answered {sent}; {held} streams of readers")
         for what, times in rows.items():
             for when, figures in times.items():
-                print(f"{figures['median_ms']:8.1f} ms, 99 of 100 below {figures['p99_ms']:8.1f} ms  {what}, {when} ({figures['count']} times)")
-        print(f"crt-http: {memory['before_mib']} MiB before, {memory['most_above_mib']} more at most, {memory['after_above_mib']} more 10 s after")
-    slow = [what for what, times in rows.items() if given.limit_ms and times["among strangers"]["p99_ms"] > given.limit_ms]
+                print(
+                    f"{figures['median_ms']:8.1f} ms, 99 of 100 below {figures['p99_ms']:8.1f} ms  {what}, {when} ({figures['count']} times)"
+                )
+        print(
+            f"crt-http: {memory['before_mib']} MiB before, {memory['most_above_mib']} more at most, {memory['after_above_mib']} more 10 s after"
+        )
+    slow = [
+        what for what, times in rows.items()
+        if given.limit_ms and times["among strangers"]["p99_ms"] > given.limit_ms
+    ]
     if slow:
         sys.exit(f"slower than {given.limit_ms} ms: {', '.join(slow)}")
-    if given.limit_mib and (most - before > given.limit_mib or after - before > given.limit_mib / 4):
+    if given.limit_mib and (most - before > given.limit_mib or
+                            after - before > given.limit_mib / 4):
         sys.exit(f"more than {given.limit_mib} MiB, or they do not come back")
 
 

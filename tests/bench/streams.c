@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Streams: how many results a second a producer can yield to its consumer, what they cost in memory, and how soon a
- * producer ends when its consumer wants no more.
+/* Streams: how many results a second a producer can yield to its consumer, what they cost in
+ * memory, and how soon a producer ends when its consumer wants no more.
  *
  *     streams [--items N] [--ahead N]
  *
- * N (1000000) integers of a task, then of a method, each taken, read and dropped; at most --ahead of them
- * (generator_backpressure_num_objects, 1000) are out. "grew" is what the driver's memory was at its most during the
- * second half of them, above what it was at the end of the first. Then tensors of 1 MiB, which go through the store.
- * At last streams without end are dropped after 1000 items: the time until their calls have ended.
+ * N (1000000) integers of a task, then of a method, each taken, read and dropped; at most --ahead
+ * of them (generator_backpressure_num_objects, 1000) are out. "grew" is what the driver's memory
+ * was at its most during the second half of them, above what it was at the end of the first. Then
+ * tensors of 1 MiB, which go through the store. At last streams without end are dropped after 1000
+ * items: the time until their calls have ended.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -3,8 +3,9 @@
  *
  * Usage: task_events [--rounds N]
  *
- * Prints calls/s of both (medians of the rounds), and the median of the ratios of neighbouring rounds. It is
- * linked with the library inside it, to reach the switch: the installed library is some per cent faster.
+ * Prints calls/s of both (medians of the rounds), and the median of the ratios of neighbouring
+ * rounds. It is linked with the library inside it, to reach the switch: the installed library is
+ * some per cent faster.
  */
 #include <stdio.h>
 #include <stdlib.h>

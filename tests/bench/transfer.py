@@ -32,17 +32,21 @@ PROGRAM = "transfer_program"
 def read_arguments():
     parser = argparse.ArgumentParser(
         prog="transfer", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--build", default=os.path.join(SOURCE, "build"), help="build folder of a release build")
+    parser.add_argument("--build", default=os.path.join(SOURCE, "build"),
+                        help="build folder of a release build")
     parser.add_argument("--rows", default=",".join(ROWS))
     parser.add_argument("--rounds", type=int, default=10)
-    parser.add_argument("--rate", default="1gbit", help="of each host's link, each way, as tc takes it")
+    parser.add_argument("--rate", default="1gbit",
+                        help="of each host's link, each way, as tc takes it")
     parser.add_argument("--bytes", type=float, default=1e9, help="of one object (default 1e9)")
     parser.add_argument("--broadcast-bytes", type=float, default=256e6, help="default 256e6")
     parser.add_argument("--hosts", type=int, default=8, help="that a broadcast goes to")
     parser.add_argument("--objects", type=int, default=1000)
-    parser.add_argument("--object-bytes", type=float, default=256e3, help="of each of many (default 256e3)")
+    parser.add_argument("--object-bytes", type=float, default=256e3,
+                        help="of each of many (default 256e3)")
     parser.add_argument("--no-pin", dest="pin", action="store_false", help="bind nothing to a core")
-    parser.add_argument("--no-iperf3", dest="iperf3", action="store_false", help="only crt, no ratios")
+    parser.add_argument("--no-iperf3", dest="iperf3", action="store_false",
+                        help="only crt, no ratios")
     parser.add_argument("--json", action="store_true", help="print the figures as JSON")
     given = parser.parse_args()
     given.rows = [r.strip() for r in given.rows.split(",")]
@@ -56,14 +60,16 @@ def read_arguments():
 
 
 class Farm:
-    """A cluster: the driver's host with the head, and hosts host0 (where objects are made), host1, ..."""
+    """A cluster: the driver's host with the head, and hosts host0 (where objects are made), host1,
+    ..."""
 
     def __init__(self, given, lab, name, count, room, rate, encrypt):
         self.given, self.lab, self.rate = given, lab, rate
         room = f"{int(room * 1.1 + 64e6) >> 20}M"
         self.head = lab.host(f"{name[:4]}-head")
-        said = self.head.run("crt", "start", "--head", "--node-ip-address", self.head.ip, "--num-cpus",
-                             "0", "--object-store-memory", "64M", "--encrypt-streams", encrypt)
+        said = self.head.run("crt", "start", "--head", "--node-ip-address", self.head.ip,
+                             "--num-cpus", "0", "--object-store-memory", "64M", "--encrypt-streams",
+                             encrypt)
         self.address = f"{self.head.ip}:{PORT}"
         key_file = re.search(r"scp \S+?:(\S+)", said)[1]
         self.head.put(os.path.join(given.build, "tests", "bench", PROGRAM), PROGRAM)
@@ -72,17 +78,18 @@ class Farm:
             if rate:
                 lab.shape(host, rate)
             self.head.give(key_file, host, KEY)
-            host.run("crt", "start", "--address", self.address, "--key-file", KEY, "--node-ip-address",
-                     host.ip, "--num-cpus", "1", "--resources", f"host{number}=4",
-                     "--object-store-memory", room)
+            host.run("crt", "start", "--address", self.address, "--key-file", KEY,
+                     "--node-ip-address", host.ip, "--num-cpus", "1", "--resources",
+                     f"host{number}=4", "--object-store-memory", room)
         if given.pin and count == 2:
             for core, host in enumerate(self.hosts):
-                host.run("taskset", "--all-tasks", "--cpu-list", "--pid", core, host.only_pid("crt-node"))
+                host.run("taskset", "--all-tasks", "--cpu-list", "--pid", core,
+                         host.only_pid("crt-node"))
 
     def transfer(self, size, objects=1, readers=1):
         """Seconds until all readers can read all objects."""
-        driver = self.head.start(f"./{PROGRAM}", "--bytes", int(size), "--objects", objects, "--readers",
-                                 readers, env={"CRT_ADDRESS": self.address})
+        driver = self.head.start(f"./{PROGRAM}", "--bytes", int(size), "--objects", objects,
+                                 "--readers", readers, env={"CRT_ADDRESS": self.address})
         status = driver.wait(300)
         hosts.check(status == 0, f"transfer: exit status {status}; it said:\n{driver.text}")
         return json.loads(driver.lines[-1][1])["seconds"]
@@ -93,8 +100,8 @@ class Farm:
         server = reader.start("iperf3", "--server", "--one-off", "--forceflush")
         server.wait_line("Server listening", 10)
         pin = ["--affinity", "0,1"] if self.given.pin else []
-        said = maker.run("iperf3", "--client", reader.ip, "--time", "3" if self.rate else "1", "--json",
-                         *pin, *options)
+        said = maker.run("iperf3", "--client", reader.ip, "--time", "3" if self.rate else "1",
+                         "--json", *pin, *options)
         server.wait(10)
         return json.loads(said)["end"]["sum_received"]["bits_per_second"]
 
@@ -156,30 +163,39 @@ def measure_broadcast(given, lab):
         one.append(farm.transfer(size))
         everybody.append(farm.transfer(size, readers=given.hosts))
     farm.stop()
-    return {"bytes": int(size), "hosts": given.hosts, "one_seconds": statistics.median(one),
-            "all_seconds": statistics.median(everybody), "all_of_them": [round(s, 3) for s in everybody],
-            "ratio": statistics.median(everybody) / statistics.median(one)}
+    return {
+        "bytes": int(size), "hosts": given.hosts, "one_seconds": statistics.median(one),
+        "all_seconds": statistics.median(everybody),
+        "all_of_them": [round(s, 3) for s in everybody],
+        "ratio": statistics.median(everybody) / statistics.median(one)
+    }
 
 
 def print_row(name, row):
     if name == "broadcast":
-        print(f"broadcast: {row['bytes'] / 1e6:g} MB to {row['hosts']} hosts {row['all_seconds']:.3f} s, to "
-              f"one {row['one_seconds']:.3f} s: {row['ratio']:.2f} x", flush=True)
+        print(
+            f"broadcast: {row['bytes'] / 1e6:g} MB to {row['hosts']} hosts {row['all_seconds']:.3f} s, to "
+            f"one {row['one_seconds']:.3f} s: {row['ratio']:.2f} x", flush=True)
         return
-    bare = (f"; iperf3 {row['iperf3_gbits']:.3f}, zero-copy {row['iperf3_zero_copy_gbits']:.3f}: ratio "
-            f"{row['ratio']:.3f}") if "ratio" in row else ""
-    print(f"{name}: {row['objects']} x {row['bytes'] / 1e6:g} MB {row['gbits']:.3f} Gbit/s (first "
-          f"{row['first_gbits']:.3f}){bare}; CPU s per GB of the two daemons {row['cpu_seconds_per_gb']}, "
-          f"their memory grew by {row['memory_grew_mb']} MB", flush=True)
+    bare = (
+        f"; iperf3 {row['iperf3_gbits']:.3f}, zero-copy {row['iperf3_zero_copy_gbits']:.3f}: ratio "
+        f"{row['ratio']:.3f}") if "ratio" in row else ""
+    print(
+        f"{name}: {row['objects']} x {row['bytes'] / 1e6:g} MB {row['gbits']:.3f} Gbit/s (first "
+        f"{row['first_gbits']:.3f}){bare}; CPU s per GB of the two daemons {row['cpu_seconds_per_gb']}, "
+        f"their memory grew by {row['memory_grew_mb']} MB", flush=True)
 
 
 def main():
     given = read_arguments()
-    report = {"cpus": os.cpu_count(), "kernel": os.uname().release, "rate": given.rate, "pinned": given.pin,
-              "rounds": given.rounds}
+    report = {
+        "cpus": os.cpu_count(), "kernel": os.uname().release, "rate": given.rate,
+        "pinned": given.pin, "rounds": given.rounds
+    }
     with hosts.Lab(given.build, hide=[SOURCE, given.build]) as lab:
         for name in given.rows:
-            row = measure_broadcast(given, lab) if name == "broadcast" else measure_pair(given, lab, name)
+            row = measure_broadcast(given, lab) if name == "broadcast" else measure_pair(
+                given, lab, name)
             report[name] = row
             if not given.json:
                 print_row(name, row)
@@ -192,5 +208,7 @@ if __name__ == "__main__":
         asked = read_arguments()  # a wrong option is told before namespaces are made
         if asked.iperf3 and not any(os.access(os.path.join(folder, "iperf3"), os.X_OK)
                                     for folder in os.environ["PATH"].split(os.pathsep)):
-            sys.exit("transfer: there is no iperf3 to compare with: ./setup.sh --with-iperf3, or --no-iperf3")
+            sys.exit(
+                "transfer: there is no iperf3 to compare with: ./setup.sh --with-iperf3, or --no-iperf3"
+            )
     hosts.run(main)

@@ -5,9 +5,9 @@
  *
  * The cluster's nodes have resources host0 (where the objects are made), host1, ... (readers). All
  * readers are called with all objects at once; the time is from the first call to the last object
- * readable. Each reader then checks every word. Prints one line of JSON. For tests: the readers read
- * in turns, each when the one before it has the object, or it is told which one has it; and so many of
- * them may fail.
+ * readable. Each reader then checks every word. Prints one line of JSON. For tests: the readers
+ * read in turns, each when the one before it has the object, or it is told which one has it; and so
+ * many of them may fail.
  */
 #include <getopt.h>
 #include <stdio.h>
@@ -112,8 +112,8 @@ static crt_actor_t *new_holder(long host)
     return actor;
 }
 
-/* The owner of an object, which is this process, knows of the reader's copy for sure when it was asked
- * for something else after that, by the same session. */
+/* The owner of an object, which is this process, knows of the reader's copy for sure when it was
+ * asked for something else after that, by the same session. */
 static void settle(crt_actor_t *reader)
 {
     static char bytes_of[256 << 10];

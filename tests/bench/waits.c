@@ -3,13 +3,15 @@
  *
  *     waits [--refs N]
  *
- * Rows, of microseconds for each ref, and how many of them the driver's thread computed (on a machine
- * that does other things, too, that is the figure):
+ * Rows, of microseconds for each ref, and how many of them the driver's thread computed (on a
+ * machine that does other things, too, that is the figure):
  *     add     crt_waitset_add_ref of --refs (1,000,000) refs that are ready
  *     next    crt_waitset_next of them, which drops the ref of the event before
  *     fd      the same with a descriptor
- *     any     the loop of a guide, crt_wait for one of n, crt_get, the last takes its place: of n refs
- *             that are ready, and of tasks that were just submitted; n is 1,000, 4,000, 16,000, 64,000
+ *     any     the loop of a guide, crt_wait for one of n, crt_get, the last takes its place: of n
+ *     refs
+ *             that are ready, and of tasks that were just submitted; n is 1,000, 4,000, 16,000,
+ *             64,000
  *     set     the same tasks in a wait set
  *     order   the same tasks, crt_get of one after the other
  *     all     the same tasks, crt_refs_wait

@@ -2,11 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Chaos: a cluster of real processes under a checked load, while faults from a seed hit it.
 
-Two drivers call actors and tasks, move objects, use names and values, streams and placement groups; jobs are submitted. Meanwhile
-processes of every kind are killed and stopped, nodes are drained, links are cut and the disk of redis-server is full, as the
-schedule says. At the end:
-no wrong sum, every call accounted for (ledgers.py), no hang, and nothing is left: no process, no
-byte of a store, no row, no socket. Killed daemons are started again, as an operator would do it."""
+Two drivers call actors and tasks, move objects, use names and values, streams and placement groups;
+jobs are submitted. Meanwhile processes of every kind are killed and stopped, nodes are drained,
+links are cut and the disk of redis-server is full, as the schedule says. At the end: no wrong sum,
+every call accounted for (ledgers.py), no hang, and nothing is left: no process, no byte of a store,
+no row, no socket. Killed daemons are started again, as an operator would do it."""
 import argparse
 import fcntl
 import os
@@ -40,7 +40,8 @@ class Chaos:
         self.drivers, self.jobs, self.due = {}, [], {}
         self.job_count = 0
         self.healing = []  # (time, what to do, text)
-        self.drains = []  # (command, the node's process, seconds; None: the command is the drain itself)
+        self.drains = [
+        ]  # (command, the node's process, seconds; None: the command is the drain itself)
         self.stopped, self.cut, self.is_full = set(), set(), False
         self.hits = {}
         self.is_winding_down = False
@@ -70,7 +71,9 @@ class Chaos:
         if target is None:
             self.say(f"nothing to hit: {fault}")
             return
-        self.say(f"{fault.act} {'link of ' if fault.kind == 'link' else ''}{target} ({fault.seconds:.2f} s)")
+        self.say(
+            f"{fault.act} {'link of ' if fault.kind == 'link' else ''}{target} ({fault.seconds:.2f} s)"
+        )
         getattr(self, "_" + fault.act)(fault, target)
         self.hits[(fault.act, fault.kind)] = self.hits.get((fault.act, fault.kind), 0) + 1
 
@@ -85,7 +88,8 @@ class Chaos:
 
     def _drain(self, fault, process):
         """First its id is asked for. The head may be away: nobody waits for it."""
-        asked = self.places.hosts["a"].start("crt", "status", "--json", "--address", self.daemons.address)
+        asked = self.places.hosts["a"].start("crt", "status", "--json", "--address",
+                                             self.daemons.address)
         self.drains.append((asked, process, fault.seconds))
 
     def tend_drains(self):
@@ -93,11 +97,13 @@ class Chaos:
         for entry in [d for d in self.drains if d[0].popen.poll() is not None]:
             self.drains.remove(entry)
             asked, process, seconds = entry
-            node = seconds is not None and asked.popen.returncode == 0 and self.daemons.node_of(process, asked.text)
+            node = seconds is not None and asked.popen.returncode == 0 and self.daemons.node_of(
+                process, asked.text)
             if node:
                 self.daemons.note_kill(process, 1)
-                command = self.places.hosts["a"].start("crt", "drain", node, "--no-wait", "--deadline", seconds,
-                                                       "--address", self.daemons.address)
+                command = self.places.hosts["a"].start("crt", "drain", node, "--no-wait",
+                                                       "--deadline", seconds, "--address",
+                                                       self.daemons.address)
                 self.drains.append((command, process, None))
 
     def _go_on(self, process):
@@ -129,8 +135,9 @@ class Chaos:
 
     def make_small_disk(self, size):
         """Before the head starts: so that it can be filled."""
-        self.places.hosts["a"].run("sh", "-c", f"umask 077; mkdir -p {self.redis_folder} && mount -t tmpfs -o "
-                                   f"size={size},mode=700 tmpfs {self.redis_folder}")
+        self.places.hosts["a"].run(
+            "sh", "-c", f"umask 077; mkdir -p {self.redis_folder} && mount -t tmpfs -o "
+            f"size={size},mode=700 tmpfs {self.redis_folder}")
 
     def heal(self, everything=False):
         now = time.monotonic()
@@ -145,8 +152,10 @@ class Chaos:
         self.driver_count = getattr(self, "driver_count", 0) + 1
         self.drivers[name] = host.start(
             "./" + places.PROGRAM, "load", f"driver-{name}", self.options.calls,
-            self.options.seed * 1000 + self.driver_count, "stop",
-            env={"CRT_ADDRESS": self.daemons.address, "CHAOS_LEDGER": host.path_inside("ledger"), **self.more})
+            self.options.seed * 1000 + self.driver_count, "stop", env={
+                "CRT_ADDRESS": self.daemons.address, "CHAOS_LEDGER": host.path_inside("ledger"),
+                **self.more
+            })
 
     def tend_driver(self, name):
         """Starts it again when it ended as it may: killed, its node lost, or no node there."""
@@ -163,14 +172,19 @@ class Chaos:
 
     def judge_driver(self, name, driver, status):
         text = driver.text
-        last = [line for line in text.splitlines() if line.startswith(("calls", "lost", "chaos_program"))]
+        last = [
+            line for line in text.splitlines()
+            if line.startswith(("calls", "lost", "chaos_program"))
+        ]
         self.say(f"driver {name} ended with {status}: {' | '.join(last[-2:])}")
         lines = text.splitlines()
         for number, line in enumerate(lines):
-            if line.startswith("FINDING") or "ERROR: AddressSanitizer" in line or "runtime error:" in line:
+            if line.startswith(
+                    "FINDING") or "ERROR: AddressSanitizer" in line or "runtime error:" in line:
                 self.find(f"driver {name}: " + "\n".join(lines[number : number + REPORT_LINES]))
         killed = status in (-signal.SIGKILL, 128 + signal.SIGKILL)
-        if not (status in (0, 1, LOST) or killed) or (status == 0) != self.is_winding_down and status == 0:
+        if not (status in (0, 1, LOST) or killed) or (status
+                                                      == 0) != self.is_winding_down and status == 0:
             self.find(f"driver {name} ended with {status}:\n" + "\n".join(text.splitlines()[-40:]))
 
     def tend_jobs(self):
@@ -183,7 +197,8 @@ class Chaos:
             if now - job.began > 2 * places.hosts_patience():
                 self.find(f"hang: {job} has not ended: {job.text}")
                 job.began = now
-        if now >= self.due.get("job", 0) and len(self.jobs) < JOBS_AT_ONCE and not self.is_winding_down:
+        if now >= self.due.get("job", 0) and len(
+                self.jobs) < JOBS_AT_ONCE and not self.is_winding_down:
             self.due["job"] = now + JOB_EVERY
             self.submit_job()
 
@@ -191,8 +206,8 @@ class Chaos:
         a = self.places.hosts["a"]
         self.job_count += 1
         job = a.start("crt", "job", "submit", "--address", self.daemons.address, "--submission-id",
-                      f"chaos-{self.job_count}", "-e", f"CHAOS_LEDGER={a.path_inside('ledger')}", "--",
-                      "./" + places.PROGRAM, "job", f"job-{self.job_count}", JOB_CALLS)
+                      f"chaos-{self.job_count}", "-e", f"CHAOS_LEDGER={a.path_inside('ledger')}",
+                      "--", "./" + places.PROGRAM, "job", f"job-{self.job_count}", JOB_CALLS)
         job.began = time.monotonic()
         self.jobs.append(job)
         return job
@@ -268,15 +283,18 @@ class Chaos:
         for name in self.driver_places:
             driver = self.drivers[name]
             status = driver.wait(120)
-            counts = [line for line in driver.text.splitlines() if line.startswith("calls")][-1].split()
+            counts = [line for line in driver.text.splitlines()
+                      if line.startswith("calls")][-1].split()
             if status != 0 or set(counts[2::2]) - {"EXISTS", "ACTOR_DIED"}:
-                self.find(f"after the faults the driver on {name} ended with {status}:\n{driver.text}")
+                self.find(
+                    f"after the faults the driver on {name} ended with {status}:\n{driver.text}")
             self.drivers[name] = None
             self.say(f"afterwards on {name}: {' '.join(counts)}")
         if job.popen.returncode != 0:
             self.find(f"after the faults a job failed:\n{job.text}")
         self.jobs.clear()
-        ended = self.places.hosts["a"].start("./" + places.PROGRAM, "end", env={"CRT_ADDRESS": self.daemons.address})
+        ended = self.places.hosts["a"].start("./" + places.PROGRAM, "end",
+                                             env={"CRT_ADDRESS": self.daemons.address})
         if ended.wait(60) != 0:
             self.find(f"named actors can't be ended:\n{ended.text}")
 
@@ -310,20 +328,30 @@ class Chaos:
                 self.find(f"left after crt stop on {name}: {os.listdir(folder)}")
 
     def what_is_left(self):
-        left = [str(p) for p in self.places.processes() if p.kind in ("worker", "zygote", "driver", "job")
-                or (p.kind == "litter" and not self.is_of_living(self.places.node_folder(p)))]
+        left = [
+            str(p) for p in self.places.processes()
+            if p.kind in ("worker", "zygote", "driver", "job") or
+            (p.kind == "litter" and not self.is_of_living(self.places.node_folder(p)))
+        ]
         status = self.daemons.status()
         if not status:
             return ["no status"]
-        left += [f"actor {a['actor_id'][:8]} {a['state']} {a['name']} {a['message']}" for a in status["actors"]
-                 if a["state"] != "DEAD"]
+        left += [
+            f"actor {a['actor_id'][:8]} {a['state']} {a['name']} {a['message']}"
+            for a in status["actors"] if a["state"] != "DEAD"
+        ]
         left += [f"job {j['job_id'][:8]} {j['submission_id']} {j['status']}" for j in status["jobs"]
                  if j["status"] in ("PENDING", "RUNNING")]
         for node in status["cluster"]["nodes"]:
             if node["state"] == "ALIVE" and (node["store_used"] > SLABS or node["workers"]):
-                left.append(f"node {node['ip']} has {node['workers']} workers, {node['store_used']} bytes in its store")
-            if node["state"] == "ALIVE" and node["resources_available"].get("spot") != node["resources_total"].get("spot"):
-                left.append(f"node {node['ip']} has given away {node['resources_total']} - {node['resources_available']}")
+                left.append(
+                    f"node {node['ip']} has {node['workers']} workers, {node['store_used']} bytes in its store"
+                )
+            if node["state"] == "ALIVE" and node["resources_available"].get(
+                    "spot") != node["resources_total"].get("spot"):
+                left.append(
+                    f"node {node['ip']} has given away {node['resources_total']} - {node['resources_available']}"
+                )
         left += [f"demand: {d}" for d in status["cluster"].get("demand", [])]
         for name in self.places.hosts:
             for where, _, files in os.walk(self.places.run_folder(name)):
@@ -344,7 +372,8 @@ class Chaos:
 
     def rows_are_known(self):
         """Every row belongs to an entry that the head shows, or may remember."""
-        state = self.places.hosts["a"].path("state" if self.options.one_host else ".local/state/crt")
+        state = self.places.hosts["a"].path(
+            "state" if self.options.one_host else ".local/state/crt")
         rows = figures.rows(os.path.join(state, f"head-{self.places.port}", "redis"))
         self.say(f"rows: {rows}")
         status = self.daemons.status()
@@ -372,12 +401,15 @@ def parse(arguments=None):
     parser.add_argument("--seconds", type=float, default=30, help="how long faults hit; default 30")
     parser.add_argument("--rate", type=float, default=1, help="faults a second; default 1, 0: none")
     parser.add_argument("--calls", type=float, default=300, help="calls a second of each driver")
-    parser.add_argument("--cut", type=float, default=25, help="seconds of the long cut of test_restarts.py")
+    parser.add_argument("--cut", type=float, default=25,
+                        help="seconds of the long cut of test_restarts.py")
     parser.add_argument("--kinds", default="", help=f"only these, of {','.join(KINDS)}")
-    parser.add_argument("--one-host", action="store_true", help="one node on this host, no namespaces")
+    parser.add_argument("--one-host", action="store_true",
+                        help="one node on this host, no namespaces")
     parser.add_argument("--keep", metavar="FOLDER", help="where logs and ledgers go after findings")
     parser.add_argument("--print", action="store_true", help="print the schedule and do nothing")
-    parser.add_argument("--build", default=os.environ.get("CRT_TEST_BUILD", "build-asan"), help="build folder")
+    parser.add_argument("--build", default=os.environ.get("CRT_TEST_BUILD", "build-asan"),
+                        help="build folder")
     options = parser.parse_args(arguments)
     options.build = os.path.abspath(options.build)
     options.kinds = [k for k in options.kinds.split(",") if k]
@@ -385,7 +417,8 @@ def parse(arguments=None):
 
 
 def main(options):
-    faults = schedule(options.seed, options.seconds, options.rate, options.kinds, not options.one_host)
+    faults = schedule(options.seed, options.seconds, options.rate, options.kinds,
+                      not options.one_host)
     print("\n".join(f"fault {i}: {f}" for i, f in enumerate(faults)), flush=True)
     if options.print:
         return
@@ -396,8 +429,10 @@ def main(options):
         for (act, kind), count in sorted(chaos.hits.items()):
             print(f"{act} {kind}: {count}")
         if chaos.findings:
-            print(f"{len(chaos.findings)} findings; again with: chaos.py --seed {options.seed} --seconds "
-                  f"{options.seconds:g} --rate {options.rate:g}" + (" --one-host" if options.one_host else ""))
+            print(
+                f"{len(chaos.findings)} findings; again with: chaos.py --seed {options.seed} --seconds "
+                f"{options.seconds:g} --rate {options.rate:g}" +
+                (" --one-host" if options.one_host else ""))
             if options.keep:
                 chaos.places.keep(options.keep)
         chaos.places.close()

@@ -40,9 +40,11 @@ class Daemons:
     def head_command(self):
         cpus = "0" if self.places.has_links else "2"
         spots = [] if self.places.has_links else ["--resources", "spot=60"]
-        return ["crt", "start", "--head", "--port", self.places.port, "--dashboard-port", self.places.http_port,
-                "--node-ip-address", self.places.head_ip, "--num-cpus", cpus, *spots,
-                "--object-store-memory", "256M"]
+        return [
+            "crt", "start", "--head", "--port", self.places.port, "--dashboard-port",
+            self.places.http_port, "--node-ip-address", self.places.head_ip, "--num-cpus", cpus,
+            *spots, "--object-store-memory", "256M"
+        ]
 
     def node_command(self, name):
         at_head = name == "a" and self.places.has_links
@@ -65,7 +67,8 @@ class Daemons:
             slot.process = self._find(slot)
 
     def crt(self, *words, status=0, seconds=30):
-        return self.places.hosts["a"].run("crt", *words, "--address", self.address, status=status, seconds=seconds)
+        return self.places.hosts["a"].run("crt", *words, "--address", self.address, status=status,
+                                          seconds=seconds)
 
     def status(self):
         """What `crt status --json` says, None when the head does not answer."""
@@ -106,7 +109,8 @@ class Daemons:
             slot.starting = self.places.hosts[slot.place].start(*command)
 
     def _ended_by_itself(self, slot):
-        """A finding, but for a node whose start failed and could not say so: its command was killed."""
+        """A finding, but for a node whose start failed and could not say so: its command was
+        killed."""
         log = self.log_of(slot)
         if slot.kind == "node" and "registered with" not in log:
             self.say(f"{slot} did not start: {log.strip()}")
@@ -115,8 +119,10 @@ class Daemons:
         self.finding(f"{slot} (pid {slot.process.pid}) ended by itself:\n{words}")
 
     def _is_startable(self, slot, now):
-        """A node waits for the head; that of the head's host for the command that starts the head, too."""
-        return now >= slot.due and (slot is self.head or (self.head.process and not self.head.starting))
+        """A node waits for the head; that of the head's host for the command that starts the head,
+        too."""
+        return now >= slot.due and (slot is self.head or
+                                    (self.head.process and not self.head.starting))
 
     def _await_start(self, slot, living, now):
         if slot.starting.popen.poll() is None:
@@ -144,7 +150,8 @@ class Daemons:
     def all_serve(self):
         """True when every daemon is there and the head says that every node is alive, and no more.
 
-        A node that was drained may end while the head is asked: what is there is looked at afterwards."""
+        A node that was drained may end while the head is asked: what is there is looked at
+        afterwards."""
         slots = (self.head, *self.nodes.values())
         if not all(s.process and not s.starting for s in slots):
             return False
@@ -156,7 +163,8 @@ class Daemons:
                 and all(n.get("drain_ms") is None for n in nodes))
 
     def node_of(self, process, said):
-        """The id of the living node that is that process, from the text of crt status; None: it is not known."""
+        """The id of the living node that is that process, from the text of crt status; None: it is
+        not known."""
         try:
             nodes = json.loads(said)["cluster"]["nodes"]
         except ValueError:
@@ -167,7 +175,8 @@ class Daemons:
     # ------------------------------------------------------------ evidence
 
     def log_of(self, slot):
-        """What the daemon that was started last has written: one whose start failed leaves nothing."""
+        """What the daemon that was started last has written: one whose start failed leaves
+        nothing."""
         host = self.places.hosts[slot.place]
         state = host.path("state" if not self.places.has_links else ".local/state/crt")
         said = []

@@ -51,9 +51,11 @@ def rows(folder):
         socket = os.path.join(copy, "redis.sock")
         names = os.listdir(folder)
         more = ["--appenddirname", next(n for n in names if n.startswith("append"))]
-        server = subprocess.Popen([shutil.which("redis-server") or "valkey-server", "--port", "0", "--unixsocket", socket, "--dir",
-                                   os.path.join(copy, "data"), "--appendonly", "yes", *more],
-                                  stdout=subprocess.DEVNULL)
+        server = subprocess.Popen([
+            shutil.which("redis-server") or "valkey-server", "--port", "0", "--unixsocket", socket,
+            "--dir",
+            os.path.join(copy, "data"), "--appendonly", "yes", *more
+        ], stdout=subprocess.DEVNULL)
         try:
             return _ask(socket)
         finally:
@@ -64,7 +66,8 @@ def rows(folder):
 def _ask(socket):
     def redis(*words):
         for _ in range(200):
-            done = subprocess.run([shutil.which("redis-cli") or "valkey-cli", "-s", socket, *words], capture_output=True, text=True)
+            done = subprocess.run([shutil.which("redis-cli") or "valkey-cli", "-s", socket, *words],
+                                  capture_output=True, text=True)
             if done.returncode == 0 and not done.stdout.startswith(("LOADING", "Could not")):
                 return done.stdout.split()
             import time

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Ledger: what was asked for, what ran and what came of it, written down so that it outlives kill -9.
+/* Ledger: what was asked for, what ran and what came of it, written down so that it outlives kill
+ * -9.
  *
  * Where it sits
  *     load.c, names.c (ASK, END), account.c (RUN) -> [ ledger ] -> files -> ledgers.py
@@ -16,8 +17,8 @@
 enum {
     LEDGER_ASK = 1, /* before the call: value is the argument */
     LEDGER_END = 2, /* its outcome: result, or status and whether it may have run */
-    LEDGER_RUN =
-        3 /* the function began: value is the argument, result what it will return */
+    /* the function began: value is the argument, result what it will return */
+    LEDGER_RUN = 3
 };
 
 typedef struct ledger_record {

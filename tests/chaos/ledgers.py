@@ -73,8 +73,9 @@ class Account:
             if end.status == 0:
                 self._check_success(call, end, runs)
             elif not end.may_have_run and runs:
-                self.findings.append(f"untrue: call {_name(call)} ran in {runs[0][0]}, and its caller "
-                                     f"was told that it did not (status {end.status})")
+                self.findings.append(
+                    f"untrue: call {_name(call)} ran in {runs[0][0]}, and its caller "
+                    f"was told that it did not (status {end.status})")
         return self.findings
 
     def _check_success(self, call, end, runs):
@@ -83,9 +84,11 @@ class Account:
             return
         run = runs[0][1]
         if run.target != end.target:
-            self.findings.append(f"wrong: call {_name(call)} to {end.target:x} ran at {run.target:x}")
+            self.findings.append(
+                f"wrong: call {_name(call)} to {end.target:x} ran at {run.target:x}")
         if run.result != NOT_STATED and run.result != end.result:
-            self.findings.append(f"wrong: call {_name(call)} gave {end.result}, it returned {run.result}")
+            self.findings.append(
+                f"wrong: call {_name(call)} gave {end.result}, it returned {run.result}")
 
     def summary(self):
         good = sum(e.status == 0 for e in self.ended.values())

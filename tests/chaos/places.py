@@ -15,9 +15,11 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 import hosts  # noqa: E402
 
 PROGRAM = "chaos_program"
-DAEMONS = {"crt-head": "head", "crt-node": "node", "crt-http": "http", "redis-server": "redis-server",
-           "valkey-server": "redis-server",
-           "crt-watchdog": "watchdog", "crt": "command", "chaos-litter": "litter"}
+DAEMONS = {
+    "crt-head": "head", "crt-node": "node", "crt-http": "http", "redis-server": "redis-server",
+    "valkey-server": "redis-server", "crt-watchdog": "watchdog", "crt": "command",
+    "chaos-litter": "litter"
+}
 
 
 class Found:
@@ -126,8 +128,10 @@ class Places:
     def keep(self, folder):
         """Copies logs and ledgers away, to be looked at."""
         for name, host in self.hosts.items():
-            shutil.copytree(host.path("."), os.path.join(folder, name), symlinks=True, dirs_exist_ok=True,
-                            ignore=shutil.ignore_patterns(PROGRAM, "*.sock", "*.ipc", "programs", "run", "redis"))
+            shutil.copytree(
+                host.path("."), os.path.join(folder, name), symlinks=True, dirs_exist_ok=True,
+                ignore=shutil.ignore_patterns(PROGRAM, "*.sock", "*.ipc", "programs", "run",
+                                              "redis"))
 
     def node_folder(self, process):
         """Run directory of the node that a process belongs to; "nowhere" when it has ended."""
@@ -184,8 +188,8 @@ class LocalProcess(hosts.Process):
     def __init__(self, host, argv, env):  # pylint: disable=super-init-not-called
         self.host, self.argv, self.lines = host, argv, []
         self._news = threading.Condition()
-        self.popen = subprocess.Popen(argv, env=env, cwd=host.folder, stdin=subprocess.DEVNULL, text=True,
-                                      stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        self.popen = subprocess.Popen(argv, env=env, cwd=host.folder, stdin=subprocess.DEVNULL,
+                                      text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                                       errors="replace", start_new_session=True)
         self.pid = self.popen.pid
         self._reader = threading.Thread(target=self._read, daemon=True)
@@ -201,9 +205,12 @@ class LocalHost:
         os.symlink(os.path.join(build, "tests", "chaos", PROGRAM), os.path.join(folder, PROGRAM))
 
     def environment(self, extra=None):
-        env = {name: value for name, value in os.environ.items() if hosts.KEPT_VARIABLES.match(name)}
-        env.update(PATH=f"{self.build}/cli:/usr/local/bin:/usr/bin:/bin", HOME=self.folder, LC_ALL="C.UTF-8",
-                   CRT_RUN_DIR=os.path.join(self.folder, "run"),
+        env = {
+            name: value
+            for name, value in os.environ.items() if hosts.KEPT_VARIABLES.match(name)
+        }
+        env.update(PATH=f"{self.build}/cli:/usr/local/bin:/usr/bin:/bin", HOME=self.folder,
+                   LC_ALL="C.UTF-8", CRT_RUN_DIR=os.path.join(self.folder, "run"),
                    CRT_STATE_DIR=os.path.join(self.folder, "state"))
         env.update(extra or {})
         return env
@@ -251,8 +258,8 @@ def hosts_patience():
 
 
 def hosts_free_port():
-    """For a head that is killed and started again. Outside of the range in which the system chooses: there
-    anybody's connection may take it while the head is away."""
+    """For a head that is killed and started again. Outside of the range in which the system
+    chooses: there anybody's connection may take it while the head is away."""
     with open("/proc/sys/net/ipv4/ip_local_port_range", encoding="ascii") as file:
         low, high = map(int, file.read().split())
     others = [port for port in range(10000, 65536) if not low <= port <= high]

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What happens when, from one seed: which kind of process is killed or stopped, which link is cut, when the disk is
-full."""
+"""What happens when, from one seed: which kind of process is killed or stopped, which link is cut,
+when the disk is full."""
 import random
 
-# kind -> weight; "link" is cut, "disk" (that of redis-server) is filled, "drain" is a node that is drained, the others are
-# processes.
+# kind -> weight; "link" is cut, "disk" (that of redis-server) is filled, "drain" is a node that is
+# drained, the others are processes.
 KINDS = {"worker": 26, "zygote": 8, "driver": 7, "job": 6, "command": 4, "redis-server": 8,
          "http": 6, "watchdog": 5, "head": 8, "node": 9, "drain": 4, "link": 9, "disk": 3}
 NOT_PROCESSES = {"link": "cut", "disk": "fill"}  # where there are namespaces
@@ -17,7 +17,8 @@ FULL, LONG_FULL = (0.5, 3.0), (5.0, 12.0)
 
 class Fault:
     """`pick` chooses among the processes of that kind that there are; `seconds` is how long it is
-    stopped, cut or full, or until what was killed is started again (where nobody else does that)."""
+    stopped, cut or full, or until what was killed is started again (where nobody else does
+    that)."""
 
     def __init__(self, at, act, kind, pick, seconds):
         self.at, self.act, self.kind, self.pick, self.seconds = at, act, kind, pick, seconds

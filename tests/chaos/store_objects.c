@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Says what lies in a node's object store: one line for each object, with its owner, who made it and
- * who has it pinned. chaos.py asks when bytes are left that nobody should need.
+/* Says what lies in a node's object store: one line for each object, with its owner, who made it
+ * and who has it pinned. chaos.py asks when bytes are left that nobody should need.
  *
  *     store_objects FILE      of a node daemon: /proc/PID/fd/N
  *
- * It attaches in the last slot for the time of the walk, as any process of the node would, and needs the
- * right to open another process's file.
+ * It attaches in the last slot for the time of the walk, as any process of the node would, and
+ * needs the right to open another process's file.
  */
 #include <fcntl.h>
 #include <inttypes.h>

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Names the objects that are left in the stores of living nodes, and what the logs say of their owners."""
+"""Names the objects that are left in the stores of living nodes, and what the logs say of their
+owners."""
 import os
 import subprocess
 
@@ -30,8 +31,10 @@ def words_about(places, owner):
                 if not file.endswith(".log"):
                     continue
                 with open(os.path.join(where, file), encoding="utf-8", errors="replace") as log:
-                    said += [f"{name}/{os.path.basename(where)}/{file}: {line.strip()}" for line in log
-                             if owner[:8] in line]
+                    said += [
+                        f"{name}/{os.path.basename(where)}/{file}: {line.strip()}" for line in log
+                        if owner[:8] in line
+                    ]
     return said[:MOST]
 
 

@@ -27,7 +27,8 @@ class Places:
         return self.said
 
     def _start(self, *words):
-        command = SimpleNamespace(words=words, text=self.said, popen=SimpleNamespace(poll=lambda: None))
+        command = SimpleNamespace(words=words, text=self.said,
+                                  popen=SimpleNamespace(poll=lambda: None))
         self.started.append(command)
         return command
 

@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Restarts and cuts one by one, under the load of the chaos test. Usage: test_restarts.py SCENARIO
 
-What docs/design/recovery.md promises: calls go on without a head and without redis-server, over a cut
-of 3 s, and while the disk under redis-server is full; a long cut is clear errors, and the node comes back
-with its old workers gone."""
+What docs/design/recovery.md promises: calls go on without a head and without redis-server, over a
+cut of 3 s, and while the disk under redis-server is full; a long cut is clear errors, and the node
+comes back with its old workers gone."""
 import os
 import sys
 import time
@@ -23,7 +23,10 @@ DISK = "24m"  # of redis-server, when it is to be full
 class Restarts(Chaos):
     def counts(self, name):
         """(calls that ended, {what failed: how many}) as the driver said last."""
-        said = [line.split() for line in self.drivers[name].text.splitlines() if line.startswith("calls")]
+        said = [
+            line.split() for line in self.drivers[name].text.splitlines()
+            if line.startswith("calls")
+        ]
         words = said[-1] if said else ["calls", "0"]
         return int(words[1]), dict(zip(words[2::2], map(int, words[3::2])))
 
@@ -47,14 +50,20 @@ class Restarts(Chaos):
             fault = Fault(0, act, kind, sorted(self.places.hosts).index(place), seconds)
         else:
             found = self.places.of_kind(kind)
-            fault = Fault(0, act, kind, next(i for i, p in enumerate(found) if place in (None, p.place)), seconds)
+            fault = Fault(0, act, kind,
+                          next(i for i, p in enumerate(found) if place in (None, p.place)), seconds)
         self.hit(fault)
 
     def nothing_failed(self, what, but=()):
         for name in self.driver_places:
-            failed = {k: v for k, v in self.counts(name)[1].items() if k not in BY_ITSELF and k not in but}
+            failed = {
+                k: v
+                for k, v in self.counts(name)[1].items() if k not in BY_ITSELF and k not in but
+            }
             if failed:
-                self.find(f"{what} failed calls of the driver on {name}: {failed}\n{self.drivers[name].text}")
+                self.find(
+                    f"{what} failed calls of the driver on {name}: {failed}\n{self.drivers[name].text}"
+                )
 
     def crt_fails(self, *words):
         """What a command says that must not succeed."""
@@ -86,13 +95,15 @@ class Restarts(Chaos):
 
 
 def head_killed(chaos):
-    """Calls between processes go on without a head; all that is asked of it waits for the next one."""
+    """Calls between processes go on without a head; all that is asked of it waits for the next
+    one."""
     chaos.strike("kill", "head", 3600)  # ended below
     chaos.until_more(WARM)
     if chaos.daemons.head.process:
         chaos.find("the head was there again too soon to see anything")
     chaos.daemons.head.due = 0
-    chaos.until("the head is back", lambda: chaos.daemons.head.process and not chaos.daemons.head.starting, 30)
+    chaos.until("the head is back",
+                lambda: chaos.daemons.head.process and not chaos.daemons.head.starting, 30)
     chaos.until_more(WARM)
     chaos.nothing_failed("the head's restart")
 
@@ -130,7 +141,9 @@ def long_cut(chaos):
     chaos.pass_time(chaos.options.cut - (time.monotonic() - began))
     chaos.heal(everything=True)
     chaos.until("it is back", chaos.daemons.all_serve, 30)
-    chaos.until("its old workers are gone", lambda: not old & {p.pid for p in chaos.places.of_kind("worker", "c")}, 10)
+    chaos.until("its old workers are gone",
+                lambda: not old & {p.pid
+                                   for p in chaos.places.of_kind("worker", "c")}, 10)
     chaos.until_more(WARM)
 
 
@@ -138,7 +151,9 @@ def node_killed(chaos):
     """A node daemon that is killed takes its workers along; another one serves in its place."""
     old = {p.pid for p in chaos.places.of_kind("worker", "c")}
     chaos.strike("kill", "node", 1.0, "c")
-    chaos.until("its workers are gone", lambda: not old & {p.pid for p in chaos.places.of_kind("worker", "c")}, 10)
+    chaos.until("its workers are gone",
+                lambda: not old & {p.pid
+                                   for p in chaos.places.of_kind("worker", "c")}, 10)
     chaos.until("a node is there again", chaos.daemons.all_serve, 30)
     chaos.until_more(WARM)
 
@@ -171,7 +186,10 @@ def disk_full(chaos):
     chaos.nothing_failed("a full disk", ("IO",))
 
 
-SCENARIOS = {f.__name__: f for f in (head_killed, redis_killed, short_cut, long_cut, node_killed, disk_full)}
+SCENARIOS = {
+    f.__name__: f
+    for f in (head_killed, redis_killed, short_cut, long_cut, node_killed, disk_full)
+}
 
 
 def main(options, strike):

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The same seed gives the same faults, another one others; and the ledgers' checks find what is wrong."""
+"""The same seed gives the same faults, another one others; and the ledgers' checks find what is
+wrong."""
 from ledgers import ASK, END, NOT_STATED, RUN, Account, Entry
 from schedule import KINDS, schedule
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What else programs do: streams, actors that run several calls at a time, placement groups. Nothing of it is in the ledger:
- * what comes is checked here. */
+/* What else programs do: streams, actors that run several calls at a time, placement groups.
+ * Nothing of it is in the ledger: what comes is checked here. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -105,8 +105,8 @@ int cli_teardown(void **state)
 
 /* ---------------------------------------------------------------- running it */
 
-/* In the child: words are separated by one blank, ~ in a word stands for a blank. What the test's own
- * starter ignores (nohup, a shell's background) the command must not. */
+/* In the child: words are separated by one blank, ~ in a word stands for a blank. What the test's
+ * own starter ignores (nohup, a shell's background) the command must not. */
 static void execute(char *text)
 {
     static const int signals[] = {SIGHUP, SIGINT, SIGQUIT, SIGTERM};

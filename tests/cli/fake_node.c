@@ -3,8 +3,9 @@
  * info file, and a "worker" that ends with it.
  *
  * FAKE_NODE in the environment: "error TEXT" is told as a failed start, "crash" exits with a word
- * on stderr only, "hang" makes the file node-hangs in the state directory and never becomes ready, "stubborn" ignores SIGTERM, "litter" leaves a grandchild in a
- * session of its own that ignores SIGTERM, as user code may.
+ * on stderr only, "hang" makes the file node-hangs in the state directory and never becomes ready,
+ * "stubborn" ignores SIGTERM, "litter" leaves a grandchild in a session of its own that ignores
+ * SIGTERM, as user code may.
  */
 #include <fcntl.h>
 #include <getopt.h>
@@ -59,8 +60,8 @@ static void parse(int argc, char **argv)
         }
 }
 
-/* Executes a shell that waits; `stays` outlives the daemon, until somebody kills it. Comes back when
- * it was executed: before, nothing tells it from this process. */
+/* Executes a shell that waits; `stays` outlives the daemon, until somebody kills it. Comes back
+ * when it was executed: before, nothing tells it from this process. */
 static pid_t run_child(bool stays)
 {
     pid_t pid, parent = getpid();

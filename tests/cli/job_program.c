@@ -3,8 +3,9 @@
  * hello|fail|crash|quit|forget|stay|leave|look.
  *
  * "stay" makes an actor whose process leaves a grandchild in a session of its own, as user code
- * may, says so, and stays. "crash", "quit" and "forget" end without crt_shutdown. "leave" leaves the cluster while its actor lives, and looks at it then.
- * "look" tells what a task sees on the node that has the resource "far". */
+ * may, says so, and stays. "crash", "quit" and "forget" end without crt_shutdown. "leave" leaves
+ * the cluster while its actor lives, and looks at it then. "look" tells what a task sees on the
+ * node that has the resource "far". */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* log_program LINES: an actor called "printer" prints so many lines when the program is told to go on, by a line of its input, and
- * ends. */
+/* log_program LINES: an actor called "printer" prints so many lines when the program is told to go
+ * on, by a line of its input, and ends. */
 #include <stdio.h>
 #include <stdlib.h>
 

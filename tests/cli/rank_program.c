@@ -6,12 +6,14 @@
  *     lines            prints long lines, in parts
  *     return|exit|crash|kill RANK [STATUS]
  *                      that rank ends so, the others wait for it in a barrier
- *     told HOW RANK    that rank ends so while the others wait for it, and they print how they heard
+ *     told HOW RANK    that rank ends so while the others wait for it, and they print how they
+ *     heard
  *     last             all return right after an operation
  *     leave RANK       that rank calls exit(0), the others print and return
  *     stay             says its pid, leaves a grandchild in a session of its own, and stays
  *     task             runs a task, which is no rank
- *     moments          takes part in a collective, and sends an object to the last rank's node; prints what the timeline has of both
+ *     moments          takes part in a collective, and sends an object to the last rank's node;
+ *     prints what the timeline has of both
  *     init             is a program that calls crt_init instead of crt_main */
 #include <signal.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A program whose driver waits for a call of an actor, which waits for a task, which runs until it is killed: for
- * test_stack.py. */
+/* A program whose driver waits for a call of an actor, which waits for a task, which runs until it
+ * is killed: for test_stack.py. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A program that has one of everything that can be listed, for test_state.py and ray_client.py; it waits for the
- * end of its input. With SAYS in the environment its actors print a line, with TALKS each call of them says which it is, a task
- * prints 1000 lines, and one that waits says so first. */
+/* A program that has one of everything that can be listed, for test_state.py and ray_client.py; it
+ * waits for the end of its input. With SAYS in the environment its actors print a line, with TALKS
+ * each call of them says which it is, a task prints 1000 lines, and one that waits says so
+ * first. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A run of a sweep, for test_sweep.py: sweep_program --lr X --model NAME [--steps N] [--ms N] [--load MS] [--tasks N] [--fail]. Makes
- * the gauges loss and step, loads its data for a time, waits for tasks, then reports: the loss falls towards a value that follows
- * from the arguments. */
+/* A run of a sweep, for test_sweep.py: sweep_program --lr X --model NAME [--steps N] [--ms N]
+ * [--load MS] [--tasks N] [--fail]. Makes the gauges loss and step, loads its data for a time,
+ * waits for tasks, then reports: the loss falls towards a value that follows from the arguments. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

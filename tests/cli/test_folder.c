@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests of cli/folder.c and cli/ignore.c: what of a folder becomes a zip, and that it is always the same. */
+/* Tests of cli/folder.c and cli/ignore.c: what of a folder becomes a zip, and that it is always the
+ * same. */
 #include "cli/folder.h"
 #include "cli/ignore.h"
 

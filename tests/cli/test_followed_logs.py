@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""A followed log comes whole and in order, whatever is cut on its way: the connection of who follows it, crt-http, the head.
+"""A followed log comes whole and in order, whatever is cut on its way: the connection of who
+follows it, crt-http, the head.
 Usage: test_followed_logs.py CRT LOG_PROGRAM [LINES]"""
 import glob
 import os
@@ -24,17 +25,20 @@ PATIENCE = 180
 
 class Cluster:
     def __init__(self):
-        self.words = ("start", "--head", "--dashboard-port", "0", "--num-cpus", "2", "--object-store-memory", "50M", "--no-auth")
+        self.words = ("start", "--head", "--dashboard-port", "0", "--num-cpus", "2",
+                      "--object-store-memory", "50M", "--no-auth")
         said = self.run(*self.words, "--port", "0")
         self.address = re.search(r"--address (\S+) --key-file", said)[1]
         self.http_port = int(re.search(r"http://[0-9.]+:([0-9]+)", said)[1])
 
     @staticmethod
     def run(*words):
-        return subprocess.run([CRT, *words], text=True, stdout=subprocess.PIPE, check=True, timeout=PATIENCE).stdout
+        return subprocess.run([CRT, *words], text=True, stdout=subprocess.PIPE, check=True,
+                              timeout=PATIENCE).stdout
 
     def submit(self, script):
-        said = self.run("job", "submit", "--address", self.address, "--no-wait", "--", "/bin/sh", "-c", script)
+        said = self.run("job", "submit", "--address", self.address, "--no-wait", "--", "/bin/sh",
+                        "-c", script)
         return re.search(r"Job '(\S+)' submitted", said)[1]
 
     @staticmethod
@@ -42,7 +46,8 @@ class Cluster:
         mark = f"CRT_RUN_DIR={os.environ['CRT_RUN_DIR']}".encode()
         for path in glob.glob("/proc/[0-9]*"):
             try:
-                with open(f"{path}/comm", encoding="ascii") as comm, open(f"{path}/environ", "rb") as environ:
+                with open(f"{path}/comm", encoding="ascii") as comm, open(f"{path}/environ",
+                                                                          "rb") as environ:
                     if comm.read().strip() == name and mark in environ.read().split(b"\0"):
                         return int(path.split("/")[2])
             except OSError:
@@ -69,8 +74,12 @@ class Follower:
     """`crt` with these words; `actions` are run beside it, at equal parts of the log."""
 
     def __init__(self, *words, env=None, actions=()):
-        self.process = subprocess.Popen([CRT, *words], env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-        self.actions = {LINES * (i + 1) // (len(actions) + 1): action for i, action in enumerate(actions)}
+        self.process = subprocess.Popen([CRT, *words], env=env, stdout=subprocess.PIPE,
+                                        stderr=subprocess.PIPE)
+        self.actions = {
+            LINES * (i + 1) // (len(actions) + 1): action
+            for i, action in enumerate(actions)
+        }
         self.rest, self.lines, self.took, self.errors, self.code = [], 0, 0, "", None
 
     def read(self):
@@ -110,7 +119,8 @@ class Followed(unittest.TestCase):
     def assert_whole(self, follower, cuts):
         """All lines in order, and at most one sentence for each cut."""
         wrong = [line for line in follower.rest if line.startswith("line")]
-        self.assertEqual((wrong[:3], follower.lines, follower.code), ([], LINES, 0), (follower.errors, follower.rest))
+        self.assertEqual((wrong[:3], follower.lines, follower.code), ([], LINES, 0),
+                         (follower.errors, follower.rest))
         self.assertLessEqual(follower.errors.count("trying again"), cuts, follower.errors)
         print(f"{self.id().split('.')[-1]}: {LINES / follower.took:.0f} lines/s")
 
@@ -118,8 +128,11 @@ class Followed(unittest.TestCase):
         forwarder = Forwarder(self.cluster.http_port)
         self.addCleanup(forwarder.close)
         for cuts in (0, 7):
-            forwarder.cut_after = [forwarder.carried + LOG_BYTES * (n + 1) // (cuts + 1) for n in range(cuts)]
-            for words in (("logs", "-f", self.cluster.submit(self.script)), ("submit", "--", "/bin/sh", "-c", self.script)):
+            forwarder.cut_after = [
+                forwarder.carried + LOG_BYTES * (n + 1) // (cuts + 1) for n in range(cuts)
+            ]
+            for words in (("logs", "-f", self.cluster.submit(self.script)),
+                          ("submit", "--", "/bin/sh", "-c", self.script)):
                 self.assert_whole(self.through(forwarder, *words).read(), cuts)
                 self.assertEqual(forwarder.cut_after, [])
 
@@ -139,14 +152,17 @@ class Followed(unittest.TestCase):
         forwarder.close()
         follower.read()
         self.assertEqual((follower.lines, follower.code), (0, 1))
-        self.assertRegex(follower.errors, r"^crt job logs: no answer from \S+: .*; trying again for 30 s\n"
-                         r"crt job logs: no answer from \S+: .*; given up after 30 s\n$")
+        self.assertRegex(
+            follower.errors, r"^crt job logs: no answer from \S+: .*; trying again for 30 s\n"
+            r"crt job logs: no answer from \S+: .*; given up after 30 s\n$")
         self.assertLess(follower.took, 45)
 
     def test_a_server_that_is_killed_again_and_again(self):
         actions = [lambda: self.cluster.kill("crt-http")] * 3
         job = self.cluster.submit(self.script)
-        self.assert_whole(Follower("job", "logs", "--address", self.cluster.address, "-f", job, actions=actions).read(), 3)
+        self.assert_whole(
+            Follower("job", "logs", "--address", self.cluster.address, "-f", job,
+                     actions=actions).read(), 3)
 
     def test_a_head_that_is_killed(self):
         for seconds in (0, 1):  # while the job prints, and when it has ended
@@ -155,17 +171,20 @@ class Followed(unittest.TestCase):
                                        actions=[self.cluster.restart_head]).read(), 1)
 
     def test_the_log_of_an_actor_whose_head_is_killed(self):
-        with subprocess.Popen([PROGRAM, str(LINES)], env=dict(os.environ, CRT_ADDRESS=self.cluster.address), stdin=subprocess.PIPE,
-                              stdout=subprocess.PIPE) as program:
+        with subprocess.Popen([PROGRAM, str(LINES)], env=dict(os.environ,
+                                                              CRT_ADDRESS=self.cluster.address),
+                              stdin=subprocess.PIPE, stdout=subprocess.PIPE) as program:
             self.assertEqual(program.stdout.readline(), b"ready\n")
-            follower = Follower("logs", "--address", self.cluster.address, "-f", "printer", actions=[self.cluster.restart_head])
+            follower = Follower("logs", "--address", self.cluster.address, "-f", "printer",
+                                actions=[self.cluster.restart_head])
             program.stdin.write(b"\n")
             program.stdin.flush()
             self.assert_whole(follower.read(), 1)
             program.stdin.close()
             program.stdout.read()
             self.assertEqual(program.wait(PATIENCE), 0)
-        self.assert_whole(Follower("logs", "--address", self.cluster.address, "printer").read(), 0)  # a dead actor keeps its name
+        self.assert_whole(Follower("logs", "--address", self.cluster.address, "printer").read(),
+                          0)  # a dead actor keeps its name
 
 
 if __name__ == "__main__":

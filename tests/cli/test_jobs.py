@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""crt job on real clusters: who may use the dashboard's server, and what jobs are told, shown and forgotten.
+"""crt job on real clusters: who may use the dashboard's server, and what jobs are told, shown and
+forgotten.
 Usage: test_jobs.py CRT PRINTING_PROGRAM"""
 import io
 import json
@@ -22,9 +23,10 @@ PATIENCE = 90
 class Cluster:
     def __init__(self, *options):
         self.address = None
-        said = subprocess.run([CRT, "start", "--head", "--port", "0", "--dashboard-port", "0", "--num-cpus", "2",
-                               "--object-store-memory", "50M", *options], stdout=subprocess.PIPE, text=True,
-                              check=True).stdout
+        said = subprocess.run([
+            CRT, "start", "--head", "--port", "0", "--dashboard-port", "0", "--num-cpus", "2",
+            "--object-store-memory", "50M", *options
+        ], stdout=subprocess.PIPE, text=True, check=True).stdout
         self.address = re.search(r"--address (\S+) --key-file", said)[1]
         self.key = re.search(r"--key-file (\S+)", said)[1]
         self.url = re.search(r"(http://[0-9.:]+)", said)[1]
@@ -33,8 +35,8 @@ class Cluster:
         words = [CRT, *arguments]
         at = 3 if arguments[0] == "job" else 2
         words[at:at] = ["--address", address or self.address]
-        done = subprocess.run(words, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False,
-                              timeout=PATIENCE, env=env)
+        done = subprocess.run(words, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                              check=False, timeout=PATIENCE, env=env)
         assert done.returncode == code, (words, done)
         return done.stdout
 
@@ -46,7 +48,8 @@ class Cluster:
 
     def ask(self, method, path, token=None, body=None, headers=()):
         """The code and the text of an answer."""
-        request = urllib.request.Request(self.url + path, method=method, data=body, headers=dict(headers))
+        request = urllib.request.Request(self.url + path, method=method, data=body,
+                                         headers=dict(headers))
         if token:
             request.add_header("Authorization", f"Bearer {token}")
         try:
@@ -56,7 +59,8 @@ class Cluster:
             return error.code, error.read().decode()
 
     def submit(self, *command, options=()):
-        return re.search(r"Job '(\S+)' submitted", self.job("submit", "--no-wait", *options, "--", *command))[1]
+        return re.search(r"Job '(\S+)' submitted",
+                         self.job("submit", "--no-wait", *options, "--", *command))[1]
 
     def state(self, job):
         return json.loads(self.job("status", "--format", "json", job))
@@ -71,7 +75,8 @@ class Cluster:
             time.sleep(0.05)
 
     def end(self):
-        subprocess.run([CRT, "stop", "--address", self.address], stdout=subprocess.DEVNULL, check=True)
+        subprocess.run([CRT, "stop", "--address", self.address], stdout=subprocess.DEVNULL,
+                       check=True)
 
 
 class WithCluster(unittest.TestCase):
@@ -89,7 +94,8 @@ class WithCluster(unittest.TestCase):
 class Jobs(WithCluster):
     def test_the_last_lines_are_shown_and_followed(self):
         c = self.cluster
-        job = c.submit("/bin/sh", "-c", "i=0; while [ $i -lt 5000 ]; do echo line $i; i=$((i+1)); done")
+        job = c.submit("/bin/sh", "-c",
+                       "i=0; while [ $i -lt 5000 ]; do echo line $i; i=$((i+1)); done")
         c.await_state(job, "SUCCEEDED")
         self.assertEqual(c.job("logs", "--tail", "2", job), "line 4998\nline 4999\n")
         self.assertEqual(c.job("logs", "--tail", "0", job), "")
@@ -154,10 +160,11 @@ class Jobs(WithCluster):
         c.await_state(job, "RUNNING")
         self.assertEqual(c.ask("GET", f"/api/jobs/{job}", reader)[0], 200)
         self.assertEqual(c.ask("GET", "/api/v0/nodes", reader)[0], 200)
-        for method, path in (("POST", f"/api/jobs/{job}/stop"), ("DELETE", f"/api/jobs/{job}"), ("POST", "/api/jobs/"),
-                             ("PUT", "/api/packages/crt/" + "0" * 64)):
+        for method, path in (("POST", f"/api/jobs/{job}/stop"), ("DELETE", f"/api/jobs/{job}"),
+                             ("POST", "/api/jobs/"), ("PUT", "/api/packages/crt/" + "0" * 64)):
             code, text = c.ask(method, path, reader, None if method == "DELETE" else b"{}")
-            self.assertEqual((code, json.loads(text)), (403, {"error": {"message": "Forbidden: this token is read-only"}}))
+            self.assertEqual((code, json.loads(text)),
+                             (403, {"error": {"message": "Forbidden: this token is read-only"}}))
         self.assertEqual(c.ask("POST", f"/api/jobs/{job}/stop", owner, b"")[0], 200)
         self.assertEqual(c.ask("POST", "/api/jobs/evil%0aline/stop", owner, b"")[0], 400)
         self.assertIn(c.ask("POST", "/api/jobs/evil%20line/stop", owner, b"")[0], (400, 404))
@@ -166,13 +173,15 @@ class Jobs(WithCluster):
             lines = file.read().splitlines()
         when = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z"
         for line in lines:
-            self.assertRegex(line, rf"^{when} (POST|PUT|DELETE) \S+ \d\d\d (owner|read-only) \S+ \S+$")
+            self.assertRegex(line,
+                             rf"^{when} (POST|PUT|DELETE) \S+ \d\d\d (owner|read-only) \S+ \S+$")
         text = "\n".join(lines)
         self.assertRegex(text, rf"POST /api/jobs/ 200 owner local:{os.geteuid()} {job}\n")
         self.assertRegex(text, rf"DELETE /api/jobs/{job} 403 read-only 127\.0\.0\.1:\d+ ")
         self.assertRegex(text, rf"POST /api/jobs/{job}/stop 200 owner 127\.0\.0\.1:\d+ {job}")
         self.assertRegex(text, r"POST /api/jobs/evil\S* 4\d\d owner")
-        self.assertEqual(os.stat(os.path.join(os.path.dirname(c.key), "audit.log")).st_mode & 0o777, 0o600)
+        self.assertEqual(
+            os.stat(os.path.join(os.path.dirname(c.key), "audit.log")).st_mode & 0o777, 0o600)
 
 
 def zip_of(*entries):
@@ -189,15 +198,19 @@ def zip_of(*entries):
 
 class Folding(WithCluster):
     def printed(self, wanted, *options):
-        """What two actors of a job print, who print the same: the lines that are shown, and those of them that count others."""
+        """What two actors of a job print, who print the same: the lines that are shown, and those
+        of them that count others."""
         c, env = self.cluster, {k: v for k, v in os.environ.items() if k != "CRT_DEDUP_LOGS"}
         if wanted:
             env["CRT_DEDUP_LOGS"] = wanted
         said = c.job("submit", *options, "--", PRINTING_PROGRAM, "2", "2", "same", env=env)
         lines = re.findall(r"^\(Printer pid=.*\) ((?:first|second|third) of 0.*)$", said, re.M)
         logged = c.job("logs", re.search(r"Job '(\S+)' submitted", said)[1])
-        self.assertEqual(re.findall(r"^\(Printer pid=.*\) ((?:first|second|third) of 0.*)$", logged, re.M), lines)
-        return len(lines), sum(line.endswith(" [repeated 1 times across cluster]") for line in lines)
+        self.assertEqual(
+            re.findall(r"^\(Printer pid=.*\) ((?:first|second|third) of 0.*)$", logged, re.M),
+            lines)
+        return len(lines), sum(
+            line.endswith(" [repeated 1 times across cluster]") for line in lines)
 
     def test_equal_lines_of_a_jobs_workers_are_shown_once_if_that_is_wanted(self):
         whole, folded = (6, 0), (6, 3)
@@ -205,15 +218,20 @@ class Folding(WithCluster):
         self.assertEqual(self.printed(None, "--env", "CRT_DEDUP_LOGS=1"), folded)
         self.assertEqual(self.printed("1"), folded)
         self.assertEqual(self.printed("1", "--env", "CRT_DEDUP_LOGS=0"), whole)
-        self.assertEqual(self.printed(None, "--runtime-env-json", '{"env_vars": {"CRT_DEDUP_LOGS": "1"}}'), folded)
+        self.assertEqual(
+            self.printed(None, "--runtime-env-json", '{"env_vars": {"CRT_DEDUP_LOGS": "1"}}'),
+            folded)
 
 
 class BadInput(WithCluster):
     def test_a_folder_that_is_none_fails_its_job_and_no_other(self):
         c, token = self.cluster, self.cluster.token()
         good = zip_of(("prog", b"#!/bin/sh\necho good\n", 0o100755))
-        cases = {"a1": good[:-30], "a2": b"no zip at all", "a3": zip_of(("../out", b"x", 0o100644)),
-                 "a4": zip_of(("/tmp/out", b"x", 0o100644)), "a5": zip_of(("link", b"/etc/passwd", 0o120777))}
+        cases = {
+            "a1": good[:-30], "a2": b"no zip at all", "a3": zip_of(("../out", b"x", 0o100644)),
+            "a4": zip_of(("/tmp/out", b"x", 0o100644)), "a5": zip_of(
+                ("link", b"/etc/passwd", 0o120777))
+        }
         for name, data in cases.items():
             package = f"_ray_pkg_{name}.zip"
             self.assertEqual(c.ask("PUT", f"/api/packages/gcs/{package}", token, data)[0], 200)
@@ -221,11 +239,15 @@ class BadInput(WithCluster):
                     "runtime_env": {"working_dir": f"gcs://{package}"}}
             self.assertEqual(c.ask("POST", "/api/jobs/", token, json.dumps(body).encode())[0], 200)
             state = c.await_state(f"bad-{name}", "FAILED", "SUCCEEDED")
-            self.assertEqual((state["status"], state["error_type"]), ("FAILED", "RUNTIME_ENV_SETUP_FAILURE"), (name, state))
+            self.assertEqual((state["status"], state["error_type"]),
+                             ("FAILED", "RUNTIME_ENV_SETUP_FAILURE"), (name, state))
             self.assertTrue(state["message"].startswith("runtime_env setup failed: "), state)
         self.assertFalse(os.path.exists("/tmp/out"))
         self.assertEqual(c.ask("PUT", "/api/packages/gcs/_ray_pkg_b.zip", token, good)[0], 200)
-        body = {"entrypoint": "./prog", "submission_id": "good", "runtime_env": {"working_dir": "gcs://_ray_pkg_b.zip"}}
+        body = {
+            "entrypoint": "./prog", "submission_id": "good",
+            "runtime_env": {"working_dir": "gcs://_ray_pkg_b.zip"}
+        }
         self.assertEqual(c.ask("POST", "/api/jobs/", token, json.dumps(body).encode())[0], 200)
         self.assertEqual(c.await_state("good", "FAILED", "SUCCEEDED")["status"], "SUCCEEDED")
 
@@ -270,7 +292,8 @@ class Queue(WithCluster):
         running = [c.submit("/bin/sleep", "600") for _ in range(2)]
         for job in running:
             c.await_state(job, "RUNNING")
-        low, high = (c.submit("/bin/sleep", "600", options=("--priority", priority)) for priority in ("2", "9"))
+        low, high = (c.submit("/bin/sleep", "600", options=("--priority", priority))
+                     for priority in ("2", "9"))
         self.assertIn("2 jobs run, and no more may", c.state(low)["message"])
         c.job("stop", running[0])
         c.await_state(high, "RUNNING")
@@ -293,7 +316,8 @@ class Queue(WithCluster):
         while "0/2 CPU" not in c.crt("status"):
             assert time.monotonic() < end
         self.assertIn("--retries takes", c.job("submit", "--retries", "0.5", "--", "x", code=2))
-        self.assertIn("--entrypoint-num-cpus takes", c.job("submit", "--entrypoint-num-cpus", "x", "--", "x", code=2))
+        self.assertIn("--entrypoint-num-cpus takes",
+                      c.job("submit", "--entrypoint-num-cpus", "x", "--", "x", code=2))
 
     def test_a_job_that_fails_is_run_again(self):
         c = self.cluster
@@ -301,8 +325,10 @@ class Queue(WithCluster):
             mark = os.path.join(directory, "mark")
             script = f"echo attempt; [ $(cat {mark} | wc -l) -ge 3 ] && echo at last && exit 0; echo x >>{mark}; exit 7"
             open(mark, "w").close()
-            said = c.job("submit", "--submission-id", "stubborn", "--retries", "5", "--", "/bin/sh", "-c", script)
-            self.assertIn("\nattempt\nat last\n", said)  # of attempts that end at once not each one is seen
+            said = c.job("submit", "--submission-id", "stubborn", "--retries", "5", "--", "/bin/sh",
+                         "-c", script)
+            self.assertIn("\nattempt\nat last\n",
+                          said)  # of attempts that end at once not each one is seen
             self.assertIn("Job 'stubborn' succeeded", said)
             jobs = {row["submission_id"]: row for row in json.loads(c.job("list", "--json"))}
             self.assertEqual(jobs["stubborn"]["attempt_number"], 3)
@@ -312,10 +338,12 @@ class Queue(WithCluster):
             self.assertNotIn("at last\n", c.job("logs", "--tail", "1", "stubborn.attempt-1"))
             said = c.job("submit", "--retries", "1", "--", "/bin/sh", "-c", "exit 3", code=3)
             self.assertLessEqual(said.count("it is run again"), 1)
-            slow = c.job("submit", "--retries", "2", "--", "/bin/sh", "-c", "echo attempt; sleep 1; exit 3", code=3)
+            slow = c.job("submit", "--retries", "2", "--", "/bin/sh", "-c",
+                         "echo attempt; sleep 1; exit 3", code=3)
             self.assertIn("Attempt 1 of job", slow)
             self.assertIn("Attempt 2 of job", slow)
-            self.assertGreaterEqual(slow.count("\nattempt\n"), 3)  # the message has the last one, too
+            self.assertGreaterEqual(slow.count("\nattempt\n"),
+                                    3)  # the message has the last one, too
 
 
 class TwoHosts(WithCluster):
@@ -326,10 +354,13 @@ class TwoHosts(WithCluster):
         super().setUpClass()
         # Its own directories: nothing of the head's host is to be found there.
         cls.place = tempfile.TemporaryDirectory()
-        cls.env = dict(os.environ, CRT_RUN_DIR=f"{cls.place.name}/run", CRT_STATE_DIR=f"{cls.place.name}/state")
-        subprocess.run([CRT, "start", "--address", cls.cluster.address, "--key-file", cls.cluster.key, "--labels",
-                        "zone=b", "--resources", "far=1", "--num-cpus", "3", "--object-store-memory", "50M"],
-                       env=cls.env, check=True, stdout=subprocess.DEVNULL)
+        cls.env = dict(os.environ, CRT_RUN_DIR=f"{cls.place.name}/run",
+                       CRT_STATE_DIR=f"{cls.place.name}/state")
+        subprocess.run([
+            CRT, "start", "--address", cls.cluster.address, "--key-file", cls.cluster.key,
+            "--labels", "zone=b", "--resources", "far=1", "--num-cpus", "3",
+            "--object-store-memory", "50M"
+        ], env=cls.env, check=True, stdout=subprocess.DEVNULL)
 
     @classmethod
     def tearDownClass(cls):
@@ -354,7 +385,8 @@ class TwoHosts(WithCluster):
                 job = re.search(r"Job '(\S+)' submitted", said)[1]
                 self.assertEqual(c.state(job)["driver_node_id"], nodes["b"], options)
                 self.assertIn("from the folder", c.job("logs", job))
-            said = c.job("submit", "--entrypoint-resources", "far=1", "--", os.path.join(folder, "prog"), code=1)
+            said = c.job("submit", "--entrypoint-resources", "far=1", "--",
+                         os.path.join(folder, "prog"), code=1)
             self.assertIn("prog\n", said)  # the script alone, without the folder
         here = c.submit("/bin/true")
         self.assertEqual(c.await_state(here, "SUCCEEDED")["driver_node_id"], nodes["a"])
@@ -379,10 +411,13 @@ class NoToken(WithCluster):
 
     def test_everybody_of_this_host_may_and_other_sites_may_not(self):
         c = self.cluster
-        self.assertEqual(json.loads(c.ask("GET", "/api/authentication_mode")[1])["authentication_mode"], "disabled")
+        self.assertEqual(
+            json.loads(c.ask("GET", "/api/authentication_mode")[1])["authentication_mode"],
+            "disabled")
         self.assertEqual(c.ask("GET", "/api/version")[0], 200)
         body = json.dumps({"entrypoint": "echo open", "submission_id": "open"}).encode()
-        self.assertEqual(c.ask("POST", "/api/jobs/", None, body, {"Origin": "http://evil.example"})[0], 405)
+        self.assertEqual(
+            c.ask("POST", "/api/jobs/", None, body, {"Origin": "http://evil.example"})[0], 405)
         self.assertEqual(c.ask("POST", "/api/jobs/", None, body)[0], 200)
         self.assertEqual(c.await_state("open", "SUCCEEDED", "FAILED")["status"], "SUCCEEDED")
         elsewhere = dict(os.environ, CRT_RUN_DIR=tempfile.mkdtemp())
@@ -394,13 +429,15 @@ class NoToken(WithCluster):
             self.assertRegex(file.read(), r" POST /api/jobs/ 200 open 127\.0\.0\.1:\d+ open\n")
 
     def test_it_is_for_loopback_only(self):
-        done = subprocess.run([CRT, "start", "--head", "--port", "0", "--dashboard-port", "0", "--no-auth",
-                               "--dashboard-host", "0.0.0.0"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                              text=True, check=False)
+        done = subprocess.run([
+            CRT, "start", "--head", "--port", "0", "--dashboard-port", "0", "--no-auth",
+            "--dashboard-host", "0.0.0.0"
+        ], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
         self.assertEqual(done.returncode, 1)
         self.assertIn("--no-auth needs a dashboard that listens on loopback only", done.stdout)
-        done = subprocess.run([CRT, "start", "--address", "127.0.0.1:1", "--no-auth"], stdout=subprocess.PIPE,
-                              stderr=subprocess.STDOUT, text=True, check=False)
+        done = subprocess.run([CRT, "start", "--address", "127.0.0.1:1", "--no-auth"],
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                              check=False)
         self.assertIn("--no-auth belongs to the head", done.stdout)
 
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests of crt run --ranks with the real daemons: what each rank is given, how their output is shown, and
- * how all of them end. */
+/* Tests of crt run --ranks with the real daemons: what each rank is given, how their output is
+ * shown, and how all of them end. */
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>

@@ -465,7 +465,8 @@ static void a_driver_says_which_cluster_it_joins(void **state)
     cli_expect(0, "Stopped 1 node and the head", "stop");
 }
 
-/* Quotes, escapes and comments of the shell, of redis-server's configuration and of our own lines. */
+/* Quotes, escapes and comments of the shell, of redis-server's configuration and of our own
+ * lines. */
 static void directories_may_have_any_name_but_control_characters(void **state)
 {
     const char *program = getenv("CRT_TEST_JOB");

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""crt start as it is typed: addresses by any words, an output that takes nothing, a directory that is gone; and what a followed
-job says. Real daemons. Usage: test_start.py CRT"""
+"""crt start as it is typed: addresses by any words, an output that takes nothing, a directory that
+is gone; and what a followed job says. Real daemons. Usage: test_start.py CRT"""
 import os
 import re
 import signal
@@ -13,7 +13,8 @@ import unittest
 
 CRT = os.path.abspath(sys.argv[1])
 PATIENCE = 120
-HEAD = ("start", "--head", "--port", "0", "--dashboard-port", "0", "--num-cpus", "1", "--object-store-memory", "100M")
+HEAD = ("start", "--head", "--port", "0", "--dashboard-port", "0", "--num-cpus", "1",
+        "--object-store-memory", "100M")
 
 
 def crt(*arguments, code=0, **more):
@@ -27,7 +28,8 @@ def crt(*arguments, code=0, **more):
 def runs_here():
     """What of a cluster is below the run directory."""
     run = os.environ["CRT_RUN_DIR"]
-    return [name for name in os.listdir(run) if name.startswith(("head-", "node-"))] if os.path.isdir(run) else []
+    return [name for name in os.listdir(run)
+            if name.startswith(("head-", "node-"))] if os.path.isdir(run) else []
 
 
 class Start(unittest.TestCase):
@@ -42,7 +44,10 @@ class Start(unittest.TestCase):
         port = address.rsplit(":", 1)[1]
         words = ["localhost", "LOCALHOST", "[::ffff:127.0.0.1]", "127.1", "[::FFFF:7f00:1]"]
         try:
-            if "127.0.0.1" in {entry[4][0] for entry in socket.getaddrinfo(socket.gethostname(), None)}:
+            if "127.0.0.1" in {
+                    entry[4][0]
+                    for entry in socket.getaddrinfo(socket.gethostname(), None)
+            }:
                 words.append(socket.gethostname())
         except OSError:
             pass
@@ -50,51 +55,68 @@ class Start(unittest.TestCase):
             for command in (("status",), ("list", "nodes"), ("job", "list"), ("token",)):
                 crt(*command, "--address", f"{word}:{port}")
             crt("status", env=dict(os.environ, CRT_ADDRESS=f"{word}:{port}"))
-        said = crt("start", "--address", f"localhost:{port}", "--key-file", key, "--num-cpus", "1", "--object-store-memory", "50M")
+        said = crt("start", "--address", f"localhost:{port}", "--key-file", key, "--num-cpus", "1",
+                   "--object-store-memory", "50M")
         self.assertIn("joined localhost", said)
         self.assertEqual(len(runs_here()), 3)
         self.assertEqual(crt("list", "nodes", "--address", address).count("ALIVE"), 2)
         self.assertIn("no node", crt("status", "--address", f"127.0.0.2:{port}", code=1))
-        self.assertIn("Stopped 2 nodes and the head", crt("stop", "--address", f"[::ffff:127.0.0.1]:{port}"))
+        self.assertIn("Stopped 2 nodes and the head",
+                      crt("stop", "--address", f"[::ffff:127.0.0.1]:{port}"))
         self.assertEqual(runs_here(), [])
 
     def test_a_dashboard_is_found_by_any_words_for_its_host(self):
         said = crt(*HEAD)
         url = re.search(r"(http://[0-9.:]+)", said)[1]
         self.addCleanup(crt, "stop", code=None)
-        for url in (url, url.replace("127.0.0.1", "localhost"), url.replace("127.0.0.1", "[::ffff:127.0.0.1]")):
+        for url in (url, url.replace("127.0.0.1",
+                                     "localhost"), url.replace("127.0.0.1", "[::ffff:127.0.0.1]")):
             crt("job", "list", "--address", url + "/")
 
     def test_an_address_of_no_host_is_no_address_of_a_node(self):
         for ip in ("0.0.0.0", "::", "0", "224.0.0.1", "255.255.255.255", "::ffff:0.0.0.0"):
-            self.assertIn("is no address by which others reach this host", crt(*HEAD, "--node-ip-address", ip, code=1))
+            self.assertIn("is no address by which others reach this host",
+                          crt(*HEAD, "--node-ip-address", ip, code=1))
         self.assertIn("is no IP address", crt(*HEAD, "--node-ip-address", "localhost", code=1))
         address, key = self.start("--node-ip-address", "::ffff:127.0.0.1")
         self.assertRegex(address, r"^127\.0\.0\.1:\d+$")
         for ip in ("0.0.0.0", "::"):
-            self.assertIn("is no address by which", crt("start", "--address", address, "--key-file", key, "--node-ip-address", ip, code=1))
-        self.assertIn("stands for any", crt("start", "--address", address.replace("127.0.0.1", "0.0.0.0"), "--key-file", key, code=1))
+            self.assertIn(
+                "is no address by which",
+                crt("start", "--address", address, "--key-file", key, "--node-ip-address", ip,
+                    code=1))
+        self.assertIn(
+            "stands for any",
+            crt("start", "--address", address.replace("127.0.0.1", "0.0.0.0"), "--key-file", key,
+                code=1))
         self.assertEqual(len(runs_here()), 2)
 
     def test_an_output_that_takes_nothing_leaves_nothing_running(self):
         with open("/dev/full", "w", encoding="ascii") as full:
             for more in ((), ("--block",)):
-                done = subprocess.run([CRT, *HEAD, *more], stdout=full, stderr=subprocess.PIPE, text=True, timeout=PATIENCE, check=False)
+                done = subprocess.run([CRT, *HEAD, *more], stdout=full, stderr=subprocess.PIPE,
+                                      text=True, timeout=PATIENCE, check=False)
                 self.assertEqual(done.returncode, 1)
-                self.assertEqual(done.stderr, "crt start: standard output: No space left on device; nothing is left running\n")
+                self.assertEqual(
+                    done.stderr,
+                    "crt start: standard output: No space left on device; nothing is left running\n"
+                )
                 self.assertEqual(runs_here(), [])
         for close in (">&-", "<&- >&-", "2>&- >&-"):
-            done = subprocess.run(["/bin/sh", "-c", f'"$@" {close}', "sh", CRT, *HEAD], stderr=subprocess.PIPE, text=True,
-                                  timeout=PATIENCE, check=False)
+            done = subprocess.run(["/bin/sh", "-c", f'"$@" {close}', "sh", CRT, *HEAD],
+                                  stderr=subprocess.PIPE, text=True, timeout=PATIENCE, check=False)
             self.assertEqual(done.returncode, 1, done.stderr)
             if "2>" not in close:
                 self.assertIn("standard output: Bad file descriptor; nothing is left", done.stderr)
             self.assertEqual(runs_here(), [])
         address, key = self.start()
         with open("/dev/full", "w", encoding="ascii") as full:
-            done = subprocess.run([CRT, "start", "--address", address, "--key-file", key, "--object-store-memory", "50M"], stdout=full,
-                                  stderr=subprocess.PIPE, text=True, timeout=PATIENCE, check=False)
-        self.assertEqual((done.returncode, len(runs_here())), (1, 2), done.stderr)  # the cluster that was there goes on
+            done = subprocess.run([
+                CRT, "start", "--address", address, "--key-file", key, "--object-store-memory",
+                "50M"
+            ], stdout=full, stderr=subprocess.PIPE, text=True, timeout=PATIENCE, check=False)
+        self.assertEqual((done.returncode, len(runs_here())), (1, 2),
+                         done.stderr)  # the cluster that was there goes on
         crt("status", "--address", address)
 
     def test_a_directory_that_is_gone_is_no_hindrance(self):
@@ -104,8 +126,9 @@ class Start(unittest.TestCase):
             command = f'cd {gone} && rmdir {gone} && "$@"'
 
             def there(*arguments):
-                done = subprocess.run(["/bin/sh", "-c", command, "sh", CRT, *arguments], stdout=subprocess.PIPE,
-                                      stderr=subprocess.STDOUT, text=True, timeout=PATIENCE, check=False)
+                done = subprocess.run(["/bin/sh", "-c", command, "sh", CRT, *arguments],
+                                      stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                                      timeout=PATIENCE, check=False)
                 self.assertEqual(done.returncode, 0, done.stdout)
                 os.mkdir(gone)
                 return done.stdout
@@ -118,22 +141,26 @@ class Start(unittest.TestCase):
 
     def test_the_output_of_a_failed_job_is_printed_once(self):
         address, _ = self.start()
-        said = crt("job", "submit", "--address", address, "--", "sh", "-c", "echo once upon; exit 3", code=3)
+        said = crt("job", "submit", "--address", address, "--", "sh", "-c",
+                   "echo once upon; exit 3", code=3)
         self.assertEqual(said.count("once upon\n"), 1, said)
         self.assertIn("Status message: Job entrypoint command failed with exit code 3\n", said)
         self.assertIn("Driver ended with status 3", said)
 
     def test_ctrl_c_says_that_the_job_goes_on(self):
         address, _ = self.start()
-        with subprocess.Popen([CRT, "job", "submit", "--address", address, "--submission-id", "long", "--", "sleep", "1000"],
-                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as following:
+        with subprocess.Popen([
+                CRT, "job", "submit", "--address", address, "--submission-id", "long", "--",
+                "sleep", "1000"
+        ], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as following:
             for line in following.stdout:
                 if line.startswith("Running entrypoint"):
                     break
             following.send_signal(signal.SIGINT)
             said = following.communicate(timeout=PATIENCE)[1]
         self.assertEqual(following.returncode, -signal.SIGINT)
-        self.assertIn("The job goes on without this command.\n  Stop it with:\n    crt job stop long\n", said)
+        self.assertIn(
+            "The job goes on without this command.\n  Stop it with:\n    crt job stop long\n", said)
         self.assertIn("RUNNING", crt("job", "list", "--address", address))
         crt("job", "stop", "--address", address, "long")
 

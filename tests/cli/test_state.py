@@ -19,21 +19,25 @@ PATIENCE = 60
 
 class Cluster:
     def __init__(self):
-        said = subprocess.run([CRT, "start", "--head", "--port", "0", "--dashboard-port", "0", "--num-cpus", "4",
-                               "--object-store-memory", "50M"], stdout=subprocess.PIPE, text=True, check=True).stdout
+        said = subprocess.run([
+            CRT, "start", "--head", "--port", "0", "--dashboard-port", "0", "--num-cpus", "4",
+            "--object-store-memory", "50M"
+        ], stdout=subprocess.PIPE, text=True, check=True).stdout
         self.address = re.search(r"--address (\S+) --key-file", said)[1]
-        self.token = subprocess.run([CRT, "token", "--address", self.address], stdout=subprocess.PIPE, text=True,
-                                    check=True).stdout.strip()
+        self.token = subprocess.run([CRT, "token", "--address", self.address],
+                                    stdout=subprocess.PIPE, text=True, check=True).stdout.strip()
         key = re.search(r"--key-file (\S+)", said)[1]
         with open(os.path.join(os.path.dirname(key), "prometheus.json")) as file:
             self.url = "http://" + json.load(file)[0]["targets"][0]
-        self.program = subprocess.Popen([PROGRAM], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-                                        env=dict(os.environ, CRT_ADDRESS=self.address, TALKS="1"))
+        self.program = subprocess.Popen([PROGRAM], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                        text=True, env=dict(os.environ, CRT_ADDRESS=self.address,
+                                                            TALKS="1"))
         assert self.program.stdout.readline() == "ready\n"
 
     def crt(self, *arguments, code=0):
-        done = subprocess.run([CRT, arguments[0], "--address", self.address, *arguments[1:]], text=True,
-                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False, timeout=PATIENCE)
+        done = subprocess.run([CRT, arguments[0], "--address", self.address, *arguments[1:]],
+                              text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                              check=False, timeout=PATIENCE)
         assert done.returncode == code, (arguments, done)
         return done.stdout if code == 0 else done.stderr
 
@@ -41,7 +45,8 @@ class Cluster:
         return json.loads(self.crt("list", *arguments, "--format", "json"))
 
     def get(self, path, code=200, is_json=True):
-        request = urllib.request.Request(self.url + path, headers={"Authorization": f"Bearer {self.token}"})
+        request = urllib.request.Request(self.url + path,
+                                         headers={"Authorization": f"Bearer {self.token}"})
         try:
             with urllib.request.urlopen(request, timeout=20) as answer:
                 assert answer.status == code
@@ -52,21 +57,25 @@ class Cluster:
 
     def end(self):
         self.program.communicate("\n", timeout=PATIENCE)
-        subprocess.run([CRT, "stop", "--address", self.address], stdout=subprocess.DEVNULL, check=True)
+        subprocess.run([CRT, "stop", "--address", self.address], stdout=subprocess.DEVNULL,
+                       check=True)
 
 
 class Empty(unittest.TestCase):
     def test_a_cluster_that_nobody_uses_has_empty_lists(self):
-        address = re.search(r"127\.0\.0\.1:\d+", subprocess.run(
-            [CRT, "start", "--head", "--port", "0", "--dashboard-port", "0"], stdout=subprocess.PIPE, text=True,
-            check=True).stdout)[0]
+        address = re.search(
+            r"127\.0\.0\.1:\d+",
+            subprocess.run([CRT, "start", "--head", "--port", "0", "--dashboard-port", "0"],
+                           stdout=subprocess.PIPE, text=True, check=True).stdout)[0]
         try:
             for what in "actors", "tasks", "objects", "jobs", "workers", "placement-groups":
-                said = subprocess.run([CRT, "list", what, "--address", address, "--format", "json"], text=True,
-                                      stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=True, timeout=PATIENCE)
+                said = subprocess.run([CRT, "list", what, "--address", address, "--format", "json"],
+                                      text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                      check=True, timeout=PATIENCE)
                 self.assertEqual((json.loads(said.stdout), said.stderr), ([], ""), what)
         finally:
-            subprocess.run([CRT, "stop", "--address", address], stdout=subprocess.DEVNULL, check=True)
+            subprocess.run([CRT, "stop", "--address", address], stdout=subprocess.DEVNULL,
+                           check=True)
 
 
 class State(unittest.TestCase):
@@ -80,7 +89,8 @@ class State(unittest.TestCase):
 
     def test_every_resource_is_listed(self):
         c = self.cluster
-        self.assertEqual(sorted(row["class_name"] for row in c.rows("actors")), ["Counter", "Counter"])
+        self.assertEqual(sorted(row["class_name"] for row in c.rows("actors")),
+                         ["Counter", "Counter"])
         self.assertEqual([row["state"] for row in c.rows("nodes")], ["ALIVE"])
         self.assertEqual(sum(row["worker_type"] == "DRIVER" for row in c.rows("workers")), 1)
         self.assertEqual([row["type"] for row in c.rows("jobs")], ["DRIVER"])
@@ -88,17 +98,23 @@ class State(unittest.TestCase):
         self.assertEqual([row["object_size"] >= 1 << 20 for row in c.rows("objects")][0], True)
         self.assertEqual(c.rows("runtime-envs"), [])
         self.assertIn("has joined", c.rows("cluster-events")[-1]["message"])
-        self.assertEqual({row["state"] for row in c.rows("tasks", "--filter", "name=waits")}, {"RUNNING"})
+        self.assertEqual({row["state"]
+                          for row in c.rows("tasks", "--filter", "name=waits")}, {"RUNNING"})
 
     def test_filters_and_limits_choose_rows(self):
         c = self.cluster
-        self.assertEqual(len(c.rows("tasks", "--filter", "name=Counter.add", "--filter", "state=FINISHED")), 6)
+        self.assertEqual(
+            len(c.rows("tasks", "--filter", "name=Counter.add", "--filter", "state=FINISHED")), 6)
         self.assertEqual(len(c.rows("tasks", "--filter", "name=Counter.add", "--limit", "2")), 2)
-        self.assertEqual({row["name"] for row in c.rows("tasks", "--filter", "state=FAILED")}, {"fails"})
-        self.assertNotIn("fails", {row["name"] for row in c.rows("tasks", "--filter", "name!=fails")})
+        self.assertEqual({row["name"]
+                          for row in c.rows("tasks", "--filter", "state=FAILED")}, {"fails"})
+        self.assertNotIn("fails",
+                         {row["name"]
+                          for row in c.rows("tasks", "--filter", "name!=fails")})
         for detail in ("False", "crt"):
             actors = c.get(f"/api/v0/actors?limit=1&detail={detail}")["data"]["result"]
-            self.assertEqual((len(actors["result"]), actors["total"], actors["num_filtered"], actors["num_after_truncation"]), (1, 2, 2, 1))
+            self.assertEqual((len(actors["result"]), actors["total"], actors["num_filtered"],
+                              actors["num_after_truncation"]), (1, 2, 2, 1))
         said = c.crt("list", "tasks", "--filter", "colour=red", code=1)
         self.assertIn("crt list: the filter's key \"colour\" is no column of tasks", said)
         self.assertIn("KEY=VALUE", c.crt("list", "tasks", "--filter", "colour", code=2))
@@ -116,12 +132,14 @@ class State(unittest.TestCase):
         self.assertIn("error_type: CRT_ERR_USER", text)
         self.assertIn("there is none of tasks", c.crt("get", "tasks", "0" * 48, code=1))
         actor = c.rows("actors")[0]["actor_id"]
-        self.assertEqual(json.loads(c.crt("get", "actors", actor, "--format", "json"))[0]["num_restarts"], 0)
+        self.assertEqual(
+            json.loads(c.crt("get", "actors", actor, "--format", "json"))[0]["num_restarts"], 0)
         self.assertIn("queue_length: 0\n", c.crt("list", "actors", "--detail"))
         self.assertEqual(len(c.rows("actors", "--filter", "queue_length=0")), 2)
 
     def read(self, path):
-        request = urllib.request.Request(self.cluster.url + path, headers={"Authorization": f"Bearer {self.cluster.token}"})
+        request = urllib.request.Request(self.cluster.url + path,
+                                         headers={"Authorization": f"Bearer {self.cluster.token}"})
         with urllib.request.urlopen(request, timeout=20) as answer:
             return answer.read().decode()
 
@@ -144,11 +162,16 @@ class State(unittest.TestCase):
         self.assertEqual(where["stdout_end"] - where["stdout_start"], len(text))
         self.assertEqual(where["stdout_file"], says["worker_id"])
         self.assertEqual(self.read(f"/api/v0/logs/stream?task_id={says['task_id']}&lines=-1"), text)
-        self.assertEqual(self.read(f"/api/v0/logs/file?task_id={says['task_id']}&lines=2"), "line 998\nline 999\n")
+        self.assertEqual(self.read(f"/api/v0/logs/file?task_id={says['task_id']}&lines=2"),
+                         "line 998\nline 999\n")
         answer = c.get(f"/api/v0/logs/file?task_id={'0' * 48}", code=404, is_json=False)
         self.assertIn("no task", answer)
-        self.assertIn("48 hex digits", c.get("/api/v0/logs/file?task_id=x", code=400, is_json=False))
-        self.assertIn("no such attempt", c.get(f"/api/v0/logs/file?task_id={says['task_id']}&attempt_number=7", code=404, is_json=False))
+        self.assertIn("48 hex digits", c.get("/api/v0/logs/file?task_id=x", code=400,
+                                             is_json=False))
+        self.assertIn(
+            "no such attempt",
+            c.get(f"/api/v0/logs/file?task_id={says['task_id']}&attempt_number=7", code=404,
+                  is_json=False))
 
     def test_the_log_of_a_task_that_runs_is_what_it_has_printed_so_far(self):
         task = self.cluster.rows("tasks", "--filter", "name=waits")[0]["task_id"]
@@ -182,7 +205,8 @@ class State(unittest.TestCase):
         self.assertEqual(c.crt("logs", "--task", task).splitlines(), lines)
         self.assertEqual(c.crt("logs", "--task", task, "--tail", "3").splitlines(), lines[-3:])
         self.assertEqual(c.crt("logs", "--task", task, "--tail", "0"), "")
-        self.assertEqual(c.crt("logs", "--actor", actor["actor_id"]), c.crt("logs", actor["actor_id"]))
+        self.assertEqual(c.crt("logs", "--actor", actor["actor_id"]),
+                         c.crt("logs", actor["actor_id"]))
         c.crt("logs", "--pid", str(worker["pid"]))
         c.crt("logs", "--pid", str(worker["pid"]), "--node", node)
         for name in (node, node[:10]):
@@ -193,19 +217,26 @@ class State(unittest.TestCase):
         self.assertIn("process id 1", c.crt("logs", "--pid", "1", code=1))
         self.assertIn("no node nowhere", c.crt("logs", "--node", "nowhere", code=1))
         self.assertIn("one log at a time", c.crt("logs", "--head", "--http", code=2))
-        for trick in ("head:../../x", "head:6379/../..", "node:../../../", "http:999999", "../node.log", "job:../x"):
+        for trick in ("head:../../x", "head:6379/../..", "node:../../../", "http:999999",
+                      "../node.log", "job:../x"):
             self.assertIn("crt logs: ", c.crt("logs", trick, code=1))
 
     def test_daemons_log_json_when_asked(self):
-        said = subprocess.run([CRT, "start", "--head", "--port", "0", "--dashboard-port", "0", "--log-format", "json"],
-                              stdout=subprocess.PIPE, text=True, check=True).stdout
+        said = subprocess.run([
+            CRT, "start", "--head", "--port", "0", "--dashboard-port", "0", "--log-format", "json"
+        ], stdout=subprocess.PIPE, text=True, check=True).stdout
         address = re.search(r"--address (\S+) --key-file", said)[1]
         for which in ("--head", "--http"):
-            lines = subprocess.run([CRT, "logs", "--address", address, which], stdout=subprocess.PIPE, text=True, check=True).stdout
-            self.assertEqual({tuple(json.loads(line)) for line in lines.splitlines()}, {("time", "level", "module", "pid", "text")})
+            lines = subprocess.run([CRT, "logs", "--address", address, which],
+                                   stdout=subprocess.PIPE, text=True, check=True).stdout
+            self.assertEqual({tuple(json.loads(line))
+                              for line in lines.splitlines()},
+                             {("time", "level", "module", "pid", "text")})
         subprocess.run([CRT, "stop", "--address", address], stdout=subprocess.DEVNULL, check=True)
-        self.assertIn("text or json", subprocess.run([CRT, "start", "--head", "--log-format", "xml"], stderr=subprocess.PIPE, text=True,
-                                                     check=False).stderr)
+        self.assertIn(
+            "text or json",
+            subprocess.run([CRT, "start", "--head", "--log-format", "xml"], stderr=subprocess.PIPE,
+                           text=True, check=False).stderr)
 
     def test_a_live_view(self):
         for _ in range(20):  # those who were started last are busy with that at first
@@ -218,8 +249,9 @@ class State(unittest.TestCase):
         self.assertEqual(busiest[2], "tasks")  # waits turns round
         self.assertIn("--sort is cpu or memory", self.cluster.crt("top", "--sort", "size", code=2))
         self.assertIn("--interval", self.cluster.crt("top", "--interval", "0", code=2))
-        with subprocess.Popen([CRT, "status", "--address", self.cluster.address, "--watch", "--interval", "1"],
-                              stdout=subprocess.PIPE, text=True) as watch:
+        with subprocess.Popen(
+            [CRT, "status", "--address", self.cluster.address, "--watch", "--interval", "1"],
+                stdout=subprocess.PIPE, text=True) as watch:
             heads = 0
             while heads < 2:
                 heads += watch.stdout.readline().startswith("======== Cluster ")
@@ -247,11 +279,13 @@ class State(unittest.TestCase):
     def test_memory_tells_who_holds_what_and_where_it_was_made(self):
         c = self.cluster
         answer = json.loads(c.crt("memory", "--format", "json"))
-        with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "state_program.c")) as file:
+        with open(os.path.join(os.path.dirname(os.path.abspath(__file__)),
+                               "state_program.c")) as file:
             lines = file.read().splitlines()
         made = {}  # the line of the program, by a word in it
         for number, line in enumerate(lines, 1):
-            for word in ("*object = crt_put", "*inner = crt_put", "*given = crt_put", "waiting = crt_submit"):
+            for word in ("*object = crt_put", "*inner = crt_put", "*given = crt_put",
+                         "waiting = crt_submit"):
                 if word in line:
                     made[word.split()[0].strip("*")] = f"state_program.c:{number}"
         kinds = {}
@@ -271,12 +305,17 @@ class State(unittest.TestCase):
     def test_memory_is_sorted_grouped_and_cut(self):
         c = self.cluster
         groups = json.loads(c.crt("memory", "--group-by", "place", "--format", "json"))["groups"]
-        self.assertEqual([group["bytes"] for group in groups], sorted((group["bytes"] for group in groups), reverse=True))
+        self.assertEqual([group["bytes"] for group in groups],
+                         sorted((group["bytes"] for group in groups), reverse=True))
         calls = [group for group in groups if len(group["refs"]) == 6]
         self.assertEqual(len(calls), 1)  # those of Counter.add
         hosts = json.loads(c.crt("memory", "--group-by", "address", "--format", "json"))["groups"]
-        self.assertEqual([group["count"] for group in hosts], [sum(group["count"] for group in groups)])
-        kinds = [row["kind"] for row in json.loads(c.crt("memory", "--sort-by", "kind", "--format", "json"))["refs"]]
+        self.assertEqual([group["count"] for group in hosts],
+                         [sum(group["count"] for group in groups)])
+        kinds = [
+            row["kind"]
+            for row in json.loads(c.crt("memory", "--sort-by", "kind", "--format", "json"))["refs"]
+        ]
         self.assertEqual(kinds, sorted(kinds))
         text = c.crt("memory", "--limit", "1")
         self.assertIn("1.0 MB", text)
@@ -288,7 +327,11 @@ class State(unittest.TestCase):
         objects = c.rows("objects", "--filter", "reference_type=LOCAL_REFERENCE")
         self.assertIn("state_program.c:", objects[0]["call_site"])
         summary = json.loads(c.crt("summary", "objects", "--format", "json"))[0]["summary"]
-        self.assertIn("1", {str(group["total_objects"]) for place, group in summary.items() if "state_program.c:" in place})
+        self.assertIn(
+            "1", {
+                str(group["total_objects"])
+                for place, group in summary.items() if "state_program.c:" in place
+            })
 
     def test_the_timeline_has_slices_and_arrows(self):
         path = f"timeline-{os.getpid()}.json"

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests of cli/sweep.c and cli/sweep_rule.c: combinations, {names}, and when a run is stopped early. */
+/* Tests of cli/sweep.c and cli/sweep_rule.c: combinations, {names}, and when a run is stopped
+ * early. */
 #include "cli/sweep.h"
 
 #include <setjmp.h>
@@ -136,7 +137,8 @@ static void asha_lets_the_best_third_of_a_rung_go_on(void **state)
     crti_sweep_fini(&sweep);
 }
 
-/* ASHA with looks between steps: what a run had at a step that nobody saw is not taken from another one. */
+/* ASHA with looks between steps: what a run had at a step that nobody saw is not taken from another
+ * one. */
 static void a_run_that_is_better_at_each_step_goes_on(void **state)
 {
     sweep_t sweep;

@@ -13,8 +13,8 @@ DAEMONS = ("crt-head", "crt-node", "crt-http", "redis-server", "valkey-server")
 
 
 class Cluster:
-    """Head on the first host, which has no CPU to give; one CPU on each of the others. Each of these
-    may have a resource of its own: host0, host1, ..."""
+    """Head on the first host, which has no CPU to give; one CPU on each of the others. Each of
+    these may have a resource of its own: host0, host1, ..."""
 
     def __init__(self, lab, head, *others, numbered=False, head_options=()):
         self.lab, self.head, self.others = lab, head, others
@@ -32,8 +32,8 @@ class Cluster:
 
     def join(self, host, *options):
         self.head.give(self.key_file, host, KEY)
-        host.run("crt", "start", "--address", self.address, "--key-file", KEY,
-                 "--node-ip-address", host.ip, "--num-cpus", "1", "--object-store-memory", "256M", *options)
+        host.run("crt", "start", "--address", self.address, "--key-file", KEY, "--node-ip-address",
+                 host.ip, "--num-cpus", "1", "--object-store-memory", "256M", *options)
 
     def status(self):
         """What `crt status --json` says on the head's host."""

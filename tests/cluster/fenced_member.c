@@ -4,8 +4,8 @@
  *     fenced_member make FENCED    makes the detached actor "ledger" on a host with a CPU
  *     fenced_member call           calls it until it is killed, and says what came of each call
  *
- * Each run is a line in $HOME/ledger of the host it ran on, with the time at which it began: all hosts
- * of the test have one clock. */
+ * Each run is a line in $HOME/ledger of the host it ran on, with the time at which it began: all
+ * hosts of the test have one clock. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>

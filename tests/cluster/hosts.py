@@ -2,8 +2,8 @@
 """Hosts for tests, made of namespaces: each has its own network, mounts, processes, ipc and name.
 
     a, b, c on 10.77.0.1, .2, .3, joined by a bridge; /tmp, /dev/shm, /run, /home, /opt are the
-    host's alone, and the source and build folders are hidden, as is a crt that is installed on this machine. crt is in
-    /opt/crt, a copy each.
+    host's alone, and the source and build folders are hidden, as is a crt that is installed on this
+    machine. crt is in /opt/crt, a copy each.
 
 A test calls `run(main)`. It is executed again inside an outer set of namespaces (a user namespace
 too, unless it is root), of which it is process 1: whatever way it ends, kill -9 included, the
@@ -53,11 +53,22 @@ def until(seconds, what, probe):
 
 
 def installed_crt():
-    """Command, daemons and libraries of a crt that is installed on this machine: what the loader and PATH would find."""
-    found = {os.path.realpath(path) for folder in PATH.split(":") if os.path.exists(path := os.path.join(folder, "crt"))}
-    found |= {os.path.join(os.path.dirname(folder.rstrip("/")), "libexec", "crt") for folder in PATH.split(":")}
-    listed = subprocess.run(["/sbin/ldconfig", "-p"], stdout=subprocess.PIPE, text=True, check=False).stdout
-    found |= {os.path.realpath(path) for path in re.findall(r"=> (\S+/libcrt(?:_ml)?\.so\S*)", listed)}
+    """Command, daemons and libraries of a crt that is installed on this machine: what the loader
+    and PATH would find."""
+    found = {
+        os.path.realpath(path)
+        for folder in PATH.split(":") if os.path.exists(path := os.path.join(folder, "crt"))
+    }
+    found |= {
+        os.path.join(os.path.dirname(folder.rstrip("/")), "libexec", "crt")
+        for folder in PATH.split(":")
+    }
+    listed = subprocess.run(["/sbin/ldconfig", "-p"], stdout=subprocess.PIPE, text=True,
+                            check=False).stdout
+    found |= {
+        os.path.realpath(path)
+        for path in re.findall(r"=> (\S+/libcrt(?:_ml)?\.so\S*)", listed)
+    }
     return sorted(filter(os.path.exists, found))
 
 
@@ -91,9 +102,12 @@ class Process:
         self._news = threading.Condition()
         pid_read, pid_write = os.pipe()
         # --root: a test that runs in a chroot stays there.
-        entered = ["nsenter", "--target", str(host.init.pid), "--net", "--mount", "--pid", "--ipc",
-                   "--uts", "--root", "--wd", "bash", "-c", f'echo $$ >&{pid_write}; exec {pid_write}>&-; cd "$HOME"; '
-                   'exec "$@"', "sh", *argv]
+        entered = [
+            "nsenter", "--target",
+            str(host.init.pid), "--net", "--mount", "--pid", "--ipc", "--uts", "--root", "--wd",
+            "bash", "-c", f'echo $$ >&{pid_write}; exec {pid_write}>&-; cd "$HOME"; '
+            'exec "$@"', "sh", *argv
+        ]
         self.popen = subprocess.Popen(entered, env=env, stdin=subprocess.DEVNULL, text=True,
                                       stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                                       errors="replace", pass_fds=[pid_write])
@@ -131,14 +145,16 @@ class Process:
                 if left <= 0 or self._reader is None:
                     break
                 self._news.wait(left)
-        raise TestFailure(f"{self}: no line \"{pattern}\" within {seconds} s; it said:\n{self.text}")
+        raise TestFailure(
+            f"{self}: no line \"{pattern}\" within {seconds} s; it said:\n{self.text}")
 
     def wait(self, seconds):
         """The exit status; fails when it still runs after `seconds`."""
         try:
             status = self.popen.wait(seconds)
         except subprocess.TimeoutExpired:
-            raise TestFailure(f"{self} still runs after {seconds} s; it said:\n{self.text}") from None
+            raise TestFailure(
+                f"{self} still runs after {seconds} s; it said:\n{self.text}") from None
         # A daemon that it left behind may hold the pipe open: the lines so far are enough then.
         reader = self._reader
         if reader is not None:
@@ -224,7 +240,8 @@ class Host:
         return sorted(found)
 
     def kill(self, pid, signal_number=signal.SIGKILL):
-        """Without a command on the host, which takes its time on a busy machine: what follows is timed."""
+        """Without a command on the host, which takes its time on a busy machine: what follows is
+        timed."""
         os.kill(self._number_here(pid), signal_number)
 
     def _number_here(self, pid):
@@ -304,9 +321,10 @@ class Lab:
         _ip("link", "set", host.link, "up")
 
     def shape(self, host, rate):
-        """Limits what leaves and what reaches the host ("100mbit"). The burst holds whole packets of the
-        virtual link (64 KiB and their headers): smaller, each would be cut up by the processor, which on
-        real links the card does, and 4 hosts on 2 cores would come to 0.55 Gbit/s each."""
+        """Limits what leaves and what reaches the host ("100mbit"). The burst holds whole packets
+        of the virtual link (64 KiB and their headers): smaller, each would be cut up by the
+        processor, which on real links the card does, and 4 hosts on 2 cores would come to 0.55
+        Gbit/s each."""
         limit = ["root", "tbf", "rate", rate, "burst", "256kb", "latency", "50ms"]
         subprocess.run(["tc", "qdisc", "replace", "dev", host.link, *limit], check=True)
         host.run("tc", "qdisc", "replace", "dev", "eth0", *limit)

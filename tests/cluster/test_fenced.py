@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """A fenced actor on hosts that are cut off from each other. Usage: test_fenced.py SCENARIO
 
-The head is on a, the actor on one of b and c; callers on its own host and on a call it all the time. Every
-run is written down where it happens, by one clock: the old process and the new one never run at once."""
+The head is on a, the actor on one of b and c; callers on its own host and on a call it all the
+time. Every run is written down where it happens, by one clock: the old process and the new one
+never run at once."""
 import os
 import re
 import shutil
@@ -45,12 +46,13 @@ class Ledger:
         self.a, self.b, self.c = (lab.hosts.get(name) or lab.host(name) for name in "abc")
         self.cluster = Cluster(lab, self.a, self.b, self.c, head_options=head_options)
         for host in (self.a, self.b, self.c):
-            host.put(os.path.join(build_folder(), "tests", "cluster", "fenced_member"), "fenced_member")
+            host.put(os.path.join(build_folder(), "tests", "cluster", "fenced_member"),
+                     "fenced_member")
         env = {"CRT_ADDRESS": self.cluster.address}
         self.a.run("./fenced_member", "make", kind, env=env)
         shown = self.a.run("crt", "status")
-        check((re.search(r" Ledger +ledger +ALIVE .* fenced$", shown, re.M) is not None) == (kind == "fenced"),
-              f"crt status does not say what it is:\n{shown}")
+        check((re.search(r" Ledger +ledger +ALIVE .* fenced$", shown, re.M)
+               is not None) == (kind == "fenced"), f"crt status does not say what it is:\n{shown}")
         self.old = self.cluster.actors("Ledger")[0]["host"]
         self.other = self.c if self.old is self.b else self.b
         self.near = self.old.start("./fenced_member", "call", env=env)
@@ -111,8 +113,8 @@ def cut(lab):
 
 
 def broken(lab):
-    """The head's connection to the actor's node breaks: the node is dead within a second, but the actor
-    waits, because its node may not know."""
+    """The head's connection to the actor's node breaks: the node is dead within a second, but the
+    actor waits, because its node may not know."""
     ledger = Ledger(lab)
     began = now()
     ledger.reset()
@@ -137,24 +139,28 @@ def head_restarted(lab):
 
 
 def redis_lost(lab):
-    """The head is cut off from an external redis-server, from which another head, with a node of its own, takes
-    the tables. The nodes of the first head are fine, and so is their link to it."""
+    """The head is cut off from an external redis-server, from which another head, with a node of
+    its own, takes the tables. The nodes of the first head are fine, and so is their link to it."""
     a, d = lab.host("a"), lab.host("d")
     for host in (a, d):
-        with open(host.path("password"), "w", encoding="ascii", opener=lambda p, f: os.open(p, f, 0o600)) as file:
+        with open(host.path("password"), "w", encoding="ascii",
+                  opener=lambda p, f: os.open(p, f, 0o600)) as file:
             file.write("secret")
     program = shutil.which("redis-server") or "valkey-server"
-    server = d.start(program, "--bind", d.ip, "--requirepass", "secret", "--appendonly", "yes", "--appendfsync",
-                     "always", "--save", "", "--dir", "/tmp")
+    server = d.start(program, "--bind", d.ip, "--requirepass", "secret", "--appendonly", "yes",
+                     "--appendfsync", "always", "--save", "", "--dir", "/tmp")
     server.wait_line("eady to accept connections", 20)
-    options = ("--redis-address", f"{d.ip}:6379", "--redis-password-file", "password", "--redis-plaintext-ok")
+    options = ("--redis-address", f"{d.ip}:6379", "--redis-password-file", "password",
+               "--redis-plaintext-ok")
     ledger = Ledger(lab, head_options=options)
     d.put(os.path.join(build_folder(), "tests", "cluster", "fenced_member"), "fenced_member")
     ledger.other = d
     began = now()
-    ledger.nft(f"table inet fence {{ chain out {{ type filter hook output priority 0; ip daddr {d.ip} drop; }}; }}\n")
-    d.run("crt", "start", "--head", "--node-ip-address", d.ip, "--num-cpus", "1", "--object-store-memory", "256M",
-          *options)
+    ledger.nft(
+        f"table inet fence {{ chain out {{ type filter hook output priority 0; ip daddr {d.ip} drop; }}; }}\n"
+    )
+    d.run("crt", "start", "--head", "--node-ip-address", d.ip, "--num-cpus", "1",
+          "--object-store-memory", "256M", *options)
     third = d.start("./fenced_member", "call", env={"CRT_ADDRESS": f"{d.ip}:6380"})
     ledger.is_moved(began, 12.0, 60, within=12.0)
     check(len(ledger.cluster.nodes()) == 3, "the first head lost its nodes")

@@ -31,22 +31,27 @@ def start(cluster, mode, members, per_host, backend, count):
 
 def figures(driver):
     check(driver.wait(240) == 0, f"it failed:\n{driver.text}")
-    found = {name: float(value) for name, value in re.findall(r"^(\w+) ([\d.]+) ", driver.text, re.M)}
+    found = {
+        name: float(value)
+        for name, value in re.findall(r"^(\w+) ([\d.]+) ", driver.text, re.M)
+    }
     check(found.keys() >= {"large", "traffic", "small", "echo"}, f"no figures:\n{driver.text}")
     return found
 
 
 def measured(lab):
-    """The time and the bytes of an allreduce on 4 hosts at 1 Gbit/s, and 4 bytes beside a bare echo. The
-    limits here leave room for a busy machine; the figures are printed."""
+    """The time and the bytes of an allreduce on 4 hosts at 1 Gbit/s, and 4 bytes beside a bare
+    echo. The limits here leave room for a busy machine; the figures are printed."""
     cluster = group(lab, 4)
     for host in cluster.others:
         lab.shape(host, "1gbit")
     bound = 2 * 3 / 4 * COUNT * 4
     found = figures(start(cluster, "measure", "4", "1", "auto", str(COUNT)))
     seconds = found["large"] / 1e6
-    print(f"32 MiB over 4 hosts: {seconds:.3f} s, bound {bound * 8 / RATE:.3f} s, "
-          f"{seconds / (bound * 8 / RATE):.3f} x; {found['traffic'] / bound:.3f} x its bytes", flush=True)
+    print(
+        f"32 MiB over 4 hosts: {seconds:.3f} s, bound {bound * 8 / RATE:.3f} s, "
+        f"{seconds / (bound * 8 / RATE):.3f} x; {found['traffic'] / bound:.3f} x its bytes",
+        flush=True)
     print(f"4 bytes over 4 hosts: {found['small']:.1f} us, bare echo {found['echo']:.1f} us, "
           f"{found['small'] / found['echo']:.2f} x", flush=True)
     check(seconds < 2 * bound * 8 / RATE, "the large one is slow")
@@ -56,16 +61,17 @@ def measured(lab):
 
 
 def overlapped(lab):
-    """What it saves to sum gradients while the backward pass goes on: both ways in turns, in one run, on 2
-    hosts at 1 Gbit/s."""
+    """What it saves to sum gradients while the backward pass goes on: both ways in turns, in one
+    run, on 2 hosts at 1 Gbit/s."""
     cluster = group(lab, 2)
     install_train_mnist(cluster.head)
     for host in cluster.others:
         lab.shape(host, "1gbit")
-    driver = cluster.train("--mode", "allreduce", "--overlap", "both", "--hidden", "1024", "--batch", "512",
-                           "--iterations", "40", "--eval-every", "0")
+    driver = cluster.train("--mode", "allreduce", "--overlap", "both", "--hidden", "1024",
+                           "--batch", "512", "--iterations", "40", "--eval-every", "0")
     check(driver.wait(240) == 0, f"it failed:\n{driver.text}")
-    found = dict(re.findall(r"^median update (with|without) overlap: ([\d.]+) ms", driver.text, re.M))
+    found = dict(
+        re.findall(r"^median update (with|without) overlap: ([\d.]+) ms", driver.text, re.M))
     check(len(found) == 2, f"no figures:\n{driver.text}")
     print(f"an update with overlap {found['with']} ms, without {found['without']} ms", flush=True)
     check(float(found["with"]) < float(found["without"]), "it saves nothing")

@@ -123,7 +123,8 @@ def nothing_is_left_however_it_ends():
                 else:
                     os.killpg(process.pid, ending)
         status = process.wait()
-        hosts.check("inside: passed\n" in said, f"ended by {ending}, status {status}:\n{''.join(said)}")
+        hosts.check("inside: passed\n" in said,
+                    f"ended by {ending}, status {status}:\n{''.join(said)}")
         hosts.check(ending or status == 0, f"exit status {status}")
         began = time.monotonic()
         hosts.until(5, f"every process is gone after {ending}", lambda: not marked())

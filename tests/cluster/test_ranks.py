@@ -20,8 +20,8 @@ def cluster(lab):
 
 
 def start(cluster, *mode):
-    return cluster.head.start("crt", "run", "--ranks", RANKS, "--address", cluster.address, "--tag-output", "--",
-                              "./rank_program", *mode)
+    return cluster.head.start("crt", "run", "--ranks", RANKS, "--address", cluster.address,
+                              "--tag-output", "--", "./rank_program", *mode)
 
 
 def sums(lab):
@@ -46,7 +46,8 @@ def stay(c):
 
 
 def none_is_left(c):
-    hosts.until(10, "all ranks have ended", lambda: not any(h.pids("rank_program") for h in (c.head, *c.others)))
+    hosts.until(10, "all ranks have ended",
+                lambda: not any(h.pids("rank_program") for h in (c.head, *c.others)))
     c.stop()
 
 
@@ -56,8 +57,10 @@ def killed_rank(lab):
     victim = next(r for r in ranks if r["host"] is not c.head)
     victim["host"].kill(victim["pid"])
     check(driver.wait(30) == 128 + 9, f"not the status of a killed process:\n{driver.text}")
-    check(re.search(rf"rank \d of {RANKS} failed, which ends all: .*pid {victim['pid']}\b.*killed by signal 9",
-                    driver.text), f"the rank is not named:\n{driver.text}")
+    check(
+        re.search(
+            rf"rank \d of {RANKS} failed, which ends all: .*pid {victim['pid']}\b.*killed by signal 9",
+            driver.text), f"the rank is not named:\n{driver.text}")
     none_is_left(c)
 
 
@@ -76,7 +79,8 @@ def killed_host(lab):
         victim.kill(pid)
     check(driver.wait(30) == 1, f"it did not fail:\n{driver.text}")
     check(f"of {RANKS} failed, which ends all" in driver.text, f"no rank is named:\n{driver.text}")
-    hosts.until(10, "all ranks have ended", lambda: not any(h.pids("rank_program") for h in (c.head, *c.others)))
+    hosts.until(10, "all ranks have ended",
+                lambda: not any(h.pids("rank_program") for h in (c.head, *c.others)))
 
 
 SCENARIOS = {f.__name__: f for f in (sums, killed_rank, killed_driver, killed_host)}

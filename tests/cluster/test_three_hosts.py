@@ -31,7 +31,8 @@ def three_hosts(lab):
 
 
 def http_get(host, path, *token):
-    return host.run("/usr/bin/python3", "-c", HTTP_GET, f"http://127.0.0.1:{HTTP_PORT}{path}", *token)
+    return host.run("/usr/bin/python3", "-c", HTTP_GET, f"http://127.0.0.1:{HTTP_PORT}{path}",
+                    *token)
 
 
 def driver_fails_within(driver, seconds, began):
@@ -69,7 +70,8 @@ def trains(lab):
     _, match = submitted.wait_line(r"final accuracy: (0\.\d+)", 1)
     check(float(match[1]) >= 0.90, f"accuracy {match[1]}")
     check("SUCCEEDED" in a.run("crt", "job", "list"), "the job did not succeed")
-    check(f"final accuracy: {match[1]}" in a.run("crt", "job", "logs", "digits"), "no log of the job")
+    check(f"final accuracy: {match[1]}" in a.run("crt", "job", "logs", "digits"),
+          "no log of the job")
     no_workers_are_left(b, c)
     cluster.stop()
 
@@ -171,7 +173,8 @@ def wrong_key(lab):
                    "--node-ip-address", b.ip)
     check(join.wait(20) != 0, "a wrong key was taken")
     lines = [text for _, text in join.lines if text.strip()]
-    check(len(lines) == 1 and "key" in lines[0], f"not one sentence that names the key:\n{join.text}")
+    check(
+        len(lines) == 1 and "key" in lines[0], f"not one sentence that names the key:\n{join.text}")
     nothing_is_left(b)
     check(len(cluster.nodes()) == 1, "the stranger is among the nodes")
 
@@ -190,7 +193,8 @@ def wrong_key(lab):
 
 def missing_library(lab):
     a, b, c = three_hosts(lab)
-    b.run("sh", "-c", "rm /opt/crt/lib*/libcrt_ml.so* /opt/crt/lib*/*/libcrt_ml.so* 2>/dev/null; true")
+    b.run("sh", "-c",
+          "rm /opt/crt/lib*/libcrt_ml.so* /opt/crt/lib*/*/libcrt_ml.so* 2>/dev/null; true")
     cluster = Cluster(lab, a, b, c)
     driver = cluster.train("--iterations", "20")
     check(driver.wait(30) != 0, f"it trained without its library:\n{driver.text}")

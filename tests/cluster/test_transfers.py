@@ -54,8 +54,9 @@ def source_lost(lab, lose):
     lose(source)
     at, _ = driver.wait_line("reader 2 has it", 40)
     received = second.bytes_received() - came
-    print(f"{at - began:.2f} s after the loss of {source.name} it was there; {received / SIZE:.2f} of its "
-          "size came in all", flush=True)
+    print(
+        f"{at - began:.2f} s after the loss of {source.name} it was there; {received / SIZE:.2f} of its "
+        "size came in all", flush=True)
     check(received < 1.5 * SIZE, f"it began anew: {received} bytes came for {SIZE}")
     ends_well(driver)
     return cluster, source
@@ -85,8 +86,8 @@ def cut_source(lab):
 
 
 def lost_source(lab):
-    """The only host that has it dies while another one reads it: there may be another copy for all the
-    owner knows, and still the driver hears of the loss in time."""
+    """The only host that has it dies while another one reads it: there may be another copy for all
+    the owner knows, and still the driver hears of the loss in time."""
     cluster = start_cluster(lab, 1, "100mbit")
     maker, reader = cluster.others
     came = reader.bytes_received()
@@ -111,7 +112,8 @@ def broadcast(lab):
     before = maker.bytes_sent()
     result = ends_well(transfer(cluster, "--readers", "5"))
     sent = maker.bytes_sent() - before
-    print(f"to 5 hosts in {result['seconds']:.2f} s; the first sent {sent / SIZE:.2f} of its size", flush=True)
+    print(f"to 5 hosts in {result['seconds']:.2f} s; the first sent {sent / SIZE:.2f} of its size",
+          flush=True)
     check(sent < 2 * SIZE, f"{sent} bytes were sent by the host that had the {SIZE}")
     cluster.stop()
 
@@ -135,8 +137,8 @@ def broadcast_loses_one(lab):
 
 
 def copied_meanwhile(lab):
-    """Two hosts read at once what a third one has. It is lost when one of them has it and the other has
-    not: that one was told of a single source, and asks the owner again."""
+    """Two hosts read at once what a third one has. It is lost when one of them has it and the other
+    has not: that one was told of a single source, and asks the owner again."""
     cluster = start_cluster(lab, 2)
     maker, quick, slow = cluster.others
     ends_well(transfer(cluster, "--readers", "2", size=8))  # the program is everywhere now
@@ -172,12 +174,16 @@ def many(lab):
 
 def node_memory(host):
     """Private KiB of its node daemon."""
-    with open(f"/proc/{host.init.pid}/root/proc/{host.only_pid('crt-node')}/status", encoding="ascii") as file:
+    with open(f"/proc/{host.init.pid}/root/proc/{host.only_pid('crt-node')}/status",
+              encoding="ascii") as file:
         return next(int(line.split()[1]) for line in file if line.startswith("RssAnon:"))
 
 
-SCENARIOS = {f.__name__: f for f in (killed_source, stopped_source, cut_source, lost_source, broadcast,
-                                     broadcast_loses_one, copied_meanwhile, many)}
+SCENARIOS = {
+    f.__name__: f
+    for f in (killed_source, stopped_source, cut_source, lost_source, broadcast,
+              broadcast_loses_one, copied_meanwhile, many)
+}
 
 
 def main():

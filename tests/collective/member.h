@@ -26,9 +26,10 @@ extern const crt_method_t member_join, /* (slot, name, backend, size, rank, time
     member_later,      /* (slot, rounds) -> sums that failed for a call after them */
     member_two_groups, /* (slot, slot) */
     member_sum,        /* (slot, count, rounds) -> sum of the last round */
-    member_operate, /* (slot, kind, dtype, count, reduction, root, timeout_ms); a dtype above 100: on device 0 */
-    member_any,     /* (slot): operations of all kinds until one fails -> rank to blame */
-    member_pid,     /* () -> pid */
+    /* (slot, kind, dtype, count, reduction, root, timeout_ms); a dtype above 100: on device 0 */
+    member_operate,
+    member_any,    /* (slot): operations of all kinds until one fails -> rank to blame */
+    member_pid,    /* () -> pid */
     member_stream, /* (slot): a group of two, a tensor on the device that is still filled */
     member_setenv, /* (name, value): of its process; "": removes it */
     member_fork,   /* (slot): a child, which tries a barrier; beside one of the others */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The algorithms of collectives between nodes: each one of the table by force, the choice by cost, and
- * what CRT_COLLECTIVE_ALGORITHM may say. */
+/* The algorithms of collectives between nodes: each one of the table by force, the choice by cost,
+ * and what CRT_COLLECTIVE_ALGORITHM may say. */
 #include <stdlib.h>
 
 #include "collective/backends/algorithms.h"

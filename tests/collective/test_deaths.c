@@ -86,8 +86,8 @@ static void await_failure(int member)
     }
 }
 
-/* Programs rebuild when an operation ends with CRT_ERR_ACTOR_DIED. Who has heard of the death before it
- * calls is told so all the same, each time. */
+/* Programs rebuild when an operation ends with CRT_ERR_ACTOR_DIED. Who has heard of the death
+ * before it calls is told so all the same, each time. */
 static void every_death_is_told_by_the_next_operation(void **state)
 {
     members_start(&members[4], 2);
@@ -286,7 +286,8 @@ static crt_ref_t *split(int member, int color)
     return crt_call(members[member], &member_split, 0, color, 0, 1);
 }
 
-/* The victim takes part in the exchange that a split begins with, and does not join. Its color is 0. */
+/* The victim takes part in the exchange that a split begins with, and does not join. Its color is
+ * 0. */
 static crt_ref_t *exchange_only(int member)
 {
     return operate(member, CRT_COLLECTIVE_ALLGATHER, CRT_DTYPE_INT64, 3, 0, 0);

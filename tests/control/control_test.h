@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the tests of control share: a bed with a node, a job and a command, and what they say most. */
+/* What the tests of control share: a bed with a node, a job and a command, and what they say
+ * most. */
 #ifndef TESTS_CONTROL_CONTROL_TEST_H
 #define TESTS_CONTROL_CONTROL_TEST_H
 

@@ -20,8 +20,8 @@ typedef struct head_bed {
     char address[96], key_file[256], head_dir[256];
     pid_t pid; /* 0: does not run */
     int lifeline;
-    size_t
-        tmpfs_bytes; /* of the state directory, in a mount namespace; 0: an ordinary one */
+    /* of the state directory, in a mount namespace; 0: an ordinary one */
+    size_t tmpfs_bytes;
     unsigned tmpfs_files; /* that may be there, 0: any number */
     const char *path;     /* its PATH; NULL: that of the test */
     crti_loop_t *loop;

@@ -43,7 +43,8 @@ static json_int_t number_of(const json_t *object, const char *key)
     return json_integer_value(json_object_get(object, key));
 }
 
-/* Living actors 50 "a" and 51 "b", and one that waits for a node that has room, 52 without a name. */
+/* Living actors 50 "a" and 51 "b", and one that waits for a node that has room, 52 without a
+ * name. */
 static bed_t *three_actors(void **state)
 {
     bed_t *bed = *state;

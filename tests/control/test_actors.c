@@ -117,7 +117,8 @@ static void a_node_that_refuses_costs_no_restart(void **state)
     assert_int_equal(control_state_of(bed, NODE_A).state, CRTI_ACTOR_ALIVE);
 }
 
-/* A head that is kept from running looks at its clock after the moment at which it had to try again. */
+/* A head that is kept from running looks at its clock after the moment at which it had to try
+ * again. */
 static void a_retry_that_came_due_while_the_head_was_busy_is_made(void **state)
 {
     bed_t *bed = *state;

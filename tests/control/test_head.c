@@ -161,8 +161,8 @@ static bool swap_as(fake_node_t *node, uint64_t id, const char *expected,
     return node_ask(node, CRTI_MSG_KV_SWAP, &body).kv_value.found;
 }
 
-/* A node asks again when its link or the head was lost: whatever others did meanwhile, the answer is that of the first
- * time. */
+/* A node asks again when its link or the head was lost: whatever others did meanwhile, the answer
+ * is that of the first time. */
 static void a_swap_that_is_asked_for_again_is_carried_out_once(void **state)
 {
     head_bed_t *bed = *state;

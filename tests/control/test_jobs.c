@@ -72,7 +72,8 @@ static void a_submission_waits_for_the_node_of_the_heads_host(void **state)
     assert_non_null(bed_next(bed, 30, CRTI_MSG_JOB_START));
 }
 
-/* The node died and came back, the store wrote its row and not yet the submission's, the head died. */
+/* The node died and came back, the store wrote its row and not yet the submission's, the head
+ * died. */
 static void
 a_submission_of_a_node_that_died_does_not_run_in_the_next_heads_eyes(void **state)
 {
@@ -114,7 +115,8 @@ static crti_id_t run_submission(bed_t *bed, uint64_t node)
     return job;
 }
 
-/* A nightly job: deleted, or forgotten after a day, its id is free. What is late belongs to the first. */
+/* A nightly job: deleted, or forgotten after a day, its id is free. What is late belongs to the
+ * first. */
 static void a_submission_id_that_is_used_again_is_another_job(void **state)
 {
     bed_t *bed = *state;

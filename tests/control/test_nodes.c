@@ -83,8 +83,8 @@ an_actor_that_starts_on_a_node_that_is_back_ends_if_it_was_killed_meanwhile(void
     assert_null(bed_next(bed, 30, CRTI_MSG_ACTOR_START));
 }
 
-/* The head was stopped, or its host slept: the nodes gave their links up, and make them anew when it
- * goes on. How soon one can do that is not the node's fault. */
+/* The head was stopped, or its host slept: the nodes gave their links up, and make them anew when
+ * it goes on. How soon one can do that is not the node's fault. */
 static void a_head_that_was_away_gives_the_nodes_time_to_come_back(void **state)
 {
     bed_t *bed = *state;

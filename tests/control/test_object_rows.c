@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What nodes and processes tell of objects and refs becomes a list of objects with those who hold them, their numbers, and a
- * list of refs. */
+/* What nodes and processes tell of objects and refs becomes a list of objects with those who hold
+ * them, their numbers, and a list of refs. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -94,7 +94,8 @@ static void end_scene(scene_t *s)
     crti_buffer_fini(&s->told);
 }
 
-/* The owner of object 1 and who borrows it, who is heard first; object 2, larger, and object 3, being written, nobody holds. */
+/* The owner of object 1 and who borrows it, who is heard first; object 2, larger, and object 3,
+ * being written, nobody holds. */
 static crti_span_t two_processes(scene_t *s)
 {
     begin_node(s, 2);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The index of nodes finds what a walk over all of them finds, and looks at few. The linker gives us
- * the looks, to count them. */
+/* The index of nodes finds what a walk over all of them finds, and looks at few. The linker gives
+ * us the looks, to count them. */
 #include "runtime/control/placement/placement.h"
 
 #include <setjmp.h>
@@ -289,7 +289,8 @@ static void the_index_finds_what_a_walk_over_all_nodes_finds(void **state)
 /* ---------------------------------------------------------------- cost */
 
 /* Looks for one of `actors` that are placed one after the other on nodes that are alike but for a
- * name of their own; then for one that has a label few nodes have, and for one that fits nowhere. */
+ * name of their own; then for one that has a label few nodes have, and for one that fits
+ * nowhere. */
 static size_t cost_of(size_t count, const char *strategy_of)
 {
     cluster_t c;

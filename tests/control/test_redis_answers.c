@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The head's connection to an external redis-server (control/store/redis.c) against one that the test plays: it
- * answers to what it was not asked, or too much. */
+/* The head's connection to an external redis-server (control/store/redis.c) against one that the
+ * test plays: it answers to what it was not asked, or too much. */
 #include <arpa/inet.h>
 #include <netinet/tcp.h>
 #include <setjmp.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* crt-head with a redis-server that is reached by TLS, as a user of its access list, and what may be
- * wrong with either, one sentence each. */
+/* crt-head with a redis-server that is reached by TLS, as a user of its access list, and what may
+ * be wrong with either, one sentence each. */
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -44,7 +44,8 @@ static int end(void **state)
     return 0;
 }
 
-/* A head that goes by TLS to `address`, trusting `authorities`, with `more` options (ended by NULL). */
+/* A head that goes by TLS to `address`, trusting `authorities`, with `more` options (ended by
+ * NULL). */
 static bool start_head(scene_t *s, const char *address, const char *authorities,
                        const char *const *more)
 {

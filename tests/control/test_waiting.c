@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the actors that wait for room cost, and what room they find. The linker gives us the looks for a
- * place, to count them. */
+/* What the actors that wait for room cost, and what room they find. The linker gives us the looks
+ * for a place, to count them. */
 #include <string.h>
 
 #include "runtime/control/placement/placement.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The library alone: a process without network and node daemon (tests/fuzz/core_net.h). The test says
- * what other processes send and when their sessions end, what the daemon tells, and what time it is;
- * it sees every record that the library sends, and every object whose bytes it has freed. */
+/* The library alone: a process without network and node daemon (tests/fuzz/core_net.h). The test
+ * says what other processes send and when their sessions end, what the daemon tells, and what time
+ * it is; it sees every record that the library sends, and every object whose bytes it has freed. */
 #ifndef TESTS_CORE_ALONE_H
 #define TESTS_CORE_ALONE_H
 
@@ -23,7 +23,8 @@ void alone_answer(unsigned i, crti_buffer_t *record_take);
 /* Both sessions with it are lost, or one of them; it lives. */
 void alone_lose(unsigned i);
 void alone_lose_ours(unsigned i);
-/* The window of the session that process `i` made is full; has room again, and all was acknowledged. */
+/* The window of the session that process `i` made is full; has room again, and all was
+ * acknowledged. */
 void alone_fill(unsigned i);
 void alone_make_room(unsigned i);
 /* So many records were sent to it that it has not acknowledged. */
@@ -64,12 +65,12 @@ void alone_sought(unsigned i, uint64_t round);
 /* LOCATED, the answer to ours: its object is at these nodes; at none: it is lost. */
 void alone_located(unsigned i, uint64_t number, const crti_id_t *nodes, unsigned count);
 
-/* From now on we are an actor whose one method gives these two refs in a list. Process `i` calls it; the
- * method runs. */
+/* From now on we are an actor whose one method gives these two refs in a list. Process `i` calls
+ * it; the method runs. */
 void alone_gives(crt_ref_t *first, crt_ref_t *second);
 void alone_call(unsigned i, uint64_t number);
-/* Process `i` calls the method with an object of process `owner` that it says is at that node. It does
- * not run before the object is here. */
+/* Process `i` calls the method with an object of process `owner` that it says is at that node. It
+ * does not run before the object is here. */
 void alone_call_with(unsigned i, uint64_t number, unsigned owner, uint64_t object,
                      crti_id_t node);
 

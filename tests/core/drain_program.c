@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A driver that does what it is told, a line each (test_drain.py). The answer begins with the name of the status.
+/* A driver that does what it is told, a line each (test_drain.py). The answer begins with the name
+ * of the status.
  *     node                       where the driver is
  *     task                       where a task runs
  *     actor NODE RESTARTS        makes one there     where    where it answers
- *     put NODE BYTES             a task there returns an object     check    whether all of it is there
- *     slow NODE MS RETRIES       a task there takes so long     result    where it ended */
+ *     put NODE BYTES             a task there returns an object     check    whether all of it is
+ *     there slow NODE MS RETRIES       a task there takes so long     result    where it ended */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

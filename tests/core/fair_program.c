@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Drivers that want all of a cluster (test_fair.py).
- *     fair_program greedy TASK_MS COUNT [ARGUMENT...]   keeps ten tasks in flight until COUNT have ended, or
- *                                                       the program with these arguments has, which begins
- *                                                       after the first one
- *     fair_program between TASK_MS BEGIN END [PRIORITY [SHARE]]   the same, but says how many tasks ended between two
+ *     fair_program greedy TASK_MS COUNT [ARGUMENT...]   keeps ten tasks in flight until COUNT have
+ *     ended, or
+ *                                                       the program with these arguments has, which
+ *                                                       begins after the first one
+ *     fair_program between TASK_MS BEGIN END [PRIORITY [SHARE]]   the same, but says how many tasks
+ *     ended between two
  *                                                       moments of the monotonic clock, in ms
- *     fair_program short COUNT [PAUSE_MS]               one task of 10 ms after the other, so long after it */
+ *     fair_program short COUNT [PAUSE_MS]               one task of 10 ms after the other, so long
+ *     after it */
 #include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>

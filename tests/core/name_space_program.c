@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A driver that says what it finds by name (test_name_spaces.py).
  *     name_space_program NAMESPACE VERB WORDS...     NAMESPACE of the options, "-": none
- *     make NAME [NAMESPACE]     a detached actor     find NAME [NAMESPACE]   by the driver and by a task
- *     kill NAME [NAMESPACE]     which                                      the line begins with the name of the status */
+ *     make NAME [NAMESPACE]     a detached actor     find NAME [NAMESPACE]   by the driver and by a
+ *     task kill NAME [NAMESPACE]     which                                      the line begins
+ *     with the name of the status */
 #include <stdio.h>
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What runs in workers leaves notes, a byte each, in a file of the test: how often something ran, and how far it
- * came, whoever dies. Needs cmocka.h. */
+/* What runs in workers leaves notes, a byte each, in a file of the test: how often something ran,
+ * and how far it came, whoever dies. Needs cmocka.h. */
 #ifndef CRT_TESTS_CORE_NOTES_H
 #define CRT_TESTS_CORE_NOTES_H
 

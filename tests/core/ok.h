@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What every test of the whole library asks of nearly every call: that it succeeded, and if not, what
- * the library says about it. Needs crt.h and cmocka.h. */
+/* What every test of the whole library asks of nearly every call: that it succeeded, and if not,
+ * what the library says about it. Needs crt.h and cmocka.h. */
 #ifndef CRT_TESTS_CORE_OK_H
 #define CRT_TESTS_CORE_OK_H
 

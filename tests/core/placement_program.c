@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A driver that does what the lines of its input say, and answers each with one line. For test_placement_groups.py:
+/* A driver that does what the lines of its input say, and answers each with one line. For
+ * test_placement_groups.py:
  *     new GROUP STRATEGY BUNDLES [fail] [detached] [NAME]   bundles "CPU=1;GPU=1@zone=a"
  *     wait GROUP MS | ready GROUP MS | remove GROUP | drop GROUP | count GROUP
  *     find GROUP NAME | get GROUP ID | id GROUP | node       of the driver
  *     task GROUP BUNDLE CPUS         where it runs, and in which group; BUNDLE -1: any
  *     task_beside GROUP BUNDLE CPUS  the same while a task of bundle 0, which waits, times out
  *     child GROUP BUNDLE CAPTURES    the same of a task that this one makes
- *     hold GROUP BUNDLE              a task that runs, from then on until it is cancelled; its end with "held"
- *     actor GROUP BUNDLE RESOURCES RESTARTS, then call   the same of an actor, the last one
- *     create COUNT BUNDLE            makes and removes so many groups, one after the other and at a time
+ *     hold GROUP BUNDLE              a task that runs, from then on until it is cancelled; its end
+ *     with "held" actor GROUP BUNDLE RESOURCES RESTARTS, then call   the same of an actor, the last
+ *     one create COUNT BUNDLE            makes and removes so many groups, one after the other and
+ *     at a time
  * The answer begins with the name of the status. */
 #include <fcntl.h>
 #include <poll.h>

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The program of test_printed.py: actors on several nodes print, and the driver prints behind each result.
+/* The program of test_printed.py: actors on several nodes print, and the driver prints behind each
+ * result.
  *
  *     printing_program ROUNDS ACTORS [hold|same]
  *
- * hold: before the last round of each actor it waits for a line of its standard input; same: all rounds print what the first does.
+ * hold: before the last round of each actor it waits for a line of its standard input; same: all
+ * rounds print what the first does.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -31,7 +31,8 @@ extern const crt_task_t t_get_listed; /* (list of a Counter) -> its get() */
 /* (list of a Counter): calls crash() -> whether the call may have run, -1 when it did not fail. */
 extern const crt_task_t t_crash_listed;
 
-/* Counter(start): add(n), get(), note(n) for tell, pid(), sleep(ms), crash(), mine(actor, depth). */
+/* Counter(start): add(n), get(), note(n) for tell, pid(), sleep(ms), crash(), mine(actor,
+ * depth). */
 extern const crt_actor_class_t counter_class;
 extern const crt_method_t counter_add, counter_get, counter_pid, counter_sleep,
     counter_crash, counter_append, counter_text, counter_call_other, counter_keep,

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What tests with real daemons of one host share: a cluster, and a driver that does what it is told."""
+"""What tests with real daemons of one host share: a cluster, and a driver that does what it is
+told."""
 import json
 import os
 import re
@@ -10,24 +11,27 @@ import time
 
 
 def run(*words, status=0):
-    done = subprocess.run([str(word) for word in words], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                          text=True, timeout=100, check=False)
+    done = subprocess.run([str(word) for word in words], stdout=subprocess.PIPE,
+                          stderr=subprocess.STDOUT, text=True, timeout=100, check=False)
     if done.returncode != status:
         raise AssertionError(f"{words} exits with {done.returncode}:\n{done.stdout}")
     return done.stdout
 
 
 class Cluster:
-    """A head with a node of its own; more nodes join on this host. `soon`: seconds that something may take."""
+    """A head with a node of its own; more nodes join on this host. `soon`: seconds that something
+    may take."""
 
     def __init__(self, crt, *options, store="50M", soon=20):
         self.crt, self.soon = crt, soon
         self.store = ("--object-store-memory", store)
-        said = run(crt, "start", "--head", "--port", 0, "--dashboard-port", 0, *self.store, *options)
+        said = run(crt, "start", "--head", "--port", 0, "--dashboard-port", 0, *self.store,
+                   *options)
         self.address, self.key = re.search(r"--address (\S+) --key-file (\S+)", said).groups()
 
     def join(self, *options):
-        run(self.crt, "start", "--address", self.address, "--key-file", self.key, *self.store, *options)
+        run(self.crt, "start", "--address", self.address, "--key-file", self.key, *self.store,
+            *options)
 
     def status(self):
         return json.loads(run(self.crt, "status", "--json"))
@@ -39,7 +43,8 @@ class Cluster:
         return self.state()["nodes"]
 
     def free(self, name="CPU"):
-        return sum(node["resources_available"].get(name, 0) for node in self.nodes() if node["state"] == "ALIVE")
+        return sum(node["resources_available"].get(name, 0) for node in self.nodes()
+                   if node["state"] == "ALIVE")
 
     def wait_for(self, condition):
         deadline = time.monotonic() + self.soon
@@ -49,7 +54,8 @@ class Cluster:
     def kill_head(self):
         """With its tables in redis as they are."""
         port = self.address.rsplit(":", 1)[1]
-        with open(os.path.join(os.environ["CRT_RUN_DIR"], f"head-{port}", "head.info"), encoding="utf-8") as info:
+        with open(os.path.join(os.environ["CRT_RUN_DIR"], f"head-{port}", "head.info"),
+                  encoding="utf-8") as info:
             head = int(re.search(r"^pid[ =:]+(\d+)$", info.read(), re.M)[1])
         ended = os.pidfd_open(head)
         os.kill(head, signal.SIGKILL)
@@ -57,7 +63,8 @@ class Cluster:
         os.close(ended)
 
     def restart_head(self):
-        run(self.crt, "start", "--head", "--port", self.address.rsplit(":", 1)[1], "--dashboard-port", 0)
+        run(self.crt, "start", "--head", "--port",
+            self.address.rsplit(":", 1)[1], "--dashboard-port", 0)
 
     def stop(self):
         run(self.crt, "stop", "--address", self.address)
@@ -74,7 +81,8 @@ class Driver:
 
     def __init__(self, program, **variables):
         self.process = subprocess.Popen([program], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                                        stderr=subprocess.DEVNULL, text=True, env=dict(os.environ, **variables))
+                                        stderr=subprocess.DEVNULL, text=True,
+                                        env=dict(os.environ, **variables))
 
     def ask(self, *words):
         """(status, text)"""

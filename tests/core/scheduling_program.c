@@ -2,15 +2,19 @@
 /* Says where its tasks and actors run, and what becomes of those that can run nowhere
  * (test_scheduling.py).
  *     scheduling_program infeasible FAIL RESOURCES   a task and an actor with these options
- *     scheduling_program gpus AMOUNT COUNT           COUNT tasks with so many GPUs each, and an actor with as
+ *     scheduling_program gpus AMOUNT COUNT           COUNT tasks with so many GPUs each, and an
+ *     actor with as
  *                                                    many that lives meanwhile
- *     scheduling_program where COUNT STRATEGY NODE SOFT SELECTOR FALLBACK   the node of each of COUNT tasks that run at a
+ *     scheduling_program where COUNT STRATEGY NODE SOFT SELECTOR FALLBACK   the node of each of
+ *     COUNT tasks that run at a
  *                                                    time, and of as many actors; "-" is none
- *     scheduling_program on RESOURCES                the node of a task, and of an actor, that need these
- *     scheduling_program locality NODE OTHER BYTES   where tasks run whose argument was made on NODE, or on
+ *     scheduling_program on RESOURCES                the node of a task, and of an actor, that need
+ *     these scheduling_program locality NODE OTHER BYTES   where tasks run whose argument was made
+ *     on NODE, or on
  *                                                    the other one, if the driver is on NODE
  *     scheduling_program threads CPUS                a task says how many threads its BLAS was told
- *     scheduling_program policies                    a task and an actor say how their threads are scheduled */
+ *     scheduling_program policies                    a task and an actor say how their threads are
+ *     scheduled */
 #include <dirent.h>
 #include <sched.h>
 #include <stdio.h>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Actors end when nobody has a handle of them any more, wherever the handles were, and however their holders ended. */
+/* Actors end when nobody has a handle of them any more, wherever the handles were, and however
+ * their holders ended. */
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Options of actors that concern their callers: get_if_exists, max_pending_calls; and the end that an
- * actor makes itself. */
+/* Options of actors that concern their callers: get_if_exists, max_pending_calls; and the end that
+ * an actor makes itself. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -95,7 +95,8 @@ static crt_status_t share_run(crt_call_t *call)
 static const crt_task_t share =
     CRT_TASK(.name = "share", .run = share_run, .signature = "string");
 
-/* Makes calls by a handle that came as an argument: how many were made, and what became of one more. */
+/* Makes calls by a handle that came as an argument: how many were made, and what became of one
+ * more. */
 static crt_status_t flood_run(crt_call_t *call)
 {
     crt_ref_t *refs[3];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* crt_actor_save and `restore`: what an actor kept is what its next process begins with; crt_actor_kill lets it
- * have a next process. */
+/* crt_actor_save and `restore`: what an actor kept is what its next process begins with;
+ * crt_actor_kill lets it have a next process. */
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tasks far back in a long queue, which wait without a pending call: they run with their arguments, in their
- * order, and can be cancelled, dropped and given on like any other. What ran is told by bytes of a file. */
+/* Tasks far back in a long queue, which wait without a pending call: they run with their arguments,
+ * in their order, and can be cancelled, dropped and given on like any other. What ran is told by
+ * bytes of a file. */
 #include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What language bindings call: functions that take values by pointer, finished texts, the user pointer of tasks and classes,
- * unsigned element types, and tensors by DLPack. */
+/* What language bindings call: functions that take values by pointer, finished texts, the user
+ * pointer of tasks and classes, unsigned element types, and tensors by DLPack. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>

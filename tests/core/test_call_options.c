@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Options of one call: its name, its timeout, errors for which it is made again, and workers that end after so
- * many calls. How often something ran is counted in the bytes of a file. */
+/* Options of one call: its name, its timeout, errors for which it is made again, and workers that
+ * end after so many calls. How often something ran is counted in the bytes of a file. */
 #include <fcntl.h>
 #include <math.h>
 #include <setjmp.h>

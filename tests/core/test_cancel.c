@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* crt_cancel: what has not begun never runs, what runs ends, by itself or by force, with what it has
- * started. What ran is told by bytes of a file. */
+/* crt_cancel: what has not begun never runs, what runs ends, by itself or by force, with what it
+ * has started. What ran is told by bytes of a file. */
 #include <fcntl.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -348,7 +348,8 @@ static void by_force_a_worker_ends_and_nothing_else_with_it(void **state)
     all_is_well();
 }
 
-/* Short tasks go to a worker many at a time: those behind one that stands still are there with it. */
+/* Short tasks go to a worker many at a time: those behind one that stands still are there with
+ * it. */
 static void by_force_a_stopped_worker_ends_and_what_is_behind_runs_elsewhere(void **state)
 {
     enum { SHORT = 500, BEHIND = 200 };

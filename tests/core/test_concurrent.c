@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Actors that run several calls at a time: max_concurrency, concurrency groups, waits inside them, their
- * order, their end, cycles of waits. */
+/* Actors that run several calls at a time: max_concurrency, concurrency groups, waits inside them,
+ * their order, their end, cycles of waits. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdatomic.h>

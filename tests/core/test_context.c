@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a program knows of itself: ids, attempts, its own handle, its log; and actors that are stopped from outside. */
+/* What a program knows of itself: ids, attempts, its own handle, its log; and actors that are
+ * stopped from outside. */
 #include <fcntl.h>
 #include <setjmp.h>
 #include <signal.h>

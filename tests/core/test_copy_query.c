@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Objects whose last known copy is gone: who may have another one is asked, and what nobody has is lost at
- * once. runtime/core/refs/copy_query.h says why the answers are enough. */
+/* Objects whose last known copy is gone: who may have another one is asked, and what nobody has is
+ * lost at once. runtime/core/refs/copy_query.h says why the answers are enough. */
 #include <setjmp.h>
 #include <stdarg.h>
 
@@ -278,7 +278,8 @@ static void who_knows_nothing_of_the_object_answers_at_once(void **state)
     assert_int_equal(alone_sent_count(1, CRTI_RECORD_COPY_REPLY), 1);
 }
 
-/* Process 1 calls us with its object at node 3, which we begin to pull; then it seeks the object. */
+/* Process 1 calls us with its object at node 3, which we begin to pull; then it seeks the
+ * object. */
 static void pull_and_seek(void)
 {
     alone_gives(NULL, NULL);

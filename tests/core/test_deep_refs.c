@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Refs inside refs inside refs: who keeps the innermost one and lets go of the outermost has registered
- * at its owner first, although that owner has stopped. Each of the three belongs to another process. */
+/* Refs inside refs inside refs: who keeps the innermost one and lets go of the outermost has
+ * registered at its owner first, although that owner has stopped. Each of the three belongs to
+ * another process. */
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Defaults: options that the definition of a task, a method or a class has, on a private cluster. */
+/* Defaults: options that the definition of a task, a method or a class has, on a private
+ * cluster. */
 #include <poll.h>
 #include <stdatomic.h>
 #include <stdio.h>

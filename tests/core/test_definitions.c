@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Definitions: a program of CRT_DEFINE_TASK, CRT_DEFINE_ACTOR and CRT_DEFINE_METHOD, with structs as
- * arguments, on a private cluster. */
+/* Definitions: a program of CRT_DEFINE_TASK, CRT_DEFINE_ACTOR and CRT_DEFINE_METHOD, with structs
+ * as arguments, on a private cluster. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -22,7 +22,8 @@ class Drain(unittest.TestCase):
         self.cluster.join("--num-cpus", "2")
         self.driver = Driver(PROGRAM)
         self.here = self.driver.ok("node")
-        self.node = next(node["node_id"] for node in self.cluster.nodes() if node["node_id"] != self.here)
+        self.node = next(node["node_id"] for node in self.cluster.nodes()
+                         if node["node_id"] != self.here)
 
     def tearDown(self):
         self.driver.end()
@@ -32,8 +33,8 @@ class Drain(unittest.TestCase):
         return next(entry for entry in self.cluster.nodes() if entry["node_id"] == node)
 
     def begin(self, *options):
-        drain = subprocess.Popen([CRT, "drain", self.node[:12], *map(str, options)], stdout=subprocess.PIPE,
-                                 stderr=subprocess.STDOUT, text=True)
+        drain = subprocess.Popen([CRT, "drain", self.node[:12], *map(str, options)],
+                                 stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         self.assertIn("is drained; it ends in", drain.stdout.readline())
         return drain
 
@@ -60,7 +61,8 @@ class Drain(unittest.TestCase):
         self.assertIn("it was drained", self.end(drain))
         self.assertEqual(driver.ok("check"), "whole")
         self.assertEqual(driver.ok("where"), self.here)
-        actors = [(actor["state"], actor["num_restarts"]) for actor in self.cluster.status()["actors"]]
+        actors = [(actor["state"], actor["num_restarts"])
+                  for actor in self.cluster.status()["actors"]]
         self.assertEqual(actors, [("ALIVE", 0)])
 
     def test_its_deadline_ends_it_whatever_it_still_has(self):
@@ -120,7 +122,8 @@ class Drain(unittest.TestCase):
         self.assertIn("no node has an id that begins with zz", run(CRT, "drain", "zz", status=1))
         run(CRT, "drain", status=2)
         for deadline in "0", "-1", "nan", "x", "1e12":
-            self.assertIn("--deadline takes", run(CRT, "drain", self.node, "--deadline", deadline, status=2))
+            self.assertIn("--deadline takes",
+                          run(CRT, "drain", self.node, "--deadline", deadline, status=2))
 
 
 if __name__ == "__main__":

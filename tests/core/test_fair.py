@@ -18,30 +18,39 @@ class Cluster:
     warnings = ()  # how often each driver said that its tasks wait
 
     def __init__(self, cpus, nodes=1):
-        said = subprocess.run([CRT, "start", "--head", "--port", "0", "--dashboard-port", "0", "--num-cpus", str(cpus),
-                               "--object-store-memory", "50M"], stdout=subprocess.PIPE, text=True, check=True).stdout
+        said = subprocess.run([
+            CRT, "start", "--head", "--port", "0", "--dashboard-port", "0", "--num-cpus",
+            str(cpus), "--object-store-memory", "50M"
+        ], stdout=subprocess.PIPE, text=True, check=True).stdout
         self.address, key = re.search(r"--address (\S+) --key-file (\S+)", said).groups()
         for _ in range(nodes - 1):
-            subprocess.run([CRT, "start", "--address", self.address, "--key-file", key, "--num-cpus", str(cpus),
-                            "--object-store-memory", "50M"], stdout=subprocess.DEVNULL, check=True)
+            subprocess.run([
+                CRT, "start", "--address", self.address, "--key-file", key, "--num-cpus",
+                str(cpus), "--object-store-memory", "50M"
+            ], stdout=subprocess.DEVNULL, check=True)
 
     def __enter__(self):
         return self
 
     def __exit__(self, *_):
-        subprocess.run([CRT, "stop", "--address", self.address], stdout=subprocess.DEVNULL, check=False)
+        subprocess.run([CRT, "stop", "--address", self.address], stdout=subprocess.DEVNULL,
+                       check=False)
 
     def shares(self, quotas, seconds, task_ms=20):
-        """Greedy drivers side by side: the part of all tasks that each had done, in so many seconds. A quota is
-        (priority, share) by option, or variables of the environment."""
+        """Greedy drivers side by side: the part of all tasks that each had done, in so many
+        seconds. A quota is (priority, share) by option, or variables of the environment."""
         begin = time.monotonic() * 1000 + 2000  # by then all have begun
         drivers = []
         for quota in quotas:
             is_option = isinstance(quota, tuple)
-            drivers.append(subprocess.Popen(
-                [PROGRAM, "between", str(task_ms), str(begin), str(begin + seconds * 1000),
-                 *(map(str, quota) if is_option else ())], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                env=dict(os.environ, **({} if is_option else quota))))
+            drivers.append(
+                subprocess.Popen([
+                    PROGRAM, "between",
+                    str(task_ms),
+                    str(begin),
+                    str(begin + seconds * 1000), *(map(str, quota) if is_option else ())
+                ], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                                 env=dict(os.environ, **({} if is_option else quota))))
         said = [driver.communicate(timeout=100)[0] for driver in drivers]
         self.warnings = [len(re.findall("tasks? waits?: ", text)) for text in said]
         counts = [int(re.search(r"between (\d+)", text)[1]) for text in said]
@@ -72,32 +81,39 @@ class Weights(unittest.TestCase):
 
     def test_what_the_submission_says_counts_and_a_share_is_capped(self):
         with Cluster(4) as cluster:
-            found = cluster.shares([{"CRT_JOB_PRIORITY": "1000", "CRT_JOB_MAX_SHARE": "0.25"}, (1,)], SECONDS)
+            found = cluster.shares([{"CRT_JOB_PRIORITY": "1000", "CRT_JOB_MAX_SHARE": "0.25"},
+                                    (1, )], SECONDS)
             self.assert_shares(found, [1 / 4, 3 / 4])
 
     def test_quotas_that_can_not_be_are_refused(self):
-        for variables, text in (({"CRT_JOB_PRIORITY": "0"}, "CRT_JOB_PRIORITY=0: a whole number of 1 to 1000"),
+        for variables, text in (({"CRT_JOB_PRIORITY": "0"},
+                                 "CRT_JOB_PRIORITY=0: a whole number of 1 to 1000"),
                                 ({"CRT_JOB_PRIORITY": "1.5"}, "CRT_JOB_PRIORITY=1.5"),
                                 ({"CRT_JOB_PRIORITY": "nan"}, "CRT_JOB_PRIORITY=nan"),
-                                ({"CRT_JOB_PRIORITY": "1001"}, "CRT_JOB_PRIORITY=1001"),
-                                ({"CRT_JOB_MAX_SHARE": "1.1"}, "CRT_JOB_MAX_SHARE=1.1: a part of 0.0001 to 1"),
+                                ({"CRT_JOB_PRIORITY": "1001"}, "CRT_JOB_PRIORITY=1001"), ({
+                                    "CRT_JOB_MAX_SHARE": "1.1"
+                                }, "CRT_JOB_MAX_SHARE=1.1: a part of 0.0001 to 1"),
                                 ({"CRT_JOB_MAX_SHARE": "-0.5"}, "CRT_JOB_MAX_SHARE=-0.5"),
                                 ({"CRT_JOB_MAX_SHARE": "inf"}, "CRT_JOB_MAX_SHARE=inf")):
-            done = subprocess.run([PROGRAM, "short", "1"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+            done = subprocess.run([PROGRAM, "short", "1"], stdout=subprocess.PIPE,
+                                  stderr=subprocess.STDOUT, text=True,
                                   env=dict(os.environ, **variables), timeout=60, check=False)
             self.assertEqual(done.returncode, 1)
             self.assertIn(text, done.stdout)
         for quota in (-1,), (2000,), (1, -0.5), (1, 2):
-            done = subprocess.run([PROGRAM, "between", "1", "0", "0", *map(str, quota)], stdout=subprocess.PIPE,
-                                  stderr=subprocess.STDOUT, text=True, timeout=60, check=False)
+            done = subprocess.run([PROGRAM, "between", "1", "0", "0", *map(str, quota)],
+                                  stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                                  timeout=60, check=False)
             self.assertEqual(done.returncode, 1, done.stdout)
 
 
 class Fair(unittest.TestCase):
     def run_on(self, cpus, *words, nodes=1):
-        done = subprocess.run([CRT, "run", "--nodes", str(nodes), "--num-cpus", str(cpus), "--object-store-memory",
-                               "50M", "--", PROGRAM, *map(str, words)],
-                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=100)
+        done = subprocess.run([
+            CRT, "run", "--nodes",
+            str(nodes), "--num-cpus",
+            str(cpus), "--object-store-memory", "50M", "--", PROGRAM, *map(str, words)
+        ], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=100)
         self.assertEqual(done.returncode, 0, done.stdout)
         lines = [line.split() for line in done.stdout.splitlines()]
         return ([float(line[1]) for line in lines if line[0] == "short"],

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Results that are other refs, and stored: where their bytes are when the nodes that had them die. */
+/* Results that are other refs, and stored: where their bytes are when the nodes that had them
+ * die. */
 #include <setjmp.h>
 #include <stdarg.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Calls while the head is away: an actor whose handle came in an argument is called where the sender
- * knew it to live; a place that is not true any more waits for the head, and nobody else is called. And what
- * is killed then. */
+/* Calls while the head is away: an actor whose handle came in an argument is called where the
+ * sender knew it to live; a place that is not true any more waits for the head, and nobody else is
+ * called. And what is killed then. */
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -183,8 +183,8 @@ static bool is_killed_within(const killing_t *k, int ms)
     return error == 0;
 }
 
-/* The head tells of a death before a slow disk has it: a head that is started again may not know of it,
- * and would restart the actor. */
+/* The head tells of a death before a slow disk has it: a head that is started again may not know of
+ * it, and would restart the actor. */
 static void the_kill_of_a_dead_actor_succeeds_when_the_head_has_written_it(void **state)
 {
     crt_actor_t *dead = new_counter(3, 0);

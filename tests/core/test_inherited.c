@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a worker process has of what main did before crt_init, and what it has of its own: seeds, the worker's start,
- * threads of libraries. */
+/* What a worker process has of what main did before crt_init, and what it has of its own: seeds,
+ * the worker's start, threads of libraries. */
 #include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>

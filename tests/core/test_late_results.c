@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Results that come when their call has failed already: what they carry is given back. The call fails
- * here, in the driver, while its method runs, as if its process could not be reached any more. */
+/* Results that come when their call has failed already: what they carry is given back. The call
+ * fails here, in the driver, while its method runs, as if its process could not be reached any
+ * more. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What an owner answers processes that ask where its objects are, while they take no answers: in any
- * order. locating.h says the rules. */
+/* What an owner answers processes that ask where its objects are, while they take no answers: in
+ * any order. locating.h says the rules. */
 #include <setjmp.h>
 #include <stdarg.h>
 

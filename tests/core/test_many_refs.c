@@ -20,8 +20,7 @@
 #define LONG_BYTES  3000
 #define PATIENCE_MS 60000
 
-/* ---------------------------------------------------------------- in the
- * workers */
+/* ---------------------------------------------------------------- in the workers */
 
 static crt_status_t return_and_drop(crt_call_t *call, crt_arg_t *items, size_t count)
 {
@@ -128,8 +127,7 @@ static const crt_actor_class_t keeper_class =
                     .methods = CRT_METHODS(&keeper_numbers, &keeper_texts, &keeper_tasks,
                                            &keeper_pid, &reader_half));
 
-/* ---------------------------------------------------------------- in the
- * driver */
+/* ---------------------------------------------------------------- in the driver */
 
 static const int64_t sum_of_all = (int64_t)MANY * (MANY - 1) / 2;
 

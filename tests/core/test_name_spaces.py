@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Names of actors are those of a namespace, and each job has one of its own unless it says otherwise.
+"""Names of actors are those of a namespace, and each job has one of its own unless it says
+otherwise.
 Usage: test_name_spaces.py CRT NAME_SPACE_PROGRAM"""
 import json
 import os
@@ -13,8 +14,9 @@ CRT, PROGRAM = sys.argv[1:3]
 
 
 def run(*words, status=0, **variables):
-    done = subprocess.run([str(word) for word in words], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                          timeout=100, check=False, env=dict(os.environ, **variables))
+    done = subprocess.run([str(word) for word in words], stdout=subprocess.PIPE,
+                          stderr=subprocess.STDOUT, text=True, timeout=100, check=False,
+                          env=dict(os.environ, **variables))
     if done.returncode != status:
         raise AssertionError(f"{words} exits with {done.returncode}:\n{done.stdout}")
     return done.stdout
@@ -23,8 +25,8 @@ def run(*words, status=0, **variables):
 class NameSpaces(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        said = run(CRT, "start", "--head", "--port", 0, "--dashboard-port", 0, "--num-cpus", 2, "--object-store-memory",
-                   "50M")
+        said = run(CRT, "start", "--head", "--port", 0, "--dashboard-port", 0, "--num-cpus", 2,
+                   "--object-store-memory", "50M")
         cls.address = re.search(r"--address (\S+) --key-file", said)[1]
 
     @classmethod
@@ -81,7 +83,8 @@ class NameSpaces(unittest.TestCase):
             self.assertIn("a namespace has 1 to 127 bytes", said)
             found, said = self.says("-", "make", "x", name)
             self.assertEqual(found, {"make": "CRT_ERR_INVALID"}, said)
-            self.assertIn("--namespace", run(CRT, "job", "submit", "--namespace", name, "--", PROGRAM, status=2))
+            self.assertIn("--namespace",
+                          run(CRT, "job", "submit", "--namespace", name, "--", PROGRAM, status=2))
 
 
 if __name__ == "__main__":

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tasks that wait for tasks that they have made, deep and wide, take few processes: a worker that waits runs
- * its own tasks, and a worker that was asked for in vain serves the next one. Workers that idle stay for
- * longer than a test takes, so that those that are there at its end are all that were made. */
+/* Tasks that wait for tasks that they have made, deep and wide, take few processes: a worker that
+ * waits runs its own tasks, and a worker that was asked for in vain serves the next one. Workers
+ * that idle stay for longer than a test takes, so that those that are there at its end are all that
+ * were made. */
 #include <ctype.h>
 #include <dirent.h>
 #include <setjmp.h>

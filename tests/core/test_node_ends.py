@@ -25,13 +25,17 @@ class NodeEnds(unittest.TestCase):
         self.driver = Driver(PROGRAM)
         self.addCleanup(self.driver.end)
         self.here = self.driver.ok("node")
-        self.nodes = [node["node_id"] for node in self.cluster.nodes() if node["node_id"] != self.here]
+        self.nodes = [
+            node["node_id"] for node in self.cluster.nodes() if node["node_id"] != self.here
+        ]
 
     def kill(self, node):
-        os.kill(next(row["pid"] for row in self.cluster.nodes() if row["node_id"] == node), signal.SIGKILL)
+        os.kill(next(row["pid"] for row in self.cluster.nodes() if row["node_id"] == node),
+                signal.SIGKILL)
 
     def is_dead(self, node):
-        return next(row["state"] for row in self.cluster.nodes() if row["node_id"] == node) == "DEAD"
+        return next(row["state"] for row in self.cluster.nodes()
+                    if row["node_id"] == node) == "DEAD"
 
     def test_each_end_is_told_once_and_that_of_a_call_there_too(self):
         driver = self.driver

@@ -142,8 +142,8 @@ static void an_object_that_has_failed_is_not_lost_once_more(void **state)
 
 /* ---------------------------------------------------------------- registrations */
 
-/* Process 2 gives a result with our ref to process 1, whose death we were told of before. We still know
- * process 1, since we have a ref of its own. */
+/* Process 2 gives a result with our ref to process 1, whose death we were told of before. We still
+ * know process 1, since we have a ref of its own. */
 static void a_process_that_is_known_to_be_dead_is_not_registered(void **state)
 {
     const crti_core_t *core = *state;

@@ -61,12 +61,14 @@ class OneNode(unittest.TestCase):
     def test_a_gang_that_can_never_fit_is_told_at_once(self):
         began = time.monotonic()
         self.driver.ok("new", 0, "SPREAD", "CPU=1;CPU=1;CPU=1", "fail")
-        self.fails("CRT_ERR_UNSCHEDULABLE", "its 3 bundles need 3 CPU, the cluster has 2 CPU", "wait", 0, -1)
+        self.fails("CRT_ERR_UNSCHEDULABLE", "its 3 bundles need 3 CPU, the cluster has 2 CPU",
+                   "wait", 0, -1)
         self.fails("CRT_ERR_UNSCHEDULABLE", "can never be placed", "ready", 0, 1000)
         self.fails("CRT_ERR_UNSCHEDULABLE", "can never be placed", "task", 0, 0, 1)
         self.assertLess(time.monotonic() - began, 5)
         self.driver.ok("new", 1, "PACK", "CPU=3")  # waits for such a node
-        self.fails("CRT_ERR_TIMED_OUT", "can never be placed: needs 3 CPU, the cluster has 2", "wait", 1, 500)
+        self.fails("CRT_ERR_TIMED_OUT", "can never be placed: needs 3 CPU, the cluster has 2",
+                   "wait", 1, 500)
         self.cluster.join("--num-cpus", "3")
         self.driver.ok("wait", 1, -1)
 
@@ -143,12 +145,13 @@ class OneNode(unittest.TestCase):
 
     def test_what_can_not_be_is_refused(self):
         driver = self.driver
-        for words, text in ((("PACK", "-"), "bundle 0: it needs nothing"),
-                            (("PACK", "CPU=1;CPU=-1"), "bundle 1"),
-                            (("PACK", "CPU=nan"), "bundle 0"),
-                            (("LINE", "CPU=1"), "there is no placement strategy 99"),
+        for words, text in ((("PACK", "-"),
+                             "bundle 0: it needs nothing"), (("PACK", "CPU=1;CPU=-1"), "bundle 1"),
+                            (("PACK", "CPU=nan"),
+                             "bundle 0"), (("LINE", "CPU=1"), "there is no placement strategy 99"),
                             (("PACK", "CPU=1@zone"), "bundle 0: \"zone\" in a label selector"),
-                            (("PACK", "CPU=1", "detached"), "a detached placement group needs a name")):
+                            (("PACK", "CPU=1", "detached"),
+                             "a detached placement group needs a name")):
             driver.ok("new", 0, *words)
             self.fails("CRT_ERR_INVALID", text, "wait", 0, -1)
         driver.ok("new", 0, "PACK", "CPU=1")
@@ -183,7 +186,8 @@ class Nodes(unittest.TestCase):
         self.cluster.stop()
 
     def zones(self, group, count):
-        return "".join(self.zone[self.driver.ok("task", group, i, 1).split()[0]] for i in range(count))
+        return "".join(self.zone[self.driver.ok("task", group, i, 1).split()[0]]
+                       for i in range(count))
 
     def kill(self, zone):
         for node in self.cluster.nodes():
@@ -215,7 +219,8 @@ class Nodes(unittest.TestCase):
         driver.ok("new", 0, "STRICT_PACK", "CPU=2;CPU=1", "fail")
         self.assertIn("need 3 CPU on one node, the largest has 2 CPU", driver.ask("wait", 0, -1)[1])
         driver.ok("new", 0, "STRICT_SPREAD", "CPU=1;CPU=1;CPU=1;CPU=1", "fail")
-        self.assertIn("its 4 bundles need a node each, the cluster has 3", driver.ask("wait", 0, -1)[1])
+        self.assertIn("its 4 bundles need a node each, the cluster has 3",
+                      driver.ask("wait", 0, -1)[1])
         driver.ok("new", 0, "PACK", "CPU=1@zone=c;CPU=1@zone=b;CPU=1@zone=!b")
         self.assertRegex(self.zones(0, 3), "cb[ac]")
         driver.ok("new", 1, "PACK", "CPU=1@zone=d", "fail")
@@ -245,7 +250,8 @@ class Nodes(unittest.TestCase):
         self.cluster.wait_for(lambda: self.cluster.state()["placement_groups"].get("RESCHEDULING"))
         driver.ok("get", 1, driver.ok("id", 0))
         self.assertEqual(driver.ask("wait", 1, 300)[0], "CRT_ERR_TIMED_OUT")
-        self.assertEqual(self.zone[driver.ok("task", 0, 1, 1).split()[0]], mine)  # the others serve on
+        self.assertEqual(self.zone[driver.ok("task", 0, 1, 1).split()[0]],
+                         mine)  # the others serve on
         self.cluster.join("--num-cpus", "2", "--labels", "zone=" + second)
         driver.ok("wait", 1, -1)
         self.zone.update({node["node_id"]: node["labels"][5] for node in self.cluster.nodes()})

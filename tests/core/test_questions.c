@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A process that asks an owner where its objects are a million times, and acknowledges no answer: the owner
- * keeps a bounded part of them. When it acknowledges at last, it hears of every object. */
+/* A process that asks an owner where its objects are a million times, and acknowledges no answer:
+ * the owner keeps a bounded part of them. When it acknowledges at last, it hears of every
+ * object. */
 #include <fcntl.h>
 #include <malloc.h>
 #include <poll.h>

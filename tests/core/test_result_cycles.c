@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Results that are other refs, of other processes: when each is that of the next and the last is that of the
- * first, none of them ever comes. Who waits for one hears so; of a chain that ends he gets the value. */
+/* Results that are other refs, of other processes: when each is that of the next and the last is
+ * that of the first, none of them ever comes. Who waits for one hears so; of a chain that ends he
+ * gets the value. */
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -69,7 +70,8 @@ static const crt_actor_class_t box_class =
     CRT_ACTOR_CLASS(.name = "Box", .size = sizeof(box_t),
                     .methods = CRT_METHODS(&box_put, &box_take));
 
-/* ([box], number, path of a pipe): when its other end is opened, the ref in the box is the result. */
+/* ([box], number, path of a pipe): when its other end is opened, the ref in the box is the
+ * result. */
 static crt_status_t give_run(crt_call_t *call)
 {
     const crt_value_t *list;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Probes of results that wait for other processes' results, one step at a time. result_wait.h says the
- * rules. */
+/* Probes of results that wait for other processes' results, one step at a time. result_wait.h says
+ * the rules. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <string.h>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Calls with several results: all of them arrive, each by itself, or all fail; nothing of them is left. */
+/* Calls with several results: all of them arrive, each by itself, or all fail; nothing of them is
+ * left. */
 #include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -22,12 +22,16 @@ class Cluster(real_cluster.Cluster):
     def program(self, *words):
         """The lines of a driver, each as (what it did, status, text)."""
         said = run(PROGRAM, *words)
-        found = [line.split(" ", 2) for line in said.splitlines() if re.match(r"(task|actor) -?\d+ ", line)]
+        found = [
+            line.split(" ", 2) for line in said.splitlines()
+            if re.match(r"(task|actor) -?\d+ ", line)
+        ]
         return {what: (int(status), text) for what, status, text in found}, said
 
     def wait_until_idle(self):
         """What the last program had may be given back a moment after its end."""
-        self.wait_for(lambda: all(node["resources_available"] == node["resources_total"] for node in self.nodes()))
+        self.wait_for(lambda: all(node["resources_available"] == node["resources_total"]
+                                  for node in self.nodes()))
 
 
 class Infeasible(unittest.TestCase):
@@ -37,7 +41,8 @@ class Infeasible(unittest.TestCase):
             for what in "task", "actor":
                 self.assertEqual(ended[what][0], UNSCHEDULABLE, ended)
                 self.assertIn("needs 1 dsik, the cluster has 0", ended[what][1])
-                self.assertIn("which no node has ever had; the nearest name is disk", ended[what][1])
+                self.assertIn("which no node has ever had; the nearest name is disk",
+                              ended[what][1])
             waits, said = cluster.program("infeasible", 0, "dsik=1")
             self.assertEqual([status for status, _ in waits.values()], [TIMED_OUT, TIMED_OUT], said)
             self.assertIn("the nearest name is disk", said)  # the warning of who waits
@@ -70,7 +75,8 @@ class Implicit(unittest.TestCase):
             self.assertEqual([status for status, _ in done.values()], [0, 0])
             ended, _ = cluster.program("infeasible", 1, f"Memory={int(memory) + 1}")
             self.assertEqual([status for status, _ in ended.values()], [UNSCHEDULABLE] * 2)
-            self.assertRegex(ended["task"][1], r"needs [\d.e+]+ MiB memory, the cluster has [\d.e+]+ MiB memory")
+            self.assertRegex(ended["task"][1],
+                             r"needs [\d.e+]+ MiB memory, the cluster has [\d.e+]+ MiB memory")
         with Cluster("--resources", "memory=2000000") as cluster:
             self.assertEqual(cluster.nodes()[0]["resources_total"]["memory"], 2000000)
 
@@ -84,7 +90,9 @@ class Implicit(unittest.TestCase):
                                  [("task", node["node_id"]), ("actor", node["node_id"])], said)
             self.assertNotRegex(run(CRT, "status"), r"Resources[^W]*node:")
             ended, _ = cluster.program("infeasible", 1, "node:127.0.0.4=0.01")
-            self.assertEqual(ended["task"], (UNSCHEDULABLE, "needs 0.01 node:127.0.0.4, the cluster has 0 node:127.0.0.4"))
+            self.assertEqual(
+                ended["task"],
+                (UNSCHEDULABLE, "needs 0.01 node:127.0.0.4, the cluster has 0 node:127.0.0.4"))
 
 
 class Gpus(unittest.TestCase):
@@ -92,10 +100,12 @@ class Gpus(unittest.TestCase):
         """What each task and the actor had: lists of (ids, began, ended)."""
         _, said = cluster.program("gpus", amount, count)
         found = {"actor": [], "task": [], "none": []}
-        for what, ids, visible, began, ended in re.findall(r"^(\w+)-gpus (\S+) (\S+) (\S+) (\S+)$", said, re.M):
+        for what, ids, visible, began, ended in re.findall(r"^(\w+)-gpus (\S+) (\S+) (\S+) (\S+)$",
+                                                           said, re.M):
             self.assertEqual(visible, "unset" if ids == "none" else ids)
             found[what].append((ids.split(","), float(began), float(ended)))
-        self.assertEqual((len(found["task"]), len(found["actor"]), len(found["none"])), (count, 2, 1), said)
+        self.assertEqual((len(found["task"]), len(found["actor"]), len(found["none"])),
+                         (count, 2, 1), said)
         self.assertEqual(found["none"][0][0], ["none"])
         self.assertEqual(found["actor"][0][0], found["actor"][1][0])  # it keeps them
         return found
@@ -118,13 +128,16 @@ class Gpus(unittest.TestCase):
             pairs = self.gpus(cluster, 2, 3)
             self.assertTrue(all(len(ids) == 2 for ids, _, _ in pairs["task"] + pairs["actor"]))
             self.assertEqual(set(self.most_at_a_time(pairs["task"]).values()), {1})
-            self.assertFalse({name for ids, _, _ in pairs["task"] for name in ids} & set(pairs["actor"][0][0]))
+            self.assertFalse({name
+                              for ids, _, _ in pairs["task"]
+                              for name in ids} & set(pairs["actor"][0][0]))
 
     def test_parts_of_a_gpu_are_shared_and_never_more_than_one(self):
         with Cluster("--num-cpus", "2", "--resources", "gpu=2") as cluster:
             found = self.gpus(cluster, 0.5, 8)
             most = self.most_at_a_time(found["task"])
-            self.assertLessEqual(most.pop(found["actor"][0][0][0], 0), 1)  # the actor has the other half
+            self.assertLessEqual(most.pop(found["actor"][0][0][0], 0),
+                                 1)  # the actor has the other half
             self.assertTrue(all(count <= 2 for count in most.values()), most)
             _, said = cluster.program("gpus", 1.5, 1)
             self.assertIn("1.5 GPU: a part of a GPU, or whole ones, but not both", said)
@@ -135,17 +148,20 @@ class Gpus(unittest.TestCase):
                 self.assertEqual([status for status, _ in done.values()], [0, 0])
 
     def test_the_driver_says_how_many_gpus_there_are_and_of_which_type(self):
-        with unittest.mock.patch.dict(os.environ, CRT_NVML_LIBRARY=NVML, FAKE_NVML="NVIDIA H100 80GB HBM3|NVIDIA H100 80GB HBM3"):
+        with unittest.mock.patch.dict(os.environ, CRT_NVML_LIBRARY=NVML,
+                                      FAKE_NVML="NVIDIA H100 80GB HBM3|NVIDIA H100 80GB HBM3"):
             os.environ.pop("CUDA_VISIBLE_DEVICES", None)
             cluster = Cluster("--num-cpus", "1", "--labels", "zone=a")
         with cluster:
             node = cluster.nodes()[0]
             self.assertEqual(node["resources_total"]["GPU"], 2)
             self.assertEqual(node["labels"], "zone=a,ray.io/accelerator-type=H100")
-            _, said = cluster.program("where", 1, 0, "-", 0, "ray.io/accelerator-type=in(H100,H200)", "-")
+            _, said = cluster.program("where", 1, 0, "-", 0,
+                                      "ray.io/accelerator-type=in(H100,H200)", "-")
             self.assertIn(f"task-at {node['node_id']}", said)
             self.assertIn("GPUs 0,1, labels", run(CRT, "logs", "--node", node["node_id"]))
-            with unittest.mock.patch.dict(os.environ, CRT_NVML_LIBRARY=NVML):  # whose driver is not loaded
+            with unittest.mock.patch.dict(os.environ,
+                                          CRT_NVML_LIBRARY=NVML):  # whose driver is not loaded
                 cluster.join("--num-gpus", "1")
             other, = [n for n in cluster.nodes() if n["node_id"] != node["node_id"]]
             self.assertEqual((other["resources_total"]["GPU"], other["labels"]), (1, ""))
@@ -154,7 +170,8 @@ class Gpus(unittest.TestCase):
 
     def test_a_worker_computes_with_as_many_threads_as_it_has_cpus(self):
         with Cluster("--num-cpus", "3") as cluster:
-            with unittest.mock.patch.dict(os.environ, OPENBLAS_NUM_THREADS="2"):  # the user's: nothing is set
+            with unittest.mock.patch.dict(os.environ,
+                                          OPENBLAS_NUM_THREADS="2"):  # the user's: nothing is set
                 self.assertIn("threads 1\n", cluster.program("threads", 3)[1])
                 del os.environ["OPENBLAS_NUM_THREADS"]
                 for cpus, threads in (1, 1), (3, 3), (2.5, 2):
@@ -169,7 +186,8 @@ class Gpus(unittest.TestCase):
 
 class Locality(unittest.TestCase):
     def test_a_task_runs_where_its_large_argument_is(self):
-        # Nodes of its own: those of others may still think that the node is full, for a moment after its work has ended.
+        # Nodes of its own: those of others may still think that the node is full, for a moment
+        # after its work has ended.
         with Cluster("--num-cpus", "2") as cluster:
             cluster.join("--num-cpus", "2")
             nodes = [node["node_id"] for node in cluster.nodes()]
@@ -178,7 +196,8 @@ class Locality(unittest.TestCase):
             self.assertEqual(re.findall(r"task-at (\w+)", said), [made] * 4, said)
             _, said = cluster.program("locality", *nodes, 200 << 10)
             made = re.search(r"made-at (\w+)", said)[1]
-            self.assertNotIn(made, re.findall(r"task-at (\w+)", said))  # what is small goes to the task
+            self.assertNotIn(made, re.findall(r"task-at (\w+)",
+                                              said))  # what is small goes to the task
 
 
 class Nodes(unittest.TestCase):
@@ -199,7 +218,8 @@ class Nodes(unittest.TestCase):
         """The zones of the tasks and of the actors, or what the errors say."""
         _, said = self.cluster.program("where", count, strategy, node, soft, selector, fallback)
         zones = {node: zone for zone, node in self.zone.items()}
-        tasks, actors = [[zones[node] for node in re.findall(what + r"-at (\w+)", said)] for what in ("task", "actor")]
+        tasks, actors = [[zones[node] for node in re.findall(what + r"-at (\w+)", said)]
+                         for what in ("task", "actor")]
         return "".join(sorted(tasks)), "".join(sorted(actors)), said
 
     def test_labels_are_shown(self):
@@ -227,19 +247,20 @@ class Nodes(unittest.TestCase):
 
     def test_what_can_not_be_is_refused_in_one_sentence(self):
         for strategy, node, selector, fallback, text in (
-                (7, "-", "-", "-", "there is no scheduling strategy 7"),
-                (2, "-", "-", "-", "CRT_SCHEDULE_NODE_AFFINITY needs a node_id of 32 hex digits"),
-                (2, "xyz", "-", "-", "CRT_SCHEDULE_NODE_AFFINITY needs a node_id of 32 hex digits"),
-                (1, "ab" * 16, "-", "-", "node_id and node_is_soft need .scheduling = CRT_SCHEDULE_NODE_AFFINITY"),
-                (0, "-", "zone=in(", "-", "is none of key=value"),
-                (0, "-", "-", "zone=a", "fallback_selectors need a label_selector"),
-                (0, "-", "a" * 600, "-", "at most")):
+            (7, "-", "-", "-", "there is no scheduling strategy 7"),
+            (2, "-", "-", "-", "CRT_SCHEDULE_NODE_AFFINITY needs a node_id of 32 hex digits"),
+            (2, "xyz", "-", "-", "CRT_SCHEDULE_NODE_AFFINITY needs a node_id of 32 hex digits"),
+            (1, "ab" * 16, "-", "-",
+             "node_id and node_is_soft need .scheduling = CRT_SCHEDULE_NODE_AFFINITY"),
+            (0, "-", "zone=in(", "-", "is none of key=value"),
+            (0, "-", "-", "zone=a", "fallback_selectors need a label_selector"), (0, "-", "a" * 600,
+                                                                                  "-", "at most")):
             tasks, actors, said = self.where(1, strategy, node, 0, selector, fallback)
             self.assertEqual((tasks, actors, said.count(text)), ("", "", 2), said)
 
     def test_labels_that_can_not_be_are_refused(self):
-        said = run(CRT, "start", "--address", self.cluster.address, "--key-file", self.cluster.key, "--labels",
-                   "zone=a,zone=b", status=1)
+        said = run(CRT, "start", "--address", self.cluster.address, "--key-file", self.cluster.key,
+                   "--labels", "zone=a,zone=b", status=1)
         self.assertIn("label \"zone\" is given twice", said)
 
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a program still has when it has left the cluster: values that were got stay as they are until their refs are
- * dropped, whatever becomes of the store; all else is refused; and other threads may be anywhere meanwhile. */
+/* What a program still has when it has left the cluster: values that were got stay as they are
+ * until their refs are dropped, whatever becomes of the store; all else is refused; and other
+ * threads may be anywhere meanwhile. */
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* crt_cluster_state tells a driver of everything that the state commands list, by either of their spellings; what is of the
- * driver itself and of its node is there, too. */
+/* crt_cluster_state tells a driver of everything that the state commands list, by either of their
+ * spellings; what is of the driver itself and of its node is there, too. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Streams: calls that yield results one by one. How far a producer came is told by bytes of a file. */
+/* Streams: calls that yield results one by one. How far a producer came is told by bytes of a
+ * file. */
 #include <fcntl.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -132,7 +133,8 @@ static crt_status_t pass_run(crt_call_t *call)
 static const crt_task_t pass_task =
     CRT_TASK(.name = "pass", .run = pass_run, .signature = "ref");
 
-/* Dies once, when it has made `at` items, large ones in between; the file tells how often it ran. */
+/* Dies once, when it has made `at` items, large ones in between; the file tells how often it
+ * ran. */
 static crt_status_t fragile_items(crt_call_t *call)
 {
     static unsigned char bytes[LARGE];

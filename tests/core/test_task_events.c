@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What crt_cluster_state("tasks") tells of calls: where each is, where it ran, why it failed; also of workers
- * that are dead. */
+/* What crt_cluster_state("tasks") tells of calls: where each is, where it ran, why it failed; also
+ * of workers that are dead. */
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What was told of an object, and its bytes in the store, come from different places: a process gone mad
- * may say one thing and have written another. */
+/* What was told of an object, and its bytes in the store, come from different places: a process
+ * gone mad may say one thing and have written another. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <string.h>

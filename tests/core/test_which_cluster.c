@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests of core/client/cluster.c and core/process/daemon_path.c: which cluster is meant, where daemons are. */
+/* Tests of core/client/cluster.c and core/process/daemon_path.c: which cluster is meant, where
+ * daemons are. */
 #include "crt_tools.h"
 #include "runtime/crt.h"
 

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Workers as processes: no line that they write is lost at the end, they have nobody's descriptors, what they start ends with
-the job, they wait for a debugger, and a driver says when it lost its node. Usage: test_workers.py CRT WORKER_PROGRAM"""
+"""Workers as processes: no line that they write is lost at the end, they have nobody's descriptors,
+what they start ends with the job, they wait for a debugger, and a driver says when it lost its
+node. Usage: test_workers.py CRT WORKER_PROGRAM"""
 import os
 import re
 import shutil
@@ -16,7 +17,8 @@ PATIENCE = 120
 
 
 def run(*command, code=0, **more):
-    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=PATIENCE, check=False, **more)
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                          timeout=PATIENCE, check=False, **more)
     if done.returncode != code:
         raise AssertionError((command, done.returncode, done.stdout))
     return done.stdout
@@ -44,7 +46,8 @@ def wait_until(condition):
 
 class Workers(unittest.TestCase):
     def expect_lines(self, said, count):
-        self.assertEqual(sorted(int(line) for line in re.findall(r"\) line (\d+)$", said, re.M)), list(range(count)), said)
+        self.assertEqual(sorted(int(line) for line in re.findall(r"\) line (\d+)$", said, re.M)),
+                         list(range(count)), said)
 
     def test_lines_by_write_are_shown_before_a_private_cluster_ends(self):
         for _ in range(15):
@@ -52,19 +55,22 @@ class Workers(unittest.TestCase):
 
     def test_lines_by_write_on_other_nodes_are_shown_before_the_driver_ends(self):
         for _ in range(5):
-            self.expect_lines(run(CRT, "run", "--nodes", "3", "--num-cpus", "2", "--object-store-memory", "50M", "--", PROGRAM,
-                                  "write", "12"), 12)
+            self.expect_lines(
+                run(CRT, "run", "--nodes", "3", "--num-cpus", "2", "--object-store-memory", "50M",
+                    "--", PROGRAM, "write", "12"), 12)
 
     def test_a_worker_has_no_descriptors_of_its_driver(self):
         count = int(re.search(r"(\d+) descriptors", run(PROGRAM, "files"))[1])
         self.assertLess(count, 40)
 
     def test_what_a_task_starts_in_a_session_of_its_own_ends_with_the_job(self):
-        said = run(CRT, "start", "--head", "--port", "0", "--dashboard-port", "0", "--num-cpus", "2", "--object-store-memory", "50M")
+        said = run(CRT, "start", "--head", "--port", "0", "--dashboard-port", "0", "--num-cpus",
+                   "2", "--object-store-memory", "50M")
         address = re.search(r"--address (\S+) --key-file", said)[1]
         self.addCleanup(run, CRT, "stop", "--address", address)
         seconds = str(90000 + os.getpid())
-        with subprocess.Popen([PROGRAM, "session", seconds], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+        with subprocess.Popen([PROGRAM, "session", seconds], stdin=subprocess.PIPE,
+                              stdout=subprocess.PIPE, text=True,
                               env=dict(os.environ, CRT_ADDRESS=address)) as driver:
             for line in driver.stdout:
                 if line == "started\n":
@@ -75,20 +81,22 @@ class Workers(unittest.TestCase):
 
     @unittest.skipUnless(shutil.which("gdb"), "no gdb here")
     def test_a_worker_waits_for_gdb_before_its_first_call(self):
-        with subprocess.Popen([PROGRAM, "debug"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                              env=dict(os.environ, CRT_DEBUG_WORKER="Counter")) as driver:
+        with subprocess.Popen([PROGRAM, "debug"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                              text=True, env=dict(os.environ,
+                                                  CRT_DEBUG_WORKER="Counter")) as driver:
             for line in driver.stdout:
                 found = re.search(r"Counter waits for a debugger: gdb -p (\d+)", line)
                 if found:
                     break
-            said = run("gdb", "-p", found[1], "-batch", "-ex", "break counter_add", "-ex", "continue", "-ex", "backtrace", "-ex", "delete",
-                       "-ex", "detach")
+            said = run("gdb", "-p", found[1], "-batch", "-ex", "break counter_add", "-ex",
+                       "continue", "-ex", "backtrace", "-ex", "delete", "-ex", "detach")
             self.assertRegex(said, r"Breakpoint 1, .*counter_add")
             self.assertIn("counted to 3", driver.communicate(timeout=PATIENCE)[0])
 
     def test_a_worker_that_waits_goes_on_without_a_debugger(self):
-        with subprocess.Popen([PROGRAM, "debug"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                              env=dict(os.environ, CRT_DEBUG_WORKER="Counter.add")) as driver:
+        with subprocess.Popen([PROGRAM, "debug"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                              text=True, env=dict(os.environ,
+                                                  CRT_DEBUG_WORKER="Counter.add")) as driver:
             for line in driver.stdout:
                 found = re.search(r"Counter.add waits for a debugger: gdb -p (\d+)", line)
                 if found:
@@ -97,12 +105,13 @@ class Workers(unittest.TestCase):
             self.assertIn("counted to 3", driver.communicate(timeout=PATIENCE)[0])
 
     def test_a_driver_says_when_it_lost_its_node(self):
-        with subprocess.Popen([PROGRAM, "wait"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                              text=True) as driver:
+        with subprocess.Popen([PROGRAM, "wait"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT, text=True) as driver:
             for line in driver.stdout:
                 if line == "counted to 3\n":
                     break
-            with open(f"/proc/{driver.pid}/task/{driver.pid}/children", encoding="ascii") as children:
+            with open(f"/proc/{driver.pid}/task/{driver.pid}/children",
+                      encoding="ascii") as children:
                 for child in children.read().split():
                     with open(f"/proc/{child}/comm", encoding="ascii") as name:
                         if name.read() == "crt-node\n":
@@ -112,16 +121,22 @@ class Workers(unittest.TestCase):
                 said += line
                 if "has ended" in line:
                     break
-            self.assertRegex(said, r"node [0-9a-f]{8} \(127\.0\.0\.1\), by which this driver was in the cluster, has ended")
+            self.assertRegex(
+                said,
+                r"node [0-9a-f]{8} \(127\.0\.0\.1\), by which this driver was in the cluster, has ended"
+            )
             told = driver.communicate("\n", timeout=PATIENCE)[0]
             self.assertIn("by crt_shutdown and crt_init", told)
 
     def test_a_driver_that_lost_its_node_joins_another_one_of_the_host(self):
-        said = run(CRT, "start", "--head", "--port", "0", "--dashboard-port", "0", "--num-cpus", "1", "--object-store-memory", "50M")
+        said = run(CRT, "start", "--head", "--port", "0", "--dashboard-port", "0", "--num-cpus",
+                   "1", "--object-store-memory", "50M")
         address, key = re.search(r"--address (\S+) --key-file (\S+)", said).groups()
         self.addCleanup(run, CRT, "stop", "--address", address)
-        run(CRT, "start", "--address", address, "--key-file", key, "--num-cpus", "1", "--object-store-memory", "50M")
-        with subprocess.Popen([PROGRAM, "rejoin"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+        run(CRT, "start", "--address", address, "--key-file", key, "--num-cpus", "1",
+            "--object-store-memory", "50M")
+        with subprocess.Popen([PROGRAM, "rejoin"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT, text=True,
                               env=dict(os.environ, CRT_ADDRESS=address)) as driver:
             said = ""
             for line in driver.stdout:
@@ -129,7 +144,8 @@ class Workers(unittest.TestCase):
                 if line == "counted to 3\n":
                     break
             first = re.search(r"^node (\S+)$", said, re.M)[1]
-            with open(os.path.join(os.environ["CRT_RUN_DIR"], f"node-{first[:8]}", "node.info"), encoding="utf-8") as info:
+            with open(os.path.join(os.environ["CRT_RUN_DIR"], f"node-{first[:8]}", "node.info"),
+                      encoding="utf-8") as info:
                 os.kill(int(re.search(r"^pid (\d+)$", info.read(), re.M)[1]), signal.SIGKILL)
             for line in driver.stdout:
                 if f"node {first[:8]} (127.0.0.1), by which this driver was in the cluster, has ended" in line:

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The program of test_workers.py.
  *
- *     worker_program write N      N tasks write a line each by write(2); the driver ends as soon as it has the results
- *     worker_program files        the descriptors of a worker, while the driver has many that are not close-on-exec
- *     worker_program session S    a task starts `sleep S` in a session of its own, with nothing in its environment
- *     worker_program debug        an actor that counts is called three times
- *     worker_program wait         a call, then waits for the end of its node, and says what a call is told
- *     worker_program rejoin       the same, and joins again
+ *     worker_program write N      N tasks write a line each by write(2); the driver ends as soon as
+ *     it has the results worker_program files        the descriptors of a worker, while the driver
+ *     has many that are not close-on-exec worker_program session S    a task starts `sleep S` in a
+ *     session of its own, with nothing in its environment worker_program debug        an actor that
+ *     counts is called three times worker_program wait         a call, then waits for the end of
+ *     its node, and says what a call is told worker_program rejoin       the same, and joins again
  */
 #include <dirent.h>
 #include <stdio.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* draw_digits FOLDER TRAIN TEST: the four IDX files of a small set of drawn digits.
  *
- * Programs that each read it start at once; the built-in set has 70,000 and is drawn by each of their
- * processes. */
+ * Programs that each read it start at once; the built-in set has 70,000 and is drawn by each of
+ * their processes. */
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>

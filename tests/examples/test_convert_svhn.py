@@ -17,8 +17,10 @@ def element(kind, body):
 
 
 def array(name, sizes, kind, values):
-    return element(14, element(6, struct.pack("<II", 9, 0)) + element(5, struct.pack(f"<{len(sizes)}i", *sizes)) +
-                   struct.pack("<HH4s", 1, len(name), name) + element(kind, values))
+    return element(
+        14,
+        element(6, struct.pack("<II", 9, 0)) + element(5, struct.pack(f"<{len(sizes)}i", *sizes)) +
+        struct.pack("<HH4s", 1, len(name), name) + element(kind, values))
 
 
 def pixel(image, channel, row, column):
@@ -27,11 +29,16 @@ def pixel(image, channel, row, column):
 
 def images(count):
     """First the rows run, then the columns, channels and images."""
-    return bytes(pixel(i, c, y, x) for i in range(count) for c in range(3) for x in range(32) for y in range(32))
+    return bytes(
+        pixel(i, c, y, x) for i in range(count) for c in range(3) for x in range(32)
+        for y in range(32))
 
 
 def file_of(*arrays_, packed=True):
-    parts = [struct.pack("<II", 15, len(zlib.compress(a))) + zlib.compress(a) if packed else a for a in arrays_]
+    parts = [
+        struct.pack("<II", 15, len(zlib.compress(a))) + zlib.compress(a) if packed else a
+        for a in arrays_
+    ]
     return b"MATLAB 5.0 MAT-file".ljust(124) + b"\0\1IM" + b"".join(parts)
 
 
@@ -57,8 +64,9 @@ class ConvertSvhn(unittest.TestCase):
         for i, label in enumerate(labels):
             record = records[i * 3073:(i + 1) * 3073]
             self.assertEqual(record[0], label)
-            self.assertEqual(record[1:], bytes(pixel(i, c, y, x) for c in range(3) for y in range(32)
-                                               for x in range(32)))
+            self.assertEqual(
+                record[1:],
+                bytes(pixel(i, c, y, x) for c in range(3) for y in range(32) for x in range(32)))
 
     def test_columns_become_rows_and_ten_is_the_digit_zero(self):
         x = array(b"X", (32, 32, 3, 3), 2, images(3))
@@ -70,7 +78,8 @@ class ConvertSvhn(unittest.TestCase):
         self.assertIn("no X and y", self.convert(file_of(array(b"z", (1, 1), 2, b"\0"))))
         small = array(b"X", (16, 16, 3, 1), 2, bytes(768)), array(b"y", (1, 1), 2, b"\1")
         self.assertIn("not 32 x 32 x 3", self.convert(file_of(*small)))
-        self.assertIn("cut short", self.convert(file_of(array(b"X", (32, 32, 3, 1), 2, images(1)))[:-9]))
+        self.assertIn("cut short",
+                      self.convert(file_of(array(b"X", (32, 32, 3, 1), 2, images(1)))[:-9]))
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The server with one epoll for clients and results: several clients at once, one that leaves, the end by a signal.
+"""The server with one epoll for clients and results: several clients at once, one that leaves, the
+end by a signal.
 Usage: test_epoll_server.py EPOLL_SERVER"""
 import os
 import signal
@@ -60,7 +61,8 @@ class EpollServer(unittest.TestCase):
         for client in clients:
             client.sendall("".join(f"{n}\n" for n in PRIMES).encode())
         for client in clients:
-            self.assertEqual(self.lines(client, len(PRIMES)), sorted(f"{n} {p}" for n, p in PRIMES.items()))
+            self.assertEqual(self.lines(client, len(PRIMES)),
+                             sorted(f"{n} {p}" for n, p in PRIMES.items()))
         clients[0].sendall(b"10\n")
         self.assertEqual(self.lines(clients[0], 1), ["10 4"])
         self.server.send_signal(signal.SIGTERM)

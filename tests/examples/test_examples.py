@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Runs the examples whose output is not the same each time, on clusters of their own by crt run.
-Usage: test_examples.py CRT WAIT_MANY MONTE_CARLO_PI CLUSTER_RESOURCES SHARDED_SERVER RANKS PROGRESS TRAIN_MNIST"""
+Usage: test_examples.py CRT WAIT_MANY MONTE_CARLO_PI CLUSTER_RESOURCES SHARDED_SERVER RANKS PROGRESS
+TRAIN_MNIST"""
 import contextlib
 import os
 import pty
@@ -11,7 +12,8 @@ import sys
 import tempfile
 import unittest
 
-CRT, WAIT_MANY, MONTE_CARLO_PI, CLUSTER_RESOURCES, SHARDED_SERVER, RANKS, PROGRESS, TRAIN_MNIST = sys.argv[1:9]
+CRT, WAIT_MANY, MONTE_CARLO_PI, CLUSTER_RESOURCES, SHARDED_SERVER, RANKS, PROGRESS, TRAIN_MNIST = sys.argv[
+    1:9]
 
 
 def run(*words, on=()):
@@ -33,7 +35,8 @@ class Examples(unittest.TestCase):
 
     def test_pi_comes_nearer_with_more_points(self):
         line, = run(MONTE_CARLO_PI, "--tasks", "40", "--samples", "50000")
-        match = re.fullmatch(r"pi is about ([\d.]+), off by \S+: 40 tasks of 50000 samples in \S+ s", line)
+        match = re.fullmatch(
+            r"pi is about ([\d.]+), off by \S+: 40 tasks of 50000 samples in \S+ s", line)
         self.assertAlmostEqual(float(match[1]), 3.14159265, delta=0.005)
 
     def test_each_node_and_their_sum_are_printed(self):
@@ -48,8 +51,9 @@ class Examples(unittest.TestCase):
 
     def test_ranks_sum_what_each_has(self):
         lines = run(RANKS, on=["--nodes", "2", "--ranks", "4"])
-        self.assertEqual(sorted(lines), [f"rank {r} of 4 has {sum(range(r, 1000, 4))}" for r in range(4)] +
-                         ["the sum of all is 499500"])
+        self.assertEqual(sorted(lines),
+                         [f"rank {r} of 4 has {sum(range(r, 1000, 4))}"
+                          for r in range(4)] + ["the sum of all is 499500"])
 
     def test_one_bar_is_drawn_for_many_workers(self):
         command = [CRT, "run", "--object-store-memory", "50M", "--", PROGRESS, "30"]
@@ -69,8 +73,8 @@ class Examples(unittest.TestCase):
 
     def test_a_training_shows_on_a_terminal_how_long_it_will_take(self):
         ours, theirs = pty.openpty()
-        with subprocess.Popen([TRAIN_MNIST, "--iterations", "21", "--hidden", "8"], stdout=subprocess.DEVNULL,
-                              stderr=theirs) as running:
+        with subprocess.Popen([TRAIN_MNIST, "--iterations", "21", "--hidden", "8"],
+                              stdout=subprocess.DEVNULL, stderr=theirs) as running:
             os.close(theirs)
             drawn = b""
             with contextlib.suppress(OSError):  # it has closed the terminal
@@ -84,21 +88,26 @@ class Examples(unittest.TestCase):
     def test_trainers_that_can_never_run_together_are_told_at_once(self):
         words = ("--data", "builtin", "--iterations", "5", "--workers")
         for mode in "sync", "allreduce":
-            command = [CRT, "run", "--object-store-memory", "50M", "--nodes", "2", "--num-cpus", "1", "--",
-                       TRAIN_MNIST, "--mode", mode, *words, "3"]
+            command = [
+                CRT, "run", "--object-store-memory", "50M", "--nodes", "2", "--num-cpus", "1", "--",
+                TRAIN_MNIST, "--mode", mode, *words, "3"
+            ]
             done = subprocess.run(command, capture_output=True, text=True, timeout=60)
             self.assertEqual(done.returncode, 1)
             self.assertIn("a CPU for each worker", done.stderr)
             self.assertIn("its 3 bundles need 3 CPU, the cluster has 2 CPU", done.stderr)
-        lines = run(TRAIN_MNIST, "--mode", "allreduce", *words, "2", on=["--nodes", "2", "--num-cpus", "1"])
+        lines = run(TRAIN_MNIST, "--mode", "allreduce", *words, "2",
+                    on=["--nodes", "2", "--num-cpus", "1"])
         self.assertIn("final accuracy", "\n".join(lines))
 
     def test_every_update_of_every_shard_arrives_exactly_once(self):
         for shards, on in ((1, []), (7, ["--nodes", "2"])):  # 7: not of equal size
-            prefix = os.path.join(tempfile.mkdtemp(dir=os.path.dirname(os.environ["CRT_RUN_DIR"])), "shards")
-            lines = run(SHARDED_SERVER, "--shards", str(shards), "--elements", "100001", "--csv", f"{prefix}.csv", "--svg",
-                        prefix, on=on)
-            self.assertRegex(lines[0], rf"4 workers x 5 iterations on {shards} shards: \S+ s, \S+ GB/s")
+            prefix = os.path.join(tempfile.mkdtemp(dir=os.path.dirname(os.environ["CRT_RUN_DIR"])),
+                                  "shards")
+            lines = run(SHARDED_SERVER, "--shards", str(shards), "--elements", "100001", "--csv",
+                        f"{prefix}.csv", "--svg", prefix, on=on)
+            self.assertRegex(lines[0],
+                             rf"4 workers x 5 iterations on {shards} shards: \S+ s, \S+ GB/s")
             self.assertEqual(lines[1], "0 of 100001 elements are not exactly 21.0")
             late = [tuple(map(int, re.findall(r"\d+", line))) for line in lines[3:]]
             self.assertEqual(sum(count for _, count in late), 21 * shards)
@@ -111,14 +120,19 @@ class Examples(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             path = f"{folder}/server.cfg"
             with open(path, "w", encoding="utf-8") as file:
-                file.write("[server]\nshards = 3\nelements = 10001\n\n[training]\nworkers = 2\niterations = 4\n")
+                file.write(
+                    "[server]\nshards = 3\nelements = 10001\n\n[training]\nworkers = 2\niterations = 4\n"
+                )
             lines = run(SHARDED_SERVER, path, "--training.iterations=2", "--workers", "3")
             self.assertRegex(lines[0], r"3 workers x 2 iterations on 3 shards: ")
             self.assertEqual(lines[1], "0 of 10001 elements are not exactly 7.0")
-            for words, why in ((["--server.shard=3"], "shards"), ([path, "--training.workers=0"], "training.workers is 0"),
-                               ([f"{folder}/none.cfg"], "none.cfg"), (["--workers", "2x"], "1 to 64 workers"),
+            for words, why in ((["--server.shard=3"], "shards"), ([path, "--training.workers=0"],
+                                                                  "training.workers is 0"),
+                               ([f"{folder}/none.cfg"], "none.cfg"), (["--workers",
+                                                                       "2x"], "1 to 64 workers"),
                                ([path, "more"], "no other words")):
-                done = subprocess.run([CRT, "run", "--", SHARDED_SERVER, *words], capture_output=True, text=True, timeout=60)
+                done = subprocess.run([CRT, "run", "--", SHARDED_SERVER, *words],
+                                      capture_output=True, text=True, timeout=60)
                 self.assertEqual((done.returncode, done.stdout), (2, ""), done.stderr)
                 self.assertIn(why, done.stderr)
 

@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """test_full_disk.py TRAIN_MNIST TRAIN_IMAGES TRAIN_NER NER_CONFIG SHARDED_SERVER
 
-What the training programs do when the disk they save to is full: they end with a sentence that names the file and the
-reason, what was saved before stays whole, and no half file is left. The disk is a small tmpfs in a mount namespace of
-the test's own.
+What the training programs do when the disk they save to is full: they end with a sentence that
+names the file and the reason, what was saved before stays whole, and no half file is left. The disk
+is a small tmpfs in a mount namespace of the test's own.
 """
 import os
 import shutil
@@ -15,11 +15,16 @@ import unittest
 
 TRAIN_MNIST, TRAIN_IMAGES, TRAIN_NER, NER_CONFIG, SHARDED_SERVER = sys.argv[1:6]
 REASON = "No space left on device"
-IMAGES = ["--data.limit=200", "--data.test_limit=50", "--data.batch=16", "--network.hidden=24", "--training.steps=20",
-          "--checkpoints.every=5"]
+IMAGES = [
+    "--data.limit=200", "--data.test_limit=50", "--data.batch=16", "--network.hidden=24",
+    "--training.steps=20", "--checkpoints.every=5"
+]
 
-NAMES = ["--paths.train=builtin:200", "--paths.dev=builtin:30:1", "--components.tok2vec.model.embed.rows=200",
-         "--training.max_steps=8", "--training.eval_frequency=4"]
+NAMES = [
+    "--paths.train=builtin:200", "--paths.dev=builtin:30:1",
+    "--components.tok2vec.model.embed.rows=200", "--training.max_steps=8",
+    "--training.eval_frequency=4"
+]
 
 
 def files(folder):
@@ -33,7 +38,8 @@ class FullDisk(unittest.TestCase):
         self.disk = os.path.join(directory, "disk")
         os.mkdir(self.disk)
         subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", self.disk], check=True)
-        self.addCleanup(lambda: (subprocess.run(["umount", self.disk], check=True), os.rmdir(self.disk)))
+        self.addCleanup(lambda:
+                        (subprocess.run(["umount", self.disk], check=True), os.rmdir(self.disk)))
 
     def fill(self, left):
         """Blocks are 4 KiB."""
@@ -54,12 +60,15 @@ class FullDisk(unittest.TestCase):
 
     def test_weights_that_do_not_fit_are_not_there_at_all(self):
         self.fill(100 << 10)
-        said = self.fails(TRAIN_MNIST, "--iterations", "3", "--workers", "1", "--save", f"{self.disk}/weights")
+        said = self.fails(TRAIN_MNIST, "--iterations", "3", "--workers", "1", "--save",
+                          f"{self.disk}/weights")
         self.assertIn("weights", said)
         self.assertEqual(self.saved(), [])
 
     def test_weights_saved_before_stay_when_new_ones_do_not_fit(self):
-        words = [TRAIN_MNIST, "--iterations", "3", "--workers", "1", "--save", f"{self.disk}/weights"]
+        words = [
+            TRAIN_MNIST, "--iterations", "3", "--workers", "1", "--save", f"{self.disk}/weights"
+        ]
         subprocess.run(words, check=True, capture_output=True, timeout=100)
         with open(f"{self.disk}/weights", "rb") as file:
             before = file.read()
@@ -69,8 +78,12 @@ class FullDisk(unittest.TestCase):
             self.assertEqual(file.read(), before)
         self.assertEqual(len(self.saved()), 1)
 
-    def test_a_training_ends_at_a_checkpoint_that_does_not_fit_and_goes_on_from_the_one_before(self):
-        words = [TRAIN_IMAGES, "train", *IMAGES, f"--checkpoints.folder={self.disk}/c", "--checkpoints.keep=0"]
+    def test_a_training_ends_at_a_checkpoint_that_does_not_fit_and_goes_on_from_the_one_before(
+            self):
+        words = [
+            TRAIN_IMAGES, "train", *IMAGES, f"--checkpoints.folder={self.disk}/c",
+            "--checkpoints.keep=0"
+        ]
         elsewhere = [TRAIN_IMAGES, "train", *IMAGES, f"--checkpoints.folder={directory}/whole"]
         whole = subprocess.run(elsewhere, check=True, capture_output=True, text=True, timeout=100)
         size = max(os.path.getsize(file) for file in files(f"{directory}/whole"))
@@ -79,8 +92,11 @@ class FullDisk(unittest.TestCase):
         saved = self.saved()
         self.assertEqual([file for file in saved if file.endswith((".tmp", "~"))], [])
         os.unlink(f"{self.disk}/ballast")
-        done = subprocess.run([*words, "--checkpoints.resume"], check=True, capture_output=True, text=True, timeout=100)
-        self.assertEqual(done.stdout.split("weights: ")[-1].split()[0], whole.stdout.split("weights: ")[-1].split()[0])
+        done = subprocess.run([*words, "--checkpoints.resume"], check=True, capture_output=True,
+                              text=True, timeout=100)
+        self.assertEqual(
+            done.stdout.split("weights: ")[-1].split()[0],
+            whole.stdout.split("weights: ")[-1].split()[0])
 
     def test_a_model_of_names_that_does_not_fit_is_named(self):
         self.fill(64 << 10)
@@ -90,9 +106,10 @@ class FullDisk(unittest.TestCase):
 
     def test_figures_that_do_not_fit_are_told(self):
         self.fill(0)
-        for words in ([SHARDED_SERVER, "--elements", "1000", "--csv", f"{self.disk}/figures.csv"],
-                      [TRAIN_MNIST, "--iterations", "3", "--workers", "1", "--csv", f"{self.disk}/figures.csv"],
-                      [TRAIN_MNIST, "--iterations", "3", "--workers", "1", "--svg", f"{self.disk}/figures"]):
+        for words in ([SHARDED_SERVER, "--elements", "1000", "--csv", f"{self.disk}/figures.csv"], [
+                TRAIN_MNIST, "--iterations", "3", "--workers", "1", "--csv",
+                f"{self.disk}/figures.csv"
+        ], [TRAIN_MNIST, "--iterations", "3", "--workers", "1", "--svg", f"{self.disk}/figures"]):
             with self.subTest(words):
                 self.assertIn("figures", self.fails(*words))
 
@@ -100,7 +117,8 @@ class FullDisk(unittest.TestCase):
 if __name__ == "__main__":
     if not os.environ.get("CRT_TEST_IN_NAMESPACE"):
         os.environ["CRT_TEST_IN_NAMESPACE"] = "1"
-        os.execvp("unshare", ["unshare", "--user", "--map-root-user", "--mount", sys.executable, *sys.argv])
+        os.execvp("unshare",
+                  ["unshare", "--user", "--map-root-user", "--mount", sys.executable, *sys.argv])
     with tempfile.TemporaryDirectory(prefix="crt-full-") as directory:
         os.environ["CRT_RUN_DIR"] = os.path.join(directory, "r")
         os.environ["CRT_STATE_DIR"] = os.path.join(directory, "s")

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The example in Python: joins a cluster of its own, its arrays lie in shared memory, its task and its actor answer.
+"""The example in Python: joins a cluster of its own, its arrays lie in shared memory, its task and
+its actor answer.
 Usage: test_python.py CC SANITIZERS LIBRARY COUNTER PROGRAM FLAG... (FLAG: where the headers are)"""
 import os
 import shutil
@@ -18,17 +19,19 @@ calls of an actor in C: 20000
 def interpreter():
     """One that has what the example imports; None: there is none."""
     for python in (sys.executable, "/usr/bin/python3"):
-        if subprocess.run([python, "-c", "import cffi, numpy, sys; sys.orig_argv"], stderr=subprocess.DEVNULL,
-                          check=False).returncode == 0:
+        if subprocess.run([python, "-c", "import cffi, numpy, sys; sys.orig_argv"],
+                          stderr=subprocess.DEVNULL, check=False).returncode == 0:
             return python
     return None
 
 
 def servers_without_it(folder):
-    """FOLDER, with programs that take the sanitizer from Redis, which has an allocator of its own."""
+    """FOLDER, with programs that take the sanitizer from Redis, which has an allocator of its
+    own."""
     for name in ("redis-server", "valkey-server"):
         if found := shutil.which(name):
-            with open(f"{folder}/{name}", "w", encoding="utf-8", opener=lambda path, flags: os.open(path, flags, 0o700)) as file:
+            with open(f"{folder}/{name}", "w", encoding="utf-8",
+                      opener=lambda path, flags: os.open(path, flags, 0o700)) as file:
                 file.write(f'#!/bin/sh\nunset LD_PRELOAD\nexec {found} "$@"\n')
     return folder
 
@@ -42,13 +45,15 @@ def main(cc, sanitizers, library, counter, program, *flags):
                    "PYTHONDONTWRITEBYTECODE": "1", "OPENBLAS_NUM_THREADS": "1"}
     folder = tempfile.TemporaryDirectory(prefix="crt-python-")
     if "address" in sanitizers: # the interpreter is not built with it
-        found = [subprocess.check_output([*cc.split(), f"-print-file-name={name}"], text=True).strip()
-                 for name in ("libasan.so", "libubsan.so")]
+        found = [
+            subprocess.check_output([*cc.split(), f"-print-file-name={name}"], text=True).strip()
+            for name in ("libasan.so", "libubsan.so")
+        ]
         environment["LD_PRELOAD"] = " ".join(os.path.realpath(name) for name in found)
         environment["ASAN_OPTIONS"] = environment.get("ASAN_OPTIONS", "") + ":detect_leaks=0"
         environment["PATH"] = servers_without_it(folder.name) + ":" + environment["PATH"]
-    done = subprocess.run([python, program, counter], env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                          text=True, timeout=200, check=False)
+    done = subprocess.run([python, program, counter], env=environment, stdout=subprocess.PIPE,
+                          stderr=subprocess.PIPE, text=True, timeout=200, check=False)
     folder.cleanup()
     print(done.stdout, done.stderr, sep="")
     assert done.returncode == 0, done.returncode

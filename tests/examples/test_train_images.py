@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """test_train_images.py TRAIN_IMAGES CRT [--kills N]
 
-Runs the image training with small settings on clusters of its own: the same weights after kill -9 of server, workers,
-evaluator, a node or the driver, stragglers, every compression, the evaluator, and what it says to wrong input. With --kills N only the kills,
-N of them.
+Runs the image training with small settings on clusters of its own: the same weights after kill -9
+of server, workers, evaluator, a node or the driver, stragglers, every compression, the evaluator,
+and what it says to wrong input. With --kills N only the kills, N of them.
 """
 import contextlib
 import csv
@@ -21,10 +21,13 @@ import xml.etree.ElementTree
 PROGRAM = sys.argv[1]
 CRT = sys.argv[2]
 KILLS = int(sys.argv[4]) if sys.argv[3:4] == ["--kills"] else 0
-SMALL = ["--data.limit=600", "--data.test_limit=200", "--data.batch=16", "--network.hidden=24", "--output.log_every=1",
-         "--training.steps=40", "--training.seed=3"]
-END = re.compile(r"(\d+) steps in ([\d.]+) s .*gradients: (\d+), late: (\d+), cancelled: (\d+), bytes: (\d+), "
-                 r"deaths: (\d+), restores: (\d+), weights: ([0-9a-f]{16})")
+SMALL = [
+    "--data.limit=600", "--data.test_limit=200", "--data.batch=16", "--network.hidden=24",
+    "--output.log_every=1", "--training.steps=40", "--training.seed=3"
+]
+END = re.compile(
+    r"(\d+) steps in ([\d.]+) s .*gradients: (\d+), late: (\d+), cancelled: (\d+), bytes: (\d+), "
+    r"deaths: (\d+), restores: (\d+), weights: ([0-9a-f]{16})")
 
 
 def command(*args, mode="train"):
@@ -58,8 +61,10 @@ def wrong_settings_are_named(folder):
         (["--training.device=cuda"], "device 'cuda', not cpu or gpu"),
         (["--training.precision=half"], "precision 'half', not float32, tf32 or mixed"),
         (["--training.num_gpus=2"], "training.num_gpus is 2"),
-        (["--training.device=gpu", "--training.piece_kb=64"], "gradients of a GPU go to the server whole"),
-        (["--training.needed=5", "--training.workers=4"], "a step can't wait for 5 gradients of 4 workers"),
+        (["--training.device=gpu",
+          "--training.piece_kb=64"], "gradients of a GPU go to the server whole"),
+        (["--training.needed=5",
+          "--training.workers=4"], "a step can't wait for 5 gradients of 4 workers"),
         ([f"{folder}/none.cfg"], "none.cfg"),
     ]:
         done = run(*args, expect=2)
@@ -77,7 +82,10 @@ def wrong_data_are_named(folder):
         os.makedirs(f"{folder}/{name}")
         with open(f"{folder}/{name}/train.bin", "wb") as file:
             file.write(images)
-        return ["--data.format=cifar10", f"--data.source={folder}/{name}", f"--checkpoints.folder={folder}/{name}/out"]
+        return [
+            "--data.format=cifar10", f"--data.source={folder}/{name}",
+            f"--checkpoints.folder={folder}/{name}/out"
+        ]
     image = bytes(3072)
     for name, images, part in [
         ("label", b"\0" + image + b"\x0b" + image, "the label of image 1 is 11"),
@@ -135,9 +143,12 @@ def a_damaged_checkpoint_is_named_and_the_one_before_is_taken(folder):
 
 
 def networks_by_name_learn_and_go_on(folder):
-    """With batch norms: their statistics go to the server, so the evaluator sees them, and a worker's death loses none."""
-    small = ["--network.name=ResNet-20", "--data.format=cifar10", "--data.limit=64", "--data.batch=8",
-             "--training.steps=6", "--optimizer.learn_rate=0.05"]
+    """With batch norms: their statistics go to the server, so the evaluator sees them, and a
+    worker's death loses none."""
+    small = [
+        "--network.name=ResNet-20", "--data.format=cifar10", "--data.limit=64", "--data.batch=8",
+        "--training.steps=6", "--optimizer.learn_rate=0.05"
+    ]
     whole = end_of(run(*small).stdout)["weights"]
     out = [f"--checkpoints.folder={folder}/n", "--checkpoints.every=3", "--checkpoints.keep=0"]
     assert end_of(run(*small, *out).stdout)["weights"] == whole
@@ -179,7 +190,8 @@ def evaluator_follows_and_ends(folder):
 
 
 def killed_evaluator_goes_on(folder):
-    """Killed with half a line written, after some lines, and when all are there: the table is the same."""
+    """Killed with half a line written, after some lines, and when all are there: the table is the
+    same."""
     out = [f"--checkpoints.folder={folder}/g", "--checkpoints.every=10", "--checkpoints.keep=0"]
     table = f"{folder}/again.csv"
     run(*out)
@@ -191,7 +203,8 @@ def killed_evaluator_goes_on(folder):
     for kept in "", lines[0], "".join(lines[:3]) + lines[3][:4], whole:
         with open(table, "w", encoding="ascii") as file:
             file.write(kept)
-        run(*out, f"--evaluation.csv={table}", "--checkpoints.resume", "--evaluation.patience=1", mode="evaluate")
+        run(*out, f"--evaluation.csv={table}", "--checkpoints.resume", "--evaluation.patience=1",
+            mode="evaluate")
         with open(table, encoding="ascii") as file:
             assert file.read() == whole, kept
     with open(table, "w", encoding="ascii") as file:
@@ -201,8 +214,12 @@ def killed_evaluator_goes_on(folder):
 
 
 def straggler_is_not_waited_for():
-    """However fast the others are: when the last step was made, a third gradient is late or cancelled."""
-    slow = ["--training.workers=3", "--training.slow_worker=1", "--training.slowdown=1000", "--training.steps=60"]
+    """However fast the others are: when the last step was made, a third gradient is late or
+    cancelled."""
+    slow = [
+        "--training.workers=3", "--training.slow_worker=1", "--training.slowdown=1000",
+        "--training.steps=60"
+    ]
     both = [end_of(run(*slow, "--training.needed=2", f"--training.cancel={cancel}").stdout)
             for cancel in ("true", "false")]
     for end in both:
@@ -212,28 +229,36 @@ def straggler_is_not_waited_for():
 
 
 def what_a_straggler_does_not_finish_others_take(folder):
-    """Images of one class lie in its part only: they are learnt when all workers take turns with all images."""
+    """Images of one class lie in its part only: they are learnt when all workers take turns with
+    all images."""
     os.makedirs(f"{folder}/turns")
     for name, classes in ("train", (0, 3, 7)), ("test", (3,)):
         with open(f"{folder}/turns/{name}.bin", "wb") as file:
             for i in range(120):
                 kind = classes[i * len(classes) // 120] if len(classes) > 1 else classes[0]
-                file.write(bytes([kind]) + bytes([(kind * 80 + i % 40) % 256]) * 1024 + bytes([kind * 30]) * 2048)
+                file.write(
+                    bytes([kind]) + bytes([(kind * 80 + i % 40) % 256]) * 1024 +
+                    bytes([kind * 30]) * 2048)
     right = {}
     for order in "shared", "shards":
         # With a checkpoint of its own: the evaluator reads the configuration of the training.
-        args = [f"--checkpoints.folder={folder}/turns-{order}", "--data.format=cifar10", f"--data.source={folder}/turns",
-                f"--data.order={order}", "--data.batch=8", "--training.workers=3", "--training.needed=2",
-                "--training.slow_worker=1", "--training.slowdown=1000", "--optimizer.learn_rate=0.05"]
+        args = [
+            f"--checkpoints.folder={folder}/turns-{order}", "--data.format=cifar10",
+            f"--data.source={folder}/turns", f"--data.order={order}", "--data.batch=8",
+            "--training.workers=3", "--training.needed=2", "--training.slow_worker=1",
+            "--training.slowdown=1000", "--optimizer.learn_rate=0.05"
+        ]
         run(*args)
-        right[order] = float(re.findall(r"Prec@1: ([\d.]+)", run(*args, mode="evaluate").stdout)[-1])
+        right[order] = float(
+            re.findall(r"Prec@1: ([\d.]+)",
+                       run(*args, mode="evaluate").stdout)[-1])
     assert right["shared"] > 90 and right["shards"] < 10, right
 
 
 def asynchronous_training_counts_how_late_gradients_are(folder):
     """Of the first three gradients, of the same weights, two come after an update at least."""
-    text = run("--training.workers=3", "--training.needed=1", "--training.staleness=5", "--training.steps=60",
-               f"--output.svg={folder}/loss.svg").stdout
+    text = run("--training.workers=3", "--training.needed=1", "--training.staleness=5",
+               "--training.steps=60", f"--output.svg={folder}/loss.svg").stdout
     late = {int(steps): int(count) for steps, count in re.findall(r"^ +(\d+): (\d+)$", text, re.M)}
     assert sum(late.values()) == 60 and max(late) <= 5, text
     assert sum(late[i] for i in late if i > 0) + end_of(text)["late"] >= 2, text
@@ -259,18 +284,23 @@ def every_compression_learns():
 
 
 def pieces_make_the_same_weights():
-    """Layers that go to the server as soon as they are final: the same sums; each compression learns."""
+    """Layers that go to the server as soon as they are final: the same sums; each compression
+    learns."""
     small = ["--network.name=fcnn", "--data.limit=64", "--data.batch=8", "--training.steps=6"]
     whole = end_of(run(*small).stdout)["weights"]
     for kb in "1", "64", "100000":
         end = end_of(run(*small, f"--training.piece_kb={kb}").stdout)
         assert end["weights"] == whole, (kb, end)
-    late = ["--training.workers=3", "--training.needed=2", "--training.slow_worker=1", "--training.slowdown=1000"]
+    late = [
+        "--training.workers=3", "--training.needed=2", "--training.slow_worker=1",
+        "--training.slowdown=1000"
+    ]
     end = end_of(run("--training.piece_kb=16", *late).stdout)
     assert end["gradients"] == 80 and end["cancelled"] > 0, end
     for method in "lz4", "float16", "top_k", "one_bit":
-        text = run(f"--compression.method={method}", "--compression.keep=0.05", "--training.piece_kb=16",
-                   "--optimizer.learn_rate=0.02", "--training.steps=60").stdout
+        text = run(f"--compression.method={method}", "--compression.keep=0.05",
+                   "--training.piece_kb=16", "--optimizer.learn_rate=0.02",
+                   "--training.steps=60").stdout
         losses = [float(x) for x in re.findall(r"Loss: ([\d.]+)", text)]
         assert sum(losses[-5:]) < sum(losses[:5]), (method, losses)
     done = run("--training.piece_kb=16", "--training.staleness=2", expect=2)
@@ -290,7 +320,8 @@ def children():
 
 def below(processes, pid, ancestor):
     """How many generations `pid` is below `ancestor`."""
-    return 0 if pid == ancestor else 1 + below(processes, processes[pid][0], ancestor) if pid in processes else 99
+    return 0 if pid == ancestor else 1 + below(processes, processes[pid][0],
+                                               ancestor) if pid in processes else 99
 
 
 def actors_of(driver):
@@ -303,7 +334,10 @@ def driver_of(program):
     """The program itself, or what crt run made of it beside the nodes."""
     processes = children()
     own = os.path.basename(PROGRAM)
-    return next((pid for pid, (parent, name) in processes.items() if parent == program and name == own[:15]), program)
+    return next(
+        (pid
+         for pid, (parent, name) in processes.items() if parent == program and name == own[:15]),
+        program)
 
 
 def nodes_of(program):
@@ -333,12 +367,15 @@ def kill(who, program, evaluator):
 
 
 def run_and_kill(folder, who, step):
-    """Trains, kills once when that step was printed, goes on if need be; what the training ended with. All the while the
-    checkpoints are evaluated; their table must be whole."""
-    args = [f"--checkpoints.folder={folder}", "--checkpoints.every=7", "--checkpoints.keep=0", *SLOWED]
+    """Trains, kills once when that step was printed, goes on if need be; what the training ended
+    with. All the while the checkpoints are evaluated; their table must be whole."""
+    args = [
+        f"--checkpoints.folder={folder}", "--checkpoints.every=7", "--checkpoints.keep=0", *SLOWED
+    ]
     table = [f"--evaluation.csv={folder}.csv", "--checkpoints.resume"]
     cluster = [CRT, "run", "--nodes", "3", "--num-cpus", "2", "--"] if who == "node" else []
-    program = subprocess.Popen(cluster + command(*args), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    program = subprocess.Popen(cluster + command(*args), stdout=subprocess.PIPE,
+                               stderr=subprocess.PIPE, text=True)
     evaluator = subprocess.Popen(command(*args, *table, mode="evaluate"), stdout=subprocess.PIPE,
                                  stderr=subprocess.PIPE, text=True)
     text = ""
@@ -364,7 +401,8 @@ def run_and_kill(folder, who, step):
     return end_of(rest)
 
 
-SLOWED = "--training.slow_worker=0", "--training.slowdown=40"  # so that a step is still under way when somebody is killed
+# so that a step is still under way when somebody is killed
+SLOWED = "--training.slow_worker=0", "--training.slowdown=40"
 ROLES = "server", "worker", "evaluator", "node", "driver"
 
 
@@ -379,8 +417,9 @@ def killed_training_ends_with_the_same_weights(folder, kills):
         assert end["weights"] == expected, (who, step, end, expected)
         deaths += end["deaths"]
         if kills > len(ROLES):
-            print(f"kill {i + 1}: {who} at step {step}: the same weights, {end['deaths']:.0f} deaths seen, "
-                  f"{time.monotonic() - began:.1f} s", flush=True)
+            print(
+                f"kill {i + 1}: {who} at step {step}: the same weights, {end['deaths']:.0f} deaths seen, "
+                f"{time.monotonic() - began:.1f} s", flush=True)
     assert deaths >= kills // 4, (deaths, kills)
 
 

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """test_train_mnist.py TRAIN_MNIST TRAIN_SERIAL DRAW_DIGITS
 
-Runs the training example with small settings: its lines, its JSON, weights saved and loaded, what it
-says to wrong input. Synchronous training must end at the very accuracy of the same arithmetic
+Runs the training example with small settings: its lines, its JSON, weights saved and loaded, what
+it says to wrong input. Synchronous training must end at the very accuracy of the same arithmetic
 without a runtime.
 """
 import contextlib
@@ -81,8 +81,8 @@ def loaded_weights_go_on_where_they_were(folder, accuracy):
 
 
 def async_makes_an_update_of_every_gradient():
-    out = run("--mode", "async", "--workers", "3", "--iterations", "60", *SMALL, "--eval-every", "75",
-              "--json").stdout
+    out = run("--mode", "async", "--workers", "3", "--iterations", "60", *SMALL, "--eval-every",
+              "75", "--json").stdout
     result = json.loads(out)
     assert result["updates"] == 180 and result["mode"] == "async", result
     assert [i for i, _ in result["curve"]] == [0, 75, 150], result
@@ -90,14 +90,17 @@ def async_makes_an_update_of_every_gradient():
 
 
 def what_is_reported_is_complete(folder):
-    out = run("--mode", "async", "--iterations", "60", *SMALL, "--eval-every", "30", "--csv", f"{folder}/log.csv", "--svg",
-              f"{folder}/curve").stdout
+    out = run("--mode", "async", "--iterations", "60", *SMALL, "--eval-every", "30", "--csv",
+              f"{folder}/log.csv", "--svg", f"{folder}/curve").stdout
     with open(f"{folder}/log.csv", encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
     assert [int(row["update"]) for row in rows] == [0, 30, 60, 90], rows
-    assert float(rows[-1]["loss"]) < float(rows[0]["loss"]) and float(rows[-1]["images_per_s"]) > 0, rows
-    # Two workers: the second gradient of the first weights comes after an update, whenever it comes.
-    assert max(float(row["staleness"]) for row in rows) > 0 and float(rows[-1]["staleness"]) < 10, rows
+    assert float(rows[-1]["loss"]) < float(rows[0]["loss"]) and float(
+        rows[-1]["images_per_s"]) > 0, rows
+    # Two workers: the second gradient of the first weights comes after an update, whenever it
+    # comes.
+    assert max(float(row["staleness"])
+               for row in rows) > 0 and float(rows[-1]["staleness"]) < 10, rows
     assert f"accuracy: {float(rows[-1]['accuracy']):.3f}" in out, (out, rows)
     for curve in "loss", "accuracy", "throughput":
         with open(f"{folder}/curve-{curve}.svg", encoding="utf-8") as file:
@@ -128,7 +131,8 @@ num_workers = 2
 object_store_memory = 3000000000
 num_cpus = 2
 """)
-    out = run(f"{folder}/notebook.cfg", "--training.iterations=3", "--evaluation.frequency=2", "--seed", "7", "--json").stdout
+    out = run(f"{folder}/notebook.cfg", "--training.iterations=3", "--evaluation.frequency=2",
+              "--seed", "7", "--json").stdout
     result = json.loads(out)
     assert (result["iterations"], result["workers"], result["batch"], result["hidden"], result["seed"]) == \
         (3, 2, 128, 128, 7), result
@@ -136,15 +140,16 @@ num_cpus = 2
     assert "No such file" in run(f"{folder}/none.cfg", expect=2).stderr
     for word, part in (("--training.iteration=3", "the nearest name is training.iterations"),
                        ("--model.@layers=relu_softmax.v1", "relu_relu_softmax.v1"),
-                       ("--training.mode=asink", "not sync, async"), ("--ray.num_workers=0", "ray.num_workers is 0")):
+                       ("--training.mode=asink", "not sync, async"), ("--ray.num_workers=0",
+                                                                      "ray.num_workers is 0")):
         assert part in run(f"{folder}/notebook.cfg", word, expect=2).stderr, word
 
 
 def shards_make_the_updates_of_one_server(folder, accuracy):
     """However many there are; the number of weights is not divisible by most of these."""
     for shards in ("1", "7"):
-        out = run("--mode", "sharded", "--shards", shards, "--iterations", "60", *SMALL, "--eval-every", "20",
-                  "--save", f"{folder}/sharded").stdout
+        out = run("--mode", "sharded", "--shards", shards, "--iterations", "60", *SMALL,
+                  "--eval-every", "20", "--save", f"{folder}/sharded").stdout
         lines = re.findall(r"^iteration +(\d+) +accuracy: (\d\.\d{3})$", out, re.M)
         assert [int(i) for i, _ in lines] == [0, 20, 40], out
         assert "60 updates, seconds in the loop: " in out, out
@@ -169,7 +174,8 @@ def allreduce_reaches_what_sync_reaches(accuracy):
     said = re.search(r"^replicas are identical, hash ([0-9a-f]{16})$", out, re.M)[1]
     result = json.loads(run(*args, "--json").stdout)
     assert result["hash"] == said and result["died"] == 0, (result, said)
-    result = json.loads(run(*args, "--json", "--optimizer", "sharded", "--gradients", "bfloat16").stdout)
+    result = json.loads(
+        run(*args, "--json", "--optimizer", "sharded", "--gradients", "bfloat16").stdout)
     assert result["hash"] != said, (result, said)
     if workers == 2:
         assert abs(result["final_accuracy"] - accuracy) < 0.05, (result, accuracy)
@@ -178,20 +184,23 @@ def allreduce_reaches_what_sync_reaches(accuracy):
 def a_killed_trainer_is_lost_or_replaced():
     """In the middle of a training that the others end alike."""
     for then in ("shrink", "replace"):
-        driver = subprocess.Popen([PROGRAM, "--mode", "allreduce", "--workers", "3", "--iterations", "1001",
-                                   *SMALL, "--eval-every", "250", "--on-death", then],
-                                  stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        driver = subprocess.Popen([
+            PROGRAM, "--mode", "allreduce", "--workers", "3", "--iterations", "1001", *SMALL,
+            "--eval-every", "250", "--on-death", then
+        ], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         try:
             first = driver.stdout.readline()
             assert first.startswith("iteration "), (first, driver.stderr.read())
-            driver.send_signal(signal.SIGSTOP)  # it asks for no more steps before one of them is dead
+            driver.send_signal(
+                signal.SIGSTOP)  # it asks for no more steps before one of them is dead
             os.kill(trainers_of(driver.pid)[1], signal.SIGKILL)
             driver.send_signal(signal.SIGCONT)
             out, errors = driver.communicate(timeout=120)
         finally:
             driver.kill()
         assert driver.returncode == 0, (out, errors)
-        assert re.search(r"^train_mnist: trainer \d died: .*killed by signal 9", errors, re.M), errors
+        assert re.search(r"^train_mnist: trainer \d died: .*killed by signal 9", errors,
+                         re.M), errors
         assert final(out) > 0.5 and "replicas are identical" in out, out
 
 
@@ -200,7 +209,8 @@ def trainers_of(driver):
     parents = {}
     for name in os.listdir("/proc"):
         if name.isdigit():
-            with contextlib.suppress(OSError), open(f"/proc/{name}/stat", encoding="ascii", errors="replace") as f:
+            with contextlib.suppress(OSError), open(f"/proc/{name}/stat", encoding="ascii",
+                                                    errors="replace") as f:
                 parents[int(name)] = int(f.read().rsplit(")", 1)[1].split()[1])
 
     def depth(pid):

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Valid inputs of fuzz_core.c: what processes and daemons say when nobody is mad, and what they said when
- * something was found. */
+/* Valid inputs of fuzz_core.c: what processes and daemons say when nobody is mad, and what they
+ * said when something was found. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -429,8 +429,8 @@ static void say_late_lending(text_t *t)
     say_lent(t, 0, 2);
 }
 
-/* A process that takes no answers asks for an object, for one without a value yet, and for none; the values
- * come, and then it takes them. */
+/* A process that takes no answers asks for an object, for one without a value yet, and for none;
+ * the values come, and then it takes them. */
 static void say_questions(text_t *t)
 {
     say_use(t, 0, 0, 0);
@@ -457,8 +457,8 @@ static void say_item(text_t *t, uint64_t call, uint64_t index, const crti_result
     say_record(t, CALLED, 1, &record);
 }
 
-/* A stream of at most two items ahead: a number, bytes in the store, and a third one out of turn; it is made again
- * after its worker's death, or dropped. */
+/* A stream of at most two items ahead: a number, bytes in the store, and a third one out of turn;
+ * it is made again after its worker's death, or dropped. */
 static void say_stream(text_t *t, bool is_dropped)
 {
     uint8_t node[16];
@@ -508,7 +508,8 @@ static void say_probe(text_t *t, uint8_t which, const crti_probe_t *probe)
     say_record(t, CALLER, which, &record);
 }
 
-/* A task's result is number 3 of process 2, whose value is that task's; another process's waits for it. */
+/* A task's result is number 3 of process 2, whose value is that task's; another process's waits for
+ * it. */
 static void say_cycle(text_t *t)
 {
     crti_result_t forward = {.form = CRTI_RESULT_FORWARD, .ref = ref_of(2, 3)};
@@ -535,8 +536,8 @@ static void say_node_died(text_t *t, unsigned node)
     say_message(t, NOTICE, 0, CRTI_MSG_NODE_DIED, &died);
 }
 
-/* A task's result is number 3 of process 2, or in a store itself; the node with its bytes dies, others ask
- * for it, and those who may have a copy are asked. */
+/* A task's result is number 3 of process 2, or in a store itself; the node with its bytes dies,
+ * others ask for it, and those who may have a copy are asked. */
 static void say_missing(text_t *t, bool is_forwarded)
 {
     crti_result_t result = {.form = CRTI_RESULT_STORED}, located = result;
@@ -686,8 +687,8 @@ static void seed_driver(text_t *t, unsigned index)
 }
 #define DRIVER_SEEDS 20
 
-/* As it was found: an actor is said to live at one place after the other while a call of the first is in
- * doubt, and the process at the first ends before that is decided. */
+/* As it was found: an actor is said to live at one place after the other while a call of the first
+ * is in doubt, and the process at the first ends before that is decided. */
 static const uint8_t moved[] = {
     0,   6,   7,   2,  0,   0,   0,   3,   0,   75,  0,   220, 0,   16,  31, 0,   196,
     16,  0,   0,   0,  0,   0,   0,   254, 225, 0,   0,   0,   0,   0,   0,  0,   0,

@@ -15,8 +15,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
  * mutates these. */
 size_t fuzz_seed(unsigned index, uint8_t *out, size_t room);
 
-/* The processor time of this thread: what takes too much of it loops. The clock on the wall would also
- * tell of a machine that is busy with other things, or paused. */
+/* The processor time of this thread: what takes too much of it loops. The clock on the wall would
+ * also tell of a machine that is busy with other things, or paused. */
 static inline uint64_t fuzz_processor_ns(void)
 {
     struct timespec used;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Fuzz target: the store's tables after a mad process wrote over them (store/arena.h). An input is a
- * list of words, each 4 bytes of place and 8 of value; then the daemon does all that it does, and
+/* Fuzz target: the store's tables after a mad process wrote over them (store/arena.h). An input is
+ * a list of words, each 4 bytes of place and 8 of value; then the daemon does all that it does, and
  * must neither touch what is outside nor stay. */
 #include "fuzz.h"
 
@@ -41,7 +41,8 @@ static void make(void)
     memcpy(good, daemon_store->base, daemon_store->geometry.file_bytes);
 }
 
-/* Tables only: what objects hold is the users'. The header's first words are read once, at attach. */
+/* Tables only: what objects hold is the users'. The header's first words are read once, at
+ * attach. */
 static void damage(const uint8_t *data, size_t size)
 {
     size_t from = offsetof(crti_header_t, space_sequence) / 8,

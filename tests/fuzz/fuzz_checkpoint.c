@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Fuzz target: the reader of checkpoints (ml/checkpoint.c). Each input is read as it is and once more with its
- * checksum made right, so that mutations reach what lies behind the check. */
+/* Fuzz target: the reader of checkpoints (ml/checkpoint.c). Each input is read as it is and once
+ * more with its checksum made right, so that mutations reach what lies behind the check. */
 #include "fuzz.h"
 
 #include <stdlib.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Fuzz target: what the command makes of the answers of a cluster (cli/status.c, cli/logs.c, cli/job.c,
- * cli/job_view.c). This file stands in for the library's questions and for the HTTP client: whatever they
- * ask, the answer is the next part of the input. Parts end with a zero byte; the first byte chooses what
- * the user typed.
+/* Fuzz target: what the command makes of the answers of a cluster (cli/status.c, cli/logs.c,
+ * cli/job.c, cli/job_view.c). This file stands in for the library's questions and for the HTTP
+ * client: whatever they ask, the answer is the next part of the input. Parts end with a zero byte;
+ * the first byte chooses what the user typed.
  */
 #include "fuzz.h"
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Fuzz target: encoded gradients (actors/compression.c). The first byte says of how many floats they should be. */
+/* Fuzz target: encoded gradients (actors/compression.c). The first byte says of how many floats
+ * they should be. */
 #include "fuzz.h"
 
 #include <stdlib.h>

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Fuzz target: configurations (ml/configuration_*.c). An input is a text, and behind a byte of zero an
- * override. What could be resolved is printed, and what was printed can be read and is the same. */
+/* Fuzz target: configurations (ml/configuration_*.c). An input is a text, and behind a byte of zero
+ * an override. What could be resolved is printed, and what was printed can be read and is the
+ * same. */
 #include "fuzz.h"
 
 #include <stdlib.h>

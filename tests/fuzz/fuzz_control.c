@@ -2,8 +2,9 @@
 /* Fuzz target: the head's decisions (control/control.h) after rows that a damaged store gave, and
  * under messages of nodes and commands gone mad.
  *
- * An input is a list of steps: what (see `step`), for whom, two bytes of a length, and so many bytes. Rows
- * come first, table after table, as redis.c gives them; the rest happens to the head that serves.
+ * An input is a list of steps: what (see `step`), for whom, two bytes of a length, and so many
+ * bytes. Rows come first, table after table, as redis.c gives them; the rest happens to the head
+ * that serves.
  */
 #include "fuzz.h"
 

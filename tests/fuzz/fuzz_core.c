@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Fuzz target: what the library does (runtime/core, from dispatch.c on) with the records of processes that
- * have gone mad, and with what the node daemon tells of them.
+/* Fuzz target: what the library does (runtime/core, from dispatch.c on) with the records of
+ * processes that have gone mad, and with what the node daemon tells of them.
  *
- * An input is how we live (see `mode` in core_steps.h) and a list of steps: what, whose or which, two
- * bytes of a length, and so many bytes. There is no network under the library (core_net.c): records
- * come whole, sessions end when a step says so. Whatever came: when all sessions are over, all
- * processes dead and all handles dropped, no ref, no call, no actor and no borrower is left; and
- * what the library sends can be read by others. */
+ * An input is how we live (see `mode` in core_steps.h) and a list of steps: what, whose or which,
+ * two bytes of a length, and so many bytes. There is no network under the library (core_net.c):
+ * records come whole, sessions end when a step says so. Whatever came: when all sessions are over,
+ * all processes dead and all handles dropped, no ref, no call, no actor and no borrower is left;
+ * and what the library sends can be read by others. */
 #include "fuzz.h"
 
 #include <stdio.h>

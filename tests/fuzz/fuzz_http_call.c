@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Fuzz target: arguments of calls by HTTP (http/json_value.c). The first byte chooses: JSON, which becomes arguments, the bytes
- * of a call, a value and JSON again; or lines with a dtype and a shape, and the bytes of a tensor behind them. */
+/* Fuzz target: arguments of calls by HTTP (http/json_value.c). The first byte chooses: JSON, which
+ * becomes arguments, the bytes of a call, a value and JSON again; or lines with a dtype and a
+ * shape, and the bytes of a tensor behind them. */
 #include "fuzz.h"
 
 #include <math.h>

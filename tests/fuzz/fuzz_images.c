@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Fuzz target: the records of CIFAR and SVHN (ml/images.c). The first byte says with how many labels. */
+/* Fuzz target: the records of CIFAR and SVHN (ml/images.c). The first byte says with how many
+ * labels. */
 #include "fuzz.h"
 
 #include <stdlib.h>

@@ -6,8 +6,9 @@
  *
  * First byte: which end is ours (see `dials`); then messages of that process, one after the other:
  * how many bytes of setup_t it sends and which of them are wrong, how many descriptors come with
- * them, and of which kinds. A lane opens for memory of a sealed size and a doorbell that never makes
- * us wait, for nothing else; whatever happens, every descriptor that came is closed at the end. */
+ * them, and of which kinds. A lane opens for memory of a sealed size and a doorbell that never
+ * makes us wait, for nothing else; whatever happens, every descriptor that came is closed at the
+ * end. */
 #include "fuzz.h"
 
 #include <fcntl.h>
@@ -170,8 +171,8 @@ static void enclose(letter_t *l, const int *fds, size_t count)
     memcpy(CMSG_DATA(c), fds, count * sizeof(int));
 }
 
-/* On kernels that give all their own kinds of files one inode these pass for a doorbell; they refuse to
- * be written to, so whoever sent one is not rung. */
+/* On kernels that give all their own kinds of files one inode these pass for a doorbell; they
+ * refuse to be written to, so whoever sent one is not rung. */
 static bool is_harmless(kind_t kind)
 {
     return kind == TIMER || kind == EPOLL || kind == INOTIFY;
@@ -241,8 +242,8 @@ static void make(bed_t *bed, bool dials)
         give_up();
 }
 
-/* An open lane is used, and must not wait for its doorbell, nor end by it. A ring in memory that the other
- * process made is empty bytes, which no dialer leaves: it is refused. */
+/* An open lane is used, and must not wait for its doorbell, nor end by it. A ring in memory that
+ * the other process made is empty bytes, which no dialer leaves: it is refused. */
 static void use(crti_lane_t *lane, bool dials)
 {
     static unsigned char bytes[5000];
@@ -314,7 +315,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     return 0;
 }
 
-/* Messages with memory and a doorbell, one of which is of each kind in turn; the answer is a doorbell alone. */
+/* Messages with memory and a doorbell, one of which is of each kind in turn; the answer is a
+ * doorbell alone. */
 size_t fuzz_seed(unsigned index, uint8_t *out, size_t room)
 {
     uint8_t kind = (uint8_t)(index / 2);

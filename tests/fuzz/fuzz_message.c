@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Fuzz target: the decoder of control messages, and the lists inside them. What it takes must go through the
- * encoder and come back the same. */
+/* Fuzz target: the decoder of control messages, and the lists inside them. What it takes must go
+ * through the encoder and come back the same. */
 #include "fuzz.h"
 
 #include <string.h>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Fuzz target: a page of metrics as a process may leave it, and labels as programs write them (base/metrics.c). */
+/* Fuzz target: a page of metrics as a process may leave it, and labels as programs write them
+ * (base/metrics.c). */
 #include "fuzz.h"
 
 #include <stdlib.h>

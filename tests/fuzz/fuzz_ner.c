@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Fuzz target: the reader of NER corpora (ml/ner_read.c). What was read can be written and read again, and has then
- * the same words and tags. */
+/* Fuzz target: the reader of NER corpora (ml/ner_read.c). What was read can be written and read
+ * again, and has then the same words and tags. */
 #include "fuzz.h"
 
 #include <stdlib.h>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Fuzz target: files of NER models (ml/ner_file.c). The checksum is put right, so that what is behind it is reached. */
+/* Fuzz target: files of NER models (ml/ner_file.c). The checksum is put right, so that what is
+ * behind it is reached. */
 #include "fuzz.h"
 
 #include <stdlib.h>

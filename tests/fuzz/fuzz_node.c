@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Fuzz target: a node daemon (runtime/node) whose processes, zygotes, head and fellow daemons have gone
- * mad: what each of them says, in any order.
+/* Fuzz target: a node daemon (runtime/node) whose processes, zygotes, head and fellow daemons have
+ * gone mad: what each of them says, in any order.
  *
- * An input is a list of steps: what (see `step`), whose, two bytes of a length, and so many bytes, most
- * of them an encoded message. Under the daemon there is neither kernel nor network (node_world.c).
- * Whatever came: when all processes are dead and all links closed, no lease, worker, watch or
- * descriptor is left, and all resources are free. */
+ * An input is a list of steps: what (see `step`), whose, two bytes of a length, and so many bytes,
+ * most of them an encoded message. Under the daemon there is neither kernel nor network
+ * (node_world.c). Whatever came: when all processes are dead and all links closed, no lease,
+ * worker, watch or descriptor is left, and all resources are free. */
 #include "fuzz.h"
 
 #include <fcntl.h>

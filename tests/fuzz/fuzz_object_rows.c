@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Fuzz target: what processes and nodes tell of refs and objects (base/object_records.c, control/object_rows.c, ref_rows.c). */
+/* Fuzz target: what processes and nodes tell of refs and objects (base/object_records.c,
+ * control/object_rows.c, ref_rows.c). */
 #include "fuzz.h"
 
 #include <stdlib.h>

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Fuzz target: all that an external redis-server may answer to the head (control/redis*.c).
  *
- * The first byte chooses whether there is a password. The rest is a list of steps: what (see `step`),
- * a detail, two bytes of a length, and so many bytes. Answers go out step by step, so that each can
- * meet the command it is for: the password, the prefix, what the server keeps, the rows, and
- * operations of all kinds.
+ * The first byte chooses whether there is a password. The rest is a list of steps: what (see
+ * `step`), a detail, two bytes of a length, and so many bytes. Answers go out step by step, so that
+ * each can meet the command it is for: the password, the prefix, what the server keeps, the rows,
+ * and operations of all kinds.
  */
 #include "fuzz.h"
 

@@ -2,9 +2,9 @@
 /* Fuzz target: the records of a connection (net/records.c) from a peer that knows the keys.
  *
  * An input is a list of steps, of four bytes each: what (see `step`), two bytes of a size, one of
- * a detail (odd: in the clear). Records are sealed with the right key and number, so that what lies behind the
- * decryption is reached too; before the first damage everything must come out as it was written,
- * after it nothing. */
+ * a detail (odd: in the clear). Records are sealed with the right key and number, so that what lies
+ * behind the decryption is reached too; before the first damage everything must come out as it was
+ * written, after it nothing. */
 #include "fuzz.h"
 
 #include <fcntl.h>

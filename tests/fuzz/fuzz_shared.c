@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Fuzz target: an operation of two members of a group over shared memory (collective/shm*.c), the other
- * of which has gone mad: its region holds what it should, but for the words that the input overwrites.
+/* Fuzz target: an operation of two members of a group over shared memory (collective/shm*.c), the
+ * other of which has gone mad: its region holds what it should, but for the words that the input
+ * overwrites.
  *
  * First bytes: the operation, where inputs and outputs lie (bits), two of a count; then words, each
  * two bytes of a place in the other's region and eight of a value.
@@ -271,7 +272,8 @@ static size_t put_failure(uint8_t *out)
     return size + put_word(out + size, offsetof(crti_shm_head_t, state), failed);
 }
 
-/* Every operation, with everything in segments, nothing, and only what is theirs; small and large. */
+/* Every operation, with everything in segments, nothing, and only what is theirs; small and
+ * large. */
 size_t fuzz_seed(unsigned index, uint8_t *out, size_t room)
 {
     static const uint8_t where[] = {0,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Fuzz target: a stream's receiving side. First byte even: the rest comes before or instead of a handshake;
- * odd: the rest comes from a peer that has the key, cut into pieces by the second byte. With 2 in it
- * ours is the side that connected: the peer is the server. */
+/* Fuzz target: a stream's receiving side. First byte even: the rest comes before or instead of a
+ * handshake; odd: the rest comes from a peer that has the key, cut into pieces by the second byte.
+ * With 2 in it ours is the side that connected: the peer is the server. */
 #include "fuzz.h"
 
 #include <fcntl.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Fuzz target: a ring of task events as a process may leave it (base/task_events.c), and what nodes tell of
- * calls (base/task_records.c, control/task_rows.c). */
+/* Fuzz target: a ring of task events as a process may leave it (base/task_events.c), and what nodes
+ * tell of calls (base/task_records.c, control/task_rows.c). */
 #include "fuzz.h"
 
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Fuzz target: the zip of a job's folder (node/host/unpack.c). Nothing may be written outside of the folder,
- * and no more than the limits. */
+/* Fuzz target: the zip of a job's folder (node/host/unpack.c). Nothing may be written outside of
+ * the folder, and no more than the limits. */
 #include "fuzz.h"
 
 #include <ftw.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Fuzz target: the ZAP handler (net/zmq_link.c) asked anything, and the routing ids and parts of messages
- * that arrive at a ROUTER of ours.
+/* Fuzz target: the ZAP handler (net/zmq_link.c) asked anything, and the routing ids and parts of
+ * messages that arrive at a ROUTER of ours.
  *
  * First byte even: a request of the library for whether a key may enter; odd: a message of a peer.
  * Then parts, each a byte of what it is (see `known`; 0 with a size and bytes of its own). Whoever

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Every kind of message with a body that makes sense. Who includes it has defined set_TYPE(TYPE *) before, for each type of a
- * field (runtime/net/protocol.h). */
+/* Every kind of message with a body that makes sense. Who includes it has defined set_TYPE(TYPE *)
+ * before, for each type of a field (runtime/net/protocol.h). */
 #ifndef CRTI_TESTS_FUZZ_MESSAGE_KINDS_H
 #define CRTI_TESTS_FUZZ_MESSAGE_KINDS_H
 

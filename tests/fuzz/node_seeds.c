@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Valid inputs of fuzz_node.c: a daemon with a head, a driver, and a worker that it leases; then one message
- * of each kind from each side. */
+/* Valid inputs of fuzz_node.c: a daemon with a head, a driver, and a worker that it leases; then
+ * one message of each kind from each side. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What stands under a node daemon in fuzz_node.c: loop.h on a clock of its own, stream.h without sockets,
- * and the kernel's few words about processes. Nothing here touches a process that exists. */
+/* What stands under a node daemon in fuzz_node.c: loop.h on a clock of its own, stream.h without
+ * sockets, and the kernel's few words about processes. Nothing here touches a process that
+ * exists. */
 #ifndef CRTI_TESTS_FUZZ_NODE_WORLD_H
 #define CRTI_TESTS_FUZZ_NODE_WORLD_H
 

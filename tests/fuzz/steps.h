@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Inputs that are lists of steps: what is done, by or to whom, and bytes. Read by targets whose decoder has
- * a state, written by their valid inputs. */
+/* Inputs that are lists of steps: what is done, by or to whom, and bytes. Read by targets whose
+ * decoder has a state, written by their valid inputs. */
 #ifndef CRTI_TESTS_FUZZ_STEPS_H
 #define CRTI_TESTS_FUZZ_STEPS_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* An actor that is called by HTTP, for test_calls.py: "open" of the namespace "calls", and "closed", whose class says
- * nothing of HTTP. Ends when its standard input does. */
+/* An actor that is called by HTTP, for test_calls.py: "open" of the namespace "calls", and
+ * "closed", whose class says nothing of HTTP. Ends when its standard input does. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

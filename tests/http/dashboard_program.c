@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A job for the dashboard to show: an actor that lives, a task that failed, one that waits, a placement group. It goes on
- * until it is stopped. */
+/* A job for the dashboard to show: an actor that lives, a task that failed, one that waits, a
+ * placement group. It goes on until it is stopped. */
 #include <stdio.h>
 #include <unistd.h>
 

@@ -4,10 +4,12 @@
  *
  * Its one node and its actors are always the same. A submitted job has ended at once, with a log
  * of a few lines; an entrypoint with "forever" in it runs until it is stopped, one with "fail"
- * fails, of one with "unheard" the links end before it is answered, and one with "lost" is not taken either; one with "large" has a log of 64 MiB, and with "plain" one of ASCII. FAKE_HEAD in the environment: "error TEXT" is told as a failed start, "crash" exits
- * without a word, "hang" never becomes ready, "late" does when it is asked to end, "stubborn" does
- * neither, "mute" never answers a question, "away" has a node that is not back, "nonsense" answers with what is no JSON. SIGUSR1 closes
- * its links.
+ * fails, of one with "unheard" the links end before it is answered, and one with "lost" is not
+ * taken either; one with "large" has a log of 64 MiB, and with "plain" one of ASCII. FAKE_HEAD in
+ * the environment: "error TEXT" is told as a failed start, "crash" exits without a word, "hang"
+ * never becomes ready, "late" does when it is asked to end, "stubborn" does neither, "mute" never
+ * answers a question, "away" has a node that is not back, "nonsense" answers with what is no JSON.
+ * SIGUSR1 closes its links.
  */
 #include <arpa/inet.h>
 #include <fcntl.h>

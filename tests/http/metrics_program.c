@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A program that counts and measures, for test_metrics.py: an actor with a counter, a gauge and a histogram, a
- * task that fails, a metric that is refused; then it waits for the end of its input. */
+/* A program that counts and measures, for test_metrics.py: an actor with a counter, a gauge and a
+ * histogram, a task that fails, a metric that is refused; then it waits for the end of its
+ * input. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

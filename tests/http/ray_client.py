@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Ray's unmodified client against a cluster of crt: `ray job`, JobSubmissionClient, `ray list|get|summary` of every
-resource, and `ray logs`; with the token and with --no-auth.
-Usage: ray_client.py [--no-install] CRT STATE_PROGRAM [PYTHON]   PYTHON: one that can import ray[default]; also of
-CRT_RAY_PYTHON. Where none can, the client is installed into a private environment from the Python registry, unless
---no-install is given; without a client the test says "skipped" and exits with 77.
+"""Ray's unmodified client against a cluster of crt: `ray job`, JobSubmissionClient, `ray
+list|get|summary` of every resource, and `ray logs`; with the token and with --no-auth.
+Usage: ray_client.py [--no-install] CRT STATE_PROGRAM [PYTHON]   PYTHON: one that can import
+ray[default]; also of CRT_RAY_PYTHON. Where none can, the client is installed into a private
+environment from the Python registry, unless --no-install is given; without a client the test says
+"skipped" and exits with 77.
 
-`ray logs` asks Ray's own control service by gRPC for the address of the dashboard before it speaks HTTP; a stand-in
-for that one answer (GCS below) is a part of this test and of no cluster."""
+`ray logs` asks Ray's own control service by gRPC for the address of the dashboard before it speaks
+HTTP; a stand-in for that one answer (GCS below) is a part of this test and of no cluster."""
 import contextlib
 import json
 import os
@@ -23,14 +24,15 @@ sys.argv = [word for word in sys.argv if word != "--no-install"]
 
 
 def run(command, env, status=0, within=120):
-    done = subprocess.run(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=within)
+    done = subprocess.run(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                          text=True, timeout=within)
     assert done.returncode == status, f"{command}: status {done.returncode}, not {status}:\n{done.stdout}"
     return done.stdout
 
 
 def has_client(python):
-    return subprocess.run([python, "-c", "import ray.job_submission, aiohttp"], stdout=subprocess.DEVNULL,
-                          stderr=subprocess.DEVNULL).returncode == 0
+    return subprocess.run([python, "-c", "import ray.job_submission, aiohttp"],
+                          stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).returncode == 0
 
 
 def find_python(given, directory):
@@ -43,7 +45,8 @@ def find_python(given, directory):
         sys.exit(77)
     try:
         subprocess.run([sys.executable, "-m", "venv", venv], check=True, stdout=subprocess.DEVNULL)
-        subprocess.run([f"{venv}/bin/pip", "install", "-q", "ray[default]==2.60.*"], check=True, timeout=600)
+        subprocess.run([f"{venv}/bin/pip", "install", "-q", "ray[default]==2.60.*"], check=True,
+                       timeout=600)
     except (subprocess.SubprocessError, OSError):
         print("skipped: neither is ray[default] importable nor can the Python registry be reached")
         sys.exit(77)
@@ -121,7 +124,8 @@ def check(name, function, *arguments):
     """Every failure is told, not the first one alone."""
     try:
         function(*arguments)
-    except (AssertionError, subprocess.TimeoutExpired, ValueError, KeyError, IndexError, TypeError) as error:
+    except (AssertionError, subprocess.TimeoutExpired, ValueError, KeyError, IndexError,
+            TypeError) as error:
         FAILURES.append(name)
         print(f"FAILED: {name}\n{error}", flush=True)
 
@@ -140,7 +144,8 @@ class Client:
         assert expected in text, (arguments, expected, text)
 
     def state(self, command, *arguments, status=0):
-        return run([self.ray, command, *arguments[:1], "--address", self.url, *arguments[1:]], self.env, status)
+        return run([self.ray, command, *arguments[:1], "--address", self.url, *arguments[1:]],
+                   self.env, status)
 
     def rows(self, resource, *arguments):
         text = self.state("list", resource, "--format", "json", *arguments)
@@ -156,18 +161,21 @@ class Client:
         assert "failed" in text and "exit code 3" in text, text
         text = self.job("submit", "--working-dir", self.folder, "--", "./prog")
         assert "I run" in text and "from the folder" in text and "succeeded" in text, text
-        text = self.job("submit", "--working-dir", self.folder, "--runtime-env-json", '{"env_vars": {"K": "V"}}',
-                        "--entrypoint-num-cpus", "1", "--metadata-json", '{"who": "me"}', "--", "sh", "-c", "echo $K; cat data")
+        text = self.job("submit", "--working-dir", self.folder, "--runtime-env-json",
+                        '{"env_vars": {"K": "V"}}', "--entrypoint-num-cpus", "1", "--metadata-json",
+                        '{"who": "me"}', "--", "sh", "-c", "echo $K; cat data")
         assert "V\nfrom the folder" in text, text
 
     def jobs_are_watched_and_stopped(self):
-        self.job("submit", "--no-wait", "--submission-id", "long", "--", "sh", "-c", "echo starts; sleep 600")
+        self.job("submit", "--no-wait", "--submission-id", "long", "--", "sh", "-c",
+                 "echo starts; sleep 600")
         text = self.job("submit", "--no-wait", "--submission-id", "long", "--", "true", status=1)
         assert "already exists" in text, text
         text = self.job("status", "long")
         assert "Status for job 'long'" in text, text
-        follower = subprocess.Popen([self.ray, "job", "logs", "-f", "--address", self.url, "long"], env=self.env,
-                                    stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        follower = subprocess.Popen([self.ray, "job", "logs", "-f", "--address", self.url, "long"],
+                                    env=self.env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                                    text=True)
         text = ""
         while "starts" not in text:
             line = follower.stdout.readline()
@@ -185,13 +193,16 @@ class Client:
     # ---- ray list, get, summary
 
     def state_of(self, resource, some, key):
-        """`some`: a filter that holds for a row; `key`: the column of its id, as `ray get` takes it."""
+        """`some`: a filter that holds for a row; `key`: the column of its id, as `ray get` takes
+        it."""
         name, value = some.split("=")
         rows = self.rows(resource)
         chosen = self.rows(resource, "--filter", some)
         others = self.rows(resource, "--filter", f"{name}!={value}")
-        assert chosen and all(str(row[name]).lower() == value.lower() for row in chosen), (resource, some, chosen)
-        assert all(str(row[name]).lower() != value.lower() for row in others), (resource, some, others)
+        assert chosen and all(str(row[name]).lower() == value.lower()
+                              for row in chosen), (resource, some, chosen)
+        assert all(str(row[name]).lower() != value.lower()
+                   for row in others), (resource, some, others)
         assert len(self.rows(resource, "--limit", "1")) == 1, resource
         detailed = self.rows(resource, "--filter", some, "--detail")
         assert len(detailed[0]) >= len(rows[0]), (rows[0], detailed[0])
@@ -224,7 +235,8 @@ def all_commands(client, python):
     check("objects", client.state_of, "objects", "reference_type=LOCAL_REFERENCE", "object_id")
     check("workers", client.state_of, "workers", "worker_type=WORKER", "worker_id")
     check("jobs", client.state_of, "jobs", "type=DRIVER", None)
-    check("placement-groups", client.state_of, "placement-groups", "state=CREATED", "placement_group_id")
+    check("placement-groups", client.state_of, "placement-groups", "state=CREATED",
+          "placement_group_id")
     check("empty lists", client.nothing_is_a_list_too)
     check("filters", client.filters_that_are_none_are_refused)
     check("ray summary", client.summaries)
@@ -232,15 +244,19 @@ def all_commands(client, python):
 
 def logs(client, gcs, job):
     def ask(*arguments, status=0):
-        return run([client.ray, "logs", *arguments, "--address", f"127.0.0.1:{gcs}"], client.env, status)
+        return run([client.ray, "logs", *arguments, "--address", f"127.0.0.1:{gcs}"], client.env,
+                   status)
 
     actor = client.rows("actors")[0]
     node = client.rows("nodes")[0]["node_id"]
     text = ask("cluster", "--node-id", node)
     assert "actor_out" in text and actor["actor_id"] in text, text
-    assert "an actor says so" in ask("actor", "--id", actor["actor_id"], "--node-id", node), "ray logs actor"
-    assert "an actor says so" in ask("cluster", actor["actor_id"], "--node-id", node, "--tail", "-1"), "ray logs cluster"
-    assert "an actor says so" in ask("worker", "--pid", str(actor_pid(client, actor)), "--node-id", node), "ray logs worker"
+    assert "an actor says so" in ask("actor", "--id", actor["actor_id"], "--node-id",
+                                     node), "ray logs actor"
+    assert "an actor says so" in ask("cluster", actor["actor_id"], "--node-id", node, "--tail",
+                                     "-1"), "ray logs cluster"
+    assert "an actor says so" in ask("worker", "--pid", str(actor_pid(client, actor)), "--node-id",
+                                     node), "ray logs worker"
     text = ask("job", "--id", job)
     assert "hi from a job" in text, text
     text = ask("job", "--id", job, "--follow")  # to its end
@@ -255,10 +271,13 @@ def actor_pid(client, actor):
 
 @contextlib.contextmanager
 def cluster(crt, program, directory, env, options):
-    text = run([crt, "start", "--head", "--port", "0", "--dashboard-port", "0", "--num-cpus", "4", *options], env)
+    text = run([
+        crt, "start", "--head", "--port", "0", "--dashboard-port", "0", "--num-cpus", "4", *options
+    ], env)
     try:
         address = re.search(r"--address (\S+) --key-file", text)[1]
-        running = subprocess.Popen([program], env=dict(env, CRT_ADDRESS=address, SAYS="1"), stdin=subprocess.PIPE,
+        running = subprocess.Popen([program], env=dict(env, CRT_ADDRESS=address,
+                                                       SAYS="1"), stdin=subprocess.PIPE,
                                    stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
         while running.stdout.readline() != "ready\n":
             assert running.poll() is None, "the program ended"
@@ -270,8 +289,8 @@ def cluster(crt, program, directory, env, options):
 
 @contextlib.contextmanager
 def stand_in(python, url, env):
-    process = subprocess.Popen([python, "-c", GCS, url.split("//")[1]], env=env, stdin=subprocess.PIPE,
-                               stdout=subprocess.PIPE, text=True)
+    process = subprocess.Popen([python, "-c", GCS, url.split("//")[1]], env=env,
+                               stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     try:
         yield int(process.stdout.readline())
     finally:
@@ -292,15 +311,16 @@ def main():
         os.chmod(os.path.join(folder, "prog"), 0o755)
         for mode, options in (("token", ()), ("disabled", ("--no-auth",))):
             env = {k: v for k, v in os.environ.items() if not k.startswith(("CRT_", "RAY_"))}
-            env.update(CRT_RUN_DIR=f"{directory}/run", CRT_STATE_DIR=f"{directory}/state", RAY_AUTH_MODE=mode,
-                       HOME=directory, PYTHONWARNINGS="ignore")
+            env.update(CRT_RUN_DIR=f"{directory}/run", CRT_STATE_DIR=f"{directory}/state",
+                       RAY_AUTH_MODE=mode, HOME=directory, PYTHONWARNINGS="ignore")
             print(f"== RAY_AUTH_MODE={mode}", flush=True)
             with cluster(crt, program, directory, env, options) as (url, token):
                 if mode == "token":
                     env["RAY_AUTH_TOKEN"] = token
                 client = Client(ray, url, env, folder)
                 all_commands(client, python)
-                client.job("submit", "--submission-id", f"said-{mode}", "--", "echo", "hi from a job")
+                client.job("submit", "--submission-id", f"said-{mode}", "--", "echo",
+                           "hi from a job")
                 with stand_in(python, url, env) as gcs:
                     check("ray logs", logs, client, gcs, f"said-{mode}")
                 if mode == "token":

@@ -9,7 +9,8 @@
 
 #include <cmocka.h>
 
-/* What comes out of `text` when it arrives in pieces of `piece` bytes; CRT_IN_PROGRESS: it has no end. */
+/* What comes out of `text` when it arrives in pieces of `piece` bytes; CRT_IN_PROGRESS: it has no
+ * end. */
 static crt_status_t decode(const char *text, size_t length, size_t piece, char *out)
 {
     crti_chunks_t chunks = {0};

@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The dashboard of a real cluster in a real browser, headless, as a user clicks through it.
 Usage: test_dashboard.py CRT DASHBOARD_PROGRAM SWEEP_PROGRAM [SCREENSHOT_FOLDER]
-Where axe-core is (the Python packages axe-playwright-python and axe-selenium-python have it), each page is checked with it, light and dark.
-Exit status 77 where no browser, or no way to drive it, is installed (setup.sh --with-browser)."""
+Where axe-core is (the Python packages axe-playwright-python and axe-selenium-python have it), each
+page is checked with it, light and dark. Exit status 77 where no browser, or no way to drive it, is
+installed (setup.sh --with-browser)."""
 import glob
 import http.client
 import http.server
@@ -33,14 +34,17 @@ except ImportError:
 CRT, PROGRAM, SWEEP_PROGRAM = map(os.path.abspath, sys.argv[1:4])
 SHOTS = sys.argv[4] if len(sys.argv) > 4 else None
 SOON = 30
-BROWSER = next((path for path in map(shutil.which, ('chromium', 'google-chrome-stable')) if path), None)
+BROWSER = next((path for path in map(shutil.which, ('chromium', 'google-chrome-stable')) if path),
+               None)
 DRIVER = shutil.which('chromedriver')
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-VIEWS = ('overview', 'nodes', 'jobs', 'sweeps', 'actors', 'tasks', 'objects', 'placement-groups', 'workers', 'metrics')
+VIEWS = ('overview', 'nodes', 'jobs', 'sweeps', 'actors', 'tasks', 'objects', 'placement-groups',
+         'workers', 'metrics')
 
 
 def find_axe():
-    """axe.min.js of a package that is installed for Python, or as setup.sh does it; None: there is none."""
+    """axe.min.js of a package that is installed for Python, or as setup.sh does it; None: there is
+    none."""
     for folder in [*sys.path, os.path.join(ROOT, 'build-browser')]:
         for path in glob.glob(os.path.join(folder, 'axe_*', '**', 'axe.min.js'), recursive=True):
             return path
@@ -48,14 +52,16 @@ def find_axe():
 
 
 def crt(*words):
-    return subprocess.run([CRT, *map(str, words)], stdout=subprocess.PIPE, text=True, check=True, timeout=100).stdout
+    return subprocess.run([CRT, *map(str, words)], stdout=subprocess.PIPE, text=True, check=True,
+                          timeout=100).stdout
 
 
 class Dashboard(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         cls.folder = tempfile.TemporaryDirectory(prefix='crt-browser-')
-        said = crt('start', '--head', '--port', 0, '--dashboard-port', 0, '--num-cpus', 2, '--object-store-memory', '50M')
+        said = crt('start', '--head', '--port', 0, '--dashboard-port', 0, '--num-cpus', 2,
+                   '--object-store-memory', '50M')
         cls.address = re.search(r'--address (\S+)', said).group(1)
         cls.addClassCleanup(crt, 'stop', '--address', cls.address, '--force')
         cls.token = crt('token', '--address', cls.address).strip()
@@ -63,8 +69,8 @@ class Dashboard(unittest.TestCase):
         options = webdriver.ChromeOptions()
         options.binary_location = BROWSER
         for option in ('--headless=new', '--no-sandbox', '--disable-gpu', '--disable-dev-shm-usage',
-                       '--disable-background-networking', '--disable-component-update', '--window-size=1200,1000',
-                       f'--user-data-dir={cls.folder.name}/profile'):
+                       '--disable-background-networking', '--disable-component-update',
+                       '--window-size=1200,1000', f'--user-data-dir={cls.folder.name}/profile'):
             options.add_argument(option)
         options.set_capability('goog:loggingPrefs', {'browser': 'ALL'})
         cls.page = webdriver.Chrome(options=options, service=Service(DRIVER))
@@ -79,8 +85,11 @@ class Dashboard(unittest.TestCase):
 
     def ask(self, path, **headers):
         """Status and body of a request that is not the browser's."""
-        request = urllib.request.Request(self.url + path, headers={name.replace('_', '-'): text for name, text in headers.items()},
-                                         method='POST' if path.startswith('api/authenticate') else 'GET')
+        request = urllib.request.Request(
+            self.url + path,
+            headers={name.replace('_', '-'): text
+                     for name, text in headers.items()},
+            method='POST' if path.startswith('api/authenticate') else 'GET')
         try:
             with urllib.request.urlopen(request, timeout=SOON) as answer:
                 return answer.status, answer.read().decode()
@@ -107,7 +116,8 @@ class Dashboard(unittest.TestCase):
     def until(self, condition):
         deadline = time.monotonic() + SOON
         while not condition():
-            self.assertLess(time.monotonic(), deadline, self.page.find_element(By.TAG_NAME, 'body').text)
+            self.assertLess(time.monotonic(), deadline,
+                            self.page.find_element(By.TAG_NAME, 'body').text)
             time.sleep(0.05)
 
     def all(self, selector):
@@ -118,11 +128,13 @@ class Dashboard(unittest.TestCase):
 
     def text(self, selector):
         return self.page.execute_script(
-            'const e = document.querySelector(arguments[0]); return e && e.checkVisibility() ? e.innerText : ""', selector)
+            'const e = document.querySelector(arguments[0]); return e && e.checkVisibility() ? e.innerText : ""',
+            selector)
 
     def view(self, name):
         self.one(f'nav a[href="#/{name}"]').click()
-        self.until(lambda: self.one('nav a[aria-current]').get_attribute('href').endswith('#/' + name))
+        self.until(
+            lambda: self.one('nav a[aria-current]').get_attribute('href').endswith('#/' + name))
 
     def submit(self, command):
         """By the form; the page of the job is shown then."""
@@ -159,24 +171,29 @@ class Dashboard(unittest.TestCase):
         self.until(lambda: 'crt job submit' in self.text('#jobs-empty'))
 
     def test_a_sweep_is_seen_by_its_curves_stopped_and_deleted(self):
-        words = ('job', 'submit', '--address', self.address, '--sweep', 'lr=0.5,0.25,8', '--sweep-name', 'look', '--out',
-                 f'{self.folder.name}/results', '--', SWEEP_PROGRAM, '--lr', '{lr}', '--steps', '3000', '--ms', '100')
+        words = ('job', 'submit', '--address', self.address, '--sweep', 'lr=0.5,0.25,8',
+                 '--sweep-name', 'look', '--out', f'{self.folder.name}/results', '--',
+                 SWEEP_PROGRAM, '--lr', '{lr}', '--steps', '3000', '--ms', '100')
         sweep = subprocess.Popen([CRT, *words], stdout=subprocess.DEVNULL)
         self.addCleanup(sweep.wait)
         self.addCleanup(sweep.terminate)
         self.view('sweeps')
         self.until(lambda: self.text('#sweeps tr').startswith('look\t3\t'))
         self.one('#sweeps a').click()
-        self.until(lambda: self.text('#sweep-state') == '2 running 1 waiting')  # each holds one CPU of two
-        self.until(lambda: '0: lr=0.5: ' in self.text('#curves') and '1: lr=0.25: ' in self.text('#curves'))
+        self.until(
+            lambda: self.text('#sweep-state') == '2 running 1 waiting')  # each holds one CPU of two
+        self.until(lambda: '0: lr=0.5: ' in self.text('#curves') and '1: lr=0.25: ' in self.text(
+            '#curves'))
         self.assertIn('loss', self.text('#runs'))
         # In one step: the curves are drawn anew every second.
         self.until(lambda: self.page.execute_script(
-            "const line = document.querySelector('#curves polyline'); return line ? line.points.numberOfItems : 0") > 2)
+            "const line = document.querySelector('#curves polyline'); return line ? line.points.numberOfItems : 0"
+        ) > 2)
         self.shoot('sweep')
         self.all('#runs a')[0].click()
         self.until(lambda: self.text('#curves h3') == 'loss')
-        self.until(lambda: re.search(r'step [0-9]+$', self.one('#curves svg').get_property('textContent')))
+        self.until(lambda: re.search(r'step [0-9]+$',
+                                     self.one('#curves svg').get_property('textContent')))
         self.one('#job a').click()  # back to the sweep
         self.until(lambda: self.text('#sweep-state'))
         self.end('Stop')
@@ -190,7 +207,8 @@ class Dashboard(unittest.TestCase):
     def end(self, action):
         """Asked first: the one who says no has changed nothing."""
         def press():
-            next(b for b in self.all('main button.danger') if b.is_displayed() and b.text == action).click()
+            next(b for b in self.all('main button.danger')
+                 if b.is_displayed() and b.text == action).click()
         press()
         self.one('dialog button[value=no]').click()
         self.until(lambda: not self.all('dialog'))
@@ -199,7 +217,8 @@ class Dashboard(unittest.TestCase):
 
     def check_filters(self):
         field = self.one('#filter-actors')
-        for words, shown in (('class_name=Other', '#actors-empty'), ('name=tally state!=DEAD', '#actors')):
+        for words, shown in (('class_name=Other', '#actors-empty'), ('name=tally state!=DEAD',
+                                                                     '#actors')):
             field.clear()
             field.send_keys(words + Keys.ENTER)
             self.until(lambda: self.text(shown))
@@ -284,7 +303,11 @@ class Dashboard(unittest.TestCase):
                     outside.append(self.path)
                     return self.send_error(404)
                 body = self.rfile.read(int(self.headers.get('Content-Length') or 0)) or None
-                headers = {name: text for name, text in self.headers.items() if name.lower() not in ('connection', 'host')}
+                headers = {
+                    name: text
+                    for name, text in self.headers.items()
+                    if name.lower() not in ('connection', 'host')
+                }
                 connection = http.client.HTTPConnection(upstream, timeout=SOON)
                 connection.request(self.command, self.path[len('/ray'):], body, headers)
                 answer = connection.getresponse()
@@ -330,7 +353,8 @@ class Dashboard(unittest.TestCase):
         self.page.get_log('browser')  # the browser's own words about that
 
     def http_process(self):
-        listing = subprocess.run(['pgrep', '-x', 'crt-http'], stdout=subprocess.PIPE, text=True, check=True).stdout
+        listing = subprocess.run(['pgrep', '-x', 'crt-http'], stdout=subprocess.PIPE, text=True,
+                                 check=True).stdout
         for pid in map(int, listing.split()):
             with open(f'/proc/{pid}/environ', 'rb') as environ:
                 if b'CRT_RUN_DIR=' + os.environb[b'CRT_RUN_DIR'] in environ.read().split(b'\0'):
@@ -343,10 +367,14 @@ class Dashboard(unittest.TestCase):
         self.assertEqual(self.page.switch_to.active_element.text, 'Skip to content')
         for name in VIEWS:
             self.one(f'nav a[href="#/{name}"]').send_keys(Keys.ENTER)
-            self.until(lambda: self.text('#cluster table:not([hidden])') or self.text('#cluster .empty:not([hidden])'))
-        names = self.page.execute_script('return performance.getEntriesByType("resource").map((entry) => entry.name)')
+            self.until(lambda: self.text('#cluster table:not([hidden])') or self.text(
+                '#cluster .empty:not([hidden])'))
+        names = self.page.execute_script(
+            'return performance.getEntriesByType("resource").map((entry) => entry.name)')
         self.assertEqual([name for name in names if not name.startswith(self.url)], [])
-        self.assertEqual([line['message'] for line in self.page.get_log('browser') if line['level'] == 'SEVERE'], [])
+        self.assertEqual(
+            [line['message'] for line in self.page.get_log('browser') if line['level'] == 'SEVERE'],
+            [])
 
     @unittest.skipUnless(find_axe(), 'axe-core is not installed')
     def test_a_checker_of_accessibility_finds_nothing(self):
@@ -354,13 +382,18 @@ class Dashboard(unittest.TestCase):
             axe = file.read()
         found = []
         for scheme in ('light', 'dark'):
-            self.page.execute_cdp_cmd('Emulation.setEmulatedMedia', {'features': [{'name': 'prefers-color-scheme', 'value': scheme}]})
+            self.page.execute_cdp_cmd(
+                'Emulation.setEmulatedMedia',
+                {'features': [{'name': 'prefers-color-scheme', 'value': scheme}]})
             for name in VIEWS:
                 self.view(name)
-                self.until(lambda: any(shown.is_displayed() for shown in self.all('#cluster table, #cluster .empty')))
+                self.until(lambda: any(shown.is_displayed()
+                                       for shown in self.all('#cluster table, #cluster .empty')))
                 self.shoot(f'{name}-{scheme}')
                 self.page.execute_script(axe)
-                said = self.page.execute_async_script('const done = arguments[0]; axe.run().then(done, (e) => done({error: String(e)}))')
+                said = self.page.execute_async_script(
+                    'const done = arguments[0]; axe.run().then(done, (e) => done({error: String(e)}))'
+                )
                 self.assertNotIn('error', said)
                 found += [(scheme, name, rule['id'], node['html'], node['failureSummary'])
                           for rule in said['violations'] for node in rule['nodes']]
@@ -368,17 +401,22 @@ class Dashboard(unittest.TestCase):
         self.assertEqual(found, [])
 
     def test_nothing_is_wider_than_a_phone(self):
-        self.page.execute_cdp_cmd('Emulation.setDeviceMetricsOverride',
-                                  {'width': 390, 'height': 844, 'deviceScaleFactor': 1, 'mobile': True})
+        self.page.execute_cdp_cmd(
+            'Emulation.setDeviceMetricsOverride',
+            {'width': 390, 'height': 844, 'deviceScaleFactor': 1, 'mobile': True})
         try:
             for name in VIEWS:
                 self.page.get(f'{self.url}#/{name}')
                 self.until(lambda: self.text('#cluster h2'))
                 self.shoot(f'{name}-phone')
-                self.assertLessEqual(self.page.execute_script('return document.documentElement.scrollWidth'), 390, name)
-                self.assertTrue(self.page.execute_script(
-                    'const link = document.querySelector("#pages a[aria-current]").getBoundingClientRect();'
-                    'return link.left >= 0 && link.right <= 390 && link.width > 0;'), f'the link of {name} is out of sight')
+                self.assertLessEqual(
+                    self.page.execute_script('return document.documentElement.scrollWidth'), 390,
+                    name)
+                self.assertTrue(
+                    self.page.execute_script(
+                        'const link = document.querySelector("#pages a[aria-current]").getBoundingClientRect();'
+                        'return link.left >= 0 && link.right <= 390 && link.width > 0;'),
+                    f'the link of {name} is out of sight')
         finally:
             self.page.execute_cdp_cmd('Emulation.clearDeviceMetricsOverride', {})
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests of http/logs.c and of replies in parts: a log of 64 MiB, read whole through a real crt-http. */
+/* Tests of http/logs.c and of replies in parts: a log of 64 MiB, read whole through a real
+ * crt-http. */
 #include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>

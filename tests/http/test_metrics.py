@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""/metrics of a real cluster: what it says of the cluster and of a program; where promtool is installed it finds
-nothing to complain of, and where Prometheus is, it scrapes it by the target file and the rules of packaging/.
+"""/metrics of a real cluster: what it says of the cluster and of a program; where promtool is
+installed it finds nothing to complain of, and where Prometheus is, it scrapes it by the target file
+and the rules of packaging/.
 Usage: test_metrics.py CRT METRICS_PROGRAM SOURCE_ROOT"""
 import json
 import os
@@ -28,23 +29,26 @@ def free_port():
 
 class Cluster:
     def __init__(self):
-        said = subprocess.run([CRT, "start", "--head", "--port", "0", "--dashboard-port", "0", "--num-cpus", "2",
-                               "--object-store-memory", "50M"], stdout=subprocess.PIPE, text=True, check=True).stdout
+        said = subprocess.run([
+            CRT, "start", "--head", "--port", "0", "--dashboard-port", "0", "--num-cpus", "2",
+            "--object-store-memory", "50M"
+        ], stdout=subprocess.PIPE, text=True, check=True).stdout
         self.address = re.search(r"--address (\S+) --key-file", said)[1]
         self.key = re.search(r"--key-file (\S+)", said)[1]
-        self.token = subprocess.run([CRT, "token", "--address", self.address], stdout=subprocess.PIPE, text=True,
-                                    check=True).stdout.strip()
+        self.token = subprocess.run([CRT, "token", "--address", self.address],
+                                    stdout=subprocess.PIPE, text=True, check=True).stdout.strip()
         self.target = os.path.join(os.path.dirname(self.key), "prometheus.json")
-        self.program = subprocess.Popen([PROGRAM], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-                                        env=dict(os.environ, CRT_ADDRESS=self.address))
+        self.program = subprocess.Popen([PROGRAM], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                        text=True, env=dict(os.environ, CRT_ADDRESS=self.address))
         assert self.program.stdout.readline() == "counted\n"
 
     def metrics(self):
         with open(self.target) as file:
             target = json.load(file)[0]
-        request = urllib.request.Request(f"{target['labels']['__scheme__']}://{target['targets'][0]}"
-                                         f"{target['labels']['__metrics_path__']}",
-                                         headers={"Authorization": f"Bearer {self.token}"})
+        request = urllib.request.Request(
+            f"{target['labels']['__scheme__']}://{target['targets'][0]}"
+            f"{target['labels']['__metrics_path__']}",
+            headers={"Authorization": f"Bearer {self.token}"})
         with urllib.request.urlopen(request, timeout=20) as answer:
             return answer.read().decode()
 
@@ -54,7 +58,8 @@ class Cluster:
 
     def end(self):
         self.program.communicate("\n\n", timeout=PATIENCE)
-        subprocess.run([CRT, "stop", "--address", self.address], stdout=subprocess.DEVNULL, check=True)
+        subprocess.run([CRT, "stop", "--address", self.address], stdout=subprocess.DEVNULL,
+                       check=True)
 
 
 def value(text, name, *labels):
@@ -86,7 +91,8 @@ class Metrics(unittest.TestCase):
         self.assertEqual(value(text, "crt_processes", 'kind="driver"'), 1)
         self.assertEqual(value(text, "crt_processes", 'kind="actor"'), 2)
         self.assertEqual(value(text, "crt_nodes_silent"), 0)
-        self.assertEqual(value(text, "crt_user_images_total", 'set="\\"train\\\\"', 'class_name="Model"'), 24.5)
+        self.assertEqual(
+            value(text, "crt_user_images_total", 'set="\\"train\\\\"', 'class_name="Model"'), 24.5)
         self.assertEqual(value(text, "crt_user_rounds_total", 'class_name=""'), 7)
         self.assertEqual(value(text, "crt_user_loss"), 0.05 + 0.25)
         self.assertEqual(value(text, "crt_user_step_seconds_bucket", 'le="0.1"'), 0)
@@ -104,8 +110,9 @@ class Metrics(unittest.TestCase):
     def test_2_promtool_has_nothing_to_complain_of(self):
         if not shutil.which("promtool"):
             self.skipTest("promtool is not installed")
-        done = subprocess.run(["promtool", "check", "metrics"], input=self.cluster.metrics(), text=True,
-                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
+        done = subprocess.run(["promtool", "check", "metrics"], input=self.cluster.metrics(),
+                              text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                              check=False)
         self.assertEqual((done.returncode, done.stdout), (0, ""))
         subprocess.run(["promtool", "check", "rules", f"{ROOT}/packaging/prometheus/alerts.yml"],
                        stdout=subprocess.DEVNULL, check=True)
@@ -122,9 +129,10 @@ class Metrics(unittest.TestCase):
                 file.write(config.replace("interval: 5s", "interval: 200ms"))
             with open(f"{folder}/token", "w") as file:
                 file.write(self.cluster.token)
-            server = subprocess.Popen(["prometheus", f"--config.file={folder}/prometheus.yml",
-                                       f"--storage.tsdb.path={folder}/data", f"--web.listen-address=127.0.0.1:{port}"],
-                                      stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            server = subprocess.Popen([
+                "prometheus", f"--config.file={folder}/prometheus.yml",
+                f"--storage.tsdb.path={folder}/data", f"--web.listen-address=127.0.0.1:{port}"
+            ], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
             try:
                 self.wait_for_value(port)
             finally:
@@ -136,7 +144,8 @@ class Metrics(unittest.TestCase):
         end = time.monotonic() + PATIENCE
         while True:
             try:
-                with urllib.request.urlopen(f"http://127.0.0.1:{port}/api/v1/query?query={query}", timeout=5) as answer:
+                with urllib.request.urlopen(f"http://127.0.0.1:{port}/api/v1/query?query={query}",
+                                            timeout=5) as answer:
                     result = json.load(answer)["data"]["result"]
             except OSError:
                 result = []

@@ -396,7 +396,8 @@ static void a_submission_that_the_head_did_not_answer_is_looked_for(void **state
     assert_text("GET", "/api/jobs/lost", "", true, NULL, 404, "does not exist");
 }
 
-/* libwebsockets ends the connection at a zero, and the line at the end of a line; we refuse the others. */
+/* libwebsockets ends the connection at a zero, and the line at the end of a line; we refuse the
+ * others. */
 static void a_path_holds_no_control_characters(void **state)
 {
     static const char *const refused[] = {"/api/jobs/one%00two", "/api/version%00",
@@ -789,7 +790,8 @@ static void clients_that_ask_nothing_keep_nobody_out(void **state)
     assert_int_equal(http_code(&shared, "GET", "/api/healthz", "", false), 200);
 }
 
-/* Of the answers on a connection, until there are `most` or it ends. Returns how many there were. */
+/* Of the answers on a connection, until there are `most` or it ends. Returns how many there
+ * were. */
 static size_t read_codes(int fd, int *codes, size_t most)
 {
     char text[8192] = "";

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests of http/tail.c: the log of a job over a WebSocket, as Ray's client asks for it (recorded from
- * JobSubmissionClient.tail_job_logs of Ray 2.60, by aiohttp), through a real crt-http. */
+/* Tests of http/tail.c: the log of a job over a WebSocket, as Ray's client asks for it (recorded
+ * from JobSubmissionClient.tail_job_logs of Ray 2.60, by aiohttp), through a real crt-http. */
 #include <poll.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -181,7 +181,8 @@ static void a_large_log_is_complete_and_in_order(void **state)
     close(fd);
 }
 
-/* Cut by the client, so that the next one has to go on; and once the server's own link to the head. */
+/* Cut by the client, so that the next one has to go on; and once the server's own link to the
+ * head. */
 static void a_log_goes_on_where_a_connection_was_cut(void **state)
 {
     size_t size, total = 0, cuts = 0, frames = 0;

@@ -348,7 +348,8 @@ static void answers_of_a_wrong_shape_do_no_harm(void **state)
     }
 }
 
-/* Two calls that overlap in one worker, one that begins when a transfer has come, and a collective in the first. */
+/* Two calls that overlap in one worker, one that begins when a transfer has come, and a collective
+ * in the first. */
 static const char moments[] =
     "{\"tasks\":["
     "{\"task_id\":\"c1\",\"name\":\"late\",\"worker_id\":\"w\",\"node_id\":\"n\","
@@ -369,7 +370,8 @@ static const char moments[] =
     "{\"size\":8,\"worker_id\":\"w\",\"worker_pid\":9,\"node_id\":\"n\",\"from_node_id\":"
     "\"m\",\"start_time\":4,\"end_time\":24}]}";
 
-/* The event of that phase and name, the first with `key` = `value` in it where `key` is not NULL. */
+/* The event of that phase and name, the first with `key` = `value` in it where `key` is not
+ * NULL. */
 static const json_t *event_of(const json_t *trace, const char *phase, const char *name,
                               const char *key, const char *value)
 {

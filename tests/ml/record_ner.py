@@ -4,10 +4,11 @@
 
     pip install spacy && python3 tests/ml/record_ner.py > tests/ml/recorded_ner.h
 
-The C tests read the header only. Weights come from wave(), which both sides compute; dropout is off, that of states,
-for which spaCy has no option, too. One layer deep, since spaCy lets zero rows between documents become others
-in deeper ones. Where a state has no word in a place, spaCy's gradient of the lower weights takes the vector of the
-batch's last word for it (X[-1]); here it takes none.
+The C tests read the header only. Weights come from wave(), which both sides compute; dropout is
+off, that of states, for which spaCy has no option, too. One layer deep, since spaCy lets zero rows
+between documents become others in deeper ones. Where a state has no word in a place, spaCy's
+gradient of the lower weights takes the vector of the batch's last word for it (X[-1]); here it
+takes none.
 """
 import numpy as np
 import spacy
@@ -17,11 +18,12 @@ from spacy.tokens import Doc
 from spacy.training import Example, biluo_tags_to_spans
 
 DOCUMENTS = [
-    [("Anna", "B-PER"), ("Ahn", "L-PER"), ("went", "O"), ("to", "O"), ("Paris", "U-LOC"), (".", "O")],
+    [("Anna", "B-PER"), ("Ahn", "L-PER"), ("went", "O"), ("to", "O"), ("Paris", "U-LOC"),
+     (".", "O")],
     [("The", "O"), ("New", "B-LOC"), ("York", "I-LOC"), ("City", "L-LOC"), ("men", "O")],
     [("Otto", "U-PER")],
-    [("von", "B-PER"), ("der", "I-PER"), ("Aa", "I-PER"), ("zu", "I-PER"), ("Ems", "I-PER"), ("Rat", "I-PER"),
-     ("Ohm", "L-PER"), ("in", "O"), ("Ulm", "U-LOC")],
+    [("von", "B-PER"), ("der", "I-PER"), ("Aa", "I-PER"), ("zu", "I-PER"), ("Ems", "I-PER"),
+     ("Rat", "I-PER"), ("Ohm", "L-PER"), ("in", "O"), ("Ulm", "U-LOC")],
 ]
 
 
@@ -32,7 +34,9 @@ def lower(model, X, is_train):
 
     def backward(given):
         d, ids = given
-        model.inc_grad("pad", spacy.ml._precomputable_affine._backprop_precomputable_affine_padding(model, d, ids))
+        model.inc_grad(
+            "pad",
+            spacy.ml._precomputable_affine._backprop_precomputable_affine_padding(model, d, ids))
         model.inc_grad("b", d.sum(axis=0))
         x = X[ids] * (ids >= 0)[:, :, None]
         model.inc_grad("W", np.einsum("bop,bfi->fopi", d, x).astype("float32"))
@@ -65,16 +69,23 @@ def emit(name, values):
 
 
 def params_of(model):
-    return [(node, name) for node in model.walk(order="dfs_pre") for name in ("E", "W", "G", "b", "pad")
-            if node.has_param(name)]
+    return [(node, name) for node in model.walk(order="dfs_pre")
+            for name in ("E", "W", "G", "b", "pad") if node.has_param(name)]
 
 
 def make(nlp, extra, pieces, upper):
-    ner = nlp.create_pipe("ner", config={"update_with_oracle_cut_size": 0, "model": {
-        "@architectures": "spacy.TransitionBasedParser.v2", "state_type": "ner", "extra_state_tokens": extra,
-        "hidden_width": 3, "maxout_pieces": pieces, "use_upper": upper, "nO": None, "tok2vec": {
-            "@architectures": "spacy.HashEmbedCNN.v2", "pretrained_vectors": None, "width": 4, "depth": 1,
-            "embed_size": 6, "window_size": 1, "maxout_pieces": 2, "subword_features": True}}})
+    ner = nlp.create_pipe(
+        "ner", config={
+            "update_with_oracle_cut_size": 0, "model": {
+                "@architectures": "spacy.TransitionBasedParser.v2", "state_type": "ner",
+                "extra_state_tokens": extra, "hidden_width": 3, "maxout_pieces": pieces,
+                "use_upper": upper, "nO": None, "tok2vec": {
+                    "@architectures": "spacy.HashEmbedCNN.v2", "pretrained_vectors": None,
+                    "width": 4, "depth": 1, "embed_size": 6, "window_size": 1, "maxout_pieces": 2,
+                    "subword_features": True
+                }
+            }
+        })
     return ner
 
 
@@ -96,7 +107,8 @@ def record(name, extra, pieces, upper):
     ner.model.get_ref("lower")._func = lower
     losses = {}
     ner.update(examples, drop=0.0, sgd=None, losses=losses)
-    emit(f"spacy_{name}_gradients", np.concatenate([node.get_grad(key).ravel() for node, key in arrays]))
+    emit(f"spacy_{name}_gradients",
+         np.concatenate([node.get_grad(key).ravel() for node, key in arrays]))
     emit(f"spacy_{name}_loss", [losses["ner"]])
     return ner, examples
 
@@ -111,7 +123,8 @@ def record_costs(ner, examples):
             row = [ner.moves.get_cost(state, gold, i) for i in range(ner.moves.n_moves)]
             valid = [i for i, cost in enumerate(row) if cost < 9000]
             costs += row
-            names = ner.move_names[:-1] + ["U-", "O"]  # spaCy does not tell of the unit without a label
+            names = ner.move_names[:-1] + ["U-", "O"
+                                           ]  # spaCy does not tell of the unit without a label
             ner.moves.apply_transition(state, names[valid[(3 * k + number) % len(valid)]])
     print(f"static const int spacy_costs[{len(costs)}] = {{")
     for i in range(0, len(costs), 20):

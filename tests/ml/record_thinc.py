@@ -8,8 +8,8 @@ The C tests read the header only. Weights, inputs and gradients come from wave()
 compute; of hash embeddings the keys are i * 0x9e3779b97f4a7c15.
 """
 import numpy as np
-from thinc.api import (Maxout, LayerNorm, HashEmbed, NumpyOps, Ragged, chain, concatenate, expand_window,
-                       residual, with_array, RAdam)
+from thinc.api import (Maxout, LayerNorm, HashEmbed, NumpyOps, Ragged, chain, concatenate,
+                       expand_window, residual, with_array, RAdam)
 import thinc
 from thinc import schedules
 
@@ -97,8 +97,10 @@ record("embed", HashEmbed(5, 7, seed=8, column=1), keys(6, 2), 5)
 BLOCK = residual(chain(expand_window(1), with_array(chain(Maxout(4, 12, nP=2), LayerNorm(4)))))
 record("block", BLOCK, Ragged(X, np.array([4, 2], dtype="int32")), 4)
 # The embeddings of a Tok2Vec: two keys, side by side, mixed.
-record("mixed", chain(concatenate(HashEmbed(3, 5, seed=8, column=0), HashEmbed(3, 4, seed=9, column=1)),
-                      Maxout(4, 6, nP=2), LayerNorm(4)), keys(6, 2), 4)
+record(
+    "mixed",
+    chain(concatenate(HashEmbed(3, 5, seed=8, column=0), HashEmbed(3, 4, seed=9, column=1)),
+          Maxout(4, 6, nP=2), LayerNorm(4)), keys(6, 2), 4)
 radam(12, 0.4)
 schedule("compounding", schedules.compounding(1.0, 10.0, 1.5))
 schedule("warmup_linear", schedules.warmup_linear(0.1, 4, 10))

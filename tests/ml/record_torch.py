@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes tests/ml/recorded_torch.h: layers, steps of optimizers and schedules as PyTorch computes them.
+"""Writes tests/ml/recorded_torch.h: layers, steps of optimizers and schedules as PyTorch computes
+them.
 
     pip install torch && python3 tests/ml/record_torch.py > tests/ml/recorded_torch.h
 
@@ -51,7 +52,8 @@ def turned(x):
 
 
 def layer(name, model, shape):
-    """Outputs and gradients of a layer in training, then outputs with the statistics it has gathered."""
+    """Outputs and gradients of a layer in training, then outputs with the statistics it has
+    gathered."""
     n, h, w, c = shape
     flat, at = wave(sum(p.numel() for p in model.parameters()), 0.9, 0.5), 0
     for p in model.parameters():
@@ -62,12 +64,14 @@ def layer(name, model, shape):
     y.backward(torch.from_numpy(wave(y.numel(), 0.6, 1.0)).reshape(y.shape))
     emit(f"torch_{name}_outputs", y.detach().numpy())
     if flat.size:
-        emit(f"torch_{name}_gradients", np.concatenate([p.grad.numpy().ravel() for p in model.parameters()]))
+        emit(f"torch_{name}_gradients",
+             np.concatenate([p.grad.numpy().ravel() for p in model.parameters()]))
     emit(f"torch_{name}_d_inputs", x.grad.numpy())
     statistics = [b for b in model.buffers() if b.dim()]
     if statistics:
         emit(f"torch_{name}_statistics", np.concatenate([b.numpy() for b in statistics]))
-        emit(f"torch_{name}_evaluated", turned(model.eval()(x.permute(0, 3, 1, 2))).detach().numpy())
+        emit(f"torch_{name}_evaluated",
+             turned(model.eval()(x.permute(0, 3, 1, 2))).detach().numpy())
 
 
 class Patches(torch.nn.Module):
@@ -75,7 +79,8 @@ class Patches(torch.nn.Module):
 
     def forward(self, x):
         n, c, h, w = x.shape
-        return x.reshape(n, c, h // 2, 2, w // 2, 2).permute(0, 2, 4, 3, 5, 1).reshape(n, h * w // 4, 4 * c)
+        return x.reshape(n, c, h // 2, 2, w // 2, 2).permute(0, 2, 4, 3, 5,
+                                                             1).reshape(n, h * w // 4, 4 * c)
 
 
 class Tokens(torch.nn.Module):
@@ -99,7 +104,8 @@ class Attention(torch.nn.Module):
 
     def forward(self, x):
         n, places, width = x.shape
-        q, k, v = (part.reshape(n, places, self.heads, -1).transpose(1, 2) for part in x.chunk(3, 2))
+        q, k, v = (part.reshape(n, places, self.heads, -1).transpose(1, 2)
+                   for part in x.chunk(3, 2))
         y = torch.nn.functional.scaled_dot_product_attention(q, k, v)
         return y.transpose(1, 2).reshape(n, places, width // 3)
 
@@ -110,8 +116,10 @@ class Encoder(torch.nn.TransformerEncoderLayer):
     def parameters(self):
         a = self.self_attn
         rest = [a.in_proj_weight, a.in_proj_bias, *a.out_proj.parameters()]
-        return [*self.norm1.parameters(), *rest, *self.norm2.parameters(), *self.linear1.parameters(),
-                *self.linear2.parameters()]
+        return [
+            *self.norm1.parameters(), *rest, *self.norm2.parameters(), *self.linear1.parameters(),
+            *self.linear2.parameters()
+        ]
 
 
 class OfRows(torch.nn.Module):
@@ -129,7 +137,8 @@ class OfRows(torch.nn.Module):
 
 
 print("/* SPDX-License-Identifier: Apache-2.0 */")
-print(f"/* Made by tests/ml/record_torch.py with PyTorch {torch.__version__}; not edited by hand. */")
+print(
+    f"/* Made by tests/ml/record_torch.py with PyTorch {torch.__version__}; not edited by hand. */")
 print("/* clang-format off */")
 print("#ifndef CRTI_TESTS_ML_RECORDED_TORCH_H\n#define CRTI_TESTS_ML_RECORDED_TORCH_H\n")
 optimizer("sgd", torch.optim.SGD, lr=0.05, momentum=0.9, weight_decay=0.1)
@@ -149,7 +158,9 @@ layer("tokens", OfRows(Tokens(6, 3)), (2, 2, 3, 3))
 layer("attention", OfRows(Attention(2)), (2, 1, 5, 12))
 layer("gelu", torch.nn.GELU(), (2, 3, 4, 2))
 layer("layer_norm", OfRows(torch.nn.LayerNorm(5)), (2, 2, 3, 5))
-layer("encoder", OfRows(Encoder(8, 2, 12, dropout=0.0, norm_first=True, batch_first=True)), (2, 1, 5, 8))
-layer("gelu_encoder", OfRows(Encoder(8, 4, 12, dropout=0.0, norm_first=True, batch_first=True, activation="gelu")),
+layer("encoder", OfRows(Encoder(8, 2, 12, dropout=0.0, norm_first=True, batch_first=True)),
+      (2, 1, 5, 8))
+layer("gelu_encoder",
+      OfRows(Encoder(8, 4, 12, dropout=0.0, norm_first=True, batch_first=True, activation="gelu")),
       (2, 1, 5, 8))
 print("#endif")

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Checkpoints: a training that goes on is the same to the bit; what can be wrong with files and folders. */
+/* Checkpoints: a training that goes on is the same to the bit; what can be wrong with files and
+ * folders. */
 #include <dirent.h>
 #include <signal.h>
 #include <sys/resource.h>

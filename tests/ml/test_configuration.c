@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Configurations: what is read, overridden, resolved, asked for, and printed; and what is wrong with them. */
+/* Configurations: what is read, overridden, resolved, asked for, and printed; and what is wrong
+ * with them. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Models on a real GPU beside the same models on the host: every layer, whole networks, optimizers.
  *
- * Both compute with float32 and sum in different orders, so numbers differ. Of a few layers the difference
- * is at most LAYER_LIMIT of all numbers' norm; a loss after some steps at most STEP_LIMIT of it. (A sum of n rounded
- * products is off by about sqrt(n) * 6e-8 of their norm; n is 4608 at most here.) With CRT_PRECISION_MIXED each output is rounded to
- * 11 bits, 5e-4 of it: outputs differ by at most MIXED_OUTPUT_LIMIT. Gradients do by up to MIXED_GRADIENT_LIMIT, because a
- * ReLU near zero passes in one what it stops in the other.
- * Exits with 77 where there is no GPU, or a library is missing.
+ * Both compute with float32 and sum in different orders, so numbers differ. Of a few layers the
+ * difference is at most LAYER_LIMIT of all numbers' norm; a loss after some steps at most
+ * STEP_LIMIT of it. (A sum of n rounded products is off by about sqrt(n) * 6e-8 of their norm; n is
+ * 4608 at most here.) With CRT_PRECISION_MIXED each output is rounded to 11 bits, 5e-4 of it:
+ * outputs differ by at most MIXED_OUTPUT_LIMIT. Gradients do by up to MIXED_GRADIENT_LIMIT, because
+ * a ReLU near zero passes in one what it stops in the other. Exits with 77 where there is no GPU,
+ * or a library is missing.
  */
 #include "ml_test.h"
 
@@ -73,7 +74,8 @@ typedef struct pair {
     float *x, *dy, *host_dx, *gpu_dx;
 } pair_t;
 
-/* Numbers of 8 bits, so that float16 holds them as they are: else other numbers would be the largest of a window. */
+/* Numbers of 8 bits, so that float16 holds them as they are: else other numbers would be the
+ * largest of a window. */
 static float *new_wave(size_t count, double step)
 {
     float *numbers = malloc(count * sizeof(*numbers));
@@ -352,8 +354,8 @@ static void step_both(crt_model_t *host, crt_optimizer_t *a, crt_model_t *gpu,
     free_batch(&batch);
 }
 
-/* Of deep networks the momentum is not compared: weights moved by 1e-6 of themselves move the gradient of resnet20 by
- * 1e-2 of its norm, as ReLUs near zero change. */
+/* Of deep networks the momentum is not compared: weights moved by 1e-6 of themselves move the
+ * gradient of resnet20 by 1e-2 of its norm, as ReLUs near zero change. */
 static void train_both(const char *name, int rows, crt_optimizer_options_t options,
                        crt_precision_t precision)
 {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Two processes that train one model on a real GPU: their gradients are averaged by NCCL where they lie, and are
- * the same bits on both, step after step. The two share device 0: NCCL believes that they are on different hosts
- * (NCCL_HOSTID). Exits with 77 where there is no GPU, or a library is missing. */
+/* Two processes that train one model on a real GPU: their gradients are averaged by NCCL where they
+ * lie, and are the same bits on both, step after step. The two share device 0: NCCL believes that
+ * they are on different hosts (NCCL_HOSTID). Exits with 77 where there is no GPU, or a library is
+ * missing. */
 #include "ml_test.h"
 
 #include <crt.h>
@@ -13,8 +14,8 @@
 #define SIZE    2
 #define STEPS   3
 #define ROWS    16
-/* Of the norm, beside the average of gradients of the host: the second for networks of which float32 says no more, as weights
- * moved by 1e-6 of themselves move the gradient by 1e-2. */
+/* Of the norm, beside the average of gradients of the host: the second for networks of which
+ * float32 says no more, as weights moved by 1e-6 of themselves move the gradient by 1e-2. */
 #define LIMIT       1e-5
 #define DEEP_LIMIT  5e-2
 #define PATIENCE_MS 300000

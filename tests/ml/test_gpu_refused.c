@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Models where there is no GPU, or not the libraries: what is said, and that they stay on the host. */
+/* Models where there is no GPU, or not the libraries: what is said, and that they stay on the
+ * host. */
 #include "ml_test.h"
 
 #include <crt_ml_gpu.h>

@@ -204,7 +204,8 @@ static void documents_of_several_sentences_end_at_marks(void **state)
     crt_ner_corpus_drop(&c);
 }
 
-/* Of spaCy 3.8: Doc(spacy.blank("xx").vocab, words=[...]).to_array([NORM, PREFIX, SUFFIX, SHAPE]) */
+/* Of spaCy 3.8: Doc(spacy.blank("xx").vocab, words=[...]).to_array([NORM, PREFIX, SUFFIX,
+ * SHAPE]) */
 static void features_are_those_of_spacy(void **state)
 {
     static const struct {

@@ -21,11 +21,11 @@ typedef struct forwarder forwarder_t;
 
 typedef struct forwarder_faults {
     uint64_t seed;
-    size_t
-        cut_bytes; /* so many go between two cuts, on average; 0: no cuts but those asked for */
+    /* so many go between two cuts, on average; 0: no cuts but those asked for */
+    size_t cut_bytes;
     unsigned delay_ms; /* most that bytes are held back */
-    bool
-        late; /* what a cut held back arrives later, by the connection that the server still has */
+    /* what a cut held back arrives later, by the connection that the server still has */
+    bool late;
 } forwarder_faults_t;
 
 /* `address_out`: that of `to` by way of the forwarder. */

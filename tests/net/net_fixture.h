@@ -6,8 +6,8 @@
  *     e  echo it                          b  compute (no crt call) for u32 ms, then echo
  *     c  count it, no answer              n  answer with the count of records so far (u64)
  *     k  kill itself with SIGKILL         h  keep it unconsumed until an r
- * r (sent as a control record) gives the kept ones back. j is an e whose number is written down in the
- * journal when it is delivered, so that what ran is known whatever becomes of the child.
+ * r (sent as a control record) gives the kept ones back. j is an e whose number is written down in
+ * the journal when it is delivered, so that what ran is known whatever becomes of the child.
  */
 #ifndef CRTI_TESTS_NET_FIXTURE_H
 #define CRTI_TESTS_NET_FIXTURE_H

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the tests of streams share: a listener, and a stream to it whose two ends count what happens. */
+/* What the tests of streams share: a listener, and a stream to it whose two ends count what
+ * happens. */
 #ifndef CRTI_TESTS_NET_STREAM_TEST_H
 #define CRTI_TESTS_NET_STREAM_TEST_H
 

@@ -198,8 +198,8 @@ static bool is_in(int memory, const char *text, size_t size)
     return found;
 }
 
-/* The name of a process that died is free for everybody. `prove` is what who has it answers; with the
- * key it gets the frame. */
+/* The name of a process that died is free for everybody. `prove` is what who has it answers; with
+ * the key it gets the frame. */
 static void dial_who_answers(const char *key, char side, bool is_believed)
 {
     char path[80];

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sessions under fire, with real sockets and processes: connections are cut in the middle of messages,
- * held back, and go on with late bytes; processes are killed; endpoints go to others. Each record has
- * a number, the receiver writes down what it was given, and what the sender is told (answered, did not
- * run, may have run) is compared with that.
+/* Sessions under fire, with real sockets and processes: connections are cut in the middle of
+ * messages, held back, and go on with late bytes; processes are killed; endpoints go to others.
+ * Each record has a number, the receiver writes down what it was given, and what the sender is told
+ * (answered, did not run, may have run) is compared with that.
  */
 #include <signal.h>
 #include <stdatomic.h>
@@ -246,7 +246,8 @@ static void what_waits_for_a_process_that_never_answered_did_not_run(void **stat
 
 /* ---------------------------------------------------------------- processes that die */
 
-/* Killed somewhere among the records, by a network or by a lane; then another incarnation is there. */
+/* Killed somewhere among the records, by a network or by a lane; then another incarnation is
+ * there. */
 static void killed_among_calls(bool tcp, uint64_t seed)
 {
     uint64_t random = seed, until;

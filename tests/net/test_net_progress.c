@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Net: how the progress thread and those who wait hand the token to each other, and what of it costs
- * nothing. They look into the net's struct: what is to be seen from outside is a few microseconds. */
+/* Net: how the progress thread and those who wait hand the token to each other, and what of it
+ * costs nothing. They look into the net's struct: what is to be seen from outside is a few
+ * microseconds. */
 #include "net_fixture.h"
 
 #include <sys/epoll.h>
@@ -137,8 +138,8 @@ static int count_rests(party_t *party, const int fds[2], int calls)
     return rests;
 }
 
-/* Of thousands of workers that are called once no thread wakes for a tick. In a loop of calls that would
- * be two system calls in each. */
+/* Of thousands of workers that are called once no thread wakes for a tick. In a loop of calls that
+ * would be two system calls in each. */
 static void the_first_calls_of_a_worker_send_its_late_thread_to_rest(void **state)
 {
     const int many = 100;

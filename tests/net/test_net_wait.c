@@ -440,8 +440,8 @@ static void *counter_main(void *argument)
     return NULL;
 }
 
-/* Waits until the process has so many threads; whoever leaves a wait would make one. Returns how often
- * the progress thread slept. */
+/* Waits until the process has so many threads; whoever leaves a wait would make one. Returns how
+ * often the progress thread slept. */
 static int wait_threads(party_t *party, int count)
 {
     counter_t c = {.net = party->net, .threads = count + 1, .sleeps = -1};

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Streams with somebody on the way who has no key: he may read bulk bytes where they are not encrypted,
- * and end a connection; whatever else he does is noticed, and nothing of it is believed. */
+/* Streams with somebody on the way who has no key: he may read bulk bytes where they are not
+ * encrypted, and end a connection; whatever else he does is noticed, and nothing of it is
+ * believed. */
 #include "stream_test.h"
 
 #include <arpa/inet.h>
@@ -20,7 +21,8 @@
 /* What is done with the next record of the client. */
 typedef enum meddling { PASS, INJECT, FLIP, DROP, REPLAY, SWAP, SHORTEN, CUT } meddling_t;
 
-/* The way from the client to the listener: a thread that carries bytes, and a copy of all of the client's. */
+/* The way from the client to the listener: a thread that carries bytes, and a copy of all of the
+ * client's. */
 typedef struct relay {
     pthread_t thread;
     int listening, client, server;
@@ -191,7 +193,8 @@ static void say(world_t *w, uint64_t request)
     crti_stream_push(w->client.stream);
 }
 
-/* One message arrives, what is done with the next ends the stream; of those that come later nothing does. */
+/* One message arrives, what is done with the next ends the stream; of those that come later nothing
+ * does. */
 static void check_messages(meddling_t what, bool encrypt)
 {
     relay_t *relay = calloc(1, sizeof(*relay));

@@ -297,8 +297,8 @@ static void an_end_inside_a_message_is_no_orderly_one(void **state)
 
 enum { SILENT = 800 };
 
-/* Connections that send the first `size` bytes of a ClientHello and then nothing; an honest peer that comes
- * behind all of them is served within a second. */
+/* Connections that send the first `size` bytes of a ClientHello and then nothing; an honest peer
+ * that comes behind all of them is served within a second. */
 static void join_behind(size_t size, int fds[SILENT], world_t *w)
 {
     static const unsigned char hello[] = {0x16, 3, 1, 1, 0, 1};

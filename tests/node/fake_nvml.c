@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A stand-in for NVML. FAKE_NVML has a name for each GPU, with '|' between them: "/" before one that MIG divides,
- * "!" before one that this user may not use. Where it is not set there is no driver. */
+/* A stand-in for NVML. FAKE_NVML has a name for each GPU, with '|' between them: "/" before one
+ * that MIG divides, "!" before one that this user may not use. Where it is not set there is no
+ * driver. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -64,7 +64,8 @@ static int teardown(void **state)
     return 0;
 }
 
-/* Where the request goes: the low half of the node's id, NONE when it waits, GONE when it is refused. */
+/* Where the request goes: the low half of the node's id, NONE when it waits, GONE when it is
+ * refused. */
 static uint64_t ask(scene_t *s, int64_t count, crti_scheduling_t how)
 {
     crti_lease_t lease = {

@@ -46,8 +46,8 @@ static void expect_grant(scene_t *s, crti_id_t lease, int node)
     assert_true(crti_id_equal(granted->node, s->nodes[node].id));
 }
 
-/* Nodes 0 and 1 are taken; a request of driver 0 waits at node 1, which seemed to have room. The lease
- * that driver 0 has. */
+/* Nodes 0 and 1 are taken; a request of driver 0 waits at node 1, which seemed to have room. The
+ * lease that driver 0 has. */
 static crti_id_t let_one_wait_at_node_1(scene_t *s, crti_id_t *waits_out)
 {
     crti_id_t first;

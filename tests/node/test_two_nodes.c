@@ -91,7 +91,8 @@ static void a_request_without_room_goes_to_another_node_and_back(void **state)
                               granted->process));
 }
 
-/* Whoever may write where the program lies on the driver's host may put this there on another one. */
+/* Whoever may write where the program lies on the driver's host may put this there on another
+ * one. */
 static void a_fifo_in_the_place_of_a_program_keeps_nobody(void **state)
 {
     scene_t *s = *state;
@@ -463,8 +464,8 @@ static void no_object_stays_longer_than_its_owner(void **state)
     crti_store_detach(store);
 }
 
-/* A node that the test plays: it takes WATCH and never says anything by itself; who wants an object or
- * a program is cut off. */
+/* A node that the test plays: it takes WATCH and never says anything by itself; who wants an object
+ * or a program is cut off. */
 typedef struct mute {
     crti_id_t id;
     crti_stream_listener_t *listener;
@@ -538,8 +539,8 @@ static void await_count(scene_t *s, const int *count, int wanted)
     }
 }
 
-/* The word of a death is lost when the link that it came by breaks, and the next break may take that of
- * the head along. */
+/* The word of a death is lost when the link that it came by breaks, and the next break may take
+ * that of the head along. */
 static void a_process_elsewhere_is_asked_after_again_and_again(void **state)
 {
     scene_t *s = *state;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests of node/host/unpack.c and package_dir.c: zips of strangers, and the folders that they become. */
+/* Tests of node/host/unpack.c and package_dir.c: zips of strangers, and the folders that they
+ * become. */
 #include "runtime/node/host/unpack.h"
 
 #include <fcntl.h>

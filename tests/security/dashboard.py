@@ -41,8 +41,8 @@ class Cluster:
         self.options = options
 
     def __enter__(self):
-        self.said = self.good("start", "--head", "--port", "0", "--dashboard-port", "0", "--num-cpus", "1",
-                              "--object-store-memory", "50M", *self.options)
+        self.said = self.good("start", "--head", "--port", "0", "--dashboard-port", "0",
+                              "--num-cpus", "1", "--object-store-memory", "50M", *self.options)
         self.port = re.search(r"The cluster \S+:(\d+) runs", self.said)[1]
         link = re.search(r"(https?)://(\S+):(\d+)$", self.said, re.M)
         self.scheme, self.host, self.http_port = link[1], link[2], int(link[3])
@@ -55,21 +55,25 @@ class Cluster:
 
     def run(self, *words, **variables):
         return subprocess.run([self.crt, *words], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                              text=True, timeout=60, check=False, env={**self.environment, **variables})
+                              text=True, timeout=60, check=False,
+                              env={**self.environment, **variables})
 
     def start(self, *words):
         return subprocess.Popen([self.crt, *words], stdout=subprocess.DEVNULL, env=self.environment)
 
     def good(self, *words, **variables):
         result = self.run(*words, **variables)
-        check(result.returncode == 0, f"crt {' '.join(words)} ended with {result.returncode}:\n{result.stdout}")
+        check(result.returncode == 0,
+              f"crt {' '.join(words)} ended with {result.returncode}:\n{result.stdout}")
         return result.stdout
 
     def refused(self, text, *words, **variables):
         """The command fails and says `text`."""
         result = self.run(*words, **variables)
-        check(result.returncode not in (0, -11, -6) and text in result.stdout,
-              f"crt {' '.join(words)} ended with {result.returncode} and does not say \"{text}\":\n{result.stdout}")
+        check(
+            result.returncode not in (0, -11, -6) and text in result.stdout,
+            f"crt {' '.join(words)} ended with {result.returncode} and does not say \"{text}\":\n{result.stdout}"
+        )
         return result.stdout
 
     def head_dir(self):
@@ -80,7 +84,8 @@ class Cluster:
 
 
 class Elsewhere(Cluster):
-    """What has directories of its own, and its own node of a cluster, is another host to the command."""
+    """What has directories of its own, and its own node of a cluster, is another host to the
+    command."""
 
     def __init__(self, cluster, address):
         super().__init__()
@@ -88,7 +93,8 @@ class Elsewhere(Cluster):
         shutil.copy(cluster.info("key_file"), self.key_file)
 
     def __enter__(self):
-        self.good("start", "--address", self.address, "--key-file", self.key_file, "--node-ip-address",
+        self.good("start", "--address", self.address, "--key-file", self.key_file,
+                  "--node-ip-address",
                   self.address.rsplit(":", 1)[0], "--num-cpus", "1", "--object-store-memory", "50M")
         return self
 
@@ -170,9 +176,11 @@ class TlsStranger(Stranger):
 def make_certificate(folder, name, names):
     """FOLDER/NAME.crt, self-signed, and FOLDER/NAME.key."""
     chain, key = f"{folder}/{name}.crt", f"{folder}/{name}.key"
-    subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes",
-                    "-days", "1", "-subj", f"/O={name}", "-addext", f"subjectAltName={names}", "-keyout", key,
-                    "-out", chain], check=True, capture_output=True)
+    subprocess.run([
+        "openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes",
+        "-days", "1", "-subj", f"/O={name}", "-addext", f"subjectAltName={names}", "-keyout", key,
+        "-out", chain
+    ], check=True, capture_output=True)
     return chain, key
 
 

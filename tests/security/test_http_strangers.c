@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What clients without the token can do to those with it at the HTTP port: 2,000 connections that are
- * silent, slow, refused, or do not read, made again as soon as they are closed. */
+/* What clients without the token can do to those with it at the HTTP port: 2,000 connections that
+ * are silent, slow, refused, or do not read, made again as soon as they are closed. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <pthread.h>

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""A container with the host's network and the cluster's uid, or another one, but neither its files nor its key,
-finds the names of all lanes of a training. It is told nothing, and the training does not wait for it.
+"""A container with the host's network and the cluster's uid, or another one, but neither its files
+nor its key, finds the names of all lanes of a training. It is told nothing, and the training does
+not wait for it.
 Usage: test_lanes.py"""
 import json
 import os
@@ -73,11 +74,13 @@ class Stranger:
 
     def __init__(self, host, uid):
         user = ["setpriv", f"--reuid={uid}", "--clear-groups"] if uid else []
-        self.process = subprocess.Popen(
-            ["nsenter", "--target", str(host.init.pid), "--net", "unshare", "--mount", "--pid", "--fork",
-             "--kill-child", "--mount-proc", *user, "python3", "-c",
-             "import resource; resource.setrlimit(resource.RLIMIT_NOFILE, (4096, 4096))\n" + ATTACK, str(SILENT)],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.process = subprocess.Popen([
+            "nsenter", "--target",
+            str(host.init.pid), "--net", "unshare", "--mount", "--pid", "--fork", "--kill-child",
+            "--mount-proc", *user, "python3", "-c",
+            "import resource; resource.setrlimit(resource.RLIMIT_NOFILE, (4096, 4096))\n" + ATTACK,
+            str(SILENT)
+        ], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
     def report(self):
         line = self.process.stdout.readline()
@@ -104,8 +107,8 @@ def besieged(lab):
     a = lab.host("a")
     install_train_mnist(a)
     cluster = Cluster(lab, a, head_options=("--num-cpus", "2"))
-    driver = a.start("./train_mnist", "--data", "builtin", "--workers", "2", "--iterations", "1000000",
-                     "--eval-every", "1", env={"CRT_ADDRESS": cluster.address})
+    driver = a.start("./train_mnist", "--data", "builtin", "--workers", "2", "--iterations",
+                     "1000000", "--eval-every", "1", env={"CRT_ADDRESS": cluster.address})
     began = time.monotonic()
     driver.wait_line(r"^iteration +20\b", 60)
     undisturbed = slowest(driver, iterations(driver)[5])
@@ -118,7 +121,9 @@ def besieged(lab):
         last = len(iterations(driver))
         driver.wait_line(rf"^iteration +{last + 20}\b", 60)
         took = slowest(driver, began)
-        print(f"uid {uid}: {report}; slowest iteration {took:.3f} s, undisturbed {undisturbed:.3f} s", flush=True)
+        print(
+            f"uid {uid}: {report}; slowest iteration {took:.3f} s, undisturbed {undisturbed:.3f} s",
+            flush=True)
         lanes = [n for n in report["names"] if re.search(r"/p-[0-9a-f]{32}\.ipc$", n)]
         check(len(lanes) >= 3, "it does not see the names of driver and workers")
         check(lanes == report["names"], "there are names of other kinds")

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""A man in the middle of three hosts: all that goes from one to another passes through a fourth, who reads
-it, puts messages in, changes, repeats and leaves out bytes. He stops no daemon, nothing of it is believed,
-and all works again when he is done. Usage: test_middle.py encrypted|clear"""
+"""A man in the middle of three hosts: all that goes from one to another passes through a fourth,
+who reads it, puts messages in, changes, repeats and leaves out bytes. He stops no daemon, nothing
+of it is believed, and all works again when he is done. Usage: test_middle.py encrypted|clear"""
 import os
 import re
 import struct
@@ -21,7 +21,8 @@ ALIAS = 100  # the middle's address for 10.77.0.N ends in ALIAS + N
 # What a daemon without authentication obeys: the message that ends a node.
 SHUTDOWN = bytes.fromhex("07000000" "950d00a178c200")
 MESSAGE = b"host0"  # a resource, of which messages between node and head speak
-BULK = struct.pack("<QQ", 0x9e3779b97f4a7c15, 2 * 0x9e3779b97f4a7c15 % 2**64)  # how each object begins
+BULK = struct.pack("<QQ", 0x9e3779b97f4a7c15,
+                   2 * 0x9e3779b97f4a7c15 % 2**64)  # how each object begins
 RELAY = """
 import os, socket, struct, sys, threading
 forged, needles = bytes.fromhex(sys.argv[1]), [bytes.fromhex(a) for a in sys.argv[2:]]
@@ -102,12 +103,16 @@ class Middle:
             host.run("ip", "address", "add", f"{self.alias(victim)}/24", "dev", "eth0")
         nft(host, "table ip middle { chain in { type nat hook prerouting priority -100; "
                   "ip protocol tcp redirect to :9; }; }")
-        self.relay = host.start("/usr/bin/python3", "-c", RELAY, SHUTDOWN.hex(), MESSAGE.hex(), BULK.hex())
+        self.relay = host.start("/usr/bin/python3", "-c", RELAY, SHUTDOWN.hex(), MESSAGE.hex(),
+                                BULK.hex())
         self.relay.wait_line("^ready", 20)
         for victim in victims:
             way = "; ".join(f"ip daddr {other.ip} ip protocol tcp dnat to {self.alias(other)}"
                             for other in victims if other is not victim)
-            nft(victim, f"table ip middle {{ chain out {{ type nat hook output priority -100; {way}; }}; }}")
+            nft(
+                victim,
+                f"table ip middle {{ chain out {{ type nat hook output priority -100; {way}; }}; }}"
+            )
 
     @staticmethod
     def alias(host):
@@ -118,9 +123,10 @@ class Middle:
         """(connections' directions at this moment, messages seen, objects seen)"""
         self.orders += 1
         self.host.run("sh", "-c", f"echo {what} > orders")
-        lines = until(10, f"the middle does: {what}",
-                      lambda: (found := re.findall(r"^\w+ to (\d+) (\d+) (\d+)$", self.relay.text, re.MULTILINE))
-                      and len(found) == self.orders and found)
+        lines = until(
+            10, f"the middle does: {what}", lambda:
+            (found := re.findall(r"^\w+ to (\d+) (\d+) (\d+)$", self.relay.text, re.MULTILINE)
+             ) and len(found) == self.orders and found)
         return [int(n) for n in lines[-1]]
 
 
@@ -131,12 +137,16 @@ def nft(host, rules):
 
 def daemons(cluster):
     """Of all hosts; the same ones later: nobody was stopped, and none was started again."""
-    return {(host.name, name): host.pids(name) for host in (cluster.head, *cluster.others) for name in DAEMONS}
+    return {(host.name, name): host.pids(name)
+            for host in (cluster.head, *cluster.others)
+            for name in DAEMONS}
 
 
 def works(cluster, ids):
-    until(20, "all nodes are alive", lambda: {n["node_id"] for n in cluster.nodes().values()} == ids)
-    ends_well(cluster.head.start(f"./{PROGRAM}", "--bytes", SIZE, env={"CRT_ADDRESS": cluster.address}))
+    until(20, "all nodes are alive", lambda: {n["node_id"]
+                                              for n in cluster.nodes().values()} == ids)
+    ends_well(
+        cluster.head.start(f"./{PROGRAM}", "--bytes", SIZE, env={"CRT_ADDRESS": cluster.address}))
 
 
 def meddled(lab, encrypt):
@@ -156,7 +166,9 @@ def meddled(lab, encrypt):
         began, ways = time.monotonic(), middle.order(what)[0]
         check(ways >= 4, f"only {ways} directions to {what}")
         works(cluster, ids)
-        check(daemons(cluster) == at_first, f"{what}: the daemons were {at_first}, and are {daemons(cluster)}")
+        check(
+            daemons(cluster) == at_first,
+            f"{what}: the daemons were {at_first}, and are {daemons(cluster)}")
         print(f"{what}: all is as before after {time.monotonic() - began:.2f} s", flush=True)
         check(what == "inject" or f"{what} done" in middle.relay.text, f"nothing to {what}")
     cluster.stop()

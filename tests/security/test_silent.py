@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""2,000 connections that say nothing, or no more than a first byte, to each open port of a cluster: an
-honest node joins within a second, training goes on, and no daemon or worker has many descriptors for it. Usage: test_silent.py SCENARIO"""
+"""2,000 connections that say nothing, or no more than a first byte, to each open port of a cluster:
+an honest node joins within a second, training goes on, and no daemon or worker has many descriptors
+for it. Usage: test_silent.py SCENARIO"""
 import os
 import re
 import sys
@@ -15,8 +16,8 @@ from hosts import check  # noqa: E402
 from test_three_hosts import listening_ports  # noqa: E402
 
 CONNECTIONS = 2000
-# Holds them until it is killed; opens one anew for each that was closed, 100 a second: the attacker is to be
-# many, and not to take this machine's processors.
+# Holds them until it is killed; opens one anew for each that was closed, 100 a second: the attacker
+# is to be many, and not to take this machine's processors.
 FLOOD = """
 import resource, select, socket, sys, time
 address, first, count = (sys.argv[1], int(sys.argv[2])), bytes.fromhex(sys.argv[3]), int(sys.argv[4])
@@ -53,8 +54,8 @@ def descriptors(host):
 def joins_within(cluster, host, seconds):
     cluster.head.give(cluster.key_file, host, KEY)
     began = time.monotonic()
-    host.run("crt", "start", "--address", cluster.address, "--key-file", KEY, "--node-ip-address", host.ip,
-             "--num-cpus", "1", "--object-store-memory", "256M")
+    host.run("crt", "start", "--address", cluster.address, "--key-file", KEY, "--node-ip-address",
+             host.ip, "--num-cpus", "1", "--object-store-memory", "256M")
     took = time.monotonic() - began
     print(f"{host.name} joined after {took:.2f} s", flush=True)
     check(took < seconds, f"{host.name} joined after {took:.2f} s, not within {seconds} s")
@@ -79,8 +80,10 @@ def flood(lab, first):
     for host in (a, b, c):
         most = descriptors(host)
         print(f"{host.name}: at most {most} descriptors", flush=True)
-        # libzmq takes every connection that begins as its own do, and gives it 3 s for the proof of the key.
-        check(most < 600 or first == FIRST["a_greeting"], f"a process of {host.name} has {most} descriptors")
+        # libzmq takes every connection that begins as its own do, and gives it 3 s for the proof of
+        # the key.
+        check(most < 600 or first == FIRST["a_greeting"],
+              f"a process of {host.name} has {most} descriptors")
     for one in floods:
         one.kill()
     driver.kill(2)

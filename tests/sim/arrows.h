@@ -20,8 +20,8 @@ void sim_arrows_watch(sim_world_t *world);
  * many are missing; a machine that was not met at all counts as one. */
 int sim_arrows_report(const char *const *machines, int count);
 
-/* For seeds that run in a process of their own: what it has counted is written to `memory` there, and
- * added here. The tables lie where they lay before the fork. */
+/* For seeds that run in a process of their own: what it has counted is written to `memory` there,
+ * and added here. The tables lie where they lay before the fork. */
 size_t sim_arrows_size(void);
 void sim_arrows_forget(void); /* in the new process: it begins to count */
 void sim_arrows_export(void *memory);

@@ -210,8 +210,8 @@ void head_settle(scene_t *s);
 void check_rest(scene_t *s);
 /* A process is about to run: no incarnation runs twice. */
 void check_start(scene_t *s, unsigned actor, uint64_t incarnation, unsigned place);
-/* A process may take calls from now on, or longer: no other one of its actor, if that is fenced, and
- * none of a fenced actor that had its name, does. */
+/* A process may take calls from now on, or longer: no other one of its actor, if that is fenced,
+ * and none of a fenced actor that had its name, does. */
 void check_fence(scene_t *s, const process_t *process);
 
 /* The index, or -1. */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Records, calls, losses and deaths: what dispatch.c, deaths.c, outgoing.c and incoming.c do. See holder.h. */
+/* Records, calls, losses and deaths: what dispatch.c, deaths.c, outgoing.c and incoming.c do. See
+ * holder.h. */
 #include "tests/sim/holder.h"
 
 #include <stdlib.h>

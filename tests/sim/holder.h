@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Holder: refs, calls and borrowing of one simulated process. What runtime/core's refs.c,
- * contained.c, dispatch.c, deaths.c and the replies of calls do around ownership.h and borrow.h, with the same
- * rules in a few lines, over the sessions of process.h.
+ * contained.c, dispatch.c, deaths.c and the replies of calls do around ownership.h and borrow.h,
+ * with the same rules in a few lines, over the sessions of process.h.
  *
  * Where it sits
  *     test_objects.c (what programs do, what must hold) -> [ holder ] -> ownership, borrow

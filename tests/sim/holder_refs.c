@@ -4,8 +4,8 @@
 
 #include <stdlib.h>
 
-/* How long a missing object is waited for. Longer than any word is on its way here, so that an object which is
- * lost although a copy was told of is one that was forgotten. */
+/* How long a missing object is waited for. Longer than any word is on its way here, so that an
+ * object which is lost although a copy was told of is one that was forgotten. */
 #define MISSING_NS (25 * CRTI_S)
 
 /* One ending that waits for one ref's registration. */
@@ -121,8 +121,8 @@ void sim_ref_hold(sim_ref_t *ref)
         crti_borrow_hold(&ref->borrow);
 }
 
-/* Refs inside that are kept longer, or have refs inside that may be, are registered before `ref` may
- * end. */
+/* Refs inside that are kept longer, or have refs inside that may be, are registered before `ref`
+ * may end. */
 static bool inner_is_kept(const sim_ref_t *ref)
 {
     for (unsigned i = 0; i < ref->inner_count && !ref->inner_is_held; i++) {

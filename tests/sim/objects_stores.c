@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Stores of the nodes, and pulls between them: what node/objects/transfer.c does around pull_table.h and
- * share_table.h. See test_objects.c. */
+/* Stores of the nodes, and pulls between them: what node/objects/transfer.c does around
+ * pull_table.h and share_table.h. See test_objects.c. */
 #include "tests/sim/objects.h"
 
 #include <stdlib.h>

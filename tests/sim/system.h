@@ -7,15 +7,16 @@
  * Where it sits
  *     test_system.c (weather) -> system_programs.c (what users' programs do)
  *         -> runtime/core -> net.h, channel.h, store.h, ...   [ system_net, _channel, _store ]
- *         -> runtime/node, runtime/control -> loop.h, stream.h, exec  [ system_loop, _stream, _process ]
+ *         -> runtime/node, runtime/control -> loop.h, stream.h, exec
+ *                                             [ system_loop, _stream, _process ]
  *     system_wrap.h turns the system calls of those files into calls here.
  * Idea
  *     A simulated process is a record with a pid; what happens to it is an event of the world. A
  *     program that waits is a fiber: its main thread, which runs when what it waits for is there.
  *     Handlers run in the event itself, as the progress thread would run them.
  * Ownership
- *     Each seed has an operating system process of its own (runner.h), and nothing is freed here: what
- *     a killed process held is lost with it, as in life.
+ *     Each seed has an operating system process of its own (runner.h), and nothing is freed here:
+ *     what a killed process held is lost with it, as in life.
  * Threads
  *     One.
  */
@@ -92,8 +93,8 @@ typedef struct sys_head sys_head_t;
 
 typedef struct sys {
     sim_world_t *world;
-    sim_network_t
-        net; /* frames of sessions between hosts; and who is cut off from whom */
+    /* frames of sessions between hosts; and who is cut off from whom */
+    sim_network_t net;
     unsigned host_of[SYS_PLACES];
     unsigned hosts;
     sys_process_t process[SYS_PROCESSES];
@@ -172,15 +173,15 @@ void sys_fd_ready(int fd, uint64_t delay);
 void sys_pidfds_ready(const sys_process_t *dead);
 void sys_fds_close_all(const sys_process_t *owner);
 
-/* ---------------------------------------------------------------- system_channel.c, system_stream.c */
+/* ----------------------------------------------------------- system_channel.c, system_stream.c */
 
 /* The end behind `fd` changes hands: a child has inherited it. */
 crti_channel_t *sys_channel_inherit(int fd, sys_process_t *owner);
 void sys_channel_owner_died(const sys_process_t *owner);
 void sys_channel_closed_fd(crti_channel_t *channel);
 void sys_listener_closed(void *listener);
-/* Host a hears at once that its connections with host b are broken, host b perhaps seconds later, when
- * a has made others. */
+/* Host a hears at once that its connections with host b are broken, host b perhaps seconds later,
+ * when a has made others. */
 void sys_streams_break(unsigned host_a, unsigned host_b);
 void sys_stream_owner_died(const sys_process_t *owner);
 void sys_cut(unsigned host_a, unsigned host_b, uint64_t time);
@@ -212,7 +213,8 @@ void sys_redis_refuse(uint64_t until);
 size_t sys_redis_count(crti_store_table_t table);
 /* False: the head does not know the actor. */
 bool sys_head_has_actor(crti_id_t id, bool *alive_out, crti_id_t *process_out);
-/* Its creation was told to have failed, and the store may still have it; how many of those there are. */
+/* Its creation was told to have failed, and the store may still have it; how many of those there
+ * are. */
 bool sys_head_has_revoked(crti_id_t id);
 size_t sys_head_revoked(void);
 

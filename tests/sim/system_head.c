@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The head around control: its links are the real ones (head_links.c); its redis-server is a model
- * that does operations in order, late, twice when it was gone in between, or refuses them for a while.
- * What it said to have done is there when the head, or it, comes back. See system.h. */
+ * that does operations in order, late, twice when it was gone in between, or refuses them for a
+ * while. What it said to have done is there when the head, or it, comes back. See system.h. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -705,7 +705,8 @@ static void restart_actor(const handle_t *h)
     doing("-", 0);
 }
 
-/* Tasks on what a group has reserved, if it gets that soon. Others wait for it meanwhile, and it for nobody. */
+/* Tasks on what a group has reserved, if it gets that soon. Others wait for it meanwhile, and it
+ * for nobody. */
 static void use_placement_group(void)
 {
     static const crt_placement_strategy_t strategies[] = {

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sessions of simulated processes: their frames, lost, late, doubled, and their time, by the rules of
- * runtime/net/net_io.c. See system.h.
+/* Sessions of simulated processes: their frames, lost, late, doubled, and their time, by the rules
+ * of runtime/net/net_io.c. See system.h.
  *
- * Between processes of one host nothing is lost (a lane); between hosts network.c carries frames. */
+ * Between processes of one host nothing is lost (a lane); between hosts network.c carries
+ * frames. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

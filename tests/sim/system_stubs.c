@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Parts of the library that simulated processes do not have: private clusters, zygotes of their own,
- * clusters found by files. See system.h. */
+/* Parts of the library that simulated processes do not have: private clusters, zygotes of their
+ * own, clusters found by files. See system.h. */
 #include <stdio.h>
 
 #include "runtime/core/client/private_cluster.h"

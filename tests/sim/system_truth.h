@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Truth: what really happened in a simulated cluster, written down by the programs that ran in it, and
- * compared with what their callers were told. See system_programs.c, system_check.c. */
+/* Truth: what really happened in a simulated cluster, written down by the programs that ran in it,
+ * and compared with what their callers were told. See system_programs.c, system_check.c. */
 #ifndef TESTS_SIM_SYSTEM_TRUTH_H
 #define TESTS_SIM_SYSTEM_TRUTH_H
 
@@ -23,8 +23,8 @@ typedef struct truth_actor {
     bool is_detached, was_killed, is_found_by_others;
     bool is_fenced, is_unordered;
     int64_t saved; /* what crt_actor_save has kept, as its caller was told; */
-    int64_t
-        may_be_kept; /* and the most that it may have kept without being able to tell */
+    /* and the most that it may have kept without being able to tell */
+    int64_t may_be_kept;
     int64_t max_restarts, max_task_retries;
     uint64_t newest;       /* the latest incarnation that took a call */
     uint64_t incarnations; /* whose create ran, a bit each */

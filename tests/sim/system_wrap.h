@@ -46,7 +46,7 @@ FILE *sys_fopen(const char *path);
 #define memfd_create(name, flags)          sys_other_fd()
 #define ftruncate(fd, size)                0
 #define fcntl(fd, ...)                     0
-#define fstat(fd, info)                    (*(info) = (struct stat){.st_size = 4096}, 0) /* sys_page */
+#define fstat(fd, info)                    (*(info) = (struct stat){.st_size = 4096}, 0)
 #define timerfd_create(clock, flags)       sys_timer_new()
 #define timerfd_settime(fd, flags, new, o) sys_timer_set(fd, new)
 #define pthread_mutex_lock(mutex)          ((void)(mutex))

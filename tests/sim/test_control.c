@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The head's tables among 20 nodes: actors with names and restarts, drivers, submissions, values,
- * while links break, hosts are cut off, nodes and processes die, the store refuses to write, and the
- * head itself is killed and started again.
+ * while links break, hosts are cut off, nodes and processes die, the store refuses to write, and
+ * the head itself is killed and started again.
  *
  * Checked at every start of a process: no incarnation of an actor runs twice, and no process of a
  * fenced actor, or of one that has its name, may take calls at the same time. Checked at rest:

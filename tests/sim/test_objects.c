@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Objects of 60 processes on 20 nodes: owners and borrowers, refs inside values, refs that are passed
- * on, results with refs, pulls between nodes, deaths of processes and nodes.
+/* Objects of 60 processes on 20 nodes: owners and borrowers, refs inside values, refs that are
+ * passed on, results with refs, pulls between nodes, deaths of processes and nodes.
  *
  * Programs do what comes to mind (program.c of this file: act, run_call). The checks see the whole
  * cluster at once:
  *     when an owner frees an object, no living process has a ref to it that was backed all the way
  *         (a ref whose cover died with its giver is not), and no registration is on its way;
  *     a get fails with OWNER_DIED only when the owner is dead, with OBJECT_LOST only after a death;
- *     an owner gives an object up only when no node that lives has a copy that it was, or will be, told of;
- *     when everybody has dropped everything and the network is well, no object, ref, call, pull or
+ *     an owner gives an object up only when no node that lives has a copy that it was, or will be,
+ *     told of; when everybody has dropped everything and the network is well, no object, ref, call,
+ *     pull or
  *         byte in a store is left, but what a giver that died in between took with it.
  */
 #include <stdlib.h>

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Shares of jobs on a cluster: the tables of leases of several nodes and the levels of the head, on virtual time, with greedy
- * jobs. Each has its share by weight, whichever node its driver is on and whichever job was first; also while heartbeats are
- * lost, after the head died, and after a node did. */
+/* Shares of jobs on a cluster: the tables of leases of several nodes and the levels of the head, on
+ * virtual time, with greedy jobs. Each has its share by weight, whichever node its driver is on and
+ * whichever job was first; also while heartbeats are lost, after the head died, and after a node
+ * did. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Whole clusters of the real code, up to 50 nodes, in every weather. See system.h.
  *
- * Checked all the time: no call runs twice, calls of one caller run in their order, no incarnation of
- * an actor is made twice, a result is what it must be, a caller who is told "did not run" was told the
- * truth, an actor begins with what it saved last, no worker has two leases, no resource is given twice. Checked at the end, a while
- * after everything is well again: every program has come to its end, no lease, process, pull, object or
- * question is left over, the head's actors are those that run.
- * A call runs no more often than its retries allow; a fenced actor's process takes no call once its next one
- * took one.
- * In mild weather (the head restarts, links break, a node is cut off for less than 3 s, frames get lost,
- * redis is away) nothing may fail at all, but calls of fenced actors while the head is away for long.
+ * Checked all the time: no call runs twice, calls of one caller run in their order, no incarnation
+ * of an actor is made twice, a result is what it must be, a caller who is told "did not run" was
+ * told the truth, an actor begins with what it saved last, no worker has two leases, no resource is
+ * given twice. Checked at the end, a while after everything is well again: every program has come
+ * to its end, no lease, process, pull, object or question is left over, the head's actors are those
+ * that run. A call runs no more often than its retries allow; a fenced actor's process takes no
+ * call once its next one took one. In mild weather (the head restarts, links break, a node is cut
+ * off for less than 3 s, frames get lost, redis is away) nothing may fail at all, but calls of
+ * fenced actors while the head is away for long.
  */
 #include <stdio.h>
 #include <stdlib.h>

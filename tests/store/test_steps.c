@@ -2,14 +2,14 @@
 /* A process that dies, or stops for good, at any instruction.
  *
  * The child runs a script of store operations under single steps. Between two instructions its
- * memory is what a kill or a stop at that point would leave, so the parent copies the arena as it is
- * and plays on in the copy:
+ * memory is what a kill or a stop at that point would leave, so the parent copies the arena as it
+ * is and plays on in the copy:
  *     killed    the child's slot is reclaimed, every invariant holds, the memory comes back
  *     stopped   a neighbour goes on; if it has to wait, the daemon finds out for whom, ends that
  *               process, and the neighbour's call succeeds
- * Every k-th instruction is taken, so that the test stays short; CRT_TEST_EVERY=K chooses k (1: each
- * one, for hours with the stops), CRT_TEST_FIRST=F begins with the F-th, so that K runs with F = 0 ...
- * K - 1 are together all of them. Real kills and stops of processes follow at a few points.
+ * Every k-th instruction is taken, so that the test stays short; CRT_TEST_EVERY=K chooses k (1:
+ * each one, for hours with the stops), CRT_TEST_FIRST=F begins with the F-th, so that K runs with F
+ * = 0 ... K - 1 are together all of them. Real kills and stops of processes follow at a few points.
  */
 #include "tests/store/store_test.h"
 

@@ -8,7 +8,8 @@ import sys
 
 from sources import finish, project_files, skip
 
-# One version decides, because each formats a little differently; setup.sh installs it where there is a package.
+# One version decides, because each formats a little differently; setup.sh installs it where there
+# is a package.
 VERSION = "14"
 PROGRAMS = ("clang-format-14", "clang-format")
 
@@ -16,7 +17,8 @@ PROGRAMS = ("clang-format-14", "clang-format")
 def is_it(program):
     if not shutil.which(program):
         return False
-    said = subprocess.run([program, "--version"], stdout=subprocess.PIPE, text=True, check=False).stdout
+    said = subprocess.run([program, "--version"], stdout=subprocess.PIPE, text=True,
+                          check=False).stdout
     return f"version {VERSION}." in said
 
 

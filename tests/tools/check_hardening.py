@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Fails when a daemon, the command or libcrt was built without what turns a defect into an end of the
-process: position independence, tables that are read-only after the start, stack protectors, assertions,
-and, where the optimizer runs and no sanitizer does the same, the checks of the C library.
+"""Fails when a daemon, the command or libcrt was built without what turns a defect into an end of
+the process: position independence, tables that are read-only after the start, stack protectors,
+assertions, and, where the optimizer runs and no sanitizer does the same, the checks of the C
+library.
 Usage: check_hardening.py IS_FORTIFIED FILE..."""
 import os
 import re
@@ -36,7 +37,8 @@ def problems_of(path, is_fortified):
 
 
 def main(is_fortified, *paths):
-    finish([problem for path in paths for problem in problems_of(path, is_fortified == "true")], "hardening")
+    finish([problem for path in paths for problem in problems_of(path, is_fortified == "true")],
+           "hardening")
 
 
 if __name__ == "__main__":

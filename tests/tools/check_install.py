@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Installs into a temporary folder, checks that everything is in its place, that the command finds its
-library there by itself, and builds and runs a program outside the tree with `cc app.c $(pkg-config --cflags --libs crt)`.
+"""Installs into a temporary folder, checks that everything is in its place, that the command finds
+its library there by itself, and builds and runs a program outside the tree with `cc app.c
+$(pkg-config --cflags --libs crt)`.
 Usage: check_install.py BUILD_ROOT APP_C CC SANITIZERS"""
 import os
 import re
@@ -13,17 +14,38 @@ import tempfile
 from sources import finish
 
 EXPECTED = [
-    "include/crt-0/crt.h", "include/crt-0/crt_version.h", "include/crt-0/crt_base.h", "include/crt-0/crt_arguments.h", "include/crt-0/crt_actor.h",
-    "include/crt-0/crt_cluster.h", "include/crt-0/crt_printable.h",
-    "include/crt-0/crt_metrics.h", "include/crt-0/crt_options.h", "include/crt-0/crt_cluster_view.h", "include/crt-0/crt_context.h",
-    "include/crt-0/crt_dlpack.h", "include/crt-0/crt_job.h", "include/crt-0/crt_kv.h",
+    "include/crt-0/crt.h",
+    "include/crt-0/crt_version.h",
+    "include/crt-0/crt_base.h",
+    "include/crt-0/crt_arguments.h",
+    "include/crt-0/crt_actor.h",
+    "include/crt-0/crt_cluster.h",
+    "include/crt-0/crt_printable.h",
+    "include/crt-0/crt_metrics.h",
+    "include/crt-0/crt_options.h",
+    "include/crt-0/crt_cluster_view.h",
+    "include/crt-0/crt_context.h",
+    "include/crt-0/crt_dlpack.h",
+    "include/crt-0/crt_job.h",
+    "include/crt-0/crt_kv.h",
     "include/crt-0/crt_placement_group.h",
-    "include/crt-0/crt_define.h", "include/crt-0/crt_program.h",
-    "include/crt-0/crt_stream.h", "include/crt-0/crt_util.h",
-    "include/crt-0/crt_wait.h", "include/crt-0/crt.hpp", "include/crt-0/crt_values.hpp",
-    "include/crt-0/crt_ml.h", "include/crt-0/crt_images.h", "include/crt-0/crt_actors.h",
-    "bin/crt", "libexec/crt/crt-head", "libexec/crt/crt-node",
-    "lib/libcrt.so", "lib/libcrt_ml.so", "lib/pkgconfig/crt.pc", "lib/pkgconfig/crt_ml.pc",
+    "include/crt-0/crt_define.h",
+    "include/crt-0/crt_program.h",
+    "include/crt-0/crt_stream.h",
+    "include/crt-0/crt_util.h",
+    "include/crt-0/crt_wait.h",
+    "include/crt-0/crt.hpp",
+    "include/crt-0/crt_values.hpp",
+    "include/crt-0/crt_ml.h",
+    "include/crt-0/crt_images.h",
+    "include/crt-0/crt_actors.h",
+    "bin/crt",
+    "libexec/crt/crt-head",
+    "libexec/crt/crt-node",
+    "lib/libcrt.so",
+    "lib/libcrt_ml.so",
+    "lib/pkgconfig/crt.pc",
+    "lib/pkgconfig/crt_ml.pc",
 ]
 
 
@@ -67,8 +89,13 @@ def build_and_run(problems, folder, prefix, app, compiler, sanitizers):
 
 
 def exported(problems, prefix, library):
-    path = next(os.path.join(where, f"lib{library}.so") for where, _, names in os.walk(prefix) if f"lib{library}.so" in names)
-    return {line.split()[-1].split("@")[0] for line in run(problems, "nm", "-D", "--defined-only", path).splitlines()}
+    path = next(
+        os.path.join(where, f"lib{library}.so") for where, _, names in os.walk(prefix)
+        if f"lib{library}.so" in names)
+    return {
+        line.split()[-1].split("@")[0]
+        for line in run(problems, "nm", "-D", "--defined-only", path).splitlines()
+    }
 
 
 def check_link_lines(problems, prefix):
@@ -94,7 +121,8 @@ def check_manual(problems, prefix, there):
     """The pages of section 3, where the build makes a manual at all: read by name."""
     if not any(path.startswith("share/man/") for path in there):
         return
-    for name in ("crt_get", "crt_get_v", "crt_group_allreduce", "crt_model_new", "crt_parameter_server_new"):
+    for name in ("crt_get", "crt_get_v", "crt_group_allreduce", "crt_model_new",
+                 "crt_parameter_server_new"):
         if f"share/man/man3/{name}.3" not in there:
             problems.append(f"not installed: share/man/man3/{name}.3")
         elif shutil.which("man"):
@@ -110,7 +138,8 @@ def main(build, app, compiler, sanitizers):
     with tempfile.TemporaryDirectory(prefix="crt-install-") as folder:
         staged = os.path.join(folder, "stage")
         run(problems, "meson", "install", "-C", build, "--no-rebuild", "--destdir", staged)
-        bottom = next((where for where, folders, _ in os.walk(staged) if "include" in folders), None)
+        bottom = next((where for where, folders, _ in os.walk(staged) if "include" in folders),
+                      None)
         if bottom is None:
             finish(problems + ["nothing was installed"], "installation")
         there = installed_files(bottom)

@@ -11,7 +11,8 @@ import sys
 from sources import finish, line_of, project_files, read
 
 # Those of the core are the headers that stand in runtime/ itself.
-CORE = sorted(name for name in os.listdir(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../runtime"))
+CORE = sorted(name for name in os.listdir(
+    os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../runtime"))
               if name.endswith(".h"))
 # Public headers, written by their name alone: the folder each one belongs to.
 PUBLIC = {
@@ -29,7 +30,10 @@ PUBLIC = {
     "crt_actors.h": "actors",
     "crt_compression.h": "actors",
 }
-PUBLIC_PATHS = {f"runtime/{name}": folder for name, folder in PUBLIC.items() if folder in ("runtime/core", "runtime/util")}
+PUBLIC_PATHS = {
+    f"runtime/{name}": folder
+    for name, folder in PUBLIC.items() if folder in ("runtime/core", "runtime/util")
+}
 
 LIBRARY = ["runtime/base", "runtime/net", "runtime/store", "runtime/core"]
 # folder -> folders whose private headers it may include (its own is always allowed)
@@ -48,32 +52,56 @@ PRIVATE = {
     "cli": [],
     "examples": [],
 }
-# folder -> its modules (sub-folders), from below to above. What stands in the folder itself puts them
-# together: it is above all, but its headers may be included by all.
+# folder -> its modules (sub-folders), from below to above. What stands in the folder itself puts
+# them together: it is above all, but its headers may be included by all.
 MODULES = {
     "runtime/core": ["values", "process", "refs", "calls", "execution", "client"],
     "runtime/control": ["placement", "store"],
-    "runtime/node": ["host", "process", "links", "watches", "leases", "objects", "actors", "logs", "jobs",
-                     "lifecycle", "dispatch"],
+    "runtime/node": [
+        "host", "process", "links", "watches", "leases", "objects", "actors", "logs", "jobs",
+        "lifecycle", "dispatch"
+    ],
 }
 # folder -> the variable that its state is reached by, and which module writes which part of it
 STATE = {
     "runtime/core": ("core", {
-        "link": "process", "timer": "process", "printed": "process", "remotes": "process",
-        "blocking": "process", "frees": "process", "refs": "refs", "calls": "calls",
-        "execution": "execution", "waits": "client",
+        "link": "process",
+        "timer": "process",
+        "printed": "process",
+        "remotes": "process",
+        "blocking": "process",
+        "frees": "process",
+        "refs": "refs",
+        "calls": "calls",
+        "execution": "execution",
+        "waits": "client",
     }),
     "runtime/node": ("node", {
-        "processes": "process", "memory": "process", "locals": "links", "head": "links", "peers": "links",
-        "watches": "watches", "leases": "leases", "pulls": "objects", "owners": "objects", "actors": "actors",
-        "fence": "actors", "logs": "logs", "jobs": "jobs", "submissions": "jobs", "registration": "dispatch", "questions": "dispatch",
+        "processes": "process",
+        "memory": "process",
+        "locals": "links",
+        "head": "links",
+        "peers": "links",
+        "watches": "watches",
+        "leases": "leases",
+        "pulls": "objects",
+        "owners": "objects",
+        "actors": "actors",
+        "fence": "actors",
+        "logs": "logs",
+        "jobs": "jobs",
+        "submissions": "jobs",
+        "registration": "dispatch",
+        "questions": "dispatch",
     }),
 }
 # folder -> public headers it may include, where that is more than the folders above tell
 PUBLIC_OF = {
     "ml": ["crt_base.h"],
     "runtime/util": [*CORE, "crt_base.h", "crt_printable.h"],
-    "actors": [name for name, folder in PUBLIC.items() if folder != "actors" and name != "crt_tools.h"],
+    "actors": [
+        name for name, folder in PUBLIC.items() if folder != "actors" and name != "crt_tools.h"
+    ],
     "cli": list(PUBLIC),
     "examples": list(PUBLIC),
 }
@@ -88,7 +116,8 @@ FOREIGN = {
     "msgpack.h": LIBRARY + ["runtime/node", "runtime/control"],
 }
 GENERATED = {"crt_config.h", "crt_version.h"}
-# Inline functions without a symbol of the library: everything that people write or type is read by them, in any folder.
+# Inline functions without a symbol of the library: everything that people write or type is read by
+# them, in any folder.
 INLINE = {"runtime/base/plain_text.h", "runtime/base/whole_options.h"}
 # What is compiled into several libraries and programs: folders of them that include it.
 IN_BOTH = {"runtime/base/copy_struct.h": ["ml", "actors"], "runtime/base/late_library.h": ["cli"]}
@@ -138,9 +167,16 @@ NAME = re.compile(r"\bcrti?_\w+")
 
 def calls_of(root, folder):
     """Of each file of the folder: those whose functions it calls."""
-    texts = {path: COMMENT.sub("", read(root, path)) for path in project_files(root, (".c",)) if folder_of(path) == folder}
+    texts = {
+        path: COMMENT.sub("", read(root, path))
+        for path in project_files(root, (".c", )) if folder_of(path) == folder
+    }
     owner = {name: path for path, text in texts.items() for name in DEFINED.findall(text)}
-    return {path: {owner[name] for name in NAME.findall(text) if name in owner} - {path} for path, text in texts.items()}
+    return {
+        path: {owner[name]
+               for name in NAME.findall(text) if name in owner} - {path}
+        for path, text in texts.items()
+    }
 
 
 def reached_from(calls, start):
@@ -189,7 +225,8 @@ def check_modules(root):
 
 def check_state(root):
     for folder, (name, owners) in STATE.items():
-        written = re.compile(rf"\b{name}->(\w+)\.[\w.]+\s*(?:=[^=]|[-+|&]=|\+\+|--)|(?:\+\+|--){name}->(\w+)\.")
+        written = re.compile(
+            rf"\b{name}->(\w+)\.[\w.]+\s*(?:=[^=]|[-+|&]=|\+\+|--)|(?:\+\+|--){name}->(\w+)\.")
         for path in project_files(root, (".c",)):
             if not path.startswith(folder + "/"):
                 continue

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Fails when a shared library exports anything but crt_* with a version, or data (a program copies them, with the size
-that they had when it was linked), when libcrt needs a library that is for the daemons or for ml only, when the command
-loads at its start what few commands need, or when anything in the build folder links to CUDA or NCCL.
+"""Fails when a shared library exports anything but crt_* with a version, or data (a program copies
+them, with the size that they had when it was linked), when libcrt needs a library that is for the
+daemons or for ml only, when the command loads at its start what few commands need, or when anything
+in the build folder links to CUDA or NCCL.
 Usage: check_libraries.py BUILD_ROOT LIBCRT LIBCRT_ML CRT"""
 import os
 import re

@@ -29,7 +29,8 @@ def listed_commands(crt, *words):
 
 def options_of_help(text):
     """{"--name": "ARGUMENT"} of the lines like "  -a, --address HOST:PORT   text"."""
-    found = re.findall(r"^ {2,6}(?:-\w, )?(--[\w-]+)(?: ([^\s ]+))?(?:  |\n| |$)", text, re.MULTILINE)
+    found = re.findall(r"^ {2,6}(?:-\w, )?(--[\w-]+)(?: ([^\s ]+))?(?:  |\n| |$)", text,
+                       re.MULTILINE)
     arguments = {name: argument for name, argument in found}
     # A long line has one space before its text: an argument is written in capitals or on|off.
     return {n: a if re.fullmatch(r"[A-Z][A-Z:=,|.-]*|on\|off|K=V,\.\.\.", a) else ""
@@ -53,7 +54,8 @@ def compare(problems, where, said, written):
         problems.append(f"crt.1, {where}: there is no {name}")
     for name in said.keys() & written.keys():
         if said[name] != written[name]:
-            problems.append(f"crt.1, {where}: {name} takes \"{said[name]}\", not \"{written[name]}\"")
+            problems.append(
+                f"crt.1, {where}: {name} takes \"{said[name]}\", not \"{written[name]}\"")
 
 
 def check_commands(problems, crt, manual):
@@ -93,7 +95,8 @@ def sections_of_page(pages, name):
     """{title: text} of the page that `man NAME` shows, {} when there is none."""
     text = pages.get(name, "")
     other = re.match(r"\.so man3/(\w+)\.3$", text.strip())
-    parts = re.split(r"^\.SH (.+)\n", pages.get(other[1], "") if other else text, flags=re.MULTILINE)
+    parts = re.split(r"^\.SH (.+)\n",
+                     pages.get(other[1], "") if other else text, flags=re.MULTILINE)
     return dict(zip(parts[1::2], parts[2::2]))
 
 
@@ -166,7 +169,8 @@ def check_roff(problems, pages):
 
 
 def check_section_3(problems, root):
-    spec = importlib.util.spec_from_file_location("functions", os.path.join(root, "docs/man/functions.py"))
+    spec = importlib.util.spec_from_file_location("functions",
+                                                  os.path.join(root, "docs/man/functions.py"))
     functions = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(functions)
     headers = [os.path.join(root, path) for path in headers_of_project(root)

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Fails unless wrong programs are refused by the compiler with a message that helps, and right ones that
-use every public macro compile without a warning in each standard, in C and C++ (CXX "none": C only).
+"""Fails unless wrong programs are refused by the compiler with a message that helps, and right ones
+that use every public macro compile without a warning in each standard, in C and C++ (CXX "none": C
+only).
 Usage: check_misuse.py CC CXX HEADER... (paths; all their folders are searched)"""
 import os
 import re
@@ -273,7 +274,8 @@ WRONG = [
     *[("c++", WITH_STRING + FRAME, f"crt_submit(t, nullptr, {wrong});", r"deleted function|CRT_ARG")
       for wrong in ("s", "g", "ip", "fp", "vp", "sp", "refs", "f", "text", "member", "ca")],
     ("c++", WITH_STRING + FRAME, "char *out; crt_get(ref, &out);", r"deleted function|CRT_OUT"),
-    ("c++", WITH_STRING + FRAME, 'crt_submit(t, "cluster", 1);', r"crt_task_options_t|no matching function"),
+    ("c++", WITH_STRING + FRAME, 'crt_submit(t, "cluster", 1);',
+     r"crt_task_options_t|no matching function"),
     ("c", BY_HAND + FRAME_C, 'crt_submit(t, "cluster", 1);', NO_OPTIONS),
     ("c", BY_HAND + FRAME_C, "crt_submit(t, 1);", NO_OPTIONS),
     ("c", BY_HAND + FRAME_C, "crt_submit_stream(t, 1);", NO_OPTIONS),
@@ -281,15 +283,19 @@ WRONG = [
     ("c", BY_HAND + FRAME_C, 'crt_call(a, "x");', NO_OPTIONS),
     ("c", BY_HAND + FRAME_C, "crt_tell(a, 3);", NO_OPTIONS),
     ("c", BY_HAND + FRAME_C, "crt_call_with(a, m, 3);", NO_OPTIONS),
-    ("c", BY_HAND + FRAME_C, "char *out; crt_get(ref, &out);", r"text_is_read_into_a_const_char_pointer"),
+    ("c", BY_HAND + FRAME_C, "char *out; crt_get(ref, &out);",
+     r"text_is_read_into_a_const_char_pointer"),
     ("c", BY_HAND + FRAME_C, "crt_submit(t, NULL, &ref);", r"crt_ref"),
     ("c", DEFINED + FRAME_C, 'hello_submit(NULL, 3, 4);', r"\bname\b"),
     ("c", DEFINED + FRAME_C, 'hello_submit(NULL, "x", "y");', r"\bnumber\b"),
     ("c", DEFINED + FRAME_C, 'hello_submit("x", 4);', r"too few|options"),
     ("c", DEFINED + FRAME_C, 'counter_add_call(a, NULL, "x");', r"\bamount\b"),
-    ("c++", DEFINED + FRAME_C, 'hello_submit(NULL, 3, 4);', r"\bname\b|invalid conversion|no matching"),
-    ("c++", DEFINED + FRAME_C, 'counter_add_call(a, NULL, "x");', r"\bamount\b|invalid conversion|no matching"),
-    ("c", BY_HAND, "#include <crt_define.h>\nCRT_DEFINE_TASK(bad, (char *, text)) { return crt_return(call, text);",
+    ("c++", DEFINED + FRAME_C, 'hello_submit(NULL, 3, 4);',
+     r"\bname\b|invalid conversion|no matching"),
+    ("c++", DEFINED + FRAME_C, 'counter_add_call(a, NULL, "x");',
+     r"\bamount\b|invalid conversion|no matching"),
+    ("c", BY_HAND,
+     "#include <crt_define.h>\nCRT_DEFINE_TASK(bad, (char *, text)) { return crt_return(call, text);",
      r"not compatible with any"),
     ("c++", HPP, 'crt::submit<hello>(3, 4);', PARAMETER),
     ("c++", HPP, 'crt::submit<hello>("x", "y");', PARAMETER),
@@ -319,9 +325,11 @@ WRONG = [
         ("crt_parameter_server_new(s, NULL);", r"too few|no matching|cannot convert"),
         ("crt_parameter_server_new(NULL, d, NULL);", r"crt_model_spec|incompatible|no matching"),
         ("crt_data_worker_new(NULL, d, s);", r"crt_model_spec|incompatible|no matching"),
-        ("crt_buckets_new(g, 3, CRT_REPLICA_OPTIONS(.clip = 1), &b);", r"crt_buckets_options|incompatible|no matching"),
+        ("crt_buckets_new(g, 3, CRT_REPLICA_OPTIONS(.clip = 1), &b);",
+         r"crt_buckets_options|incompatible|no matching"),
         ("crt_model_drop(m);", r"crt_model_t \*\*|incompatible|no matching"),
-        ("crt_call(a, crt_trainer_class());", r"_Generic|controlling|no matching|cannot convert|crt_method"))],
+        ("crt_call(a, crt_trainer_class());",
+         r"_Generic|controlling|no matching|cannot convert|crt_method"))],
 ]
 MACRO = re.compile(r"^# *define ((?:CRT|crt)_\w+)\(", re.MULTILINE)
 # Parts of others.
@@ -333,8 +341,10 @@ def compiled(compiler, language, standard, include, program, *flags):
     with tempfile.NamedTemporaryFile("w", suffix=".c") as file:
         file.write(program)
         file.flush()
-        return subprocess.run([*compiler.split(), f"-x{language}", f"-std={standard}", *WARNINGS, *flags, *include,
-                               "-fsyntax-only", file.name], capture_output=True, text=True, check=False)
+        return subprocess.run([
+            *compiler.split(), f"-x{language}", f"-std={standard}", *WARNINGS, *flags, *include,
+            "-fsyntax-only", file.name
+        ], capture_output=True, text=True, check=False)
 
 
 def check_right(problems, compiler, language, include, programs):
@@ -350,7 +360,8 @@ def check_wrong(problems, compiler, language, include, is_first):
     standard = STANDARDS[language][0]
     lines = [wrong for wrong in WRONG if wrong[0] == language and (is_first or wrong[1] is not HPP)]
     for before in {before for _, before, _, _ in lines}:
-        right = compiled(compiler, language, standard, include, before + ("}\n" if "{ (void)" in before else ""))
+        right = compiled(compiler, language, standard, include,
+                         before + ("}\n" if "{ (void)" in before else ""))
         if right.returncode != 0:
             problems.append(f"{compiler}: without the wrong line\n{right.stderr}")
     for _, before, line, text in lines:
@@ -369,7 +380,10 @@ def check_every_macro(problems, headers, used):
 
 def main(arguments):
     (cc, cxx), headers = arguments[:2], arguments[2:]
-    include = [f"-I{folder}" for folder in sorted({os.path.dirname(os.path.abspath(h)) for h in headers})]
+    include = [
+        f"-I{folder}" for folder in sorted({os.path.dirname(os.path.abspath(h))
+                                            for h in headers})
+    ]
     problems = [] if headers else ["no headers given"]
     macros, hpp = read(HERE, "every_macro.c"), read(HERE, "../cpp/test_hpp.cpp")
     check_every_macro(problems, headers, RIGHT + RIGHT_ML + macros)
@@ -377,10 +391,15 @@ def main(arguments):
                 "every_macro.c": (macros, [])}
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         made = []
-        for language, first, others in ("c", cc, ("gcc", "clang")), ("c++", cxx, ("g++", "clang++")):
-            for compiler in sorted({first, *filter(None, map(shutil.which, others))}) if first != "none" else []:
-                made.append(pool.submit(check_right, problems, compiler, language, include, programs))
-                made.append(pool.submit(check_wrong, problems, compiler, language, include, compiler == first))
+        for language, first, others in ("c", cc, ("gcc", "clang")), ("c++", cxx, ("g++",
+                                                                                  "clang++")):
+            for compiler in sorted({first, *filter(None, map(shutil.which, others))
+                                    }) if first != "none" else []:
+                made.append(
+                    pool.submit(check_right, problems, compiler, language, include, programs))
+                made.append(
+                    pool.submit(check_wrong, problems, compiler, language, include,
+                                compiler == first))
                 if language == "c++":
                     made.append(pool.submit(check_right, problems, compiler, language, include,
                                             {"test_hpp.cpp": (hpp, WARNINGS_HPP)}))

@@ -19,7 +19,8 @@ SHARED = {
 }
 
 # The format puts what is defined at the top level into the first column.
-FUNCTION = re.compile(r"^(?!static\b|typedef\b)[a-zA-Z][^;{}()=#]*?\b(crti?_\w+)\([^;{}]*\)\s*\n\{", re.M)
+FUNCTION = re.compile(r"^(?!static\b|typedef\b)[a-zA-Z][^;{}()=#]*?\b(crti?_\w+)\([^;{}]*\)\s*\n\{",
+                      re.M)
 TYPE = re.compile(r"^(?:typedef )?(?:struct|union|enum) (crti?_\w+)\s*\{"  # a tag
                   r"|\} (crti?_\w+);"                                        # the typedef of a body
                   r"|^typedef [^;{}()]*?\b(crti?_\w+)(?:\[\w+\])?;"          # of another type

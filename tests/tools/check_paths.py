@@ -9,7 +9,8 @@ import sys
 from sources import finish, line_of, project_files, read
 
 COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.DOTALL)
-# A path with a folder ("runtime/net/session.c", "core/execution/call.c"), or a bare name in a comment.
+# A path with a folder ("runtime/net/session.c", "core/execution/call.c"), or a bare name in a
+# comment.
 NAMED = re.compile(r"(?<![\w./$<*-])((?:[\w-]+/)*[\w-]+\.(?:cpp|hpp|c|h|py|sh|scd))(?![\w/*])")
 # Files outside the project that texts may name, by their last part.
 FOREIGN = {"app.c", "app.cpp", "main.c", "pthread.h", "cmocka.h", "zmq.h", "ray_perf.py",

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Fails unless every C program in README.md and in the guides is, word for word, part of a compiled example,
-in the guides of one that is a test, and every file they link to exists. Usage: check_readme.py SOURCE_ROOT"""
+"""Fails unless every C program in README.md and in the guides is, word for word, part of a compiled
+example, in the guides of one that is a test, and every file they link to exists. Usage:
+check_readme.py SOURCE_ROOT"""
 import os
 import re
 import sys
@@ -10,8 +11,9 @@ from sources import finish, project_files, read
 
 README = "README.md"
 GUIDES = ("docs/from-ray.md", "docs/from-mpi.md")
-RUN_BY_SCRIPT = ("examples/ranks.c", "examples/progress.c", "examples/wait_many.c",  # tests/examples
-                 "examples/hello_cpp.cpp", "examples/counter_cpp.cpp")  # beside the output of those in C
+RUN_BY_SCRIPT = (
+    "examples/ranks.c", "examples/progress.c", "examples/wait_many.c",  # tests/examples
+    "examples/hello_cpp.cpp", "examples/counter_cpp.cpp")  # beside the output of those in C
 
 
 def is_run(root, path):
@@ -24,8 +26,8 @@ def check(root, page, examples):
     yield from (f"{page}: no example holds the program that begins with {p.splitlines()[0]}"
                 for p in programs if not any(p in e for e in examples))
     links = re.findall(r"\]\(([^)#:]+)\)", text)
-    yield from (f"{page} links to {link}, which does not exist"
-                for link in links if not os.path.exists(os.path.join(root, os.path.dirname(page), link)))
+    yield from (f"{page} links to {link}, which does not exist" for link in links
+                if not os.path.exists(os.path.join(root, os.path.dirname(page), link)))
     if not programs:
         yield f"{page} shows no program"
 

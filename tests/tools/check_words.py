@@ -16,7 +16,8 @@ WORDS = re.compile("|".join([
     r"/wo" r"rk/",
 ]), re.IGNORECASE)
 # X?X?X as in mkdtemp templates is longer than three, so that \b keeps them out.
-SUFFIXES = (".c", ".h", ".cc", ".cpp", ".hpp", ".py", ".sh", ".md", ".scd", ".js", ".css", ".html", ".build", ".txt")
+SUFFIXES = (".c", ".h", ".cc", ".cpp", ".hpp", ".py", ".sh", ".md", ".scd", ".js", ".css", ".html",
+            ".build", ".txt")
 LICENSED = (".c", ".h", ".cc", ".cpp", ".hpp", ".py", ".sh")
 
 

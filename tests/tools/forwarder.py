@@ -8,9 +8,10 @@ import threading
 
 
 class Forwarder:
-    """Carries bytes between its clients and `port`. All connections are cut in the middle of an answer when more bytes of answers
-    than the first of `cut_after` have come in all, by RST and by FIN in turn; and when a client's request begins with the first of `cut_at`;
-    what has been cut is taken out of these lists. One thread, so that an end that is closed is closed at once."""
+    """Carries bytes between its clients and `port`. All connections are cut in the middle of an
+    answer when more bytes of answers than the first of `cut_after` have come in all, by RST and by
+    FIN in turn; and when a client's request begins with the first of `cut_at`; what has been cut is
+    taken out of these lists. One thread, so that an end that is closed is closed at once."""
 
     def __init__(self, port):
         self.server = ("127.0.0.1", port)

@@ -3,10 +3,10 @@
 """isolated.py PROGRAM [ARGUMENT]...
 
 Runs a test with run, state and log directories of its own, so that it neither finds nor changes a
-cluster of the user who runs it. Meson runs every test and benchmark under it (tests/meson.build). The
-directories are removed when the program has ended, and so are those that a killed run left. A process
-that the test left behind is ended and makes the test fail. The exit status is the program's, 128 + N
-when signal N killed it.
+cluster of the user who runs it. Meson runs every test and benchmark under it (tests/meson.build).
+The directories are removed when the program has ended, and so are those that a killed run left. A
+process that the test left behind is ended and makes the test fail. The exit status is the
+program's, 128 + N when signal N killed it.
 """
 import fcntl
 import glob
@@ -20,8 +20,8 @@ import time
 
 PREFIX = "/tmp/crt-test-"  # short: sockets lie below it
 # Of the variables CRT_..., which say where the user's clusters are, these stay: they are for tests.
-KEPT = ("CRT_TEST_", "CRT_LOG=", "CRT_CUDART_LIBRARY=", "CRT_NCCL_LIBRARY=", "CRT_NVML_LIBRARY=", "CRT_RAY_PYTHON=", "CRT_SEED=", "CRT_KILL_ROUNDS=",
-        "CRT_GROUP_ROUNDS=")
+KEPT = ("CRT_TEST_", "CRT_LOG=", "CRT_CUDART_LIBRARY=", "CRT_NCCL_LIBRARY=", "CRT_NVML_LIBRARY=",
+        "CRT_RAY_PYTHON=", "CRT_SEED=", "CRT_KILL_ROUNDS=", "CRT_GROUP_ROUNDS=")
 MARK = "CRT_TEST_FOLDER"  # by it the processes of a test are found
 GRACE_S = 10  # for processes that end because the test did
 
@@ -30,7 +30,10 @@ def environment(folder):
     """What the user has, without what says where his clusters are."""
     kept = {name: value for name, value in os.environ.items()
             if not name.startswith("CRT_") or f"{name}=".startswith(KEPT)}
-    own = {MARK: "", "CRT_RUN_DIR": "r", "CRT_STATE_DIR": "s", "XDG_RUNTIME_DIR": "x", "XDG_STATE_HOME": "y"}
+    own = {
+        MARK: "", "CRT_RUN_DIR": "r", "CRT_STATE_DIR": "s", "XDG_RUNTIME_DIR": "x",
+        "XDG_STATE_HOME": "y"
+    }
     return kept | {name: os.path.join(folder, part) for name, part in own.items()}
 
 
@@ -93,7 +96,8 @@ def sweep():
     for folder in glob.glob(PREFIX + "*"):
         try:
             is_ours = os.lstat(folder).st_uid == os.getuid() and os.path.isdir(folder)
-            is_old = time.time() - os.stat(folder).st_mtime > 60  # one may be about to take its lock
+            is_old = time.time() - os.stat(
+                folder).st_mtime > 60  # one may be about to take its lock
         except OSError:
             continue
         if is_ours and is_old and (fd := lock(folder)) is not None:

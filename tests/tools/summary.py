@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Prints the logs of failed tests and, last, "N passed, N failed, N skipped".
 
-Reads Meson's testlog.json files (one JSON object per line). A test is skipped when it prints "skipped: needs WHAT"
-or is of suite "gpu"; a skip without a reason is a failure, and so is a build folder that did not build or a run
-without a log.
+Reads Meson's testlog.json files (one JSON object per line). A test is skipped when it prints
+"skipped: needs WHAT" or is of suite "gpu"; a skip without a reason is a failure, and so is a build
+folder that did not build or a run without a log.
 Usage: summary.py [--broken "BUILD FOLDERS"] TESTLOG.json...
 """
 import json
@@ -38,7 +38,8 @@ def outcome_of(test):
 
 def need_of(test):
     """What it says that it misses; "": nothing."""
-    found = re.search(r"^skipped: needs (.+)$", f"{test.get('stdout')}\n{test.get('stderr')}", re.MULTILINE)
+    found = re.search(r"^skipped: needs (.+)$", f"{test.get('stdout')}\n{test.get('stderr')}",
+                      re.MULTILINE)
     return found[1] if found else ""
 
 

@@ -2,10 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """test_installed.py MESON BUILD CC [TEST...]
 
-Runs tests on a machine where another crt is installed, which ends every process that uses a part of it: its libraries
-are in the loader's cache, its command and its daemons in their places, its headers, manual pages and the files by which
-pkg-config and CMake find it. Without TEST the tests that could fall back to what is installed; "all": all of them.
-The installation is seen in a mount namespace only.
+Runs tests on a machine where another crt is installed, which ends every process that uses a part of
+it: its libraries are in the loader's cache, its command and its daemons in their places, its
+headers, manual pages and the files by which pkg-config and CMake find it. Without TEST the tests
+that could fall back to what is installed; "all": all of them. The installation is seen in a mount
+namespace only.
 """
 import os
 import subprocess
@@ -16,10 +17,13 @@ MESON, BUILD, CC, *TESTS = sys.argv[1:]
 INSIDE = "CRT_TEST_INSTALLED"
 PREFIX = "/usr/local"
 WORDS = "the installed crt was used"
-# A library that is taken away, one outside the tree, headers, pkg-config, CMake, man; programs and jobs elsewhere.
-SOME = ["cluster/missing_library", "an installation serves a program outside", "libraries export and link what they should",
-        "public headers compile alone", "tools/cmake", "core/which_cluster", "examples/hello_task",
-        "cli/jobs"]
+# A library that is taken away, one outside the tree, headers, pkg-config, CMake, man; programs and
+# jobs elsewhere.
+SOME = [
+    "cluster/missing_library", "an installation serves a program outside",
+    "libraries export and link what they should", "public headers compile alone", "tools/cmake",
+    "core/which_cluster", "examples/hello_task", "cli/jobs"
+]
 TRAP = f"""
 #include <unistd.h>
 __attribute__((constructor)) static void trap(void)
@@ -30,10 +34,12 @@ __attribute__((constructor)) static void trap(void)
 FILES = {
     "include/crt-0/{}": ("#error " + WORDS, ["crt.h", "crt_base.h", "crt_ml.h", "crt_actors.h"]),
     "share/man/man3/{}.3": (WORDS, ["crt_get", "crt_get_v", "crt_model_new"]),
-    "lib/pkgconfig/{}.pc": (f"Name: {{0}}\nDescription: {WORDS}\nVersion: 0.2.0\nLibs: -l{{0}}\n", ["crt", "crt_ml"]),
+    "lib/pkgconfig/{}.pc": (f"Name: {{0}}\nDescription: {WORDS}\nVersion: 0.2.0\nLibs: -l{{0}}\n",
+                            ["crt", "crt_ml"]),
     "lib/cmake/crt/{}.cmake": (f'message(FATAL_ERROR "{WORDS}")', ["crtConfig"]),
 }
-PROGRAMS = ["bin/crt"] + [f"libexec/crt/crt-{name}" for name in ("head", "node", "http", "unpack", "stack")]
+PROGRAMS = ["bin/crt"
+            ] + [f"libexec/crt/crt-{name}" for name in ("head", "node", "http", "unpack", "stack")]
 
 
 def write(folder, path, text, mode=0o644):
@@ -51,8 +57,10 @@ def make_trap(folder):
         write(folder, path, f"#!/bin/sh\necho {WORDS} >&2\nexit 99\n", 0o755)
     write(folder, "trap.c", TRAP)
     for name, version in (("crt", "0"), ("crt_ml", "0.2")):
-        subprocess.run([*CC.split(), "-shared", "-fPIC", f"-Wl,-soname,lib{name}.so.{version}", "-o",
-                        f"{folder}/lib/lib{name}.so.{version}", f"{folder}/trap.c"], check=True)
+        subprocess.run([
+            *CC.split(), "-shared", "-fPIC", f"-Wl,-soname,lib{name}.so.{version}", "-o",
+            f"{folder}/lib/lib{name}.so.{version}", f"{folder}/trap.c"
+        ], check=True)
         os.symlink(f"lib{name}.so.{version}", f"{folder}/lib/lib{name}.so")
 
 
@@ -60,14 +68,18 @@ def install(folder):
     """What is in PREFIX stays, below it; the loader learns of the libraries."""
     trap = os.path.join(folder, "trap")
     make_trap(trap)
-    subprocess.run(["mount", "-t", "overlay", "overlay", "-o", f"lowerdir={trap}:{PREFIX}", PREFIX], check=True)
+    subprocess.run(["mount", "-t", "overlay", "overlay", "-o", f"lowerdir={trap}:{PREFIX}", PREFIX],
+                   check=True)
     cache = os.path.join(folder, "ld.so.cache")
     write(folder, "ld.so.conf", f"{PREFIX}/lib\ninclude /etc/ld.so.conf\n")
-    subprocess.run(["/sbin/ldconfig", "-f", os.path.join(folder, "ld.so.conf"), "-C", cache], check=True)
+    subprocess.run(["/sbin/ldconfig", "-f",
+                    os.path.join(folder, "ld.so.conf"), "-C", cache], check=True)
     subprocess.run(["mount", "--bind", cache, "/etc/ld.so.cache"], check=True)
-    listed = subprocess.run(["/sbin/ldconfig", "-p"], stdout=subprocess.PIPE, text=True, check=True).stdout
+    listed = subprocess.run(["/sbin/ldconfig", "-p"], stdout=subprocess.PIPE, text=True,
+                            check=True).stdout
     assert f"{PREFIX}/lib/libcrt_ml.so.0.2" in listed, listed
-    assert subprocess.run(["crt"], check=False, stderr=subprocess.DEVNULL, env={"PATH": f"{PREFIX}/bin"}).returncode == 99
+    assert subprocess.run(["crt"], check=False, stderr=subprocess.DEVNULL,
+                          env={"PATH": f"{PREFIX}/bin"}).returncode == 99
 
 
 def main():
@@ -78,9 +90,11 @@ def main():
     with tempfile.TemporaryDirectory(prefix="crt-installed-") as folder:
         install(folder)
         names = [] if TESTS == ["all"] else TESTS or SOME
-        done = subprocess.run([MESON, "test", "-C", BUILD, "--no-rebuild", "--logbase", "installedlog", *names],
-                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
-        with open(f"{BUILD}/meson-logs/installedlog.txt", encoding="utf-8", errors="replace") as file:
+        done = subprocess.run(
+            [MESON, "test", "-C", BUILD, "--no-rebuild", "--logbase", "installedlog", *names],
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+        with open(f"{BUILD}/meson-logs/installedlog.txt", encoding="utf-8",
+                  errors="replace") as file:
             log = file.read()
         subprocess.run(["umount", "/etc/ld.so.cache", PREFIX], check=True)
     assert done.returncode == 0, done.stdout

@@ -258,8 +258,8 @@ static const crti_bundle_choice_t *find_misfit(const crti_placement_index_t *ind
     return NULL;
 }
 
-/* "its 3 bundles need 3 CPU, the cluster has 2", of all nodes or, on_one, of the largest. False: that is no
- * obstacle. */
+/* "its 3 bundles need 3 CPU, the cluster has 2", of all nodes or, on_one, of the largest. False:
+ * that is no obstacle. */
 static bool tell_sum(const crti_placement_index_t *index,
                      const crti_bundle_choice_t *bundles, size_t bundle_count,
                      const char *name, bool on_one, char *text, size_t size)

@@ -2,14 +2,15 @@
 /* Bundle placement: on which nodes the bundles of a placement group go, all of them or none. Pure.
  *
  * Where it sits
- *     control/control_placement_group.c -> [ control/placement/bundle_placement.c ] -> placement.h's nodes
+ *     control/control_placement_group.c -> [ control/placement/bundle_placement.c ] ->
+ *     placement.h's nodes
  * Policy
  *     PACK          on few nodes: where the group already is, else on the emptiest
  *     SPREAD        on many: where fewest of the group are, then on the emptiest
  *     STRICT_PACK   on one node, of those that fit the fullest
  *     STRICT_SPREAD each on another node
- *     The largest bundles choose first, and choose again when a later one finds no room: a depth-first search of at
- *     most CRTI_BUNDLE_STEPS nodes. Nodes that are alike are tried once.
+ *     The largest bundles choose first, and choose again when a later one finds no room: a
+ *     depth-first search of at most CRTI_BUNDLE_STEPS nodes. Nodes that are alike are tried once.
  */
 #ifndef CRTI_CONTROL_BUNDLE_PLACEMENT_H
 #define CRTI_CONTROL_BUNDLE_PLACEMENT_H
@@ -37,8 +38,8 @@ typedef enum crti_bundle_search {
     CRTI_BUNDLES_UNKNOWN     /* none was found in so many steps, or without memory */
 } crti_bundle_search_t;
 
-/* With what is available now; `were_idle`: with all that the nodes have. A fixed bundle's needs are not taken out of what
- * is available, and are out of all that its node has. */
+/* With what is available now; `were_idle`: with all that the nodes have. A fixed bundle's needs are
+ * not taken out of what is available, and are out of all that its node has. */
 crti_bundle_search_t crti_bundle_placement(const crti_placement_node_t *nodes,
                                            size_t node_count,
                                            crti_bundle_choice_t *bundles,

@@ -3,19 +3,21 @@
  * at each. Pure.
  *
  * Where it sits
- *     control/node_table.c (what nodes have) -> [ control/placement/placement_index.c ] -> placement.c (policy)
+ *     control/node_table.c (what nodes have) -> [ control/placement/placement_index.c ] ->
+ *     placement.c (policy)
  * How
- *     A tree in the order of ids (a treap: balanced by a number that follows from the id). Each slot
- *     has a summary of its node and one of all below it: for each resource the most that is free, the
- *     smallest part in use and so on, and marks of what few nodes have. A search leaves out what is
- *     below a slot when its summary says that nothing there is good enough. Summaries are bounds: what
- *     they let pass is looked at exactly, so that the result is that of a walk over all nodes.
+ *     A tree in the order of ids (a treap: balanced by a number that follows from the id). Each
+ *     slot has a summary of its node and one of all below it: for each resource the most that is
+ *     free, the smallest part in use and so on, and marks of what few nodes have. A search leaves
+ *     out what is below a slot when its summary says that nothing there is good enough. Summaries
+ *     are bounds: what they let pass is looked at exactly, so that the result is that of a walk
+ *     over all nodes.
  * Cost
- *     A change, and a search in a cluster whose nodes are alike: the depth of the tree. A search for
- *     two resources of which many nodes have one free, and few both, may look at many.
+ *     A change, and a search in a cluster whose nodes are alike: the depth of the tree. A search
+ *     for two resources of which many nodes have one free, and few both, may look at many.
  * Ownership
- *     Slots are members of the users' structs, zero-initialised, and are removed before their memory
- *     goes; the index allocates nothing.
+ *     Slots are members of the users' structs, zero-initialised, and are removed before their
+ *     memory goes; the index allocates nothing.
  */
 #ifndef CRTI_CONTROL_PLACEMENT_INDEX_H
 #define CRTI_CONTROL_PLACEMENT_INDEX_H

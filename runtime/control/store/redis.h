@@ -37,9 +37,9 @@ typedef struct crti_redis crti_redis_t;
 typedef struct crti_redis_config {
     crti_loop_t *loop;
     const char *head_dir, *data_dir;
-    const crti_redis_endpoint_t
-        *endpoint; /* of an external server; copied. NULL: the head runs its own */
-    bool fresh;    /* its tables are deleted first */
+    /* of an external server; copied. NULL: the head runs its own */
+    const crti_redis_endpoint_t *endpoint;
+    bool fresh; /* its tables are deleted first */
     void *user;
     /* At the start: every row, table after table; then on_loaded. */
     void (*on_row)(void *user, crti_store_table_t table, crti_span_t key,

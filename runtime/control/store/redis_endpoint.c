@@ -282,8 +282,8 @@ static short await_events(closing_t *closing, bool is_sent)
     return 0;
 }
 
-/* The answer to what is in the connection's buffer, by the deadline and within ANSWER_READS, or NULL:
- * a server that gives its answer drop by drop, or without end, keeps no head from ending. */
+/* The answer to what is in the connection's buffer, by the deadline and within ANSWER_READS, or
+ * NULL: a server that gives its answer drop by drop, or without end, keeps no head from ending. */
 static redisReply *await_answer(closing_t *closing)
 {
     redisContext *c = closing->connection;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Redis endpoint: how to reach a redis-server that the head does not run (--redis-address). It holds
- * the address, the user and the password, whether to use TLS (redis_tls_proxy.h), the prefix of this
- * cluster's keys, and the identity of this head.
+/* Redis endpoint: how to reach a redis-server that the head does not run (--redis-address). It
+ * holds the address, the user and the password, whether to use TLS (redis_tls_proxy.h), the prefix
+ * of this cluster's keys, and the identity of this head.
  *
  * Where it sits
  *     head_options.c -> [ control/store/redis_endpoint.c ] -> redis.c, redis_prefix_lock.c

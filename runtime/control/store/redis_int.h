@@ -23,8 +23,8 @@
  *     |  backoff over     v                     v                  |
  *     +---------------- DOWN <------ process ended, link broke ----+
  *
- *  With an external server LOCKING comes before LOADING or UP: it acquires the prefix lock. From UP,
- *  too, when the lock is stale.
+ *  With an external server LOCKING comes before LOADING or UP: it acquires the prefix lock. From
+ *  UP, too, when the lock is stale.
  */
 typedef enum redis_state {
     REDIS_STARTING,

@@ -15,9 +15,9 @@
     "if redis.call('HSETNX',KEYS[1],ARGV[1],ARGV[2])==1 then return 1 end "              \
     "if redis.call('HGET',KEYS[1],ARGV[1])==ARGV[2] then return 1 end return 0"
 
-/* One that was carried out has left a receipt, under its id: asked for again, by a head or a node whose link was
- * lost, it is done, whatever became of the value since. KEYS: table, receipt; ARGV: key, expected, value, "new", "delete",
- * seconds that the receipt is kept. */
+/* One that was carried out has left a receipt, under its id: asked for again, by a head or a node
+ * whose link was lost, it is done, whatever became of the value since. KEYS: table, receipt; ARGV:
+ * key, expected, value, "new", "delete", seconds that the receipt is kept. */
 #define RECEIPT_S "600"
 #define SWAP                                                                             \
     "if KEYS[2]~='' and redis.call('EXISTS',KEYS[2])==1 then return 1 end "              \

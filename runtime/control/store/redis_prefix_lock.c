@@ -16,11 +16,13 @@
 #define SILENCE_NS (5 * CRTI_S)
 #define WATCH_NS   (250 * CRTI_MS)
 
-/* So many of the last renewals may be lost by a server that does not sync each write, which was told at the start. */
+/* So many of the last renewals may be lost by a server that does not sync each write, which was
+ * told at the start. */
 #define MAY_BE_LOST 2
 
-/* 1: ours now. 2: what this head wrote with its last renewals is not there: the tables are not what it left
- * (emptied, restored from another time or place). Else who has it, and for how many milliseconds. */
+/* 1: ours now. 2: what this head wrote with its last renewals is not there: the tables are not what
+ * it left (emptied, restored from another time or place). Else who has it, and for how many
+ * milliseconds. */
 #define ACQUIRE                                                                          \
     "local v=redis.call('GET',KEYS[1]) "                                                 \
     "if v and v~=ARGV[1] and string.sub(v,1,string.len(ARGV[2]))~=ARGV[2] then "         \

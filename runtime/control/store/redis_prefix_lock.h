@@ -57,7 +57,8 @@ typedef struct crti_redis_prefix_lock {
     crti_timer_t timer;
     bool is_requested; /* on_held is due */
     bool was_held;     /* since the head started */
-    /* What this head writes beside the lock with each request: its own mark, and a number that goes up. */
+    /* What this head writes beside the lock with each request: its own mark, and a number that goes
+     * up. */
     char mark[CRTI_ID_HEX + 1];
     uint64_t written, confirmed;
     uint64_t requested_ns;   /* when the last request left, by the boot clock */

@@ -4,10 +4,11 @@
  * redis-server, or is faulty, must cost its connection and nothing else.
  *
  * Where it sits
- *     redis.c, redis_endpoint.c -> [ control/store/redis_reply_validator.c ] -> the reader of hiredis,
- *     which creates the objects of a reply
+ *     redis.c, redis_endpoint.c -> [ control/store/redis_reply_validator.c ] -> the reader of
+ *     hiredis, which creates the objects of a reply
  * Ownership
- *     The validator is a member of the owner of the connection, and lives as long as the connection.
+ *     The validator is a member of the owner of the connection, and lives as long as the
+ *     connection.
  */
 #ifndef CRTI_CONTROL_REDIS_REPLY_VALIDATOR_H
 #define CRTI_CONTROL_REDIS_REPLY_VALIDATOR_H

@@ -31,14 +31,15 @@ struct crti_redis_server {
     crti_watch_t log_watch;
     crti_buffer_t log;
     char complaint[LINE_MAX_BYTES];
-    bool
-        is_marked; /* the complaint is a line of its log, not one that stands around it */
+    /* the complaint is a line of its log, not one that stands around it */
+    bool is_marked;
     bool is_ready;
 };
 
 /* ---------------------------------------------------------------- its log */
 
-/* "123:M 21 Nov 2026 04:00:00.000 * text": the mark says how serious it is. Valkey's are the same. */
+/* "123:M 21 Nov 2026 04:00:00.000 * text": the mark says how serious it is. Valkey's are the
+ * same. */
 static void read_line(crti_redis_server_t *s, const char *line)
 {
     const char *mark = line;
@@ -55,8 +56,8 @@ static void read_line(crti_redis_server_t *s, const char *line)
         return;
     }
     if (mark == NULL || *mark == '#') {
-        /* "Exiting" says less than the complaint before it, and so do lines without a mark. Warnings
-         * about the system are printed at each start, and are no reason to end. */
+        /* "Exiting" says less than the complaint before it, and so do lines without a mark.
+         * Warnings about the system are printed at each start, and are no reason to end. */
         if (line[0] == '\0' || (s->complaint[0] && strstr(line, "Exiting")) ||
             (!mark && s->is_marked) || (mark && strncmp(mark, "# WARNING", 9) == 0))
             return;

@@ -2,7 +2,8 @@
 /* Redis server: the head's private redis-server process.
  *
  * Where it sits
- *     control/store/redis.c -> [ control/store/redis_server.c ] -> control/store/child.c -> redis-server
+ *     control/store/redis.c -> [ control/store/redis_server.c ] -> control/store/child.c ->
+ *     redis-server
  * How
  *     It listens on RUN/head-PORT/redis.sock only, with a random password, and gets its
  *     configuration on standard input, so that nothing shows in the process list. Its log comes

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* TLS proxy: carries the connection of hiredis, which has no TLS, to an external redis-server by TLS
- * (--redis-tls). The only file of control that knows OpenSSL.
+/* TLS proxy: carries the connection of hiredis, which has no TLS, to an external redis-server by
+ * TLS (--redis-tls). The only file of control that knows OpenSSL.
  *
  * Where it sits
- *     redis.c, redis_endpoint.c -> hiredis <- a socket of this process -> [ control/store/redis_tls_proxy.c ]
+ *     redis.c, redis_endpoint.c -> hiredis <- a socket of this process -> [
+ *     control/store/redis_tls_proxy.c ]
  *         <- tcp with TLS -> redis-server
  * How
  *     crti_redis_tls_proxy_begin listens at the endpoint's socket, hiredis connects to it, and
@@ -11,8 +12,9 @@
  *     private directory, and exists until hiredis has sent something. The proxy
  *     copies the bytes of each side to the other, 16 KiB at a time.
  * Trust
- *     TLS 1.2 or later. The certificate must be signed by an authority in the endpoint's file (or one
- *     that this host knows), and must name the host that the user gave: its name, or its address.
+ *     TLS 1.2 or later. The certificate must be signed by an authority in the endpoint's file (or
+ *     one that this host knows), and must name the host that the user gave: its name, or its
+ *     address.
  * Threads: the loop's; without a loop the caller of crti_redis_tls_proxy_work.
  * Failure
  *     `problem` says why, and the connection of hiredis ends.

@@ -6,12 +6,13 @@
  * Threads
  *     The core's lock.
  * Hearsay
- *     A handle comes with the place where its sender knew the actor to live, and is callable at once,
- *     head or no head. The session names the process and its incarnation, so that nobody else takes
- *     the calls; those that certainly did not run wait for what the head says.
+ *     A handle comes with the place where its sender knew the actor to live, and is callable at
+ *     once, head or no head. The session names the process and its incarnation, so that nobody else
+ *     takes the calls; those that certainly did not run wait for what the head says.
  * Invariants
  *     Calls leave in the order they were made: whatever can't be sent now waits in the queue, and
- *     then everything behind it does. Of an actor that is unordered those whose arguments are not there wait in no list.
+ *     then everything behind it does. Of an actor that is unordered those whose arguments are not
+ *     there wait in no list.
  * Failure
  *     Calls in flight to a process that died wait until the head has said why, at most 0.5 s;
  *     without a report of the death, 10 s. Calls that wait in the queue outlive restarts.
@@ -230,8 +231,8 @@ static bool send_or_fail(crt_actor_t *actor, crti_pending_t *p,
     }
 }
 
-/* For a call that is sent later, or perhaps once more: no call runs while its process has not answered one, as
- * far as is known here, and it may die before any does. */
+/* For a call that is sent later, or perhaps once more: no call runs while its process has not
+ * answered one, as far as is known here, and it may die before any does. */
 static crt_status_t keep_record(crti_pending_t *p, const crti_buffer_t **record)
 {
     crt_status_t status = CRT_OK;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Actors as their callers see them. See actor_handle.c (handles, where they live) and actor.c (calls, what
- * the head says of them). */
+/* Actors as their callers see them. See actor_handle.c (handles, where they live) and actor.c
+ * (calls, what the head says of them). */
 #ifndef CRTI_CORE_CALLS_ACTOR_H
 #define CRTI_CORE_CALLS_ACTOR_H
 
@@ -18,7 +18,8 @@ typedef enum crti_actor_phase {
     CRTI_ACTOR_GONE     /* nothing follows */
 } crti_actor_phase_t;
 
-/* Somebody waits for the end of an actor. A member of the waiter's struct; called once, then unlinked. */
+/* Somebody waits for the end of an actor. A member of the waiter's struct; called once, then
+ * unlinked. */
 typedef struct crti_actor_end {
     crti_list_t link;
     void (*on_end)(struct crti_actor_end *end);
@@ -44,8 +45,8 @@ struct crt_actor {
     crti_list_t suspects;
     crti_list_t end_waiters; /* crti_actor_end_t */
     size_t queue_bytes;
-    int64_t
-        max_task_retries; /* how often each call may be made again; -1: without limit */
+    /* how often each call may be made again; -1: without limit */
+    int64_t max_task_retries;
     int64_t max_pending_calls; /* 0, -1: without limit */
     int64_t pending_calls;     /* crti_pending_t of crti_call_out */
     bool is_unordered; /* calls that wait for arguments keep no place in the queue */
@@ -58,8 +59,8 @@ struct crt_actor {
     crt_status_t status; /* why it is GONE; */
     char *text;
     char *report; /* of its process's death, while SUSPECT */
-    crt_ref_t *
-        *creation_refs; /* pinned while create may run; then the actor is held, too */
+    /* pinned while create may run; then the actor is held, too */
+    crt_ref_t **creation_refs;
     size_t creation_count;
     bool may_restart;        /* create may run again for as long as it is not GONE */
     crt_ref_t *create_ended; /* the answer to whether it has; held */
@@ -69,7 +70,8 @@ struct crt_actor {
 
 /* ------------------------------------------------------------------ actor_handle.c */
 
-/* CRT_OK, or why a handle that the program gives can't be used: NULL, none, of before a shutdown. */
+/* CRT_OK, or why a handle that the program gives can't be used: NULL, none, of before a
+ * shutdown. */
 crt_status_t crti_actor_check(const crti_core_t *core, const crt_actor_t *actor);
 void crti_actor_set_phase(crt_actor_t *actor, crti_actor_phase_t phase);
 /* The tick looks at it then. */
@@ -120,8 +122,8 @@ void crti_actor_drop_creation(crt_actor_t *actor);
 void crti_actor_take_back(crti_pending_t *pending);
 /* Sends the record at once when nothing is before it, else queues. */
 void crti_actor_submit(crti_pending_t *pending, const crti_buffer_t *record);
-/* Its arguments are being waited for: keeps its place, where calls have one. When they are there it waits
- * for those before it, or is submitted. */
+/* Its arguments are being waited for: keeps its place, where calls have one. When they are there it
+ * waits for those before it, or is submitted. */
 void crti_actor_reserve(crti_pending_t *pending);
 void crti_actor_complete(crti_pending_t *pending);
 void crti_actor_drain(crt_actor_t *actor);

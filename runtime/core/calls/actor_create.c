@@ -104,7 +104,8 @@ static crt_status_t check_options(const crt_actor_options_t *o)
     return CRT_OK; /* the head checks its namespace */
 }
 
-/* max_concurrency, and whether calls are unordered: what only the worker has to know of the options. */
+/* max_concurrency, and whether calls are unordered: what only the worker has to know of the
+ * options. */
 static unsigned concurrency_of(const crt_actor_options_t *o)
 {
     return (unsigned)o->max_concurrency |
@@ -253,7 +254,8 @@ static bool is_answered(void *user)
     return !((crt_actor_t *)user)->is_creating;
 }
 
-/* Somebody else may make one of the name between the question and the creation, and it may end after that. */
+/* Somebody else may make one of the name between the question and the creation, and it may end
+ * after that. */
 static crt_actor_t *find_or_make(crti_core_t *core, const crti_class_t *class_,
                                  const crt_actor_options_t *o, const crti_given_t *given)
 {

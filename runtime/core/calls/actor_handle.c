@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Handles of actors: found or made, held, given to other processes with the place where the actor lives.
+/* Handles of actors: found or made, held, given to other processes with the place where the actor
+ * lives.
  *
  * Where it sits
  *     contained.c, naming.c (values with handles), actor.c -> [ actor_handle.c ] -> remotes.c
  * Threads
  *     The core's lock.
  * Unconfirmed places
- *     A handle comes with the place where its sender knew the actor to live, and is callable at once,
- *     head or no head. The session names the process and its incarnation, so that nobody else takes
- *     the calls; those that certainly did not run wait for what the head says.
+ *     A handle comes with the place where its sender knew the actor to live, and is callable at
+ *     once, head or no head. The session names the process and its incarnation, so that nobody else
+ *     takes the calls; those that certainly did not run wait for what the head says.
  */
 #include <stdlib.h>
 

@@ -1,19 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How long an actor lives: until nobody anywhere has a handle of it, or a call that it owes an answer.
+/* How long an actor lives: until nobody anywhere has a handle of it, or a call that it owes an
+ * answer.
  *
  * Where it sits
- *     actor_create.c, actor_find.c (which registers), actor_handle.c -> [ actor_lifetime.c ] -> refs.c (who
- *     holds it); node daemon -> head (its end)
+ *     actor_create.c, actor_find.c (which registers), actor_handle.c -> [ actor_lifetime.c ] ->
+ *     refs.c (who holds it); node daemon -> head (its end)
  * Threads
  *     The core's lock.
  * Idea
- *     The process that makes an actor makes a ref with it, its lifetime, which has no value that anybody reads. Every
- *     handle that is in a value brings that ref along, and whoever has the actor holds it. So borrowers, covers,
- *     tokens and deaths are those of refs, and the owner hears when nobody is left: it then asks the head to end
- *     the actor when its calls are answered. Detached actors have none.
+ *     The process that makes an actor makes a ref with it, its lifetime, which has no value that
+ *     anybody reads. Every handle that is in a value brings that ref along, and whoever has the
+ *     actor holds it. So borrowers, covers, tokens and deaths are those of refs, and the owner
+ *     hears when nobody is left: it then asks the head to end the actor when its calls are
+ *     answered. Detached actors have none.
  * Failure
- *     The owner dies: the head ends its actors. The head is away: the node keeps the request for it. A holder dies: its
- *     registrations end with it.
+ *     The owner dies: the head ends its actors. The head is away: the node keeps the request for
+ *     it. A holder dies: its registrations end with it.
  */
 #include "runtime/base/log.h"
 #include "runtime/core/calls/actor.h"

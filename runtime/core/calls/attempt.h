@@ -50,8 +50,8 @@ typedef enum crti_attempt_cancel {
 typedef struct crti_attempt {
     crti_attempt_state_t state;
     crti_attempt_cancel_t cancel;
-    bool
-        is_expired; /* its results have failed by its timeout; the call has not ended yet */
+    /* its results have failed by its timeout; the call has not ended yet */
+    bool is_expired;
     bool may_have_run;   /* of one whose process was lost */
     bool on_unconfirmed; /* sent to a place that the head had not confirmed */
     int64_t retries;     /* attempts before this one */
@@ -83,8 +83,8 @@ bool crti_attempt_may_repeat(const crti_attempt_t *attempt, int64_t max_retries)
 /* Another attempt begins. */
 void crti_attempt_repeat(crti_attempt_t *attempt);
 
-/* An answer has come. `not_started`: the worker gives the call back; `is_retried_for`: the answer is
- * an error for which the program wants another attempt. */
+/* An answer has come. `not_started`: the worker gives the call back; `is_retried_for`: the answer
+ * is an error for which the program wants another attempt. */
 crti_attempt_action_t crti_attempt_answered(const crti_attempt_t *attempt, bool is_task,
                                             bool not_started, bool is_retried_for,
                                             int64_t max_retries);
@@ -97,10 +97,10 @@ typedef struct crti_attempt_loss {
     bool is_alive;      /* it only can't be reached */
     bool has_record;    /* the call can be sent again */
     bool is_actor_gone; /* for good */
-    bool
-        may_be_placed; /* the actor may live elsewhere: it waits for a place, or is suspect */
-    bool
-        is_suspect; /* it was the actor's process, and the head will say what became of it */
+    /* the actor may live elsewhere: it waits for a place, or is suspect */
+    bool may_be_placed;
+    /* it was the actor's process, and the head will say what became of it */
+    bool is_suspect;
     int64_t max_retries;
 } crti_attempt_loss_t;
 

@@ -25,7 +25,8 @@ typedef struct origin {
     uint64_t parent, event;
 } origin_t;
 
-/* Followed by its origin if it has one, the refs it needs and its record; as long as a multiple of 8. */
+/* Followed by its origin if it has one, the refs it needs and its record; as long as a multiple of
+ * 8. */
 struct crti_backlog_entry {
     crt_ref_t *result; /* held; NULL: it is gone */
     const crti_function_t *function;
@@ -105,7 +106,8 @@ static entry_t *new_entry(crti_backlog_t *b, crti_task_pool_t *pool, size_t byte
     return entry_at(chunk, chunk->end - bytes);
 }
 
-/* Nothing but its function, arguments and number: no other results, no options, no attempt before. */
+/* Nothing but its function, arguments and number: no other results, no options, no attempt
+ * before. */
 static bool is_plain(const crti_pending_t *p)
 {
     return p->returns == 1 && !p->options && !p->stream && !p->attempt.retries &&

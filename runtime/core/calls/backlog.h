@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Backlog: tasks far back in the queue of a pool, each in a few bytes instead of a pending call, so that a million
- * of them may wait.
+/* Backlog: tasks far back in the queue of a pool, each in a few bytes instead of a pending call, so
+ * that a million of them may wait.
  *
  * Where it sits
  *     submit.c (a task is queued behind many; the queue runs empty) -> [ backlog.c ] -> pending.c
@@ -10,8 +10,9 @@
  * Ownership
  *     An entry holds what its pending call held: its result, and the refs that its arguments need.
  * States
- *     pending call, QUEUED -> entry (crti_backlog_put) -> the same pending call, QUEUED, once it is its turn
- *     (crti_backlog_next), or somebody asks for it (crti_backlog_take). An entry is gone after either.
+ *     pending call, QUEUED -> entry (crti_backlog_put) -> the same pending call, QUEUED, once it is
+ *     its turn (crti_backlog_next), or somebody asks for it (crti_backlog_take). An entry is gone
+ *     after either.
  */
 #ifndef CRTI_CORE_CALLS_BACKLOG_H
 #define CRTI_CORE_CALLS_BACKLOG_H
@@ -30,8 +31,8 @@ typedef struct crti_backlog {
 void crti_backlog_init(crti_backlog_t *backlog);
 void crti_backlog_fini(crti_backlog_t *backlog);
 
-/* Behind all others: then `pending` is gone. False, and nothing has changed: it has more to it than an entry
- * can keep, or there is no memory. */
+/* Behind all others: then `pending` is gone. False, and nothing has changed: it has more to it than
+ * an entry can keep, or there is no memory. */
 bool crti_backlog_put(crti_backlog_t *backlog, crti_pending_t *pending);
 /* The first one as a pending call that is QUEUED, in no list. NULL: there is none, or no memory. */
 crti_pending_t *crti_backlog_next(crti_backlog_t *backlog);

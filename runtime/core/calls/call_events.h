@@ -2,7 +2,8 @@
 /* Call events: what becomes of the calls of this process, for people (base/task_events.h).
  *
  * Where it sits
- *     outgoing.c, actor.c, submit.c, pending.c -> [ calls/call_events.c ] -> the ring of this process -> its node
+ *     outgoing.c, actor.c, submit.c, pending.c -> [ calls/call_events.c ] -> the ring of this
+ *     process -> its node
  * Threads
  *     The core's lock.
  * Cost
@@ -20,7 +21,8 @@ void crti_call_event_is_queued(crti_pending_t *pending);
 void crti_call_event_is_sent(crti_pending_t *pending);
 /* It ended so. */
 void crti_call_event_ended(crti_pending_t *pending, const crti_result_t *result);
-/* The attempt failed, and the call is made again (pending->number and retries are those of the next one). */
+/* The attempt failed, and the call is made again (pending->number and retries are those of the next
+ * one). */
 void crti_call_event_again(crti_pending_t *pending, const char *text);
 
 static inline void crti_call_event_queued(crti_pending_t *pending)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Options of one call that few have: a name of its own, a deadline, errors for which it is made again. What
- * a program asks for is checked and kept with the pending call.
+/* Options of one call that few have: a name of its own, a deadline, errors for which it is made
+ * again. What a program asks for is checked and kept with the pending call.
  *
  * Where it sits
  *     outgoing.c -> [ call_options.c ] -> pending.c (names), execution/cancel.c (deadlines)
@@ -24,8 +24,8 @@ struct crti_call_options {
     uint64_t retried[2];      /* bit -status: errors for which it is made again */
 };
 
-/* How often a call is made again by the option max_attempts; -1: without limit. `otherwise`: when the
- * option is 0. */
+/* How often a call is made again by the option max_attempts; -1: without limit. `otherwise`: when
+ * the option is 0. */
 crt_status_t crti_retries(int64_t max_attempts, int64_t otherwise, int64_t *retries_out);
 /* CRT_ERR_INVALID: a name, timeout or status that is none. */
 crt_status_t crti_call_options_check(const crti_target_t *target);
@@ -33,12 +33,14 @@ crt_status_t crti_call_options_check(const crti_target_t *target);
 crt_status_t crti_call_options_keep(crti_pending_t *pending, const crti_target_t *target);
 void crti_call_options_free(crti_pending_t *pending);
 
-/* As logs and the state show the call: "Counter.add", or its own name; and as errors tell the function. */
+/* As logs and the state show the call: "Counter.add", or its own name; and as errors tell the
+ * function. */
 const char *crti_call_name(const crti_pending_t *pending);
 const char *crti_call_method(const crti_pending_t *pending);
 /* Is it made again for that failure, if it may be made again at all? */
 bool crti_call_is_retried_for(const crti_pending_t *pending, const crti_failure_t *f);
-/* A call whose time is over, without its deadline from then on; NULL: none, and the timer is set for the next. */
+/* A call whose time is over, without its deadline from then on; NULL: none, and the timer is set
+ * for the next. */
 crti_pending_t *crti_call_expired(crti_core_t *core, uint64_t now_ns);
 
 #endif

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Calls of this process: from the program's arguments to a pending call, and from an answer to its result.
+/* Calls of this process: from the program's arguments to a pending call, and from an answer to its
+ * result.
  *
  * Where it sits
- *     crt_call, crt_submit -> [ calls/: outgoing.c -> actor.c or submit.c ] -> process/remotes.c -> net
+ *     crt_call, crt_submit -> [ calls/: outgoing.c -> actor.c or submit.c ] -> process/remotes.c ->
+ *     net
  *     REPLY, losses -> [ outgoing.c -> pending.c ] -> refs/results.c
  * Threads
  *     The core's lock.
@@ -118,8 +120,8 @@ typedef struct crti_target {
 
 /* ------------------------------------------------------------------ outgoing.c */
 
-/* Makes a pending call and sends or queues it. `refs` has room for its results, each held for the caller,
- * and none NULL while memory lasts. */
+/* Makes a pending call and sends or queues it. `refs` has room for its results, each held for the
+ * caller, and none NULL while memory lasts. */
 void crti_call_out(crti_core_t *core, const crti_target_t *target,
                    const crti_given_t *given, crt_ref_t **refs);
 /* The results of a call that can't even be made, with this thread's detail. */
@@ -132,7 +134,8 @@ void crti_call_without_core(const crt_arg_t *args, size_t count, crt_ref_t **ref
 #define CRTI_STOP_REQUEST   "crt_actor_stop"
 /* The same, without waiting for room: has create of the actor ended? Its error, or no value. */
 crt_ref_t *crti_ready_out(crti_core_t *core, crt_actor_t *actor);
-/* Likewise, in its turn: the actor shall end itself. The answer comes when it takes no more calls. */
+/* Likewise, in its turn: the actor shall end itself. The answer comes when it takes no more
+ * calls. */
 crt_ref_t *crti_stop_out(crti_core_t *core, crt_actor_t *actor);
 /* Its answer has come. */
 void crti_pending_answer(crti_pending_t *pending, const crti_result_t *result);
@@ -146,8 +149,8 @@ void crti_pending_lost(crti_pending_t *pending, const crti_net_loss_t *loss);
 
 /* A call in no list, with a result that is held; NULL: out of memory. */
 crti_pending_t *crti_pending_new(crti_core_t *core, const crti_target_t *target);
-/* Gives back the struct of a call that goes on without it (backlog.c), or of one that is over: what the call
- * holds stays held. And such a call again, QUEUED and in no list; NULL: no memory. */
+/* Gives back the struct of a call that goes on without it (backlog.c), or of one that is over: what
+ * the call holds stays held. And such a call again, QUEUED and in no list; NULL: no memory. */
 void crti_pending_free(crti_pending_t *pending);
 crti_pending_t *crti_pending_restore(crti_task_pool_t *pool, crt_ref_t *result,
                                      const crti_function_t *function,
@@ -165,8 +168,8 @@ void crti_pending_fail(crti_pending_t *pending, crt_status_t status, const char 
 bool crti_pending_again(crti_pending_t *pending, const char *text);
 /* How often a call may be made again; -1: without limit. */
 int64_t crti_pending_most(const crti_pending_t *pending);
-/* Its time is over while it runs elsewhere: its results fail now. It ends as any other, and what it returns
- * then is given up. */
+/* Its time is over while it runs elsewhere: its results fail now. It ends as any other, and what it
+ * returns then is given up. */
 void crti_pending_expire(crti_pending_t *pending, const char *text);
 /* What the answer `number` is about; NULL: nothing (any more). */
 crti_pending_t *crti_pending_get(crti_core_t *core, uint64_t number);

@@ -26,7 +26,8 @@ crt_status_t crti_call_defaults(const crti_function_t *method,
     return status;
 }
 
-/* Members that two kinds of options have, and that belong together: a caller that says one of them says all. */
+/* Members that two kinds of options have, and that belong together: a caller that says one of them
+ * says all. */
 #define TAKE_PLACE()                                                                     \
     do {                                                                                 \
         if (!mine->scheduling && !mine->node_id && !mine->node_is_soft) {                \

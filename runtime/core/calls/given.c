@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Arguments as the program gives them: objects in writing are taken from it, and what is large goes to
- * the store, before the lock is held for the call itself.
+/* Arguments as the program gives them: objects in writing are taken from it, and what is large goes
+ * to the store, before the lock is held for the call itself.
  *
  * Where it sits
  *     crt_call, crt_submit, crt_actor_new -> [ given.c ] -> outgoing.c, encode_call.c
  * What becomes of an object
  *     a large argument   sealed; a ref stands for it
- *     any other          read like a tensor, and given up when the call has been made, or was refused
+ *     any other          read like a tensor, and given up when the call has been made, or was
+ *     refused
  */
 #include <stdlib.h>
 #include <string.h>

@@ -57,11 +57,11 @@ typedef struct crti_lease {
     bool was_asked; /* to give tasks back, since the last answer */
     bool is_killed; /* CLOSING: its worker ends with it */
     bool is_wanted; /* others wait for its worker */
-    unsigned
-        forced; /* tasks that are to end so and have not answered: they have CLOSING_NS */
+    /* tasks that are to end so and have not answered: they have CLOSING_NS */
+    unsigned forced;
     unsigned in_flight;
-    uint64_t
-        since_ns; /* of the last answer, or of the first task after idleness, or idle since */
+    /* of the last answer, or of the first task after idleness, or idle since */
+    uint64_t since_ns;
 } crti_lease_t;
 
 typedef struct crti_lease_pool {
@@ -94,7 +94,8 @@ void crti_lease_sent(crti_lease_pool_t *pool, crti_lease_t *lease, uint64_t now_
 void crti_lease_answered(crti_lease_pool_t *pool, crti_lease_t *lease, bool given_back,
                          uint64_t now_ns);
 
-/* Nothing more is sent to its worker: others wait for it, or with `kill` it has been told to end. */
+/* Nothing more is sent to its worker: others wait for it, or with `kill` it has been told to
+ * end. */
 void crti_lease_close(crti_lease_t *lease, bool kill, uint64_t now_ns);
 /* Others wait for its worker: it is idle for a moment only. */
 static inline void crti_lease_wanted_by_others(crti_lease_t *lease)
@@ -105,7 +106,8 @@ static inline uint64_t crti_lease_idle_ns(const crti_lease_t *lease)
 {
     return lease->is_wanted ? CRTI_LEASE_WANTED_IDLE_NS : CRTI_LEASE_IDLE_NS;
 }
-/* A task that was to end with its worker has ended: what else runs there by now has the time it needs. */
+/* A task that was to end with its worker has ended: what else runs there by now has the time it
+ * needs. */
 void crti_lease_forced(crti_lease_t *lease);
 
 /* What time asks for. Call again, with `*next_ns` for the moment to come back, until it says

@@ -135,7 +135,8 @@ crt_ref_t *crt_put_v(const crt_arg_t *value)
 /* ------------------------------------------------------------------ written in place */
 
 /* Inside a call the object is made under the caller's name, so that it can be returned and then
- * outlives this worker; else, when a call makes very many, and in one that yields, under our own. */
+ * outlives this worker; else, when a call makes very many, and in one that yields, under our
+ * own. */
 static crti_object_id_t name_object(crti_core_t *core)
 {
     crt_call_t *call = crti_running();

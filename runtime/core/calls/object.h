@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Objects: values in the store, the tensors that a program writes there, and what a call is given. */
+/* Objects: values in the store, the tensors that a program writes there, and what a call is
+ * given. */
 #ifndef CRTI_CORE_CALLS_OBJECT_H
 #define CRTI_CORE_CALLS_OBJECT_H
 

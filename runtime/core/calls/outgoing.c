@@ -185,7 +185,8 @@ static const crti_function_t ready_question = {
 static const crti_function_t stop_request = {
     .class_name = "", .name = "", .display = CRTI_STOP_REQUEST, .index = CRTI_CALL_STOP};
 
-/* As the worker knows it; of a call from outside, which is given the name CLASS.METHOD, what is behind the class. */
+/* As the worker knows it; of a call from outside, which is given the name CLASS.METHOD, what is
+ * behind the class. */
 static crti_span_t method_name(const crti_pending_t *p)
 {
     if (p->actor && CRTI_CALL_IS_OUTSIDE(p->function->index))
@@ -227,7 +228,8 @@ static crt_status_t put_head(crti_pending_t *p, crti_buffer_t *record, size_t ar
     return crti_put_call(record, &head);
 }
 
-/* Waits, with its place in the order kept where there is one, until the refs among its arguments are ready. */
+/* Waits, with its place in the order kept where there is one, until the refs among its arguments
+ * are ready. */
 static void start_waiting(crti_pending_t *p, const crt_arg_t *args, size_t count,
                           size_t total)
 {

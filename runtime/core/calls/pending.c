@@ -2,7 +2,8 @@
 /* Pending calls: the life of a call of this process from when it is made to its result.
  *
  * Where it sits
- *     outgoing.c (makes them), actor.c, submit.c (send them, lose them) -> [ pending.c ] -> results.c
+ *     outgoing.c (makes them), actor.c, submit.c (send them, lose them) -> [ pending.c ] ->
+ *     results.c
  * Ownership
  *     A pending call holds its result, its actor and what its arguments need, until it is answered.
  * Invariants
@@ -348,7 +349,8 @@ static void describe_failure(const crti_pending_t *p, crt_status_t status,
     }
 }
 
-/* The process that ran it has died, or was lost, perhaps between storing a result and telling of it. */
+/* The process that ran it has died, or was lost, perhaps between storing a result and telling of
+ * it. */
 static void abandon_results(const crti_pending_t *p)
 {
     if (!p->remote)

@@ -2,15 +2,16 @@
 /* Placement groups as this process knows them: their bundles, and where these are.
  *
  * Where it sits
- *     crt_placement_group.h, submit.c (where a lease is asked for) -> [ placement_group.c ] -> node daemon -> head
+ *     crt_placement_group.h, submit.c (where a lease is asked for) -> [ placement_group.c ] -> node
+ *     daemon -> head
  * Threads
  *     The core's lock.
  * States
- *     UNKNOWN (of a group that was found) and those of net/protocol.h: PENDING -> CREATED <-> RESCHEDULING -> REMOVED.
- *     REMOVED is also one that could not be made: `status` says why.
+ *     UNKNOWN (of a group that was found) and those of net/protocol.h: PENDING -> CREATED <->
+ *     RESCHEDULING -> REMOVED. REMOVED is also one that could not be made: `status` says why.
  * Invariants
- *     While somebody holds a group that waits, one question about it is on its way: the head answers when the group
- *     has changed. The node daemon asks again when the head was away.
+ *     While somebody holds a group that waits, one question about it is on its way: the head
+ *     answers when the group has changed. The node daemon asks again when the head was away.
  */
 #ifndef CRTI_CORE_PLACEMENT_GROUP_H
 #define CRTI_CORE_PLACEMENT_GROUP_H
@@ -68,13 +69,15 @@ void crti_placement_group_fail(crt_placement_group_t *group, crt_status_t status
 /* The head's word of it. */
 void crti_placement_group_state(crt_placement_group_t *group,
                                 const crti_msg_placement_group_state_t *m);
-/* Asks for a state of another version (CRTI_NO_VERSION: at once), unless a question is on its way. */
+/* Asks for a state of another version (CRTI_NO_VERSION: at once), unless a question is on its
+ * way. */
 void crti_placement_group_ask(crt_placement_group_t *group, uint64_t version);
 /* The same for the next state of one that waits. */
 void crti_placement_group_follow(crt_placement_group_t *group);
 
-/* Where to ask for a lease in the group: on the node of bundle `index`, or of the `turn`-th one that could have so much
- * (-1). CRT_ERR_BACKPRESSURE: it is on none now, CRT_ERR_UNSCHEDULABLE, CRT_ERR_INVALID: it never will. */
+/* Where to ask for a lease in the group: on the node of bundle `index`, or of the `turn`-th one
+ * that could have so much (-1). CRT_ERR_BACKPRESSURE: it is on none now, CRT_ERR_UNSCHEDULABLE,
+ * CRT_ERR_INVALID: it never will. */
 crt_status_t crti_placement_group_node(const crt_placement_group_t *group, int64_t index,
                                        const crti_resources_t *resources, unsigned turn,
                                        crti_id_t *node_out);
@@ -86,8 +89,8 @@ void crti_placement_group_refresh(crt_placement_group_t *group);
 
 /* That of the call that runs in this thread. */
 crti_placement_t crti_placement_running(const crti_core_t *core);
-/* What the options of a task or an actor say of groups, or else the running call to its children, into `how` and
- * `captures_children_out`. `said` is whether the options say where else it goes. */
+/* What the options of a task or an actor say of groups, or else the running call to its children,
+ * into `how` and `captures_children_out`. `said` is whether the options say where else it goes. */
 crt_status_t crti_placement_group_option(crti_core_t *core, crt_placement_group_t *group,
                                          int bundle, bool captures_children,
                                          crti_scheduling_t *how, bool said,

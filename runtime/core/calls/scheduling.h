@@ -2,7 +2,8 @@
 /* Scheduling: what options of tasks and actors say of the node that they need, checked. Pure.
  *
  * Where it sits
- *     task_api.c, actor_create.c (options of crt.h) -> [ scheduling.c ] -> LEASE_REQUEST, ACTOR_CREATE
+ *     task_api.c, actor_create.c (options of crt.h) -> [ scheduling.c ] -> LEASE_REQUEST,
+ *     ACTOR_CREATE
  */
 #ifndef CRTI_CORE_CALLS_SCHEDULING_H
 #define CRTI_CORE_CALLS_SCHEDULING_H
@@ -11,7 +12,8 @@
 #include "runtime/base/scheduling.h"
 #include "runtime/crt.h"
 
-/* The options `num_cpus`, `num_gpus` and `resources`; `cpus` are the CPUs of one that names none. */
+/* The options `num_cpus`, `num_gpus` and `resources`; `cpus` are the CPUs of one that names
+ * none. */
 crt_status_t crti_scheduling_resources(double num_cpus, double cpus, double num_gpus,
                                        const char *resources, crti_resources_t *out);
 

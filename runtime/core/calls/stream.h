@@ -1,18 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Streams at their caller: the items of a call that yields them one by one, from their arrival until the program
- * takes them.
+/* Streams at their caller: the items of a call that yields them one by one, from their arrival
+ * until the program takes them.
  *
  * Where it sits
- *     crt_submit_stream, crt_call_stream -> outgoing.c -> [ stream.c ] -> CALL (with numbers for items), CONSUMED
+ *     crt_submit_stream, crt_call_stream -> outgoing.c -> [ stream.c ] -> CALL (with numbers for
+ *     items), CONSUMED
  *     ITEM -> client/dispatch.c -> [ stream.c ] -> crt_stream_next (client/stream_api.c)
  * Threads
  *     The core's lock.
  * Ownership
- *     The program's handle and the pending call hold a stream. It holds its items until they are taken, and the
- *     result of the call. An item is an object of this process, whoever stored its bytes.
+ *     The program's handle and the pending call hold a stream. It holds its items until they are
+ *     taken, and the result of the call. An item is an object of this process, whoever stored its
+ *     bytes.
  * Invariants
- *     Items arrive and are given in order, each once: a call that is made again leaves out those that have arrived.
- *     At most `window` items were produced and not taken.
+ *     Items arrive and are given in order, each once: a call that is made again leaves out those
+ *     that have arrived. At most `window` items were produced and not taken.
  */
 #ifndef CRTI_CORE_CALLS_STREAM_H
 #define CRTI_CORE_CALLS_STREAM_H
@@ -36,12 +38,14 @@ struct crt_stream {
     uint64_t received;           /* items so far, */
     uint64_t limit;              /* and how many may be produced so far */
     crti_item_numbers_t numbers; /* of those between */
-    /* An item has come, or the end, or the program gives it up; NULL: nobody is told. It may not take anything. */
+    /* An item has come, or the end, or the program gives it up; NULL: nobody is told. It may not
+     * take anything. */
     void (*on_change)(void *user);
     void *on_change_user;
 };
 
-/* Held once, with an entry in core->calls.streams, which says that it is one. NULL: out of memory. */
+/* Held once, with an entry in core->calls.streams, which says that it is one. NULL: out of
+ * memory. */
 crt_stream_t *crti_call_stream_new(crti_core_t *core);
 /* Without a runtime: one that says why. The objects among the arguments end. */
 crt_stream_t *crti_call_stream_refused(const crt_arg_t *args, size_t count);
@@ -62,7 +66,8 @@ void crti_call_stream_restart(crti_pending_t *pending);
 void crti_call_stream_abandon(const crti_pending_t *pending);
 void crti_call_stream_ended(crt_stream_t *stream);
 
-/* ITEM came. CRT_ERR_PROTOCOL: it is not the next one. Another error: it is lost, and the call is to fail. */
+/* ITEM came. CRT_ERR_PROTOCOL: it is not the next one. Another error: it is lost, and the call is
+ * to fail. */
 crt_status_t crti_call_stream_arrived(crti_pending_t *pending, uint64_t index,
                                       const crti_result_t *result);
 /* The next item, held for the caller; NULL: none is here. */

@@ -212,8 +212,9 @@ static void on_leased(void *user, const crti_message_t *message)
             message->error.status == CRT_ERR_BACKPRESSURE) {
             ask_later(pool);
         } else if (message && message->kind == CRTI_MSG_ERROR) {
-            /* Not asked again: CRT_ERR_CANCELLED, say, is the answer at once and for ever when the job has
-             * ended, of which this process may hear late. Who cancels itself has no lease here. */
+            /* Not asked again: CRT_ERR_CANCELLED, say, is the answer at once and for ever when the
+             * job has ended, of which this process may hear late. Who cancels itself has no lease
+             * here. */
             pool->leases.wants_one_more = false;
             crti_text(message->error.text, text, sizeof(text));
             fail_queue(pool, (crt_status_t)message->error.status, text);
@@ -263,8 +264,8 @@ static crt_status_t ask_for_lease(crti_task_pool_t *pool)
     return CRT_OK;
 }
 
-/* Whether a lease in the placement group can be asked for, and on which node. A queue that can never have one
- * fails. */
+/* Whether a lease in the placement group can be asked for, and on which node. A queue that can
+ * never have one fails. */
 static bool find_bundle(crti_task_pool_t *pool, uint64_t now_ns)
 {
     crt_status_t status;
@@ -281,7 +282,8 @@ static bool find_bundle(crti_task_pool_t *pool, uint64_t now_ns)
     return status == CRT_OK;
 }
 
-/* Any bundle will do, and the one that was asked for first is not free: the next one is asked for, too. */
+/* Any bundle will do, and the one that was asked for first is not free: the next one is asked for,
+ * too. */
 static bool wants_another(const crti_task_pool_t *pool)
 {
     size_t bundles;
@@ -324,7 +326,8 @@ static void ask_for_leases(crti_task_pool_t *pool, uint64_t now_ns)
     }
 }
 
-/* More than there are tasks; of several bundles those that were asked for wait until the last task is gone. */
+/* More than there are tasks; of several bundles those that were asked for wait until the last task
+ * is gone. */
 static crti_lease_t *find_unwanted(const crti_task_pool_t *pool)
 {
     bool is_any = pool->group && pool->shape.how->bundle < 0;
@@ -407,7 +410,8 @@ void crti_task_pump(crti_task_pool_t *pool)
     }
 }
 
-/* Tasks whose arguments lie on another node ask for workers there. Without memory they run anywhere. */
+/* Tasks whose arguments lie on another node ask for workers there. Without memory they run
+ * anywhere. */
 static void go_where_arguments_are(crti_pending_t *p)
 {
     crti_task_pool_t *pool;

@@ -2,7 +2,8 @@
 /* Submitting tasks.
  *
  * Where it sits
- *     crt_submit -> [ task_api.c ] -> given.c (arguments), submit.c (the pool), outgoing.c (the call)
+ *     crt_submit -> [ task_api.c ] -> given.c (arguments), submit.c (the pool), outgoing.c (the
+ *     call)
  */
 #include "runtime/core/calls/call_options.h"
 #include "runtime/core/calls/defaults.h"

@@ -33,9 +33,9 @@ struct crti_task_pool {
     crti_list_t queue;      /* crti_pending_t.link: ready to be sent; */
     crti_backlog_t backlog; /* behind them, when they are many: the rest */
     size_t queue_bytes;     /* of all pools that have this one as their base */
-    crti_task_pool_t
-        *base;      /* of tasks of the same shape without `prefer`, itself for these */
-    unsigned users; /* pending calls that have this pool */
+    /* of tasks of the same shape without `prefer`, itself for these */
+    crti_task_pool_t *base;
+    unsigned users;               /* pending calls that have this pool */
     crt_placement_group_t *group; /* held; NULL: none */
     crti_id_t bundle_node;        /* where its next lease is asked for */
     unsigned turn;                /* of its bundles */
@@ -61,14 +61,15 @@ void crti_task_submit(crti_pending_t *pending);   /* its record is built */
 void crti_task_unqueued(crti_pending_t *pending); /* it leaves the queue unsent */
 crt_status_t crti_task_room(crti_task_pool_t *pool, bool try_only); /* as for actors */
 void crti_task_pump(crti_task_pool_t *pool);
-/* A handle of one of its results was dropped: if nobody is left who could ask for one, and it has not been
- * sent, it never runs, and is gone. */
+/* A handle of one of its results was dropped: if nobody is left who could ask for one, and it has
+ * not been sent, it never runs, and is gone. */
 void crti_task_forsaken(crt_ref_t *result);
 /* The worker that runs it is to end with it: nothing more is sent there. */
 void crti_task_close_lease(const crti_pending_t *pending);
 /* An answer came: `given_back` means run it elsewhere. */
 void crti_task_answered(crti_pending_t *pending, bool given_back);
-/* Others wait: what runs there ends, all else of it is sent elsewhere; or what is to run there, too. */
+/* Others wait: what runs there ends, all else of it is sent elsewhere; or what is to run there,
+ * too. */
 void crti_task_yield_lease(crti_core_t *core, const crti_msg_lease_yield_t *message);
 void crti_lease_message(crti_core_t *core, const crti_message_t *message);
 /* It takes no more tasks: its lease goes back when what it has begun was answered. */

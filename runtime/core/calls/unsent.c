@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tasks that leave their queue unsent: the worker that waits for one runs it itself, and what nobody can ask for
- * any more never runs.
+/* Tasks that leave their queue unsent: the worker that waits for one runs it itself, and what
+ * nobody can ask for any more never runs.
  *
  * Where it sits
- *     execution/run_inline.c (a wait), wait.c (a handle is dropped) -> [ unsent.c ] -> submit.c, pending.c
+ *     execution/run_inline.c (a wait), wait.c (a handle is dropped) -> [ unsent.c ] -> submit.c,
+ *     pending.c
  * Threads
  *     The core's lock.
  */

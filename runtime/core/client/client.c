@@ -237,8 +237,8 @@ static crt_status_t attach(crti_core_t *core, const char *socket_path,
     return status == CRT_OK ? start_net(core, &answer->attached) : status;
 }
 
-/* The node tells what was printed for this driver, ends what ran for it, and says when it has: then its
- * resources are free. */
+/* The node tells what was printed for this driver, ends what ran for it, and says when it has: then
+ * its resources are free. */
 static void leave_node(crti_core_t *core, const int *exit_status)
 {
     CRTI_AUTO(crti_buffer_fini) crti_buffer_t storage = {0};
@@ -323,8 +323,9 @@ static crti_core_t *new_worker(const crt_options_t *options)
     return core;
 }
 
-/* Tasks compute: when one wakes up it does not preempt an actor, a driver or a daemon, for which others wait. The
- * threads that the process makes from now on inherit it; where it is not permitted all goes on as it did. */
+/* Tasks compute: when one wakes up it does not preempt an actor, a driver or a daemon, for which
+ * others wait. The threads that the process makes from now on inherit it; where it is not permitted
+ * all goes on as it did. */
 static void run_as_batch(void)
 {
     const struct sched_param parameters = {0};
@@ -364,8 +365,8 @@ static void worker_main(crti_core_t *core, const crti_worker_birth_t *birth,
 
 /* ------------------------------------------------------------------ driver */
 
-/* A driver whose cluster is slow to let it in: its node records it with the head first, and waits for
- * one that is away. */
+/* A driver whose cluster is slow to let it in: its node records it with the head first, and waits
+ * for one that is away. */
 typedef struct patience {
     crti_core_t *core;
     char address[72];
@@ -423,8 +424,8 @@ static crt_status_t attach_patiently(crti_core_t *core, const char *run_dir,
     return say_the_end(&patience, attach(core, path, body, &late, &storage, &answer));
 }
 
-/* Who did not say which cluster, or in a variable of another day, learns where his work goes. The job
- * that was submitted to it, and who is alone on his own, know. */
+/* Who did not say which cluster, or in a variable of another day, learns where his work goes. The
+ * job that was submitted to it, and who is alone on his own, know. */
 static void say_which(const crt_cluster_info_t *info, bool is_option, bool is_variable)
 {
     if (!info->is_private && !getenv("CRT_JOB"))
@@ -547,8 +548,8 @@ static crt_status_t start_driver(int argc, char **argv, const crt_options_t *opt
     return crt_raise(status, "%s", why);
 }
 
-/* A program may be started without them. What is opened next would take their numbers, and text that is
- * printed would go there. */
+/* A program may be started without them. What is opened next would take their numbers, and text
+ * that is printed would go there. */
 static void open_missing_streams(void)
 {
     for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)

@@ -38,7 +38,8 @@ crt_status_t crti_stream_check(const crti_core_t *core, const crt_stream_t *stre
 
 extern const crti_channel_handlers_t crti_node_link_handlers;
 
-/* told_state.c: answers the node, which asks what threads wait for ("waits") or which refs are held ("refs"). Lock held. */
+/* told_state.c: answers the node, which asks what threads wait for ("waits") or which refs are held
+ * ("refs"). Lock held. */
 void crti_tell_state(crti_core_t *core, const crti_msg_state_query_t *query);
 
 #endif

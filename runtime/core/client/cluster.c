@@ -2,12 +2,13 @@
 /* Which clusters run on this host, and which one is meant.
  *
  * Where it sits
- *     RUN/head-PORT/head.info, RUN/node-HEX8/node.info -> [ core/client/cluster.c ] -> client.c, the command
+ *     RUN/head-PORT/head.info, RUN/node-HEX8/node.info -> [ core/client/cluster.c ] -> client.c,
+ *     the command
  * A private cluster keeps the same directories one level deeper. A directory counts while its
  * daemon holds its lock; what a killed daemon left is passed over here (`crt stop` removes it).
- * Run directories may be shared by clusters of several state directories: where CRT_STATE_DIR is set,
- * a search finds those of that one alone, and others only by their address.
- * Threads: any; no state.
+ * Run directories may be shared by clusters of several state directories: where CRT_STATE_DIR is
+ * set, a search finds those of that one alone, and others only by their address. Threads: any; no
+ * state.
  */
 #include "runtime/crt.h"
 
@@ -205,7 +206,8 @@ static bool is_address(const char *text)
            atol(colon + 1) < 65536;
 }
 
-/* True when `path`, the state directory of a head or node, is in `state`, however that is spelled. */
+/* True when `path`, the state directory of a head or node, is in `state`, however that is
+ * spelled. */
 static bool is_below(const char *path, const char *state)
 {
     char parent[256];

@@ -2,8 +2,9 @@
 /* Questions to a running cluster from a process that does not join it: the command.
  *
  * Where it sits
- *     cli/ -> [ core/client/cluster_query.c ] -> net/channel.c -> RUN/head-PORT/head.sock (crt-head), or
- *     RUN/node-HEX8/node.sock (crt-node, which forwards to its head) where the head is elsewhere
+ *     cli/ -> [ core/client/cluster_query.c ] -> net/channel.c -> RUN/head-PORT/head.sock
+ *     (crt-head), or RUN/node-HEX8/node.sock (crt-node, which forwards to its head) where the head
+ *     is elsewhere
  * One connection per question, closed after it. Threads: any; no state.
  */
 #include "runtime/crt.h"

@@ -2,7 +2,8 @@
 /* The cluster as structs: nodes, resources, named actors (crt_cluster_view.h).
  *
  * Where it sits
- *     user code -> [ core/client/cluster_view.c ] -> VIEW_QUERY -> node daemon -> head (control/view_rows.c)
+ *     user code -> [ core/client/cluster_view.c ] -> VIEW_QUERY -> node daemon -> head
+ *     (control/view_rows.c)
  * Threads
  *     Any; the core's lock is taken for the question only.
  */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Views of the cluster that the head gives row by row, and lists that grow with the library. See cluster_view.c. */
+/* Views of the cluster that the head gives row by row, and lists that grow with the library. See
+ * cluster_view.c. */
 #ifndef CRTI_CORE_CLUSTER_VIEW_H
 #define CRTI_CORE_CLUSTER_VIEW_H
 
@@ -22,7 +23,8 @@ crt_status_t crti_view_ask(const char *what, const char *filter, crti_message_ki
                            crt_status_t (*take)(void *user, const crti_message_t *row),
                            void *user);
 
-/* CRT_ERR_INVALID: no list, or its elements are smaller than `first_size`, that of the first version. */
+/* CRT_ERR_INVALID: no list, or its elements are smaller than `first_size`, that of the first
+ * version. */
 crt_status_t crti_view_list(void *items, size_t element_size, size_t first_size,
                             size_t room, const size_t *count_out,
                             crti_view_list_t *list_out);

@@ -30,8 +30,8 @@
 #include "runtime/core/refs/rescue.h"
 #include "runtime/core/refs/value_of.h"
 
-/* Answers to one process outside of its window that it has not acknowledged. Of those that live, and
- * only read late, nobody comes near. */
+/* Answers to one process outside of its window that it has not acknowledged. Of those that live,
+ * and only read late, nobody comes near. */
 #define UNACKNOWLEDGED_MAX (1 << 20)
 
 /* ------------------------------------------------------------------ records of callers */
@@ -190,8 +190,8 @@ static void on_peer_lost(void *user, crti_peer_t *peer, const crti_net_loss_t *l
         crti_client_lost(state);
 }
 
-/* Who waits for a worker would wait for ever: a child that it forked may hold its links open. Its end
- * is noticed. */
+/* Who waits for a worker would wait for ever: a child that it forked may hold its links open. Its
+ * end is noticed. */
 static void on_broken(void *user)
 {
     static const char why[] = "the program closed the descriptors of the runtime (it "

@@ -4,7 +4,8 @@
  * Where it sits
  *     user code, language bindings -> [ core/client/dlpack.c ] -> crt_get, crt_put
  * Ownership
- *     What is given away holds the ref until the last user calls its deleter. What is taken is deleted here.
+ *     What is given away holds the ref until the last user calls its deleter. What is taken is
+ *     deleted here.
  * Threads
  *     Any.
  */
@@ -98,7 +99,8 @@ static bool find_dtype(crt_dlpack_dtype_t from, crt_dtype_t *dtype_out)
     return false;
 }
 
-/* Strides that are all zero are dense ones in a crt_tensor_t, and one element repeated in DLPack. */
+/* Strides that are all zero are dense ones in a crt_tensor_t, and one element repeated in
+ * DLPack. */
 static crt_status_t take_strides(const crt_dlpack_view_t *from, crt_tensor_t *view)
 {
     bool has_strides = false;

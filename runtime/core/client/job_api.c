@@ -2,11 +2,13 @@
 /* Jobs from a program: submit, status, stop, logs (crt_job.h).
  *
  * Where it sits
- *     user code -> [ core/client/job_api.c ] -> JOB_SUBMIT, JOB_STOP, VIEW_QUERY, LOG_READ -> node daemon -> head
+ *     user code -> [ core/client/job_api.c ] -> JOB_SUBMIT, JOB_STOP, VIEW_QUERY, LOG_READ -> node
+ *     daemon -> head
  * Threads
  *     Any; the core's lock is taken for the questions only.
  * Failure
- *     A submission that is sent again, because a link or the head was lost, is the same one: it bears a token.
+ *     A submission that is sent again, because a link or the head was lost, is the same one: it
+ *     bears a token.
  */
 #include <ctype.h>
 #include <stdlib.h>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The quota of a job: its weight and its cap, by options of the driver or variables that its submission sets.
+/* The quota of a job: its weight and its cap, by options of the driver or variables that its
+ * submission sets.
  *
  * Where it sits
  *     client.c (a driver joins) -> [ job_quota.c ] -> environment in ATTACH -> node/jobs/job.c
@@ -10,8 +11,8 @@
 #include "runtime/base/buffer.h"
 #include "runtime/crt.h"
 
-/* Adds what `options` say to the list of variables that nodes are told, where the process has none that say
- * so: these win. CRT_ERR_INVALID names what is wrong with either. */
+/* Adds what `options` say to the list of variables that nodes are told, where the process has none
+ * that say so: these win. CRT_ERR_INVALID names what is wrong with either. */
 crt_status_t crti_job_quota_pack(const crt_options_t *options,
                                  crti_buffer_t *environment);
 

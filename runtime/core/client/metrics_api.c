@@ -2,7 +2,8 @@
 /* Metrics of the user's program: crt_metrics.h.
  *
  * Where it sits
- *     user code -> [ core/client/metrics_api.c ] -> base/metrics.c -> the page of this process -> its node
+ *     user code -> [ core/client/metrics_api.c ] -> base/metrics.c -> the page of this process ->
+ *     its node
  * Threads
  *     One is made under the core's lock; values are written without.
  */

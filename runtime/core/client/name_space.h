@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The namespace of a job: what CRT_JOB_NAMESPACE says, else its driver's options, else one of its own, named by its id.
+/* The namespace of a job: what CRT_JOB_NAMESPACE says, else its driver's options, else one of its
+ * own, named by its id.
  *
  * Where it sits
- *     client.c -> [ name_space.c ] -> ATTACH, by which workers find the variable in their environment
+ *     client.c -> [ name_space.c ] -> ATTACH, by which workers find the variable in their
+ *     environment
  */
 #ifndef CRTI_CORE_NAME_SPACE_H
 #define CRTI_CORE_NAME_SPACE_H
@@ -10,7 +12,8 @@
 #include "runtime/base/buffer.h"
 #include "runtime/core/core.h"
 
-/* Of a driver, before it attaches: checked, and packed for its workers. `asked` is what the options say, or NULL. */
+/* Of a driver, before it attaches: checked, and packed for its workers. `asked` is what the options
+ * say, or NULL. */
 crt_status_t crti_name_space_pack(const char *asked, crti_buffer_t *environment);
 
 /* When the job is known; core->name_space is what the options say, or "". */

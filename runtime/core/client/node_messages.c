@@ -2,7 +2,8 @@
 /* Node messages: what the node daemon says to this process, and which module hears it.
  *
  * Where it sits
- *     crt-node -> unix socket -> net/channel.c -> [ node_messages.c ] -> actor.c, submit.c, deaths.c
+ *     crt-node -> unix socket -> net/channel.c -> [ node_messages.c ] -> actor.c, submit.c,
+ *     deaths.c
  * Threads
  *     The core's lock.
  * Failure

@@ -4,12 +4,12 @@
  * Where it sits
  *     crt_ref_on_ready -> [ on_ready.c ] -> waitset.c;  client.c (shutdown) -> crti_callbacks_end
  * Threads
- *     The thread sleeps at the set's descriptor, not in crti_net_wait: there it would receive for the
- *     program's threads, and each of their calls would cost two switches more. User code runs
+ *     The thread sleeps at the set's descriptor, not in crti_net_wait: there it would receive for
+ *     the program's threads, and each of their calls would cost two switches more. User code runs
  *     without the lock.
  * Failure
- *     A shutdown lets the refs fail; their callbacks run when refs are those of before the shutdown,
- *     and the thread ends. A callback that waits then is told CRT_ERR_CLOSED.
+ *     A shutdown lets the refs fail; their callbacks run when refs are those of before the
+ *     shutdown, and the thread ends. A callback that waits then is told CRT_ERR_CLOSED.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -113,8 +113,8 @@ bool crti_outside_is_callable(crt_actor_t *actor)
 
 /* ------------------------------------------------------------------ calling */
 
-/* What is called: the name that the call was given is CLASS.METHOD (outgoing.c). The signature is the worker's
- * to check. */
+/* What is called: the name that the call was given is CLASS.METHOD (outgoing.c). The signature is
+ * the worker's to check. */
 static const crti_function_t known = {.class_name = "",
                                       .name = "",
                                       .index = CRTI_CALL_OUTSIDE,

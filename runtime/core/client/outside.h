@@ -1,17 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Calls from outside the cluster: crt-http makes them for its clients, by the names of actor and method. It has no class of
- * theirs, so that the worker checks what a caller checks elsewhere (execution/outside_call.c).
+/* Calls from outside the cluster: crt-http makes them for its clients, by the names of actor and
+ * method. It has no class of theirs, so that the worker checks what a caller checks elsewhere
+ * (execution/outside_call.c).
  *
  * Where it sits
- *     http/actor_call.c -> [ client/outside.c ] -> calls/outgoing.c -> CALL -> execution/outside_call.c
+ *     http/actor_call.c -> [ client/outside.c ] -> calls/outgoing.c -> CALL ->
+ *     execution/outside_call.c
  * Threads
- *     Any thread asks, in the process of a driver that has joined. Nothing here waits. Callbacks run in any thread, with the
- *     core's lock held: they may not call anything of the core.
+ *     Any thread asks, in the process of a driver that has joined. Nothing here waits. Callbacks
+ *     run in any thread, with the core's lock held: they may not call anything of the core.
  * Ownership
- *     A call is its maker's memory, from crti_outside_begin until crti_outside_end, also when the driver has left meanwhile.
- *     What it looks at is borrowed until crti_outside_next or _end.
+ *     A call is its maker's memory, from crti_outside_begin until crti_outside_end, also when the
+ *     driver has left meanwhile. What it looks at is borrowed until crti_outside_next or _end.
  * Invariants
- *     A caller from outside does not keep an actor alive: it ends when nobody in the cluster has a handle of it.
+ *     A caller from outside does not keep an actor alive: it ends when nobody in the cluster has a
+ *     handle of it.
  */
 #ifndef CRTI_CORE_CLIENT_OUTSIDE_H
 #define CRTI_CORE_CLIENT_OUTSIDE_H
@@ -22,8 +25,9 @@
 /* CRT_OK, or why nothing can be called: the driver has not joined, or its node has gone. */
 crt_status_t crti_outside_check(void);
 
-/* `actor` is NULL when `status` is not CRT_OK; crt_error_detail() then says why. The handle is dropped with
- * crt_actor_drop. `is_alive`: it runs; else it is being placed, started or restarted. */
+/* `actor` is NULL when `status` is not CRT_OK; crt_error_detail() then says why. The handle is
+ * dropped with crt_actor_drop. `is_alive`: it runs; else it is being placed, started or
+ * restarted. */
 typedef void crti_outside_found_t(void *user, crt_status_t status, crt_actor_t *actor,
                                   bool is_alive);
 
@@ -56,13 +60,14 @@ typedef struct crti_outside_target {
     size_t count;
 } crti_outside_target_t;
 
-/* Makes the call. Large arguments are put into the store, which may wait for room. On failure there is no call.
- * CRT_ERR_BACKPRESSURE: too much waits for that actor. */
+/* Makes the call. Large arguments are put into the store, which may wait for room. On failure there
+ * is no call. CRT_ERR_BACKPRESSURE: too much waits for that actor. */
 crt_status_t crti_outside_begin(crti_outside_call_t *call,
                                 const crti_outside_target_t *target);
 
-/* The result, or the item of a stream that is next. CRT_IN_PROGRESS: it is not here; on_change follows. CRT_END_OF_STREAM. Any
- * other status is that of the call; `*may_have_run_out` then says whether it may have run. */
+/* The result, or the item of a stream that is next. CRT_IN_PROGRESS: it is not here; on_change
+ * follows. CRT_END_OF_STREAM. Any other status is that of the call; `*may_have_run_out` then says
+ * whether it may have run. */
 crt_status_t crti_outside_look(crti_outside_call_t *call, const crt_value_t **value_out,
                                bool *may_have_run_out);
 

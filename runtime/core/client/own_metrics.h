@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Counters of the library itself on the page of a process's metrics (base/metrics.h); their names begin with crt_.
- * Threads: any. */
+/* Counters of the library itself on the page of a process's metrics (base/metrics.h); their names
+ * begin with crt_. Threads: any. */
 #ifndef CRTI_CORE_OWN_METRICS_H
 #define CRTI_CORE_OWN_METRICS_H
 

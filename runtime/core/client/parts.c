@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The runtime of a process: its modules' states made, bound together and taken apart. See core.h. */
+/* The runtime of a process: its modules' states made, bound together and taken apart. See
+ * core.h. */
 #include "runtime/core/core.h"
 
 #include <stdlib.h>

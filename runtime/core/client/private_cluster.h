@@ -32,9 +32,9 @@ typedef struct crti_private_cluster {
 crt_status_t crti_private_cluster_start(const crt_options_t *options,
                                         crti_private_cluster_t *cluster_out);
 
-/* Starts the head alone; `*cluster` is zeroed but for its lifeline, or one whose head was killed: that is
- * started again on its port, with what it stored. Errors as above; crti_private_cluster_stop follows
- * in each case. */
+/* Starts the head alone; `*cluster` is zeroed but for its lifeline, or one whose head was killed:
+ * that is started again on its port, with what it stored. Errors as above;
+ * crti_private_cluster_stop follows in each case. */
 crt_status_t crti_private_head_start(crti_private_cluster_t *cluster);
 
 /* Ends both and waits; after 10 s they are killed. The directory is gone afterwards. */

@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Lines that a program writes to its log, with the time, the level and the call that wrote them (crt_log).
+/* Lines that a program writes to its log, with the time, the level and the call that wrote them
+ * (crt_log).
  *
  * Where it sits
- *     user code -> [ core/client/program_log.c ] -> stderr -> node daemon (host/output.c) -> log, driver
+ *     user code -> [ core/client/program_log.c ] -> stderr -> node daemon (host/output.c) -> log,
+ *     driver
  * Threads
- *     Any; a line is written at once, by one write, so that lines of threads do not mix. No lock is taken.
+ *     Any; a line is written at once, by one write, so that lines of threads do not mix. No lock is
+ *     taken.
  */
 #include <errno.h>
 #include <stdarg.h>

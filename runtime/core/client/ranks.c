@@ -284,8 +284,8 @@ typedef struct waiting {
     int left;
 } waiting_t;
 
-/* Takes out those that have ended. One that was killed is told of rather than those which failed because
- * it was; else the first. */
+/* Takes out those that have ended. One that was killed is told of rather than those which failed
+ * because it was; else the first. */
 static void take_ended(waiting_t *w, size_t ready_count, outcome_t *first)
 {
     int kept = 0;

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What this process says of itself: told_state.c (the answer, what threads wait for) and told_refs.c.
+/* What this process says of itself: told_state.c (the answer, what threads wait for) and
+ * told_refs.c.
  *
- * Waits are JSON, put piece by piece into a buffer; without memory it ends somewhere, and whoever decodes it says so.
+ * Waits are JSON, put piece by piece into a buffer; without memory it ends somewhere, and whoever
+ * decodes it says so.
  */
 #ifndef CRTI_CORE_CLIENT_TOLD_H
 #define CRTI_CORE_CLIENT_TOLD_H
@@ -13,7 +15,8 @@ void crti_told_put(crti_buffer_t *json, const char *text);
 void crti_told_text(crti_buffer_t *json, const char *key, const char *text);
 void crti_told_object(crti_buffer_t *json, crti_object_id_t id);
 
-/* The largest `limit` of them, and how many there are of how many bytes in all (base/object_records.h). Lock held. */
+/* The largest `limit` of them, and how many there are of how many bytes in all
+ * (base/object_records.h). Lock held. */
 void crti_told_refs(crti_core_t *core, uint64_t round, size_t limit, crti_buffer_t *out);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The refs of this process as it tells them: the largest ones, each with why it is kept and where it was made, and
- * how many there are in all. See told.h.
+/* The refs of this process as it tells them: the largest ones, each with why it is kept and where
+ * it was made, and how many there are in all. See told.h.
  *
  * Where it sits
  *     told_state.c -> [ told_refs.c ] -> tables of refs (refs/ref_table.c)

@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What this process says of itself when its node asks: what its threads wait for, and which refs it holds. Who waits in crt_get serves the link meanwhile, so that it answers just then.
+/* What this process says of itself when its node asks: what its threads wait for, and which refs it
+ * holds. Who waits in crt_get serves the link meanwhile, so that it answers just then.
  *
  * Where it sits
- *     crt-node (node/dispatch/questions.c) -> STATE_QUERY, "ROUND LIMIT" as its filter -> node_messages.c ->
- *     [ told_state.c ] -> STATE_ANSWER: {"round": ROUND, "waits": [...]}, or refs (base/object_records.h)
+ *     crt-node (node/dispatch/questions.c) -> STATE_QUERY, "ROUND LIMIT" as its filter ->
+ *     node_messages.c ->
+ *     [ told_state.c ] -> STATE_ANSWER: {"round": ROUND, "waits": [...]}, or refs
+ *     (base/object_records.h)
  * Threads: the core's lock.
  */
 #include <inttypes.h>

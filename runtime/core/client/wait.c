@@ -75,9 +75,10 @@ crt_status_t crt_get_v(crt_ref_t *ref, int64_t timeout_ms, crt_out_t out)
 
 /* ------------------------------------------------------------------ wait */
 
-/* A look goes through all refs once. There is no other one before so many refs have come that those which lack
- * may be among them, so that a list of thousands is not gone through for every message; and what it finds beyond
- * `want` is remembered for the next crt_wait (wait_memory.h). A ref may stand in it several times. */
+/* A look goes through all refs once. There is no other one before so many refs have come that those
+ * which lack may be among them, so that a list of thousands is not gone through for every message;
+ * and what it finds beyond `want` is remembered for the next crt_wait (wait_memory.h). A ref may
+ * stand in it several times. */
 typedef struct many {
     crti_core_t *core;
     crt_ref_t *const *refs;
@@ -131,7 +132,8 @@ static void look(many_t *many)
     many->found = found;
 }
 
-/* Those that an earlier look found, as far as they are enough: the list need not be gone through. */
+/* Those that an earlier look found, as far as they are enough: the list need not be gone
+ * through. */
 static bool look_where_they_were(many_t *many)
 {
     crti_wait_memory_t *memory = &many->core->waits.memory;

@@ -11,8 +11,8 @@
 
 #define OMP_THREADS "OMP_NUM_THREADS"
 
-/* They were loaded with one thread each, before the worker was forked. Where the user has set a variable of its own for
- * one, that counts. */
+/* They were loaded with one thread each, before the worker was forked. Where the user has set a
+ * variable of its own for one, that counts. */
 static void set_threads(int threads)
 {
     static const struct {

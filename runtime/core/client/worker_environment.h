@@ -9,8 +9,9 @@
 
 #include "runtime/base/crt_base.h"
 
-/* BLAS and OpenMP, where the program has them, compute with as many threads as there are whole CPUs (one
- * else), and OMP_NUM_THREADS says so, unless the user has set it; CUDA sees the GPUs, unless there are none ("": it sees what its driver sees). */
+/* BLAS and OpenMP, where the program has them, compute with as many threads as there are whole CPUs
+ * (one else), and OMP_NUM_THREADS says so, unless the user has set it; CUDA sees the GPUs, unless
+ * there are none ("": it sees what its driver sees). */
 crt_status_t crti_worker_environment(double cpus, const char *gpus);
 
 #endif

@@ -201,8 +201,8 @@ static void answer_fork(zygote_t *zygote, const pending_fork_t *request, pid_t p
                                               : ""));
 }
 
-/* In a child: what others wait for is closed, and no memory is touched, for each page that is written
- * to would be copied. */
+/* In a child: what others wait for is closed, and no memory is touched, for each page that is
+ * written to would be copied. */
 static void leave_zygote(zygote_t *zygote)
 {
     CRTI_LIST_FOREACH (item, &zygote->forks) {

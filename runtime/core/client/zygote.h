@@ -41,8 +41,9 @@ crti_process_role_t crti_process_role(crti_worker_birth_t *birth_out, int *zygot
  * the zygote. */
 void crti_zygote_serve(int fd, crti_worker_birth_t *birth_out);
 
-/* Of a worker, whose stdout is a pipe: each line goes out when it ends, also when the worker is killed
- * then. For a process that shares its buffers with no other yet: what it holds is printed now. */
+/* Of a worker, whose stdout is a pipe: each line goes out when it ends, also when the worker is
+ * killed then. For a process that shares its buffers with no other yet: what it holds is printed
+ * now. */
 void crti_print_by_lines(void);
 
 #endif

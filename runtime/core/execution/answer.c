@@ -6,8 +6,8 @@
  * Threads
  *     The core's lock.
  * Invariants
- *     Refs in the results are registered for who gets them before the answer leaves, arguments are let go
- *     before, too. Every call that is not a lost caller's is answered once.
+ *     Refs in the results are registered for who gets them before the answer leaves, arguments are
+ *     let go before, too. Every call that is not a lost caller's is answered once.
  * Tier: message path.
  */
 #include <stddef.h>

@@ -106,8 +106,8 @@ static crt_status_t hold_refs(crt_call_t *call, crti_call_result_t *result,
     return CRT_OK;
 }
 
-/* The first result bears the name of the call, the others that of a part of it; items of a stream those that came
- * with it, since what bears the call's goes when its process dies. */
+/* The first result bears the name of the call, the others that of a part of it; items of a stream
+ * those that came with it, since what bears the call's goes when its process dies. */
 static crti_object_id_t name_result(crt_call_t *call, const crti_call_result_t *result)
 {
     crti_object_id_t id = {recipient(call), call->number};

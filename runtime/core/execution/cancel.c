@@ -2,19 +2,22 @@
 /* Cancelling calls: our own, and those that this process was asked to run.
  *
  * Where it sits
- *     crt_cancel, the timer -> [ cancel.c ] -> pending.c (not sent yet), or CANCEL -> [ cancel.c ] -> incoming.c
- *     (not begun yet), or the call that runs and its children
+ *     crt_cancel, the timer -> [ cancel.c ] -> pending.c (not sent yet), or CANCEL -> [ cancel.c ]
+ *     -> incoming.c (not begun yet), or the call that runs and its children
  * Threads
  *     The core's lock. While user code runs, CANCEL is handled by the progress thread.
  * How one that runs ends
- *     cooperatively   crt_cancelled tells it, and no wait inside of it goes on; whatever it returns, its
+ *     cooperatively   crt_cancelled tells it, and no wait inside of it goes on; whatever it
+ *     returns, its
  *                     result is CRT_ERR_CANCELLED
- *     by force        a task: its worker answers for it, and gives back what it has not started. The
+ *     by force        a task: its worker answers for it, and gives back what it has not started.
+ *     The
  *                     caller sends nothing more there (CRTI_LEASE_CLOSING), and when nothing is in
- *                     flight there, CRTI_LEASE_CLOSING_NS later at most, has the node kill the worker.
+ *                     flight there, CRTI_LEASE_CLOSING_NS later at most, has the node kill the
+ *                     worker.
  * Failure
- *     An answer that crosses CANCEL counts. A call whose process dies after it was cancelled is not made
- *     again: it ends as cancelled (pending.c).
+ *     An answer that crosses CANCEL counts. A call whose process dies after it was cancelled is not
+ *     made again: it ends as cancelled (pending.c).
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -103,9 +106,10 @@ static void cancel_running(crt_call_t *call, unsigned flags)
         cancel_children(call, flags);
 }
 
-/* The task that runs here ends with this worker. Its thread may be in user code, and never come back: so
- * it is answered for, and all that has not started goes back. When the caller has heard of all of them,
- * it gives this worker to its node, to be killed: until then nothing it has said may be lost. */
+/* The task that runs here ends with this worker. Its thread may be in user code, and never come
+ * back: so it is answered for, and all that has not started goes back. When the caller has heard of
+ * all of them, it gives this worker to its node, to be killed: until then nothing it has said may
+ * be lost. */
 static void answer_by_force(crt_call_t *call)
 {
     crti_core_t *core = call->core;

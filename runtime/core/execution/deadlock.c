@@ -94,7 +94,8 @@ static void found_cycle(crti_executor_t *executor, const crti_chain_t *chain,
     crti_blocking_deadlock(executor->core, &executor->blocking, text);
 }
 
-/* Who runs that call, or has to before anybody does: of several executors no one has to. NULL: nobody. */
+/* Who runs that call, or has to before anybody does: of several executors no one has to. NULL:
+ * nobody. */
 static crti_executor_t *executor_of(const crti_client_t *client, uint64_t number)
 {
     const crti_executors_t *executors = &client->core->execution.executors;

@@ -45,7 +45,8 @@ static void on_continue(int number)
     is_continued = 1;
 }
 
-/* By a handler: a signal that is only blocked is lost when another thread of the process does not block it. */
+/* By a handler: a signal that is only blocked is lost when another thread of the process does not
+ * block it. */
 static void wait_for_it(const char *name)
 {
     const struct timespec look = {.tv_nsec = LOOK_NS};

@@ -4,10 +4,11 @@
  * Where it sits
  *     executor.c (runnable calls) -> [ execute.c ] -> user code -> incoming.c (answers)
  * Threads
- *     Those of the executors. They wait with the net's progress token, and run user code without the lock.
- *     `create` and `destroy` run in the main thread while there is no other.
+ *     Those of the executors. They wait with the net's progress token, and run user code without
+ *     the lock. `create` and `destroy` run in the main thread while there is no other.
  * Failure
- *     A create function that fails: the node daemon is told, callers get its error, the worker ends.
+ *     A create function that fails: the node daemon is told, callers get its error, the worker
+ *     ends.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -191,7 +192,8 @@ static bool is_let_in(const crti_core_t *core, crt_call_t *call)
 
 /* ------------------------------------------------------------------ an actor ends itself */
 
-/* The head has ended the actor, and SHUTDOWN follows; or it can't be asked, and may start it again. */
+/* The head has ended the actor, and SHUTDOWN follows; or it can't be asked, and may start it
+ * again. */
 static void on_exit_answered(void *user, const crti_message_t *answer)
 {
     crti_core_t *core = user;
@@ -215,8 +217,8 @@ static bool all_have_answers(void *user)
     return true;
 }
 
-/* What has been answered has arrived before the head tells callers that the actor is dead. A caller that does
- * not listen is not waited for. */
+/* What has been answered has arrived before the head tells callers that the actor is dead. A caller
+ * that does not listen is not waited for. */
 static void wait_for_answers(crti_core_t *core)
 {
     uint64_t now = crti_now_ns(), end = now + EXIT_PATIENCE_NS;
@@ -353,8 +355,8 @@ static bool is_ending(void *user)
     return core->execution.is_ending;
 }
 
-/* `create` is a call too, but nobody would make it again: it waits until the head has been heard, or
- * the node ends this process. */
+/* `create` is a call too, but nobody would make it again: it waits until the head has been heard,
+ * or the node ends this process. */
 static crt_status_t wait_for_head(crti_core_t *core)
 {
     crt_status_t status = CRT_OK;

@@ -2,15 +2,15 @@
 /* Execution: calls that this process was asked to run.
  *
  * Where it sits
- *     net -> client/dispatch.c -> [ incoming.c (arguments) -> execute.c -> user code -> call.c (result)
- *     -> incoming.c ] -> REPLY
+ *     net -> client/dispatch.c -> [ incoming.c (arguments) -> execute.c -> user code -> call.c
+ *     (result) -> incoming.c ] -> REPLY
  * Threads
  *     The core's lock, but not while user code runs.
  * Ownership
  *     A call belongs to its client until it is answered; what its arguments need is covered by it.
  * States
- *     blocked (behind one whose arguments are not here), waiting for arguments (missing > 0), runnable,
- *     started, returned
+ *     blocked (behind one whose arguments are not here), waiting for arguments (missing > 0),
+ *     runnable, started, returned
  */
 #ifndef CRTI_CORE_EXECUTION_EXECUTION_H
 #define CRTI_CORE_EXECUTION_EXECUTION_H
@@ -70,8 +70,8 @@ struct crt_call {
     unsigned group; /* of the actor that it is for; 0: none, or a task */
     unsigned arg_count;
     unsigned missing; /* arguments that are not here */
-    uint64_t
-        serial; /* of this process, once it runs: the calls that it makes are its children */
+    /* of this process, once it runs: the calls that it makes are its children */
+    uint64_t serial;
     uint64_t event_ticket, back_ns; /* of run_events.c */
     crti_executor_t *executor;      /* once it has started */
     bool is_runnable;               /* in its group's queue */
@@ -98,8 +98,8 @@ struct crt_call {
 
     crti_call_result_t result; /* the first */
 
-    /* From the value of `result` on a new call finds what an earlier one left: thousands of calls may wait,
-     * and memory that is not touched costs nothing. Buffers are kept for reuse. */
+    /* From the value of `result` on a new call finds what an earlier one left: thousands of calls
+     * may wait, and memory that is not touched costs nothing. Buffers are kept for reuse. */
     crti_incoming_arg_t few_args[CRTI_FEW_ARGS];
     crti_encoder_t encoder;
     _Alignas(64) unsigned char small_record[CRTI_SMALL_RECORD];
@@ -130,8 +130,8 @@ typedef struct crti_execution {
 void crti_execution_init(crti_core_t *core);
 /* The main thread ends after the method that runs, if any. */
 void crti_execution_end(crti_core_t *core);
-/* The same when every call that came was answered; without an actor, also only when nobody has an object of
- * this process and its own calls have ended. */
+/* The same when every call that came was answered; without an actor, also only when nobody has an
+ * object of this process and its own calls have ended. */
 void crti_execution_retire(crti_core_t *core);
 void crti_execution_tick(crti_core_t *core, uint64_t now_ns);
 void crti_execution_fini(crti_execution_t *execution);
@@ -183,8 +183,8 @@ crt_status_t crti_no_value(const crt_call_t *call);
 
 /* ------------------------------------------------------------------ execute.c */
 
-/* Runs user code in this thread, the executor's; lock held at entry and exit, not meanwhile. The call is
- * gone afterwards. */
+/* Runs user code in this thread, the executor's; lock held at entry and exit, not meanwhile. The
+ * call is gone afterwards. */
 void crti_execute(crti_executor_t *executor, crt_call_t *call);
 /* A worker's life; lock held. Does not come back. */
 void crti_serve(crti_core_t *core, crti_span_t creation, crti_span_t saved)

@@ -14,8 +14,8 @@
 #include "runtime/core/core.h"
 #include "runtime/core/execution/queue_figures.h"
 
-/* About what it takes to wake a thread, and how far the watch of a group of short calls is drawn out: a call
- * that waits for a long one is begun after that time. */
+/* About what it takes to wake a thread, and how far the watch of a group of short calls is drawn
+ * out: a call that waits for a long one is begun after that time. */
 #define WATCH_NS     (50 * CRTI_US)
 #define WATCH_MAX_NS (400 * CRTI_US)
 #define SHORT_CALLS  16 /* that an executor runs in WATCH_NS: another thread is no help */

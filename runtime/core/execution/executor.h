@@ -10,16 +10,17 @@
  *     called     it waits, and takes the next call
  *     running    it runs a call; if that takes long it is no longer counted on
  * Which one is called
- *     To wake a thread costs more than to run a short call. So a call that becomes runnable while an executor
- *     runs one is left to it, and the group is watched: when its calls turn out not to be short, as many
- *     executors as there are calls are called at once, and more threads are started, until there are `limit`.
- *     From then on an executor that runs such a call is not counted on: the next one is called without delay.
- *     With nobody to count on, the thread that makes progress is called, if it is one of the group.
- *     Threads end with the process.
+ *     To wake a thread costs more than to run a short call. So a call that becomes runnable while
+ *     an executor runs one is left to it, and the group is watched: when its calls turn out not to
+ *     be short, as many executors as there are calls are called at once, and more threads are
+ *     started, until there are `limit`. From then on an executor that runs such a call is not
+ *     counted on: the next one is called without delay. With nobody to count on, the thread that
+ *     makes progress is called, if it is one of the group. Threads end with the process.
  * Invariants
- *     The calls of a group start in the order in which they became runnable, at most `limit` run at a
- *     time. No thread is started before the actor is created. While calls are runnable, an executor is
- *     called or runs, or none could be started; and the group is watched while more could be called.
+ *     The calls of a group start in the order in which they became runnable, at most `limit` run at
+ *     a time. No thread is started before the actor is created. While calls are runnable, an
+ *     executor is called or runs, or none could be started; and the group is watched while more
+ *     could be called.
  */
 #ifndef CRTI_CORE_EXECUTION_EXECUTOR_H
 #define CRTI_CORE_EXECUTION_EXECUTOR_H
@@ -72,8 +73,8 @@ void crti_executors_init(crti_executors_t *executors, crti_core_t *core);
 /* What the class declares, and what crt_actor_new asked for. */
 void crti_executors_set(crti_executors_t *executors, const crti_class_t *class_,
                         unsigned max_concurrency);
-/* The actor is created: more threads may begin. Each takes calls of its group in `run`, with the lock,
- * until the worker ends. */
+/* The actor is created: more threads may begin. Each takes calls of its group in `run`, with the
+ * lock, until the worker ends. */
 void crti_executors_open(crti_core_t *core, void (*run)(crti_executor_t *executor));
 /* The actor ends: waits, without the lock, until the main thread is the only one. */
 void crti_executors_join(crti_core_t *core);
@@ -84,7 +85,8 @@ void crti_executors_fini(crti_executors_t *executors);
 bool crti_executor_queue(crt_call_t *call, int *error_out);
 /* Of crti_net_wait: an executor that waits, or has run a call, shall take one, or end. */
 bool crti_executor_has_work(void *executor);
-/* The next call of its group, in no list any more; NULL: none. It is idle again after crti_executor_idle. */
+/* The next call of its group, in no list any more; NULL: none. It is idle again after
+ * crti_executor_idle. */
 crt_call_t *crti_executor_take(crti_executor_t *executor);
 void crti_executor_idle(crti_executor_t *executor);
 /* Groups whose calls are not short call more executors; from the timer. */
@@ -97,8 +99,8 @@ crt_call_t *crti_executors_find(const crti_executors_t *executors,
                                 const crti_pending_t *pending);
 /* Some executor that runs a call; NULL: none does. */
 const crti_executor_t *crti_executor_busy(const crti_executors_t *executors);
-/* Do all executors that the group may have wait for calls of the group itself, were `executor` to do so,
- * too? */
+/* Do all executors that the group may have wait for calls of the group itself, were `executor` to
+ * do so, too? */
 bool crti_executor_would_stall(const crti_executor_t *executor, unsigned group);
 
 #endif

@@ -11,7 +11,8 @@
  *     came with it are covered by it: the caller holds them until the answer.
  * Invariants
  *     Methods of one caller start in the order they were called, also when an argument of an
- *     earlier one is not here yet, unless the actor is unordered. Every call that is not a lost caller's is answered once.
+ *     earlier one is not here yet, unless the actor is unordered. Every call that is not a lost
+ *     caller's is answered once.
  * Tier: message path.
  */
 #include <stdlib.h>

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A worker that may begin a task only so often (crt_task_t.max_calls): before the last time it says so.
+/* A worker that may begin a task only so often (crt_task_t.max_calls): before the last time it says
+ * so.
  *
  * Where it sits
  *     execute.c (a task begins), incoming.c (one comes) -> [ max_calls.c ] -> RETIRING
  * The end of such a worker
- *     Callers send nothing more after RETIRING, and what they had sent goes back to them. They return their
- *     lease as one of a worker that retires; its node tells it to end when it has answered
- *     (crti_execution_retire).
+ *     Callers send nothing more after RETIRING, and what they had sent goes back to them. They
+ *     return their lease as one of a worker that retires; its node tells it to end when it has
+ *     answered (crti_execution_retire).
  * Threads
  *     The core's lock.
  */

@@ -2,15 +2,19 @@
 /* Calls from outside the cluster: is the method open to them, and do the arguments fit?
  *
  * Where it sits
- *     client/outside.c (crt-http) -> CALL -> incoming.c, execute.c -> [ outside_call.c ] -> user code
+ *     client/outside.c (crt-http) -> CALL -> incoming.c, execute.c -> [ outside_call.c ] -> user
+ *     code
  * Threads
- *     crti_outside_admit: the core's lock. crti_outside_arguments: the executor's thread, without it.
+ *     crti_outside_admit: the core's lock. crti_outside_arguments: the executor's thread, without
+ *     it.
  * Idea
- *     Who calls does not know the class, so that what a caller checks elsewhere (the method, the signature) is checked
- *     here. JSON knows no tensors: where the signature wants one, nested lists of numbers become a float32 tensor, and
- *     {"dtype": "int64", "shape": [2, 3], "data": [...]} one of that kind.
+ *     Who calls does not know the class, so that what a caller checks elsewhere (the method, the
+ *     signature) is checked here. JSON knows no tensors: where the signature wants one, nested
+ *     lists of numbers become a float32 tensor, and {"dtype": "int64", "shape": [2, 3], "data":
+ *     [...]} one of that kind.
  * Trust
- *     The arguments are a stranger's. A tensor takes memory for as many elements as there are numbers.
+ *     The arguments are a stranger's. A tensor takes memory for as many elements as there are
+ *     numbers.
  */
 #include "runtime/core/execution/outside_call.h"
 

@@ -2,9 +2,11 @@
 /* How many calls wait in an actor's process, and for how long: for `crt list actors --detail`.
  *
  * Where it sits
- *     executor.c (queues) -> [ queue_figures.c ] -> blackboard.h -> node/dispatch/state.c -> the head, when somebody asks
+ *     executor.c (queues) -> [ queue_figures.c ] -> blackboard.h -> node/dispatch/state.c -> the
+ *     head, when somebody asks
  * Idea
- *     A clock for each call would cost more than a call. One call at a time is watched: the first that has to wait when none is.
+ *     A clock for each call would cost more than a call. One call at a time is watched: the first
+ *     that has to wait when none is.
  * Threads
  *     The core's lock.
  */

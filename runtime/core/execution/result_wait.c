@@ -110,8 +110,8 @@ crt_status_t crti_check_result_wait(const crt_ref_t *ref, crt_ref_t *target)
 
 /* ------------------------------------------------------------------ to other processes */
 
-/* Where it goes on from a ref: to the owner of one of another process, to who runs the call that makes one
- * of ours. NULL: nowhere. */
+/* Where it goes on from a ref: to the owner of one of another process, to who runs the call that
+ * makes one of ours. NULL: nowhere. */
 static crti_remote_t *next_of(const crt_ref_t *ref, crti_probe_step_t *step)
 {
     const crti_pending_t *p = crti_ref_pending(ref);
@@ -137,8 +137,9 @@ static bool is_same(const crti_probe_step_t *a, const crti_probe_step_t *b)
            a->number == b->number;
 }
 
-/* Within the window, so that nobody can make us keep more of them for who does not take any. Calls that wait
- * for each other may fill the window; then one goes outside of it when all before it has arrived. */
+/* Within the window, so that nobody can make us keep more of them for who does not take any. Calls
+ * that wait for each other may fill the window; then one goes outside of it when all before it has
+ * arrived. */
 static void transmit(crti_core_t *core, crti_remote_t *to, const crti_probe_t *probe)
 {
     CRTI_AUTO(crti_buffer_fini) crti_buffer_t record = {0};
@@ -184,8 +185,8 @@ static crti_remote_t *on_way(const search_t *s, const crti_probe_step_t *next)
 
 /* ------------------------------------------------------------------ those of ours */
 
-/* A ref of ours whose value is another one's; in core->execution.result_waits until the tick that finds it has
- * content. */
+/* A ref of ours whose value is another one's; in core->execution.result_waits until the tick that
+ * finds it has content. */
 typedef struct wait {
     crti_list_t link; /* of its level: in the order of `at_ns` */
     uint64_t number, at_ns;
@@ -305,8 +306,8 @@ static crt_call_t *call_of(const crti_client_t *client, uint64_t number)
     return NULL;
 }
 
-/* What it waits for is not here: its arguments, or those of a call that goes first. One that runs waits
- * in a get, if it waits. */
+/* What it waits for is not here: its arguments, or those of a call that goes first. One that runs
+ * waits in a get, if it waits. */
 static void look_at_call(search_t *s, const crti_client_t *client,
                          crti_probe_step_t *step)
 {
@@ -407,7 +408,8 @@ static crti_remote_t *way_from(crt_ref_t *ref, const crti_probe_t *probe)
     return to;
 }
 
-/* "Ping.give (process 1a2b3c4d) -> Pong.give (process 5e6f7a8b) -> Ping.give (process 1a2b3c4d)". */
+/* "Ping.give (process 1a2b3c4d) -> Pong.give (process 5e6f7a8b) -> Ping.give (process
+ * 1a2b3c4d)". */
 static void describe(const crti_probe_t *probe, char *text, size_t size)
 {
     const crti_probe_step_t *last = &probe->step[probe->count - 1];

@@ -4,10 +4,11 @@
  * Where it sits
  *     user code (crt_yield) -> [ yield.c ] -> ITEM; CONSUMED -> client/dispatch.c -> [ yield.c ]
  * Threads
- *     The thread that runs the call, without the lock; it is taken where an item leaves. A thread that yields
- *     more than its caller allows waits as in crt_get: others of its actor go on.
+ *     The thread that runs the call, without the lock; it is taken where an item leaves. A thread
+ *     that yields more than its caller allows waits as in crt_get: others of its actor go on.
  * Ownership
- *     An item is its caller's from the moment that it was sent. What it refers to is registered before.
+ *     An item is its caller's from the moment that it was sent. What it refers to is registered
+ *     before.
  * Failure
  *     The caller is gone, or wants no more: crt_yield returns CRT_ERR_CANCELLED.
  */
@@ -78,8 +79,8 @@ static bool has_registered(void *user)
     return ((crti_yields_t *)user)->ending.waits == 0;
 }
 
-/* Whom it refers to has to know of the caller before the item leaves. That is always answered, or its owner's end
- * is told. */
+/* Whom it refers to has to know of the caller before the item leaves. That is always answered, or
+ * its owner's end is told. */
 static crt_status_t register_refs(crt_call_t *call)
 {
     crti_yields_t *y = call->yields;

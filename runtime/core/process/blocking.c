@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Blocking: a thread waits until something has come, and what a worker does about its CPU meanwhile.
+/* Blocking: a thread waits until something has come, and what a worker does about its CPU
+ * meanwhile.
  *
  * Where it sits
- *     wait.c, actor.c, submit.c, node_ask.c -> [ blocking.c ] -> crti_net_wait (who waits makes progress)
+ *     wait.c, actor.c, submit.c, node_ask.c -> [ blocking.c ] -> crti_net_wait (who waits makes
+ *     progress)
  * A thread that runs a call and waits
  *     1 ms        when all such threads do, the node is told (their CPUs may be lent), and
- *                 core->on_blocked: tasks that were not started are given back, since what it waits for
- *                 may depend on them
- *     10 ms       core->on_long_wait, and later at growing intervals, since others may begin to wait
+ *                 core->on_blocked: tasks that were not started are given back, since what it waits
+ *                 for may depend on them
+ *     10 ms       core->on_long_wait, and later at growing intervals, since others may begin to
+ *     wait
  *                 after us: cycles of waiting processes are looked for
  */
 #include <stdlib.h>
@@ -37,7 +40,8 @@ void crti_blocked_init(crti_blocked_t *blocked)
     crti_list_init(&blocked->waiters);
 }
 
-/* The kernel is asked once for each thread of a runtime: a worker is forked before its first wait. */
+/* The kernel is asked once for each thread of a runtime: a worker is forked before its first
+ * wait. */
 static pid_t thread_number(const crti_core_t *core)
 {
     static __thread const crti_core_t *asked_for;

@@ -12,8 +12,8 @@
 
 /* The waits of a thread that runs calls. */
 typedef struct crti_blocking {
-    uint64_t
-        wait; /* a number of the process: a chain is about one wait; 0: none goes on */
+    /* a number of the process: a chain is about one wait; 0: none goes on */
+    uint64_t wait;
     crt_ref_t *ref;    /* what it waits for; NULL: nothing, or several */
     bool is_cancelled; /* the call that runs: no wait inside it goes on */
     char *deadlock;    /* the cycle that the wait is part of, found by a chain */
@@ -44,8 +44,8 @@ void crti_blocked_init(crti_blocked_t *blocked);
 void crti_blocking_begin(crti_core_t *core, crti_blocking_t *blocking);
 void crti_blocking_end(crti_core_t *core);
 
-/* Waits until `done`; a thread that runs a call reports that it is blocked. `what` is told to who asks what is
- * waited for; static text. Lock held. */
+/* Waits until `done`; a thread that runs a call reports that it is blocked. `what` is told to who
+ * asks what is waited for; static text. Lock held. */
 crt_status_t crti_wait_for(crti_core_t *core, bool (*done)(void *user), void *user,
                            int64_t timeout_ms, crt_ref_t *ref, const char *what);
 /* The call that the thread runs was cancelled; or it runs another one. */

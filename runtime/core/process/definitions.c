@@ -32,7 +32,8 @@ static bool is_class(const crt_definition_t *d)
     return d->actor_class && !d->method && !d->destroy && !d->restore;
 }
 
-/* A list of the options, and room for all definitions behind it. The elements are pointers to constants. */
+/* A list of the options, and room for all definitions behind it. The elements are pointers to
+ * constants. */
 static void *copy_list(const void *const *list, unsigned *count_out)
 {
     const void **copy;

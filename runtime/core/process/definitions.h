@@ -20,8 +20,8 @@ typedef struct crti_definitions {
     unsigned class_count;
 } crti_definitions_t;
 
-/* CRT_ERR_INVALID: a method, or what ends or restores an actor, belongs to no class that was defined.
- * Undone by crti_definitions_fini, also after an error. */
+/* CRT_ERR_INVALID: a method, or what ends or restores an actor, belongs to no class that was
+ * defined. Undone by crti_definitions_fini, also after an error. */
 crt_status_t crti_definitions_init(crti_definitions_t *definitions,
                                    const crt_options_t *options);
 void crti_definitions_fini(crti_definitions_t *definitions);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Entry: how threads of the user get into the runtime, and how it is taken away while some are inside.
- * See core.h.
+/* Entry: how threads of the user get into the runtime, and how it is taken away while some are
+ * inside. See core.h.
  *
  * The pointer to the runtime, the count of threads inside and the mark of a forked child are the
  * library's only globals: crt.h has no handle of the runtime in its functions. */
@@ -29,9 +29,9 @@ bool crti_is_forked(void)
     return atomic_load_explicit(&forked, memory_order_relaxed);
 }
 
-/* With a copy of the link here the node would not hear of it when the parent closes its own, and with it
- * all others, as code does that makes a daemon of its process: whoever waits for that one would wait
- * for ever. The number may be another file's by now. */
+/* With a copy of the link here the node would not hear of it when the parent closes its own, and
+ * with it all others, as code does that makes a daemon of its process: whoever waits for that one
+ * would wait for ever. The number may be another file's by now. */
 static void close_link(const crti_core_t *core)
 {
     int fd = core->link.inode ? crti_channel_fd(core->link.channel) : -1;

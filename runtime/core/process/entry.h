@@ -32,8 +32,8 @@ typedef struct crti_stream_place {
 /* The process's runtime with its lock taken; NULL with CRT_ERR_NOT_INITIALIZED or
  * CRT_ERR_FORKED raised. */
 crti_core_t *crti_enter(void);
-/* The same without an error: for what may be done after a shutdown, too, and waits for one that goes on until
- * it is settled what refs and handles are. Not in a forked child. */
+/* The same without an error: for what may be done after a shutdown, too, and waits for one that
+ * goes on until it is settled what refs and handles are. Not in a forked child. */
 crti_core_t *crti_enter_quiet(void);
 /* The same without taking the lock: it can't be shut down until crti_leave_unlocked. */
 crti_core_t *crti_enter_unlocked(void);

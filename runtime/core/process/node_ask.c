@@ -37,7 +37,8 @@ static void on_asked(void *user, const crti_message_t *message)
     asking->is_answered = true;
 }
 
-/* Questions wait for a head that is away; that it stayed away is another thing than that it is slow. */
+/* Questions wait for a head that is away; that it stayed away is another thing than that it is
+ * slow. */
 static crt_status_t no_answer(const crti_core_t *core, crti_message_kind_t kind,
                               int64_t timeout_ms)
 {

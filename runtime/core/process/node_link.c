@@ -32,7 +32,8 @@ void crti_node_link_fini(crti_node_link_t *link)
     crti_numbers_fini(&link->requests);
 }
 
-/* The node's crt-stack may read our stacks also where the kernel lets processes read their children's only (Yama). */
+/* The node's crt-stack may read our stacks also where the kernel lets processes read their
+ * children's only (Yama). */
 static void let_be_read(crti_core_t *core)
 {
     struct ucred node;

@@ -2,7 +2,8 @@
 /* Node link: what this process says to its node daemon, and the answers.
  *
  * Where it sits
- *     all modules -> [ node_link.c, node_ask.c ] -> unix socket -> crt-node -> client/node_messages.c
+ *     all modules -> [ node_link.c, node_ask.c ] -> unix socket -> crt-node ->
+ *     client/node_messages.c
  * Threads
  *     The core's lock.
  * Invariants

@@ -2,19 +2,22 @@
 /* Printed: what a call prints is on the driver's terminal before a get returns its result.
  *
  * Where it sits
- *     execute.c, after a call -> [ core/process/printed.c ] -> node daemon: LOG_FLUSH, which it answers when the lines, an
+ *     execute.c, after a call -> [ core/process/printed.c ] -> node daemon: LOG_FLUSH, which it
+ *     answers when the lines, an
  *                                unfinished last one too, are on their way to the driver
- *     wait.c, before a value  -> [ core/process/printed.c ] <- blackboard: how many LOG messages the driver's node sent
- *     run_events.c, of a call -> [ core/process/printed.c ]: where its lines are in the log of the worker
+ *     wait.c, before a value  -> [ core/process/printed.c ] <- blackboard: how many LOG messages
+ *     the driver's node sent
+ *     run_events.c, of a call -> [ core/process/printed.c ]: where its lines are in the log of the
+ *     worker
  * Cost
- *     A call that prints nothing: three loads. glibc counts in a FILE's _offset what it wrote, once that
- *     is not negative (it is, of a pipe), so that nothing has to be asked of the system.
+ *     A call that prints nothing: three loads. glibc counts in a FILE's _offset what it wrote, once
+ *     that is not negative (it is, of a pipe), so that nothing has to be asked of the system.
  * What is not seen
- *     write(2) to the descriptor, and what children print: their lines are shown when they come, and in the log they are
- *     those of the next call that prints.
+ *     write(2) to the descriptor, and what children print: their lines are shown when they come,
+ *     and in the log they are those of the next call that prints.
  * Failure
- *     Each wait ends after PATIENCE_MS: a slow terminal or a node that is away delays no result for longer, and a
- *     worker whose last question has no answer yet asks no other.
+ *     Each wait ends after PATIENCE_MS: a slow terminal or a node that is away delays no result for
+ *     longer, and a worker whose last question has no answer yet asks no other.
  */
 #ifndef CRTI_CORE_PRINTED_H
 #define CRTI_CORE_PRINTED_H
@@ -28,8 +31,8 @@ struct crti_core;
 typedef struct crti_printed {
     bool is_flushing; /* the node was asked, and has not answered */
     uint64_t logs;    /* of a driver: LOG messages that came */
-    uint64_t
-        log_end; /* of a worker: where its log ended when the node wrote it last, or CRTI_TASK_LOG_UNKNOWN */
+    /* of a worker: where its log ended when the node wrote it last, or CRTI_TASK_LOG_UNKNOWN */
+    uint64_t log_end;
 } crti_printed_t;
 
 /* Of a worker, before it prints. */

@@ -12,15 +12,15 @@
 #include "runtime/core/process/definitions.h"
 #include "runtime/core/values/signature.h"
 
-/* Of the program's own structs only the members that the first version had are read in place; what was
- * added since is read from a copy (base/copy_struct.h), as the program may be older. */
+/* Of the program's own structs only the members that the first version had are read in place; what
+ * was added since is read from a copy (base/copy_struct.h), as the program may be older. */
 typedef struct crti_function {
     const char *class_name; /* "" for a task */
     const char *name;
     size_t name_size;
     unsigned index;
-    unsigned
-        group; /* of a method: the place in its class's concurrency groups + 1; 0: none */
+    /* of a method: the place in its class's concurrency groups + 1; 0: none */
+    unsigned group;
     char *display; /* "Counter.add" */
     crti_signature_t signature;
     bool is_http,
@@ -64,7 +64,8 @@ crt_status_t crti_program_class(const crti_program_t *program,
 crt_status_t crti_class_method(const crti_class_t *class_, const crt_method_t *method,
                                const crti_function_t **function_out);
 
-/* The place of a concurrency group in its class + 1. CRT_ERR_INVALID: the class does not declare it. */
+/* The place of a concurrency group in its class + 1. CRT_ERR_INVALID: the class does not declare
+ * it. */
 crt_status_t crti_class_group(const crti_class_t *class_,
                               const crt_concurrency_group_t *group, unsigned *group_out);
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Remotes and clients: the processes that this one calls, borrows from or lends to, and those that call it.
+/* Remotes and clients: the processes that this one calls, borrows from or lends to, and those that
+ * call it.
  *
  * Where it sits
  *     refs, calls, execution -> [ remotes.c ] -> net (sessions), node_link.c (WATCH)
@@ -28,8 +29,8 @@ typedef struct crti_remote {
     crti_address_t address;
     crti_peer_t *peer;     /* the session that we made; NULL: none */
     crti_list_t in_flight; /* crti_pending_t.link: calls that it has to answer */
-    crti_list_t
-        owner_requests;      /* crti_owner_request_t: what it has to hear, and answer */
+    /* crti_owner_request_t: what it has to hear, and answer */
+    crti_list_t owner_requests;
     crti_list_t watchers;    /* crti_process_watch_t.link */
     crti_numbers_t borrowed; /* number of an object of it -> crt_ref_t, */
     crti_list_t unasked;     /* crt_ref_t.unasked: in the order in which they came; */

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Seeds: random numbers that differ from process to process and from call to call, and are the same in each run of a
- * program that sets a seed.
+/* Seeds: random numbers that differ from process to process and from call to call, and are the same
+ * in each run of a program that sets a seed.
  *
  * Where it sits
  *     crt_random_seed, calls (a seed for each call that is made) -> [ seeds.c ]
  * Threads
  *     Those of a call: its thread. Those of a driver: the core's lock.
  * Invariants
- *     A call's seed depends on its caller's and on how many calls that has made before, not on where or how often it
- *     runs.
+ *     A call's seed depends on its caller's and on how many calls that has made before, not on
+ *     where or how often it runs.
  */
 #ifndef CRTI_CORE_PROCESS_SEEDS_H
 #define CRTI_CORE_PROCESS_SEEDS_H
@@ -24,7 +24,8 @@ typedef struct crti_seeds {
     uint64_t drawn; /* and so many seeds the program was given */
 } crti_seeds_t;
 
-/* This thread runs a call with these from now on; NULL: none. Not needed while no call of the process has a seed. */
+/* This thread runs a call with these from now on; NULL: none. Not needed while no call of the
+ * process has a seed. */
 void crti_seeds_run(crti_seeds_t *seeds);
 
 /* Of a call that is made in this thread; 0: none is set. Lock held. */

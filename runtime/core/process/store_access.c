@@ -4,8 +4,8 @@
  * Where it sits
  *     object.c, call.c (results), value_of.c -> [ store_access.c ] -> store
  * Threads
- *     Any. Writing happens in the caller's thread without the core's lock: it may wait for room, and
- *     copies of large values take long.
+ *     Any. Writing happens in the caller's thread without the core's lock: it may wait for room,
+ *     and copies of large values take long.
  */
 #include <pthread.h>
 #include <unistd.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The timer of the runtime: one, armed for the earliest time that any module wants. What happens then
- * is core->on_tick's. See core.h. */
+/* The timer of the runtime: one, armed for the earliest time that any module wants. What happens
+ * then is core->on_tick's. See core.h. */
 #include "runtime/core/core.h"
 
 #include <errno.h>

@@ -23,8 +23,8 @@ static crt_status_t watch_borrower(crti_core_t *core, const crti_borrow_record_t
     return CRT_OK;
 }
 
-/* Who has ended holds nothing, and nobody will tell of its end again: somebody lends to it who has not
- * heard of it yet. CRT_ERR_NOT_FOUND when the object is freed. */
+/* Who has ended holds nothing, and nobody will tell of its end again: somebody lends to it who has
+ * not heard of it yet. CRT_ERR_NOT_FOUND when the object is freed. */
 static crt_status_t register_borrower(crti_core_t *core, crt_ref_t *ref,
                                       crti_id_t process)
 {
@@ -41,7 +41,7 @@ crt_status_t crti_owner_add_borrower(crti_core_t *core, crt_ref_t *ref,
     return status == CRT_OK ? register_borrower(core, ref, borrow->process) : status;
 }
 
-/* ------------------------------------------------------------------ owner_requests (owner_requests.h) */
+/* ----------------------------------------------------------- owner_requests (owner_requests.h) */
 
 /* Who sends them, known until it is dead. NULL: it is, or there is no memory. */
 static crti_remote_t *sender_of(crti_core_t *core, const crti_peer_t *peer)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Borrowers: who is registered at an owner as a borrower of an object, and what the owner answers them. The rules are in ownership.h.
+/* Borrowers: who is registered at an owner as a borrower of an object, and what the owner answers
+ * them. The rules are in ownership.h.
  *
  * Where it sits
  *     dispatch.c (BORROW, RELEASE, TAKE_BACK) -> [ borrowers.c ] -> ownership.c; BORROWED

@@ -2,7 +2,8 @@
 /* Copies: an owner hears of each node that has the bytes of its object.
  *
  * Where it sits
- *     value_of.c (a pull ended), copy_reply.c -> [ copies.c ] -> COPY -> [ copies.c ] -> refs.c of the owner
+ *     value_of.c (a pull ended), copy_reply.c -> [ copies.c ] -> COPY -> [ copies.c ] -> refs.c of
+ *     the owner
  * Threads
  *     The core's lock.
  */
@@ -40,8 +41,8 @@ void crti_ref_tell_copy(crt_ref_t *ref)
 }
 
 /* The word of a copy and the end of the last borrower may come by different sessions: it is for
- * an object that was freed since, and so is the copy. A copy of what another ref was forwarded to is
- * not ours to free. */
+ * an object that was freed since, and so is the copy. A copy of what another ref was forwarded to
+ * is not ours to free. */
 crt_status_t crti_copy_arrived(crti_core_t *core, const void *data, size_t size)
 {
     crti_object_id_t object = {.owner = core->process};

@@ -34,8 +34,8 @@ static void ask(crti_core_t *core, crti_peer_t *peer, const crti_buffer_t *recor
     crti_peer_reply(core, peer, record, CRTI_SEND_CONTROL);
 }
 
-/* A process that has sessions in both directions is asked on both: it may have been told of the places by
- * either, and hears of them before the question only by the same one. */
+/* A process that has sessions in both directions is asked on both: it may have been told of the
+ * places by either, and hears of them before the question only by the same one. */
 crt_status_t crti_copy_query_ask(crti_core_t *core, const uint64_t *numbers,
                                  uint32_t count)
 {
@@ -79,8 +79,8 @@ void crti_copy_query_remote_freed(crti_core_t *core, crti_remote_t *remote)
     crti_copy_query_is_over(core, &remote->copy_query);
 }
 
-/* Both questions to a process are answered by the session that it made, if there is one: the words of its
- * copies come by that. */
+/* Both questions to a process are answered by the session that it made, if there is one: the words
+ * of its copies come by that. */
 crt_status_t crti_copy_query_answered(crti_core_t *core, crti_peer_t *peer,
                                       const void *data, size_t size)
 {

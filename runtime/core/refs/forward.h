@@ -7,9 +7,9 @@
  * Threads
  *     The core's lock.
  * Idea
- *     The content is copied once, when the target has it. Where the bytes of a stored one lie is the
- *     target's owner to say: it is asked when the places that were copied are gone, and hears of every
- *     copy that was made of the result.
+ *     The content is copied once, when the target has it. Where the bytes of a stored one lie is
+ *     the target's owner to say: it is asked when the places that were copied are gone, and hears
+ *     of every copy that was made of the result.
  * Ownership
  *     The result holds its target.
  */
@@ -18,7 +18,8 @@
 
 #include "runtime/core/core.h"
 
-/* The value of `ref`, which is pending, is the named one's. `has_tokens`: that was registered for us. */
+/* The value of `ref`, which is pending, is the named one's. `has_tokens`: that was registered for
+ * us. */
 void crti_forward_begin(crt_ref_t *ref, const crti_ref_name_t *name, bool has_tokens);
 /* Where are the copies of the target? What is found becomes known of `ref`, too. */
 void crti_forward_query(crt_ref_t *ref);

@@ -6,13 +6,13 @@
  * Threads
  *     The core's lock.
  * Idea
- *     An answer may be a thousand times as long as the question, so it is sent within the window of the
- *     process that asks. Of what does not fit, and of questions for objects that have no content yet, only the
- *     question is kept, once for each object however often it was asked; it is answered when there is
- *     room, by what is known of the object then.
+ *     An answer may be a thousand times as long as the question, so it is sent within the window of
+ *     the process that asks. Of what does not fit, and of questions for objects that have no
+ *     content yet, only the question is kept, once for each object however often it was asked; it
+ *     is answered when there is room, by what is known of the object then.
  * Failure
- *     Who has more questions open than there are objects (and a number of such as have been freed) is
- *     not asking for what it holds: CRT_ERR_PROTOCOL ends its session.
+ *     Who has more questions open than there are objects (and a number of such as have been freed)
+ *     is not asking for what it holds: CRT_ERR_PROTOCOL ends its session.
  */
 #ifndef CRTI_CORE_LOCATING_H
 #define CRTI_CORE_LOCATING_H

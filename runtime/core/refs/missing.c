@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Missing objects of ours: every node that we know to have the bytes is gone, but somebody was told where
- * they were and may have made a copy, of which we hear later than of the death.
+/* Missing objects of ours: every node that we know to have the bytes is gone, but somebody was told
+ * where they were and may have made a copy, of which we hear later than of the death.
  *
  * Where it sits
  *     deaths.c (NODE_DIED) -> refs.c -> [ missing.c ] -> refs.c (found, lost), whoever waits
  * Threads
  *     The core's lock.
  * Idea
- *     Meanwhile the ref is as if its value had not come yet: whoever wants it waits. Who had it already
- *     keeps it. When it is wanted, all who may have a copy are asked (copy_query.c); it is lost when they have
- *     answered, or when MISSING_NS have passed since the death was told. Then it is final. As long as
- *     nobody wants it, word of a copy is welcome however late.
+ *     Meanwhile the ref is as if its value had not come yet: whoever wants it waits. Who had it
+ *     already keeps it. When it is wanted, all who may have a copy are asked (copy_query.c); it is
+ *     lost when they have answered, or when MISSING_NS have passed since the death was told. Then
+ *     it is final. As long as nobody wants it, word of a copy is welcome however late.
  * Ownership
  *     A record holds a ref that is wanted, until its fate is decided. The others cost nothing.
  */
@@ -23,8 +23,8 @@
 #include "runtime/core/refs/copy_query.h"
 #include "runtime/core/refs/forward.h"
 
-/* For those who do not answer: a node that lives is silent for 5 s at most (else it counts as dead), and
- * what was lost on the way is sent again within 2 s (net/session.h). */
+/* For those who do not answer: a node that lives is silent for 5 s at most (else it counts as
+ * dead), and what was lost on the way is sent again within 2 s (net/session.h). */
 #define MISSING_NS (7 * CRTI_S)
 
 typedef struct wanted {

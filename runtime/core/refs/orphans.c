@@ -2,9 +2,11 @@
 /* Orphans: refs of before a shutdown, which the program may still read and drop.
  *
  * Where it sits
- *     client/client.c (at a shutdown) -> [ orphans.c ] -> store (what stays mapped);  client/wait.c (keep, drop) -> [ orphans.c ]
+ *     client/client.c (at a shutdown) -> [ orphans.c ] -> store (what stays mapped);  client/wait.c
+ *     (keep, drop) -> [ orphans.c ]
  * Threads
- *     crti_refs_orphan while nobody is inside. Afterwards any: they have no lock of a runtime any more.
+ *     crti_refs_orphan while nobody is inside. Afterwards any: they have no lock of a runtime any
+ *     more.
  * Ownership
  *     A value that was got has a handle of each ref in it, as long as it has one itself.
  */
@@ -30,8 +32,8 @@ static void free_orphan(crt_ref_t *ref)
     free(ref);
 }
 
-/* With the last handle it goes, and so do its handles of what is in it: one after the other, since lists within
- * lists may be deeper than any stack. */
+/* With the last handle it goes, and so do its handles of what is in it: one after the other, since
+ * lists within lists may be deeper than any stack. */
 static void let_go(crt_ref_t *ref)
 {
     crti_list_t freed, *item;

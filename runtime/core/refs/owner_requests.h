@@ -1,21 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Owner requests: what an owner has to hear exactly once about who holds its objects: registrations (BORROW), their end
- * (RELEASE), and those that were made for somebody who was never told (TAKE_BACK).
+/* Owner requests: what an owner has to hear exactly once about who holds its objects: registrations
+ * (BORROW), their end (RELEASE), and those that were made for somebody who was never told
+ * (TAKE_BACK).
  *
  * Where it sits
- *     refs.c, incoming.c -> [ owner_requests.c ] -> remotes.c -> net;  borrowers.c is the owner's side
+ *     refs.c, incoming.c -> [ owner_requests.c ] -> remotes.c -> net;  borrowers.c is the owner's
+ *     side
  * Threads
  *     The core's lock.
  * Idea
- *     A session may be lost while both processes live, and then nobody knows which of the last records
- *     arrived. So each of these has a number, is kept until BORROWED answers it, and is sent again, in
- *     order, by the next session; the owner carries out each number of a process once.
+ *     A session may be lost while both processes live, and then nobody knows which of the last
+ *     records arrived. So each of these has a number, is kept until BORROWED answers it, and is
+ *     sent again, in order, by the next session; the owner carries out each number of a process
+ *     once.
  * Failure
- *     Whoever waits for the answer of an owner that two sessions on end have lost (a minute, as a rule)
- *     goes on without: a result with its ref becomes CRT_ERR_UNREACHABLE. The request itself stays.
+ *     Whoever waits for the answer of an owner that two sessions on end have lost (a minute, as a
+ *     rule) goes on without: a result with its ref becomes CRT_ERR_UNREACHABLE. The request itself
+ *     stays.
  * Ownership
- *     A request holds a use of the owner's remote until it is answered or the owner dies, and its ref as long as
- *     somebody waits for the answer.
+ *     A request holds a use of the owner's remote until it is answered or the owner dies, and its
+ *     ref as long as somebody waits for the answer.
  */
 #ifndef CRTI_CORE_OWNER_REQUESTS_H
 #define CRTI_CORE_OWNER_REQUESTS_H
@@ -27,8 +31,8 @@ typedef struct crti_owner_request {
     uint64_t request;
     bool was_lost;  /* a session with it was */
     crt_ref_t *ref; /* BORROW: held; NULL: nobody waits for the answer */
-    crti_completion_t
-        *ending; /* BORROW on behalf of who gets our result: goes on when answered */
+    /* BORROW on behalf of who gets our result: goes on when answered */
+    crti_completion_t *ending;
     size_t size;
     unsigned char record[];
 } crti_owner_request_t;

@@ -52,11 +52,10 @@ typedef enum crti_owned_state {
 /* What the caller does after an event, as bits. */
 enum {
     CRTI_OWNED_NOTIFY = 1, /* the value is here (or failed): tell those who wait for it */
-    CRTI_OWNED_LOST =
-        2, /* the last copy is gone: it has failed with CRT_ERR_OBJECT_LOST */
-    CRTI_OWNED_FREE =
-        4, /* nobody needs it: free its bytes on every node in `nodes`, drop what it
-                            * refers to, forget it */
+    /* the last copy is gone: it has failed with CRT_ERR_OBJECT_LOST */
+    CRTI_OWNED_LOST = 2,
+    /* nobody needs it: free its bytes on all `nodes`, drop what it refers to, forget it */
+    CRTI_OWNED_FREE = 4,
     CRTI_OWNED_MISSED = 8, /* no copy is known any more: whoever wants it waits */
     CRTI_OWNED_FOUND = 16  /* a copy is known again: they go on */
 };

@@ -7,12 +7,13 @@
  * Threads
  *     The core's lock.
  * Idea
- *     Refs that arrived together, in a list say, are read one after the other, and a question for each costs
- *     the round trip to its owner. So whoever asks for one (LOCATE) lets a PEEK go ahead for those that arrived
- *     after it and were not asked for yet. It binds nobody: the owner answers what it knows now, as far as it fits
- *     into one message and into the window, and nobody waits for it. What it did not say is asked when it is wanted.
- *     The first question is short, so that reading can begin; when few of the answers are left to be read, the
- *     next one goes, so that reading goes on while the owner answers.
+ *     Refs that arrived together, in a list say, are read one after the other, and a question for
+ *     each costs the round trip to its owner. So whoever asks for one (LOCATE) lets a PEEK go ahead
+ *     for those that arrived after it and were not asked for yet. It binds nobody: the owner
+ *     answers what it knows now, as far as it fits into one message and into the window, and nobody
+ *     waits for it. What it did not say is asked when it is wanted. The first question is short, so
+ *     that reading can begin; when few of the answers are left to be read, the next one goes, so
+ *     that reading goes on while the owner answers.
  * Failure
  *     A PEEK or its answer that is lost with its session is not missed.
  */
@@ -40,7 +41,8 @@ static inline void crti_peek_may_not(crt_ref_t *ref)
     ref->may_peek = false;
     crti_list_remove(&ref->unasked);
 }
-/* The refs of the same owner behind this one, which is about to be asked for; and those behind these, after it. */
+/* The refs of the same owner behind this one, which is about to be asked for; and those behind
+ * these, after it. */
 void crti_peek_ahead(crt_ref_t *ref);
 void crti_peek_behind(crti_core_t *core, crti_remote_t *owner);
 /* Its answer is read. */

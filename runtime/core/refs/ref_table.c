@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* All refs of this process: their tables, and those among them that something happens to. See refs.h. */
+/* All refs of this process: their tables, and those among them that something happens to. See
+ * refs.h. */
 #include <stdlib.h>
 
 #include "runtime/core/core.h"

@@ -334,8 +334,8 @@ static void tell_now(crt_ref_t *ref)
     crti_ref_release(ref);
 }
 
-/* And goes on for those who want to read it. Who is told may have a result by that (its argument had
- * failed), for which others wait: they are told in turn, not one inside the other, since such a
+/* And goes on for those who want to read it. Who is told may have a result by that (its argument
+ * had failed), for which others wait: they are told in turn, not one inside the other, since such a
  * chain may be longer than any stack. */
 void crti_ref_tell(crt_ref_t *ref)
 {

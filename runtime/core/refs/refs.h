@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Refs: objects as this process knows them, its own and those it borrows. The rules are in ownership.h
- * and borrow.h.
+/* Refs: objects as this process knows them, its own and those it borrows. The rules are in
+ * ownership.h and borrow.h.
  *
  * Where it sits
- *     calls, execution, functions of crt.h -> [ refs/ ] -> process/remotes.c (owners, borrowers), store
+ *     calls, execution, functions of crt.h -> [ refs/ ] -> process/remotes.c (owners, borrowers),
+ *     store
  * Threads
  *     The core's lock.
  * Ownership
@@ -48,7 +49,8 @@ typedef struct crti_end_wait {
 
 /* What the modules above refs.c do for it; under the lock. */
 typedef struct crti_ref_handlers {
-    /* Somebody wants its content; its bytes in this process: true when they can be read, or it failed. */
+    /* Somebody wants its content; its bytes in this process: true when they can be read, or it
+     * failed. */
     void (*locate)(crt_ref_t *ref);
     bool (*fetch)(crt_ref_t *ref);
     /* It has `forwards`, and its content or the places of its copies have changed. */
@@ -114,8 +116,8 @@ typedef struct crti_ref_more {
 
 struct crt_ref {
     uint64_t number; /* of the object, among its owner's; first: a pool writes there */
-    crti_core_t
-        *core; /* NULL after a shutdown, only dropping is left; and once it is free */
+    /* NULL after a shutdown, only dropping is left; and once it is free */
+    crti_core_t *core;
     uint32_t handles; /* the user's */
     bool is_free;     /* nobody has held it any more */
     uint8_t content;  /* crti_content_t */
@@ -141,8 +143,8 @@ struct crt_ref {
         };
     };
     union {
-        crti_pending_t
-            *call; /* that makes it, NULL: none or done; or, far back in a queue, */
+        /* that makes it, NULL: none or done; or, far back in a queue, */
+        crti_pending_t *call;
         struct crti_backlog_entry *entry; /* of calls/backlog.c */
     };
     size_t size;
@@ -152,7 +154,8 @@ struct crt_ref {
         crti_error_t *error;     /* FAILED; NULL: there was no memory for it */
     };
     crti_ref_more_t *more; /* never NULL: to read; to write: crti_ref_more */
-    /* Where the program made it, "file:line"; static text, NULL: not known. Written by its maker without the lock. */
+    /* Where the program made it, "file:line"; static text, NULL: not known. Written by its maker
+     * without the lock. */
     const char *_Atomic place;
 };
 
@@ -199,8 +202,8 @@ typedef struct crti_refs {
 
 void crti_refs_init(crti_refs_t *refs, const crti_ref_handlers_t *handlers);
 void crti_refs_fini(crti_refs_t *refs);
-/* Refs of others, or our own, that `wants` takes, each held: what happens to one may change the tables.
- * The caller frees the list; NULL without memory. */
+/* Refs of others, or our own, that `wants` takes, each held: what happens to one may change the
+ * tables. The caller frees the list; NULL without memory. */
 typedef bool crti_ref_wants_t(const crt_ref_t *ref, const void *what);
 crt_ref_t **crti_refs_gather(crti_core_t *core, bool borrowed, crti_ref_wants_t *wants,
                              const void *what, size_t *count_out);
@@ -231,7 +234,8 @@ crti_object_id_t crti_ref_id(const crt_ref_t *ref);
 /* The one that we borrow of that process; NULL: none. */
 crt_ref_t *crti_ref_borrowed(crti_core_t *core, crti_id_t owner, uint64_t number);
 
-/* CRT_OK, or why a ref that the program gives can't be used: NULL, dropped, of before a shutdown. */
+/* CRT_OK, or why a ref that the program gives can't be used: NULL, dropped, of before a
+ * shutdown. */
 crt_status_t crti_ref_check(const crt_ref_t *ref);
 void crti_ref_hold(crt_ref_t *ref);
 void crti_ref_release(crt_ref_t *ref);

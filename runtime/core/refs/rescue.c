@@ -1,15 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Rescue: while a node is drained, who owns objects that are stored there brings them to its own node.
+/* Rescue: while a node is drained, who owns objects that are stored there brings them to its own
+ * node.
  *
  * Where it sits
- *     node_messages.c (NODE_DRAIN), deaths.c (NODE_DIED), the tick -> [ rescue.c ] -> value_of.c (fetch), frees.c
+ *     node_messages.c (NODE_DRAIN), deaths.c (NODE_DIED), the tick -> [ rescue.c ] -> value_of.c
+ *     (fetch), frees.c
  * Threads
  *     The core's lock.
  * Idea
- *     What was fetched stays mapped here until the ref goes, so that it is not evicted. Then the copy there is freed: the node sees by
- *     that when it may end. Results that are stored there later are found by the next look.
+ *     What was fetched stays mapped here until the ref goes, so that it is not evicted. Then the
+ *     copy there is freed: the node sees by that when it may end. Results that are stored there
+ *     later are found by the next look.
  * Failure
- *     An object that can't be fetched fails as it would for whoever wants it. The node's end is a death as any other.
+ *     An object that can't be fetched fails as it would for whoever wants it. The node's end is a
+ *     death as any other.
  */
 #include "runtime/core/refs/rescue.h"
 

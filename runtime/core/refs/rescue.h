@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Rescue: of our objects that are stored on a node which is drained, copies are made here. See rescue.c. */
+/* Rescue: of our objects that are stored on a node which is drained, copies are made here. See
+ * rescue.c. */
 #ifndef CRTI_CORE_RESCUE_H
 #define CRTI_CORE_RESCUE_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Results: what other processes say of a call or an object becomes the content of a ref, or is given
- * back when nobody takes it.
+/* Results: what other processes say of a call or an object becomes the content of a ref, or is
+ * given back when nobody takes it.
  *
  * Where it sits
  *     pending.c (REPLY), dispatch.c (LOCATED) -> [ results.c ] -> refs.c, forward.c

@@ -6,8 +6,8 @@
  * Threads
  *     The core's lock. Pinning and decoding are short; nothing is copied.
  * Failure
- *     What can't be brought here fails the ref, with the reason; that is its content then. Before an
- *     object counts as lost its owner is asked again (value_retry.c).
+ *     What can't be brought here fails the ref, with the reason; that is its content then. Before
+ *     an object counts as lost its owner is asked again (value_retry.c).
  */
 #include <stdlib.h>
 

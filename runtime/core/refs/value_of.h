@@ -33,8 +33,8 @@ void crti_ref_await(crt_ref_t *ref, crti_waiting_t *waiting, bool local);
 
 /* ------------------------------------------------------------------ value_retry.c */
 
-/* A pull failed with that status: true when it is not for good, and the pull will be repeated, or the
- * ref fail, later. */
+/* A pull failed with that status: true when it is not for good, and the pull will be repeated, or
+ * the ref fail, later. */
 bool crti_ref_ask_again(crt_ref_t *ref, crt_status_t status);
 /* Whether that goes on: who waits for the value does not pull it itself. */
 bool crti_ref_is_asked_again(const crt_ref_t *ref);

@@ -7,7 +7,8 @@
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static crti_numbers_t old;
 
-/* Without memory for it, it is no handle any more: it can't be dropped, and nothing else is lost. */
+/* Without memory for it, it is no handle any more: it can't be dropped, and nothing else is
+ * lost. */
 void crti_old_handle_add(void *handle)
 {
     pthread_mutex_lock(&lock);

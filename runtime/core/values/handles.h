@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Handles: which addresses that a program gives are handles of actors, or objects in writing, so that
- * one that was dropped or given away, or never was one, is refused instead of followed.
+/* Handles: which addresses that a program gives are handles of actors, or objects in writing, so
+ * that one that was dropped or given away, or never was one, is refused instead of followed.
  *
- * Those of a runtime are in a table of it, under its lock. Those of runtimes that were shut down, which
- * the program may still drop, are in one table of the process with a lock of its own.
+ * Those of a runtime are in a table of it, under its lock. Those of runtimes that were shut down,
+ * which the program may still drop, are in one table of the process with a lock of its own.
  */
 #ifndef CRTI_CORE_HANDLES_H
 #define CRTI_CORE_HANDLES_H

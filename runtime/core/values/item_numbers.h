@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Numbers of the items of a stream: its caller, who owns them, hands them out in ranges ahead of their making; both
- * sides keep those of the items that are still to come.
+/* Numbers of the items of a stream: its caller, who owns them, hands them out in ranges ahead of
+ * their making; both sides keep those of the items that are still to come.
  *
  * Where it sits
  *     calls/stream.c (hands them out) -> CALL, CONSUMED -> execution/yield.c (names items by them)
  * Invariants
- *     They are used in the order of the items. A range is as large as half of what may be out at a time, or the
- *     last one: so there are few.
+ *     They are used in the order of the items. A range is as large as half of what may be out at a
+ *     time, or the last one: so there are few.
  */
 #ifndef CRTI_CORE_ITEM_NUMBERS_H
 #define CRTI_CORE_ITEM_NUMBERS_H

@@ -344,7 +344,8 @@ static size_t result_size(const crti_result_t *result)
     }
 }
 
-/* What a result is, behind the head of a record that began at `start`. The room for all but a value is there. */
+/* What a result is, behind the head of a record that began at `start`. The room for all but a value
+ * is there. */
 static crt_status_t put_result(crti_buffer_t *out, size_t start, unsigned char *to,
                                const crti_result_t *result, const crti_encoder_t *encoded)
 {

@@ -13,7 +13,8 @@
  *     RELEASE   and keeps them no longer                  BORROWED known
  *     TAKE_BACK a BORROW on behalf was in vain            BORROWED known
  *     COPY      a node has a copy of your object now
- *     COPY_QUERY      no copy of these objects of mine is known any more: COPY for each that you have
+ *     COPY_QUERY      no copy of these objects of mine is known any more: COPY for each that you
+ *     have
  *     COPY_REPLY    that was all, and none of them is being pulled here
  *     WAITING   the processes in the chain wait for this call or object (deadlock.c)
  *     PROBE     a result waits for what is behind this object or call: for itself? (result_wait.c)
@@ -104,8 +105,9 @@ crti_id_t crti_location_node(const crti_location_t *location, uint32_t index);
      (CRTI_CALL_TASK | CRTI_CALL_PLACED))
 #define CRTI_CALL_READY 4 /* no method: has create of that actor ended, and how? */
 
-/* As `index` of a method: it is called from outside the cluster (client/outside.h), by its name, and only when its class
- * lets it; the second: by somebody without a token. The caller does not know its class. */
+/* As `index` of a method: it is called from outside the cluster (client/outside.h), by its name,
+ * and only when its class lets it; the second: by somebody without a token. The caller does not
+ * know its class. */
 #define CRTI_CALL_OUTSIDE           0xffff
 #define CRTI_CALL_STRANGER          0xfffe
 #define CRTI_CALL_IS_OUTSIDE(index) ((index) >= CRTI_CALL_STRANGER)
@@ -121,7 +123,8 @@ typedef enum crti_arg_form {
     CRTI_ARG_REF = 3     /* ask its owner */
 } crti_arg_form_t;
 
-/* Items from `skip` to `limit` (not included) may be made; they are called `first`, first + 1, ... */
+/* Items from `skip` to `limit` (not included) may be made; they are called `first`, first + 1,
+ * ... */
 typedef struct crti_stream_start {
     uint64_t skip, limit, first;
 } crti_stream_start_t;
@@ -133,9 +136,9 @@ typedef struct crti_consumed {
 
 typedef struct crti_call_head {
     unsigned flags;
-    unsigned
-        index; /* of the method in its class, of the task in its program; of the creation of an
-                     * actor: its max_concurrency, and perhaps CRTI_CREATION_UNORDERED */
+    /* of the method in its class, of the task in its program; of the creation of an actor: its
+     * max_concurrency, and perhaps CRTI_CREATION_UNORDERED */
+    unsigned index;
     unsigned arg_count;
     unsigned returns; /* results, with CRTI_CALL_RETURNS; */
     bool is_stream;   /* none: one, which comes last, and */
@@ -155,7 +158,8 @@ typedef struct crti_call_arg {
 } crti_call_arg_t;
 
 crt_status_t crti_put_call(crti_buffer_t *out, const crti_call_head_t *head);
-/* Behind the arguments of a call that is made again: which one it was at first, and how often it was made before. */
+/* Behind the arguments of a call that is made again: which one it was at first, and how often it
+ * was made before. */
 typedef struct crti_call_again {
     uint64_t first; /* number; 0: it was not made before */
     uint32_t tries;
@@ -220,8 +224,8 @@ static inline unsigned crti_reply_index(uint64_t number)
     return (unsigned)(number >> CRTI_NUMBER_BITS);
 }
 
-/* REPLY (`number` is the call and which of its results) and LOCATED (`number` is the request) have the same body. With
- * `encoded` not NULL it is the value, for forms VALUE and DATA. */
+/* REPLY (`number` is the call and which of its results) and LOCATED (`number` is the request) have
+ * the same body. With `encoded` not NULL it is the value, for forms VALUE and DATA. */
 crt_status_t crti_put_result(crti_buffer_t *out, crti_record_kind_t kind, uint64_t number,
                              const crti_result_t *result, const crti_encoder_t *encoded);
 crt_status_t crti_get_result(const void *data, size_t size, uint64_t *number_out,
@@ -242,8 +246,8 @@ crt_status_t crti_put_locate(crti_buffer_t *out, uint64_t request, uint64_t numb
 crt_status_t crti_get_locate(const void *data, size_t size, uint64_t *request_out,
                              uint64_t *number_out);
 
-/* PEEK: numbers of the receiver's objects. PEEKED has a LOCATED for each that is answered, one behind the other. Begin
- * it, then put each. */
+/* PEEK: numbers of the receiver's objects. PEEKED has a LOCATED for each that is answered, one
+ * behind the other. Begin it, then put each. */
 crt_status_t crti_put_peek(crti_buffer_t *out, const uint64_t *numbers, uint32_t count);
 crt_status_t crti_get_peek(const void *data, size_t size, const void **numbers_out,
                            uint32_t *count_out);
@@ -310,8 +314,8 @@ typedef struct crti_waiter {
 } crti_waiter_t;
 
 typedef struct crti_chain {
-    bool
-        is_object; /* `number` is an object of the receiver; else a call that it got from here */
+    /* `number` is an object of the receiver; else a call that it got from here */
+    bool is_object;
     uint64_t number;
     unsigned count;
     crti_waiter_t waiter[CRTI_CHAIN_MAX]; /* the first waited first */

@@ -2,8 +2,8 @@
 /* Values: how arguments and results are written as bytes, and read back in place.
  *
  * Where it sits
- *     crt_arg_t -> [ value ] -> record (core/values/record.h) or object of the store -> [ value ] ->
- *     crt_value_t -> crt_out_t
+ *     crt_arg_t -> [ value ] -> record (core/values/record.h) or object of the store -> [ value ]
+ *     -> crt_value_t -> crt_out_t
  * Format of an encoded value
  *     plain       0x00, then one msgpack value. Numbers, small texts, lists, maps.
  *     structured  0x01, three zero bytes, u32 size of the table, u32 size of the msgpack, u64 size
@@ -18,12 +18,13 @@
  *     The table names everything that the value refers to: u32 owners, u32 refs, u32 actors;
  *     owner: id, u64 incarnation, node id, text tcp; ref: u32 owner, u64 number; actor: id,
  *     text class, and where it lives: u64 incarnation (0: not known), u64 max_task_retries, u64
- *     max_pending_calls, process id, u64 its incarnation, node id, text tcp; u32 what keeps it alive: 1 + the
- *     index of a ref, which nothing else in the value need name, or 0; u8 whether calls of it are unordered. It can be read without the value, so
- *     that whoever holds an object knows what the object holds.
+ *     max_pending_calls, process id, u64 its incarnation, node id, text tcp; u32 what keeps it
+ *     alive: 1 + the index of a ref, which nothing else in the value need name, or 0; u8 whether
+ *     calls of it are unordered. It can be read without the value, so that whoever holds an object
+ *     knows what the object holds.
  * Trust
- *     Decoders take any bytes, also such that others change meanwhile; counts and lengths are checked
- *     against what is there. Memory is at most 48 bytes for each byte of msgpack.
+ *     Decoders take any bytes, also such that others change meanwhile; counts and lengths are
+ *     checked against what is there. Memory is at most 48 bytes for each byte of msgpack.
  * Alignment
  *     An encoded value with data lies on a multiple of 64; objects of the store do, and
  *     whoever takes one out of a record copies it there.
@@ -63,8 +64,8 @@ typedef struct crti_actor_name {
     crti_id_t process, node;
     uint64_t process_incarnation;
     crti_span_t tcp;
-    /* What keeps it alive for as long as anybody has it (core/calls/actor_lifetime.c): to encode, the
-     * ref, or NULL; decoded, 1 + its index among the table's refs, or 0. */
+    /* What keeps it alive for as long as anybody has it (core/calls/actor_lifetime.c): to encode,
+     * the ref, or NULL; decoded, 1 + its index among the table's refs, or 0. */
     crt_ref_t *lifetime;
     uint32_t lifetime_index;
 } crti_actor_name_t;
@@ -106,14 +107,14 @@ typedef struct crti_encoder {
 crt_status_t crti_encode(crti_encoder_t *encoder, const crti_naming_t *naming,
                          const crt_arg_t *arg);
 
-/* The kind as which an argument arrives: a tensor for an object in writing, a list or map for one that
- * was received. */
+/* The kind as which an argument arrives: a tensor for an object in writing, a list or map for one
+ * that was received. */
 crt_kind_t crti_arg_kind(const crt_arg_t *arg);
 
 #define CRTI_SCALAR_MAX 10
 
-/* The bytes of a number, a truth or nothing, the same that an encoder would write; returns how many,
- * 0 for other kinds: those need an encoder. */
+/* The bytes of a number, a truth or nothing, the same that an encoder would write; returns how
+ * many, 0 for other kinds: those need an encoder. */
 size_t crti_encode_scalar(const crt_arg_t *arg, unsigned char to[CRTI_SCALAR_MAX]);
 
 size_t crti_encoder_size(const crti_encoder_t *encoder);
@@ -187,13 +188,13 @@ typedef struct crti_handles {
     uint32_t ref_count, actor_count;
 } crti_handles_t;
 
-/* The kind and the number of a flat value of at least two bytes, as most results are, without the two passes of
- * crti_decode; nothing else of `*number_out` is set. False: ask crti_decode. */
+/* The kind and the number of a flat value of at least two bytes, as most results are, without the
+ * two passes of crti_decode; nothing else of `*number_out` is set. False: ask crti_decode. */
 bool crti_decode_flat_number(const void *value, size_t size, crt_value_t *number_out);
 
 /* Decodes; texts, bytes and tensors point into `value`. A value that names more refs or actors than
- * there are handles is refused, whatever its own table says. `*memory_out` is the caller's to free() (NULL
- * for scalars). */
+ * there are handles is refused, whatever its own table says. `*memory_out` is the caller's to
+ * free() (NULL for scalars). */
 crt_status_t crti_decode(const void *value, size_t size, const crti_handles_t *handles,
                          crt_value_t *value_out, void **memory_out);
 

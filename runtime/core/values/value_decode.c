@@ -189,8 +189,8 @@ typedef struct decoder {
     crt_tensor_t *next_tensor;
 } decoder_t;
 
-/* Counts entries in the first pass, takes their places in the second. The bytes may lie in memory that
- * others write, so the second may find more than the first. */
+/* Counts entries in the first pass, takes their places in the second. The bytes may lie in memory
+ * that others write, so the second may find more than the first. */
 static crt_status_t count_in(const decoder_t *d, size_t *total, size_t count)
 {
     if (!d->next_tensor)

@@ -344,7 +344,8 @@ static crt_status_t encode_items(crti_encoder_t *e, const crt_arg_t *arg, int de
     return status;
 }
 
-/* A list or map as it was received: decoders let no other through, but a program may put it deeper. */
+/* A list or map as it was received: decoders let no other through, but a program may put it
+ * deeper. */
 static crt_status_t encode_received(crti_encoder_t *e, const crt_value_t *value,
                                     int depth)
 {

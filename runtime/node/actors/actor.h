@@ -2,8 +2,8 @@
 /* Actors of this node: each is a worker process of its own that the head asked for.
  *
  * Where it sits
- *     head_dispatch.c (ACTOR_START, ACTOR_STOP) -> [ node/actors/actor.c ] -> lease_table.c (resources),
- *     worker_table.c (process) -> ACTOR_STARTED, ACTOR_DIED
+ *     head_dispatch.c (ACTOR_START, ACTOR_STOP) -> [ node/actors/actor.c ] -> lease_table.c
+ *     (resources), worker_table.c (process) -> ACTOR_STARTED, ACTOR_DIED
  * Rules
  *     ACTOR_START and ACTOR_STOP may come again after a reconnect: the newest request is the one
  *     that is answered. An actor's death is told to the head once; what was not told because
@@ -63,7 +63,8 @@ typedef struct crti_node_fence {
 void crti_fence_init(crti_node_t *node);
 /* A heartbeat is about to be sent. */
 void crti_fence_sent(crti_node_t *node, uint64_t sequence);
-/* The head has answered it: workers of fenced actors may start calls for a while from its sending. */
+/* The head has answered it: workers of fenced actors may start calls for a while from its
+ * sending. */
 void crti_fence_acknowledged(crti_node_t *node, uint64_t sequence);
 /* The worker, which has a blackboard, will serve a fenced actor. */
 void crti_fence_add(crti_process_t *process);

@@ -3,7 +3,8 @@
  * (base/fence.h).
  *
  * Where it sits
- *     head.c (heartbeats, acknowledgements) -> [ node/actors/fence.c ] -> blackboards -> core/execution/execute.c
+ *     head.c (heartbeats, acknowledgements) -> [ node/actors/fence.c ] -> blackboards ->
+ *     core/execution/execute.c
  * Threads
  *     The loop's.
  * Invariants

@@ -2,7 +2,8 @@
 /* ATTACH: a driver or worker says who it is, and is told where it is.
  *
  * Where it sits
- *     local_dispatch.c -> [ node/dispatch/attach.c ] -> process.c, job.c, worker_table.c -> ATTACHED
+ *     local_dispatch.c -> [ node/dispatch/attach.c ] -> process.c, job.c, worker_table.c ->
+ *     ATTACHED
  */
 #include "runtime/node/node.h"
 

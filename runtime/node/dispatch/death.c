@@ -3,7 +3,8 @@
  * it held taken back.
  *
  * Where it sits
- *     pidfd, zygote (REAPED), local link -> [ node/dispatch/death.c ] -> tables, store, watch.c, head
+ *     pidfd, zygote (REAPED), local link -> [ node/dispatch/death.c ] -> tables, store, watch.c,
+ *     head
  * Rules
  *     The rest of a worker's process group is killed before its last output is read, so that a
  *     grandchild can't hold the report up. The report waits at most REAP_NS for the wait

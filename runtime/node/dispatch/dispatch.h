@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Dispatch: what comes in on a link, what the tables of leases and workers decided, and the end of a
- * process go from here to the modules that serve them.
+/* Dispatch: what comes in on a link, what the tables of leases and workers decided, and the end of
+ * a process go from here to the modules that serve them.
  *
  * Where it sits
  *     links, jobs, by handlers -> [ dispatch ] -> all modules below
@@ -70,12 +70,12 @@ void crti_state_asked(crti_node_t *node, uint64_t request,
 crt_status_t crti_task_rows(crti_node_t *node, size_t limit, crti_buffer_t *out);
 /* object_rows.c: appends the largest `limit` objects of the store (base/object_records.h). */
 crt_status_t crti_object_rows(crti_node_t *node, size_t limit, crti_buffer_t *out);
-/* metric_rows.c: appends the figures of this node and what its programs count; `with_recent`: of gauges also the
- * last values. */
+/* metric_rows.c: appends the figures of this node and what its programs count; `with_recent`: of
+ * gauges also the last values. */
 crt_status_t crti_metric_rows(crti_node_t *node, bool with_recent, crti_buffer_t *json);
 
-/* questions.c: STATE_QUERY "stacks" (of `filter`, the id of a node, a process or an actor; "" all) and "objects" (the
- * largest `limit` of the store), which is answered later. */
+/* questions.c: STATE_QUERY "stacks" (of `filter`, the id of a node, a process or an actor; "" all)
+ * and "objects" (the largest `limit` of the store), which is answered later. */
 void crti_questions_init(crti_node_t *node);
 void crti_questions_free(crti_node_t *node);
 crt_status_t crti_question_asked(crti_node_t *node, uint64_t request, bool is_stacks,
@@ -83,7 +83,8 @@ crt_status_t crti_question_asked(crti_node_t *node, uint64_t request, bool is_st
 /* STATE_ANSWER of a process. */
 void crti_question_said(crti_process_t *process, crti_span_t told);
 
-/* death.c. A driver said that it leaves; with a request it hears when what ran for it here has ended. */
+/* death.c. A driver said that it leaves; with a request it hears when what ran for it here has
+ * ended. */
 void crti_death_driver_leaves(crti_process_t *process, uint64_t request,
                               const crti_msg_shutdown_t *message);
 /* A driver closed its link: it left the cluster, whether its process lives on or not. */

@@ -2,7 +2,8 @@
 /* The head's orders and news: each kind goes to the module that serves it.
  *
  * Where it sits
- *     head_link.c -> [ node/dispatch/head_dispatch.c ] -> actor.c, bundle.c, submission.c, death.c, peer.c, job_end.c, logs.c
+ *     head_link.c -> [ node/dispatch/head_dispatch.c ] -> actor.c, bundle.c, submission.c, death.c,
+ *     peer.c, job_end.c, logs.c
  */
 #include "runtime/node/node.h"
 

@@ -2,7 +2,8 @@
 /* What messages of local processes mean: each kind goes to the module that serves it.
  *
  * Where it sits
- *     local.c -> [ node/dispatch/local_dispatch.c ] -> attach.c, lease.c, actor.c, death.c, transfer.c, watch.c,
+ *     local.c -> [ node/dispatch/local_dispatch.c ] -> attach.c, lease.c, actor.c, death.c,
+ *     transfer.c, watch.c,
  *         logs.c, or on to the head (head.c)
  */
 #include "runtime/node/node.h"

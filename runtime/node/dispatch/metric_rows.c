@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What this node tells the head of its figures and of what its programs count: its part of STATE_QUERY "metrics"
- * (docs/design/state.md).
+/* What this node tells the head of its figures and of what its programs count: its part of
+ * STATE_QUERY "metrics" (docs/design/state.md).
  *
  * Where it sits
  *     state.c -> [ node/dispatch/metric_rows.c ] -> process/metric_totals.c, store/figures.c

@@ -2,11 +2,12 @@
 /* News of the other nodes: where they are, and what they have free.
  *
  * Where it sits
- *     NODE_VIEWS of the head, NODE_VIEW by which it answers NODE_FIND -> [ node/dispatch/node_news.c ]
+ *     NODE_VIEWS of the head, NODE_VIEW by which it answers NODE_FIND -> [
+ *     node/dispatch/node_news.c ]
  *         -> links/peer.c (where), leases/lease_table.c (what is free)
  * Rules
- *     Behind a registration the head tells of all nodes. Until it has, what is known is as old as the
- *     last link: the lease table goes on as it does without the head, and nothing is called
+ *     Behind a registration the head tells of all nodes. Until it has, what is known is as old as
+ *     the last link: the lease table goes on as it does without the head, and nothing is called
  *     infeasible. Nodes that the head does not name died while there was no link.
  */
 #include "runtime/base/log.h"

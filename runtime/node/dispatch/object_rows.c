@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What this node tells the head of objects in its store: its part of STATE_QUERY "objects" (docs/design/state.md).
+/* What this node tells the head of objects in its store: its part of STATE_QUERY "objects"
+ * (docs/design/state.md).
  *
  * Where it sits
  *     questions.c -> [ node/dispatch/object_rows.c ] -> store/space.c, base/object_records.c

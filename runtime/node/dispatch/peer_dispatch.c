@@ -2,8 +2,8 @@
 /* What other node daemons ask and say: each kind goes to the module that serves it.
  *
  * Where it sits
- *     inbound.c (their links), peer.c (ours) -> [ node/dispatch/peer_dispatch.c ] -> lease.c, watch.c, owner.c,
- *     transfer.c, program.c, death.c, job.c
+ *     inbound.c (their links), peer.c (ours) -> [ node/dispatch/peer_dispatch.c ] -> lease.c,
+ *     watch.c, owner.c, transfer.c, program.c, death.c, job.c
  */
 #include "runtime/node/node.h"
 

@@ -1,16 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Questions for which the processes of this node are asked themselves: what their threads wait for, with their stacks
- * (STATE_QUERY "stacks", answered with JSON), and which refs they hold, for the objects of the store ("objects", answered
- * with the records of base/object_records.h).
+/* Questions for which the processes of this node are asked themselves: what their threads wait for,
+ * with their stacks (STATE_QUERY "stacks", answered with JSON), and which refs they hold, for the
+ * objects of the store ("objects", answered with the records of base/object_records.h).
  *
  * Where it sits
- *     state.c -> [ node/dispatch/questions.c ] -> STATE_QUERY to processes -> core/client/told_state.c
+ *     state.c -> [ node/dispatch/questions.c ] -> STATE_QUERY to processes ->
+ *     core/client/told_state.c
  *                                              -> jobs/stack_reader.c -> STATE_ANSWER to the head
  *        begin            all answered, or 1 s           stacks: crt-stack has ended
- *     WAITING ---> ASKING -------------------> READING ----------------------> answered, the next begins
+ *     WAITING ---> ASKING -------------------> READING ----------------------> answered, the next
+ *     begins
  * Trust
- *     What a process says is passed on as a whole inside the answer: whoever reads it decodes it by itself, so that one that
- *     says nonsense spoils its own part only. Of what it says ANSWER_MAX bytes are taken.
+ *     What a process says is passed on as a whole inside the answer: whoever reads it decodes it by
+ *     itself, so that one that says nonsense spoils its own part only. Of what it says ANSWER_MAX
+ *     bytes are taken.
  * Threads: the loop. One question at a time: a process is not asked, and stopped, for two.
  */
 #include <stdio.h>

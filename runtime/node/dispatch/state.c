@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What this node tells the head of its processes: the rows of STATE_QUERY "workers" and "actors_detail" (of "tasks": task_rows.c, "metrics": metric_rows.c)
- * (docs/design/state.md), which the head joins with those of other nodes.
+/* What this node tells the head of its processes: the rows of STATE_QUERY "workers" and
+ * "actors_detail" (of "tasks": task_rows.c, "metrics": metric_rows.c) (docs/design/state.md), which
+ * the head joins with those of other nodes.
  *
  * Where it sits
  *     head link -> node/links/head.c -> [ node/dispatch/state.c ] -> STATE_ANSWER
@@ -19,7 +20,8 @@
 #define USAGE_MAX                                                                        \
     1000 /* processes whose /proc is read for an answer: the loop waits for it */
 
-/* Of a process: microseconds of processor time, and bytes of memory that are its own; 0 where /proc does not tell. */
+/* Of a process: microseconds of processor time, and bytes of memory that are its own; 0 where /proc
+ * does not tell. */
 static void read_usage(pid_t pid, uint64_t *cpu_us_out, uint64_t *memory_out)
 {
     char path[64];
@@ -87,8 +89,8 @@ static crt_status_t list_processes(const crti_node_t *node, crti_buffer_t *json)
     return status == CRT_OK ? crti_buffer_append(json, "]", 1) : status;
 }
 
-/* What an actor's process says of its queue: how many wait, and for how many ms one of them does, or the last one that was
- * watched has. */
+/* What an actor's process says of its queue: how many wait, and for how many ms one of them does,
+ * or the last one that was watched has. */
 static crt_status_t add_queue(const crti_process_t *p, uint64_t now_ns,
                               crti_buffer_t *json)
 {

@@ -57,8 +57,8 @@ static bool is_at(const char *path, int fd)
            by_path.st_dev == by_fd.st_dev && by_path.st_ino == by_fd.st_ino;
 }
 
-/* From the first call here that looks at a path on, a file server that does not answer may keep this
- * process for as long as it likes. */
+/* From the first call here that looks at a path on, a file server that does not answer may keep
+ * this process for as long as it likes. */
 static void enter_and_execute(const crti_exec_t *exec, int report)
 {
     if (exec->directory && chdir(exec->directory) < 0 && chdir("/") < 0)

@@ -25,18 +25,18 @@ typedef struct crti_exec {
     const char *directory; /* entered if it exists */
     int stdout_fd, stderr_fd;
     int keep_fd; /* inherited under its number, -1 none */
-    bool
-        is_supervised; /* nothing that it starts outlives it (supervisor.h), whose pid is told */
-    bool
-        is_worker; /* or will fork some: the first that the kernel takes without memory */
+    /* nothing that it starts outlives it (supervisor.h), whose pid is told */
+    bool is_supervised;
+    /* or will fork some: the first that the kernel takes without memory */
+    bool is_worker;
 } crti_exec_t;
 
-/* Executes a program in its own process group, with a parent-death signal, and does not wait for it: a
- * directory whose file server does not answer holds the new process up, not this one. `report_out` is for
- * crti_exec_result; NULL: why it can't be executed is written to its stderr. */
+/* Executes a program in its own process group, with a parent-death signal, and does not wait for
+ * it: a directory whose file server does not answer holds the new process up, not this one.
+ * `report_out` is for crti_exec_result; NULL: why it can't be executed is written to its stderr. */
 crt_status_t crti_exec_start(const crti_exec_t *exec, pid_t *pid_out, int *report_out);
-/* Waits until the program is executed, or tells why it can't be. Of a process that has ended that is
- * known. Closes the report; -1 is one that has nothing to tell. */
+/* Waits until the program is executed, or tells why it can't be. Of a process that has ended that
+ * is known. Closes the report; -1 is one that has nothing to tell. */
 crt_status_t crti_exec_result(int *report_take, const char *path);
 
 #endif

@@ -114,8 +114,8 @@ static bool is_called(const crti_nvml_gpu_t *gpu, unsigned number, const char *n
            (strncmp(name, "GPU-", 4) == 0 && strncmp(gpu->uuid, name, strlen(name)) == 0);
 }
 
-/* "NVIDIA H100 80GB HBM3", "Tesla V100-SXM2-16GB", "NVIDIA GeForce RTX 3090": behind the makers' names the first word is
- * the kind where it has a digit, otherwise all of them are. */
+/* "NVIDIA H100 80GB HBM3", "Tesla V100-SXM2-16GB", "NVIDIA GeForce RTX 3090": behind the makers'
+ * names the first word is the kind where it has a digit, otherwise all of them are. */
 static void make_type(const char *name, char *type)
 {
     static const char *const makers[] = {"NVIDIA ", "Tesla ", "GRID "};

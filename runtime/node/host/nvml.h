@@ -20,8 +20,8 @@
 #define CRTI_NVML_NAME 96
 
 typedef struct crti_nvml_gpu {
-    char
-        uuid[CRTI_NVML_UUID]; /* "GPU-..."; "" when it can't be used: lost, or not ours */
+    /* "GPU-..."; "" when it can't be used: lost, or not ours */
+    char uuid[CRTI_NVML_UUID];
     char name[CRTI_NVML_NAME]; /* "NVIDIA H100 80GB HBM3" */
     bool is_divided;           /* by MIG: only its parts can be used */
 } crti_nvml_gpu_t;

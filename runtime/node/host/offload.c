@@ -64,7 +64,8 @@ static void ended(crti_offload_t *offload, crti_offloaded_t *item)
         tell_ended(offload);
 }
 
-/* One message of the shard; false when there is none. `closed_out` is the item whose end it says. */
+/* One message of the shard; false when there is none. `closed_out` is the item whose end it
+ * says. */
 static bool take(crti_offload_thread_t *shard, uint64_t *closed_out)
 {
     crti_offload_t *offload = shard->offload;
@@ -96,8 +97,9 @@ static void on_ready(void *user, uint32_t events)
         continue;
 }
 
-/* The thread may wait until we take what it says: while there is no room for ours we do. False: it can't
- * be said, errno says why (too many descriptors are under way between processes of this user). */
+/* The thread may wait until we take what it says: while there is no room for ours we do. False: it
+ * can't be said, errno says why (too many descriptors are under way between processes of this
+ * user). */
 static bool say(crti_offload_thread_t *shard, const crti_offload_thread_order_t *order,
                 const int *fds, unsigned count)
 {

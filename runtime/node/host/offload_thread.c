@@ -106,8 +106,8 @@ static bool receive(thread_t *shard, crti_offload_thread_order_t *order,
 /* epoll's data: which spot and which of its places; a spot is aligned to more than PLACE_MASK. */
 #define PLACE_MASK 3u
 
-/* Said by itself: epoll forgets what is closed only when nobody else has it open, as a child has that
- * was forked while it was the daemon's. */
+/* Said by itself: epoll forgets what is closed only when nobody else has it open, as a child has
+ * that was forked while it was the daemon's. */
 static void close_place(const thread_t *shard, spot_t *spot, unsigned place)
 {
     if (spot->fds[place] >= 0) {

@@ -64,8 +64,8 @@ static int newest_first(const void *a, const void *b)
     return (x->written_s < y->written_s) - (x->written_s > y->written_s);
 }
 
-/* What another user put into a directory that is everybody's (CRT_STATE_DIR=/tmp) is none of ours: he
- * could lead the walk elsewhere while it removes. */
+/* What another user put into a directory that is everybody's (CRT_STATE_DIR=/tmp) is none of ours:
+ * he could lead the walk elsewhere while it removes. */
 static bool is_our_directory(const char *path, struct stat *st)
 {
     return lstat(path, st) == 0 && S_ISDIR(st->st_mode) && st->st_uid == geteuid();

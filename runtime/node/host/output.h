@@ -10,7 +10,8 @@
  *     start says how much. Whoever reads counts bytes from the first one that was ever printed.
  *     Lines are told whole; one longer than CRTI_OUTPUT_LINE is told in parts.
  * Threads: the loop's.
- * Failure: a disk that is full costs the log, never the worker: the pipe is always read. When there is
+ * Failure: a disk that is full costs the log, never the worker: the pipe is always read. When there
+ * is
  *     room again the log goes on, behind a line that says how many bytes are missing there.
  */
 #ifndef CRTI_NODE_OUTPUT_H

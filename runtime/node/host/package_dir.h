@@ -5,11 +5,10 @@
  *     node/jobs/package.c (holds), crt-unpack (makes, trims) -> [ node/host/package_dir.c ]
  * Rules
  *     KEY is the SHA-256 of the zip, and of the setup command where there is one. Beside each lies
- *     KEY.lock: who makes the folder has it exclusively, who uses it has it shared, until that process
- *     ends. What is written in it says that the folder is complete, since this boot of the host: what a
- *     crash left half on disk is made anew.
- *     Folders that nobody holds go, the least recently used first, beyond a total of bytes and after
- *     an age; none within PIN_S of its use.
+ *     KEY.lock: who makes the folder has it exclusively, who uses it has it shared, until that
+ *     process ends. What is written in it says that the folder is complete, since this boot of the
+ *     host: what a crash left half on disk is made anew. Folders that nobody holds go, the least
+ *     recently used first, beyond a total of bytes and after an age; none within PIN_S of its use.
  * Threads: any.
  */
 #ifndef CRTI_NODE_PACKAGE_DIR_H
@@ -29,7 +28,8 @@
 /* The name of the folder of that zip and setup command ("": none). */
 void crti_package_key(const char *sha, const char *setup, char key[CRTI_PACKAGE_KEY]);
 
-/* True when the folder is complete: it stays as long as `*fd_out`, which the caller closes, is open. */
+/* True when the folder is complete: it stays as long as `*fd_out`, which the caller closes, is
+ * open. */
 bool crti_package_hold(const char *packages, const char *key, int *fd_out);
 
 /* Waits until nobody else makes or uses it. Caller closes `*fd_out`. */

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Watchdog: a process that waits for the end of the daemon, however it ends, and then ends what user
- * code left behind.
+/* Watchdog: a process that waits for the end of the daemon, however it ends, and then ends what
+ * user code left behind.
  *
  * Where it sits
- *     node.c (start) -> fork -> [ node/host/watchdog.c ] -> end of file on its pipe: the daemon is gone
+ *     node.c (start) -> fork -> [ node/host/watchdog.c ] -> end of file on its pipe: the daemon is
+ *     gone
  *         -> SIGKILL to whoever has this node's directory in his environment
  * Why
  *     Workers and zygotes have a parent-death signal. Their children have none, and may have left
@@ -40,9 +41,9 @@ void crti_watchdog_end(crti_watchdog_t *watchdog);
 /* So that `ps` does not show two daemons: what a fork of this one calls itself. */
 void crti_take_name(const char *name);
 
-/* Does the same for nodes whose daemon and watchdog were killed: ends what has one of their directories
- * below `run` in its environment, and removes the directory. Else they would pile up where a
- * node is started again and again and never stopped. */
+/* Does the same for nodes whose daemon and watchdog were killed: ends what has one of their
+ * directories below `run` in its environment, and removes the directory. Else they would pile up
+ * where a node is started again and again and never stopped. */
 void crti_watchdog_sweep(const char *run);
 
 #endif

@@ -56,8 +56,8 @@ void crti_job_end(crti_node_t *node, crti_id_t id, const char *text);
 /* Answers the driver's `request` when its job's workers on this node are gone, and those of its
  * actors that the head ends with the job. */
 void crti_job_await_end(crti_process_t *driver, uint64_t request);
-/* A driver leaves: what its workers have printed anywhere is told to it, then on_drained is called, at once or
- * within DRAIN_NS. */
+/* A driver leaves: what its workers have printed anywhere is told to it, then on_drained is called,
+ * at once or within DRAIN_NS. */
 void crti_job_drain(crti_process_t *driver, void (*on_drained)(crti_process_t *driver));
 /* One of the other nodes has told its lines. */
 void crti_job_drained(crti_node_t *node, crti_id_t job);
@@ -79,7 +79,8 @@ void crti_spawn_failed(crti_process_t *process, crt_status_t status, const char 
 /* ATTACH of a worker was refused: its purpose fails with the reason. */
 void crti_spawn_refused(crti_node_t *node, const crti_msg_attach_t *attach,
                         const char *text);
-/* What workers of that job have printed here is told to its driver, on another node, which leaves. */
+/* What workers of that job have printed here is told to its driver, on another node, which
+ * leaves. */
 void crti_spawn_drain(crti_node_t *node, crti_id_t driver_node, crti_id_t job);
 /* LOG_FLUSH of a worker. */
 void crti_spawn_flush(crti_process_t *process, uint64_t request);
@@ -88,8 +89,9 @@ void crti_process_free(crti_process_t *process);
 /* package.c */
 bool crti_package_has(crti_node_t *node, pid_t pid);
 
-/* stack_reader.c: crt-stack is executed for these processes; on_done hears once what it printed ("PID {json}" lines),
- * unless the reader is closed before. CRT_ERR_UNSUPPORTED: this build has none. */
+/* stack_reader.c: crt-stack is executed for these processes; on_done hears once what it printed
+ * ("PID {json}" lines), unless the reader is closed before. CRT_ERR_UNSUPPORTED: this build has
+ * none. */
 typedef struct crti_stack_reader crti_stack_reader_t;
 typedef void crti_stacks_read_t(void *user, crt_status_t status, crti_span_t text);
 crt_status_t crti_stack_reader_new(crti_node_t *node, const pid_t *pids, size_t count,

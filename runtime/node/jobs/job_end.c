@@ -2,8 +2,8 @@
 /* The end of jobs of this node: what ends with them, who waits for it, and when their records go.
  *
  * Where it sits
- *     head_dispatch.c (JOB_END), death.c (the driver) -> [ node/jobs/job_end.c ] -> worker_table.c, zygote.c,
- *     program.c, job.c
+ *     head_dispatch.c (JOB_END), death.c (the driver) -> [ node/jobs/job_end.c ] -> worker_table.c,
+ *     zygote.c, program.c, job.c
  */
 #include "runtime/node/jobs/job_int.h"
 
@@ -79,8 +79,8 @@ static void on_heard(crti_node_t *node, crti_id_t from, const crti_peer_ask_t *a
 {
 }
 
-/* What was written to a pipe before a call was answered is in the pipe, or on its way; printf has waited for
- * that (core/process/printed.c), write(2) has not. */
+/* What was written to a pipe before a call was answered is in the pipe, or on its way; printf has
+ * waited for that (core/process/printed.c), write(2) has not. */
 void crti_job_drain(crti_process_t *driver, void (*on_drained)(crti_process_t *driver))
 {
     static const crti_peer_answers_t answers = {.kind = CRTI_MSG_DONE,

@@ -9,8 +9,8 @@
 #define CRTI_SHA_TEXT      65
 #define CRTI_JOB_SETUP_MAX 4096
 
-/* Arguments, or variables, of a program; zero it first. What can't be added is said by `status`, and
- * nothing is added after it. */
+/* Arguments, or variables, of a program; zero it first. What can't be added is said by `status`,
+ * and nothing is added after it. */
 typedef struct crti_arguments {
     char **list; /* ended by NULL */
     size_t count;
@@ -99,8 +99,8 @@ void crti_job_release(crti_job_t *job);
 /* The executable is there, and exec_fd is set; or why not. */
 typedef void crti_program_found_t(crti_job_t *job, crt_status_t status, const char *text);
 
-/* What is looked for: by its SHA-256 at `path`, then in the cache; NULL: there only. `fd_out` is the
- * job's. */
+/* What is looked for: by its SHA-256 at `path`, then in the cache; NULL: there only. `fd_out` is
+ * the job's. */
 typedef struct crti_program_wish {
     const char *sha, *path;
     int *fd_out;
@@ -138,8 +138,8 @@ typedef struct crti_package_wish {
 
 /* The folder, when it is on this host already; else NULL. Caller closes it. */
 crti_package_t *crti_package_find(crti_node_t *node, const char *sha, const char *setup);
-/* Makes it from the zip, which the cache has. `on_ready` is called once, unless it is closed before, with
- * texts that begin with CRTI_JOB_SETUP_FAILED. Caller closes it in any case. */
+/* Makes it from the zip, which the cache has. `on_ready` is called once, unless it is closed
+ * before, with texts that begin with CRTI_JOB_SETUP_FAILED. Caller closes it in any case. */
 crt_status_t crti_package_make(crti_node_t *node, const crti_package_wish_t *wish,
                                crti_package_t **package_out);
 /* NULL is fine. */

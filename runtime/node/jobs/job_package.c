@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the workers of a job need on this node: its folder, if it was submitted with one, then its executable.
+/* What the workers of a job need on this node: its folder, if it was submitted with one, then its
+ * executable.
  *
  * Where it sits
- *     spawn.c -> [ node/jobs/job_package.c ] -> package.c (the folder), program.c (zip and executable)
+ *     spawn.c -> [ node/jobs/job_package.c ] -> package.c (the folder), program.c (zip and
+ *     executable)
  * Rules
- *     The driver's environment names the zip, the setup command, and where the folder lies on its own
- *     node: what its program and its directory are below that, they are here below this node's folder.
+ *     The driver's environment names the zip, the setup command, and where the folder lies on its
+ *     own node: what its program and its directory are below that, they are here below this node's
+ *     folder.
  */
 #include <string.h>
 

@@ -4,7 +4,8 @@
  * Where it sits
  *     submission.c (the driver), job_package.c (workers) -> [ node/jobs/package.c ] -> crt-unpack
  * Ownership: who opened one closes it. As long as it is open the folder stays on the disk.
- * Failure: what crt-unpack printed at last is the reason. One that is closed before it is ready is killed;
+ * Failure: what crt-unpack printed at last is the reason. One that is closed before it is ready is
+ * killed;
  *     whoever reaps orphans reaps it.
  */
 #include <errno.h>

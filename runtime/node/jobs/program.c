@@ -6,11 +6,11 @@
  *     (peer.c: PROGRAM_GET) -> job.c
  * Threads
  *     Looking for it means hashing files: a thread of its own does that with what it was given
- *     and posts the result. One that hangs on a file server that does not answer is left behind after
- *     LOOK_NS without progress, and frees what it was given when it comes back.
+ *     and posts the result. One that hangs on a file server that does not answer is left behind
+ *     after LOOK_NS without progress, and frees what it was given when it comes back.
  * Failure
- *     A node that can't be reached is not one without the program: while the head does not say that it is
- *     dead it is asked again, for GIVE_UP since its last part, as for objects (pull_retry.c).
+ *     A node that can't be reached is not one without the program: while the head does not say that
+ *     it is dead it is asked again, for GIVE_UP since its last part, as for objects (pull_retry.c).
  * Trust
  *     What is executed was hashed through the descriptor that is executed. Bytes from another
  *     node become a file of the cache only when their hash is right.
@@ -244,7 +244,8 @@ static crt_status_t start_look(fetch_t *f, const char *path)
                            crti_node_now(f->node) + LOOK_NS);
 }
 
-/* Where the driver has it: beside it may lie libraries that it finds by $ORIGIN. Then in the cache. */
+/* Where the driver has it: beside it may lie libraries that it finds by $ORIGIN. Then in the
+ * cache. */
 static crt_status_t look_next(fetch_t *f, const char *program)
 {
     char cache[CRTI_NODE_PATH + 80];

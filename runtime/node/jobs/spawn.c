@@ -192,7 +192,7 @@ void crti_spawn_forked(crti_process_t *process, pid_t pid)
         crti_process_kill(process); /* it was told to end before it had a pid */
 }
 
-/* ---------------------------------------------------------------- those that wait for the program */
+/* ------------------------------------------------------------- those that wait for the program */
 
 /* What waits longer in a pipe than here has files open. */
 static bool is_forking_enough(const crti_job_t *job)

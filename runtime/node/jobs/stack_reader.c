@@ -3,8 +3,9 @@
  *
  * Where it sits
  *     dispatch/questions.c -> [ node/jobs/stack_reader.c ] -> crt-stack (node/stack_main.c) -> pipe
- * Ownership: who made one closes it. One that is closed before it has ended is killed; whoever reaps orphans reaps it.
- * Failure: one that does not end in time is killed. What it held then may have been left stopped: all that it
+ * Ownership: who made one closes it. One that is closed before it has ended is killed; whoever
+ * reaps orphans reaps it. Failure: one that does not end in time is killed. What it held then may
+ * have been left stopped: all that it
  *     was asked about goes on (SIGCONT).
  * Threads: the loop's.
  */

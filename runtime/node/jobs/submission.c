@@ -2,12 +2,15 @@
 /* Submitted jobs: drivers that the head starts here, supervised.
  *
  * Where it sits
- *     head_dispatch.c (JOB_START, JOB_STOP) -> [ node/jobs/submission.c ] -> process -> driver.log, JOB_EXITED
+ *     head_dispatch.c (JOB_START, JOB_STOP) -> [ node/jobs/submission.c ] -> process -> driver.log,
+ *     JOB_EXITED
  * Rules
- *     A job is named by its job id: a submission id may be used again. The driver has a supervisor (host/supervisor.h), a process group, a
- *     directory and a log file of its own below the head's state directory. Stopping is SIGTERM to the group, then SIGKILL to all that it
- *     started after STOP_NS. When the driver has ended the rest is killed, in whatever session. Its end is told until the head answers.
- *     Nobody waits for its program to be executed: that may be on a file server that does not answer.
+ *     A job is named by its job id: a submission id may be used again. The driver has a supervisor
+ *     (host/supervisor.h), a process group, a directory and a log file of its own below the head's
+ *     state directory. Stopping is SIGTERM to the group, then SIGKILL to all that it started after
+ *     STOP_NS. When the driver has ended the rest is killed, in whatever session. Its end is told
+ *     until the head answers. Nobody waits for its program to be executed: that may be on a file
+ *     server that does not answer.
  */
 #include <assert.h>
 #include <errno.h>
@@ -239,8 +242,8 @@ static void give_back(crti_submission_t *s)
     s->resources.count = 0;
 }
 
-/* It runs nothing of the user's, and is forgotten; whoever reaps orphans reaps it, when its kernel call
- * returns. */
+/* It runs nothing of the user's, and is forgotten; whoever reaps orphans reaps it, when its kernel
+ * call returns. */
 static void start_failed(crti_submission_t *s, crt_status_t status)
 {
     crti_node_t *node = s->node;

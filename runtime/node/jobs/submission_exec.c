@@ -69,7 +69,8 @@ static const char *find_reference(const char *text, size_t *size_out)
     return NULL;
 }
 
-/* "${NAME}" in a value stands for what the node has, or for nothing where it has none, as in Ray. */
+/* "${NAME}" in a value stands for what the node has, or for nothing where it has none, as in
+ * Ray. */
 static void add_expanded(crti_arguments_t *v, const char *entry)
 {
     CRTI_AUTO(crti_buffer_fini) crti_buffer_t made = {0};
@@ -154,8 +155,8 @@ static crt_status_t hold_program(crti_submission_t *s, const char *path)
     return CRT_OK;
 }
 
-/* An uploaded program lies in the cache by its hash: it is executed under the name that the user knows, so
- * that a script's $0 and ps show that. */
+/* An uploaded program lies in the cache by its hash: it is executed under the name that the user
+ * knows, so that a script's $0 and ps show that. */
 static crt_status_t link_program(crti_submission_t *s, const char *dir, char *path,
                                  size_t size)
 {
@@ -195,8 +196,8 @@ static crt_status_t search_path(const char *name, char *path, size_t size)
     return crt_raise(CRT_ERR_NOT_FOUND, "%s is not found in the PATH of the node", name);
 }
 
-/* What is executed: the uploaded program, one of the job's folder, or, where there is neither (a shell
- * command), one of this host by its whole path. */
+/* What is executed: the uploaded program, one of the job's folder, or, where there is neither (a
+ * shell command), one of this host by its whole path. */
 static crt_status_t path_of(crti_submission_t *s, const char *dir, char *path,
                             size_t size)
 {

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What was uploaded for a submitted job, on a node that has not the head's cache; and what it leaves there.
+/* What was uploaded for a submitted job, on a node that has not the head's cache; and what it
+ * leaves there.
  *
  * Where it sits
- *     submission.c -> [ node/jobs/submission_fetch.c ] -> program.c (the cache, or PROGRAM_GET of the source)
+ *     submission.c -> [ node/jobs/submission_fetch.c ] -> program.c (the cache, or PROGRAM_GET of
+ *     the source)
  * Threads: the loop's; what a job left is removed by a thread of its own.
  */
 #include <ftw.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A submitted job on this node: its record. Shared by submission.c (its life) and submission_exec.c (what is
- * executed, where, and with which variables). */
+/* A submitted job on this node: its record. Shared by submission.c (its life) and submission_exec.c
+ * (what is executed, where, and with which variables). */
 #ifndef CRTI_NODE_SUBMISSION_INT_H
 #define CRTI_NODE_SUBMISSION_INT_H
 
@@ -55,7 +55,8 @@ typedef struct crti_submission {
     bool heard; /* the head has its end on disk */
 } crti_submission_t;
 
-/* The directory of a job, below the head's state directory; below the node's own on another host. */
+/* The directory of a job, below the head's state directory; below the node's own on another
+ * host. */
 crt_status_t crti_submission_directory(crti_node_t *node, crti_id_t job, char *path,
                                        size_t size);
 /* The same, made, with the log file in it. */

@@ -2,10 +2,11 @@
 /* Bundles of placement groups on this node, as the head orders them.
  *
  * Where it sits
- *     head_dispatch.c (BUNDLE_RESERVE, BUNDLE_RETURN) -> [ node/leases/bundle.c ] -> lease_holders.c, lease.c
+ *     head_dispatch.c (BUNDLE_RESERVE, BUNDLE_RETURN) -> [ node/leases/bundle.c ] ->
+ *     lease_holders.c, lease.c
  * Failure
- *     Orders may come again after a reconnect: incarnations tell which one counts. The head learns from
- *     NODE_REGISTER what is reserved here, and has returned what it does not want.
+ *     Orders may come again after a reconnect: incarnations tell which one counts. The head learns
+ *     from NODE_REGISTER what is reserved here, and has returned what it does not want.
  */
 #ifndef CRTI_NODE_BUNDLE_H
 #define CRTI_NODE_BUNDLE_H

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Bundle table: what placement groups have reserved on this node, and how much of each bundle is free. Pure.
+/* Bundle table: what placement groups have reserved on this node, and how much of each bundle is
+ * free. Pure.
  *
  * Where it sits
  *     room.c -> [ node/leases/bundle_table.c ]
@@ -7,8 +8,9 @@
  *     reserved ----------> returned ----------> (gone)
  *               the head             nobody holds anything of it any more
  * Invariants
- *     One bundle of a group and an index is reserved at a time; returned ones are found by their holders only.
- *     available = resources - what holders have, CPUs of blocked workers excepted; `holders` counts them.
+ *     One bundle of a group and an index is reserved at a time; returned ones are found by their
+ *     holders only. available = resources - what holders have, CPUs of blocked workers excepted;
+ *     `holders` counts them.
  */
 #ifndef CRTI_NODE_BUNDLE_TABLE_H
 #define CRTI_NODE_BUNDLE_TABLE_H
@@ -45,8 +47,8 @@ typedef struct crti_bundle_table {
 void crti_bundle_table_init(crti_bundle_table_t *table);
 void crti_bundle_table_fini(crti_bundle_table_t *table);
 
-/* A reserved bundle: the first five fields of `bundle` and its share are read, none of that group and index is
- * reserved. */
+/* A reserved bundle: the first five fields of `bundle` and its share are read, none of that group
+ * and index is reserved. */
 crt_status_t crti_bundle_table_add(crti_bundle_table_t *table,
                                    const crti_bundle_t *bundle);
 /* reserved -> returned. */
@@ -54,13 +56,14 @@ void crti_bundle_table_return(crti_bundle_table_t *table, crti_bundle_t *bundle)
 /* Frees a returned one that has no holders. */
 void crti_bundle_table_forget(crti_bundle_t *bundle);
 
-/* The reserved one with that index, NULL: none. CRTI_ANY_BUNDLE: one in which `need` is free, or else the first;
- * `need` NULL: the first. */
+/* The reserved one with that index, NULL: none. CRTI_ANY_BUNDLE: one in which `need` is free, or
+ * else the first; `need` NULL: the first. */
 crti_bundle_t *crti_bundle_table_get(const crti_bundle_table_t *table, crti_id_t group,
                                      int64_t index, const crti_resources_t *need);
 bool crti_bundle_fits(const crti_bundle_t *bundle, const crti_resources_t *need);
 
-/* Walks the reserved ones; `*group` and `*at` start as 0 and NULL, NULL at the end. No change during the walk. */
+/* Walks the reserved ones; `*group` and `*at` start as 0 and NULL, NULL at the end. No change
+ * during the walk. */
 crti_bundle_t *crti_bundle_table_next(const crti_bundle_table_t *table, size_t *group,
                                       crti_list_t **at);
 

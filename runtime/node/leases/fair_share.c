@@ -97,8 +97,8 @@ static bool helps(const crti_lease_table_t *table, const crti_lease_t *lease,
     return !lacks; /* it waits for a worker: there are as many as there may be */
 }
 
-/* The oldest turn of the job that has used most, of those whose end helps. Jobs that are less than a quarter of a
- * turn ahead leave each other alone: workers would change hands for nothing. */
+/* The oldest turn of the job that has used most, of those whose end helps. Jobs that are less than
+ * a quarter of a turn ahead leave each other alone: workers would change hands for nothing. */
 static const crti_lease_t *find_turn(const crti_lease_table_t *table,
                                      const crti_lease_t *request, uint64_t now_ns)
 {
@@ -186,8 +186,8 @@ static size_t count_yielding(const crti_lease_table_t *table)
 
 /* ---------------------------------------------------------------- turns on other nodes */
 
-/* Whether a turn may end here soon, for a request that came from another node to wait for one. A task whose turn is over may
- * run for long: then its job is asked elsewhere, too. */
+/* Whether a turn may end here soon, for a request that came from another node to wait for one. A
+ * task whose turn is over may run for long: then its job is asked elsewhere, too. */
 static bool may_yield(const crti_lease_table_t *table, const crti_lease_t *request,
                       uint64_t now_ns)
 {
@@ -253,7 +253,8 @@ static bool is_asked(const crti_lease_table_t *table, crti_id_t node, crti_id_t 
     return false;
 }
 
-/* The next one behind the node that was asked last, in the order of ids; not one that gave a request back just now. */
+/* The next one behind the node that was asked last, in the order of ids; not one that gave a
+ * request back just now. */
 static crti_node_view_t *next_node(const crti_lease_table_t *table,
                                    const crti_lease_t *lease, uint64_t now_ns)
 {
@@ -299,8 +300,8 @@ typedef struct seeker {
     double more; /* so many turns are to bring it level with the job that is ahead */
 } seeker_t;
 
-/* Of the turns that it is behind it seeks half, but one in any case: each takes one from the job that is ahead, too, and
- * others that are behind seek theirs. */
+/* Of the turns that it is behind it seeks half, but one in any case: each takes one from the job
+ * that is ahead, too, and others that are behind seek theirs. */
 static double turns_behind(const crti_lease_table_t *table, const crti_lease_t *request,
                            uint64_t now_ns)
 {

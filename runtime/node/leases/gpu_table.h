@@ -4,8 +4,8 @@
  * Where it sits
  *     lease_table.c -> [ node/leases/gpu_table.c ] -> the GPUs of a lease or an actor
  * Policy
- *     One GPU or more are whole ones that nobody else has. A fraction is a part of one GPU, of the fullest one
- *     that has room, so that others stay whole.
+ *     One GPU or more are whole ones that nobody else has. A fraction is a part of one GPU, of the
+ *     fullest one that has room, so that others stay whole.
  * Invariants
  *     A GPU's shares add up to one at most.
  */

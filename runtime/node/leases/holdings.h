@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Holdings: resources of this node that no lease has: those of actors, and the GPUs of workers whose lease has
- * ended and whose process has not. Pure; a part of the lease table.
+/* Holdings: resources of this node that no lease has: those of actors, and the GPUs of workers
+ * whose lease has ended and whose process has not. Pure; a part of the lease table.
  *
  * Ownership
  *     A holding is its map's; a pointer is valid until it is removed.

@@ -7,8 +7,9 @@
 
 #define CRTI_IN_VAIN 8
 
-/* What found no room anywhere: while a queue is served nothing becomes free, so that another request for
- * the same finds none either. Thousands may wait for the same, in a cluster of many nodes. */
+/* What found no room anywhere: while a queue is served nothing becomes free, so that another
+ * request for the same finds none either. Thousands may wait for the same, in a cluster of many
+ * nodes. */
 typedef struct crti_in_vain {
     const crti_lease_t *shapes[CRTI_IN_VAIN]; /* of requests that go on waiting */
     unsigned count;

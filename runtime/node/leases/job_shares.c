@@ -96,8 +96,9 @@ static account_t *add(crti_job_shares_t *shares, crti_id_t job, uint64_t now_ns)
     return a;
 }
 
-/* Of who was away: before all others by a turn of one CPU, or by what it has used less than they. Without that it would be level
- * with those that hold nothing just now, and wait for the task of each. */
+/* Of who was away: before all others by a turn of one CPU, or by what it has used less than they.
+ * Without that it would be level with those that hold nothing just now, and wait for the task of
+ * each. */
 static double begin_at(const crti_job_shares_t *shares, const account_t *a,
                        uint64_t now_ns)
 {

@@ -367,8 +367,8 @@ void crti_lease_ask_to_yield(crti_node_t *node, crti_id_t id, bool when_idle)
 
 /* ---------------------------------------------------------------- ends of others */
 
-/* What becomes of leases, and what whoever asked for one hears; `text` NULL: nothing, and workers end when they
- * are idle. */
+/* What becomes of leases, and what whoever asked for one hears; `text` NULL: nothing, and workers
+ * end when they are idle. */
 typedef struct end {
     crt_status_t status;
     const char *text;
@@ -447,8 +447,8 @@ void crti_lease_local_closed(crti_node_t *node, uint64_t local)
 
 void crti_lease_owner_died(crti_node_t *node, crti_id_t owner, crti_id_t owner_node)
 {
-    /* What a worker does for a dead owner is of no use to anybody. Another node may have asked for its owner: its
-     * question must end. */
+    /* What a worker does for a dead owner is of no use to anybody. Another node may have asked for
+     * its owner: its question must end. */
     static const end_t end = {CRT_ERR_CANCELLED, "the owner of the lease died"};
 
     if (crti_id_is_zero(owner))

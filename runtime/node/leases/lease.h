@@ -2,7 +2,8 @@
 /* Leases: who asks for workers, and what they hear.
  *
  * Where it sits
- *     local_dispatch.c, peer_dispatch.c (requests) -> [ node/leases/lease.c ] -> lease_table.c, worker_table.c
+ *     local_dispatch.c, peer_dispatch.c (requests) -> [ node/leases/lease.c ] -> lease_table.c,
+ *     worker_table.c
  *     lease_table.c, worker_table.c (actions) -> [ node/dispatch/lease_act.c ] -> spawn.c, actor.c
  * Invariants
  *     Whoever changes one of the tables calls crti_lease_act, which carries out what they decided.
@@ -25,25 +26,27 @@ typedef struct crti_leases {
 
 /* `carry_out`: what both tables decided. */
 crt_status_t crti_lease_init(crti_node_t *node, void (*carry_out)(crti_node_t *node));
-/* The head says what becomes of requests that no node has the resources for, unless they say so themselves. */
+/* The head says what becomes of requests that no node has the resources for, unless they say so
+ * themselves. */
 void crti_lease_default(crti_node_t *node, bool fails_if_infeasible);
-/* The node is drained: leases begin elsewhere, what other nodes asked for goes back to them, those that run end their turns.
- * Also when it is so already, for those that began meanwhile. */
+/* The node is drained: leases begin elsewhere, what other nodes asked for goes back to them, those
+ * that run end their turns. Also when it is so already, for those that began meanwhile. */
 void crti_lease_drain(crti_node_t *node);
 /* Leases that run or are about to. */
 size_t crti_lease_count(const crti_node_t *node);
-/* What the node has without being told: its memory but that of its store, and `node:` with its address, which
- * is known when this is called. */
+/* What the node has without being told: its memory but that of its store, and `node:` with its
+ * address, which is known when this is called. */
 void crti_lease_add_own(crti_node_t *node);
 /* The tables may have decided something; safe to call from anywhere. */
 void crti_lease_act(crti_node_t *node);
-/* A request of a process of this node (`local`), or of another node (`stream` of an inbound link). */
+/* A request of a process of this node (`local`), or of another node (`stream` of an inbound
+ * link). */
 void crti_lease_asked(crti_node_t *node, uint64_t local, crti_stream_t *stream,
                       uint64_t request, const crti_msg_lease_request_t *ask);
 void crti_lease_returned(crti_node_t *node, const crti_msg_lease_return_t *back);
 void crti_lease_cancelled(crti_node_t *node, crti_id_t lease);
-/* The turn of a lease is over, or is to be when nothing runs: its owner hears so, by way of its node;
- * LEASE_YIELD came from there. */
+/* The turn of a lease is over, or is to be when nothing runs: its owner hears so, by way of its
+ * node; LEASE_YIELD came from there. */
 void crti_lease_ask_to_yield(crti_node_t *node, crti_id_t lease, bool when_idle);
 void crti_lease_yield_here(crti_node_t *node, const crti_msg_lease_yield_t *yield);
 void crti_lease_waiting(crti_node_t *node, const crti_msg_lease_waiting_t *waiting);

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who holds resources of this node beside leases: actors, workers that end, bundles of placement groups. A part of the
- * lease table (lease_table.h).
+/* Who holds resources of this node beside leases: actors, workers that end, bundles of placement
+ * groups. A part of the lease table (lease_table.h).
  *
  * Where it sits
- *     actors/actor.c, leases/bundle.c -> [ node/leases/lease_holders.c ] -> room.c, lease_table.c (who waits)
+ *     actors/actor.c, leases/bundle.c -> [ node/leases/lease_holders.c ] -> room.c, lease_table.c
+ *     (who waits)
  */
 #include "runtime/node/leases/lease_table.h"
 #include "runtime/node/leases/room.h"

@@ -2,7 +2,8 @@
 /* What jobs use here, for the head, and what it says of all nodes.
  *
  * Where it sits
- *     dispatch/head_link.c (HEARTBEAT), head_dispatch.c (HEARTBEAT_ACK) -> [ leases/lease_levels.c ] -> job_shares.h
+ *     dispatch/head_link.c (HEARTBEAT), head_dispatch.c (HEARTBEAT_ACK) -> [ leases/lease_levels.c
+ *     ] -> job_shares.h
  */
 #include "runtime/node/node.h"
 

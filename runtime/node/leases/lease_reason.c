@@ -35,8 +35,8 @@ static void count(holders_t *h, crti_id_t job, int64_t amount)
     h->item[at].amount += amount;
 }
 
-/* What each job holds of this node: its leases, without the CPUs of those that wait, its actors, and the bundles of its
- * placement groups. */
+/* What each job holds of this node: its leases, without the CPUs of those that wait, its actors,
+ * and the bundles of its placement groups. */
 static void collect(const crti_lease_table_t *table, const char *name, holders_t *h)
 {
     const crti_bundle_table_t *bundles = &crti_lease_table_room(table)->bundles;

@@ -288,7 +288,8 @@ bool crti_lease_table_feasible(const crti_lease_table_t *table, const crti_lease
     return crti_node_views_feasible(&table->views, &self, &lease->resources, &lease->how);
 }
 
-/* No node has what it needs, however idle, and it does not wait for one. Without the head nobody knows. */
+/* No node has what it needs, however idle, and it does not wait for one. Without the head nobody
+ * knows. */
 static bool is_hopeless(const crti_lease_table_t *table, const crti_lease_t *lease)
 {
     bool is_for_one =
@@ -339,8 +340,8 @@ static bool keeps_room(const crti_lease_table_t *table, const crti_lease_t *leas
                                     &lease->resources, &lease->how);
 }
 
-/* A request for a bundle goes to the bundle's node, and waits there. Whoever asked is told when the bundle is not there:
- * the head knows where it is. True: it does not wait any more. */
+/* A request for a bundle goes to the bundle's node, and waits there. Whoever asked is told when the
+ * bundle is not there: the head knows where it is. True: it does not wait any more. */
 static bool serve_bundle(crti_lease_table_t *table, entry_t *e, uint64_t now_ns)
 {
     const crti_lease_t *lease = &e->lease;
@@ -386,9 +387,9 @@ static bool serve_one(crti_lease_table_t *table, entry_t *e, bool here,
     return found;
 }
 
-/* Serves the queue from its head; with `shares` one request of the job that is next, true: there was one. A
- * request that has waited for PATIENCE and can't be served closes this node to those behind it (they may still
- * go elsewhere). */
+/* Serves the queue from its head; with `shares` one request of the job that is next, true: there
+ * was one. A request that has waited for PATIENCE and can't be served closes this node to those
+ * behind it (they may still go elsewhere). */
 static bool serve_jobs(crti_lease_table_t *table, crti_fair_shares_t *shares,
                        uint64_t now_ns)
 {

@@ -3,7 +3,8 @@
  * request is sent to when another one is better. Pure: events in, actions out.
  *
  * Where it sits
- *     node/leases/lease.c (local link, node link, head's views) -> [ node/leases/lease_table.c ] -> actions
+ *     node/leases/lease.c (local link, node link, head's views) -> [ node/leases/lease_table.c ] ->
+ *     actions
  * Policy
  *     A request goes to the node that holds its arguments (`prefer`) when it has room. Else a
  *     node that is less than half full after it counts as empty, and ties go to this node, then
@@ -11,24 +12,25 @@
  *     no room anywhere it waits here, in order of arrival; smaller requests may pass larger
  *     ones, but not once those have waited PATIENCE (then room is kept for them).
  *     Only the owner's node sends a request on. Another node serves it, lets it wait, or gives it
- *     back when it has no room and somebody else has: its owner's node above all, to which it could not
- *     be sent, since that one waits for the answer. So a request is at one place, which alone decides,
- *     and none waits where room never comes.
- *     Where a request may run (base/scheduling.h) comes before all that; SPREAD takes one node with room after
- *     the other.
- *     A request for a bundle of a placement group is for the node that the owner says it is on. It waits there for what
- *     the bundle has, apart from the shares of jobs; a node without the bundle gives it back.
- *     A request that does not wait for what no node has, and one for a single node, fails when it comes, or when the last node
- *     that had it dies; not while the head is away, which knows of others.
+ *     back when it has no room and somebody else has: its owner's node above all, to which it could
+ *     not be sent, since that one waits for the answer. So a request is at one place, which alone
+ *     decides, and none waits where room never comes. Where a request may run (base/scheduling.h)
+ *     comes before all that; SPREAD takes one node with room after the other. A request for a
+ *     bundle of a placement group is for the node that the owner says it is on. It waits there for
+ *     what the bundle has, apart from the shares of jobs; a node without the bundle gives it back.
+ *     A request that does not wait for what no node has, and one for a single node, fails when it
+ *     comes, or when the last node that had it dies; not while the head is away, which knows of
+ *     others.
  * Views
- *     What is known of other nodes: node_views.h. While the head is away every node may have room: a
- *     request is sent there, and waits there if it has not.
+ *     What is known of other nodes: node_views.h. While the head is away every node may have room:
+ *     a request is sent there, and waits there if it has not.
  * Ownership
  *     The table copies what it is given. Actions are read with crti_lease_table_action until it
  *     returns false; their texts are valid until the next event.
  * Invariants
  *     What is free, and of whom it is taken: room.h. A GPU goes to another process only when the
- *     one that had it is gone, as its memory is free only then. A lease is in one state; nothing follows its end.
+ *     one that had it is gone, as its memory is free only then. A lease is in one state; nothing
+ *     follows its end.
  */
 #ifndef CRTI_NODE_LEASE_TABLE_H
 #define CRTI_NODE_LEASE_TABLE_H
@@ -80,8 +82,8 @@ typedef struct crti_lease {
     char function[CRTI_LEASE_FUNCTION];
     uint64_t spillbacks;      /* 0: of this node; else another one sent it here */
     bool fails_if_infeasible; /* it does not wait for what no node has */
-    bool
-        awaits_turn; /* it was sent to a node without room, where a job has used more than its own */
+    /* it was sent to a node without room, where a job has used more than its own */
+    bool awaits_turn;
 
     /* Written by the table. */
     crti_lease_state_t state;
@@ -140,8 +142,8 @@ const crti_resources_t *crti_lease_table_available(const crti_lease_table_t *tab
 const crti_lease_t *crti_lease_table_next(const crti_lease_table_t *table,
                                           size_t *cursor);
 
-/* What a lease counts among the shares of jobs: its CPUs; one that needs none counts a little, as it holds a
- * worker. */
+/* What a lease counts among the shares of jobs: its CPUs; one that needs none counts a little, as
+ * it holds a worker. */
 static inline int64_t crti_lease_weight(const crti_lease_t *lease)
 {
     return crti_resources_get(&lease->resources, "CPU") + 1;
@@ -174,7 +176,8 @@ crt_status_t crti_lease_table_request(crti_lease_table_t *table,
 bool crti_lease_table_granted(crti_lease_table_t *table, crti_id_t id, crti_id_t worker,
                               uint64_t now_ns);
 
-/* Its turn is over (fair_share.h), at once or when it is idle. Nothing when it is not GRANTED, or was asked before. */
+/* Its turn is over (fair_share.h), at once or when it is idle. Nothing when it is not GRANTED, or
+ * was asked before. */
 void crti_lease_table_yield(crti_lease_table_t *table, crti_id_t id, bool when_idle);
 
 /* Ends a lease in any state and gives its resources back: returned, cancelled, its worker can't
@@ -197,15 +200,17 @@ crt_status_t crti_lease_table_take_of_bundle(crti_lease_table_t *table, crti_id_
                                              crti_id_t job, crti_id_t group,
                                              int64_t index,
                                              const crti_resources_t *resources);
-/* Gives back what an actor has, or a worker whose lease ended and that had GPUs; its process is gone. */
+/* Gives back what an actor has, or a worker whose lease ended and that had GPUs; its process is
+ * gone. */
 void crti_lease_table_give(crti_lease_table_t *table, crti_id_t holder, uint64_t now_ns);
 
-/* A placement group reserves a bundle; the first five fields of `bundle` are read. CRT_ERR_BACKPRESSURE: there is no
- * room. The same incarnation again changes nothing; an older one is returned first. */
+/* A placement group reserves a bundle; the first five fields of `bundle` are read.
+ * CRT_ERR_BACKPRESSURE: there is no room. The same incarnation again changes nothing; an older one
+ * is returned first. */
 crt_status_t crti_lease_table_reserve(crti_lease_table_t *table,
                                       const crti_bundle_t *bundle, uint64_t now_ns);
-/* It is given up, unless a later incarnation is there: who waits for it hears that it is gone; what holds some of it
- * is to be ended, and with that its resources come back. False: there is none. */
+/* It is given up, unless a later incarnation is there: who waits for it hears that it is gone; what
+ * holds some of it is to be ended, and with that its resources come back. False: there is none. */
 bool crti_lease_table_return(crti_lease_table_t *table, crti_id_t group, uint64_t index,
                              uint64_t incarnation, uint64_t now_ns);
 

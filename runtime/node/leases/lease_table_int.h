@@ -38,7 +38,8 @@ struct crti_lease_table {
 /* Sends a request that waits here to another node. False: out of memory, it waits on. */
 bool crti_lease_entry_forward(crti_lease_table_t *table, entry_t *e,
                               crti_node_view_t *view, uint64_t now_ns);
-/* Gives a request back to the node that asked. `text` says why. False: out of memory, it waits on. */
+/* Gives a request back to the node that asked. `text` says why. False: out of memory, it waits
+ * on. */
 bool crti_lease_entry_give_back(crti_lease_table_t *table, entry_t *e, const char *text,
                                 uint64_t now_ns);
 

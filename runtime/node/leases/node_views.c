@@ -26,8 +26,8 @@ void crti_node_views_fini(crti_node_views_t *views)
 
 /* ---------------------------------------------------------------- what the head says */
 
-/* Nobody says what becomes free while the head is away: then a node that was full may have room, and
- * a request that goes there in vain waits there. */
+/* Nobody says what becomes free while the head is away: then a node that was full may have room,
+ * and a request that goes there in vain waits there. */
 static const crti_resources_t *believed(const crti_node_views_t *views,
                                         const crti_node_view_t *view)
 {
@@ -218,7 +218,8 @@ static bool is_feasible(const crti_node_views_t *views, const crti_node_self_t *
     return false;
 }
 
-/* Soft affinity is none when its node is gone, or lacks what is needed; `any` has room for what holds then. */
+/* Soft affinity is none when its node is gone, or lacks what is needed; `any` has room for what
+ * holds then. */
 static const crti_scheduling_t *resolve(const crti_node_views_t *views,
                                         const crti_node_self_t *self,
                                         const crti_resources_t *resources,

@@ -2,11 +2,12 @@
 /* Node views: what this node knows of the resources of the others. Pure.
  *
  * Where it sits
- *     lease_table.c (what the head says, what is sent there) -> [ node/leases/node_views.c ] -> which node has room
+ *     lease_table.c (what the head says, what is sent there) -> [ node/leases/node_views.c ] ->
+ *     which node has room
  * What is known
- *     The head's last word, less what was sent there since, so that a burst spreads; if the head says
- *     nothing new, because what the node gave out came back at once, its last word holds again after
- *     half a second. While the head is away every node may have room.
+ *     The head's last word, less what was sent there since, so that a burst spreads; if the head
+ *     says nothing new, because what the node gave out came back at once, its last word holds again
+ *     after half a second. While the head is away every node may have room.
  * Ownership
  *     The views own their entries; a pointer is valid until its node is forgotten.
  */
@@ -71,15 +72,16 @@ crti_node_view_t *crti_node_views_get(const crti_node_views_t *views, crti_id_t 
 /* The head went away, or is back. */
 void crti_node_views_head(crti_node_views_t *views, bool is_away);
 
-/* A request was sent there, or (`is_refused`) what is known of it is not true: it has no room now. */
+/* A request was sent there, or (`is_refused`) what is known of it is not true: it has no room
+ * now. */
 void crti_node_view_expect_less(crti_node_view_t *view, const crti_resources_t *need,
                                 uint64_t now_ns);
 void crti_node_views_refused(crti_node_views_t *views, crti_id_t node, uint64_t now_ns);
 /* Time passed; `*next_ns` is brought down to the moment of the next doubt that ends. */
 void crti_node_views_tick(crti_node_views_t *views, uint64_t now_ns, uint64_t *next_ns);
 
-/* The node with room that the policy prefers (lease_table.h). NULL: this node, or (with *found_out false)
- * none. */
+/* The node with room that the policy prefers (lease_table.h). NULL: this node, or (with *found_out
+ * false) none. */
 crti_node_view_t *crti_node_views_choose(const crti_node_views_t *views,
                                          const crti_node_self_t *self,
                                          const crti_node_need_t *need, bool *found_out);
@@ -90,7 +92,8 @@ bool crti_node_views_feasible(const crti_node_views_t *views,
                               const crti_node_self_t *self,
                               const crti_resources_t *resources,
                               const crti_scheduling_t *how);
-/* The largest amount of `name` that one node has and the sum over all, from those of this node on. */
+/* The largest amount of `name` that one node has and the sum over all, from those of this node
+ * on. */
 void crti_node_views_survey(const crti_node_views_t *views, const char *name,
                             int64_t *largest, int64_t *sum);
 

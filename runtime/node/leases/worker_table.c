@@ -156,8 +156,8 @@ static void assign(crti_worker_table_t *table, crti_worker_t *w)
     act(table, CRTI_WORKER_ASSIGN, w, w->purpose, w->is_actor);
 }
 
-/* One that serves nobody: the one that idled last, as its memory is warm, or one that is being made for a lease
- * that was cancelled. */
+/* One that serves nobody: the one that idled last, as its memory is warm, or one that is being made
+ * for a lease that was cancelled. */
 static crti_worker_t *find_free(const crti_worker_table_t *table, crti_id_t job,
                                 double cpus)
 {

@@ -3,16 +3,17 @@
  * told. Pure: events in, actions out.
  *
  * Where it sits
- *     node/leases/lease.c, node/actors/actor.c (who needs a worker), node/links/local.c (attach, ready, death)
+ *     node/leases/lease.c, node/actors/actor.c (who needs a worker), node/links/local.c (attach,
+ *     ready, death)
  *         -> [ node/leases/worker_table.c ] -> actions (spawn, assign, shut down, kill, report)
  * Rules
  *     A worker is made for one task lease or one actor. After a lease it idles and takes the
- *     next lease of its job with the same number of CPUs (BLAS threads are fixed at its start); so does one
- *     whose lease is cancelled while it is being made: programs whose tasks wait for their own tasks cancel
- *     thousands. One with GPUs
- *     ends with its lease: CUDA keeps memory of a GPU, and can't be told of another one.
- *     At most `keep` idle workers stay; more end after IDLE_NS, the oldest first. A worker that
- *     does not attach within START_NS, or does not end within END_NS, is killed.
+ *     next lease of its job with the same number of CPUs (BLAS threads are fixed at its start); so
+ *     does one whose lease is cancelled while it is being made: programs whose tasks wait for their
+ *     own tasks cancel thousands. One with GPUs ends with its lease: CUDA keeps memory of a GPU,
+ *     and can't be told of another one. At most `keep` idle workers stay; more end after IDLE_NS,
+ *     the oldest first. A worker that does not attach within START_NS, or does not end within
+ *     END_NS, is killed.
  * Ownership
  *     The table owns its workers; pointers are valid until the worker is DEAD and forgotten.
  *     `io` is the loop's.
@@ -33,7 +34,7 @@
  *      |                  |                  |   |         |                  |
  *      |                  |                  |   +---------+-- actor --> ACTOR|
  *      |                  |                  |   |         |             |    |
- *      |                  |                  |   |         |   nobody needs its actor, or LEASED: max_calls
+ *      |                  |                  |   |         |   actor not needed, LEASED: max_calls
  *      |                  |                  |   |         |             v    |
  *      |                  |                  |   |         |         RETIRING |
  *      |                  v                  v   v         v             v    v
@@ -127,8 +128,8 @@ bool crti_worker_table_ready(crti_worker_table_t *table, crti_worker_t *worker,
 void crti_worker_table_released(crti_worker_table_t *table, crti_worker_t *worker,
                                 bool broken, uint64_t now_ns);
 
-/* Its purpose is gone before it was assigned: it serves the next one when it is there, and is not made when that has
- * not begun; an actor's ends. */
+/* Its purpose is gone before it was assigned: it serves the next one when it is there, and is not
+ * made when that has not begun; an actor's ends. */
 void crti_worker_table_unwanted(crti_worker_table_t *table, crti_id_t purpose,
                                 uint64_t now_ns);
 
@@ -136,8 +137,8 @@ void crti_worker_table_unwanted(crti_worker_table_t *table, crti_id_t purpose,
 void crti_worker_table_end(crti_worker_table_t *table, crti_worker_t *worker,
                            bool at_once, uint64_t now_ns);
 
-/* End it when it has answered the calls that it has, RETIRE_NS later whatever it does; one that does not host an actor yet
- * at once, by SHUTDOWN. */
+/* End it when it has answered the calls that it has, RETIRE_NS later whatever it does; one that
+ * does not host an actor yet at once, by SHUTDOWN. */
 void crti_worker_table_retire(crti_worker_table_t *table, crti_worker_t *worker,
                               uint64_t now_ns);
 

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Drain: this node takes no new work, and ends when what it has is done, or its time is over; and what this node does while
- * another one is drained.
+/* Drain: this node takes no new work, and ends when what it has is done, or its time is over; and
+ * what this node does while another one is drained.
  *
  * Where it sits
- *     head_dispatch.c (NODE_DRAIN), the tick -> [ node/lifecycle/drain.c ] -> lease_table.c (leases end their turns), lifecycle.c (the end)
+ *     head_dispatch.c (NODE_DRAIN), the tick -> [ node/lifecycle/drain.c ] -> lease_table.c (leases
+ *     end their turns), lifecycle.c (the end)
  * What it waits for
- *     Leases, actors, drivers, submitted jobs; then for processes of other nodes to have copied what they own in this node's store:
- *     they free it here then (core/refs/rescue.c). When nothing of that goes for STALL_NS it ends nevertheless.
+ *     Leases, actors, drivers, submitted jobs; then for processes of other nodes to have copied
+ *     what they own in this node's store: they free it here then (core/refs/rescue.c). When nothing
+ *     of that goes for STALL_NS it ends nevertheless.
  */
 #ifndef CRTI_NODE_DRAIN_H
 #define CRTI_NODE_DRAIN_H

@@ -43,8 +43,8 @@ void crti_head_registered(crti_node_t *node);
 /* Asks the head; sent again after each reconnect until it is answered. */
 crt_status_t crti_head_ask(crti_node_t *node, crti_message_kind_t kind, const void *body,
                            crti_head_answer_t *on_answer, crti_id_t id, uint64_t number);
-/* The questions of that kind asked with that id are asked no more, and their answers not heard: whoever
- * asked them is gone, and would not end what they make. */
+/* The questions of that kind asked with that id are asked no more, and their answers not heard:
+ * whoever asked them is gone, and would not end what they make. */
 void crti_head_drop(crti_node_t *node, crti_message_kind_t kind, crti_id_t id);
 /* The same of those who are told by `on_answer`. */
 void crti_head_drop_asker(crti_node_t *node, crti_head_answer_t *on_answer, crti_id_t id);

@@ -2,12 +2,13 @@
 /* Inbound links: connections of other node daemons, what they ask and say.
  *
  * Where it sits
- *     crt-node (its peer.c) -> net/stream.c -> [ node/links/inbound.c ] -> lease.c, watch.c, transfer.c, program.c
+ *     crt-node (its peer.c) -> net/stream.c -> [ node/links/inbound.c ] -> lease.c, watch.c,
+ *     transfer.c, program.c
  * Rules
  *     What comes in on a link is answered on it. What is said until it is heard
  *     (crti_node_send_reliable) gets DONE, and may come twice.
- *     Answers are made only as fast as they are read: a link that asks on and reads nothing is read no
- *     more while ANSWERS bytes wait for it.
+ *     Answers are made only as fast as they are read: a link that asks on and reads nothing is read
+ *     no more while ANSWERS bytes wait for it.
  * Trust
  *     Only holders of the cluster key get this far. NODE_HELLO must come first. A message that does
  *     not belong here closes the link.

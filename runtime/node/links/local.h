@@ -48,7 +48,8 @@ crti_local_t *crti_local_get(crti_node_t *node, uint64_t number);
 /* Sends to a process if it is attached. */
 void crti_local_send(crti_process_t *process, crti_message_kind_t kind, uint64_t request,
                      const void *body);
-/* Lines that were left out because a driver took none for too long: it hears of that when it does again, or now. */
+/* Lines that were left out because a driver took none for too long: it hears of that when it does
+ * again, or now. */
 void crti_local_tell_not_shown(crti_process_t *driver);
 /* True while something is on its way to an attached process. */
 bool crti_local_has_queued(const crti_node_t *node);

@@ -2,7 +2,8 @@
 /* Node links: the connections to other node daemons (theirs to this one: inbound.c).
  *
  * Where it sits
- *     lease.c, watch.c, transfer.c, program.c -> [ node/links/peer.c ] <-> net/stream.c <-> crt-node
+ *     lease.c, watch.c, transfer.c, program.c -> [ node/links/peer.c ] <-> net/stream.c <->
+ *     crt-node
  *     crt-node <-> net/stream.c <-> [ node/links/inbound.c ] -> peer_dispatch.c, by handlers
  * Rules
  *     Each node makes its own links for what it asks, two to a node: one for control, one for
@@ -33,7 +34,8 @@ typedef struct crti_peer_answers {
     /* The payload is there (both NULL), `answer` came, or (`text`) why there is none. */
     void (*on_answer)(crti_node_t *node, crti_id_t from, const crti_peer_ask_t *ask,
                       const crti_message_t *answer, const char *text);
-    /* Where the payload behind `m` goes, so many bytes as `ask->length` says then; NULL: nowhere. */
+    /* Where the payload behind `m` goes, so many bytes as `ask->length` says then; NULL:
+     * nowhere. */
     void *(*place)(crti_node_t *node, crti_peer_ask_t *ask, const crti_message_t *m);
     /* The link broke; on_answer follows. */
     void (*on_unreachable)(crti_node_t *node, crti_id_t from, const crti_peer_ask_t *ask);

@@ -81,7 +81,8 @@ static bool is_port(const char *text)
     return digits > 0 && digits <= 5 && text[digits] == '\0';
 }
 
-/* Of the head's host: STATE/head-PORT/{head,http}.log, named "head:PORT" and "http:PORT"; else it is none of them. */
+/* Of the head's host: STATE/head-PORT/{head,http}.log, named "head:PORT" and "http:PORT"; else it
+ * is none of them. */
 static bool find_head_log(const crti_node_t *node, const char *name, char *path,
                           size_t size)
 {
@@ -147,9 +148,9 @@ static void answer(crti_node_t *node, uint64_t local_number, uint64_t request,
         crti_channel_send(local->channel, kind, request, body);
 }
 
-/* Reads what is there, and moves `offset` behind it; to where the log ends, when `limit` is 0. A file
- * that does not exist yet is an empty one. Who asks for what the quota removed gets the line that
- * says so, and what comes behind it. */
+/* Reads what is there, and moves `offset` behind it; to where the log ends, when `limit` is 0. A
+ * file that does not exist yet is an empty one. Who asks for what the quota removed gets the line
+ * that says so, and what comes behind it. */
 static crt_status_t read_part(const char *path, uint64_t *offset, uint64_t limit,
                               crti_buffer_t *data)
 {

@@ -4,9 +4,10 @@
  * Where it sits
  *     LOG_READ of the head, or of a local connection -> [ node/logs/logs.c ] -> LOG_DATA
  * Names
- *     "job:HEX32", from the head alone, who knows submission ids; "node:HEX" (8 to 32 digits) is node.log, "head:PORT" and "http:PORT" are
- *     those of a head on this host; 8 to 32 hex digits of a worker's id; 32 of an actor's. What is not here
- *     is asked of the head when a local connection asks.
+ *     "job:HEX32", from the head alone, who knows submission ids; "node:HEX" (8 to 32 digits) is
+ *     node.log, "head:PORT" and "http:PORT" are those of a head on this host; 8 to 32 hex digits of
+ *     a worker's id; 32 of an actor's. What is not here is asked of the head when a local
+ *     connection asks.
  */
 #ifndef CRTI_NODE_LOGS_H
 #define CRTI_NODE_LOGS_H

@@ -4,8 +4,8 @@
  * Where it sits
  *     death.c (NODE_DIED), the tick -> [ node/objects/owner.c ] -> store (drop), watch.c
  * Deaths
- *     Each is told to all nodes, and the objects of those who died go in one walk over the store: thousands
- *     of workers end together when a job does, and thousands of objects may be here.
+ *     Each is told to all nodes, and the objects of those who died go in one walk over the store:
+ *     thousands of workers end together when a job does, and thousands of objects may be here.
  * Why
  *     That misses what is sealed
  *     after the word came, by a worker that did not hear it yet; processes of a node that died,

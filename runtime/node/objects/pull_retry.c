@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Pulls begun again: a source that can't be reached is not one that lacks the object. While the head
- * does not say that its node is dead, it is asked again, for as long as a silent peer may be silent
- * anywhere in the cluster; then the requesters hear CRT_ERR_UNREACHABLE.
+/* Pulls begun again: a source that can't be reached is not one that lacks the object. While the
+ * head does not say that its node is dead, it is asked again, for as long as a silent peer may be
+ * silent anywhere in the cluster; then the requesters hear CRT_ERR_UNREACHABLE.
  *
  * Where it sits
  *     peer.c (the link broke under a question) -> transfer.c -> [ node/objects/pull_retry.c ]
@@ -40,8 +40,8 @@ static void forget(retry_t *a)
     free(a);
 }
 
-/* Nobody waits: it succeeded otherwise, or its requesters ended. Without a node that is left the pull
- * fails at once, and says so. */
+/* Nobody waits: it succeeded otherwise, or its requesters ended. Without a node that is left the
+ * pull fails at once, and says so. */
 static void on_retry(void *user)
 {
     retry_t *a = user;

@@ -27,8 +27,8 @@ typedef struct part {
 
 typedef struct source {
     crti_id_t node;
-    uint64_t
-        hops; /* how often this node was sent on to get there; 0: a requester named it */
+    /* how often this node was sent on to get there; 0: a requester named it */
+    uint64_t hops;
     bool failed;
     bool slow;  /* nothing came from it: the others go first */
     bool asked; /* and not told since that it is asked no more */
@@ -61,8 +61,8 @@ typedef struct pull {
 struct crti_pull_table {
     crti_map_t pulls;  /* object -> pull_t */
     crti_list_t order; /* pull_t, oldest first */
-    crti_list_t
-        hungry; /* those of them that need a part, oldest first: the order of service */
+    /* those of them that need a part, oldest first: the order of service */
+    crti_list_t hungry;
     uint64_t serials;
     uint64_t bytes;
     crti_buffer_t actions;
@@ -296,8 +296,8 @@ static void advance(crti_pull_table_t *table, pull_t *p)
         crti_list_remove(&p->in_hungry);
 }
 
-/* Bytes under way became fewer: the oldest pulls go first. Thousands may wait for their turn, or for
- * answers. */
+/* Bytes under way became fewer: the oldest pulls go first. Thousands may wait for their turn, or
+ * for answers. */
 static void advance_all(crti_pull_table_t *table)
 {
     CRTI_LIST_FOREACH_SAFE (item, &table->hungry) {

@@ -14,16 +14,16 @@
  *     A source may send this node on to another one that is receiving the object (share_table.h):
  *     that is a source then, too. When one of those fails, the others are asked `direct`: they
  *     give what they have, and send nobody on.
- *     A source of which nothing is heard, or an object that does not come forward for STALL_NS (nodes
- *     that were sent on might wait for each other), makes the pull go to another source, if there is
- *     one; that one is asked again only when there is no better.
- *     A full store makes the pull wait for room until ROOM_NS have passed.
+ *     A source of which nothing is heard, or an object that does not come forward for STALL_NS
+ *     (nodes that were sent on might wait for each other), makes the pull go to another source, if
+ *     there is one; that one is asked again only when there is no better. A full store makes the
+ *     pull wait for room until ROOM_NS have passed.
  * Ownership
  *     The table owns its pulls. Actions name an object and must be carried out in order.
  * Invariants
  *     Every requester gets exactly one answer. Nothing is asked of a source after it failed.
- *     A source that lives and was asked for an object of CRTI_SHARE_PARTS parts or more is told when
- *     it is asked no more.
+ *     A source that lives and was asked for an object of CRTI_SHARE_PARTS parts or more is told
+ *     when it is asked no more.
  */
 #ifndef CRTI_NODE_PULL_TABLE_H
 #define CRTI_NODE_PULL_TABLE_H
@@ -42,7 +42,7 @@
 /*             room in the store          last part
  *   NEEDS_ROOM ---------------> RUNNING -----------> DONE
  *       |                          |
- *       +--- no room in time ------+--- no source left, owner died, nobody asks any more ---> FAILED
+ *       +--- no room in time ------+--- no source left, owner died, not asked for ---> FAILED
  *
  *  DONE and FAILED are forgotten at once.
  */

@@ -9,12 +9,11 @@
  *     Nodes that want an object at the same time form a line: the first is given it from here, each
  *     further one is sent on to the one before it, which gives away what it has received, part by
  *     part as it comes. So each link carries the object once, and the last node has it a few parts
- *     later than the first. A line longer than the object has parts would be slower than a tree: from
- *     then on each node of it is asked by a second one.
- *     A node that was sent here takes CRTI_SHARE_CHILDREN askers and sends others on to them.
- *     Who asks `direct` (it was sent on, and that node failed) is given what is here, at once.
- *     A question for a part that is still on its way waits for it.
- *     Objects of less than CRTI_SHARE_PARTS parts go to everybody from here.
+ *     later than the first. A line longer than the object has parts would be slower than a tree:
+ *     from then on each node of it is asked by a second one. A node that was sent here takes
+ *     CRTI_SHARE_CHILDREN askers and sends others on to them. Who asks `direct` (it was sent on,
+ *     and that node failed) is given what is here, at once. A question for a part that is still on
+ *     its way waits for it. Objects of less than CRTI_SHARE_PARTS parts go to everybody from here.
  * Ownership
  *     The table owns what it knows. Actions must be carried out in order.
  * Invariants

@@ -105,8 +105,8 @@ static void on_unreachable(crti_node_t *node, crti_id_t from,
 
 /* ---------------------------------------------------------------- actions */
 
-/* A full store looks at all its objects to find that out, and thousands of pulls may wait for room: what
- * was said of one holds for those that need as much, for a while. */
+/* A full store looks at all its objects to find that out, and thousands of pulls may wait for room:
+ * what was said of one holds for those that need as much, for a while. */
 static crt_status_t reserve(crti_node_t *node, const crti_pull_action_t *action,
                             void **data_out)
 {

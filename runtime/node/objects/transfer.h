@@ -2,11 +2,12 @@
 /* Transfer: object parts between the stores of two nodes, straight from and into shared memory.
  *
  * Where it sits
- *     local_dispatch.c (PULL, FREE), peer_dispatch.c (OBJECT_GET) -> [ node/objects/transfer.c ] <-> pull_table.c, share_table.c, store, peer.c
+ *     local_dispatch.c (PULL, FREE), peer_dispatch.c (OBJECT_GET) -> [ node/objects/transfer.c ]
+ *     <-> pull_table.c, share_table.c, store, peer.c
  * Ownership
  *     The memory of an object that is being pulled is this daemon's until its seal. Parts of it may
- *     be on their way to other nodes: it is kept until the last of them has left, also when the pull
- *     has ended.
+ *     be on their way to other nodes: it is kept until the last of them has left, also when the
+ *     pull has ended.
  * Invariants
  *     A part is received only into an object that this daemon created and has not sealed; when a
  *     pull is given up, parts on their way are thrown away before the memory is given back.

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Transfer log: the last objects that processes of this node had brought here, for the timeline. Pure: a ring in memory.
+/* Transfer log: the last objects that processes of this node had brought here, for the timeline.
+ * Pure: a ring in memory.
  *
  * Where it sits
  *     objects/transfer.c (asked, answered) -> [ objects/transfer_log.c ] -> dispatch/task_rows.c

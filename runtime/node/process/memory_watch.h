@@ -3,7 +3,8 @@
  * verdicts out.
  *
  * Where it sits
- *     node/process/memory.c (reads /proc and control groups) -> [ node/process/memory_watch.c ] -> verdict -> kill
+ *     node/process/memory.c (reads /proc and control groups) -> [ node/process/memory_watch.c ] ->
+ *     verdict -> kill
  * Rules
  *     Below 70 % of the memory only the node is read. From there on each worker is, too, so that it
  *     is known who grows. From the limit (95 %) on one worker is ended, then, when it is gone and

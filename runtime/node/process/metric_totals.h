@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Metric totals: what the programs of this node count (base/metrics.h), by job and actor, and what its processes
- * have called; of those that live and of those that have died.
+/* Metric totals: what the programs of this node count (base/metrics.h), by job and actor, and what
+ * its processes have called; of those that live and of those that have died.
  *
  * Where it sits
  *     the boards of local processes -> [ process/metric_totals.c ] -> dispatch/metric_rows.c
- * A total, or the last value of a gauge, of which no living process has a part is forgotten after 10 minutes.
- * Threads: the loop.
+ * A total, or the last value of a gauge, of which no living process has a part is forgotten after
+ * 10 minutes. Threads: the loop.
  */
 #ifndef CRTI_NODE_METRIC_TOTALS_H
 #define CRTI_NODE_METRIC_TOTALS_H
@@ -36,14 +36,15 @@ typedef struct crti_metric_totals {
     crti_map_t by_key; /* of the dead: crti_metric_total_t */
     crti_call_figures_t dead;
     uint64_t processes_died;
-    uint64_t
-        refused; /* metrics that did not fit those of the same name, or found no room */
+    /* metrics that did not fit those of the same name, or found no room */
+    uint64_t refused;
 } crti_metric_totals_t;
 
 void crti_metric_totals_init(crti_metric_totals_t *totals);
 /* The process is gone: what it counted is kept. */
 void crti_metric_totals_take(crti_process_t *process);
-/* Everything, those that live included: `*totals_out` is the caller's, and freed by crti_metric_totals_fini. */
+/* Everything, those that live included: `*totals_out` is the caller's, and freed by
+ * crti_metric_totals_fini. */
 crt_status_t crti_metric_totals_all(crti_node_t *node, crti_metric_totals_t *totals_out);
 void crti_metric_totals_fini(crti_metric_totals_t *totals);
 

@@ -24,8 +24,8 @@
 /* So many FORKs of a job are under way at once; more workers wait without any file. */
 #define CRTI_JOB_FORKING_MAX 64
 
-/* A driver or worker of this node, from fork or ATTACH to its death. Each group is written by the module
- * it names. */
+/* A driver or worker of this node, from fork or ATTACH to its death. Each group is written by the
+ * module it names. */
 struct crti_process {
     crti_node_t *node;
     crti_id_t id;
@@ -52,8 +52,8 @@ struct crti_process {
     crti_local_t *local; /* NULL before ATTACH */
 
     /* actors */
-    crti_list_t
-        in_fenced; /* in node->fence.workers: of a fenced actor that is not to end */
+    /* in node->fence.workers: of a fenced actor that is not to end */
+    crti_list_t in_fenced;
 
     /* jobs */
     crti_job_t *job;
@@ -170,8 +170,8 @@ typedef struct crti_node_memory {
 crt_status_t crti_memory_start(crti_node_t *node);
 /* A worker begins a lease. */
 void crti_memory_began(crti_process_t *process);
-/* A worker that has done nothing yet begins an actor, with so many bytes (0: to be looked up), which
- * are returned. */
+/* A worker that has done nothing yet begins an actor, with so many bytes (0: to be looked up),
+ * which are returned. */
 uint64_t crti_memory_born(crti_process_t *process, uint64_t bytes);
 /* Its process is gone. */
 void crti_memory_gone(const crti_process_t *process);

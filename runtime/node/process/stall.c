@@ -2,7 +2,8 @@
 /* Stalls: ends a process that others wait for in the object store and that does not move.
  *
  * Where it sits
- *     timer -> [ node/process/stall.c ] -> store (who is waited for) -> SIGKILL -> death.c -> reclaim
+ *     timer -> [ node/process/stall.c ] -> store (who is waited for) -> SIGKILL -> death.c ->
+ *     reclaim
  * How long
  *     Who waits complains after 50 ms. A process that is stopped is ended by the 4th look that sees
  *     it at the same step, any other (mad, or frozen) by the 12th: 0.45 and 0.85 s after it was

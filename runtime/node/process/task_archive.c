@@ -88,7 +88,8 @@ void crti_task_archive_fini(crti_task_archive_t *archive)
 
 /* ---------------------------------------------------------------- all */
 
-/* The newest of what was offered: twice as many are kept, and the older half goes when there is no room. */
+/* The newest of what was offered: twice as many are kept, and the older half goes when there is no
+ * room. */
 typedef struct newest {
     crti_buffer_t *records;
     size_t limit;

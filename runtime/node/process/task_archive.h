@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Task archive: what became of calls (base/task_events.h), of the processes that live and of the last ones that died.
+/* Task archive: what became of calls (base/task_events.h), of the processes that live and of the
+ * last ones that died.
  *
  * Where it sits
  *     the rings of local processes -> [ process/task_archive.c ] -> dispatch/task_rows.c
@@ -28,8 +29,8 @@ size_t crti_task_slots(const crti_process_t *process);
 void crti_task_archive_take(crti_process_t *process);
 void crti_task_archive_fini(crti_task_archive_t *archive);
 
-/* The newest entries, at most `limit`, the newest first, as an array of crti_task_record_t; and how many attempts
- * are not among them. */
+/* The newest entries, at most `limit`, the newest first, as an array of crti_task_record_t; and how
+ * many attempts are not among them. */
 crt_status_t crti_task_archive_list(const crti_node_t *node, size_t limit,
                                     crti_buffer_t *records_out, uint64_t *dropped_out);
 

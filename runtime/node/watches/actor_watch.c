@@ -2,7 +2,8 @@
 /* Watched actors: which processes of this node want to hear of which actor's life.
  *
  * Where it sits
- *     local.c (ACTOR_WATCH) -> [ node/watches/actor_watch.c ] -> head; head (ACTOR_STATE) -> watchers
+ *     local.c (ACTOR_WATCH) -> [ node/watches/actor_watch.c ] -> head; head (ACTOR_STATE) ->
+ *     watchers
  * Rules
  *     The head knows nodes, not processes: it is asked on every watch (the answer is the state
  *     now) and told when the last process of this node stops watching. After a reconnect every

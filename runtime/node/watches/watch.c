@@ -240,8 +240,8 @@ void crti_watch_owners_seen(crti_node_t *node, uint64_t sweep)
     }
 }
 
-/* Those that a walk found to be over: freed when it is done, as that changes the map. What there is no memory
- * for stays, and tells nobody. */
+/* Those that a walk found to be over: freed when it is done, as that changes the map. What there is
+ * no memory for stays, and tells nobody. */
 static void free_found(crti_node_t *node, const crti_buffer_t *found)
 {
     for (size_t at = 0; at < found->size; at += sizeof(watch_t *)) {
