@@ -35,7 +35,8 @@ static void driver()
     } catch (const crt::error &) {
         const crt_error_t *error = wrong.failure();
 
-        std::cout << error->class_name << "." << error->method << " failed: " << error->text << "\n";
+        std::cout << error->class_name << "." << error->method << " failed: " << error->text
+                  << "\n";
     }
 }
 
