@@ -14,9 +14,12 @@ from xml.sax.saxutils import escape
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 WIDTH, LEFT, RIGHT, ROW, HEAD = 860, 236, 300, 22, 30
-STYLE = """text{font:13px system-ui,sans-serif;fill:#1f2328}.g{font-weight:600}.d{fill:#59636e;font-size:12px}
-.r{font-weight:600}.b{fill:#2a78d6}.l{stroke:#d1d9e0;stroke-width:1}.o{stroke:#59636e;stroke-width:1}
-@media(prefers-color-scheme:dark){text{fill:#f0f6fc}.d{fill:#9198a1}.b{fill:#4493f8}.l{stroke:#3d444d}.o{stroke:#9198a1}}"""
+STYLE = ("text{font:13px system-ui,sans-serif;fill:#1f2328}.g{font-weight:600}"
+         ".d{fill:#59636e;font-size:12px}\n"
+         ".r{font-weight:600}.b{fill:#2a78d6}.l{stroke:#d1d9e0;stroke-width:1}"
+         ".o{stroke:#59636e;stroke-width:1}\n"
+         "@media(prefers-color-scheme:dark){text{fill:#f0f6fc}.d{fill:#9198a1}.b{fill:#4493f8}"
+         ".l{stroke:#3d444d}.o{stroke:#9198a1}}")
 
 
 def number(value):
@@ -45,7 +48,8 @@ def draw(report):
     scale = (WIDTH - LEFT - RIGHT) / math.log10(most)
     height = HEAD + len(groups) * (ROW + 8) + len(rows) * ROW + 50
     out = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" width="{WIDTH}" height="{height}" '
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" '
+        f'width="{WIDTH}" height="{height}" '
         f'role="img" aria-label="crt beside Ray, Open MPI, Thinc and spaCy">',
         f"<style>{STYLE}</style>"
     ]
@@ -55,20 +59,22 @@ def draw(report):
             f'<line class="{"l" if power else "o"}" x1="{x:.1f}" y1="{HEAD - 6}" x2="{x:.1f}" '
             f'y2="{height - 50}"/>')
         out.append(
-            f'<text class="d" x="{x:.1f}" y="{HEAD - 12}" text-anchor="middle">{10 ** power:,} x</text>'
-        )
+            f'<text class="d" x="{x:.1f}" y="{HEAD - 12}" text-anchor="middle">'
+            f'{10 ** power:,} x</text>')
     y = HEAD
     for group in groups:
         y += ROW + 8
         out.append(f'<text class="g" x="0" y="{y - 8}">{escape(group)}</text>')
         for r in (r for r in rows if r["group"] == group):
             length = max(1.0, math.log10(max(r["ratio"], 1)) * scale)
-            beside = f'{figure(r["crt"], r["unit"])} beside {figure(r["other"], r["unit"])} ({r["beside"]})'
+            ours, theirs = figure(r["crt"], r["unit"]), figure(r["other"], r["unit"])
+            beside = f'{ours} beside {theirs} ({r["beside"]})'
             out.append(f'<text x="12" y="{y + 12}">{escape(r["name"])}</text>')
             out.append(
                 f'<rect class="b" x="{LEFT}" y="{y + 1}" width="{length:.1f}" height="14" rx="2"/>')
             out.append(
-                f'<text x="{LEFT + length + 6:.1f}" y="{y + 12}"><tspan class="r">{times(r["ratio"])}</tspan> '
+                f'<text x="{LEFT + length + 6:.1f}" y="{y + 12}">'
+                f'<tspan class="r">{times(r["ratio"])}</tspan> '
                 f'<tspan class="d">{escape(beside)}</tspan></text>')
             y += ROW
     versions = ", ".join(f"{name} {version}" for name, version in report["versions"].items())

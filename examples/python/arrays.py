@@ -64,9 +64,8 @@ with open("/proc/self/maps", encoding="ascii") as maps:
         row.split() for row in maps
         if int(row.split("-")[0], 16) <= at < int(row.split("-")[1].split()[0], 16)
     ]
-print(
-    f"100 MB, last element {got[-1]:.0f}, read only: {not got.flags.writeable}, in shared memory: {where[0][1][3] == 's'}"
-)
+print(f"100 MB, last element {got[-1]:.0f}, read only: {not got.flags.writeable}, "
+      f"in shared memory: {where[0][1][3] == 's'}")
 small = hold(
     C.crt_submit_v(mean, ffi.NULL, ffi.new("crt_arg_t[1]", [argument("REF", "ref", ref)]), 1))
 number = ffi.new("double *")

@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """grow.py SOURCE OUT HEADER...
 
-Copies public headers below SOURCE to the same places below OUT, as a later version could have them: each struct that
-begins with its size has three more members at its end, and one that the library fills. Those that the build has made are left out.
-Prints the folders."""
+Copies public headers below SOURCE to the same places below OUT, as a later version could have them:
+each struct that begins with its size has three more members at its end, and one that the library
+fills. Those that the build has made are left out. Prints the folders."""
 import os
 import re
 import sys
@@ -14,7 +14,10 @@ GROWN = """    /* Aligned, so that no member lies where an older version had onl
     const char *grown_text;
     bool grown_flag;
 """
-STRUCT = re.compile(r"(typedef struct (?:crt_model_array \{\n|\w+ \{\n(?:    /\*(?:(?!\*/).)*\*/\n)?    size_t struct_size;).*?\n)(\} crt_\w+_t;)", re.DOTALL)
+STRUCT = re.compile(
+    r"(typedef struct (?:crt_model_array \{\n|"
+    r"\w+ \{\n(?:    /\*(?:(?!\*/).)*\*/\n)?    size_t struct_size;).*?\n)(\} crt_\w+_t;)",
+    re.DOTALL)
 
 
 def grow(text):
@@ -27,7 +30,8 @@ def main(source, out, *headers):
         place = os.path.relpath(header, source)
         with open(header, encoding="utf-8") as file:
             text, found = grow(file.read())
-        if not header.startswith(os.path.abspath(source) + os.sep) or header.startswith(os.path.abspath(out)):
+        if (not header.startswith(os.path.abspath(source) + os.sep) or
+                header.startswith(os.path.abspath(out))):
             continue
         count += found
         folders.add(os.path.dirname(place))

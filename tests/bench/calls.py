@@ -93,7 +93,8 @@ def print_row(row):
     bare, actor = row["bare"], row["actor"]
     p99 = f"; p99 {bare['p99_us']:.0f} / {actor['p99_us']:.0f} us" if "p99_us" in bare else ""
     print(
-        f"{row['row']}: bare {bare['us']:.3f} us, actor {actor['us']:.3f} us ({1e6 / actor['us']:.0f}/s): ratio "
+        f"{row['row']}: bare {bare['us']:.3f} us, actor {actor['us']:.3f} us "
+        f"({1e6 / actor['us']:.0f}/s): ratio "
         f"{row['ratio']:.3f}; processor {bare['busy_us']:.2f} / {actor['busy_us']:.2f} us{p99}",
         flush=True)
 

@@ -100,9 +100,11 @@ def run_torch(options):
         for inputs, labels in batches(options):
             file.write(inputs.tobytes() + labels.tobytes())
     del flat
-    layout = torch.channels_last if options.channels_last or options.precision == "mixed" else torch.contiguous_format
+    channels_last = options.channels_last or options.precision == "mixed"
+    layout = torch.channels_last if channels_last else torch.contiguous_format
     device = torch.device("cpu" if options.gpu_id is None else f"cuda:{options.gpu_id}")
-    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = options.precision == "tf32"
+    torch.backends.cuda.matmul.allow_tf32 = options.precision == "tf32"
+    torch.backends.cudnn.allow_tf32 = options.precision == "tf32"
     torch.backends.cudnn.benchmark = True
     model = model.to(device, memory_format=layout)
     optimizer = torch.optim.SGD(model.parameters(), lr=options.learn_rate, momentum=0.9)
@@ -177,20 +179,24 @@ def main():
     print(f"largest difference of a loss: {worst(ours[0], theirs[0])}")
     if options.control:
         print(
-            f"of PyTorch with itself, channels last: {worst(control[0], theirs[0])}, step {control[1]:.2f} ms, "
-            f"memory {control[2] / 1024:.0f} MiB")
+            f"of PyTorch with itself, channels last: {worst(control[0], theirs[0])}, step "
+            f"{control[1]:.2f} ms, memory {control[2] / 1024:.0f} MiB")
     print(
-        f"mean of the losses: {statistics.mean(ours[0]):.4f}, PyTorch {statistics.mean(theirs[0]):.4f}"
+        f"mean of the losses: {statistics.mean(ours[0]):.4f}, PyTorch "
+        f"{statistics.mean(theirs[0]):.4f}"
     )
     print(
-        f"median step: {ours[1]:.2f} ms, PyTorch {theirs[1]:.2f} ms: {ours[1] / theirs[1]:.2f} of its time"
+        f"median step: {ours[1]:.2f} ms, PyTorch {theirs[1]:.2f} ms: {ours[1] / theirs[1]:.2f} of "
+        "its time"
     )
     if theirs[3]:
         print(
-            f"PyTorch's step when nobody reads its losses: {theirs[3][0]:.2f} ms: ours is {ours[1] / theirs[3][0]:.2f} of it"
+            f"PyTorch's step when nobody reads its losses: {theirs[3][0]:.2f} ms: ours is "
+            f"{ours[1] / theirs[3][0]:.2f} of it"
         )
     print(
-        f"most memory: {ours[2] / 1024:.0f} MiB, PyTorch {theirs[2] / 1024:.0f} MiB: {ours[2] / theirs[2]:.2f} of it"
+        f"most memory: {ours[2] / 1024:.0f} MiB, PyTorch {theirs[2] / 1024:.0f} MiB: "
+        f"{ours[2] / theirs[2]:.2f} of it"
     )
 
 

@@ -107,13 +107,15 @@ def main():
         print(
             f"{given.network}, {given.workers} workers, links of {given.rate}, {given.steps} steps")
         print(
-            "| method | ms per step | MB of a gradient | MB to the server per step | % right |\n|---|---|---|---|---|"
+            "| method | ms per step | MB of a gradient | MB to the server per step | % right |\n"
+            "|---|---|---|---|---|"
         )
         for method in given.methods.split(","):
             for pieces in (False, True) if method in given.pieces.split(",") else (False,):
                 ms, gradient, moved, right = farm.train(method, pieces)
                 print(
-                    f"| {method}{', in pieces' if pieces else ''} | {ms:.1f} | {gradient:.3f} | {moved:.3f} | {right:.2f} |",
+                    f"| {method}{', in pieces' if pieces else ''} | {ms:.1f} | {gradient:.3f} | "
+                    f"{moved:.3f} | {right:.2f} |",
                     flush=True)
         farm.stop()
 

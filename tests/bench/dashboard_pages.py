@@ -47,8 +47,8 @@ PAGES = [("overview", "nodes", FILLED % "#resources")] + [
 MEASURE = """
 const [click, shown, done] = arguments;
 const began = performance.now(), is_shown = new Function(shown);
-const look = () => is_shown() ? requestAnimationFrame(() => setTimeout(() => done(performance.now() - began)))
-                              : requestAnimationFrame(look);
+const drawn = () => setTimeout(() => done(performance.now() - began));
+const look = () => requestAnimationFrame(is_shown() ? drawn : look);
 new Function(click)();
 requestAnimationFrame(look);
 """
@@ -95,7 +95,8 @@ def measure_all(browser, rounds):
         browser.turn_to("actors", shown["actors"])
         took["actors, next page"].append(
             browser.measure(
-                "[...document.querySelectorAll('.pager button')].find((b) => b.textContent === 'Next').click()",
+                "[...document.querySelectorAll('.pager button')].find((b) => b.textContent === "
+                "'Next').click()",
                 "return document.querySelector('.pager').textContent.includes('page 2 ')"))
         took["actors, filtered"].append(browser.measure(
             "document.querySelector('#filter-actors').value = 'state=ALIVE';"
@@ -121,7 +122,8 @@ def main():
         print(json.dumps({"actors": given.actors, "tasks": given.tasks, "rows": rows}, indent=2))
     else:
         print(
-            f"{given.actors} actors, {given.tasks} ended tasks, {given.objects} objects, {given.rounds} rounds"
+            f"{given.actors} actors, {given.tasks} ended tasks, {given.objects} objects, "
+            f"{given.rounds} rounds"
         )
         for row in rows:
             print(f"{row['median_ms']:8.1f} ms, at most {row['slowest_ms']:7.1f} ms  {row['page']}")

@@ -104,7 +104,8 @@ def on_nodes(given):
             done = counts(given, weights, given.seconds, later_ms)
             figures[name][":".join(map(str, weights))] = say_shares(name, weights, done)
             print(
-                f"         {sum(done) / (given.seconds * 1000 / 20 * given.nodes):.3f} of what {given.nodes} CPUs can do",
+                f"         {sum(done) / (given.seconds * 1000 / 20 * given.nodes):.3f} of what "
+                f"{given.nodes} CPUs can do",
                 file=sys.stderr)
     return figures
 

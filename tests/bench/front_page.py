@@ -232,8 +232,8 @@ def main():
             for found in part:
                 rows.append(found)
                 print(
-                    f"{found['name']:32} {found['crt']:12.4g} {found['other']:12.4g} {found['unit']:8} "
-                    f"{found['ratio']:8.1f} x {found['beside']}", flush=True)
+                    f"{found['name']:32} {found['crt']:12.4g} {found['other']:12.4g} "
+                    f"{found['unit']:8} {found['ratio']:8.1f} x {found['beside']}", flush=True)
     from importlib.metadata import version
     report = {
         "date": datetime.date.today().isoformat(),

@@ -22,8 +22,9 @@ SOURCE = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
 NGINX = """
 daemon off; worker_processes 1; pid {dir}/pid; error_log {dir}/error.log; {user}
 events {{ worker_connections 1024; }}
-http {{ access_log off; keepalive_requests 100000000; sendfile on; tcp_nodelay on; client_body_temp_path {dir}/body;
-  proxy_temp_path {dir}/proxy; fastcgi_temp_path {dir}/fastcgi; uwsgi_temp_path {dir}/uwsgi; scgi_temp_path {dir}/scgi;
+http {{ access_log off; keepalive_requests 100000000; sendfile on; tcp_nodelay on;
+  client_body_temp_path {dir}/body; proxy_temp_path {dir}/proxy; fastcgi_temp_path {dir}/fastcgi;
+  uwsgi_temp_path {dir}/uwsgi; scgi_temp_path {dir}/scgi;
   server {{ listen 127.0.0.1:{port}; root {dir}/files; }} }}
 """
 
@@ -195,8 +196,8 @@ def report(given, figures):
           f"{'bound' if given.pin else 'not bound'} to cores")
     for name, row in figures.items():
         print(
-            f"{name:10} {row['rate']:9.0f} requests/s   median {row['median_ms']:6.2f} ms   99 % {row['slow_ms']:6.2f} ms   "
-            f"{row['us']:5.1f} us of the server's processor time each")
+            f"{name:10} {row['rate']:9.0f} requests/s   median {row['median_ms']:6.2f} ms   99 % "
+            f"{row['slow_ms']:6.2f} ms   {row['us']:5.1f} us of the server's processor time each")
     if "nginx" in figures:
         print(f"crt-http / nginx: {figures['crt-http']['rate'] / figures['nginx']['rate']:.2f}")
 

@@ -242,8 +242,8 @@ def print_table(given, versions, rounds):
         ]
         ratio = statistics.median(a / b for a, b in zip(*seconds))
         print(
-            f"{mode:6} {statistics.median(seconds[0]):14.3f} {statistics.median(seconds[1]):8.3f} {ratio:7.2f} "
-            f"{accuracy[0]:10.4f} {accuracy[1]:7.4f}")
+            f"{mode:6} {statistics.median(seconds[0]):14.3f} {statistics.median(seconds[1]):8.3f} "
+            f"{ratio:7.2f} {accuracy[0]:10.4f} {accuracy[1]:7.4f}")
 
 
 def main():

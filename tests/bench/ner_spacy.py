@@ -178,8 +178,8 @@ def compare(given, folder, configuration, corpus):
             found = run(given, folder, configuration, files, seed)
             runs[name].append(found)
             print(
-                f"{corpus}, seed {seed}, {name}: F {100 * found['f']:.2f}, {found['words'] / found['seconds']:.0f} "
-                f"words/s", file=sys.stderr, flush=True)
+                f"{corpus}, seed {seed}, {name}: F {100 * found['f']:.2f}, "
+                f"{found['words'] / found['seconds']:.0f} words/s", file=sys.stderr, flush=True)
     return runs
 
 
@@ -188,8 +188,8 @@ def print_table(report):
         f"spaCy {report['version']}, {report['parameters']} parameters; {report['steps']} updates; "
         f"mean of {report['seeds']} seeds, one core")
     print(
-        f"{'corpus':10} {'spaCy F':>8} {'crt F':>8} {'crt - spaCy':>12}  {'spaCy words/s':>13} {'crt words/s':>12} "
-        f"{'ratio':>6}")
+        f"{'corpus':10} {'spaCy F':>8} {'crt F':>8} {'crt - spaCy':>12}  {'spaCy words/s':>13} "
+        f"{'crt words/s':>12} {'ratio':>6}")
     for corpus, runs in report["corpora"].items():
         f = {name: 100 * statistics.mean(run["f"] for run in runs[name]) for name in runs}
         speed = {
@@ -198,8 +198,8 @@ def print_table(report):
             for name in runs
         }
         print(
-            f"{corpus:10} {f['spaCy']:8.2f} {f['crt']:8.2f} {f['crt'] - f['spaCy']:+12.2f}  {speed['spaCy']:13.0f} "
-            f"{speed['crt']:12.0f} {speed['crt'] / speed['spaCy']:6.2f}")
+            f"{corpus:10} {f['spaCy']:8.2f} {f['crt']:8.2f} {f['crt'] - f['spaCy']:+12.2f}  "
+            f"{speed['spaCy']:13.0f} {speed['crt']:12.0f} {speed['crt'] / speed['spaCy']:6.2f}")
 
 
 def main():

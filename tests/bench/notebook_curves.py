@@ -55,7 +55,8 @@ def main():
                                        list(range(0,
                                                   len(published) * 10 + 1, 50))))
         print(
-            f"{mode}: published {published[-1]:.3f} at the end, train_mnist {ours[max(ours)]:.3f}; drew {path}"
+            f"{mode}: published {published[-1]:.3f} at the end, train_mnist {ours[max(ours)]:.3f}; "
+            f"drew {path}"
         )
 
 

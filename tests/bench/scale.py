@@ -16,7 +16,8 @@ def measure(program, nodes):
                          stdout=subprocess.PIPE, timeout=600)
     rows = {row["name"]: row["value"] for row in json.loads(out.stdout)}
     print(
-        f"{nodes} nodes: registered in {rows['all_nodes_registered']:.2f} s, {rows['actors_placed']:.0f} actors/s, "
+        f"{nodes} nodes: registered in {rows['all_nodes_registered']:.2f} s, "
+        f"{rows['actors_placed']:.0f} actors/s, "
         f"{rows['links_lost_at_rest']:.0f} links lost", flush=True)
     return rows
 

@@ -114,21 +114,24 @@ def make_files(given, folder):
 def print_table(report):
     machine = report["machine"]
     print(
-        f"Machine: {machine['cpus']} processors, {machine['model']}, kernel {machine['kernel']}, load "
-        f"{machine['load_before']:.1f} before.")
+        f"Machine: {machine['cpus']} processors, {machine['model']}, kernel {machine['kernel']}, "
+        f"load {machine['load_before']:.1f} before.")
     print(
-        f"Links of {report['rate']}, encryption {report['encrypt']}; {report['updates']} updates a run, seconds scaled to "
+        f"Links of {report['rate']}, encryption {report['encrypt']}; {report['updates']} updates a "
+        "run, seconds scaled to "
         f"1000; gradients may be {report['staleness']} updates late where there are owners.\n")
     print(
-        f"{'workers':>7} | {'spacy-ray':>9} | {'its collectives':>15} | {'mode':>16} | {'s/1000 updates':>14} | "
+        f"{'workers':>7} | {'spacy-ray':>9} | {'its collectives':>15} | {'mode':>16} | "
+        f"{'s/1000 updates':>14} | "
         f"{'of one host':>11} | {'words/s':>8} | {'F':>6} | {'dropped':>7}")
     for run in sorted(report["runs"], key=lambda run: (run["workers"], run["mode"])):
         alone = scaling_report.series(report)[run["mode"]].get(1)
         published = scaling_report.PUBLISHED.get(run["workers"], ("-", "-"))
         print(
-            f"{run['workers']:>7} | {published[0]:>9} | {published[1]:>15} | {run['mode']:>16} | {run['update_ms']:>14.1f} | "
-            f"{run['update_ms'] / alone if alone else 0:>11.2f} | {run['words_per_s']:>8.0f} | {run['f']:>6.2f} | "
-            f"{100 * run['dropped']:>6.1f}%")
+            f"{run['workers']:>7} | {published[0]:>9} | {published[1]:>15} | {run['mode']:>16} | "
+            f"{run['update_ms']:>14.1f} | "
+            f"{run['update_ms'] / alone if alone else 0:>11.2f} | {run['words_per_s']:>8.0f} | "
+            f"{run['f']:>6.2f} | {100 * run['dropped']:>6.1f}%")
 
 
 def main():

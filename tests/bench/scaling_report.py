@@ -104,13 +104,16 @@ def picture(label, ideal, lines, across="workers, one on each host", marks=None)
 
     def at(n, y):
         share = (n if marks else math.log2(n)) / widest
-        return f"{LEFT + (RIGHT - LEFT) * share:.1f},{BOTTOM - (BOTTOM - TOP) * min(y, top) / top:.1f}"
+        height = (BOTTOM - TOP) * min(y, top) / top
+        return f"{LEFT + (RIGHT - LEFT) * share:.1f},{BOTTOM - height:.1f}"
 
     text = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" font-family="sans-serif" font-size="13">',
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" '
+        'font-family="sans-serif" font-size="13">',
         '<rect width="100%" height="100%" fill="white"/>',
         f'<text x="{(LEFT + RIGHT) / 2}" y="{HEIGHT - 12}" text-anchor="middle">{across}</text>',
-        f'<text transform="translate(18 {(TOP + BOTTOM) / 2}) rotate(-90)" text-anchor="middle">{label}</text>'
+        f'<text transform="translate(18 {(TOP + BOTTOM) / 2}) rotate(-90)" '
+        f'text-anchor="middle">{label}</text>'
     ]
     for i in range(round(top / step) + 1):
         y = float(at(counts[0], i * step).split(",")[1])
@@ -128,7 +131,8 @@ def picture(label, ideal, lines, across="workers, one on each host", marks=None)
         text.append(f'<polyline fill="none" stroke="{color}" stroke-width="2" points="'
                     f'{" ".join(at(n, y) for n, y in points.items())}"/>')
         text += [
-            f'<circle r="3.5" fill="{color}" cx="{at(n, y).split(",")[0]}" cy="{at(n, y).split(",")[1]}"/>'
+            f'<circle r="3.5" fill="{color}" cx="{at(n, y).split(",")[0]}" '
+            f'cy="{at(n, y).split(",")[1]}"/>'
             for n, y in points.items()
         ]
         text.append(

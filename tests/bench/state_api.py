@@ -166,7 +166,8 @@ def main():
         print(json.dumps({"actors": given.actors, "tasks": given.tasks, "rows": rows}, indent=2))
     else:
         print(
-            f"{given.actors} actors, {given.dead} dead ones, {given.tasks} ended tasks, {given.objects} objects, {given.jobs} failed jobs, "
+            f"{given.actors} actors, {given.dead} dead ones, {given.tasks} ended tasks, "
+            f"{given.objects} objects, {given.jobs} failed jobs, "
             f"{given.rounds} rounds")
         for row in rows:
             print(

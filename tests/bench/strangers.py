@@ -125,7 +125,8 @@ class Strangers:
             try:
                 with self.cluster.connect() as s:
                     s.sendall(
-                        f"POST /api/actors/{target} HTTP/1.1\r\nHost: {self.cluster.host}\r\nContent-Length: {len(body)}\r\n\r\n"
+                        f"POST /api/actors/{target} HTTP/1.1\r\nHost: {self.cluster.host}\r\n"
+                        f"Content-Length: {len(body)}\r\n\r\n"
                         .encode())
                     s.sendall(body)
                     status = s.recv(64)[9:12].decode() or status
@@ -213,10 +214,12 @@ def main():
         for what, times in rows.items():
             for when, figures in times.items():
                 print(
-                    f"{figures['median_ms']:8.1f} ms, 99 of 100 below {figures['p99_ms']:8.1f} ms  {what}, {when} ({figures['count']} times)"
+                    f"{figures['median_ms']:8.1f} ms, 99 of 100 below {figures['p99_ms']:8.1f} ms  "
+                    f"{what}, {when} ({figures['count']} times)"
                 )
         print(
-            f"crt-http: {memory['before_mib']} MiB before, {memory['most_above_mib']} more at most, {memory['after_above_mib']} more 10 s after"
+            f"crt-http: {memory['before_mib']} MiB before, {memory['most_above_mib']} more at "
+            f"most, {memory['after_above_mib']} more 10 s after"
         )
     slow = [
         what for what, times in rows.items()

@@ -174,7 +174,8 @@ def measure_broadcast(given, lab):
 def print_row(name, row):
     if name == "broadcast":
         print(
-            f"broadcast: {row['bytes'] / 1e6:g} MB to {row['hosts']} hosts {row['all_seconds']:.3f} s, to "
+            f"broadcast: {row['bytes'] / 1e6:g} MB to {row['hosts']} hosts "
+            f"{row['all_seconds']:.3f} s, to "
             f"one {row['one_seconds']:.3f} s: {row['ratio']:.2f} x", flush=True)
         return
     bare = (
@@ -182,8 +183,8 @@ def print_row(name, row):
         f"{row['ratio']:.3f}") if "ratio" in row else ""
     print(
         f"{name}: {row['objects']} x {row['bytes'] / 1e6:g} MB {row['gbits']:.3f} Gbit/s (first "
-        f"{row['first_gbits']:.3f}){bare}; CPU s per GB of the two daemons {row['cpu_seconds_per_gb']}, "
-        f"their memory grew by {row['memory_grew_mb']} MB", flush=True)
+        f"{row['first_gbits']:.3f}){bare}; CPU s per GB of the two daemons "
+        f"{row['cpu_seconds_per_gb']}, their memory grew by {row['memory_grew_mb']} MB", flush=True)
 
 
 def main():
@@ -209,6 +210,7 @@ if __name__ == "__main__":
         if asked.iperf3 and not any(os.access(os.path.join(folder, "iperf3"), os.X_OK)
                                     for folder in os.environ["PATH"].split(os.pathsep)):
             sys.exit(
-                "transfer: there is no iperf3 to compare with: ./setup.sh --with-iperf3, or --no-iperf3"
+                "transfer: there is no iperf3 to compare with: ./setup.sh --with-iperf3, or "
+                "--no-iperf3"
             )
     hosts.run(main)

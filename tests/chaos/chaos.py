@@ -72,7 +72,8 @@ class Chaos:
             self.say(f"nothing to hit: {fault}")
             return
         self.say(
-            f"{fault.act} {'link of ' if fault.kind == 'link' else ''}{target} ({fault.seconds:.2f} s)"
+            f"{fault.act} {'link of ' if fault.kind == 'link' else ''}{target} "
+            f"({fault.seconds:.2f} s)"
         )
         getattr(self, "_" + fault.act)(fault, target)
         self.hits[(fault.act, fault.kind)] = self.hits.get((fault.act, fault.kind), 0) + 1
@@ -345,12 +346,14 @@ class Chaos:
         for node in status["cluster"]["nodes"]:
             if node["state"] == "ALIVE" and (node["store_used"] > SLABS or node["workers"]):
                 left.append(
-                    f"node {node['ip']} has {node['workers']} workers, {node['store_used']} bytes in its store"
+                    f"node {node['ip']} has {node['workers']} workers, {node['store_used']} bytes "
+                    "in its store"
                 )
             if node["state"] == "ALIVE" and node["resources_available"].get(
                     "spot") != node["resources_total"].get("spot"):
                 left.append(
-                    f"node {node['ip']} has given away {node['resources_total']} - {node['resources_available']}"
+                    f"node {node['ip']} has given away {node['resources_total']} - "
+                    f"{node['resources_available']}"
                 )
         left += [f"demand: {d}" for d in status["cluster"].get("demand", [])]
         for name in self.places.hosts:
@@ -430,8 +433,8 @@ def main(options):
             print(f"{act} {kind}: {count}")
         if chaos.findings:
             print(
-                f"{len(chaos.findings)} findings; again with: chaos.py --seed {options.seed} --seconds "
-                f"{options.seconds:g} --rate {options.rate:g}" +
+                f"{len(chaos.findings)} findings; again with: chaos.py --seed {options.seed} "
+                f"--seconds {options.seconds:g} --rate {options.rate:g}" +
                 (" --one-host" if options.one_host else ""))
             if options.keep:
                 chaos.places.keep(options.keep)

@@ -24,7 +24,8 @@ class Fault:
         self.at, self.act, self.kind, self.pick, self.seconds = at, act, kind, pick, seconds
 
     def __str__(self):
-        return f"{self.at:7.2f} s  {self.act:4} {self.kind:12} pick {self.pick:04x}  {self.seconds:5.2f} s"
+        return (f"{self.at:7.2f} s  {self.act:4} {self.kind:12} pick {self.pick:04x}  "
+                f"{self.seconds:5.2f} s")
 
 
 def some_fault(rng, at, kinds, weights):

@@ -62,7 +62,8 @@ class Restarts(Chaos):
             }
             if failed:
                 self.find(
-                    f"{what} failed calls of the driver on {name}: {failed}\n{self.drivers[name].text}"
+                    f"{what} failed calls of the driver on {name}: {failed}\n"
+                    f"{self.drivers[name].text}"
                 )
 
     def crt_fails(self, *words):

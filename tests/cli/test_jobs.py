@@ -323,7 +323,8 @@ class Queue(WithCluster):
         c = self.cluster
         with tempfile.TemporaryDirectory() as directory:
             mark = os.path.join(directory, "mark")
-            script = f"echo attempt; [ $(cat {mark} | wc -l) -ge 3 ] && echo at last && exit 0; echo x >>{mark}; exit 7"
+            script = (f"echo attempt; [ $(cat {mark} | wc -l) -ge 3 ] && echo at last && exit 0; "
+                      f"echo x >>{mark}; exit 7")
             open(mark, "w").close()
             said = c.job("submit", "--submission-id", "stubborn", "--retries", "5", "--", "/bin/sh",
                          "-c", script)

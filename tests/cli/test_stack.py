@@ -90,8 +90,8 @@ class Stack(unittest.TestCase):
         turns = self.one(running="turns")
         self.assertRegex(
             text,
-            rf"waits for a ref since [\d.]+ s: [0-9a-f]{{48}}, the result of turns, SUBMITTED_TO_WORKER to "
-            rf"{turns['worker_id'][:8]} \(pid {turns['pid']}, 127.0.0.1\)")
+            rf"waits for a ref since [\d.]+ s: [0-9a-f]{{48}}, the result of turns, "
+            rf"SUBMITTED_TO_WORKER to {turns['worker_id'][:8]} \(pid {turns['pid']}, 127.0.0.1\)")
         self.assertRegex(text, r"the result of Asker.ask of actor [0-9a-f]{8}")
         self.assertIn("runs turns", text)
         self.assertRegex(text, r"#\d+ turns_run \(stack_program.c:\d+\)")

@@ -183,9 +183,11 @@ class State(unittest.TestCase):
     def test_who_follows_a_task_reads_until_it_has_ended(self):
         c = Cluster()
         task = c.rows("tasks", "--filter", "name=waits")[0]["task_id"]
-        url, token = c.url + f"/api/v0/logs/stream?task_id={task}", c.token
-        with subprocess.Popen([CRT, "logs", "--address", c.address, "--task", task, "--follow"], stdout=subprocess.PIPE, text=True) as follow, \
-                urllib.request.urlopen(urllib.request.Request(url, headers={"Authorization": f"Bearer {token}"}), timeout=PATIENCE) as stream:
+        request = urllib.request.Request(c.url + f"/api/v0/logs/stream?task_id={task}",
+                                         headers={"Authorization": f"Bearer {c.token}"})
+        command = [CRT, "logs", "--address", c.address, "--task", task, "--follow"]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as follow, \
+                urllib.request.urlopen(request, timeout=PATIENCE) as stream:
             self.assertEqual(follow.stdout.readline(), "it waits\n")
             self.assertEqual(stream.readline(), b"it waits\n")
             self.assertIsNone(follow.poll())

@@ -143,7 +143,8 @@ class Sweep(unittest.TestCase):
     def test_bad_runs_are_stopped_early(self):
         # The bad run ends in no other way, however seldom the sweep comes to look at it. It is not
         # the first at a rung.
-        script = 'exec "$0" --lr {lr} --ms 100 $([ {lr} = 100 ] && echo --steps 100000 --load 1500 || echo --steps 40)'
+        script = ('exec "$0" --lr {lr} --ms 100 '
+                  '$([ {lr} = 100 ] && echo --steps 100000 --load 1500 || echo --steps 40)')
         for rule in ("median", "asha"):
             said = self.submit("--sweep", "lr=1,2,3,100", "--sweep-name", f"early-{rule}",
                                "--early-stop", rule, "--grace", "2", "--metric", "loss", "--",
@@ -156,7 +157,8 @@ class Sweep(unittest.TestCase):
 
     def test_a_gauge_that_is_not_set_yet_has_no_value(self):
         # The best run has no data to load: the others have nothing that it could be worse than.
-        script = 'exec "$0" --lr {lr} --steps 20 --ms 50 --load $([ {lr} = 1 ] && echo 0 || echo 1000)'
+        script = ('exec "$0" --lr {lr} --steps 20 --ms 50 '
+                  '--load $([ {lr} = 1 ] && echo 0 || echo 1000)')
         said = self.submit("--sweep", "lr=2,3,4,5,1", "--parallel", "5", "--sweep-name", "unset",
                            "--early-stop", "median", "--grace", "3", "--metric", "loss", "--",
                            "/bin/sh", "-c", script, PROGRAM)
@@ -202,7 +204,8 @@ class Sweep(unittest.TestCase):
                              "1")
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                                    text=True)
-        told = "the programs of jobs hold it until they end (--entrypoint-num-cpus and the like): held-0, held-1, held-2 and 1 more"
+        told = ("the programs of jobs hold it until they end (--entrypoint-num-cpus and the like): "
+                "held-0, held-1, held-2 and 1 more")
         deadline = time.monotonic() + PATIENCE
         status = ""
         while told not in status:

@@ -66,7 +66,8 @@ class Ledger:
         refused = float(match[1])
         until(60, "the actor runs on the other host", lambda: runs(self.other))
         last, first = max(runs(self.old)), min(runs(self.other))
-        say(f"last run of the old process {last - began:+.3f} s, first refusal {refused - began:+.3f} s, "
+        say(f"last run of the old process {last - began:+.3f} s, first refusal "
+            f"{refused - began:+.3f} s, "
             f"first run of the new one {first - began:+.3f} s: \"{match[2]}\"")
         check(last <= began + within, f"the old process was served for longer than {within} s")
         check(last < first, "both processes were served at once")
@@ -157,7 +158,8 @@ def redis_lost(lab):
     ledger.other = d
     began = now()
     ledger.nft(
-        f"table inet fence {{ chain out {{ type filter hook output priority 0; ip daddr {d.ip} drop; }}; }}\n"
+        f"table inet fence {{ chain out {{ type filter hook output priority 0; ip daddr {d.ip} "
+        f"drop; }}; }}\n"
     )
     d.run("crt", "start", "--head", "--node-ip-address", d.ip, "--num-cpus", "1",
           "--object-store-memory", "256M", *options)

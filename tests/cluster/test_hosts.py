@@ -19,7 +19,8 @@ c, _ = s.accept(); c.sendall(c.recv(64)[::-1])
 """
 SPEAK = """
 import socket, sys
-s = socket.create_connection((sys.argv[1], 7000), 3); s.sendall(b"olleh"); print(s.recv(64).decode())
+s = socket.create_connection((sys.argv[1], 7000), 3); s.sendall(b"olleh")
+print(s.recv(64).decode())
 """
 
 

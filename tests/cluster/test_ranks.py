@@ -59,7 +59,8 @@ def killed_rank(lab):
     check(driver.wait(30) == 128 + 9, f"not the status of a killed process:\n{driver.text}")
     check(
         re.search(
-            rf"rank \d of {RANKS} failed, which ends all: .*pid {victim['pid']}\b.*killed by signal 9",
+            rf"rank \d of {RANKS} failed, which ends all: .*pid {victim['pid']}\b.*killed by "
+            "signal 9",
             driver.text), f"the rank is not named:\n{driver.text}")
     none_is_left(c)
 

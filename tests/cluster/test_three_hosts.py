@@ -220,7 +220,8 @@ random.seed(int(sys.argv[3]))
 for kind in range(40):
     s = socket.create_connection((sys.argv[1], int(sys.argv[2])), 5)
     s.settimeout(5)
-    head = [b"", b"GET / HTTP/1.1\\r\\n\\r\\n", b"\\xff\\0\\0\\0\\0\\0\\0\\0\\1\\x7f\\3\\0CURVE", b"\\x16\\3\\1\\2\\0"][kind % 4]
+    head = [b"", b"GET / HTTP/1.1\\r\\n\\r\\n", b"\\xff\\0\\0\\0\\0\\0\\0\\0\\1\\x7f\\3\\0CURVE",
+            b"\\x16\\3\\1\\2\\0"][kind % 4]
     try:
         s.sendall(head + random.randbytes(random.choice([0, 1, 64, 5000, 300000])))
         if kind % 3 == 0: s.recv(64)

@@ -55,7 +55,8 @@ def source_lost(lab, lose):
     at, _ = driver.wait_line("reader 2 has it", 40)
     received = second.bytes_received() - came
     print(
-        f"{at - began:.2f} s after the loss of {source.name} it was there; {received / SIZE:.2f} of its "
+        f"{at - began:.2f} s after the loss of {source.name} it was there; {received / SIZE:.2f} "
+        "of its "
         "size came in all", flush=True)
     check(received < 1.5 * SIZE, f"it began anew: {received} bytes came for {SIZE}")
     ends_well(driver)

@@ -123,7 +123,8 @@ class Workers(unittest.TestCase):
                     break
             self.assertRegex(
                 said,
-                r"node [0-9a-f]{8} \(127\.0\.0\.1\), by which this driver was in the cluster, has ended"
+                r"node [0-9a-f]{8} \(127\.0\.0\.1\), by which this driver was in the cluster, has "
+                "ended"
             )
             told = driver.communicate("\n", timeout=PATIENCE)[0]
             self.assertIn("by crt_shutdown and crt_init", told)
@@ -147,8 +148,10 @@ class Workers(unittest.TestCase):
             with open(os.path.join(os.environ["CRT_RUN_DIR"], f"node-{first[:8]}", "node.info"),
                       encoding="utf-8") as info:
                 os.kill(int(re.search(r"^pid (\d+)$", info.read(), re.M)[1]), signal.SIGKILL)
+            ended = (f"node {first[:8]} (127.0.0.1), by which this driver was in the cluster, "
+                     "has ended")
             for line in driver.stdout:
-                if f"node {first[:8]} (127.0.0.1), by which this driver was in the cluster, has ended" in line:
+                if ended in line:
                     break
             told = driver.communicate("\n", timeout=PATIENCE)[0]
             self.assertEqual(driver.returncode, 0, told)

@@ -12,8 +12,8 @@ import sys
 import tempfile
 import unittest
 
-CRT, WAIT_MANY, MONTE_CARLO_PI, CLUSTER_RESOURCES, SHARDED_SERVER, RANKS, PROGRESS, TRAIN_MNIST = sys.argv[
-    1:9]
+(CRT, WAIT_MANY, MONTE_CARLO_PI, CLUSTER_RESOURCES, SHARDED_SERVER, RANKS, PROGRESS,
+ TRAIN_MNIST) = sys.argv[1:9]
 
 
 def run(*words, on=()):
@@ -121,7 +121,8 @@ class Examples(unittest.TestCase):
             path = f"{folder}/server.cfg"
             with open(path, "w", encoding="utf-8") as file:
                 file.write(
-                    "[server]\nshards = 3\nelements = 10001\n\n[training]\nworkers = 2\niterations = 4\n"
+                    "[server]\nshards = 3\nelements = 10001\n\n[training]\nworkers = 2\n"
+                    "iterations = 4\n"
                 )
             lines = run(SHARDED_SERVER, path, "--training.iterations=2", "--workers", "3")
             self.assertRegex(lines[0], r"3 workers x 2 iterations on 3 shards: ")

@@ -418,8 +418,8 @@ def killed_training_ends_with_the_same_weights(folder, kills):
         deaths += end["deaths"]
         if kills > len(ROLES):
             print(
-                f"kill {i + 1}: {who} at step {step}: the same weights, {end['deaths']:.0f} deaths seen, "
-                f"{time.monotonic() - began:.1f} s", flush=True)
+                f"kill {i + 1}: {who} at step {step}: the same weights, {end['deaths']:.0f} deaths "
+                f"seen, {time.monotonic() - began:.1f} s", flush=True)
     assert deaths >= kills // 4, (deaths, kills)
 
 

@@ -134,8 +134,8 @@ num_cpus = 2
     out = run(f"{folder}/notebook.cfg", "--training.iterations=3", "--evaluation.frequency=2",
               "--seed", "7", "--json").stdout
     result = json.loads(out)
-    assert (result["iterations"], result["workers"], result["batch"], result["hidden"], result["seed"]) == \
-        (3, 2, 128, 128, 7), result
+    assert [result[key] for key in ("iterations", "workers", "batch", "hidden", "seed")] == [
+        3, 2, 128, 128, 7], result
     assert [i for i, _ in result["curve"]] == [0, 2], result
     assert "No such file" in run(f"{folder}/none.cfg", expect=2).stderr
     for word, part in (("--training.iteration=3", "the nearest name is training.iterations"),

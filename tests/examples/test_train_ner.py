@@ -158,19 +158,18 @@ class TrainNer(unittest.TestCase):
                     "\n[components.tok2vec.model.encode]\nwidth = 8\ndepth = 4\nwindow_size = 1\n"
                     f'@architectures = "spacy.MishWindowEncoder.{version}"\n'))
             self.assertLess(len(mish), len(plain))
-        for word, part in ((
-                f"{embed}.include_static_vectors=true", "(no [initialize] vectors are named)"
-        ), (
-                f"{encode}.@architectures=spacy.TorchBiLSTMEncoder.v1",
-                "'spacy.TorchBiLSTMEncoder.v1'"
-        ), (
-                f"{embed}.@architectures=spacy.CharacterEmbed.v2", "'spacy.CharacterEmbed.v2'"
-        ), ("--components.ner.model.tok2vec.@architectures=spacy-transformers.TransformerListener.v1",
-                "spacy-transformers.TransformerListener.v1: there are no transformers here"),
-                           ("--components.ner.model.@architectures=spacy.TransitionBasedParser.v3",
-                            "TransitionBasedParser.v3"),
-                           ("--components.ner.model.tok2vec.width=9",
-                            "the listener's width is 9, the tok2vec's 8")):
+        for word, part in (
+                (f"{embed}.include_static_vectors=true", "(no [initialize] vectors are named)"),
+                (f"{encode}.@architectures=spacy.TorchBiLSTMEncoder.v1",
+                 "'spacy.TorchBiLSTMEncoder.v1'"),
+                (f"{embed}.@architectures=spacy.CharacterEmbed.v2", "'spacy.CharacterEmbed.v2'"),
+                ("--components.ner.model.tok2vec.@architectures="
+                 "spacy-transformers.TransformerListener.v1",
+                 "spacy-transformers.TransformerListener.v1: there are no transformers here"),
+                ("--components.ner.model.@architectures=spacy.TransitionBasedParser.v3",
+                 "TransitionBasedParser.v3"),
+                ("--components.ner.model.tok2vec.width=9",
+                 "the listener's width is 9, the tok2vec's 8")):
             with self.subTest(word):
                 self.assertIn(part, self.train_spacy_3("a", word, expect=1))
         said = self.train_spacy_3("a", f"{embed}.include_static_vectors=true",
@@ -184,7 +183,8 @@ class TrainNer(unittest.TestCase):
                 "--corpora.train.limit=20", "--corpora.train.max_length=9",
                 "--training.dropout=0.5", "--training.seed=5", "--training.max_epochs=1",
                 '--corpora.train.augmenter={"@augmenters":"spacy.lower_case.v1","level":1.0}',
-                '--corpora.train.augmenter={"@augmenters":"spacy.combined_augmenter.v1","lower_level":1.0}'
+                '--corpora.train.augmenter={"@augmenters":"spacy.combined_augmenter.v1",'
+                '"lower_level":1.0}'
         ):
             with self.subTest(change):
                 self.assertNotEqual(plain, self.train_spacy_3("a", "--training.max_steps=9",
@@ -208,16 +208,20 @@ class TrainNer(unittest.TestCase):
         path = os.path.join(self.folder, "partial.cfg")
         with open(path, "w", encoding="utf-8") as file:
             file.write(
-                '[paths]\ntrain = null\ndev = null\n[nlp]\nlang = "en"\npipeline = ["tok2vec","ner"]\n'
+                '[paths]\ntrain = null\ndev = null\n[nlp]\nlang = "en"\n'
+                'pipeline = ["tok2vec","ner"]\n'
                 '[components.ner]\nfactory = "ner"\n[components.ner.model]\n'
-                '@architectures = "spacy.TransitionBasedParser.v2"\n[components.ner.model.tok2vec]\n'
-                '@architectures = "spacy.Tok2VecListener.v1"\n[components.tok2vec]\nfactory = "tok2vec"\n'
+                '@architectures = "spacy.TransitionBasedParser.v2"\n'
+                '[components.ner.model.tok2vec]\n'
+                '@architectures = "spacy.Tok2VecListener.v1"\n[components.tok2vec]\n'
+                'factory = "tok2vec"\n'
             )
         output = os.path.join(self.folder, "a")
         run("train", path, "-o", output, "--paths.train=builtin:40", "--paths.dev=builtin:9:1",
             "--training.max_steps=1")
         text = read(output, "config.cfg").decode()
-        for line in "L2 = 0.01", "learn_rate = 0.001", "use_averages = false", "patience = 1600", "dropout = 0.1":
+        for line in ("L2 = 0.01", "learn_rate = 0.001", "use_averages = false", "patience = 1600",
+                     "dropout = 0.1"):
             self.assertRegex(text, rf"(?m)^{re.escape(line)}$")
 
     def test_a_training_ends_behind_its_last_epoch(self):
@@ -270,7 +274,8 @@ class TrainNer(unittest.TestCase):
         with open(path, "w", encoding="utf-8") as file:
             file.write(
                 text +
-                '\n[components.tagger]\nsource = "en_core_web_sm"\nreplace_listeners = ["model.tok2vec"]\n'
+                '\n[components.tagger]\nsource = "en_core_web_sm"\n'
+                'replace_listeners = ["model.tok2vec"]\n'
             )
         frozen = '--training.frozen_components=["tagger"]'
         self.assertEqual(plain, self.train_spacy_3("a", *words, frozen, configuration=path))

@@ -26,7 +26,8 @@ sys.argv = [word for word in sys.argv if word != "--no-install"]
 def run(command, env, status=0, within=120):
     done = subprocess.run(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                           text=True, timeout=within)
-    assert done.returncode == status, f"{command}: status {done.returncode}, not {status}:\n{done.stdout}"
+    assert done.returncode == status, (
+        f"{command}: status {done.returncode}, not {status}:\n{done.stdout}")
     return done.stdout
 
 
@@ -57,8 +58,10 @@ SDK = textwrap.dedent("""
     import asyncio, sys
     from ray.job_submission import JobSubmissionClient
     client = JobSubmissionClient(sys.argv[1])
-    job = client.submit_job(entrypoint="cat data; sh -c 'i=0; while [ $i -lt 2000 ]; do echo line $i; i=$((i+1)); done'",
-                            runtime_env={"working_dir": sys.argv[2], "env_vars": {"K": "V"}}, metadata={"m": "n"})
+    job = client.submit_job(entrypoint="cat data; sh -c 'i=0; while [ $i -lt 2000 ]; do "
+                                       "echo line $i; i=$((i+1)); done'",
+                            runtime_env={"working_dir": sys.argv[2], "env_vars": {"K": "V"}},
+                            metadata={"m": "n"})
     async def follow():
         text = ""
         async for part in client.tail_job_logs(job):

@@ -225,7 +225,8 @@ class Calls(unittest.TestCase):
         served all the same."""
         self.assertEqual(self.answer("for_all", 4, 5, token=False), 9)
         head = (
-            b"POST /api/actors/calls/open/for_all HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1048576\r\n\r\n["
+            b"POST /api/actors/calls/open/for_all HTTP/1.1\r\nHost: localhost\r\n"
+            b"Content-Length: 1048576\r\n\r\n["
         )
         with contextlib.ExitStack() as stack:
             held = [
@@ -300,7 +301,8 @@ class Calls(unittest.TestCase):
         before = self.answer("cancelled")
         with socket.create_connection(self.cluster.url[7:].split(":")) as s:
             s.sendall(
-                b"POST /api/actors/calls/open/hang HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\n"
+                b"POST /api/actors/calls/open/hang HTTP/1.1\r\nHost: localhost\r\n"
+                b"Content-Length: 2\r\n"
                 b"Authorization: Bearer " + self.cluster.token.encode() + b"\r\n\r\n[]")
             self.wait_for("hanging", 1)
         self.wait_for("hanging", 0)

@@ -128,8 +128,8 @@ class Dashboard(unittest.TestCase):
 
     def text(self, selector):
         return self.page.execute_script(
-            'const e = document.querySelector(arguments[0]); return e && e.checkVisibility() ? e.innerText : ""',
-            selector)
+            'const e = document.querySelector(arguments[0]); '
+            'return e && e.checkVisibility() ? e.innerText : ""', selector)
 
     def view(self, name):
         self.one(f'nav a[href="#/{name}"]').click()
@@ -187,8 +187,8 @@ class Dashboard(unittest.TestCase):
         self.assertIn('loss', self.text('#runs'))
         # In one step: the curves are drawn anew every second.
         self.until(lambda: self.page.execute_script(
-            "const line = document.querySelector('#curves polyline'); return line ? line.points.numberOfItems : 0"
-        ) > 2)
+            "const line = document.querySelector('#curves polyline'); "
+            "return line ? line.points.numberOfItems : 0") > 2)
         self.shoot('sweep')
         self.all('#runs a')[0].click()
         self.until(lambda: self.text('#curves h3') == 'loss')
@@ -392,8 +392,8 @@ class Dashboard(unittest.TestCase):
                 self.shoot(f'{name}-{scheme}')
                 self.page.execute_script(axe)
                 said = self.page.execute_async_script(
-                    'const done = arguments[0]; axe.run().then(done, (e) => done({error: String(e)}))'
-                )
+                    'const done = arguments[0]; '
+                    'axe.run().then(done, (e) => done({error: String(e)}))')
                 self.assertNotIn('error', said)
                 found += [(scheme, name, rule['id'], node['html'], node['failureSummary'])
                           for rule in said['violations'] for node in rule['nodes']]
@@ -414,7 +414,8 @@ class Dashboard(unittest.TestCase):
                     name)
                 self.assertTrue(
                     self.page.execute_script(
-                        'const link = document.querySelector("#pages a[aria-current]").getBoundingClientRect();'
+                        'const link = '
+                        'document.querySelector("#pages a[aria-current]").getBoundingClientRect();'
                         'return link.left >= 0 && link.right <= 390 && link.width > 0;'),
                     f'the link of {name} is out of sight')
         finally:

@@ -50,7 +50,8 @@ class GoneClients(unittest.TestCase):
         s = socket.create_connection((self.host, int(self.port)), PATIENCE)
         self.addCleanup(s.close)
         s.sendall(
-            f"GET {path} HTTP/1.1\r\nHost: {self.host}\r\nAuthorization: Bearer {self.token}\r\n\r\n{then}"
+            f"GET {path} HTTP/1.1\r\nHost: {self.host}\r\nAuthorization: Bearer {self.token}\r\n"
+            f"\r\n{then}"
             .encode())
         return s
 
@@ -130,7 +131,8 @@ class GoneClients(unittest.TestCase):
         with open(f"/proc/{self.server}/maps", encoding="utf-8") as file:
             if "/libwebsockets.so.19" in file.read():
                 self.skipTest(
-                    "libwebsockets 4.3 closes a connection on which a request comes before the one before it is answered"
+                    "libwebsockets 4.3 closes a connection on which a request comes before the one "
+                    "before it is answered"
                 )
         two = self.ask(
             "/api/version", f"GET /api/version HTTP/1.1\r\nAuthorization: Bearer {self.token}\r\n"

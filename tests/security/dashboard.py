@@ -72,7 +72,8 @@ class Cluster:
         result = self.run(*words, **variables)
         check(
             result.returncode not in (0, -11, -6) and text in result.stdout,
-            f"crt {' '.join(words)} ended with {result.returncode} and does not say \"{text}\":\n{result.stdout}"
+            f"crt {' '.join(words)} ended with {result.returncode} and does not say \"{text}\":\n"
+            f"{result.stdout}"
         )
         return result.stdout
 

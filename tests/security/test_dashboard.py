@@ -201,7 +201,8 @@ def a_certificate_of_ones_own_is_shown():
             with socket.create_connection(("127.0.0.1", own.http_port), 10) as raw:
                 with context.wrap_socket(raw, server_hostname="localhost") as browser:
                     browser.sendall(
-                        b"POST /api/authenticate HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n"
+                        b"POST /api/authenticate HTTP/1.1\r\nHost: localhost\r\n"
+                        b"Content-Length: 0\r\n"
                         b"Authorization: Bearer " + own.token.encode() + b"\r\n\r\n")
                     check(b"200 OK" in browser.recv(4096), "nobody signs in over TLS")
 

@@ -39,7 +39,8 @@ def attempt(name, data, with_memory):
     s = dial(name)
     memory, doorbell = os.memfd_create("crt-lane", os.MFD_ALLOW_SEALING), os.eventfd(0)
     os.truncate(memory, 1 << 20)
-    passed = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [memory, doorbell]))] if with_memory else []
+    both = array.array("i", [memory, doorbell])
+    passed = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, both)] if with_memory else []
     try:
         s.sendmsg([data], passed)
         got, ancillary, _, _ = s.recvmsg(4096, 4096)
@@ -57,14 +58,16 @@ def attempt(name, data, with_memory):
 
 held = []
 for name in names:
-    for data in (first(bytes(16)), first(os.urandom(16)), b"x" * 48, b"\\0" * 48, first(b"")[:40] + b"y" * 100):
+    for data in (first(bytes(16)), first(os.urandom(16)), b"x" * 48, b"\\0" * 48,
+                 first(b"")[:40] + b"y" * 100):
         for with_memory in (True, False):
             attempt(name, data, with_memory)
     try:
         held += [dial(name) for _ in range(int(sys.argv[1]))]
     except OSError: # its queue is full
         pass
-print(json.dumps({"names": names, "files": files, "told": told, "open": open_ends, "descriptors": descriptors}), flush=True)
+print(json.dumps({"names": names, "files": files, "told": told, "open": open_ends,
+                  "descriptors": descriptors}), flush=True)
 sys.stdin.read()
 """
 

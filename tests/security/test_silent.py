@@ -20,7 +20,8 @@ CONNECTIONS = 2000
 # is to be many, and not to take this machine's processors.
 FLOOD = """
 import resource, select, socket, sys, time
-address, first, count = (sys.argv[1], int(sys.argv[2])), bytes.fromhex(sys.argv[3]), int(sys.argv[4])
+address = sys.argv[1], int(sys.argv[2])
+first, count = bytes.fromhex(sys.argv[3]), int(sys.argv[4])
 resource.setrlimit(resource.RLIMIT_NOFILE, (count + 100,) * 2)
 poll, held = select.poll(), {}
 def one():

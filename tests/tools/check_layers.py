@@ -149,7 +149,8 @@ def is_allowed(root, path, folder, quote, target):
     if quote == "<":
         return None
     if not os.path.exists(os.path.join(root, target)):
-        return None if folder == "examples" else f"there is no {target}; write the path from the root"
+        return (None if folder == "examples" else
+                f"there is no {target}; write the path from the root")
     if target in INLINE or folder in IN_BOTH.get(target, []):
         return None
     other = folder_of(target)
@@ -198,7 +199,8 @@ def check_circles(root):
     for folder in PRIVATE:
         circle = largest_circle(calls_of(root, folder))
         if len(circle) > CIRCLE_MAX:
-            yield f"{folder}: {len(circle)} files call each other in a circle, at most {CIRCLE_MAX} may: {', '.join(sorted(circle))}"
+            yield (f"{folder}: {len(circle)} files call each other in a circle, "
+                   f"at most {CIRCLE_MAX} may: {', '.join(sorted(circle))}")
 
 
 def module_of(path):

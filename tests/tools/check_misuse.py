@@ -48,9 +48,9 @@ CRT_DEFINE_TASK(hello, (const char *, name), (int64_t, number))
 }
 CRT_DEFINE_TASK(nothing) { return crt_return(call, "text"); }
 CRT_DEFINE_TASK(all, (bool, a), (int, b), (uint16_t, c), (float, d), (double, e), (crt_bytes_t, f),
-                (const crt_tensor_t *, g), (crt_ref_t *, h), (crt_actor_t *, i), (const crt_value_t *, j),
-                (point_t, k, point_t_type), (pair_t, l, pair_type), (unsigned char, m), (long, n),
-                (int8_t, o), (uint64_t, p))
+                (const crt_tensor_t *, g), (crt_ref_t *, h), (crt_actor_t *, i),
+                (const crt_value_t *, j), (point_t, k, point_t_type), (pair_t, l, pair_type),
+                (unsigned char, m), (long, n), (int8_t, o), (uint64_t, p))
 {
     (void)a; (void)b; (void)c; (void)d; (void)e; (void)f; (void)g; (void)h; (void)i; (void)m;
     (void)n; (void)o; (void)p; (void)l;
@@ -66,19 +66,25 @@ CRT_DEFINE_ACTOR(counter, struct counter, (int64_t, start))
     return CRT_OK;
 }
 CRT_DECLARE_METHOD(counter, add, (int64_t, amount))
-CRT_DEFINE_METHOD(counter, add, (int64_t, amount)) { return crt_return(call, self->value += amount); }
-CRT_DEFINE_TASK_WITH(pinned, (.max_calls = 3, .defaults = CRT_TASK_DEFAULTS(.num_cpus = 2, .limit_ms = 5)),
+CRT_DEFINE_METHOD(counter, add, (int64_t, amount))
+{
+    return crt_return(call, self->value += amount);
+}
+CRT_DEFINE_TASK_WITH(pinned, (.max_calls = 3,
+                              .defaults = CRT_TASK_DEFAULTS(.num_cpus = 2, .limit_ms = 5)),
                      (int64_t, number))
 {
     return crt_return(call, number);
 }
-CRT_DEFINE_ACTOR_WITH(served, (.http = true, .defaults = CRT_ACTOR_DEFAULTS(.max_restarts = 1)), struct counter)
+CRT_DEFINE_ACTOR_WITH(served, (.http = true, .defaults = CRT_ACTOR_DEFAULTS(.max_restarts = 1)),
+                      struct counter)
 {
     (void)self; (void)call;
     return CRT_OK;
 }
-CRT_DEFINE_METHOD_WITH(served, ask, (.http_public = true,
-                                     .defaults = CRT_CALL_DEFAULTS(.retry_exceptions = CRT_RETRY_ALL)))
+CRT_DEFINE_METHOD_WITH(served, ask,
+                       (.http_public = true,
+                        .defaults = CRT_CALL_DEFAULTS(.retry_exceptions = CRT_RETRY_ALL)))
 {
     return crt_return(call, self->value);
 }
@@ -90,8 +96,13 @@ CRT_DEFINE_RESTORE(counter)
     self->value = *(const int64_t *)state;
     return CRT_OK;
 }
-static crt_status_t by_hand_run(void *self, crt_call_t *call) { (void)self; return crt_return(call, 1); }
-static const crt_method_t by_hand = CRT_METHOD(.name = "by_hand", .run = by_hand_run, .signature = "");
+static crt_status_t by_hand_run(void *self, crt_call_t *call)
+{
+    (void)self;
+    return crt_return(call, 1);
+}
+static const crt_method_t by_hand =
+    CRT_METHOD(.name = "by_hand", .run = by_hand_run, .signature = "");
 static const crt_concurrency_group_t group =
     CRT_CONCURRENCY_GROUP(.name = "group", .max_concurrency = 2, .methods = CRT_METHODS(&by_hand));
 static const crt_actor_class_t hand =
@@ -99,17 +110,19 @@ static const crt_actor_class_t hand =
                     .concurrency_groups = CRT_CONCURRENCY_GROUPS(&group));
 static int driver(int argc, char **argv)
 {
-    crt_actor_t *actor = counter_new(CRT_ACTOR_OPTIONS(.num_cpus = 1), 3), *other = crt_actor_new(&hand, NULL);
+    crt_actor_t *actor = counter_new(CRT_ACTOR_OPTIONS(.num_cpus = 1), 3);
+    crt_actor_t *other = crt_actor_new(&hand, NULL);
     const crt_ref_t *constant;
     const crt_value_t *value;
-    crt_ref_t *refs[3] = {hello_submit(CRT_TASK_OPTIONS(.num_cpus = 2), "x", 4), nothing_submit(NULL),
-                          counter_add_call(actor, NULL, 5)};
+    crt_ref_t *refs[3] = {hello_submit(CRT_TASK_OPTIONS(.num_cpus = 2), "x", 4),
+                          nothing_submit(NULL), counter_add_call(actor, NULL, 5)};
     crt_stream_t *stream = counter_get_call_stream(actor, NULL);
     (void)argc;
     constant = refs[0];
     CRT_CHECK(crt_get(refs[1], &value));
     CRT_CHECK(counter_add_tell(actor, 3));
-    CRT_CHECK(crt_tell(other, &by_hand, value, constant, crt_bytes(argv, 3), (const void *)argv == NULL));
+    CRT_CHECK(crt_tell(other, &by_hand, value, constant, crt_bytes(argv, 3),
+                       (const void *)argv == NULL));
     hello_submit_returns(refs, 1, NULL, "x", 4);
     counter_add_call_returns(refs, 1, actor, CRT_CALL_OPTIONS(.name = "n"), 4);
     crt_cancel(refs[0], CRT_CANCEL_OPTIONS(.force = true));
@@ -134,20 +147,26 @@ static crt_status_t make_one(crt_configuration_t *c, const char *section, void *
     (void)c; (void)section; (void)made;
     return CRT_OK;
 }
-static const crt_factory_t factories[] = {CRT_FACTORY(.registry = "r", .name = "one", .make = make_one),
-                                          CRT_FACTORY(.make = make_one, .name = NULL)};
+static const crt_factory_t factories[] = {
+    CRT_FACTORY(.registry = "r", .name = "one", .make = make_one),
+    CRT_FACTORY(.make = make_one, .name = NULL)};
 static int use_models(crt_tensor_t inputs, crt_tensor_t labels, int width)
 {
-    crt_layer_t layers[] = {CRT_DENSE(width), CRT_DENSE_ZERO(2), CRT_RELU(), CRT_DROPOUT(0.1), CRT_HASH_EMBED(4, 10, 1u, 0, 1),
-        CRT_MAXOUT(3, 2), CRT_EXPAND_WINDOW(1), CRT_LAYER_NORM(), CRT_ADD(2), CRT_CONCATENATE(2), CRT_CONVOLUTION(4, 3, 1, 1),
-        CRT_CONVOLUTION_PLAIN(4, 3, 1, 1), CRT_MAX_POOL(2, 2), CRT_AVERAGE_POOL(2, 2), CRT_GLOBAL_POOL(), CRT_BATCH_NORM(),
-        CRT_FLATTEN(), CRT_GELU(), CRT_MISH(), CRT_ATTENTION(2, 0.1), CRT_PATCHES(4), CRT_TOKEN(), CRT_POSITIONS(),
-        CRT_PARAMETERS(2, 3), CRT_LAYER(.kind = CRT_LAYER_SUBSAMPLE, .stride = 2, .width = 8)};
+    crt_layer_t layers[] = {
+        CRT_DENSE(width), CRT_DENSE_ZERO(2), CRT_RELU(), CRT_DROPOUT(0.1),
+        CRT_HASH_EMBED(4, 10, 1u, 0, 1), CRT_MAXOUT(3, 2), CRT_EXPAND_WINDOW(1), CRT_LAYER_NORM(),
+        CRT_ADD(2), CRT_CONCATENATE(2), CRT_CONVOLUTION(4, 3, 1, 1),
+        CRT_CONVOLUTION_PLAIN(4, 3, 1, 1), CRT_MAX_POOL(2, 2), CRT_AVERAGE_POOL(2, 2),
+        CRT_GLOBAL_POOL(), CRT_BATCH_NORM(), CRT_FLATTEN(), CRT_GELU(), CRT_MISH(),
+        CRT_ATTENTION(2, 0.1), CRT_PATCHES(4), CRT_TOKEN(), CRT_POSITIONS(), CRT_PARAMETERS(2, 3),
+        CRT_LAYER(.kind = CRT_LAYER_SUBSAMPLE, .stride = 2, .width = 8)};
     crt_input_t input = CRT_INPUT(.height = 28, .width = 28, .channels = 1);
     crt_batch_t batch = CRT_BATCH(.inputs = inputs, .labels = labels);
-    crt_optimizer_options_t options[] = {crt_adam_options(0.1), crt_adamw_options(0.1), crt_radam_options(0.1), crt_sgd_options(0.1, 0.9)};
-    crt_schedule_t rates[] = {crt_schedule_constant(1), crt_schedule_compounding(1, 2, 1.1), crt_schedule_warmup_linear(1, 2, 3),
-        crt_schedule_cosine(1, 0, 10), crt_schedule_step(1, 0.5, 10)};
+    crt_optimizer_options_t options[] = {crt_adam_options(0.1), crt_adamw_options(0.1),
+                                         crt_radam_options(0.1), crt_sgd_options(0.1, 0.9)};
+    crt_schedule_t rates[] = {crt_schedule_constant(1), crt_schedule_compounding(1, 2, 1.1),
+                              crt_schedule_warmup_linear(1, 2, 3), crt_schedule_cosine(1, 0, 10),
+                              crt_schedule_step(1, 0.5, 10)};
     crt_model_t *model;
     crt_model_array_t array;
     crt_optimizer_t *optimizer;
@@ -163,9 +182,11 @@ static int use_models(crt_tensor_t inputs, crt_tensor_t labels, int width)
     crt_model_drop(&model);
     return factories[1].name == NULL && layers[2].kind == CRT_LAYER_RELU;
 }
-static int use_data(const crt_dataset_t *set, const crt_ner_corpus_t *corpus, const size_t *documents)
+static int use_data(const crt_dataset_t *set, const crt_ner_corpus_t *corpus,
+                    const size_t *documents)
 {
-    crt_image_format_t format = CRT_IMAGE_FORMAT(.name = "f", .height = 8, .width = 8, .channels = 1, .classes = 2, .mean[0] = 0.5f);
+    crt_image_format_t format = CRT_IMAGE_FORMAT(.name = "f", .height = 8, .width = 8,
+                                                 .channels = 1, .classes = 2, .mean[0] = 0.5f);
     crt_ner_options_t options = crt_ner_options();
     crt_ner_batching_t batching = crt_ner_batching(1);
     crt_ner_selection_t selection = CRT_NER_SELECTION(.limit = 10);
@@ -173,23 +194,32 @@ static int use_data(const crt_dataset_t *set, const crt_ner_corpus_t *corpus, co
     crt_checkpoint_t checkpoint = CRT_CHECKPOINT(.network = "mlp", .step = 3);
     crt_image_batches_t *batches;
     (void)options; (void)batching; (void)selection; (void)batch; (void)corpus; (void)checkpoint;
-    CRT_CHECK(crt_image_batches_new(&format, set, CRT_IMAGE_BATCHES_OPTIONS(.batch_size = 4, .training = true), &batches));
+    CRT_CHECK(crt_image_batches_new(&format, set,
+                                    CRT_IMAGE_BATCHES_OPTIONS(.batch_size = 4, .training = true),
+                                    &batches));
     crt_image_batches_drop(&batches);
     return 0;
 }
-static int use_actors(crt_ref_t *features, crt_ref_t *labels, crt_group_t *group, crt_model_t *model)
+static int use_actors(crt_ref_t *features, crt_ref_t *labels, crt_group_t *group,
+                      crt_model_t *model)
 {
     static const int widths[] = {3, 4, 2, 0};
     crt_model_spec_t spec = CRT_MODEL_SPEC(.widths = widths, .dropout = 0.1);
-    crt_data_spec_t data = CRT_DATA_SPEC(.features = features, .labels = labels, .classes = 2, .batch_size = 8);
-    crt_image_worker_spec_t images = CRT_IMAGE_WORKER_SPEC(.features = features, .labels = labels, .batch_size = 8);
-    crt_actor_t *actors[] = {crt_parameter_server_new(NULL, &spec, NULL), crt_data_worker_new(CRT_ACTOR_OPTIONS(.num_cpus = 1), &spec, &data),
-        crt_image_worker_new(NULL, &spec, &images), crt_trainer_new(NULL, &spec, &data, CRT_REPLICA_OPTIONS(.clip = 1.0))};
+    crt_data_spec_t data =
+        CRT_DATA_SPEC(.features = features, .labels = labels, .classes = 2, .batch_size = 8);
+    crt_image_worker_spec_t images =
+        CRT_IMAGE_WORKER_SPEC(.features = features, .labels = labels, .batch_size = 8);
+    crt_actor_t *actors[] = {
+        crt_parameter_server_new(NULL, &spec, NULL),
+        crt_data_worker_new(CRT_ACTOR_OPTIONS(.num_cpus = 1), &spec, &data),
+        crt_image_worker_new(NULL, &spec, &images),
+        crt_trainer_new(NULL, &spec, &data, CRT_REPLICA_OPTIONS(.clip = 1.0))};
     crt_ref_t *weights = crt_call(actors[0], crt_parameter_server_get_weights());
     crt_buckets_t *buckets;
     crt_replica_t *replica;
     CRT_CHECK(crt_tell(actors[1], crt_data_worker_compute_gradients(), weights));
-    CRT_CHECK(crt_actor_find("x", CRT_FIND_OPTIONS(.name_space = "s"), crt_trainer_class(), &actors[3]));
+    CRT_CHECK(crt_actor_find("x", CRT_FIND_OPTIONS(.name_space = "s"), crt_trainer_class(),
+                             &actors[3]));
     CRT_CHECK(crt_buckets_new(group, 10, CRT_BUCKETS_OPTIONS(.bucket_bytes = 1024), &buckets));
     CRT_CHECK(crt_replica_new(group, model, CRT_REPLICA_OPTIONS(.sharded = true), &replica));
     crt_buckets_drop(&buckets);
@@ -202,7 +232,8 @@ int main(int argc, char **argv)
     float one = 1;
     crt_tensor_t tensor = crt_tensor_floats(&one, 1);
     (void)argv;
-    return use_models(tensor, tensor, argc) + use_data(NULL, NULL, NULL) + use_actors(NULL, NULL, NULL, NULL);
+    return use_models(tensor, tensor, argc) + use_data(NULL, NULL, NULL) +
+           use_actors(NULL, NULL, NULL, NULL);
 }
 """
 
@@ -215,7 +246,10 @@ CRT_DEFINE_TASK(hello, (const char *, name), (int64_t, number))
 }
 struct counter { int64_t value; };
 CRT_DEFINE_ACTOR(counter, struct counter) { (void)self; (void)call; return CRT_OK; }
-CRT_DEFINE_METHOD(counter, add, (int64_t, amount)) { return crt_return(call, self->value += amount); }
+CRT_DEFINE_METHOD(counter, add, (int64_t, amount))
+{
+    return crt_return(call, self->value += amount);
+}
 """
 BY_HAND = """
 #include <crt.h>
@@ -226,20 +260,30 @@ WITH_STRING = """
 """
 FRAME = """
 struct foo { int x; };
-void f(crt_stream_t *s, crt_placement_group_t *g, int *ip, foo *fp, void *vp, std::string *sp, std::string text,
-       crt_ref_t **refs, const crt_task_t *t, crt_ref_t *ref, int foo::*member, const crt_actor_t *ca);
-void f(crt_stream_t *s, crt_placement_group_t *g, int *ip, foo *fp, void *vp, std::string *sp, std::string text,
-       crt_ref_t **refs, const crt_task_t *t, crt_ref_t *ref, int foo::*member, const crt_actor_t *ca)
-{ (void)s; (void)g; (void)ip; (void)fp; (void)vp; (void)sp; (void)refs; (void)t; (void)ref; (void)member; (void)ca; (void)text;
+void f(crt_stream_t *s, crt_placement_group_t *g, int *ip, foo *fp, void *vp, std::string *sp,
+       std::string text, crt_ref_t **refs, const crt_task_t *t, crt_ref_t *ref, int foo::*member,
+       const crt_actor_t *ca);
+void f(crt_stream_t *s, crt_placement_group_t *g, int *ip, foo *fp, void *vp, std::string *sp,
+       std::string text, crt_ref_t **refs, const crt_task_t *t, crt_ref_t *ref, int foo::*member,
+       const crt_actor_t *ca)
+{
+    (void)s; (void)g; (void)ip; (void)fp; (void)vp; (void)sp; (void)refs; (void)t; (void)ref;
+    (void)member; (void)ca; (void)text;
 """
 FRAME_C = """
-void f(const crt_task_t *t, const crt_actor_class_t *k, crt_actor_t *a, const crt_method_t *m, crt_ref_t *ref);
-void f(const crt_task_t *t, const crt_actor_class_t *k, crt_actor_t *a, const crt_method_t *m, crt_ref_t *ref)
-{ (void)t; (void)k; (void)a; (void)m; (void)ref;
+void f(const crt_task_t *t, const crt_actor_class_t *k, crt_actor_t *a, const crt_method_t *m,
+       crt_ref_t *ref);
+void f(const crt_task_t *t, const crt_actor_class_t *k, crt_actor_t *a, const crt_method_t *m,
+       crt_ref_t *ref)
+{
+    (void)t; (void)k; (void)a; (void)m; (void)ref;
 """
 HPP = """
 #include <crt.hpp>
-static std::string hello(const std::string &name, int number) { return name + std::to_string(number); }
+static std::string hello(const std::string &name, int number)
+{
+    return name + std::to_string(number);
+}
 static void by_reference(int &number) { number = 1; }
 static int *to_pointer() { return nullptr; }
 static crt_status_t with_status() { return CRT_OK; }
@@ -259,14 +303,19 @@ class wrong { public: wrong() = default; };
 template <> struct crt::actor_class<wrong> : crt::define_actor<wrong(int)> {};
 void use(crt::actor<counter> &a);
 void use(crt::actor<counter> &a)
-{ (void)a; (void)hello; (void)by_reference; (void)to_pointer; (void)with_status; (void)yields; (void)takes;
+{
+    (void)a; (void)hello; (void)by_reference; (void)to_pointer; (void)with_status; (void)yields;
+    (void)takes;
 """
 PARAMETER = r"an argument is of another type than the parameter"
 FRAME_ML = """
 #include <crt_actors.h>
-void f(crt_model_t *m, crt_optimizer_t *o, crt_model_spec_t *s, crt_data_spec_t *d, crt_actor_t *a, crt_group_t *g, crt_buckets_t *b);
-void f(crt_model_t *m, crt_optimizer_t *o, crt_model_spec_t *s, crt_data_spec_t *d, crt_actor_t *a, crt_group_t *g, crt_buckets_t *b)
-{ (void)m; (void)o; (void)s; (void)d; (void)a; (void)g; (void)b;
+void f(crt_model_t *m, crt_optimizer_t *o, crt_model_spec_t *s, crt_data_spec_t *d, crt_actor_t *a,
+       crt_group_t *g, crt_buckets_t *b);
+void f(crt_model_t *m, crt_optimizer_t *o, crt_model_spec_t *s, crt_data_spec_t *d, crt_actor_t *a,
+       crt_group_t *g, crt_buckets_t *b)
+{
+    (void)m; (void)o; (void)s; (void)d; (void)a; (void)g; (void)b;
 """
 NO_OPTIONS = r"_Generic|controlling expression"
 # language, what stands before, the wrong line, what the message says
@@ -295,7 +344,8 @@ WRONG = [
     ("c++", DEFINED + FRAME_C, 'counter_add_call(a, NULL, "x");',
      r"\bamount\b|invalid conversion|no matching"),
     ("c", BY_HAND,
-     "#include <crt_define.h>\nCRT_DEFINE_TASK(bad, (char *, text)) { return crt_return(call, text);",
+     "#include <crt_define.h>\n"
+     "CRT_DEFINE_TASK(bad, (char *, text)) { return crt_return(call, text);",
      r"not compatible with any"),
     ("c++", HPP, 'crt::submit<hello>(3, 4);', PARAMETER),
     ("c++", HPP, 'crt::submit<hello>("x", "y");', PARAMETER),
@@ -360,8 +410,9 @@ def check_wrong(problems, compiler, language, include, is_first):
     standard = STANDARDS[language][0]
     lines = [wrong for wrong in WRONG if wrong[0] == language and (is_first or wrong[1] is not HPP)]
     for before in {before for _, before, _, _ in lines}:
+        # The function that the wrong line would stand in has an end here, too.
         right = compiled(compiler, language, standard, include,
-                         before + ("}\n" if "{ (void)" in before else ""))
+                         before + "}\n" * (before.count("{") - before.count("}")))
         if right.returncode != 0:
             problems.append(f"{compiler}: without the wrong line\n{right.stderr}")
     for _, before, line, text in lines:

@@ -116,7 +116,8 @@ def check(cluster):
         status = subprocess.run(COMMAND, env=cluster.env).returncode
         assert cluster.job_ids() == before[0], ("foreign jobs", cluster.job_ids(), before[0])
         print(
-            f"the cluster {cluster.env['CRT_ADDRESS']} has no job but its own; the command ended with {status}"
+            f"the cluster {cluster.env['CRT_ADDRESS']} has no job but its own; the command ended "
+            f"with {status}"
         )
         return status
     suite(cluster)
