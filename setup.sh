@@ -9,14 +9,16 @@ usage() {
 usage: ./setup.sh [--without-tests] [--with-cuda] [--with-browser] [--with-mpi] [--with-iperf3]
                   [--with-prometheus] [--with-arm64] [--help]
 
-Installs the Debian packages that crt is built from and tested with (as root, or by sudo): those of the
-table in docs/building.md, which says what each is for.
+Installs the Debian packages that crt is built from and tested with (as root, or by sudo): those of
+the table in docs/building.md, which says what each is for.
   --without-tests  what building and training needs, and the optional parts of crt
   --with-cuda      headers and libraries of CUDA and NCCL, from the Python registry's nvidia
                    wheels, into build-cuda/ of this folder, unless a toolkit is in
-                   CUDA_HOME (default /usr/local/cuda). Build with: meson setup ... -Dgpu_root=$PWD/build-cuda
+                   CUDA_HOME (default /usr/local/cuda). Build with:
+                   meson setup ... -Dgpu_root=$PWD/build-cuda
   --with-browser   chromium, and what drives it, for the test of the dashboard; axe-core, which
-                   checks its accessibility, from the Python registry into build-browser/ of this folder
+                   checks its accessibility, from the Python registry into build-browser/ of this
+                   folder
   --with-iperf3    iperf3, which build/tests/bench/transfer runs beside crt
   --with-mpi       Open MPI (20 MB), which build/tests/bench/collective runs beside crt
   --with-prometheus  prometheus, whose promtool tests/http/test_metrics.py asks
@@ -26,8 +28,8 @@ TEXT
 }
 
 # nvcc: for the headers in include/crt, which those of the runtime include.
-cuda_wheels=(nvidia-cuda-runtime-cu12 nvidia-cuda-nvcc-cu12 nvidia-cuda-nvrtc-cu12 nvidia-cublas-cu12
-    nvidia-nccl-cu12)
+cuda_wheels=(nvidia-cuda-runtime-cu12 nvidia-cuda-nvcc-cu12 nvidia-cuda-nvrtc-cu12
+    nvidia-cublas-cu12 nvidia-nccl-cu12)
 
 say() { printf 'setup: %s\n' "$*"; }
 die() { printf 'setup: %s\n' "$*" >&2; exit 1; }
@@ -38,8 +40,9 @@ is_installed() {
 
 # Prints "GROUP|FOR|CHOICE CHOICE ..." of every row of the table in docs/building.md.
 table() {
-    sed -n 's/^| *\(build\|parts\|tests\) *|[^|]*| *\([^|]*[^| ]\) *| *\([^|]*[^| ]\) *|.*/\1|\2|\3/p' \
-        "$root/docs/building.md" | sed 's/ or / /g'
+    local group='\(build\|parts\|tests\)' cell='\([^|]*[^| ]\)'
+    sed -n "s/^| *$group *|[^|]*| *$cell *| *$cell *|.*/\1|\2|\3/p" "$root/docs/building.md" |
+        sed 's/ or / /g'
 }
 
 # Rows of the wanted groups of which no choice is installed.
@@ -53,7 +56,8 @@ missing_rows() {
     done
 }
 
-# The first choice that apt knows; of a row without one the group decides whether it can be done without.
+# The first choice that apt knows; of a row without one the group decides whether it can be done
+# without.
 choose_packages() {
     local row choice for_what
     for row; do
@@ -88,7 +92,8 @@ hold_services() {
 install_rows() {
     local packages=()
     command -v apt-get >/dev/null ||
-        die "no apt-get here: docs/building.md has the names of the packages on Fedora, Arch and Alpine"
+        die "no apt-get here: docs/building.md has the names of the packages on Fedora, Arch and" \
+            "Alpine"
     [ "$(id -u)" = 0 ] || command -v sudo >/dev/null ||
         die "needs root or sudo to install: ${*##*|}"
     as_root apt-get -qq update || die "apt-get update failed; is the package mirror reachable?"
@@ -154,11 +159,15 @@ for argument; do
     --with-cuda) with_cuda=1 ;;
     --with-browser)
         with_browser=1
-        more+=('build|a browser|chromium' 'build|drives it|chromium-driver' 'build|drives it|python3-selenium')
+        more+=('build|a browser|chromium' 'build|drives it|chromium-driver'
+            'build|drives it|python3-selenium')
         ;;
     --with-iperf3) more+=('build|a benchmark|iperf3') ;;
     --with-prometheus) more+=('build|promtool|prometheus') ;;
-    --with-arm64) more+=('build|arm64|gcc-aarch64-linux-gnu' 'build|arm64|g++-aarch64-linux-gnu' 'build|arm64|qemu-user-static qemu-user') ;;
+    --with-arm64)
+        more+=('build|arm64|gcc-aarch64-linux-gnu' 'build|arm64|g++-aarch64-linux-gnu'
+            'build|arm64|qemu-user-static qemu-user')
+        ;;
     --with-mpi) more+=('build|a benchmark|libopenmpi-dev' 'build|a benchmark|openmpi-bin') ;;
     --help | -h) usage; exit 0 ;;
     *) usage >&2; die "no such option: $argument" ;;

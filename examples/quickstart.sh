@@ -18,4 +18,5 @@ printf 'quickstart: training on 2 workers; "iteration accuracy" as it rises\n'
 # A cluster that runs here already is for other programs: it is not seen from this run directory.
 run=$(mktemp -d)
 trap 'rm -rf "$run"' EXIT
-env -u CRT_ADDRESS CRT_RUN_DIR="$run" "$build/examples/train_mnist" --data builtin --mode sync --workers 2 "$@"
+env -u CRT_ADDRESS CRT_RUN_DIR="$run" "$build/examples/train_mnist" --data builtin --mode sync \
+    --workers 2 "$@"

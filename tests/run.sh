@@ -14,9 +14,10 @@ usage: tests/run.sh [--quick | --matrix] [--suite NAME]... [--help]
                  that have threads, a build with all optional parts off
   --suite NAME   only the tests of this suite (a folder, or unit, lint, cluster, ...)
 
-Build folders are build-* in the source folder. Tests are skipped that need a GPU, or what this system has no package
-of, which they say; the dashboard is tested where a browser and what drives it are installed (setup.sh --with-browser; --matrix installs them), Ray's
-client where CRT_RAY_PYTHON names a Python that has ray[default].
+Build folders are build-* in the source folder. Tests are skipped that need a GPU, or what this
+system has no package of, which they say; the dashboard is tested where a browser and what drives it
+are installed (setup.sh --with-browser; --matrix installs them), Ray's client where CRT_RAY_PYTHON
+names a Python that has ray[default].
 TEXT
 }
 
@@ -44,7 +45,8 @@ failed_builds=()
 
 # What is left out where there is no browser.
 without_browser() {
-    command -v chromedriver >/dev/null && /usr/bin/python3 -c 'import selenium' 2>/dev/null || printf -- '--no-suite browser'
+    command -v chromedriver >/dev/null && /usr/bin/python3 -c 'import selenium' 2>/dev/null ||
+        printf -- '--no-suite browser'
 }
 
 # Ray's client is tested where CRT_RAY_PYTHON names a Python that can import it.
@@ -83,7 +85,8 @@ run_tests() {
 ./setup.sh || exit 1
 
 sanitized=(-Dbuildtype=debugoptimized -Db_sanitize=address,undefined)
-build build-asan "${sanitized[@]}" && run_tests build-asan $(without_browser) $(without_ray) "${suites[@]}"
+build build-asan "${sanitized[@]}" &&
+    run_tests build-asan $(without_browser) $(without_ray) "${suites[@]}"
 
 if [ $matrix = 1 ]; then
     ./setup.sh --with-browser || exit 1

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Kernels of the layers and optimizers that no library has. NVRTC compiles them for the GPU that is there;
- * shapes.h stands in front of them. Sums have a fixed order, so that equal inputs give equal bits. */
+/* Kernels of the layers and optimizers that no library has. NVRTC compiles them for the GPU that is
+ * there; shapes.h stands in front of them. Sums have a fixed order, so that equal inputs give equal
+ * bits. */
 
 typedef unsigned long long count_t;
 
@@ -58,7 +59,8 @@ typedef struct __align__(16) pack {
 } pack_t;
 
 /* Those behind the last pack. */
-#define EACH_OF_REST(i, count) for (count_t i = (count) / PACK * PACK + THREAD; i < (count); i += THREADS)
+#define EACH_OF_REST(i, count)                                                           \
+    for (count_t i = (count) / PACK * PACK + THREAD; i < (count); i += THREADS)
 
 /* ---------------------------------------------------------------- one number at a time */
 
@@ -90,7 +92,8 @@ extern "C" __global__ void relu_forward(number *y, const number *x, count_t coun
         y[i] = relu(x[i]);
 }
 
-extern "C" __global__ void relu_backward(number *dx, const number *dy, const number *y, count_t count)
+extern "C" __global__ void relu_backward(number *dx, const number *dy, const number *y,
+                                         count_t count)
 {
     EACH(i, count / PACK) {
         pack_t d = ((const pack_t *)dy)[i], p = ((const pack_t *)y)[i];
@@ -139,8 +142,8 @@ static __device__ unsigned random_at(count_t seed, count_t i)
     return (unsigned)((z ^ (z >> 31)) >> 32);
 }
 
-extern "C" __global__ void dropout(number *y, const number *x, float *mask, count_t count, count_t seed,
-                                   count_t limit, float keep)
+extern "C" __global__ void dropout(number *y, const number *x, float *mask, count_t count,
+                                   count_t seed, count_t limit, float keep)
 {
     EACH(i, count) {
         mask[i] = random_at(seed, i) >= limit ? keep : 0;
@@ -234,7 +237,8 @@ static __device__ double sum_block(double own)
 }
 
 /* A block for each channel. */
-extern "C" __global__ void sum_channels(float *sums, const number *dy, crti_cuda_grid_t g, float factor)
+extern "C" __global__ void sum_channels(float *sums, const number *dy, crti_cuda_grid_t g,
+                                        float factor)
 {
     int places = g.height * g.width, channel = blockIdx.x;
     count_t count = (count_t)g.rows * places;
@@ -288,7 +292,8 @@ static __device__ range_t windows_of(int i, int size, int stride, int padding, i
 {
     int first = i + padding - size + 1;
 
-    return {first > 0 ? (first + stride - 1) / stride : 0, min((i + padding) / stride + 1, windows)};
+    return {first > 0 ? (first + stride - 1) / stride : 0,
+            min((i + padding) / stride + 1, windows)};
 }
 
 extern "C" __global__ void max_pool_forward(number *y, const number *x, crti_cuda_windows_t s)
@@ -323,7 +328,8 @@ static __device__ bool is_largest(const number *x, float most, const crti_cuda_w
     return false;
 }
 
-extern "C" __global__ void max_pool_backward(number *dx, const number *dy, const number *x, const number *y,
+extern "C" __global__ void max_pool_backward(number *dx, const number *dy,
+                                             const number *x, const number *y,
                                              crti_cuda_windows_t s)
 {
     EACH(at, size_of(s.in)) {
@@ -360,7 +366,8 @@ extern "C" __global__ void average_pool_forward(number *y, const number *x, crti
     }
 }
 
-extern "C" __global__ void average_pool_backward(number *dx, const number *dy, crti_cuda_windows_t s)
+extern "C" __global__ void average_pool_backward(number *dx, const number *dy,
+                                                 crti_cuda_windows_t s)
 {
     float share = 1.0f / (float)(s.height * s.width);
 
@@ -379,13 +386,13 @@ extern "C" __global__ void average_pool_backward(number *dx, const number *dy, c
 
 /* ---------------------------------------------------------------- batch norm */
 
-/* Batch norms of float16, channels last; cuDNN has those of float. Sums of all rows in two steps: each block of threads sums
- * some rows, then a block sums those of some channels. */
+/* Batch norms of float16, channels last; cuDNN has those of float. Sums of all rows in two steps:
+ * each block of threads sums some rows, then a block sums those of some channels. */
 #define NORM_THREADS  256
 #define NORM_CHANNELS 32 /* of a block in the second step */
 
-/* A block: V channels for each thread, as many rows at once as there are threads left. Two sums of each channel
- * from `first` on. */
+/* A block: V channels for each thread, as many rows at once as there are threads left. Two sums of
+ * each channel from `first` on. */
 template <int V, typename Of>
 static __device__ void sum_some(float *sums, const crti_cuda_norm_t &n, int from, Of of)
 {
@@ -431,7 +438,8 @@ template <int V> struct __align__(sizeof(number) * V) numbers {
     number v[V];
 };
 
-template <int V> static __device__ void measure(float *sums, const number *x, const crti_cuda_norm_t &n)
+template <int V>
+static __device__ void measure(float *sums, const number *x, const crti_cuda_norm_t &n)
 {
     sum_rows<V>(sums, n, [&](count_t at, int channel, float *a, float *b) {
         numbers<V> p = *(const numbers<V> *)(x + at);
@@ -454,8 +462,8 @@ extern "C" __global__ void norm_measure(float *sums, const number *x, crti_cuda_
 }
 
 template <int V>
-static __device__ void measure_back(float *sums, const number *dy, const number *x, const float *kept,
-                                    const crti_cuda_norm_t &n)
+static __device__ void measure_back(float *sums, const number *dy, const number *x,
+                                    const float *kept, const crti_cuda_norm_t &n)
 {
     sum_rows<V>(sums, n, [&](count_t at, int channel, float *a, float *b) {
         numbers<V> d = *(const numbers<V> *)(dy + at), p = *(const numbers<V> *)(x + at);
@@ -469,7 +477,8 @@ static __device__ void measure_back(float *sums, const number *dy, const number 
     });
 }
 
-extern "C" __global__ void norm_measure_back(float *sums, const number *dy, const number *x, const float *kept,
+extern "C" __global__ void norm_measure_back(float *sums, const number *dy,
+                                             const number *x, const float *kept,
                                              crti_cuda_norm_t n)
 {
     if (n.channels % PACK == 0)
@@ -479,8 +488,8 @@ extern "C" __global__ void norm_measure_back(float *sums, const number *dy, cons
 }
 
 /* Both sums of a channel, from those of all blocks: in the first warp's threads. */
-static __device__ bool sum_blocks(const float *sums, const crti_cuda_norm_t &n, int channel, double *first,
-                                  double *second)
+static __device__ bool sum_blocks(const float *sums, const crti_cuda_norm_t &n,
+                                  int channel, double *first, double *second)
 {
     __shared__ double all[2][NORM_THREADS];
     int group = threadIdx.x / NORM_CHANNELS, groups = NORM_THREADS / NORM_CHANNELS;
@@ -506,8 +515,8 @@ static __device__ bool sum_blocks(const float *sums, const crti_cuda_norm_t &n, 
 }
 
 /* kept: means, then one over the deviations. */
-extern "C" __global__ void norm_keep(float *kept, float *statistics, const float *sums, const number *x,
-                                     crti_cuda_norm_t n)
+extern "C" __global__ void norm_keep(float *kept, float *statistics, const float *sums,
+                                     const number *x, crti_cuda_norm_t n)
 {
     int channel = blockIdx.x * NORM_CHANNELS + threadIdx.x % NORM_CHANNELS;
     double sum, square;
@@ -527,7 +536,8 @@ extern "C" __global__ void norm_keep(float *kept, float *statistics, const float
 }
 
 /* The gradients of gain and bias; of the sums the means are kept, for the inputs. */
-extern "C" __global__ void norm_gradients(float *dparams, float *means, const float *sums, crti_cuda_norm_t n)
+extern "C" __global__ void norm_gradients(float *dparams, float *means, const float *sums,
+                                          crti_cuda_norm_t n)
 {
     int channel = blockIdx.x * NORM_CHANNELS + threadIdx.x % NORM_CHANNELS;
     double sum, product;
@@ -542,8 +552,9 @@ extern "C" __global__ void norm_gradients(float *dparams, float *means, const fl
 
 /* `scales`: one over the deviations, or the variances. */
 template <int V>
-static __device__ void normalize(number *y, const number *x, const float *params, const float *means,
-                                 const float *scales, bool is_variance, const crti_cuda_norm_t &n)
+static __device__ void normalize(number *y, const number *x, const float *params,
+                                 const float *means, const float *scales,
+                                 bool is_variance, const crti_cuda_norm_t &n)
 {
     EACH(i, (count_t)n.rows * (n.channels / V)) {
         numbers<V> p = ((const numbers<V> *)x)[i];
@@ -559,8 +570,9 @@ static __device__ void normalize(number *y, const number *x, const float *params
     }
 }
 
-extern "C" __global__ void norm_forward(number *y, const number *x, const float *params, const float *means,
-                                        const float *scales, int is_variance, crti_cuda_norm_t n)
+extern "C" __global__ void norm_forward(number *y, const number *x, const float *params,
+                                        const float *means, const float *scales,
+                                        int is_variance, crti_cuda_norm_t n)
 {
     if (n.channels % PACK == 0)
         normalize<PACK>(y, x, params, means, scales, is_variance, n);
@@ -569,8 +581,9 @@ extern "C" __global__ void norm_forward(number *y, const number *x, const float 
 }
 
 template <int V>
-static __device__ void normalize_back(number *dx, const number *dy, const number *x, const float *params,
-                                      const float *kept, const float *means, const crti_cuda_norm_t &n)
+static __device__ void normalize_back(number *dx, const number *dy, const number *x,
+                                      const float *params, const float *kept,
+                                      const float *means, const crti_cuda_norm_t &n)
 {
     EACH(i, (count_t)n.rows * (n.channels / V)) {
         numbers<V> d = ((const numbers<V> *)dy)[i], p = ((const numbers<V> *)x)[i];
@@ -580,14 +593,16 @@ static __device__ void normalize_back(number *dx, const number *dy, const number
             int c = channel + k;
             float scale = kept[n.channels + c], hat = (get(p.v[k]) - kept[c]) * scale;
 
-            d.v[k] = put(params[c] * scale * (get(d.v[k]) - means[c] - hat * means[n.channels + c]));
+            d.v[k] = put(params[c] * scale *
+                         (get(d.v[k]) - means[c] - hat * means[n.channels + c]));
         }
         ((numbers<V> *)dx)[i] = d;
     }
 }
 
-extern "C" __global__ void norm_backward(number *dx, const number *dy, const number *x, const float *params,
-                                         const float *kept, const float *means, crti_cuda_norm_t n)
+extern "C" __global__ void norm_backward(number *dx, const number *dy, const number *x,
+                                         const float *params, const float *kept,
+                                         const float *means, crti_cuda_norm_t n)
 {
     if (n.channels % PACK == 0)
         normalize_back<PACK>(dx, dy, x, params, kept, means, n);
@@ -648,8 +663,9 @@ extern "C" __global__ void cross_entropy(number *dy, float *losses, const number
     for (int j = threadIdx.x; j < classes; j += WARP) {
         float p = expf(get(y[at + j]) - l.top) / l.sum;
 
+        /* A NaN stays one. */
         if (j == label)
-            losses[blockIdx.x] = -logf(p < 1.17549435e-38f ? 1.17549435e-38f : p); /* a NaN stays one */
+            losses[blockIdx.x] = -logf(p < 1.17549435e-38f ? 1.17549435e-38f : p);
         dy[at + j] = put((p - (j == label)) * factor);
     }
 }
@@ -706,7 +722,8 @@ static __device__ crti_cuda_verdict_t judge(const double *square, int arrays,
     return {-1, 1, norm};
 }
 
-/* One block: from the squares of chunks to the scale of each array; chunks of array a end at ends[a]. */
+/* One block: from the squares of chunks to the scale of each array; chunks of array a end at
+ * ends[a]. */
 extern "C" __global__ void judge_step(crti_cuda_verdict_t *verdict, float *scales, double *square,
                                       const double *sums, const int *ends, int arrays,
                                       crti_cuda_limits_t limits)
@@ -759,9 +776,9 @@ extern "C" __global__ void sgd(float *w, float *g, float *v, const crti_cuda_chu
     }
 }
 
-extern "C" __global__ void adam(float *w, float *g, float *m, float *v, const crti_cuda_chunk_t *chunks,
-                                const float *scales, const crti_cuda_verdict_t *verdict,
-                                crti_cuda_rule_t r)
+extern "C" __global__ void adam(float *w, float *g, float *m, float *v,
+                                const crti_cuda_chunk_t *chunks, const float *scales,
+                                const crti_cuda_verdict_t *verdict, crti_cuda_rule_t r)
 {
     EACH_OF_CHUNK(i)
     {

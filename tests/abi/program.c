@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A program that gives every struct of the public interface to the library, compiled with the headers of one
- * version and run with the library of another one. GROWN, where it is defined, is a struct's name: its newest
- * member is set, which an older library does not have. Prints "all done", or which call failed and why.
+/* A program that gives every struct of the public interface to the library, compiled with the
+ * headers of one version and run with the library of another one. GROWN, where it is defined, is a
+ * struct's name: its newest member is set, which an older library does not have. Prints "all done",
+ * or which call failed and why.
  *
  * Usage: program [case]: without a case, all that the headers have.
  */

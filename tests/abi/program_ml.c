@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A program that gives every struct of the interface of libcrt_ml to the library: see program.c, which does the
- * same for libcrt.
+/* A program that gives every struct of the interface of libcrt_ml to the library: see program.c,
+ * which does the same for libcrt.
  *
  * Usage: program_ml [case]: without a case, all that the headers have.
  */
@@ -144,7 +144,8 @@ static int checkpoints(void)
     return failed;
 }
 
-/* Each in a case of its own: with members that an older library does not have, the first refuses. */
+/* Each in a case of its own: with members that an older library does not have, the first
+ * refuses. */
 static int layers(void)
 {
     crt_layer_t layer[] = {CRT_RELU(),

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// What crt.hpp costs: calls and tasks through crt.hpp and through crt.h in turns, in one process. Each line has the
-// median of the rounds of both, the spread of each (10th to 90th percentile), the median of the ratios of neighbours,
-// and the ratio of the 10th percentiles, which other work of the machine disturbs least.
+// What crt.hpp costs: calls and tasks through crt.hpp and through crt.h in turns, in one process.
+// Each line has the median of the rounds of both, the spread of each (10th to 90th percentile), the
+// median of the ratios of neighbours, and the ratio of the 10th percentiles, which other work of
+// the machine disturbs least.
 //
 //     hpp [ROUNDS]
 #include <crt.hpp>
@@ -43,7 +44,8 @@ static std::int64_t calls(const crt::actor<adder_hpp> &actor, int count)
         sum = actor.call<&adder_hpp::add>(i).get();
     return sum;
 }
-static std::int64_t batch(const crt::actor<adder_hpp> &actor, std::vector<crt::ref<std::int64_t>> &refs, int count)
+static std::int64_t batch(const crt::actor<adder_hpp> &actor,
+                          std::vector<crt::ref<std::int64_t>> &refs, int count)
 {
     std::int64_t sum = 0;
 
@@ -78,7 +80,8 @@ template <class Function> static double microseconds(Function &&function, int co
     auto begin = std::chrono::steady_clock::now();
 
     function();
-    return std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - begin).count() / count;
+    std::chrono::duration<double, std::micro> took = std::chrono::steady_clock::now() - begin;
+    return took.count() / count;
 }
 
 static double at(std::vector<double> values, double part)
@@ -87,7 +90,8 @@ static double at(std::vector<double> values, double part)
     return values[static_cast<std::size_t>(part * static_cast<double>(values.size() - 1))];
 }
 
-template <class C, class Cpp> static void compare(const char *what, int rounds, int count, C &&c, Cpp &&cpp)
+template <class C, class Cpp>
+static void compare(const char *what, int rounds, int count, C &&c, Cpp &&cpp)
 {
     std::vector<double> of_c, of_cpp, ratios;
 
@@ -101,9 +105,11 @@ template <class C, class Cpp> static void compare(const char *what, int rounds, 
         of_cpp.push_back(i % 2 ? second : first);
         ratios.push_back(of_cpp.back() / of_c.back());
     }
-    std::printf("%-12s crt.h %7.3f us (%.3f to %.3f)  crt.hpp %7.3f us (%.3f to %.3f)  ratio %.4f, quiet %.4f\n", what,
-                at(of_c, 0.5), at(of_c, 0.1), at(of_c, 0.9), at(of_cpp, 0.5), at(of_cpp, 0.1), at(of_cpp, 0.9),
-                at(ratios, 0.5), at(of_cpp, 0.1) / at(of_c, 0.1));
+    std::printf("%-12s crt.h %7.3f us (%.3f to %.3f)  crt.hpp %7.3f us (%.3f to %.3f)  "
+                "ratio %.4f, quiet %.4f\n",
+                what, at(of_c, 0.5), at(of_c, 0.1), at(of_c, 0.9), at(of_cpp, 0.5),
+                at(of_cpp, 0.1), at(of_cpp, 0.9), at(ratios, 0.5),
+                at(of_cpp, 0.1) / at(of_c, 0.1));
     std::fflush(stdout);
 }
 

@@ -54,7 +54,8 @@ trap 'exit 130' INT TERM
 
 if [ ! -e "$into/etc/debian_version" ]; then
     # The mirror that this machine's apt uses.
-    mirror=$(apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' 'Component: main' | head -n 1)
+    mirror=$(apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' 'Component: main' |
+        head -n 1)
     echo "bare_debian: $suite into $into"
     debootstrap --variant=minbase "$suite" "$into" "$mirror" >"$into.log" 2>&1 ||
         { tail -n 30 "$into.log"; exit 1; }
@@ -71,8 +72,8 @@ rm -rf "$into/src"
 mkdir "$into/src"
 git -C "$root" archive HEAD | tar -x -C "$into/src"
 
-# By job control, without which it would ignore SIGINT, as would all tests. The folder is mounted on itself: a
-# root is a mount.
+# By job control, without which it would ignore SIGINT, as would all tests. The folder is mounted on
+# itself: a root is a mount.
 set -m
 unshare --mount --pid --ipc --uts --fork --kill-child bash -euc '
     mount --rbind "$1" "$1"
@@ -83,7 +84,8 @@ unshare --mount --pid --ipc --uts --fork --kill-child bash -euc '
     mount -t tmpfs tmpfs "$1/tmp"
     shift_root=$1
     shift
-    # A root of its own, not a chroot, which a process with further mounts of its own would see through.
+    # A root of its own, not a chroot, which a process with further mounts of its own would see
+    # through.
     cd "$shift_root"
     mkdir -p old-root
     pivot_root . old-root

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Optimizers and schedules give the numbers that PyTorch and Thinc give (tests/ml/record_torch.py and
- * record_thinc.py). */
+/* Optimizers and schedules give the numbers that PyTorch and Thinc give (tests/ml/record_torch.py
+ * and record_thinc.py). */
 #include "ml_test.h"
 #include "recorded_thinc.h"
 #include "recorded_torch.h"
