@@ -35,12 +35,14 @@ export class Chart {
     const shown = series.filter((line) => line.points.length).slice(0, LINES);
     const all = shown.flatMap((line) => line.points);
     const x0 = Math.min(...all.map(([x]) => x)), x1 = Math.max(...all.map(([x]) => x));
-    const y0 = Math.min(0, ...all.map(([, y]) => y)), y1 = this.max ?? ceiling(Math.max(...all.map(([, y]) => y)));
+    const y0 = Math.min(0, ...all.map(([, y]) => y));
+    const y1 = this.max ?? ceiling(Math.max(...all.map(([, y]) => y)));
     const x_of = (x) => LEFT + (x1 > x0 ? (x - x0) / (x1 - x0) : 1) * (WIDTH - LEFT - 4);
     const y_of = (y) => TOP + (1 - (y - y0) / (y1 - y0 || 1)) * (HEIGHT - TOP - BOTTOM);
     this.plot.replaceChildren();
     this.plot.setAttribute("aria-label", shown.map((line) =>
-      `${line.name || this.title}: ${this.y_text(line.points.at(-1)[1])}`).join("; ") || `${this.title}: no values yet`);
+      `${line.name || this.title}: ${this.y_text(line.points.at(-1)[1])}`).join("; ")
+        || `${this.title}: no values yet`);
     if (!all.length) {
       this.legend.replaceChildren(element("li", {class: "empty"}, "No values yet."));
       return;
@@ -51,12 +53,14 @@ export class Chart {
         svg("text", {x: LEFT - 6, y: y_of(y) + 4, class: "end"}, this.y_text(y)));
     this.plot.append(svg("text", {x: LEFT, y: HEIGHT - 4}, this.x_text(x0)),
       svg("text", {x: WIDTH - 4, y: HEIGHT - 4, class: "end"}, this.x_text(x1)));
+    const place = ([x, y]) => `${x_of(x).toFixed(1)},${y_of(y).toFixed(1)}`;
     shown.forEach((line, i) => this.plot.append(
-      svg("polyline", {class: `line line-${i}`, points: line.points.map(([x, y]) => `${x_of(x).toFixed(1)},${y_of(y).toFixed(1)}`).join(" ")})));
+      svg("polyline", {class: `line line-${i}`, points: line.points.map(place).join(" ")})));
     this.legend.replaceChildren(...shown.map((line, i) => element("li", {class: `line-${i}`},
       `${line.name ? `${line.name}: ` : ""}${this.y_text(line.points.at(-1)[1])}`)));
     if (series.length > shown.length)
-      this.legend.append(element("li", {class: "empty"}, `and ${series.length - shown.length} more`));
+      this.legend.append(
+        element("li", {class: "empty"}, `and ${series.length - shown.length} more`));
   }
 }
 

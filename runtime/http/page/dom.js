@@ -1,5 +1,5 @@
-// Elements, and how amounts, times and states are written. What is shown is set as text, never as HTML:
-// names and messages come from users' programs.
+// Elements, and how amounts, times and states are written. What is shown is set as text, never as
+// HTML: names and messages come from users' programs.
 
 export const $ = (id) => document.getElementById(id);
 
@@ -29,13 +29,15 @@ export function bytes(n) {
 
 const is_bytes = (name) => name === "memory" || name.endsWith("_memory") || name.endsWith("_bytes");
 
-export const amount = (name, n) => is_bytes(name) ? bytes(n) : String(Math.round(n * 10000) / 10000);
+export const amount = (name, n) =>
+  is_bytes(name) ? bytes(n) : String(Math.round(n * 10000) / 10000);
 
 // Every node has its address as a resource, for who wants to run there.
 export const is_address = (name) => name.startsWith("node:");
 
 export function resources(table) {
-  return Object.entries(table || {}).filter(([name, n]) => !is_address(name) || n !== 1).map(([name, n]) => `${amount(name, n)} ${name}`).join(", ");
+  return Object.entries(table || {}).filter(([name, n]) => !is_address(name) || n !== 1)
+    .map(([name, n]) => `${amount(name, n)} ${name}`).join(", ");
 }
 
 export function duration(ms) {
@@ -58,7 +60,8 @@ export function time(ms) {
 const KINDS = {
   ALIVE: "good", RUNNING: "good", SUCCEEDED: "good", FINISHED: "good", CREATED: "good",
   DEAD: "bad", FAILED: "bad",
-  AWAY: "wait", PENDING: "wait", PENDING_CREATION: "wait", RESTARTING: "wait", RESCHEDULING: "wait", STARTING: "wait",
+  AWAY: "wait", PENDING: "wait", PENDING_CREATION: "wait", RESTARTING: "wait",
+  RESCHEDULING: "wait", STARTING: "wait",
   DRAINING: "wait",
 };
 

@@ -24,14 +24,17 @@ function pairs(text) {
 }
 
 function field(id, label, attributes = {}, tag = "input") {
-  return [element("label", {for: id}, label), element(tag, {id, spellcheck: "false", ...attributes})];
+  return [element("label", {for: id}, label),
+    element(tag, {id, spellcheck: "false", ...attributes})];
 }
 
 function submit_form() {
   const problem = element("p", {class: "problem", role: "alert", hidden: true});
   const form = element("form", {id: "submit-form"},
-    ...field("entrypoint", "Command, run by a shell on the head's node: /path/of/train --epochs 3", {required: true}),
-    ...field("environment", "Environment variables, NAME=VALUE in each line", {rows: 2}, "textarea"),
+    ...field("entrypoint", "Command, run by a shell on the head's node: /path/of/train --epochs 3",
+      {required: true}),
+    ...field("environment", "Environment variables, NAME=VALUE in each line", {rows: 2},
+      "textarea"),
     ...field("metadata", "Metadata, NAME=VALUE in each line", {rows: 2}, "textarea"),
     element("button", {type: "submit"}, "Submit"), problem);
   form.addEventListener("submit", async (event) => {
@@ -52,24 +55,31 @@ function submit_form() {
 
 export class Jobs {
   constructor() {
-    this.drivers = element("input", {type: "checkbox", id: "with-drivers", onchange: () => this.#show()});
+    this.drivers = element("input", {type: "checkbox", id: "with-drivers",
+      onchange: () => this.#show()});
     this.search = element("input", {type: "search", id: "search-jobs",
       oninput: () => this.#show()});
     this.jobs = [];
-    this.table = new Table({id: "jobs", caption: "Jobs", key: (j) => `${j.type} ${name_of(j)}`, size: 25,
-      empty: element("span", {}, "No jobs. Submit one with ", element("code", {}, "crt job submit -- PROGRAM"), " or above."),
+    this.table = new Table({id: "jobs", caption: "Jobs", key: (j) => `${j.type} ${name_of(j)}`,
+      size: 25,
+      empty: element("span", {}, "No jobs. Submit one with ",
+        element("code", {}, "crt job submit -- PROGRAM"), " or above."),
       columns: [
-        {title: "Job", kind: "id", of: (j) => ({text: j.submission_id || (j.job_id || "").slice(0, 12), title: j.job_id || "",
-          href: j.submission_id ? `#/jobs/${encodeURIComponent(j.submission_id)}` : ""}), sort: name_of},
+        {title: "Job", kind: "id", sort: name_of, of: (j) => ({
+          text: j.submission_id || (j.job_id || "").slice(0, 12), title: j.job_id || "",
+          href: j.submission_id ? `#/jobs/${encodeURIComponent(j.submission_id)}` : ""})},
         {title: "State", of: (j) => ({state: j.status}), sort: (j) => j.status},
         {title: "Entrypoint", kind: "long id", of: (j) => j.entrypoint, sort: (j) => j.entrypoint},
         {title: "Started", of: (j) => time(j.start_time), sort: (j) => j.start_time || 0},
-        {title: "Time", kind: "number", of: (j) => j.start_time ? duration(took(j)) : "", sort: took},
+        {title: "Time", kind: "number", of: (j) => j.start_time ? duration(took(j)) : "",
+          sort: took},
         {title: "Message", kind: "long", of: (j) => (j.message || "").slice(0, 500)}]});
     this.root = element("div", {}, submit_form(),
       element("section", {class: "card"},
-        element("div", {class: "row"}, element("h2", {}, "Jobs"), element("label", {for: "search-jobs"}, "Search"), this.search,
-          element("label", {for: "with-drivers", class: "row"}, this.drivers, "also programs that were run, not submitted")),
+        element("div", {class: "row"}, element("h2", {}, "Jobs"),
+          element("label", {for: "search-jobs"}, "Search"), this.search,
+          element("label", {for: "with-drivers", class: "row"}, this.drivers,
+            "also programs that were run, not submitted")),
         this.table.root));
   }
 
@@ -84,8 +94,10 @@ export class Jobs {
 
   #show() {
     const words = this.search.value.toLowerCase();
-    this.table.update(this.jobs.filter((j) => (this.drivers.checked || j.submission_id || j.status === "RUNNING")
-      && (!words || [name_of(j), j.status, j.entrypoint, j.message, ...Object.entries(j.metadata || {}).flat()]
+    this.table.update(this.jobs.filter((j) =>
+      (this.drivers.checked || j.submission_id || j.status === "RUNNING")
+      && (!words || [name_of(j), j.status, j.entrypoint, j.message,
+        ...Object.entries(j.metadata || {}).flat()]
         .some((text) => String(text ?? "").toLowerCase().includes(words)))));
   }
 }
@@ -106,7 +118,8 @@ class Log {
   async #follow() {
     while (this.is_open)
       try {
-        const part = await get(`${this.path}?offset=${this.offset}&wait_ms=${FOLLOW_MS}`, {patience: 2 * FOLLOW_MS});
+        const part = await get(`${this.path}?offset=${this.offset}&wait_ms=${FOLLOW_MS}`,
+          {patience: 2 * FOLLOW_MS});
         this.#add(part.logs);
         this.offset = part.next;
         if (part.ended && !part.logs)
@@ -138,7 +151,8 @@ class Log {
 }
 
 function facts(table) {
-  return Object.entries(table).filter(([, value]) => value !== "" && value !== null && value !== undefined)
+  return Object.entries(table)
+    .filter(([, value]) => value !== "" && value !== null && value !== undefined)
     .flatMap(([name, value]) => [element("dt", {}, name), element("dd", {}, value)]);
 }
 
@@ -158,7 +172,8 @@ export class Job {
     this.log = new Log(`${this.path}/logs`);
     this.root = element("div", {},
       element("section", {class: "card"},
-        element("div", {class: "row"}, element("h2", {}, `Job ${id}`), this.stop, this.remove), this.problem, this.facts),
+        element("div", {class: "row"}, element("h2", {}, `Job ${id}`), this.stop, this.remove),
+        this.problem, this.facts),
       this.curves.root, this.log.root);
   }
 
@@ -187,13 +202,18 @@ export class Job {
     this.shown = sign;
     this.stop.hidden = has_ended(job);
     this.remove.hidden = !has_ended(job);
-    const environment = Object.keys((job.runtime_env || {})).length ? JSON.stringify(job.runtime_env) : "";
-    const metadata = Object.entries(job.metadata || {}).map(([name, value]) => `${name}=${value}`).join(", ");
-    this.facts.replaceChildren(...facts({State: badge(job.status), Command: job.entrypoint, Message: job.message,
-      Started: time(job.start_time), Ended: time(job.end_time), Time: job.start_time ? duration(took(job)) : "",
-      "Job id": job.job_id, Node: job.driver_info?.node_ip_address, Process: job.driver_info?.pid, "Exit code": job.driver_exit_code ?? "",
+    const environment = Object.keys((job.runtime_env || {})).length
+      ? JSON.stringify(job.runtime_env) : "";
+    const metadata = Object.entries(job.metadata || {})
+      .map(([name, value]) => `${name}=${value}`).join(", ");
+    this.facts.replaceChildren(...facts({State: badge(job.status), Command: job.entrypoint,
+      Message: job.message, Started: time(job.start_time), Ended: time(job.end_time),
+      Time: job.start_time ? duration(took(job)) : "",
+      "Job id": job.job_id, Node: job.driver_info?.node_ip_address, Process: job.driver_info?.pid,
+      "Exit code": job.driver_exit_code ?? "",
       Metadata: metadata,
-      Sweep: job.metadata?.sweep && element("a", {href: `#/sweeps/${encodeURIComponent(job.metadata.sweep)}`}, job.metadata.sweep),
+      Sweep: job.metadata?.sweep && element(
+        "a", {href: `#/sweeps/${encodeURIComponent(job.metadata.sweep)}`}, job.metadata.sweep),
       "Runtime environment": environment}));
   }
 

@@ -1,5 +1,5 @@
-// What the state API lists: actors, tasks, objects, placement groups, workers. Pages and filters are the server's, so
-// that ten thousand entries cost no more than a page of them.
+// What the state API lists: actors, tasks, objects, placement groups, workers. Pages and filters
+// are the server's, so that ten thousand entries cost no more than a page of them.
 import {element, bytes, duration, resources, time} from "./dom.js";
 import {Table, short_id} from "./table.js";
 import {state, NotThere} from "./server.js";
@@ -9,19 +9,23 @@ const PAGE = 50;
 const TIMELINE_TASKS = 1000; // as many as are fetched and drawn while nobody waits
 
 const started = (t) => time(t.start_time_ms ?? t.creation_time_ms);
-const lasted = (t) => t.start_time_ms ? duration((t.end_time_ms || Date.now()) - t.start_time_ms) : "";
-const title_of = (column) => column.replaceAll("_", " ").replace(/^./, (letter) => letter.toUpperCase());
+const lasted = (t) => t.start_time_ms
+  ? duration((t.end_time_ms || Date.now()) - t.start_time_ms) : "";
+const title_of = (column) => column.replaceAll("_", " ")
+  .replace(/^./, (letter) => letter.toUpperCase());
 
 const COLUMNS = {
   actors: [
     {title: "Actor", kind: "id", of: (a) => short_id(a.actor_id)},
     {title: "Class", of: (a) => a.class_name},
     {title: "Name", of: (a) => a.name || ""},
-    {title: "State", of: (a) => ({state: a.state === "DEAD" && a.has_failed === false ? "ENDED" : a.state})},
+    {title: "State", of: (a) =>
+      ({state: a.state === "DEAD" && a.has_failed === false ? "ENDED" : a.state})},
     {title: "Node", kind: "id", of: (a) => short_id(a.node_id)},
     {title: "Process", kind: "number", of: (a) => a.pid ?? ""},
     {title: "Restarts", kind: "number", of: (a) => a.num_restarts ?? 0},
-    {title: "Message", kind: "long", of: (a) => [a.is_fenced ? "fenced" : "", a.message || ""].filter((t) => t).join("; ")}],
+    {title: "Message", kind: "long", of: (a) =>
+      [a.is_fenced ? "fenced" : "", a.message || ""].filter((t) => t).join("; ")}],
   tasks: [
     {title: "Task", kind: "id", of: (t) => short_id(t.task_id)},
     {title: "Name", of: (t) => t.name || t.func_or_class_name || ""},
@@ -36,7 +40,8 @@ const COLUMNS = {
     {title: "Object", kind: "id", of: (o) => short_id(o.object_id)},
     {title: "Size", kind: "number", of: (o) => o.object_size >= 0 ? bytes(o.object_size) : ""},
     {title: "State", of: (o) => o.task_status || o.state || ""},
-    {title: "Kind of reference", of: (o) => (o.reference_type || "").replaceAll("_", " ").toLowerCase()},
+    {title: "Kind of reference", of: (o) =>
+      (o.reference_type || "").replaceAll("_", " ").toLowerCase()},
     {title: "Process", kind: "number", of: (o) => o.pid ?? ""},
     {title: "Host", of: (o) => o.ip || ""},
     {title: "Made at", kind: "long", of: (o) => o.call_site || ""}],
@@ -44,8 +49,10 @@ const COLUMNS = {
     {title: "Placement group", kind: "id", of: (g) => short_id(g.placement_group_id)},
     {title: "Name", of: (g) => g.name || ""},
     {title: "State", of: (g) => ({state: g.state})},
-    {title: "Bundles", kind: "long", of: (g) => (g.bundles || []).map((b) => resources(b.unit_resources || b.resources)).join(" + ")},
-    {title: "Nodes", kind: "long", of: (g) => [...new Set((g.bundles || []).map((b) => (b.node_id || "").slice(0, 12)))].join(" ")},
+    {title: "Bundles", kind: "long", of: (g) => (g.bundles || [])
+      .map((b) => resources(b.unit_resources || b.resources)).join(" + ")},
+    {title: "Nodes", kind: "long", of: (g) =>
+      [...new Set((g.bundles || []).map((b) => (b.node_id || "").slice(0, 12)))].join(" ")},
     {title: "Job", kind: "id", of: (g) => short_id(g.creator_job_id)},
     {title: "Message", kind: "long", of: (g) => g.reason || g.message || ""}],
   workers: [
@@ -58,9 +65,11 @@ const COLUMNS = {
     {title: "Ended because", kind: "long", of: (w) => w.exit_detail || ""}],
 };
 
-const KEYS = {actors: "actor_id", objects: "object_id", placement_groups: "placement_group_id", workers: "worker_id"};
+const KEYS = {actors: "actor_id", objects: "object_id", placement_groups: "placement_group_id",
+  workers: "worker_id"};
 // An attempt of a task is an entry of its own, and so is each process that holds an object.
-const KEY = {tasks: (t) => `${t.task_id} ${t.attempt_number}`, objects: (o) => `${o.object_id} ${o.pid} ${o.reference_type}`};
+const KEY = {tasks: (t) => `${t.task_id} ${t.attempt_number}`,
+  objects: (o) => `${o.object_id} ${o.pid} ${o.reference_type}`};
 
 // "state=ALIVE class_name!=Counter" as filters.
 function filters_of(text) {
@@ -78,7 +87,8 @@ export class List {
     this.filters = [];
     this.page = 0;
     this.period_ms = 2000;
-    this.table = new Table({id: what.replace("_", "-"), caption: title_of(what), columns: COLUMNS[what], size: PAGE,
+    this.table = new Table({id: what.replace("_", "-"), caption: title_of(what),
+      columns: COLUMNS[what], size: PAGE,
       key: KEY[what] || ((row) => row[KEYS[what]]), empty: `No ${title_of(what).toLowerCase()}.`,
       on_page: (page) => this.#again({page})});
     this.filter = element("input", {type: "search", id: `filter-${what}`, spellcheck: "false",
@@ -87,7 +97,8 @@ export class List {
     this.form = element("form", {class: "row", onsubmit: (event) => {
       event.preventDefault();
       this.#filter();
-    }}, element("label", {for: `filter-${what}`}, "Filter"), this.filter, element("button", {type: "submit", class: "quiet"}, "Apply"),
+    }}, element("label", {for: `filter-${what}`}, "Filter"), this.filter,
+      element("button", {type: "submit", class: "quiet"}, "Apply"),
     element("span", {class: "soft", id: `help-${what}`}, "state=ALIVE, or column!=value"));
     this.timeline = what === "tasks" ? new Timeline() : null;
     this.root = element("section", {class: "card"},
@@ -122,10 +133,12 @@ export class List {
       return await state(this.what, {limit: wanted, detail, filters: this.filters});
     } catch (error) {
       if (error instanceof NotThere) {
-        this.load = () => ({problem: `This server does not list ${title_of(this.what).toLowerCase()}.`});
+        this.load = () =>
+          ({problem: `This server does not list ${title_of(this.what).toLowerCase()}.`});
         return this.load();
       }
-      if (this.filters.length && !(error instanceof TypeError) && error.name !== "TimeoutError" && error.constructor === Error)
+      if (this.filters.length && !(error instanceof TypeError) && error.name !== "TimeoutError"
+        && error.constructor === Error)
         return {problem: error.message};
       throw error;
     }

@@ -1,12 +1,13 @@
-// The metrics of the cluster and of its programs, from /metrics, over the time since this view was opened. The curves of a
-// program that trains are here: its gauges carry the job's name.
+// The metrics of the cluster and of its programs, from /metrics, over the time since this view was
+// opened. The curves of a program that trains are here: its gauges carry the job's name.
 import {element, bytes} from "./dom.js";
 import {Chart, History} from "./chart.js";
 import {get_text, NotThere} from "./server.js";
 
 const CHARTS = 24; // at a time
 
-// The text form of Prometheus: {name: {type, help, samples: [{labels, value}]}}. A histogram's parts are of one family.
+// The text form of Prometheus: {name: {type, help, samples: [{labels, value}]}}. A histogram's
+// parts are of one family.
 export function parse(text) {
   const families = new Map();
   const family = (name) => {
@@ -25,14 +26,17 @@ export function parse(text) {
       continue;
     const base = sample[1].replace(/_(sum|count|bucket)$/, "");
     const name = families.get(base)?.type === "histogram" ? base : sample[1];
-    family(name).samples.push({part: sample[1].slice(name.length), labels: (sample[2] || "").slice(1, -1), value: Number(sample[3])});
+    family(name).samples.push({part: sample[1].slice(name.length),
+      labels: (sample[2] || "").slice(1, -1), value: Number(sample[3])});
   }
   return families;
 }
 
-const number = (n) => Math.abs(n) >= 1e6 || (n && Math.abs(n) < 1e-3) ? n.toExponential(2) : String(Math.round(n * 1000) / 1000);
+const number = (n) => Math.abs(n) >= 1e6 || (n && Math.abs(n) < 1e-3)
+  ? n.toExponential(2) : String(Math.round(n * 1000) / 1000);
 const writer = (name) => name.includes("_bytes") ? bytes : number;
-const short = (labels) => labels.replaceAll(/"([0-9a-f]{32})"/g, (_, id) => id.slice(0, 8)).replaceAll('"', "").replaceAll(",", " ");
+const short = (labels) => labels.replaceAll(/"([0-9a-f]{32})"/g, (_, id) => id.slice(0, 8))
+  .replaceAll('"', "").replaceAll(",", " ");
 
 export class Metrics {
   constructor() {
@@ -45,7 +49,8 @@ export class Metrics {
       oninput: () => this.#show()});
     this.note = element("p", {class: "empty", id: "metrics-note"});
     this.box = element("div", {class: "charts", id: "metrics"});
-    this.root = element("section", {class: "card"}, element("div", {class: "row"}, element("h2", {}, "Metrics"),
+    this.root = element("section", {class: "card"},
+      element("div", {class: "row"}, element("h2", {}, "Metrics"),
       element("label", {for: "search-metrics"}, "Search"), this.search), this.note, this.box);
   }
 
@@ -60,9 +65,11 @@ export class Metrics {
     }
   }
 
-  // Counters are shown as what they grow by in a second, histograms by the mean of what came since the last look.
+  // Counters are shown as what they grow by in a second, histograms by the mean of what came since
+  // the last look.
   #note_samples(name, family, now) {
-    const of = (part, labels) => family.samples.find((s) => s.part === part && s.labels === labels)?.value ?? 0;
+    const of = (part, labels) =>
+      family.samples.find((s) => s.part === part && s.labels === labels)?.value ?? 0;
     const grown = (key, value) => {
       const last = this.last.get(key);
       this.last.set(key, {value, now});
@@ -73,7 +80,8 @@ export class Metrics {
       if (family.type === "histogram") {
         if (sample.part !== "_count")
           continue;
-        const count = grown(`${key} count`, sample.value), sum = grown(`${key} sum`, of("_sum", sample.labels));
+        const count = grown(`${key} count`, sample.value);
+        const sum = grown(`${key} sum`, of("_sum", sample.labels));
         if (count && sum && count[0] > 0)
           this.history.add(key, now, sum[0] / count[0]);
       } else if (family.type === "counter") {
@@ -104,21 +112,26 @@ export class Metrics {
       words.every((word) => name.includes(word) || family.help.toLowerCase().includes(word)));
     const own = ([name]) => name.startsWith("crt_") ? 1 : 0; // a program's own come first
     const shown = found.sort((a, b) => own(a) - own(b) || (a[0] < b[0] ? -1 : 1)).slice(0, CHARTS);
-    this.note.textContent = `${shown.length} of ${found.length} metrics${found.length > shown.length ? "; search for others" : ""}`;
+    const others = found.length > shown.length ? "; search for others" : "";
+    this.note.textContent = `${shown.length} of ${found.length} metrics${others}`;
     const charts = shown.map(([name, family]) => this.#chart(name, family));
-    if (charts.length !== this.box.children.length || charts.some((chart, i) => chart.root !== this.box.children[i]))
+    if (charts.length !== this.box.children.length
+      || charts.some((chart, i) => chart.root !== this.box.children[i]))
       this.box.replaceChildren(...charts.map((chart) => chart.root));
   }
 
   #chart(name, family) {
     if (!this.charts.has(name)) {
       const form = {counter: " per second", histogram: ", mean"}[family.type] || "";
-      this.charts.set(name, new Chart(name + form, {y_text: writer(name), x_text: (x) => new Date(x).toLocaleTimeString()}));
+      this.charts.set(name, new Chart(name + form,
+        {y_text: writer(name), x_text: (x) => new Date(x).toLocaleTimeString()}));
       this.charts.get(name).heading.title = family.help;
     }
     const chart = this.charts.get(name);
-    const labels = [...new Set(family.samples.filter((s) => family.type !== "histogram" || s.part === "_count").map((s) => s.labels))];
-    chart.update(labels.map((text) => ({name: short(text), points: this.history.points(`${name} ${text}`)})));
+    const shown = family.samples.filter((s) => family.type !== "histogram" || s.part === "_count");
+    const labels = [...new Set(shown.map((s) => s.labels))];
+    chart.update(labels.map((text) =>
+      ({name: short(text), points: this.history.points(`${name} ${text}`)})));
     return chart;
   }
 }

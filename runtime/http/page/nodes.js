@@ -9,7 +9,8 @@ function silence(node, now) {
   return seconds > 2 ? `, nothing heard for ${seconds.toFixed(0)} s` : "";
 }
 
-const used = (n, name) => ((n.resources_total || {})[name] || 0) - ((n.resources_available || {})[name] || 0);
+const total = (n, name) => (n.resources_total || {})[name] || 0;
+const used = (n, name) => total(n, name) - ((n.resources_available || {})[name] || 0);
 
 // [title, key, value of a node, how it is written]
 export const FIGURES = [
@@ -21,32 +22,45 @@ export const FIGURES = [
   ["Network sent", "network_sent", (n) => n.network_sent_per_s, (y) => `${bytes(y)}/s`],
 ];
 
-const name_of = (n) => n.hostname ? `${n.hostname} ${n.node_id.slice(0, 6)}` : n.node_id.slice(0, 12);
+const name_of = (n) =>
+  n.hostname ? `${n.hostname} ${n.node_id.slice(0, 6)}` : n.node_id.slice(0, 12);
+const address_of = (n) =>
+  `${n.ip || ""}${n.hostname ? ` (${n.hostname})` : ""}${n.is_head_node ? ", head" : ""}`;
 
 export class Nodes {
   constructor() {
     this.now = 0;
-    this.table = new Table({id: "nodes", caption: "Nodes", empty: "No node has joined.", key: (n) => n.node_id,
+    this.table = new Table({id: "nodes", caption: "Nodes", empty: "No node has joined.",
+      key: (n) => n.node_id,
       columns: [
         {title: "Node", kind: "id", of: (n) => short_id(n.node_id), sort: (n) => n.node_id},
-        {title: "State", of: (n) => ({state: n.state, title: n.state_message || ""}), sort: (n) => n.state},
-        {title: "Address", kind: "long", of: (n) => `${n.ip || ""}${n.hostname ? ` (${n.hostname})` : ""}${n.is_head_node ? ", head" : ""}`
-          + (n.state === "ALIVE" ? silence(n, this.now) : `: ${n.state_message || ""}`), sort: (n) => n.ip},
-        {title: "CPU", of: (n) => n.state === "ALIVE" ? `${amount("CPU", used(n, "CPU"))} of ${amount("CPU", (n.resources_total || {}).CPU || 0)}` : "",
+        {title: "State", of: (n) => ({state: n.state, title: n.state_message || ""}),
+          sort: (n) => n.state},
+        {title: "Address", kind: "long", of: (n) => address_of(n)
+          + (n.state === "ALIVE" ? silence(n, this.now) : `: ${n.state_message || ""}`),
+          sort: (n) => n.ip},
+        {title: "CPU", of: (n) => n.state === "ALIVE"
+          ? `${amount("CPU", used(n, "CPU"))} of ${amount("CPU", total(n, "CPU"))}` : "",
           sort: (n) => used(n, "CPU")},
-        {title: "Memory", of: (n) => n.state === "ALIVE" ? `${bytes(n.memory_used || 0)} of ${bytes(n.memory_bytes || 0)}` : "",
+        {title: "Memory", of: (n) => n.state === "ALIVE"
+          ? `${bytes(n.memory_used || 0)} of ${bytes(n.memory_bytes || 0)}` : "",
           sort: (n) => n.memory_used || 0},
-        {title: "Object store", of: (n) => n.state === "ALIVE" ? `${bytes(n.store_used || 0)} of ${bytes(n.store_bytes || 0)}` : "",
+        {title: "Object store", of: (n) => n.state === "ALIVE"
+          ? `${bytes(n.store_used || 0)} of ${bytes(n.store_bytes || 0)}` : "",
           sort: (n) => n.store_used || 0},
-        {title: "Workers", kind: "number", of: (n) => n.state === "ALIVE" ? n.workers ?? 0 : "", sort: (n) => n.workers || 0},
-        {title: "Has", kind: "long", of: (n) => resources(n.resources_total) + (n.labels && typeof n.labels === "string" ? `; ${n.labels}` : "")},
-        {title: "Up", kind: "number", of: (n) => n.start_time ? duration((n.end_time || this.now) - n.start_time) : "",
+        {title: "Workers", kind: "number", of: (n) => n.state === "ALIVE" ? n.workers ?? 0 : "",
+          sort: (n) => n.workers || 0},
+        {title: "Has", kind: "long", of: (n) => resources(n.resources_total)
+          + (n.labels && typeof n.labels === "string" ? `; ${n.labels}` : "")},
+        {title: "Up", kind: "number", of: (n) => n.start_time
+          ? duration((n.end_time || this.now) - n.start_time) : "",
           sort: (n) => n.start_time || 0}]});
     this.charts = FIGURES.map(([title, , , y_text]) =>
       new Chart(title, {y_text, x_text: (x) => new Date(x).toLocaleTimeString()}));
     this.root = element("div", {},
       element("section", {class: "card"}, element("h2", {}, "Nodes"), this.table.root),
-      element("section", {class: "card"}, element("h2", {}, "Over time, since this page was opened"),
+      element("section", {class: "card"},
+        element("h2", {}, "Over time, since this page was opened"),
         element("div", {class: "charts"}, ...this.charts.map((chart) => chart.root))));
   }
 
@@ -57,7 +71,8 @@ export class Nodes {
     this.table.update(own.nodes || []);
     FIGURES.forEach(([, key, of], i) => {
       this.charts[i].root.hidden = !living.some((n) => of(n) !== undefined);
-      this.charts[i].update(living.map((n) => ({name: name_of(n), points: cluster.history.points(`${n.node_id} ${key}`)})));
+      this.charts[i].update(living.map((n) =>
+        ({name: name_of(n), points: cluster.history.points(`${n.node_id} ${key}`)})));
     });
   }
 }

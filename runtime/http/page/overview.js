@@ -13,7 +13,8 @@ function tile(id, text, href) {
 function meter(name) {
   const left = element("span", {}, name.replaceAll("_", " ")), right = element("span");
   const used = element("div", {class: "used"});
-  const bar = element("div", {class: "meter", role: "meter", "aria-label": name, "aria-valuemin": 0}, used);
+  const bar = element("div", {class: "meter", role: "meter", "aria-label": name,
+    "aria-valuemin": 0}, used);
   const root = element("div", {}, element("div", {class: "meter-label"}, left, right), bar);
   return {root, update(now, total) {
     right.textContent = `${amount(name, now)} of ${amount(name, total)}`;
@@ -29,8 +30,10 @@ class Meters {
   constructor() {
     this.meters = new Map();
     this.box = element("div", {id: "resources", class: "meters"});
-    this.empty = element("p", {class: "empty", id: "resources-empty"}, "No resources yet: no node has joined.");
-    this.root = element("section", {class: "card"}, element("h2", {}, "Resources"), this.box, this.empty);
+    this.empty = element("p", {class: "empty", id: "resources-empty"},
+      "No resources yet: no node has joined.");
+    this.root = element("section", {class: "card"}, element("h2", {}, "Resources"), this.box,
+      this.empty);
   }
 
   update(amounts) {
@@ -53,7 +56,8 @@ function amounts_of(status) {
   const usage = status.loadMetricsReport.usage;
   const living = (status.crt.nodes || []).filter((n) => n.state === "ALIVE");
   const store = (key) => living.reduce((sum, n) => sum + (n[key] || 0), 0);
-  const amounts = new Map(Object.keys(usage).filter((name) => !is_address(name)).sort().map((name) => [name, usage[name]]));
+  const amounts = new Map(Object.keys(usage).filter((name) => !is_address(name)).sort()
+    .map((name) => [name, usage[name]]));
   if (store("store_bytes"))
     amounts.set("object_store_memory", [store("store_used"), store("store_bytes")]);
   return amounts;
@@ -69,19 +73,25 @@ export class Overview {
         {title: "Needs", of: (d) => resources(d.resources) || "nothing"},
         {title: "Count", kind: "number", of: (d) => d.count ?? ""},
         {title: "Why it waits", kind: "long", of: (d) => d.reason || ""}]});
-    this.events = new Table({id: "events", caption: "Events", empty: "Nothing has happened yet.", size: EVENTS,
+    this.events = new Table({id: "events", caption: "Events", empty: "Nothing has happened yet.",
+      size: EVENTS,
       key: (e) => e.event_id || JSON.stringify(e),
       columns: [
-        {title: "Time", of: (e) => typeof e.time === "number" ? time(e.time) : e.time || e.timestamp || ""},
+        {title: "Time", of: (e) =>
+          typeof e.time === "number" ? time(e.time) : e.time || e.timestamp || ""},
         {title: "Severity", of: (e) => e.severity || ""},
         {title: "What happened", kind: "long", of: (e) => e.message || ""}]});
-    this.events_card = element("section", {class: "card", hidden: true}, element("h2", {}, "Events"), this.events.root);
+    this.events_card = element("section", {class: "card", hidden: true},
+      element("h2", {}, "Events"), this.events.root);
     this.root = element("div", {},
-      element("section", {class: "tiles", "aria-label": "Overview"}, tile("count-nodes", "nodes", "#/nodes"),
-        tile("count-actors", "actors alive", "#/actors"), tile("count-running", "jobs running", "#/jobs"),
+      element("section", {class: "tiles", "aria-label": "Overview"},
+        tile("count-nodes", "nodes", "#/nodes"),
+        tile("count-actors", "actors alive", "#/actors"),
+        tile("count-running", "jobs running", "#/jobs"),
         tile("count-demand", "requests waiting", "#/overview")),
       this.meters.root,
-      element("section", {class: "card"}, element("h2", {}, "Waiting"), this.demand.root), this.events_card);
+      element("section", {class: "card"}, element("h2", {}, "Waiting"), this.demand.root),
+      this.events_card);
   }
 
   async load() {
@@ -97,8 +107,10 @@ export class Overview {
 
   update(cluster, events) {
     const own = cluster.status.crt;
-    const count = {nodes: (own.nodes || []).filter((n) => n.state === "ALIVE").length, actors: (own.actors || {}).ALIVE || 0,
-      running: (own.jobs || {}).RUNNING || 0, demand: (own.demand || []).reduce((sum, d) => sum + (d.count || 0), 0)};
+    const count = {nodes: (own.nodes || []).filter((n) => n.state === "ALIVE").length,
+      actors: (own.actors || {}).ALIVE || 0,
+      running: (own.jobs || {}).RUNNING || 0,
+      demand: (own.demand || []).reduce((sum, d) => sum + (d.count || 0), 0)};
     for (const [name, n] of Object.entries(count))
       this.root.querySelector(`#count-${name}`).textContent = n;
     this.meters.update(amounts_of(cluster.status));

@@ -1,8 +1,11 @@
-// The dashboard: which view is shown, by the part of the address behind #, and the polls that keep it fresh.
+// The dashboard: which view is shown, by the part of the address behind #, and the polls that keep
+// it fresh.
 //
-//     /api/cluster_status, every second -> the head of the page, history -> view.update(cluster, what view.load() got)
+//     /api/cluster_status, every second -> the head of the page, history
+//         -> view.update(cluster, what view.load() got)
 //
-// A view is {root, load(): what it asks for itself, update(cluster, loaded), close(), period_ms}, all but root and update optional.
+// A view is {root, load(): what it asks for itself, update(cluster, loaded), close(), period_ms},
+// all but root and update optional.
 import {$, element} from "./dom.js";
 import {get, sign_in, sign_in_by_link, NotSignedIn, NotThere} from "./server.js";
 import {History} from "./chart.js";
@@ -94,7 +97,8 @@ function say_why(error) {
     show_state("wait", "not found");
     return;
   }
-  const why = error instanceof TypeError || error.name === "TimeoutError" ? "no answer from crt-http" : error.message;
+  const why = error instanceof TypeError || error.name === "TimeoutError"
+    ? "no answer from crt-http" : error.message;
   show_state("bad", "not connected");
   show_problem(`The cluster can't be asked: ${why}. What is shown is old; trying again.`);
 }
@@ -162,7 +166,8 @@ async function start() {
       $("login-problem").hidden = false;
     }
   }
-  $("pages").append(...PAGES.map(([name, title]) => element("li", {}, element("a", {href: `#/${name}`}, title))));
+  $("pages").append(...PAGES.map(([name, title]) =>
+    element("li", {}, element("a", {href: `#/${name}`}, title))));
   document.querySelector(".skip").addEventListener("click", (event) => {
     event.preventDefault();
     $("view").focus();

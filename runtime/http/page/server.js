@@ -1,5 +1,6 @@
-// Requests to crt-http, on whose port this page lies, maybe below a path of a proxy: all addresses are relative. What it got when
-// it signed in is kept for this origin and this path alone, and sent as a header: browsers add it to nothing by themselves.
+// Requests to crt-http, on whose port this page lies, maybe below a path of a proxy: all addresses
+// are relative. What it got when it signed in is kept for this origin and this path alone, and sent
+// as a header: browsers add it to nothing by themselves.
 
 export class NotSignedIn extends Error {}
 
@@ -31,7 +32,8 @@ function keep(secret) {
   }
 }
 
-// What the server says of a request that it did not carry out: a sentence, which the state API wraps.
+// What the server says of a request that it did not carry out: a sentence, which the state API
+// wraps.
 async function refusal(answer, otherwise) {
   const text = await answer.text();
   try {
@@ -44,7 +46,8 @@ async function refusal(answer, otherwise) {
 
 async function ask(path, {headers, patience = PATIENCE_MS, ...options} = {}) {
   const secret = session();
-  const answer = await fetch(path, {credentials: "same-origin", signal: AbortSignal.timeout(patience),
+  const answer = await fetch(path, {credentials: "same-origin",
+    signal: AbortSignal.timeout(patience),
     headers: {...headers, ...secret ? {"X-CRT-Session": secret} : {}}, ...options});
   if (answer.status === 401)
     throw new NotSignedIn();
@@ -73,7 +76,8 @@ export async function post(path, body) {
 
 export const remove = async (path) => (await ask(path, {method: "DELETE"})).json();
 
-// {rows, total}: entries of the state API that match the filters [[column, "=" or "!=", value], ...].
+// {rows, total}: entries of the state API that match the filters, each of which is
+// [column, "=" or "!=", value].
 export async function state(what, {limit = 100, detail = "True", filters = []} = {}) {
   const query = new URLSearchParams({limit, detail});
   for (const [column, predicate, value] of filters) {
@@ -90,7 +94,8 @@ export async function state(what, {limit = 100, detail = "True", filters = []} =
 
 // `word` is "Bearer TOKEN" or "Code CODE".
 async function authenticate(word, refused) {
-  const answer = await fetch("api/authenticate", {method: "POST", credentials: "same-origin", headers: {Authorization: word}});
+  const answer = await fetch("api/authenticate",
+    {method: "POST", credentials: "same-origin", headers: {Authorization: word}});
   if (answer.status === 403 || answer.status === 401)
     throw new Error(refused);
   if (!answer.ok)
@@ -98,11 +103,13 @@ async function authenticate(word, refused) {
   keep((await answer.json()).session);
 }
 
-export const sign_in = (token) => authenticate(`Bearer ${token}`, "This is not the cluster's token.");
+export const sign_in = (token) =>
+  authenticate(`Bearer ${token}`, "This is not the cluster's token.");
 
 export async function sign_in_by_link(code) {
   try {
-    await authenticate(`Code ${code}`, "This link was used, or is older than a minute: crt dashboard prints another one.");
+    await authenticate(`Code ${code}`,
+      "This link was used, or is older than a minute: crt dashboard prints another one.");
   } catch (error) {
     if (!session())
       throw error; // else this browser is signed in already

@@ -1,21 +1,26 @@
-// A table that is filled again and again: rows stay the same elements as long as their key does, so that
-// focus, selection and scrolling survive. On a phone each row is a block of labelled lines.
+// A table that is filled again and again: rows stay the same elements as long as their key does, so
+// that focus, selection and scrolling survive. On a phone each row is a block of labelled lines.
 import {element, badge} from "./dom.js";
 
-// A column: {title, of: (row) => what its cell shows, kind: "number" | "id" | "long", sort: (row) => number or text}.
-// A cell shows a text, or {text, title, href, state}; `state` is a badge.
+// A column: {title, of: (row) => what its cell shows, kind: "number" | "id" | "long",
+// sort: (row) => number or text}. A cell shows a text, or {text, title, href, state}; `state` is a
+// badge.
 export class Table {
-  // `size` rows are on a page. `on_page(page)`: the rows of a page are fetched, update() gets those alone.
+  // `size` rows are on a page. `on_page(page)`: the rows of a page are fetched, update() gets those
+  // alone.
   constructor({id, caption, columns, key, empty, size = 50, on_page}) {
-    Object.assign(this, {columns, key, size, on_page, rows: [], total: 0, page: 0, sorted: null, downward: false});
+    Object.assign(this, {columns, key, size, on_page, rows: [], total: 0, page: 0, sorted: null,
+      downward: false});
     this.body = element("tbody", {id});
     this.heads = columns.map((column) => this.#head(column));
     this.table = element("table", {}, element("caption", {class: "unseen"}, caption),
       element("thead", {}, element("tr", {}, ...this.heads)), this.body);
     this.empty = element("p", {class: "empty", id: id && `${id}-empty`, hidden: true}, empty);
     this.place = element("span", {class: "soft"});
-    this.back = element("button", {class: "quiet", type: "button", onclick: () => this.#turn(-1)}, "Previous");
-    this.on = element("button", {class: "quiet", type: "button", onclick: () => this.#turn(1)}, "Next");
+    this.back = element("button", {class: "quiet", type: "button", onclick: () => this.#turn(-1)},
+      "Previous");
+    this.on = element("button", {class: "quiet", type: "button", onclick: () => this.#turn(1)},
+      "Next");
     this.pager = element("div", {class: "row pager", hidden: true}, this.back, this.place, this.on);
     this.root = element("div", {class: "table"}, this.table, this.empty, this.pager);
   }
@@ -23,7 +28,8 @@ export class Table {
   #head(column) {
     const head = element("th", {scope: "col", class: column.kind === "number" ? "number" : null});
     if (column.sort)
-      head.append(element("button", {type: "button", class: "sort", onclick: () => this.#sort(column)}, column.title));
+      head.append(element("button", {type: "button", class: "sort",
+        onclick: () => this.#sort(column)}, column.title));
     else
       head.append(column.title);
     return head;
@@ -98,7 +104,8 @@ export class Table {
 }
 
 function fill_cell(cell, shown) {
-  const {text = "", title = "", href = "", state = ""} = typeof shown === "object" && shown !== null ? shown : {text: String(shown ?? "")};
+  const {text = "", title = "", href = "", state = ""} =
+    typeof shown === "object" && shown !== null ? shown : {text: String(shown ?? "")};
   const sign = [state, href, title, text].join("\n");
   if (cell.shown === sign)
     return;
