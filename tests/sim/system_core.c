@@ -8,7 +8,7 @@
 
 typedef struct globals {
     crti_core_t *current;
-    int inside;
+    unsigned inside;
     bool forked;
     crt_call_t *running;
     uint64_t running_serial;
@@ -34,7 +34,7 @@ void sys_globals_switch(void *from, const void *to, bool is_main_thread)
 
     if (old) {
         old->current = atomic_load(&current);
-        old->inside = atomic_load(&inside);
+        old->inside = atomic_load(&crti_thread_inside.depth);
         old->forked = atomic_load(&forked);
         old->entry_status = entry_status;
         if (keeps_running) {
@@ -44,7 +44,7 @@ void sys_globals_switch(void *from, const void *to, bool is_main_thread)
         }
     }
     atomic_store(&current, g->current);
-    atomic_store(&inside, g->inside);
+    atomic_store(&crti_thread_inside.depth, g->inside);
     atomic_store(&forked, g->forked);
     entry_status = g->entry_status;
     /* A handler that runs while user code does is the progress thread's. */

@@ -43,27 +43,34 @@ static bool repeat(crti_pending_t *p, const crti_result_t *result)
     return true;
 }
 
-void crti_pending_answer(crti_pending_t *p, const crti_result_t *result)
+static crti_result_t cancelled(const crti_pending_t *p)
 {
-    const crti_result_t cancelled = {
+    return (crti_result_t){
         .form = CRTI_RESULT_ERROR,
         .failure = {.status = CRT_ERR_CANCELLED,
                     .text = crti_str("it was cancelled before it began"),
                     .class_name = crti_str(p->function->class_name),
                     .method = crti_str(crti_call_method(p))}};
+}
+
+void crti_pending_answer(crti_pending_t *p, const crti_result_t *result)
+{
     bool is_retried_for = result->form == CRTI_RESULT_ERROR && p->record.size > 0 &&
                           crti_call_is_retried_for(p, &result->failure);
     crti_attempt_action_t action = crti_attempt_answered(
         &p->attempt, p->pool != NULL, result->form == CRTI_RESULT_NOT_STARTED,
         is_retried_for, crti_pending_most(p));
     crt_actor_t *actor = p->actor;
+    crti_result_t other;
 
     if (action == CRTI_ATTEMPT_DO_QUEUE)
         crti_task_answered(p, true);
     if (action == CRTI_ATTEMPT_DO_QUEUE || action == CRTI_ATTEMPT_DO_NOTHING)
         return;
-    if (action == CRTI_ATTEMPT_DO_END_CANCELLED)
-        result = &cancelled;
+    if (action == CRTI_ATTEMPT_DO_END_CANCELLED) {
+        other = cancelled(p);
+        result = &other;
+    }
     if (actor) {
         crti_actor_hold(actor);
         actor->has_answered = actor->has_answered || p->remote == actor->remote;

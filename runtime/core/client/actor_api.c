@@ -72,28 +72,28 @@ static crt_status_t resolve(crti_core_t *core, const crt_method_t *method,
     return status == CRT_OK ? take_options(target->actor, options, target) : status;
 }
 
-static void call(const crti_target_t *wanted, const crt_method_t *method,
+/* Fills in `target`, of which the caller says the actor and the results. */
+static void call(crti_target_t *target, const crt_method_t *method,
                  const crt_call_options_t *options, const crt_arg_t *args, size_t count,
                  crt_ref_t **refs)
 {
     crti_core_t *core = crti_enter_unlocked();
-    crti_target_t target = *wanted;
     crti_given_t given;
     crt_status_t status;
 
     if (!core) {
-        crti_call_without_core(args, count, refs, target.returns);
+        crti_call_without_core(args, count, refs, target->returns);
         return;
     }
     status = crti_given_take(core, args, count, &given);
     crti_net_lock(core->net);
     if (status == CRT_OK)
-        status = resolve(core, method, options, &target);
+        status = resolve(core, method, options, target);
     if (status == CRT_OK)
-        crti_call_out(core, &target, &given, refs);
+        crti_call_out(core, target, &given, refs);
     else
-        crti_call_refused(core, status, refs, target.returns);
-    for (size_t i = 0; i < target.returns; i++)
+        crti_call_refused(core, status, refs, target->returns);
+    for (size_t i = 0; i < target->returns; i++)
         refs[i]->handles++;
     crti_net_unlock(core->net);
     crti_given_end(core, &given);

@@ -2,8 +2,9 @@
 /* Entry: how threads of the user get into the runtime, and how it is taken away while some are
  * inside. See core.h.
  *
- * The pointer to the runtime, the count of threads inside and the mark of a forked child are the
- * library's only globals: crt.h has no handle of the runtime in its functions. */
+ * The pointer to the runtime, the list of threads inside (threads_inside.c) and the mark of a
+ * forked child are the library's only globals: crt.h has no handle of the runtime in its
+ * functions. */
 #include "runtime/core/core.h"
 
 #include <limits.h>
@@ -13,10 +14,11 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "runtime/core/process/threads_inside.h"
+
 static _Atomic(crti_core_t *) current;
-static atomic_int inside; /* threads between enter and leave */
-static atomic_int
-    leaving; /* 1 from crti_unpublish to crti_left: refs and handles are in between */
+/* 1 from crti_unpublish to crti_left: refs and handles are in between */
+static atomic_int leaving;
 static atomic_bool forked; /* this process is a child of one that had a runtime */
 static _Thread_local crt_call_t *running;
 static _Thread_local uint64_t running_serial;
@@ -46,6 +48,7 @@ static void after_fork_in_child(void)
 {
     const crti_core_t *core = atomic_load(&current);
 
+    crti_inside_forked();
     if (!core)
         return;
     atomic_store(&forked, true);
@@ -66,9 +69,9 @@ crti_core_t *crti_enter_unlocked(void)
                                  ": the runtime belongs to the parent process");
         return NULL;
     }
-    /* Pairs with crti_unpublish: it clears `current` first and then looks at `inside`. */
-    atomic_fetch_add(&inside, 1);
-    core = atomic_load(&current);
+    /* Pairs with crti_unpublish: it clears `current` first and then looks who is inside. */
+    crti_inside_enter();
+    core = atomic_load_explicit(&current, memory_order_acquire);
     if (core)
         return core;
     crti_leave_unlocked(NULL);
@@ -78,8 +81,9 @@ crti_core_t *crti_enter_unlocked(void)
 
 void crti_leave_unlocked(crti_core_t *core)
 {
-    if (atomic_fetch_sub(&inside, 1) == 1 && !atomic_load(&current))
-        syscall(SYS_futex, &inside, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
+    crti_inside_leave();
+    if (!atomic_load_explicit(&current, memory_order_relaxed))
+        crti_inside_wake();
 }
 
 crti_core_t *crti_enter(void)
@@ -95,8 +99,8 @@ crti_core_t *crti_enter_quiet(void)
 {
     crti_core_t *core;
 
-    atomic_fetch_add(&inside, 1);
-    core = atomic_load(&current);
+    crti_inside_enter();
+    core = atomic_load_explicit(&current, memory_order_acquire);
     if (core) {
         crti_net_lock(core->net);
         return core;
@@ -140,8 +144,6 @@ bool crti_publish(crti_core_t *core)
 
 void crti_unpublish(crti_core_t *core)
 {
-    int count;
-
     crti_net_lock(core->net);
     core->is_closing = true;
     crti_net_wake(core->net);
@@ -149,8 +151,7 @@ void crti_unpublish(crti_core_t *core)
     is_leaver = true;
     atomic_store(&leaving, 1);
     atomic_store(&current, NULL);
-    while ((count = atomic_load(&inside)) != 0)
-        syscall(SYS_futex, &inside, FUTEX_WAIT_PRIVATE, count, NULL, NULL, 0);
+    crti_inside_wait();
 }
 
 void crti_left(void)
