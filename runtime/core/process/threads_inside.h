@@ -3,7 +3,7 @@
  * not freed under them.
  *
  * Where it sits
- *     entry.c (each function of crt.h enters and leaves) -> [ threads_inside ] <- entry.c (shutdown)
+ *     entry.c (functions of crt.h enter and leave) -> [ threads_inside ] <- entry.c (shutdown)
  * How
  *     Each thread counts for itself, in memory that only it writes: to enter and to leave is a
  *     plain store. The shutdown, which is rare, pays for both sides: it makes all threads of the
