@@ -2,6 +2,7 @@
 /* Says where its tasks and actors run, and what becomes of those that can run nowhere
  * (test_scheduling.py).
  *     scheduling_program infeasible FAIL RESOURCES   a task and an actor with these options
+ *     scheduling_program waits FAIL RESOURCES        the same, of which no end is expected
  *     scheduling_program gpus AMOUNT COUNT           COUNT tasks with so many GPUs each, and an
  *     actor with as
  *                                                    many that lives meanwhile
@@ -24,7 +25,8 @@
 
 #include <crt.h>
 
-#define WAIT_MS 1500
+#define WAIT_MS 1500  /* for what does not come */
+#define DONE_MS 60000 /* for what does, however busy the machine is */
 
 /* Stands for the function of a BLAS: the worker calls the one that the program has. */
 static int blas_threads = 1;
@@ -165,24 +167,27 @@ static const crt_actor_class_t idle_class =
                     .methods = CRT_METHODS(&idle_nothing, &idle_gpus, &idle_where));
 
 /* "task -21 what the error says" */
-static void tell(const char *what, crt_ref_t *ref)
+static void tell(const char *what, crt_ref_t *ref, int timeout_ms)
 {
-    crt_status_t status = crt_get_for(ref, WAIT_MS, NULL);
+    crt_status_t status = crt_get_for(ref, timeout_ms, NULL);
     const crt_error_t *error = crt_ref_error(ref);
 
     printf("%s %d %s\n", what, (int)status, error ? error->text : "");
     crt_ref_drop(&ref);
 }
 
-static int infeasible(crt_infeasible_t if_infeasible, const char *resources)
+static int infeasible(crt_infeasible_t if_infeasible, const char *resources,
+                      int timeout_ms)
 {
     crt_actor_t *actor =
         crt_actor_new(&idle_class, CRT_ACTOR_OPTIONS(.resources = resources,
                                                      .if_infeasible = if_infeasible));
 
-    tell("task", crt_submit(&nothing, CRT_TASK_OPTIONS(.resources = resources,
-                                                       .if_infeasible = if_infeasible)));
-    tell("actor", crt_call(actor, &idle_nothing));
+    tell("task",
+         crt_submit(&nothing, CRT_TASK_OPTIONS(.resources = resources,
+                                               .if_infeasible = if_infeasible)),
+         timeout_ms);
+    tell("actor", crt_call(actor, &idle_nothing), timeout_ms);
     crt_actor_drop(&actor);
     return 0;
 }
@@ -191,7 +196,7 @@ static void tell_gpus(const char *what, crt_ref_t *ref)
 {
     const char *text;
 
-    if (crt_get_for(ref, 10 * WAIT_MS, &text) == CRT_OK)
+    if (crt_get_for(ref, DONE_MS, &text) == CRT_OK)
         printf("%s %s\n", what, text);
     else
         printf("%s failed: %s\n", what, crt_error_detail());
@@ -220,7 +225,7 @@ static void tell_where(const char *what, crt_ref_t *ref)
 {
     const char *node;
 
-    if (crt_get_for(ref, 10 * WAIT_MS, &node) == CRT_OK)
+    if (crt_get_for(ref, DONE_MS, &node) == CRT_OK)
         printf("%s-at %s\n", what, node);
     else
         printf("%s-failed %s\n", what, crt_error_detail());
@@ -327,7 +332,9 @@ static int driver(int argc, char **argv)
 {
     setvbuf(stdout, NULL, _IOLBF, 0);
     if (argc == 4 && strcmp(argv[1], "infeasible") == 0)
-        return infeasible(atoi(argv[2]), argv[3]);
+        return infeasible(atoi(argv[2]), argv[3], DONE_MS);
+    if (argc == 4 && strcmp(argv[1], "waits") == 0)
+        return infeasible(atoi(argv[2]), argv[3], WAIT_MS);
     if (argc == 3 && strcmp(argv[1], "on") == 0)
         return on(argv[2]);
     if (argc == 4 && strcmp(argv[1], "gpus") == 0)

@@ -43,7 +43,7 @@ class Infeasible(unittest.TestCase):
                 self.assertIn("needs 1 dsik, the cluster has 0", ended[what][1])
                 self.assertIn("which no node has ever had; the nearest name is disk",
                               ended[what][1])
-            waits, said = cluster.program("infeasible", 0, "dsik=1")
+            waits, said = cluster.program("waits", 0, "dsik=1")
             self.assertEqual([status for status, _ in waits.values()], [TIMED_OUT, TIMED_OUT], said)
             self.assertIn("the nearest name is disk", said)  # the warning of who waits
             done, _ = cluster.program("infeasible", 1, "disk=1")
@@ -57,7 +57,7 @@ class Infeasible(unittest.TestCase):
             ended, _ = cluster.program("infeasible", 0, "CPU=2")
             self.assertEqual([status for status, _ in ended.values()], [UNSCHEDULABLE] * 2)
             self.assertIn("needs 2 CPU, the cluster has 1", ended["task"][1])
-            waits, said = cluster.program("infeasible", 2, "CPU=2")
+            waits, said = cluster.program("waits", 2, "CPU=2")
             self.assertEqual([status for status, _ in waits.values()], [TIMED_OUT, TIMED_OUT], said)
 
 
