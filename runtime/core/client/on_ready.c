@@ -21,6 +21,7 @@
 #include <unistd.h>
 
 #include "runtime/base/thread.h"
+#include "runtime/base/thread_local.h"
 #include "runtime/core/client/waitset.h"
 #include "runtime/core/core.h"
 
@@ -35,7 +36,7 @@ typedef struct callback {
     void *user;
 } callback_t;
 
-static _Thread_local bool is_callback_thread;
+static CRTI_THREAD_LOCAL bool is_callback_thread;
 
 bool crti_is_callback_thread(void)
 {

@@ -14,17 +14,18 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "runtime/base/thread_local.h"
 #include "runtime/core/process/threads_inside.h"
 
 static _Atomic(crti_core_t *) current;
 /* 1 from crti_unpublish to crti_left: refs and handles are in between */
 static atomic_int leaving;
 static atomic_bool forked; /* this process is a child of one that had a runtime */
-static _Thread_local crt_call_t *running;
-static _Thread_local uint64_t running_serial;
-static _Thread_local crti_blocking_t *blocking;
-static _Thread_local crt_status_t entry_status;
-static _Thread_local bool is_leaver;
+static CRTI_THREAD_LOCAL crt_call_t *running;
+static CRTI_THREAD_LOCAL uint64_t running_serial;
+static CRTI_THREAD_LOCAL crti_blocking_t *blocking;
+static CRTI_THREAD_LOCAL crt_status_t entry_status;
+static CRTI_THREAD_LOCAL bool is_leaver;
 
 bool crti_is_forked(void)
 {

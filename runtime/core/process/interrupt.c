@@ -9,13 +9,14 @@
 #include <unistd.h>
 
 #include "runtime/base/log.h"
+#include "runtime/base/thread_local.h"
 #include "runtime/core/core.h"
 
 static atomic_uint_fast64_t count;
 static atomic_int event_fd =
     -1; /* made once, under a lock; open until the process ends */
-static _Thread_local uint64_t told;
-static _Thread_local bool is_begun;
+static CRTI_THREAD_LOCAL uint64_t told;
+static CRTI_THREAD_LOCAL bool is_begun;
 
 void crt_interrupt(void)
 {

@@ -2,11 +2,12 @@
 /* Random numbers that can be drawn again. See seeds.h. */
 #include "runtime/core/process/seeds.h"
 
+#include "runtime/base/thread_local.h"
 #include "runtime/core/core.h"
 
 enum { FOR_CALLS = 1, FOR_PROGRAM = 2 };
 
-static _Thread_local crti_seeds_t *running;
+static CRTI_THREAD_LOCAL crti_seeds_t *running;
 
 void crti_seeds_run(crti_seeds_t *seeds)
 {

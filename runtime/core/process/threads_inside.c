@@ -9,7 +9,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-_Thread_local crti_thread_inside_t crti_thread_inside;
+CRTI_THREAD_LOCAL crti_thread_inside_t crti_thread_inside;
 atomic_bool crti_inside_has_barrier;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of the list */

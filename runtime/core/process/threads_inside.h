@@ -20,6 +20,8 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
+#include "runtime/base/thread_local.h"
+
 /* Of a thread. */
 typedef struct crti_thread_inside {
     atomic_uint depth; /* so many functions of crt.h, one in another */
@@ -27,8 +29,7 @@ typedef struct crti_thread_inside {
     struct crti_thread_inside *next, *previous;
 } crti_thread_inside_t;
 
-extern _Thread_local crti_thread_inside_t crti_thread_inside
-    __attribute__((tls_model("initial-exec")));
+extern CRTI_THREAD_LOCAL crti_thread_inside_t crti_thread_inside;
 extern atomic_bool crti_inside_has_barrier; /* membarrier(2) is there */
 
 /* This thread, which enters for the first time. */
