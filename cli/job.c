@@ -13,7 +13,7 @@
 #include "cli/options.h"
 #include "cli/sweep.h"
 #include "cli/table.h"
-#include "cli/yaml.h"
+#include "cli/yaml_print.h"
 
 #define LIST_SHOWN 20
 

@@ -14,7 +14,7 @@
 #include "cli/answer.h"
 #include "cli/options.h"
 #include "cli/table.h"
-#include "cli/yaml.h"
+#include "cli/yaml_print.h"
 
 #define NAME  "crt memory"
 #define SHOWN 100

@@ -181,7 +181,7 @@ static bool read_bytes(const char *text, uint64_t *bytes)
     return true;
 }
 
-static bool read_seconds(const char *text, uint64_t *seconds)
+bool crti_cli_read_seconds(const char *text, uint64_t *seconds)
 {
     static const char units[] = "smhd";
     static const unsigned sizes[] = {1, 60, 60 * 60, 24 * 60 * 60};
@@ -264,7 +264,7 @@ static bool take(const option_spec_t *option, const char *value, const char **ex
         return read_bytes(value, option->to);
     case OPTION_SECONDS:
         *expected = "a time such as 90s, 30m, 12h or 7d, ten years at most";
-        return read_seconds(value, option->to);
+        return crti_cli_read_seconds(value, option->to);
     case OPTION_LIST:
         *expected = "at most 63 values";
         return add_to_list(option->to, value);
@@ -296,6 +296,19 @@ static bool take(const option_spec_t *option, const char *value, const char **ex
         return false;
     *(const char **)option->to = value;
     return true;
+}
+
+bool crti_cli_is_value(option_kind_t kind, const char *text, const char **expected)
+{
+    union {
+        bool flag;
+        const char *text;
+        uint64_t number;
+        const char *list[OPTION_LIST_MAX];
+    } unused = {0};
+    option_spec_t option = {.kind = kind, .to = &unused};
+
+    return take(&option, text, expected);
 }
 
 /* ---------------------------------------------------------------- parsing */

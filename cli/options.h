@@ -55,6 +55,10 @@ typedef enum parse_result { PARSE_OK, PARSE_DONE, PARSE_WRONG } parse_result_t;
 parse_result_t crti_cli_parse(int argc, char **argv, const command_spec_t *command,
                               int *first_operand);
 
+/* True when an option of that kind takes the text; false: `*expected` says what it takes. */
+bool crti_cli_is_value(option_kind_t kind, const char *text, const char **expected);
+/* A time such as 90s, 30m, 12h or 7d. */
+bool crti_cli_read_seconds(const char *text, uint64_t *seconds);
 /* HOST:PORT. */
 bool crti_cli_is_address(const char *text);
 /* http://HOST:PORT or https://HOST:PORT, perhaps with a slash behind it. */

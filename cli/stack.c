@@ -13,7 +13,7 @@
 
 #include "cli/answer.h"
 #include "cli/options.h"
-#include "cli/yaml.h"
+#include "cli/yaml_print.h"
 
 #define NAME "crt stack"
 

@@ -21,7 +21,7 @@
 
 #include "cli/daemon.h"
 #include "cli/dashboard.h"
-#include "cli/options.h"
+#include "cli/start_options.h"
 #include "cli/stop.h"
 #include "crt_tools.h"
 
@@ -30,87 +30,7 @@
 #define UNDO_TIMEOUT      5000
 #define TAKE_BACK_SECONDS 10
 
-static struct {
-    bool head, block, fresh;
-    const char *address, *key_file, *port, *num_cpus, *num_gpus, *labels, *resources,
-        *node_ip;
-    const char *dashboard_host, *dashboard_port, *worker_ports, *headless_timeout,
-        *encrypt, *infeasible, *dashboard_cert, *dashboard_key, *log_format;
-    const char *max_jobs;
-    const char *redis, *redis_password, *redis_prefix, *redis_user, *redis_ca;
-    bool redis_plaintext, redis_tls, no_auth;
-    uint64_t store_bytes;
-} given;
-
-static const option_spec_t options[] = {
-    {"head", 0, NULL, OPTION_FLAG, &given.head,
-     "start a new cluster: its head and a node"},
-    {"address", 'a', "HOST:PORT", OPTION_ADDRESS, &given.address,
-     "join the cluster whose head is there"},
-    {"key-file", 'k', "FILE", OPTION_TEXT, &given.key_file,
-     "key of the cluster to join (CRT_KEY_FILE)"},
-    {"port", 'p', "PORT", OPTION_PORT, &given.port, "port of the head; default 6380"},
-    {"num-cpus", 0, "N", OPTION_AMOUNT, &given.num_cpus,
-     "CPUs of this node; default: those of the machine"},
-    {"num-gpus", 0, "N", OPTION_AMOUNT, &given.num_gpus,
-     "GPUs of this node; default: those of CUDA_VISIBLE_DEVICES, or all that NVML has"},
-    {"labels", 0, "K=V,...", OPTION_TEXT, &given.labels,
-     "labels of this node, by which tasks and actors choose it; the type of its GPUs is "
-     "one"},
-    {"resources", 0, "K=V,...", OPTION_RESOURCES, &given.resources,
-     "more resources of this node, for example tape=1,disk=2"},
-    {"object-store-memory", 0, "BYTES", OPTION_BYTES, &given.store_bytes,
-     "size of this node's object store; default 30 % of memory"},
-    {"node-ip-address", 0, "IP", OPTION_TEXT, &given.node_ip,
-     "address by which other hosts reach this one"},
-    {"dashboard-host", 0, "HOST", OPTION_TEXT, &given.dashboard_host,
-     "where the dashboard listens; default 127.0.0.1"},
-    {"dashboard-port", 0, "PORT", OPTION_PORT, &given.dashboard_port,
-     "its port; default 8265, 0: any free one"},
-    {"dashboard-cert", 0, "FILE", OPTION_TEXT, &given.dashboard_cert,
-     "its certificate, PEM; default: one that follows from the cluster's key"},
-    {"dashboard-key", 0, "FILE", OPTION_TEXT, &given.dashboard_key,
-     "the key of --dashboard-cert, PEM"},
-    {"no-auth", 0, NULL, OPTION_FLAG, &given.no_auth,
-     "the dashboard wants no token: every user of this host can run programs as you"},
-    {"max-running-jobs", 0, "N", OPTION_COUNT, &given.max_jobs,
-     "submitted jobs that run at a time, others wait; default: any number"},
-    {"worker-port-range", 0, "LOW-HIGH", OPTION_RANGE, &given.worker_ports,
-     "ports of workers; default: any free ones"},
-    {"headless-timeout", 0, "SECONDS", OPTION_COUNT, &given.headless_timeout,
-     "nodes end when the head is gone that long; default 600"},
-    {"encrypt-streams", 0, "on|off", OPTION_ON_OFF, &given.encrypt,
-     "encrypt the bytes of objects between hosts; default on"},
-    {"fail-if-infeasible", 0, "on|off", OPTION_ON_OFF, &given.infeasible,
-     "what no node has the resources for fails; default off: it waits for one"},
-    {"redis-address", 0, "HOST:PORT", OPTION_ADDRESS, &given.redis,
-     "keep the tables on this redis-server; default: one of its own"},
-    {"redis-password-file", 0, "FILE", OPTION_TEXT, &given.redis_password,
-     "file with its password, readable by you alone"},
-    {"redis-user", 0, "NAME", OPTION_TEXT, &given.redis_user,
-     "of its access list; default: its default user"},
-    {"redis-tls", 0, NULL, OPTION_FLAG, &given.redis_tls,
-     "encrypt the way there, and check its certificate"},
-    {"redis-ca-file", 0, "FILE", OPTION_TEXT, &given.redis_ca,
-     "authorities of its certificate; default: those of this host"},
-    {"redis-prefix", 0, "PREFIX", OPTION_TEXT, &given.redis_prefix,
-     "of this cluster's keys there; default crt"},
-    {"redis-plaintext-ok", 0, NULL, OPTION_FLAG, &given.redis_plaintext,
-     "it may be on another host: nothing encrypts the way there"},
-    {"log-format", 0, "FORMAT", OPTION_TEXT, &given.log_format,
-     "of what the daemons log: text (default), or json: an object each line"},
-    {"block", 0, NULL, OPTION_FLAG, &given.block,
-     "stay in the foreground; Ctrl-C ends what was started"},
-    {"fresh", 0, NULL, OPTION_FLAG, &given.fresh,
-     "forget what an earlier head on this port knew"}};
-
-static const command_spec_t spec = {
-    .name = NAME,
-    .summary =
-        "Starts a cluster on this host (--head), or adds this host to one (--address).\n"
-        "Returns when it serves, and prints what to type next.",
-    .options = options,
-    .count = sizeof(options) / sizeof(options[0])};
+static start_given_t *const given = &crti_start_given;
 
 /* What is known once both serve. */
 typedef struct started {
@@ -131,50 +51,42 @@ static double now_s(void)
 
 /* ---------------------------------------------------------------- what was asked */
 
-/* An option that only a head has. */
-static const char *head_only(void)
+/* An option that only a head has, and that was given-> */
+static const option_spec_t *head_only(void)
 {
-    return given.port               ? "--port"
-           : given.dashboard_host   ? "--dashboard-host"
-           : given.dashboard_port   ? "--dashboard-port"
-           : given.dashboard_cert   ? "--dashboard-cert"
-           : given.dashboard_key    ? "--dashboard-key"
-           : given.no_auth          ? "--no-auth"
-           : given.max_jobs         ? "--max-running-jobs"
-           : given.headless_timeout ? "--headless-timeout"
-           : given.encrypt          ? "--encrypt-streams"
-           : given.infeasible       ? "--fail-if-infeasible"
-           : given.redis            ? "--redis-address"
-           : given.redis_password   ? "--redis-password-file"
-           : given.redis_prefix     ? "--redis-prefix"
-           : given.redis_user       ? "--redis-user"
-           : given.redis_tls        ? "--redis-tls"
-           : given.redis_ca         ? "--redis-ca-file"
-           : given.redis_plaintext  ? "--redis-plaintext-ok"
-           : given.fresh            ? "--fresh"
-                                    : NULL;
+    for (size_t i = 0; i < crti_start_spec.count; i++) {
+        const option_spec_t *option = &crti_start_spec.options[i];
+        bool is_given = option->kind == OPTION_FLAG ? *(const bool *)option->to
+                        : option->kind == OPTION_BYTES
+                            ? *(const uint64_t *)option->to > 0
+                            : *(const char *const *)option->to != NULL;
+
+        if (is_given && crti_start_is_head_only(option->name))
+            return option;
+    }
+    return NULL;
 }
 
 static int check_options(void)
 {
-    if (given.log_format && strcmp(given.log_format, "text") != 0 &&
-        strcmp(given.log_format, "json") != 0)
+    if (given->log_format && strcmp(given->log_format, "text") != 0 &&
+        strcmp(given->log_format, "json") != 0)
         return crti_cli_misused(NAME, "--log-format is text or json");
-    if (given.log_format)
-        setenv("CRT_LOG_FORMAT", given.log_format, 1); /* the daemons inherit it */
-    if (given.head && given.address)
+    if (given->log_format)
+        setenv("CRT_LOG_FORMAT", given->log_format, 1); /* the daemons inherit it */
+    if (given->head && given->address)
         return crti_cli_misused(NAME,
                                 "--head starts a cluster and --address joins one: give "
                                 "one of the two");
-    if (!given.head && !given.address)
+    if (!given->head && !given->address)
         return crti_cli_misused(
             NAME, "give --head to start a cluster, or --address to join one");
-    if (given.address && head_only())
-        return crti_cli_misused(NAME, "%s belongs to the head: give it with --head",
-                                head_only());
-    if (!given.dashboard_cert != !given.dashboard_key)
+    if (given->address && head_only())
+        return crti_cli_misused(NAME, "--%s belongs to the head: give it with --head",
+                                head_only()->name);
+    if (!given->dashboard_cert != !given->dashboard_key)
         return crti_cli_misused(NAME, "--dashboard-cert and --dashboard-key go together");
-    if (given.head && given.key_file)
+    if (given->head && given->key_file)
         return crti_cli_misused(NAME,
                                 "--key-file goes with --address: a head makes its key");
     return 0;
@@ -183,7 +95,7 @@ static int check_options(void)
 /* The key to join with: as given, or that of a node of the same cluster here. */
 static int find_key(started_t *s)
 {
-    const char *key_file = given.key_file ? given.key_file : getenv("CRT_KEY_FILE");
+    const char *key_file = given->key_file ? given->key_file : getenv("CRT_KEY_FILE");
     bool is_given = key_file && *key_file;
     crt_cluster_info_t here;
     crt_status_t status;
@@ -192,7 +104,7 @@ static int find_key(started_t *s)
     snprintf(s->key_file, sizeof(s->key_file), "%s", is_given ? key_file : "");
     if (is_given)
         setenv("CRT_KEY_FILE", s->key_file, 1);
-    status = crt_cluster_find(given.address, sizeof(here), &here);
+    status = crt_cluster_find(given->address, sizeof(here), &here);
     unsetenv("CRT_KEY_FILE");         /* a path for this process alone */
     if (status == CRT_ERR_PERMISSION) /* the key of another cluster */
         return crti_cli_fail_detail(NAME);
@@ -213,11 +125,11 @@ static int find_key(started_t *s)
 static void find_local_head(started_t *s)
 {
     run_dir_t *dirs = calloc(RUN_DIRS_MAX, sizeof(*dirs));
-    size_t count = dirs ? crti_run_dirs_find(given.address, dirs) : 0;
+    size_t count = dirs ? crti_run_dirs_find(given->address, dirs) : 0;
 
     for (size_t i = 0; i < count; i++)
         if (dirs[i].is_head && dirs[i].is_living &&
-            crt_cluster_same_address(dirs[i].address, given.address))
+            crt_cluster_same_address(dirs[i].address, given->address))
             snprintf(s->head_dir, sizeof(s->head_dir), "%s", dirs[i].dir);
     free(dirs);
 }
@@ -241,39 +153,39 @@ static crt_status_t start_head(started_t *s, int cancel_fd)
     daemon_t *d = &s->head;
     const char *warning;
     crt_status_t status =
-        make_absolute("--dashboard-cert", &given.dashboard_cert, certificate);
+        make_absolute("--dashboard-cert", &given->dashboard_cert, certificate);
 
     if (status == CRT_OK)
-        status = make_absolute("--dashboard-key", &given.dashboard_key, key);
+        status = make_absolute("--dashboard-key", &given->dashboard_key, key);
     if (status != CRT_OK)
         return status;
 
     crti_daemon_init(d, "crt-head");
     d->undo_signal = SIGUSR2; /* one that has resumed leaves its tables */
-    crti_daemon_option(d, "--port", given.port ? given.port : "6380");
-    crti_daemon_option(d, "--node-ip-address", given.node_ip);
+    crti_daemon_option(d, "--port", given->port ? given->port : "6380");
+    crti_daemon_option(d, "--node-ip-address", given->node_ip);
     crti_daemon_option(d, "--dashboard-host",
-                       given.dashboard_host ? given.dashboard_host : "127.0.0.1");
+                       given->dashboard_host ? given->dashboard_host : "127.0.0.1");
     crti_daemon_option(d, "--dashboard-port",
-                       given.dashboard_port ? given.dashboard_port : "8265");
-    crti_daemon_option(d, "--dashboard-cert", given.dashboard_cert);
-    crti_daemon_option(d, "--dashboard-key", given.dashboard_key);
-    crti_daemon_option(d, "--max-running-jobs", given.max_jobs);
-    if (given.no_auth)
+                       given->dashboard_port ? given->dashboard_port : "8265");
+    crti_daemon_option(d, "--dashboard-cert", given->dashboard_cert);
+    crti_daemon_option(d, "--dashboard-key", given->dashboard_key);
+    crti_daemon_option(d, "--max-running-jobs", given->max_jobs);
+    if (given->no_auth)
         crti_daemon_flag(d, "--no-auth");
-    crti_daemon_option(d, "--headless-timeout", given.headless_timeout);
-    crti_daemon_option(d, "--encrypt-streams", given.encrypt);
-    crti_daemon_option(d, "--fail-if-infeasible", given.infeasible);
-    crti_daemon_option(d, "--redis-address", given.redis);
-    crti_daemon_option(d, "--redis-password-file", given.redis_password);
-    crti_daemon_option(d, "--redis-prefix", given.redis_prefix);
-    crti_daemon_option(d, "--redis-user", given.redis_user);
-    crti_daemon_option(d, "--redis-ca-file", given.redis_ca);
-    if (given.redis_tls)
+    crti_daemon_option(d, "--headless-timeout", given->headless_timeout);
+    crti_daemon_option(d, "--encrypt-streams", given->encrypt);
+    crti_daemon_option(d, "--fail-if-infeasible", given->infeasible);
+    crti_daemon_option(d, "--redis-address", given->redis);
+    crti_daemon_option(d, "--redis-password-file", given->redis_password);
+    crti_daemon_option(d, "--redis-prefix", given->redis_prefix);
+    crti_daemon_option(d, "--redis-user", given->redis_user);
+    crti_daemon_option(d, "--redis-ca-file", given->redis_ca);
+    if (given->redis_tls)
         crti_daemon_flag(d, "--redis-tls");
-    if (given.redis_plaintext)
+    if (given->redis_plaintext)
         crti_daemon_flag(d, "--redis-plaintext-ok");
-    if (given.fresh)
+    if (given->fresh)
         crti_daemon_flag(d, "--fresh");
     status = crti_daemon_start(d, START_TIMEOUT, cancel_fd);
     if (status != CRT_OK)
@@ -298,17 +210,17 @@ static crt_status_t start_node(started_t *s, int cancel_fd)
         return crt_raise(CRT_ERR_NOT_FOUND, "key file %s: %s", s->key_file,
                          strerror(errno));
     snprintf(s->key_file, sizeof(s->key_file), "%s", absolute);
-    snprintf(bytes, sizeof(bytes), "%llu", (unsigned long long)given.store_bytes);
+    snprintf(bytes, sizeof(bytes), "%llu", (unsigned long long)given->store_bytes);
     crti_daemon_init(d, "crt-node");
     crti_daemon_option(d, "--address", s->address);
     crti_daemon_option(d, "--key-file", s->key_file);
-    crti_daemon_option(d, "--node-ip-address", given.node_ip);
-    crti_daemon_option(d, "--num-cpus", given.num_cpus);
-    crti_daemon_option(d, "--num-gpus", given.num_gpus);
-    crti_daemon_option(d, "--labels", given.labels);
-    crti_daemon_option(d, "--resources", given.resources);
-    crti_daemon_option(d, "--object-store-memory", given.store_bytes ? bytes : NULL);
-    crti_daemon_option(d, "--worker-port-range", given.worker_ports);
+    crti_daemon_option(d, "--node-ip-address", given->node_ip);
+    crti_daemon_option(d, "--num-cpus", given->num_cpus);
+    crti_daemon_option(d, "--num-gpus", given->num_gpus);
+    crti_daemon_option(d, "--labels", given->labels);
+    crti_daemon_option(d, "--resources", given->resources);
+    crti_daemon_option(d, "--object-store-memory", given->store_bytes ? bytes : NULL);
+    crti_daemon_option(d, "--worker-port-range", given->worker_ports);
     crti_daemon_option(d, "--head-dir", s->head_dir[0] ? s->head_dir : NULL);
     status = crti_daemon_start(d, START_TIMEOUT, cancel_fd);
     if (status != CRT_OK)
@@ -428,7 +340,7 @@ static void say_next(const started_t *s)
     printf("See what happens with\n  crt status%s%s\n", option, value);
     if (!s->http[0] || strcmp(s->http, "none") == 0)
         ;
-    else if (given.no_auth)
+    else if (given->no_auth)
         printf("or in a browser at\n  %s\n", s->http);
     else if (isatty(STDOUT_FILENO) && crti_dashboard_link(s->address, link) == CRT_OK)
         printf("or in a browser at\n  %s\n(good once, for a minute; another one: crt "
@@ -536,17 +448,17 @@ static int run(started_t *s, int signal_fd)
     crt_status_t status = CRT_OK;
     int result;
 
-    if (given.head) {
+    if (given->head) {
         unsetenv("CRT_KEY_FILE"); /* it makes its key */
         status = start_head(s, signal_fd);
     } else {
-        snprintf(s->address, sizeof(s->address), "%s", given.address);
+        snprintf(s->address, sizeof(s->address), "%s", given->address);
         result = find_key(s);
         if (result != 0)
             return result;
         find_local_head(s);
     }
-    if (status == CRT_OK && !(given.head && take_node_back(s))) {
+    if (status == CRT_OK && !(given->head && take_node_back(s))) {
         status = start_node(s, signal_fd);
     }
     if (status != CRT_OK) {
@@ -555,13 +467,13 @@ static int run(started_t *s, int signal_fd)
         return fail_start(status);
     }
     s->seconds = now_s() - begin;
-    if (given.head)
+    if (given->head)
         say_next(s);
     else
         say_joined(s);
     if (fflush(stdout) != 0)
         return fail_unheard(s);
-    if (given.block)
+    if (given->block)
         return stay(s, signal_fd);
     return 0;
 }
@@ -572,7 +484,7 @@ int crti_cli_start(int argc, char **argv)
     started_t *s;
     int first, result, signal_fd;
 
-    switch (crti_cli_parse(argc, argv, &spec, &first)) {
+    switch (crti_cli_parse(argc, argv, &crti_start_spec, &first)) {
     case PARSE_DONE: return 0;
     case PARSE_WRONG: return CLI_USAGE;
     case PARSE_OK: break;

@@ -12,7 +12,7 @@
 #include "cli/http_client.h"
 #include "cli/options.h"
 #include "cli/table.h"
-#include "cli/yaml.h"
+#include "cli/yaml_print.h"
 
 #define CELL_MAX 60   /* bytes of a text in a table, */
 #define TEXT_MAX 1024 /* and of any */

@@ -120,7 +120,11 @@ GENERATED = {"crt_config.h", "crt_version.h"}
 # them, in any folder.
 INLINE = {"runtime/base/plain_text.h", "runtime/base/whole_options.h"}
 # What is compiled into several libraries and programs: folders of them that include it.
-IN_BOTH = {"runtime/base/copy_struct.h": ["ml", "actors"], "runtime/base/late_library.h": ["cli"]}
+IN_BOTH = {
+    "runtime/base/copy_struct.h": ["ml", "actors"],
+    "runtime/base/late_library.h": ["cli"],
+    "runtime/base/spelling.h": ["cli"],
+}
 CIRCLE_MAX = 3  # files that call each other
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*(["<])([^">]+)[">]', re.MULTILINE)
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* JSON as YAML. See yaml.h. */
-#include "cli/yaml.h"
+/* JSON as YAML. See yaml_print.h. */
+#include "cli/yaml_print.h"
 
 #include <ctype.h>
 #include <stdbool.h>

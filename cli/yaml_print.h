@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* JSON as YAML, for people. */
-#ifndef CRTI_CLI_YAML_H
-#define CRTI_CLI_YAML_H
+#ifndef CRTI_CLI_YAML_PRINT_H
+#define CRTI_CLI_YAML_PRINT_H
 
 #include <stdio.h>
 

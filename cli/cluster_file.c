@@ -1,0 +1,616 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Cluster files, from YAML to one checked object. See cluster_file.h. */
+#include "cli/cluster_file.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli/cluster_hosts.h"
+#include "cli/start_options.h"
+#include "cli/yaml_reader.h"
+
+#define NAME_MOST       64
+#define PARALLEL        16
+#define PARALLEL_MOST   256
+#define TIMEOUT_DEFAULT 600
+
+/* A host, or a group of hosts that are started in the same way. */
+typedef struct group {
+    json_t *hosts;       /* texts */
+    json_t *options;     /* of crt start, as its arguments */
+    json_t *environment; /* its own */
+    json_t *setup;
+    bool is_head;
+    const yaml_node_t
+        *one_host; /* the key that only a single host may have, NULL: none */
+} group_t;
+
+typedef struct whole {
+    json_t *file;
+    group_t all; /* hosts beside all groups; environment and setup of every host */
+    group_t head;
+    const yaml_node_t *head_key, *groups;
+} whole_t;
+
+static void group_init(group_t *group)
+{
+    *group = (group_t){.hosts = json_array(),
+                       .options = json_array(),
+                       .environment = json_object(),
+                       .setup = json_array()};
+}
+
+static void group_release(group_t *group)
+{
+    json_decref(group->hosts);
+    json_decref(group->options);
+    json_decref(group->environment);
+    json_decref(group->setup);
+}
+
+bool crti_cluster_is_name(const char *text)
+{
+    size_t length = strlen(text);
+
+    if (length == 0 || length >= NAME_MOST || !isalnum((unsigned char)*text))
+        return false;
+    for (; *text; text++)
+        if (!isalnum((unsigned char)*text) && !strchr("._-", *text))
+            return false;
+    return true;
+}
+
+/* What crt_raise was told last, with its place. */
+static crt_status_t detail_at(yaml_reader_t *reader, const yaml_node_t *node)
+{
+    char text[512];
+
+    snprintf(text, sizeof(text), "%s", crt_error_detail());
+    return crti_yaml_wrong(reader, node, "%s", text);
+}
+
+/* ---------------------------------------------------------------- files that are named */
+
+/* The whole file as a text, released by free. */
+static crt_status_t read_file(const char *path, char **text_out, size_t *size_out)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    char *text = fd >= 0 ? malloc(YAML_BYTES_MAX + 2) : NULL;
+    size_t used = 0;
+    ssize_t n = text ? 1 : -1;
+
+    while (n > 0 && used <= YAML_BYTES_MAX) {
+        n = read(fd, text + used, YAML_BYTES_MAX + 1 - used);
+        if (n > 0)
+            used += (size_t)n;
+        if (n < 0 && errno == EINTR)
+            n = 1;
+    }
+    if (n < 0) {
+        crt_raise(errno == ENOENT ? CRT_ERR_NOT_FOUND : CRT_ERR_IO, "%s: %s", path,
+                  strerror(errno));
+        free(text);
+        if (fd >= 0)
+            close(fd);
+        return CRT_ERR_IO;
+    }
+    close(fd);
+    if (used > YAML_BYTES_MAX) {
+        free(text);
+        return crt_raise(CRT_ERR_INVALID, "%s: more than %d bytes", path, YAML_BYTES_MAX);
+    }
+    text[used] = '\0';
+    *text_out = text;
+    *size_out = used;
+    return CRT_OK;
+}
+
+/* A path in a cluster file is seen from its folder. */
+static bool beside(const char *path, const char *named, char *full, size_t size)
+{
+    const char *slash = strrchr(path, '/');
+
+    return snprintf(full, size, "%.*s%s",
+                    *named == '/' || !slash ? 0 : (int)(slash + 1 - path), path,
+                    named) < (int)size;
+}
+
+/* ---------------------------------------------------------------- hosts */
+
+static crt_status_t take_host(yaml_reader_t *reader, const char *name,
+                              const yaml_node_t *key, const yaml_node_t *value, void *to)
+{
+    const char *text;
+
+    (void)name;
+    CRT_TRY(crti_yaml_text(reader, value, "a host", &text));
+    if (crti_cluster_hosts_add(text, to) != CRT_OK)
+        return detail_at(reader, key);
+    return CRT_OK;
+}
+
+static crt_status_t take_hosts_address(yaml_reader_t *reader, const yaml_node_t *value,
+                                       json_t *hosts)
+{
+    char path[PATH_MAX], *list;
+    const char *named;
+    size_t size, line;
+    crt_status_t status;
+
+    CRT_TRY(crti_yaml_text(reader, value, "hosts-address", &named));
+    if (!beside(reader->path, named, path, sizeof(path)))
+        return crti_yaml_wrong(reader, value, "hosts-address: too long a path");
+    if (read_file(path, &list, &size) != CRT_OK)
+        return detail_at(reader, value);
+    status = crti_cluster_hosts_add_lines(list, size, hosts, &line);
+    if (status != CRT_OK) {
+        char text[512];
+
+        snprintf(text, sizeof(text), "%s", crt_error_detail());
+        status = crt_raise(CRT_ERR_INVALID, "%s:%zu:1: %s", path, line, text);
+    }
+    free(list);
+    return status;
+}
+
+/* ---------------------------------------------------------------- how they are started */
+
+static crt_status_t take_variable(yaml_reader_t *reader, const char *name,
+                                  const yaml_node_t *key, const yaml_node_t *value,
+                                  void *to)
+{
+    const char *text;
+
+    for (const char *at = name; *at || at == name; at++)
+        if (!isalpha((unsigned char)*at) && *at != '_' &&
+            (at == name || !isdigit((unsigned char)*at)))
+            return crti_yaml_wrong(reader, key, "\"%s\" is no name of a variable", name);
+    CRT_TRY(crti_yaml_text(reader, value, name, &text));
+    if (json_object_set_new(to, name, json_string(text)) != 0)
+        return crti_yaml_wrong(reader, value, "%s is not UTF-8", name);
+    return CRT_OK;
+}
+
+static crt_status_t take_text(yaml_reader_t *reader, const char *name,
+                              const yaml_node_t *key, const yaml_node_t *value, void *to)
+{
+    const char *text;
+
+    (void)name;
+    CRT_TRY(crti_yaml_text(reader, value, "an item of this list", &text));
+    if (!*text)
+        return crti_yaml_wrong(reader, key, "an empty text");
+    if (json_array_append_new(to, json_string(text)) != 0)
+        return crti_yaml_wrong(reader, key, "a text that is not UTF-8");
+    return CRT_OK;
+}
+
+typedef struct joined {
+    char text[4096]; /* K=V,K=V */
+    size_t used;
+} joined_t;
+
+static crt_status_t take_pair(yaml_reader_t *reader, const char *name,
+                              const yaml_node_t *key, const yaml_node_t *value, void *to)
+{
+    joined_t *joined = to;
+    size_t room = sizeof(joined->text) - joined->used;
+    const char *text;
+    int size;
+
+    CRT_TRY(crti_yaml_text(reader, value, name, &text));
+    if (strpbrk(name, "=,") || strchr(text, ','))
+        return crti_yaml_wrong(reader, key, "\",\" or \"=\" in %s", name);
+    size = snprintf(joined->text + joined->used, room, "%s%s=%s", joined->used ? "," : "",
+                    name, text);
+    if (size < 0 || (size_t)size >= room)
+        return crti_yaml_wrong(reader, key, "more than %zu bytes",
+                               sizeof(joined->text) - 1);
+    joined->used += (size_t)size;
+    return CRT_OK;
+}
+
+/* Labels and resources may be a map. */
+static crt_status_t option_text(yaml_reader_t *reader, const char *name,
+                                const yaml_node_t *value, joined_t *joined,
+                                const char **text_out)
+{
+    if (value->type != YAML_MAPPING_NODE ||
+        (strcmp(name, "labels") != 0 && strcmp(name, "resources") != 0))
+        return crti_yaml_text(reader, value, name, text_out);
+    *text_out = joined->text;
+    return crti_yaml_each_key(reader, value, name, take_pair, joined);
+}
+
+static bool is_given(const json_t *options, const char *dashed)
+{
+    const json_t *item;
+    size_t i;
+
+    json_array_foreach((json_t *)options, i, item)
+    {
+        if (strcmp(json_string_value(item), dashed) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* These say what a file says in another way, or what it may not say each time. */
+static bool is_in_files(const option_spec_t *option)
+{
+    static const char *const others[] = {"head", "address", "key-file", "block", "fresh"};
+
+    for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
+        if (strcmp(option->name, others[i]) == 0)
+            return false;
+    return true;
+}
+
+static crt_status_t take_option(yaml_reader_t *reader, const option_spec_t *option,
+                                const yaml_node_t *key, const yaml_node_t *value,
+                                group_t *group)
+{
+    char dashed[YAML_KEY_MAX + 2];
+    joined_t joined = {0};
+    const char *text, *expected = "";
+    bool is_off;
+
+    if (crti_start_is_head_only(option->name) && !group->is_head)
+        return crti_yaml_wrong(reader, key, "%s belongs under head", option->name);
+    snprintf(dashed, sizeof(dashed), "--%s", option->name);
+    if (is_given(group->options, dashed))
+        return crti_yaml_wrong(reader, key, "%s is there already", option->name);
+    if (strcmp(option->name, "node-ip-address") == 0)
+        group->one_host = key;
+    CRT_TRY(option_text(reader, option->name, value, &joined, &text));
+    if (option->kind == OPTION_FLAG) {
+        is_off = strcmp(text, "false") == 0;
+        if (!is_off && strcmp(text, "true") != 0)
+            return crti_yaml_wrong(reader, value, "%s is true or false", option->name);
+        if (!is_off)
+            json_array_append_new(group->options, json_string(dashed));
+        return CRT_OK;
+    }
+    if (!crti_cli_is_value(option->kind, text, &expected))
+        return crti_yaml_wrong(reader, value, "%s takes %s, not \"%s\"", option->name,
+                               expected, text);
+    json_array_append_new(group->options, json_string(dashed));
+    if (json_array_append_new(group->options, json_string(text)) != 0)
+        return crti_yaml_wrong(reader, value, "%s is not UTF-8", option->name);
+    return CRT_OK;
+}
+
+static const char *const group_keys[] = {"hosts", "hosts-address", "environment",
+                                         "setup"};
+#define GROUP_KEYS (sizeof(group_keys) / sizeof(group_keys[0]))
+
+static const char *start_name(size_t index)
+{
+    for (size_t i = 0; i < crti_start_spec.count; i++)
+        if (is_in_files(&crti_start_spec.options[i]) && index-- == 0)
+            return crti_start_spec.options[i].name;
+    return NULL;
+}
+
+static const char *group_name(size_t index)
+{
+    return index < GROUP_KEYS ? group_keys[index] : start_name(index - GROUP_KEYS);
+}
+
+static const char *head_name(size_t index)
+{
+    static const char *const names[] = {"host", "environment", "setup"};
+
+    return index < 3 ? names[index] : start_name(index - 3);
+}
+
+/* What groups, the head and the whole file have. `*is_taken`: this was such a key. */
+static crt_status_t take_common(yaml_reader_t *reader, const char *name,
+                                const yaml_node_t *value, group_t *group, bool *is_taken)
+{
+    *is_taken = true;
+    if (strcmp(name, "environment") == 0)
+        return crti_yaml_each_key(reader, value, name, take_variable, group->environment);
+    if (strcmp(name, "setup") == 0)
+        return crti_yaml_each_item(reader, value, name, take_text, group->setup);
+    if (!group->is_head && strcmp(name, "hosts") == 0)
+        return crti_yaml_each_item(reader, value, name, take_host, group->hosts);
+    if (!group->is_head && strcmp(name, "hosts-address") == 0)
+        return take_hosts_address(reader, value, group->hosts);
+    *is_taken = false;
+    return CRT_OK;
+}
+
+static crt_status_t take_group_key(yaml_reader_t *reader, const char *written,
+                                   const yaml_node_t *key, const yaml_node_t *value,
+                                   void *to)
+{
+    group_t *group = to;
+    const option_spec_t *option;
+    char name[YAML_KEY_MAX];
+    bool is_taken;
+
+    crti_yaml_name(written, name);
+    CRT_TRY(take_common(reader, name, value, group, &is_taken));
+    if (is_taken)
+        return CRT_OK;
+    if (group->is_head && strcmp(name, "host") == 0)
+        return take_host(reader, NULL, value, value, group->hosts);
+    option = crti_start_option(name);
+    if (option && !is_in_files(option))
+        return crti_yaml_wrong(reader, key, "%s is what crt up sees to", name);
+    if (!option)
+        return crti_yaml_unknown(reader, key, written,
+                                 group->is_head ? head_name : group_name);
+    return take_option(reader, option, key, value, group);
+}
+
+/* ---------------------------------------------------------------- the hosts of the result */
+
+static const json_t *find_host(const json_t *hosts, const char *name)
+{
+    const json_t *host;
+    size_t i;
+
+    json_array_foreach((json_t *)hosts, i, host)
+    {
+        if (strcmp(json_string_value(json_object_get(host, "host")), name) == 0)
+            return host;
+    }
+    return NULL;
+}
+
+/* The hosts of a group, with what all hosts have. The head may be among them: it stays the head. */
+static crt_status_t add_hosts(yaml_reader_t *reader, const whole_t *whole,
+                              const group_t *group, const char *name,
+                              const yaml_node_t *place)
+{
+    json_t *hosts = json_object_get(whole->file, "hosts");
+    const json_t *host, *other;
+    size_t i;
+
+    json_array_foreach(group->hosts, i, host)
+    {
+        json_t *environment, *setup;
+
+        other = find_host(hosts, json_string_value(host));
+        if (other && json_is_true(json_object_get(other, "head")))
+            continue;
+        if (other)
+            return crti_yaml_wrong(reader, place, "the host %s is there twice",
+                                   json_string_value(host));
+        environment = json_copy(whole->all.environment);
+        json_object_update(environment, group->environment);
+        setup = json_copy(whole->all.setup);
+        if (group != &whole->all)
+            json_array_extend(setup, group->setup);
+        json_array_append_new(
+            hosts, json_pack("{s:O, s:s, s:b, s:O, s:o, s:o}", "host", host, "group",
+                             name, "head", group->is_head, "options", group->options,
+                             "environment", environment, "setup", setup));
+    }
+    if (json_array_size(hosts) > CLUSTER_HOSTS_MAX)
+        return crti_yaml_wrong(reader, place, "more than %d hosts", CLUSTER_HOSTS_MAX);
+    return CRT_OK;
+}
+
+static crt_status_t take_group(yaml_reader_t *reader, const char *name,
+                               const yaml_node_t *key, const yaml_node_t *value, void *to)
+{
+    whole_t *whole = to;
+    group_t group;
+    crt_status_t status;
+
+    if (!crti_cluster_is_name(name))
+        return crti_yaml_wrong(reader, key, "\"%s\" is no name of a group", name);
+    group_init(&group);
+    status = crti_yaml_each_key(reader, value, name, take_group_key, &group);
+    if (status == CRT_OK && json_array_size(group.hosts) == 0)
+        status = crti_yaml_wrong(reader, key, "the group %s has no hosts", name);
+    if (status == CRT_OK && group.one_host && json_array_size(group.hosts) > 1)
+        status = crti_yaml_wrong(reader, group.one_host,
+                                 "node-ip-address is that of a single host");
+    if (status == CRT_OK)
+        status = add_hosts(reader, whole, &group, name, key);
+    group_release(&group);
+    return status;
+}
+
+static crt_status_t take_head(yaml_reader_t *reader, const yaml_node_t *value,
+                              whole_t *whole)
+{
+    group_t *head = &whole->head;
+
+    whole->head_key = value;
+    head->is_head = true;
+    if (value->type == YAML_SCALAR_NODE)
+        CRT_TRY(take_host(reader, NULL, value, value, head->hosts));
+    else
+        CRT_TRY(crti_yaml_each_key(reader, value, "head", take_group_key, head));
+    if (json_array_size(head->hosts) != 1)
+        return crti_yaml_wrong(reader, value, "the head is one host: host: NAME");
+    return CRT_OK;
+}
+
+/* ---------------------------------------------------------------- the whole file */
+
+static const char *ssh_name(size_t index)
+{
+    static const char *const names[] = {"user", "port", "options", NULL};
+
+    return names[index];
+}
+
+static crt_status_t take_ssh(yaml_reader_t *reader, const char *name,
+                             const yaml_node_t *key, const yaml_node_t *value, void *to)
+{
+    const char *text, *expected;
+    bool is_user = strcmp(name, "user") == 0;
+
+    if (strcmp(name, "options") == 0)
+        return crti_yaml_each_item(reader, value, "options", take_text, to);
+    if (!is_user && strcmp(name, "port") != 0)
+        return crti_yaml_unknown(reader, key, name, ssh_name);
+    CRT_TRY(crti_yaml_text(reader, value, name, &text));
+    if (is_user && (!*text || *text == '-'))
+        return crti_yaml_wrong(reader, value, "\"%s\" is no user", text);
+    if (!is_user && !crti_cli_is_value(OPTION_PORT, text, &expected))
+        return crti_yaml_wrong(reader, value, "port takes %s, not \"%s\"", expected,
+                               text);
+    json_array_append_new(to, json_string(is_user ? "-l" : "-p"));
+    if (json_array_append_new(to, json_string(text)) != 0)
+        return crti_yaml_wrong(reader, value, "%s is not UTF-8", name);
+    return CRT_OK;
+}
+
+static crt_status_t take_number(yaml_reader_t *reader, const char *name,
+                                const yaml_node_t *value, json_t *file)
+{
+    bool is_time = strcmp(name, "timeout") == 0;
+    const char *text, *expected = "";
+    uint64_t number;
+    char *end;
+
+    CRT_TRY(crti_yaml_text(reader, value, name, &text));
+    if (is_time) {
+        if (!crti_cli_read_seconds(text, &number))
+            return crti_yaml_wrong(reader, value,
+                                   "timeout takes a time such as 90s or 10m, not \"%s\"",
+                                   text);
+    } else {
+        number = strtoull(text, &end, 10);
+        expected = "1 to 256";
+        if (!isdigit((unsigned char)*text) || *end || number < 1 ||
+            number > PARALLEL_MOST)
+            return crti_yaml_wrong(reader, value, "parallel takes %s, not \"%s\"",
+                                   expected, text);
+    }
+    json_object_set_new(file, name, json_integer((json_int_t)number));
+    return CRT_OK;
+}
+
+static crt_status_t take_name(yaml_reader_t *reader, const char *name,
+                              const yaml_node_t *value, json_t *file)
+{
+    const char *text;
+
+    CRT_TRY(crti_yaml_text(reader, value, name, &text));
+    if (strcmp(name, "name") == 0 && !crti_cluster_is_name(text))
+        return crti_yaml_wrong(reader, value,
+                               "\"%s\" is no name of a cluster: letters, digits and . _ "
+                               "-, at most %d",
+                               text, NAME_MOST - 1);
+    if (!*text || json_object_set_new(file, name, json_string(text)) != 0)
+        return crti_yaml_wrong(reader, value, "%s is a text that is not empty", name);
+    return CRT_OK;
+}
+
+static const char *file_name(size_t index)
+{
+    static const char *const names[] = {"name",   "head",     "hosts",   "hosts-address",
+                                        "groups", "ssh",      "crt",     "environment",
+                                        "setup",  "parallel", "timeout", NULL};
+
+    return names[index];
+}
+
+static crt_status_t take_file_key(yaml_reader_t *reader, const char *written,
+                                  const yaml_node_t *key, const yaml_node_t *value,
+                                  void *to)
+{
+    whole_t *whole = to;
+    char name[YAML_KEY_MAX];
+    bool is_taken;
+
+    crti_yaml_name(written, name);
+    CRT_TRY(take_common(reader, name, value, &whole->all, &is_taken));
+    if (is_taken)
+        return CRT_OK;
+    if (strcmp(name, "head") == 0)
+        return take_head(reader, value, whole);
+    if (strcmp(name, "groups") == 0) {
+        whole->groups = value; /* behind what all hosts have */
+        return CRT_OK;
+    }
+    if (strcmp(name, "ssh") == 0)
+        return crti_yaml_each_key(reader, value, name, take_ssh,
+                                  json_object_get(whole->file, "ssh"));
+    if (strcmp(name, "name") == 0 || strcmp(name, "crt") == 0)
+        return take_name(reader, name, value, whole->file);
+    if (strcmp(name, "parallel") == 0 || strcmp(name, "timeout") == 0)
+        return take_number(reader, name, value, whole->file);
+    return crti_yaml_unknown(reader, key, written, file_name);
+}
+
+static crt_status_t read_whole(yaml_reader_t *reader, whole_t *whole)
+{
+    const yaml_node_t *root = crti_yaml_root(reader);
+
+    CRT_TRY(crti_yaml_each_key(reader, root, "a cluster file", take_file_key, whole));
+    if (!whole->head_key)
+        return crti_yaml_wrong(reader, root, "no head: say by head: HOST where it runs");
+    CRT_TRY(add_hosts(reader, whole, &whole->head, "head", whole->head_key));
+    CRT_TRY(add_hosts(reader, whole, &whole->all, "", root));
+    if (whole->groups)
+        CRT_TRY(crti_yaml_each_key(reader, whole->groups, "groups", take_group, whole));
+    return CRT_OK;
+}
+
+/* The name of the file without folder and ending. */
+static void set_default_name(json_t *file, const char *path)
+{
+    const char *slash = strrchr(path, '/'), *base = slash ? slash + 1 : path;
+    const char *dot = strrchr(base, '.');
+    char name[NAME_MOST];
+
+    snprintf(name, sizeof(name), "%.*s",
+             dot && dot > base ? (int)(dot - base) : (int)strlen(base), base);
+    for (char *at = name; *at; at++)
+        if (!isalnum((unsigned char)*at) && !strchr("._-", *at))
+            *at = '_';
+    json_object_set_new(file, "name",
+                        json_string(crti_cluster_is_name(name) ? name : "cluster"));
+}
+
+crt_status_t crti_cluster_file_parse(const char *path, const char *text, size_t size,
+                                     json_t **file_out)
+{
+    yaml_reader_t reader;
+    whole_t whole = {0};
+    crt_status_t status;
+
+    CRT_TRY(crti_yaml_open(&reader, path, text, size));
+    whole.file = json_pack("{s:s, s:i, s:i, s:[], s:[]}", "crt", "crt", "parallel",
+                           PARALLEL, "timeout", TIMEOUT_DEFAULT, "ssh", "hosts");
+    set_default_name(whole.file, path);
+    group_init(&whole.all);
+    group_init(&whole.head);
+    status = read_whole(&reader, &whole);
+    group_release(&whole.all);
+    group_release(&whole.head);
+    crti_yaml_close(&reader);
+    if (status != CRT_OK) {
+        json_decref(whole.file);
+        whole.file = NULL;
+    }
+    *file_out = whole.file;
+    return status;
+}
+
+crt_status_t crti_cluster_file_read(const char *path, json_t **file_out)
+{
+    crt_status_t status;
+    char *text;
+    size_t size;
+
+    CRT_TRY(read_file(path, &text, &size));
+    status = crti_cluster_file_parse(path, text, size, file_out);
+    free(text);
+    return status;
+}
