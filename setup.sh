@@ -7,7 +7,7 @@ set -euo pipefail
 usage() {
     cat <<'TEXT'
 usage: ./setup.sh [--without-tests] [--with-cuda] [--with-browser] [--with-mpi] [--with-iperf3]
-                  [--with-prometheus] [--with-arm64] [--help]
+                  [--with-prometheus] [--with-arm64] [--with-nightly] [--help]
 
 Installs the Debian packages that crt is built from and tested with (as root, or by sudo): those of
 the table in docs/building.md, which says what each is for.
@@ -23,6 +23,7 @@ the table in docs/building.md, which says what each is for.
   --with-mpi       Open MPI (20 MB), which build/tests/bench/collective runs beside crt
   --with-prometheus  prometheus, whose promtool tests/http/test_metrics.py asks
   --with-arm64     a cross compiler for arm64 and qemu-user, for tests/arm64.sh
+  --with-nightly   cppcheck, clang and clang-tidy, for tests/nightly.sh
   --help           this text
 TEXT
 }
@@ -167,6 +168,10 @@ for argument; do
     --with-arm64)
         more+=('build|arm64|gcc-aarch64-linux-gnu' 'build|arm64|g++-aarch64-linux-gnu'
             'build|arm64|qemu-user-static qemu-user')
+        ;;
+    --with-nightly)
+        more+=('build|static analysis|cppcheck' 'build|static analysis|clang-tidy-14 clang-tidy'
+            'build|fuzzing|clang')
         ;;
     --with-mpi) more+=('build|a benchmark|libopenmpi-dev' 'build|a benchmark|openmpi-bin') ;;
     --help | -h) usage; exit 0 ;;

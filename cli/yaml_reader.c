@@ -157,7 +157,7 @@ crt_status_t crti_yaml_each_key(yaml_reader_t *reader, const yaml_node_t *map,
     if (map->type != YAML_MAPPING_NODE)
         return crti_yaml_wrong(reader, map, "%s is a map of KEY: VALUE", what);
     for (size_t i = 0; (key = crti_yaml_key(reader, map, i, &value)); i++) {
-        const char *name;
+        const char *name = NULL;
 
         CRT_TRY(crti_yaml_text(reader, key, "a key", &name));
         if (strlen(name) >= YAML_KEY_MAX)

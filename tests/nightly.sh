@@ -1,0 +1,157 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# What takes a night: long fuzzing, many seeds of the simulations, chaos, the thread sanitizer and
+# static analysis.
+set -uo pipefail
+
+usage() {
+    cat <<'TEXT'
+usage: tests/nightly.sh [--hours H] [--part NAME]... [--record] [--help]
+
+Runs the parts one after the other and prints a table of what came of them; the exit status is 0
+when nothing failed.
+  --hours H     about how long all parts take: 1 (default) to 12; fuzz and chaos get what is left
+  --part NAME   only this one of: static sim tsan chaos fuzz
+  --record      writes the table to docs/nightly.md
+
+What the parts need beside ./setup.sh: ./setup.sh --with-nightly (cppcheck, clang-tidy, clang).
+Builds are build-* folders of the source folder. Logs lie in build-nightly/.
+TEXT
+}
+
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+cd "$root" || exit 1
+hours=1 record=0
+parts=()
+while [ $# -gt 0 ]; do
+    case "$1" in
+    --hours) hours=${2:?--hours needs a number}; shift ;;
+    --part) parts+=("${2:?--part needs a name}"); shift ;;
+    --record) record=1 ;;
+    --help | -h) usage; exit 0 ;;
+    *) usage >&2; exit 2 ;;
+    esac
+    shift
+done
+[[ $hours =~ ^([1-9]|1[0-2])$ ]] || { echo "nightly: --hours takes 1 to 12" >&2; exit 2; }
+[ ${#parts[@]} -gt 0 ] || parts=(static sim tsan chaos fuzz)
+logs=$root/build-nightly
+mkdir -p "$logs"
+rows=() failed=0
+
+need() { # PROGRAM...
+    local program
+    for program; do
+        command -v "$program" >/dev/null && continue
+        echo "needs $program: ./setup.sh --with-nightly"
+        return 1
+    done
+}
+
+build() { # FOLDER [meson setup options]: prints nothing but what went wrong
+    local dir=$1
+    shift
+    if { [ -f "$dir/build.ninja" ] || meson setup "$dir" "$@"; } >"$logs/build.log" 2>&1 &&
+        ninja -C "$dir" >>"$logs/build.log" 2>&1; then
+        return 0
+    fi
+    echo "$dir does not build: $logs/build.log"
+    return 1
+}
+
+# Each part prints one line that says what was seen, and fails when something was found.
+
+static() {
+    local found
+    need cppcheck clang-tidy-14 || return
+    build build-release -Dbuildtype=release || return
+    cppcheck -q -j "$(nproc)" --std=c11 --enable=warning,portability,performance --inline-suppr \
+        --suppressions-list=tests/tools/cppcheck.txt -I. -Iruntime -Iruntime/base -Icollective \
+        -Iml -Iactors -Ibuild-release \
+        --template='{file}:{line}: {id}: {message}' runtime collective ml actors cli examples \
+        >"$logs/cppcheck.log" 2>&1
+    git ls-files 'runtime/*.c' 'collective/*.c' 'ml/*.c' 'actors/*.c' 'cli/*.c' |
+        xargs -P "$(nproc)" -n 8 clang-tidy-14 -quiet -p build-release \
+            --extra-arg=-Wno-unknown-warning-option >"$logs/clang-tidy.log" 2>/dev/null
+    found=$(grep -cE '^[^ ]+:[0-9]+' "$logs/cppcheck.log") || true
+    found="cppcheck $found"
+    found+=", clang-tidy $(grep -E 'warning:|error:' "$logs/clang-tidy.log" | sort -u | wc -l)"
+    found+=" findings"
+    echo "$found"
+    [ "$found" = "cppcheck 0, clang-tidy 0 findings" ]
+}
+
+sim() {
+    local seeds=10000
+    [ "$hours" -lt 4 ] || seeds=$((seeds * hours / 2))
+    build build-release -Dbuildtype=release || return
+    tests/sim/run.sh "$seeds" build-release >"$logs/sim.log" 2>&1
+    local status=$?
+    echo "$seeds seeds of each simulation: $(tail -n 1 "$logs/sim.log")"
+    return $status
+}
+
+tsan() {
+    local under=() status
+    # gcc 12's thread sanitizer does not know addresses randomised by more than 28 bits.
+    ! setarch -R true 2>/dev/null || under=(setarch -R)
+    build build-tsan -Dbuildtype=debugoptimized -Db_sanitize=thread || return
+    "${under[@]}" meson test -C build-tsan --no-rebuild --num-processes "$(nproc)" \
+        --no-suite browser --no-suite ray --no-suite lint --suite base --suite util --suite net \
+        --suite store --suite core --suite collective --suite actors >"$logs/tsan.log" 2>&1
+    status=$?
+    echo "thread sanitizer: $(awk '/^Ok:/{ok=$2} /^Fail:/{bad=$2} /^Timeout:/{late=$2}
+        END{print ok " passed, " bad + late " failed"}' "$logs/tsan.log")"
+    return $status
+}
+
+chaos() {
+    local seconds=$((600 * hours)) seed status
+    seed=$(date +%Y%m%d)
+    build build-asan -Dbuildtype=debugoptimized -Db_sanitize=address,undefined || return
+    tests/chaos/chaos.py --seed "$seed" --seconds "$seconds" --rate 1 --build build-asan \
+        >"$logs/chaos.log" 2>&1
+    status=$?
+    echo "seed $seed, $((seconds / 60)) minutes, a fault a second: $(tail -n 1 "$logs/chaos.log")"
+    return $status
+}
+
+fuzz() {
+    local targets minutes status
+    targets=$(ls tests/fuzz/fuzz_*.c | wc -l)
+    minutes=$(((hours * 60 - 40) / targets))
+    [ "$minutes" -ge 1 ] || minutes=1
+    need clang || return
+    tests/fuzz/run.sh "$minutes" >"$logs/fuzz.log" 2>&1
+    status=$?
+    echo "$targets targets, $minutes minutes each: $(tail -n 1 "$logs/fuzz.log")"
+    return $status
+}
+
+for part in "${parts[@]}"; do
+    [ "$(type -t "$part")" = function ] && [[ $part =~ ^(static|sim|tsan|chaos|fuzz)$ ]] ||
+        { echo "nightly: there is no part $part" >&2; exit 2; }
+done
+for part in "${parts[@]}"; do
+    began=$SECONDS
+    if said=$("$part"); then came=passed; else came=failed failed=1; fi
+    row="| $part | $came | $(((SECONDS - began + 59) / 60)) | ${said//$'\n'/ } |"
+    rows+=("$row")
+    printf '%s\n' "$row"
+done
+if [ $record = 1 ]; then
+    {
+        echo "# The last night"
+        echo
+        echo "Written by \`tests/nightly.sh --record\`, which says what the parts do. The run of"
+        echo "every change is \`tests/run.sh\`."
+        echo
+        echo "$(date +%Y-%m-%d), commit $(git rev-parse --short HEAD), $(nproc) processors," \
+            "$(. /etc/os-release && echo "$PRETTY_NAME")."
+        echo
+        echo "| part | | minutes | |"
+        echo "|---|---|---|---|"
+        printf '%s\n' "${rows[@]}"
+    } >docs/nightly.md
+fi
+exit $failed
