@@ -59,6 +59,9 @@ typedef struct crti_way {
 /* How long who waits in one way sleeps at most while something is pending in the other. */
 #define CRTI_GROUP_OTHER_WAY_NS (CRTI_MS / 5)
 
+/* The number of the opening in crt_group.running and .done; the operation N has N more. */
+#define CRTI_GROUP_OPENING 1
+
 /* The part of a group that backends use. Constant from open to close, but for `has_failed` and
  * `has_waited`. */
 struct crt_group {
@@ -67,8 +70,8 @@ struct crt_group {
     int size, rank;
     crti_member_t *members; /* by rank */
     int wake_fd;            /* eventfd: readable once the group has failed */
-    /* Operations of the whole group: the number of the one that runs here, 0 between two, and of
-     * the last one that has succeeded. */
+    /* What the whole group does, the opening (CRTI_GROUP_OPENING) and then its operations: the
+     * number of what runs here, 0 between two, and of the last that has succeeded. */
     uint64_t running, done;
     /* Messages that are waited for here, by the thread of operations. */
     crti_pair_t *const *awaits;
@@ -101,8 +104,8 @@ crt_status_t crti_group_fail(crt_group_t *group, crt_status_t status, int rank,
 /* A message has ended: for those who wait for it while another thread is in the backend. */
 void crti_group_message_ended(crt_group_t *group);
 
-/* Whether what runs here needs a member that has failed, and had finished the operation `done` of
- * the whole group before. In the thread of operations. */
+/* Whether what runs here needs a member that has failed, and had finished the opening or operation
+ * `done` (crt_group.done) before. In the thread of operations. */
 bool crti_group_needs(const crt_group_t *group, int rank, uint64_t done);
 /* A member has failed that is not needed by what runs here: that goes on, all that is called after
  * it fails. In the thread of operations. */

@@ -63,6 +63,9 @@ crt_status_t crti_group_join(int size, int rank, const crt_group_options_t *opti
 crt_status_t crti_group_prepare(crt_group_t *group, int size);
 /* Backend for a roster that was agreed on; connects it. */
 crt_status_t crti_group_open(crt_group_t *group, uint64_t deadline_ns);
+/* The last part of it: the members open that backend. */
+crt_status_t crti_group_open_by(crt_group_t *group, const crti_backend_t *backend,
+                                uint64_t deadline_ns, void **state_out);
 /* Ends the backend, forgets the members. */
 void crti_group_close(crt_group_t *group);
 

@@ -128,20 +128,33 @@ static crt_status_t take_algorithms(crt_group_t *group)
     return CRT_OK;
 }
 
-static crt_status_t open_backend(crt_group_t *group, uint64_t deadline_ns)
+crt_status_t crti_group_open_by(crt_group_t *group, const crti_backend_t *backend,
+                                uint64_t deadline_ns, void **state_out)
 {
-    struct crti_group_private *p = group->private;
     int ranks[CRTI_GROUP_SIZE];
     crti_team_t team = {group->size, group->rank, ranks};
+    crt_status_t status;
 
     for (int i = 0; i < group->size; i++)
         ranks[i] = i;
+    group->running = CRTI_GROUP_OPENING;
+    status = backend->open(group, &team, deadline_ns, state_out);
+    if (status == CRT_OK)
+        group->done = CRTI_GROUP_OPENING;
+    group->running = 0;
+    return status;
+}
+
+static crt_status_t open_backend(crt_group_t *group, uint64_t deadline_ns)
+{
+    struct crti_group_private *p = group->private;
+
     p->backend = find_backend(group);
     CRT_TRY(take_algorithms(group));
     if (p->backend == &crti_backend_shm && !are_on_one_node(group))
         return crti_group_fail(group, CRT_ERR_INVALID, -1,
                                "backend \"shm\" needs all members on one node");
-    return p->backend->open(group, &team, deadline_ns, &p->state);
+    return crti_group_open_by(group, p->backend, deadline_ns, &p->state);
 }
 
 crt_status_t crti_group_open(crt_group_t *group, uint64_t deadline_ns)

@@ -323,13 +323,14 @@ crt_status_t crti_operation_run(crt_group_t *group, const crt_collective_t *what
     status = crti_operation_check(group, what, &step);
     if (status != CRT_OK)
         return status;
-    step.sequence = group->running = ++p->sequence;
+    step.sequence = ++p->sequence;
+    group->running = CRTI_GROUP_OPENING + step.sequence;
     group->has_waited = false;
     begun_ns = crti_now_ns();
     step.deadline_ns = crti_operation_deadline(group, what, begun_ns);
     status = p->backend->run(p->state, &step);
     if (status == CRT_OK)
-        group->done = step.sequence;
+        group->done = group->running;
     group->running = 0;
     crti_operation_ended(group, &step, begun_ns, status);
     return status;

@@ -95,18 +95,11 @@ static void free_group(crt_group_t *group)
 
 static void open_group(bed_t *bed, uint64_t incarnation)
 {
-    int ranks[BED_SIZE];
-    static int kept[BED_SIZE];
-    crti_team_t team = {.size = bed->size, .rank = bed->rank, .ranks = kept};
-
-    for (int i = 0; i < bed->size; i++)
-        ranks[i] = i;
-    memcpy(kept, ranks, sizeof(kept));
     bed->group = new_group(bed, incarnation);
     bed->sequence = 0;
     if (bed->backend)
-        BED_CHECK(bed->backend->open(bed->group, &team, crti_now_ns() + 30 * CRTI_S,
-                                     &bed->state) == CRT_OK);
+        BED_CHECK(crti_group_open_by(bed->group, bed->backend,
+                                     crti_now_ns() + 30 * CRTI_S, &bed->state) == CRT_OK);
 }
 
 static void close_group(bed_t *bed)
@@ -138,12 +131,13 @@ crt_status_t bed_step(bed_t *bed, crti_step_t step)
         status = bed_post(bed, step, &pair);
         return status == CRT_OK ? bed_await(bed, &pair) : status;
     }
-    step.sequence = bed->group->running = ++bed->sequence;
+    step.sequence = ++bed->sequence;
+    bed->group->running = CRTI_GROUP_OPENING + step.sequence;
     if (step.deadline_ns == 0)
         step.deadline_ns = deadline_of(bed);
     status = bed->backend->run(bed->state, &step);
     if (status == CRT_OK)
-        bed->group->done = bed->sequence;
+        bed->group->done = bed->group->running;
     bed->group->running = 0;
     return status;
 }
@@ -215,18 +209,22 @@ void bed_run_as(const bed_t *how, bed_member_t *member, unsigned killed)
             exit(0); /* the leak check runs */
         }
     }
-    for (int i = 0; i < how->size; i++) {
-        int status = -1;
+    for (int left = how->size; left; left--) {
+        int status = -1, i = 0;
+        pid_t pid = wait(&status);
 
-        assert_int_equal(waitpid(pids[i], &status, 0), pids[i]);
+        while (i < how->size && pids[i] != pid)
+            i++;
+        assert_true(i < how->size);
+        pids[i] = 0;
         if (killed & (1u << i)) {
             failed |= !WIFSIGNALED(status);
         } else if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) {
             failed = true;
-            /* The others may wait for it. */
-            for (int j = i + 1; j < how->size; j++)
-                kill(pids[j], SIGKILL);
             fprintf(stderr, "rank %d: wait status %x\n", i, (unsigned)status);
+            for (int j = 0; j < how->size; j++) /* the others may wait for it */
+                if (pids[j])
+                    kill(pids[j], SIGKILL);
         }
     }
     munmap(board, sizeof(*board));

@@ -366,6 +366,25 @@ static void a_failure_does_not_reach_an_operation_that_was_complete_before(void 
     bed_run(2, &crti_backend_ring, later);
 }
 
+/* The first member to be open fails at once, while others have not looked at the last of what came
+ * to open them. */
+static void at_once(bed_t *bed)
+{
+    for (uint64_t incarnation = 2; incarnation < 52; incarnation++) {
+        if (bed->rank == 1) {
+            crti_group_fail(bed->group, CRT_ERR_INVALID, 1, "a wrong call (operation 1)");
+            crti_exchange_report(((crti_ring_t *)bed->state)->exchange);
+        }
+        bed_meet(bed);
+        bed_rebuild(bed, incarnation);
+    }
+}
+
+static void a_failure_does_not_reach_an_opening_that_was_complete_before(void **state)
+{
+    bed_run(4, &crti_backend_ring, at_once);
+}
+
 /* ---------------------------------------------------------------- deaths */
 
 #define VICTIM 2
@@ -502,6 +521,7 @@ int main(void)
         cmocka_unit_test(a_difference_fails_all_members_and_names_both_sides),
         cmocka_unit_test(a_send_that_nobody_can_receive_is_told_at_once),
         cmocka_unit_test(a_failure_does_not_reach_an_operation_that_was_complete_before),
+        cmocka_unit_test(a_failure_does_not_reach_an_opening_that_was_complete_before),
         cmocka_unit_test(a_death_ends_the_operation_of_all_and_names_the_dead),
         cmocka_unit_test(a_member_that_does_not_come_is_named_at_the_deadline),
         cmocka_unit_test(a_notice_of_the_runtime_ends_the_wait_of_all),
