@@ -354,14 +354,19 @@ static void a_class_is_an_actor()
     EXPECT(actor.call<&counter::self>().get().id() == actor.id());
     EXPECT(thrown([] { crt::find<agent>("main counter"); }).status() == CRT_ERR_INVALID);
     EXPECT(thrown([] { crt::find<agent>("nobody"); }).status() == CRT_ERR_NOT_FOUND);
-    // The destructor runs at an end in order.
+    // The destructor runs at an end in order, after the head has told others of the end.
     crt::waitset set;
     set.add_end(actor);
     actor.stop(std::chrono::hours::max());
     EXPECT(set.next_for(60s)->kind == CRT_EVENT_ACTOR_END);
     char *ended = nullptr;
     size_t size = 0;
-    crt::check(crt_kv_get("the end", reinterpret_cast<void **>(&ended), &size));
+    crt_status_t status = CRT_ERR_NOT_FOUND;
+    for (auto until = std::chrono::steady_clock::now() + 60s;
+         status == CRT_ERR_NOT_FOUND && std::chrono::steady_clock::now() < until;
+         std::this_thread::sleep_for(5ms))
+        status = crt_kv_get("the end", reinterpret_cast<void **>(&ended), &size);
+    crt::check(status);
     EXPECT(std::string(ended, size) == "ended");
     crt_free(ended);
 }
