@@ -205,8 +205,9 @@ class Host:
         self.lab.processes.append(process)
         return process
 
-    def run(self, *argv, seconds=30, status=0, env=None):
-        """Runs a command to its end and gives its output. `status` None: any exit status."""
+    def run(self, *argv, seconds=120, status=0, env=None):
+        """Runs a command to its end and gives its output. `status` None: any exit status. The time
+        is for a busy machine; what has to be faster is timed by the test."""
         process = self.start(*argv, env=env)
         got = process.wait(seconds)
         check(status is None or got == status,
