@@ -179,14 +179,15 @@ static void tell(const char *what, crt_ref_t *ref, int timeout_ms)
 static int infeasible(crt_infeasible_t if_infeasible, const char *resources,
                       int timeout_ms)
 {
-    crt_actor_t *actor =
-        crt_actor_new(&idle_class, CRT_ACTOR_OPTIONS(.resources = resources,
-                                                     .if_infeasible = if_infeasible));
+    crt_actor_t *actor;
 
     tell("task",
          crt_submit(&nothing, CRT_TASK_OPTIONS(.resources = resources,
                                                .if_infeasible = if_infeasible)),
          timeout_ms);
+    /* After the task: it may take all that there is. */
+    actor = crt_actor_new(&idle_class, CRT_ACTOR_OPTIONS(.resources = resources,
+                                                         .if_infeasible = if_infeasible));
     tell("actor", crt_call(actor, &idle_nothing), timeout_ms);
     crt_actor_drop(&actor);
     return 0;
