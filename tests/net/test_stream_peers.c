@@ -385,6 +385,20 @@ static int connect_from(const char *ip, uint16_t port)
     return fd;
 }
 
+/* A clock that stands while this thread runs or waits for a processor, which takes longer on a busy
+ * machine. */
+static uint64_t idle_clock_ns(void)
+{
+    unsigned long long ran = 0, waited = 0;
+    FILE *file = fopen("/proc/thread-self/schedstat", "re");
+
+    if (file && fscanf(file, "%llu %llu", &ran, &waited) != 2)
+        ran = waited = 0; /* the system does not count */
+    if (file)
+        fclose(file);
+    return crti_now_ns() - ran - waited;
+}
+
 static void recorded_greetings_from_one_address_keep_nobody_out(void **state)
 {
     enum { COPIES = 400 }; /* 6 s and more when each has a second */
@@ -400,9 +414,9 @@ static void recorded_greetings_from_one_address_keep_nobody_out(void **state)
         fds[i] = connect_from("127.0.0.2", crti_stream_listener_port(w.listener));
         assert_int_equal(send(fds[i], greeting, size, 0), size);
     }
-    begun = crti_now_ns();
+    begun = idle_clock_ns();
     world_join(&w);
-    assert_true(crti_now_ns() - begun < 3 * CRTI_S);
+    assert_true(idle_clock_ns() - begun < 3 * CRTI_S);
     for (int i = 0; i < COPIES; i++)
         close(fds[i]);
     world_stop(&w);
