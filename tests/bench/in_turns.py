@@ -77,7 +77,8 @@ def main():
     parser.add_argument("base", help="a commit")
     parser.add_argument("--rows", default=ROWS, help=f"default: {ROWS}")
     parser.add_argument("--turns", type=int, default=7, help="of each; default 7")
-    parser.add_argument("--folder", help="where BASE is built, and stays (default: a temporary one)")
+    parser.add_argument("--folder",
+                        help="where BASE is built, and stays (default: a temporary one)")
     parser.add_argument("--tolerance", type=float, default=0.03, help="default 0.03")
     given = parser.parse_args()
     # Not by a real-time policy: workers for tasks choose another policy, and would be left behind.
