@@ -17,7 +17,7 @@
 
 #define NAME_MOST       64
 #define PARALLEL        16
-#define PARALLEL_MOST   256
+#define PARALLEL_MOST   200 /* four descriptors each, of 1024 that there may be */
 #define TIMEOUT_DEFAULT 600
 
 /* A host, or a group of hosts that are started in the same way. */
@@ -485,7 +485,7 @@ static crt_status_t take_number(yaml_reader_t *reader, const char *name,
                                    text);
     } else {
         number = strtoull(text, &end, 10);
-        expected = "1 to 256";
+        expected = "1 to 200";
         if (!isdigit((unsigned char)*text) || *end || number < 1 ||
             number > PARALLEL_MOST)
             return crti_yaml_wrong(reader, value, "parallel takes %s, not \"%s\"",

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Cluster files: which hosts a cluster has, and how each of them is started.
+/* Cluster files: which hosts a cluster has, and how each is started (docs/cluster-file.md).
  *
  * Where it sits
- *     a cluster file -> [ cli/cluster_file.c ] -> cli/cluster_hosts.c, libyaml
+ *     cli/up.c -> [ cli/cluster_file.c ] -> cli/cluster_hosts.c, libyaml
  * What is read
  *     One JSON object, complete and checked:
  *     {"name", "crt", "parallel", "timeout",     (seconds)

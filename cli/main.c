@@ -13,12 +13,16 @@
 #include "cli/options.h"
 
 static const struct {
-    const char *name, *summary;
+    const char *name, *summary; /* without a summary: called by other commands */
     int (*run)(int argc, char **argv);
 } commands[] = {
     {"start", "start a cluster on this host (--head), or join one (--address)",
      crti_cli_start},
     {"run", "run a program on a cluster of its own that ends with it", crti_cli_run},
+    {"up", "start a cluster on the hosts of a cluster file, by ssh", crti_cli_up},
+    {"down", "end that cluster on all its hosts", crti_cli_down},
+    {"exec", "run a command on its head, or on all its hosts", crti_cli_exec},
+    {"host", NULL, crti_cli_host},
     {"drain", "end a node when what it has is done or moved", crti_cli_drain},
     {"stop", "end this host's part of a cluster", crti_cli_stop},
     {"status", "show nodes, resources, what waits, actors and jobs", crti_cli_status},
@@ -63,7 +67,8 @@ static void print_help(void)
         "Usage: crt COMMAND [OPTIONS]\n\ncrt runs tasks and actors on the processes and "
         "machines of a cluster.\n\nCommands:\n");
     for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++)
-        printf("  %-16s %s\n", commands[i].name, commands[i].summary);
+        if (commands[i].summary)
+            printf("  %-16s %s\n", commands[i].name, commands[i].summary);
     printf("\ncrt COMMAND --help shows the options of a command.\n");
     crti_cli_print_environment();
 }

@@ -5,7 +5,6 @@
  * of one is told in one sentence and undoes the other. With --block it stays, and ends what it
  * started on Ctrl-C.
  */
-#include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -21,6 +20,7 @@
 
 #include "cli/daemon.h"
 #include "cli/dashboard.h"
+#include "cli/shell_word.h"
 #include "cli/start_options.h"
 #include "cli/stop.h"
 #include "crt_tools.h"
@@ -295,33 +295,13 @@ static bool is_only_cluster(const char *address)
     return is_only;
 }
 
-/* A path as one word of a shell. */
-static void quote(const char *path, char *word, size_t size)
-{
-    bool is_plain = true;
-    size_t used = 1;
-
-    for (const char *at = path; *at; at++)
-        if (!isalnum((unsigned char)*at) && !strchr("/._-+,=@%", *at))
-            is_plain = false;
-    if (is_plain) {
-        snprintf(word, size, "%s", path);
-        return;
-    }
-    word[0] = '\'';
-    for (const char *at = path; *at && used + 6 < size; at++)
-        used +=
-            (size_t)snprintf(word + used, size - used, *at == '\'' ? "'\\''" : "%c", *at);
-    snprintf(word + used, size - used, "'");
-}
-
 static void say_next(const started_t *s)
 {
     bool is_only = is_only_cluster(s->address);
     const char *option = is_only ? "" : " --address ", *value = is_only ? "" : s->address;
     char host[128], link[DASHBOARD_LINK], key_file[4 * PATH_MAX + 8];
 
-    quote(s->key_file, key_file, sizeof(key_file));
+    crti_shell_word(s->key_file, key_file, sizeof(key_file));
     host_of(s->address, host, sizeof(host));
     printf("The cluster %s runs%s: node %.8s, started in %.2f s.\n\n", s->address,
            s->took_back ? " again" : "", s->node_id, s->seconds);

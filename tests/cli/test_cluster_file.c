@@ -204,7 +204,7 @@ static void errors_have_line_and_column(void **state)
     assert_wrong("head: a\ntimeout: soon\n",
                  "lab.yaml:2:10: timeout takes a time such as 90s or 10m, not \"soon\"");
     assert_wrong("head: a\nparallel: 0\n",
-                 "lab.yaml:2:11: parallel takes 1 to 256, not \"0\"");
+                 "lab.yaml:2:11: parallel takes 1 to 200, not \"0\"");
     assert_wrong(
         "head: a\nname: ../x\n",
         "lab.yaml:2:7: \"../x\" is no name of a cluster: letters, digits and . _ "

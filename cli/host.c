@@ -1,0 +1,746 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* crt host: the end of crt up, down and exec on each host. It reads one line of JSON, does what
+ * that says, and answers by one line (docs/cluster-file.md).
+ *
+ * Where it sits
+ *     cli/ssh.c -> ssh -> [ cli/host.c ] -> crt start, crt stop's functions, programs
+ * Why
+ *     What is secret, the key and the environment, comes by standard input and is in no argument
+ *     of a process. What runs already is known here, from run directories and processes.
+ * Which daemons belong to the cluster
+ *     Those that have CRT_UP=NAME in their environment, and those of the address in
+ *     STATE/up/NAME/address, which also names what killed daemons left. STATE/up/NAME/cluster.key
+ *     (0600) is the key of a cluster whose head is elsewhere.
+ * Failure
+ *     The other end is gone when standard input ends: what is under way is ended by SIGINT, at
+ *     which crt start undoes what it has begun. A lock on STATE/up keeps a second one apart.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/time.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "cli/clock.h"
+#include "cli/cluster_file.h"
+#include "cli/options.h"
+#include "cli/run_dirs.h"
+#include "cli/ssh.h"
+#include "cli/start_options.h"
+#include "cli/stop.h"
+
+#define NAME         "crt host"
+#define REQUEST_MOST (4 << 20)
+#define ARGS_MAX     256
+#define GRACE_MS     20000
+#define LOCK_SECONDS 60
+#define KEY_DIGITS   64
+#define OWNER        "CRT_UP"
+#define INTERRUPTED  130
+#define CANNOT_RUN   126
+#define NOT_FOUND    127
+#define KILLED_BY    128
+#define LINE_MOST    2048
+
+extern char **environ;
+
+static struct {
+    json_t *request, *answer;
+    const char *name;   /* of the cluster */
+    char dir[PATH_MAX]; /* STATE/up/NAME */
+    run_dir_t *dirs;    /* own ones, RUN_DIRS_MAX */
+    size_t count;
+    bool is_cancelled;
+} here;
+
+static const char *asked(const char *key)
+{
+    return json_string_value(json_object_get(here.request, key));
+}
+
+static int fail(const char *format, ...) CRT_PRINTF(1, 2);
+static int fail(const char *format, ...)
+{
+    char text[LINE_MOST];
+    va_list args;
+
+    va_start(args, format);
+    vsnprintf(text, sizeof(text), format, args);
+    va_end(args);
+    json_object_set_new(here.answer, "error", json_string(text));
+    return CLI_FAILED;
+}
+
+static void answer(const char *key, const char *text)
+{
+    json_object_set_new(here.answer, key, json_string(text));
+}
+
+/* ---------------------------------------------------------------- the request */
+
+/* One line; NULL: there is none. */
+static char *read_line(void)
+{
+    size_t used = 0, room = 65536;
+    char *line = malloc(room + 1);
+
+    while (line) {
+        ssize_t n = read(STDIN_FILENO, line + used, room - used);
+
+        if (n < 0 && errno == EINTR)
+            continue;
+        used += n > 0 ? (size_t)n : 0;
+        line[used] = '\0';
+        if (memchr(line, '\n', used))
+            return line;
+        if (n <= 0 || room >= REQUEST_MOST)
+            break;
+        if (used == room) {
+            char *larger = malloc(2 * room + 1); /* no copy of the key is left */
+
+            if (larger)
+                memcpy(larger, line, used + 1);
+            explicit_bzero(line, used);
+            free(line);
+            line = larger;
+            room *= 2;
+        }
+    }
+    free(line);
+    return NULL;
+}
+
+static bool is_key(const char *text)
+{
+    return text && strlen(text) == KEY_DIGITS &&
+           strspn(text, "0123456789abcdef") == KEY_DIGITS;
+}
+
+/* What comes is checked in full before anything is done. */
+static int check_request(void)
+{
+    static const char *const lists[] = {"options", "setup", "argv"};
+    const char *version = asked("version"), *address = asked("address");
+    const json_t *item, *list;
+    const char *key;
+    size_t i;
+
+    if (!version || strcmp(version, crt_version()) != 0)
+        return fail("crt there is %s, here is %s: all hosts need the same version",
+                    crt_version(), version ? version : "another version");
+    here.name = asked("name");
+    if (!here.name || !crti_cluster_is_name(here.name) || !asked("do"))
+        return fail("no request of crt up, down or exec");
+    for (size_t k = 0; k < sizeof(lists) / sizeof(lists[0]); k++) {
+        list = json_object_get(here.request, lists[k]);
+        if (json_array_size(list) > ARGS_MAX - 16)
+            return fail("more than %d %s", ARGS_MAX - 16, lists[k]);
+        json_array_foreach((json_t *)list, i, item)
+        {
+            if (!json_is_string(item))
+                return fail("%s are texts", lists[k]);
+        }
+    }
+    json_object_foreach(json_object_get(here.request, "environment"), key, item)
+    {
+        if (!*key || strchr(key, '=') || !json_is_string(item))
+            return fail("no environment");
+    }
+    if (address && !crti_cli_is_address(address))
+        return fail("%s is no HOST:PORT", address);
+    if (asked("key") && !is_key(asked("key")))
+        return fail("a key has 64 hexadecimal digits");
+    return 0;
+}
+
+/* ---------------------------------------------------------------- directories */
+
+static crt_status_t make_dir(const char *path)
+{
+    char part[PATH_MAX];
+    struct stat st;
+
+    for (const char *end = strchr(path + 1, '/');; end = strchr(end + 1, '/')) {
+        snprintf(part, sizeof(part), "%.*s", end ? (int)(end - path) : (int)strlen(path),
+                 path);
+        if (mkdir(part, 0700) != 0 && errno != EEXIST)
+            return crt_raise(CRT_ERR_IO, "can't make %s: %s", part, strerror(errno));
+        if (!end)
+            break;
+    }
+    if (lstat(path, &st) != 0 || !S_ISDIR(st.st_mode) || st.st_uid != geteuid() ||
+        (st.st_mode & 022))
+        return crt_raise(CRT_ERR_PERMISSION, "%s is not a directory of yours alone",
+                         path);
+    return CRT_OK;
+}
+
+/* ${CRT_STATE_DIR:-${XDG_STATE_HOME:-$HOME/.local/state}/crt}/up */
+static crt_status_t find_dir(char *up, size_t size)
+{
+    const char *state = getenv("CRT_STATE_DIR"), *xdg = getenv("XDG_STATE_HOME"),
+               *home = getenv("HOME");
+    int used;
+
+    if (state && *state)
+        used = snprintf(up, size, "%s/up", state);
+    else if (xdg && *xdg)
+        used = snprintf(up, size, "%s/crt/up", xdg);
+    else
+        used = snprintf(up, size, "%s/.local/state/crt/up", home ? home : "");
+    if (*up != '/')
+        return crt_raise(CRT_ERR_INVALID, "the state directory %s is no absolute path",
+                         up);
+    if (used >= (int)size || snprintf(here.dir, sizeof(here.dir), "%s/%s", up,
+                                      here.name) >= (int)sizeof(here.dir))
+        return crt_raise(CRT_ERR_TOO_LARGE,
+                         "the path of the state directory is too long");
+    return CRT_OK;
+}
+
+static void on_alarm(int signal_number)
+{
+}
+
+/* Held until this process ends. */
+static crt_status_t lock(const char *up)
+{
+    struct sigaction action = {.sa_handler = on_alarm}; /* it ends flock */
+    int fd = open(up, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int failed;
+
+    sigaction(SIGALRM, &action, NULL);
+    alarm(LOCK_SECONDS);
+    failed = fd < 0 || flock(fd, LOCK_EX) != 0 ? errno : 0;
+    alarm(0);
+    if (failed == EINTR)
+        return crt_raise(CRT_ERR_TIMED_OUT,
+                         "another crt up or down is at work there for %d s",
+                         LOCK_SECONDS);
+    if (failed)
+        return crt_raise(CRT_ERR_IO, "can't lock %s: %s", up, strerror(failed));
+    return CRT_OK;
+}
+
+static void path_of(const char *file, char path[PATH_MAX + 16])
+{
+    snprintf(path, PATH_MAX + 16, "%s/%s", here.dir, file);
+}
+
+/* A text of one line, by a file that nobody else can read and that is whole or not there. */
+static crt_status_t write_file(const char *file, const char *text)
+{
+    char path[PATH_MAX + 16], fresh[PATH_MAX + 32];
+    size_t size = strlen(text);
+    int fd, failed;
+
+    CRT_TRY(make_dir(here.dir));
+    path_of(file, path);
+    snprintf(fresh, sizeof(fresh), "%s.new", path);
+    unlink(fresh);
+    fd = open(fresh, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    failed = fd < 0 || write(fd, text, size) != (ssize_t)size ||
+                     write(fd, "\n", 1) != 1 || fsync(fd) != 0
+                 ? errno
+                 : 0;
+    if (fd >= 0)
+        close(fd);
+    if (!failed && rename(fresh, path) != 0)
+        failed = errno;
+    if (failed)
+        unlink(fresh);
+    return failed ? crt_raise(CRT_ERR_IO, "can't write %s: %s", path, strerror(failed))
+                  : CRT_OK;
+}
+
+/* Its first line, "" without one. */
+static void read_file(const char *path, char *text, size_t size)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t n = fd >= 0 ? read(fd, text, size - 1) : 0;
+
+    text[n > 0 ? n : 0] = '\0';
+    text[strcspn(text, "\r\n")] = '\0';
+    if (fd >= 0)
+        close(fd);
+}
+
+static void remove_files(void)
+{
+    static const char *const files[] = {"cluster.key", "cluster.key.new", "address",
+                                        "address.new"};
+    char path[PATH_MAX + 16];
+
+    for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
+        path_of(files[i], path);
+        unlink(path);
+    }
+    rmdir(here.dir);
+}
+
+/* ---------------------------------------------------------------- what runs here */
+
+static void look(void)
+{
+    char path[PATH_MAX + 16], address[72], owner[80];
+    size_t all = crti_run_dirs_find(NULL, here.dirs);
+
+    path_of("address", path);
+    read_file(path, address, sizeof(address));
+    here.count = 0;
+    for (size_t i = 0; i < all && i < RUN_DIRS_MAX; i++) {
+        const run_dir_t *dir = &here.dirs[i];
+        bool is_own = dir->is_living &&
+                      crti_member_variable(dir->pid, OWNER, owner, sizeof(owner)) &&
+                      strcmp(owner, here.name) == 0;
+
+        if (is_own || (*address && dir->address[0] &&
+                       crt_cluster_same_address(dir->address, address)))
+            here.dirs[here.count++] = *dir;
+    }
+}
+
+static const run_dir_t *living(bool is_head)
+{
+    for (size_t i = 0; i < here.count; i++)
+        if (here.dirs[i].is_living && here.dirs[i].is_head == is_head &&
+            here.dirs[i].address[0])
+            return &here.dirs[i];
+    return NULL;
+}
+
+/* ---------------------------------------------------------------- children */
+
+/* Standard input takes nothing but its end: the other side is gone. */
+static void read_end(struct pollfd *input)
+{
+    char ignored[256];
+    ssize_t n = read(STDIN_FILENO, ignored, sizeof(ignored));
+
+    if (n == 0 || (n < 0 && errno != EINTR && errno != EAGAIN)) {
+        here.is_cancelled = true;
+        input->fd = -1;
+    }
+}
+
+/* The exit status; a process group of its own, which is told to end with the other side. */
+static int attend(pid_t pid, int ask)
+{
+    int pidfd = (int)syscall(SYS_pidfd_open, pid, 0), how = 0;
+    struct pollfd fds[2] = {{.fd = pidfd, .events = POLLIN},
+                            {.fd = STDIN_FILENO, .events = POLLIN}};
+    int64_t kill_at = 0;
+
+    while (pidfd >= 0) {
+        int64_t left = kill_at ? kill_at - crti_cli_now_ms() : -1;
+        int n = poll(fds, 2, kill_at && left < 0 ? 0 : (int)left);
+
+        if (n > 0 && fds[0].revents)
+            break;
+        if (n > 0 && fds[1].revents)
+            read_end(&fds[1]);
+        if (here.is_cancelled && !kill_at) {
+            kill_at = crti_cli_now_ms() + GRACE_MS;
+            kill(-pid, ask);
+        } else if (n == 0) {
+            kill_at += GRACE_MS; /* it may be in the kernel's hands */
+            kill(-pid, SIGKILL);
+        }
+    }
+    while (waitpid(pid, &how, 0) < 0 && errno == EINTR)
+        continue;
+    if (pidfd >= 0)
+        close(pidfd);
+    return WIFSIGNALED(how) ? KILLED_BY + WTERMSIG(how) : WEXITSTATUS(how);
+}
+
+/* Its output is this process's standard error, unless it is what was asked for. */
+static int run_child(const char *const *argv, bool passes_output, int ask)
+{
+    posix_spawn_file_actions_t actions;
+    posix_spawnattr_t attributes;
+    sigset_t all, none;
+    pid_t pid;
+    int failed;
+
+    sigfillset(&all);
+    sigemptyset(&none);
+    posix_spawn_file_actions_init(&actions);
+    posix_spawnattr_init(&attributes);
+    posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+    if (!passes_output)
+        posix_spawn_file_actions_adddup2(&actions, STDERR_FILENO, STDOUT_FILENO);
+    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK |
+                                              POSIX_SPAWN_SETPGROUP);
+    posix_spawnattr_setsigdefault(&attributes, &all);
+    posix_spawnattr_setsigmask(&attributes, &none);
+    posix_spawnattr_setpgroup(&attributes, 0);
+    failed = posix_spawnp(&pid, argv[0], &actions, &attributes,
+                          (char *const *)(uintptr_t)argv, environ);
+    posix_spawn_file_actions_destroy(&actions);
+    posix_spawnattr_destroy(&attributes);
+    if (failed) {
+        crti_cli_fail(NAME, "can't execute %s: %s", argv[0], strerror(failed));
+        return failed == ENOENT ? NOT_FOUND : CANNOT_RUN;
+    }
+    return attend(pid, ask);
+}
+
+static int run_setup(void)
+{
+    const json_t *command;
+    size_t i;
+
+    json_array_foreach(json_object_get(here.request, "setup"), i, command)
+    {
+        const char *text = json_string_value(command);
+        const char *const argv[] = {"/bin/sh", "-c", text, NULL};
+        int status = run_child(argv, false, SIGTERM);
+
+        if (here.is_cancelled)
+            return fail("interrupted");
+        if (status != 0) {
+            json_object_set_new(here.answer, "see_errors", json_true());
+            return fail("setup \"%.200s\" ended with status %d", text, status);
+        }
+    }
+    return 0;
+}
+
+/* ---------------------------------------------------------------- up */
+
+static bool has_option(const char *dashed)
+{
+    const json_t *option;
+    size_t i;
+
+    json_array_foreach(json_object_get(here.request, "options"), i, option)
+    {
+        if (strcmp(json_string_value(option), dashed) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* Those of the file; for a node beside its head only those that nodes have, too. */
+static void add_options(const char *argv[ARGS_MAX], size_t *used, bool for_head)
+{
+    const json_t *options = json_object_get(here.request, "options");
+
+    for (size_t i = 0; i < json_array_size(options); i++) {
+        const char *name = json_string_value(json_array_get(options, i));
+        const option_spec_t *option = crti_start_option(name + strspn(name, "-"));
+        bool is_wanted = for_head || !option || !crti_start_is_head_only(option->name);
+
+        if (is_wanted)
+            argv[(*used)++] = name;
+        if (option && !option->argument)
+            continue;
+        i++;
+        if (is_wanted)
+            argv[(*used)++] = json_string_value(json_array_get(options, i));
+    }
+    argv[*used] = NULL;
+}
+
+/* crt start, by this very program. */
+static int start(const char *const *argv)
+{
+    int status, result = run_setup();
+
+    if (result != 0)
+        return result;
+    setenv(OWNER, here.name, 1);
+    status = run_child(argv, false, SIGINT);
+    unsetenv(OWNER);
+    if (status == 0)
+        return 0;
+    json_object_set_new(here.answer, "see_errors", json_true());
+    return fail("%s", here.is_cancelled ? "interrupted" : "");
+}
+
+/* The address by which ssh reached this host is one by which others reach it: the third word of
+ * SSH_CONNECTION. */
+static bool own_address(char address[64])
+{
+    const char *words = getenv("SSH_CONNECTION");
+
+    return words && sscanf(words, "%*s %*s %63s %*s", address) == 1;
+}
+
+static int start_head(const char *self)
+{
+    const char *argv[ARGS_MAX] = {self, "start", "--head"};
+    char address[64];
+    size_t used = 3;
+
+    add_options(argv, &used, true);
+    if (json_is_true(json_object_get(here.request, "others")) &&
+        !has_option("--node-ip-address") && own_address(address)) {
+        argv[used++] = "--node-ip-address";
+        argv[used++] = address;
+        argv[used] = NULL;
+    }
+    return start(argv);
+}
+
+static int start_node(const char *self, const char *address, const char *key_file)
+{
+    const char *argv[ARGS_MAX] = {self,    "start",      "--address",
+                                  address, "--key-file", key_file};
+    size_t used = 6;
+
+    add_options(argv, &used, false);
+    return start(argv);
+}
+
+/* The answer of a head: its address and its key, which goes to the nodes. */
+static int tell_head(const run_dir_t *head)
+{
+    char key[KEY_DIGITS + 8];
+    int result = 0;
+
+    read_file(head->key_file, key, sizeof(key));
+    if (!is_key(key))
+        result = fail("its key file %s holds no key", head->key_file);
+    else if (write_file("address", head->address) != CRT_OK)
+        result = fail("%s", crt_error_detail());
+    else {
+        answer("address", head->address);
+        answer("key", key);
+    }
+    explicit_bzero(key, sizeof(key));
+    return result;
+}
+
+static int up_head(const char *self)
+{
+    const run_dir_t *head = living(true);
+    bool is_new = !head;
+    int result = 0;
+
+    if (is_new)
+        result = start_head(self);
+    else if (!living(false))
+        result = start_node(self, head->address, head->key_file);
+    if (result != 0)
+        return result;
+    answer("did", is_new          ? "started"
+                  : living(false) ? "runs already"
+                                  : "started its node");
+    look();
+    head = living(true);
+    return head ? tell_head(head) : fail("its head ended as soon as it served");
+}
+
+/* One that runs has the key of this cluster, or of another one that had its place. */
+static int check_node(const run_dir_t *node, const char *address, const char *key)
+{
+    char old[KEY_DIGITS + 8];
+    bool is_same;
+
+    if (!crt_cluster_same_address(node->address, address))
+        return fail("a node of %s runs there, the head of this cluster is %s: crt down "
+                    "ends it",
+                    node->address, address);
+    read_file(node->key_file, old, sizeof(old));
+    is_same = strcmp(old, key) == 0;
+    explicit_bzero(old, sizeof(old));
+    if (!is_same)
+        return fail("its node has the key of an earlier head of %s: crt down ends it",
+                    address);
+    answer("did", "runs already");
+    return 0;
+}
+
+static int up_node(const char *self)
+{
+    const char *address = asked("address"), *key = asked("key");
+    const run_dir_t *node = living(false);
+    char key_file[PATH_MAX + 16];
+    int result;
+
+    if (!address || !key)
+        return fail("a node needs address and key");
+    if (node)
+        return check_node(node, address, key);
+    if (write_file("cluster.key", key) != CRT_OK ||
+        write_file("address", address) != CRT_OK)
+        return fail("%s", crt_error_detail());
+    path_of("cluster.key", key_file);
+    result = start_node(self, address, key_file);
+    if (result != 0)
+        remove_files();
+    else
+        answer("did", "started");
+    return result;
+}
+
+/* ---------------------------------------------------------------- down, exec */
+
+static int down(void)
+{
+    char key_files[2][sizeof(here.dirs[0].key_file) + 16];
+    size_t keys = 0;
+    bool is_any = false;
+
+    for (size_t i = 0; i < here.count; i++) {
+        is_any = is_any || here.dirs[i].is_living;
+        if (here.dirs[i].is_head && keys == 0) {
+            snprintf(key_files[0], sizeof(key_files[0]), "%s", here.dirs[i].key_file);
+            snprintf(key_files[1], sizeof(key_files[1]), "%s.generation",
+                     here.dirs[i].key_file);
+            keys = 2;
+        }
+    }
+    if (here.count > 0 && crti_cli_end_run_dirs(here.dirs, here.count, false) != 0) {
+        json_object_set_new(here.answer, "see_errors", json_true());
+        return fail("%s", "");
+    }
+    for (size_t i = 0; i < keys; i++)
+        unlink(key_files[i]);
+    remove_files();
+    answer("did", is_any       ? "stopped"
+                  : here.count ? "removed what was left"
+                               : "had nothing");
+    return 0;
+}
+
+static int execute(void)
+{
+    const char *argv[ARGS_MAX];
+    const json_t *list = json_object_get(here.request, "argv");
+    const run_dir_t *of = living(false) ? living(false) : living(true);
+    size_t count = json_array_size(list);
+
+    for (size_t i = 0; i < count; i++)
+        argv[i] = json_string_value(json_array_get(list, i));
+    argv[count] = NULL;
+    if (count == 0)
+        return fail("no command");
+    if (of) {
+        setenv("CRT_ADDRESS", of->address, 1);
+        setenv("CRT_KEY_FILE", of->key_file, 1);
+    }
+    return run_child(argv, true, SIGTERM);
+}
+
+/* ---------------------------------------------------------------- the command */
+
+static void set_environment(void)
+{
+    const json_t *value;
+    const char *name;
+
+    json_object_foreach(json_object_get(here.request, "environment"), name, value)
+        setenv(name, json_string_value(value), 1);
+}
+
+static int find_self(char self[PATH_MAX])
+{
+    ssize_t n = readlink("/proc/self/exe", self, PATH_MAX - 1);
+
+    if (n <= 0)
+        return fail("can't read /proc/self/exe: %s", strerror(errno));
+    self[n] = '\0';
+    return 0;
+}
+
+static int obey(void)
+{
+    char self[PATH_MAX], up[PATH_MAX];
+    const char *what = asked("do");
+    bool is_exec = strcmp(what, "exec") == 0;
+
+    set_environment();
+    here.dirs = calloc(RUN_DIRS_MAX, sizeof(*here.dirs));
+    if (!here.dirs || find_self(self) != 0)
+        return here.dirs ? CLI_FAILED : fail("out of memory");
+    if (find_dir(up, sizeof(up)) != CRT_OK ||
+        (!is_exec && (make_dir(up) != CRT_OK || lock(up) != CRT_OK)))
+        return fail("%s", crt_error_detail());
+    look();
+    if (is_exec)
+        return execute();
+    if (strcmp(what, "down") == 0)
+        return down();
+    if (strcmp(what, "up") != 0)
+        return fail("no request of crt up, down or exec");
+    return json_is_true(json_object_get(here.request, "head")) ? up_head(self)
+                                                               : up_node(self);
+}
+
+static void print_answer(void)
+{
+    char *text = json_dumps(here.answer, JSON_COMPACT);
+
+    printf(SSH_ANSWER "%s\n", text ? text : "{}");
+    fflush(stdout);
+    if (text)
+        explicit_bzero(text, strlen(text));
+    free(text);
+}
+
+static void say_failed(void)
+{
+    const char *error = json_string_value(json_object_get(here.answer, "error"));
+
+    if (error)
+        crti_cli_fail(NAME, "%s", error);
+}
+
+/* The key, which json_decref leaves in memory. */
+static void wipe(const json_t *object)
+{
+    const char *key = json_string_value(json_object_get(object, "key"));
+
+    if (key)
+        explicit_bzero((char *)(uintptr_t)key, strlen(key));
+}
+
+int crti_cli_host(int argc, char **argv)
+{
+    static const command_spec_t spec = {
+        .name = NAME,
+        .summary = "What crt up, down and exec call on each host by ssh: reads a request "
+                   "from standard input."};
+    int first, result;
+    char *line;
+
+    switch (crti_cli_parse(argc, argv, &spec, &first)) {
+    case PARSE_DONE: return 0;
+    case PARSE_WRONG: return CLI_USAGE;
+    case PARSE_OK: break;
+    }
+    signal(SIGPIPE, SIG_IGN); /* the other side is gone: told by standard input */
+    line = read_line();
+    here.answer = json_object();
+    here.request = line ? json_loads(line, 0, NULL) : NULL;
+    if (line)
+        explicit_bzero(line, strlen(line));
+    free(line);
+    result = here.request ? check_request() : fail("no request of crt up, down or exec");
+    if (result == 0)
+        result = obey();
+    if (asked("do") && strcmp(asked("do"), "exec") == 0) /* standard output is its own */
+        say_failed();
+    else
+        print_answer();
+    wipe(here.request);
+    wipe(here.answer);
+    json_decref(here.request);
+    json_decref(here.answer);
+    free(here.dirs);
+    return result;
+}

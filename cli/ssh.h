@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Calls of crt on other hosts, by the system's ssh with its own configuration: a request goes to
+ * standard input of `crt host` there, its output comes back (docs/cluster-file.md).
+ *
+ * Where it sits
+ *     cli/up.c -> [ cli/ssh.c ] -> ssh HOST crt host (cli/host.c)
+ * Ownership
+ *     A call has its process, its pipes and its texts until crti_ssh_release, which wipes the
+ *     request: it may hold the key of a cluster.
+ * Failure
+ *     Standard input stays open until the process has ended. Where this process or its connection
+ *     ends, crt over there reads the end and undoes what it has begun.
+ */
+#ifndef CRTI_CLI_SSH_H
+#define CRTI_CLI_SSH_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include <crt.h>
+#include <jansson.h>
+
+#define SSH_FAILED    255 /* its exit status for failures of its own */
+#define SSH_TAIL      4096
+#define SSH_OUTPUT    (1 << 16)
+#define SSH_ANSWER    "crt-host " /* before the answer: a shell may print a greeting */
+#define SSH_NOT_FOUND 127
+
+typedef enum ssh_state { SSH_WAITS, SSH_RUNS, SSH_ENDED } ssh_state_t;
+
+typedef struct ssh_call {
+    const json_t *host; /* of the cluster file, borrowed */
+    char *request;      /* one line */
+    size_t request_size, sent;
+    ssh_state_t state;
+    pid_t pid;
+    int pidfd, input, output, errors;
+    int64_t deadline, kill_at; /* kill_at 0: was not told to end */
+    char *answer;              /* what came by standard output */
+    size_t answer_size;
+    char tail[SSH_TAIL + 1]; /* the last that came by standard error */
+    size_t tail_size;
+    int status; /* exit status, 128 and the signal's number */
+    bool timed_out, interrupted;
+} ssh_call_t;
+
+typedef struct ssh_run {
+    const json_t *file; /* the cluster file */
+    int signal_fd;      /* can be read: all calls are to end */
+    bool interrupted;
+    int64_t timeout_ms; /* of each call; 0: none */
+    /* Output as it comes, in place of keeping it. NULL: it is kept. */
+    void (*on_output)(ssh_call_t *call, bool is_error, const char *bytes, size_t size);
+    void (*on_end)(ssh_call_t *call); /* NULL: nothing */
+} ssh_run_t;
+
+/* `request` is encoded and no longer needed. */
+crt_status_t crti_ssh_prepare(ssh_call_t *call, const json_t *host,
+                              const json_t *request);
+void crti_ssh_release(ssh_call_t *call);
+
+/* Runs all of them, as many at a time as the file says, and returns when they have ended. */
+void crti_ssh_run(ssh_run_t *run, ssh_call_t *calls, size_t count);
+
+/* The answer of `crt host`, NULL without one; released by json_decref. */
+json_t *crti_ssh_answer(const ssh_call_t *call);
+
+/* Why a call has no answer, in a sentence. */
+void crti_ssh_reason(const ssh_run_t *run, const ssh_call_t *call, char *text,
+                     size_t size);
+
+/* The last line of standard error, "" without one. */
+void crti_ssh_last_line(const ssh_call_t *call, char *text, size_t size);
+
+#endif

@@ -1,0 +1,355 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""crt up, down and exec over real ssh: each host is an sshd of its own on loopback, with a host
+key, a home, and run and state directories. Usage: test_up.py CRT"""
+import getpass
+import glob
+import os
+import re
+import shutil
+import signal
+import socket
+import stat
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+CRT = os.path.abspath(sys.argv[1])
+PATIENCE = 120
+SSHD = shutil.which("sshd", path=os.environ.get("PATH", "") + ":/usr/sbin:/sbin")
+# Of this process, which those of the hosts have, too: what they leave behind is found.
+PASSED = ("ASAN_OPTIONS", "UBSAN_OPTIONS", "CRT_TEST_FOLDER", "LD_LIBRARY_PATH", "PATH")
+SECRET = "a-secret-of-the-environment"
+
+
+def free_port():
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+def until(what, holds):
+    deadline = time.monotonic() + PATIENCE
+    while not holds():
+        if time.monotonic() > deadline:
+            raise AssertionError(f"not within {PATIENCE} s: {what}")
+        time.sleep(0.02)
+
+
+def make_key(path):
+    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", path], check=True)
+
+
+def text_of(path):
+    with open(path, encoding="utf-8", errors="replace") as file:
+        return file.read()
+
+
+class Host:
+    """An sshd that lives until `stop`."""
+
+    def __init__(self, lab, name):
+        self.name, self.port = name, free_port()
+        self.folder = os.path.join(lab.folder, name)
+        self.run = os.path.join(self.folder, "r")
+        self.state = os.path.join(self.folder, "s")
+        os.makedirs(os.path.join(self.folder, "home"))
+        make_key(self.path("host_key"))
+        passed = {name: os.environ[name] for name in PASSED if name in os.environ}
+        passed |= {"HOME": self.path("home"), "CRT_RUN_DIR": self.run, "CRT_STATE_DIR": self.state}
+        with open(self.path("sshd_config"), "w", encoding="ascii") as file:
+            file.write(f"""Port {self.port}
+ListenAddress 127.0.0.1
+HostKey {self.path("host_key")}
+AuthorizedKeysFile {lab.path("id.pub")}
+StrictModes no
+UsePAM no
+PasswordAuthentication no
+PidFile none
+SetEnv {" ".join(f'"{name}={value}"' for name, value in passed.items())}
+""")
+        self.log = open(self.path("sshd.log"), "wb")
+        self.sshd = subprocess.Popen([SSHD, "-D", "-e", "-f", self.path("sshd_config")],
+                                     stderr=self.log)
+        until(f"sshd of {name} listens", self.listens)
+
+    def path(self, name):
+        return os.path.join(self.folder, name)
+
+    def listens(self):
+        if self.sshd.poll() is not None:
+            raise AssertionError(text_of(self.path("sshd.log")))
+        with socket.socket() as s:
+            return s.connect_ex(("127.0.0.1", self.port)) == 0
+
+    def public_key(self):
+        return text_of(self.path("host_key.pub"))
+
+    def daemons(self):
+        """Names of the directories of its daemons."""
+        return sorted(os.path.basename(d).split("-")[0] for d in glob.glob(self.run + "/*-*"))
+
+    def daemon_pid(self, kind):
+        [info] = glob.glob(f"{self.run}/{kind}-*/{kind}.info")
+        return int(re.search(r"^pid (\d+)$", text_of(info), re.MULTILINE)[1])
+
+    def key_files(self):
+        return [os.path.join(folder, name) for folder, _, names in os.walk(self.state)
+                for name in names if name.startswith("cluster.key")]
+
+    def stop(self):
+        self.sshd.terminate()
+        self.sshd.wait(PATIENCE)
+        self.log.close()
+
+
+class Lab:
+    """Hosts n0, n1 ..., the configuration of ssh for them, and cluster files."""
+
+    def __init__(self, count):
+        self.folder = tempfile.mkdtemp(prefix="crt-up-")
+        make_key(self.path("id"))
+        self.hosts = [Host(self, f"n{i}") for i in range(count)]
+        self.head_port = free_port()
+        with open(self.path("config"), "w", encoding="ascii") as file:
+            file.write(f"""Host *
+  User {getpass.getuser()}
+  HostName 127.0.0.1
+  IdentityFile {self.path("id")}
+  IdentitiesOnly yes
+  UserKnownHostsFile {self.path("known_hosts")}
+  GlobalKnownHostsFile /dev/null
+""")
+            for host in self.hosts:
+                file.write(f"Host {host.name}\n  Port {host.port}\n  HostKeyAlias {host.name}\n")
+            file.write(f"Host nowhere\n  Port {free_port()}\n")
+        self.accept({host.name: host.public_key() for host in self.hosts})
+
+    def path(self, name):
+        return os.path.join(self.folder, name)
+
+    def accept(self, keys):
+        with open(self.path("known_hosts"), "w", encoding="ascii") as file:
+            file.writelines(f"{name} {key}" for name, key in keys.items())
+
+    def file(self, hosts="[n1, n2]", more="", crt=CRT):
+        """A cluster file; each cluster of a lab has the same name."""
+        path = tempfile.mktemp(suffix=".yaml", dir=self.folder)
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(f"""name: lab
+crt: {crt}
+ssh:
+  options: [-F, {self.path("config")}]
+environment:
+  TOLD: {SECRET}
+head:
+  host: n0
+  port: {self.head_port}
+  dashboard-port: 0
+  num-cpus: 1
+  object-store-memory: 64M
+groups:
+  others:
+    hosts: {hosts}
+    num-cpus: 1
+    object-store-memory: 64M
+    labels: {{rack: r1}}
+{more}""")
+        return path
+
+    def end(self):
+        for host in self.hosts:
+            host.stop()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def crt(*arguments, code=0):
+    done = subprocess.run([CRT, *arguments], text=True, timeout=PATIENCE, check=False,
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    if code is not None and done.returncode != code:
+        raise AssertionError((arguments, done.returncode, done.stdout))
+    return done.stdout
+
+
+class Up(unittest.TestCase):
+
+    @classmethod
+    def setUpClass(cls):
+        cls.lab = Lab(3)
+        cls.file = cls.lab.file()
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.lab.end()
+
+    def setUp(self):
+        self.addCleanup(crt, "down", self.file, code=None)
+
+    def assert_nothing_is_left(self):
+        for host in self.lab.hosts:
+            self.assertEqual(host.daemons(), [], host.name)
+            self.assertEqual(host.key_files(), [], host.name)
+
+    def test_up_starts_what_is_missing_and_down_leaves_nothing(self):
+        said = crt("up", self.file)
+        self.assertIn("n0 (head): started\n", said)
+        self.assertIn("n1: started\n", said)
+        self.assertIn("n2: started\n", said)
+        self.assertIn(f"The cluster lab runs: 127.0.0.1:{self.lab.head_port}, 3 hosts.", said)
+        self.assertEqual([host.daemons() for host in self.lab.hosts],
+                         [["head", "node"], ["node"], ["node"]])
+        self.assertEqual(crt("exec", self.file, "--", CRT, "list", "nodes").count("ALIVE"), 3)
+        self.assertEqual(crt("up", self.file).count("runs already"), 3)
+        os.kill(self.lab.hosts[1].daemon_pid("node"), signal.SIGKILL)
+        os.kill(self.lab.hosts[0].daemon_pid("node"), signal.SIGKILL)
+        said = crt("up", self.file)
+        self.assertIn("n0 (head): started its node\n", said)
+        self.assertIn("n1: started\n", said)
+        self.assertIn("n2: runs already\n", said)
+        said = crt("down", self.file)
+        self.assertEqual(said.count(": stopped\n"), 3, said)
+        self.assert_nothing_is_left()
+        self.assertEqual(crt("down", self.file).count("had nothing"), 3)
+
+    def test_exec_runs_with_the_environment_of_the_cluster(self):
+        crt("up", self.file)
+        address = f"127.0.0.1:{self.lab.head_port}"
+        said = crt("exec", self.file, "--", "sh", "-c", 'echo "$CRT_ADDRESS $TOLD"; echo "a  b"')
+        self.assertEqual(said, f"{address} {SECRET}\na  b\n")
+        said = crt("exec", self.file, "--all", "--", "sh", "-c", "echo $CRT_ADDRESS; printf end")
+        self.assertEqual(sorted(said.splitlines()),
+                         sorted(f"n{i}: {text}" for i in range(3) for text in (address, "end")))
+        self.assertEqual(crt("exec", self.file, "--", "sh", "-c", "exit 7", code=7), "")
+        self.assertIn("n2: ended with status 3",
+                      crt("exec", self.file, "--all", "--", "sh", "-c", "exit 3", code=1))
+        self.assertIn("can't execute no-such-program",
+                      crt("exec", self.file, "--", "no-such-program", code=127))
+
+    def test_key_and_environment_are_in_no_argument_and_no_file_of_others(self):
+        look = self.lab.path("look")
+        with open(look, "w", encoding="ascii") as file:
+            file.write('cat /proc/[0-9]*/cmdline 2>/dev/null | tr "\\0" "\\n" >>"$1"\n'
+                       'cat /proc/[0-9]*/environ 2>/dev/null | tr "\\0" "\\n" >>"$1.environ"\n'
+                       "exit 0\n")
+        seen = self.lab.path("seen")
+        crt("up", self.lab.file(more=f"setup: sh {look} {seen}\n"))
+        subprocess.run(["sh", look, seen], check=True)
+        keys = {path: text_of(path).strip() for host in self.lab.hosts
+                for path in host.key_files() if path.endswith("cluster.key")}
+        self.assertEqual(len(keys), 3)
+        [key] = set(keys.values())
+        self.assertRegex(key, r"^[0-9a-f]{64}$")
+        for path in keys:
+            self.assertEqual(stat.S_IMODE(os.stat(path).st_mode), 0o600, path)
+        said = text_of(seen)
+        self.assertIn("crt-node", said)
+        self.assertNotIn(key, said)
+        self.assertNotIn(SECRET, said)
+        self.assertNotIn(key, text_of(seen + ".environ"))
+        for host in self.lab.hosts:
+            for folder, _, names in os.walk(host.folder):
+                for name in names:
+                    path = os.path.join(folder, name)
+                    if path not in keys and stat.S_ISREG(os.lstat(path).st_mode):
+                        self.assertNotIn(key, text_of(path), path)
+        crt("down", self.file)
+        self.assert_nothing_is_left()
+
+    def test_a_host_that_is_unreachable_does_not_hold_up_the_others(self):
+        file = self.lab.file(hosts="[n1, nowhere]")
+        said = crt("up", file, code=1)
+        self.assertIn("n0 (head): started\n", said)
+        self.assertIn("n1: started\n", said)
+        self.assertRegex(said, r"nowhere: failed: .*Connection refused")
+        self.assertIn("1 of 3 hosts failed", said)
+        said = crt("down", file, code=1)
+        self.assertEqual(said.count(": stopped\n"), 2, said)
+        self.assert_nothing_is_left()
+
+    def test_a_host_key_is_never_accepted_unasked(self):
+        keys = {host.name: host.public_key() for host in self.lab.hosts}
+        self.addCleanup(self.lab.accept, keys)
+        self.lab.accept(keys | {"n1": keys["n2"]})
+        said = crt("up", self.file, code=1)
+        self.assertIn("n1: failed: its host key is not the one that was accepted before", said)
+        self.assertIn("n2: started\n", said)
+        known = {name: key for name, key in keys.items() if name != "n1"}
+        self.lab.accept(known)
+        said = crt("up", self.file, code=1)
+        self.assertIn("n1: failed: its host key is unknown here", said)
+        self.assertIn("accept it once by ssh n1", said)
+        self.assertNotIn("n1", text_of(self.lab.path("known_hosts")))
+        self.lab.accept(keys)
+        self.assertIn("n1: started\n", crt("up", self.file))
+
+    def test_a_node_with_the_key_of_an_earlier_head_is_told(self):
+        head = self.lab.hosts[0]
+        crt("up", self.file)
+        for kind in ("node", "head"):
+            os.kill(head.daemon_pid(kind), signal.SIGKILL)
+        shutil.rmtree(head.state)
+        said = crt("up", self.file, code=1)
+        self.assertIn("n0 (head): started\n", said)
+        self.assertEqual(said.count("failed: its node has the key of an earlier head"), 2, said)
+        crt("down", self.file)
+        self.assert_nothing_is_left()
+        self.assertEqual(crt("up", self.file).count(": started\n"), 3)
+
+    def test_a_setup_that_fails_is_told_with_its_last_line(self):
+        more = "    setup: ['true', 'echo first; echo no luck >&2; exit 3']\n"
+        said = crt("up", self.lab.file(more=more), code=1)
+        self.assertIn("n0 (head): started\n", said)
+        self.assertRegex(said, r'n1: failed: setup "echo first.*" ended with status 3: no luck\n')
+        self.assertEqual(self.lab.hosts[1].daemons(), [])
+        self.assertEqual(self.lab.hosts[1].key_files(), [])
+
+    def test_what_an_interrupted_up_began_is_ended(self):
+        mark = self.lab.path("begun")
+        more = f"    setup: ['touch {mark}; exec sleep 1000']\n"
+        up = subprocess.Popen([CRT, "up", self.lab.file(hosts="n1", more=more)], text=True,
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        until("the setup runs", lambda: os.path.exists(mark))
+        up.send_signal(signal.SIGINT)
+        said, _ = up.communicate(timeout=PATIENCE)
+        self.assertEqual(up.returncode, 130, said)
+        self.assertIn("n1: failed: interrupted", said)
+        self.assertIn("crt up goes on from here", said)
+        said = crt("up", self.file)
+        self.assertIn("n0 (head): runs already\n", said)
+        self.assertIn("n1: started\n", said)
+
+    def test_an_interrupted_exec_ends_its_command(self):
+        mark = self.lab.path("pid")
+        run = subprocess.Popen([CRT, "exec", self.file, "--", "sh", "-c",
+                                f"echo $$ >{mark}.new; mv {mark}.new {mark}; sleep 1000; exit 0"])
+        until("the command runs", lambda: os.path.exists(mark))
+        run.send_signal(signal.SIGINT)
+        self.assertEqual(run.wait(PATIENCE), 130)
+        pid = int(text_of(mark))
+        until("the command has ended", lambda: not os.path.exists(f"/proc/{pid}"))
+
+    def test_a_host_without_crt_is_told(self):
+        said = crt("up", self.lab.file(crt="/nowhere/crt"), code=1)
+        self.assertIn("n0 (head): failed: there is no /nowhere/crt: install crt there", said)
+        self.assertIn("nothing was begun on other hosts", said)
+        self.assert_nothing_is_left()
+
+    def test_a_dry_run_asks_no_host(self):
+        self.lab.accept({})
+        self.addCleanup(self.lab.accept, {h.name: h.public_key() for h in self.lab.hosts})
+        said = crt("up", "--dry-run", self.lab.file(more="setup: make\n"))
+        self.assertIn(f"n0 (head):\n  make\n  crt start --head --port {self.lab.head_port}", said)
+        self.assertIn("n2:\n  make\n  crt start --address HEAD --key-file KEY --num-cpus 1 "
+                      "--object-store-memory 64M --labels rack=r1\n", said)
+        self.assert_nothing_is_left()
+
+
+if __name__ == "__main__":
+    if not SSHD or not shutil.which("ssh"):
+        print("skipped: needs sshd and ssh")
+        sys.exit(77)
+    if os.geteuid() == 0:
+        os.makedirs("/run/sshd", mode=0o755, exist_ok=True)
+    unittest.main(argv=sys.argv[:1], verbosity=2)
