@@ -12,6 +12,7 @@
 #include "collective/backends/algorithms.h"
 #include "collective/group_int.h"
 #include "collective/links.h"
+#include "runtime/base/log.h"
 
 /* A member's process has ended: under the core's lock. */
 static void on_member_ended(void *user, int rank, crt_status_t status, const char *text)
@@ -118,13 +119,13 @@ static crt_status_t take_algorithms(crt_group_t *group)
                 crti_group_describe(group, i, other, sizeof(other)));
     if (crti_algorithms_parse(first->algorithms, group->forced) != CRT_OK)
         return crti_group_fail(group, CRT_ERR_INVALID, -1, "%s", crt_error_detail());
-    if (first->algorithms[0] && backend != &crti_backend_ring &&
+    /* The groups of a program differ: others of it have members on several nodes. */
+    if (first->algorithms[0] && group->rank == 0 && backend != &crti_backend_ring &&
         backend != &crti_backend_two_level)
-        return crti_group_fail(group, CRT_ERR_UNSUPPORTED, -1,
-                               CRTI_ALGORITHMS_VARIABLE
-                               ": \"%s\" is for links between nodes, which backend "
-                               "\"%s\" does not use",
-                               first->algorithms, backend->name);
+        crti_log(CRTI_LOG_INFO, "collective",
+                 "%s: " CRTI_ALGORITHMS_VARIABLE "=%s is for links between nodes, which "
+                 "backend %s does not use",
+                 group->name, first->algorithms, backend->name);
     return CRT_OK;
 }
 

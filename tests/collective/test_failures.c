@@ -141,7 +141,7 @@ static void a_wrong_algorithm_fails_for_all_with_the_nearest_name(void **state)
     tell_algorithms(nothing, 3);
 }
 
-static void an_algorithm_is_used_where_links_are_and_refused_elsewhere(void **state)
+static void an_algorithm_is_used_where_links_are_and_passed_over_elsewhere(void **state)
 {
     static const char *const texts[] = {"allreduce:ring,broadcast:chain",
                                         "allreduce:ring,broadcast:chain",
@@ -149,14 +149,9 @@ static void an_algorithm_is_used_where_links_are_and_refused_elsewhere(void **st
                              *const nothing[] = {"", "", ""};
 
     tell_algorithms(texts, 3);
-    if (strcmp(backend, "shm") == 0) {
-        expect_three_refusals("forced", CRT_ERR_UNSUPPORTED,
-                              "is for links between nodes");
-    } else if (strcmp(backend, "auto") != 0) {
-        members_join(members, 3, 0, "forced", backend);
-        expect_sums(3, 6);
-        members_leave(members, 3, 0);
-    }
+    members_join(members, 3, 0, "forced", backend);
+    expect_sums(3, 6);
+    members_leave(members, 3, 0);
     tell_algorithms(nothing, 3);
 }
 
@@ -395,7 +390,7 @@ static int driver(int argc, char **argv)
         cmocka_unit_test(different_backends_fail_for_all),
         cmocka_unit_test(different_algorithms_fail_for_all_and_name_both),
         cmocka_unit_test(a_wrong_algorithm_fails_for_all_with_the_nearest_name),
-        cmocka_unit_test(an_algorithm_is_used_where_links_are_and_refused_elsewhere),
+        cmocka_unit_test(an_algorithm_is_used_where_links_are_and_passed_over_elsewhere),
         cmocka_unit_test(the_name_of_a_living_group_is_taken_until_it_ends),
         cmocka_unit_test(a_member_may_come_late),
         cmocka_unit_test(a_child_of_a_member_can_not_use_its_group),
