@@ -6,12 +6,14 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "cli/cluster.h"
 #include "cli/http_client.h"
 #include "cli/options.h"
 
 #define NAME "crt dashboard"
 
-crt_status_t crti_dashboard_link(const char *address, char link[DASHBOARD_LINK])
+crt_status_t crti_dashboard_link(const char *address, bool with_code,
+                                 char link[DASHBOARD_LINK])
 {
     http_client_t *client = NULL;
     json_t *answer = NULL;
@@ -29,7 +31,7 @@ crt_status_t crti_dashboard_link(const char *address, char link[DASHBOARD_LINK])
         status = CRT_ERR_IO; /* it said why */
     else if (!url || !code || strlen(url) + strlen(code) + 10 > DASHBOARD_LINK)
         status = crt_raise(CRT_ERR_PROTOCOL, "the server's answer names no link");
-    else if (*code && isatty(STDOUT_FILENO))
+    else if (*code && with_code)
         snprintf(link, DASHBOARD_LINK, "%s/#code=%s", url, code);
     else
         snprintf(link, DASHBOARD_LINK, "%s", url);
@@ -46,10 +48,12 @@ int crti_cli_dashboard(int argc, char **argv)
          "the cluster's head; default: the only cluster here"}};
     static const command_spec_t spec = {
         .name = NAME,
+        .operands = "[FILE]",
         .summary =
             "Prints the link of the dashboard. On a terminal it signs a browser in, "
             "once, within a\nminute; elsewhere it is the address alone, where a "
-            "browser asks for the token.",
+            "browser asks for the token.\nOf a cluster file: makes a way to the "
+            "dashboard by ssh, until Ctrl-C.",
         .options = options,
         .count = sizeof(options) / sizeof(options[0])};
     char link[DASHBOARD_LINK];
@@ -60,7 +64,14 @@ int crti_cli_dashboard(int argc, char **argv)
     case PARSE_WRONG: return CLI_USAGE;
     case PARSE_OK: break;
     }
-    if (crti_dashboard_link(address, link) != CRT_OK)
+    if (first < argc && address)
+        return crti_cli_misused(NAME, "give --address or FILE");
+    if (first < argc) {
+        const char *path = crti_cluster_only_file(argc, argv, first, NAME);
+
+        return path ? crti_cluster_dashboard(NAME, path) : CLI_USAGE;
+    }
+    if (crti_dashboard_link(address, isatty(STDOUT_FILENO), link) != CRT_OK)
         return crti_cli_fail_detail(NAME);
     printf("%s\n", link);
     return 0;

@@ -8,12 +8,14 @@
 #ifndef CRTI_CLI_DASHBOARD_H
 #define CRTI_CLI_DASHBOARD_H
 
+#include <stdbool.h>
+
 #include "cli/cli.h"
 
 #define DASHBOARD_LINK 400 /* bytes of a link, with the final zero */
 
-/* The dashboard of that cluster: with a code where standard output is a terminal, else the page's
- * address alone. */
-crt_status_t crti_dashboard_link(const char *address, char link[DASHBOARD_LINK]);
+/* The dashboard of that cluster: with a code, or the page's address alone. */
+crt_status_t crti_dashboard_link(const char *address, bool with_code,
+                                 char link[DASHBOARD_LINK]);
 
 #endif

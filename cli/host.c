@@ -34,6 +34,7 @@
 
 #include "cli/clock.h"
 #include "cli/cluster_file.h"
+#include "cli/dashboard.h"
 #include "cli/options.h"
 #include "cli/run_dirs.h"
 #include "cli/ssh.h"
@@ -505,6 +506,12 @@ static int start_node(const char *self, const char *address, const char *key_fil
     return start(argv);
 }
 
+/* crt up --check: what would be done, of which nothing is. */
+static bool only_checks(void)
+{
+    return json_is_true(json_object_get(here.request, "check"));
+}
+
 /* The answer of a head: its address and its key, which goes to the nodes. */
 static int tell_head(const run_dir_t *head)
 {
@@ -514,7 +521,7 @@ static int tell_head(const run_dir_t *head)
     read_file(head->key_file, key, sizeof(key));
     if (!is_key(key))
         result = fail("its key file %s holds no key", head->key_file);
-    else if (write_file("address", head->address) != CRT_OK)
+    else if (!only_checks() && write_file("address", head->address) != CRT_OK)
         result = fail("%s", crt_error_detail());
     else {
         answer("address", head->address);
@@ -529,6 +536,13 @@ static int up_head(const char *self)
     const run_dir_t *head = living(true);
     bool is_new = !head;
     int result = 0;
+
+    if (only_checks()) {
+        answer("did", is_new          ? "would start"
+                      : living(false) ? "runs already"
+                                      : "would start its node");
+        return head ? tell_head(head) : 0;
+    }
 
     if (is_new)
         result = start_head(self);
@@ -571,6 +585,13 @@ static int up_node(const char *self)
     char key_file[PATH_MAX + 16];
     int result;
 
+    if (only_checks() && !node) {
+        answer("did", "would start");
+        return 0;
+    }
+    if (only_checks() && !key) /* no head runs */
+        return fail("a node of %s runs there, without its head: crt down ends it",
+                    node->address);
     if (!address || !key)
         return fail("a node needs address and key");
     if (node)
@@ -617,16 +638,18 @@ static int down(void)
     return 0;
 }
 
-static int execute(void)
+static int execute(const char *self)
 {
     const char *argv[ARGS_MAX];
     const json_t *list = json_object_get(here.request, "argv");
     const run_dir_t *of = living(false) ? living(false) : living(true);
-    size_t count = json_array_size(list);
+    size_t count = json_array_size(list), used = 0;
 
+    if (json_is_true(json_object_get(here.request, "of_crt")))
+        argv[used++] = self;
     for (size_t i = 0; i < count; i++)
-        argv[i] = json_string_value(json_array_get(list, i));
-    argv[count] = NULL;
+        argv[used++] = json_string_value(json_array_get(list, i));
+    argv[used] = NULL;
     if (count == 0)
         return fail("no command");
     if (of) {
@@ -634,6 +657,46 @@ static int execute(void)
         setenv("CRT_KEY_FILE", of->key_file, 1);
     }
     return run_child(argv, true, SIGTERM);
+}
+
+/* ---------------------------------------------------------------- dashboard */
+
+static int tell_dashboard(void)
+{
+    const run_dir_t *head = living(true);
+    bool with_code = json_is_true(json_object_get(here.request, "with_code"));
+    char link[DASHBOARD_LINK];
+
+    if (!head)
+        return fail("no head of this cluster runs there");
+    if (crti_dashboard_link(head->address, with_code, link) != CRT_OK)
+        return fail("%s", crt_error_detail());
+    answer("link", link);
+    return 0;
+}
+
+static void print_answer(void)
+{
+    char *text = json_dumps(here.answer, JSON_COMPACT);
+
+    printf(SSH_ANSWER "%s\n", text ? text : "{}");
+    fflush(stdout);
+    if (text)
+        explicit_bzero(text, strlen(text));
+    free(text);
+}
+
+/* Answers, and stays until the other side has ended: ports are forwarded that long. */
+static int hold(void)
+{
+    struct pollfd input = {.fd = STDIN_FILENO, .events = POLLIN};
+
+    answer("did", "holds");
+    print_answer();
+    while (!here.is_cancelled)
+        if (poll(&input, 1, -1) > 0)
+            read_end(&input);
+    return 0;
 }
 
 /* ---------------------------------------------------------------- the command */
@@ -661,35 +724,29 @@ static int obey(void)
 {
     char self[PATH_MAX], up[PATH_MAX];
     const char *what = asked("do");
-    bool is_exec = strcmp(what, "exec") == 0;
+    bool is_exec = strcmp(what, "exec") == 0, is_look = strcmp(what, "dashboard") == 0;
+
+    if (strcmp(what, "hold") == 0)
+        return hold();
 
     set_environment();
     here.dirs = calloc(RUN_DIRS_MAX, sizeof(*here.dirs));
     if (!here.dirs || find_self(self) != 0)
         return here.dirs ? CLI_FAILED : fail("out of memory");
     if (find_dir(up, sizeof(up)) != CRT_OK ||
-        (!is_exec && (make_dir(up) != CRT_OK || lock(up) != CRT_OK)))
+        (!is_exec && !is_look && (make_dir(up) != CRT_OK || lock(up) != CRT_OK)))
         return fail("%s", crt_error_detail());
     look();
     if (is_exec)
-        return execute();
+        return execute(self);
+    if (is_look)
+        return tell_dashboard();
     if (strcmp(what, "down") == 0)
         return down();
     if (strcmp(what, "up") != 0)
         return fail("no request of crt up, down or exec");
     return json_is_true(json_object_get(here.request, "head")) ? up_head(self)
                                                                : up_node(self);
-}
-
-static void print_answer(void)
-{
-    char *text = json_dumps(here.answer, JSON_COMPACT);
-
-    printf(SSH_ANSWER "%s\n", text ? text : "{}");
-    fflush(stdout);
-    if (text)
-        explicit_bzero(text, strlen(text));
-    free(text);
 }
 
 static void say_failed(void)

@@ -80,8 +80,9 @@ static void write_command(const json_t *file, char command[COMMAND_MAX])
 
 /* Of options that are there twice, ssh takes the first: those of the file stand before these, but
  * for the first one: nobody is there to be asked. */
-static crt_status_t write_arguments(const json_t *file, const char *host,
-                                    const char *command, const char *argv[ARGS_MAX])
+static crt_status_t write_arguments(const json_t *file, const char *const *more,
+                                    const char *host, const char *command,
+                                    const char *argv[ARGS_MAX])
 {
     static const char *const behind[] = {"-T",
                                          "-o",
@@ -95,11 +96,13 @@ static crt_status_t write_arguments(const json_t *file, const char *host,
     const json_t *option;
     size_t i, used = 0;
 
-    if (json_array_size(options) + 16 > ARGS_MAX)
+    if (json_array_size(options) + 32 > ARGS_MAX)
         return crt_raise(CRT_ERR_INVALID, "too many options for ssh");
     argv[used++] = "ssh";
     argv[used++] = "-o";
     argv[used++] = "BatchMode=yes";
+    for (; more && *more; more++)
+        argv[used++] = *more;
     json_array_foreach((json_t *)options, i, option) argv[used++] =
         json_string_value(option);
     for (i = 0; i < sizeof(behind) / sizeof(behind[0]); i++)
@@ -174,7 +177,7 @@ static void start(const ssh_run_t *run, ssh_call_t *call)
     int ends[3] = {-1, -1, -1}, failed = 0;
 
     write_command(run->file, command);
-    if (write_arguments(run->file, host, command, argv) != CRT_OK)
+    if (write_arguments(run->file, run->more, host, command, argv) != CRT_OK)
         failed = E2BIG;
     else if (!make_pipes(call, ends))
         failed = errno;
@@ -197,6 +200,24 @@ static void start(const ssh_run_t *run, ssh_call_t *call)
     }
     call->state = SSH_RUNS;
     call->deadline = run->timeout_ms ? crti_cli_now_ms() + run->timeout_ms : INT64_MAX;
+}
+
+crt_status_t crti_ssh_become(const json_t *file, const char *host)
+{
+    const json_t *options = json_object_get(file, "ssh");
+    const json_t *option;
+    const char *argv[ARGS_MAX] = {"ssh"};
+    size_t i, used = 1;
+
+    if (json_array_size(options) + 8 > ARGS_MAX)
+        return crt_raise(CRT_ERR_INVALID, "too many options for ssh");
+    json_array_foreach((json_t *)options, i, option) argv[used++] =
+        json_string_value(option);
+    argv[used++] = "-t";
+    argv[used++] = "--";
+    argv[used++] = host;
+    execvp(argv[0], (char *const *)(uintptr_t)argv);
+    return crt_raise(CRT_ERR_IO, "can't execute ssh: %s", strerror(errno));
 }
 
 /* ---------------------------------------------------------------- while they run */

@@ -47,8 +47,9 @@ typedef struct ssh_call {
 } ssh_call_t;
 
 typedef struct ssh_run {
-    const json_t *file; /* the cluster file */
-    int signal_fd;      /* can be read: all calls are to end */
+    const json_t *file;      /* the cluster file */
+    const char *const *more; /* arguments of ssh, before those of the file; NULL: none */
+    int signal_fd;           /* can be read: all calls are to end */
     bool interrupted;
     int64_t timeout_ms; /* of each call; 0: none */
     /* Output as it comes, in place of keeping it. NULL: it is kept. */
@@ -63,6 +64,9 @@ void crti_ssh_release(ssh_call_t *call);
 
 /* Runs all of them, as many at a time as the file says, and returns when they have ended. */
 void crti_ssh_run(ssh_run_t *run, ssh_call_t *calls, size_t count);
+
+/* Becomes ssh, with a terminal on that host. Returns only when that fails. */
+crt_status_t crti_ssh_become(const json_t *file, const char *host);
 
 /* The answer of `crt host`, NULL without one; released by json_decref. */
 json_t *crti_ssh_answer(const ssh_call_t *call);

@@ -322,7 +322,8 @@ static void say_next(const started_t *s)
         ;
     else if (given->no_auth)
         printf("or in a browser at\n  %s\n", s->http);
-    else if (isatty(STDOUT_FILENO) && crti_dashboard_link(s->address, link) == CRT_OK)
+    else if (isatty(STDOUT_FILENO) &&
+             crti_dashboard_link(s->address, true, link) == CRT_OK)
         printf("or in a browser at\n  %s\n(good once, for a minute; another one: crt "
                "dashboard%s%s)\n",
                link, option, value);

@@ -13,6 +13,7 @@
 #include <jansson.h>
 
 #include "cli/answer.h"
+#include "cli/cluster.h"
 #include "cli/options.h"
 #include "cli/table.h"
 
@@ -386,9 +387,10 @@ int crti_cli_status(int argc, char **argv)
          "with --watch: between two looks; default 2"}};
     static const command_spec_t spec = {
         .name = NAME,
+        .operands = "[FILE]",
         .summary =
             "Shows the nodes of a cluster, their resources, what waits for resources and "
-            "why,\nactors and jobs.",
+            "why,\nactors and jobs; of a cluster file by ssh.",
         .options = options,
         .count = 5};
     crt_cluster_info_t cluster;
@@ -399,6 +401,14 @@ int crti_cli_status(int argc, char **argv)
     case PARSE_DONE: return 0;
     case PARSE_WRONG: return CLI_USAGE;
     case PARSE_OK: break;
+    }
+    if (first < argc && address)
+        return crti_cli_misused(NAME, "give --address or FILE");
+    if (first < argc) {
+        const char *path = crti_cluster_only_file(argc, argv, first, NAME);
+
+        argv[0] = "status"; /* and all options stand before the file */
+        return path ? crti_cluster_run_crt(NAME, path, argv, first) : CLI_USAGE;
     }
     if (crt_cluster_find(address, sizeof(cluster), &cluster) != CRT_OK)
         return crti_cli_fail_detail(NAME);

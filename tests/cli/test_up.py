@@ -4,8 +4,11 @@
 key, a home, and run and state directories. Usage: test_up.py CRT"""
 import getpass
 import glob
+import json
 import os
+import pty
 import re
+import select
 import shutil
 import signal
 import socket
@@ -15,6 +18,8 @@ import sys
 import tempfile
 import time
 import unittest
+import urllib.error
+import urllib.request
 
 CRT = os.path.abspath(sys.argv[1])
 PATIENCE = 120
@@ -134,14 +139,14 @@ class Lab:
         with open(self.path("known_hosts"), "w", encoding="ascii") as file:
             file.writelines(f"{name} {key}" for name, key in keys.items())
 
-    def file(self, hosts="[n1, n2]", more="", crt=CRT):
+    def file(self, hosts="[n1, n2]", more="", crt=CRT, options=""):
         """A cluster file; each cluster of a lab has the same name."""
         path = tempfile.mktemp(suffix=".yaml", dir=self.folder)
         with open(path, "w", encoding="utf-8") as file:
             file.write(f"""name: lab
 crt: {crt}
 ssh:
-  options: [-F, {self.path("config")}]
+  options: [-F, {self.path("config")}{options}]
 environment:
   TOLD: {SECRET}
 head:
@@ -335,6 +340,65 @@ class Up(unittest.TestCase):
         self.assertIn("n0 (head): failed: there is no /nowhere/crt: install crt there", said)
         self.assertIn("nothing was begun on other hosts", said)
         self.assert_nothing_is_left()
+
+    def test_shared_connections_that_stay_open_hold_up_nothing(self):
+        options = ", -oControlMaster=auto, -oControlPersist=yes"
+        options += f", -oControlPath={self.lab.folder}/c-%n"
+        file = self.lab.file(hosts="n1", options=options)
+        try:
+            self.assertEqual(crt("up", file).count(": started\n"), 2)
+            self.assertTrue(os.path.exists(self.lab.path("c-n1")))
+            self.assertEqual(crt("exec", "--all", file, "--", "echo", "a").count(": a\n"), 2)
+            self.assertEqual(crt("down", file).count(": stopped\n"), 2)
+        finally:
+            for name in ("n0", "n1"):
+                subprocess.run(["ssh", "-F", self.lab.path("config"), "-O", "exit",
+                                f"-oControlPath={self.lab.folder}/c-%n", name], check=False,
+                               stderr=subprocess.DEVNULL)
+        self.assert_nothing_is_left()
+
+    def test_a_check_says_what_would_be_done_and_does_nothing(self):
+        self.assertEqual(crt("up", "--check", self.file).count(": would start\n"), 3)
+        self.assert_nothing_is_left()
+        crt("up", self.lab.file(hosts="n1"))
+        self.assertEqual(sorted(crt("up", "--check", self.file).splitlines()),
+                         ["n0 (head): runs already", "n1: runs already", "n2: would start"])
+        self.assertEqual(self.lab.hosts[2].daemons(), [])
+
+    def test_status_and_dashboard_are_reached_by_ssh(self):
+        self.assertIn("no head of this cluster runs there", crt("dashboard", self.file, code=1))
+        crt("up", self.lab.file(hosts="n1"))
+        nodes = json.loads(crt("status", "--json", self.file))["cluster"]["nodes"]
+        self.assertEqual(len(nodes), 2)
+        self.assertEqual(crt("status", self.file).count("ALIVE"), 2)
+        way = subprocess.Popen([CRT, "dashboard", self.file], stdout=subprocess.PIPE, text=True)
+        try:
+            link = way.stdout.readline().strip()
+            self.assertRegex(link, r"^http://127\.0\.0\.1:\d+$")
+            with urllib.request.urlopen(link + "/", timeout=PATIENCE) as page:
+                self.assertIn(b"<html", page.read())
+            with self.assertRaises(urllib.error.HTTPError) as refused:
+                urllib.request.urlopen(link + "/api/jobs/", timeout=PATIENCE)
+            self.assertEqual(refused.exception.code, 401)
+        finally:
+            way.send_signal(signal.SIGINT)
+            way.communicate(timeout=PATIENCE)
+        self.assertEqual(way.returncode, 130)
+
+    def test_attach_opens_a_terminal_on_the_head(self):
+        pid, terminal = pty.fork()
+        if pid == 0:
+            os.execv(CRT, [CRT, "attach", self.file])
+        said = b""
+        os.write(terminal, b"echo here=$CRT_STATE_DIR; exit 5\n")
+        try:
+            while select.select([terminal], [], [], PATIENCE)[0]:
+                said += os.read(terminal, 65536)
+        except OSError:  # its other end is closed
+            pass
+        os.close(terminal)
+        self.assertEqual(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), 5, said)
+        self.assertIn(f"here={self.lab.hosts[0].state}".encode(), said)
 
     def test_a_dry_run_asks_no_host(self):
         self.lab.accept({})

@@ -14,6 +14,7 @@
 #include <time.h>
 
 #include "cli/cli.h"
+#include "cli/cluster.h"
 #include "cli/http_client.h"
 
 struct http_client {
@@ -126,6 +127,16 @@ int crti_cli_job_submit(int argc, char **argv)
 }
 
 /* ---------------------------------------------------------------- in place of cli/failure.c */
+
+int crti_cluster_run_crt(const char *command, const char *path, char **argv, int argc)
+{
+    return CLI_FAILED;
+}
+
+const char *crti_cluster_only_file(int argc, char **argv, int first, const char *command)
+{
+    return NULL;
+}
 
 int crti_cli_fail(const char *command, const char *format, ...)
 {
