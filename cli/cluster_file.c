@@ -4,16 +4,15 @@
 
 #include <ctype.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "cli/cluster_hosts.h"
 #include "cli/start_options.h"
 #include "cli/yaml_reader.h"
+#include "runtime/base/plain_text.h"
 
 #define NAME_MOST       64
 #define PARALLEL        16
@@ -78,37 +77,13 @@ static crt_status_t detail_at(yaml_reader_t *reader, const yaml_node_t *node)
 /* ---------------------------------------------------------------- files that are named */
 
 /* The whole file as a text, released by free. */
-static crt_status_t read_file(const char *path, char **text_out, size_t *size_out)
+static crt_status_t read_file(const char *path, char **text_out)
 {
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    char *text = fd >= 0 ? malloc(YAML_BYTES_MAX + 2) : NULL;
-    size_t used = 0;
-    ssize_t n = text ? 1 : -1;
-
-    while (n > 0 && used <= YAML_BYTES_MAX) {
-        n = read(fd, text + used, YAML_BYTES_MAX + 1 - used);
-        if (n > 0)
-            used += (size_t)n;
-        if (n < 0 && errno == EINTR)
-            n = 1;
-    }
-    if (n < 0) {
-        crt_raise(errno == ENOENT ? CRT_ERR_NOT_FOUND : CRT_ERR_IO, "%s: %s", path,
-                  strerror(errno));
-        free(text);
-        if (fd >= 0)
-            close(fd);
-        return CRT_ERR_IO;
-    }
-    close(fd);
-    if (used > YAML_BYTES_MAX) {
-        free(text);
-        return crt_raise(CRT_ERR_INVALID, "%s: more than %d bytes", path, YAML_BYTES_MAX);
-    }
-    text[used] = '\0';
-    *text_out = text;
-    *size_out = used;
-    return CRT_OK;
+    *text_out = crti_plain_text_read(path, YAML_BYTES_MAX);
+    if (*text_out)
+        return CRT_OK;
+    return crt_raise(errno == ENOENT ? CRT_ERR_NOT_FOUND : CRT_ERR_IO, "%s: %s", path,
+                     errno == EILSEQ ? "UTF-16, not UTF-8" : strerror(errno));
 }
 
 /* A path in a cluster file is seen from its folder. */
@@ -140,15 +115,15 @@ static crt_status_t take_hosts_address(yaml_reader_t *reader, const yaml_node_t 
 {
     char path[PATH_MAX], *list;
     const char *named;
-    size_t size, line;
+    size_t line;
     crt_status_t status;
 
     CRT_TRY(crti_yaml_text(reader, value, "hosts-address", &named));
     if (!beside(reader->path, named, path, sizeof(path)))
         return crti_yaml_wrong(reader, value, "hosts-address: too long a path");
-    if (read_file(path, &list, &size) != CRT_OK)
+    if (read_file(path, &list) != CRT_OK)
         return detail_at(reader, value);
-    status = crti_cluster_hosts_add_lines(list, size, hosts, &line);
+    status = crti_cluster_hosts_add_lines(list, hosts, &line);
     if (status != CRT_OK) {
         char text[512];
 
@@ -607,10 +582,9 @@ crt_status_t crti_cluster_file_read(const char *path, json_t **file_out)
 {
     crt_status_t status;
     char *text;
-    size_t size;
 
-    CRT_TRY(read_file(path, &text, &size));
-    status = crti_cluster_file_parse(path, text, size, file_out);
+    CRT_TRY(read_file(path, &text));
+    status = crti_cluster_file_parse(path, text, strlen(text), file_out);
     free(text);
     return status;
 }

@@ -128,30 +128,25 @@ crt_status_t crti_cluster_hosts_add(const char *text, json_t *hosts)
     return expand("", text, hosts);
 }
 
-crt_status_t crti_cluster_hosts_add_lines(const char *text, size_t size, json_t *hosts,
+crt_status_t crti_cluster_hosts_add_lines(const char *text, json_t *hosts,
                                           size_t *line_out)
 {
-    const char *end = text + size;
-
-    for (*line_out = 1; text < end; (*line_out)++) {
-        const char *next = memchr(text, '\n', (size_t)(end - text));
-        const char *last = next ? next : end;
-        const char *comment = memchr(text, '#', (size_t)(last - text));
+    for (*line_out = 1; *text; (*line_out)++) {
+        size_t size = strcspn(text, "\n"), used = strcspn(text, "#\n");
+        const char *next = text + size + (text[size] == '\n');
         char name[CLUSTER_HOST_NAME];
 
-        if (comment)
-            last = comment;
-        while (text < last && isspace((unsigned char)*text))
+        for (; used > 0 && isspace((unsigned char)*text); used--)
             text++;
-        while (text < last && isspace((unsigned char)last[-1]))
-            last--;
-        if (memchr(text, '\0', (size_t)(last - text)) ||
-            (size_t)(last - text) >= sizeof(name))
-            return crt_raise(CRT_ERR_INVALID, "no name of a host");
-        snprintf(name, sizeof(name), "%.*s", (int)(last - text), text);
+        while (used > 0 && isspace((unsigned char)text[used - 1]))
+            used--;
+        if (used >= sizeof(name))
+            return crt_raise(CRT_ERR_INVALID, "a name of more than %d bytes",
+                             CLUSTER_HOST_NAME - 1);
+        snprintf(name, sizeof(name), "%.*s", (int)used, text);
         if (*name)
             CRT_TRY(crti_cluster_hosts_add(name, hosts));
-        text = next ? next + 1 : end;
+        text = next;
     }
     return CRT_OK;
 }

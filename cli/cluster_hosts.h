@@ -19,7 +19,7 @@ crt_status_t crti_cluster_hosts_add(const char *text, json_t *hosts);
 
 /* Adds the hosts of a list, one a line; "#" begins a comment. `*line_out` is the line that is
  * wrong. */
-crt_status_t crti_cluster_hosts_add_lines(const char *text, size_t size, json_t *hosts,
+crt_status_t crti_cluster_hosts_add_lines(const char *text, json_t *hosts,
                                           size_t *line_out);
 
 #endif

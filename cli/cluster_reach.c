@@ -15,6 +15,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <crt_printable.h>
+
 #include "cli/cluster.h"
 #include "cli/cluster_file.h"
 #include "cli/dashboard.h"
@@ -71,6 +73,7 @@ static bool split(const char *link, parts_t *parts)
         return false;
     snprintf(parts->at, sizeof(parts->at), "%.*s", (int)size, begin);
     snprintf(parts->rest, sizeof(parts->rest), "%s", begin + size);
+    crt_make_printable(parts->rest);
     colon = strrchr(parts->at, ':');
     parts->port = colon ? (unsigned)strtoul(colon + 1, NULL, 10) : 0;
     return crti_cli_is_address(parts->at);
@@ -99,7 +102,7 @@ static int find_dashboard(cluster_t *c, parts_t *parts)
 {
     ssh_run_t run = {.file = c->file, .signal_fd = c->signal_fd, .timeout_ms = 60000};
     json_t *request = crti_cluster_request(c, 0, "dashboard"), *said;
-    char reason[CLUSTER_REASON];
+    char reason[CLUSTER_REASON], text[CLUSTER_REASON];
     const char *link, *error;
     int result = 0;
 
@@ -111,10 +114,12 @@ static int find_dashboard(cluster_t *c, parts_t *parts)
     link = json_string_value(json_object_get(said, "link"));
     error = json_string_value(json_object_get(said, "error"));
     crti_ssh_reason(&run, &c->calls[0], reason, sizeof(reason));
+    snprintf(text, sizeof(text), "%s", error ? error : "");
     if (run.interrupted)
         result = CLUSTER_INTERRUPTED;
     else if (!link)
-        result = crti_cli_fail(c->command, "%s", error ? error : reason);
+        result =
+            crti_cli_fail(c->command, "%s", error ? crt_make_printable(text) : reason);
     else if (!split(link, parts))
         result = crti_cli_fail(c->command, "the head has no dashboard");
     json_decref(said);

@@ -14,6 +14,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <crt_printable.h>
+
 #include "cli/clock.h"
 #include "cli/shell_word.h"
 
@@ -448,9 +450,7 @@ void crti_ssh_last_line(const ssh_call_t *call, char *text, size_t size)
     for (begin = end; begin > 0 && call->tail[begin - 1] != '\n'; begin--)
         continue;
     snprintf(text, size, "%.*s", (int)(end - begin), call->tail + begin);
-    for (char *at = text; *at; at++) /* nothing that moves the cursor */
-        if ((unsigned char)*at < ' ' || *at == 127)
-            *at = ' ';
+    crt_make_printable(text); /* nothing that moves the cursor */
 }
 
 static bool has_said(const ssh_call_t *call, const char *words)
@@ -471,7 +471,8 @@ void crti_ssh_reason(const ssh_run_t *run, const ssh_call_t *call, char *text,
     else if (call->timed_out)
         snprintf(text, size, "no answer within %lld s (timeout)%s%s",
                  (long long)(run->timeout_ms / 1000), *line ? ": " : "", line);
-    else if (has_said(call, "REMOTE HOST IDENTIFICATION HAS CHANGED"))
+    else if (call->status == SSH_FAILED &&
+             has_said(call, "REMOTE HOST IDENTIFICATION HAS CHANGED"))
         snprintf(text, size,
                  "its host key is not the one that was accepted before: somebody may be "
                  "between, or it was set up anew. If you know why, remove the old key "

@@ -13,6 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <crt_printable.h>
+
 #include "cli/cluster.h"
 #include "cli/options.h"
 #include "cli/shell_word.h"
@@ -46,12 +48,14 @@ static crt_status_t prepare_up(cluster_t *c, size_t index)
 static cluster_t *shown; /* whose calls end */
 static const ssh_run_t *shown_run;
 
-static void print_host(const cluster_t *c, const ssh_call_t *call, const char *text)
+/* What a host says is printed, and does nothing else to the terminal. */
+static void print_host(const cluster_t *c, const ssh_call_t *call, char *text)
 {
     const char *host = json_string_value(json_object_get(call->host, "host"));
     bool is_head = json_is_true(json_object_get(call->host, "head"));
 
-    printf("%s%s: %s\n", host, is_head && c->count > 1 ? " (head)" : "", text);
+    printf("%s%s: %s\n", host, is_head && c->count > 1 ? " (head)" : "",
+           crt_make_printable(text));
     fflush(stdout);
 }
 
@@ -60,7 +64,7 @@ static void keep_head(cluster_t *c, const json_t *answer)
     const char *address = json_string_value(json_object_get(answer, "address"));
     const char *key = json_string_value(json_object_get(answer, "key"));
 
-    if (!address || !key)
+    if (!address || !key || !crti_cli_is_address(address))
         return;
     c->address = strdup(address);
     c->key = strdup(key);
@@ -88,7 +92,8 @@ static void show_end(ssh_call_t *call)
     if (did && !error) {
         if (json_is_true(json_object_get(call->host, "head")))
             keep_head(shown, answer);
-        print_host(shown, call, did);
+        snprintf(text, sizeof(text), "%s", did);
+        print_host(shown, call, text);
     } else {
         if (error) {
             describe_error(call, answer, error, text, sizeof(text));

@@ -400,6 +400,39 @@ class Up(unittest.TestCase):
         self.assertEqual(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), 5, said)
         self.assertIn(f"here={self.lab.hosts[0].state}".encode(), said)
 
+    def test_the_path_of_crt_is_one_word_for_the_shell_there(self):
+        folder = self.lab.path("it's $(touch gone) & here")
+        os.makedirs(folder, exist_ok=True)
+        os.symlink(CRT, os.path.join(folder, "crt"))
+        said = crt("up", "--check", self.lab.file(crt=f'"{folder}/crt"'))
+        self.assertEqual(said.count(": would start\n"), 3)
+
+    def test_what_hosts_answer_is_printed_and_does_nothing_else(self):
+        fake = self.lab.path("fake")
+        with open(fake, "w", encoding="ascii") as file:
+            file.write("#!/bin/sh\nread line\necho welcome\n"
+                       "echo 'crt-host {\"error\": \"an \\u001b[2Jerror\"}'\n")
+        os.chmod(fake, 0o755)
+        said = crt("up", self.lab.file(crt=fake), code=1)
+        self.assertIn("n0 (head): failed: an ", said)
+        self.assertNotIn("\x1b", said)
+
+    def test_a_request_that_is_not_understood_changes_nothing(self):
+        version = crt("version").split()[1]
+        for request, why in (("", "no request of crt up"), ("{}", "need the same version"),
+                             ({"version": "0.0.1"}, f"crt there is {version}, here is 0.0.1"),
+                             ({"version": version, "do": "up", "name": "../x"}, "no request"),
+                             ({"version": version, "do": "fly", "name": "x"}, "no request"),
+                             ({"version": version, "do": "up", "name": "x", "options": [1]},
+                              "options are texts"),
+                             ({"version": version, "do": "up", "name": "x", "key": "x"},
+                              "a key has 64 hexadecimal digits")):
+            line = request if isinstance(request, str) else json.dumps(request)
+            done = subprocess.run([CRT, "host"], input=line + "\n", text=True, check=False,
+                                  stdout=subprocess.PIPE, timeout=PATIENCE)
+            self.assertEqual(done.returncode, 1, done.stdout)
+            self.assertIn(why, done.stdout)
+
     def test_a_dry_run_asks_no_host(self):
         self.lab.accept({})
         self.addCleanup(self.lab.accept, {h.name: h.public_key() for h in self.lab.hosts})
