@@ -39,7 +39,7 @@ typedef struct stranger {
 } stranger_t;
 
 typedef struct attack {
-    const stranger_t *kind;
+    stranger_t kind; /* of its own: the thread goes on until end() */
     int count;
     int fds[STRANGERS];
     size_t said[STRANGERS];
@@ -84,7 +84,7 @@ static int dial(const stranger_t *kind)
 /* One more byte, or a new connection where the old one was closed. */
 static void go_on(attack_t *a, int i)
 {
-    const stranger_t *kind = a->kind;
+    const stranger_t *kind = &a->kind;
     size_t begins = strlen(kind->begins), drips = strlen(kind->drips);
     char bytes[4096];
     ssize_t n = -1;
@@ -135,7 +135,7 @@ static void begin(const stranger_t *kind, int count)
     attack_t *a = &attack;
 
     memset(a, 0, sizeof(*a));
-    a->kind = kind;
+    a->kind = *kind;
     a->count = count;
     for (int i = 0; i < count; i++)
         a->fds[i] = -1;
