@@ -359,7 +359,9 @@ void crti_net_watch(crti_net_t *net, crti_peer_t *peer, int delta)
 {
     uint64_t before = crti_session_deadline(&peer->session);
 
-    crti_session_watch(&peer->session, delta, crti_net_now(net, peer));
+    /* What is watched no longer needs no new time. */
+    crti_session_watch(&peer->session, delta,
+                       delta > 0 ? crti_net_now(net, peer) : net->now);
     if (crti_session_deadline(&peer->session) != before)
         crti_peer_touch(peer);
 }

@@ -79,7 +79,7 @@ crt_status_t crti_given_take(crti_core_t *core, const crt_arg_t *args, size_t co
     return status;
 }
 
-void crti_given_end(crti_core_t *core, crti_given_t *given)
+void crti_given_give_up(crti_core_t *core, crti_given_t *given)
 {
     crti_objects_end(core, &given->objects);
     if (!given->copy)

@@ -312,12 +312,11 @@ static crt_status_t claim(crti_core_t *core, const crt_arg_t *args, size_t count
     return status;
 }
 
-crt_status_t crti_objects_claim(crti_core_t *core, const crt_arg_t *args, size_t count,
-                                crt_object_t **objects_out)
+crt_status_t crti_objects_claim_inside(crti_core_t *core, const crt_arg_t *args,
+                                       size_t count, crt_object_t **objects_out)
 {
     crt_status_t status;
 
-    *objects_out = NULL;
     if (!holds_objects(args, count, 0))
         return CRT_OK;
     crti_net_lock(core->net);
@@ -326,7 +325,7 @@ crt_status_t crti_objects_claim(crti_core_t *core, const crt_arg_t *args, size_t
     return status;
 }
 
-void crti_objects_end(crti_core_t *core, crt_object_t **objects)
+void crti_objects_give_up(crti_core_t *core, crt_object_t **objects)
 {
     while (*objects) {
         crt_object_t *object = *objects;

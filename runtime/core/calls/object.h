@@ -33,12 +33,28 @@ typedef struct crti_given {
 /* A value as a new ref, held once. Lock not held. */
 crt_ref_t *crti_put(crti_core_t *core, const crt_arg_t *arg);
 
+crt_status_t crti_objects_claim_inside(crti_core_t *core, const crt_arg_t *args,
+                                       size_t count, crt_object_t **objects_out);
+void crti_objects_give_up(crti_core_t *core, crt_object_t **objects);
+
 /* Takes the objects in writing among the arguments from the program, at any depth, into the list
  * `*objects_out`. CRT_ERR_INVALID: one of them is none; the others are taken nevertheless. */
-crt_status_t crti_objects_claim(crti_core_t *core, const crt_arg_t *args, size_t count,
-                                crt_object_t **objects_out);
+static inline crt_status_t crti_objects_claim(crti_core_t *core, const crt_arg_t *args,
+                                              size_t count, crt_object_t **objects_out)
+{
+    *objects_out = NULL;
+    for (size_t i = 0; args && i < count; i++)
+        if (args[i].kind > CRT_KIND_FLOAT) /* most calls have numbers only, or nothing */
+            return crti_objects_claim_inside(core, args, count, objects_out);
+    return CRT_OK;
+}
+
 /* What is left of such a list is given up. */
-void crti_objects_end(crti_core_t *core, crt_object_t **objects);
+static inline void crti_objects_end(crti_core_t *core, crt_object_t **objects)
+{
+    if (*objects)
+        crti_objects_give_up(core, objects);
+}
 /* The same where there is no runtime any more. */
 void crti_objects_forget(const crt_arg_t *args, size_t count);
 /* The program may still abort them. */
@@ -52,8 +68,13 @@ crt_ref_t *crti_object_ref(crti_core_t *core, crt_object_t *object);
  * also when it fails. Lock not held. */
 crt_status_t crti_given_take(crti_core_t *core, const crt_arg_t *args, size_t count,
                              crti_given_t *given);
+void crti_given_give_up(crti_core_t *core, crti_given_t *given);
 /* The call is made or refused. Lock not held. */
-void crti_given_end(crti_core_t *core, crti_given_t *given);
+static inline void crti_given_end(crti_core_t *core, crti_given_t *given)
+{
+    if (given->objects || given->copy)
+        crti_given_give_up(core, given);
+}
 /* The result of a call when there is no runtime: the objects among the arguments end. */
 crt_ref_t *crti_given_refused(const crt_arg_t *args, size_t count);
 
