@@ -20,6 +20,7 @@
 #include "cli/clock.h"
 #include "cli/run_dirs.h"
 #include "cli/stop.h"
+#include "runtime/base/spawn_attributes.h"
 
 #define FD_READY     3 /* numbers in the daemon */
 #define FD_LIFELINE  4
@@ -69,22 +70,16 @@ static int spawn_it(daemon_t *daemon, const char *path, int ready, int errors)
 {
     posix_spawn_file_actions_t actions;
     posix_spawnattr_t attributes;
-    sigset_t all, none;
     int failed;
 
-    sigfillset(&all);
-    sigemptyset(&none);
     posix_spawn_file_actions_init(&actions);
-    posix_spawnattr_init(&attributes);
+    crti_spawn_attributes(&attributes, 0);
     posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
     posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
     posix_spawn_file_actions_adddup2(&actions, errors, STDERR_FILENO);
     posix_spawn_file_actions_adddup2(&actions, ready, FD_READY);
     if (daemon->lifeline >= 0)
         posix_spawn_file_actions_adddup2(&actions, daemon->lifeline, FD_LIFELINE);
-    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK);
-    posix_spawnattr_setsigdefault(&attributes, &all);
-    posix_spawnattr_setsigmask(&attributes, &none);
     failed = posix_spawn(&daemon->pid, path, &actions, &attributes,
                          (char *const *)(uintptr_t)daemon->argv, environ);
     posix_spawn_file_actions_destroy(&actions);

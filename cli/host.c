@@ -40,6 +40,7 @@
 #include "cli/ssh.h"
 #include "cli/start_options.h"
 #include "cli/stop.h"
+#include "runtime/base/spawn_attributes.h"
 
 #define NAME         "crt host"
 #define REQUEST_MOST (4 << 20)
@@ -371,21 +372,14 @@ static int run_child(const char *const *argv, bool passes_output, int ask)
 {
     posix_spawn_file_actions_t actions;
     posix_spawnattr_t attributes;
-    sigset_t all, none;
     pid_t pid;
     int failed;
 
-    sigfillset(&all);
-    sigemptyset(&none);
     posix_spawn_file_actions_init(&actions);
-    posix_spawnattr_init(&attributes);
+    crti_spawn_attributes(&attributes, POSIX_SPAWN_SETPGROUP);
     posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
     if (!passes_output)
         posix_spawn_file_actions_adddup2(&actions, STDERR_FILENO, STDOUT_FILENO);
-    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK |
-                                              POSIX_SPAWN_SETPGROUP);
-    posix_spawnattr_setsigdefault(&attributes, &all);
-    posix_spawnattr_setsigmask(&attributes, &none);
     posix_spawnattr_setpgroup(&attributes, 0);
     failed = posix_spawnp(&pid, argv[0], &actions, &attributes,
                           (char *const *)(uintptr_t)argv, environ);

@@ -18,6 +18,7 @@
 
 #include "cli/clock.h"
 #include "cli/shell_word.h"
+#include "runtime/base/spawn_attributes.h"
 
 #define GRACE_MS    5000
 #define ARGS_MAX    128
@@ -119,18 +120,12 @@ static int spawn_it(ssh_call_t *call, const char *const *argv, const int ends[3]
 {
     posix_spawn_file_actions_t actions;
     posix_spawnattr_t attributes;
-    sigset_t all, none;
     int failed;
 
-    sigfillset(&all);
-    sigemptyset(&none);
     posix_spawn_file_actions_init(&actions);
-    posix_spawnattr_init(&attributes);
+    crti_spawn_attributes(&attributes, 0);
     for (int fd = 0; fd < 3; fd++)
         posix_spawn_file_actions_adddup2(&actions, ends[fd], fd);
-    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK);
-    posix_spawnattr_setsigdefault(&attributes, &all);
-    posix_spawnattr_setsigmask(&attributes, &none);
     failed = posix_spawnp(&call->pid, argv[0], &actions, &attributes,
                           (char *const *)(uintptr_t)argv, environ);
     posix_spawn_file_actions_destroy(&actions);

@@ -20,6 +20,7 @@
 #include "runtime/base/clock.h"
 #include "runtime/base/number_text.h"
 #include "runtime/base/rundir.h"
+#include "runtime/base/spawn_attributes.h"
 
 #define START_DEADLINE (30 * CRTI_S)
 #define STOP_DEADLINE  (10 * CRTI_S)
@@ -66,19 +67,13 @@ static int spawn_daemon(const command_t *command, int ready, int lifeline, pid_t
 {
     posix_spawn_file_actions_t actions;
     posix_spawnattr_t attributes;
-    sigset_t all, none;
     int failed;
 
-    sigfillset(&all);
-    sigemptyset(&none);
     posix_spawn_file_actions_init(&actions);
-    posix_spawnattr_init(&attributes);
+    crti_spawn_attributes(&attributes, 0);
     posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
     posix_spawn_file_actions_adddup2(&actions, ready, FD_READY);
     posix_spawn_file_actions_adddup2(&actions, lifeline, FD_LIFELINE);
-    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK);
-    posix_spawnattr_setsigdefault(&attributes, &all);
-    posix_spawnattr_setsigmask(&attributes, &none);
     failed = posix_spawn(pid_out, command->path, &actions, &attributes,
                          (char *const *)(uintptr_t)command->argv, environ);
     posix_spawn_file_actions_destroy(&actions);
