@@ -123,6 +123,7 @@ INLINE = {"runtime/base/plain_text.h", "runtime/base/whole_options.h"}
 IN_BOTH = {
     "runtime/base/copy_struct.h": ["ml", "actors"],
     "runtime/base/late_library.h": ["cli"],
+    "runtime/base/spawn_attributes.h": ["cli"],
     "runtime/base/spelling.h": ["cli"],
 }
 CIRCLE_MAX = 3  # files that call each other
