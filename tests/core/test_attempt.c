@@ -93,8 +93,8 @@ static void a_method_that_may_have_run_waits_for_what_the_head_says(void **state
                                       .is_suspect = true};
 
     assert_int_equal(crti_attempt_lost(&attempt, &loss), CRTI_ATTEMPT_DO_SUSPECT);
-    crti_attempt_set_state(&attempt, CRTI_ATTEMPT_MADE);
-    crti_attempt_set_state(&attempt, CRTI_ATTEMPT_SUSPECT);
+    crti_attempt_take_out(&attempt);
+    crti_attempt_suspect(&attempt);
     assert_int_equal(crti_attempt_settled(&attempt, true, 0), CRTI_ATTEMPT_DO_END);
     assert_int_equal(crti_attempt_settled(&attempt, true, 1), CRTI_ATTEMPT_DO_REPEAT);
     assert_int_equal(crti_attempt_settled(&attempt, false, 1), CRTI_ATTEMPT_DO_END);
@@ -179,20 +179,17 @@ static uint64_t draw(world_t *w, uint64_t below)
     return w->random % below;
 }
 
-static void go(world_t *w, crti_attempt_state_t next)
+static void hand_over(world_t *w)
 {
-    crti_attempt_set_state(&w->attempt, next);
-    if (next == CRTI_ATTEMPT_SENT) {
-        w->was_handed = draw(w, 2);
-        w->begun += w->was_handed;
-    }
-    w->ends += next == CRTI_ATTEMPT_ENDED;
+    crti_attempt_send(&w->attempt, draw(w, 2));
+    w->was_handed = draw(w, 2);
+    w->begun += w->was_handed;
 }
 
 static void take_out(world_t *w)
 {
     if (w->attempt.state != CRTI_ATTEMPT_MADE)
-        go(w, CRTI_ATTEMPT_MADE);
+        crti_attempt_take_out(&w->attempt);
 }
 
 static void act(world_t *w, crti_attempt_action_t action)
@@ -201,16 +198,17 @@ static void act(world_t *w, crti_attempt_action_t action)
     case CRTI_ATTEMPT_DO_END:
     case CRTI_ATTEMPT_DO_END_CANCELLED:
         take_out(w);
-        go(w, CRTI_ATTEMPT_ENDED);
+        crti_attempt_end(&w->attempt);
+        w->ends++;
         break;
     case CRTI_ATTEMPT_DO_REPEAT: crti_attempt_repeat(&w->attempt); /* fallthrough */
     case CRTI_ATTEMPT_DO_QUEUE:
         take_out(w);
-        go(w, CRTI_ATTEMPT_QUEUED);
+        crti_attempt_queue(&w->attempt);
         break;
     case CRTI_ATTEMPT_DO_SUSPECT:
         take_out(w);
-        go(w, CRTI_ATTEMPT_SUSPECT);
+        crti_attempt_suspect(&w->attempt);
         break;
     default: break;
     }
@@ -236,13 +234,13 @@ static void step(world_t *w)
 {
     switch (w->attempt.state) {
     case CRTI_ATTEMPT_MADE:
-        go(w, draw(w, 2) ? CRTI_ATTEMPT_ARGUMENTS : CRTI_ATTEMPT_SENT);
+        if (draw(w, 2))
+            crti_attempt_await(&w->attempt);
+        else
+            hand_over(w);
         break;
-    case CRTI_ATTEMPT_ARGUMENTS: go(w, CRTI_ATTEMPT_QUEUED); break;
-    case CRTI_ATTEMPT_QUEUED:
-        take_out(w);
-        go(w, CRTI_ATTEMPT_SENT);
-        break;
+    case CRTI_ATTEMPT_ARGUMENTS: crti_attempt_queue(&w->attempt); break;
+    case CRTI_ATTEMPT_QUEUED: hand_over(w); break;
     case CRTI_ATTEMPT_SENT:
         if (draw(w, 2))
             lose(w);

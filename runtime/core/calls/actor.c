@@ -44,8 +44,7 @@ static void fail_all(crti_list_t *list, crt_status_t status, const char *text,
 /* Before `next` in the queue of its actor. */
 static void put_in_queue(crti_pending_t *p, crti_list_t *next)
 {
-    crti_attempt_set_state(&p->attempt, CRTI_ATTEMPT_QUEUED);
-    p->actor->queue_bytes += p->record.size;
+    crti_pending_queue(p);
     crti_list_append(next, &p->link);
 }
 
@@ -121,8 +120,8 @@ void crti_actor_end(crt_actor_t *actor, crt_status_t status, const char *text)
     fail_all(&actor->queue, actor->status, text, false);
     if (actor->remote) { /* its process: everything in flight there is this actor's */
         CRTI_LIST_FOREACH (item, &actor->remote->in_flight)
-            CRTI_CONTAINER(item, crti_pending_t, link)->attempt.may_have_run =
-                !actor->remote->ran_no_call;
+            crti_attempt_learn(&CRTI_CONTAINER(item, crti_pending_t, link)->attempt,
+                               !actor->remote->ran_no_call);
         fail_all(&actor->remote->in_flight, actor->status, text, true);
     }
     crti_actor_set_remote(actor, NULL);
@@ -151,7 +150,7 @@ static void mark_as_not_run(crt_actor_t *actor)
         crti_pending_t *p = CRTI_CONTAINER(item, crti_pending_t, link);
 
         if (p->remote == actor->remote)
-            p->attempt.may_have_run = false;
+            crti_attempt_learn(&p->attempt, false);
     }
 }
 
@@ -191,33 +190,11 @@ void crti_actor_process_died(crti_core_t *core, crti_remote_t *remote, const cha
 
 /* ------------------------------------------------------------------ calls */
 
-static crt_status_t send_call(crt_actor_t *actor, crti_pending_t *p,
-                              const crti_buffer_t *record)
-{
-    crti_core_t *core = actor->core;
-    crti_remote_t *remote = actor->remote;
-    struct iovec part = {record->data, record->size};
-    crt_status_t status = crti_remote_connect(core, remote);
-
-    if (status == CRT_OK)
-        status = crti_net_send(core->net, remote->peer, &part, 1, CRTI_SEND_TRY,
-                               CRTI_NET_NO_DEADLINE, &p->sequence);
-    if (status != CRT_OK)
-        return status;
-    crti_attempt_set_state(&p->attempt, CRTI_ATTEMPT_SENT);
-    p->attempt.on_unconfirmed = actor->is_unconfirmed;
-    p->remote = remote;
-    crti_list_append(&remote->in_flight, &p->link);
-    crti_net_watch(core->net, remote->peer, 1);
-    crti_call_event_sent(p);
-    return CRT_OK;
-}
-
 /* Sends one; false when it and those behind it have to wait. */
 static bool send_or_fail(crt_actor_t *actor, crti_pending_t *p,
                          const crti_buffer_t *record)
 {
-    switch (send_call(actor, p, record)) {
+    switch (crti_pending_send(p, actor->remote, record)) {
     case CRT_OK: return true;
     case CRT_ERR_BACKPRESSURE: /* an answer makes room, as a rule */
         crti_actor_check_at(actor, crti_now_ns() + DRAIN_AGAIN_NS);
@@ -303,12 +280,11 @@ void crti_actor_reserve(crti_pending_t *p)
 void crti_actor_complete(crti_pending_t *p)
 {
     if (crti_list_is_empty(&p->link)) {
-        crti_attempt_set_state(&p->attempt, CRTI_ATTEMPT_MADE);
+        crti_pending_unlink(p);
         crti_actor_submit(p, &p->record);
         return;
     }
-    p->actor->queue_bytes += p->record.size;
-    crti_attempt_set_state(&p->attempt, CRTI_ATTEMPT_QUEUED);
+    crti_pending_queue(p);
     crti_call_event_queued(p);
 }
 
@@ -323,13 +299,8 @@ void crti_actor_drain(crt_actor_t *actor)
             continue;
         }
         if (p->attempt.state != CRTI_ATTEMPT_QUEUED ||
-            actor->phase != CRTI_ACTOR_CALLABLE)
+            actor->phase != CRTI_ACTOR_CALLABLE || !send_or_fail(actor, p, &p->record))
             break;
-        crti_pending_unlink(p);
-        if (!send_or_fail(actor, p, &p->record)) {
-            put_in_queue(p, actor->queue.next); /* first again */
-            break;
-        }
     }
     crti_actor_release(actor);
 }
@@ -374,7 +345,7 @@ static void suspect_in_flight(crt_actor_t *actor)
 
         if (crti_pending_most(p) == 0)
             continue;
-        p->attempt.may_have_run = true;
+        crti_attempt_learn(&p->attempt, true);
         crti_pending_suspect(p);
     }
 }

@@ -32,11 +32,52 @@ bool crti_attempt_may_follow(crti_attempt_state_t state, crti_attempt_state_t ne
     return states[state].next >> next & 1;
 }
 
-void crti_attempt_set_state(crti_attempt_t *attempt, crti_attempt_state_t next)
+static void set_state(crti_attempt_t *attempt, crti_attempt_state_t next)
 {
     assert(crti_attempt_may_follow(attempt->state, next));
     CRTI_ARROW("call", states, attempt->state, next);
     attempt->state = next;
+}
+
+void crti_attempt_await(crti_attempt_t *attempt)
+{
+    set_state(attempt, CRTI_ATTEMPT_ARGUMENTS);
+}
+
+void crti_attempt_queue(crti_attempt_t *attempt)
+{
+    set_state(attempt, CRTI_ATTEMPT_QUEUED);
+}
+
+void crti_attempt_send(crti_attempt_t *attempt, bool on_unconfirmed)
+{
+    set_state(attempt, CRTI_ATTEMPT_SENT);
+    attempt->on_unconfirmed = on_unconfirmed;
+}
+
+void crti_attempt_run_inline(crti_attempt_t *attempt)
+{
+    set_state(attempt, CRTI_ATTEMPT_INLINE);
+}
+
+void crti_attempt_suspect(crti_attempt_t *attempt)
+{
+    set_state(attempt, CRTI_ATTEMPT_SUSPECT);
+}
+
+void crti_attempt_take_out(crti_attempt_t *attempt)
+{
+    set_state(attempt, CRTI_ATTEMPT_MADE);
+}
+
+void crti_attempt_end(crti_attempt_t *attempt)
+{
+    set_state(attempt, CRTI_ATTEMPT_ENDED);
+}
+
+void crti_attempt_learn(crti_attempt_t *attempt, bool may_have_run)
+{
+    attempt->may_have_run = may_have_run;
 }
 
 bool crti_attempt_is_waiting(const crti_attempt_t *attempt)

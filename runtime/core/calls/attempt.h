@@ -7,7 +7,8 @@
  * Threads
  *     None; pure: no I/O, no globals. The caller's lock covers it.
  * Ownership
- *     A member of the pending call, which keeps the lists that the states name.
+ *     A member of the pending call, which keeps the lists that the states name. Its fields are
+ *     written here only.
  * Invariants
  *     A call ends exactly once. A call that may have run is sent again only as another attempt, and
  *     not more often than its maximum.
@@ -72,8 +73,18 @@ typedef enum crti_attempt_action {
 const char *crti_attempt_state_name(crti_attempt_state_t state);
 bool crti_attempt_may_follow(crti_attempt_state_t state, crti_attempt_state_t next);
 
-/* The only writer of `state`. */
-void crti_attempt_set_state(crti_attempt_t *attempt, crti_attempt_state_t next);
+/* Where it goes: its arguments are waited for; it is in a queue; it was handed to the transport; a
+ * thread of this process runs it; its process is gone; it is out of the list it was in; it is over.
+ * The lists are the caller's (pending.c). */
+void crti_attempt_await(crti_attempt_t *attempt);
+void crti_attempt_queue(crti_attempt_t *attempt);
+void crti_attempt_send(crti_attempt_t *attempt, bool on_unconfirmed);
+void crti_attempt_run_inline(crti_attempt_t *attempt);
+void crti_attempt_suspect(crti_attempt_t *attempt);
+void crti_attempt_take_out(crti_attempt_t *attempt);
+void crti_attempt_end(crti_attempt_t *attempt);
+/* What is known of the process that it was sent to has changed. */
+void crti_attempt_learn(crti_attempt_t *attempt, bool may_have_run);
 
 /* Whether it is certain, as far as this process knows, that no process runs it now. */
 bool crti_attempt_is_waiting(const crti_attempt_t *attempt);

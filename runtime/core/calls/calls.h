@@ -156,6 +156,12 @@ crti_pending_t *crti_pending_restore(crti_task_pool_t *pool, crt_ref_t *result,
                                      const crti_function_t *function,
                                      crt_ref_t *const *pins, uint32_t pin_count,
                                      crti_span_t record);
+/* It waits in the queue of its actor or pool; the caller puts it there. */
+void crti_pending_queue(crti_pending_t *pending);
+/* Sends `record`, by which it leaves that queue, if it is in one, and is in flight. A failure
+ * changes nothing. */
+crt_status_t crti_pending_send(crti_pending_t *pending, crti_remote_t *remote,
+                               const crti_buffer_t *record);
 /* Out of its list, if it is in one, with the counts of that list: MADE afterwards. */
 void crti_pending_unlink(crti_pending_t *pending);
 /* It ended: with a result (unlinked before), with an error, with the failure of an argument. The

@@ -242,7 +242,7 @@ static void start_waiting(crti_pending_t *p, const crt_arg_t *args, size_t count
 {
     crt_status_t status = put_head(p, &p->record, total);
 
-    crti_attempt_set_state(&p->attempt, CRTI_ATTEMPT_ARGUMENTS);
+    crti_attempt_await(&p->attempt);
     if (p->actor)
         crti_actor_reserve(p);
     if (status == CRT_OK)

@@ -179,7 +179,7 @@ crti_pending_t *crti_pending_restore(crti_task_pool_t *pool, crt_ref_t *result,
         crti_pending_free(p);
         return NULL;
     }
-    crti_attempt_set_state(&p->attempt, CRTI_ATTEMPT_QUEUED);
+    crti_attempt_queue(&p->attempt);
     p->pool = pool;
     p->function = function;
     p->result = result;
@@ -220,15 +220,50 @@ static void forget_remote(crti_pending_t *p)
         crti_remote_unuse(p->core, remote);
 }
 
+/* Of calls that wait where this one does. */
+static size_t *queue_bytes(const crti_pending_t *p)
+{
+    return p->actor ? &p->actor->queue_bytes : &p->pool->base->queue_bytes;
+}
+
+void crti_pending_queue(crti_pending_t *p)
+{
+    crti_attempt_queue(&p->attempt);
+    *queue_bytes(p) += p->record.size;
+}
+
+crt_status_t crti_pending_send(crti_pending_t *p, crti_remote_t *remote,
+                               const crti_buffer_t *record)
+{
+    crti_core_t *core = p->core;
+    struct iovec part = {record->data, record->size};
+    crt_status_t status = crti_remote_connect(core, remote);
+
+    if (status == CRT_OK)
+        status = crti_net_send(core->net, remote->peer, &part, 1, CRTI_SEND_TRY,
+                               CRTI_NET_NO_DEADLINE, &p->sequence);
+    if (status != CRT_OK)
+        return status;
+    if (p->attempt.state == CRTI_ATTEMPT_QUEUED) {
+        crti_list_remove(&p->link);
+        *queue_bytes(p) -= p->record.size;
+    }
+    crti_attempt_send(&p->attempt, p->actor && p->actor->is_unconfirmed);
+    p->remote = remote;
+    crti_list_append(&remote->in_flight, &p->link);
+    crti_net_watch(core->net, remote->peer, 1);
+    crti_call_event_sent(p);
+    return CRT_OK;
+}
+
 void crti_pending_unlink(crti_pending_t *p)
 {
     crti_list_remove(&p->link);
     switch (p->attempt.state) {
     case CRTI_ATTEMPT_QUEUED:
-        if (p->actor)
-            p->actor->queue_bytes -= p->record.size;
-        else
-            crti_task_unqueued(p);
+        *queue_bytes(p) -= p->record.size;
+        if (p->pool)
+            p->pool->leases.queued--;
         break;
     case CRTI_ATTEMPT_SENT:
         if (p->remote->peer)
@@ -241,7 +276,7 @@ void crti_pending_unlink(crti_pending_t *p)
     case CRTI_ATTEMPT_MADE: return;
     default: break;
     }
-    crti_attempt_set_state(&p->attempt, CRTI_ATTEMPT_MADE);
+    crti_attempt_take_out(&p->attempt);
 }
 
 /* ------------------------------------------------------------------ the end of one */
@@ -260,7 +295,7 @@ static void end(crti_pending_t *p, const crti_result_t *result)
 {
     crt_ref_t *ref = p->result;
 
-    crti_attempt_set_state(&p->attempt, CRTI_ATTEMPT_ENDED);
+    crti_attempt_end(&p->attempt);
     if (p->number != ref->number)
         crti_numbers_remove(&p->core->calls.retried, p->number);
     ref->call = NULL;
@@ -457,14 +492,8 @@ bool crti_pending_again(crti_pending_t *p, const char *text)
 void crti_pending_suspect(crti_pending_t *p)
 {
     crti_pending_unlink(p);
-    crti_attempt_set_state(&p->attempt, CRTI_ATTEMPT_SUSPECT);
+    crti_attempt_suspect(&p->attempt);
     p->remote->uses++;
     p->actor->queue_bytes += p->record.size;
     crti_list_append(&p->actor->suspects, &p->link);
-}
-
-void crti_task_unqueued(crti_pending_t *p)
-{
-    p->pool->leases.queued--;
-    p->pool->base->queue_bytes -= p->record.size;
 }

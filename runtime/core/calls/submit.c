@@ -349,28 +349,6 @@ void crti_tasks_of_placement_group(crti_core_t *core, crti_id_t group)
 
 /* ------------------------------------------------------------------ sending */
 
-static crt_status_t send_task(crti_pending_t *p, crti_task_lease_t *lease)
-{
-    crti_core_t *core = p->core;
-    struct iovec part = {p->record.data, p->record.size};
-    crt_status_t status = crti_remote_connect(core, lease->remote);
-
-    if (status == CRT_OK)
-        status = crti_net_send(core->net, lease->remote->peer, &part, 1, CRTI_SEND_TRY,
-                               CRTI_NET_NO_DEADLINE, &p->sequence);
-    if (status != CRT_OK)
-        return status;
-    crti_list_remove(&p->link);
-    p->pool->base->queue_bytes -= p->record.size;
-    crti_attempt_set_state(&p->attempt, CRTI_ATTEMPT_SENT);
-    p->lease = lease;
-    p->remote = lease->remote;
-    crti_list_append(&lease->remote->in_flight, &p->link);
-    crti_net_watch(core->net, lease->remote->peer, 1);
-    crti_call_event_sent(p);
-    return CRT_OK;
-}
-
 /* The worker ends before it would come to that task. */
 static bool would_come_back(const crti_pending_t *p, const crti_lease_t *lease)
 {
@@ -391,13 +369,14 @@ void crti_task_pump(crti_task_pool_t *pool)
 
         if (would_come_back(p, lease))
             break;
-        status = send_task(p, task_lease(lease));
+        status = crti_pending_send(p, task_lease(lease)->remote, &p->record);
         if (status == CRT_ERR_TOO_LARGE) {
             crti_pending_fail(p, status, crt_error_detail(), false);
             continue;
         }
         if (status != CRT_OK)
             break; /* no room, or lost: an answer or the loss comes back here */
+        p->lease = task_lease(lease);
         crti_lease_sent(&pool->leases, lease, now);
         if (lease->in_flight == 2)
             crti_core_wake_at(pool->core, now + CRTI_LEASE_STUCK_NS);
@@ -443,11 +422,10 @@ void crti_task_submit(crti_pending_t *p)
 
     go_where_arguments_are(p);
     pool = p->pool;
-    crti_attempt_set_state(&p->attempt, CRTI_ATTEMPT_QUEUED);
+    crti_pending_queue(p);
     crti_call_event_queued(p);
     p->lease = NULL;
     pool->leases.queued++;
-    pool->base->queue_bytes += p->record.size;
     if (!is_long(pool) || !crti_backlog_put(&pool->backlog, p))
         crti_list_append(&pool->queue, &p->link);
     crti_task_pump(pool);
@@ -490,11 +468,10 @@ void crti_task_answered(crti_pending_t *p, bool given_back)
         crti_lease_forced(&lease->lease);
     if (given_back) {
         crti_pending_unlink(p);
-        crti_attempt_set_state(&p->attempt, CRTI_ATTEMPT_QUEUED);
+        crti_pending_queue(p);
         crti_call_event_queued(p);
         p->remote = NULL;
         crti_list_append(pool->queue.next, &p->link); /* first again */
-        pool->base->queue_bytes += p->record.size;
         if (p->stream)
             crti_call_stream_restart(p);
         if (!lease)

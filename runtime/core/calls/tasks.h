@@ -57,8 +57,7 @@ struct crti_task_lease {
 /* The tasks of that shape; found or made. */
 crt_status_t crti_task_pool(crti_core_t *core, const crti_task_shape_t *shape,
                             crti_task_pool_t **pool_out);
-void crti_task_submit(crti_pending_t *pending);   /* its record is built */
-void crti_task_unqueued(crti_pending_t *pending); /* it leaves the queue unsent */
+void crti_task_submit(crti_pending_t *pending); /* its record is built */
 crt_status_t crti_task_room(crti_task_pool_t *pool, bool try_only); /* as for actors */
 void crti_task_pump(crti_task_pool_t *pool);
 /* A handle of one of its results was dropped: if nobody is left who could ask for one, and it has

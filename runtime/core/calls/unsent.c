@@ -45,7 +45,7 @@ crti_pending_t *crti_task_take(crti_core_t *core, crt_ref_t *ref)
         !crti_resources_fit(&mine, &p->pool->shape.resources))
         return NULL;
     crti_pending_unlink(p);
-    crti_attempt_set_state(&p->attempt, CRTI_ATTEMPT_INLINE);
+    crti_attempt_run_inline(&p->attempt);
     crti_task_pump(p->pool); /* a request for a worker may be too much now */
     return p;
 }
