@@ -560,7 +560,7 @@ void crti_close_inherited(int keep, int keep_too)
     crti_close_others(kept, 2);
 }
 
-void crti_wake_with_parent(void)
+void crti_wake_with_parent(bool wanted)
 {
-    prctl(PR_SET_PDEATHSIG, SIGCONT);
+    prctl(PR_SET_PDEATHSIG, wanted ? SIGCONT : 0);
 }

@@ -115,7 +115,9 @@ void crti_close_others(const int *keep, size_t count);
 
 /* When the thread that started this process ends, this process is continued, should it be stopped:
  * then it can see that its parent is gone. One that runs notices nothing, so that it does no harm
- * when it is only that thread which ended. */
-void crti_wake_with_parent(void);
+ * when it is only that thread which ended. `wanted` is false when this process begins to end: a
+ * debugger or a leak check that stops it then would wait without end for a stop that was taken
+ * back. */
+void crti_wake_with_parent(bool wanted);
 
 #endif

@@ -555,7 +555,7 @@ static crt_status_t watch_ends(head_t *h)
         status = crti_loop_signal(h->loop, SIGUSR2, on_undo, h);
     if (status != CRT_OK || fd < 0)
         return status;
-    crti_wake_with_parent();
+    crti_wake_with_parent(true);
     fcntl(fd, F_SETFD, FD_CLOEXEC);
     fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK);
     h->lifeline = (crti_watch_t){.on_ready = on_lifeline, .user = h};
@@ -597,6 +597,7 @@ static void clean_up(head_t *h, bool is_clean)
 {
     char parent[PATH_MAX + 8];
 
+    crti_wake_with_parent(false);
     signal(SIGTERM, SIG_IGN); /* asked twice: the end has begun */
     signal(SIGINT, SIG_IGN);
     signal(SIGUSR2, SIG_IGN);

@@ -176,7 +176,7 @@ static crt_status_t start_loop(crti_node_t *node)
     crti_node_start_ticks(node);
     node->start_timer = (crti_timer_t){.on_expired = on_start_late, .user = node};
     if (node->options.lifeline_fd >= 0) {
-        crti_wake_with_parent();
+        crti_wake_with_parent(true);
         fcntl(node->options.lifeline_fd, F_SETFD, FD_CLOEXEC);
         node->lifeline_watch = (crti_watch_t){.on_ready = on_lifeline, .user = node};
         status = crti_loop_add(node->loop, &node->lifeline_watch,
@@ -311,6 +311,7 @@ void crti_node_free(crti_node_t *node)
 {
     char line[600];
 
+    crti_wake_with_parent(false);
     node->stopping = true;
     free_parts(node);
     crti_stream_context_free(node->context);

@@ -419,6 +419,48 @@ static void old_directories_of_dead_private_clusters_are_swept(void **state)
     close(fd);
 }
 
+/* A process whose parent ends while it is stopped: whether it is still stopped then. The signal is
+ * sent before the parent can be waited for. */
+static bool stays_stopped(bool wakes_with_parent)
+{
+    int ends[2];
+    pid_t parent, child;
+    char path[64], text[512] = "";
+    FILE *file;
+
+    assert_int_equal(pipe(ends), 0);
+    parent = fork();
+    if (parent == 0) {
+        child = fork();
+        if (child == 0) {
+            crti_wake_with_parent(true);
+            crti_wake_with_parent(wakes_with_parent);
+            raise(SIGSTOP);
+            pause();
+        }
+        waitpid(child, NULL, WUNTRACED);
+        _exit(write(ends[1], &child, sizeof(child)) != sizeof(child));
+    }
+    assert_int_equal(read(ends[0], &child, sizeof(child)), sizeof(child));
+    assert_int_equal(waitpid(parent, NULL, 0), parent);
+    snprintf(path, sizeof(path), "/proc/%d/stat", (int)child);
+    file = fopen(path, "re");
+    assert_non_null(file);
+    assert_non_null(fgets(text, sizeof(text), file));
+    fclose(file);
+    kill(child, SIGKILL);
+    close(ends[0]);
+    close(ends[1]);
+    return strstr(text, ") T ") != NULL;
+}
+
+static void
+a_process_is_continued_by_the_end_of_its_parent_until_it_begins_to_end(void **state)
+{
+    assert_false(stays_stopped(true));
+    assert_true(stays_stopped(false));
+}
+
 #define TEST(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
 
 int main(void)
@@ -446,6 +488,7 @@ int main(void)
         TEST(a_process_is_ending_when_it_has_ended_too),
         TEST(the_directory_of_a_private_cluster_lives_as_long_as_one_of_its_locks),
         TEST(old_directories_of_dead_private_clusters_are_swept),
+        TEST(a_process_is_continued_by_the_end_of_its_parent_until_it_begins_to_end),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

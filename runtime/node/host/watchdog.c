@@ -197,7 +197,7 @@ static void become_watchdog(const wanted_t *wanted, int fd, int lock_fd)
     int null;
 
     setsid();
-    crti_wake_with_parent();
+    crti_wake_with_parent(true);
     crti_take_name(NAME);
     for (size_t i = 0; i < sizeof(ignored) / sizeof(ignored[0]); i++)
         signal(ignored[i], SIG_IGN);
