@@ -111,19 +111,38 @@ static void leave(crt_group_t *group)
     crti_rendezvous_leave(group);
 }
 
+/* The rank whose end has failed the world; -1: none. */
+static int blamed_rank(struct crti_group_private *p)
+{
+    int rank = -1;
+
+    pthread_mutex_lock(&p->lock);
+    if (p->is_of_ranks && p->failure.status != CRT_ERR_TIMED_OUT &&
+        p->failure.rank != p->group->rank)
+        rank = p->failure.rank;
+    pthread_mutex_unlock(&p->lock);
+    return rank;
+}
+
 /* The driver of a rank has returned: the others shall not wait for it. The groups are still its own
  * to destroy. */
-static void leave_all(void)
+static int leave_all(void)
 {
+    int blamed = -1;
+
     pthread_mutex_lock(&groups.lock);
     CRTI_LIST_FOREACH (item, &groups.all) {
-        crt_group_t *group = CRTI_CONTAINER(item, struct crti_group_private, link)->group;
+        struct crti_group_private *p =
+            CRTI_CONTAINER(item, struct crti_group_private, link);
+        crt_group_t *group = p->group;
 
+        blamed = blamed < 0 ? blamed_rank(p) : blamed;
         leave(group);
         crti_group_fail(group, CRT_ERR_CLOSED, group->rank,
                         "the driver of rank %d has returned", crt_world_rank());
     }
     pthread_mutex_unlock(&groups.lock);
+    return blamed;
 }
 
 static void enlist(crt_group_t *group)

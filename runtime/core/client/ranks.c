@@ -10,7 +10,9 @@
 #include "runtime/base/log.h"
 #include "runtime/core/core.h"
 
-#define GRACE_MS  300 /* for the death that made other ranks fail */
+#define GRACE_MS 300 /* for the death that made other ranks fail */
+#define CAUSE_MS                                                                         \
+    5000 /* for the result of a rank that has returned and is blamed by another */
 #define KILLED_BY 128 /* exit statuses as shells have them */
 
 static struct {
@@ -19,7 +21,7 @@ static struct {
     int (*driver)(int argc, char **argv);
     const crt_actor_class_t **classes; /* as long as the program */
     int rank, size;                    /* of this process */
-    void (*leave)(void);               /* at the driver's end; may be NULL */
+    int (*leave)(void);                /* at the driver's end; may be NULL */
     /* in the driver */
     bool is_tagged;
     int count;
@@ -85,7 +87,7 @@ bool crti_ranks_has_ended(int rank)
 
 /* ---------------------------------------------------------------- in a rank */
 
-void crti_ranks_at_end(void (*leave)(void))
+void crti_ranks_at_end(int (*leave)(void))
 {
     ranks.leave = leave;
 }
@@ -97,15 +99,16 @@ static crt_status_t place_run(void *self, crt_call_t *call)
 static const crt_method_t rank_place =
     CRT_METHOD(.name = "place", .run = place_run, .signature = "");
 
+/* Returns the exit status and, above its byte, 1 + the rank that is blamed for it. */
 static crt_status_t run_run(void *self, crt_call_t *call)
 {
-    int result;
+    int result, blamed = -1;
 
     CRT_TRY(crt_args(call, &ranks.rank, &ranks.size));
     result = ranks.driver(ranks.argc, ranks.argv);
     if (ranks.leave)
-        ranks.leave();
-    return crt_return(call, result);
+        blamed = ranks.leave();
+    return crt_return(call, (blamed + 1) << 8 | (result & 255));
 }
 static const crt_method_t rank_run =
     CRT_METHOD(.name = "run", .run = run_run, .signature = "int, int");
@@ -243,6 +246,7 @@ typedef struct outcome {
     int rank;        /* -1: nothing has failed */
     int exit_status; /* 0 to 255 */
     bool was_killed;
+    int blamed; /* the rank whose end made this one fail; -1: none */
     char text[1200];
 } outcome_t;
 
@@ -266,7 +270,7 @@ static void read_outcome(crt_ref_t *ref, int rank, outcome_t *o)
     const crt_error_t *error = crt_ref_error(ref);
     int returned = 0;
 
-    *o = (outcome_t){.rank = rank};
+    *o = (outcome_t){.rank = rank, .blamed = -1};
     if (error) {
         read_death(error, o);
         return;
@@ -274,6 +278,7 @@ static void read_outcome(crt_ref_t *ref, int rank, outcome_t *o)
     if (crt_get(ref, &returned) != CRT_OK)
         returned = 1;
     o->exit_status = returned & 255;
+    o->blamed = (returned >> 8) - 1;
     snprintf(o->text, sizeof(o->text), "it ended with exit status %d", o->exit_status);
 }
 
@@ -284,8 +289,15 @@ typedef struct waiting {
     int left;
 } waiting_t;
 
-/* Takes out those that have ended. One that was killed is told of rather than those which failed
- * because it was; else the first. */
+/* The one that was killed or is blamed is reported rather than those which failed because of it;
+ * else the first. */
+static bool is_reported_instead(const outcome_t *o, const outcome_t *first)
+{
+    return o->exit_status && (first->rank < 0 || (o->was_killed && !first->was_killed) ||
+                              o->rank == first->blamed);
+}
+
+/* Takes out those that have ended. */
 static void take_ended(waiting_t *w, size_t ready_count, outcome_t *first)
 {
     int kept = 0;
@@ -297,7 +309,7 @@ static void take_ended(waiting_t *w, size_t ready_count, outcome_t *first)
         read_outcome(w->refs[at], w->rank_of[at], &o);
         if (o.exit_status == 0 && w->left > 1)
             tell_end(o.rank);
-        if (o.exit_status && (first->rank < 0 || (o.was_killed && !first->was_killed)))
+        if (is_reported_instead(&o, first))
             *first = o;
         crt_ref_drop(&w->refs[at]);
     }
@@ -310,6 +322,20 @@ static void take_ended(waiting_t *w, size_t ready_count, outcome_t *first)
     w->left = kept;
 }
 
+/* The rank that is blamed has returned, but its result may come later than that of the other. */
+static void wait_for_cause(waiting_t *w, outcome_t *first)
+{
+    size_t count;
+
+    for (int i = 0; i < w->left; i++)
+        if (w->rank_of[i] == first->blamed &&
+            crt_wait(&w->refs[i], 1, 1, CAUSE_MS, w->ready, &count) == CRT_OK) {
+            w->ready[0] = (size_t)i;
+            take_ended(w, 1, first);
+            return;
+        }
+}
+
 static void wait_all(waiting_t *w, outcome_t *first)
 {
     size_t count;
@@ -320,10 +346,12 @@ static void wait_all(waiting_t *w, outcome_t *first)
         if (status == CRT_OK)
             take_ended(w, count, first);
         else if (status != CRT_ERR_INTERRUPTED) {
-            *first = (outcome_t){.rank = w->rank_of[0], .exit_status = 1};
+            *first = (outcome_t){.rank = w->rank_of[0], .exit_status = 1, .blamed = -1};
             snprintf(first->text, sizeof(first->text), "%s", crt_error_detail());
         }
     }
+    if (first->blamed >= 0)
+        wait_for_cause(w, first);
     if (w->left && !first->was_killed) {
         crt_status_t status = crt_wait(w->refs, (size_t)w->left, (size_t)w->left,
                                        GRACE_MS, w->ready, &count);
@@ -341,7 +369,7 @@ int crti_ranks_run(int count)
     CRTI_AUTO(free) int *rank_of = calloc(room, sizeof(*rank_of));
     CRTI_AUTO(free) size_t *ready = calloc(room, sizeof(*ready));
     waiting_t waiting = {refs, rank_of, ready, count};
-    outcome_t first = {.rank = -1};
+    outcome_t first = {.rank = -1, .blamed = -1};
 
     if (!places || !refs || !rank_of || !ready) {
         fprintf(stderr, "crt: no memory for %d ranks\n", count);

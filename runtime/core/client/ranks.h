@@ -12,7 +12,8 @@
  *     crt_main's. Ids of the ranks' actors are written and read under the core's lock.
  * Failure
  *     The first rank that fails ends the program; the end of the driver ends the job, and so all
- *     ranks.
+ *     ranks. Results of several ranks arrive in any order: a rank that failed because another one
+ *     ended names it, and the other one is reported.
  */
 #ifndef CRTI_CORE_CLIENT_RANKS_H
 #define CRTI_CORE_CLIENT_RANKS_H
@@ -33,8 +34,8 @@ crt_status_t crti_ranks_prepare(int argc, char **argv, crt_options_t *options,
 int crti_ranks_run(int count);
 
 /* In a rank. What is called when its driver has returned, before the others are told; the last that
- * was set. */
-void crti_ranks_at_end(void (*leave)(void));
+ * was set. Returns the rank whose end made this one fail, -1: none did. */
+void crti_ranks_at_end(int (*leave)(void));
 /* In a rank: that one has ended without a failure, so that what has not been begun with it will not
  * be. */
 bool crti_ranks_has_ended(int rank);
