@@ -365,10 +365,10 @@ class TrainNer(unittest.TestCase):
         self.assertIn("a model of other options", done.stderr)
 
     def test_a_member_that_dies_costs_a_stretch_and_changes_nothing(self):
-        self.train("calm", "-w", "2", steps=150)
+        self.train("calm", "-w", "2", steps=75)
         output = os.path.join(self.folder, "storm")
         command = [
-            PROGRAM, "train", CONFIGURATION, "-o", output, *SMALL, "--training.max_steps=150", "-w",
+            PROGRAM, "train", CONFIGURATION, "-o", output, *SMALL, "--training.max_steps=75", "-w",
             "2"
         ]
         with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
@@ -381,7 +381,7 @@ class TrainNer(unittest.TestCase):
             driver.send_signal(signal.SIGCONT)
             rest, errors = driver.communicate(timeout=200)
         self.assertEqual(driver.returncode, 0, errors)
-        self.assertIn(" 150 ", rest)
+        self.assertIn(" 75 ", rest)
         self.assertEqual(read(output, "model-last"), read(self.folder, "calm", "model-last"))
 
     def test_an_owner_that_dies_costs_at_most_a_stretch_in_every_mode(self):
@@ -390,7 +390,7 @@ class TrainNer(unittest.TestCase):
                 output = os.path.join(self.folder, mode)
                 command = [
                     PROGRAM, "train", CONFIGURATION, "-o", output, *SMALL,
-                    "--training.max_steps=150", "-w", "2", "--mode", mode, "--distributed.quorum=1",
+                    "--training.max_steps=75", "-w", "2", "--mode", mode, "--distributed.quorum=1",
                     "--distributed.staleness=3", "--training.optimizer.learn_rate=0.004"
                 ]
                 with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
@@ -409,7 +409,7 @@ class TrainNer(unittest.TestCase):
                     re.search(r"going on from batch (\d+) with new members", errors)[1])
                 self.assertGreaterEqual(from_batch, 31)  # what the row that was seen is of
                 steps = [int(row["step"]) for row in self.rows(mode)]
-                self.assertEqual(steps, list(range(0, 151, 15)))
+                self.assertEqual(steps, list(range(0, 76, 15)))
                 losses = [float(row["loss"]) for row in self.rows(mode)]
                 self.assertLess(min(losses[-3:]), losses[1])
 

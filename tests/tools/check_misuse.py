@@ -429,6 +429,16 @@ def check_every_macro(problems, headers, used):
                     problems.append(f"{os.path.basename(header)}: no program here uses {macro}")
 
 
+def different(first, others):
+    """`first` and those of `others` that are there and no other name of one before them."""
+    found = {}
+    for compiler in [first, *filter(None, map(shutil.which, others))]:
+        said = subprocess.run([*compiler.split(), "--version"], capture_output=True, text=True,
+                              check=True).stdout
+        found.setdefault(said.split(maxsplit=1)[1], compiler)  # without the name it was called by
+    return list(found.values())
+
+
 def main(arguments):
     (cc, cxx), headers = arguments[:2], arguments[2:]
     include = [
@@ -444,8 +454,7 @@ def main(arguments):
         made = []
         for language, first, others in ("c", cc, ("gcc", "clang")), ("c++", cxx, ("g++",
                                                                                   "clang++")):
-            for compiler in sorted({first, *filter(None, map(shutil.which, others))
-                                    }) if first != "none" else []:
+            for compiler in different(first, others) if first != "none" else []:
                 made.append(
                     pool.submit(check_right, problems, compiler, language, include, programs))
                 made.append(

@@ -23,7 +23,7 @@ PREFIX = "/tmp/crt-test-"  # short: sockets lie below it
 KEPT = ("CRT_TEST_", "CRT_LOG=", "CRT_CUDART_LIBRARY=", "CRT_NCCL_LIBRARY=", "CRT_NVML_LIBRARY=",
         "CRT_RAY_PYTHON=", "CRT_SEED=", "CRT_KILL_ROUNDS=", "CRT_GROUP_ROUNDS=")
 MARK = "CRT_TEST_FOLDER"  # by it the processes of a test are found
-GRACE_S = 60  # for processes that end because the test did, on a busy machine
+GRACE_S = 20  # for processes that end because the test did, on a busy machine
 
 
 def environment(folder):
