@@ -26,7 +26,6 @@ sys.path.insert(0, os.path.join(SOURCE, "tests", "core"))
 from real_cluster import Cluster  # noqa: E402
 
 CPUS = 2
-SOON_MS = 2000  # until all drivers of a row have begun
 
 
 def read_arguments():
@@ -50,13 +49,14 @@ def read_arguments():
 
 
 def driver(given, *words):
-    return subprocess.Popen([given.program, *map(str, words)], stdout=subprocess.PIPE, text=True)
+    return subprocess.Popen([given.program, *map(str, words)], stdin=subprocess.PIPE,
+                            stdout=subprocess.PIPE, text=True)
 
 
 def short_tasks(given, greedy):
     """Milliseconds of each, sorted, beside so many greedy drivers."""
     with Cluster(os.path.join(given.build, "cli", "crt"), "--num-cpus", CPUS) as cluster:
-        others = [driver(given, "between", 200, 0, 1e15) for _ in range(greedy)]
+        others = [driver(given, "between", 200, 1e15) for _ in range(greedy)]
         try:
             cluster.wait_for(lambda: sum(job["status"] == "RUNNING" for job in cluster.status()[
                 "jobs"]) == greedy and cluster.free() == 0)
@@ -75,11 +75,16 @@ def counts(given, weights, seconds, later_ms=0):
     with Cluster(os.path.join(given.build, "cli", "crt"), "--num-cpus", cpus) as cluster:
         for _ in range(given.nodes - 1):
             cluster.join("--num-cpus", 1)
-        begin = time.monotonic() * 1000 + SOON_MS + later_ms
         drivers = [
-            driver(given, "between", 20, begin, begin + seconds * 1000, weight)
-            for weight in weights
+            driver(given, "between", 20, seconds * 1000, weight) for weight in weights
         ]
+        for each in drivers:
+            if each.stdout.readline() != "begun\n":
+                sys.exit("fairness: a driver has ended")
+        time.sleep(later_ms / 1000)
+        for each in drivers:
+            each.stdin.write("\n")
+            each.stdin.flush()
         return [
             int(re.search(r"^between (\d+)$",
                           each.communicate(timeout=100)[0], re.M)[1]) for each in drivers

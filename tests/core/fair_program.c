@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Drivers that want all of a cluster (test_fair.py).
- *     fair_program greedy TASK_MS COUNT [ARGUMENT...]   keeps ten tasks in flight until COUNT have
- *     ended, or
- *                                                       the program with these arguments has, which
- *                                                       begins after the first one
- *     fair_program between TASK_MS BEGIN END [PRIORITY [SHARE]]   the same, but says how many tasks
- *     ended between two
- *                                                       moments of the monotonic clock, in ms
- *     fair_program short COUNT [PAUSE_MS]               one task of 10 ms after the other, so long
- *     after it */
+ *     fair_program greedy TASK_MS COUNT [ARGUMENT...]
+ *         keeps ten tasks in flight until COUNT have ended, or the program with these arguments
+ *         has, which begins after the first one
+ *     fair_program between TASK_MS MS [PRIORITY [SHARE]]
+ *         the same, but prints "begun" behind its first task and then, behind a line of the
+ *         standard input, how many tasks ended within MS
+ *     fair_program short COUNT [PAUSE_MS]
+ *         one task of 10 ms after the other, so long after it */
+#include <poll.h>
 #include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -91,21 +91,35 @@ static int greedy(int argc, char **argv)
     return status != 0;
 }
 
-static int between(int64_t task_ms, double begin, double end)
+static bool has_line(void)
+{
+    struct pollfd waiting = {.fd = STDIN_FILENO, .events = POLLIN};
+
+    return poll(&waiting, 1, 0) == 1;
+}
+
+static int between(int64_t task_ms, double ms)
 {
     crt_ref_t *refs[PLENTY];
+    double begin = 0; /* not yet */
     int ended = 0;
+    bool has_begun = false;
 
     for (int i = 0; i < PLENTY; i++)
         refs[i] = crt_submit(&nap, NULL, task_ms);
-    while (ms_now() < end) {
+    while (begin == 0 || ms_now() < begin + ms) {
         size_t ready[PLENTY], found;
 
         check(crt_wait(refs, PLENTY, 1, -1, ready, &found));
         check(crt_get(refs[ready[0]], NULL));
         crt_ref_drop(&refs[ready[0]]);
         refs[ready[0]] = crt_submit(&nap, NULL, task_ms);
-        ended += ms_now() >= begin && ms_now() < end;
+        if (!has_begun)
+            puts("begun");
+        has_begun = true;
+        if (begin == 0 && has_line())
+            begin = ms_now();
+        ended += begin != 0 && ms_now() < begin + ms;
     }
     printf("between %d\n", ended);
     for (int i = 0; i < PLENTY; i++) {
@@ -134,16 +148,16 @@ static int driver(int argc, char **argv)
     setvbuf(stdout, NULL, _IOLBF, 0);
     if (argc > 3 && strcmp(argv[1], "greedy") == 0)
         return greedy(argc, argv);
-    if (argc > 4 && strcmp(argv[1], "between") == 0)
-        return between(atoll(argv[2]), atof(argv[3]), atof(argv[4]));
+    if (argc > 3 && strcmp(argv[1], "between") == 0)
+        return between(atoll(argv[2]), atof(argv[3]));
     return argc >= 3 ? short_ones(atoi(argv[2]), argc > 3 ? atoi(argv[3]) : 0) : 2;
 }
 
 int main(int argc, char **argv)
 {
-    bool is_between = argc > 4 && strcmp(argv[1], "between") == 0;
-    int priority = is_between && argc > 5 ? atoi(argv[5]) : 0;
-    double max_share = is_between && argc > 6 ? atof(argv[6]) : 0;
+    bool is_between = argc > 3 && strcmp(argv[1], "between") == 0;
+    int priority = is_between && argc > 4 ? atoi(argv[4]) : 0;
+    double max_share = is_between && argc > 5 ? atof(argv[5]) : 0;
 
     return crt_main(argc, argv,
                     CRT_OPTIONS(.tasks = CRT_TASKS(&nap), .priority = priority,

@@ -6,7 +6,6 @@ import os
 import re
 import subprocess
 import sys
-import time
 import unittest
 
 CRT, PROGRAM = sys.argv[1:3]
@@ -36,10 +35,19 @@ class Cluster:
         subprocess.run([CRT, "stop", "--address", self.address], stdout=subprocess.DEVNULL,
                        check=False)
 
+    @staticmethod
+    def until_begun(driver):
+        """What it printed before the end of its first task."""
+        lines = []
+        for line in driver.stdout:
+            if line == "begun\n":
+                return "".join(lines)
+            lines.append(line)
+        raise AssertionError("a driver has ended: " + "".join(lines))
+
     def shares(self, quotas, seconds, task_ms=20):
         """Greedy drivers side by side: the part of all tasks that each had done, in so many
         seconds. A quota is (priority, share) by option, or variables of the environment."""
-        begin = time.monotonic() * 1000 + 2000  # by then all have begun
         drivers = []
         for quota in quotas:
             is_option = isinstance(quota, tuple)
@@ -47,11 +55,14 @@ class Cluster:
                 subprocess.Popen([
                     PROGRAM, "between",
                     str(task_ms),
-                    str(begin),
-                    str(begin + seconds * 1000), *(map(str, quota) if is_option else ())
-                ], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                                 env=dict(os.environ, **({} if is_option else quota))))
-        said = [driver.communicate(timeout=100)[0] for driver in drivers]
+                    str(seconds * 1000), *(map(str, quota) if is_option else ())
+                ], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                                 text=True, env=dict(os.environ, **({} if is_option else quota))))
+        said = [self.until_begun(driver) for driver in drivers]
+        for driver in drivers:
+            driver.stdin.write("\n")
+            driver.stdin.flush()
+        said = [text + driver.communicate(timeout=100)[0] for text, driver in zip(said, drivers)]
         self.warnings = [len(re.findall("tasks? waits?: ", text)) for text in said]
         counts = [int(re.search(r"between (\d+)", text)[1]) for text in said]
         return [count / sum(counts) for count in counts]
@@ -101,7 +112,7 @@ class Weights(unittest.TestCase):
             self.assertEqual(done.returncode, 1)
             self.assertIn(text, done.stdout)
         for quota in (-1,), (2000,), (1, -0.5), (1, 2):
-            done = subprocess.run([PROGRAM, "between", "1", "0", "0", *map(str, quota)],
+            done = subprocess.run([PROGRAM, "between", "1", "0", *map(str, quota)],
                                   stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
                                   timeout=60, check=False)
             self.assertEqual(done.returncode, 1, done.stdout)
