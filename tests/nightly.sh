@@ -62,8 +62,9 @@ build() { # FOLDER [meson setup options]: prints nothing but what went wrong
 # What clang-tidy found, as "file check line", without what tests/tools/clang_tidy.txt has.
 tidy_findings() { # LOG
     local said='^([^ ]*/)?\.\./([^:]+):([0-9]+):[0-9]+: (warning|error): .*\[(.*)\]$'
-    sed -nE "s#$said#\2 \5 \3#p" "$1" | sort -u | awk 'NR == FNR { known[$1 " " $2] = 1; next } !(($1 " " $2) in known)' \
-        tests/tools/clang_tidy.txt -
+    sed -nE "s#$said#\2 \5 \3#p" "$1" | sort -u |
+        awk 'NR == FNR { known[$1 " " $2] = 1; next } !(($1 " " $2) in known)' \
+            tests/tools/clang_tidy.txt -
 }
 
 # Each part prints one line that says what was seen, and fails when something was found.
