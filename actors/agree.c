@@ -4,6 +4,7 @@
  *     all: "I have made s steps" -> the lowest rank with the most steps is the source
  *     weights: broadcast by the source
  *     state:   broadcast by the source; sharded: each part by whoever kept it
+ *     statistics of batch norms: broadcast by the source, taken by newcomers
  *
  * Where it sits
  *     join, rebuild -> [ actors/agree.c ] -> steps
@@ -77,25 +78,32 @@ static void restore(crt_replica_t *r)
 
 /* ---------------------------------------------------------------- who is ahead */
 
-static crt_status_t find_source(crt_replica_t *r, int *source_out, uint64_t *steps_out)
+/* The member that all become like, and how far it is. */
+typedef struct source {
+    int rank;
+    uint64_t steps, batches;
+} source_t;
+
+static crt_status_t find_source(crt_replica_t *r, source_t *source)
 {
-    int size = crt_group_size(r->group), rank = crt_group_rank(r->group);
-    int64_t one = 1, all = size, *steps = calloc((size_t)size, sizeof(*steps));
+    int size = crt_group_size(r->group), rank = crt_group_rank(r->group), best = 0;
+    int64_t two = 2, all = 2 * (int64_t)size;
+    int64_t(*made)[2] = calloc((size_t)size, sizeof(*made)); /* steps, batches */
     crt_tensor_t own, view;
     crt_status_t status;
 
-    if (!steps)
+    if (!made)
         return crt_raise(CRT_ERR_NO_MEMORY, "steps of %d replicas", size);
-    steps[rank] = (int64_t)r->steps;
-    own = crt_tensor_view(CRT_DTYPE_INT64, 1, &one, &steps[rank]);
-    view = crt_tensor_view(CRT_DTYPE_INT64, 1, &all, steps);
+    made[rank][0] = (int64_t)r->steps;
+    made[rank][1] = (int64_t)r->batches;
+    own = crt_tensor_view(CRT_DTYPE_INT64, 1, &two, made[rank]);
+    view = crt_tensor_view(CRT_DTYPE_INT64, 1, &all, made);
     status = crt_group_allgather(r->group, &own, &view);
-    *source_out = 0;
     for (int i = 1; i < size; i++)
-        if (steps[i] > steps[*source_out])
-            *source_out = i;
-    *steps_out = (uint64_t)steps[*source_out];
-    free(steps);
+        if (made[i][0] > made[best][0])
+            best = i;
+    *source = (source_t){best, (uint64_t)made[best][0], (uint64_t)made[best][1]};
+    free(made);
     return status;
 }
 
@@ -105,6 +113,7 @@ static crt_status_t find_source(crt_replica_t *r, int *source_out, uint64_t *ste
 typedef struct fresh {
     float *values[3]; /* weights, then the states */
     int count;
+    float *statistics; /* of batch norms */
 } fresh_t;
 
 static float *current(crt_replica_t *r, int index)
@@ -117,6 +126,7 @@ static void fresh_fini(fresh_t *fresh)
 {
     for (int i = 0; i < fresh->count; i++)
         free(fresh->values[i]);
+    free(fresh->statistics);
 }
 
 static crt_status_t fresh_init(fresh_t *fresh, const crt_replica_t *r)
@@ -129,7 +139,21 @@ static crt_status_t fresh_init(fresh_t *fresh, const crt_replica_t *r)
         if (!fresh->values[i])
             return crt_raise(CRT_ERR_NO_MEMORY, "copy of %zu floats", floats);
     }
-    return CRT_OK;
+    floats = crt_tensor_count(crt_model_statistics(r->model));
+    fresh->statistics = calloc(floats + 1, sizeof(float));
+    return fresh->statistics ? CRT_OK
+                             : crt_raise(CRT_ERR_NO_MEMORY, "%zu statistics", floats);
+}
+
+static crt_status_t broadcast_statistics(crt_replica_t *r, fresh_t *fresh, int source)
+{
+    const crt_tensor_t *own = crt_model_statistics(r->model);
+    crt_tensor_t view = crt_tensor_floats(fresh->statistics, crt_tensor_count(own));
+
+    if (crt_tensor_count(own) == 0)
+        return CRT_OK;
+    memcpy(fresh->statistics, own->data, crt_tensor_bytes(own));
+    return crt_group_broadcast(r->group, &view, source);
 }
 
 static crt_status_t broadcast(crt_replica_t *r, fresh_t *fresh, int index, int source)
@@ -219,12 +243,14 @@ static crt_status_t receive(crt_replica_t *r, fresh_t *fresh, int source)
     for (int i = 1; i < fresh->count && status == CRT_OK; i++)
         status = r->options.sharded ? share_state(r, fresh, i, parts, count)
                                     : broadcast(r, fresh, i, source);
-    return status;
+    return status == CRT_OK ? broadcast_statistics(r, fresh, source) : status;
 }
 
 /* Takes over what was received; can't fail half way. */
-static crt_status_t take_over(crt_replica_t *r, const fresh_t *fresh, uint64_t steps)
+static crt_status_t take_over(crt_replica_t *r, const fresh_t *fresh,
+                              const source_t *source)
 {
+    const crt_tensor_t *statistics = crt_model_statistics(r->model);
     size_t count, floats = crt_model_parameters(r->model);
     const crt_part_t *parts = crt_buckets_parts(r->buckets, &count);
     crt_part_t *owned = malloc(count * sizeof(*owned));
@@ -232,6 +258,8 @@ static crt_status_t take_over(crt_replica_t *r, const fresh_t *fresh, uint64_t s
     if (!owned)
         return crt_raise(CRT_ERR_NO_MEMORY, "%zu parts", count);
     memcpy(owned, parts, count * sizeof(*owned));
+    if (r->steps == 0) /* this one is new; the others keep those of their batches */
+        memcpy(statistics->data, fresh->statistics, crt_tensor_bytes(statistics));
     free(r->owned);
     free(r->before);
     r->owned = owned;
@@ -243,29 +271,29 @@ static crt_status_t take_over(crt_replica_t *r, const fresh_t *fresh, uint64_t s
         for (size_t k = 0; k < count; k++)
             memcpy(current(r, i) + owned[k].first, fresh->values[i] + owned[k].first,
                    owned[k].count * sizeof(float));
-    r->steps = steps;
-    crt_optimizer_set_steps(r->optimizer, steps);
+    r->steps = source->steps;
+    r->batches = source->batches;
+    crt_optimizer_set_steps(r->optimizer, r->steps);
     return CRT_OK;
 }
 
 crt_status_t crti_replica_agree(crt_replica_t *r)
 {
     fresh_t fresh = {.count = 0};
-    uint64_t steps;
-    int source;
+    source_t source;
     crt_status_t status = crti_replica_new_buckets(r);
 
     if (status == CRT_OK)
-        status = find_source(r, &source, &steps);
+        status = find_source(r, &source);
     if (status != CRT_OK)
         return status;
-    if (r->has_before && steps == r->steps)
+    if (r->has_before && source.steps == r->steps)
         restore(r);
     status = fresh_init(&fresh, r);
     if (status == CRT_OK)
-        status = receive(r, &fresh, source);
+        status = receive(r, &fresh, source.rank);
     if (status == CRT_OK)
-        status = take_over(r, &fresh, steps);
+        status = take_over(r, &fresh, &source);
     fresh_fini(&fresh);
     return status;
 }

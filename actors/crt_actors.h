@@ -33,7 +33,8 @@
 extern "C" {
 #endif
 
-/* The model of an actor: a perceptron as crt_mlp_new makes it, or a network by name. */
+/* The model of an actor: a perceptron as crt_mlp_new makes it, a network by name, or layers of the
+ * program's own. */
 typedef struct crt_model_spec {
     /* Set by CRT_MODEL_SPEC. */
     size_t struct_size;
@@ -46,6 +47,10 @@ typedef struct crt_model_spec {
     /* NULL, or a name of crt_networks.h; the network then has its own dropout. In the create
      * arguments of an actor the name stands before the list of widths. */
     const char *network;
+    /* Instead of `widths`: `layer_count` layers for samples of `input`, see crt_model_new. */
+    const crt_input_t *input;
+    const crt_layer_t *layers;
+    size_t layer_count;
 } crt_model_spec_t;
 #define CRT_MODEL_SPEC(...)                                                              \
     CRTI_VALUE(crt_model_spec_t, .struct_size = sizeof(crt_model_spec_t), __VA_ARGS__)
@@ -214,7 +219,7 @@ typedef struct crt_image_worker_spec {
     size_t struct_size;
     crt_ref_t *features, *labels;
     int classes;
-    /* A name of crt_image_format. NULL: "mnist". */
+    /* A name of crt_image_format. NULL: "mnist". "": samples of any kind, as they are. */
     const char *format;
     /* Which part of the samples the worker reads (from 0), and the number of parts. 0 parts: the
      * default, one part with all samples. */
@@ -375,6 +380,10 @@ typedef struct crt_replica_options {
     size_t bucket_bytes;
     /* Batch norms compute mean and variance over the batches of all members. */
     bool sync_norms;
+    /* For one member of a group, or none: the path of a checkpoint that the group begins with, and
+     * the name of its network, see crt_checkpoint_read. NULL: none. */
+    const char *checkpoint;
+    const char *network;
 } crt_replica_options_t;
 #define CRT_REPLICA_OPTIONS(...)                                                         \
     CRTI_CONSTANT(crt_replica_options_t, .struct_size = sizeof(crt_replica_options_t),   \
@@ -392,6 +401,16 @@ typedef struct crt_replica_options {
 CRT_API crt_status_t crt_replica_new(crt_group_t *group, crt_model_t *model,
                                      const crt_replica_options_t *options,
                                      crt_replica_t **replica_out);
+
+/* Computes the gradient of a batch, and keeps it: the next crt_replica_step averages it with that
+ * of its own batch. Any number of batches may be accumulated, the same on all members. The
+ * gradients are discarded by that step, whatever its result, and by crt_replica_recover. *loss_out
+ * (`loss_out` may be NULL) is the loss of the batch. Collective with `sync_norms`, else not.
+ *
+ * Errors: those of crt_model_compute_gradients: CRT_ERR_INVALID, when the batch does not fit the
+ * model; CRT_ERR_NO_MEMORY; with `sync_norms` those of the group, as in crt_replica_step. */
+CRT_API crt_status_t crt_replica_accumulate(crt_replica_t *replica,
+                                            const crt_batch_t *batch, double *loss_out);
 
 /* Collective. Makes one update with the average of the gradients of all members. *loss_out
  * (`loss_out` may be NULL) is the loss of this member. After a failure of the group call
@@ -432,8 +451,23 @@ CRT_API crt_status_t crt_replica_recover(crt_replica_t *replica, int size);
  * failed earlier and was not rebuilt; CRT_ERR_INVALID, when the calls of the members differ. */
 CRT_API crt_status_t crt_replica_compare(crt_replica_t *replica);
 
+/* Collective, after crt_replica_compare. Rank 0 writes a checkpoint with crt_checkpoint_write: the
+ * weights, the whole state of the optimizer, and the numbers of steps and batches. `step` and
+ * `batches` of `checkpoint` are not read. On the other members the call only gives rank 0 their
+ * parts of a sharded state.
+ *
+ * Errors: on rank 0 those of crt_checkpoint_write: CRT_ERR_IO, CRT_ERR_NOT_FOUND,
+ * CRT_ERR_PERMISSION, CRT_ERR_INVALID, CRT_ERR_UNSUPPORTED, CRT_ERR_NO_MEMORY; with `sharded` those
+ * of the group, as in crt_replica_step. */
+CRT_API crt_status_t crt_replica_save(crt_replica_t *replica, const char *folder,
+                                      const crt_checkpoint_t *checkpoint, int keep);
+
 /* The number of steps that the weights have made. */
 CRT_API uint64_t crt_replica_steps(const crt_replica_t *replica);
+/* The number of batches that all members together have taken in these steps, also those that were
+ * accumulated. With numbered batches (crt_images.h) rank r of n takes number batches + r in a step,
+ * and a group that shrinks or grows goes on in the same order. */
+CRT_API uint64_t crt_replica_batches(const crt_replica_t *replica);
 /* A hash of the weights: equal on members whose weights are identical bit for bit. */
 CRT_API uint64_t crt_replica_hash(const crt_replica_t *replica);
 /* Sets whether gradients are summed after the backward pass (true) or during it (false), from

@@ -27,11 +27,48 @@ static crt_status_t open_data(crti_feed_t *feed, const crti_feed_spec_t *spec,
     return CRT_OK;
 }
 
+static crt_status_t open_numbered(crti_feed_t *feed, const crti_feed_spec_t *spec)
+{
+    feed->seed = spec->seed;
+    feed->size = spec->batch;
+    feed->ahead = spec->ahead;
+    if (!*spec->format)
+        return CRT_OK;
+    feed->format = crt_image_format(spec->format);
+    return feed->format ? CRT_OK
+                        : crt_raise(CRT_ERR_INVALID, "no format of images is called '%s'",
+                                    spec->format);
+}
+
+crt_status_t crti_feed_batch(crti_feed_t *feed, uint64_t number, uint64_t stride,
+                             const crt_batch_t **batch_out)
+{
+    crt_status_t status = CRT_OK;
+
+    if (stride != feed->stride) {
+        crt_image_batches_drop(&feed->numbered);
+        status = crt_image_batches_new(
+            feed->format, feed->all,
+            CRT_IMAGE_BATCHES_OPTIONS(.batch_size = feed->size, .seed = feed->seed,
+                                      .training = true, .ahead = feed->ahead,
+                                      .stride = stride),
+            &feed->numbered);
+        feed->stride = status == CRT_OK ? stride : 0;
+    }
+    if (status != CRT_OK)
+        return status;
+    crt_image_batches_seek(feed->numbered, number);
+    *batch_out = crt_image_batches_next(feed->numbered);
+    return CRT_OK;
+}
+
 crt_status_t crti_feed_init(crti_feed_t *feed, const crti_feed_spec_t *spec,
                             const crt_model_t *model)
 {
     crt_status_t status = open_data(feed, spec, model);
 
+    if (status == CRT_OK && spec->is_numbered)
+        return open_numbered(feed, spec);
     if (status == CRT_OK)
         status =
             crt_dataset_new_shard(feed->all, spec->shard, spec->shards, &feed->shard);
@@ -43,6 +80,7 @@ crt_status_t crti_feed_init(crti_feed_t *feed, const crti_feed_spec_t *spec,
 void crti_feed_fini(crti_feed_t *feed)
 {
     crt_batches_drop(&feed->batches);
+    crt_image_batches_drop(&feed->numbered);
     crt_dataset_drop(&feed->shard);
     crt_dataset_drop(&feed->all);
     crt_ref_drop(&feed->features);

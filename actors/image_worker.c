@@ -14,6 +14,8 @@
 #include <string.h>
 #include <time.h>
 
+#include "actors/evaluate.h"
+#include "actors/image_worker.h"
 #include "actors/piece_sender.h"
 #include "actors/spec.h"
 #include "runtime/base/copy_struct.h"
@@ -29,6 +31,7 @@ typedef struct worker {
     crt_ref_t *features, *labels; /* keep what `all` points into */
     crt_dataset_t *all, *shard;
     crt_image_batches_t *batches;
+    const crt_image_format_t *format; /* NULL: samples as they are */
     /* Gradient and statistics of a model on a GPU, copied; NULL on the CPU. */
     float *host;
     crt_compressor_t *compressor;
@@ -69,7 +72,6 @@ static crt_status_t open_batches(worker_t *w, const crt_value_t *map)
 {
     crt_image_batches_options_t o = {.struct_size = sizeof(o), .training = true};
     const char *name = "mnist";
-    const crt_image_format_t *format;
     int shard = 0, shards = 1;
     crt_status_t status = CRTI_SPEC_READ(map, "format", &name);
 
@@ -86,11 +88,11 @@ static crt_status_t open_batches(worker_t *w, const crt_value_t *map)
     if (status != CRT_OK)
         return status;
     o.seed = w->seed;
-    format = crt_image_format(name);
-    if (!format)
+    w->format = crt_image_format(name);
+    if (!w->format && *name)
         return crt_raise(CRT_ERR_INVALID, "no format of images is called '%s'", name);
     status = crt_dataset_new_shard(w->all, shard, shards, &w->shard);
-    return status == CRT_OK ? crt_image_batches_new(format, w->shard, &o, &w->batches)
+    return status == CRT_OK ? crt_image_batches_new(w->format, w->shard, &o, &w->batches)
                             : status;
 }
 
@@ -357,16 +359,37 @@ static crt_status_t send_step(void *self, crt_call_t *call)
     return status == CRT_OK ? tell(call, &told, size) : status;
 }
 
+static crt_status_t evaluate(void *self, crt_call_t *call)
+{
+    worker_t *w = self;
+    crti_evaluation_t e = {.format = w->format ? w->format->name : ""};
+    const crt_tensor_t *weights;
+    crt_tensor_t view, own = *crt_model_weights(w->model);
+    crt_status_t status =
+        crt_args(call, &weights, &e.features, &e.labels, &e.classes, &e.part, &e.parts);
+
+    if (status == CRT_OK)
+        status = crti_spec_weights(w->model, weights, &view);
+    if (status == CRT_OK && w->host) /* on a GPU weights are not read in place */
+        status = crt_model_copy_tensor(w->model, &view, &own);
+    return status == CRT_OK ? crti_evaluate(call, w->model, w->host ? NULL : &view, &e)
+                            : status;
+}
+
 CRTI_SPEC_METHOD(crt_image_worker_compute_step, .name = "compute_step",
                  .run = compute_step, .signature = "int, tensor")
 CRTI_SPEC_METHOD(crt_image_worker_send_step, .name = "send_step", .run = send_step,
                  .signature = "int, tensor, int, actor, int")
 
+CRTI_SPEC_METHOD(crti_image_worker_evaluate, .name = "evaluate", .run = evaluate,
+                 .signature = "tensor, ref, ref, int, int, int")
+
 CRTI_SPEC_CLASS(crt_image_worker, .name = "ImageWorker", .size = sizeof(worker_t),
                 .create = create, .signature = "list, float, int, ref, ref, int, map",
                 .destroy = destroy,
                 .methods = CRT_METHODS(&crt_image_worker_compute_step_method,
-                                       &crt_image_worker_send_step_method))
+                                       &crt_image_worker_send_step_method,
+                                       &crti_image_worker_evaluate_method))
 
 static crt_actor_t *new_worker(const crt_actor_options_t *options,
                                const crt_model_spec_t *model,

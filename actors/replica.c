@@ -22,6 +22,9 @@ static crt_status_t read_options(crt_replica_options_t *mine,
 
     if (status == CRT_OK && !(mine->clip >= 0))
         status = crt_raise(CRT_ERR_INVALID, "a replica that clips to %g", mine->clip);
+    if (status == CRT_OK && mine->checkpoint && !mine->network)
+        status = crt_raise(CRT_ERR_INVALID,
+                           "a replica with a checkpoint and no name of its network");
     return status;
 }
 
@@ -42,7 +45,10 @@ crt_status_t crt_replica_new(crt_group_t *group, crt_model_t *model,
     r->model = model;
     r->options = mine;
     status = crt_optimizer_new(model, mine.optimizer, &r->optimizer);
+    if (status == CRT_OK && mine.checkpoint)
+        status = crti_replica_resume(r, mine.checkpoint, mine.network);
     r->options.optimizer = NULL; /* borrowed for this call only */
+    r->options.checkpoint = r->options.network = NULL;
     if (status == CRT_OK) {
         r->squares = calloc(crt_model_arrays(model), sizeof(*r->squares));
         status = r->squares ? crti_replica_agree(r)
@@ -67,6 +73,62 @@ static crt_status_t sum_norms(void *replica, float *numbers, size_t count)
     return crt_group_allreduce(r->group, &view, &view, CRT_REDUCE_SUM);
 }
 
+/* ---------------------------------------------------------------- gradients */
+
+/* A pass of training, whose gradient `seen` watches. */
+static crt_status_t pass(crt_replica_t *r, const crt_batch_t *batch,
+                         crt_gradients_seen_t *seen, crt_tensor_t *gradients,
+                         double *loss_out)
+{
+    crt_status_t status;
+
+    crt_model_watch_gradients(r->model, seen, r);
+    crt_model_sync_norms(r->model, r->options.sync_norms ? sum_norms : NULL, r);
+    status = crt_model_compute_gradients(r->model, NULL, batch, gradients, loss_out);
+    crt_model_watch_gradients(r->model, NULL, NULL);
+    crt_model_sync_norms(r->model, NULL, NULL);
+    return status;
+}
+
+crt_status_t crt_replica_accumulate(crt_replica_t *r, const crt_batch_t *batch,
+                                    double *loss_out)
+{
+    crt_tensor_t gradients = *crt_buckets_gradients(r->buckets);
+    size_t count = crt_model_parameters(r->model);
+    const float *from = gradients.data;
+    crt_status_t status;
+
+    if (!r->held)
+        r->held = malloc(count * sizeof(float));
+    if (!r->held)
+        return crt_raise(CRT_ERR_NO_MEMORY, "gradient of %zu floats", count);
+    status = pass(r, batch, NULL, &gradients, loss_out);
+    if (status != CRT_OK) {
+        r->held_count = 0;
+        return status;
+    }
+    if (r->held_count == 0)
+        memcpy(r->held, from, count * sizeof(float));
+    for (size_t i = 0; i < count && r->held_count > 0; i++)
+        r->held[i] += from[i];
+    r->held_count++;
+    return CRT_OK;
+}
+
+/* Of the last batch of a step: the floats that have become final get those that were held, before
+ * their buckets are summed. */
+static void seen(void *replica, size_t first)
+{
+    crt_replica_t *r = replica;
+    float *gradient = crt_buckets_gradients(r->buckets)->data;
+    float share = 1.0f / (float)(r->held_count + 1);
+
+    for (size_t i = first; i < r->final && r->held_count > 0; i++)
+        gradient[i] = (gradient[i] + r->held[i]) * share;
+    r->final = first < r->final ? first : r->final;
+    crt_buckets_seen(r->buckets, first);
+}
+
 /* This member's gradient, averaged with those of the others. The first failure counts, but the
  * buckets are finished in any case. */
 static crt_status_t average(crt_replica_t *r, const crt_batch_t *batch, double *loss_out)
@@ -74,11 +136,8 @@ static crt_status_t average(crt_replica_t *r, const crt_batch_t *batch, double *
     crt_tensor_t gradients = *crt_buckets_gradients(r->buckets);
     crt_status_t status;
 
-    crt_model_watch_gradients(r->model, crt_buckets_seen, r->buckets);
-    crt_model_sync_norms(r->model, r->options.sync_norms ? sum_norms : NULL, r);
-    status = crt_model_compute_gradients(r->model, NULL, batch, &gradients, loss_out);
-    crt_model_watch_gradients(r->model, NULL, NULL);
-    crt_model_sync_norms(r->model, NULL, NULL);
+    r->final = crt_model_parameters(r->model);
+    status = pass(r, batch, seen, &gradients, loss_out);
     return status == CRT_OK ? crt_buckets_finish(r->buckets) : status;
 }
 
@@ -119,7 +178,9 @@ crt_status_t crt_replica_step(crt_replica_t *r, const crt_batch_t *batch,
                               double *loss_out)
 {
     crt_status_t status = average(r, batch, loss_out);
+    uint64_t batches = (uint64_t)crt_group_size(r->group) * (uint64_t)(r->held_count + 1);
 
+    r->held_count = 0;
     if (status == CRT_OK)
         status = measure(r);
     if (status == CRT_OK)
@@ -128,6 +189,7 @@ crt_status_t crt_replica_step(crt_replica_t *r, const crt_batch_t *batch,
         return status;
     r->has_before = false;
     r->steps++;
+    r->batches += batches;
     return CRT_OK;
 }
 
@@ -136,6 +198,7 @@ crt_status_t crt_replica_recover(crt_replica_t *r, int size)
     crt_status_t status;
 
     crt_buckets_drop(&r->buckets); /* waits for what is under way */
+    r->held_count = 0;
     status = crt_group_rebuild(r->group, size);
     if (status == CRT_ERR_EXISTS) /* a comparison that counts: nothing is behind */
         return crti_replica_new_buckets(r);
@@ -145,11 +208,10 @@ crt_status_t crt_replica_recover(crt_replica_t *r, int size)
 /* ---------------------------------------------------------------- comparing */
 
 /* FNV-1a over words of 64 bits, each spread before it is taken in. */
-uint64_t crt_replica_hash(const crt_replica_t *r)
+uint64_t crti_replica_hash_floats(const crt_tensor_t *weights, size_t count)
 {
-    const crt_tensor_t *weights = crt_model_weights(r->model);
     const char *at = weights->data;
-    size_t bytes = crt_tensor_bytes(weights);
+    size_t bytes = count * sizeof(float);
     uint64_t hash = 0xcbf29ce484222325u, word;
 
     for (size_t i = 0; i < bytes; i += sizeof(word)) {
@@ -163,7 +225,23 @@ uint64_t crt_replica_hash(const crt_replica_t *r)
     return hash;
 }
 
-static crt_status_t compare(crt_replica_t *r)
+uint64_t crt_replica_hash(const crt_replica_t *r)
+{
+    return crti_replica_hash_floats(crt_model_weights(r->model),
+                                    crt_model_parameters(r->model));
+}
+
+crt_status_t crti_replica_average_statistics(crt_replica_t *r)
+{
+    const crt_tensor_t *statistics = crt_model_statistics(r->model);
+
+    if (crt_tensor_count(statistics) == 0 || r->options.sync_norms)
+        return CRT_OK;
+    return crt_group_allreduce(r->group, statistics, statistics, CRT_REDUCE_AVERAGE);
+}
+
+/* A number that all members should have: `own` of this one, called `what`. */
+static crt_status_t compare(crt_replica_t *r, uint64_t number, const char *what)
 {
     int size = crt_group_size(r->group), rank = crt_group_rank(r->group);
     int64_t one = 1, all = size, *hashes = calloc((size_t)size, sizeof(*hashes));
@@ -172,7 +250,7 @@ static crt_status_t compare(crt_replica_t *r)
 
     if (!hashes)
         return crt_raise(CRT_ERR_NO_MEMORY, "hashes of %d replicas", size);
-    hashes[rank] = (int64_t)crt_replica_hash(r);
+    hashes[rank] = (int64_t)number;
     own = crt_tensor_view(CRT_DTYPE_INT64, 1, &one, &hashes[rank]);
     view = crt_tensor_view(CRT_DTYPE_INT64, 1, &all, hashes);
     status = crt_group_allgather(r->group, &own, &view);
@@ -180,24 +258,25 @@ static crt_status_t compare(crt_replica_t *r)
         if (hashes[i] != hashes[0])
             status =
                 crt_raise(CRT_ERR_CORRUPT,
-                          "after step %llu the weights of rank %d (hash %016llx) are "
-                          "not those of rank 0 (%016llx)",
-                          (unsigned long long)r->steps, i, (unsigned long long)hashes[i],
-                          (unsigned long long)hashes[0]);
+                          "after step %llu the %s of rank %d (%016llx) are not those "
+                          "of rank 0 (%016llx)",
+                          (unsigned long long)r->steps, what, i,
+                          (unsigned long long)hashes[i], (unsigned long long)hashes[0]);
     free(hashes);
     return status;
 }
 
 /* Whose comparison succeeded settles it: it has the hashes of all, also of those that were told
  * that a member died. These find that out when they rebuild. */
-crt_status_t crt_replica_compare(crt_replica_t *r)
+static crt_status_t settle(crt_replica_t *r, bool weights)
 {
     crt_status_t status = CRT_OK;
 
     if (!r->compares || r->settled == crt_group_settled(r->group)) {
         r->compares = true;
         r->settled = crt_group_settled(r->group);
-        status = compare(r);
+        status = weights ? compare(r, crt_replica_hash(r), "weights")
+                         : compare(r, r->steps, "steps");
         if (status == CRT_OK)
             status = crt_group_settle(r->group);
     }
@@ -205,9 +284,24 @@ crt_status_t crt_replica_compare(crt_replica_t *r)
     return status;
 }
 
+crt_status_t crt_replica_compare(crt_replica_t *r)
+{
+    return settle(r, true);
+}
+
+crt_status_t crti_replica_meet(crt_replica_t *r)
+{
+    return settle(r, false);
+}
+
 uint64_t crt_replica_steps(const crt_replica_t *r)
 {
     return r->steps;
+}
+
+uint64_t crt_replica_batches(const crt_replica_t *r)
+{
+    return r->batches;
 }
 
 void crt_replica_set_at_end(crt_replica_t *r, bool at_end)
@@ -227,6 +321,7 @@ void crt_replica_drop(crt_replica_t **dropped)
     crt_optimizer_drop(&r->optimizer);
     free(r->owned);
     free(r->before);
+    free(r->held);
     free(r->squares);
     free(r);
     *dropped = NULL;

@@ -3,6 +3,7 @@
  *
  *     replica.c   a step: backward pass, average, update
  *     agree.c     after joining or a death: the same weights and state for all
+ *     resume.c    checkpoints: what a group begins with, and what it leaves
  */
 #ifndef CRTI_ACTORS_REPLICA_H
 #define CRTI_ACTORS_REPLICA_H
@@ -15,8 +16,13 @@ struct crt_replica {
     crt_optimizer_t *optimizer;
     crt_replica_options_t options;
     crt_buckets_t *buckets;
-    uint64_t steps; /* that all members have agreed on */
-    bool compares;  /* a comparison has failed, when `settled` operations were settled */
+    uint64_t steps;   /* that all members have agreed on */
+    uint64_t batches; /* that all members have taken in these steps */
+    /* Batches before the last one of a step: the sum of their gradients, and their number. */
+    float *held;
+    int held_count;
+    size_t final; /* float from which on the gradient of the last one has the sum in it */
+    bool compares; /* a comparison has failed, when `settled` operations were settled */
     uint64_t settled;
     double *squares; /* of each array */
     /* Sharded: the floats of the own parts before the step that is not yet agreed on: weights, then
@@ -36,6 +42,23 @@ crt_status_t crti_replica_agree(crt_replica_t *r);
 
 /* Sharded: keeps a copy of the own parts, to be put back. */
 crt_status_t crti_replica_keep(crt_replica_t *r);
+
+/* crt_replica_hash of the first `count` weights of a tensor. */
+uint64_t crti_replica_hash_floats(const crt_tensor_t *weights, size_t count);
+
+/* Before the first agreement: weights, state and position of a checkpoint. */
+crt_status_t crti_replica_resume(crt_replica_t *r, const char *path, const char *network);
+
+/* Collective. Sharded: the whole state of the optimizer comes to rank 0. */
+crt_status_t crti_replica_gather_state(crt_replica_t *r);
+
+/* Collective. Running statistics of batch norms, which are those of each member's own batches,
+ * become their average. */
+crt_status_t crti_replica_average_statistics(crt_replica_t *r);
+
+/* Collective. As crt_replica_compare, but of steps instead of weights: all members learn that the
+ * steps are made, without a pass over the weights. */
+crt_status_t crti_replica_meet(crt_replica_t *r);
 
 void crti_buckets_set_at_end(crt_buckets_t *buckets, bool at_end);
 

@@ -5,13 +5,19 @@
 #include <crt_ml_gpu.h>
 #include <crt_networks.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 crt_status_t crti_spec_copy(crt_model_spec_t *mine, const crt_model_spec_t *given)
 {
     crt_status_t status = CRTI_COPY_STRUCT(mine, given, "CRT_MODEL_SPEC");
 
-    if (status == CRT_OK && !mine->widths)
+    if (status == CRT_OK && mine->layers &&
+        (!mine->input || mine->layer_count == 0 || mine->widths || mine->network))
+        status = crt_raise(CRT_ERR_INVALID,
+                           "a model of layers needs `input` and `layer_count`, and has "
+                           "neither widths nor a network");
+    if (status == CRT_OK && !mine->layers && !mine->widths)
         status = crt_raise(CRT_ERR_INVALID, "a model without widths");
     return status;
 }
@@ -24,11 +30,21 @@ crt_status_t crti_spec_data(crt_data_spec_t *mine, const crt_data_spec_t *given)
     return status;
 }
 
+#define LAYERS                                                                           \
+    "\x2" /* the first item of a list that has layers; no network is called so */
+
 crt_arg_t crti_spec_widths(const crt_model_spec_t *spec,
                            crt_arg_t room[CRTI_SPEC_ITEMS_MAX])
 {
     size_t count = 0;
 
+    if (spec->layers) { /* structs of numbers: their bytes, which say their size */
+        room[0] = crt_arg_string(LAYERS);
+        room[1] = crt_arg_bytes(crt_bytes(spec->input, spec->input->struct_size));
+        room[2] = crt_arg_bytes(
+            crt_bytes(spec->layers, spec->layer_count * spec->layers[0].struct_size));
+        return crt_list(room, 3);
+    }
     if (spec->network)
         room[count++] = crt_arg_string(spec->network);
     for (size_t i = 0; i <= CRTI_SPEC_WIDTHS_MAX && spec->widths[i] != 0; i++)
@@ -92,6 +108,49 @@ static crt_status_t refusal(const crt_value_t *list)
 
 /* ---------------------------------------------------------------- models */
 
+/* A copy of an item's bytes, where structs may lie; at least one size. The caller frees it. */
+static crt_status_t copy_structs(const crt_value_t *list, size_t item, void **copy_out,
+                                 size_t *size_out)
+{
+    crt_bytes_t bytes;
+    crt_status_t status = crt_value_read(crt_value_at(list, item), &bytes);
+
+    if (status == CRT_OK && bytes.size < sizeof(size_t))
+        status = crt_raise(CRT_ERR_INVALID, "layers of %zu bytes", bytes.size);
+    if (status != CRT_OK)
+        return status;
+    *copy_out = malloc(bytes.size);
+    if (!*copy_out)
+        return crt_raise(CRT_ERR_NO_MEMORY, "layers of %zu bytes", bytes.size);
+    memcpy(*copy_out, bytes.data, bytes.size);
+    *size_out = bytes.size;
+    return CRT_OK;
+}
+
+/* Input and layers. */
+static crt_status_t layered_model(const crt_value_t *list, uint64_t seed,
+                                  crt_model_t **model_out)
+{
+    void *input = NULL, *layers = NULL;
+    size_t input_size = 0, size = 0, each;
+    crt_status_t status = copy_structs(list, 1, &input, &input_size);
+
+    if (status == CRT_OK)
+        status = copy_structs(list, 2, &layers, &size);
+    if (status == CRT_OK) {
+        each = *(size_t *)layers;
+        if (*(size_t *)input != input_size || each < sizeof(size_t) || size % each != 0)
+            status = crt_raise(CRT_ERR_INVALID,
+                               "layers of %zu bytes, each of %zu, for an input of %zu",
+                               size, each, input_size);
+        else
+            status = crt_model_new(input, layers, size / each, seed, model_out);
+    }
+    free(input);
+    free(layers);
+    return status;
+}
+
 /* Name, height, width, channels, classes. */
 static crt_status_t named_model(const crt_value_t *list, uint64_t seed,
                                 crt_model_t **model_out)
@@ -103,6 +162,8 @@ static crt_status_t named_model(const crt_value_t *list, uint64_t seed,
 
     if (status == CRT_OK && strcmp(name, REFUSED) == 0)
         return refusal(list);
+    if (status == CRT_OK && strcmp(name, LAYERS) == 0)
+        return layered_model(list, seed, model_out);
     if (status == CRT_OK && crt_value_count(list) != 5)
         status = crt_raise(CRT_ERR_INVALID,
                            "a network by name with %zu numbers, not height, width, "

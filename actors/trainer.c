@@ -10,23 +10,33 @@
  *     driver: without the dead one, or with one that the driver makes and lets join. An error of
  *     this trainer's own makes it leave the group, so that the others are told at once.
  */
+#include <crt_ml_gpu.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
+#include "actors/evaluate.h"
 #include "actors/feed.h"
+#include "actors/replica.h"
 #include "actors/spec.h"
+#include "actors/trainer.h"
 #include "runtime/base/copy_struct.h"
 #include <crt_actors.h>
 
-#define JOIN_MS   60000
-#define OWN_ITEMS 12 /* options of a replica in the create arguments: keys and values */
+#define JOIN_MS 60000
+/* Keys and values in the create arguments: options of a replica, and of batches by numbers. */
+#define OWN_ITEMS 24
 
 typedef struct trainer {
     crt_model_t *model;
     crti_feed_t feed;
     crt_optimizer_options_t optimizer;
     crt_replica_options_t options;
+    uint64_t seed;
+    int accumulate;         /* batches by numbers: of each step; else 0 */
+    char *format, *network; /* of them; of a checkpoint, */
+    char *checkpoint;       /* which the group begins with; NULL: none */
     crt_group_t *group;
     crt_replica_t *replica;
     int recoveries;
@@ -62,11 +72,56 @@ static crt_status_t read_options(trainer_t *t, const crt_value_t *map)
     return status;
 }
 
+/* A text that stays; "" and none are NULL. */
+static crt_status_t read_text(const crt_value_t *map, const char *key, char **text_out)
+{
+    const char *text = "";
+    crt_status_t status = CRTI_SPEC_READ(map, key, &text);
+
+    if (status != CRT_OK || !*text)
+        return status;
+    *text_out = strdup(text);
+    return *text_out ? CRT_OK : crt_raise(CRT_ERR_NO_MEMORY, "%s", key);
+}
+
+static crt_status_t read_numbered(trainer_t *t, const crt_value_t *map,
+                                  crti_feed_spec_t *data)
+{
+    crt_status_t status = CRTI_SPEC_READ(map, "accumulate", &t->accumulate);
+
+    if (status == CRT_OK)
+        status = CRTI_SPEC_READ(map, "ahead", &data->ahead);
+    if (status == CRT_OK)
+        status = read_text(map, "format", &t->format);
+    if (status == CRT_OK)
+        status = read_text(map, "network", &t->network);
+    if (status == CRT_OK)
+        status = read_text(map, "checkpoint", &t->checkpoint);
+    data->is_numbered = t->accumulate > 0;
+    data->format = t->format ? t->format : "";
+    t->options.checkpoint = t->checkpoint;
+    t->options.network = t->network;
+    return status;
+}
+
+/* To the first GPU that the actor has. */
+static crt_status_t choose_device(trainer_t *t, const crt_value_t *map)
+{
+    const char *name = "";
+    crt_precision_t precision;
+    crt_status_t status = CRTI_SPEC_READ(map, "precision", &name);
+
+    if (status != CRT_OK || !*name)
+        return status;
+    status = crt_precision_parse(name, &precision);
+    return status == CRT_OK ? crt_model_to_gpu(t->model, 0, precision) : status;
+}
+
 static crt_status_t create(void *self, crt_call_t *call)
 {
     trainer_t *t = self;
     const crt_value_t *widths, *options;
-    crti_feed_spec_t data;
+    crti_feed_spec_t data = {.shard = 0};
     double dropout;
     crt_status_t status =
         crt_args(call, &widths, &dropout, &data.seed, &data.features, &data.labels,
@@ -75,10 +130,13 @@ static crt_status_t create(void *self, crt_call_t *call)
     if (status == CRT_OK)
         status = read_options(t, options);
     if (status == CRT_OK)
+        status = read_numbered(t, options, &data);
+    if (status == CRT_OK)
         status = crti_spec_model(widths, dropout, data.seed, &t->model);
     if (status == CRT_OK)
         status = crti_feed_init(&t->feed, &data, t->model);
-    return status;
+    t->seed = data.seed;
+    return status == CRT_OK ? choose_device(t, options) : status;
 }
 
 static void leave(trainer_t *t)
@@ -104,6 +162,9 @@ static void destroy(void *self)
     leave(t);
     crti_feed_fini(&t->feed);
     crt_model_drop(&t->model);
+    free(t->format);
+    free(t->network);
+    free(t->checkpoint);
 }
 
 /* ---------------------------------------------------------------- join */
@@ -135,37 +196,92 @@ static bool group_has_failed(const trainer_t *t)
     return crt_group_last_error(t->group) != NULL;
 }
 
-/* What a dead member does not hinder. A member that dies meanwhile fails this too: then once more,
- * at most as often as there are members. */
-static crt_status_t recover(trainer_t *t, int on_death, crt_status_t why)
+/* How far a call trains, and what becomes of the group when a member dies. */
+typedef struct plan {
+    crt_call_t *call;
+    uint64_t steps;
+    int on_death, size, least; /* size: of the group; 0: as it is */
+    bool compares;
+} plan_t;
+
+/* A group of `size` members (0: of those that live). A member that dies meanwhile fails this too:
+ * then once more, at most as often as there are members. */
+static crt_status_t rebuild(trainer_t *t, int size)
+{
+    int tries = crt_group_size(t->group);
+    crt_status_t status;
+
+    do {
+        status = crt_replica_recover(t->replica, size);
+        if (status == CRT_ERR_TIMED_OUT)
+            size = 0; /* nobody came */
+    } while (status != CRT_OK && --tries > 0);
+    return status;
+}
+
+/* What a dead member does not hinder. */
+static crt_status_t recover(trainer_t *t, const plan_t *p, crt_status_t why)
 {
     int size = crt_group_size(t->group);
     uint64_t incarnation = crt_group_incarnation(t->group);
-    crt_status_t status = why;
+    crt_status_t status;
 
-    if (on_death == CRT_DEATH_FAILS || why == CRT_ERR_TIMED_OUT)
+    if (p->on_death == CRT_DEATH_FAILS || why == CRT_ERR_TIMED_OUT)
         return why;
-    for (int i = 0; i < size && status != CRT_OK; i++) {
-        status =
-            crt_replica_recover(t->replica, on_death == CRT_DEATH_REPLACES ? size : 0);
-        if (status == CRT_ERR_TIMED_OUT)
-            on_death = CRT_DEATH_SHRINKS; /* nobody came */
-    }
+    status = rebuild(t, p->on_death == CRT_DEATH_REPLACES ? size : 0);
+    if (status == CRT_OK && crt_group_size(t->group) < p->least)
+        status = crt_replica_recover(t->replica, p->least);
     t->recoveries += status == CRT_OK && incarnation != crt_group_incarnation(t->group);
     return status;
 }
 
 typedef struct progress {
     double loss;
-    uint64_t batches;
+    uint64_t batches, samples;
 } progress_t;
+
+/* One batch of a step by numbers, the last of which makes it. */
+static crt_status_t numbered_batch(trainer_t *t, uint64_t number, uint64_t size,
+                                   bool is_last, progress_t *progress)
+{
+    const crt_batch_t *batch;
+    double loss;
+    crt_status_t status = crti_feed_batch(&t->feed, number, size, &batch);
+
+    if (status != CRT_OK)
+        return status;
+    crt_model_set_seed(t->model, t->seed + number * 0x9e3779b97f4a7c15u);
+    status = is_last ? crt_replica_step(t->replica, batch, &loss)
+                     : crt_replica_accumulate(t->replica, batch, &loss);
+    progress->loss += loss;
+    progress->batches++;
+    progress->samples += (uint64_t)batch->labels.shape[0];
+    return status;
+}
+
+static crt_status_t numbered_step(trainer_t *t, progress_t *progress)
+{
+    uint64_t size = (uint64_t)crt_group_size(t->group);
+    uint64_t number =
+        crt_replica_batches(t->replica) + (uint64_t)crt_group_rank(t->group);
+    progress_t now = *progress; /* a step that fails leaves none */
+    crt_status_t status = CRT_OK;
+
+    for (int i = 1; i <= t->accumulate && status == CRT_OK; i++, number += size)
+        status = numbered_batch(t, number, size, i == t->accumulate, &now);
+    if (status == CRT_OK)
+        *progress = now;
+    return status;
+}
 
 static crt_status_t step(trainer_t *t, progress_t *progress)
 {
     double loss;
-    crt_status_t status =
-        crt_replica_step(t->replica, crt_batches_next(t->feed.batches), &loss);
+    crt_status_t status;
 
+    if (t->accumulate > 0)
+        return numbered_step(t, progress);
+    status = crt_replica_step(t->replica, crt_batches_next(t->feed.batches), &loss);
     if (status == CRT_OK) {
         progress->loss += loss;
         progress->batches++;
@@ -173,76 +289,131 @@ static crt_status_t step(trainer_t *t, progress_t *progress)
     return status;
 }
 
-static crt_status_t train_until(trainer_t *t, crt_call_t *call, uint64_t steps,
-                                int on_death, progress_t *progress)
+static crt_status_t train_until(trainer_t *t, const plan_t *p, progress_t *progress)
 {
     crt_status_t status = CRT_OK;
 
-    while (status == CRT_OK && crt_replica_steps(t->replica) < steps) {
-        if (crt_cancelled(call))
+    if (p->size > 0 && p->size != crt_group_size(t->group) && !group_has_failed(t))
+        status = rebuild(t, p->size);
+    while (status == CRT_OK && crt_replica_steps(t->replica) < p->steps) {
+        if (crt_cancelled(p->call))
             return crt_raise(CRT_ERR_CANCELLED, "nobody waits for the training any more");
         status = step(t, progress);
         if (status != CRT_OK && group_has_failed(t))
-            status = recover(t, on_death, status);
+            status = recover(t, p, status);
     }
+    if (status == CRT_OK && p->compares && t->accumulate > 0)
+        status = crti_replica_average_statistics(t->replica);
     if (status == CRT_OK)
-        status = crt_replica_compare(t->replica);
+        status =
+            p->compares ? crt_replica_compare(t->replica) : crti_replica_meet(t->replica);
     return status;
 }
 
 /* A death between the last step and the comparison: once more. */
-static crt_status_t train_and_compare(trainer_t *t, crt_call_t *call, uint64_t steps,
-                                      int on_death, progress_t *progress)
+static crt_status_t train_and_compare(trainer_t *t, plan_t *p, progress_t *progress)
 {
-    crt_status_t status = train_until(t, call, steps, on_death, progress);
+    crt_status_t status = train_until(t, p, progress);
 
     while (status != CRT_OK && t->group && group_has_failed(t)) {
-        status = recover(t, on_death, status);
+        p->size = 0; /* that there was, or that nobody came for */
+        status = recover(t, p, status);
         if (status != CRT_OK)
             break;
-        status = train_until(t, call, steps, on_death, progress);
+        status = train_until(t, p, progress);
     }
     return status;
 }
 
-static crt_status_t answer(trainer_t *t, crt_call_t *call, const progress_t *progress,
+static crt_status_t answer(trainer_t *t, const plan_t *p, const progress_t *progress,
                            double seconds)
 {
     char hash[17];
     double batches = progress->batches ? (double)progress->batches : 1;
 
     snprintf(hash, sizeof(hash), "%016llx",
-             (unsigned long long)crt_replica_hash(t->replica));
+             p->compares ? (unsigned long long)crt_replica_hash(t->replica) : 0);
     crt_arg_t items[] = {
         crt_arg_string("steps"),      crt_arg_unsigned(crt_replica_steps(t->replica)),
         crt_arg_string("loss"),       crt_arg_float(progress->loss / batches),
         crt_arg_string("seconds"),    crt_arg_float(seconds),
         crt_arg_string("hash"),       crt_arg_string(hash),
         crt_arg_string("size"),       crt_arg_int(crt_group_size(t->group)),
-        crt_arg_string("recoveries"), crt_arg_int(t->recoveries)};
+        crt_arg_string("recoveries"), crt_arg_int(t->recoveries),
+        crt_arg_string("batches"),    crt_arg_unsigned(crt_replica_batches(t->replica)),
+        crt_arg_string("samples"),    crt_arg_unsigned(progress->samples),
+        crt_arg_string("taken"),      crt_arg_unsigned(progress->batches)};
 
-    return crt_return(call, crt_map(items, sizeof(items) / sizeof(items[0])));
+    return crt_return(p->call, crt_map(items, sizeof(items) / sizeof(items[0])));
+}
+
+static crt_status_t carry_out(trainer_t *t, plan_t *p)
+{
+    progress_t progress = {.loss = 0};
+    double start = now_s();
+    crt_status_t status = train_and_compare(t, p, &progress);
+
+    if (status == CRT_OK)
+        return answer(t, p, &progress, now_s() - start);
+    return leave_failed(t, status);
+}
+
+static crt_status_t check_joined(const trainer_t *t)
+{
+    return t->replica ? CRT_OK
+                      : crt_raise(CRT_ERR_INVALID, "a trainer that is in no group");
 }
 
 static crt_status_t train(void *self, crt_call_t *call)
 {
     trainer_t *t = self;
-    progress_t progress = {.loss = 0};
-    uint64_t steps;
-    int on_death;
+    plan_t plan = {.call = call, .compares = true};
     bool at_end;
-    double start = now_s();
-    crt_status_t status = crt_args(call, &steps, &on_death, &at_end);
+    crt_status_t status = crt_args(call, &plan.steps, &plan.on_death, &at_end);
 
+    if (status == CRT_OK)
+        status = check_joined(t);
     if (status != CRT_OK)
         return status;
-    if (!t->replica)
-        return crt_raise(CRT_ERR_INVALID, "a trainer that is in no group");
     crt_replica_set_at_end(t->replica, at_end);
-    status = train_and_compare(t, call, steps, on_death, &progress);
+    return carry_out(t, &plan);
+}
+
+static crt_status_t fit(void *self, crt_call_t *call)
+{
+    trainer_t *t = self;
+    plan_t plan = {.call = call};
+    crt_status_t status = crt_args(call, &plan.steps, &plan.on_death, &plan.size,
+                                   &plan.least, &plan.compares);
+
     if (status == CRT_OK)
-        return answer(t, call, &progress, now_s() - start);
-    return leave_failed(t, status);
+        status = check_joined(t);
+    return status == CRT_OK ? carry_out(t, &plan) : status;
+}
+
+static crt_status_t evaluate(void *self, crt_call_t *call)
+{
+    trainer_t *t = self;
+    crti_evaluation_t e = {.format = t->format ? t->format : ""};
+    crt_status_t status =
+        crt_args(call, &e.features, &e.labels, &e.classes, &e.part, &e.parts);
+
+    return status == CRT_OK ? crti_evaluate(call, t->model, NULL, &e) : status;
+}
+
+static crt_status_t save(void *self, crt_call_t *call)
+{
+    trainer_t *t = self;
+    crt_checkpoint_t checkpoint = CRT_CHECKPOINT(.step = 0);
+    const char *folder;
+    int keep;
+    crt_status_t status = crt_args(call, &folder, &checkpoint.network, &checkpoint.seed,
+                                   &checkpoint.is_last, &keep);
+
+    if (status == CRT_OK)
+        status = check_joined(t);
+    return status == CRT_OK ? crt_replica_save(t->replica, folder, &checkpoint, keep)
+                            : status;
 }
 
 /* ---------------------------------------------------------------- weights */
@@ -252,6 +423,27 @@ static crt_status_t get_weights(void *self, crt_call_t *call)
     trainer_t *t = self;
 
     return crt_return(call, crt_model_weights(t->model));
+}
+
+static crt_status_t hello(void *self, crt_call_t *call)
+{
+    return CRT_OK;
+}
+
+static crt_status_t get_all(void *self, crt_call_t *call)
+{
+    trainer_t *t = self;
+    crt_object_t *object;
+    crt_tensor_t weights;
+    crt_status_t status = crti_spec_answer(t->model, &object, &weights);
+
+    if (status != CRT_OK)
+        return status;
+    status = crt_model_copy_tensor(t->model, crt_model_weights(t->model), &weights);
+    if (status == CRT_OK)
+        return crt_return(call, object);
+    crt_object_abort(&object);
+    return status;
 }
 
 static crt_status_t set_weights(void *self, crt_call_t *call)
@@ -277,19 +469,34 @@ CRTI_SPEC_METHOD(crt_trainer_get_weights, .name = "get_weights", .run = get_weig
 CRTI_SPEC_METHOD(crt_trainer_set_weights, .name = "set_weights", .run = set_weights,
                  .signature = "tensor")
 
-CRTI_SPEC_CLASS(crt_trainer, .name = "Trainer", .size = sizeof(trainer_t),
-                .create = create,
-                .signature = "list, float, int, ref, ref, int, int, int, int, map",
-                .destroy = destroy,
-                .methods = CRT_METHODS(&crt_trainer_join_method,
-                                       &crt_trainer_train_method,
-                                       &crt_trainer_get_weights_method,
-                                       &crt_trainer_set_weights_method))
+CRTI_SPEC_METHOD(crti_trainer_fit, .name = "fit", .run = fit,
+                 .signature = "int, int, int, int, bool")
+CRTI_SPEC_METHOD(crti_trainer_evaluate, .name = "evaluate", .run = evaluate,
+                 .signature = "ref, ref, int, int, int")
+CRTI_SPEC_METHOD(crti_trainer_hello, .name = "hello", .run = hello, .signature = "")
+CRTI_SPEC_METHOD(crti_trainer_get_all, .name = "get_all", .run = get_all, .signature = "")
+CRTI_SPEC_METHOD(crti_trainer_save, .name = "save", .run = save,
+                 .signature = "string, string, int, bool, int")
+
+CRTI_SPEC_CLASS(
+    crt_trainer, .name = "Trainer", .size = sizeof(trainer_t), .create = create,
+    .signature = "list, float, int, ref, ref, int, int, int, int, map",
+    .destroy = destroy,
+    .methods = CRT_METHODS(&crt_trainer_join_method, &crt_trainer_train_method,
+                           &crt_trainer_get_weights_method,
+                           &crt_trainer_set_weights_method, &crti_trainer_fit_method,
+                           &crti_trainer_evaluate_method, &crti_trainer_save_method,
+                           &crti_trainer_get_all_method, &crti_trainer_hello_method))
+
+static const char *text_or_none(const char *text)
+{
+    return text ? text : "";
+}
 
 static crt_actor_t *new_trainer(const crt_actor_options_t *options,
                                 const crt_model_spec_t *model,
                                 const crt_data_spec_t *data,
-                                const crt_replica_options_t *r,
+                                const crt_replica_options_t *r, const crti_numbered_t *n,
                                 crt_arg_t items[CRTI_SPEC_OPTIMIZER_ITEMS + OWN_ITEMS])
 {
     crt_arg_t room[CRTI_SPEC_ITEMS_MAX];
@@ -299,7 +506,13 @@ static crt_actor_t *new_trainer(const crt_actor_options_t *options,
         crt_arg_string("at_end"),       crt_arg_bool(r->at_end),
         crt_arg_string("bfloat16"),     crt_arg_bool(r->bfloat16),
         crt_arg_string("sync_norms"),   crt_arg_bool(r->sync_norms),
-        crt_arg_string("bucket_bytes"), crt_arg_unsigned(r->bucket_bytes)};
+        crt_arg_string("bucket_bytes"), crt_arg_unsigned(r->bucket_bytes),
+        crt_arg_string("checkpoint"),   crt_arg_string(text_or_none(r->checkpoint)),
+        crt_arg_string("network"),      crt_arg_string(text_or_none(r->network)),
+        crt_arg_string("accumulate"),   crt_arg_int(n->accumulate),
+        crt_arg_string("ahead"),        crt_arg_int(n->ahead),
+        crt_arg_string("format"),       crt_arg_string(text_or_none(n->format)),
+        crt_arg_string("precision"),    crt_arg_string(text_or_none(n->precision))};
 
     memcpy(items + CRTI_SPEC_OPTIMIZER_ITEMS, own, sizeof(own));
     return crt_actor_new(&crt_trainer_descriptor, options, crti_spec_widths(model, room),
@@ -308,9 +521,11 @@ static crt_actor_t *new_trainer(const crt_actor_options_t *options,
                          crt_map(items, CRTI_SPEC_OPTIMIZER_ITEMS + OWN_ITEMS));
 }
 
-crt_actor_t *crt_trainer_new(const crt_actor_options_t *options,
-                             const crt_model_spec_t *model, const crt_data_spec_t *data,
-                             const crt_replica_options_t *replica)
+crt_actor_t *crti_trainer_new_numbered(const crt_actor_options_t *options,
+                                       const crt_model_spec_t *model,
+                                       const crt_data_spec_t *data,
+                                       const crt_replica_options_t *replica,
+                                       const crti_numbered_t *numbered)
 {
     crt_arg_t items[CRTI_SPEC_OPTIMIZER_ITEMS + OWN_ITEMS];
     crt_model_spec_t spec;
@@ -324,6 +539,15 @@ crt_actor_t *crt_trainer_new(const crt_actor_options_t *options,
         status = CRTI_COPY_STRUCT(&mine, replica, "CRT_REPLICA_OPTIONS");
     if (status == CRT_OK)
         status = crti_spec_optimizer_items(mine.optimizer, items);
-    return status == CRT_OK ? new_trainer(options, &spec, &feed, &mine, items)
+    return status == CRT_OK ? new_trainer(options, &spec, &feed, &mine, numbered, items)
                             : crti_spec_refuse(&crt_trainer_descriptor, options, status);
+}
+
+crt_actor_t *crt_trainer_new(const crt_actor_options_t *options,
+                             const crt_model_spec_t *model, const crt_data_spec_t *data,
+                             const crt_replica_options_t *replica)
+{
+    static const crti_numbered_t none = {.format = NULL};
+
+    return crti_trainer_new_numbered(options, model, data, replica, &none);
 }

@@ -25,7 +25,7 @@
 #include <zlib.h>
 
 #define MAGIC          "crtcheck"
-#define VERSION        1
+#define VERSION        2
 #define CHECKSUM       sizeof(uint32_t)
 #define FILE_BYTES_MAX ((size_t)1 << 36)
 
@@ -38,9 +38,10 @@ typedef struct header {
     uint64_t step, seed, optimizer_steps;
     uint32_t kind, states;
     uint64_t floats, weights_size;
+    uint64_t batches; /* from version 2 on */
 } header_t;
 
-_Static_assert(sizeof(header_t) == 128, "as the file has it");
+_Static_assert(sizeof(header_t) == 136, "as the file has it");
 
 /* ---------------------------------------------------------------- bytes */
 
@@ -55,7 +56,8 @@ static header_t make_header(const crt_checkpoint_t *c, const crt_model_t *model,
                   .kind = (uint32_t)optimizer->options.kind,
                   .states = (uint32_t)crt_optimizer_states(optimizer),
                   .floats = crt_model_parameters(model),
-                  .weights_size = weights_size};
+                  .weights_size = weights_size,
+                  .batches = c->batches};
 
     memcpy(h.magic, MAGIC, sizeof(h.magic));
     snprintf(h.network, sizeof(h.network), "%s", c->network);
@@ -99,6 +101,11 @@ crt_status_t crti_checkpoint_encode(const crt_checkpoint_t *checkpoint,
     return CRT_OK;
 }
 
+static size_t header_size(const header_t *h)
+{
+    return h->version == 1 ? offsetof(header_t, batches) : sizeof(*h);
+}
+
 /* Is it a whole file of this kind? Says nothing about the model. */
 static crt_status_t check_file(const char *name, const unsigned char *data, size_t size,
                                header_t *h)
@@ -110,11 +117,13 @@ static crt_status_t check_file(const char *name, const unsigned char *data, size
         return crt_raise(CRT_ERR_CORRUPT,
                          "%s: not a checkpoint, or cut short (%zu bytes)", name, size);
     memcpy(h, data, sizeof(*h));
-    if (h->version != VERSION)
+    if (h->version < 1 || h->version > VERSION)
         return crt_raise(CRT_ERR_INVALID,
-                         "%s: a checkpoint of version %u, this build reads %d", name,
+                         "%s: a checkpoint of version %u, this build reads 1 to %d", name,
                          h->version, VERSION);
-    room = size - sizeof(*h) - CHECKSUM;
+    if (h->version == 1)
+        h->batches = 0;
+    room = size - header_size(h) - CHECKSUM;
     if (h->states > CRTI_OPTIMIZER_STATES_MAX || h->weights_size > room ||
         h->floats > FILE_BYTES_MAX ||
         room - h->weights_size != h->states * h->floats * sizeof(float))
@@ -152,9 +161,10 @@ crt_status_t crti_checkpoint_decode(const char *name, const unsigned char *data,
                                     crt_checkpoint_t *checkpoint_out)
 {
     header_t h;
-    const unsigned char *at = data + sizeof(h);
+    const unsigned char *at;
     crt_status_t status = check_file(name, data, size, &h);
 
+    at = data + header_size(&h);
     if (status == CRT_OK)
         status = check_use(name, &h, network, model, optimizer);
     if (status == CRT_OK)
@@ -173,7 +183,7 @@ crt_status_t crti_checkpoint_decode(const char *name, const unsigned char *data,
     if (optimizer)
         crt_optimizer_set_steps(optimizer, h.optimizer_steps);
     *checkpoint_out = CRT_CHECKPOINT(.network = network, .step = h.step, .seed = h.seed,
-                                     .is_last = h.is_last != 0);
+                                     .is_last = h.is_last != 0, .batches = h.batches);
     return CRT_OK;
 }
 

@@ -31,6 +31,9 @@ typedef struct crt_checkpoint {
     uint64_t step, seed;
     /* True if the training ends with this checkpoint. */
     bool is_last;
+    /* Number of batches that all members of the training have taken together, where a training
+     * counts them. */
+    uint64_t batches;
 } crt_checkpoint_t;
 #define CRT_CHECKPOINT(...)                                                              \
     CRTI_VALUE(crt_checkpoint_t, .struct_size = sizeof(crt_checkpoint_t), __VA_ARGS__)

@@ -92,8 +92,9 @@ typedef struct crt_image_batches_options {
     CRTI_CONSTANT(crt_image_batches_options_t,                                           \
                   .struct_size = sizeof(crt_image_batches_options_t), __VA_ARGS__)
 
-/* Makes batches of `set`, uint8 images of `format`. The set must outlive the batches. One thread
- * at a time uses the batches. Caller owns the result and drops it with crt_image_batches_drop.
+/* Makes batches of `set`, uint8 images of `format`. With `format` NULL the samples may be of any
+ * kind, and are given as they are. The set must outlive the batches. One thread at a time uses the
+ * batches. Caller owns the result and drops it with crt_image_batches_drop.
  *
  * Errors: CRT_ERR_INVALID, when an option or the format is wrong, or the images have another size
  * or more classes than `format`; CRT_ERR_UNSUPPORTED, when the program sets a member that only a

@@ -18,6 +18,7 @@
 #include <signal.h>
 #include <stdlib.h>
 
+#include "ml/dataset.h"
 #include "ml/images.h"
 #include "ml/model.h"
 #include "runtime/base/copy_struct.h"
@@ -35,7 +36,7 @@ struct crt_image_batches {
     const crt_dataset_t *set;
     size_t count, pixels, size; /* of the set; of an image; images of a batch */
     uint64_t seed, per_pass;
-    bool is_training, has_thread;
+    bool is_training, has_thread, is_plain; /* plain: without a format */
     float scale[CRT_IMAGE_CHANNELS_MAX], offset[CRT_IMAGE_CHANNELS_MAX];
     /* The order of a pass; UINT64_MAX: none was drawn. */
     uint64_t pass;
@@ -150,7 +151,11 @@ static void make(crt_image_batches_t *b, uint64_t number, slot_t *slot)
     for (size_t i = 0; i < rows; i++) {
         size_t sample = b->order[first + i];
 
-        prepare(b, images + sample * b->pixels, number, i, slot->inputs + i * b->pixels);
+        if (b->is_plain)
+            crti_dataset_gather(b->set, sample, 1, slot->inputs + i * b->pixels);
+        else
+            prepare(b, images + sample * b->pixels, number, i,
+                    slot->inputs + i * b->pixels);
         slot->labels[i] = labels[sample];
     }
     slot->batch =
@@ -248,14 +253,11 @@ uint64_t crt_image_batches_per_pass(const crt_image_batches_t *b)
 
 /* ---------------------------------------------------------------- life */
 
-static crt_status_t check(const crt_image_format_t *format, const crt_dataset_t *set,
-                          const crt_image_batches_options_t *o)
+static crt_status_t check_format(const crt_image_format_t *format,
+                                 const crt_dataset_t *set)
 {
     int pixels = format->height * format->width * format->channels;
 
-    if (o->batch_size < 1 || o->ahead < 0 || o->ahead > AHEAD_MAX)
-        return crt_raise(CRT_ERR_INVALID, "batches of %d images, %d ahead (0 to %d)",
-                         o->batch_size, o->ahead, AHEAD_MAX);
     if (format->padding >= format->height || format->padding >= format->width)
         return crt_raise(CRT_ERR_INVALID, "%d pixels around images of %dx%d",
                          format->padding, format->width, format->height);
@@ -265,10 +267,20 @@ static crt_status_t check(const crt_image_format_t *format, const crt_dataset_t 
             CRT_ERR_INVALID, "samples of %d %s; images of %s are %dx%dx%d of uint8",
             crt_dataset_width(set), crt_dtype_name(crt_dataset_features(set)->dtype),
             format->name, format->height, format->width, format->channels);
-    if (crt_dataset_classes(set) > format->classes || crt_dataset_count(set) > UINT32_MAX)
+    if (crt_dataset_classes(set) > format->classes)
         return crt_raise(CRT_ERR_INVALID, "%zu images of %d classes; %s has %d",
                          crt_dataset_count(set), crt_dataset_classes(set), format->name,
                          format->classes);
+    return CRT_OK;
+}
+
+static crt_status_t check(const crt_dataset_t *set, const crt_image_batches_options_t *o)
+{
+    if (o->batch_size < 1 || o->ahead < 0 || o->ahead > AHEAD_MAX ||
+        crt_dataset_count(set) > UINT32_MAX)
+        return crt_raise(CRT_ERR_INVALID,
+                         "batches of %d out of %zu images, %d ahead (0 to %d)",
+                         o->batch_size, crt_dataset_count(set), o->ahead, AHEAD_MAX);
     return CRT_OK;
 }
 
@@ -294,20 +306,23 @@ crt_status_t crt_image_batches_new(const crt_image_format_t *format,
                                    crt_image_batches_t **batches_out)
 {
     crt_image_batches_options_t o;
-    crt_image_format_t f;
-    crt_status_t status = crti_images_format(&f, format);
+    crt_image_format_t f = {.name = NULL};
+    crt_status_t status = format ? crti_images_format(&f, format) : CRT_OK;
     crt_image_batches_t *b;
 
     if (status == CRT_OK)
         status = CRTI_COPY_STRUCT(&o, options, "CRT_IMAGE_BATCHES_OPTIONS");
+    if (status == CRT_OK && format)
+        status = check_format(&f, set);
     if (status == CRT_OK)
-        status = check(&f, set, &o);
+        status = check(set, &o);
     if (status != CRT_OK)
         return status;
     b = calloc(1, sizeof(*b));
     if (!b)
         return crt_raise(CRT_ERR_NO_MEMORY, "batches");
     b->format = f;
+    b->is_plain = format == NULL;
     b->set = set;
     b->count = crt_dataset_count(set);
     b->pixels = (size_t)crt_dataset_width(set);

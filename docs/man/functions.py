@@ -37,6 +37,7 @@ PLACES = {
     "crt_ner.h": ("crt_ner.h", "crt_ml"),
     "crt_compression.h": ("crt_compression.h", "crt_ml"),
     "crt_actors.h": ("crt_actors.h", "crt_ml"),
+    "crt_fit.h": ("crt_fit.h", "crt_ml"),
 }
 SEE_ALSO = {"crt_collective.h": "crt-collective"}
 

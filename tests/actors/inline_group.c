@@ -290,7 +290,7 @@ static void reduce(size_t count, bool scatter)
         double divisor =
             world.slots[k]->what.reduction == CRT_REDUCE_AVERAGE ? world.size : 1;
 
-        for (size_t i = 0; i < share; i++)
+        for (size_t i = 0; i < share && world.slots[k]->output.data; i++)
             set(&world.slots[k]->output, i,
                 sums[(scatter ? (size_t)k * share : 0) + i] / divisor);
     }
@@ -317,6 +317,7 @@ static void carry_out(void)
             crt_tensor_count(&world.slots[k]->input) != crt_tensor_count(&one->input))
             abort(); /* members that call different things */
     switch (one->what.kind) {
+    case CRT_COLLECTIVE_REDUCE: /* only the root reads it */
     case CRT_COLLECTIVE_ALLREDUCE: reduce(crt_tensor_count(&one->input), false); break;
     case CRT_COLLECTIVE_REDUCESCATTER: reduce(crt_tensor_count(&one->input), true); break;
     case CRT_COLLECTIVE_ALLGATHER: gather(crt_tensor_bytes(&one->input)); break;
@@ -458,6 +459,13 @@ crt_status_t crt_group_allreduce(crt_group_t *group, const crt_tensor_t *input,
                                  const crt_tensor_t *output, crt_reduction_t reduction)
 {
     return call(group, CRT_COLLECTIVE_ALLREDUCE, input, output, 0, reduction);
+}
+
+crt_status_t crt_group_reduce(crt_group_t *group, const crt_tensor_t *input,
+                              const crt_tensor_t *output, int root,
+                              crt_reduction_t reduction)
+{
+    return call(group, CRT_COLLECTIVE_REDUCE, input, output, root, reduction);
 }
 
 crt_status_t crt_group_broadcast(crt_group_t *group, const crt_tensor_t *tensor, int root)

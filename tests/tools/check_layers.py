@@ -29,6 +29,7 @@ PUBLIC = {
     "crt_ml_gpu.h": "ml",
     "crt_actors.h": "actors",
     "crt_compression.h": "actors",
+    "crt_fit.h": "actors",
 }
 PUBLIC_PATHS = {
     f"runtime/{name}": folder

@@ -139,6 +139,7 @@ CRT_MAIN(driver, .num_cpus = 2, .no_log_to_driver = true)
 RIGHT_ML = """
 #include <crt_actors.h>
 #include <crt_configuration.h>
+#include <crt_fit.h>
 #include <crt_ml_gpu.h>
 #include <crt_ner.h>
 #include <crt_networks.h>
@@ -199,6 +200,14 @@ static int use_data(const crt_dataset_t *set, const crt_ner_corpus_t *corpus,
                                     &batches));
     crt_image_batches_drop(&batches);
     return 0;
+}
+static int use_fit(const crt_dataset_t *set, const crt_model_spec_t *model)
+{
+    crt_fit_result_t result;
+    CRT_CHECK(crt_fit(CRT_FIT(.model = model, .train = set, .devices = 2, .batch_size = 8,
+                              .report = crt_fit_print),
+                      sizeof(result), &result));
+    return result.devices;
 }
 static int use_actors(crt_ref_t *features, crt_ref_t *labels, crt_group_t *group,
                       crt_model_t *model)
