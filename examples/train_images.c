@@ -6,6 +6,9 @@
  *     --checkpoints.folder=out train_images evaluate cifar.cfg --checkpoints.folder=out
  *     another process, before, during or after
  *
+ * With training.strategy, --devices or --accelerator crt_fit trains (train_images_fit.c); otherwise
+ * the parameter server of this file does:
+ *
  * Each step all workers that are free compute a gradient of the same weights, each of the next
  * batch of all images that has not counted and that nobody else computes: what a straggler does not
  * finish another one takes. When `needed` of them have come the server averages those and makes one
@@ -687,16 +690,16 @@ int main(int argc, char **argv)
     int taken = evaluates || (argc > 1 && strcmp(argv[1], "train") == 0) ? 2 : 1;
     crt_configuration_t *configuration = read_settings(argc - taken, argv + taken);
     double cores = (double)sysconf(_SC_NPROCESSORS_ONLN);
+    int64_t members = settings.fits ? settings.devices : settings.workers;
     int result;
 
     if (evaluates)
         result = evaluate_checkpoints();
     else
-        result = crt_main(argc, argv,
-                          CRT_OPTIONS(.num_cpus = (double)settings.workers > cores
-                                                      ? (double)settings.workers
-                                                      : cores),
-                          driver);
+        result = crt_main(
+            argc, argv,
+            CRT_OPTIONS(.num_cpus = (double)members > cores ? (double)members : cores),
+            settings.fits ? fit_images : driver);
     crt_configuration_drop(&configuration);
     return result;
 }

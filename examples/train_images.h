@@ -5,6 +5,7 @@
 
 #include <crt_actors.h>
 #include <crt_configuration.h>
+#include <crt_fit.h>
 
 #include "curve.h"
 
@@ -31,6 +32,14 @@ struct settings {
     int64_t piece_kb;      /* 0: gradients come whole */
     const char *precision; /* of a GPU; NULL: workers compute on the CPU */
     double num_gpus;
+    /* [training], by crt_fit: see train_images_fit.c */
+    bool fits;
+    crt_fit_strategy_t strategy;
+    crt_accelerator_t accelerator;
+    int64_t devices, devices_most, epochs, accumulate;
+    double clip, validation;
+    bool sync_norms, bfloat16, tests;
+    const char *fit_precision;
     /* [optimizer] */
     crt_optimizer_options_t optimizer;
     /* [compression] */
@@ -61,6 +70,9 @@ void fill_spec(crt_model_spec_t *spec, int widths[LAYERS_MAX + 3]);
 /* The network itself, with its first weights; ends the program with 1 when these images do not fit
  * in. */
 crt_model_t *make_model(void);
+
+/* Trains with crt_fit. */
+int fit_images(int argc, char **argv);
 
 /* Evaluates each checkpoint that comes into the folder, until the last one of a training. */
 int evaluate_checkpoints(void);

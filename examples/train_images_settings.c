@@ -49,6 +49,20 @@ static const char usage[] =
     "many KiB, each\n"
     "                                       while the others are still computed; 0: "
     "whole\n"
+    "                 strategy =            allreduce, sharded or server: see crt_fit.h; "
+    "these, too:\n"
+    "                 accelerator = cpu     cpu, gpu, or auto; also as --accelerator\n"
+    "                 devices = 2           members; auto: all; 2:8: as many as there "
+    "are; "
+    "also as\n"
+    "                                       --devices\n"
+    "                 epochs = 1            accumulate = 1    batches of each member in "
+    "a "
+    "step\n"
+    "                 clip = 0              largest norm of a gradient; 0: any\n"
+    "                 sync_norms = false    bfloat16 = false    validation = 0.2    test "
+    "= "
+    "true\n"
     "                 slow_worker = -1      this worker takes `slowdown` times as long\n"
     "                 slowdown = 10\n"
     "  [optimizer]    name = sgd            sgd, adam       learn_rate = 0.01    "
@@ -201,6 +215,83 @@ static void read_training(crt_configuration_t *c)
         s->needed = s->workers;
 }
 
+/* "3", "2:8" or "auto". */
+static bool parse_devices(const char *text)
+{
+    struct settings *s = &settings;
+    char *end;
+
+    s->devices = s->devices_most = 0;
+    if (strcmp(text, "auto") == 0)
+        return true;
+    s->devices = strtoll(text, &end, 10);
+    if (end == text || s->devices < 1 || s->devices > WORKERS_MAX)
+        return false;
+    if (*end == ':') {
+        text = end + 1;
+        s->devices_most = strtoll(text, &end, 10);
+        if (end == text || s->devices_most < s->devices || s->devices_most > WORKERS_MAX)
+            return false;
+    }
+    return *end == '\0';
+}
+
+/* A number, a range or a word. */
+static void read_devices(crt_configuration_t *c)
+{
+    const char *devices = "2";
+    int64_t number = 2;
+
+    if (crt_configuration_string(c, "training.devices", &devices) != CRT_OK) {
+        use(c, crt_configuration_int(c, "training.devices", 1, WORKERS_MAX, &number));
+        settings.devices = number;
+        return;
+    }
+    if (!parse_devices(devices))
+        use(c, crt_configuration_raise(c, "training.devices", CRT_ERR_INVALID,
+                                       "devices '%s', not a number up to %d, two numbers "
+                                       "as 2:8, or auto",
+                                       devices, WORKERS_MAX));
+}
+
+static void read_fit(crt_configuration_t *c)
+{
+    struct settings *s = &settings;
+    const char *strategy = "allreduce", *accelerator = "cpu", *precision = "float32";
+
+    s->epochs = 0;
+    s->accumulate = 1;
+    s->validation = 0.2;
+    s->tests = true;
+    use(c, crt_configuration_string(c, "training.strategy", &strategy));
+    use(c, crt_configuration_string(c, "training.accelerator", &accelerator));
+    use(c, crt_configuration_string(c, "training.precision", &precision));
+    use(c, crt_configuration_int(c, "training.epochs", 0, COUNT_MAX, &s->epochs));
+    use(c, crt_configuration_int(c, "training.steps", 0, COUNT_MAX, &s->steps));
+    use(c, crt_configuration_int(c, "training.seed", 0, COUNT_MAX, &s->seed));
+    use(c, crt_configuration_int(c, "training.accumulate", 1, 10000, &s->accumulate));
+    use(c, crt_configuration_float(c, "training.clip", 0, 1e30, &s->clip));
+    use(c, crt_configuration_float(c, "training.validation", 0, 0.999, &s->validation));
+    use(c, crt_configuration_float(c, "training.num_gpus", 0.0001, 1, &s->num_gpus));
+    use(c, crt_configuration_bool(c, "training.sync_norms", &s->sync_norms));
+    use(c, crt_configuration_bool(c, "training.bfloat16", &s->bfloat16));
+    use(c, crt_configuration_bool(c, "training.test", &s->tests));
+    read_devices(c);
+    if (crt_fit_strategy_parse(strategy, &s->strategy) != CRT_OK)
+        use(c, crt_configuration_raise(c, "training.strategy", CRT_ERR_INVALID,
+                                       "strategy '%s', not server, allreduce or sharded",
+                                       strategy));
+    if (crt_accelerator_parse(accelerator, &s->accelerator) != CRT_OK)
+        use(c, crt_configuration_raise(c, "training.accelerator", CRT_ERR_INVALID,
+                                       "accelerator '%s', not cpu, gpu or auto",
+                                       accelerator));
+    if (crt_precision_parse(precision, &(crt_precision_t){0}) != CRT_OK)
+        use(c, crt_configuration_raise(c, "training.precision", CRT_ERR_INVALID,
+                                       "precision '%s', not float32, tf32 or mixed",
+                                       precision));
+    s->fit_precision = precision;
+}
+
 static void read_optimizer(crt_configuration_t *c)
 {
     struct settings *s = &settings;
@@ -263,6 +354,35 @@ static crt_configuration_t *open_configuration(int *argc, char ***argv)
     return c;
 }
 
+/* One argument, or, of --devices N and --accelerator NAME, two. */
+static crt_status_t override(crt_configuration_t *c, const char *argument,
+                             const char *next, int *at)
+{
+    static const char *const plain[] = {"--devices", "--accelerator"};
+    static const char *const of_fit[] = {"--training.strategy", "--training.devices",
+                                         "--training.accelerator", "--training.epochs"};
+    char text[256];
+
+    for (size_t i = 0; i < sizeof(plain) / sizeof(plain[0]); i++) {
+        size_t length = strlen(plain[i]);
+
+        if (strncmp(argument, plain[i], length) != 0 ||
+            (argument[length] != '=' && argument[length] != '\0'))
+            continue;
+        if (argument[length] == '\0' && !next)
+            return crt_raise(CRT_ERR_INVALID, "%s needs a value", argument);
+        settings.fits = true;
+        *at += argument[length] == '\0';
+        snprintf(text, sizeof(text), "--training.%s=%s", plain[i] + 2,
+                 argument[length] == '=' ? argument + length + 1 : next);
+        return crt_configuration_override(c, text);
+    }
+    for (size_t i = 0; i < sizeof(of_fit) / sizeof(of_fit[0]); i++)
+        if (strncmp(argument, of_fit[i], strlen(of_fit[i])) == 0)
+            settings.fits = true;
+    return crt_configuration_override(c, argument);
+}
+
 crt_configuration_t *read_settings(int argc, char **argv)
 {
     crt_configuration_t *c;
@@ -274,12 +394,16 @@ crt_configuration_t *read_settings(int argc, char **argv)
         }
     c = open_configuration(&argc, &argv);
     for (int i = 0; i < argc; i++)
-        use(c, crt_configuration_override(c, argv[i]));
+        use(c, override(c, argv[i], i + 1 < argc ? argv[i + 1] : NULL, &i));
     use(c, crt_configuration_resolve(c));
     read_data(c);
     read_network(c);
-    read_training(c);
-    read_device(c);
+    if (settings.fits) {
+        read_fit(c);
+    } else {
+        read_training(c);
+        read_device(c);
+    }
     read_optimizer(c);
     read_rest(c);
     use(c, crt_configuration_finish(c));
