@@ -20,9 +20,10 @@ SMALL = [
     "--network.hidden=24", "--data.limit=640", "--data.test_limit=100", "--data.batch=16",
     "--training.seed=3", "--optimizer.learn_rate=0.05"
 ]
-END = re.compile(r"(\d+) steps in ([\d.]+) s \(([\d.]+) images/s\), ([\d.]+) epochs, devices: (\d+), "
-                 r"deaths: (\d+), loss: ([\d.]+), validation: ([\d.]+ %|-), test: ([\d.]+ %|-), "
-                 r"weights: ([0-9a-f]{16})")
+END = re.compile(
+    r"(\d+) steps in ([\d.]+) s \(([\d.]+) images/s\), ([\d.]+) epochs, devices: (\d+), "
+    r"deaths: (\d+), loss: ([\d.]+), validation: ([\d.]+ %|-), test: ([\d.]+ %|-), "
+    r"weights: ([0-9a-f]{16})")
 
 
 def command(*args):

@@ -12,7 +12,8 @@ from sources import finish, project_files, read
 README = "README.md"
 GUIDES = ("docs/from-ray.md", "docs/from-mpi.md")
 RUN_BY_SCRIPT = (
-    "examples/ranks.c", "examples/progress.c", "examples/wait_many.c",  # tests/examples
+    "examples/ranks.c", "examples/progress.c", "examples/wait_many.c", "examples/own_model.c",
+    # tests/examples
     "examples/hello_cpp.cpp", "examples/counter_cpp.cpp")  # beside the output of those in C
 
 

@@ -1,0 +1,116 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# All that one GPU can prove, for a machine that is there for minutes only: suite gpu, trainings
+# beside PyTorch, shares of a GPU, and the memory of a worker that was killed.
+set -uo pipefail
+
+usage() {
+    cat <<'TEXT'
+usage: tests/gpu/run.sh [--build DIR] [--data DIR] [--limit SECONDS] [--out DIR] [--python FILE]
+
+Runs what is there, and prints one table of what came of it; the exit status is 0 when nothing
+failed. What needs something that is missing is a row that says what.
+  --build DIR      a build of the tests, with `ninja`. Default: build
+  --data DIR       a folder with cifar10/train.bin(.gz). Without it PyTorch is not compared
+  --limit SECONDS  of all together; what does not fit in is a row, too. Default: 470
+  --out DIR        for the logs. Default: DIR of --build/gpu
+  --python FILE    with torch. Default: python3
+TEXT
+}
+
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
+build=$root/build data='' limit=470 out='' python=python3
+while [ $# -gt 0 ]; do
+    case "$1" in
+    --build) build=${2:?--build needs a folder}; shift ;;
+    --data) data=${2:?--data needs a folder}; shift ;;
+    --limit) limit=${2:?--limit needs seconds}; shift ;;
+    --out) out=${2:?--out needs a folder}; shift ;;
+    --python) python=${2:?--python needs a file}; shift ;;
+    --help | -h) usage; exit 0 ;;
+    *) usage >&2; exit 2 ;;
+    esac
+    shift
+done
+[[ $limit =~ ^[1-9][0-9]*$ ]] || { echo "gpu: --limit takes seconds" >&2; exit 2; }
+[ -d "$build" ] || { echo "gpu: there is no build in $build" >&2; exit 2; }
+build=$(cd "$build" && pwd)
+out=${out:-$build/gpu}
+mkdir -p "$out" || exit 2
+rows=() failed=0 end=$((SECONDS + limit))
+train=$build/examples/train_images
+
+last() { tail -n 1 | cut -c1-100; }
+row() { rows+=("$(printf '%-44s %-8s %6s  %s' "$1" "$2" "$3" "$4")"); }
+
+# step NAME SECONDS NEEDS SHOWN COMMAND...: a row. NEEDS: a file that must be there, or "". SHOWN: a
+# pattern; the last line of output that it fits stands in the row.
+step() {
+    local name=$1 most=$2 needs=$3 shown=$4 log left=$((end - SECONDS)) from=$SECONDS status=0
+    shift 4
+    log=$out/${name//[^a-zA-Z0-9]/-}.log
+    [ -z "$needs" ] || [ -e "$needs" ] || { row "$name" skipped - "$needs is not there"; return; }
+    [ "$left" -ge 10 ] || { row "$name" skipped - "the $limit s are over"; return; }
+    timeout -k 5 $((most < left ? most : left)) "$@" >"$log" 2>&1 || status=$?
+    case $status in
+    0) row "$name" passed $((SECONDS - from)) "$(grep -E "$shown" "$log" | last)" ;;
+    77) row "$name" skipped $((SECONDS - from)) "$(last <"$log")" ;;
+    124 | 137) failed=1; row "$name" 'too long' $((SECONDS - from)) "$log" ;;
+    *) failed=1; row "$name" failed $((SECONDS - from)) "$log: $(last <"$log")" ;;
+    esac
+}
+
+used_mib() { nvidia-smi --query-gpu=memory.used --format=csv,noheader,nounits | head -n 1; }
+
+# A training that is killed in the middle gives its memory back, and the next one finds it free.
+killed_gives_back() {
+    local before after pid
+    before=$(used_mib)
+    "$train" train --network.name=mlp-4096x4 --training.strategy=server --accelerator=gpu \
+        --devices=1 --training.steps=100000 --data.limit=2000 --training.test=false &
+    pid=$!
+    for _ in $(seq 300); do
+        [ "$(used_mib)" -lt $((before + 400)) ] || break
+        sleep 0.1
+    done
+    kill -KILL "$pid"
+    for _ in $(seq 100); do
+        after=$(used_mib)
+        [ "$after" -gt $((before + 100)) ] || break
+        sleep 0.1
+    done
+    echo "before $before MiB, after $after MiB"
+    [ "$after" -le $((before + 100)) ]
+}
+
+gpu=/dev/nvidia0
+fit=(train --training.strategy=server --accelerator=gpu --training.steps=200 --data.limit=8000
+    --data.test_limit=500)
+for name in collective_gpu ml_gpu ml_gpu_group; do
+    step "suite gpu: $name" 120 "$gpu" '^\[  PASSED' \
+        "$root/tests/tools/isolated.py" "$build/tests/${name%%_*}/test_$name"
+done
+step 'suite gpu: train_images' 120 "$gpu" 'workers' \
+    "$root/tests/tools/isolated.py" "$root/tests/examples/test_train_images_gpu.py" "$train"
+for precision in float32 tf32 mixed; do
+    name="ResNet-18 beside PyTorch, $precision"
+    if [ -z "$data" ]; then
+        row "$name" skipped - 'no --data'
+    elif ! "$python" -c 'import torch' 2>"$out/torch.log"; then
+        row "$name" skipped - "$python has no torch"
+    else
+        step "$name" 90 "$gpu" 'median step' "$python" "$root/tests/bench/compare_torch.py" \
+            --gpu-id 0 --rows 128 --steps 100 --program "$build/tests/bench/network_steps" \
+            --data "$data/cifar10" --precision "$precision"
+    fi
+done
+step 'mlp-4096x4 on one GPU, crt_fit' 60 "$gpu" 'steps in' \
+    "$train" "${fit[@]}" --network.name=mlp-4096x4 --devices=1
+step 'two processes with half a GPU each' 60 "$gpu" 'steps in' \
+    "$train" "${fit[@]}" --network.hidden=512 --devices=2 --training.num_gpus=0.5
+export -f killed_gives_back used_mib
+export train
+step 'a killed worker gives its memory back' 60 "$gpu" '^before' bash -c killed_gives_back
+printf '%-44s %-8s %6s\n' what result s
+printf '%s\n' "${rows[@]}"
+exit $failed
