@@ -14,7 +14,8 @@ static const crti_id_t a = {1, 1}, b = {2, 2}, node1 = {7, 1}, node2 = {7, 2};
 static void make_stored(crti_owned_t *o)
 {
     crti_owned_init(o);
-    assert_int_equal(crti_owned_resolve(o, CRTI_OWNED_STORED, node1), CRTI_OWNED_NOTIFY);
+    crti_owned_resolve(o, CRTI_OWNED_STORED, node1);
+    assert_int_equal(o->state, CRTI_OWNED_STORED);
 }
 
 static void nothing_follows_freed(void **state)
@@ -48,9 +49,27 @@ static void a_pending_object_outlives_its_holders_until_its_value_comes(void **s
 
     crti_owned_init(&o);
     assert_int_equal(crti_owned_drop(&o), 0);
-    assert_int_equal(crti_owned_resolve(&o, CRTI_OWNED_STORED, node1),
-                     CRTI_OWNED_NOTIFY | CRTI_OWNED_FREE);
+    crti_owned_hold(&o); /* of those who are told */
+    crti_owned_resolve(&o, CRTI_OWNED_STORED, node1);
+    assert_int_equal(crti_owned_drop(&o), CRTI_OWNED_FREE);
     assert_int_equal(o.node_count, 1); /* the bytes are there to be freed */
+    crti_owned_fini(&o);
+}
+
+static void what_can_not_be_read_has_failed_and_is_not_missing_later(void **state)
+{
+    crti_owned_t o;
+
+    make_stored(&o);
+    crti_owned_tell(&o);
+    crti_owned_resolve(&o, CRTI_OWNED_INLINE, node1); /* comes late */
+    assert_int_equal(o.state, CRTI_OWNED_STORED);
+    crti_owned_resolve(&o, CRTI_OWNED_FAILED, node1);
+    assert_int_equal(o.state, CRTI_OWNED_FAILED);
+    assert_int_equal(crti_owned_node_died(&o, node1), 0);
+    assert_int_equal(crti_owned_copy(&o, node2), 0);
+    assert_int_equal(crti_owned_drop(&o), CRTI_OWNED_FREE);
+    assert_int_equal(o.node_count, 1); /* the copy is freed, too */
     crti_owned_fini(&o);
 }
 
@@ -91,8 +110,7 @@ static void the_object_is_lost_with_its_last_copy(void **state)
     assert_int_equal(crti_owned_copy(&o, node2), 0);
     assert_int_equal(crti_owned_node_died(&o, node1), 0);
     assert_int_equal(crti_owned_node_died(&o, node1), 0);
-    assert_int_equal(crti_owned_node_died(&o, node2),
-                     CRTI_OWNED_LOST | CRTI_OWNED_NOTIFY);
+    assert_int_equal(crti_owned_node_died(&o, node2), CRTI_OWNED_LOST);
     assert_int_equal(o.state, CRTI_OWNED_FAILED);
     assert_int_equal(crti_owned_drop(&o), CRTI_OWNED_FREE);
     crti_owned_fini(&o);
@@ -120,7 +138,7 @@ static void word_that_comes_after_the_loss_was_told_changes_nothing(void **state
     make_stored(&o);
     crti_owned_tell(&o);
     crti_owned_node_died(&o, node1);
-    assert_int_equal(crti_owned_give_up(&o), CRTI_OWNED_LOST | CRTI_OWNED_NOTIFY);
+    assert_int_equal(crti_owned_give_up(&o), CRTI_OWNED_LOST);
     assert_int_equal(crti_owned_copy(&o, node2), 0);
     assert_int_equal(o.state, CRTI_OWNED_FAILED);
     assert_int_equal(crti_owned_drop(&o), CRTI_OWNED_FREE);
@@ -213,6 +231,7 @@ int main(void)
         cmocka_unit_test(nothing_follows_freed),
         cmocka_unit_test(the_last_hold_frees_and_only_the_last),
         cmocka_unit_test(a_pending_object_outlives_its_holders_until_its_value_comes),
+        cmocka_unit_test(what_can_not_be_read_has_failed_and_is_not_missing_later),
         cmocka_unit_test(tokens_are_counted_so_that_a_release_may_cross_a_new_ref),
         cmocka_unit_test(a_dead_borrower_holds_nothing),
         cmocka_unit_test(the_object_is_lost_with_its_last_copy),

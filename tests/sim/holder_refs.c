@@ -395,12 +395,11 @@ static void content_came(sim_ref_t *ref, sim_content_t content, crti_owned_state
     ref->content = content;
     ref->status = status;
     ref->is_locating = ref->is_pulling = false;
-    if (ref->is_owned) {
-        ref->owned.local++; /* the machine must not end it before it was told */
+    sim_ref_hold(ref);
+    if (ref->is_owned)
         crti_owned_resolve(&ref->owned, state, node);
-        ref->owned.local--;
-    }
     tell(ref, status);
+    sim_ref_release(ref);
 }
 
 void sim_ref_fail(sim_ref_t *ref, crt_status_t status)

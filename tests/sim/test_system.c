@@ -271,11 +271,11 @@ static void run(sim_world_t *w)
 
 int main(int argc, char **argv)
 {
-    static const char *const machines[] = {"node lease"};
+    static const char *const machines[] = {"node lease", "call", "content"};
     static const sim_scenario_t scenario = {.name = "system",
                                             .run = run,
                                             .machines = machines,
-                                            .machine_count = 1,
+                                            .machine_count = 3,
                                             .forks = true,
                                             .seeds = 65};
 

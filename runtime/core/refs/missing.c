@@ -35,8 +35,7 @@ typedef struct wanted {
 
 static bool is_missing(const crt_ref_t *ref)
 {
-    return ref->is_owned && ref->content == CRTI_CONTENT_NONE &&
-           ref->owned.state == CRTI_OWNED_MISSING;
+    return ref->is_owned && ref->owned.state == CRTI_OWNED_MISSING;
 }
 
 /* It was found since it was asked for, and is missing again. */
@@ -58,8 +57,6 @@ void crti_missing_begin(crt_ref_t *ref)
         (void)crti_owned_copy(&ref->owned, core->node);
         return;
     }
-    if (ref->content != CRTI_CONTENT_STORED)
-        return; /* it has failed for another reason */
     crti_ref_miss(ref);
     core->refs.went++;
     ref->more->missing_until_ns = crti_now_ns() + MISSING_NS;
@@ -72,8 +69,6 @@ void crti_missing_begin(crt_ref_t *ref)
 
 void crti_missing_found(crt_ref_t *ref)
 {
-    if (ref->content != CRTI_CONTENT_NONE)
-        return;
     crti_ref_find(ref);
     if (ref->is_locating)
         crti_core_wake_at(ref->core, crti_now_ns()); /* its record ends */

@@ -79,17 +79,18 @@ unsigned crti_owned_unpin(crti_owned_t *o)
     return check_end(o);
 }
 
-unsigned crti_owned_resolve(crti_owned_t *o, crti_owned_state_t state, crti_id_t node)
+void crti_owned_resolve(crti_owned_t *o, crti_owned_state_t state, crti_id_t node)
 {
-    if (o->state != CRTI_OWNED_PENDING)
-        return 0;
+    assert(o->local > 0);
+    if (o->state != CRTI_OWNED_PENDING &&
+        (state != CRTI_OWNED_FAILED || !crti_owned_may_follow(o->state, state)))
+        return;
     set_state(o, state);
     if (state == CRTI_OWNED_STORED && o->node_count == 0) {
         o->first_node = node;
         o->nodes = &o->first_node;
         o->node_count = 1;
     }
-    return CRTI_OWNED_NOTIFY | check_end(o);
 }
 
 /* Zero is one. */
@@ -196,7 +197,7 @@ unsigned crti_owned_copy(crti_owned_t *o, crti_id_t node)
 static unsigned lose(crti_owned_t *o)
 {
     set_state(o, CRTI_OWNED_FAILED);
-    return CRTI_OWNED_LOST | CRTI_OWNED_NOTIFY | check_end(o);
+    return CRTI_OWNED_LOST | check_end(o);
 }
 
 unsigned crti_owned_give_up(crti_owned_t *o)

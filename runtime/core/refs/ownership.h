@@ -34,6 +34,8 @@
  *     |    error          v     v                       |
  *     +-----------------> FAILED -----------------------+
  *
+ *  STORED is FAILED, too, when its bytes can't be brought to the owner that wants to read them.
+ *
  *  Whoever was told where an object is may have made a copy, and the word of it (crti_owned_copy)
  *  may come later than that of the death. So the object is MISSING until such word comes, or until
  *  somebody wants it and has waited long enough: only then it is lost, and stays so, whatever
@@ -51,7 +53,6 @@ typedef enum crti_owned_state {
 
 /* What the caller does after an event, as bits. */
 enum {
-    CRTI_OWNED_NOTIFY = 1, /* the value is here (or failed): tell those who wait for it */
     /* the last copy is gone: it has failed with CRT_ERR_OBJECT_LOST */
     CRTI_OWNED_LOST = 2,
     /* nobody needs it: free its bytes on all `nodes`, drop what it refers to, forget it */
@@ -98,11 +99,10 @@ static inline void crti_owned_pin(crti_owned_t *owned)
 }
 unsigned crti_owned_unpin(crti_owned_t *owned);
 
-/* The value came: inline, failed, or stored on `node`. Only while PENDING; later ones (a late
- * answer after an error) change nothing and give 0. CRTI_OWNED_FREE comes with it when nobody
- * wants it any more. */
-unsigned crti_owned_resolve(crti_owned_t *owned, crti_owned_state_t state,
-                            crti_id_t node);
+/* The value came: inline, failed, or stored on `node`; or what was stored can't be had, and has
+ * FAILED. Others (a late answer after an error) change nothing. Held meanwhile, until those who wait
+ * were told. */
+void crti_owned_resolve(crti_owned_t *owned, crti_owned_state_t state, crti_id_t node);
 
 /* Registers a borrower once more. CRT_ERR_NOT_FOUND when the object is freed. */
 crt_status_t crti_owned_borrow(crti_owned_t *owned, crti_id_t process);

@@ -132,8 +132,7 @@ void crti_owned_bits(crt_ref_t *ref, unsigned bits)
         core->refs.handlers.missed(ref);
     if (bits & CRTI_OWNED_FOUND)
         core->refs.handlers.found(ref);
-    if (bits & CRTI_OWNED_LOST && !ref->more->view.data &&
-        ref->content != CRTI_CONTENT_FAILED)
+    if (bits & CRTI_OWNED_LOST && !ref->more->view.data)
         crti_ref_lose(ref, crt_raise(CRT_ERR_OBJECT_LOST,
                                      "every node that had a copy of the object is gone"));
     if (!(bits & CRTI_OWNED_FREE))
@@ -336,17 +335,15 @@ static void tell_now(crt_ref_t *ref)
 
 /* And goes on for those who want to read it. Who is told may have a result by that (its argument
  * had failed), for which others wait: they are told in turn, not one inside the other, since such a
- * chain may be longer than any stack. */
-void crti_ref_tell(crt_ref_t *ref)
+ * chain may be longer than any stack. Takes the caller's hold. */
+static void tell_held(crt_ref_t *ref)
 {
     crti_core_t *core = ref->core;
     crti_list_t *item;
 
     core->refs.came++;
-    if (!crti_list_is_empty(&ref->more->turn))
-        return;
-    crti_ref_hold(ref);
-    if (ref->more == &crti_ref_no_more) { /* nobody waits */
+    if (ref->more == &crti_ref_no_more || /* nobody waits, or they will be told */
+        !crti_list_is_empty(&ref->more->turn)) {
         crti_ref_release(ref);
         return;
     }
@@ -361,18 +358,28 @@ void crti_ref_tell(crt_ref_t *ref)
     core->refs.is_telling = false;
 }
 
-/* Moves the machine of an owned ref; then tells. An object that nobody holds is freed by the
- * release in crti_ref_tell. */
-static void content_came(crt_ref_t *ref, crti_owned_state_t state, crti_id_t node)
+void crti_ref_tell(crt_ref_t *ref)
 {
+    crti_ref_hold(ref);
+    tell_held(ref);
+}
+
+/* Moves both machines; then tells. An object that nobody else holds is freed when that was done. */
+static void content_came(crt_ref_t *ref, crti_content_t content, crti_id_t node)
+{
+    static const crti_owned_state_t owned[] = {
+        [CRTI_CONTENT_INLINE] = CRTI_OWNED_INLINE,
+        [CRTI_CONTENT_STORED] = CRTI_OWNED_STORED,
+        [CRTI_CONTENT_FAILED] = CRTI_OWNED_FAILED,
+    };
+
+    set_content(ref, content);
     ref->is_locating = false;
     crti_peek_may_not(ref);
-    if (ref->is_owned) {
-        ref->owned.local++; /* the machine must not end it before it was told */
-        crti_owned_resolve(&ref->owned, state, node);
-        ref->owned.local--;
-    }
-    crti_ref_tell(ref);
+    crti_ref_hold(ref);
+    if (ref->is_owned)
+        crti_owned_resolve(&ref->owned, owned[content], node);
+    tell_held(ref);
 }
 
 void crti_ref_set_inline(crt_ref_t *ref, const void *bytes, size_t size)
@@ -387,8 +394,7 @@ void crti_ref_set_inline(crt_ref_t *ref, const void *bytes, size_t size)
     }
     ref->size = size;
     memcpy(crti_ref_bytes(ref), bytes, size);
-    set_content(ref, CRTI_CONTENT_INLINE);
-    content_came(ref, CRTI_OWNED_INLINE, (crti_id_t){0, 0});
+    content_came(ref, CRTI_CONTENT_INLINE, (crti_id_t){0, 0});
 }
 
 static crt_status_t keep_nodes(crt_ref_t *ref, const crti_location_t *location)
@@ -451,8 +457,7 @@ void crti_ref_set_stored(crt_ref_t *ref, const crti_location_t *location,
         first = crti_location_node(location, 0);
     ref->more->object = location->object;
     ref->size = location->size;
-    set_content(ref, CRTI_CONTENT_STORED);
-    content_came(ref, CRTI_OWNED_STORED, first);
+    content_came(ref, CRTI_CONTENT_STORED, first);
 }
 
 void crti_ref_set_failed(crt_ref_t *ref, const crti_failure_t *failure)
@@ -460,8 +465,7 @@ void crti_ref_set_failed(crt_ref_t *ref, const crti_failure_t *failure)
     if (ref->content != CRTI_CONTENT_NONE)
         return;
     ref->error = crti_error_new(failure);
-    set_content(ref, CRTI_CONTENT_FAILED);
-    content_came(ref, CRTI_OWNED_FAILED, (crti_id_t){0, 0});
+    content_came(ref, CRTI_CONTENT_FAILED, (crti_id_t){0, 0});
 }
 
 void crti_ref_fail(crt_ref_t *ref, crt_status_t status)
