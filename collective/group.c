@@ -11,6 +11,7 @@
 
 #include "collective/links.h"
 #include "runtime/core/client/ranks.h"
+#include "runtime/core/process/entry.h"
 
 #define TIMEOUT_MS 60000
 #define LONGEST_MS INT64_C(1000000000)

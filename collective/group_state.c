@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Groups: who is in one, and whether and why it has failed. Every other file of the group and of
  * its backends may ask; this one calls none of them. See group.h. */
-#include "collective/group_int.h"
-
 #include <stdarg.h>
 #include <stdio.h>
 #include <unistd.h>
 
+#include "collective/group_int.h"
 #include "runtime/base/number_text.h"
-#include "runtime/core/core.h"
+#include "runtime/core/process/entry.h"
 
 /* ---------------------------------------------------------------- failure */
 

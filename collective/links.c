@@ -11,6 +11,8 @@
 #include <string.h>
 
 #include "runtime/base/log.h"
+#include "runtime/core/process/context.h"
+#include "runtime/core/process/entry.h"
 
 #define HANDSHAKES   64 /* connections without a greeting; one more ends the oldest */
 #define HANDSHAKE_NS (3 * CRTI_S)

@@ -19,7 +19,7 @@
 #define CRTI_COLLECTIVE_LINKS_H
 
 #include "collective/group.h"
-#include "runtime/core/core.h"
+#include "runtime/core/types.h"
 
 typedef struct crti_links crti_links_t;
 

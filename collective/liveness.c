@@ -5,7 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/core/core.h"
+#include "runtime/core/process/context.h"
+#include "runtime/core/process/entry.h"
+#include "runtime/core/process/remotes.h"
 
 typedef struct entry {
     crti_process_watch_t watch;

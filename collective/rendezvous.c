@@ -13,18 +13,18 @@
  *     declared and have not come; the gatherer's own end is seen by all). Nothing is waited for
  *     beyond the deadline. A roster of the dead is replaced by whoever wants its name next.
  */
-#include "collective/rendezvous_int.h"
-
 #include <ctype.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "collective/rendezvous_int.h"
 #include "collective/unjoined.h"
 #include "runtime/base/number_text.h"
 #include "runtime/core/client/ranks.h"
-#include "runtime/core/core.h"
+#include "runtime/core/process/context.h"
+#include "runtime/core/process/entry.h"
 
 #define GRACE_NS       (1 * CRTI_S)    /* for news of deaths on other nodes */
 #define UNJOINED_NS    (100 * CRTI_MS) /* until those are looked after who do not come */

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 #include "runtime/core/calls/actor.h"
-#include "runtime/core/core.h"
+#include "runtime/core/process/entry.h"
 
 struct crti_unjoined {
     const crti_roster_t *roster;

@@ -12,7 +12,8 @@
 #include <string.h>
 
 #include "own_cluster.h"
-#include "runtime/core/core.h"
+#include "runtime/core/process/context.h"
+#include "runtime/core/process/entry.h"
 #include "timing.h"
 
 #define ROUND_US   50000

@@ -104,7 +104,7 @@ crti_core_t *alone_start(void)
     core->slot = 1;
     core->arena_fd = dup(crti_store_fd(arena));
     node_fd = fds[1];
-    check(crti_channel_new(&fds[0], &handlers, 0, &core->link.channel) == CRT_OK);
+    check(crti_channel_new(&fds[0], &handlers, 0, &core->link->channel) == CRT_OK);
     check(crti_net_new(&config, &core->net) == CRT_OK && crti_publish(core));
     core->net->on_sent = on_sent;
     now = crti_now_ns();
@@ -137,7 +137,7 @@ void alone_stop(void)
     crti_store_detach(core->store);
     if (core->arena_fd >= 0)
         close(core->arena_fd);
-    crti_channel_free(core->link.channel);
+    crti_channel_free(core->link->channel);
     close(node_fd);
     crti_buffer_fini(&told);
     crti_core_free(core);
@@ -164,7 +164,7 @@ static void hear(void)
     size_t at = 0;
     uint32_t size;
 
-    crti_channel_process(core->link.channel, EPOLLOUT);
+    crti_channel_process(core->link->channel, EPOLLOUT);
     while ((n = recv(node_fd, bytes, sizeof(bytes), MSG_DONTWAIT)) > 0)
         check(crti_buffer_append(&told, bytes, (size_t)n) == CRT_OK);
     while (told.size >= at + 4) {
@@ -224,7 +224,7 @@ static void answer_pull(bool is_here)
         m.error = (crti_msg_error_t){.status = CRT_ERR_OBJECT_LOST,
                                      .text = crti_str("no node has it")};
     crti_net_lock(core->net);
-    crti_node_link_handlers.on_message(core, core->link.channel, &m, NULL, 0);
+    crti_node_link_handlers.on_message(core, core->link->channel, &m, NULL, 0);
     crti_net_unlock(core->net);
 }
 
@@ -507,9 +507,9 @@ void alone_gives(crt_ref_t *first, crt_ref_t *second)
     given[0] = first;
     given[1] = second;
     core->is_worker = true;
-    core->execution.class_ = crti_program_find_class(&core->program, "Giver", 5);
-    core->execution.is_created = true;
-    check(core->execution.class_ != NULL);
+    core->execution->class_ = crti_program_find_class(core->program, "Giver", 5);
+    core->execution->is_created = true;
+    check(core->execution->class_ != NULL);
 }
 
 void alone_call(unsigned i, uint64_t number)
@@ -521,10 +521,10 @@ void alone_call(unsigned i, uint64_t number)
     check(crti_put_call(&record, &head) == CRT_OK);
     alone_from(i, &record);
     crti_net_lock(core->net);
-    call = crti_executor_take(&core->execution.executors.main);
+    call = crti_executor_take(&core->execution->executors.main);
     check(call != NULL);
-    crti_execute(&core->execution.executors.main, call);
-    crti_executor_idle(&core->execution.executors.main);
+    crti_execute(&core->execution->executors.main, call);
+    crti_executor_idle(&core->execution->executors.main);
     crti_net_unlock(core->net);
 }
 
@@ -559,7 +559,7 @@ crt_ref_t *alone_submit(unsigned i)
                                                  .incarnation = INCARNATION,
                                                  .node = ALONE_NODE(i)};
     crti_net_lock(core->net);
-    crti_node_link_handlers.on_message(core, core->link.channel, &m, NULL, 0);
+    crti_node_link_handlers.on_message(core, core->link->channel, &m, NULL, 0);
     crti_net_unlock(core->net);
     check(alone_sent_count(i, CRTI_RECORD_CALL) == 1);
     return ref;

@@ -6,7 +6,16 @@
 #define TESTS_CORE_ALONE_H
 
 #include "runtime/base/clock.h"
-#include "runtime/core/core.h"
+#include "runtime/core/calls/calls_int.h"
+#include "runtime/core/execution/execution_int.h"
+#include "runtime/core/process/context.h"
+#include "runtime/core/process/entry.h"
+#include "runtime/core/process/node_link.h"
+#include "runtime/core/process/program.h"
+#include "runtime/core/process/remotes.h"
+#include "runtime/core/process/store_access.h"
+#include "runtime/core/refs/refs_int.h"
+#include "runtime/core/values/record.h"
 
 /* Other processes, each on a node of its own. */
 #define ALONE_PROCESS(i) ((crti_id_t){0, 20 + (i)})

@@ -2,6 +2,7 @@
 /* Refs inside refs inside refs: who keeps the innermost one and lets go of the outermost has
  * registered at its owner first, although that owner has stopped. Each of the three belongs to
  * another process. */
+#include <crt.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -10,8 +11,9 @@
 #include <unistd.h>
 
 #include "ok.h"
-#include "runtime/core/core.h"
-#include <crt.h>
+#include "runtime/core/process/context.h"
+#include "runtime/core/process/entry.h"
+#include "runtime/core/refs/refs_int.h"
 
 #include <cmocka.h>
 
@@ -64,7 +66,7 @@ static const crt_method_t owner_wrap =
 static crt_status_t owner_count_run(void *self, crt_call_t *call)
 {
     crti_core_t *core = crti_enter();
-    int64_t count = (int64_t)core->refs.owned.count;
+    int64_t count = (int64_t)core->refs->owned.count;
 
     crti_leave(core);
     return crt_return(call, count);

@@ -2,6 +2,7 @@
 /* Results that come when their call has failed already: what they carry is given back. The call
  * fails here, in the driver, while its method runs, as if its process could not be reached any
  * more. */
+#include <crt.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -10,8 +11,9 @@
 #include <unistd.h>
 
 #include "ok.h"
-#include "runtime/core/core.h"
-#include <crt.h>
+#include "runtime/core/calls/calls.h"
+#include "runtime/core/process/entry.h"
+#include "runtime/net/net.h"
 
 #include <cmocka.h>
 

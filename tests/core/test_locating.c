@@ -181,7 +181,7 @@ static void questions_end_with_the_session_that_they_came_by(void **state)
     alone_fill(1);
     alone_locate(1, ref->number);
     alone_lose(1);
-    assert_true(crti_list_is_empty(&core->remotes.clients));
+    assert_true(crti_list_is_empty(&core->remotes->clients));
     assert_true(crti_list_is_empty(&pending->more->waiters));
     alone_locate(1, pending->number); /* asked anew, and open at the end */
     crt_ref_drop(&pending);
@@ -198,8 +198,8 @@ static void who_asks_for_more_objects_than_there_are_is_sent_away(void **state)
     alone_locate(1, UNKNOWN);
     alone_locate(2, ref->number);
     alone_fill(1);
-    while (number < TOO_MANY && !crti_list_is_empty(&core->remotes.clients) &&
-           core->remotes.clients.next != core->remotes.clients.prev)
+    while (number < TOO_MANY && !crti_list_is_empty(&core->remotes->clients) &&
+           core->remotes->clients.next != core->remotes->clients.prev)
         alone_locate(1, UNKNOWN + ++number);
     assert_int_equal(number, SOME_MORE + 2);
     assert_string_equal(alone_aborted(1), "65537 questions are open for objects of a "

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Chains that are longer than any stack is deep: tasks that wait for each other, lists in lists. */
+#include <crt.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "ok.h"
-#include "runtime/core/core.h"
-#include <crt.h>
+#include "runtime/core/process/context.h"
+#include "runtime/core/process/entry.h"
+#include "runtime/core/refs/refs_int.h"
 
 #include <cmocka.h>
 
@@ -104,7 +106,7 @@ static const crt_task_t read_all =
 static size_t owned(void)
 {
     crti_core_t *core = crti_enter();
-    size_t count = core->refs.owned.count;
+    size_t count = core->refs->owned.count;
 
     crti_leave(core);
     return count;

@@ -2,14 +2,17 @@
 /* Objects that no node has any more, although none that had them died: a node that is told that the
  * owner's host is dead drops what it kept for the owner, who may live on. Whoever wants the value
  * hears that it is lost, soon, and does not ask for it for ever. */
+#include <crt.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "ok.h"
-#include "runtime/core/core.h"
-#include <crt.h>
+#include "runtime/core/process/context.h"
+#include "runtime/core/process/entry.h"
+#include "runtime/core/process/store_access.h"
+#include "runtime/core/refs/refs.h"
 
 #include <cmocka.h>
 

@@ -109,7 +109,7 @@ static void a_missing_object_is_freed_with_its_last_holder(void **state)
     alone_locate(2, ref->number);
     alone_node_dies(1);
     alone_drop(ref);
-    assert_int_equal(core->refs.owned.count, 0);
+    assert_int_equal(core->refs->owned.count, 0);
     alone_tick(60 * CRTI_S);
 }
 
@@ -156,7 +156,7 @@ static void a_process_that_is_known_to_be_dead_is_not_registered(void **state)
     assert_int_equal(alone_sent_count(2, CRTI_RECORD_BORROWED), 1);
     assert_int_equal(ref->owned.borrower_count, 0);
     alone_drop(ref);
-    assert_int_equal(core->refs.owned.count, 0);
+    assert_int_equal(core->refs->owned.count, 0);
     alone_drop(its);
 }
 
@@ -172,7 +172,7 @@ static void what_is_registered_for_us_ends_when_it_arrives(void **state)
     alone_forwarded(1, result, 0, ref->number);
     assert_int_equal(ref->owned.borrower_count, 0);
     crt_ref_drop(&result);
-    assert_int_equal(core->refs.owned.count, 0);
+    assert_int_equal(core->refs->owned.count, 0);
 }
 
 static void what_is_registered_for_us_ends_with_who_was_to_give_it(void **state)
@@ -182,9 +182,9 @@ static void what_is_registered_for_us_ends_with_who_was_to_give_it(void **state)
 
     alone_borrow(1, 1, ref->number, &ALONE_US);
     alone_drop(ref);
-    assert_int_equal(core->refs.owned.count, 1);
+    assert_int_equal(core->refs->owned.count, 1);
     alone_process_dies(1);
-    assert_int_equal(core->refs.owned.count, 0);
+    assert_int_equal(core->refs->owned.count, 0);
 }
 
 static void what_is_registered_for_us_is_taken_back_by_who_was_to_give_it(void **state)
@@ -196,7 +196,7 @@ static void what_is_registered_for_us_is_taken_back_by_who_was_to_give_it(void *
     alone_take_back(1, 2, ref->number, ALONE_US);
     assert_int_equal(ref->owned.borrower_count, 0);
     alone_drop(ref);
-    assert_int_equal(core->refs.owned.count, 0);
+    assert_int_equal(core->refs->owned.count, 0);
 }
 
 /* A session was lost, and the process that made it can't know what arrived. */
@@ -222,9 +222,9 @@ static void what_is_asked_again_is_carried_out_once(void **state)
     alone_take_back(2, 8, number, ALONE_PROCESS(1));
     assert_int_equal(ref->owned.borrowers[0].tokens, 1);
     alone_drop(ref);
-    assert_int_equal(core->refs.owned.count, 1);
+    assert_int_equal(core->refs->owned.count, 1);
     alone_release(1, 4, number, 1);
-    assert_int_equal(core->refs.owned.count, 0);
+    assert_int_equal(core->refs->owned.count, 0);
 }
 
 /* The number of a BORROW, RELEASE or TAKE_BACK to process `i`. */
@@ -300,8 +300,8 @@ static void dues_end_with_the_owner(void **state)
     alone_tick(2 * CRTI_S);
     assert_int_equal(ref->borrow.state, CRTI_BORROW_ORPHANED);
     alone_drop(ref);
-    assert_int_equal(core->refs.borrowed, 0);
-    assert_int_equal(core->remotes.table.count, 0);
+    assert_int_equal(core->refs->borrowed, 0);
+    assert_int_equal(core->remotes->table.count, 0);
 }
 
 static void who_asked_an_owner_that_is_cut_off_hears_that_and_not_of_a_death(void **state)

@@ -2,11 +2,13 @@
 /* A process that asks an owner where its objects are a million times, and acknowledges no answer:
  * the owner keeps a bounded part of them. When it acknowledges at last, it hears of every
  * object. */
+#include <crt.h>
 #include <fcntl.h>
 #include <malloc.h>
 #include <poll.h>
 #include <setjmp.h>
 #include <signal.h>
+#include <sodium.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,15 +18,14 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <sodium.h>
-
 #include "ok.h"
 #include "runtime/base/clock.h"
-#include "runtime/core/core.h"
+#include "runtime/core/process/context.h"
+#include "runtime/core/process/entry.h"
+#include "runtime/core/refs/refs.h"
 #include "runtime/net/frame.h"
 #include "runtime/net/lane.h"
 #include "runtime/net/protocol.h"
-#include <crt.h>
 
 #include <cmocka.h>
 

@@ -4,10 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/core/core.h"
-
 #include "core_steps.h"
 #include "fuzz.h"
+#include "runtime/core/values/record.h"
+#include "runtime/net/message.h"
 
 static void say_record(text_t *t, uint8_t what, uint8_t which, crti_buffer_t *record)
 {

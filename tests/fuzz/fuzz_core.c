@@ -23,6 +23,12 @@
 
 #include "core_net.h"
 #include "core_steps.h"
+#include "runtime/core/calls/calls_int.h"
+#include "runtime/core/execution/execution_int.h"
+#include "runtime/core/process/node_link.h"
+#include "runtime/core/process/program.h"
+#include "runtime/core/process/remotes.h"
+#include "runtime/core/refs/refs_int.h"
 
 #define STEPS_MAX   300
 #define HANDLES     8
@@ -290,15 +296,15 @@ static void make(bed_t *bed, bool is_worker)
     core->slot = 1;
     core->arena_fd = dup(crti_store_fd(arena));
     bed->node_fd = fds[1];
-    if (crti_channel_new(&fds[0], &handlers, 0, &core->link.channel) != CRT_OK ||
+    if (crti_channel_new(&fds[0], &handlers, 0, &core->link->channel) != CRT_OK ||
         crti_net_new(&config, &core->net) != CRT_OK || !crti_publish(core))
         die("core");
     core->net->on_sent = on_sent;
     if (is_worker) {
-        core->execution.class_ = crti_program_find_class(&core->program, "Thing", 5);
+        core->execution->class_ = crti_program_find_class(core->program, "Thing", 5);
         core->actor_id = our_actor;
-        core->execution.self = calloc(1, sizeof(thing_t));
-        core->execution.is_created = true;
+        core->execution->self = calloc(1, sizeof(thing_t));
+        core->execution->is_created = true;
     }
 }
 
@@ -310,7 +316,7 @@ static void hear(bed_t *bed)
     size_t at = 0;
     uint32_t size;
 
-    crti_channel_process(bed->core->link.channel, EPOLLOUT);
+    crti_channel_process(bed->core->link->channel, EPOLLOUT);
     while ((n = recv(bed->node_fd, bytes, sizeof(bytes), MSG_DONTWAIT)) > 0)
         if (crti_buffer_append(&bed->told, bytes, (size_t)n) != CRT_OK)
             abort();
@@ -350,7 +356,7 @@ static void from_daemon(bed_t *bed, crti_span_t data, bool is_answer, unsigned w
     if (m.kind == CRTI_MSG_ACTOR_STATE && m.actor_state.actor.high == OURS &&
         bed->actors[m.actor_state.actor.low % HANDLES])
         m.actor_state.actor = bed->actors[m.actor_state.actor.low % HANDLES]->id;
-    crti_node_link_handlers.on_message(bed->core, bed->core->link.channel, &m, NULL, 0);
+    crti_node_link_handlers.on_message(bed->core, bed->core->link->channel, &m, NULL, 0);
 }
 
 /* ---------------------------------------------------------------- steps */
@@ -414,7 +420,7 @@ static void fill(bed_t *bed, unsigned which, crti_span_t data)
 /* The main thread of a worker takes the next call. */
 static void run(bed_t *bed)
 {
-    crti_executor_t *executor = &bed->core->execution.executors.main;
+    crti_executor_t *executor = &bed->core->execution->executors.main;
     crt_call_t *call = crti_executor_take(executor);
 
     if (!call)
@@ -545,7 +551,7 @@ static void step(bed_t *bed, unsigned what, unsigned which, crti_span_t data)
 
 static void drop_handles(bed_t *bed)
 {
-    thing_t *thing = bed->core->execution.self;
+    thing_t *thing = bed->core->execution->self;
 
     for (int i = 0; i < HANDLES; i++) {
         crt_stream_drop(&bed->streams[i]);
@@ -566,7 +572,7 @@ static void tell_ends(bed_t *bed)
     size_t cursor = 0;
     void *value;
 
-    while (crti_map_next(&core->remotes.table, &cursor, NULL, &value)) {
+    while (crti_map_next(&core->remotes->table, &cursor, NULL, &value)) {
         const crti_remote_t *remote = value;
         crti_msg_peer_died_t died = {.process = remote->address.process,
                                      .incarnation = remote->address.incarnation,
@@ -584,7 +590,7 @@ static void tell_ends(bed_t *bed)
     }
     ids.size = 0;
     cursor = 0;
-    while (crti_map_next(&core->calls.actors, &cursor, NULL, &value))
+    while (crti_map_next(&core->calls->actors, &cursor, NULL, &value))
         if (crti_buffer_append(&ids, &((crt_actor_t *)value)->id, sizeof(crti_id_t)) !=
             CRT_OK)
             abort();
@@ -593,7 +599,7 @@ static void tell_ends(bed_t *bed)
         crti_id_t id;
 
         memcpy(&id, ids.data + at, sizeof(id));
-        actor = crti_map_get(&core->calls.actors, &id);
+        actor = crti_map_get(&core->calls->actors, &id);
         if (actor)
             crti_actor_end(actor, CRT_ERR_ACTOR_DIED, "all end");
     }
@@ -604,7 +610,7 @@ static void tell_ends(bed_t *bed)
             .request = bed->asked[--bed->asked_count].request,
             .error = {.status = CRT_ERR_CANCELLED, .text = crti_str("all end")}};
 
-        crti_node_link_handlers.on_message(core, core->link.channel, &m, NULL, 0);
+        crti_node_link_handlers.on_message(core, core->link->channel, &m, NULL, 0);
     }
 }
 
@@ -619,11 +625,11 @@ static void lose_sessions(bed_t *bed)
 
 static bool is_empty(const crti_core_t *core)
 {
-    return core->refs.owned.count == 0 && core->refs.borrowed == 0 &&
-           core->calls.retried.count == 0 && core->calls.actors.count == 0 &&
-           crti_list_is_empty(&core->remotes.clients) &&
-           crti_list_is_empty(&core->execution.executors.groups[0].runnable) &&
-           crti_list_is_empty(&core->calls.checks);
+    return core->refs->owned.count == 0 && core->refs->borrowed == 0 &&
+           core->calls->retried.count == 0 && core->calls->actors.count == 0 &&
+           crti_list_is_empty(&core->remotes->clients) &&
+           crti_list_is_empty(&core->execution->executors.groups[0].runnable) &&
+           crti_list_is_empty(&core->calls->checks);
 }
 
 static bool is_any(const crt_ref_t *ref, const void *nothing)
@@ -636,7 +642,7 @@ static void show_rest(crti_core_t *core)
     size_t cursor = 0, count;
     crt_ref_t *ref, **refs;
 
-    while ((ref = crti_numbers_next(&core->refs.owned, &cursor)))
+    while ((ref = crti_numbers_next(&core->refs->owned, &cursor)))
         fprintf(stderr, "ref %llu: %s, %u holds, %u pins, %u borrowers%s%s\n",
                 (unsigned long long)ref->number, crti_owned_state_name(ref->owned.state),
                 ref->owned.local, ref->owned.pins, ref->owned.borrower_count,
@@ -653,13 +659,14 @@ static void show_rest(crti_core_t *core)
                 ref->more->forward ? ", forwarded" : "");
     }
     free(refs);
-    fprintf(
-        stderr, "left: %zu owned, %zu borrowed, %zu tried again, %zu actors, %s%s%s\n",
-        (size_t)core->refs.owned.count, core->refs.borrowed,
-        (size_t)core->calls.retried.count, (size_t)core->calls.actors.count,
-        crti_list_is_empty(&core->remotes.clients) ? "" : "clients ",
-        crti_list_is_empty(&core->execution.executors.groups[0].runnable) ? "" : "calls ",
-        crti_list_is_empty(&core->calls.checks) ? "" : "attention");
+    fprintf(stderr,
+            "left: %zu owned, %zu borrowed, %zu tried again, %zu actors, %s%s%s\n",
+            (size_t)core->refs->owned.count, core->refs->borrowed,
+            (size_t)core->calls->retried.count, (size_t)core->calls->actors.count,
+            crti_list_is_empty(&core->remotes->clients) ? "" : "clients ",
+            crti_list_is_empty(&core->execution->executors.groups[0].runnable) ? ""
+                                                                               : "calls ",
+            crti_list_is_empty(&core->calls->checks) ? "" : "attention");
     abort();
 }
 
@@ -681,10 +688,10 @@ static void free_all(bed_t *bed)
     crti_store_detach(store);
     if (core->arena_fd >= 0)
         close(core->arena_fd);
-    crti_channel_free(core->link.channel);
+    crti_channel_free(core->link->channel);
     close(bed->node_fd);
     crti_buffer_fini(&bed->told);
-    free(core->execution.self);
+    free(core->execution->self);
     crti_core_free(core);
     for (unsigned i = 0; i < OTHERS; i++)
         crti_store_drop_owner(arena, other(i));
@@ -702,7 +709,7 @@ static void end(bed_t *bed)
         tell_ends(bed);
         for (int j = 0;
              j < STEPS_MAX &&
-             !crti_list_is_empty(&core->execution.executors.groups[0].runnable);
+             !crti_list_is_empty(&core->execution->executors.groups[0].runnable);
              j++)
             run(bed);
         tick(bed, 20 * CRTI_S);

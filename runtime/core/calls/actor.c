@@ -17,15 +17,22 @@
  *     Calls in flight to a process that died wait until the head has said why, at most 0.5 s;
  *     without a report of the death, 10 s. Calls that wait in the queue outlive restarts.
  */
+#include "runtime/core/calls/actor.h"
+
 #include <stdlib.h>
 #include <string.h>
 
 #include "runtime/base/clock.h"
 #include "runtime/base/log.h"
-#include "runtime/core/calls/actor.h"
 #include "runtime/core/calls/call_events.h"
-#include "runtime/core/core.h"
+#include "runtime/core/calls/calls_int.h"
+#include "runtime/core/process/blocking.h"
+#include "runtime/core/process/node_link.h"
+#include "runtime/core/process/remotes.h"
 
+#define QUEUE_BYTES    ((size_t)16 << 20) /* calls that wait for one actor */
+#define SUSPECT_NS     (10 * CRTI_S)   /* how long a lost session may stay unexplained */
+#define REPORT_NS      (500 * CRTI_MS) /* how long the head may take to explain a death */
 #define DRAIN_AGAIN_NS (10 * CRTI_MS)
 #define WARN_AGAIN_NS  CRTI_S
 
@@ -138,7 +145,7 @@ static void become_suspect(crt_actor_t *actor, const char *report)
     crti_actor_set_phase(actor, CRTI_ACTOR_SUSPECT);
     if (report && !actor->report)
         actor->report = strdup(report);
-    actor->suspect_deadline = crti_now_ns() + (report ? CRTI_REPORT_NS : CRTI_SUSPECT_NS);
+    actor->suspect_deadline = crti_now_ns() + (report ? REPORT_NS : SUSPECT_NS);
     crti_actor_check_at(actor, actor->suspect_deadline);
 }
 
@@ -171,12 +178,23 @@ void crti_actor_lost(crt_actor_t *actor, crti_remote_t *remote,
     }
 }
 
+void crti_actors_lost(crti_core_t *core, crti_remote_t *remote,
+                      const crti_net_loss_t *loss)
+{
+    size_t cursor = 0;
+    void *value;
+
+    while (crti_map_next(&core->calls->actors, &cursor, NULL, &value))
+        if (((crt_actor_t *)value)->remote == remote)
+            crti_actor_lost(value, remote, loss);
+}
+
 void crti_actor_process_died(crti_core_t *core, crti_remote_t *remote, const char *text)
 {
     size_t cursor = 0;
     void *value;
 
-    while (crti_map_next(&core->calls.actors, &cursor, NULL, &value)) {
+    while (crti_map_next(&core->calls->actors, &cursor, NULL, &value)) {
         crt_actor_t *actor = value;
 
         if (actor->remote == remote) { /* a process hosts one actor */
@@ -309,7 +327,7 @@ static bool has_room(void *user)
 {
     crt_actor_t *actor = user;
 
-    return actor->queue_bytes <= CRTI_QUEUE_BYTES || actor->phase == CRTI_ACTOR_GONE;
+    return actor->queue_bytes <= QUEUE_BYTES || actor->phase == CRTI_ACTOR_GONE;
 }
 
 crt_status_t crti_actor_room(crt_actor_t *actor, bool try_only)
@@ -386,9 +404,9 @@ static void warn_of_waiting(const crt_actor_t *actor, const char *text)
     crti_core_t *core = actor->core;
     uint64_t now = crti_now_ns();
 
-    if (now < core->calls.warned_ns + WARN_AGAIN_NS)
+    if (now < core->calls->warned_ns + WARN_AGAIN_NS)
         return;
-    core->calls.warned_ns = now;
+    core->calls->warned_ns = now;
     crti_log(CRTI_LOG_WARN, "core", "actor %s (%s) waits: %s", actor->hex,
              actor->class_name, text);
 }
@@ -428,7 +446,7 @@ static void apply_state(crt_actor_t *actor, const crti_msg_actor_state_t *m)
 
 void crti_actor_state(crti_core_t *core, const crti_msg_actor_state_t *m)
 {
-    crt_actor_t *actor = crti_map_get(&core->calls.actors, &m->actor);
+    crt_actor_t *actor = crti_map_get(&core->calls->actors, &m->actor);
 
     if (actor)
         apply_state(actor, m);
@@ -483,7 +501,7 @@ void crti_actor_tick(crti_core_t *core, uint64_t now_ns)
     crti_list_t due, *item;
 
     crti_list_init(&due);
-    while ((item = crti_list_pop(&core->calls.checks)))
+    while ((item = crti_list_pop(&core->calls->checks)))
         crti_list_append(&due, item);
     while ((item = crti_list_pop(&due))) {
         crt_actor_t *actor = CRTI_CONTAINER(item, crt_actor_t, attention);
@@ -502,11 +520,11 @@ void crti_actor_tick(crti_core_t *core, uint64_t now_ns)
 
 void crti_actors_end(crti_core_t *core, crt_status_t status, const char *text)
 {
-    crt_actor_t **actors = malloc((core->calls.actors.count + 1) * sizeof(*actors));
+    crt_actor_t **actors = malloc((core->calls->actors.count + 1) * sizeof(*actors));
     size_t cursor = 0, count = 0;
     void *value;
 
-    while (actors && crti_map_next(&core->calls.actors, &cursor, NULL, &value)) {
+    while (actors && crti_map_next(&core->calls->actors, &cursor, NULL, &value)) {
         actors[count] = value;
         crti_actor_hold(actors[count++]);
     }

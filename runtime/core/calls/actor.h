@@ -40,7 +40,7 @@ struct crt_actor {
     uint64_t suspect_deadline;
     crti_remote_t *remote; /* CALLABLE, SUSPECT */
     crti_list_t queue;     /* crti_pending_t.link: not sent, in order */
-    crti_list_t attention; /* core->calls.checks: the tick looks at it */
+    crti_list_t attention; /* core->calls->checks: the tick looks at it */
     /* crti_pending_t.link, SUSPECT: their process is gone, and the head has not said why */
     crti_list_t suspects;
     crti_list_t end_waiters; /* crti_actor_end_t */
@@ -131,6 +131,9 @@ void crti_actor_drain(crt_actor_t *actor);
 crt_status_t crti_actor_room(crt_actor_t *actor, bool try_only);
 void crti_actor_lost(crt_actor_t *actor, crti_remote_t *remote,
                      const crti_net_loss_t *loss);
+/* The same of all that live there. */
+void crti_actors_lost(crti_core_t *core, crti_remote_t *remote,
+                      const crti_net_loss_t *loss);
 void crti_actor_state(crti_core_t *core, const crti_msg_actor_state_t *message);
 void crti_actor_process_died(crti_core_t *core, crti_remote_t *remote, const char *text);
 void crti_actor_tick(crti_core_t *core, uint64_t now_ns);

@@ -15,7 +15,10 @@
 #include "runtime/core/calls/defaults.h"
 #include "runtime/core/calls/placement_group.h"
 #include "runtime/core/calls/scheduling.h"
-#include "runtime/core/core.h"
+#include "runtime/core/process/context.h"
+#include "runtime/core/process/entry.h"
+#include "runtime/core/process/node_link.h"
+#include "runtime/core/process/seeds.h"
 #include "runtime/core/refs/value_of.h"
 #include "runtime/core/values/handles.h"
 
@@ -312,7 +315,7 @@ crt_actor_t *crt_actor_new_v(const crt_actor_class_t *user,
     }
     status = crti_given_take(core, args, count, &given);
     if (status == CRT_OK)
-        status = crti_program_class(&core->program, user, &class_);
+        status = crti_program_class(core->program, user, &class_);
     if (status == CRT_OK)
         status = crti_actor_defaults(class_, options, &mine);
     crti_net_lock(core->net);

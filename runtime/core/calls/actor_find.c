@@ -9,7 +9,9 @@
 #include <string.h>
 
 #include "runtime/core/calls/actor.h"
-#include "runtime/core/core.h"
+#include "runtime/core/calls/calls_int.h"
+#include "runtime/core/process/blocking.h"
+#include "runtime/core/process/node_link.h"
 
 #define ANSWER_MS 30000
 
@@ -74,7 +76,7 @@ static crt_status_t take_found(crti_core_t *core, const crti_msg_actor_state_t *
     crt_actor_t *actor;
     const crti_class_t *class_;
     crt_status_t status =
-        user ? crti_program_class(&core->program, user, &class_) : CRT_OK;
+        user ? crti_program_class(core->program, user, &class_) : CRT_OK;
     char found[256];
 
     if (status != CRT_OK)
@@ -120,7 +122,7 @@ crt_status_t crti_actor_find_own(crti_core_t *core, crt_actor_t **actor_out)
 {
     CRTI_AUTO(crti_buffer_fini) crti_buffer_t storage = {0};
     const crti_msg_actor_watch_t body = {.actor = core->actor_id};
-    crt_actor_t *actor = crti_map_get(&core->calls.actors, &core->actor_id);
+    crt_actor_t *actor = crti_map_get(&core->calls->actors, &core->actor_id);
     crti_message_t answer;
     crt_status_t status;
 

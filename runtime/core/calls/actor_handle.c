@@ -16,7 +16,11 @@
 #include "runtime/base/clock.h"
 #include "runtime/base/log.h"
 #include "runtime/core/calls/actor.h"
-#include "runtime/core/core.h"
+#include "runtime/core/calls/calls_int.h"
+#include "runtime/core/process/entry.h"
+#include "runtime/core/process/node_link.h"
+#include "runtime/core/process/remotes.h"
+#include "runtime/core/process/timer.h"
 #include "runtime/core/values/handles.h"
 
 /*              alive              process or session lost
@@ -42,7 +46,7 @@ void crti_actor_set_phase(crt_actor_t *actor, crti_actor_phase_t phase)
 void crti_actor_check_at(crt_actor_t *actor, uint64_t at_ns)
 {
     crti_list_remove(&actor->attention);
-    crti_list_append(&actor->core->calls.checks, &actor->attention);
+    crti_list_append(&actor->core->calls->checks, &actor->attention);
     crti_core_wake_at(actor->core, at_ns);
 }
 
@@ -68,14 +72,14 @@ static crt_status_t set_class(crt_actor_t *actor, crti_span_t class_name)
     free(actor->class_name);
     actor->class_name = name;
     actor->class_ =
-        crti_program_find_class(&actor->core->program, class_name.data, class_name.size);
+        crti_program_find_class(actor->core->program, class_name.data, class_name.size);
     return CRT_OK;
 }
 
 crt_status_t crti_actor_get(crti_core_t *core, crti_id_t id, crti_span_t class_name,
                             crt_actor_t **actor_out)
 {
-    crt_actor_t *actor = crti_map_get(&core->calls.actors, &id);
+    crt_actor_t *actor = crti_map_get(&core->calls->actors, &id);
     crt_status_t status;
 
     if (actor) {
@@ -97,11 +101,11 @@ crt_status_t crti_actor_get(crti_core_t *core, crti_id_t id, crti_span_t class_n
     crti_list_init(&actor->attention);
     status = set_class(actor, class_name);
     if (status == CRT_OK)
-        status = crti_handles_add(&core->calls.handles, actor);
+        status = crti_handles_add(&core->calls->handles, actor);
     if (status == CRT_OK)
-        status = crti_map_put(&core->calls.actors, &id, actor);
+        status = crti_map_put(&core->calls->actors, &id, actor);
     if (status != CRT_OK) {
-        crti_handles_take(&core->calls.handles, actor);
+        crti_handles_take(&core->calls->handles, actor);
         free(actor->class_name);
         free(actor);
         return status;
@@ -123,11 +127,11 @@ void crti_actor_release(crt_actor_t *actor)
         crti_actor_lifetime_drop(actor);
     if (actor->holds)
         return;
-    if (actor->is_watched && actor->phase != CRTI_ACTOR_GONE && core->link.channel)
+    if (actor->is_watched && actor->phase != CRTI_ACTOR_GONE && core->link->channel)
         crti_node_notice(core, CRTI_MSG_ACTOR_UNWATCH,
                          &(crti_msg_actor_unwatch_t){actor->id, 0});
-    crti_map_remove(&core->calls.actors, &actor->id);
-    crti_handles_take(&core->calls.handles, actor);
+    crti_map_remove(&core->calls->actors, &actor->id);
+    crti_handles_take(&core->calls->handles, actor);
     crti_list_remove(&actor->attention);
     crti_actor_set_remote(actor, NULL);
     free(actor->class_name);
@@ -181,8 +185,8 @@ static crt_status_t refuse(const crt_actor_t *actor)
 
 crt_status_t crti_actor_check(const crti_core_t *core, const crt_actor_t *actor)
 {
-    return core && crti_handles_have(&core->calls.handles, actor) ? CRT_OK
-                                                                  : refuse(actor);
+    return core && crti_handles_have(&core->calls->handles, actor) ? CRT_OK
+                                                                   : refuse(actor);
 }
 
 /* ------------------------------------------------------------------ where it lives */

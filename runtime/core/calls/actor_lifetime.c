@@ -19,7 +19,7 @@
  */
 #include "runtime/base/log.h"
 #include "runtime/core/calls/actor.h"
-#include "runtime/core/core.h"
+#include "runtime/core/process/node_link.h"
 
 /* ------------------------------------------------------------------ the owner's */
 

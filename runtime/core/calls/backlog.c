@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "runtime/core/calls/tasks.h"
-#include "runtime/core/core.h"
 
 #define CHUNK_BYTES                                                                      \
     ((size_t)64 << 10) /* of a chunk, and what its address is a multiple of */

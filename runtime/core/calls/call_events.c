@@ -8,7 +8,8 @@
 #include "runtime/core/calls/actor.h"
 #include "runtime/core/calls/call_options.h"
 #include "runtime/core/calls/tasks.h"
-#include "runtime/core/core.h"
+#include "runtime/core/process/context.h"
+#include "runtime/core/process/remotes.h"
 
 static void make(crti_pending_t *p)
 {

@@ -6,7 +6,8 @@
 #include <string.h>
 
 #include "runtime/base/clock.h"
-#include "runtime/core/core.h"
+#include "runtime/core/calls/calls_int.h"
+#include "runtime/core/process/timer.h"
 
 #define NAME_MAX_BYTES 200
 #define STATUS_LEAST   (-127)
@@ -50,7 +51,7 @@ crt_status_t crti_call_options_check(const crti_target_t *target)
 /* The deadline of a call that has one. */
 static crt_status_t set_deadline(crti_pending_t *p, int64_t timeout_ms)
 {
-    crti_deadlines_t *deadlines = &p->core->calls.deadlines;
+    crti_deadlines_t *deadlines = &p->core->calls->deadlines;
     crti_deadline_t *deadline = &p->options->deadline;
     crt_status_t status = crti_deadlines_set(
         deadlines, deadline, crti_now_ns() + (uint64_t)timeout_ms * CRTI_MS);
@@ -91,7 +92,7 @@ void crti_call_options_free(crti_pending_t *p)
 {
     if (!p->options)
         return;
-    crti_deadlines_remove(&p->core->calls.deadlines, &p->options->deadline);
+    crti_deadlines_remove(&p->core->calls->deadlines, &p->options->deadline);
     free(p->options->name);
     free(p->options);
     p->options = NULL;
@@ -115,7 +116,7 @@ bool crti_call_is_retried_for(const crti_pending_t *p, const crti_failure_t *f)
 
 crti_pending_t *crti_call_expired(crti_core_t *core, uint64_t now_ns)
 {
-    crti_deadlines_t *deadlines = &core->calls.deadlines;
+    crti_deadlines_t *deadlines = &core->calls->deadlines;
     crti_deadline_t *first;
 
     if (crti_deadlines_first(deadlines) > now_ns) {

@@ -20,7 +20,7 @@ struct crti_call_options {
     crti_pending_t *pending;
     char *name; /* NULL: its function's */
     int64_t timeout_ms;
-    crti_deadline_t deadline; /* in core->calls.deadlines, with a timeout */
+    crti_deadline_t deadline; /* in core->calls->deadlines, with a timeout */
     uint64_t retried[2];      /* bit -status: errors for which it is made again */
 };
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The state of this module: made and taken apart. See calls.h. */
-#include "runtime/core/core.h"
-
 #include "runtime/core/calls/actor.h"
+#include "runtime/core/calls/calls_int.h"
 #include "runtime/core/calls/placement_group.h"
 #include "runtime/core/calls/stream.h"
 #include "runtime/core/calls/tasks.h"
+#include "runtime/core/values/handles.h"
 
 void crti_calls_init(crti_calls_t *calls)
 {
@@ -23,7 +23,7 @@ void crti_calls_orphan(crti_core_t *core)
     size_t cursor = 0;
     void *value;
 
-    while (crti_map_next(&core->calls.actors, &cursor, NULL, &value))
+    while (crti_map_next(&core->calls->actors, &cursor, NULL, &value))
         crti_actor_orphan(value);
     crti_placement_groups_orphan(core);
     crti_objects_orphan(core);
@@ -41,4 +41,14 @@ void crti_calls_fini(crti_calls_t *calls)
     crti_numbers_fini(&calls->handles);
     crti_deadlines_fini(&calls->deadlines);
     crti_pool_fini(&calls->pool);
+}
+
+bool crti_calls_have_handle(const crti_core_t *core, const void *handle)
+{
+    return crti_handles_have(&core->calls->handles, handle);
+}
+
+bool crti_calls_have_stream(const crti_core_t *core, const crt_stream_t *stream)
+{
+    return crti_handles_have(&core->calls->streams, stream);
 }

@@ -33,6 +33,7 @@
 #include "runtime/core/values/pool.h"
 #include "runtime/core/values/signature.h"
 #include "runtime/net/deadlines.h"
+#include "runtime/net/net.h"
 
 typedef struct crti_task_pool crti_task_pool_t; /* tasks.h */
 typedef struct crti_task_lease crti_task_lease_t;
@@ -60,7 +61,7 @@ struct crti_pending {
     crti_task_lease_t *lease;
     crti_remote_t *remote; /* SENT, SUSPECT */
     uint64_t sequence;     /* of its record in the session */
-    uint64_t number;       /* of this try: its result's, or one in core->calls.retried */
+    uint64_t number;       /* of this try: its result's, or one in core->calls->retried */
     int64_t max_retries;   /* -1: without limit; or CRTI_RETRIES_OF_ACTOR */
     unsigned group;        /* of a method: its concurrency group, 0: none */
     unsigned missing;      /* slots whose refs are pending */
@@ -79,27 +80,13 @@ struct crti_pending {
     uint32_t pin_count, pin_room;
 };
 
-typedef struct crti_calls {
-    crti_pool_t pool;
-    crti_numbers_t retried; /* number -> crti_pending_t, of calls that were made again */
-    crti_map_t actors;      /* id -> crt_actor_t */
-    crti_numbers_t handles; /* handles.h: of actors; */
-    crti_numbers_t objects; /* of objects that are being written; */
-    crti_numbers_t streams; /* of streams */
-    crti_list_t checks;     /* crt_actor_t.attention: the tick looks at them */
-    crti_list_t task_pools;
-    crti_deadlines_t deadlines;  /* of calls with a timeout */
-    crti_map_t placement_groups; /* id -> crt_placement_group_t */
-    /* That one is another one now; set once. */
-    void (*on_placement_group)(crti_core_t *core, crti_id_t group);
-    uint64_t warned_ns; /* when it was told last that an actor waits */
-    uint64_t tell_failures;
-} crti_calls_t;
-
 void crti_calls_init(crti_calls_t *calls);
 /* At shutdown: handles that the user may still drop; tasks and their leases end. */
 void crti_calls_orphan(crti_core_t *core);
 void crti_calls_fini(crti_calls_t *calls);
+/* Whether the program has that handle of an actor or a group, or that stream. */
+bool crti_calls_have_handle(const crti_core_t *core, const void *handle);
+bool crti_calls_have_stream(const crti_core_t *core, const crt_stream_t *stream);
 
 #define CRTI_RETRIES_OF_ACTOR INT64_MIN /* as its max_task_retries says */
 

@@ -3,6 +3,7 @@
 #include "runtime/core/calls/defaults.h"
 
 #include "runtime/base/copy_struct.h"
+#include "runtime/core/types.h"
 
 #define TAKE(member)                                                                     \
     if (!mine->member)                                                                   \

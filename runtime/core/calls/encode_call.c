@@ -13,7 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/core/core.h"
+#include "runtime/core/calls/calls.h"
+#include "runtime/core/process/context.h"
 
 /* ------------------------------------------------------------------ walking */
 
@@ -161,7 +162,7 @@ static bool is_passed_itself(const crti_function_t *f, size_t index)
 
 static crt_status_t encode(crti_pending_t *p, const walk_t *w)
 {
-    crti_encoder_t *encoder = &p->core->encoder;
+    crti_encoder_t *encoder = p->core->encoder;
     crt_status_t status;
 
     encoder->what = p->function->display;
@@ -193,7 +194,7 @@ crt_status_t crti_put_args(crti_pending_t *p, crti_buffer_t *record,
         }
         status = encode(p, &w);
         if (status == CRT_OK)
-            status = crti_put_arg_value(record, 0, &p->core->encoder);
+            status = crti_put_arg_value(record, 0, p->core->encoder);
     }
     return status;
 }
@@ -203,13 +204,13 @@ crt_status_t crti_put_args(crti_pending_t *p, crti_buffer_t *record,
 static crt_status_t slot_value(crti_pending_t *p, crti_slot_t *slot, const walk_t *w)
 {
     crt_status_t status = encode(p, w);
-    size_t size = crti_encoder_size(&p->core->encoder);
+    size_t size = crti_encoder_size(p->core->encoder);
 
     if (status == CRT_OK)
         status = crti_buffer_reserve(&p->values, size);
     if (status != CRT_OK)
         return status;
-    crti_encoder_write(&p->core->encoder, p->values.data + p->values.size);
+    crti_encoder_write(p->core->encoder, p->values.data + p->values.size);
     slot->offset = p->values.size;
     slot->size = size;
     p->values.size += size;

@@ -12,7 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/core/core.h"
+#include "runtime/core/calls/object.h"
+#include "runtime/core/process/context.h"
 #include "runtime/core/refs/value_of.h"
 
 /* A lower bound of the encoded size, enough to tell the large. */

@@ -2,7 +2,8 @@
 /* Locality. See locality.h. */
 #include "runtime/core/calls/locality.h"
 
-#include "runtime/core/core.h"
+#include "runtime/core/process/context.h"
+#include "runtime/core/refs/refs.h"
 
 #define NODES 16 /* counted for one task */
 

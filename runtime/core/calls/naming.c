@@ -5,7 +5,6 @@
  *     object.c, encode_call.c, call.c -> value_encode.c -> [ naming.c ] -> refs.c, actor_handle.c
  */
 #include "runtime/core/calls/actor.h"
-#include "runtime/core/core.h"
 
 static crt_status_t name_ref(void *core, crt_ref_t *ref, crti_ref_name_t *name_out)
 {

@@ -7,6 +7,8 @@
  *     Writing happens in the caller's thread without the lock: it may wait for room, and copies
  *     of large values take long.
  */
+#include "runtime/core/calls/object.h"
+
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,8 +17,12 @@
 #include "runtime/base/clock.h"
 #include "runtime/base/fault.h"
 #include "runtime/base/tensor_check.h"
-#include "runtime/core/core.h"
+#include "runtime/core/calls/calls_int.h"
+#include "runtime/core/process/entry.h"
+#include "runtime/core/process/remotes.h"
 #include "runtime/core/values/handles.h"
+
+#define PUT_INLINE 4096 /* larger puts go to the store */
 
 /* ------------------------------------------------------------------ joining */
 
@@ -88,7 +94,7 @@ crt_ref_t *crti_put(crti_core_t *core, const crt_arg_t *arg)
             status = crt_raise(CRT_ERR_NO_MEMORY, "a ref");
         ref = crti_ref_failed(core, status);
     } else {
-        status = crti_encoder_size(&encoder) <= CRTI_PUT_INLINE
+        status = crti_encoder_size(&encoder) <= PUT_INLINE
                      ? put_inline(core, ref, &encoder)
                      : put_stored(core, ref, &encoder);
         if (status != CRT_OK)
@@ -139,16 +145,10 @@ crt_ref_t *crt_put_v(const crt_arg_t *value)
  * own. */
 static crti_object_id_t name_object(crti_core_t *core)
 {
-    crt_call_t *call = crti_running();
     crti_object_id_t id = {core->process, 0};
 
-    if (call && call->client && !call->is_cancelled && !call->yields &&
-        call->objects_made < CRTI_EVERY_PART >> CRTI_NUMBER_BITS >> 1) {
-        id.owner = crti_peer_process(call->client->peer);
-        id.number = call->number | (uint64_t)++call->objects_made << CRTI_NUMBER_BITS;
-    } else {
+    if (!core->name_object(&id))
         id.number = crti_new_number(core);
-    }
     return id;
 }
 
@@ -176,7 +176,7 @@ crt_status_t crt_object_create(crt_dtype_t dtype, int rank, const int64_t *shape
     object->size = crti_value_tensor_header(dtype, rank, shape, NULL, &offset);
     crti_net_lock(core->net);
     object->id = name_object(core);
-    status = crti_handles_add(&core->calls.objects, object);
+    status = crti_handles_add(&core->calls->objects, object);
     crti_net_unlock(core->net);
     if (status == CRT_OK)
         status = crti_object_room(core, object->id, object->size, &object->data);
@@ -187,7 +187,7 @@ crt_status_t crt_object_create(crt_dtype_t dtype, int rank, const int64_t *shape
         *object_out = object;
     } else {
         crti_net_lock(core->net);
-        crti_handles_take(&core->calls.objects, object);
+        crti_handles_take(&core->calls->objects, object);
         crti_net_unlock(core->net);
         free(object);
     }
@@ -280,7 +280,7 @@ static void forget_old(crt_object_t *object)
 static crt_status_t claim_one(crti_core_t *core, crt_object_t *object,
                               crt_object_t **objects)
 {
-    if (crti_handles_take(&core->calls.objects, object)) {
+    if (crti_handles_take(&core->calls->objects, object)) {
         object->next = *objects;
         *objects = object;
         return CRT_OK;
@@ -352,7 +352,7 @@ void crti_objects_orphan(crti_core_t *core)
     size_t cursor = 0;
     crt_object_t *object;
 
-    while ((object = crti_numbers_next(&core->calls.objects, &cursor))) {
+    while ((object = crti_numbers_next(&core->calls->objects, &cursor))) {
         object->core = NULL;
         object->kept = crti_store_keep(core->store, object->data, object->size);
         crti_old_handle_add(object);

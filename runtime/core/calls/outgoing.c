@@ -22,7 +22,10 @@
 #include "runtime/core/calls/placement_group.h"
 #include "runtime/core/calls/stream.h"
 #include "runtime/core/calls/tasks.h"
-#include "runtime/core/core.h"
+#include "runtime/core/process/context.h"
+#include "runtime/core/process/entry.h"
+#include "runtime/core/process/remotes.h"
+#include "runtime/core/process/seeds.h"
 #include "runtime/core/refs/value_of.h"
 
 /* ------------------------------------------------------------------ the end of one */

@@ -10,8 +10,6 @@
  *     Every pending call ends exactly once: answered, failed, or lost.
  * Tier: message path.
  */
-#include "runtime/core/core.h"
-
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,8 +19,11 @@
 #include "runtime/core/calls/backlog.h"
 #include "runtime/core/calls/call_events.h"
 #include "runtime/core/calls/call_options.h"
+#include "runtime/core/calls/calls_int.h"
 #include "runtime/core/calls/stream.h"
 #include "runtime/core/calls/tasks.h"
+#include "runtime/core/process/entry.h"
+#include "runtime/core/process/remotes.h"
 
 void crti_pending_fini(void *item)
 {
@@ -59,7 +60,7 @@ static bool make_more(crti_pending_t *p)
 /* All zero, but with the buffers of the one that it was before. */
 static crti_pending_t *new_struct(crti_core_t *core)
 {
-    crti_pending_t *p = crti_pool_get(&core->calls.pool);
+    crti_pending_t *p = crti_pool_get(&core->calls->pool);
     crti_buffer_t record, values;
 
     if (!p)
@@ -88,7 +89,7 @@ crti_pending_t *crti_pending_new(crti_core_t *core, const crti_target_t *target)
     if (!p->result || (p->returns > 1 && !make_more(p))) {
         if (p->result)
             crti_ref_release(p->result);
-        crti_pool_put(&core->calls.pool, p);
+        crti_pool_put(&core->calls->pool, p);
         return NULL;
     }
     if (p->pool)
@@ -145,7 +146,7 @@ void crti_pending_free(crti_pending_t *p)
         crti_buffer_fini(&p->record);
     if (p->values.capacity > 4096)
         crti_buffer_fini(&p->values);
-    crti_pool_put(&p->core->calls.pool, p);
+    crti_pool_put(&p->core->calls->pool, p);
 }
 
 static bool keep_pins(crti_pending_t *p, crt_ref_t *const *pins, uint32_t count)
@@ -285,10 +286,10 @@ static void log_tell(const crti_pending_t *p, const crt_ref_t *result)
 {
     if (!result->is_tell || !crti_ref_has_error(result))
         return;
-    p->core->calls.tell_failures++;
+    p->core->calls->tell_failures++;
     crti_log(CRTI_LOG_WARN, "core", "crt_tell of %s failed: %s (%llu so far)",
              crti_call_name(p), result->error->user.text,
-             (unsigned long long)p->core->calls.tell_failures);
+             (unsigned long long)p->core->calls->tell_failures);
 }
 
 static void end(crti_pending_t *p, const crti_result_t *result)
@@ -297,7 +298,7 @@ static void end(crti_pending_t *p, const crti_result_t *result)
 
     crti_attempt_end(&p->attempt);
     if (p->number != ref->number)
-        crti_numbers_remove(&p->core->calls.retried, p->number);
+        crti_numbers_remove(&p->core->calls->retried, p->number);
     ref->call = NULL;
     crti_call_event_ended(p, result);
     if (p->attempt.is_expired)
@@ -339,11 +340,11 @@ void crti_pending_part(crti_pending_t *p, unsigned index, const crti_result_t *r
 
 crti_pending_t *crti_pending_get(crti_core_t *core, uint64_t number)
 {
-    crt_ref_t *ref = crti_numbers_get(&core->refs.owned, number);
+    crt_ref_t *ref = crti_ref_owned(core, number);
     crti_pending_t *p;
 
     if (!ref)
-        return crti_numbers_get(&core->calls.retried, number);
+        return crti_numbers_get(&core->calls->retried, number);
     p = crti_ref_pending(ref);
     return p && p->number == number ? p : NULL;
 }
@@ -448,7 +449,7 @@ void crti_pending_fail_by(crti_pending_t *p, const crt_ref_t *failed)
 /* Under a number of its own: what an earlier try stored must not be taken for its result. */
 static crt_status_t renumber(crti_pending_t *p)
 {
-    crti_numbers_t *retried = &p->core->calls.retried;
+    crti_numbers_t *retried = &p->core->calls->retried;
     const crti_call_again_t again = {p->result->number, (uint32_t)p->attempt.retries + 1};
     uint64_t number = crti_new_number(p->core);
     size_t size = p->record.size;

@@ -6,8 +6,10 @@
 #include <string.h>
 
 #include "runtime/base/log.h"
+#include "runtime/core/calls/calls_int.h"
 #include "runtime/core/calls/tasks.h"
-#include "runtime/core/core.h"
+#include "runtime/core/process/entry.h"
+#include "runtime/core/process/node_link.h"
 #include "runtime/core/values/handles.h"
 
 /* A ref that becomes ready with the group. */
@@ -20,7 +22,7 @@ typedef struct ready_ref {
 
 crt_placement_group_t *crti_placement_group_open(crti_core_t *core, crti_id_t id)
 {
-    crt_placement_group_t *group = crti_map_get(&core->calls.placement_groups, &id);
+    crt_placement_group_t *group = crti_map_get(&core->calls->placement_groups, &id);
 
     if (group) {
         group->holds++;
@@ -33,12 +35,12 @@ crt_placement_group_t *crti_placement_group_open(crti_core_t *core, crti_id_t id
         .core = core, .id = id, .holds = 1, .state = CRTI_PLACEMENT_GROUP_UNKNOWN};
     crti_id_hex(id, group->hex);
     crti_list_init(&group->ready);
-    if (crti_handles_add(&core->calls.handles, group) != CRT_OK) {
+    if (crti_handles_add(&core->calls->handles, group) != CRT_OK) {
         free(group);
         return NULL;
     }
-    if (crti_map_put(&core->calls.placement_groups, &id, group) != CRT_OK) {
-        crti_handles_take(&core->calls.handles, group);
+    if (crti_map_put(&core->calls->placement_groups, &id, group) != CRT_OK) {
+        crti_handles_take(&core->calls->handles, group);
         free(group);
         return NULL;
     }
@@ -61,8 +63,8 @@ void crti_placement_group_release(crt_placement_group_t *group)
 {
     if (--group->holds)
         return;
-    crti_map_remove(&group->core->calls.placement_groups, &group->id);
-    crti_handles_take(&group->core->calls.handles, group);
+    crti_map_remove(&group->core->calls->placement_groups, &group->id);
+    crti_handles_take(&group->core->calls->handles, group);
     free_group(group);
 }
 
@@ -71,7 +73,7 @@ crt_status_t crti_placement_group_check(const crti_core_t *core,
 {
     if (!group)
         return crt_raise(CRT_ERR_INVALID, "the placement group is NULL");
-    if (core && crti_handles_have(&core->calls.handles, group))
+    if (core && crti_handles_have(&core->calls->handles, group))
         return CRT_OK;
     return crti_old_handle_is(group)
                ? crt_raise(CRT_ERR_CLOSED, "the placement group is " CRTI_BEFORE_SHUTDOWN)
@@ -90,7 +92,7 @@ static void drop_refs(crt_placement_group_t *group)
 
 void crti_placement_groups_orphan(crti_core_t *core)
 {
-    CRTI_MAP_FOREACH (crt_placement_group_t, group, &core->calls.placement_groups) {
+    CRTI_MAP_FOREACH (crt_placement_group_t, group, &core->calls->placement_groups) {
         drop_refs(group); /* the refs are orphans of their own */
         group->core = NULL;
         group->holds = group->handles;
@@ -196,7 +198,7 @@ static void changed(crt_placement_group_t *group)
 
     settle_refs(group);
     crti_net_wake(core->net);
-    core->calls.on_placement_group(core, group->id);
+    core->calls->on_placement_group(core, group->id);
 }
 
 static void end(crt_placement_group_t *group, crt_status_t status, crti_span_t text)
@@ -415,20 +417,11 @@ crt_status_t crti_placement_group_node(const crt_placement_group_t *group, int64
 
 /* ------------------------------------------------------------------ options */
 
-crti_placement_t crti_placement_running(const crti_core_t *core)
-{
-    const crt_call_t *call = crti_running();
-
-    if (call && call->flags & CRTI_CALL_TASK)
-        return call->placement;
-    return call ? core->execution.placement : (crti_placement_t){.bundle = -1};
-}
-
 /* What the call that runs says to what it makes. */
 static void inherit(const crti_core_t *core, crti_scheduling_t *how,
                     bool *captures_children_out)
 {
-    crti_placement_t mine = crti_placement_running(core);
+    crti_placement_t mine = core->placement_running(core);
 
     if (!mine.captures_children)
         return;

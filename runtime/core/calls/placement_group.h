@@ -87,8 +87,6 @@ size_t crti_placement_group_fitting(const crt_placement_group_t *group,
 /* A node did not know the bundle: the head is asked. */
 void crti_placement_group_refresh(crt_placement_group_t *group);
 
-/* That of the call that runs in this thread. */
-crti_placement_t crti_placement_running(const crti_core_t *core);
 /* What the options of a task or an actor say of groups, or else the running call to its children,
  * into `how` and `captures_children_out`. `said` is whether the options say where else it goes. */
 crt_status_t crti_placement_group_option(crti_core_t *core, crt_placement_group_t *group,

@@ -4,7 +4,8 @@
 
 #include <stdlib.h>
 
-#include "runtime/core/core.h"
+#include "runtime/core/calls/calls_int.h"
+#include "runtime/core/process/remotes.h"
 #include "runtime/core/values/handles.h"
 
 #define WINDOW_DEFAULT 1000
@@ -34,7 +35,7 @@ crt_stream_t *crti_call_stream_new(crti_core_t *core)
     stream->holds = 1;
     stream->window = WINDOW_DEFAULT;
     stream->is_ended = true; /* until its call is made */
-    if (core && crti_handles_add(&core->calls.streams, stream) != CRT_OK) {
+    if (core && crti_handles_add(&core->calls->streams, stream) != CRT_OK) {
         free(stream);
         return NULL;
     }
@@ -87,7 +88,7 @@ void crti_call_stream_drop(crt_stream_t *stream)
 
     stream->is_dropped = true;
     tell_change(stream);
-    crti_handles_take(&stream->core->calls.streams, stream);
+    crti_handles_take(&stream->core->calls->streams, stream);
     while ((ref = pop(stream)))
         crti_ref_release(ref);
     ref = stream->completed;
@@ -102,7 +103,7 @@ void crti_call_streams_orphan(crti_core_t *core)
     size_t cursor = 0;
     crt_stream_t *stream;
 
-    while ((stream = crti_numbers_next(&core->calls.streams, &cursor))) {
+    while ((stream = crti_numbers_next(&core->calls->streams, &cursor))) {
         stream->core = NULL;
         stream->count = 0; /* its refs are orphans of their own */
         stream->completed = NULL;

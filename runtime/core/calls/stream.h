@@ -44,7 +44,7 @@ struct crt_stream {
     void *on_change_user;
 };
 
-/* Held once, with an entry in core->calls.streams, which says that it is one. NULL: out of
+/* Held once, with an entry in core->calls->streams, which says that it is one. NULL: out of
  * memory. */
 crt_stream_t *crti_call_stream_new(crti_core_t *core);
 /* Without a runtime: one that says why. The objects among the arguments end. */

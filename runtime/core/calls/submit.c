@@ -19,13 +19,18 @@
 #include "runtime/base/log.h"
 #include "runtime/core/calls/call_events.h"
 #include "runtime/core/calls/call_options.h"
+#include "runtime/core/calls/calls_int.h"
 #include "runtime/core/calls/locality.h"
 #include "runtime/core/calls/placement_group.h"
 #include "runtime/core/calls/stream.h"
 #include "runtime/core/calls/tasks.h"
-#include "runtime/core/core.h"
+#include "runtime/core/process/entry.h"
+#include "runtime/core/process/node_link.h"
+#include "runtime/core/process/remotes.h"
+#include "runtime/core/process/timer.h"
 
-#define FIRST_PAUSE_NS (50 * CRTI_MS) /* after a bundle was not there, doubled, */
+#define TASK_BYTES     ((size_t)128 << 20) /* tasks of a shape that wait */
+#define FIRST_PAUSE_NS (50 * CRTI_MS)      /* after a bundle was not there, doubled, */
 #define LAST_PAUSE_NS  (1600 * CRTI_MS)
 #define TELL_AGAIN_NS  (10000 * CRTI_MS) /* from one reason for waiting to the next */
 #define QUEUE_FRONT    8192              /* tasks of a pool that wait as pending calls */
@@ -51,7 +56,7 @@ crt_status_t crti_task_pool(crti_core_t *core, const crti_task_shape_t *shape,
 {
     crti_task_pool_t *pool;
 
-    CRTI_LIST_FOREACH (item, &core->calls.task_pools) {
+    CRTI_LIST_FOREACH (item, &core->calls->task_pools) {
         pool = CRTI_CONTAINER(item, crti_task_pool_t, link);
         if (is_same(&pool->shape, shape)) {
             *pool_out = pool;
@@ -79,7 +84,7 @@ crt_status_t crti_task_pool(crti_core_t *core, const crti_task_shape_t *shape,
     crti_lease_pool_init(&pool->leases);
     crti_list_init(&pool->queue);
     crti_backlog_init(&pool->backlog);
-    crti_list_append(&core->calls.task_pools, &pool->link);
+    crti_list_append(&core->calls->task_pools, &pool->link);
     *pool_out = pool;
     return CRT_OK;
 }
@@ -337,7 +342,7 @@ static crti_lease_t *find_unwanted(const crti_task_pool_t *pool)
 
 void crti_tasks_of_placement_group(crti_core_t *core, crti_id_t group)
 {
-    CRTI_LIST_FOREACH (item, &core->calls.task_pools) {
+    CRTI_LIST_FOREACH (item, &core->calls->task_pools) {
         crti_task_pool_t *pool = CRTI_CONTAINER(item, crti_task_pool_t, link);
 
         if (!pool->group || !crti_id_equal(pool->group->id, group))
@@ -443,7 +448,7 @@ void crti_task_close_lease(const crti_pending_t *p)
 
 static bool has_room(void *user)
 {
-    return ((crti_task_pool_t *)user)->queue_bytes <= CRTI_TASK_BYTES;
+    return ((crti_task_pool_t *)user)->queue_bytes <= TASK_BYTES;
 }
 
 crt_status_t crti_task_room(crti_task_pool_t *pool, bool try_only)
@@ -508,7 +513,7 @@ void crti_lease_message(crti_core_t *core, const crti_message_t *message)
 {
     const crti_msg_lease_waiting_t *m = &message->lease_waiting;
 
-    CRTI_LIST_FOREACH (item, &core->calls.task_pools) {
+    CRTI_LIST_FOREACH (item, &core->calls->task_pools) {
         crti_task_pool_t *pool = CRTI_CONTAINER(item, crti_task_pool_t, link);
         char text[sizeof(pool->reason)];
 
@@ -550,7 +555,7 @@ static void want_back(crti_task_lease_t *lease)
 
 void crti_task_yield_lease(crti_core_t *core, const crti_msg_lease_yield_t *message)
 {
-    CRTI_LIST_FOREACH (item, &core->calls.task_pools) {
+    CRTI_LIST_FOREACH (item, &core->calls->task_pools) {
         crti_task_lease_t *lease =
             find_lease(CRTI_CONTAINER(item, crti_task_pool_t, link), message->lease);
 
@@ -567,7 +572,7 @@ void crti_tasks_worker_retires(crti_core_t *core, const crti_remote_t *remote)
 {
     uint64_t now = crti_now_ns();
 
-    CRTI_LIST_FOREACH (pool_item, &core->calls.task_pools) {
+    CRTI_LIST_FOREACH (pool_item, &core->calls->task_pools) {
         crti_task_pool_t *pool = CRTI_CONTAINER(pool_item, crti_task_pool_t, link);
 
         CRTI_LIST_FOREACH (item, &pool->leases.leases) {
@@ -585,7 +590,7 @@ void crti_tasks_worker_retires(crti_core_t *core, const crti_remote_t *remote)
 
 void crti_leases_lost(crti_core_t *core, crti_remote_t *remote)
 {
-    CRTI_LIST_FOREACH (pool_item, &core->calls.task_pools) {
+    CRTI_LIST_FOREACH (pool_item, &core->calls->task_pools) {
         crti_task_pool_t *pool = CRTI_CONTAINER(pool_item, crti_task_pool_t, link);
         bool is_lost = false;
 
@@ -643,7 +648,7 @@ static bool is_over(const crti_task_pool_t *pool)
 
 void crti_tasks_tick(crti_core_t *core, uint64_t now_ns)
 {
-    CRTI_LIST_FOREACH_SAFE (item, &core->calls.task_pools) {
+    CRTI_LIST_FOREACH_SAFE (item, &core->calls->task_pools) {
         crti_task_pool_t *pool = CRTI_CONTAINER(item, crti_task_pool_t, link);
 
         tick_pool(pool, now_ns);
@@ -654,7 +659,7 @@ void crti_tasks_tick(crti_core_t *core, uint64_t now_ns)
 
 void crti_tasks_end(crti_core_t *core)
 {
-    CRTI_LIST_FOREACH (item, &core->calls.task_pools) {
+    CRTI_LIST_FOREACH (item, &core->calls->task_pools) {
         crti_task_pool_t *pool = CRTI_CONTAINER(item, crti_task_pool_t, link);
 
         fail_queue(pool, core->broken != CRT_OK ? core->broken : CRT_ERR_CLOSED,
@@ -666,7 +671,7 @@ void crti_tasks_fini(crti_core_t *core)
 {
     crti_list_t *item;
 
-    while ((item = crti_list_pop(&core->calls.task_pools))) {
+    while ((item = crti_list_pop(&core->calls->task_pools))) {
         crti_task_pool_t *pool = CRTI_CONTAINER(item, crti_task_pool_t, link);
 
         while (!crti_list_is_empty(&pool->leases.leases))

@@ -11,7 +11,8 @@
 #include "runtime/core/calls/scheduling.h"
 #include "runtime/core/calls/stream.h"
 #include "runtime/core/calls/tasks.h"
-#include "runtime/core/core.h"
+#include "runtime/core/process/context.h"
+#include "runtime/core/process/entry.h"
 
 /* `how` has room for what the options say of nodes. */
 static crt_status_t make_shape(crti_core_t *core, const crt_task_options_t *o,
@@ -70,7 +71,7 @@ static void submit(crti_core_t *core, const crt_task_t *task,
     crti_task_shape_t shape;
     crti_scheduling_t how;
     crt_task_options_t o;
-    crt_status_t status = crti_program_task(&core->program, task, &target.function);
+    crt_status_t status = crti_program_task(core->program, task, &target.function);
 
     if (status == CRT_OK)
         status = crti_task_defaults(target.function, options, &o);

@@ -25,7 +25,7 @@ typedef struct crti_task_shape {
 
 /* Tasks of one shape. */
 struct crti_task_pool {
-    crti_list_t link; /* core->calls.task_pools */
+    crti_list_t link; /* core->calls->task_pools */
     crti_core_t *core;
     crti_task_shape_t shape;
     crti_scheduling_t how;

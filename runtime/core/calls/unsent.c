@@ -10,7 +10,8 @@
  */
 #include "runtime/base/clock.h"
 #include "runtime/core/calls/tasks.h"
-#include "runtime/core/core.h"
+#include "runtime/core/process/context.h"
+#include "runtime/core/process/timer.h"
 
 #define UNWANTED_NS CRTI_MS
 #define TAKE_DEPTH  100 /* of a chain of tasks, looked at for one that can begin */

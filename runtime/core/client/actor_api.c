@@ -11,7 +11,10 @@
 #include "runtime/core/calls/call_options.h"
 #include "runtime/core/calls/defaults.h"
 #include "runtime/core/calls/stream.h"
-#include "runtime/core/core.h"
+#include "runtime/core/execution/execution.h"
+#include "runtime/core/process/context.h"
+#include "runtime/core/process/entry.h"
+#include "runtime/core/process/node_link.h"
 #include "runtime/core/refs/value_of.h"
 #include "runtime/core/values/handles.h"
 
@@ -300,8 +303,8 @@ crt_status_t crt_actor_stop(crt_actor_t *actor, int64_t limit_ms)
 /* Of a call that is a method, or create. */
 static crt_status_t check_save(const crt_call_t *call, size_t size)
 {
-    const crt_actor_class_t *class_ =
-        call->core->execution.class_ ? call->core->execution.class_->user : NULL;
+    const crti_class_t *own = crti_execution_class(call->core);
+    const crt_actor_class_t *class_ = own ? own->user : NULL;
 
     if (!class_ || call->function->task)
         return crt_raise(CRT_ERR_INVALID,
@@ -446,7 +449,7 @@ crt_actor_t *crt_actor_keep(crt_actor_t *actor)
     if (!actor || crti_is_forked())
         return actor;
     core = crti_enter_quiet();
-    if (core && crti_handles_have(&core->calls.handles, actor)) {
+    if (core && crti_calls_have_handle(core, actor)) {
         actor->handles++;
         crti_actor_hold(actor);
     } else if (!keep_old(actor)) {
@@ -470,7 +473,7 @@ void crt_actor_drop(crt_actor_t **slot)
     if (crti_is_forked())
         return; /* the parent's; this copy goes with the process */
     core = crti_enter_quiet();
-    if (core && crti_handles_have(&core->calls.handles, actor)) {
+    if (core && crti_calls_have_handle(core, actor)) {
         is_dropped = actor->handles > 0;
         if (is_dropped) {
             actor->handles--;
@@ -493,8 +496,7 @@ const char *crt_actor_id(crt_actor_t *actor)
     crti_core_t *core = crti_is_forked() ? NULL : crti_enter_quiet();
     const char *hex = "";
 
-    if ((core && crti_handles_have(&core->calls.handles, actor)) ||
-        crti_old_handle_is(actor))
+    if ((core && crti_calls_have_handle(core, actor)) || crti_old_handle_is(actor))
         hex = actor->hex;
     if (core)
         crti_leave(core);

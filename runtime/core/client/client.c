@@ -8,18 +8,14 @@
  * Failure
  *     Everything that was made is undone in reverse order; one clear sentence remains.
  */
-#include "runtime/base/copy_struct.h"
-#include "runtime/core/client/job_quota.h"
-#include "runtime/core/client/name_space.h"
-#include "runtime/core/client/worker_environment.h"
-#include "runtime/core/client/worker_lines.h"
-#include "runtime/core/client/zygote.h"
+#include "runtime/core/client/client.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <pthread.h>
 #include <sched.h>
+#include <sodium.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,14 +23,26 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <sodium.h>
-
 #include "runtime/base/clock.h"
+#include "runtime/base/copy_struct.h"
 #include "runtime/base/log.h"
 #include "runtime/base/number_text.h"
 #include "runtime/base/rundir.h"
-#include "runtime/core/client/client.h"
-#include "runtime/core/core.h"
+#include "runtime/core/client/job_quota.h"
+#include "runtime/core/client/name_space.h"
+#include "runtime/core/client/parts.h"
+#include "runtime/core/client/private_cluster.h"
+#include "runtime/core/client/waitset.h"
+#include "runtime/core/client/worker_environment.h"
+#include "runtime/core/client/worker_lines.h"
+#include "runtime/core/client/zygote.h"
+#include "runtime/core/execution/execution.h"
+#include "runtime/core/process/context.h"
+#include "runtime/core/process/entry.h"
+#include "runtime/core/process/node_link.h"
+#include "runtime/core/process/printed.h"
+#include "runtime/core/process/store_access.h"
+#include "runtime/core/process/timer.h"
 
 #define ATTACH_NS  (30 * CRTI_S)
 #define LEAVE_NS   (5 * CRTI_S)
@@ -219,12 +227,12 @@ static crt_status_t attach(crti_core_t *core, const char *socket_path,
     crt_status_t status;
 
     handlers.user = core;
-    status = crti_channel_connect(socket_path, deadline, &handlers, &core->link.channel);
+    status = crti_channel_connect(socket_path, deadline, &handlers, &core->link->channel);
     if (status != CRT_OK)
         return status;
     crti_node_link_opened(core);
-    crti_channel_tell_late(core->link.channel, late);
-    status = crti_channel_request(core->link.channel, CRTI_MSG_ATTACH, body, deadline,
+    crti_channel_tell_late(core->link->channel, late);
+    status = crti_channel_request(core->link->channel, CRTI_MSG_ATTACH, body, deadline,
                                   answer, storage, fds, &fd_count);
     if (status == CRT_OK && answer->kind != CRTI_MSG_ATTACHED)
         status = crt_raise(CRT_ERR_PROTOCOL, "ATTACH was answered with %s",
@@ -249,7 +257,7 @@ static void leave_node(crti_core_t *core, const int *exit_status)
         body.wait_status = (*exit_status & 255) << 8;
     core->is_leaving =
         true; /* there are no tables any more that a message could change */
-    if (crti_channel_request(core->link.channel, CRTI_MSG_SHUTDOWN, &body,
+    if (crti_channel_request(core->link->channel, CRTI_MSG_SHUTDOWN, &body,
                              crti_now_ns() + LEAVE_NS, &answer, &storage, NULL,
                              NULL) != CRT_OK)
         crti_log(CRTI_LOG_DEBUG, "core", "the node has not said that all has ended: %s",
@@ -260,20 +268,20 @@ static void leave_node(crti_core_t *core, const int *exit_status)
 static void free_core(crti_core_t *core, const int *exit_status)
 {
     crti_net_free(core->net);
-    crti_core_timer_fini(&core->timer); /* no tick comes while the node is left */
+    crti_core_timer_fini(core->timer); /* no tick comes while the node is left */
     /* The store first: when the link closes the node gives its slot to the next process. */
     crti_store_detach(core->store);
     if (core->arena_fd >= 0)
         close(core->arena_fd);
-    if (core->link.channel && !core->is_worker)
+    if (core->link->channel && !core->is_worker)
         leave_node(core, exit_status);
     crti_worker_lines_end(core);
-    crti_channel_free(core->link.channel);
+    crti_channel_free(core->link->channel);
     core->task_events.ring = NULL;
     if (core->board && !core->has_metrics)
         munmap(core->board, core->board_bytes);
     if (core->has_private_cluster)
-        crti_private_cluster_stop(&core->private_cluster);
+        crti_private_cluster_stop(core->private_cluster);
     crti_core_free(core);
 }
 
@@ -285,16 +293,15 @@ static uint64_t draw_incarnation(void)
 
 static crt_status_t new_core(const crt_options_t *options, crti_core_t **core_out)
 {
-    crti_core_t *core = calloc(1, sizeof(*core));
+    crti_core_t *core = crti_core_new();
     crt_status_t status;
 
     if (!core)
         return crt_raise(CRT_ERR_NO_MEMORY, "the runtime");
-    crti_core_init(core);
     if (options && options->name_space)
         snprintf(core->name_space, sizeof(core->name_space), "%s", options->name_space);
     core->incarnation = draw_incarnation();
-    status = crti_program_init(&core->program, options);
+    status = crti_program_init(core->program, options);
     if (status != CRT_OK) {
         crti_core_free(core);
         return status;
@@ -379,7 +386,7 @@ static void say_that_we_wait(void *user)
     patience_t *p = user;
 
     p->has_spoken = true;
-    p->is_head = p->core->link.head_is_away;
+    p->is_head = p->core->link->head_is_away;
     fprintf(stderr, "crt: %s %s; waiting for it, at most %d s\n",
             p->is_head ? "the head can't be reached: cluster" : "no answer from cluster",
             p->address, (int)(ATTACH_NS / CRTI_S));
@@ -399,7 +406,7 @@ static crt_status_t say_the_end(const patience_t *p, crt_status_t status)
                 p->address, seconds);
     if (status != CRT_ERR_TIMED_OUT)
         return status;
-    if (!p->core->link.head_is_away)
+    if (!p->core->link->head_is_away)
         return crt_raise(status, "the cluster %s has not answered within %.0f s",
                          p->address, waited);
     return crt_raise(CRT_ERR_HEAD_LOST,
@@ -458,12 +465,12 @@ static crt_status_t find_node(crti_core_t *core, const crt_options_t *options,
     }
     if (status != CRT_ERR_NOT_FOUND || is_option || is_variable)
         return status;
-    status = crti_private_cluster_start(options, &core->private_cluster);
+    status = crti_private_cluster_start(options, core->private_cluster);
     if (status != CRT_OK)
         return status;
     core->has_private_cluster = true;
-    snprintf(info->run_dir, sizeof(info->run_dir), "%s", core->private_cluster.run_dir);
-    snprintf(info->address, sizeof(info->address), "%s", core->private_cluster.address);
+    snprintf(info->run_dir, sizeof(info->run_dir), "%s", core->private_cluster->run_dir);
+    snprintf(info->address, sizeof(info->address), "%s", core->private_cluster->address);
     return CRT_OK;
 }
 
@@ -529,8 +536,8 @@ static crt_status_t start_driver(int argc, char **argv, const crt_options_t *opt
 
     if (status != CRT_OK)
         return status;
-    core->seeds.seed = options ? options->random_seed : 0;
-    core->has_seeds = core->seeds.seed != 0;
+    core->seeds->seed = options ? options->random_seed : 0;
+    core->has_seeds = core->seeds->seed != 0;
     status = crti_worker_lines_begin(core, options);
     if (status == CRT_OK)
         status = join(core, argc, argv, options);
@@ -631,7 +638,7 @@ crt_status_t crti_shutdown(const int *exit_status)
     core->net = NULL;
     crti_core_orphan(core);
     crti_left();
-    crti_callbacks_end(CRTI_TAKE(core->waits.callbacks));
+    crti_callbacks_end(CRTI_TAKE(core->waits->callbacks));
     free_core(core, exit_status);
     pthread_mutex_unlock(&joining);
     return CRT_OK;

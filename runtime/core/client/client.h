@@ -3,7 +3,6 @@
 #ifndef CRTI_CORE_CLIENT_CLIENT_H
 #define CRTI_CORE_CLIENT_CLIENT_H
 
-#include "runtime/core/process/remotes.h"
 #include "runtime/core/types.h"
 #include "runtime/net/channel.h"
 #include "runtime/net/net.h"

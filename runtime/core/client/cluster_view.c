@@ -9,10 +9,12 @@
  */
 #include "runtime/core/client/cluster_view.h"
 
-#include "runtime/base/copy_struct.h"
-
 #include <stdlib.h>
 #include <string.h>
+
+#include "runtime/base/copy_struct.h"
+#include "runtime/core/process/entry.h"
+#include "runtime/core/process/node_link.h"
 
 #define PATIENCE_MS 30000
 

@@ -4,7 +4,8 @@
 #ifndef CRTI_CORE_CLUSTER_VIEW_H
 #define CRTI_CORE_CLUSTER_VIEW_H
 
-#include "runtime/core/core.h"
+#include "runtime/core/types.h"
+#include "runtime/net/message.h"
 
 /* A list that the program wants filled. */
 typedef struct crti_view_list {

@@ -10,8 +10,10 @@
 #include <stdio.h>
 
 #include "runtime/core/calls/actor.h"
-#include "runtime/core/core.h"
+#include "runtime/core/execution/execution.h"
 #include "runtime/core/execution/run_events.h"
+#include "runtime/core/process/context.h"
+#include "runtime/core/process/entry.h"
 
 /* ------------------------------------------------------------------ the call */
 

@@ -16,7 +16,10 @@
 #include "runtime/core/calls/actor.h"
 #include "runtime/core/calls/tasks.h"
 #include "runtime/core/client/client.h"
-#include "runtime/core/core.h"
+#include "runtime/core/client/waitset.h"
+#include "runtime/core/process/context.h"
+#include "runtime/core/process/node_link.h"
+#include "runtime/core/process/remotes.h"
 #include "runtime/core/refs/copy_query.h"
 #include "runtime/core/refs/missing.h"
 #include "runtime/core/refs/owner_requests.h"
@@ -70,21 +73,13 @@ static void fail_locating(crti_core_t *core, crti_remote_t *remote,
 void crti_remote_lost(crti_core_t *core, crti_remote_t *remote,
                       const crti_net_loss_t *loss)
 {
-    size_t cursor = 0;
-    void *value;
-
     remote->uses++;
     crti_peer_unref(remote->peer);
     remote->peer = NULL;
     crti_copy_query_is_over(core, &remote->copy_query);
     crti_leases_lost(core, remote); /* so that what never left is not sent there again */
     /* What the actor does with its calls depends on what is known of it: so it is told first. */
-    while (crti_map_next(&core->calls.actors, &cursor, NULL, &value)) {
-        crt_actor_t *actor = value;
-
-        if (actor->remote == remote)
-            crti_actor_lost(actor, remote, loss);
-    }
+    crti_actors_lost(core, remote, loss);
     while (!crti_list_is_empty(&remote->in_flight)) {
         crti_list_t *item = remote->in_flight.next;
 
@@ -135,7 +130,7 @@ static void remote_died(crti_core_t *core, crti_remote_t *remote, crt_status_t s
 
 void crti_process_died(crti_core_t *core, const crti_msg_peer_died_t *m)
 {
-    crti_remote_t *remote = crti_map_get(&core->remotes.table, &m->process);
+    crti_remote_t *remote = crti_map_get(&core->remotes->table, &m->process);
     char text[1024];
 
     crti_text(m->text, text, sizeof(text));
@@ -146,7 +141,7 @@ void crti_process_died(crti_core_t *core, const crti_msg_peer_died_t *m)
     crti_net_peer_died(core->net, m->process, m->incarnation,
                        m->status < 0 ? (crt_status_t)m->status : CRT_ERR_WORKER_DIED,
                        text);
-    remote = crti_map_get(&core->remotes.table, &m->process);
+    remote = crti_map_get(&core->remotes->table, &m->process);
     if (remote && remote->address.incarnation == m->incarnation)
         remote_died(core, remote, CRT_ERR_ACTOR_DIED, text);
 }
@@ -156,7 +151,7 @@ static crti_remote_t *living_remote_of(crti_core_t *core, crti_id_t node)
     size_t cursor = 0;
     void *value;
 
-    while (crti_map_next(&core->remotes.table, &cursor, NULL, &value)) {
+    while (crti_map_next(&core->remotes->table, &cursor, NULL, &value)) {
         crti_remote_t *remote = value;
 
         if (!remote->is_dead && crti_id_equal(remote->address.node, node))

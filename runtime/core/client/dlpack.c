@@ -9,12 +9,12 @@
  * Threads
  *     Any.
  */
-#include "runtime/crt_dlpack.h"
-
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/core/core.h"
+#include "runtime/core/process/entry.h"
+#include "runtime/core/refs/refs.h"
+#include "runtime/crt_dlpack.h"
 
 #define MAJOR 1
 #define MINOR 0

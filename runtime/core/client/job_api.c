@@ -18,7 +18,6 @@
 #include "runtime/base/copy_struct.h"
 #include "runtime/base/scheduling.h"
 #include "runtime/core/client/cluster_view.h"
-#include "runtime/core/core.h"
 
 #define PATIENCE_MS   30000
 #define LOG_WAIT_MAX  INT64_C(600000)

@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "runtime/core/client/cluster_view.h"
-#include "runtime/core/core.h"
 
 #define KEY_BYTES   255
 #define VALUE_BYTES (1u << 20)

@@ -6,7 +6,6 @@
 #include "runtime/base/copy_struct.h"
 #include "runtime/core/client/client.h"
 #include "runtime/core/client/ranks.h"
-#include "runtime/core/core.h"
 #include "runtime/crt.h"
 
 int crt_main(int argc, char **argv, const crt_options_t *options,

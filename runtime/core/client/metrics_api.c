@@ -7,8 +7,6 @@
  * Threads
  *     One is made under the core's lock; values are written without.
  */
-#include "runtime/crt_metrics.h"
-
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -16,7 +14,9 @@
 #include "runtime/base/clock.h"
 #include "runtime/base/metrics.h"
 #include "runtime/core/client/own_metrics.h"
-#include "runtime/core/core.h"
+#include "runtime/core/process/context.h"
+#include "runtime/core/process/entry.h"
+#include "runtime/crt_metrics.h"
 
 static crt_status_t describe(crti_metric_t *like, const char *name, const char *help,
                              const char *labels)

@@ -6,6 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/core/process/context.h"
+#include "runtime/core/process/entry.h"
+#include "runtime/net/message.h"
+
 static crt_status_t check(const char *name_space)
 {
     size_t size = strlen(name_space);

@@ -10,7 +10,7 @@
 #define CRTI_CORE_NAME_SPACE_H
 
 #include "runtime/base/buffer.h"
-#include "runtime/core/core.h"
+#include "runtime/core/types.h"
 
 /* Of a driver, before it attaches: checked, and packed for its workers. `asked` is what the options
  * say, or NULL. */

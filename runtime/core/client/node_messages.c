@@ -19,7 +19,9 @@
 #include "runtime/core/calls/tasks.h"
 #include "runtime/core/client/client.h"
 #include "runtime/core/client/worker_lines.h"
-#include "runtime/core/core.h"
+#include "runtime/core/execution/execution.h"
+#include "runtime/core/process/context.h"
+#include "runtime/core/process/node_link.h"
 #include "runtime/core/refs/rescue.h"
 
 static void on_shutdown(crti_core_t *core, const crti_msg_shutdown_t *m)
@@ -102,7 +104,7 @@ static void on_closed(void *user, crti_channel_t *channel, crt_status_t status,
     if (core->net) /* it has joined */
         crti_log(CRTI_LOG_ERROR, "core", "%s", text);
     if (core->net)
-        crti_net_remove_fd(core->net, core->link.fd);
+        crti_net_remove_fd(core->net, core->link->fd);
     crti_core_break(core, CRT_ERR_NODE_LOST, text);
 }
 
@@ -110,8 +112,8 @@ static void on_events(void *user, crti_channel_t *channel, uint32_t events)
 {
     crti_core_t *core = user;
 
-    if (core->net && core->link.fd >= 0 && !crti_channel_is_closed(channel))
-        crti_net_modify_fd(core->net, core->link.fd, events);
+    if (core->net && core->link->fd >= 0 && !crti_channel_is_closed(channel))
+        crti_net_modify_fd(core->net, core->link->fd, events);
 }
 
 const crti_channel_handlers_t crti_node_link_handlers = {

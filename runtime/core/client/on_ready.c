@@ -23,7 +23,9 @@
 #include "runtime/base/thread.h"
 #include "runtime/base/thread_local.h"
 #include "runtime/core/client/waitset.h"
-#include "runtime/core/core.h"
+#include "runtime/core/process/context.h"
+#include "runtime/core/process/entry.h"
+#include "runtime/core/process/printed.h"
 
 struct crti_callbacks {
     crt_waitset_t *set;
@@ -123,7 +125,7 @@ static crt_status_t start(crti_core_t *core)
     if (status != CRT_OK)
         free_callbacks(c);
     else
-        core->waits.callbacks = c;
+        core->waits->callbacks = c;
     return status;
 }
 
@@ -143,13 +145,13 @@ static crt_status_t add(crti_core_t *core, crt_ref_t *ref, crt_ref_callback_t *r
                         void *user)
 {
     callback_t *callback = malloc(sizeof(*callback));
-    crt_status_t status = core->waits.callbacks ? CRT_OK : start(core);
+    crt_status_t status = core->waits->callbacks ? CRT_OK : start(core);
 
     if (!callback && status == CRT_OK)
         status = crt_raise(CRT_ERR_NO_MEMORY, "a callback of a ref");
     if (status == CRT_OK) {
         *callback = (callback_t){run, user};
-        status = crti_waitset_add_ref(core->waits.callbacks->set, ref, callback);
+        status = crti_waitset_add_ref(core->waits->callbacks->set, ref, callback);
     }
     if (status != CRT_OK)
         free(callback);

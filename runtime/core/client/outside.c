@@ -9,7 +9,10 @@
 #include "runtime/core/calls/actor.h"
 #include "runtime/core/calls/call_options.h"
 #include "runtime/core/calls/stream.h"
-#include "runtime/core/core.h"
+#include "runtime/core/execution/execution.h"
+#include "runtime/core/process/context.h"
+#include "runtime/core/process/entry.h"
+#include "runtime/core/process/node_link.h"
 #include "runtime/core/refs/value_of.h"
 
 crt_status_t crti_outside_check(void)

@@ -10,9 +10,12 @@
 
 #include "runtime/base/copy_struct.h"
 #include "runtime/base/log.h"
+#include "runtime/core/calls/calls.h"
 #include "runtime/core/calls/placement_group.h"
 #include "runtime/core/calls/scheduling.h"
-#include "runtime/core/core.h"
+#include "runtime/core/process/context.h"
+#include "runtime/core/process/entry.h"
+#include "runtime/core/process/node_link.h"
 #include "runtime/core/values/handles.h"
 
 #define ANSWER_MS 30000
@@ -286,7 +289,7 @@ crt_placement_group_t *crt_placement_group_current(void)
 
     if (!core)
         return NULL;
-    mine = crti_placement_running(core);
+    mine = core->placement_running(core);
     if (!crti_id_is_zero(mine.group))
         group = crti_placement_group_open(core, mine.group);
     if (group) {
@@ -315,7 +318,7 @@ crt_status_t crt_placement_group_remove(crt_placement_group_t *group)
 
 static bool has(const crti_core_t *core, const crt_placement_group_t *group)
 {
-    return core && crti_handles_have(&core->calls.handles, group);
+    return core && crti_calls_have_handle(core, group);
 }
 
 const char *crt_placement_group_id(crt_placement_group_t *group)

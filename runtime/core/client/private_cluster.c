@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Starts and ends the daemons of a private cluster. See private_cluster.h. */
 #include "runtime/core/client/private_cluster.h"
-#include "runtime/crt_tools.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -21,6 +20,8 @@
 #include "runtime/base/number_text.h"
 #include "runtime/base/rundir.h"
 #include "runtime/base/spawn_attributes.h"
+#include "runtime/core/types.h"
+#include "runtime/crt_tools.h"
 
 #define START_DEADLINE (30 * CRTI_S)
 #define STOP_DEADLINE  (10 * CRTI_S)

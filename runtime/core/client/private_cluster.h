@@ -16,16 +16,17 @@
 
 #include <sys/types.h>
 
+#include "runtime/core/types.h"
 #include "runtime/crt.h"
 
-typedef struct crti_private_cluster {
+struct crti_private_cluster {
     pid_t head, node; /* 0: not started */
     int lifeline;     /* -1: none */
     char directory[96];
     char address[72]; /* of the head */
     char run_dir[96]; /* of the node */
     char key_file[256];
-} crti_private_cluster_t;
+};
 
 /* Starts both and waits until the node serves (at most 30 s). On failure nothing is left.
  * CRT_ERR_IO, CRT_ERR_NOT_FOUND (no daemon, no redis-server), CRT_ERR_TIMED_OUT. */

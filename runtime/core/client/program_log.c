@@ -18,7 +18,7 @@
 
 #include "runtime/base/log.h"
 #include "runtime/base/number_text.h"
-#include "runtime/core/core.h"
+#include "runtime/core/process/entry.h"
 
 #define TEXT_BYTES 1001 /* of what the program says, with the final zero */
 #define LINE_BYTES (TEXT_BYTES + 400)

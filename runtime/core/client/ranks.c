@@ -8,7 +8,8 @@
 #include <unistd.h>
 
 #include "runtime/base/log.h"
-#include "runtime/core/core.h"
+#include "runtime/core/process/context.h"
+#include "runtime/core/process/entry.h"
 
 #define GRACE_MS 300 /* for the death that made other ranks fail */
 #define CAUSE_MS                                                                         \

@@ -8,8 +8,12 @@
 #include <stdlib.h>
 
 #include "runtime/base/copy_struct.h"
-#include "runtime/core/core.h"
+#include "runtime/core/client/waitset.h"
 #include "runtime/core/execution/deadlock.h"
+#include "runtime/core/execution/execution.h"
+#include "runtime/core/process/context.h"
+#include "runtime/core/process/entry.h"
+#include "runtime/core/process/printed.h"
 #include "runtime/core/refs/value_of.h"
 
 typedef struct all {

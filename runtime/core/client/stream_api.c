@@ -10,8 +10,10 @@
 #include "runtime/base/log.h"
 #include "runtime/core/calls/stream.h"
 #include "runtime/core/client/client.h"
-#include "runtime/core/core.h"
 #include "runtime/core/execution/deadlock.h"
+#include "runtime/core/execution/execution.h"
+#include "runtime/core/process/entry.h"
+#include "runtime/core/process/printed.h"
 #include "runtime/core/refs/value_of.h"
 #include "runtime/core/values/handles.h"
 
@@ -24,7 +26,7 @@ crt_status_t crti_stream_check(const crti_core_t *core, const crt_stream_t *stre
 {
     if (!stream)
         return crt_raise(CRT_ERR_INVALID, "the stream is NULL");
-    if (crti_handles_have(&core->calls.streams, stream))
+    if (crti_calls_have_stream(core, stream))
         return CRT_OK;
     if (crti_old_handle_is(stream) && stream->completed)
         return crti_ref_raise(stream->completed);
@@ -136,7 +138,7 @@ void crt_stream_drop(crt_stream_t **slot)
     if (crti_is_forked())
         return; /* the parent's; this copy goes with the process */
     core = crti_enter_quiet();
-    if (core && crti_handles_have(&core->calls.streams, stream)) {
+    if (core && crti_calls_have_stream(core, stream)) {
         if (stream->call)
             crti_cancel_call(stream->call);
         crti_call_stream_drop(stream);

@@ -8,7 +8,8 @@
 #ifndef CRTI_CORE_CLIENT_TOLD_H
 #define CRTI_CORE_CLIENT_TOLD_H
 
-#include "runtime/core/core.h"
+#include "runtime/base/buffer.h"
+#include "runtime/core/types.h"
 
 void crti_told_put(crti_buffer_t *json, const char *text);
 /* ,"key":"text" */

@@ -12,6 +12,7 @@
 
 #include "runtime/base/object_records.h"
 #include "runtime/core/client/told.h"
+#include "runtime/core/refs/refs.h"
 
 #define TOLD_MAX ((size_t)3 << 20) /* bytes; a node takes 4 MiB */
 

@@ -21,7 +21,10 @@
 #include "runtime/core/calls/call_options.h"
 #include "runtime/core/client/client.h"
 #include "runtime/core/client/told.h"
-#include "runtime/core/core.h"
+#include "runtime/core/process/blocking.h"
+#include "runtime/core/process/context.h"
+#include "runtime/core/process/node_link.h"
+#include "runtime/core/process/remotes.h"
 
 #define LIMIT_MAX 10000
 
@@ -114,7 +117,7 @@ static void put_waits(crti_core_t *core, crti_buffer_t *json)
     bool is_first = true;
 
     crti_told_put(json, "\"waits\":[");
-    CRTI_LIST_FOREACH (item, &core->blocked.waiters) {
+    CRTI_LIST_FOREACH (item, &core->blocked->waiters) {
         if (!is_first)
             crti_told_put(json, ",");
         is_first = false;

@@ -11,8 +11,12 @@
 
 #include "runtime/base/log.h"
 #include "runtime/core/calls/tasks.h"
-#include "runtime/core/core.h"
+#include "runtime/core/client/waitset.h"
 #include "runtime/core/execution/deadlock.h"
+#include "runtime/core/execution/execution.h"
+#include "runtime/core/process/context.h"
+#include "runtime/core/process/entry.h"
+#include "runtime/core/process/printed.h"
 #include "runtime/core/refs/missing.h"
 #include "runtime/core/refs/value_of.h"
 
@@ -87,7 +91,7 @@ typedef struct many {
     size_t *ready;   /* the user's, or NULL: indices of those that the last look found */
     size_t found;    /* so many, at most `want`, */
     size_t wrong;    /* and which it could not use; `count`: it could use all */
-    uint64_t came, went; /* of core->refs, then */
+    crti_ref_changes_t changes; /* then */
 } many_t;
 
 static bool has_content(const crt_ref_t *ref)
@@ -105,12 +109,11 @@ static bool is_there(crt_ref_t *ref)
 
 static void look(many_t *many)
 {
-    crti_wait_memory_t *memory = &many->core->waits.memory;
+    crti_wait_memory_t *memory = &many->core->waits->memory;
     size_t *ready = many->ready, found = 0;
 
     crti_wait_memory_begin(memory);
-    many->came = many->core->refs.came;
-    many->went = many->core->refs.went;
+    many->changes = crti_ref_changes(many->core);
     for (size_t i = 0; i < many->count; i++) {
         crt_ref_t *ref = many->refs[i];
 
@@ -136,7 +139,7 @@ static void look(many_t *many)
  * through. */
 static bool look_where_they_were(many_t *many)
 {
-    crti_wait_memory_t *memory = &many->core->waits.memory;
+    crti_wait_memory_t *memory = &many->core->waits->memory;
     size_t found = 0, least = 0, index;
 
     crti_wait_memory_again(memory);
@@ -173,11 +176,12 @@ static size_t count_repeated(const many_t *many)
 static bool are_enough(void *user)
 {
     many_t *many = user;
-    const crti_refs_t *now = &many->core->refs;
-    uint64_t came = now->came - many->came;
+    const crti_ref_changes_t now = crti_ref_changes(many->core);
+    uint64_t came = now.came - many->changes.came;
 
-    if (now->went != many->went || (many->found < many->want && came &&
-                                    came + many->repeated >= many->want - many->found))
+    if (now.went != many->changes.went ||
+        (many->found < many->want && came &&
+         came + many->repeated >= many->want - many->found))
         look(many);
     return many->found >= many->want || many->wrong < many->count;
 }
@@ -200,7 +204,8 @@ static crt_status_t wait_many(many_t *many, int64_t timeout_ms)
         many->repeated = count_repeated(many);
     status = crti_wait_for(many->core, are_enough, many, timeout_ms,
                            many->count == 1 ? many->refs[0] : NULL, "refs, by crt_wait");
-    if (many->core->refs.came != many->came) /* some that were not enough */
+    if (crti_ref_changes(many->core).came !=
+        many->changes.came) /* some that were not enough */
         look(many);
     return status;
 }

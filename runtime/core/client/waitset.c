@@ -11,7 +11,8 @@
 
 #include "runtime/core/calls/actor.h"
 #include "runtime/core/calls/stream.h"
-#include "runtime/core/core.h"
+#include "runtime/core/process/context.h"
+#include "runtime/core/process/node_link.h"
 #include "runtime/core/refs/value_of.h"
 #include "runtime/core/values/handles.h"
 
@@ -30,7 +31,7 @@ typedef struct entry {
             crti_actor_end_t ending;
         };
         struct {
-            crti_list_t link; /* core->waits.node_ends, until it has ended */
+            crti_list_t link; /* core->waits->node_ends, until it has ended */
             crti_id_t node;
             crt_status_t status; /* CRT_OK: it has not ended */
             char *text;
@@ -281,7 +282,7 @@ static void node_ended(entry_t *entry, crt_status_t status, const char *text)
 void crti_waits_node_gone(crti_core_t *core, crti_id_t node, crt_status_t status,
                           const char *text)
 {
-    CRTI_LIST_FOREACH_SAFE (item, &core->waits.node_ends) {
+    CRTI_LIST_FOREACH_SAFE (item, &core->waits->node_ends) {
         entry_t *entry = CRTI_CONTAINER(item, entry_t, link);
 
         if (crti_id_equal(entry->node, node))
@@ -291,7 +292,7 @@ void crti_waits_node_gone(crti_core_t *core, crti_id_t node, crt_status_t status
 
 void crti_waits_break(crti_core_t *core, crt_status_t status, const char *text)
 {
-    CRTI_LIST_FOREACH_SAFE (item, &core->waits.node_ends)
+    CRTI_LIST_FOREACH_SAFE (item, &core->waits->node_ends)
         node_ended(CRTI_CONTAINER(item, entry_t, link), status, text);
 }
 
@@ -354,7 +355,7 @@ crt_status_t crti_waitset_add_node(crt_waitset_t *set, crti_id_t node, void *use
     if (status != CRT_OK)
         return status;
     entry->node = node;
-    crti_list_append(&core->waits.node_ends, &entry->link);
+    crti_list_append(&core->waits->node_ends, &entry->link);
     status = ask_for_node(core, node);
     if (status != CRT_OK)
         give_up(core, entry);
@@ -489,10 +490,10 @@ void crti_waits_orphan(crti_core_t *core)
     size_t cursor = 0;
     crt_waitset_t *set;
 
-    while ((set = crti_numbers_next(&core->waits.sets, &cursor))) {
+    while ((set = crti_numbers_next(&core->waits->sets, &cursor))) {
         orphan(set);
         crti_old_handle_add(set);
     }
-    if (core->waits.callbacks)
-        orphan(crti_callbacks_set(core->waits.callbacks));
+    if (core->waits->callbacks)
+        orphan(crti_callbacks_set(core->waits->callbacks));
 }

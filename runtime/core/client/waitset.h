@@ -30,12 +30,12 @@ struct crt_waitset {
 };
 
 /* A part of crti_core_t. */
-typedef struct crti_waits {
+struct crti_waits {
     crti_numbers_t sets;   /* those of the program, handles.h */
     crti_list_t node_ends; /* entries, in all sets */
     crti_wait_memory_t memory;
     struct crti_callbacks *callbacks; /* on_ready.c; NULL: none was asked for */
-} crti_waits_t;
+};
 
 /* ------------------------------------------------------------------ waitset.c */
 

@@ -14,14 +14,16 @@
 #include "runtime/core/calls/actor.h"
 #include "runtime/core/client/client.h"
 #include "runtime/core/client/waitset.h"
-#include "runtime/core/core.h"
+#include "runtime/core/process/context.h"
+#include "runtime/core/process/entry.h"
+#include "runtime/core/process/printed.h"
 #include "runtime/core/values/handles.h"
 
 static crt_status_t check(const crti_core_t *core, const crt_waitset_t *set)
 {
     if (!set)
         return crt_raise(CRT_ERR_INVALID, "the wait set is NULL");
-    if (crti_handles_have(&core->waits.sets, set))
+    if (crti_handles_have(&core->waits->sets, set))
         return CRT_OK;
     return crti_old_handle_is(set)
                ? crt_raise(CRT_ERR_CLOSED, "the wait set is " CRTI_BEFORE_SHUTDOWN)
@@ -53,7 +55,7 @@ crt_status_t crt_waitset_new(crt_waitset_t **set_out)
     if (!core)
         return crti_entry_status();
     set = crti_waitset_new(core);
-    status = set ? crti_handles_add(&core->waits.sets, set) : CRT_ERR_NO_MEMORY;
+    status = set ? crti_handles_add(&core->waits->sets, set) : CRT_ERR_NO_MEMORY;
     if (status == CRT_OK)
         *set_out = set;
     else if (set)
@@ -74,7 +76,7 @@ void crt_waitset_drop(crt_waitset_t **slot)
     if (crti_is_forked())
         return; /* the parent's; this copy goes with the process */
     core = crti_enter_quiet();
-    is_ours = core && crti_handles_take(&core->waits.sets, set);
+    is_ours = core && crti_handles_take(&core->waits->sets, set);
     if (is_ours || crti_old_handle_take(set)) {
         set->is_dropped = true;
         crti_waitset_clear(core, set);
@@ -182,7 +184,7 @@ size_t crt_waitset_count(const crt_waitset_t *set)
 
     if (!core)
         return 0;
-    if (crti_handles_have(&core->waits.sets, set))
+    if (crti_handles_have(&core->waits->sets, set))
         count = set->table.count;
     crti_leave(core);
     return count;

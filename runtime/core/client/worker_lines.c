@@ -10,6 +10,9 @@
 #include "runtime/base/crt_printable.h"
 #include "runtime/base/line_fold.h"
 #include "runtime/core/client/ranks.h"
+#include "runtime/core/process/context.h"
+#include "runtime/core/process/printed.h"
+#include "runtime/core/process/timer.h"
 
 /* The lines of workers are the one thing that a driver prints besides its log. */
 static void show(void *user, bool is_stderr, crti_span_t prefix, crti_span_t line,
@@ -70,7 +73,7 @@ void crti_worker_lines_came(crti_core_t *core, const crti_msg_log_t *m)
     int rank = crti_ranks_find(m->actor);
     uint64_t now_ns = crti_now_ns();
 
-    crti_printed_came(&core->printed);
+    crti_printed_came(core->printed);
     if (core->no_log_to_driver)
         return;
     while (line < end) {

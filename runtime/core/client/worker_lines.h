@@ -10,7 +10,8 @@
 #ifndef CRTI_CORE_WORKER_LINES_H
 #define CRTI_CORE_WORKER_LINES_H
 
-#include "runtime/core/core.h"
+#include "runtime/core/types.h"
+#include "runtime/net/message.h"
 
 /* Of a driver: by its options and by CRT_DEDUP_LOGS, which counts instead. CRT_ERR_INVALID: that is
  * neither 0 nor 1. */

@@ -15,10 +15,13 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "runtime/core/core.h"
+#include "runtime/core/calls/calls.h"
 #include "runtime/core/execution/yield.h"
+#include "runtime/core/process/context.h"
+#include "runtime/core/process/remotes.h"
 #include "runtime/core/refs/borrowers.h"
 #include "runtime/core/refs/owner_requests.h"
+#include "runtime/net/message.h"
 
 /* ------------------------------------------------------------------ what it says */
 

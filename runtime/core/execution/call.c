@@ -13,8 +13,11 @@
 
 #include "runtime/base/fault.h"
 #include "runtime/base/number_text.h"
-#include "runtime/core/core.h"
+#include "runtime/core/calls/calls.h"
+#include "runtime/core/execution/execution_int.h"
 #include "runtime/core/execution/yield.h"
+#include "runtime/core/process/entry.h"
+#include "runtime/core/process/remotes.h"
 
 /* ------------------------------------------------------------------ arguments */
 
@@ -52,7 +55,7 @@ bool crt_cancelled(const crt_call_t *call)
     /* One byte that only ever goes from false to true: no lock. */
     return __atomic_load_n(&call->is_cancel_requested, __ATOMIC_RELAXED) ||
            __atomic_load_n(&call->is_cancelled, __ATOMIC_RELAXED) ||
-           __atomic_load_n(&call->core->execution.is_ending, __ATOMIC_RELAXED);
+           __atomic_load_n(&call->core->execution->is_ending, __ATOMIC_RELAXED);
 }
 
 crt_status_t crt_fail(crt_call_t *call, crt_status_t status, const char *format, ...)
@@ -73,8 +76,29 @@ crt_status_t crt_fail_text(crt_call_t *call, crt_status_t status, const char *te
 
 void *crt_call_user(const crt_call_t *call)
 {
-    return call->function->method ? call->core->execution.class_->create.data
+    return call->function->method ? call->core->execution->class_->create.data
                                   : call->function->data;
+}
+
+bool crti_call_name_object(crti_object_id_t *id_out)
+{
+    crt_call_t *call = crti_running();
+
+    if (!call || !call->client || call->is_cancelled || call->yields ||
+        call->objects_made >= CRTI_EVERY_PART >> CRTI_NUMBER_BITS >> 1)
+        return false;
+    id_out->owner = crti_peer_process(call->client->peer);
+    id_out->number = call->number | (uint64_t)++call->objects_made << CRTI_NUMBER_BITS;
+    return true;
+}
+
+crti_placement_t crti_call_placement(const crti_core_t *core)
+{
+    const crt_call_t *call = crti_running();
+
+    if (call && call->flags & CRTI_CALL_TASK)
+        return call->placement;
+    return call ? core->placement : (crti_placement_t){.bundle = -1};
 }
 
 /* ------------------------------------------------------------------ results */

@@ -28,7 +28,9 @@
 #include "runtime/core/calls/actor.h"
 #include "runtime/core/calls/call_options.h"
 #include "runtime/core/calls/tasks.h"
-#include "runtime/core/core.h"
+#include "runtime/core/execution/execution_int.h"
+#include "runtime/core/process/entry.h"
+#include "runtime/core/process/remotes.h"
 
 #define BEFORE "it was cancelled before it began"
 
@@ -170,7 +172,7 @@ crt_status_t crti_cancel_arrived(crti_client_t *client, const void *data, size_t
 /* Our own task, which the thread that waits for it runs itself. */
 static void cancel_inline(const crti_pending_t *p, unsigned flags)
 {
-    crt_call_t *call = crti_executors_find(&p->core->execution.executors, p);
+    crt_call_t *call = crti_executors_find(&p->core->execution->executors, p);
 
     if (call)
         cancel_running(call, flags);

@@ -12,14 +12,17 @@
  * Cost
  *     Nothing for waits under 10 ms.
  */
+#include "runtime/core/execution/deadlock.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "runtime/core/calls/actor.h"
 #include "runtime/core/calls/backlog.h"
-#include "runtime/core/core.h"
-#include "runtime/core/execution/deadlock.h"
+#include "runtime/core/execution/execution_int.h"
+#include "runtime/core/process/entry.h"
+#include "runtime/core/process/remotes.h"
 
 static const char *running_name(const crti_executor_t *executor)
 {
@@ -98,7 +101,7 @@ static void found_cycle(crti_executor_t *executor, const crti_chain_t *chain,
  * nobody. */
 static crti_executor_t *executor_of(const crti_client_t *client, uint64_t number)
 {
-    const crti_executors_t *executors = &client->core->execution.executors;
+    const crti_executors_t *executors = &client->core->execution->executors;
 
     CRTI_LIST_FOREACH (item, &client->calls) {
         const crt_call_t *call = CRTI_CONTAINER(item, crt_call_t, of_client);
@@ -138,7 +141,7 @@ void crti_chain_arrived(crti_client_t *client, const void *data, size_t size)
     if (crti_get_chain(data, size, &chain) != CRT_OK)
         return;
     if (chain.is_object) { /* the owner only knows who makes it */
-        ref = crti_numbers_get(&core->refs.owned, chain.number);
+        ref = crti_ref_owned(core, chain.number);
         if (ref && ref->content == CRTI_CONTENT_NONE)
             send_chain(core, ref, &chain);
         return;

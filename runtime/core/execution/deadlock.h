@@ -4,7 +4,7 @@
 #ifndef CRTI_CORE_DEADLOCK_H
 #define CRTI_CORE_DEADLOCK_H
 
-#include "runtime/core/core.h"
+#include "runtime/core/types.h"
 
 /* The main thread of this worker has waited for `ref` for a while. */
 void crti_chain_start(crti_core_t *core, crt_ref_t *ref);

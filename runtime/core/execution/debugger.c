@@ -10,7 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "runtime/core/core.h"
+#include "runtime/core/process/context.h"
 
 #define LOOK_NS 100000000 /* the kernel tells nobody that he is traced */
 

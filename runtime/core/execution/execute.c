@@ -19,10 +19,15 @@
 #include "runtime/base/fence.h"
 #include "runtime/base/log.h"
 #include "runtime/base/number_text.h"
-#include "runtime/core/core.h"
+#include "runtime/core/calls/calls.h"
 #include "runtime/core/execution/debugger.h"
+#include "runtime/core/execution/execution_int.h"
 #include "runtime/core/execution/outside_call.h"
 #include "runtime/core/execution/run_events.h"
+#include "runtime/core/process/entry.h"
+#include "runtime/core/process/node_link.h"
+#include "runtime/core/process/printed.h"
+#include "runtime/core/process/remotes.h"
 #include "runtime/core/refs/value_of.h"
 
 #define EXIT_PATIENCE_NS CRTI_S
@@ -58,10 +63,10 @@ static void show(crti_core_t *core, const crt_call_t *call)
 
     if (!core->blackboard)
         return;
-    if (call->given_name || core->execution.shown != function)
+    if (call->given_name || core->execution->shown != function)
         crti_blackboard_name(core->blackboard,
                              function ? function->display : call->given_name);
-    core->execution.shown = function;
+    core->execution->shown = function;
     crti_blackboard_enter(core->blackboard);
 }
 
@@ -79,10 +84,10 @@ static crt_status_t run(crti_core_t *core, crt_call_t *call)
             return status;
     }
     if (f->method)
-        return f->method->run(core->execution.self, call);
+        return f->method->run(core->execution->self, call);
     if (f->task)
         return f->task->run(call);
-    return f->create->create ? f->create->create(core->execution.self, call) : CRT_OK;
+    return f->create->create ? f->create->create(core->execution->self, call) : CRT_OK;
 }
 
 /* The thread runs `call` from now on. */
@@ -104,9 +109,9 @@ static void show_rest(crti_core_t *core)
     if (!core->blackboard)
         return;
     crti_blackboard_leave(core->blackboard);
-    if (core->blocked.running == 0)
+    if (core->blocked->running == 0)
         return;
-    busy = crti_executor_busy(&core->execution.executors);
+    busy = crti_executor_busy(&core->execution->executors);
     if (busy)
         show(core, busy->running);
 }
@@ -135,7 +140,7 @@ static void run_unlocked(crti_executor_t *executor, crt_call_t *call)
     call->outer = executor->running;
     call->executor = executor;
     call->is_started = true;
-    call->serial = ++core->execution.next_serial;
+    call->serial = ++core->execution->next_serial;
     if (!call->outer)
         crti_blocking_begin(core, &executor->blocking);
     set_running(executor, call);
@@ -208,7 +213,7 @@ static bool all_have_answers(void *user)
 {
     const crti_core_t *core = user;
 
-    CRTI_LIST_FOREACH (item, &core->remotes.clients) {
+    CRTI_LIST_FOREACH (item, &core->remotes->clients) {
         const crti_client_t *client = CRTI_CONTAINER(item, crti_client_t, link);
 
         if (!client->is_lost && crti_peer_unacknowledged(client->peer))
@@ -251,9 +256,9 @@ crt_status_t crt_actor_exit(crt_call_t *call)
         return crt_raise(CRT_ERR_INVALID, "%s is no method: crt_actor_exit ends an actor",
                          call->function->display);
     crti_net_lock(core->net);
-    if (!core->execution.is_exiting)
+    if (!core->execution->is_exiting)
         call->is_last = true;
-    core->execution.is_exiting = true;
+    core->execution->is_exiting = true;
     crti_net_unlock(core->net);
     return CRT_OK;
 }
@@ -278,8 +283,8 @@ void crti_execute(crti_executor_t *executor, crt_call_t *call)
     crti_core_t *core = executor->core;
     bool is_last;
 
-    if (core->execution.awaits_debugger)
-        core->execution.awaits_debugger =
+    if (core->execution->awaits_debugger)
+        core->execution->awaits_debugger =
             !crti_debugger_await(core, call->function->display);
     if (read_refs(call) && is_let_in(core, call)) {
         crti_max_calls_begin(call);
@@ -299,14 +304,14 @@ static bool is_complete(void *user)
 {
     crt_call_t *call = user;
 
-    return call->missing == 0 || call->core->execution.is_ending;
+    return call->missing == 0 || call->core->execution->is_ending;
 }
 
 /* Answers leave, the link says why, then the process ends. */
 static void end_worker(crti_core_t *core, int code) __attribute__((noreturn));
 static void end_worker(crti_core_t *core, int code)
 {
-    crti_channel_t *channel = core->link.channel;
+    crti_channel_t *channel = core->link->channel;
 
     core->is_closing = true;
     crti_node_link_stop(core);
@@ -342,9 +347,9 @@ static void fail_creation(crti_core_t *core, crt_status_t status, const char *te
 
     crti_log(CRTI_LOG_WARN, "core", "create failed: %s", text);
     crti_node_notice(core, CRTI_MSG_ACTOR_FAILED, &body);
-    answer_all(&core->execution.questions, status, text);
-    for (unsigned i = 0; i < core->execution.executors.group_count; i++)
-        answer_all(&core->execution.executors.groups[i].runnable, status, text);
+    answer_all(&core->execution->questions, status, text);
+    for (unsigned i = 0; i < core->execution->executors.group_count; i++)
+        answer_all(&core->execution->executors.groups[i].runnable, status, text);
     end_worker(core, 1);
 }
 
@@ -352,7 +357,7 @@ static bool is_ending(void *user)
 {
     const crti_core_t *core = user;
 
-    return core->execution.is_ending;
+    return core->execution->is_ending;
 }
 
 /* `create` is a call too, but nobody would make it again: it waits until the head has been heard,
@@ -362,7 +367,7 @@ static crt_status_t wait_for_head(crti_core_t *core)
     crt_status_t status = CRT_OK;
     double seconds;
 
-    while (status != CRT_ERR_CLOSED && !core->execution.is_ending &&
+    while (status != CRT_ERR_CLOSED && !core->execution->is_ending &&
            is_shut(core, &seconds))
         status = crti_net_wait(core->net, is_ending, core, crti_now_ns() + FENCE_LOOK_NS);
     return status == CRT_ERR_CLOSED ? status : CRT_OK;
@@ -371,7 +376,7 @@ static crt_status_t wait_for_head(crti_core_t *core)
 /* What an earlier process of the actor has saved. */
 static void restore(crti_core_t *core, crti_span_t saved)
 {
-    const crt_actor_class_t *user = core->execution.class_->user;
+    const crt_actor_class_t *user = core->execution->class_->user;
     crt_status_t status;
     char why[1400];
 
@@ -380,7 +385,7 @@ static void restore(crti_core_t *core, crti_span_t saved)
     crti_net_busy(core->net, true);
     crti_net_unlock(core->net);
     crt_error_set_detail("%s", "");
-    status = user->restore(core->execution.self, saved.data, saved.size);
+    status = user->restore(core->execution->self, saved.data, saved.size);
     snprintf(why, sizeof(why), "%s.restore of %zu bytes: %s", user->name, saved.size,
              *crt_error_detail() ? crt_error_detail() : crt_status_name(status));
     crti_net_lock(core->net);
@@ -395,26 +400,26 @@ static void create_actor(crti_core_t *core, crti_span_t creation, crti_span_t sa
     crt_status_t status = crti_incoming_creation(core, creation, &call);
 
     if (status == CRT_OK) {
-        core->execution.self = calloc(1, core->execution.class_->user->size
-                                             ? core->execution.class_->user->size
-                                             : 1);
-        if (!core->execution.self)
+        core->execution->self = calloc(1, core->execution->class_->user->size
+                                              ? core->execution->class_->user->size
+                                              : 1);
+        if (!core->execution->self)
             status = crt_raise(CRT_ERR_NO_MEMORY, "an actor of %zu bytes",
-                               core->execution.class_->user->size);
+                               core->execution->class_->user->size);
     }
     if (status == CRT_OK)
         status = crti_net_wait(core->net, is_complete, call, CRTI_NET_NO_DEADLINE);
     if (status == CRT_OK)
         status = wait_for_head(core);
-    if (core->execution.is_ending)
+    if (core->execution->is_ending)
         end_worker(core, 0);
     if (status != CRT_OK)
         fail_creation(core, status, crt_error_detail());
-    if (core->execution.awaits_debugger)
-        core->execution.awaits_debugger =
-            !crti_debugger_await(core, core->execution.class_->user->name);
+    if (core->execution->awaits_debugger)
+        core->execution->awaits_debugger =
+            !crti_debugger_await(core, core->execution->class_->user->name);
     if (read_refs(call)) {
-        run_unlocked(&core->execution.executors.main, call);
+        run_unlocked(&core->execution->executors.main, call);
         crti_printed_flush(core);
         crti_run_event_ended(call);
     }
@@ -422,24 +427,24 @@ static void create_actor(crti_core_t *core, crti_span_t creation, crti_span_t sa
     if (status < 0) {
         char why[1400];
 
-        snprintf(why, sizeof(why), "%s: %s", core->execution.class_->create.display,
+        snprintf(why, sizeof(why), "%s: %s", core->execution->class_->create.display,
                  call->text ? call->text : "");
         fail_creation(core, status, why);
     }
     crti_call_finish(call, true);
     restore(core, saved);
-    core->execution.is_created = true;
+    core->execution->is_created = true;
     atomic_store_explicit(&core->board->created, 1, memory_order_relaxed);
-    answer_all(&core->execution.questions, CRT_OK, NULL);
+    answer_all(&core->execution->questions, CRT_OK, NULL);
 }
 
 static void destroy_actor(crti_core_t *core)
 {
-    if (!core->execution.is_created || !core->execution.class_->user->destroy)
+    if (!core->execution->is_created || !core->execution->class_->user->destroy)
         return;
     crti_net_busy(core->net, true);
     crti_net_unlock(core->net);
-    core->execution.class_->user->destroy(core->execution.self);
+    core->execution->class_->user->destroy(core->execution->self);
     crti_net_lock(core->net);
     crti_net_busy(core->net, false);
 }
@@ -456,9 +461,9 @@ static void run_calls(crti_executor_t *executor)
             crti_net_wait(core->net, crti_executor_has_work, executor,
                           CRTI_NET_NO_DEADLINE) == CRT_ERR_CLOSED)
             return;
-        if (core->execution.is_ending)
+        if (core->execution->is_ending)
             return;
-        call = core->execution.is_exiting ? NULL : crti_executor_take(executor);
+        call = core->execution->is_exiting ? NULL : crti_executor_take(executor);
         if (!call)
             continue; /* a signal interrupted the wait */
         crti_execute(executor, call);
@@ -468,12 +473,12 @@ static void run_calls(crti_executor_t *executor)
 
 void crti_serve(crti_core_t *core, crti_span_t creation, crti_span_t saved)
 {
-    core->execution.awaits_debugger = crti_debugger_is_wanted();
+    core->execution->awaits_debugger = crti_debugger_is_wanted();
     if (!crti_id_is_zero(core->actor_id)) {
         create_actor(core, creation, saved);
         crti_executors_open(core, run_calls);
     }
-    run_calls(&core->execution.executors.main);
+    run_calls(&core->execution->executors.main);
     crti_executors_join(core);
     destroy_actor(core);
     end_worker(core, 0);

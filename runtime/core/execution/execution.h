@@ -19,14 +19,10 @@
 #include <stdint.h>
 
 #include "runtime/base/list.h"
-#include "runtime/core/calls/calls.h"
 #include "runtime/core/execution/executor.h"
-#include "runtime/core/execution/queue_figures.h"
-#include "runtime/core/execution/result_wait.h"
-#include "runtime/core/process/remotes.h"
 #include "runtime/core/process/seeds.h"
 #include "runtime/core/refs/refs.h"
-#include "runtime/core/values/pool.h"
+#include "runtime/core/types.h"
 
 typedef struct crti_incoming_arg {
     crt_value_t value;
@@ -105,26 +101,6 @@ struct crt_call {
     _Alignas(64) unsigned char small_record[CRTI_SMALL_RECORD];
 };
 
-typedef struct crti_execution {
-    crti_class_t const *class_; /* of the actor that lives here */
-    void *self;
-    crti_placement_t placement; /* of that actor */
-    bool is_unordered; /* its calls begin when their arguments are here, in any order */
-    bool is_created, is_ending;
-    bool is_retiring;     /* it ends when every call that it has was answered */
-    bool is_exiting;      /* it ends itself: no more calls begin */
-    bool is_spent;        /* no more tasks begin: max_calls */
-    unsigned *runs;       /* of each task of the program; NULL: none has max_calls */
-    bool awaits_debugger; /* what CRT_DEBUG_WORKER names was not called yet */
-    crti_executors_t executors;
-    crti_list_t questions; /* crt_call_t.link, of crt_actor_ready */
-    crti_queue_figures_t queue_figures;
-    crti_pool_t pool;             /* of crt_call_t */
-    const crti_function_t *shown; /* whose name is on the blackboard */
-    uint64_t next_serial;
-    crti_result_waits_t result_waits;
-} crti_execution_t;
-
 /* ------------------------------------------------------------------ incoming.c */
 
 void crti_execution_init(crti_core_t *core);
@@ -135,6 +111,8 @@ void crti_execution_end(crti_core_t *core);
 void crti_execution_retire(crti_core_t *core);
 void crti_execution_tick(crti_core_t *core, uint64_t now_ns);
 void crti_execution_fini(crti_execution_t *execution);
+/* Of the actor that lives here; NULL: none. */
+const crti_class_t *crti_execution_class(const crti_core_t *core);
 
 crt_status_t crti_incoming_call(crti_client_t *client, const void *data, size_t size);
 /* Tasks that were not started go back to their owners. */
@@ -178,6 +156,9 @@ void crti_call_ended(crti_completion_t *ending);
 /* What the program gives becomes a result: encoded, or stored under its name. Without the lock. */
 crt_status_t crti_result_fill(crt_call_t *call, crti_call_result_t *result,
                               const crt_arg_t *value);
+/* Handlers of core->name_object and placement_running. */
+bool crti_call_name_object(crti_object_id_t *id_out);
+crti_placement_t crti_call_placement(const crti_core_t *core);
 /* A result that is a NULL pointer. */
 crt_status_t crti_no_value(const crt_call_t *call);
 

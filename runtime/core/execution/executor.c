@@ -11,8 +11,9 @@
 #include "runtime/base/thread.h"
 #include "runtime/core/calls/actor.h"
 #include "runtime/core/calls/backlog.h"
-#include "runtime/core/core.h"
+#include "runtime/core/execution/execution_int.h"
 #include "runtime/core/execution/queue_figures.h"
+#include "runtime/core/process/timer.h"
 
 /* About what it takes to wake a thread, and how far the watch of a group of short calls is drawn
  * out: a call that waits for a long one is begun after that time. */
@@ -98,7 +99,7 @@ static void *run_thread(void *user)
     crti_core_t *core = executor->core;
 
     crti_net_lock(core->net);
-    core->execution.executors.run(executor);
+    core->execution->executors.run(executor);
     crti_net_unlock(core->net);
     return NULL;
 }
@@ -126,8 +127,8 @@ static int start_executor(crti_core_t *core, crti_concurrency_group_t *group)
 
 static bool may_start(const crti_core_t *core, const crti_concurrency_group_t *group)
 {
-    return core->execution.executors.run && group->executors < group->limit &&
-           !core->execution.is_ending;
+    return core->execution->executors.run && group->executors < group->limit &&
+           !core->execution->is_ending;
 }
 
 /* ------------------------------------------------------------------ which one is called */
@@ -135,7 +136,7 @@ static bool may_start(const crti_core_t *core, const crti_concurrency_group_t *g
 bool crti_executor_has_work(void *user)
 {
     const crti_executor_t *executor = user;
-    const crti_execution_t *execution = &executor->core->execution;
+    const crti_execution_t *execution = executor->core->execution;
 
     return execution->is_ending ||
            (executor->is_called && executor->group->queued && !execution->is_exiting);
@@ -229,7 +230,7 @@ static void end_watch(crti_core_t *core, crti_concurrency_group_t *group, uint64
 
 void crti_executors_tick(crti_core_t *core, uint64_t now_ns)
 {
-    crti_executors_t *executors = &core->execution.executors;
+    crti_executors_t *executors = &core->execution->executors;
 
     for (unsigned i = 0; i < executors->group_count; i++) {
         crti_concurrency_group_t *group = &executors->groups[i];
@@ -244,7 +245,7 @@ void crti_executors_tick(crti_core_t *core, uint64_t now_ns)
 bool crti_executor_queue(crt_call_t *call, int *error_out)
 {
     crti_core_t *core = call->core;
-    crti_concurrency_group_t *group = &core->execution.executors.groups[call->group];
+    crti_concurrency_group_t *group = &core->execution->executors.groups[call->group];
 
     *error_out = 0;
     crti_list_append(&group->runnable, &call->link);
@@ -265,7 +266,7 @@ void crti_executor_unqueue(crt_call_t *call)
 {
     crti_list_remove(&call->link);
     if (call->is_runnable) {
-        call->core->execution.executors.groups[call->group].queued--;
+        call->core->execution->executors.groups[call->group].queued--;
         crti_queue_left(call);
     }
     call->is_runnable = false;
@@ -306,7 +307,7 @@ void crti_executor_idle(crti_executor_t *executor)
 
 void crti_executors_open(crti_core_t *core, void (*run)(crti_executor_t *executor))
 {
-    crti_executors_t *executors = &core->execution.executors;
+    crti_executors_t *executors = &core->execution->executors;
 
     executors->run = run;
     for (unsigned i = 0; i < executors->group_count; i++) {
@@ -319,7 +320,7 @@ void crti_executors_open(crti_core_t *core, void (*run)(crti_executor_t *executo
 
 void crti_executors_join(crti_core_t *core)
 {
-    crti_executors_t *executors = &core->execution.executors;
+    crti_executors_t *executors = &core->execution->executors;
 
     crti_net_wake(core->net);
     crti_net_busy(core->net, true);
@@ -367,7 +368,7 @@ static bool waits_for_group(const crti_executor_t *executor, unsigned group)
 bool crti_executor_would_stall(const crti_executor_t *executor, unsigned group)
 {
     const crti_concurrency_group_t *g =
-        &executor->core->execution.executors.groups[group];
+        &executor->core->execution->executors.groups[group];
 
     if (executor->group != g || g->executors < g->limit)
         return false;

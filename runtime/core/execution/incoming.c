@@ -21,9 +21,11 @@
 
 #include "runtime/base/clock.h"
 #include "runtime/core/calls/backlog.h"
-#include "runtime/core/core.h"
+#include "runtime/core/execution/execution_int.h"
 #include "runtime/core/execution/outside_call.h"
 #include "runtime/core/execution/yield.h"
+#include "runtime/core/process/remotes.h"
+#include "runtime/core/process/timer.h"
 #include "runtime/core/refs/borrowers.h"
 #include "runtime/core/refs/copy_query.h"
 #include "runtime/core/refs/locating.h"
@@ -36,7 +38,7 @@
 
 static crt_call_t *new_call(crti_core_t *core)
 {
-    crt_call_t *call = crti_pool_get(&core->execution.pool);
+    crt_call_t *call = crti_pool_get(&core->execution->pool);
 
     if (!call)
         return NULL;
@@ -85,7 +87,7 @@ static bool serves_as_owner(crti_core_t *core)
 
 static void retire_if_idle(crti_core_t *core)
 {
-    CRTI_LIST_FOREACH (item, &core->remotes.clients)
+    CRTI_LIST_FOREACH (item, &core->remotes->clients)
         if (!crti_list_is_empty(&CRTI_CONTAINER(item, crti_client_t, link)->calls))
             return;
     if (serves_as_owner(core))
@@ -96,13 +98,13 @@ static void retire_if_idle(crti_core_t *core)
 
 void crti_execution_tick(crti_core_t *core, uint64_t now_ns)
 {
-    if (core->execution.is_retiring && !core->execution.is_ending)
+    if (core->execution->is_retiring && !core->execution->is_ending)
         retire_if_idle(core);
 }
 
 void crti_execution_retire(crti_core_t *core)
 {
-    core->execution.is_retiring = true;
+    core->execution->is_retiring = true;
     retire_if_idle(core);
 }
 
@@ -138,8 +140,8 @@ void crti_call_free(crt_call_t *call)
         crti_client_unref(call->client);
     if (call->result.value.capacity > 4096)
         crti_buffer_fini(&call->result.value);
-    crti_pool_put(&core->execution.pool, call);
-    if (core->execution.is_retiring)
+    crti_pool_put(&core->execution->pool, call);
+    if (core->execution->is_retiring)
         retire_if_idle(core);
 }
 
@@ -197,7 +199,7 @@ static void arguments_here(crt_call_t *call)
     if (call->is_blocked)
         unblock(call->client);
     else if (call->flags & CRTI_CALL_TASK &&
-             (core->blocked.is_told || core->execution.is_spent))
+             (core->blocked->is_told || core->execution->is_spent))
         give_back_call(call); /* the thread that would run it waits for something */
     else
         make_runnable(call);
@@ -289,43 +291,43 @@ static crt_status_t find_function(crti_core_t *core, crt_call_t *call,
         return crt_raise(CRT_ERR_INVALID, "%.*s was sent to a driver", size, name);
     if (head->flags & CRTI_CALL_TASK) {
         call->function =
-            crti_program_find_task(&core->program, head->index, name, head->name.size);
+            crti_program_find_task(core->program, head->index, name, head->name.size);
         if (call->function)
             return CRT_OK;
         return crt_raise(CRT_ERR_INVALID,
                          "the program of this worker was built without the task %.*s",
                          size, name);
     }
-    if (!core->execution.class_)
+    if (!core->execution->class_)
         return crt_raise(CRT_ERR_INVALID, "no actor lives in this worker");
     if (head->index == CRTI_CALL_STOP) {
         call->function = &crti_stop_function;
         return CRT_OK;
     }
-    call->function = crti_class_find_method(core->execution.class_, head->index, name,
+    call->function = crti_class_find_method(core->execution->class_, head->index, name,
                                             head->name.size);
     if (CRTI_CALL_IS_OUTSIDE(head->index))
         return crti_outside_admit(call, head);
-    if (call->function && call->group < core->execution.executors.group_count)
+    if (call->function && call->group < core->execution->executors.group_count)
         return CRT_OK;
     if (call->function)
         return crt_raise(CRT_ERR_INVALID,
                          "class %s of this worker's program has no concurrency group %u",
-                         core->execution.class_->user->name, call->group);
+                         core->execution->class_->user->name, call->group);
     return crt_raise(CRT_ERR_INVALID,
                      "class %s of this worker's program has no method %.*s",
-                     core->execution.class_->user->name, size, name);
+                     core->execution->class_->user->name, size, name);
 }
 
 /* Answered at once, whatever runs here, or when create has ended. */
 static void take_ready_question(crti_core_t *core, crt_call_t *call)
 {
-    if (core->execution.class_) {
-        call->function = &core->execution.class_->create;
+    if (core->execution->class_) {
+        call->function = &core->execution->class_->create;
         call->args = call->few_args;
         call->missing = 0;
-        if (!core->execution.is_created) {
-            crti_list_append(&core->execution.questions, &call->link);
+        if (!core->execution->is_created) {
+            crti_list_append(&core->execution->questions, &call->link);
             return;
         }
     } else {
@@ -392,7 +394,7 @@ crt_status_t crti_incoming_call(crti_client_t *client, const void *data, size_t 
         crti_call_free(call);
         return status;
     }
-    if (core->execution.is_spent)
+    if (core->execution->is_spent)
         crti_max_calls_refuse(client);
     call->missing = 1;
     link_call(client, call);
@@ -408,7 +410,7 @@ crt_status_t crti_incoming_call(crti_client_t *client, const void *data, size_t 
         crti_call_finish(call, false);
         return status == CRT_ERR_PROTOCOL ? status : CRT_OK;
     }
-    if (!(call->flags & CRTI_CALL_TASK) && !core->execution.is_unordered &&
+    if (!(call->flags & CRTI_CALL_TASK) && !core->execution->is_unordered &&
         (call->missing > 1 || !crti_list_is_empty(&client->blocked))) {
         call->is_blocked = true;
         crti_list_append(&client->blocked, &call->link);
@@ -450,9 +452,9 @@ crt_status_t crti_incoming_creation(crti_core_t *core, crti_span_t creation,
 
     if (status != CRT_OK)
         return status;
-    core->execution.class_ =
-        crti_program_find_class(&core->program, head.name.data, head.name.size);
-    if (!core->execution.class_) {
+    core->execution->class_ =
+        crti_program_find_class(core->program, head.name.data, head.name.size);
+    if (!core->execution->class_) {
         status = crt_raise(CRT_ERR_INVALID,
                            "the program of this worker was built without the "
                            "class %.*s",
@@ -460,11 +462,11 @@ crt_status_t crti_incoming_creation(crti_core_t *core, crti_span_t creation,
         crti_call_free(call);
         return status;
     }
-    core->execution.placement = head.placement;
-    core->execution.is_unordered = head.index & CRTI_CREATION_UNORDERED;
-    crti_executors_set(&core->execution.executors, core->execution.class_,
+    core->placement = head.placement;
+    core->execution->is_unordered = head.index & CRTI_CREATION_UNORDERED;
+    crti_executors_set(&core->execution->executors, core->execution->class_,
                        head.index & ~CRTI_CREATION_UNORDERED);
-    call->function = &core->execution.class_->create;
+    call->function = &core->execution->class_->create;
     call->missing = 1;
     *call_out = call;
     status = open_args(call, args, head.arg_count);
@@ -524,7 +526,7 @@ void crti_incoming_give_back(crti_client_t *client)
 
 void crti_incoming_give_back_all(crti_core_t *core)
 {
-    CRTI_LIST_FOREACH_SAFE (item, &core->execution.executors.groups[0].runnable) {
+    CRTI_LIST_FOREACH_SAFE (item, &core->execution->executors.groups[0].runnable) {
         crt_call_t *call = CRTI_CONTAINER(item, crt_call_t, link);
 
         if (call->client && call->flags & CRTI_CALL_TASK)
@@ -564,7 +566,7 @@ static void fini_call(void *item)
 
 void crti_execution_init(crti_core_t *core)
 {
-    crti_execution_t *execution = &core->execution;
+    crti_execution_t *execution = core->execution;
 
     crti_executors_init(&execution->executors, core);
     crti_list_init(&execution->questions);
@@ -575,9 +577,14 @@ void crti_execution_init(crti_core_t *core)
 
 void crti_execution_end(crti_core_t *core)
 {
-    core->execution.is_ending = true;
+    core->execution->is_ending = true;
     if (core->net) /* it may be told while it attaches */
         crti_net_wake(core->net);
+}
+
+const crti_class_t *crti_execution_class(const crti_core_t *core)
+{
+    return core->execution->class_;
 }
 
 void crti_execution_fini(crti_execution_t *execution)

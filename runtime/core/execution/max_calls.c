@@ -13,7 +13,8 @@
  */
 #include <stdlib.h>
 
-#include "runtime/core/core.h"
+#include "runtime/core/execution/execution_int.h"
+#include "runtime/core/process/remotes.h"
 
 static void tell(crti_client_t *client)
 {
@@ -32,10 +33,10 @@ void crti_max_calls_refuse(crti_client_t *client)
 
 static bool is_last(crti_core_t *core, const crti_function_t *function)
 {
-    unsigned **runs = &core->execution.runs;
+    unsigned **runs = &core->execution->runs;
 
     if (!*runs)
-        *runs = calloc(core->program.task_count, sizeof(**runs));
+        *runs = calloc(core->program->task_count, sizeof(**runs));
     return !*runs || /* better too early than never */
            ++(*runs)[function->index] >= (unsigned)function->task->max_calls;
 }
@@ -45,12 +46,12 @@ void crti_max_calls_begin(crt_call_t *call)
     crti_core_t *core = call->core;
     const crt_task_t *task = call->function->task;
 
-    if (!task || task->max_calls == 0 || core->execution.is_spent ||
+    if (!task || task->max_calls == 0 || core->execution->is_spent ||
         !is_last(core, call->function))
         return;
-    core->execution.is_spent = true;
+    core->execution->is_spent = true;
     call->is_started = true; /* this one goes on */
-    CRTI_LIST_FOREACH_SAFE (item, &core->remotes.clients) {
+    CRTI_LIST_FOREACH_SAFE (item, &core->remotes->clients) {
         crti_client_t *client =
             crti_client_ref(CRTI_CONTAINER(item, crti_client_t, link));
 

@@ -23,13 +23,13 @@
 #include <string.h>
 
 #include "runtime/base/tensor_check.h"
-#include "runtime/core/core.h"
+#include "runtime/core/execution/execution_int.h"
 
 /* ------------------------------------------------------------------ the method */
 
 crt_status_t crti_outside_admit(crt_call_t *call, const crti_call_head_t *head)
 {
-    const char *class_name = call->core->execution.class_->user->name;
+    const char *class_name = call->core->execution->class_->user->name;
     const crti_function_t *f = call->function;
 
     if (!f || !f->is_http) {

@@ -13,7 +13,7 @@
 #include "runtime/core/execution/queue_figures.h"
 
 #include "runtime/base/clock.h"
-#include "runtime/core/core.h"
+#include "runtime/core/execution/execution_int.h"
 
 static void put(_Atomic uint64_t *word, uint64_t value)
 {
@@ -23,9 +23,9 @@ static void put(_Atomic uint64_t *word, uint64_t value)
 void crti_queue_entered(crt_call_t *call, bool waits)
 {
     crti_core_t *core = call->core;
-    crti_queue_figures_t *figures = &core->execution.queue_figures;
+    crti_queue_figures_t *figures = &core->execution->queue_figures;
 
-    if (!core->blackboard || !core->execution.class_)
+    if (!core->blackboard || !core->execution->class_)
         return;
     put(&core->blackboard->queued, ++figures->queued);
     if (!waits || figures->watched)
@@ -37,10 +37,10 @@ void crti_queue_entered(crt_call_t *call, bool waits)
 void crti_queue_left(crt_call_t *call)
 {
     crti_core_t *core = call->core;
-    crti_queue_figures_t *figures = &core->execution.queue_figures;
+    crti_queue_figures_t *figures = &core->execution->queue_figures;
     uint64_t since;
 
-    if (!core->blackboard || !core->execution.class_)
+    if (!core->blackboard || !core->execution->class_)
         return;
     put(&core->blackboard->queued, --figures->queued);
     if (figures->watched != call)

@@ -2,15 +2,16 @@
 /* Results that wait for each other. See result_wait.h. */
 #include "runtime/core/execution/result_wait.h"
 
-#include "runtime/core/calls/actor.h"
-#include "runtime/core/calls/backlog.h"
-
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "runtime/base/clock.h"
-#include "runtime/core/core.h"
+#include "runtime/core/calls/actor.h"
+#include "runtime/core/calls/backlog.h"
+#include "runtime/core/execution/execution_int.h"
+#include "runtime/core/process/remotes.h"
+#include "runtime/core/process/timer.h"
 #include "runtime/core/refs/forward.h"
 
 #define FIRST_NS (100 * CRTI_MS) /* doubled for each level */
@@ -185,7 +186,7 @@ static crti_remote_t *on_way(const search_t *s, const crti_probe_step_t *next)
 
 /* ------------------------------------------------------------------ those of ours */
 
-/* A ref of ours whose value is another one's; in core->execution.result_waits until the tick that
+/* A ref of ours whose value is another one's; in core->execution->result_waits until the tick that
  * finds it has content. */
 typedef struct wait {
     crti_list_t link; /* of its level: in the order of `at_ns` */
@@ -198,7 +199,7 @@ typedef struct wait {
 static void schedule(crti_core_t *core, wait_t *wait, uint64_t now_ns)
 {
     wait->at_ns = now_ns + (FIRST_NS << wait->level);
-    crti_list_append(&core->execution.result_waits.due[wait->level], &wait->link);
+    crti_list_append(&core->execution->result_waits.due[wait->level], &wait->link);
 }
 
 void crti_result_waits_for(crt_ref_t *ref, const crti_function_t *function)
@@ -210,7 +211,7 @@ void crti_result_waits_for(crt_ref_t *ref, const crti_function_t *function)
         return;
     wait->number = ref->number;
     wait->name = function->display;
-    if (crti_numbers_add(&core->execution.result_waits.of, wait->number, wait) !=
+    if (crti_numbers_add(&core->execution->result_waits.of, wait->number, wait) !=
         CRT_OK) {
         free(wait);
         return;
@@ -242,10 +243,10 @@ static void begin_probe(crti_core_t *core, wait_t *wait, crt_ref_t *ref)
 
 static void probe_again(crti_core_t *core, wait_t *wait, uint64_t now_ns)
 {
-    crt_ref_t *ref = crti_numbers_get(&core->refs.owned, wait->number);
+    crt_ref_t *ref = crti_ref_owned(core, wait->number);
 
     if (!ref || !is_pending(ref)) {
-        forget(&core->execution.result_waits, wait);
+        forget(&core->execution->result_waits, wait);
         return;
     }
     crti_list_remove(&wait->link);
@@ -257,7 +258,7 @@ static void probe_again(crti_core_t *core, wait_t *wait, uint64_t now_ns)
 void crti_result_waits_tick(crti_core_t *core, uint64_t now_ns)
 {
     for (unsigned i = 0; i < CRTI_RESULT_WAIT_LEVELS; i++) {
-        crti_list_t *due = &core->execution.result_waits.due[i];
+        crti_list_t *due = &core->execution->result_waits.due[i];
 
         while (!crti_list_is_empty(due)) {
             wait_t *wait = CRTI_CONTAINER(due->next, wait_t, link);
@@ -328,8 +329,9 @@ static void look_at_call(search_t *s, const crti_client_t *client,
 
 static void look_at_object(search_t *s, const crti_core_t *core, crti_probe_step_t *step)
 {
-    crt_ref_t *ref = crti_numbers_get(&core->refs.owned, step->number);
-    const wait_t *wait = crti_numbers_get(&core->execution.result_waits.of, step->number);
+    crt_ref_t *ref = crti_ref_owned(core, step->number);
+    const wait_t *wait =
+        crti_numbers_get(&core->execution->result_waits.of, step->number);
 
     if (!ref)
         return;
@@ -359,7 +361,7 @@ static uint64_t mix(uint64_t sum, uint64_t word)
 /* It has been at this step before, by another way: what is behind it was told then. */
 static bool was_here(crti_client_t *client, const crti_probe_t *probe)
 {
-    crti_result_waits_t *waits = &client->core->execution.result_waits;
+    crti_result_waits_t *waits = &client->core->execution->result_waits;
     const crti_probe_step_t *first = &probe->step[0], *step = &probe->step[probe->at];
     uint64_t sum = mix(mix(mix(probe->nonce, first->process.high), first->process.low),
                        first->number);
@@ -388,11 +390,9 @@ static bool is_ours(const crti_core_t *core, const crti_probe_t *probe)
 static crt_ref_t *origin_of(const crti_core_t *core, const crti_probe_t *probe)
 {
     uint64_t number = probe->step[0].number;
-    const wait_t *wait = crti_numbers_get(&core->execution.result_waits.of, number);
+    const wait_t *wait = crti_numbers_get(&core->execution->result_waits.of, number);
 
-    return wait && wait->nonce == probe->nonce
-               ? crti_numbers_get(&core->refs.owned, number)
-               : NULL;
+    return wait && wait->nonce == probe->nonce ? crti_ref_owned(core, number) : NULL;
 }
 
 /* Where its way begins; NULL: it does not any more. */

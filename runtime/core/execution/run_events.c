@@ -6,7 +6,11 @@
 #include <unistd.h>
 
 #include "runtime/base/clock.h"
-#include "runtime/core/core.h"
+#include "runtime/core/execution/execution.h"
+#include "runtime/core/process/context.h"
+#include "runtime/core/process/entry.h"
+#include "runtime/core/process/printed.h"
+#include "runtime/core/process/remotes.h"
 
 static bool is_creation(const crt_call_t *call)
 {
@@ -54,7 +58,7 @@ static uint64_t begin(crt_call_t *call)
     event->node = core->node;
     event->pid = getpid();
     crti_task_set_text(event->name, sizeof(event->name), name, strlen(name));
-    event->log_from = core->printed.log_end;
+    event->log_from = core->printed->log_end;
     crti_task_set_state(event, CRTI_TASK_RUNNING, now);
     crti_task_written(&core->task_events, event);
     return ticket;
@@ -85,7 +89,7 @@ void crti_run_event_ended(crt_call_t *call)
     if (is_failed && call->text)
         crti_task_set_text(event->text, sizeof(event->text), call->text,
                            strlen(call->text));
-    event->log_to = call->core->printed.log_end;
+    event->log_to = call->core->printed->log_end;
     crti_task_set_state(event, is_failed ? CRTI_TASK_FAILED : CRTI_TASK_FINISHED,
                         call->back_ns);
     crti_task_written(writer, event);

@@ -9,7 +9,7 @@
 #ifndef CRTI_CORE_EXECUTION_RUN_EVENTS_H
 #define CRTI_CORE_EXECUTION_RUN_EVENTS_H
 
-#include "runtime/core/execution/execution.h"
+#include "runtime/core/types.h"
 
 /* User code begins to run for it. */
 void crti_run_event_begun(crt_call_t *call);

@@ -7,7 +7,8 @@
  *     An executor of a worker; the core's lock.
  */
 #include "runtime/core/calls/tasks.h"
-#include "runtime/core/core.h"
+#include "runtime/core/execution/execution_int.h"
+#include "runtime/core/process/entry.h"
 
 #define INLINE_MAX 2000 /* tasks within tasks on one stack */
 
@@ -15,7 +16,7 @@ static bool is_complete(void *user)
 {
     crt_call_t *call = user;
 
-    return call->missing == 0 || call->core->execution.is_ending ||
+    return call->missing == 0 || call->core->execution->is_ending ||
            call->core->broken != CRT_OK;
 }
 

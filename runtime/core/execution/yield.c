@@ -18,7 +18,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/core/core.h"
+#include "runtime/core/calls/object.h"
+#include "runtime/core/process/context.h"
+#include "runtime/core/process/remotes.h"
 
 /* ------------------------------------------------------------------ what the caller says */
 

@@ -18,8 +18,10 @@
 #include <unistd.h>
 
 #include "runtime/base/clock.h"
-#include "runtime/core/core.h"
+#include "runtime/core/process/context.h"
+#include "runtime/core/process/entry.h"
 #include "runtime/core/process/interrupt.h"
+#include "runtime/core/process/node_link.h"
 
 #define BLOCKED_AFTER (1 * CRTI_MS)
 #define CHAIN_AFTER   (10 * CRTI_MS)
@@ -71,7 +73,7 @@ static uint64_t earlier(uint64_t a, uint64_t b)
 /* Threads began or ended to run, or to wait. */
 static void changed(crti_core_t *core)
 {
-    crti_blocked_t *b = &core->blocked;
+    crti_blocked_t *b = core->blocked;
     bool all_wait = b->waiting && b->waiting == b->running;
 
     if (all_wait == b->is_told)
@@ -85,14 +87,14 @@ static void changed(crti_core_t *core)
 void crti_blocking_begin(crti_core_t *core, crti_blocking_t *blocking)
 {
     crti_thread_set_blocking(blocking);
-    core->blocked.running++;
+    core->blocked->running++;
     changed(core);
 }
 
 void crti_blocking_end(crti_core_t *core)
 {
     crti_thread_set_blocking(NULL);
-    core->blocked.running--;
+    core->blocked->running--;
     changed(core);
 }
 
@@ -123,15 +125,15 @@ static crt_status_t wait_in_call(crti_core_t *core, waiting_t *w, uint64_t deadl
     crt_status_t status;
 
     w->shown.since_ns = start;
-    mine->wait = ++core->blocked.waits;
+    mine->wait = ++core->blocked->waits;
     mine->ref = ref;
     status =
         crti_net_wait(core->net, is_over, w, earlier(deadline_ns, start + BLOCKED_AFTER));
     if (status == CRT_ERR_TIMED_OUT && deadline_ns > start + BLOCKED_AFTER) {
-        core->blocked.waiting++;
+        core->blocked->waiting++;
         changed(core);
         status = wait_with_chains(core, w, deadline_ns, ref);
-        core->blocked.waiting--;
+        core->blocked->waiting--;
         changed(core);
     }
     mine->wait = 0;
@@ -152,12 +154,12 @@ crt_status_t crti_wait_for(crti_core_t *core, bool (*done)(void *user), void *us
     w.interrupts = crti_interrupts_told(); /* looked up slowly: variables of the thread */
     if (timeout_ms >= 0 && timeout_ms < LONGEST_MS)
         deadline = crti_now_ns() + (uint64_t)timeout_ms * CRTI_MS;
-    if (!core->blocked.are_interrupts_watched) {
-        core->blocked.are_interrupts_watched = true;
+    if (!core->blocked->are_interrupts_watched) {
+        core->blocked->are_interrupts_watched = true;
         crti_interrupts_watch(core);
     }
     w.shown.tid = thread_number(core);
-    crti_list_append(&core->blocked.waiters, &w.shown.link);
+    crti_list_append(&core->blocked->waiters, &w.shown.link);
     status = mine ? wait_in_call(core, &w, deadline, ref)
                   : crti_net_wait(core->net, is_over, &w, deadline);
     crti_list_remove(&w.shown.link);

@@ -21,7 +21,7 @@ typedef struct crti_blocking {
 
 /* A thread that waits, for who asks (client/told_state.c); on that thread's stack. */
 typedef struct crti_shown_wait {
-    crti_list_t link; /* core->blocked.waiters */
+    crti_list_t link; /* core->blocked->waiters */
     pid_t tid;
     uint64_t since_ns; /* 0: it runs no call, and reads no clock for it */
     crt_ref_t *ref;    /* what it waits for; NULL: not one ref */
@@ -29,14 +29,14 @@ typedef struct crti_shown_wait {
 } crti_shown_wait_t;
 
 /* A part of crti_core_t. */
-typedef struct crti_blocked {
+struct crti_blocked {
     unsigned running;            /* threads that run calls; */
     unsigned waiting;            /* of those, for longer than 1 ms */
     bool is_told;                /* the node knows that all of them wait */
     bool are_interrupts_watched; /* interrupt.h: from the first wait on */
     uint64_t waits;              /* so many have begun */
     crti_list_t waiters;
-} crti_blocked_t;
+};
 
 void crti_blocked_init(crti_blocked_t *blocked);
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Entry: how threads of the user get into the runtime, and how it is taken away while some are
- * inside. See core.h.
+ * inside. See context.h.
  *
  * The pointer to the runtime, the list of threads inside (threads_inside.c) and the mark of a
  * forked child are the library's only globals: crt.h has no handle of the runtime in its
  * functions. */
-#include "runtime/core/core.h"
+#include "runtime/core/process/entry.h"
 
 #include <limits.h>
 #include <linux/futex.h>
@@ -15,6 +15,8 @@
 #include <unistd.h>
 
 #include "runtime/base/thread_local.h"
+#include "runtime/core/process/context.h"
+#include "runtime/core/process/node_link.h"
 #include "runtime/core/process/threads_inside.h"
 
 static _Atomic(crti_core_t *) current;
@@ -37,11 +39,11 @@ bool crti_is_forked(void)
  * would wait for ever. The number may be another file's by now. */
 static void close_link(const crti_core_t *core)
 {
-    int fd = core->link.inode ? crti_channel_fd(core->link.channel) : -1;
+    int fd = core->link->inode ? crti_channel_fd(core->link->channel) : -1;
     struct stat st;
 
     if (fd >= 0 && fstat(fd, &st) == 0 && S_ISSOCK(st.st_mode) &&
-        st.st_ino == core->link.inode)
+        st.st_ino == core->link->inode)
         close(fd);
 }
 

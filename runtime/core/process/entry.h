@@ -13,21 +13,12 @@
 
 #include "runtime/core/process/blocking.h"
 #include "runtime/core/types.h"
-#include "runtime/net/key.h"
 
 /* Why a function of crt.h is refused, in words that several of them use. */
 #define CRTI_SHUT_DOWN       "crt_shutdown was called"
 #define CRTI_NOT_INITIALIZED "crt_init was not called, or crt_shutdown was"
 #define CRTI_FORKED          "crt was initialized before fork()"
 #define CRTI_BEFORE_SHUTDOWN "of before crt_shutdown"
-
-/* How this process makes and takes streams of its own (collectives). */
-typedef struct crti_stream_place {
-    crti_key_t key;
-    bool encrypt;
-    char ip[64];                  /* "": it can't be reached from other nodes */
-    uint16_t port_low, port_high; /* 0, 0: any */
-} crti_stream_place_t;
 
 /* The process's runtime with its lock taken; NULL with CRT_ERR_NOT_INITIALIZED or
  * CRT_ERR_FORKED raised. */

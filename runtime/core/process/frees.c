@@ -8,17 +8,20 @@
  *     The core's lock.
  */
 #include "runtime/base/clock.h"
-#include "runtime/core/core.h"
+#include "runtime/core/process/context.h"
+#include "runtime/core/process/node_link.h"
+#include "runtime/core/process/store_access.h"
+#include "runtime/core/process/timer.h"
 
 void crti_object_flush_frees(crti_core_t *core)
 {
     crti_msg_free_t body = {
-        .objects = crti_span(core->frees.queue.data, core->frees.queue.size)};
+        .objects = crti_span(core->frees->queue.data, core->frees->queue.size)};
 
-    if (core->frees.queue.size == 0)
+    if (core->frees->queue.size == 0)
         return;
     crti_node_notice(core, CRTI_MSG_FREE, &body);
-    core->frees.queue.size = 0;
+    core->frees->queue.size = 0;
 }
 
 static void tell_free(crti_core_t *core, crti_object_id_t object, crti_id_t node)
@@ -29,8 +32,8 @@ static void tell_free(crti_core_t *core, crti_object_id_t object, crti_id_t node
     for (int byte = 0; byte < 8; byte++)
         entry[16 + byte] = (unsigned char)(object.number >> (56 - 8 * byte));
     crti_id_pack(node, entry + 24);
-    (void)crti_buffer_append(&core->frees.queue, entry, sizeof(entry));
-    if (core->frees.queue.size >= 4096)
+    (void)crti_buffer_append(&core->frees->queue, entry, sizeof(entry));
+    if (core->frees->queue.size >= 4096)
         crti_object_flush_frees(core);
     else
         crti_core_wake_at(core, crti_now_ns() + 10 * CRTI_MS);

@@ -10,7 +10,8 @@
 
 #include "runtime/base/log.h"
 #include "runtime/base/thread_local.h"
-#include "runtime/core/core.h"
+#include "runtime/core/process/context.h"
+#include "runtime/core/process/entry.h"
 
 static atomic_uint_fast64_t count;
 static atomic_int event_fd =

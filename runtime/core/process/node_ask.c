@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Questions to the node daemon whose answer is waited for. See core.h. */
+/* Questions to the node daemon whose answer is waited for. See context.h. */
 #include <stdlib.h>
 
-#include "runtime/core/core.h"
+#include "runtime/core/process/context.h"
+#include "runtime/core/process/entry.h"
+#include "runtime/core/process/node_link.h"
 
 typedef struct asking {
     crti_message_t message;
@@ -42,7 +44,7 @@ static void on_asked(void *user, const crti_message_t *message)
 static crt_status_t no_answer(const crti_core_t *core, crti_message_kind_t kind,
                               int64_t timeout_ms)
 {
-    if (core->link.head_is_away)
+    if (core->link->head_is_away)
         return crt_raise(CRT_ERR_HEAD_LOST,
                          "%s: the head can't be reached, and did not come back within "
                          "%lld ms",

@@ -18,13 +18,13 @@
 #include "runtime/core/values/numbers.h"
 #include "runtime/net/channel.h"
 
-typedef struct crti_node_link {
+struct crti_node_link {
     crti_channel_t *channel;
     ino_t inode;             /* of its socket; 0: none yet */
     int fd;                  /* as added to the net; -1: not added */
     crti_numbers_t requests; /* number -> its handler */
     bool head_is_away;       /* the node has no link to it */
-} crti_node_link_t;
+};
 
 /* An answer of the node daemon. `message` is NULL when the link broke. */
 typedef void crti_answer_handler_t(void *user, const crti_message_t *message);

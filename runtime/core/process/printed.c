@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Printed: see printed.h. */
+#include "runtime/core/process/printed.h"
+
 #include <stdio.h>
 #include <stdio_ext.h>
 
 #include "runtime/base/clock.h"
-#include "runtime/core/core.h"
+#include "runtime/core/process/context.h"
+#include "runtime/core/process/node_link.h"
 
 #define PATIENCE_MS 200
 
@@ -28,7 +31,7 @@ static bool has_printed(void)
 
 static void on_flushed(void *user, const crti_message_t *answer)
 {
-    crti_printed_t *printed = &((crti_core_t *)user)->printed;
+    crti_printed_t *printed = ((crti_core_t *)user)->printed;
 
     printed->is_flushing = false;
     printed->log_end = answer && answer->kind == CRTI_MSG_LOG_DATA
@@ -38,24 +41,24 @@ static void on_flushed(void *user, const crti_message_t *answer)
 
 static bool is_flushed(void *user)
 {
-    return !((crti_core_t *)user)->printed.is_flushing;
+    return !((crti_core_t *)user)->printed->is_flushing;
 }
 
 void crti_printed_flush(crti_core_t *core)
 {
     static const crti_msg_log_flush_t body;
 
-    if (!has_printed() || !core->link.channel)
+    if (!has_printed() || !core->link->channel)
         return;
-    if (core->printed
-            .is_flushing) /* another thread's: what this one has printed may be behind it */
+    /* Another thread's: what this one has printed may be behind it. */
+    if (core->printed->is_flushing)
         crti_net_wait(core->net, is_flushed, core, crti_now_ns() + PATIENCE_MS * CRTI_MS);
-    core->printed.is_flushing = true;
+    core->printed->is_flushing = true;
     if (crti_node_request(core, CRTI_MSG_LOG_FLUSH, &body, on_flushed, core) != CRT_OK)
         on_flushed(core, NULL);
     crti_net_wait(core->net, is_flushed, core, crti_now_ns() + PATIENCE_MS * CRTI_MS);
-    if (core->printed.is_flushing)
-        core->printed.log_end = CRTI_TASK_LOG_UNKNOWN;
+    if (core->printed->is_flushing)
+        core->printed->log_end = CRTI_TASK_LOG_UNKNOWN;
 }
 
 /* ---------------------------------------------------------------- the driver */
@@ -65,7 +68,7 @@ static bool is_shown(void *user)
     const crti_core_t *core = user;
 
     return core->broken != CRT_OK ||
-           core->printed.logs >=
+           core->printed->logs >=
                atomic_load_explicit(&core->board->logs, memory_order_acquire);
 }
 
@@ -75,7 +78,7 @@ void crti_printed_show(crti_core_t *core)
         return;
     if (crti_net_wait(core->net, is_shown, core, crti_now_ns() + PATIENCE_MS * CRTI_MS) ==
         CRT_ERR_TIMED_OUT)
-        core->printed.logs =
+        core->printed->logs =
             atomic_load_explicit(&core->board->logs, memory_order_acquire);
 }
 

@@ -25,15 +25,17 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "runtime/core/types.h"
+
 struct crti_core;
 
 /* Part of crti_core_t, under its lock. */
-typedef struct crti_printed {
+struct crti_printed {
     bool is_flushing; /* the node was asked, and has not answered */
     uint64_t logs;    /* of a driver: LOG messages that came */
     /* of a worker: where its log ended when the node wrote it last, or CRTI_TASK_LOG_UNKNOWN */
     uint64_t log_end;
-} crti_printed_t;
+};
 
 /* Of a worker, before it prints. */
 void crti_printed_count(void);

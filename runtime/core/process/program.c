@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Classes and tasks of this executable. See program.h. */
 #include "runtime/core/process/program.h"
-#include "runtime/base/copy_struct.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "runtime/base/copy_struct.h"
+#include "runtime/core/types.h"
 
 #define NAME_MAX_BYTES 200
 

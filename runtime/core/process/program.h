@@ -10,11 +10,12 @@
 #define CRTI_CORE_PROGRAM_H
 
 #include "runtime/core/process/definitions.h"
+#include "runtime/core/types.h"
 #include "runtime/core/values/signature.h"
 
 /* Of the program's own structs only the members that the first version had are read in place; what
  * was added since is read from a copy (base/copy_struct.h), as the program may be older. */
-typedef struct crti_function {
+struct crti_function {
     const char *class_name; /* "" for a task */
     const char *name;
     size_t name_size;
@@ -31,7 +32,7 @@ typedef struct crti_function {
     const crt_actor_class_t *create;
     crt_call_options_t *call_defaults; /* of a method; NULL: none */
     crt_task_options_t *task_defaults; /* of a task; NULL: none */
-} crti_function_t;
+};
 
 typedef struct crti_class {
     const crt_actor_class_t *user;
@@ -44,12 +45,12 @@ typedef struct crti_class {
 #define CRTI_GROUP_MAX       15 /* concurrency groups that a class declares */
 #define CRTI_CONCURRENCY_MAX 1000
 
-typedef struct crti_program {
+struct crti_program {
     crti_class_t *classes;
     crti_function_t *tasks;
     unsigned class_count, task_count;
     crti_definitions_t definitions;
-} crti_program_t;
+};
 
 /* CRT_ERR_INVALID: a name that is missing or there twice, a signature that is wrong. */
 crt_status_t crti_program_init(crti_program_t *program, const crt_options_t *options);

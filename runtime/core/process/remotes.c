@@ -9,13 +9,15 @@
  * Failure
  *     A session that is lost, and the death of a process, are told to dispatch.c and deaths.c.
  */
-#include "runtime/core/core.h"
+#include "runtime/core/process/remotes.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "runtime/base/log.h"
+#include "runtime/core/process/context.h"
+#include "runtime/core/process/node_link.h"
 
 #define IDLE_REMOTES 16 /* kept */
 
@@ -23,11 +25,11 @@
 
 static void free_remote(crti_core_t *core, crti_remote_t *remote)
 {
-    crti_map_remove(&core->remotes.table, &remote->address.process);
-    if (core->remotes.last == remote)
-        core->remotes.last = NULL;
+    crti_map_remove(&core->remotes->table, &remote->address.process);
+    if (core->remotes->last == remote)
+        core->remotes->last = NULL;
     crti_numbers_fini(&remote->borrowed);
-    if (remote->is_watched && !remote->is_dead && core->link.channel)
+    if (remote->is_watched && !remote->is_dead && core->link->channel)
         crti_node_notice(core, CRTI_MSG_UNWATCH,
                          &(crti_msg_unwatch_t){.process = remote->address.process});
     core->on_remote_freed(core, remote);
@@ -48,10 +50,10 @@ static void sweep(crti_core_t *core)
     size_t cursor = 0;
     void *value;
 
-    if (core->remotes.next_sweep-- > 0)
+    if (core->remotes->next_sweep-- > 0)
         return;
-    core->remotes.next_sweep = core->remotes.table.count / IDLE_REMOTES;
-    while (crti_map_next(&core->remotes.table, &cursor, NULL, &value)) {
+    core->remotes->next_sweep = core->remotes->table.count / IDLE_REMOTES;
+    while (crti_map_next(&core->remotes->table, &cursor, NULL, &value)) {
         remote = value;
         if (remote->uses == 0 && crti_list_is_empty(&remote->in_flight) &&
             crti_buffer_append(&idle, &remote, sizeof(remote)) != CRT_OK)
@@ -85,7 +87,7 @@ static crt_status_t new_remote(crti_core_t *core, const crti_address_t *address,
     crti_list_init(&remote->owner_requests);
     crti_list_init(&remote->watchers);
     crti_list_init(&remote->unasked);
-    status = crti_map_put(&core->remotes.table, &remote->address.process, remote);
+    status = crti_map_put(&core->remotes->table, &remote->address.process, remote);
     if (status != CRT_OK) {
         free(remote);
         return status;
@@ -107,13 +109,13 @@ crti_address_t crti_peer_address(crti_id_t process, uint64_t incarnation, crti_i
 
 crti_remote_t *crti_remote_find(crti_core_t *core, crti_id_t process)
 {
-    crti_remote_t *last = core->remotes.last;
+    crti_remote_t *last = core->remotes->last;
 
     if (last && crti_id_equal(last->address.process, process))
         return last;
-    last = crti_map_get(&core->remotes.table, &process);
+    last = crti_map_get(&core->remotes->table, &process);
     if (last)
-        core->remotes.last = last;
+        core->remotes->last = last;
     return last;
 }
 
@@ -258,7 +260,7 @@ crti_client_t *crti_client_of(crti_core_t *core, crti_peer_t *peer)
     crti_list_init(&client->blocked);
     crti_list_init(&client->answers);
     crti_map_init(&client->asked, sizeof(uint64_t));
-    crti_list_append(&core->remotes.clients, &client->link);
+    crti_list_append(&core->remotes->clients, &client->link);
     crti_peer_set_user(peer, client);
     return client;
 }
@@ -287,20 +289,20 @@ void crti_remotes_end(crti_core_t *core)
     crti_list_t *item;
     void *value;
 
-    while ((item = crti_list_pop(&core->remotes.clients))) {
+    while ((item = crti_list_pop(&core->remotes->clients))) {
         crti_client_t *client = CRTI_CONTAINER(item, crti_client_t, link);
 
         crti_peer_unref(client->peer);
         free(client);
     }
-    while (crti_map_next(&core->remotes.table, &cursor, NULL, &value)) {
+    while (crti_map_next(&core->remotes->table, &cursor, NULL, &value)) {
         crti_remote_t *remote = value;
 
         crti_peer_unref(remote->peer);
         crti_numbers_fini(&remote->borrowed);
         free(remote);
     }
-    core->remotes.last = NULL;
+    core->remotes->last = NULL;
 }
 
 void crti_remotes_fini(crti_remotes_t *remotes)

@@ -25,7 +25,7 @@
 #include "runtime/net/net.h"
 
 /* Another process that we call, borrow from or lend to. Lives while `uses` > 0. */
-typedef struct crti_remote {
+struct crti_remote {
     crti_address_t address;
     crti_peer_t *peer;     /* the session that we made; NULL: none */
     crti_list_t in_flight; /* crti_pending_t.link: calls that it has to answer */
@@ -41,7 +41,7 @@ typedef struct crti_remote {
     uint64_t copy_query; /* the request of COPY_QUERY that it has not answered, 0: none */
     bool is_watched, is_borrower, is_dead, are_due; /* ... to be sent again */
     bool ran_no_call; /* dead, and told so: an actor's, before its create had ended */
-} crti_remote_t;
+};
 
 /* Somebody who wants to know when a process ends. A member of the owner's struct. */
 typedef struct crti_process_watch {
@@ -54,8 +54,8 @@ typedef struct crti_process_watch {
 } crti_process_watch_t;
 
 /* A session that another process made to us: it calls, we answer. */
-typedef struct crti_client {
-    crti_list_t link; /* core->remotes.clients */
+struct crti_client {
+    crti_list_t link; /* core->remotes->clients */
     crti_core_t *core;
     crti_peer_t *peer;
     crti_list_t calls;   /* crt_call_t.of_client: not answered yet, in order */
@@ -66,14 +66,14 @@ typedef struct crti_client {
     uint32_t refs;
     bool is_lost;
     bool knows_spent; /* was told that no more tasks begin here */
-} crti_client_t;
+};
 
-typedef struct crti_remotes {
+struct crti_remotes {
     crti_map_t table;    /* process id -> crti_remote_t; */
     crti_remote_t *last; /* the last one that was looked for; may be NULL */
     crti_list_t clients; /* crti_client_t.link */
     size_t next_sweep;   /* so many remotes are made before idle ones are looked for */
-} crti_remotes_t;
+};
 
 void crti_remotes_init(crti_remotes_t *remotes);
 /* At shutdown: their memory. */

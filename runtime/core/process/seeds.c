@@ -3,7 +3,8 @@
 #include "runtime/core/process/seeds.h"
 
 #include "runtime/base/thread_local.h"
-#include "runtime/core/core.h"
+#include "runtime/core/process/context.h"
+#include "runtime/core/process/entry.h"
 
 enum { FOR_CALLS = 1, FOR_PROGRAM = 2 };
 
@@ -37,7 +38,7 @@ uint64_t crti_seed_of_call(crti_core_t *core)
 
     if (!core->has_seeds)
         return 0;
-    seeds = running ? running : &core->seeds;
+    seeds = running ? running : core->seeds;
     return seeds->seed ? derive(seeds->seed, FOR_CALLS, ++seeds->calls) : 0;
 }
 
@@ -53,8 +54,8 @@ uint64_t crt_random_seed(void)
 
     if (running && running->seed)
         return draw(running);
-    if (core && core->seeds.seed)
-        seed = draw(&core->seeds);
+    if (core && core->seeds->seed)
+        seed = draw(core->seeds);
     if (core)
         crti_leave(core);
     return seed ? seed : derive(crti_id_random().low, FOR_PROGRAM, 0);

@@ -18,11 +18,11 @@
 #include "runtime/core/types.h"
 
 /* Of a driver, or of a call that runs. */
-typedef struct crti_seeds {
+struct crti_seeds {
     uint64_t seed;  /* 0: the program sets none */
     uint64_t calls; /* so many were made with a seed, */
     uint64_t drawn; /* and so many seeds the program was given */
-} crti_seeds_t;
+};
 
 /* This thread runs a call with these from now on; NULL: none. Not needed while no call of the
  * process has a seed. */

@@ -7,12 +7,17 @@
  *     Any. Writing happens in the caller's thread without the core's lock: it may wait for room,
  *     and copies of large values take long.
  */
+#include "runtime/core/process/store_access.h"
+
 #include <pthread.h>
 #include <unistd.h>
 
 #include "runtime/base/clock.h"
 #include "runtime/base/fault.h"
-#include "runtime/core/core.h"
+#include "runtime/core/process/context.h"
+#include "runtime/core/values/value.h"
+
+#define STORE_WAIT (5 * CRTI_S)
 
 crt_status_t crti_core_join_store(crti_core_t *core)
 {
@@ -46,7 +51,7 @@ crt_status_t crti_object_room(crti_core_t *core, crti_object_id_t id, size_t siz
     while ((status = crti_store_create(core->store, id, size, data_out)) ==
            CRT_ERR_STORE_FULL) {
         if (deadline == 0)
-            deadline = crti_now_ns() + CRTI_STORE_WAIT;
+            deadline = crti_now_ns() + STORE_WAIT;
         crti_net_lock(core->net);
         crti_object_flush_frees(core); /* what we let go of may be what lacks */
         crti_net_unlock(core->net);

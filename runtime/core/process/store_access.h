@@ -7,13 +7,12 @@
 
 #include "runtime/base/buffer.h"
 #include "runtime/core/types.h"
-#include "runtime/core/values/value.h"
 #include "runtime/store/store.h"
 
 /* Objects of ours on other nodes that are free; FREE tells the daemon at the next tick. */
-typedef struct crti_frees {
+struct crti_frees {
     crti_buffer_t queue;
-} crti_frees_t;
+};
 
 /* ------------------------------------------------------------------ store_access.c */
 

@@ -7,10 +7,10 @@
 
 #include "runtime/core/types.h"
 
-typedef struct crti_core_timer {
+struct crti_core_timer {
     int fd;         /* -1: not made yet */
     uint64_t at_ns; /* when it fires; UINT64_MAX: not armed */
-} crti_core_timer_t;
+};
 
 void crti_core_timer_init(crti_core_timer_t *timer);
 void crti_core_timer_fini(crti_core_timer_t *timer);

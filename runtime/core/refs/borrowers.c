@@ -2,13 +2,16 @@
 /* Borrowers: answers to those who have our refs. See borrowers.h. */
 #include "runtime/core/refs/borrowers.h"
 
+#include "runtime/core/process/remotes.h"
+#include "runtime/core/refs/refs_int.h"
+
 /* The process that will hold the object: its death must end its registration. */
 static crt_status_t watch_borrower(crti_core_t *core, const crti_borrow_record_t *borrow)
 {
     crti_address_t address = {.process = borrow->process,
                               .incarnation = borrow->incarnation,
                               .node = borrow->node};
-    crti_remote_t *remote = crti_map_get(&core->remotes.table, &borrow->process);
+    crti_remote_t *remote = crti_map_get(&core->remotes->table, &borrow->process);
     crt_status_t status;
 
     if (remote && (remote->is_borrower || remote->is_dead))
@@ -28,7 +31,7 @@ static crt_status_t watch_borrower(crti_core_t *core, const crti_borrow_record_t
 static crt_status_t register_borrower(crti_core_t *core, crt_ref_t *ref,
                                       crti_id_t process)
 {
-    const crti_remote_t *remote = crti_map_get(&core->remotes.table, &process);
+    const crti_remote_t *remote = crti_map_get(&core->remotes->table, &process);
 
     return remote && remote->is_dead ? CRT_OK : crti_owned_borrow(&ref->owned, process);
 }
@@ -53,7 +56,7 @@ static crti_remote_t *sender_of(crti_core_t *core, const crti_peer_t *peer)
 
     if (watch_borrower(core, &sender) != CRT_OK)
         return NULL;
-    remote = crti_map_get(&core->remotes.table, &sender.process);
+    remote = crti_map_get(&core->remotes->table, &sender.process);
     return remote && !remote->is_dead ? remote : NULL;
 }
 
@@ -109,7 +112,7 @@ crt_status_t crti_borrowers_borrow(crti_core_t *core, crti_peer_t *peer, const v
     first = is_first(sender, borrow.request);
     for (uint32_t i = 0; i < borrow.count; i++) {
         uint64_t number = crti_number_at(borrow.numbers, i);
-        crt_ref_t *ref = crti_numbers_get(&core->refs.owned, number);
+        crt_ref_t *ref = crti_numbers_get(&core->refs->owned, number);
 
         if (!sender || !ref ||
             (first && register_borrower(core, ref,
@@ -122,7 +125,7 @@ crt_status_t crti_borrowers_borrow(crti_core_t *core, crti_peer_t *peer, const v
 static void release(crti_core_t *core, uint64_t number, crti_id_t process,
                     uint64_t tokens)
 {
-    crt_ref_t *ref = crti_numbers_get(&core->refs.owned, number);
+    crt_ref_t *ref = crti_numbers_get(&core->refs->owned, number);
 
     if (ref)
         crti_owned_bits(ref, crti_owned_release(&ref->owned, process, tokens));

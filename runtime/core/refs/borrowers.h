@@ -13,7 +13,8 @@
 #ifndef CRTI_CORE_BORROWERS_H
 #define CRTI_CORE_BORROWERS_H
 
-#include "runtime/core/core.h"
+#include "runtime/core/values/record.h"
+#include "runtime/net/net.h"
 
 /* Registers a process as borrower of our object (NULL address fields as in the record). */
 crt_status_t crti_owner_add_borrower(crti_core_t *core, crt_ref_t *ref,

@@ -4,7 +4,7 @@
 
 #include <stdlib.h>
 
-#include "runtime/core/core.h"
+#include "runtime/core/refs/refs_int.h"
 
 typedef struct opening {
     crti_core_t *core;
@@ -38,7 +38,7 @@ static crt_status_t open_actor(void *user, uint32_t index, const crti_actor_name
 {
     opening_t *o = user;
     bool has_lifetime = name->lifetime_index && o->lost == CRT_OK;
-    crt_status_t status = o->core->refs.handlers.open_actor(
+    crt_status_t status = o->core->refs->handlers.open_actor(
         o->core, name, has_lifetime ? o->inner->refs[name->lifetime_index - 1] : NULL,
         &o->inner->actors[index]);
 
@@ -92,7 +92,7 @@ bool crti_contained_is_kept(const crti_contained_t *inner)
 static void release_actors(crti_contained_t *inner)
 {
     for (uint32_t i = 0; i < inner->actor_count; i++)
-        inner->core->refs.handlers.release_actor(inner->actors[i]);
+        inner->core->refs->handlers.release_actor(inner->actors[i]);
     free(inner->actors);
 }
 
@@ -111,7 +111,7 @@ static void close_now(crti_contained_t *inner, crti_completion_t *ending)
 
 /* A close that was asked for inside another one. */
 typedef struct later {
-    crti_list_t link; /* core->refs.to_close */
+    crti_list_t link; /* core->refs->to_close */
     crti_contained_t inner;
     crti_completion_t *ending; /* waits for it; may be NULL */
 } later_t;
@@ -127,7 +127,7 @@ static bool put_off(crti_core_t *core, const crti_contained_t *inner,
     *later = (later_t){.inner = *inner, .ending = ending};
     if (ending)
         ending->waits++;
-    crti_list_append(&core->refs.to_close, &later->link);
+    crti_list_append(&core->refs->to_close, &later->link);
     return true;
 }
 
@@ -135,7 +135,7 @@ static void close_rest(crti_core_t *core)
 {
     crti_list_t *item;
 
-    while ((item = crti_list_pop(&core->refs.to_close))) {
+    while ((item = crti_list_pop(&core->refs->to_close))) {
         later_t *later = CRTI_CONTAINER(item, later_t, link);
 
         close_now(&later->inner, later->ending);
@@ -153,15 +153,15 @@ void crti_contained_close(crti_contained_t *inner, crti_completion_t *ending)
     if (!core)
         return;
     *inner = (crti_contained_t){0}; /* closing one may come back here */
-    if (core->refs.is_closing_contained) {
+    if (core->refs->is_closing_contained) {
         if (!put_off(core, &taken, ending))
             close_now(&taken, ending);
         return;
     }
-    core->refs.is_closing_contained = true;
+    core->refs->is_closing_contained = true;
     close_now(&taken, ending);
     close_rest(core);
-    core->refs.is_closing_contained = false;
+    core->refs->is_closing_contained = false;
 }
 
 void crti_contained_release(crt_ref_t *ref)

@@ -6,13 +6,16 @@
 #include <string.h>
 
 #include "runtime/base/clock.h"
+#include "runtime/core/process/remotes.h"
+#include "runtime/core/process/timer.h"
+#include "runtime/core/refs/refs_int.h"
 
 /* ------------------------------------------------------------------ the owner */
 
 /* By the session that they made, or that we made. */
 static uint64_t request_of(const crti_core_t *core, bool is_theirs)
 {
-    return core->refs.copy_query_round << 1 | is_theirs;
+    return core->refs->copy_query_round << 1 | is_theirs;
 }
 
 static crt_status_t put_seek(const crti_core_t *core, bool is_theirs,
@@ -30,7 +33,7 @@ static void ask(crti_core_t *core, crti_peer_t *peer, const crti_buffer_t *recor
     if (crti_peer_is_lost(peer))
         return;
     *copy_query = request;
-    core->refs.copy_query_open++;
+    core->refs->copy_query_open++;
     crti_peer_reply(core, peer, record, CRTI_SEND_CONTROL);
 }
 
@@ -44,21 +47,21 @@ crt_status_t crti_copy_query_ask(crti_core_t *core, const uint64_t *numbers,
     size_t cursor = 0;
     void *value;
 
-    core->refs.copy_query_round++;
-    core->refs.copy_query_open =
+    core->refs->copy_query_round++;
+    core->refs->copy_query_open =
         0; /* whom the last round waits for is asked in this one */
     status = put_seek(core, false, numbers, count, &ours);
     if (status == CRT_OK)
         status = put_seek(core, true, numbers, count, &theirs);
     if (status != CRT_OK)
         return status;
-    while (crti_map_next(&core->remotes.table, &cursor, NULL, &value)) {
+    while (crti_map_next(&core->remotes->table, &cursor, NULL, &value)) {
         crti_remote_t *remote = value;
 
         if (remote->peer && !remote->is_dead)
             ask(core, remote->peer, &ours, &remote->copy_query, request_of(core, false));
     }
-    CRTI_LIST_FOREACH (item, &core->remotes.clients) {
+    CRTI_LIST_FOREACH (item, &core->remotes->clients) {
         crti_client_t *client = CRTI_CONTAINER(item, crti_client_t, link);
 
         if (!client->is_lost)
@@ -69,7 +72,7 @@ crt_status_t crti_copy_query_ask(crti_core_t *core, const uint64_t *numbers,
 
 void crti_copy_query_is_over(crti_core_t *core, uint64_t *copy_query)
 {
-    if (*copy_query != 0 && --core->refs.copy_query_open == 0)
+    if (*copy_query != 0 && --core->refs->copy_query_open == 0)
         crti_core_wake_at(core, crti_now_ns()); /* missing.c decides */
     *copy_query = 0;
 }
@@ -85,7 +88,7 @@ crt_status_t crti_copy_query_answered(crti_core_t *core, crti_peer_t *peer,
                                       const void *data, size_t size)
 {
     crti_id_t process = crti_peer_process(peer);
-    crti_remote_t *remote = crti_map_get(&core->remotes.table, &process);
+    crti_remote_t *remote = crti_map_get(&core->remotes->table, &process);
     crti_borrow_record_t answer;
     crt_status_t status = crti_get_borrow(data, size, &answer);
 

@@ -21,12 +21,13 @@
 #ifndef CRTI_CORE_COPY_QUERY_H
 #define CRTI_CORE_COPY_QUERY_H
 
-#include "runtime/core/core.h"
+#include "runtime/core/types.h"
+#include "runtime/net/net.h"
 
 /* Most objects of one round. */
 #define CRTI_COPY_QUERY_MAX 512
 
-/* The owner: begins a round about these objects of ours; core->refs.copy_query_open counts down to
+/* The owner: begins a round about these objects of ours; core->refs->copy_query_open counts down to
  * 0. */
 crt_status_t crti_copy_query_ask(crti_core_t *core, const uint64_t *numbers,
                                  uint32_t count);

@@ -3,12 +3,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/core/process/remotes.h"
 #include "runtime/core/refs/copy_query.h"
+#include "runtime/core/refs/refs_int.h"
 #include "runtime/core/refs/value_of.h"
 
 /* A question that is answered when the pulls of these have ended. */
 typedef struct question {
-    crti_list_t link; /* core->refs.copy_queries */
+    crti_list_t link; /* core->refs->copy_queries */
     crti_peer_t *peer;
     uint64_t round;
     uint32_t count;
@@ -18,7 +20,7 @@ typedef struct question {
 static void answer(crti_core_t *core, crti_peer_t *peer, uint64_t round)
 {
     crti_id_t owner = crti_peer_process(peer);
-    crti_remote_t *remote = crti_map_get(&core->remotes.table, &owner);
+    crti_remote_t *remote = crti_map_get(&core->remotes->table, &owner);
     crti_borrow_record_t reply = {.request = round};
     CRTI_AUTO(crti_buffer_fini) crti_buffer_t record = {0};
 
@@ -45,7 +47,7 @@ static void forget(question_t *question)
 /* An owner's next question says that it does not wait for the one before. */
 static void forget_former(crti_core_t *core, const crti_peer_t *peer)
 {
-    CRTI_LIST_FOREACH_SAFE (item, &core->refs.copy_queries) {
+    CRTI_LIST_FOREACH_SAFE (item, &core->refs->copy_queries) {
         question_t *question = CRTI_CONTAINER(item, question_t, link);
 
         if (question->peer == peer)
@@ -64,7 +66,7 @@ static crt_status_t keep(crti_core_t *core, crti_peer_t *peer, uint64_t round,
     question->round = round;
     question->count = (uint32_t)(numbers->size / sizeof(uint64_t));
     memcpy(question->numbers, numbers->data, numbers->size);
-    crti_list_append(&core->refs.copy_queries, &question->link);
+    crti_list_append(&core->refs->copy_queries, &question->link);
     return CRT_OK;
 }
 
@@ -106,7 +108,7 @@ static bool is_pulling_any(crti_core_t *core, const question_t *question)
 
 void crti_copy_query_pull_ended(crti_core_t *core)
 {
-    CRTI_LIST_FOREACH_SAFE (item, &core->refs.copy_queries) {
+    CRTI_LIST_FOREACH_SAFE (item, &core->refs->copy_queries) {
         question_t *question = CRTI_CONTAINER(item, question_t, link);
 
         if (is_pulling_any(core, question))
@@ -118,6 +120,6 @@ void crti_copy_query_pull_ended(crti_core_t *core)
 
 void crti_copy_query_end(crti_core_t *core)
 {
-    while (!crti_list_is_empty(&core->refs.copy_queries))
-        forget(CRTI_CONTAINER(core->refs.copy_queries.next, question_t, link));
+    while (!crti_list_is_empty(&core->refs->copy_queries))
+        forget(CRTI_CONTAINER(core->refs->copy_queries.next, question_t, link));
 }

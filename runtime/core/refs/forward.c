@@ -3,7 +3,9 @@
 #include "runtime/core/refs/forward.h"
 
 #include "runtime/base/clock.h"
+#include "runtime/core/process/timer.h"
 #include "runtime/core/refs/missing.h"
+#include "runtime/core/refs/refs_int.h"
 #include "runtime/core/refs/value_of.h"
 
 /* ------------------------------------------------------------------ content */
@@ -58,7 +60,7 @@ void crti_forward_begin(crt_ref_t *ref, const crti_ref_name_t *name, bool has_to
     crti_ref_hold(target);
     if (has_tokens)
         crti_ref_add_token(target);
-    status = crti_ref_more(ref) ? ref->core->refs.handlers.check_forward(ref, target)
+    status = crti_ref_more(ref) ? ref->core->refs->handlers.check_forward(ref, target)
                                 : CRT_ERR_NO_MEMORY;
     if (status != CRT_OK) {
         crti_ref_fail(ref, status);

@@ -16,7 +16,7 @@
 #ifndef CRTI_CORE_FORWARD_H
 #define CRTI_CORE_FORWARD_H
 
-#include "runtime/core/core.h"
+#include "runtime/core/values/record.h"
 
 /* The value of `ref`, which is pending, is the named one's. `has_tokens`: that was registered for
  * us. */

@@ -4,8 +4,11 @@
 
 #include <stdlib.h>
 
+#include "runtime/core/process/remotes.h"
 #include "runtime/core/refs/forward.h"
+#include "runtime/core/refs/refs_int.h"
 #include "runtime/core/refs/value_of.h"
+#include "runtime/net/message.h"
 
 /* Questions of one process for objects that were freed: what a break may leave it with. */
 #define FREED_MAX 65536
@@ -68,7 +71,7 @@ static void on_ready(crti_waiting_t *waiting, crt_ref_t *ref)
 static crt_status_t keep(crti_client_t *client, uint64_t number,
                          question_t **question_out)
 {
-    size_t objects = client->core->refs.owned.count;
+    size_t objects = client->core->refs->owned.count;
     question_t *question;
     crt_status_t status;
 
@@ -100,7 +103,7 @@ crt_status_t crti_locating_asked(crti_client_t *client, const void *data, size_t
 
     if (status != CRT_OK)
         return status;
-    ref = crti_numbers_get(&client->core->refs.owned, number);
+    ref = crti_numbers_get(&client->core->refs->owned, number);
     if (ref && ref->more->forward && ref->content == CRTI_CONTENT_STORED)
         crti_forward_query(ref); /* for those who ask again */
     if (crti_map_get(&client->asked, &number))
@@ -125,7 +128,7 @@ void crti_locating_go_on(crti_client_t *client)
         crti_list_t *link = client->answers.next;
         question_t *question = CRTI_CONTAINER(CRTI_CONTAINER(link, crti_waiting_t, link),
                                               question_t, waiting);
-        crt_ref_t *ref = crti_numbers_get(&client->core->refs.owned, question->number);
+        crt_ref_t *ref = crti_numbers_get(&client->core->refs->owned, question->number);
 
         if (ref && ref->content == CRTI_CONTENT_NONE) { /* it is missing since */
             crti_list_remove(link);

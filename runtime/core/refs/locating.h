@@ -17,7 +17,7 @@
 #ifndef CRTI_CORE_LOCATING_H
 #define CRTI_CORE_LOCATING_H
 
-#include "runtime/core/core.h"
+#include "runtime/core/types.h"
 
 crt_status_t crti_locating_asked(crti_client_t *client, const void *data, size_t size);
 /* Its window has room again. */

@@ -20,15 +20,17 @@
 
 #include "runtime/base/clock.h"
 #include "runtime/base/log.h"
+#include "runtime/core/process/timer.h"
 #include "runtime/core/refs/copy_query.h"
 #include "runtime/core/refs/forward.h"
+#include "runtime/core/refs/refs_int.h"
 
 /* For those who do not answer: a node that lives is silent for 5 s at most (else it counts as
  * dead), and what was lost on the way is sent again within 2 s (net/session.h). */
 #define MISSING_NS (7 * CRTI_S)
 
 typedef struct wanted {
-    crti_list_t link; /* core->refs.missing */
+    crti_list_t link; /* core->refs->missing */
     crt_ref_t *ref;   /* held */
     uint64_t round;   /* of questions that it is in, 0: none yet */
 } wanted_t;
@@ -41,7 +43,7 @@ static bool is_missing(const crt_ref_t *ref)
 /* It was found since it was asked for, and is missing again. */
 static void ask_anew(const crt_ref_t *ref)
 {
-    CRTI_LIST_FOREACH (item, &ref->core->refs.missing) {
+    CRTI_LIST_FOREACH (item, &ref->core->refs->missing) {
         wanted_t *wanted = CRTI_CONTAINER(item, wanted_t, link);
 
         if (wanted->ref == ref)
@@ -58,7 +60,7 @@ void crti_missing_begin(crt_ref_t *ref)
         return;
     }
     crti_ref_miss(ref);
-    core->refs.went++;
+    core->refs->changes.went++;
     ref->more->missing_until_ns = crti_now_ns() + MISSING_NS;
     if (ref->is_locating)
         ask_anew(ref);
@@ -91,7 +93,7 @@ void crti_missing_wanted(crt_ref_t *ref)
     wanted->ref = ref;
     ref->is_locating = true;
     crti_ref_hold(ref);
-    crti_list_append(&core->refs.missing, &wanted->link);
+    crti_list_append(&core->refs->missing, &wanted->link);
     crti_core_wake_at(core,
                       crti_now_ns()); /* those of one death are asked for together */
 }
@@ -109,12 +111,12 @@ static void end(wanted_t *wanted)
 /* Who is stopped may leave a round open that is about nothing any more. */
 static bool is_round_over(crti_core_t *core)
 {
-    if (core->refs.copy_query_open == 0)
+    if (core->refs->copy_query_open == 0)
         return true;
-    CRTI_LIST_FOREACH (item, &core->refs.missing) {
+    CRTI_LIST_FOREACH (item, &core->refs->missing) {
         const wanted_t *wanted = CRTI_CONTAINER(item, wanted_t, link);
 
-        if (wanted->round == core->refs.copy_query_round && is_missing(wanted->ref))
+        if (wanted->round == core->refs->copy_query_round && is_missing(wanted->ref))
             return false;
     }
     return true;
@@ -126,7 +128,7 @@ static void ask_for_new(crti_core_t *core)
     uint64_t numbers[CRTI_COPY_QUERY_MAX];
     uint32_t count = 0;
 
-    CRTI_LIST_FOREACH (item, &core->refs.missing) {
+    CRTI_LIST_FOREACH (item, &core->refs->missing) {
         wanted_t *wanted = CRTI_CONTAINER(item, wanted_t, link);
 
         if (wanted->round || !is_missing(wanted->ref) || count == CRTI_COPY_QUERY_MAX)
@@ -142,7 +144,7 @@ static void ask_for_new(crti_core_t *core)
         return;
     }
     for (uint32_t i = 0; i < count; i++) {
-        asked[i]->round = core->refs.copy_query_round;
+        asked[i]->round = core->refs->copy_query_round;
         if (asked[i]->ref->more->forward)
             crti_forward_query(asked[i]->ref);
     }
@@ -155,9 +157,9 @@ static bool is_sought(const wanted_t *wanted)
 
     return wanted->round && !wanted->ref->is_pulling &&
            !crti_forward_is_queried(wanted->ref) &&
-           (wanted->round < core->refs.copy_query_round ||
-            (wanted->round == core->refs.copy_query_round &&
-             core->refs.copy_query_open == 0));
+           (wanted->round < core->refs->copy_query_round ||
+            (wanted->round == core->refs->copy_query_round &&
+             core->refs->copy_query_open == 0));
 }
 
 void crti_missing_tick(crti_core_t *core, uint64_t now_ns)
@@ -166,7 +168,7 @@ void crti_missing_tick(crti_core_t *core, uint64_t now_ns)
 
     if (is_round_over(core))
         ask_for_new(core);
-    CRTI_LIST_FOREACH_SAFE (item, &core->refs.missing) {
+    CRTI_LIST_FOREACH_SAFE (item, &core->refs->missing) {
         wanted_t *wanted = CRTI_CONTAINER(item, wanted_t, link);
         crt_ref_t *ref = wanted->ref;
 
@@ -188,6 +190,6 @@ void crti_missing_tick(crti_core_t *core, uint64_t now_ns)
 
 void crti_missing_end(crti_core_t *core)
 {
-    while (!crti_list_is_empty(&core->refs.missing))
-        end(CRTI_CONTAINER(core->refs.missing.next, wanted_t, link));
+    while (!crti_list_is_empty(&core->refs->missing))
+        end(CRTI_CONTAINER(core->refs->missing.next, wanted_t, link));
 }

@@ -3,7 +3,7 @@
 #ifndef CRTI_CORE_MISSING_H
 #define CRTI_CORE_MISSING_H
 
-#include "runtime/core/core.h"
+#include "runtime/core/types.h"
 
 /* No copy of it is known any more (CRTI_OWNED_MISSED); one is again (CRTI_OWNED_FOUND). */
 void crti_missing_begin(crt_ref_t *ref);

@@ -8,8 +8,10 @@
  */
 #include <string.h>
 
-#include "runtime/core/core.h"
+#include "runtime/core/process/entry.h"
 #include "runtime/core/refs/peek.h"
+#include "runtime/core/refs/refs_int.h"
+#include "runtime/net/message.h"
 
 #define EMPTY(list)                                                                      \
     {                                                                                    \
@@ -26,7 +28,7 @@ const crti_ref_more_t crti_ref_no_more = {
 
 static crt_ref_t *new_ref(crti_core_t *core)
 {
-    crt_ref_t *ref = crti_pool_get(&core->refs.pool);
+    crt_ref_t *ref = crti_pool_get(&core->refs->pool);
 
     if (!ref)
         return NULL;
@@ -42,7 +44,7 @@ crti_ref_more_t *crti_ref_more(crt_ref_t *ref)
 
     if (more != &crti_ref_no_more)
         return more;
-    more = crti_pool_get(&ref->core->refs.more_pool);
+    more = crti_pool_get(&ref->core->refs->more_pool);
     if (!more) {
         (void)crt_raise(CRT_ERR_NO_MEMORY, "a ref");
         return NULL;
@@ -61,14 +63,14 @@ crti_ref_more_t *crti_ref_more(crt_ref_t *ref)
 
 void crti_refs_taken_from(crti_core_t *core, crti_id_t process)
 {
-    core->refs.sender = process;
+    core->refs->sender = process;
 }
 
 uint64_t crti_new_numbers(crti_core_t *core, uint64_t count)
 {
-    uint64_t first = core->refs.next_number;
+    uint64_t first = core->refs->next_number;
 
-    core->refs.next_number += count;
+    core->refs->next_number += count;
     return first;
 }
 
@@ -86,8 +88,8 @@ crt_ref_t *crti_ref_new_numbered(crti_core_t *core, uint64_t number)
     ref->is_owned = true;
     ref->number = number;
     crti_owned_init(&ref->owned);
-    if (crti_numbers_add(&core->refs.owned, ref->number, ref) != CRT_OK) {
-        crti_pool_put(&core->refs.pool, ref);
+    if (crti_numbers_add(&core->refs->owned, ref->number, ref) != CRT_OK) {
+        crti_pool_put(&core->refs->pool, ref);
         return NULL;
     }
     return ref;
@@ -125,7 +127,7 @@ static crt_status_t new_borrowed(crti_core_t *core, const crti_ref_name_t *name,
     if (status == CRT_OK) {
         status = crti_numbers_add(&ref->owner->borrowed, ref->number, ref);
         if (status == CRT_OK) {
-            core->refs.borrowed++;
+            core->refs->borrowed++;
             crti_remote_watch(core, ref->owner);
             crti_peek_may(ref);
             *ref_out = ref;
@@ -133,7 +135,7 @@ static crt_status_t new_borrowed(crti_core_t *core, const crti_ref_name_t *name,
         }
         crti_remote_unuse(core, ref->owner);
     }
-    crti_pool_put(&core->refs.pool, ref);
+    crti_pool_put(&core->refs->pool, ref);
     return status;
 }
 
@@ -152,7 +154,7 @@ crt_status_t crti_ref_arrive(crti_core_t *core, const crti_ref_name_t *name,
     if (name->id.number == 0)
         return crt_raise(CRT_ERR_PROTOCOL, "a ref without a number");
     if (crti_id_equal(name->id.owner, core->process)) {
-        ref = crti_numbers_get(&core->refs.owned, name->id.number);
+        ref = crti_numbers_get(&core->refs->owned, name->id.number);
         if (!ref)
             return crt_raise(CRT_ERR_OBJECT_LOST, "ref %llu came back after it was freed",
                              (unsigned long long)name->id.number);

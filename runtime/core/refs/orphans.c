@@ -13,7 +13,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-#include "runtime/core/core.h"
+#include "runtime/core/process/context.h"
 #include "runtime/core/refs/owner_requests.h"
 #include "runtime/core/refs/peek.h"
 
@@ -130,7 +130,7 @@ static void free_requests(crti_core_t *core)
     size_t cursor = 0;
     void *value;
 
-    while (crti_map_next(&core->remotes.table, &cursor, NULL, &value))
+    while (crti_map_next(&core->remotes->table, &cursor, NULL, &value))
         crti_owner_requests_free(value);
 }
 

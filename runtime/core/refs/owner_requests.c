@@ -6,6 +6,9 @@
 #include <string.h>
 
 #include "runtime/base/clock.h"
+#include "runtime/core/process/remotes.h"
+#include "runtime/core/process/timer.h"
+#include "runtime/core/refs/refs_int.h"
 
 #define PAUSE_NS CRTI_S /* before a lost session is made again */
 
@@ -50,7 +53,7 @@ static crt_status_t borrow(crt_ref_t *ref, crti_record_kind_t kind,
 {
     crti_core_t *core = ref->core;
     crti_borrow_record_t record = {
-        .request = core->refs.next_request++, .numbers = &ref->number, .count = 1};
+        .request = core->refs->next_request++, .numbers = &ref->number, .count = 1};
     CRTI_AUTO(crti_buffer_fini) crti_buffer_t out = {0};
     crt_status_t status;
 
@@ -101,7 +104,7 @@ void crti_owner_request_take_back(crt_ref_t *ref, const crti_borrow_record_t *pr
 void crti_owner_request_release(crt_ref_t *ref)
 {
     crti_core_t *core = ref->core;
-    uint64_t request = core->refs.next_request++;
+    uint64_t request = core->refs->next_request++;
     CRTI_AUTO(crti_buffer_fini) crti_buffer_t out = {0};
     crti_owner_request_t *entry;
 
@@ -178,8 +181,8 @@ void crti_owner_requests_free(crti_remote_t *owner)
 
 static void wake(crti_core_t *core, uint64_t now_ns)
 {
-    core->refs.resend_ns = now_ns + PAUSE_NS;
-    crti_core_wake_at(core, core->refs.resend_ns);
+    core->refs->resend_ns = now_ns + PAUSE_NS;
+    crti_core_wake_at(core, core->refs->resend_ns);
 }
 
 /* The result is given up, and what was registered for it is taken back. */
@@ -235,9 +238,9 @@ void crti_owner_requests_tick(crti_core_t *core, uint64_t now_ns)
     bool is_left = false;
     void *value;
 
-    if (core->refs.resend_ns == 0 || core->refs.resend_ns > now_ns)
+    if (core->refs->resend_ns == 0 || core->refs->resend_ns > now_ns)
         return;
-    while (crti_map_next(&core->remotes.table, &cursor, NULL, &value)) {
+    while (crti_map_next(&core->remotes->table, &cursor, NULL, &value)) {
         crti_remote_t *owner = value;
 
         if (!owner->are_due)
@@ -247,7 +250,7 @@ void crti_owner_requests_tick(crti_core_t *core, uint64_t now_ns)
         else
             is_left = true;
     }
-    core->refs.resend_ns = 0;
+    core->refs->resend_ns = 0;
     if (is_left)
         wake(core, now_ns);
 }

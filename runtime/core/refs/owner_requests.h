@@ -24,7 +24,7 @@
 #ifndef CRTI_CORE_OWNER_REQUESTS_H
 #define CRTI_CORE_OWNER_REQUESTS_H
 
-#include "runtime/core/core.h"
+#include "runtime/core/refs/refs.h"
 
 typedef struct crti_owner_request {
     crti_list_t link; /* remote->owner_requests, in the order of `request` */

@@ -100,7 +100,7 @@ static inline void crti_owned_pin(crti_owned_t *owned)
 unsigned crti_owned_unpin(crti_owned_t *owned);
 
 /* The value came: inline, failed, or stored on `node`; or what was stored can't be had, and has
- * FAILED. Others (a late answer after an error) change nothing. Held meanwhile, until those who wait
+ * FAILED. Others (a late answer after an error) change nothing. Held meanwhile, until the waiters
  * were told. */
 void crti_owned_resolve(crti_owned_t *owned, crti_owned_state_t state, crti_id_t node);
 

@@ -2,6 +2,8 @@
 /* Peek. See peek.h. */
 #include "runtime/core/refs/peek.h"
 
+#include "runtime/core/refs/refs_int.h"
+
 /* ------------------------------------------------------------------ the borrower */
 
 /* Those behind `from`, which is one of them or the list itself. */
@@ -102,7 +104,7 @@ crt_status_t crti_peek_asked(crti_client_t *client, const void *data, size_t siz
     status = crti_begin_peeked(&out);
     for (uint32_t i = 0; i < count && status == CRT_OK && out.size < CRTI_PEEK_BYTES;
          i++) {
-        crt_ref_t *ref = crti_numbers_get(&core->refs.owned, crti_number_at(numbers, i));
+        crt_ref_t *ref = crti_numbers_get(&core->refs->owned, crti_number_at(numbers, i));
 
         if (is_told(ref))
             status = put(&out, ref);

@@ -20,7 +20,8 @@
 #ifndef CRTI_CORE_PEEK_H
 #define CRTI_CORE_PEEK_H
 
-#include "runtime/core/core.h"
+#include "runtime/core/process/remotes.h"
+#include "runtime/core/refs/refs.h"
 
 #define CRTI_PEEK_MAX   1024              /* refs of a question, */
 #define CRTI_PEEK_FIRST 256               /* of the first one */

@@ -3,7 +3,8 @@
  * refs.h. */
 #include <stdlib.h>
 
-#include "runtime/core/core.h"
+#include "runtime/core/process/remotes.h"
+#include "runtime/core/refs/refs_int.h"
 
 void crti_refs_init(crti_refs_t *refs, const crti_ref_handlers_t *handlers)
 {
@@ -46,17 +47,17 @@ static void gather(gathered_t *g, const crti_numbers_t *table)
 crt_ref_t **crti_refs_gather(crti_core_t *core, bool borrowed, crti_ref_wants_t *wants,
                              const void *what, size_t *count_out)
 {
-    size_t room = borrowed ? core->refs.borrowed : core->refs.owned.count;
+    size_t room = borrowed ? core->refs->borrowed : core->refs->owned.count;
     gathered_t g = {wants, what, malloc((room + 1) * sizeof(crt_ref_t *)), 0};
 
     *count_out = 0;
     if (!g.refs)
         return NULL;
     if (borrowed)
-        CRTI_MAP_FOREACH (crti_remote_t, owner, &core->remotes.table)
+        CRTI_MAP_FOREACH (crti_remote_t, owner, &core->remotes->table)
             gather(&g, &owner->borrowed);
     else
-        gather(&g, &core->refs.owned);
+        gather(&g, &core->refs->owned);
     for (size_t i = 0; i < g.count; i++)
         crti_ref_hold(g.refs[i]);
     *count_out = g.count;
@@ -73,10 +74,20 @@ static void walk(const crti_numbers_t *table, void (*each)(crt_ref_t *ref, void 
         each(ref, user);
 }
 
+crt_ref_t *crti_ref_owned(const crti_core_t *core, uint64_t number)
+{
+    return crti_numbers_get(&core->refs->owned, number);
+}
+
+crti_ref_changes_t crti_ref_changes(const crti_core_t *core)
+{
+    return core->refs->changes;
+}
+
 void crti_refs_walk(crti_core_t *core, void (*each)(crt_ref_t *ref, void *user),
                     void *user)
 {
-    walk(&core->refs.owned, each, user);
-    CRTI_MAP_FOREACH (crti_remote_t, owner, &core->remotes.table)
+    walk(&core->refs->owned, each, user);
+    CRTI_MAP_FOREACH (crti_remote_t, owner, &core->remotes->table)
         walk(&owner->borrowed, each, user);
 }

@@ -16,10 +16,12 @@
 #include <unistd.h>
 
 #include "runtime/base/arrow.h"
-#include "runtime/core/core.h"
+#include "runtime/core/process/store_access.h"
 #include "runtime/core/refs/owner_requests.h"
 #include "runtime/core/refs/peek.h"
+#include "runtime/core/refs/refs_int.h"
 #include "runtime/core/refs/value_of.h"
+#include "runtime/net/message.h"
 
 /* ------------------------------------------------------------------ the machine of content */
 
@@ -71,13 +73,13 @@ static void free_ref(crt_ref_t *ref)
     if (ref->is_owned)
         crti_owned_fini(&ref->owned);
     if (ref->more != &crti_ref_no_more)
-        crti_pool_put(&core->refs.more_pool, ref->more);
+        crti_pool_put(&core->refs->more_pool, ref->more);
     ref->more = CRTI_REF_NO_MORE;
     ref->core = NULL;
     ref->is_free = true;
     if (ref->content != CRTI_CONTENT_NONE)
         set_content(ref, CRTI_CONTENT_NONE);
-    crti_pool_put(&core->refs.pool, ref);
+    crti_pool_put(&core->refs->pool, ref);
 }
 
 /* Something that ends after the refs inside it were registered. */
@@ -129,17 +131,17 @@ void crti_owned_bits(crt_ref_t *ref, unsigned bits)
     if (bits == 0)
         return;
     if (bits & CRTI_OWNED_MISSED)
-        core->refs.handlers.missed(ref);
+        core->refs->handlers.missed(ref);
     if (bits & CRTI_OWNED_FOUND)
-        core->refs.handlers.found(ref);
+        core->refs->handlers.found(ref);
     if (bits & CRTI_OWNED_LOST && !ref->more->view.data)
         crti_ref_lose(ref, crt_raise(CRT_ERR_OBJECT_LOST,
                                      "every node that had a copy of the object is gone"));
     if (!(bits & CRTI_OWNED_FREE))
         return;
-    crti_numbers_remove(&core->refs.owned, ref->number);
+    crti_numbers_remove(&core->refs->owned, ref->number);
     if (ref->is_lifetime)
-        core->refs.handlers.lifetime_ended(ref);
+        core->refs->handlers.lifetime_ended(ref);
     if (ref->more->object.number && !ref->more->forward)
         crti_object_unstore(core, ref->more->object, ref->owned.nodes,
                             ref->owned.node_count);
@@ -199,7 +201,7 @@ static void forget(crt_ref_t *ref)
     crti_remote_t *owner = ref->owner;
 
     crti_numbers_remove(&owner->borrowed, ref->number);
-    core->refs.borrowed--;
+    core->refs->borrowed--;
     free_ref(ref);
     crti_remote_unuse(core, owner);
 }
@@ -273,7 +275,7 @@ void crti_ref_add_token(crt_ref_t *ref)
 {
     const crti_core_t *core = ref->core;
     crti_id_t giver =
-        crti_id_is_zero(core->refs.sender) ? core->process : core->refs.sender;
+        crti_id_is_zero(core->refs->sender) ? core->process : core->refs->sender;
 
     if (ref->is_owned) /* it was kept for us until now (borrowers.c) */
         crti_owned_bits(ref, crti_owned_release(&ref->owned, giver, 1));
@@ -325,10 +327,10 @@ static void tell(crti_list_t *waiters, crt_ref_t *ref)
 static void tell_now(crt_ref_t *ref)
 {
     if (!crti_list_is_empty(&ref->more->forwards))
-        ref->core->refs.handlers.moved(ref);
+        ref->core->refs->handlers.moved(ref);
     tell(&ref->more->waiters, ref);
     if (!crti_list_is_empty(&ref->more->local_waiters) &&
-        ref->core->refs.handlers.fetch(ref))
+        ref->core->refs->handlers.fetch(ref))
         tell(&ref->more->local_waiters, ref);
     crti_ref_release(ref);
 }
@@ -341,21 +343,21 @@ static void tell_held(crt_ref_t *ref)
     crti_core_t *core = ref->core;
     crti_list_t *item;
 
-    core->refs.came++;
+    core->refs->changes.came++;
     if (ref->more == &crti_ref_no_more || /* nobody waits, or they will be told */
         !crti_list_is_empty(&ref->more->turn)) {
         crti_ref_release(ref);
         return;
     }
-    if (core->refs.is_telling) {
-        crti_list_append(&core->refs.to_tell, &ref->more->turn);
+    if (core->refs->is_telling) {
+        crti_list_append(&core->refs->to_tell, &ref->more->turn);
         return;
     }
-    core->refs.is_telling = true;
+    core->refs->is_telling = true;
     tell_now(ref);
-    while ((item = crti_list_pop(&core->refs.to_tell)))
+    while ((item = crti_list_pop(&core->refs->to_tell)))
         tell_now(CRTI_CONTAINER(item, crti_ref_more_t, turn)->ref);
-    core->refs.is_telling = false;
+    core->refs->is_telling = false;
 }
 
 void crti_ref_tell(crt_ref_t *ref)
@@ -581,9 +583,9 @@ void crti_ref_await(crt_ref_t *ref, crti_waiting_t *waiting, bool local)
     bool is_ready;
 
     if (local) {
-        is_ready = ref->core->refs.handlers.fetch(ref);
+        is_ready = ref->core->refs->handlers.fetch(ref);
     } else {
-        ref->core->refs.handlers.locate(ref);
+        ref->core->refs->handlers.locate(ref);
         is_ready = ref->content != CRTI_CONTENT_NONE;
     }
     if (!is_ready && !crti_ref_more(ref)) {

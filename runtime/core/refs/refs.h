@@ -23,15 +23,11 @@
 
 #include "runtime/base/list.h"
 #include "runtime/base/map.h"
-#include "runtime/core/process/remotes.h"
 #include "runtime/core/refs/borrow.h"
 #include "runtime/core/refs/contained.h"
 #include "runtime/core/refs/ownership.h"
 #include "runtime/core/types.h"
 #include "runtime/core/values/error.h"
-#include "runtime/core/values/numbers.h"
-#include "runtime/core/values/pool.h"
-#include "runtime/core/values/record.h"
 #include "runtime/store/store.h"
 
 /* Something that ends when registrations were answered: a call's reply, a borrowed value. */
@@ -99,7 +95,7 @@ typedef struct crti_ref_more {
     crti_list_t waiters;            /* crti_waiting_t: for content */
     crti_list_t local_waiters;      /* crti_waiting_t: for bytes that can be read here */
     crti_list_t uncovering; /* crti_end_wait_t: covers that end when we are registered */
-    crti_list_t turn;       /* core->refs.to_tell */
+    crti_list_t turn;       /* core->refs->to_tell */
 
     crti_object_id_t object; /* STORED: name in the stores */
     crti_store_view_t view;  /* STORED: of bytes that are pinned here */
@@ -175,28 +171,10 @@ static inline bool crti_ref_has_error(const crt_ref_t *ref)
     return ref->content == CRTI_CONTENT_FAILED && ref->error;
 }
 
-typedef struct crti_refs {
-    crti_numbers_t owned; /* number -> crt_ref_t */
-    size_t borrowed;      /* those of others: in crti_remote_t.borrowed */
-    uint64_t came;        /* so often content has come to one, */
-    uint64_t went;        /* and one of ours has become missing */
-    crti_pool_t pool, more_pool;
-    uint64_t next_number; /* of an object of ours, or of another try of a call */
-    crti_id_t sender;     /* whose result is being taken; zero: our own */
-    crti_list_t to_tell;  /* crt_ref_t.turn, held: while others are told */
-    crti_list_t to_close; /* of contained.c, while others are closed */
-    bool is_telling, is_closing_contained;
-    uint64_t next_request;     /* owner_requests.c; */
-    uint64_t resend_ns;        /* when those that were lost are sent again; 0: none */
-    crti_list_t missing;       /* missing.c: of ours that are wanted */
-    uint64_t copy_query_round; /* copy_query.c: the last one, */
-    size_t copy_query_open;    /* of whose questions so many were not answered */
-    crti_list_t copy_queries;  /* copy_reply.c: of others, not answered */
-    crti_buffer_t drained;     /* rescue.c: ids of nodes */
-    uint64_t rescue_ns;        /* when their objects are looked for next */
-    crti_list_t retries;       /* value_retry.c: refs whose pull is repeated */
-    crti_ref_handlers_t handlers;
-} crti_refs_t;
+/* How often content has come to one, and one of ours has become missing. */
+typedef struct crti_ref_changes {
+    uint64_t came, went;
+} crti_ref_changes_t;
 
 /* ------------------------------------------------------------------ refs.c */
 
@@ -208,6 +186,9 @@ typedef bool crti_ref_wants_t(const crt_ref_t *ref, const void *what);
 crt_ref_t **crti_refs_gather(crti_core_t *core, bool borrowed, crti_ref_wants_t *wants,
                              const void *what, size_t *count_out);
 
+/* The one of ours with that number; NULL: none (any more). */
+crt_ref_t *crti_ref_owned(const crti_core_t *core, uint64_t number);
+crti_ref_changes_t crti_ref_changes(const crti_core_t *core);
 /* All of them, ours and others'. `each` changes nothing. */
 void crti_refs_walk(crti_core_t *core, void (*each)(crt_ref_t *ref, void *user),
                     void *user);

@@ -21,7 +21,9 @@
 #include <string.h>
 
 #include "runtime/base/clock.h"
-#include "runtime/core/core.h"
+#include "runtime/core/process/store_access.h"
+#include "runtime/core/process/timer.h"
+#include "runtime/core/refs/refs_int.h"
 #include "runtime/core/refs/value_of.h"
 
 #define LOOK_NS (200 * CRTI_MS)
@@ -61,17 +63,17 @@ static void rescue_from(crti_core_t *core, crti_id_t node)
 
 static crti_id_t *drained(crti_core_t *core, size_t *count_out)
 {
-    *count_out = core->refs.drained.size / sizeof(crti_id_t);
-    return (crti_id_t *)(void *)core->refs.drained.data;
+    *count_out = core->refs->drained.size / sizeof(crti_id_t);
+    return (crti_id_t *)(void *)core->refs->drained.data;
 }
 
 void crti_rescue_begin(crti_core_t *core, crti_id_t node)
 {
     crti_rescue_end(core, node);
     if (crti_id_equal(node, core->node) ||
-        crti_buffer_append(&core->refs.drained, &node, sizeof(node)) != CRT_OK)
+        crti_buffer_append(&core->refs->drained, &node, sizeof(node)) != CRT_OK)
         return;
-    core->refs.rescue_ns = 0;
+    core->refs->rescue_ns = 0;
     crti_core_wake_at(core, crti_now_ns());
 }
 
@@ -83,7 +85,7 @@ void crti_rescue_end(crti_core_t *core, crti_id_t node)
     for (size_t i = 0; i < count; i++)
         if (!crti_id_equal(ids[i], node))
             ids[kept++] = ids[i];
-    core->refs.drained.size = kept * sizeof(node);
+    core->refs->drained.size = kept * sizeof(node);
 }
 
 void crti_rescue_tick(crti_core_t *core, uint64_t now_ns)
@@ -91,14 +93,14 @@ void crti_rescue_tick(crti_core_t *core, uint64_t now_ns)
     size_t count;
     crti_id_t node;
 
-    if (core->refs.drained.size == 0)
+    if (core->refs->drained.size == 0)
         return;
-    if (now_ns >= core->refs.rescue_ns) {
-        core->refs.rescue_ns = now_ns + LOOK_NS;
+    if (now_ns >= core->refs->rescue_ns) {
+        core->refs->rescue_ns = now_ns + LOOK_NS;
         for (size_t i = 0; drained(core, &count) && i < count; i++) {
             node = drained(core, &count)[i];
             rescue_from(core, node);
         }
     }
-    crti_core_wake_at(core, core->refs.rescue_ns);
+    crti_core_wake_at(core, core->refs->rescue_ns);
 }

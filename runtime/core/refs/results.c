@@ -7,8 +7,10 @@
  * Threads
  *     The core's lock.
  */
-#include "runtime/core/core.h"
+#include "runtime/core/process/context.h"
+#include "runtime/core/process/store_access.h"
 #include "runtime/core/refs/forward.h"
+#include "runtime/core/refs/refs.h"
 
 void crti_ref_set_result(crt_ref_t *ref, const crti_result_t *result, bool has_tokens)
 {

@@ -9,15 +9,20 @@
  *     What can't be brought here fails the ref, with the reason; that is its content then. Before
  *     an object counts as lost its owner is asked again (value_retry.c).
  */
+#include "runtime/core/refs/value_of.h"
+
 #include <stdlib.h>
 
 #include "runtime/base/clock.h"
-#include "runtime/core/core.h"
+#include "runtime/core/process/context.h"
+#include "runtime/core/process/entry.h"
+#include "runtime/core/process/node_link.h"
+#include "runtime/core/process/store_access.h"
+#include "runtime/core/process/timer.h"
 #include "runtime/core/refs/copy_query.h"
 #include "runtime/core/refs/forward.h"
 #include "runtime/core/refs/missing.h"
 #include "runtime/core/refs/peek.h"
-#include "runtime/core/refs/value_of.h"
 
 #define EVICTIONS_MAX 20
 

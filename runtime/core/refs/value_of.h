@@ -4,6 +4,7 @@
 #define CRTI_CORE_REFS_VALUE_OF_H
 
 #include "runtime/core/refs/refs.h"
+#include "runtime/net/net.h"
 
 /* ------------------------------------------------------------------ value_of.c */
 

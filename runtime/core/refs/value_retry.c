@@ -17,8 +17,9 @@
 #include <stdlib.h>
 
 #include "runtime/base/clock.h"
-#include "runtime/core/core.h"
+#include "runtime/core/process/timer.h"
 #include "runtime/core/refs/forward.h"
+#include "runtime/core/refs/refs_int.h"
 #include "runtime/core/refs/value_of.h"
 
 /* Within 2 s. The pauses grow: as a rule the owner hears of a death a moment after our node did. */
@@ -27,7 +28,7 @@
 #define PAUSE_MAX_NS (200 * CRTI_MS)
 
 typedef struct crti_again {
-    crti_list_t link; /* core->refs.retries */
+    crti_list_t link; /* core->refs->retries */
     crt_ref_t *ref;   /* held */
     uint64_t at_ns;   /* looked at next */
     unsigned asked;
@@ -42,7 +43,7 @@ static retry_t *make(crt_ref_t *ref)
     a->ref = ref;
     ref->more->again = a;
     crti_ref_hold(ref);
-    crti_list_append(&ref->core->refs.retries, &a->link);
+    crti_list_append(&ref->core->refs->retries, &a->link);
     return a;
 }
 
@@ -179,7 +180,7 @@ void crti_value_retry_tick(crti_core_t *core, uint64_t now_ns)
 {
     uint64_t next = UINT64_MAX;
 
-    CRTI_LIST_FOREACH_SAFE (item, &core->refs.retries) {
+    CRTI_LIST_FOREACH_SAFE (item, &core->refs->retries) {
         retry_t *a = CRTI_CONTAINER(item, retry_t, link);
 
         if (is_over(a->ref)) {
@@ -199,8 +200,8 @@ void crti_value_retry_tick(crti_core_t *core, uint64_t now_ns)
 
 void crti_value_retry_end(crti_core_t *core, crt_status_t status, const char *text)
 {
-    while (!crti_list_is_empty(&core->refs.retries)) {
-        retry_t *a = CRTI_CONTAINER(core->refs.retries.next, retry_t, link);
+    while (!crti_list_is_empty(&core->refs->retries)) {
+        retry_t *a = CRTI_CONTAINER(core->refs->retries.next, retry_t, link);
 
         if (!is_over(a->ref))
             crti_ref_lose(a->ref, crt_raise(status, "%s", text));

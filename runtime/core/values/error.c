@@ -8,10 +8,12 @@
  * Threads
  *     None; pure functions.
  */
+#include "runtime/core/values/error.h"
+
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/core/core.h"
+#include "runtime/net/message.h"
 
 static void copy_text(char *to, crti_span_t text)
 {

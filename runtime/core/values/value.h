@@ -36,6 +36,7 @@
 
 #include "runtime/base/buffer.h"
 #include "runtime/base/id.h"
+#include "runtime/core/types.h"
 #include "runtime/crt.h"
 
 #define CRTI_VALUE_ALIGN 64
@@ -88,7 +89,9 @@ typedef struct crti_segment {
 
 /* An encoded value in parts, before it is written somewhere. Zero-initialised it is empty; its
  * memory is reused by the next crti_encode. */
-typedef struct crti_encoder {
+#define CRTI_INLINE_MAX 65536 /* larger results and arguments go to the store */
+
+struct crti_encoder {
     const crti_naming_t *naming;
     crti_buffer_t head;
     crti_buffer_t owners, ref_entries, actor_entries;
@@ -100,7 +103,7 @@ typedef struct crti_encoder {
     uint64_t data_size;
     const char *what; /* names the argument in errors; may be NULL */
     void *user;       /* of `naming` */
-} crti_encoder_t;
+};
 
 /* Encodes one value; what it points at is borrowed until crti_encoder_write. Errors say what can't
  * be passed: CRT_ERR_INVALID, CRT_ERR_UNSUPPORTED, CRT_ERR_NO_MEMORY. */

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Values, writing side. See value.h. */
-#include "runtime/core/values/value.h"
-
 #include <string.h>
 
 #include "runtime/base/tensor_check.h"
+#include "runtime/core/types.h"
 #include "runtime/core/values/bytes.h"
+#include "runtime/core/values/value.h"
 #include "runtime/store/store.h"
 
 #define HEADER      24

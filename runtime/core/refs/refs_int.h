@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The inside of refs/, which its own files see. */
+#ifndef CRTI_CORE_REFS_REFS_INT_H
+#define CRTI_CORE_REFS_REFS_INT_H
+
+#include "runtime/core/process/context.h"
+#include "runtime/core/refs/refs.h"
+#include "runtime/core/values/numbers.h"
+#include "runtime/core/values/pool.h"
+
+struct crti_refs {
+    crti_numbers_t owned; /* number -> crt_ref_t */
+    size_t borrowed;      /* those of others: in crti_remote_t.borrowed */
+    crti_ref_changes_t changes;
+    crti_pool_t pool, more_pool;
+    uint64_t next_number; /* of an object of ours, or of another try of a call */
+    crti_id_t sender;     /* whose result is being taken; zero: our own */
+    crti_list_t to_tell;  /* crt_ref_t.turn, held: while others are told */
+    crti_list_t to_close; /* of contained.c, while others are closed */
+    bool is_telling, is_closing_contained;
+    uint64_t next_request;     /* owner_requests.c; */
+    uint64_t resend_ns;        /* when those that were lost are sent again; 0: none */
+    crti_list_t missing;       /* missing.c: of ours that are wanted */
+    uint64_t copy_query_round; /* copy_query.c: the last one, */
+    size_t copy_query_open;    /* of whose questions so many were not answered */
+    crti_list_t copy_queries;  /* copy_reply.c: of others, not answered */
+    crti_buffer_t drained;     /* rescue.c: ids of nodes */
+    uint64_t rescue_ns;        /* when their objects are looked for next */
+    crti_list_t retries;       /* value_retry.c: refs whose pull is repeated */
+    crti_ref_handlers_t handlers;
+};
+
+#endif

@@ -1,0 +1,66 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Fails when files of the core see more of each other than they need: the headers of the core that
+a .c of it sees, directly or not, are at most SEEN_MAX in the median; the inside of a module is
+included by its own files, and by the one that puts the parts together, only; and what a state
+machine keeps is written by the machine's own file only. Prints the counts.
+Usage: check_inside.py SOURCE_ROOT"""
+import os
+import re
+import statistics
+import sys
+
+from sources import finish, project_files, read
+
+CORE = "runtime/core"
+SEEN_MAX = 15
+PUTS_TOGETHER = f"{CORE}/client/parts.c"
+INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"(runtime/core/[^"]+)"', re.MULTILINE)
+COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
+WRITE = r"\s*(?:=[^=]|[-+|&]=|\+\+|--)"
+# What is written -> the files that may.
+WRITERS = {
+    r"(?:\battempt->|[>.]attempt\.)\w+": ["calls/attempt.c"],
+    r"->content": ["refs/refs.c"],
+    r"[>.]owned(?:->|\.)\w+": ["refs/ownership.c", "refs/ownership.h"],
+    r"[>.]borrow(?:->|\.)\w+": ["refs/borrow.c", "refs/borrow.h"],
+}
+
+
+def seen_from(path, includes):
+    seen, open_ends = set(), [path]
+    while open_ends:
+        new = includes[open_ends.pop()] - seen
+        seen |= new
+        open_ends += new
+    return seen
+
+
+def main(root):
+    problems = []
+    files = [path for path in project_files(root, (".c", ".h")) if path.startswith(CORE + "/")]
+    texts = {path: COMMENT.sub("", read(root, path)) for path in files}
+    includes = {path: set(INCLUDE.findall(text)) & set(files) for path, text in texts.items()}
+    for path in files:
+        for target in includes[path]:
+            if (target.endswith("_int.h") and path != PUTS_TOGETHER
+                    and os.path.dirname(path) != os.path.dirname(target)):
+                problems.append(f"{path}: includes the inside of another module, {target}")
+    counts = {path: len(seen_from(path, includes)) for path in files if path.endswith(".c")}
+    median = statistics.median(counts.values())
+    print(f"headers of the core that its .c files see: {median} in the median, "
+          f"{max(counts.values())} at most")
+    if median > SEEN_MAX:
+        problems.append(f"{median} headers of the core are seen in the median, not {SEEN_MAX}")
+    for what, owners in WRITERS.items():
+        writes = re.compile(what + WRITE)
+        writers = {path for path, text in texts.items() if writes.search(text)}
+        print(f"{what}: written by {len(writers)} file(s)")
+        for path in sorted(writers - {f"{CORE}/{owner}" for owner in owners}):
+            problems.append(f"{path}: writes what {owners[0]} keeps: "
+                            f"{writes.search(texts[path])[0].strip()}")
+    finish(problems, "inside")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
