@@ -4,6 +4,7 @@
 
 #include <stdlib.h>
 
+#include "runtime/core/process/printed.h"
 #include "tests/sim/system.h"
 
 typedef struct globals {
