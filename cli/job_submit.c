@@ -165,11 +165,6 @@ static void name_sweep(int argc, char **argv)
              digest[2], digest[3]);
 }
 
-static bool holds_something(void)
-{
-    return options.num_cpus || options.num_gpus || options.memory || options.resources;
-}
-
 static int prepare_sweep(int argc, char **argv)
 {
     static char directory[SWEEP_ID_MAX + 8];
@@ -204,9 +199,7 @@ static int prepare_sweep(int argc, char **argv)
     if (crti_sweep_init(&sweep, sweeps) != CRT_OK ||
         crti_sweep_check(&sweep, argc, argv, options.variables) != CRT_OK)
         return crti_cli_misused(JOB_SUBMIT, "%s", crt_error_detail());
-    sweep.parallel = parallel            ? (size_t)atol(parallel)
-                     : holds_something() ? SWEEP_RUNS_MAX /* they wait for room */
-                                         : 0;
+    sweep.parallel = parallel ? (size_t)atol(parallel) : 0;
     sweep.larger_is_better = mode && strcmp(mode, "max") == 0;
     sweep.rule = !early_stop                         ? SWEEP_NO_RULE
                  : strcmp(early_stop, "median") == 0 ? SWEEP_MEDIAN
@@ -257,7 +250,7 @@ static const option_spec_t specs[] = {
     {"sweep", 0, "NAME=V,V", OPTION_LIST, sweeps,
      "a job for each value, in the place of {NAME}; several make all combinations"},
     {"parallel", 0, "N", OPTION_COUNT, &parallel,
-     "jobs of a sweep that are submitted at a time; default: one for each CPU"},
+     "jobs of a sweep that are submitted at a time; default: as many as fit"},
     {"sweep-name", 0, "NAME", OPTION_TEXT, &sweep_name,
      "of the sweep, its jobs are NAME-0, NAME-1, ...; default: from the command"},
     {"metric", 0, "NAME", OPTION_TEXT, &sweep.metric,

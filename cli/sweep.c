@@ -106,9 +106,11 @@ void crti_sweep_fini(sweep_t *sweep)
     }
     for (size_t i = 0; sweep->runs && i < sweep->count; i++) {
         json_decref(sweep->runs[i].metrics);
+        json_decref(sweep->runs[i].needs);
         free(sweep->runs[i].history);
     }
     free(sweep->runs);
+    json_decref(sweep->entry);
 }
 
 /* ---------------------------------------------------------------- combinations */

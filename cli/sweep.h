@@ -3,7 +3,8 @@
  *
  * Where it sits
  *     job_submit.c -> [ sweep.c ] (what to run) -> sweep_run.c (runs it) -> sweep_metrics.c (what
- *     runs report), sweep_rule.c (which run is stopped), sweep_report.c (table, CSV, JSON, plot)
+ *     runs report), sweep_need.c (how many fit), sweep_rule.c (which run is stopped),
+ *     sweep_report.c (table, CSV, JSON, plot)
  * Rules
  *     The last parameter varies fastest. Job N of sweep S is the submission S-N. What is known of a
  *     run is in DIR/results.json, which is replaced as a whole at every change: an interrupted
@@ -58,6 +59,8 @@ typedef struct sweep_run {
     size_t points, room;
     unsigned rung; /* of ASHA: the next one */
     double seconds;
+    json_t *
+        needs; /* resource -> the most that it was seen to hold or wait for; NULL: not seen */
     bool is_gone; /* EARLY: its processes have ended, too */
 } sweep_run_t;
 
@@ -70,7 +73,8 @@ typedef struct sweep {
     size_t parameter_count;
     sweep_run_t *runs;
     size_t count;
-    size_t parallel;    /* jobs submitted at a time; 0: as many as there are CPUs */
+    size_t parallel;    /* jobs submitted at a time; 0: as many as fit */
+    json_t *entry;      /* resource -> what the program of a run holds itself */
     const char *metric; /* that is looked at; NULL: the first that a run reports */
     char found[128];    /* the same, found */
     bool larger_is_better;
@@ -123,6 +127,14 @@ bool crti_sweep_best(const sweep_t *sweep, const sweep_run_t *run, double step,
                      bool at_most, double *best_out);
 /* Whether the rule ends that run now. */
 bool crti_sweep_should_stop(sweep_t *sweep, size_t run);
+
+/* ---- sweep_need.c */
+
+/* Notes what the programs, actors and placement groups of running runs hold and wait for. */
+crt_status_t crti_sweep_see_needs(sweep_t *sweep, http_client_t *client);
+/* How many runs fit into the cluster at a time, so that none holds what another one waits for, as
+ * far as those that have ended show; 1 before that, and at least. */
+size_t crti_sweep_fitting(const sweep_t *sweep, http_client_t *client);
 
 /* ---- sweep_report.c */
 

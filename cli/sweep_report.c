@@ -98,11 +98,12 @@ static json_t *run_json(const sweep_t *sweep, size_t i)
         json_array_append_new(
             history, json_pack("[f, f]", run->history[k].step, run->history[k].value));
     snprintf(id, sizeof(id), "%s-%zu", sweep->id, i);
-    return json_pack("{s:s, s:s, s:o, s:s, s:f, s:o, s:o}", "submission_id", id, "job_id",
-                     run->job, "parameters", parameters_json(sweep, i), "state",
-                     crti_sweep_state_name(run->state), "seconds", run->seconds,
-                     "metrics", run->metrics ? json_incref(run->metrics) : json_object(),
-                     "history", history);
+    return json_pack("{s:s, s:s, s:o, s:s, s:f, s:o, s:o, s:o}", "submission_id", id,
+                     "job_id", run->job, "parameters", parameters_json(sweep, i), "state",
+                     crti_sweep_state_name(run->state), "seconds", run->seconds, "needs",
+                     run->needs ? json_incref(run->needs) : json_object(), "metrics",
+                     run->metrics ? json_incref(run->metrics) : json_object(), "history",
+                     history);
 }
 
 static crt_status_t save_json(const sweep_t *sweep)
@@ -326,6 +327,7 @@ static void load_run(sweep_run_t *run, const json_t *from)
     snprintf(run->job, sizeof(run->job), "%s", job ? job : "");
     run->seconds = json_number_value(json_object_get(from, "seconds"));
     run->metrics = json_incref(json_object_get(from, "metrics"));
+    run->needs = json_incref(json_object_get(from, "needs"));
     json_array_foreach(json_object_get(from, "history"), i, point)
         crti_sweep_note(run, json_number_value(json_array_get(point, 0)),
                         json_number_value(json_array_get(point, 1)));

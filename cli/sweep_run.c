@@ -21,6 +21,7 @@ typedef struct runner {
     int argc;
     char **argv;
     bool is_live, is_changed;
+    size_t at_a_time;   /* runs that may be under way */
     int lines;          /* of the table that is on the terminal */
     int64_t stopped_ms; /* when a run was seen that somebody stopped; 0: none lately */
     bool is_stopped;    /* all of it, by somebody */
@@ -110,11 +111,29 @@ static json_t *body_of(const runner_t *r, size_t run)
     return body;
 }
 
+/* What a program holds itself, as the body of its job says. */
+static json_t *entry_of(const json_t *body)
+{
+    static const char *const keys[][2] = {{"entrypoint_num_cpus", "CPU"},
+                                          {"entrypoint_num_gpus", "GPU"},
+                                          {"entrypoint_memory", "memory"}};
+    const json_t *others = json_object_get(body, "entrypoint_resources");
+    json_t *entry =
+        json_is_object(others) ? json_copy((json_t *)(uintptr_t)others) : json_object();
+
+    for (size_t i = 0; i < sizeof(keys) / sizeof(*keys); i++)
+        if (json_number_value(json_object_get(body, keys[i][0])) > 0)
+            json_object_set(entry, keys[i][1], json_object_get(body, keys[i][0]));
+    return entry;
+}
+
 static crt_status_t submit(runner_t *r, size_t run)
 {
     json_t *body = body_of(r, run), *reply = NULL;
     char *text = body ? json_dumps(body, JSON_COMPACT) : NULL;
 
+    if (!r->sweep->entry)
+        r->sweep->entry = entry_of(body);
     json_decref(body);
     if (!text)
         return crt_raise(CRT_ERR_NO_MEMORY, "out of memory");
@@ -158,8 +177,7 @@ static crt_status_t submit_more(runner_t *r)
 
     if (!may_begin(r))
         return CRT_OK;
-    for (size_t i = 0; i < sweep->count && open < sweep->parallel && status == CRT_OK;
-         i++) {
+    for (size_t i = 0; i < sweep->count && open < r->at_a_time && status == CRT_OK; i++) {
         if (sweep->runs[i].state != SWEEP_WAITING)
             continue;
         status = submit(r, i);
@@ -389,12 +407,24 @@ static void warn_of_metric(runner_t *r)
     r->lines = 0; /* the table goes on below */
 }
 
+/* Without --parallel. */
+static crt_status_t find_room(runner_t *r)
+{
+    crt_status_t status = crti_sweep_see_needs(r->sweep, r->client);
+
+    if (status == CRT_OK && r->is_changed)
+        r->at_a_time = crti_sweep_fitting(r->sweep, r->client);
+    return status;
+}
+
 static crt_status_t turn(runner_t *r)
 {
     crt_status_t status = submit_more(r);
 
     if (status == CRT_OK)
         status = look(r);
+    if (status == CRT_OK && !r->sweep->parallel)
+        status = find_room(r);
     if (status == CRT_OK)
         warn_of_metric(r);
     return status == CRT_OK ? stop_early(r) : status;
@@ -459,21 +489,21 @@ static int tell(const runner_t *r)
     return good + early == sweep->count ? 0 : CLI_FAILED;
 }
 
-/* Of the nodes of the head's host, where programs run that ask for nothing; 1 at least. */
-static size_t count_cpus(http_client_t *client)
+static void announce(runner_t *r)
 {
-    json_t *nodes = crti_client_json(client, "GET", "/api/v0/nodes", NULL, NULL), *node;
-    json_t *list = json_object_get(
-        json_object_get(json_object_get(nodes, "data"), "result"), "result");
-    double cpus = 0;
-    size_t i;
+    const sweep_t *sweep = r->sweep;
+    char how_many[100] =
+        "one at a time until one has shown what it needs (or by --parallel)";
 
-    json_array_foreach(list, i,
-                       node) if (json_is_true(json_object_get(node, "is_head_node")))
-        cpus += json_number_value(
-            json_object_get(json_object_get(node, "resources_total"), "CPU"));
-    json_decref(nodes);
-    return cpus >= 1 ? (size_t)cpus : 1;
+    r->at_a_time = sweep->parallel ? sweep->parallel : 1;
+    if (sweep->parallel)
+        snprintf(how_many, sizeof(how_many), "%zu at a time",
+                 sweep->parallel < sweep->count ? sweep->parallel : sweep->count);
+    printf(
+        "Sweep %s: %zu runs, %s. Ctrl-C leaves the jobs running; the same command with "
+        "--resume goes on, \"crt job stop %s\" stops them.\n",
+        sweep->id, sweep->count, how_many, sweep->id);
+    fflush(stdout);
 }
 
 int crti_sweep_run(sweep_t *sweep, http_client_t *client, const job_options_t *options,
@@ -489,18 +519,11 @@ int crti_sweep_run(sweep_t *sweep, http_client_t *client, const job_options_t *o
                   .is_changed = true};
     crt_status_t status = resumes ? crti_sweep_load(sweep) : CRT_OK;
 
-    if (!sweep->parallel)
-        sweep->parallel = count_cpus(client);
-
     if (status == CRT_ERR_NOT_FOUND) /* interrupted before anything was known */
         status = CRT_OK;
     if (sweep->metric)
         snprintf(sweep->found, sizeof(sweep->found), "%s", sweep->metric);
-    printf("Sweep %s: %zu runs, %zu at a time. Ctrl-C leaves the jobs running; the same "
-           "command with --resume goes on, \"crt job stop %s\" stops them.\n",
-           sweep->id, sweep->count,
-           sweep->parallel < sweep->count ? sweep->parallel : sweep->count, sweep->id);
-    fflush(stdout);
+    announce(&r);
     if (status == CRT_OK)
         status = take_up(&r, resumes);
     if (status == CRT_OK) /* before anything runs: they may have no place */

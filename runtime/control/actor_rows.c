@@ -32,16 +32,17 @@ enum {
     IS_FENCED,
     HAS_FAILED,
     MESSAGE,
+    PLACEMENT_GROUP_ID,
     QUEUE_LENGTH,
     QUEUE_WAIT_MS,
     COLUMNS
 };
 
 static const char *const columns[COLUMNS + 1] = {
-    "actor_id",   "class_name",   "name",         "namespace",
-    "state",      "job_id",       "node_id",      "worker_id",
-    "pid",        "num_restarts", "is_detached",  "is_fenced",
-    "has_failed", "message",      "queue_length", "queue_wait_ms"};
+    "actor_id",     "class_name",   "name",       "namespace", "state",
+    "job_id",       "node_id",      "worker_id",  "pid",       "num_restarts",
+    "is_detached",  "is_fenced",    "has_failed", "message",   "placement_group_id",
+    "queue_length", "queue_wait_ms"};
 
 /* What rows are read from. */
 typedef struct view {
@@ -51,7 +52,8 @@ typedef struct view {
     json_t *queues;           /* {"<actor id>": what its node says of it} */
     char fence[FENCE_TEXT];   /* text of a cell */
     char cut[CRTI_LIST_TEXT]; /* another */
-    char hex[4][CRTI_ID_HEX]; /* of ACTOR_ID, JOB_ID, NODE_ID, WORKER_ID */
+    /* of ACTOR_ID, JOB_ID, NODE_ID, WORKER_ID, PLACEMENT_GROUP_ID */
+    char hex[5][CRTI_ID_HEX];
 } view_t;
 
 /* What it waits for, why it died, or why nobody can call it although it runs. */
@@ -132,6 +134,7 @@ static crti_cell_t actor_cell(void *user, const void *row, size_t column)
     case IS_FENCED: return crti_cell_bool(actor->fenced);
     case HAS_FAILED: return crti_cell_bool(has_failed(actor));
     case MESSAGE: return text_cell(message_of(view, actor));
+    case PLACEMENT_GROUP_ID: return id_cell(actor->how->group, view->hex[4]);
     default:
         figure = queue_figure(view, actor, column);
         return json_is_number(figure) ? crti_cell_number(json_number_value(figure))

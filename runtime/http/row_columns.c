@@ -25,7 +25,7 @@ const crti_column_t crti_actor_columns[] = {
     {"ray_namespace", "namespace", TEXT},
     {"serialized_runtime_env", NULL, FIXED},
     {"is_detached", "is_detached", BOOL},
-    {"placement_group_id", NULL, FIXED},
+    {"placement_group_id", "placement_group_id", OR_NULL},
     {"repr_name", NULL, FIXED},
     {"num_restarts", "num_restarts", NUMBER},
     {"num_restarts_due_to_lineage_reconstruction", "0", CRTI_COLUMN_FIXED_NUMBER},

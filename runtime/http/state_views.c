@@ -42,7 +42,8 @@ static json_t *actor_row(const json_t *actor, crti_view_level_t level)
                         crti_part_object(actor, "required_resources"));
     json_object_set_new(row, "death_cause", cause);
     json_object_set_new(row, "is_detached", crti_part_bool(actor, "is_detached"));
-    json_object_set_new(row, "placement_group_id", json_null());
+    json_object_set_new(row, "placement_group_id",
+                        crti_part_text(actor, "placement_group_id"));
     json_object_set_new(row, "repr_name", json_null());
     json_object_set_new(row, "num_restarts", crti_part_number(actor, "num_restarts"));
     json_object_set_new(row, "num_restarts_due_to_lineage_reconstruction",

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A run of a sweep, for test_sweep.py: sweep_program --lr X --model NAME [--steps N] [--ms N]
- * [--load MS] [--tasks N] [--fail]. Makes the gauges loss and step, loads its data for a time,
- * waits for tasks, then reports: the loss falls towards a value that follows from the arguments. */
+ * [--load MS] [--tasks N] [--actors N] [--group N] [--fail]. Makes the gauges loss and step, loads
+ * its data for a time, waits for tasks, makes actors of a CPU each, one after the other, and a
+ * placement group of so many CPUs, then reports: the loss falls towards a value that follows from
+ * the arguments. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -39,6 +41,49 @@ static void run_tasks(long count)
     }
 }
 
+static crt_status_t ping_run(void *self, crt_call_t *call)
+{
+    return crt_return(call, 1);
+}
+static const crt_method_t ping =
+    CRT_METHOD(.name = "ping", .run = ping_run, .signature = "");
+static const crt_actor_class_t holder =
+    CRT_ACTOR_CLASS(.name = "Holder", .methods = CRT_METHODS(&ping));
+
+/* They go with the program. */
+static void make_actors(long count)
+{
+    for (long i = 0; i < count; i++) {
+        crt_actor_t *actor = crt_actor_new(&holder, CRT_ACTOR_OPTIONS(.num_cpus = 1));
+        crt_ref_t *ref = crt_call(actor, &ping);
+
+        CRT_CHECK(crt_get(ref, NULL));
+        crt_ref_drop(&ref);
+    }
+}
+
+/* An actor in each of its bundles; it goes with the program, too. */
+static void make_group(long count)
+{
+    crt_bundle_t bundles[8] = {{0}};
+    crt_placement_group_t *group;
+
+    for (long i = 0; i < count; i++)
+        bundles[i] = CRT_BUNDLE(.num_cpus = 1);
+    if (count == 0)
+        return;
+    group = crt_placement_group_new(bundles, (size_t)count, NULL);
+    CRT_CHECK(crt_placement_group_wait(group, CRT_FOREVER));
+    for (int i = 0; i < count; i++) {
+        crt_actor_t *actor = crt_actor_new(
+            &holder, CRT_ACTOR_OPTIONS(.num_cpus = 1, CRT_IN_BUNDLE(group, i)));
+        crt_ref_t *ref = crt_call(actor, &ping);
+
+        CRT_CHECK(crt_get(ref, NULL));
+        crt_ref_drop(&ref);
+    }
+}
+
 static int driver(int argc, char **argv)
 {
     double lr = atof(option(argc, argv, "--lr", "0.1"));
@@ -51,6 +96,8 @@ static int driver(int argc, char **argv)
     CRT_CHECK(crt_gauge("step", "Steps that were done.", NULL, &step));
     nap(atol(option(argc, argv, "--load", "0")));
     run_tasks(atol(option(argc, argv, "--tasks", "0")));
+    make_actors(atol(option(argc, argv, "--actors", "0")));
+    make_group(atol(option(argc, argv, "--group", "0")));
     for (long i = 1; i <= steps; i++) {
         crt_gauge_set(loss, worst + lr + 1.0 / (double)i);
         crt_gauge_set(step, (double)i);
@@ -62,5 +109,7 @@ static int driver(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
-    return crt_main(argc, argv, CRT_OPTIONS(.tasks = CRT_TASKS(&work)), driver);
+    return crt_main(
+        argc, argv,
+        CRT_OPTIONS(.tasks = CRT_TASKS(&work), .classes = CRT_CLASSES(&holder)), driver);
 }

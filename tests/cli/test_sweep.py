@@ -195,11 +195,39 @@ class Sweep(unittest.TestCase):
     def test_runs_that_wait_for_tasks_leave_them_the_cpus(self):
         said = self.submit("--sweep", "lr=1,2,3,4,5,6", "--sweep-name", "tasks", "--", PROGRAM,
                            "--lr", "{lr}", "--tasks", "2")
-        self.assertIn("6 runs, 4 at a time", said)
+        self.assertIn("6 runs, one at a time until one has shown what it needs", said)
         self.assertIn("6 of 6 runs succeeded", said)
+        self.assertEqual(self.most_at_once(), 4)
+
+    def most_at_once(self):
+        """Of the runs, by when their jobs began and ended."""
+        moments = []
+        for run in self.results()["runs"]:
+            said = subprocess.run([
+                CRT, "job", "list", "--address", self.address, "--format", "json"
+            ], stdout=subprocess.PIPE, text=True, check=True).stdout
+            job, = [job for job in json.loads(said) if job["job_id"] == run["job_id"]]
+            moments += [(job["start_time"], 1), (job["end_time"], -1)]
+        running = [sum(step for _, step in sorted(moments)[:i]) for i in range(len(moments) + 1)]
+        return max(running)
+
+    def test_runs_that_hold_what_others_wait_for_are_not_begun_beside_these(self):
+        # Three CPUs for each of the runs: actors, one after the other; a group behind an actor.
+        for name, what in (("actors", ("--actors", "3")), ("group", ("--actors", "1", "--group",
+                                                                     "2"))):
+            said = self.submit("--sweep", "lr=1,2,3", "--sweep-name", name, "--", PROGRAM, "--lr",
+                               "{lr}", *what, "--steps", "10", "--ms", "50")
+            self.assertIn("3 of 3 runs succeeded", said)
+            self.assertEqual([run["needs"] for run in self.results()["runs"]], [{"CPU": 3.0}] * 3)
+            self.assertEqual(self.most_at_once(), 1)
+
+    def test_as_many_runs_as_fit_go_on_at_a_time(self):
+        self.submit("--sweep", "lr=1,2,3,4,5", "--sweep-name", "two", "--", PROGRAM, "--lr", "{lr}",
+                    "--actors", "2", "--steps", "10", "--ms", "50")
+        self.assertEqual(self.most_at_once(), 2)
 
     def test_programs_that_hold_what_their_tasks_wait_for_are_told(self):
-        command = self.words("--sweep", "lr=1,2,3,4", "--sweep-name", "held",
+        command = self.words("--sweep", "lr=1,2,3,4", "--sweep-name", "held", "--parallel", "4",
                              "--entrypoint-num-cpus", "1", "--", PROGRAM, "--lr", "{lr}", "--tasks",
                              "1")
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,

@@ -4,7 +4,7 @@
  *         keeps ten tasks in flight until COUNT have ended, or the program with these arguments
  *         has, which begins after the first one
  *     fair_program between TASK_MS MS [PRIORITY [SHARE]]
- *         the same, but prints "begun" behind its first task and then, behind a line of the
+ *         the same, but prints "begun" when some tasks have ended and then, behind a line of the
  *         standard input, how many tasks ended within MS
  *     fair_program short COUNT [PAUSE_MS]
  *         one task of 10 ms after the other, so long after it */
@@ -20,6 +20,7 @@
 #include <crt.h>
 
 #define IN_FLIGHT 10
+#define SETTLED   20 /* tasks, after which drivers side by side have their turns */
 #define PLENTY    60 /* more than the workers of a few nodes are given at once */
 
 static crt_status_t nap_run(crt_call_t *call)
@@ -102,8 +103,7 @@ static int between(int64_t task_ms, double ms)
 {
     crt_ref_t *refs[PLENTY];
     double begin = 0; /* not yet */
-    int ended = 0;
-    bool has_begun = false;
+    int ended = 0, before = 0;
 
     for (int i = 0; i < PLENTY; i++)
         refs[i] = crt_submit(&nap, NULL, task_ms);
@@ -114,9 +114,8 @@ static int between(int64_t task_ms, double ms)
         check(crt_get(refs[ready[0]], NULL));
         crt_ref_drop(&refs[ready[0]]);
         refs[ready[0]] = crt_submit(&nap, NULL, task_ms);
-        if (!has_begun)
+        if (++before == SETTLED)
             puts("begun");
-        has_begun = true;
         if (begin == 0 && has_line())
             begin = ms_now();
         ended += begin != 0 && ms_now() < begin + ms;
