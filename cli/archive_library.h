@@ -26,32 +26,36 @@
     X(archive_entry_set_size)                                                            \
     X(archive_entry_set_symlink)                                                         \
     X(archive_error_string)                                                              \
+    X(archive_write_add_filter_gzip)                                                     \
     X(archive_write_close)                                                               \
     X(archive_write_data)                                                                \
     X(archive_write_free)                                                                \
     X(archive_write_header)                                                              \
     X(archive_write_new)                                                                 \
     X(archive_write_open_fd)                                                             \
+    X(archive_write_set_format_ustar)                                                    \
     X(archive_write_set_format_zip)                                                      \
     X(archive_write_set_options)
 
 CRTI_LATE_TABLE(crti_archive, CRTI_ARCHIVE_SYMBOLS);
 
-#define archive_entry_free           crti_archive_api.archive_entry_free_
-#define archive_entry_new            crti_archive_api.archive_entry_new_
-#define archive_entry_set_filetype   crti_archive_api.archive_entry_set_filetype_
-#define archive_entry_set_pathname   crti_archive_api.archive_entry_set_pathname_
-#define archive_entry_set_perm       crti_archive_api.archive_entry_set_perm_
-#define archive_entry_set_size       crti_archive_api.archive_entry_set_size_
-#define archive_entry_set_symlink    crti_archive_api.archive_entry_set_symlink_
-#define archive_error_string         crti_archive_api.archive_error_string_
-#define archive_write_close          crti_archive_api.archive_write_close_
-#define archive_write_data           crti_archive_api.archive_write_data_
-#define archive_write_free           crti_archive_api.archive_write_free_
-#define archive_write_header         crti_archive_api.archive_write_header_
-#define archive_write_new            crti_archive_api.archive_write_new_
-#define archive_write_open_fd        crti_archive_api.archive_write_open_fd_
-#define archive_write_set_format_zip crti_archive_api.archive_write_set_format_zip_
-#define archive_write_set_options    crti_archive_api.archive_write_set_options_
+#define archive_entry_free             crti_archive_api.archive_entry_free_
+#define archive_entry_new              crti_archive_api.archive_entry_new_
+#define archive_entry_set_filetype     crti_archive_api.archive_entry_set_filetype_
+#define archive_entry_set_pathname     crti_archive_api.archive_entry_set_pathname_
+#define archive_entry_set_perm         crti_archive_api.archive_entry_set_perm_
+#define archive_entry_set_size         crti_archive_api.archive_entry_set_size_
+#define archive_entry_set_symlink      crti_archive_api.archive_entry_set_symlink_
+#define archive_error_string           crti_archive_api.archive_error_string_
+#define archive_write_add_filter_gzip  crti_archive_api.archive_write_add_filter_gzip_
+#define archive_write_close            crti_archive_api.archive_write_close_
+#define archive_write_data             crti_archive_api.archive_write_data_
+#define archive_write_free             crti_archive_api.archive_write_free_
+#define archive_write_header           crti_archive_api.archive_write_header_
+#define archive_write_new              crti_archive_api.archive_write_new_
+#define archive_write_open_fd          crti_archive_api.archive_write_open_fd_
+#define archive_write_set_format_ustar crti_archive_api.archive_write_set_format_ustar_
+#define archive_write_set_format_zip   crti_archive_api.archive_write_set_format_zip_
+#define archive_write_set_options      crti_archive_api.archive_write_set_options_
 
 #endif

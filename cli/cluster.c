@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -26,6 +27,8 @@ int crti_cluster_open(cluster_t *c, const char *command, const char *path)
     c->calls = calloc(c->count, sizeof(*c->calls));
     c->signal_fd =
         crti_daemon_watch_signals(signals, sizeof(signals) / sizeof(signals[0]), NULL);
+    if (!json_object_get(c->file, "crt") && crti_crt_archive_open(&c->archive) != CRT_OK)
+        return crti_cli_fail_detail(command);
     if (!c->calls || c->signal_fd < 0)
         return crti_cli_fail(command, "can't watch for Ctrl-C: %s", strerror(errno));
     signal(SIGPIPE, SIG_IGN); /* an ssh that has ended says why by itself */
@@ -41,9 +44,24 @@ void crti_cluster_close(cluster_t *c)
         explicit_bzero(c->key, strlen(c->key));
     free(c->key);
     free(c->address);
+    crti_crt_archive_close(&c->archive);
     json_decref(c->file);
     if (c->signal_fd >= 0)
         close(c->signal_fd);
+}
+
+static void say_handed(const ssh_call_t *call)
+{
+    fprintf(stderr, "%s: is handed crt\n",
+            json_string_value(json_object_get(call->host, "host")));
+}
+
+ssh_run_t crti_cluster_run(const cluster_t *c)
+{
+    return (ssh_run_t){.file = c->file,
+                       .archive = c->archive.bytes ? &c->archive : NULL,
+                       .signal_fd = c->signal_fd,
+                       .on_hand_over = say_handed};
 }
 
 /* ---------------------------------------------------------------- requests */

@@ -22,6 +22,9 @@ typedef struct cluster {
     const char *command; /* "crt up" */
     json_t *file, *hosts;
     ssh_call_t *calls; /* one for each of the hosts, the head first */
+    crt_archive_t
+        archive; /* for hosts without crt; without bytes where the file says crt: PATH */
+    hand_over_mode_t mode;
     size_t count, failed;
     int signal_fd;
     bool interrupted;
@@ -39,6 +42,9 @@ json_t *crti_cluster_request(const cluster_t *c, size_t index, const char *what)
 
 /* Makes the call of that host ready. Takes the reference of the request. */
 crt_status_t crti_cluster_prepare(cluster_t *c, size_t index, json_t *request);
+
+/* A run of these calls; the caller sets what else it is to have. */
+ssh_run_t crti_cluster_run(const cluster_t *c);
 
 /* The one operand, NULL: usage was printed. */
 const char *crti_cluster_only_file(int argc, char **argv, int first, const char *command);

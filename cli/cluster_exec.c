@@ -69,7 +69,7 @@ static void end_exec(ssh_call_t *call)
     if (call->status == 0 || call->interrupted)
         return;
     crti_ssh_reason(shown_run, call, reason, sizeof(reason));
-    if (call->status == SSH_FAILED || call->timed_out)
+    if (call->status == SSH_FAILED || call->timed_out || call->is_refused)
         crti_cli_fail(shown->command, "%s: %s",
                       json_string_value(json_object_get(call->host, "host")), reason);
     else if (shown->count > 1 && partials)
@@ -93,10 +93,7 @@ static json_t *words(char **argv, int count)
 /* On the head, or on all hosts: the status is 0 when it was 0 on all. */
 static int execute(cluster_t *c, json_t *command, bool on_all, bool is_crt)
 {
-    ssh_run_t run = {.file = c->file,
-                     .signal_fd = c->signal_fd,
-                     .on_output = pass_output,
-                     .on_end = end_exec};
+    ssh_run_t run = crti_cluster_run(c);
     size_t count = on_all ? c->count : 1;
 
     for (size_t i = 0; i < count; i++) {
@@ -112,6 +109,8 @@ static int execute(cluster_t *c, json_t *command, bool on_all, bool is_crt)
         return crti_cli_fail(c->command, "out of memory");
     shown = c;
     shown_run = &run;
+    run.on_output = pass_output;
+    run.on_end = end_exec;
     crti_ssh_run(&run, c->calls, count);
     free(partials);
     if (run.interrupted)

@@ -561,8 +561,8 @@ crt_status_t crti_cluster_file_parse(const char *path, const char *text, size_t 
     crt_status_t status;
 
     CRT_TRY(crti_yaml_open(&reader, path, text, size));
-    whole.file = json_pack("{s:s, s:i, s:i, s:[], s:[]}", "crt", "crt", "parallel",
-                           PARALLEL, "timeout", TIMEOUT_DEFAULT, "ssh", "hosts");
+    whole.file = json_pack("{s:i, s:i, s:[], s:[]}", "parallel", PARALLEL, "timeout",
+                           TIMEOUT_DEFAULT, "ssh", "hosts");
     set_default_name(whole.file, path);
     group_init(&whole.all);
     group_init(&whole.head);

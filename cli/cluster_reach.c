@@ -100,12 +100,13 @@ static unsigned free_port(unsigned wanted)
 /* Asks the head for its link. 0, or an exit status after a sentence. */
 static int find_dashboard(cluster_t *c, parts_t *parts)
 {
-    ssh_run_t run = {.file = c->file, .signal_fd = c->signal_fd, .timeout_ms = 60000};
+    ssh_run_t run = crti_cluster_run(c);
     json_t *request = crti_cluster_request(c, 0, "dashboard"), *said;
     char reason[CLUSTER_REASON], text[CLUSTER_REASON];
     const char *link, *error;
     int result = 0;
 
+    run.timeout_ms = 60000;
     json_object_set_new(request, "with_code", json_boolean(isatty(STDOUT_FILENO)));
     if (crti_cluster_prepare(c, 0, request) != CRT_OK)
         return crti_cli_fail_detail(c->command);
@@ -146,9 +147,10 @@ static int forward(cluster_t *c, const parts_t *there)
     /* Of its own connection: a shared one would keep the port. */
     const char *const more[] = {
         "-o", "ControlPath=none", "-o", "ExitOnForwardFailure=yes", "-L", ports, NULL};
-    ssh_run_t run = {
-        .file = c->file, .more = more, .signal_fd = c->signal_fd, .on_output = say_ready};
+    ssh_run_t run = crti_cluster_run(c);
 
+    run.more = more;
+    run.on_output = say_ready;
     here = *there;
     here.port = free_port(there->port);
     snprintf(ports, sizeof(ports), "127.0.0.1:%u:%s", here.port, there->at);

@@ -22,7 +22,7 @@
 
 #define GRACE_MS    5000
 #define ARGS_MAX    128
-#define COMMAND_MAX 8192
+#define COMMAND_MAX HAND_OVER_COMMAND
 #define CHUNK       16384
 
 extern char **environ;
@@ -71,12 +71,16 @@ void crti_ssh_release(ssh_call_t *call)
 
 /* The one place where a command is written for the shell of another host. A path that begins with
  * "~/" is one of the home there. */
-static void write_command(const json_t *file, char command[COMMAND_MAX])
+static void write_command(const ssh_run_t *run, char command[COMMAND_MAX])
 {
-    const char *crt = json_string_value(json_object_get(file, "crt"));
-    bool is_home = strncmp(crt, "~/", 2) == 0;
+    const char *crt = json_string_value(json_object_get(run->file, "crt"));
+    bool is_home = crt && strncmp(crt, "~/", 2) == 0;
     char word[COMMAND_MAX - 32];
 
+    if (run->archive) {
+        crti_hand_over_command(run->archive, run->mode, command);
+        return;
+    }
     crti_shell_word(crt + (is_home ? 2 : 0), word, sizeof(word));
     snprintf(command, COMMAND_MAX, "exec %s%s host", is_home ? "~/" : "", word);
 }
@@ -173,7 +177,7 @@ static void start(const ssh_run_t *run, ssh_call_t *call)
     char command[COMMAND_MAX];
     int ends[3] = {-1, -1, -1}, failed = 0;
 
-    write_command(run->file, command);
+    write_command(run, command);
     if (write_arguments(run->file, run->more, host, command, argv) != CRT_OK)
         failed = E2BIG;
     else if (!make_pipes(call, ends))
@@ -196,6 +200,7 @@ static void start(const ssh_run_t *run, ssh_call_t *call)
         return;
     }
     call->state = SSH_RUNS;
+    call->turn = run->archive ? SSH_LISTENS : SSH_ASKS;
     call->deadline = run->timeout_ms ? crti_cli_now_ms() + run->timeout_ms : INT64_MAX;
 }
 
@@ -245,6 +250,58 @@ static void keep(ssh_call_t *call, bool is_error, const char *bytes, size_t size
     call->tail_size += size;
 }
 
+/* A line that is complete, of what runs before crt does. Greetings of shells are no such one. */
+static void take_words(const ssh_run_t *run, ssh_call_t *call)
+{
+    size_t prefix = strlen(HAND_OVER_SAYS);
+
+    call->words[call->words_size] = '\0';
+    call->words_size = 0;
+    if (strncmp(call->words, HAND_OVER_SAYS, prefix) != 0)
+        return;
+    memmove(call->words, call->words + prefix, strlen(call->words + prefix) + 1);
+    crt_make_printable(call->words);
+    if (strcmp(call->words, "ready") == 0) {
+        call->turn = SSH_ASKS;
+    } else if (strcmp(call->words, "send") == 0) {
+        call->turn = SSH_HANDS_OVER;
+        if (run->on_hand_over)
+            run->on_hand_over(call);
+    } else {
+        call->is_refused = true;
+    }
+}
+
+/* Returns how many bytes came before crt did. */
+static size_t listen_to(const ssh_run_t *run, ssh_call_t *call, const char *bytes,
+                        size_t size)
+{
+    size_t used = 0;
+
+    while (used < size && call->turn != SSH_ASKS && !call->is_refused) {
+        char byte = bytes[used++];
+
+        if (byte == '\n')
+            take_words(run, call);
+        else if (call->words_size < SSH_WORDS - 1)
+            call->words[call->words_size++] = byte;
+    }
+    return used;
+}
+
+static void take_some(const ssh_run_t *run, ssh_call_t *call, bool is_error,
+                      const char *bytes, size_t size)
+{
+    size_t before = is_error ? 0 : listen_to(run, call, bytes, size);
+
+    if (before == size)
+        return;
+    if (is_error || !run->on_output)
+        keep(call, is_error, bytes + before, size - before);
+    if (run->on_output)
+        run->on_output(call, is_error, bytes + before, size - before);
+}
+
 /* All that is there; the end of the stream closes it. */
 static void take(const ssh_run_t *run, ssh_call_t *call, int *fd, bool is_error)
 {
@@ -261,23 +318,29 @@ static void take(const ssh_run_t *run, ssh_call_t *call, int *fd, bool is_error)
             close_end(fd);
             return;
         }
-        if (is_error || !run->on_output)
-            keep(call, is_error, bytes, (size_t)n);
-        if (run->on_output)
-            run->on_output(call, is_error, bytes, (size_t)n);
+        take_some(run, call, is_error, bytes, (size_t)n);
     }
 }
 
-/* The pipe stays open behind the request. */
-static void send_request(ssh_call_t *call)
+static bool has_more(const ssh_run_t *run, const ssh_call_t *call)
 {
-    ssize_t n =
-        write(call->input, call->request + call->sent, call->request_size - call->sent);
+    return (call->turn == SSH_ASKS && call->sent < call->request_size) ||
+           (call->turn == SSH_HANDS_OVER && call->handed < run->archive->size);
+}
+
+/* What is next, archive or request. The pipe stays open behind it. */
+static void send_more(const ssh_run_t *run, ssh_call_t *call)
+{
+    bool is_archive = call->turn == SSH_HANDS_OVER;
+    const void *bytes = is_archive ? (const void *)run->archive->bytes : call->request;
+    size_t size = is_archive ? run->archive->size : call->request_size;
+    size_t *sent = is_archive ? &call->handed : &call->sent;
+    ssize_t n = write(call->input, (const char *)bytes + *sent, size - *sent);
 
     if (n > 0)
-        call->sent += (size_t)n;
+        *sent += (size_t)n;
     else if (n < 0 && errno != EAGAIN && errno != EINTR)
-        call->sent = call->request_size; /* ssh ends, and says why */
+        *sent = size; /* ssh ends, and says why */
 }
 
 /* A master of shared connections (ControlPersist) outlives the call with its standard error: what
@@ -352,7 +415,7 @@ static int milliseconds_left(const ssh_call_t *calls, size_t count)
 static void look_at(const ssh_run_t *run, ssh_call_t *call, const struct pollfd fds[4])
 {
     if (fds[0].revents)
-        send_request(call);
+        send_more(run, call);
     if (fds[1].revents)
         take(run, call, &call->output, false);
     if (fds[2].revents)
@@ -377,8 +440,8 @@ static void wait_for_some(ssh_run_t *run, ssh_call_t *calls, size_t count,
 
         if (call->state != SSH_RUNS)
             continue;
-        fds[used++] = (struct pollfd){
-            .fd = call->sent < call->request_size ? call->input : -1, .events = POLLOUT};
+        fds[used++] = (struct pollfd){.fd = has_more(run, call) ? call->input : -1,
+                                      .events = POLLOUT};
         fds[used++] = (struct pollfd){.fd = call->output, .events = POLLIN};
         fds[used++] = (struct pollfd){.fd = call->errors, .events = POLLIN};
         fds[used++] = (struct pollfd){.fd = call->pidfd, .events = POLLIN};
@@ -466,6 +529,8 @@ void crti_ssh_reason(const ssh_run_t *run, const ssh_call_t *call, char *text,
     else if (call->timed_out)
         snprintf(text, size, "no answer within %lld s (timeout)%s%s",
                  (long long)(run->timeout_ms / 1000), *line ? ": " : "", line);
+    else if (call->is_refused && run->archive)
+        crti_hand_over_reason(run->archive, call->words, line, text, size);
     else if (call->status == SSH_FAILED &&
              has_said(call, "REMOTE HOST IDENTIFICATION HAS CHANGED"))
         snprintf(text, size,
@@ -478,7 +543,7 @@ void crti_ssh_reason(const ssh_run_t *run, const ssh_call_t *call, char *text,
                  "its host key is unknown here: compare its fingerprint and accept it "
                  "once by ssh %s",
                  host);
-    else if (call->status == SSH_NOT_FOUND)
+    else if (call->status == SSH_NOT_FOUND && crt)
         snprintf(text, size,
                  "there is no %s: install crt there, or say by crt: PATH where it is%s%s",
                  crt, *line ? " - " : "", line);

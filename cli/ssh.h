@@ -22,19 +22,32 @@
 #include <crt.h>
 #include <jansson.h>
 
+#include "cli/hand_over.h"
+
 #define SSH_FAILED    255 /* its exit status for failures of its own */
 #define SSH_TAIL      4096
 #define SSH_OUTPUT    (1 << 16)
 #define SSH_ANSWER    "crt-host " /* before the answer: a shell may print a greeting */
 #define SSH_NOT_FOUND 127
 
+#define SSH_WORDS 256 /* bytes of a line of hand_over.h */
+
 typedef enum ssh_state { SSH_WAITS, SSH_RUNS, SSH_ENDED } ssh_state_t;
+
+/* Who speaks, where crt may have to be handed over: the other end, this one with the archive, this
+ * one with the request. */
+typedef enum ssh_turn { SSH_LISTENS, SSH_HANDS_OVER, SSH_ASKS } ssh_turn_t;
 
 typedef struct ssh_call {
     const json_t *host; /* of the cluster file, borrowed */
     char *request;      /* one line */
     size_t request_size, sent;
     ssh_state_t state;
+    ssh_turn_t turn;
+    size_t handed;         /* bytes of the archive */
+    char words[SSH_WORDS]; /* the line that comes, then why crt is not handed over */
+    size_t words_size;
+    bool is_refused; /* `words` says why */
     pid_t pid;
     int pidfd, input, output, errors;
     int64_t deadline, kill_at; /* kill_at 0: was not told to end */
@@ -47,14 +60,17 @@ typedef struct ssh_call {
 } ssh_call_t;
 
 typedef struct ssh_run {
-    const json_t *file;      /* the cluster file */
+    const json_t *file;           /* the cluster file */
+    const crt_archive_t *archive; /* crt, where a host lacks it; NULL: it has it */
+    hand_over_mode_t mode;
     const char *const *more; /* arguments of ssh, before those of the file; NULL: none */
     int signal_fd;           /* can be read: all calls are to end */
     bool interrupted;
     int64_t timeout_ms; /* of each call; 0: none */
     /* Output as it comes, in place of keeping it. NULL: it is kept. */
     void (*on_output)(ssh_call_t *call, bool is_error, const char *bytes, size_t size);
-    void (*on_end)(ssh_call_t *call); /* NULL: nothing */
+    void (*on_end)(ssh_call_t *call);             /* NULL: nothing */
+    void (*on_hand_over)(const ssh_call_t *call); /* the archive begins to be sent */
 } ssh_run_t;
 
 /* `request` is encoded and no longer needed. */

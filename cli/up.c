@@ -87,10 +87,11 @@ static void show_end(ssh_call_t *call)
     json_t *answer = crti_ssh_answer(call);
     const char *error = json_string_value(json_object_get(answer, "error"));
     const char *did = json_string_value(json_object_get(answer, "did"));
+    bool is_fine = call->is_refused && crti_hand_over_is_fine(call->words, &did);
     char text[2 * CLUSTER_REASON], reason[CLUSTER_REASON];
 
     if (did && !error) {
-        if (json_is_true(json_object_get(call->host, "head")))
+        if (!is_fine && json_is_true(json_object_get(call->host, "head")))
             keep_head(shown, answer);
         snprintf(text, sizeof(text), "%s", did);
         print_host(shown, call, text);
@@ -110,12 +111,11 @@ static void show_end(ssh_call_t *call)
 /* Calls from `first` on, as many as `count`. */
 static void run_calls(cluster_t *c, size_t first, size_t count)
 {
-    ssh_run_t run = {.file = c->file,
-                     .signal_fd = c->signal_fd,
-                     .timeout_ms =
-                         1000 * json_integer_value(json_object_get(c->file, "timeout")),
-                     .on_end = show_end};
+    ssh_run_t run = crti_cluster_run(c);
 
+    run.mode = c->mode;
+    run.timeout_ms = 1000 * json_integer_value(json_object_get(c->file, "timeout"));
+    run.on_end = show_end;
     shown = c;
     shown_run = &run;
     crti_ssh_run(&run, &c->calls[first], count);
@@ -167,6 +167,7 @@ static int bring_up(cluster_t *c)
 {
     char done[512];
 
+    c->mode = only_checks ? HAND_OVER_CHECKS : HAND_OVER_GIVES;
     if (prepare_up(c, 0) != CRT_OK)
         return crti_cli_fail_detail(c->command);
     run_calls(c, 0, 1);
@@ -231,6 +232,7 @@ static int bring_down(cluster_t *c)
 {
     char done[512];
 
+    c->mode = HAND_OVER_ENDS;
     for (size_t i = 0; i < c->count; i++)
         if (crti_cluster_prepare(c, i, crti_cluster_request(c, i, "down")) != CRT_OK)
             return crti_cli_fail_detail(c->command);

@@ -60,10 +60,13 @@ class Host:
         self.folder = os.path.join(lab.folder, name)
         self.run = os.path.join(self.folder, "r")
         self.state = os.path.join(self.folder, "s")
+        self.handed = self.path("home/.local/share/crt")
         os.makedirs(os.path.join(self.folder, "home"))
         make_key(self.path("host_key"))
+        os.makedirs(self.path("bin"))
         passed = {name: os.environ[name] for name in PASSED if name in os.environ}
-        passed |= {"HOME": self.path("home"), "CRT_RUN_DIR": self.run, "CRT_STATE_DIR": self.state}
+        passed |= {"HOME": self.path("home"), "CRT_RUN_DIR": self.run, "CRT_STATE_DIR": self.state,
+                   "PATH": f"{self.path('bin')}:{os.environ['PATH']}"}
         with open(self.path("sshd_config"), "w", encoding="ascii") as file:
             file.write(f"""Port {self.port}
 ListenAddress 127.0.0.1
@@ -95,6 +98,16 @@ SetEnv {" ".join(f'"{name}={value}"' for name, value in passed.items())}
     def daemons(self):
         """Names of the directories of its daemons."""
         return sorted(os.path.basename(d).split("-")[0] for d in glob.glob(self.run + "/*-*"))
+
+    def fake(self, name, text):
+        """A program that is found there before the system's."""
+        with open(self.path("bin/" + name), "w", encoding="ascii") as file:
+            file.write("#!/bin/sh\n" + text)
+        os.chmod(self.path("bin/" + name), 0o755)
+
+    def trees(self):
+        """What was handed over."""
+        return sorted(os.listdir(self.handed)) if os.path.isdir(self.handed) else []
 
     def daemon_pid(self, kind):
         [info] = glob.glob(f"{self.run}/{kind}-*/{kind}.info")
@@ -143,8 +156,8 @@ class Lab:
         """A cluster file; each cluster of a lab has the same name."""
         path = tempfile.mktemp(suffix=".yaml", dir=self.folder)
         with open(path, "w", encoding="utf-8") as file:
+            file.write("" if crt is None else f"crt: {crt}\n")
             file.write(f"""name: lab
-crt: {crt}
 ssh:
   options: [-F, {self.path("config")}{options}]
 environment:
@@ -170,9 +183,9 @@ groups:
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
-def crt(*arguments, code=0):
-    done = subprocess.run([CRT, *arguments], text=True, timeout=PATIENCE, check=False,
-                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+def crt(*arguments, code=0, stdin=None, patience=PATIENCE):
+    done = subprocess.run([CRT, *arguments], text=True, timeout=patience, check=False,
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, input=stdin)
     if code is not None and done.returncode != code:
         raise AssertionError((arguments, done.returncode, done.stdout))
     return done.stdout
@@ -441,6 +454,113 @@ class Up(unittest.TestCase):
         self.assertIn("n2:\n  make\n  crt start --address HEAD --key-file KEY --num-cpus 1 "
                       "--object-store-memory 64M --labels rack=r1\n", said)
         self.assert_nothing_is_left()
+
+
+class HandOver(unittest.TestCase):
+    """Hosts without crt: it comes along."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.lab = Lab(2)
+        cls.file = cls.lab.file(hosts="n1", crt=None)
+        os.environ["XDG_CACHE_HOME"] = cls.lab.path("cache")
+        crt("up", "--check", cls.file, patience=300)  # packs crt
+
+    @classmethod
+    def tearDownClass(cls):
+        del os.environ["XDG_CACHE_HOME"]
+        cls.lab.end()
+
+    def setUp(self):
+        self.addCleanup(crt, "down", self.file, code=None)
+        shutil.rmtree(self.lab.hosts[1].handed, ignore_errors=True)
+        for host in self.lab.hosts:
+            shutil.rmtree(host.path("bin"))
+            os.makedirs(host.path("bin"))
+
+    def assert_handed(self, said, *names):
+        self.assertEqual(sorted(re.findall(r"^(\w+): is handed crt$", said, re.MULTILINE)),
+                         sorted(names), said)
+
+    def test_crt_is_handed_over_once(self):
+        shutil.rmtree(self.lab.hosts[0].handed, ignore_errors=True)
+        said = crt("up", "--check", self.file)
+        self.assertEqual(said.count(": would get crt, and start\n"), 2, said)
+        self.assertEqual([host.trees() for host in self.lab.hosts], [[], []])
+        self.assertEqual(crt("down", self.file).count("had nothing"), 2)
+        self.assertEqual([host.trees() for host in self.lab.hosts], [[], []])
+        self.assert_handed(crt("up", self.file), "n0", "n1")
+        [tree] = self.lab.hosts[0].trees()
+        [name] = os.listdir(self.lab.path("cache/crt"))
+        self.assertIn(tree, name)
+        self.assertEqual(stat.S_IMODE(os.stat(self.lab.path("cache/crt/" + name)).st_mode), 0o600)
+        self.assertEqual(self.lab.hosts[1].trees(), [tree])
+        self.assertEqual(os.readlink(f"/proc/{self.lab.hosts[1].daemon_pid('node')}/exe"),
+                         f"{self.lab.hosts[1].handed}/{tree}/libexec/crt/crt-node")
+        said = crt("exec", self.file, "--", "sh", "-c", "command -v crt; crt list nodes")
+        self.assertIn(f"{tree}/bin/crt", said)
+        self.assertEqual(said.count("ALIVE"), 2, said)
+        self.assertEqual(crt("down", self.file).count(": stopped\n"), 2)
+        said = crt("up", self.file)
+        self.assert_handed(said)
+        self.assertEqual(said.count(": started\n"), 2)
+
+    def test_a_crt_of_the_same_version_is_taken_one_of_another_is_not(self):
+        host = self.lab.hosts[1]
+        host.fake("crt", f'exec {CRT} "$@"\n')
+        self.assertNotIn("n1: is handed crt", crt("up", self.file))
+        self.assertEqual(host.trees(), [])
+        crt("down", self.file)
+        host.fake("crt", "echo crt 0.0.9\n")
+        self.assert_handed(crt("up", self.file), "n1")
+
+    def test_a_host_that_cannot_run_it_is_told_before_anything_is_sent(self):
+        host = self.lab.hosts[1]
+        for name, text, why in (
+                ("uname", "echo riscv64", "its processor is riscv64, crt here is for "),
+                ("getconf", "echo glibc 2.17", "its C library is glibc 2.17, crt here needs 2."),
+                ("getconf", "exit 1", "its C library is not glibc"),
+                ("mkdir", "echo mkdir: Permission denied >&2; exit 1",
+                 "crt can't be put into .*/crt: mkdir: Permission denied")):
+            host.fake(name, text)
+            said = crt("up", self.file, code=1)
+            self.assertRegex(said, "n1: failed: " + why)
+            self.assertNotIn("n1: is handed", said)
+            os.unlink(host.path("bin/" + name))
+        self.assertEqual(host.trees(), [])
+
+    def test_what_fails_in_the_middle_leaves_nothing_and_a_second_up_mends_it(self):
+        host = self.lab.hosts[1]
+        for name, text, why in (
+                ("head", "/usr/bin/head -c 1000", "crt did not arrive whole"),
+                ("head", "/usr/bin/head -c 1000; echo No space left >&2; exit 1",
+                 "crt can't be put into .*: No space left"),
+                ("tar", "echo tar: No space left on device >&2; exit 2",
+                 "crt can't be put into .*: tar: No space left on device"),
+                ("mv", "exit 1", "crt can't be put into ")):
+            host.fake(name, text)
+            self.assertRegex(crt("up", self.file, code=1), "n1: failed: " + why)
+            self.assertEqual(host.trees(), [], name)
+            os.unlink(host.path("bin/" + name))
+        self.assert_handed(crt("up", self.file), "n1")
+
+    def test_one_that_is_interrupted_and_two_at_once(self):
+        host, mark = self.lab.hosts[1], self.lab.path("begun")
+        host.fake("head", f"/usr/bin/head -c 1000; touch {mark}; exec cat >/dev/null")
+        up = subprocess.Popen([CRT, "up", self.file], text=True, stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT)
+        until("crt is handed over", lambda: os.path.exists(mark))
+        up.send_signal(signal.SIGINT)
+        said, _ = up.communicate(timeout=PATIENCE)
+        self.assertEqual(up.returncode, 130, said)
+        until("what was begun is gone", lambda: host.trees() == [])
+        os.unlink(host.path("bin/head"))
+        ups = [subprocess.Popen([CRT, "up", self.file], text=True, stdout=subprocess.PIPE,
+                                stderr=subprocess.STDOUT) for _ in range(2)]
+        said = [up.communicate(timeout=PATIENCE)[0] for up in ups]
+        self.assertEqual([up.returncode for up in ups], [0, 0], said)
+        self.assertEqual("".join(said).count("n1: started\n"), 1, said)
+        self.assertEqual(len(host.trees()), 1)
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -71,20 +72,30 @@ static void run(const crti_child_command_t *command, char **environment, int nul
 
 /* ---------------------------------------------------------------- in the head */
 
-/* The environment with CRT_HEAD_DIR; the strings are borrowed but for `text`. */
-static char **make_environment(const char *head_dir, char *text, size_t size)
+typedef struct own_variables {
+    char head_dir[PATH_MAX + 32], libraries[PATH_MAX + 32];
+} own_variables_t;
+
+/* The environment with CRT_HEAD_DIR; the strings are borrowed but for `own`. */
+static char **make_environment(const crti_child_command_t *command, own_variables_t *own)
 {
     extern char **environ;
     char **list = calloc(ENVIRONMENT_MAX, sizeof(*list));
+    const char *libraries = command->libraries;
     size_t count = 0;
 
     if (list == NULL)
         return NULL;
-    for (char **at = environ; *at && count < ENVIRONMENT_MAX - 2; at++)
-        if (strncmp(*at, "CRT_HEAD_DIR=", 13) != 0)
+    for (char **at = environ; *at && count < ENVIRONMENT_MAX - 3; at++)
+        if (strncmp(*at, "CRT_HEAD_DIR=", 13) != 0 &&
+            !(libraries && strncmp(*at, "LD_LIBRARY_PATH=", 16) == 0))
             list[count++] = *at;
-    snprintf(text, size, "CRT_HEAD_DIR=%s", head_dir);
-    list[count] = text;
+    snprintf(own->head_dir, sizeof(own->head_dir), "CRT_HEAD_DIR=%s", command->head_dir);
+    list[count++] = own->head_dir;
+    if (libraries) {
+        snprintf(own->libraries, sizeof(own->libraries), "LD_LIBRARY_PATH=%s", libraries);
+        list[count] = own->libraries;
+    }
     return list;
 }
 
@@ -159,11 +170,11 @@ crt_status_t crti_child_start(crti_child_t *child, crti_loop_t *loop,
                               const crti_child_command_t *command)
 {
     CRTI_AUTO(free) char **environment = NULL;
-    char text[4200];
+    own_variables_t own;
     crt_status_t status;
 
     child->loop = loop;
-    environment = make_environment(command->head_dir, text, sizeof(text));
+    environment = make_environment(command, &own);
     if (environment == NULL)
         return crt_raise(CRT_ERR_NO_MEMORY, "start of %s", command->path);
     status = fork_child(child, command, environment);

@@ -32,8 +32,9 @@ typedef struct crti_child_command {
     const char *path;
     const char *const *argv; /* ended by NULL */
     const char *head_dir;    /* for CRT_HEAD_DIR */
-    int stdin_fd;            /* -1: /dev/null */
-    int output_fd;           /* stdout and stderr */
+    const char *libraries; /* folder of its shared libraries, NULL: those of the system */
+    int stdin_fd;          /* -1: /dev/null */
+    int output_fd;         /* stdout and stderr */
     int pass_fds[CRTI_CHILD_FDS];
     size_t pass_count;
 } crti_child_command_t;

@@ -18,6 +18,7 @@
 
 #include "runtime/base/buffer.h"
 #include "runtime/base/log.h"
+#include "runtime/crt_tools.h"
 
 #define LINE_MAX_BYTES 1024
 #define DISK_LEAST     ((uint64_t)2 << 20) /* with less, a full disk is the likely reason */
@@ -25,6 +26,7 @@
 struct crti_redis_server {
     crti_redis_server_config_t config;
     char program[PATH_MAX], socket[128], head_dir[PATH_MAX], data_dir[PATH_MAX];
+    char libraries[PATH_MAX + 8]; /* of its own; "": those of the system */
     char password[CRTI_REDIS_PASSWORD];
     crti_child_t child;
     int log_fd;
@@ -242,8 +244,10 @@ static crt_status_t write_configuration(const crti_redis_server_t *s, int fd)
 crt_status_t crti_redis_server_start(crti_redis_server_t *s)
 {
     const char *const argv[] = {s->program, "-", NULL};
-    crti_child_command_t command = {
-        .path = s->program, .argv = argv, .head_dir = s->head_dir};
+    crti_child_command_t command = {.path = s->program,
+                                    .argv = argv,
+                                    .head_dir = s->head_dir,
+                                    .libraries = s->libraries[0] ? s->libraries : NULL};
     CRTI_AUTO(crti_close) int config_read = -1;
     CRTI_AUTO(crti_close) int config_write = -1;
     CRTI_AUTO(crti_close) int log_write = -1;
@@ -279,6 +283,24 @@ crt_status_t crti_redis_server_start(crti_redis_server_t *s)
     return status;
 }
 
+/* That of the system; else the one that came along with crt (crt up), and its libraries. */
+static crt_status_t find_program(crti_redis_server_t *s)
+{
+    char *slash;
+
+    if (crti_child_find("redis-server", s->program, sizeof(s->program)) == CRT_OK ||
+        crti_child_find("valkey-server", s->program, sizeof(s->program)) == CRT_OK)
+        return CRT_OK;
+    if (crti_daemon_path("redis-server", s->program, sizeof(s->program)) != CRT_OK)
+        return crt_raise(CRT_ERR_NOT_FOUND,
+                         "neither redis-server nor valkey-server is installed; run "
+                         "setup.sh, or: apt-get install redis-server");
+    snprintf(s->libraries, sizeof(s->libraries), "%s", s->program);
+    slash = strrchr(s->libraries, '/');
+    snprintf(slash, sizeof(s->libraries) - (size_t)(slash - s->libraries), "/lib");
+    return CRT_OK;
+}
+
 /* ---------------------------------------------------------------- life */
 
 crt_status_t crti_redis_server_new(const crti_redis_server_config_t *config,
@@ -300,14 +322,10 @@ crt_status_t crti_redis_server_new(const crti_redis_server_config_t *config,
     sodium_bin2hex(s->password, sizeof(s->password), secret, sizeof(secret));
     snprintf(s->head_dir, sizeof(s->head_dir), "%s", config->head_dir);
     snprintf(s->data_dir, sizeof(s->data_dir), "%s", config->data_dir);
-    status = crti_child_find("redis-server", s->program, sizeof(s->program));
-    if (status != CRT_OK)
-        status = crti_child_find("valkey-server", s->program, sizeof(s->program));
-    if (status != CRT_OK)
-        status = crt_raise(status, "neither redis-server nor valkey-server is installed; "
-                                   "run setup.sh, or: apt-get install redis-server");
-    else if (snprintf(s->socket, sizeof(s->socket), "%s/redis.sock", config->head_dir) >=
-             (int)sizeof(((struct sockaddr_un *)0)->sun_path))
+    status = find_program(s);
+    if (status == CRT_OK &&
+        snprintf(s->socket, sizeof(s->socket), "%s/redis.sock", config->head_dir) >=
+            (int)sizeof(((struct sockaddr_un *)0)->sun_path))
         status =
             crt_raise(CRT_ERR_TOO_LARGE,
                       "the path %s/redis.sock is too long for a socket: set CRT_RUN_DIR "
