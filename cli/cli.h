@@ -15,6 +15,7 @@ int crti_cli_up(int argc, char **argv);
 int crti_cli_down(int argc, char **argv);
 int crti_cli_exec(int argc, char **argv);
 int crti_cli_attach(int argc, char **argv);
+int crti_cli_rsync(int argc, char **argv);
 int crti_cli_host(int argc, char **argv);
 int crti_cli_run(int argc, char **argv);
 int crti_cli_stop(int argc, char **argv);

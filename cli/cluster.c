@@ -60,6 +60,7 @@ ssh_run_t crti_cluster_run(const cluster_t *c)
 {
     return (ssh_run_t){.file = c->file,
                        .archive = c->archive.bytes ? &c->archive : NULL,
+                       .input_fd = -1,
                        .signal_fd = c->signal_fd,
                        .on_hand_over = say_handed};
 }
@@ -70,10 +71,14 @@ ssh_run_t crti_cluster_run(const cluster_t *c)
 json_t *crti_cluster_request(const cluster_t *c, size_t index, const char *what)
 {
     const json_t *host = json_array_get(c->hosts, index);
+    const char *name = json_string_value(json_object_get(c->file, "name"));
+    json_t *request =
+        json_pack("{s:s, s:s, s:s, s:O}", "version", crt_version(), "do", what, "name",
+                  name, "environment", json_object_get(host, "environment"));
 
-    return json_pack("{s:s, s:s, s:O, s:O}", "version", crt_version(), "do", what, "name",
-                     json_object_get(c->file, "name"), "environment",
-                     json_object_get(host, "environment"));
+    if (json_object_get(c->file, "folder"))
+        json_object_set_new(request, "folder", json_sprintf("crt/%s", name));
+    return request;
 }
 
 /* Takes the reference of the request. */

@@ -7,9 +7,11 @@
  * Failure
  *     The exit status is that of the command. Ctrl-C ends it: crt host sees the end of its input.
  */
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "cli/cluster.h"
 #include "cli/options.h"
@@ -78,6 +80,25 @@ static void end_exec(ssh_call_t *call)
                       call->status);
 }
 
+static ssh_run_t *fed; /* whose input is this command's */
+
+/* The next part, as crt host takes it: its size in four hexadecimal digits, its bytes. */
+static size_t read_input(ssh_call_t *call, char *bytes, size_t room)
+{
+    char size[5];
+    ssize_t n = read(fed->input_fd, bytes + 4, room - 4 < 0xffff ? room - 4 : 0xffff);
+
+    call->has_more = false; /* until there is more */
+    if (n < 0 && (errno == EINTR || errno == EAGAIN))
+        return 0;
+    n = n < 0 ? 0 : n;
+    snprintf(size, sizeof(size), "%04zx", (size_t)n);
+    memcpy(bytes, size, 4);
+    if (n == 0)
+        fed->input_fd = -1;
+    return (size_t)n + 4;
+}
+
 static json_t *words(char **argv, int count)
 {
     json_t *list = json_array();
@@ -95,12 +116,14 @@ static int execute(cluster_t *c, json_t *command, bool on_all, bool is_crt)
 {
     ssh_run_t run = crti_cluster_run(c);
     size_t count = on_all ? c->count : 1;
+    bool has_input = !on_all && !is_crt;
 
     for (size_t i = 0; i < count; i++) {
         json_t *request = crti_cluster_request(c, i, "exec");
 
         json_object_set(request, "argv", command);
         json_object_set_new(request, "of_crt", json_boolean(is_crt));
+        json_object_set_new(request, "input", json_boolean(has_input));
         if (crti_cluster_prepare(c, i, request) != CRT_OK)
             return crti_cli_fail_detail(c->command);
     }
@@ -110,6 +133,11 @@ static int execute(cluster_t *c, json_t *command, bool on_all, bool is_crt)
     shown = c;
     shown_run = &run;
     run.on_output = pass_output;
+    if (has_input) {
+        fed = &run;
+        run.input_fd = STDIN_FILENO;
+        run.fill = read_input;
+    }
     run.on_end = end_exec;
     crti_ssh_run(&run, c->calls, count);
     free(partials);
@@ -152,7 +180,8 @@ int crti_cli_exec(int argc, char **argv)
         .operands = "FILE -- COMMAND [ARGUMENTS]",
         .summary = "Runs a command on the head of a cluster file, or on all its hosts, "
                    "by ssh, with the\nenvironment of the file, CRT_ADDRESS and "
-                   "CRT_KEY_FILE. Its input is empty.",
+                   "CRT_KEY_FILE. Its input is that of crt exec; on all hosts there is "
+                   "none.",
         .options = options,
         .count = sizeof(options) / sizeof(options[0])};
     int first;

@@ -486,11 +486,26 @@ static crt_status_t take_name(yaml_reader_t *reader, const char *name,
     return CRT_OK;
 }
 
+/* A folder here, that of the program. */
+static crt_status_t take_folder(yaml_reader_t *reader, const yaml_node_t *value,
+                                json_t *file)
+{
+    char path[PATH_MAX];
+    const char *named;
+
+    CRT_TRY(crti_yaml_text(reader, value, "folder", &named));
+    if (!*named || !beside(reader->path, named, path, sizeof(path)))
+        return crti_yaml_wrong(reader, value, "folder is the path of a folder here");
+    if (json_object_set_new(file, "folder", json_string(path)) != 0)
+        return crti_yaml_wrong(reader, value, "folder is not UTF-8");
+    return CRT_OK;
+}
+
 static const char *file_name(size_t index)
 {
-    static const char *const names[] = {"name",   "head",     "hosts",   "hosts-address",
-                                        "groups", "ssh",      "crt",     "environment",
-                                        "setup",  "parallel", "timeout", NULL};
+    static const char *const names[] = {
+        "name",        "head",  "hosts",  "hosts-address", "groups",  "ssh", "crt",
+        "environment", "setup", "folder", "parallel",      "timeout", NULL};
 
     return names[index];
 }
@@ -518,6 +533,8 @@ static crt_status_t take_file_key(yaml_reader_t *reader, const char *written,
                                   json_object_get(whole->file, "ssh"));
     if (strcmp(name, "name") == 0 || strcmp(name, "crt") == 0)
         return take_name(reader, name, value, whole->file);
+    if (strcmp(name, "folder") == 0)
+        return take_folder(reader, value, whole->file);
     if (strcmp(name, "parallel") == 0 || strcmp(name, "timeout") == 0)
         return take_number(reader, name, value, whole->file);
     return crti_yaml_unknown(reader, key, written, file_name);

@@ -5,7 +5,7 @@
  *     cli/up.c -> [ cli/cluster_file.c ] -> cli/cluster_hosts.c, libyaml
  * What is read
  *     One JSON object, complete and checked:
- *     {"name", "crt" (perhaps), "parallel", "timeout",     (seconds)
+ *     {"name", "crt" and "folder" (perhaps), "parallel", "timeout",     (seconds)
  *      "ssh": ["-l", "USER", "-p", "PORT", ...],
  *      "hosts": [{"host", "group", "head": true|false,
  *                 "options": ["--num-cpus", "4", ...],  (of crt start)

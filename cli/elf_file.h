@@ -20,8 +20,9 @@ typedef struct elf_facts {
         *path; /* where its libraries are looked for, within the bytes; NULL: nowhere */
 } elf_facts_t;
 
-/* Changes the bytes of a 64-bit ELF file of this machine's kind: DT_RUNPATH becomes DT_RPATH
- * of which only what begins with $ORIGIN is left, section headers are gone. CRT_ERR_INVALID: no such file, or a damaged one. */
+/* Changes the bytes of a 64-bit ELF file of this machine's kind: DT_RUNPATH becomes DT_RPATH, of
+ * which only what begins with $ORIGIN is left, and section headers are gone. CRT_ERR_INVALID: no
+ * such file, or a damaged one. */
 crt_status_t crti_elf_make_portable(unsigned char *bytes, size_t size,
                                     elf_facts_t *facts_out);
 

@@ -23,7 +23,6 @@ CRTI_LATE_LIBRARY(crti_archive, CRTI_ARCHIVE_SYMBOLS, "libarchive.so.13",
 typedef struct pack {
     struct archive *zip;
     size_t root; /* bytes of the folder's path, with its slash */
-    ignore_list_t ignored, excluded;
     uint64_t bytes;
     struct {
         char name[200];
@@ -197,14 +196,17 @@ static crt_status_t set_name(struct archive_entry *entry, const char *name)
     return CRT_OK;
 }
 
-static crt_status_t add(pack_t *p, const FTSENT *at)
+static crt_status_t add(void *user, const char *name, const FTSENT *at)
 {
     struct archive_entry *entry = archive_entry_new();
     crt_status_t status = CRT_OK;
+    pack_t *p = user;
+
+    p->root = (size_t)(name - at->fts_path);
 
     if (!entry)
         return crt_raise(CRT_ERR_NO_MEMORY, "out of memory");
-    status = set_name(entry, at->fts_path + p->root);
+    status = set_name(entry, name);
     if (status != CRT_OK) {
         archive_entry_free(entry);
         return status;
@@ -221,7 +223,14 @@ static crt_status_t add(pack_t *p, const FTSENT *at)
 
 /* ---------------------------------------------------------------- the walk */
 
-static bool is_left_out(const pack_t *p, const FTSENT *at)
+typedef struct walk {
+    size_t root; /* bytes of the folder's path, with its slash */
+    ignore_list_t ignored, excluded;
+    folder_visit_t visit;
+    void *user;
+} walk_t;
+
+static bool is_left_out(const walk_t *p, const FTSENT *at)
 {
     const char *name = at->fts_path + p->root;
     bool is_directory = at->fts_info == FTS_D;
@@ -232,7 +241,7 @@ static bool is_left_out(const pack_t *p, const FTSENT *at)
 }
 
 /* The patterns of a directory count for all below it. */
-static crt_status_t read_patterns(pack_t *p, const FTSENT *at)
+static crt_status_t read_patterns(walk_t *p, const FTSENT *at)
 {
     char path[PATH_MAX + 16], base[PATH_MAX + 2] = "";
 
@@ -242,7 +251,7 @@ static crt_status_t read_patterns(pack_t *p, const FTSENT *at)
     return crti_ignore_add_file(&p->ignored, path, base);
 }
 
-static crt_status_t visit(pack_t *p, FTS *tree, FTSENT *at)
+static crt_status_t visit(walk_t *p, FTS *tree, FTSENT *at)
 {
     crt_status_t status;
 
@@ -255,7 +264,9 @@ static crt_status_t visit(pack_t *p, FTS *tree, FTSENT *at)
         return CRT_OK;
     }
     status = at->fts_info == FTS_D ? read_patterns(p, at) : CRT_OK;
-    return status == CRT_OK && at->fts_level > 0 ? add(p, at) : status;
+    return status == CRT_OK && at->fts_level > 0
+               ? p->visit(p->user, at->fts_path + p->root, at)
+               : status;
 }
 
 static int by_name(const FTSENT **a, const FTSENT **b)
@@ -263,7 +274,7 @@ static int by_name(const FTSENT **a, const FTSENT **b)
     return strcmp((*a)->fts_name, (*b)->fts_name);
 }
 
-static crt_status_t walk(pack_t *p, const char *directory)
+static crt_status_t walk(walk_t *p, const char *directory)
 {
     char root[PATH_MAX], *const roots[] = {root, NULL};
     crt_status_t status = CRT_OK;
@@ -281,10 +292,25 @@ static crt_status_t walk(pack_t *p, const char *directory)
     if (status == CRT_OK && errno)
         status = crt_raise(CRT_ERR_IO, "%s: %s", root, strerror(errno));
     fts_close(tree);
-    if (status == CRT_OK && p->bytes > FOLDER_BYTES)
-        status = too_large(p);
     return status;
 }
+
+crt_status_t crti_folder_walk(const char *directory, const char *const *excludes,
+                              folder_visit_t visit_one, void *user)
+{
+    walk_t w = {.visit = visit_one, .user = user};
+    crt_status_t status = CRT_OK;
+
+    for (; status == CRT_OK && *excludes; excludes++)
+        status = crti_ignore_add(&w.excluded, *excludes, "");
+    if (status == CRT_OK)
+        status = walk(&w, directory);
+    crti_ignore_fini(&w.ignored);
+    crti_ignore_fini(&w.excluded);
+    return status;
+}
+
+/* ---------------------------------------------------------------- the whole */
 
 static crt_status_t pack(const char *directory, const char *const *excludes,
                          FILE **zip_out)
@@ -299,20 +325,18 @@ static crt_status_t pack(const char *directory, const char *const *excludes,
     status = CRT_OK;
     if (!p.zip || !file)
         status = crt_raise(CRT_ERR_IO, "no temporary file: %s", strerror(errno));
-    for (; status == CRT_OK && *excludes; excludes++)
-        status = crti_ignore_add(&p.excluded, *excludes, "");
     if (status == CRT_OK &&
         (archive_write_set_format_zip(p.zip) != ARCHIVE_OK ||
          archive_write_set_options(p.zip, "zip:compression-level=1") != ARCHIVE_OK ||
          archive_write_open_fd(p.zip, fileno(file)) != ARCHIVE_OK))
         status = zip_failed(&p);
     if (status == CRT_OK)
-        status = walk(&p, directory);
+        status = crti_folder_walk(directory, excludes, add, &p);
+    if (status == CRT_OK && p.bytes > FOLDER_BYTES)
+        status = too_large(&p);
     if (status == CRT_OK && archive_write_close(p.zip) != ARCHIVE_OK)
         status = zip_failed(&p);
     archive_write_free(p.zip);
-    crti_ignore_fini(&p.ignored);
-    crti_ignore_fini(&p.excluded);
     if (status == CRT_OK) {
         rewind(file);
         *zip_out = file;

@@ -35,6 +35,7 @@
 #include "cli/clock.h"
 #include "cli/cluster_file.h"
 #include "cli/dashboard.h"
+#include "cli/host_sync.h"
 #include "cli/options.h"
 #include "cli/run_dirs.h"
 #include "cli/ssh.h"
@@ -44,6 +45,7 @@
 
 #define NAME         "crt host"
 #define REQUEST_MOST (4 << 20)
+#define READ_MOST    32768 /* what comes behind a request fits into feed.bytes */
 #define ARGS_MAX     256
 #define GRACE_MS     20000
 #define LOCK_SECONDS 60
@@ -64,7 +66,21 @@ static struct {
     run_dir_t *dirs;    /* own ones, RUN_DIRS_MAX */
     size_t count;
     bool is_cancelled;
+    char *rest; /* what came with the request, behind its line */
+    size_t rest_size;
 } here;
+
+/* Input of the command of crt exec: it comes in parts, four hexadecimal digits with the size of the
+ * bytes behind them; 0000 is its end. The end of standard input itself is that of the other
+ * side. */
+static struct {
+    bool is_wanted, has_ended;
+    int to; /* standard input of the command, -1: it reads no more */
+    char bytes[65536];
+    size_t size, given;
+    char head[4];
+    size_t head_size, left; /* of the part that comes */
+} feed = {.to = -1};
 
 static const char *asked(const char *key)
 {
@@ -91,6 +107,20 @@ static void answer(const char *key, const char *text)
 
 /* ---------------------------------------------------------------- the request */
 
+static char *keep_rest(char *line, size_t used)
+{
+    char *rest = memchr(line, '\n', used);
+
+    *rest++ = '\0';
+    here.rest_size = used - (size_t)(rest - line);
+    here.rest = malloc(here.rest_size + 1);
+    if (here.rest)
+        memcpy(here.rest, rest, here.rest_size);
+    else
+        here.rest_size = 0;
+    return line;
+}
+
 /* One line; NULL: there is none. */
 static char *read_line(void)
 {
@@ -98,14 +128,15 @@ static char *read_line(void)
     char *line = malloc(room + 1);
 
     while (line) {
-        ssize_t n = read(STDIN_FILENO, line + used, room - used);
+        size_t most = room - used < READ_MOST ? room - used : READ_MOST;
+        ssize_t n = read(STDIN_FILENO, line + used, most);
 
         if (n < 0 && errno == EINTR)
             continue;
         used += n > 0 ? (size_t)n : 0;
         line[used] = '\0';
         if (memchr(line, '\n', used))
-            return line;
+            return keep_rest(line, used);
         if (n <= 0 || room >= REQUEST_MOST)
             break;
         if (used == room) {
@@ -278,6 +309,58 @@ static void read_file(const char *path, char *text, size_t size)
         close(fd);
 }
 
+/* STATE/head-PORT or STATE/node-HEX8: keys, tables, logs. */
+static void remove_state(const char *state, const char *name)
+{
+    char path[PATH_MAX + 64];
+
+    if (*state != '/' || strchr(name, '/') ||
+        (strncmp(name, "head-", 5) != 0 && strncmp(name, "node-", 5) != 0) ||
+        snprintf(path, sizeof(path), "%s/%s", state, name) >= (int)sizeof(path))
+        return;
+    crti_run_dir_remove(path);
+}
+
+/* Names of daemons that were killed, whose logs stay until crt down: a line each in "ended". */
+static void note_ended(void)
+{
+    char path[PATH_MAX + 16];
+    FILE *file = NULL;
+
+    path_of("ended", path);
+    for (size_t i = 0; i < here.count; i++) {
+        const char *name = strrchr(here.dirs[i].dir, '/');
+
+        if (here.dirs[i].is_living || !name)
+            continue;
+        if (!file && make_dir(here.dir) == CRT_OK)
+            file = fopen(path, "ae");
+        if (file)
+            fprintf(file, "%s\n", name + 1);
+    }
+    if (file)
+        fclose(file);
+}
+
+static void remove_ended(void)
+{
+    char path[PATH_MAX + 16], line[128], state[PATH_MAX];
+    FILE *file;
+
+    snprintf(state, sizeof(state), "%s", here.dir); /* STATE/up/NAME */
+    *strrchr(state, '/') = '\0';
+    *strrchr(state, '/') = '\0';
+    path_of("ended", path);
+    file = fopen(path, "re");
+    while (file && fgets(line, sizeof(line), file)) {
+        line[strcspn(line, "\n")] = '\0';
+        remove_state(state, line);
+    }
+    if (file)
+        fclose(file);
+    unlink(path);
+}
+
 static void remove_files(void)
 {
     static const char *const files[] = {"cluster.key", "cluster.key.new", "address",
@@ -324,15 +407,84 @@ static const run_dir_t *living(bool is_head)
 
 /* ---------------------------------------------------------------- children */
 
-/* Standard input takes nothing but its end: the other side is gone. */
+/* The bytes of parts, without their sizes. False: what comes is no such part. */
+static bool take_parts(const char *bytes, size_t size)
+{
+    for (size_t i = 0; i < size;) {
+        size_t part = feed.left < size - i ? feed.left : size - i;
+
+        memcpy(feed.bytes + feed.size, bytes + i, part);
+        feed.size += part;
+        feed.left -= part;
+        i += part;
+        if (i == size || feed.left > 0)
+            continue;
+        feed.head[feed.head_size++] = bytes[i++];
+        if (feed.head_size < sizeof(feed.head))
+            continue;
+        feed.head_size = 0;
+        for (size_t k = 0; k < sizeof(feed.head); k++) {
+            const char *digit = strchr("0123456789abcdef", feed.head[k]);
+
+            if (!digit || !*digit)
+                return false;
+            feed.left = 16 * feed.left +
+                        (size_t)(*digit <= '9' ? *digit - '0' : *digit - 'a' + 10);
+        }
+        feed.has_ended = feed.has_ended || feed.left == 0;
+    }
+    return true;
+}
+
+static void close_feed(void)
+{
+    if (feed.to >= 0)
+        close(feed.to);
+    feed.to = -1;
+}
+
+static bool is_feeding(void)
+{
+    return feed.to >= 0 && feed.given < feed.size;
+}
+
+/* To the command, as much as there is room for. What it no longer reads is left out. */
+static void give(void)
+{
+    while (is_feeding()) {
+        ssize_t n = write(feed.to, feed.bytes + feed.given, feed.size - feed.given);
+
+        if (n < 0 && errno == EAGAIN)
+            return;
+        if (n >= 0)
+            feed.given += (size_t)n;
+        else if (errno != EINTR)
+            close_feed();
+    }
+    feed.size = feed.given = 0;
+    if (feed.has_ended)
+        close_feed();
+}
+
+/* Standard input has nothing but its end, the other side is gone, or what the command reads. */
 static void read_end(struct pollfd *input)
 {
-    char ignored[256];
-    ssize_t n = read(STDIN_FILENO, ignored, sizeof(ignored));
+    char bytes[sizeof(feed.bytes)];
+    ssize_t n = 0;
 
+    if (!(input->revents & POLLIN) && is_feeding())
+        n = 0; /* it has ended, behind what the command has not read */
+    else
+        n = read(STDIN_FILENO, bytes, sizeof(bytes));
+    if (n > 0 && feed.is_wanted) {
+        if (!take_parts(bytes, (size_t)n))
+            n = 0;
+        give();
+    }
     if (n == 0 || (n < 0 && errno != EINTR && errno != EAGAIN)) {
         here.is_cancelled = true;
         input->fd = -1;
+        close_feed();
     }
 }
 
@@ -340,16 +492,21 @@ static void read_end(struct pollfd *input)
 static int attend(pid_t pid, int ask)
 {
     int pidfd = (int)syscall(SYS_pidfd_open, pid, 0), how = 0;
-    struct pollfd fds[2] = {{.fd = pidfd, .events = POLLIN},
-                            {.fd = STDIN_FILENO, .events = POLLIN}};
+    struct pollfd fds[3] = {
+        {.fd = pidfd, .events = POLLIN}, {.fd = STDIN_FILENO}, {.events = POLLOUT}};
     int64_t kill_at = 0;
 
     while (pidfd >= 0) {
         int64_t left = kill_at ? kill_at - crti_cli_now_ms() : -1;
-        int n = poll(fds, 2, kill_at && left < 0 ? 0 : (int)left);
+        int n;
 
+        fds[1].events = is_feeding() ? 0 : POLLIN;
+        fds[2].fd = is_feeding() ? feed.to : -1;
+        n = poll(fds, 3, kill_at && left < 0 ? 0 : (int)left);
         if (n > 0 && fds[0].revents)
             break;
+        if (n > 0 && fds[2].revents)
+            give();
         if (n > 0 && fds[1].revents)
             read_end(&fds[1]);
         if (here.is_cancelled && !kill_at) {
@@ -364,7 +521,23 @@ static int attend(pid_t pid, int ask)
         continue;
     if (pidfd >= 0)
         close(pidfd);
+    close_feed();
     return WIFSIGNALED(how) ? KILLED_BY + WTERMSIG(how) : WEXITSTATUS(how);
+}
+
+/* Standard input of the command: a pipe, whose other end is ours, or nothing. */
+static int open_feed(posix_spawn_file_actions_t *actions)
+{
+    int ends[2];
+
+    if (!feed.is_wanted || pipe2(ends, O_CLOEXEC) != 0) {
+        posix_spawn_file_actions_addopen(actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+        return -1;
+    }
+    posix_spawn_file_actions_adddup2(actions, ends[0], STDIN_FILENO);
+    feed.to = ends[1];
+    fcntl(feed.to, F_SETFL, O_NONBLOCK);
+    return ends[0];
 }
 
 /* Its output is this process's standard error, unless it is what was asked for. */
@@ -373,11 +546,11 @@ static int run_child(const char *const *argv, bool passes_output, int ask)
     posix_spawn_file_actions_t actions;
     posix_spawnattr_t attributes;
     pid_t pid;
-    int failed;
+    int failed, input;
 
     posix_spawn_file_actions_init(&actions);
     crti_spawn_attributes(&attributes, POSIX_SPAWN_SETPGROUP);
-    posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+    input = open_feed(&actions);
     if (!passes_output)
         posix_spawn_file_actions_adddup2(&actions, STDERR_FILENO, STDOUT_FILENO);
     posix_spawnattr_setpgroup(&attributes, 0);
@@ -385,7 +558,10 @@ static int run_child(const char *const *argv, bool passes_output, int ask)
                           (char *const *)(uintptr_t)argv, environ);
     posix_spawn_file_actions_destroy(&actions);
     posix_spawnattr_destroy(&attributes);
+    if (input >= 0)
+        close(input);
     if (failed) {
+        close_feed();
         crti_cli_fail(NAME, "can't execute %s: %s", argv[0], strerror(failed));
         return failed == ENOENT ? NOT_FOUND : CANNOT_RUN;
     }
@@ -604,31 +780,45 @@ static int up_node(const char *self)
 
 /* ---------------------------------------------------------------- down, exec */
 
+/* What all nodes of this user share goes with the last one. */
+static void remove_programs(const char *state)
+{
+    char path[PATH_MAX];
+    size_t all = crti_run_dirs_find(NULL, here.dirs);
+
+    for (size_t i = 0; i < all && i < RUN_DIRS_MAX; i++)
+        if (here.dirs[i].is_living)
+            return;
+    snprintf(path, sizeof(path), "%s/programs", state);
+    crti_run_dir_remove(path);
+    snprintf(path, sizeof(path), "%s/up", state);
+    rmdir(path);
+    rmdir(state);
+}
+
 static int down(void)
 {
-    char key_files[2][sizeof(here.dirs[0].key_file) + 16];
-    size_t keys = 0;
-    bool is_any = false;
+    char state[sizeof(here.dirs[0].state)] = "";
+    bool is_any = false, is_left;
 
     for (size_t i = 0; i < here.count; i++) {
         is_any = is_any || here.dirs[i].is_living;
-        if (here.dirs[i].is_head && keys == 0) {
-            snprintf(key_files[0], sizeof(key_files[0]), "%s", here.dirs[i].key_file);
-            snprintf(key_files[1], sizeof(key_files[1]), "%s.generation",
-                     here.dirs[i].key_file);
-            keys = 2;
-        }
+        if (here.dirs[i].state[0])
+            snprintf(state, sizeof(state), "%s", here.dirs[i].state);
     }
     if (here.count > 0 && crti_cli_end_run_dirs(here.dirs, here.count, false) != 0) {
         json_object_set_new(here.answer, "see_errors", json_true());
         return fail("%s", "");
     }
-    for (size_t i = 0; i < keys; i++)
-        unlink(key_files[i]);
+    for (size_t i = 0; i < here.count; i++)
+        if (strrchr(here.dirs[i].dir, '/'))
+            remove_state(here.dirs[i].state, strrchr(here.dirs[i].dir, '/') + 1);
+    remove_ended();
     remove_files();
-    answer("did", is_any       ? "stopped"
-                  : here.count ? "removed what was left"
-                               : "had nothing");
+    is_left = here.count > 0;
+    if (*state)
+        remove_programs(state);
+    answer("did", is_any ? "stopped" : is_left ? "removed what was left" : "had nothing");
     return 0;
 }
 
@@ -650,6 +840,9 @@ static int execute(const char *self)
         setenv("CRT_ADDRESS", of->address, 1);
         setenv("CRT_KEY_FILE", of->key_file, 1);
     }
+    feed.is_wanted = json_is_true(json_object_get(here.request, "input"));
+    if (here.rest_size && feed.is_wanted && !take_parts(here.rest, here.rest_size))
+        return fail("no input of crt exec");
     return run_child(argv, true, SIGTERM);
 }
 
@@ -693,6 +886,31 @@ static int hold(void)
     return 0;
 }
 
+/* ---------------------------------------------------------------- the program's folder */
+
+/* The current directory of setup and exec; without one in the file the home, as ssh has it. */
+static int enter_folder(void)
+{
+    const json_t *files = json_object_get(here.request, "files");
+    const char *folder = asked("folder");
+    char did[64];
+    size_t count;
+    uint64_t bytes;
+
+    if (!folder || only_checks())
+        return 0;
+    if (crti_host_enter(folder) != CRT_OK)
+        return fail("%s", crt_error_detail());
+    if (!files)
+        return 0;
+    if (crti_host_sync(files, &count, &bytes) != CRT_OK)
+        return fail("%s", crt_error_detail());
+    snprintf(did, sizeof(did), count ? "%zu files, %.1f MB" : "had all files", count,
+             (double)bytes / 1e6);
+    answer("did", did);
+    return 0;
+}
+
 /* ---------------------------------------------------------------- the command */
 
 static void set_environment(void)
@@ -730,6 +948,10 @@ static int obey(void)
     if (find_dir(up, sizeof(up)) != CRT_OK ||
         (!is_exec && !is_look && (make_dir(up) != CRT_OK || lock(up) != CRT_OK)))
         return fail("%s", crt_error_detail());
+    if (!is_look && strcmp(what, "down") != 0 && enter_folder() != 0)
+        return CLI_FAILED;
+    if (strcmp(what, "rsync") == 0)
+        return 0;
     look();
     if (is_exec)
         return execute(self);
@@ -739,6 +961,8 @@ static int obey(void)
         return down();
     if (strcmp(what, "up") != 0)
         return fail("no request of crt up, down or exec");
+    if (!only_checks())
+        note_ended();
     return json_is_true(json_object_get(here.request, "head")) ? up_head(self)
                                                                : up_node(self);
 }
@@ -793,5 +1017,6 @@ int crti_cli_host(int argc, char **argv)
     json_decref(here.request);
     json_decref(here.answer);
     free(here.dirs);
+    free(here.rest);
     return result;
 }

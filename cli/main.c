@@ -22,6 +22,7 @@ static const struct {
     {"up", "start a cluster on the hosts of a cluster file, by ssh", crti_cli_up},
     {"down", "end that cluster on all its hosts", crti_cli_down},
     {"exec", "run a command on its head, or on all its hosts", crti_cli_exec},
+    {"rsync", "send the program's folder to its hosts, what differs", crti_cli_rsync},
     {"attach", "open a terminal on its head", crti_cli_attach},
     {"host", NULL, crti_cli_host},
     {"drain", "end a node when what it has is done or moved", crti_cli_drain},

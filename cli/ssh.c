@@ -24,6 +24,7 @@
 #define ARGS_MAX    128
 #define COMMAND_MAX HAND_OVER_COMMAND
 #define CHUNK       16384
+#define PIPE_SIZE   (1 << 20)
 
 extern char **environ;
 
@@ -41,7 +42,7 @@ crt_status_t crti_ssh_prepare(ssh_call_t *call, const json_t *host, const json_t
 
     *call =
         (ssh_call_t){.host = host, .pidfd = -1, .input = -1, .output = -1, .errors = -1};
-    call->request = malloc(size + 1);
+    call->request = malloc(size + 1 > SSH_FILL ? size + 1 : SSH_FILL);
     call->answer = malloc(SSH_OUTPUT + 1);
     if (!line || !call->request || !call->answer) {
         free(line);
@@ -64,7 +65,8 @@ void crti_ssh_release(ssh_call_t *call)
         explicit_bzero(call->answer, call->answer_size);
     free(call->request);
     free(call->answer);
-    call->request = call->answer = NULL;
+    free(call->wanted);
+    call->request = call->answer = call->wanted = NULL;
 }
 
 /* ---------------------------------------------------------------- the process */
@@ -151,6 +153,7 @@ static bool make_pipes(ssh_call_t *call, int ends[3])
         *mine[fd] = both[fd == 0 ? 1 : 0];
         fcntl(*mine[fd], F_SETFL, O_NONBLOCK);
     }
+    fcntl(call->input, F_SETPIPE_SZ, PIPE_SIZE); /* fewer turns, where others run, too */
     return true;
 }
 
@@ -298,6 +301,8 @@ static void take_some(const ssh_run_t *run, ssh_call_t *call, bool is_error,
         return;
     if (is_error || !run->on_output)
         keep(call, is_error, bytes + before, size - before);
+    if (!is_error && run->on_answer)
+        run->on_answer(call);
     if (run->on_output)
         run->on_output(call, is_error, bytes + before, size - before);
 }
@@ -324,7 +329,8 @@ static void take(const ssh_run_t *run, ssh_call_t *call, int *fd, bool is_error)
 
 static bool has_more(const ssh_run_t *run, const ssh_call_t *call)
 {
-    return (call->turn == SSH_ASKS && call->sent < call->request_size) ||
+    return (call->turn == SSH_ASKS &&
+            (call->sent < call->request_size || (call->has_more && run->fill))) ||
            (call->turn == SSH_HANDS_OVER && call->handed < run->archive->size);
 }
 
@@ -335,8 +341,14 @@ static void send_more(const ssh_run_t *run, ssh_call_t *call)
     const void *bytes = is_archive ? (const void *)run->archive->bytes : call->request;
     size_t size = is_archive ? run->archive->size : call->request_size;
     size_t *sent = is_archive ? &call->handed : &call->sent;
-    ssize_t n = write(call->input, (const char *)bytes + *sent, size - *sent);
+    ssize_t n;
 
+    if (!is_archive && call->sent == call->request_size) {
+        call->request_size = size = run->fill(call, call->request, SSH_FILL);
+        call->sent = 0;
+        call->has_more = call->has_more && size > 0;
+    }
+    n = size > *sent ? write(call->input, (const char *)bytes + *sent, size - *sent) : 0;
     if (n > 0)
         *sent += (size_t)n;
     else if (n < 0 && errno != EAGAIN && errno != EINTR)
@@ -426,6 +438,13 @@ static void look_at(const ssh_run_t *run, ssh_call_t *call, const struct pollfd 
         check_time(call);
 }
 
+static bool wants_input(const ssh_run_t *run, const ssh_call_t *first)
+{
+    return run->input_fd >= 0 && run->fill && first->state == SSH_RUNS &&
+           first->turn == SSH_ASKS && first->sent == first->request_size &&
+           !first->has_more;
+}
+
 /* Waits for anything of the running calls, and looks at it. */
 static void wait_for_some(ssh_run_t *run, ssh_call_t *calls, size_t count,
                           struct pollfd *fds)
@@ -446,9 +465,13 @@ static void wait_for_some(ssh_run_t *run, ssh_call_t *calls, size_t count,
         fds[used++] = (struct pollfd){.fd = call->errors, .events = POLLIN};
         fds[used++] = (struct pollfd){.fd = call->pidfd, .events = POLLIN};
     }
-    n = poll(fds, used, milliseconds_left(calls, count));
+    fds[used] = (struct pollfd){.fd = wants_input(run, calls) ? run->input_fd : -1,
+                                .events = POLLIN};
+    n = poll(fds, used + 1, milliseconds_left(calls, count));
     if (n < 0)
         return; /* EINTR */
+    if (fds[used].revents)
+        calls[0].has_more = true;
     used = 1;
     for (size_t i = 0; i < count; i++)
         if (calls[i].state == SSH_RUNS) {
@@ -462,7 +485,7 @@ static void wait_for_some(ssh_run_t *run, ssh_call_t *calls, size_t count,
 void crti_ssh_run(ssh_run_t *run, ssh_call_t *calls, size_t count)
 {
     size_t parallel = (size_t)json_integer_value(json_object_get(run->file, "parallel"));
-    struct pollfd *fds = calloc(1 + 4 * parallel, sizeof(*fds));
+    struct pollfd *fds = calloc(2 + 4 * parallel, sizeof(*fds));
     size_t running = fds ? 1 : 0;
 
     while (running > 0) {

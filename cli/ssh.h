@@ -30,7 +30,8 @@
 #define SSH_ANSWER    "crt-host " /* before the answer: a shell may print a greeting */
 #define SSH_NOT_FOUND 127
 
-#define SSH_WORDS 256 /* bytes of a line of hand_over.h */
+#define SSH_FILL  65536 /* bytes that are sent at a time behind a request */
+#define SSH_WORDS 256   /* bytes of a line of hand_over.h */
 
 typedef enum ssh_state { SSH_WAITS, SSH_RUNS, SSH_ENDED } ssh_state_t;
 
@@ -48,6 +49,12 @@ typedef struct ssh_call {
     char words[SSH_WORDS]; /* the line that comes, then why crt is not handed over */
     size_t words_size;
     bool is_refused; /* `words` says why */
+    bool has_more;   /* `fill` of the run has bytes that go behind the request */
+    char *
+        wanted; /* files of a folder that go there (folder_sync.h), and how far they are */
+    const char *next_wanted;
+    size_t at_file, last_file, of_file;
+    bool is_within;
     pid_t pid;
     int pidfd, input, output, errors;
     int64_t deadline, kill_at; /* kill_at 0: was not told to end */
@@ -64,12 +71,17 @@ typedef struct ssh_run {
     const crt_archive_t *archive; /* crt, where a host lacks it; NULL: it has it */
     hand_over_mode_t mode;
     const char *const *more; /* arguments of ssh, before those of the file; NULL: none */
-    int signal_fd;           /* can be read: all calls are to end */
+    int input_fd; /* can be read: the first call has more. -1, and 0 without `fill`: none */
+    int signal_fd; /* can be read: all calls are to end */
     bool interrupted;
     int64_t timeout_ms; /* of each call; 0: none */
     /* Output as it comes, in place of keeping it. NULL: it is kept. */
     void (*on_output)(ssh_call_t *call, bool is_error, const char *bytes, size_t size);
-    void (*on_end)(ssh_call_t *call);             /* NULL: nothing */
+    void (*on_end)(ssh_call_t *call);    /* NULL: nothing */
+    void (*on_answer)(ssh_call_t *call); /* more of it has come. NULL: nothing */
+    /* Gives what is sent next, where a call has more; 0: nothing at present. NULL: there is
+     * none. */
+    size_t (*fill)(ssh_call_t *call, char *bytes, size_t room);
     void (*on_hand_over)(const ssh_call_t *call); /* the archive begins to be sent */
 } ssh_run_t;
 

@@ -16,6 +16,7 @@
 #include <crt_printable.h>
 
 #include "cli/cluster.h"
+#include "cli/folder_sync.h"
 #include "cli/options.h"
 #include "cli/shell_word.h"
 
@@ -36,6 +37,8 @@ static crt_status_t prepare_up(cluster_t *c, size_t index)
     json_object_set(request, "head", json_object_get(host, "head"));
     json_object_set_new(request, "others", json_boolean(c->count > 1));
     json_object_set_new(request, "check", json_boolean(only_checks));
+    if (crti_folder_sync_files())
+        json_object_set(request, "files", crti_folder_sync_files());
     if (index > 0 && c->key) {
         json_object_set_new(request, "address", json_string(c->address));
         json_object_set_new(request, "key", json_string(c->key));
@@ -116,6 +119,8 @@ static void run_calls(cluster_t *c, size_t first, size_t count)
     run.mode = c->mode;
     run.timeout_ms = 1000 * json_integer_value(json_object_get(c->file, "timeout"));
     run.on_end = show_end;
+    run.on_answer = crti_folder_sync_answer;
+    run.fill = crti_folder_sync_fill;
     shown = c;
     shown_run = &run;
     crti_ssh_run(&run, &c->calls[first], count);
@@ -163,10 +168,20 @@ static int finish(const cluster_t *c, const char *done)
     return 0;
 }
 
+/* The files of the program, which go to every host. */
+static crt_status_t read_folder(const cluster_t *c)
+{
+    const char *folder = json_string_value(json_object_get(c->file, "folder"));
+
+    return folder ? crti_folder_sync_open(folder) : CRT_OK;
+}
+
 static int bring_up(cluster_t *c)
 {
     char done[512];
 
+    if (!only_checks && read_folder(c) != CRT_OK)
+        return crti_cli_fail_detail(c->command);
     c->mode = only_checks ? HAND_OVER_CHECKS : HAND_OVER_GIVES;
     if (prepare_up(c, 0) != CRT_OK)
         return crti_cli_fail_detail(c->command);
@@ -222,6 +237,7 @@ int crti_cli_up(int argc, char **argv)
         print_plan(&c);
     else if (result == 0)
         result = bring_up(&c);
+    crti_folder_sync_close();
     crti_cluster_close(&c);
     return result;
 }
@@ -267,6 +283,52 @@ int crti_cli_down(int argc, char **argv)
     result = crti_cluster_open(&c, spec.name, path);
     if (result == 0)
         result = bring_down(&c);
+    crti_cluster_close(&c);
+    return result;
+}
+
+/* ---------------------------------------------------------------- rsync */
+
+static int send_folder(cluster_t *c)
+{
+    if (!json_object_get(c->file, "folder"))
+        return crti_cli_fail(c->command, "the cluster file names no folder: folder: DIR");
+    if (read_folder(c) != CRT_OK)
+        return crti_cli_fail_detail(c->command);
+    for (size_t i = 0; i < c->count; i++) {
+        json_t *request = crti_cluster_request(c, i, "rsync");
+
+        json_object_set(request, "files", crti_folder_sync_files());
+        if (crti_cluster_prepare(c, i, request) != CRT_OK)
+            return crti_cli_fail_detail(c->command);
+    }
+    run_calls(c, 0, c->count);
+    return finish(c, "");
+}
+
+int crti_cli_rsync(int argc, char **argv)
+{
+    static const command_spec_t spec = {
+        .name = "crt rsync",
+        .operands = "FILE",
+        .summary = "Sends the folder of a cluster file to all its hosts, of which only "
+                   "files that differ.\nNothing is removed there."};
+    const char *path;
+    cluster_t c;
+    int first, result;
+
+    switch (crti_cli_parse(argc, argv, &spec, &first)) {
+    case PARSE_DONE: return 0;
+    case PARSE_WRONG: return CLI_USAGE;
+    case PARSE_OK: break;
+    }
+    path = crti_cluster_only_file(argc, argv, first, spec.name);
+    if (!path)
+        return CLI_USAGE;
+    result = crti_cluster_open(&c, spec.name, path);
+    if (result == 0)
+        result = send_folder(&c);
+    crti_folder_sync_close();
     crti_cluster_close(&c);
     return result;
 }

@@ -112,8 +112,21 @@ static void the_shortest_file_is_a_head(void **state)
                 "{\"environment\":{},\"group\":\"head\",\"head\":true,\"host\":\"node1\","
                 "\"options\":[],\"setup\":[]}");
     assert_string_equal(json_string_value(json_object_get(file, "name")), "lab");
-    assert_string_equal(json_string_value(json_object_get(file, "crt")), "crt");
+    assert_null(json_object_get(file, "crt"));
+    assert_null(json_object_get(file, "folder"));
     json_decref(file);
+}
+
+static void the_folder_is_seen_from_the_file(void **state)
+{
+    json_t *file = parse("head: node1\nfolder: ../program\n");
+
+    (void)state;
+    assert_string_equal(json_string_value(json_object_get(file, "folder")),
+                        "dir/../program");
+    json_decref(file);
+    assert_wrong("head: node1\nfolder: []\n",
+                 "lab.yaml:2:9: folder is a text or a number, not a list");
 }
 
 static void groups_have_their_options_behind_what_all_hosts_have(void **state)
@@ -270,6 +283,7 @@ int main(void)
         cmocka_unit_test(ranges_that_mean_nothing_are_refused),
         cmocka_unit_test(a_host_is_never_an_option_of_ssh),
         cmocka_unit_test(the_shortest_file_is_a_head),
+        cmocka_unit_test(the_folder_is_seen_from_the_file),
         cmocka_unit_test(groups_have_their_options_behind_what_all_hosts_have),
         cmocka_unit_test(an_unknown_key_is_told_with_the_nearest_one),
         cmocka_unit_test(errors_have_line_and_column),

@@ -208,7 +208,8 @@ class Up(unittest.TestCase):
     def assert_nothing_is_left(self):
         for host in self.lab.hosts:
             self.assertEqual(host.daemons(), [], host.name)
-            self.assertEqual(host.key_files(), [], host.name)
+            left = [name for _, _, names in os.walk(host.state) for name in names]
+            self.assertEqual(left, [], host.name)
 
     def test_up_starts_what_is_missing_and_down_leaves_nothing(self):
         said = crt("up", self.file)
@@ -347,6 +348,72 @@ class Up(unittest.TestCase):
         self.assertEqual(run.wait(PATIENCE), 130)
         pid = int(text_of(mark))
         until("the command has ended", lambda: not os.path.exists(f"/proc/{pid}"))
+
+    def test_the_input_of_exec_is_that_of_its_command(self):
+        said = crt("exec", self.file, "--", "wc", "-c", stdin="x" * 300000)
+        self.assertEqual(said, "300000\n")
+        self.assertEqual(crt("exec", self.file, "--", "cat", stdin="a\nb"), "a\nb")
+        self.assertEqual(crt("exec", self.file, "--", "head", "-c", "3", stdin="y" * 300000), "yyy")
+        self.assertEqual(crt("exec", self.file, "--all", "--", "cat", stdin="no"), "")
+        # A command that reads nothing is ended all the same.
+        mark = self.lab.path("reads-nothing")
+        run = subprocess.Popen([CRT, "exec", self.file, "--", "sh", "-c",
+                                f"echo $$ >{mark}.new; mv {mark}.new {mark}; sleep 1000; exit 0"],
+                               stdin=subprocess.PIPE)
+        until("the command runs", lambda: os.path.exists(mark))
+        os.set_blocking(run.stdin.fileno(), False)
+        until("all is full", lambda: run.stdin.raw.write(b"z" * 65536) is None)
+        run.send_signal(signal.SIGINT)
+        self.assertEqual(run.wait(PATIENCE), 130)
+        run.stdin.raw.close()
+        pid = int(text_of(mark))
+        until("the command has ended", lambda: not os.path.exists(f"/proc/{pid}"))
+
+    def test_the_folder_goes_to_all_hosts_and_nothing_there_is_removed(self):
+        folder = self.lab.path("program")
+        os.makedirs(folder + "/data/deep")
+        with open(folder + "/run", "w", encoding="ascii") as file:
+            file.write("#!/bin/sh\necho here: $(cat data/deep/a) >>own; cat own\n")
+        os.chmod(folder + "/run", 0o755)
+        for name, text in (("data/deep/a", "first"), ("empty", ""), ("big", "b" * 200000),
+                           (".gitignore", "big.log\n"), ("big.log", "none")):
+            with open(f"{folder}/{name}", "w", encoding="ascii") as file:
+                file.write(text)
+        os.symlink("big", folder + "/link")
+        os.symlink("/nowhere", folder + "/dangling")
+        file = self.lab.file(hosts="n1", more=f"folder: {folder}\nsetup: test -x run\n")
+        there = self.lab.hosts[1].path("home/crt/lab")
+        crt("up", file)
+        self.assertEqual(crt("exec", file, "--all", "--", "./run").count(": here: first\n"), 2)
+        self.assertEqual(sorted(os.listdir(there)),
+                         [".gitignore", "big", "data", "empty", "link", "own", "run"])
+        self.assertEqual(text_of(there + "/link"), "b" * 200000)
+        with open(folder + "/data/deep/a", "w", encoding="ascii") as a:
+            a.write("other")
+        os.unlink(folder + "/big")
+        os.unlink(folder + "/link")
+        before = os.stat(there + "/run").st_ino
+        self.assertEqual(crt("rsync", file).count(": 1 files, 0.0 MB\n"), 2)
+        self.assertEqual(crt("rsync", file).count(": had all files\n"), 2)
+        self.assertEqual(os.stat(there + "/run").st_ino, before)
+        self.assertEqual(text_of(there + "/data/deep/a"), "other")
+        self.assertTrue(os.path.exists(there + "/big"))
+        self.assertIn("here: first\nhere: other\n", crt("exec", file, "--", "./run"))
+        os.rename(there, there + ".away")
+        with open(there, "w", encoding="ascii"):
+            self.assertRegex(crt("rsync", file, code=1), "n1: failed: the folder .*Not a directory")
+        self.assertIn("names no folder", crt("rsync", self.file, code=1))
+
+    def test_names_that_lead_out_of_the_folder_are_refused(self):
+        version = crt("version").split()[1]
+        for name in ("../x", "/x", "a/../x", "a//x", "", "a/.."):
+            line = json.dumps({"version": version, "do": "rsync", "name": "x", "folder": "crt/x",
+                               "files": [[name, 1, True, "0" * 64]]})
+            done = subprocess.run([CRT, "host"], input=line + "\n", text=True, check=False,
+                                  stdout=subprocess.PIPE, timeout=PATIENCE,
+                                  env=os.environ | {"HOME": self.lab.folder,
+                                                    "CRT_STATE_DIR": self.lab.path("state")})
+            self.assertIn("no list of files", done.stdout, name)
 
     def test_a_host_without_crt_is_told(self):
         said = crt("up", self.lab.file(crt="/nowhere/crt"), code=1)
