@@ -7,7 +7,7 @@ set -euo pipefail
 usage() {
     cat <<'TEXT'
 usage: ./setup.sh [--without-tests] [--with-cuda] [--with-browser] [--with-mpi] [--with-iperf3]
-                  [--with-prometheus] [--with-arm64] [--with-nightly] [--help]
+                  [--with-slurm] [--with-prometheus] [--with-arm64] [--with-nightly] [--help]
 
 Installs the Debian packages that crt is built from and tested with (as root, or by sudo): those of
 the table in docs/building.md, which says what each is for.
@@ -21,6 +21,7 @@ the table in docs/building.md, which says what each is for.
                    folder
   --with-iperf3    iperf3, which build/tests/bench/transfer runs beside crt
   --with-mpi       Open MPI (20 MB), which build/tests/bench/collective runs beside crt
+  --with-slurm     slurmctld, slurmd and munge, under which tests/cli/test_slurm.py runs
   --with-prometheus  prometheus, whose promtool tests/http/test_metrics.py asks
   --with-arm64     a cross compiler for arm64 and qemu-user, for tests/arm64.sh
   --with-nightly   cppcheck, clang and clang-tidy, for tests/nightly.sh
@@ -172,6 +173,10 @@ for argument; do
     --with-nightly)
         more+=('build|static analysis|cppcheck' 'build|static analysis|clang-tidy-14 clang-tidy'
             'build|fuzzing|clang')
+        ;;
+    --with-slurm)
+        more+=('build|Slurm|slurmctld' 'build|Slurm|slurmd' 'build|Slurm|slurm-client'
+            'build|Slurm|munge')
         ;;
     --with-mpi) more+=('build|a benchmark|libopenmpi-dev' 'build|a benchmark|openmpi-bin') ;;
     --help | -h) usage; exit 0 ;;

@@ -12,9 +12,36 @@
 #include "cli/run_dirs.h"
 #include "cli/stop.h"
 
-#define START_TIMEOUT 30000
+#define START_TIMEOUT    30000
+#define HEADLESS_SECONDS "30"
 
-static crt_status_t start_head(private_cluster_t *c, int lifeline, int cancel_fd)
+static const char *ip_of(const private_options_t *options)
+{
+    return options->ip ? options->ip : "127.0.0.1";
+}
+
+/* What a node needs of a head that is elsewhere. */
+static crt_status_t take_head(private_cluster_t *c, const private_options_t *options)
+{
+    size_t size = strlen(options->key);
+    int fd, failed;
+
+    snprintf(c->address, sizeof(c->address), "%s", options->address);
+    snprintf(c->key_file, sizeof(c->key_file), "%s/cluster.key", c->dir);
+    fd = open(c->key_file, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    failed = fd < 0 || write(fd, options->key, size) != (ssize_t)size ||
+                     write(fd, "\n", 1) != 1
+                 ? errno
+                 : 0;
+    if (fd >= 0)
+        close(fd);
+    return failed ? crt_raise(CRT_ERR_IO, "can't write %s: %s", c->key_file,
+                              strerror(failed))
+                  : CRT_OK;
+}
+
+static crt_status_t start_head(private_cluster_t *c, const private_options_t *options,
+                               int lifeline, int cancel_fd)
 {
     daemon_t *d = &c->head;
     crt_status_t status;
@@ -22,8 +49,10 @@ static crt_status_t start_head(private_cluster_t *c, int lifeline, int cancel_fd
     crti_daemon_init(d, "crt-head");
     d->lifeline = lifeline;
     crti_daemon_option(d, "--port", "0");
-    crti_daemon_option(d, "--node-ip-address", "127.0.0.1");
+    crti_daemon_option(d, "--node-ip-address", ip_of(options));
     crti_daemon_option(d, "--dashboard-port", "none");
+    if (options->ip) /* nodes elsewhere end when it is killed */
+        crti_daemon_option(d, "--headless-timeout", HEADLESS_SECONDS);
     crti_daemon_option(d, "--private", c->dir);
     status = crti_daemon_start(d, START_TIMEOUT, cancel_fd);
     if (status != CRT_OK)
@@ -46,8 +75,8 @@ static crt_status_t start_node(private_cluster_t *c, const private_options_t *op
     d->lifeline = lifeline;
     crti_daemon_option(d, "--address", c->address);
     crti_daemon_option(d, "--key-file", c->key_file);
-    crti_daemon_option(d, "--node-ip-address", "127.0.0.1");
-    crti_daemon_option(d, "--head-dir", c->head_dir);
+    crti_daemon_option(d, "--node-ip-address", ip_of(options));
+    crti_daemon_option(d, "--head-dir", c->head_dir[0] ? c->head_dir : NULL);
     crti_daemon_option(d, "--private", c->dir);
     crti_daemon_option(d, "--share", share);
     crti_daemon_option(d, "--num-cpus", options->num_cpus);
@@ -74,7 +103,8 @@ crt_status_t crti_private_start(private_cluster_t *c, const private_options_t *o
         status = crti_daemon_pipe(lifeline);
     c->lifeline = lifeline[1];
     if (status == CRT_OK)
-        status = start_head(c, lifeline[0], cancel_fd);
+        status = options->address ? take_head(c, options)
+                                  : start_head(c, options, lifeline[0], cancel_fd);
     while (status == CRT_OK && c->count < options->nodes)
         status = start_node(c, options, lifeline[0], cancel_fd);
     if (lifeline[0] >= 0)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A private cluster: a head and nodes on this host that belong to this process and end with it,
- * however it ends.
+/* A private cluster: a head and nodes on this host, or nodes of a head elsewhere, that belong to
+ * this process and end with it, however it ends.
  *
  * Where it sits
- *     cli/run.c -> [ cli/private.c ] -> cli/daemon.c -> crt-head, crt-node
+ *     cli/run.c, cli/slurm_node.c -> [ cli/private.c ] -> cli/daemon.c -> crt-head, crt-node
  * Ownership
  *     The struct holds the write end of a lifeline: when this process dies, by kill -9 too, the
  *     kernel closes it, and each daemon ends with its workers and its directory
@@ -20,6 +20,8 @@ typedef struct private_options {
     unsigned nodes; /* 1 to PRIVATE_NODES_MAX */
     /* Of each node; NULL: its share of this host. */
     const char *num_cpus, *num_gpus, *resources, *store_bytes;
+    const char *ip;            /* of this host for others; NULL: 127.0.0.1 */
+    const char *address, *key; /* of a head elsewhere; NULL: the head is here */
 } private_options_t;
 
 typedef struct private_cluster {
