@@ -20,7 +20,7 @@
 #include <crt.h>
 
 #define IN_FLIGHT 10
-#define SETTLED   20 /* tasks, after which drivers side by side have their turns */
+#define SETTLED   50 /* tasks, after which drivers side by side have their turns */
 #define PLENTY    60 /* more than the workers of a few nodes are given at once */
 
 static crt_status_t nap_run(crt_call_t *call)
