@@ -2,6 +2,7 @@
 #include "ring_bed.h"
 
 #include "collective/group_int.h"
+#include "runtime/core/process/context.h"
 
 #include <errno.h>
 #include <poll.h>

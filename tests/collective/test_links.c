@@ -4,6 +4,7 @@
 
 #include "collective/backends/ring_int.h"
 #include "ring_bed.h"
+#include "runtime/core/process/context.h"
 
 static crti_step_t barrier(void)
 {

@@ -19,6 +19,7 @@
 
 #include "collective/backends/exchange_int.h"
 #include "collective/group_int.h"
+#include "runtime/core/process/context.h"
 #include "runtime/net/stream_int.h"
 #include "tests/net/tls_write.h"
 
