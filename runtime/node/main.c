@@ -5,7 +5,12 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "runtime/base/log.h"
+#include "runtime/base/rundir.h"
+#include "runtime/node/lifecycle/lifecycle.h"
 #include "runtime/node/node.h"
+#include "runtime/node/options.h"
+#include "runtime/node/process/context.h"
 
 /* A start that failed before there was a node: the parent hears it here. */
 static int fail(int ready_fd, const char *text)

@@ -17,6 +17,28 @@
 #include <string.h>
 #include <sys/prctl.h>
 
+#include "runtime/base/clock.h"
+#include "runtime/base/log.h"
+#include "runtime/base/rundir.h"
+#include "runtime/node/actors/actor.h"
+#include "runtime/node/dispatch/dispatch.h"
+#include "runtime/node/host/host.h"
+#include "runtime/node/host/log_quota.h"
+#include "runtime/node/host/old_logs.h"
+#include "runtime/node/host/watchdog.h"
+#include "runtime/node/jobs/job.h"
+#include "runtime/node/leases/lease.h"
+#include "runtime/node/lifecycle/drain.h"
+#include "runtime/node/lifecycle/lifecycle.h"
+#include "runtime/node/links/head.h"
+#include "runtime/node/links/local.h"
+#include "runtime/node/links/peer.h"
+#include "runtime/node/logs/logs.h"
+#include "runtime/node/objects/transfer.h"
+#include "runtime/node/process/context.h"
+#include "runtime/node/process/process.h"
+#include "runtime/node/watches/watch.h"
+
 #define START_NS (6 * CRTI_S) /* for the head to answer */
 
 /* ---------------------------------------------------------------- directories */
@@ -62,7 +84,7 @@ static crt_status_t make_dirs(crti_node_t *node)
     if (crti_dir_lock(node->own_state, &node->state_lock_fd) != CRT_OK)
         crti_log(CRTI_LOG_WARN, "node", "its logs are not locked: %s",
                  crt_error_detail());
-    crti_old_logs_start(&node->old_logs, node->state_dir, node->own_state,
+    crti_old_logs_start(node->old_logs, node->state_dir, node->own_state,
                         node->options.log_total);
     return CRT_OK;
 }
@@ -96,7 +118,7 @@ static void remove_own_dirs(crti_node_t *node)
 
 static void remove_dirs(crti_node_t *node)
 {
-    crti_old_logs_fini(&node->old_logs);
+    crti_old_logs_fini(node->old_logs);
     if (node->lock_fd >= 0)
         remove_own_dirs(node);
     if (!node->ready)
@@ -106,11 +128,11 @@ static void remove_dirs(crti_node_t *node)
 static void on_start_late(void *user)
 {
     crti_node_t *node = user;
+    const char *why = crti_registration_why(node);
     char text[512];
 
     snprintf(text, sizeof(text), "the head at %s can't be reached: %s",
-             node->head_address,
-             node->registration.why[0] ? node->registration.why : "it does not answer");
+             node->head_address, *why ? why : "it does not answer");
     crti_node_fail_start(node, text);
 }
 
@@ -203,11 +225,12 @@ static crt_status_t start(crti_node_t *node)
     if (status == CRT_OK)
         status = make_dirs(node);
     if (status == CRT_OK)
-        status = crti_watchdog_start(&node->watchdog, node->run_dir, node->lock_fd);
+        status = crti_watchdog_start(node->watchdog, node->run_dir, node->lock_fd);
     if (status == CRT_OK)
         status = make_store(node);
     if (status == CRT_OK)
-        status = crti_stream_context_new(&node->key, node->peers.encrypt, &node->context);
+        status =
+            crti_stream_context_new(&node->key, crti_peer_encrypts(node), &node->context);
     if (status == CRT_OK)
         status = crti_local_listen(node);
     if (status == CRT_OK)
@@ -217,13 +240,12 @@ static crt_status_t start(crti_node_t *node)
 
 crt_status_t crti_node_new(const crti_options_t *options, crti_node_t **node_out)
 {
-    crti_node_t *node = calloc(1, sizeof(*node));
+    crti_node_t *node = crti_node_make();
     crt_status_t status;
 
     if (node == NULL)
         return crt_raise(CRT_ERR_NO_MEMORY, "node");
     node->options = *options;
-    node->lock_fd = node->state_lock_fd = node->watchdog.fd = -1;
     node->id = crti_id_random();
     crti_id_hex(node->id, node->hex);
     snprintf(node->ip, sizeof(node->ip), "%s", options->node_ip);
@@ -272,14 +294,14 @@ int crti_node_run(crti_node_t *node)
 static void free_processes(crti_node_t *node)
 {
     size_t cursor = 0;
-    void *value;
+    crti_process_t *p;
 
     node->is_ending = true;
     /* What goes may move another one to a place that was passed: the next round finds it. */
-    for (; node->processes.by_id.count > 0; cursor = 0)
-        while (crti_map_next(&node->processes.by_id, &cursor, NULL, &value)) {
-            crti_process_kill(value);
-            crti_process_free(value);
+    for (; crti_process_count(node) > 0; cursor = 0)
+        while ((p = crti_process_next(node, &cursor)) != NULL) {
+            crti_process_kill(p);
+            crti_process_free(p);
         }
 }
 
@@ -304,7 +326,7 @@ static void free_parts(crti_node_t *node)
     crti_lease_free(node);
     crti_drain_fini(node);
     crti_pull_free(node);
-    crti_log_quota_fini(&node->log_quota);
+    crti_log_quota_fini(node->log_quota);
 }
 
 void crti_node_free(crti_node_t *node)
@@ -317,7 +339,7 @@ void crti_node_free(crti_node_t *node)
     crti_stream_context_free(node->context);
     crti_store_detach(node->store);
     crti_loop_free(node->loop);
-    crti_watchdog_end(&node->watchdog);
+    crti_watchdog_end(node->watchdog);
     remove_dirs(node);
     crti_key_wipe(&node->key, sizeof(node->key));
     snprintf(line, sizeof(line), "error %s\n", node->start_error);

@@ -11,8 +11,20 @@
  *     crti_node_schedule_tick.
  */
 #include "runtime/base/clock.h"
+#include "runtime/node/dispatch/dispatch.h"
 #include "runtime/node/leases/fair_share.h"
+#include "runtime/node/leases/job_shares.h"
+#include "runtime/node/leases/lease.h"
+#include "runtime/node/leases/lease_table.h"
+#include "runtime/node/leases/worker_table.h"
+#include "runtime/node/lifecycle/drain.h"
+#include "runtime/node/lifecycle/lifecycle.h"
+#include "runtime/node/links/peer.h"
 #include "runtime/node/node.h"
+#include "runtime/node/objects/pull_table.h"
+#include "runtime/node/objects/transfer.h"
+#include "runtime/node/process/context.h"
+#include "runtime/node/watches/watch.h"
 
 #define ORPHANS_NS (1 * CRTI_S)
 
@@ -20,12 +32,11 @@
  * each turn, less often in large clusters. */
 static void ask_for_levels(crti_node_t *node, uint64_t now)
 {
-    const crti_lease_table_t *table = node->leases.table;
-    uint64_t every =
-        CRTI_FAIR_TURN_NS + crti_lease_table_views(table)->map.count * CRTI_MS;
+    const crti_lease_table_t *table = node->lease_table;
+    uint64_t every = CRTI_FAIR_TURN_NS + crti_lease_table_nodes(table) * CRTI_MS;
 
     if (crti_lease_table_waiting(table) && crti_lease_table_shares(table)->jobs > 1 &&
-        now - node->registration.beat_ns >= every)
+        now - crti_registration_beat_ns(node) >= every)
         crti_head_changed(node);
 }
 
@@ -41,16 +52,16 @@ static void on_tick(void *user)
     }
     next = crti_owner_tick(node, now);
     crti_watch_tick(node, now);
-    due = crti_lease_table_tick(node->leases.table, now);
+    due = crti_lease_table_tick(node->lease_table, now);
     next = due < next ? due : next;
-    due = crti_fair_share_tick(node->leases.table, now);
+    due = crti_fair_share_tick(node->lease_table, now);
     ask_for_levels(node, now);
     next = due < next ? due : next;
-    due = crti_worker_table_tick(node->leases.workers, now);
+    due = crti_worker_table_tick(node->workers, now);
     next = due < next ? due : next;
     due = crti_drain_tick(node, now);
     next = due < next ? due : next;
-    due = crti_pull_table_tick(node->pulls.table, now);
+    due = crti_pull_table_tick(node->pull_table, now);
     next = due < next ? due : next;
     due = node->orphans_ns + ORPHANS_NS;
     next = due < next ? due : next;

@@ -17,8 +17,16 @@
 
 #include "node_steps.h"
 #include "node_world.h"
+#include "runtime/base/clock.h"
+#include "runtime/base/log.h"
+#include "runtime/node/dispatch/dispatch.h"
 #include "runtime/node/host/exec.h"
 #include "runtime/node/jobs/job_int.h"
+#include "runtime/node/leases/bundle.h"
+#include "runtime/node/leases/leases_int.h"
+#include "runtime/node/links/links_int.h"
+#include "runtime/node/node.h"
+#include "runtime/node/process/process_int.h"
 
 #define LOCALS      3
 #define STEPS_MAX   200
@@ -136,12 +144,11 @@ static void give_up(const char *what)
 
 static void make(bed_t *bed)
 {
-    crti_node_t *node = calloc(1, sizeof(*node));
+    crti_node_t *node = crti_node_make();
 
     crti_log_set_sink(on_line, NULL);
     world_begin();
     *bed = (bed_t){.node = node, .locals = {-1, -1, -1}};
-    node->lock_fd = node->state_lock_fd = node->watchdog.fd = -1;
     node->options.ready_fd = node->options.lifeline_fd = -1;
     node->options.head_dir = node->options.private_dir = "";
     crti_resources_set(&node->options.resources, "CPU", 4 * CRTI_RESOURCE_ONE);
@@ -154,7 +161,7 @@ static void make(bed_t *bed)
         world_store(STORE_BYTES, CRTI_NODE_SLOTS, &node->store) != CRT_OK ||
         crti_node_init_parts(node) != CRT_OK || crti_local_listen(node) != CRT_OK)
         give_up("node");
-    node->registration.incarnation = 1;
+    node->incarnation = 1;
     crti_node_start_ticks(node);
     node->ready = true;
     crti_registration_start(node);
@@ -296,7 +303,7 @@ static crti_stream_t *find_stream(bed_t *bed, unsigned which, bool is_ours)
     crti_stream_t *s;
 
     for (unsigned i = 0, k = 0; (s = world_stream(i)); i++)
-        if (s != bed->node->head.stream && s->is_ours == is_ours && k++ == which % 4)
+        if (s != bed->node->head->stream && s->is_ours == is_ours && k++ == which % 4)
             return s;
     return NULL;
 }
@@ -310,7 +317,7 @@ static void say_guest(bed_t *bed, unsigned which, crti_span_t data)
 
 static void break_stream(bed_t *bed, unsigned which)
 {
-    crti_stream_t *s = which == 0 ? bed->node->head.stream : world_stream(which % 8);
+    crti_stream_t *s = which == 0 ? bed->node->head->stream : world_stream(which % 8);
 
     if (s)
         world_break(s);
@@ -329,7 +336,7 @@ static void settle(bed_t *bed, uint64_t ns)
 
 static void step(bed_t *bed, unsigned what, unsigned whose, crti_span_t data)
 {
-    crti_stream_t *head = bed->node->head.stream;
+    crti_stream_t *head = bed->node->head->stream;
     uint64_t ns = 0;
 
     switch (what % STEPS) {
@@ -361,7 +368,7 @@ static void step(bed_t *bed, unsigned what, unsigned whose, crti_span_t data)
 static void end_nodes(bed_t *bed)
 {
     CRTI_AUTO(crti_buffer_fini) crti_buffer_t ids = {0};
-    crti_map_t *maps[] = {&bed->node->peers.by_id};
+    crti_map_t *maps[] = {&bed->node->peers->by_id};
     size_t cursor = 0;
     const void *key;
     void *value;
@@ -380,7 +387,7 @@ static void end_nodes(bed_t *bed)
 /* The head takes the daemon, if it has not, and knows nothing of what it is asked. */
 static void end_questions(bed_t *bed)
 {
-    crti_head_t *head = &bed->node->head;
+    crti_head_t *head = bed->node->head;
     crti_message_t m = {.kind = CRTI_MSG_NODE_REGISTERED,
                         .request = 1,
                         .node_registered = {.headless_timeout_ms = 3600000}};
@@ -411,7 +418,7 @@ static void show_processes(crti_node_t *node)
     size_t cursor = 0;
     void *value;
 
-    while (crti_map_next(&node->processes.by_id, &cursor, NULL, &value)) {
+    while (crti_map_next(&node->processes->by_id, &cursor, NULL, &value)) {
         const crti_process_t *p = value;
 
         fprintf(stderr, "role %u, pid %d, pidfd %d%s%s%s%s%s, job in state %d\n", p->role,
@@ -424,21 +431,21 @@ static void show_processes(crti_node_t *node)
 
 static void check_rest(crti_node_t *node)
 {
-    const crti_resources_t *all = crti_lease_table_resources(node->leases.table),
-                           *free_ = crti_lease_table_available(node->leases.table);
+    const crti_resources_t *all = crti_lease_table_resources(node->lease_table),
+                           *free_ = crti_lease_table_available(node->lease_table);
     size_t cursor = 0;
 
-    if (node->processes.by_id.count || crti_worker_table_count(node->leases.workers) ||
-        crti_lease_table_next(node->leases.table, &cursor) || node->leases.askers.count ||
-        !crti_list_is_empty(&node->locals.all) ||
-        !crti_list_is_empty(&node->peers.inbound) ||
+    if (node->processes->by_id.count || crti_worker_table_count(node->workers) ||
+        crti_lease_table_next(node->lease_table, &cursor) || node->leases->askers.count ||
+        !crti_list_is_empty(&node->locals->all) ||
+        !crti_list_is_empty(&node->peers->inbound) ||
         crti_resources_get(all, "CPU") != crti_resources_get(free_, "CPU")) {
         fprintf(stderr, "left: %zu processes, %zu workers, %s%zu askers, %s%s%lld CPU\n",
-                (size_t)node->processes.by_id.count,
-                crti_worker_table_count(node->leases.workers), cursor ? "leases, " : "",
-                (size_t)node->leases.askers.count,
-                crti_list_is_empty(&node->locals.all) ? "" : "connections, ",
-                crti_list_is_empty(&node->peers.inbound) ? "" : "inbound_links, ",
+                (size_t)node->processes->by_id.count,
+                crti_worker_table_count(node->workers), cursor ? "leases, " : "",
+                (size_t)node->leases->askers.count,
+                crti_list_is_empty(&node->locals->all) ? "" : "connections, ",
+                crti_list_is_empty(&node->peers->inbound) ? "" : "inbound_links, ",
                 (long long)crti_resources_get(free_, "CPU"));
         show_processes(node);
         abort();

@@ -9,6 +9,7 @@
 
 #include "runtime/base/clock.h"
 #include "runtime/node/leases/lease_table.h"
+#include "runtime/node/leases/room.h"
 
 #include <cmocka.h>
 

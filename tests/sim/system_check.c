@@ -4,7 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/node/jobs/job_int.h"
+#include "runtime/node/leases/leases_int.h"
+#include "runtime/node/links/links_int.h"
+#include "runtime/node/objects/pull_table.h"
+#include "runtime/node/process/process_int.h"
 #include "tests/sim/system_truth.h"
 
 truth_t *truth;
@@ -101,13 +104,13 @@ static void check_leases(const crti_node_t *node)
     size_t cursor = 0, granted = 0;
     int64_t held = 0, all, available;
 
-    while ((lease = crti_lease_table_next(node->leases.table, &cursor)))
+    while ((lease = crti_lease_table_next(node->lease_table, &cursor)))
         if (lease->state == CRTI_LEASE_STARTING || lease->state == CRTI_LEASE_GRANTED) {
             held += lease->is_blocked ? 0 : crti_resources_get(&lease->resources, "CPU");
             granted += lease->state == CRTI_LEASE_GRANTED;
         }
-    all = crti_resources_get(crti_lease_table_resources(node->leases.table), "CPU");
-    available = crti_resources_get(crti_lease_table_available(node->leases.table), "CPU");
+    all = crti_resources_get(crti_lease_table_resources(node->lease_table), "CPU");
+    available = crti_resources_get(crti_lease_table_available(node->lease_table), "CPU");
     if (available + held > all)
         sim_fail(sys->world, "node %.8s has %lld of %lld CPU free while leases hold %lld",
                  node->hex, (long long)available, (long long)all, (long long)held);
@@ -120,12 +123,12 @@ static void check_workers(const crti_node_t *node)
     const crti_lease_t *lease;
     size_t cursor = 0;
 
-    while ((lease = crti_lease_table_next(node->leases.table, &cursor))) {
+    while ((lease = crti_lease_table_next(node->lease_table, &cursor))) {
         const crti_worker_t *w;
 
         if (lease->state != CRTI_LEASE_GRANTED)
             continue;
-        w = crti_worker_table_get(node->leases.workers, lease->worker);
+        w = crti_worker_table_get(node->workers, lease->worker);
         if (w && w->state == CRTI_WORKER_LEASED && !crti_id_equal(w->purpose, lease->id))
             sim_fail(sys->world, "node %.8s: two leases of one worker", node->hex);
         if (w && w->state == CRTI_WORKER_IDLE)
@@ -162,24 +165,24 @@ static void check_node(unsigned host)
     size_t cursor = 0;
     void *value;
 
-    if (!node || !node->head.open) {
+    if (!node || !node->head->open) {
         sim_fail(sys->world, "the node on %u is not registered", host);
         return;
     }
-    lease = crti_lease_table_next(node->leases.table, &cursor);
+    lease = crti_lease_table_next(node->lease_table, &cursor);
     if (lease)
         sim_fail(sys->world, "the node on %u keeps a lease in state %d of %016llx", host,
                  (int)lease->state, (unsigned long long)lease->owner.high);
-    if (node->leases.askers.count)
+    if (node->leases->askers.count)
         sim_fail(sys->world, "the node on %u keeps %zu askers of leases", host,
-                 node->leases.askers.count);
-    if (!crti_list_is_empty(&node->head.order))
+                 node->leases->askers.count);
+    if (!crti_list_is_empty(&node->head->order))
         sim_fail(sys->world,
                  "the node on %u has a question to the head without an answer", host);
-    if (crti_pull_table_count(node->pulls.table))
+    if (crti_pull_table_count(node->pull_table))
         sim_fail(sys->world, "the node on %u pulls for ever", host);
     cursor = 0;
-    while (crti_map_next(&node->processes.by_id, &cursor, NULL, &value)) {
+    while (crti_map_next(&node->processes->by_id, &cursor, NULL, &value)) {
         const crti_process_t *p = value;
         const sys_process_t *s = sys_process_find(p->pid);
 
@@ -200,7 +203,7 @@ static const crti_process_t *host_of_actor(crti_id_t actor, unsigned *count_out)
         size_t cursor = 0;
         void *value;
 
-        while (node && crti_map_next(&node->processes.by_id, &cursor, NULL, &value)) {
+        while (node && crti_map_next(&node->processes->by_id, &cursor, NULL, &value)) {
             const crti_process_t *p = value;
 
             if (!crti_id_equal(p->actor, actor))

@@ -15,7 +15,7 @@
 #include <stdlib.h>
 
 #include "runtime/base/log.h"
-#include "runtime/node/node.h"
+#include "runtime/node/process/context.h"
 #include "tests/sim/runner.h"
 #include "tests/sim/system_truth.h"
 

@@ -93,6 +93,8 @@ STATE = {
         "logs": "logs",
         "jobs": "jobs",
         "submissions": "jobs",
+        "lifecycle": "lifecycle",
+        "drain": "lifecycle",
         "registration": "dispatch",
         "questions": "dispatch",
     }),

@@ -1,9 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Actors of this node. See actor.h. */
+#include "runtime/node/actors/actor.h"
+
 #include <assert.h>
 #include <string.h>
 
-#include "runtime/node/node.h"
+#include "runtime/base/log.h"
+#include "runtime/node/actors/actors_int.h"
+#include "runtime/node/leases/lease.h"
+#include "runtime/node/leases/lease_table.h"
+#include "runtime/node/leases/worker_table.h"
+#include "runtime/node/links/head.h"
+#include "runtime/node/process/process.h"
 
 #define ENDED_MAX 4096
 
@@ -43,7 +51,7 @@ static void set_state(actor_t *actor, actor_state_t state)
 
 static actor_t *find(crti_node_t *node, crti_id_t id)
 {
-    return crti_map_get(&node->actors.by_id, &id);
+    return crti_map_get(&node->actors->by_id, &id);
 }
 
 static void free_actor(actor_t *actor)
@@ -67,7 +75,7 @@ typedef struct ended {
 
 static void free_ended(crti_node_t *node, ended_t *e)
 {
-    crti_map_remove(&node->actors.ended, &e->actor);
+    crti_map_remove(&node->actors->ended, &e->actor);
     crti_list_remove(&e->link);
     free(e);
 }
@@ -76,13 +84,13 @@ static void free_ended(crti_node_t *node, ended_t *e)
 static void remember(crti_node_t *node, const actor_t *actor, crt_status_t status,
                      const char *text)
 {
-    ended_t *old = crti_map_get(&node->actors.ended, &actor->id);
+    ended_t *old = crti_map_get(&node->actors->ended, &actor->id);
     size_t size = strlen(text) + 1;
     ended_t *e = calloc(1, sizeof(*e) + size);
 
     if (old)
         free_ended(node, old);
-    if (e == NULL || crti_map_put(&node->actors.ended, &actor->id, e) != CRT_OK) {
+    if (e == NULL || crti_map_put(&node->actors->ended, &actor->id, e) != CRT_OK) {
         free(e);
         return;
     }
@@ -90,16 +98,16 @@ static void remember(crti_node_t *node, const actor_t *actor, crt_status_t statu
     e->incarnation = actor->incarnation;
     e->status = status;
     memcpy(e->text, text, size);
-    crti_list_append(&node->actors.ended_order, &e->link);
-    if (node->actors.ended.count > ENDED_MAX)
-        free_ended(node, CRTI_CONTAINER(node->actors.ended_order.next, ended_t, link));
+    crti_list_append(&node->actors->ended_order, &e->link);
+    if (node->actors->ended.count > ENDED_MAX)
+        free_ended(node, CRTI_CONTAINER(node->actors->ended_order.next, ended_t, link));
 }
 
 /* That incarnation, or a later one, ended here already: answered, and true. */
 static bool answer_ended(crti_node_t *node, uint64_t request,
                          const crti_msg_actor_start_t *start)
 {
-    const ended_t *e = crti_map_get(&node->actors.ended, &start->actor);
+    const ended_t *e = crti_map_get(&node->actors->ended, &start->actor);
 
     if (e == NULL || e->incarnation < start->actor_incarnation)
         return false;
@@ -109,19 +117,19 @@ static bool answer_ended(crti_node_t *node, uint64_t request,
 
 static void forget(crti_node_t *node, actor_t *actor)
 {
-    crti_map_remove(&node->actors.by_id, &actor->id);
-    crti_lease_table_give(node->leases.table, actor->id, crti_node_now(node));
+    crti_map_remove(&node->actors->by_id, &actor->id);
+    crti_lease_table_give(node->lease_table, actor->id, crti_node_now(node));
     free_actor(actor);
 }
 
 void crti_actor_free_all(crti_node_t *node)
 {
-    CRTI_MAP_FOREACH (void, value, &node->actors.by_id)
+    CRTI_MAP_FOREACH (void, value, &node->actors->by_id)
         free_actor(value);
-    crti_map_fini(&node->actors.by_id);
-    while (!crti_list_is_empty(&node->actors.ended_order))
-        free_ended(node, CRTI_CONTAINER(node->actors.ended_order.next, ended_t, link));
-    crti_map_fini(&node->actors.ended);
+    crti_map_fini(&node->actors->by_id);
+    while (!crti_list_is_empty(&node->actors->ended_order))
+        free_ended(node, CRTI_CONTAINER(node->actors->ended_order.next, ended_t, link));
+    crti_map_fini(&node->actors->ended);
 }
 
 /* ---------------------------------------------------------------- starting */
@@ -199,16 +207,16 @@ static crt_status_t begin(crti_node_t *node, const crti_msg_actor_start_t *start
     double cpus =
         (double)crti_resources_get(&start->resources, "CPU") / CRTI_RESOURCE_ONE;
     uint64_t now = crti_node_now(node);
-    const crti_holding_t *holding;
+    uint64_t gpus;
     actor_t *actor;
     crt_status_t status;
 
     if (node->stopping)
         return crt_raise(CRT_ERR_CLOSED, "the node is stopping");
     status = crti_id_is_zero(start->group)
-                 ? crti_lease_table_take(node->leases.table, start->actor, start->job,
+                 ? crti_lease_table_take(node->lease_table, start->actor, start->job,
                                          &start->resources)
-                 : crti_lease_table_take_of_bundle(node->leases.table, start->actor,
+                 : crti_lease_table_take_of_bundle(node->lease_table, start->actor,
                                                    start->job, start->group,
                                                    start->bundle, &start->resources);
     if (status != CRT_OK)
@@ -216,19 +224,17 @@ static crt_status_t begin(crti_node_t *node, const crti_msg_actor_start_t *start
     status = make_actor(start, &actor);
     if (status == CRT_OK) {
         actor->start_request = request;
-        status = crti_map_put(&node->actors.by_id, &actor->id, actor);
+        status = crti_map_put(&node->actors->by_id, &actor->id, actor);
         if (status != CRT_OK)
             free_actor(actor);
     }
     if (status != CRT_OK) {
-        crti_lease_table_give(node->leases.table, start->actor, now);
+        crti_lease_table_give(node->lease_table, start->actor, now);
         return status;
     }
-    holding = crti_holdings_get(&crti_lease_table_room(node->leases.table)->holdings,
-                                start->actor);
-    status = crti_worker_table_want(node->leases.workers, crti_id_of_node(node->id),
-                                    start->job, true, start->actor, cpus,
-                                    holding->gpus.gpus, now);
+    crti_lease_table_gpus(node->lease_table, start->actor, &gpus);
+    status = crti_worker_table_want(node->workers, crti_id_of_node(node->id), start->job,
+                                    true, start->actor, cpus, gpus, now);
     if (status != CRT_OK)
         forget(node, actor);
     return status;
@@ -271,7 +277,7 @@ bool crti_actor_assigned(crti_node_t *node, crti_worker_t *worker)
     actor_t *actor = find(node, worker->purpose);
 
     if (actor == NULL || actor->state != ACTOR_STARTING) {
-        crti_worker_table_end(node->leases.workers, worker, false, crti_node_now(node));
+        crti_worker_table_end(node->workers, worker, false, crti_node_now(node));
         return false;
     }
     actor->process = worker->id;
@@ -355,7 +361,7 @@ void crti_actor_process_died(crti_process_t *process, crt_status_t status,
 
 static void end_actor(crti_node_t *node, actor_t *actor, bool graceful, const char *text)
 {
-    crti_worker_t *worker = crti_worker_table_of(node->leases.workers, actor->id);
+    crti_worker_t *worker = crti_worker_table_of(node->workers, actor->id);
     crti_process_t *process = worker ? worker->io : NULL;
 
     if (actor->end_text[0] == '\0')
@@ -367,9 +373,9 @@ static void end_actor(crti_node_t *node, actor_t *actor, bool graceful, const ch
         crti_fence_shut(process);
     }
     if (worker && graceful)
-        crti_worker_table_retire(node->leases.workers, worker, crti_node_now(node));
+        crti_worker_table_retire(node->workers, worker, crti_node_now(node));
     else if (worker) /* told first, so that its destroy runs; killed soon after */
-        crti_worker_table_end(node->leases.workers, worker, false, crti_node_now(node));
+        crti_worker_table_end(node->workers, worker, false, crti_node_now(node));
     crti_lease_act(node);
 }
 
@@ -412,9 +418,14 @@ const char *crti_actor_class(crti_node_t *node, crti_id_t id, char *text, size_t
     return text;
 }
 
+size_t crti_actor_count(const crti_node_t *node)
+{
+    return node->actors->by_id.count;
+}
+
 crt_status_t crti_actor_list(crti_node_t *node, crti_buffer_t *list)
 {
-    CRTI_MAP_FOREACH (const actor_t, actor, &node->actors.by_id) {
+    CRTI_MAP_FOREACH (const actor_t, actor, &node->actors->by_id) {
         const crti_process_t *process = crti_process_get(node, actor->process);
         crti_msg_actor_running_t running = {.actor = actor->id,
                                             .actor_incarnation = actor->incarnation,
@@ -443,13 +454,13 @@ crt_status_t crti_actor_list(crti_node_t *node, crti_buffer_t *list)
 
 void crti_actor_head_lost(crti_node_t *node)
 {
-    CRTI_MAP_FOREACH (actor_t, actor, &node->actors.by_id)
+    CRTI_MAP_FOREACH (actor_t, actor, &node->actors->by_id)
         actor->start_request = actor->stop_request = 0;
 }
 
 void crti_actor_init(crti_node_t *node)
 {
-    crti_map_init(&node->actors.by_id, sizeof(crti_id_t));
-    crti_map_init(&node->actors.ended, sizeof(crti_id_t));
-    crti_list_init(&node->actors.ended_order);
+    crti_map_init(&node->actors->by_id, sizeof(crti_id_t));
+    crti_map_init(&node->actors->ended, sizeof(crti_id_t));
+    crti_list_init(&node->actors->ended_order);
 }

@@ -15,14 +15,7 @@
 #ifndef CRTI_NODE_ACTOR_H
 #define CRTI_NODE_ACTOR_H
 
-#include "runtime/node/leases/worker_table.h"
 #include "runtime/node/types.h"
-
-typedef struct crti_actors {
-    crti_map_t by_id;
-    crti_map_t ended;        /* id -> what ended last */
-    crti_list_t ended_order; /* the same, oldest first */
-} crti_actors_t;
 
 void crti_actor_init(crti_node_t *node);
 void crti_actor_start(crti_node_t *node, uint64_t request,
@@ -43,22 +36,13 @@ void crti_actor_fill(crti_node_t *node, crti_id_t actor, crti_msg_attached_t *at
 /* Why it was told to end, or could not begin; "": nobody told it, as far as is known here. */
 const char *crti_actor_end_reason(crti_node_t *node, crti_id_t actor);
 const char *crti_actor_class(crti_node_t *node, crti_id_t actor, char *text, size_t size);
+size_t crti_actor_count(const crti_node_t *node);
 crt_status_t crti_actor_list(crti_node_t *node, crti_buffer_t *list);
 /* Requests of a link that broke are not answered on the next one. */
 void crti_actor_head_lost(crti_node_t *node);
 void crti_actor_free_all(crti_node_t *node);
 
 /* ---------------------------------------------------------------- fence.c */
-
-#define CRTI_NODE_BEATS                                                                  \
-    128 /* heartbeats whose acknowledgement may still count: over 6 s of them */
-
-typedef struct crti_node_fence {
-    uint64_t sent_ns[CRTI_NODE_BEATS]; /* heartbeats, by sequence */
-    uint64_t last_sent;                /* sequence */
-    uint64_t head_ns;    /* when the last acknowledged one was sent, 0: none was */
-    crti_list_t workers; /* processes of fenced actors */
-} crti_node_fence_t;
 
 void crti_fence_init(crti_node_t *node);
 /* A heartbeat is about to be sent. */

@@ -13,17 +13,18 @@
  *     can be when this daemon is stopped: the word grows old by itself.
  */
 #include "runtime/base/fence.h"
-#include "runtime/node/node.h"
+#include "runtime/node/actors/actors_int.h"
+#include "runtime/node/process/process.h"
 
 void crti_fence_init(crti_node_t *node)
 {
-    crti_list_init(&node->fence.workers);
+    crti_list_init(&node->fence->workers);
 }
 
 void crti_fence_sent(crti_node_t *node, uint64_t sequence)
 {
-    node->fence.sent_ns[sequence % CRTI_NODE_BEATS] = crti_boot_ns();
-    node->fence.last_sent = sequence;
+    node->fence->sent_ns[sequence % CRTI_NODE_BEATS] = crti_boot_ns();
+    node->fence->last_sent = sequence;
 }
 
 static void write_board(const crti_process_t *process, uint64_t head_ns)
@@ -34,7 +35,7 @@ static void write_board(const crti_process_t *process, uint64_t head_ns)
 
 void crti_fence_acknowledged(crti_node_t *node, uint64_t sequence)
 {
-    crti_node_fence_t *fence = &node->fence;
+    crti_node_fence_t *fence = node->fence;
     uint64_t sent;
 
     if (sequence == 0 || sequence > fence->last_sent ||
@@ -50,7 +51,7 @@ void crti_fence_acknowledged(crti_node_t *node, uint64_t sequence)
 
 void crti_fence_add(crti_process_t *process)
 {
-    crti_node_fence_t *fence = &process->node->fence;
+    crti_node_fence_t *fence = process->node->fence;
 
     crti_list_remove(&process->in_fenced);
     crti_list_append(&fence->workers, &process->in_fenced);

@@ -5,7 +5,12 @@
  *     local_dispatch.c -> [ node/dispatch/attach.c ] -> process.c, job.c, worker_table.c ->
  *     ATTACHED
  */
-#include "runtime/node/node.h"
+#include "runtime/node/actors/actor.h"
+#include "runtime/node/dispatch/dispatch_int.h"
+#include "runtime/node/jobs/job.h"
+#include "runtime/node/leases/worker_table.h"
+#include "runtime/node/lifecycle/drain.h"
+#include "runtime/node/links/head.h"
 
 static crt_status_t check_attach(crti_local_t *local, const crti_msg_attach_t *attach)
 {
@@ -34,7 +39,7 @@ static void tell_of_head(crti_process_t *process)
 {
     static const crti_msg_head_link_t away = {.up = false, .text = {"not connected", 13}};
 
-    if (!process->node->head.open)
+    if (!crti_head_is_open(process->node))
         crti_local_send(process, CRTI_MSG_HEAD_LINK, 0, &away);
 }
 
@@ -44,7 +49,7 @@ static void send_attached(crti_local_t *local, uint64_t request)
     crti_process_t *p = local->process;
     int fds[2] = {crti_store_fd(node->store), p->board_fd};
     crti_msg_attached_t attached = {.node = node->id,
-                                    .cluster = node->registration.cluster,
+                                    .cluster = node->registration->cluster,
                                     .job = crti_job_id(p->job),
                                     .slot = p->slot,
                                     .key = crti_span(node->key.bytes, CRTI_KEY_SIZE),
@@ -53,7 +58,7 @@ static void send_attached(crti_local_t *local, uint64_t request)
                                     .port_low = node->options.port_low,
                                     .port_high = node->options.port_high,
                                     .head = crti_str(node->head_address),
-                                    .encrypt_streams = node->peers.encrypt};
+                                    .encrypt_streams = crti_peer_encrypts(node)};
     char gpus[CRTI_GPU_TEXT];
     bool is_sent;
 
@@ -158,8 +163,7 @@ static crt_status_t attach_worker(crti_local_t *local, uint64_t request,
     if (process->pid && process->pid != attach->pid)
         return crt_raise(CRT_ERR_PERMISSION, "pid %lld attaches as the worker of pid %d",
                          (long long)attach->pid, (int)process->pid);
-    if (!crti_worker_table_attached(node->leases.workers, process->worker,
-                                    crti_node_now(node)))
+    if (!crti_worker_table_attached(node->workers, process->worker, crti_node_now(node)))
         return crt_raise(CRT_ERR_CANCELLED, "the worker is needed no more");
     crti_process_attached(process, attach);
     status = join(local, process);

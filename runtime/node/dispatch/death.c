@@ -17,8 +17,20 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "runtime/base/log.h"
 #include "runtime/base/rundir.h"
-#include "runtime/node/node.h"
+#include "runtime/node/actors/actor.h"
+#include "runtime/node/dispatch/dispatch_int.h"
+#include "runtime/node/jobs/job.h"
+#include "runtime/node/leases/lease.h"
+#include "runtime/node/leases/lease_table.h"
+#include "runtime/node/lifecycle/drain.h"
+#include "runtime/node/links/head.h"
+#include "runtime/node/logs/logs.h"
+#include "runtime/node/objects/pull_table.h"
+#include "runtime/node/objects/share_table.h"
+#include "runtime/node/objects/transfer.h"
+#include "runtime/node/watches/watch.h"
 
 #define REAP_NS (500 * CRTI_MS)
 
@@ -120,7 +132,7 @@ static void publish(crti_process_t *p, crt_status_t status, const char *text)
     crti_dead_add(p->node, &died);
     crti_watch_drop(p->node, p->id);
     crti_actor_watch_drop(p->node, p->id);
-    crti_pull_table_requester_died(p->node->pulls.table, p->id);
+    crti_pull_table_requester_died(p->node->pull_table, p->id);
     if (p->incarnation) { /* it had attached: others may know it */
         crti_head_tell_death(p->node, &died);
         crti_process_died(p->node, &died);
@@ -354,7 +366,7 @@ void crti_process_died(crti_node_t *node, const crti_msg_peer_died_t *died)
     crti_watch_fire(node, died);
     crti_lease_owner_died(node, died->process, died->node);
     crti_owner_died(node, died->process);
-    crti_pull_table_owner_died(node->pulls.table, died->process);
+    crti_pull_table_owner_died(node->pull_table, died->process);
     if (!crti_id_equal(died->node, node->id)) {
         crti_dead_add(node, died);
         crti_lease_act(node);
@@ -372,10 +384,10 @@ void crti_node_died(crti_node_t *node, const crti_msg_node_died_t *died)
     crti_owner_node_died(node, died->node);
     crti_drain_other(node, died->node, false);
     crti_lease_owner_died(node, (crti_id_t){0}, died->node);
-    crti_lease_table_node_died(node->leases.table, died->node, crti_node_now(node));
+    crti_lease_table_node_died(node->lease_table, died->node, crti_node_now(node));
     crti_pull_retry_node_died(node, died->node);
-    crti_pull_table_node_lost(node->pulls.table, died->node, text);
-    crti_share_table_node_lost(node->pulls.shares, died->node);
+    crti_pull_table_node_lost(node->pull_table, died->node, text);
+    crti_share_table_node_lost(node->share_table, died->node);
     crti_job_node_died(node, died->node);
     crti_node_forget(node, died->node);
     crti_lease_act(node);

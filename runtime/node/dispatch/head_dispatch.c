@@ -5,7 +5,15 @@
  *     head_link.c -> [ node/dispatch/head_dispatch.c ] -> actor.c, bundle.c, submission.c, death.c,
  *     peer.c, job_end.c, logs.c
  */
-#include "runtime/node/node.h"
+#include "runtime/node/actors/actor.h"
+#include "runtime/node/dispatch/dispatch_int.h"
+#include "runtime/node/jobs/job.h"
+#include "runtime/node/leases/bundle.h"
+#include "runtime/node/leases/lease.h"
+#include "runtime/node/lifecycle/drain.h"
+#include "runtime/node/lifecycle/lifecycle.h"
+#include "runtime/node/logs/logs.h"
+#include "runtime/node/watches/watch.h"
 
 bool crti_head_dispatch_order(crti_node_t *node, const crti_message_t *m)
 {

@@ -12,7 +12,19 @@
  */
 
 #include "crt_config.h"
-#include "runtime/node/node.h"
+#include "runtime/base/clock.h"
+#include "runtime/base/log.h"
+#include "runtime/node/actors/actor.h"
+#include "runtime/node/dispatch/dispatch_int.h"
+#include "runtime/node/jobs/job.h"
+#include "runtime/node/leases/bundle.h"
+#include "runtime/node/leases/lease.h"
+#include "runtime/node/leases/lease_table.h"
+#include "runtime/node/leases/worker_table.h"
+#include "runtime/node/lifecycle/drain.h"
+#include "runtime/node/lifecycle/lifecycle.h"
+#include "runtime/node/links/head.h"
+#include "runtime/node/watches/watch.h"
 
 #define CONNECT_MS 5000
 #define RETRY_NS   (200 * CRTI_MS)
@@ -26,9 +38,9 @@
 
 static void lose(crti_node_t *node, const char *why)
 {
-    crti_registration_t *r = &node->registration;
+    crti_registration_t *r = node->registration;
     uint64_t now = crti_node_now(node);
-    bool was_open = node->head.open;
+    bool was_open = crti_head_is_open(node);
     crti_msg_head_link_t link = {.up = false, .text = crti_str(why)};
 
     crti_head_close(node);
@@ -43,7 +55,7 @@ static void lose(crti_node_t *node, const char *why)
         crti_log(CRTI_LOG_WARN, "head", "no link to the head at %s: %s",
                  node->head_address, why);
         crti_local_broadcast(node, CRTI_MSG_HEAD_LINK, &link);
-        crti_lease_table_head(node->leases.table, true, now);
+        crti_lease_table_head(node->lease_table, true, now);
         crti_lease_act(node);
     } else if (!node->ready) {
         snprintf(r->why, sizeof(r->why), "%s", why);
@@ -65,7 +77,7 @@ static crt_status_t list_demand(crti_node_t *node, crti_buffer_t *list)
     crt_status_t status = CRT_OK;
 
     while (status == CRT_OK && count < DEMAND_MAX &&
-           (lease = crti_lease_table_next(node->leases.table, &cursor)) != NULL) {
+           (lease = crti_lease_table_next(node->lease_table, &cursor)) != NULL) {
         crti_msg_lease_request_t ask = {.lease = lease->id,
                                         .job = lease->job,
                                         .owner = lease->owner,
@@ -87,16 +99,15 @@ static void beat(crti_node_t *node)
 {
     CRTI_AUTO(crti_buffer_fini) crti_buffer_t demand = {0}, uses = {0};
     struct crti_store_stats stats;
-    crti_msg_heartbeat_t heartbeat = {
-        .sequence = ++node->registration.beat_sent,
-        .available = *crti_lease_table_available(node->leases.table),
-        .workers = crti_worker_table_count(node->leases.workers)};
+    crti_msg_heartbeat_t heartbeat = {.sequence = ++node->registration->beat_sent,
+                                      .available =
+                                          *crti_lease_table_available(node->lease_table),
+                                      .workers = crti_worker_table_count(node->workers)};
 
     crti_store_stats(node->store, &stats);
     heartbeat.store_used = stats.used;
-    heartbeat.memory_used = node->memory.used;
-    heartbeat.memory_bytes = node->memory.total;
-    heartbeat.memory_ended = node->memory.ended;
+    crti_memory_figures(node, &heartbeat.memory_used, &heartbeat.memory_bytes,
+                        &heartbeat.memory_ended);
     for (unsigned i = 0; i < heartbeat.available.count; i++)
         if (heartbeat.available.item[i].amount < 0)
             heartbeat.available.item[i].amount = 0; /* lent CPUs that are wanted back */
@@ -105,19 +116,19 @@ static void beat(crti_node_t *node)
     if (crti_lease_uses(node, &uses) == CRT_OK)
         heartbeat.uses = crti_span(uses.data, uses.size);
     crti_fence_sent(node, heartbeat.sequence);
-    crti_stream_send(node->head.stream, CRTI_MSG_HEARTBEAT, 0, &heartbeat);
-    node->registration.changed = false;
-    node->registration.beat_ns = crti_node_now(node);
+    crti_head_send(node, CRTI_MSG_HEARTBEAT, 0, &heartbeat);
+    node->registration->changed = false;
+    node->registration->beat_ns = crti_node_now(node);
 }
 
 void crti_head_changed(crti_node_t *node)
 {
-    uint64_t at = node->registration.beat_ns + GATHER_NS;
+    uint64_t at = node->registration->beat_ns + GATHER_NS;
 
-    if (!node->head.open || node->registration.changed)
+    if (!crti_head_is_open(node) || node->registration->changed)
         return;
-    node->registration.changed = true;
-    crti_loop_start(node->loop, &node->registration.beat, at);
+    node->registration->changed = true;
+    crti_loop_start(node->loop, &node->registration->beat, at);
 }
 
 static void on_beat(void *user)
@@ -125,14 +136,14 @@ static void on_beat(void *user)
     crti_node_t *node = user;
     uint64_t now = crti_node_now(node);
 
-    if (!node->head.open || node->stopping)
+    if (!crti_head_is_open(node) || node->stopping)
         return;
-    if (now - node->registration.heard_ns > SILENCE_NS) {
+    if (now - node->registration->heard_ns > SILENCE_NS) {
         lose(node, "the head was silent for 5 s");
         return;
     }
     beat(node);
-    crti_loop_start(node->loop, &node->registration.beat, now + BEAT_NS);
+    crti_loop_start(node->loop, &node->registration->beat, now + BEAT_NS);
 }
 
 /* ---------------------------------------------------------------- registration */
@@ -146,14 +157,14 @@ static void register_node(crti_node_t *node)
         .protocol = CRTI_PROTOCOL_VERSION,
         .version = crti_str(CRTI_VERSION),
         .node = node->id,
-        .incarnation = node->registration.incarnation,
+        .incarnation = node->incarnation,
         .ip = crti_str(node->ip),
         .hostname = crti_str(node->hostname),
-        .endpoint = crti_str(node->peers.endpoint),
+        .endpoint = crti_str(crti_peer_endpoint(node)),
         .pid = getpid(),
         .is_head_host = node->options.head_dir[0] != '\0',
-        .resources = *crti_lease_table_resources(node->leases.table),
-        .available = *crti_lease_table_available(node->leases.table),
+        .resources = *crti_lease_table_resources(node->lease_table),
+        .available = *crti_lease_table_available(node->lease_table),
         .store_bytes = node->store_bytes,
         .labels = crti_str(node->options.labels),
         .drain_ms = crti_drain_left(node)};
@@ -182,30 +193,30 @@ static void end_ids(crti_node_t *node, crti_span_t list, bool actors)
 
 static void on_registered(crti_node_t *node, const crti_msg_node_registered_t *m)
 {
-    node->registration.cluster = m->cluster;
-    if (m->encrypt_streams != node->peers.encrypt &&
+    node->registration->cluster = m->cluster;
+    if (m->encrypt_streams != crti_peer_encrypts(node) &&
         crti_peer_listen_again(node, m->encrypt_streams) != CRT_OK) {
         crti_node_fail_start(node, crt_error_detail());
         return;
     }
-    node->registration.headless_ns = m->headless_timeout_ms < UINT64_MAX / CRTI_MS
-                                         ? m->headless_timeout_ms * CRTI_MS
-                                         : UINT64_MAX;
+    node->registration->headless_ns = m->headless_timeout_ms < UINT64_MAX / CRTI_MS
+                                          ? m->headless_timeout_ms * CRTI_MS
+                                          : UINT64_MAX;
     crti_head_open(node);
-    node->registration.ever = true;
-    node->registration.lost_ns = 0;
-    node->registration.attempts = 0;
-    node->registration.changed = false;
+    node->registration->ever = true;
+    node->registration->lost_ns = 0;
+    node->registration->attempts = 0;
+    node->registration->changed = false;
     crti_lease_default(node, m->fail_if_infeasible);
-    node->registration.hears_all = false;
+    node->registration->hears_all = false;
     /* Until the head has told of all nodes (node_news.c). */
-    crti_lease_table_head(node->leases.table, true, crti_node_now(node));
+    crti_lease_table_head(node->lease_table, true, crti_node_now(node));
     crti_lease_act(node);
     end_ids(node, m->actors_to_end, true);
     end_ids(node, m->jobs_to_end, false);
     crti_log(CRTI_LOG_INFO, "head", "registered with %s", node->head_address);
     beat(node);
-    crti_loop_start(node->loop, &node->registration.beat, crti_node_now(node) + BEAT_NS);
+    crti_loop_start(node->loop, &node->registration->beat, crti_node_now(node) + BEAT_NS);
     crti_head_registered(node);
     crti_actor_watch_again(node); /* behind them: these are sent as they are asked */
     crti_local_broadcast(node, CRTI_MSG_HEAD_LINK, &(crti_msg_head_link_t){.up = true});
@@ -220,8 +231,8 @@ static void rejoin(crti_node_t *node)
 
     crti_log(CRTI_LOG_WARN, "head",
              "the head took this node for dead: its workers end, it joins again");
-    node->registration.incarnation++;
-    while ((worker = crti_worker_table_next(node->leases.workers, &cursor)) != NULL)
+    node->incarnation++;
+    while ((worker = crti_worker_table_next(node->workers, &cursor)) != NULL)
         if (worker->io) {
             crti_process_t *p = worker->io;
 
@@ -262,8 +273,8 @@ static void on_message(void *user, crti_stream_t *stream, const crti_message_t *
 {
     crti_node_t *node = user;
 
-    node->registration.heard_ns = crti_node_now(node);
-    if (!node->head.open) {
+    node->registration->heard_ns = crti_node_now(node);
+    if (!crti_head_is_open(node)) {
         if (m->kind == CRTI_MSG_NODE_REGISTERED)
             on_registered(node, &m->node_registered);
         else if (m->kind == CRTI_MSG_ERROR)
@@ -288,11 +299,11 @@ static void on_open(void *user, crti_stream_t *stream)
     crti_node_t *node = user;
     crt_status_t status = CRT_OK;
 
-    node->registration.heard_ns = crti_node_now(node);
+    node->registration->heard_ns = crti_node_now(node);
     if (node->ip[0] == '\0')
         status = crti_stream_local_ip(stream, node->ip, sizeof(node->ip));
     crti_lease_add_own(node);
-    if (status == CRT_OK && node->peers.listener == NULL)
+    if (status == CRT_OK && !crti_peer_is_listening(node))
         status = crti_peer_listen(node);
     if (status != CRT_OK)
         crti_node_fail_start(node, crt_error_detail());
@@ -307,7 +318,7 @@ static void on_closed(void *user, crti_stream_t *stream, crt_status_t status,
     char reason[512];
 
     /* After the handshake the two agree: then a head that dies, or a line, is not a refusal. */
-    if (!node->registration.ever && !node->head.registering &&
+    if (!node->registration->ever && !crti_head_is_registering(node) &&
         status != CRT_ERR_UNREACHABLE && status != CRT_ERR_TIMED_OUT) {
         snprintf(reason, sizeof(reason), "the head at %s does not take this node: %s",
                  node->head_address, text);
@@ -325,11 +336,11 @@ void crti_registration_start(crti_node_t *node)
                                        .on_closed = on_closed};
     crt_status_t status;
 
-    if (node->head.stream || node->stopping)
+    if (crti_head_is_linked(node) || node->stopping)
         return;
-    if (node->registration.lost_ns == 0)
-        node->registration.lost_ns = crti_node_now(node);
-    node->registration.attempts++;
+    if (node->registration->lost_ns == 0)
+        node->registration->lost_ns = crti_node_now(node);
+    node->registration->attempts++;
     status = crti_head_connect(node, CONNECT_MS, &handlers);
     if (status != CRT_OK)
         lose(node, crt_error_detail());
@@ -340,11 +351,21 @@ static void on_retry(void *user)
     crti_registration_start(user);
 }
 
+const char *crti_registration_why(const crti_node_t *node)
+{
+    return node->registration->why;
+}
+
+uint64_t crti_registration_beat_ns(const crti_node_t *node)
+{
+    return node->registration->beat_ns;
+}
+
 void crti_registration_init(crti_node_t *node)
 {
-    node->registration =
-        (crti_registration_t){.incarnation = (uint64_t)crti_wall_ms(),
-                              .headless_ns = HEADLESS,
+    node->incarnation = (uint64_t)crti_wall_ms();
+    *node->registration =
+        (crti_registration_t){.headless_ns = HEADLESS,
                               .retry = {.on_expired = on_retry, .user = node},
                               .beat = {.on_expired = on_beat, .user = node}};
 }

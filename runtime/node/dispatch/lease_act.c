@@ -8,20 +8,28 @@
  *     This is the one place where actions are carried out; what an action causes in the tables is
  *     carried out by the same loop, never by a nested one.
  */
-#include "runtime/node/node.h"
+#include "runtime/node/actors/actor.h"
+#include "runtime/node/dispatch/dispatch.h"
+#include "runtime/node/jobs/job.h"
+#include "runtime/node/leases/lease.h"
+#include "runtime/node/leases/lease_table.h"
+#include "runtime/node/leases/worker_table.h"
+#include "runtime/node/links/local.h"
+#include "runtime/node/process/context.h"
+#include "runtime/node/process/process.h"
 
 static void find_worker(crti_node_t *node, crti_id_t id)
 {
-    const crti_lease_t *lease = crti_lease_table_get(node->leases.table, id);
+    const crti_lease_t *lease = crti_lease_table_get(node->lease_table, id);
     double cpus;
     crt_status_t status;
 
     if (lease == NULL || node->stopping)
         return; /* whoever asked from elsewhere sees the link break, and asks another node */
     cpus = (double)crti_resources_get(&lease->resources, "CPU") / CRTI_RESOURCE_ONE;
-    status = crti_worker_table_want(node->leases.workers, crti_id_of_node(node->id),
-                                    lease->job, false, id, cpus, lease->gpus.gpus,
-                                    crti_node_now(node));
+    status =
+        crti_worker_table_want(node->workers, crti_id_of_node(node->id), lease->job,
+                               false, id, cpus, lease->gpus.gpus, crti_node_now(node));
     if (status != CRT_OK)
         crti_lease_fail(node, id, status, crt_error_detail());
 }
@@ -29,7 +37,7 @@ static void find_worker(crti_node_t *node, crti_id_t id)
 /* Not when it was asked for once more meanwhile. */
 static void give_back(crti_node_t *node, const crti_lease_action_t *action)
 {
-    if (crti_lease_table_get(node->leases.table, action->lease) == NULL)
+    if (crti_lease_table_get(node->lease_table, action->lease) == NULL)
         crti_lease_answer_error(node, action->lease, CRT_ERR_BACKPRESSURE, action->text);
 }
 
@@ -72,10 +80,9 @@ static void assign(crti_node_t *node, crti_worker_t *worker, crti_id_t id)
 {
     crti_process_t *process = worker->io;
 
-    if (!crti_lease_table_granted(node->leases.table, id, worker->id,
+    if (!crti_lease_table_granted(node->lease_table, id, worker->id,
                                   crti_node_now(node))) {
-        crti_worker_table_released(node->leases.workers, worker, false,
-                                   crti_node_now(node));
+        crti_worker_table_released(node->workers, worker, false, crti_node_now(node));
         return;
     }
     crti_memory_began(process);
@@ -137,11 +144,11 @@ void crti_lease_carry_out(crti_node_t *node)
 
     for (; more; any |= more) {
         more = false;
-        while (crti_lease_table_action(node->leases.table, &lease)) {
+        while (crti_lease_table_action(node->lease_table, &lease)) {
             act_on_lease(node, &lease);
             more = true;
         }
-        while (crti_worker_table_action(node->leases.workers, &worker)) {
+        while (crti_worker_table_action(node->workers, &worker)) {
             act_on_worker(node, &worker);
             more = true;
         }

@@ -6,7 +6,18 @@
  *     transfer.c, watch.c,
  *         logs.c, or on to the head (head.c)
  */
-#include "runtime/node/node.h"
+#include "runtime/node/actors/actor.h"
+#include "runtime/node/dispatch/dispatch_int.h"
+#include "runtime/node/jobs/job.h"
+#include "runtime/node/leases/job_shares.h"
+#include "runtime/node/leases/lease.h"
+#include "runtime/node/leases/lease_table.h"
+#include "runtime/node/leases/worker_table.h"
+#include "runtime/node/links/head.h"
+#include "runtime/node/logs/logs.h"
+#include "runtime/node/objects/pull_table.h"
+#include "runtime/node/objects/transfer.h"
+#include "runtime/node/watches/watch.h"
 
 /* ---------------------------------------------------------------- what the head answers */
 
@@ -45,8 +56,8 @@ static void drop_forwarded(const crti_local_t *local)
 static void on_ready(crti_process_t *p, const crti_msg_ready_t *ready)
 {
     crti_process_ready(p, ready);
-    if (p->worker && crti_worker_table_ready(p->node->leases.workers, p->worker,
-                                             crti_node_now(p->node)))
+    if (p->worker &&
+        crti_worker_table_ready(p->node->workers, p->worker, crti_node_now(p->node)))
         crti_lease_act(p->node);
 }
 
@@ -54,7 +65,7 @@ static void on_blocked(crti_process_t *p, bool blocked)
 {
     if (p->worker == NULL)
         return;
-    crti_lease_table_blocked(p->node->leases.table, p->id, blocked,
+    crti_lease_table_blocked(p->node->lease_table, p->id, blocked,
                              crti_node_now(p->node));
     crti_lease_act(p->node);
 }

@@ -12,7 +12,9 @@
 #include <string.h>
 
 #include "runtime/base/json_write.h"
-#include "runtime/node/node.h"
+#include "runtime/node/actors/actor.h"
+#include "runtime/node/dispatch/dispatch_int.h"
+#include "runtime/node/process/metric_totals.h"
 
 static crt_status_t put(crti_buffer_t *json, const char *text)
 {
@@ -122,7 +124,10 @@ static crt_status_t put_metric(crti_node_t *node, crti_buffer_t *json,
 static void count_processes(const crti_node_t *node, unsigned *drivers, unsigned *actors,
                             unsigned *busy, unsigned *idle)
 {
-    CRTI_MAP_FOREACH (const crti_process_t, p, &node->processes.by_id) {
+    size_t cursor = 0;
+    const crti_process_t *p;
+
+    while ((p = crti_process_next(node, &cursor)) != NULL) {
         bool is_running = p->board && atomic_load_explicit(&p->board->running,
                                                            memory_order_relaxed) == 1;
 

@@ -11,7 +11,12 @@
  *     infeasible. Nodes that the head does not name died while there was no link.
  */
 #include "runtime/base/log.h"
-#include "runtime/node/node.h"
+#include "runtime/node/dispatch/dispatch_int.h"
+#include "runtime/node/leases/lease.h"
+#include "runtime/node/leases/lease_table.h"
+#include "runtime/node/lifecycle/drain.h"
+#include "runtime/node/objects/pull_table.h"
+#include "runtime/node/objects/transfer.h"
 
 static void note_view(crti_node_t *node, const crti_msg_node_view_t *view)
 {
@@ -22,13 +27,13 @@ static void note_view(crti_node_t *node, const crti_msg_node_view_t *view)
     crti_owner_node_lives(node, view->node);
     crti_drain_other(node, view->node, view->is_drained);
     crti_text(view->labels, labels, sizeof(labels));
-    crti_lease_table_view(node->leases.table, view->node, labels, &view->resources,
+    crti_lease_table_view(node->lease_table, view->node, labels, &view->resources,
                           &view->available);
 }
 
 static void serve(crti_node_t *node)
 {
-    crti_lease_table_serve(node->leases.table, crti_node_now(node));
+    crti_lease_table_serve(node->lease_table, crti_node_now(node));
     crti_lease_act(node);
 }
 
@@ -49,7 +54,7 @@ static void note_rows(crti_node_t *node, crti_span_t rows)
         if (m.kind == CRTI_MSG_NODE_VIEW)
             note_view(node, &m.node_view);
         else if (m.kind == CRTI_MSG_NODE_ROOM)
-            crti_lease_table_view_room(node->leases.table, m.node_room.node,
+            crti_lease_table_view_room(node->lease_table, m.node_room.node,
                                        &m.node_room.available);
     }
 }
@@ -70,7 +75,7 @@ static void lose_unnamed(crti_node_t *node)
 
 void crti_node_views(crti_node_t *node, const crti_msg_node_views_t *m)
 {
-    crti_registration_t *r = &node->registration;
+    crti_registration_t *r = node->registration;
 
     if (m->begins) {
         r->hears_all = true;
@@ -81,7 +86,7 @@ void crti_node_views(crti_node_t *node, const crti_msg_node_views_t *m)
         r->hears_all = false;
         if (m->is_complete)
             lose_unnamed(node);
-        crti_lease_table_head(node->leases.table, false, crti_node_now(node));
+        crti_lease_table_head(node->lease_table, false, crti_node_now(node));
     }
     serve(node);
 }

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 
 #include "runtime/base/object_records.h"
-#include "runtime/node/node.h"
+#include "runtime/node/dispatch/dispatch_int.h"
 #include "runtime/store/space.h"
 
 static bool want_all(void *user, const crti_seen_t *seen)

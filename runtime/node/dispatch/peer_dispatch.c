@@ -5,7 +5,12 @@
  *     inbound.c (their links), peer.c (ours) -> [ node/dispatch/peer_dispatch.c ] -> lease.c,
  *     watch.c, owner.c, transfer.c, program.c, death.c, job.c
  */
-#include "runtime/node/node.h"
+#include "runtime/node/dispatch/dispatch_int.h"
+#include "runtime/node/jobs/job.h"
+#include "runtime/node/leases/lease.h"
+#include "runtime/node/objects/pull_table.h"
+#include "runtime/node/objects/transfer.h"
+#include "runtime/node/watches/watch.h"
 
 static bool on_asks(crti_node_t *node, crti_id_t from, crti_stream_t *stream,
                     const crti_message_t *m)
@@ -93,7 +98,7 @@ static void on_unknown(crti_node_t *node, crti_id_t id, const char *text)
 
 static void on_silent(crti_node_t *node, crti_id_t id)
 {
-    crti_pull_table_silent(node->pulls.table, id);
+    crti_pull_table_silent(node->pull_table, id);
 }
 
 const crti_peer_handlers_t crti_peer_dispatch = {.on_notice = on_notice,

@@ -23,7 +23,9 @@
 #include "runtime/base/clock.h"
 #include "runtime/base/json_write.h"
 #include "runtime/base/object_records.h"
-#include "runtime/node/node.h"
+#include "runtime/node/dispatch/dispatch_int.h"
+#include "runtime/node/jobs/job.h"
+#include "runtime/node/links/head.h"
 
 #define PATIENCE_NS   (1 * CRTI_S) /* for what processes say */
 #define ANSWER_MAX    ((size_t)4 << 20)
@@ -40,7 +42,7 @@ typedef struct asked {
 } asked_t;
 
 struct crti_question {
-    crti_list_t link; /* in node->questions.waiting */
+    crti_list_t link; /* in node->questions->waiting */
     crti_node_t *node;
     uint64_t request; /* of the head */
     uint64_t round;
@@ -158,7 +160,7 @@ static crt_status_t put_objects(const crti_question_t *q, crti_buffer_t *out)
 static void answer(crti_question_t *q, crti_span_t stacks, const char *error)
 {
     CRTI_AUTO(crti_buffer_fini) crti_buffer_t rows = {0};
-    crti_questions_t *questions = &q->node->questions;
+    crti_questions_t *questions = q->node->questions;
     crt_status_t status =
         q->is_stacks ? put_stacks(q, stacks, error, &rows) : put_objects(q, &rows);
     crti_msg_state_answer_t body = {.json = crti_span(rows.data, rows.size)};
@@ -237,11 +239,13 @@ static crt_status_t describe(const crti_process_t *p, crti_buffer_t *row)
 /* Those that live and have attached. */
 static void choose(crti_question_t *q)
 {
-    size_t room = q->node->processes.by_id.count;
+    size_t room = crti_process_count(q->node);
+    const crti_process_t *p;
+    size_t cursor = 0;
 
     room = room < PROCESSES_MAX ? room : PROCESSES_MAX;
     q->asked = calloc(room + 1, sizeof(*q->asked));
-    CRTI_MAP_FOREACH (const crti_process_t, p, &q->node->processes.by_id) {
+    while ((p = crti_process_next(q->node, &cursor)) != NULL) {
         if (q->asked == NULL || q->count == room || !p->local || !p->pid || p->dying ||
             !is_meant(q, p))
             continue;
@@ -264,8 +268,8 @@ static void begin(crti_question_t *q)
     crti_msg_state_query_t query = {.what = crti_str(q->is_stacks ? "waits" : "refs")};
     char filter[64];
 
-    q->node->questions.open = q;
-    q->round = ++q->node->questions.rounds;
+    q->node->questions->open = q;
+    q->round = ++q->node->questions->rounds;
     snprintf(filter, sizeof(filter), "%llu %zu", (unsigned long long)q->round, q->limit);
     query.filter = crti_str(filter);
     choose(q);
@@ -296,15 +300,15 @@ static void begin_next(crti_questions_t *questions)
 
 void crti_questions_init(crti_node_t *node)
 {
-    crti_list_init(&node->questions.waiting);
+    crti_list_init(&node->questions->waiting);
 }
 
 void crti_questions_free(crti_node_t *node)
 {
-    if (node->questions.open)
-        free_question(node->questions.open);
-    node->questions.open = NULL;
-    CRTI_LIST_FOREACH_SAFE (item, &node->questions.waiting) {
+    if (node->questions->open)
+        free_question(node->questions->open);
+    node->questions->open = NULL;
+    CRTI_LIST_FOREACH_SAFE (item, &node->questions->waiting) {
         crti_list_remove(item);
         free_question(CRTI_CONTAINER(item, crti_question_t, link));
     }
@@ -313,7 +317,7 @@ void crti_questions_free(crti_node_t *node)
 crt_status_t crti_question_asked(crti_node_t *node, uint64_t request, bool is_stacks,
                                  size_t limit, crti_span_t filter)
 {
-    crti_questions_t *questions = &node->questions;
+    crti_questions_t *questions = node->questions;
     crti_question_t *q;
 
     if (questions->count == WAITING_MAX)
@@ -355,7 +359,7 @@ static bool read_round(const crti_question_t *q, crti_span_t told, uint64_t *rou
 
 void crti_question_said(crti_process_t *process, crti_span_t told)
 {
-    crti_question_t *q = process->node->questions.open;
+    crti_question_t *q = process->node->questions->open;
     uint64_t round;
 
     if (q == NULL || q->reader || !read_round(q, told, &round) || round != q->round)

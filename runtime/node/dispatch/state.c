@@ -15,7 +15,10 @@
 #include <unistd.h>
 
 #include "runtime/base/clock.h"
-#include "runtime/node/node.h"
+#include "runtime/node/dispatch/dispatch_int.h"
+#include "runtime/node/jobs/job.h"
+#include "runtime/node/links/head.h"
+#include "runtime/node/process/task_archive.h"
 
 #define USAGE_MAX                                                                        \
     1000 /* processes whose /proc is read for an answer: the loop waits for it */
@@ -79,10 +82,10 @@ static crt_status_t add_row(const crti_process_t *p, bool with_usage, crti_buffe
 static crt_status_t list_processes(const crti_node_t *node, crti_buffer_t *json)
 {
     crt_status_t status = crti_buffer_append(json, "[", 1);
+    const crti_process_t *p;
+    size_t cursor = 0, count = 0;
 
-    size_t count = 0;
-
-    CRTI_MAP_FOREACH (const crti_process_t, p, &node->processes.by_id) {
+    while ((p = crti_process_next(node, &cursor)) != NULL) {
         if (status == CRT_OK)
             status = add_row(p, count++ < USAGE_MAX, json);
     }
@@ -116,8 +119,10 @@ static crt_status_t list_queues(const crti_node_t *node, crti_buffer_t *json)
 {
     crt_status_t status = crti_buffer_append(json, "[", 1);
     uint64_t now_ns = crti_now_ns();
+    const crti_process_t *p;
+    size_t cursor = 0;
 
-    CRTI_MAP_FOREACH (const crti_process_t, p, &node->processes.by_id) {
+    while ((p = crti_process_next(node, &cursor)) != NULL) {
         if (status == CRT_OK && p->board && !crti_id_is_zero(p->actor))
             status = add_queue(p, now_ns, json);
     }

@@ -11,7 +11,11 @@
 
 #include "runtime/base/clock.h"
 #include "runtime/base/json_write.h"
-#include "runtime/node/node.h"
+#include "runtime/node/dispatch/dispatch_int.h"
+#include "runtime/node/objects/pull_table.h"
+#include "runtime/node/objects/transfer.h"
+#include "runtime/node/objects/transfer_log.h"
+#include "runtime/node/process/task_archive.h"
 
 /* Both clocks of one moment. */
 typedef struct wall {
@@ -88,7 +92,7 @@ static crt_status_t put_transfers(crti_node_t *node, const wall_t *wall,
     const crti_transfer_t *t;
 
     crti_json_open(&w, '[');
-    for (size_t i = 0; (t = crti_transfer_at(&node->pulls.log, i)) != NULL; i++)
+    for (size_t i = 0; (t = crti_pull_logged(node, i)) != NULL; i++)
         if (is_told(node, t))
             put_transfer(&w, node, t, wall);
     crti_json_close(&w, ']');

@@ -1,10 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Jobs of this node: records. See job.h. */
+#include "runtime/node/jobs/job.h"
+
 #include <assert.h>
 #include <fcntl.h>
 #include <string.h>
 
+#include "runtime/base/log.h"
 #include "runtime/node/jobs/job_int.h"
+#include "runtime/node/links/local.h"
+#include "runtime/node/links/peer.h"
+#include "runtime/node/process/process.h"
 
 #define TO(state) (1u << CRTI_JOB_##state)
 static const struct {
@@ -31,7 +37,15 @@ void crti_job_set_state(crti_job_t *job, crti_job_state_t state)
 
 crti_job_t *crti_job_find(crti_node_t *node, crti_id_t id)
 {
-    return crti_map_get(&node->jobs.by_id, &id);
+    return crti_map_get(&node->jobs->by_id, &id);
+}
+
+crti_job_t *crti_job_next(const crti_node_t *node, size_t *cursor)
+{
+    void *job = NULL;
+
+    crti_map_next(&node->jobs->by_id, cursor, NULL, &job);
+    return job;
 }
 
 crti_job_t *crti_job_get(crti_node_t *node, crti_id_t id)
@@ -52,7 +66,7 @@ crti_job_t *crti_job_get(crti_node_t *node, crti_id_t id)
     crti_log_file_init(&job->zygote.log, node->options.log_limit);
     crti_list_init(&job->wanted);
     crti_list_init(&job->forking);
-    if (crti_map_put(&node->jobs.by_id, &id, job) == CRT_OK)
+    if (crti_map_put(&node->jobs->by_id, &id, job) == CRT_OK)
         return job;
     free(job);
     return NULL;
@@ -280,7 +294,7 @@ crt_status_t crti_job_announce(crti_job_t *job, crti_head_answer_t *on_answer,
 
 crt_status_t crti_job_list(crti_node_t *node, crti_buffer_t *list)
 {
-    CRTI_MAP_FOREACH (const crti_job_t, job, &node->jobs.by_id) {
+    CRTI_MAP_FOREACH (const crti_job_t, job, &node->jobs->by_id) {
         crti_msg_job_add_t add;
         crt_status_t status;
 
@@ -297,7 +311,7 @@ crt_status_t crti_job_list(crti_node_t *node, crti_buffer_t *list)
 
 int crti_job_program_fd(crti_node_t *node, crti_span_t sha)
 {
-    CRTI_MAP_FOREACH (const crti_job_t, job, &node->jobs.by_id) {
+    CRTI_MAP_FOREACH (const crti_job_t, job, &node->jobs->by_id) {
         if (job->known && job->exec_fd >= 0 && crti_str_equal(sha, job->sha))
             return job->exec_fd;
     }
@@ -313,7 +327,7 @@ void crti_job_join(crti_job_t *job, crti_process_t *process)
 
 bool crti_job_any_zygote(crti_node_t *node)
 {
-    CRTI_MAP_FOREACH (crti_job_t, job, &node->jobs.by_id)
+    CRTI_MAP_FOREACH (crti_job_t, job, &node->jobs->by_id)
         if (job->zygote.pid)
             return true;
     return false;
@@ -321,7 +335,7 @@ bool crti_job_any_zygote(crti_node_t *node)
 
 bool crti_job_has_zygote(crti_node_t *node, pid_t pid)
 {
-    CRTI_MAP_FOREACH (crti_job_t, job, &node->jobs.by_id)
+    CRTI_MAP_FOREACH (crti_job_t, job, &node->jobs->by_id)
         if (job->zygote.pid == pid)
             return true;
     return false;

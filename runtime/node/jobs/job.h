@@ -11,20 +11,13 @@
 #define CRTI_NODE_JOB_H
 
 #include "runtime/node/leases/job_shares.h"
-#include "runtime/node/leases/worker_table.h"
 #include "runtime/node/links/head.h"
 #include "runtime/node/types.h"
 
-typedef struct crti_jobs {
-    crti_map_t by_id;
-    crti_list_t looks;         /* of program.c */
-    crti_list_t packages;      /* of package.c */
-    crti_list_t stack_readers; /* of stack_reader.c */
-} crti_jobs_t;
-
 /* The job's record, made when it is not known. NULL: out of memory. */
 crti_job_t *crti_job_get(crti_node_t *node, crti_id_t id);
-crti_job_t *crti_job_find(crti_node_t *node, crti_id_t id);
+/* Walks all; `*cursor` starts at 0, NULL at the end. */
+crti_job_t *crti_job_next(const crti_node_t *node, size_t *cursor);
 /* A driver of this node brings all that is to know. */
 crt_status_t crti_job_of_driver(crti_job_t *job, crti_process_t *driver,
                                 const crti_msg_attach_t *attach);
@@ -39,14 +32,10 @@ crti_id_t crti_job_id(const crti_job_t *job);
 const char *crti_job_directory(const crti_job_t *job);
 /* Its weight and its cap; of a job of which nothing is known the default. */
 crti_job_quota_t crti_job_quota(const crti_job_t *job);
-/* True when its workers' lines go to the driver. */
-bool crti_job_logs(const crti_job_t *job);
 /* Lines of a worker, for the driver here. */
 void crti_job_log(crti_node_t *node, const crti_msg_log_t *log);
 /* Its worker begins an actor. */
 void crti_job_worker_born(crti_process_t *process);
-/* An executable that a driver of this node runs: descriptor to read it, -1 none. */
-int crti_job_program_fd(crti_node_t *node, crti_span_t sha);
 bool crti_job_any_zygote(crti_node_t *node);
 bool crti_job_has_zygote(crti_node_t *node, pid_t pid);
 
@@ -63,7 +52,6 @@ void crti_job_drain(crti_process_t *driver, void (*on_drained)(crti_process_t *d
 void crti_job_drained(crti_node_t *node, crti_id_t job);
 /* Its driver, a process of this node, is gone: its workers end, the head hears it. */
 void crti_job_driver_gone(crti_process_t *driver, const char *text);
-void crti_job_process_gone(crti_process_t *process);
 /* Jobs whose driver was on that node end. */
 void crti_job_node_died(crti_node_t *node, crti_id_t dead);
 void crti_job_stop_all(crti_node_t *node);
@@ -73,7 +61,6 @@ void crti_job_free_all(crti_node_t *node);
 /* Makes the process of a worker that the worker table wants. */
 void crti_spawn_worker(crti_node_t *node, crti_worker_t *worker);
 void crti_job_init(crti_node_t *node);
-void crti_spawn_forked(crti_process_t *process, pid_t pid);
 /* It can't be made, or the zygote said no. */
 void crti_spawn_failed(crti_process_t *process, crt_status_t status, const char *text);
 /* ATTACH of a worker was refused: its purpose fails with the reason. */
@@ -105,11 +92,6 @@ void crti_program_serve(crti_node_t *node, crti_stream_t *stream, uint64_t reque
                         const crti_msg_program_get_t *get);
 
 /* ---------------------------------------------------------------- submission.c */
-
-typedef struct crti_submissions {
-    crti_map_t by_job; /* job id -> submission */
-    uint64_t ended_count;
-} crti_submissions_t;
 
 void crti_submission_init(crti_node_t *node);
 void crti_submission_start(crti_node_t *node, uint64_t request,

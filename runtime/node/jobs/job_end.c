@@ -5,7 +5,14 @@
  *     head_dispatch.c (JOB_END), death.c (the driver) -> [ node/jobs/job_end.c ] -> worker_table.c,
  *     zygote.c, program.c, job.c
  */
+#include "runtime/base/clock.h"
+#include "runtime/base/log.h"
 #include "runtime/node/jobs/job_int.h"
+#include "runtime/node/leases/lease.h"
+#include "runtime/node/leases/worker_table.h"
+#include "runtime/node/links/local.h"
+#include "runtime/node/links/peer.h"
+#include "runtime/node/process/process.h"
 
 #define DRAIN_NS (1 * CRTI_S) /* of other nodes' lines, when a driver leaves */
 
@@ -39,16 +46,16 @@ void crti_job_release(crti_job_t *job)
         crti_zygote_kill(job); /* comes back here when it is gone */
         return;
     }
-    crti_map_remove(&node->jobs.by_id, &job->id);
+    crti_map_remove(&node->jobs->by_id, &job->id);
     free_job(job);
     crti_node_progress(node);
 }
 
 void crti_job_free_all(crti_node_t *node)
 {
-    CRTI_MAP_FOREACH (void, value, &node->jobs.by_id)
+    CRTI_MAP_FOREACH (void, value, &node->jobs->by_id)
         free_job(value);
-    crti_map_fini(&node->jobs.by_id);
+    crti_map_fini(&node->jobs->by_id);
     crti_program_free_all(node);
 }
 
@@ -125,8 +132,10 @@ static void confirm_end(crti_process_t *driver)
 static void await_workers(crti_process_t *driver)
 {
     crti_node_t *node = driver->node;
+    crti_process_t *p;
+    size_t cursor = 0;
 
-    CRTI_MAP_FOREACH (crti_process_t, p, &node->processes.by_id) {
+    while ((p = crti_process_next(node, &cursor)) != NULL) {
         if (p->job != driver->job || p->role != CRTI_ROLE_WORKER || p->awaited ||
             (!crti_id_is_zero(p->actor) && !p->told_to_end))
             continue;
@@ -154,7 +163,7 @@ void crti_job_await_end(crti_process_t *driver, uint64_t request)
     driver->leave_request = request;
     if (driver->job == NULL)
         confirm_end(driver);
-    else if (!driver->node->head.open ||
+    else if (!crti_head_is_open(driver->node) ||
              crti_head_ask(driver->node, CRTI_MSG_JOB_GET, &get, on_head_knows,
                            driver->id, 0) != CRT_OK)
         await_workers(driver);
@@ -189,8 +198,7 @@ void crti_job_end(crti_node_t *node, crti_id_t id, const char *text)
     if (job->driver_pid) /* the head ended it: its driver must not wait for ever */
         crti_local_send(crti_process_get(node, job->driver), CRTI_MSG_SHUTDOWN, 0,
                         &(crti_msg_shutdown_t){.text = crti_str(text)});
-    crti_worker_table_end_job(node->leases.workers, id, false, false,
-                              crti_node_now(node));
+    crti_worker_table_end_job(node->workers, id, false, false, crti_node_now(node));
     crti_lease_act(node);
     job->processes--;
     crti_job_release(job);
@@ -213,7 +221,7 @@ void crti_job_driver_gone(crti_process_t *driver, const char *text)
 
 void crti_job_stop_all(crti_node_t *node)
 {
-    CRTI_MAP_FOREACH (void, value, &node->jobs.by_id)
+    CRTI_MAP_FOREACH (void, value, &node->jobs->by_id)
         crti_zygote_kill(value);
 }
 
@@ -223,7 +231,7 @@ void crti_job_node_died(crti_node_t *node, crti_id_t dead)
     void *value;
 
     /* Ending a job may take it out of the map: the walk begins anew after each. */
-    while (crti_map_next(&node->jobs.by_id, &cursor, NULL, &value)) {
+    while (crti_map_next(&node->jobs->by_id, &cursor, NULL, &value)) {
         crti_job_t *job = value;
 
         if (job->known && crti_id_equal(job->driver_node, dead) &&

@@ -4,10 +4,19 @@
 #ifndef CRTI_NODE_JOB_INT_H
 #define CRTI_NODE_JOB_INT_H
 
-#include "runtime/node/node.h"
+#include "runtime/node/host/output.h"
+#include "runtime/node/jobs/job.h"
+#include "runtime/node/process/context.h"
 
 #define CRTI_SHA_TEXT      65
 #define CRTI_JOB_SETUP_MAX 4096
+
+struct crti_jobs {
+    crti_map_t by_id;
+    crti_list_t looks;         /* of program.c */
+    crti_list_t packages;      /* of package.c */
+    crti_list_t stack_readers; /* of stack_reader.c */
+};
 
 /* Arguments, or variables, of a program; zero it first. What can't be added is said by `status`,
  * and nothing is added after it. */
@@ -86,6 +95,12 @@ struct crti_job {
     uint64_t newborn_bytes; /* of memory, that a worker has at its birth; 0: not looked */
 };
 
+/* NULL: not known. */
+crti_job_t *crti_job_find(crti_node_t *node, crti_id_t id);
+/* True when its workers' lines go to the driver. */
+bool crti_job_logs(const crti_job_t *job);
+/* An executable that a driver of this node runs: descriptor to read it, -1 none. */
+int crti_job_program_fd(crti_node_t *node, crti_span_t sha);
 void crti_job_set_state(crti_job_t *job, crti_job_state_t state);
 /* Lines of a worker, for the driver wherever it is. */
 void crti_job_tell_driver(crti_job_t *job, const crti_msg_log_t *log);
@@ -93,6 +108,7 @@ void crti_job_tell_driver(crti_job_t *job, const crti_msg_log_t *log);
 crt_status_t crti_job_learn(crti_job_t *job, const crti_msg_job_info_t *info);
 
 /* job_end.c. */
+void crti_job_process_gone(crti_process_t *process);
 /* Frees a job that has no process left, if it has ended or nothing is known of it. */
 void crti_job_release(crti_job_t *job);
 
@@ -148,6 +164,7 @@ const char *crti_package_directory(const crti_package_t *package);
 
 /* spawn.c: the zygote forks, or the program is to be executed: who waits is served. */
 void crti_job_serve(crti_job_t *job);
+void crti_spawn_forked(crti_process_t *process, pid_t pid);
 /* All who wait fail; the next wish tries again. */
 void crti_job_fail(crti_job_t *job, crt_status_t status, const char *text);
 

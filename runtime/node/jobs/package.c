@@ -14,6 +14,7 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
+#include "runtime/base/clock.h"
 #include "runtime/base/programs.h"
 #include "runtime/crt.h"
 #include "runtime/crt_tools.h"
@@ -25,7 +26,7 @@
 
 struct crti_package {
     crti_node_t *node;
-    crti_list_t link; /* in node->jobs.packages */
+    crti_list_t link; /* in node->jobs->packages */
     char packages[CRTI_NODE_PATH + 16], key[CRTI_PACKAGE_KEY];
     char directory[CRTI_NODE_PATH + 16 + CRTI_PACKAGE_KEY];
     int hold_fd; /* -1: not ready */
@@ -76,7 +77,7 @@ const char *crti_package_directory(const crti_package_t *p)
 
 bool crti_package_has(crti_node_t *node, pid_t pid)
 {
-    CRTI_LIST_FOREACH (item, &node->jobs.packages) {
+    CRTI_LIST_FOREACH (item, &node->jobs->packages) {
         if (CRTI_CONTAINER(item, crti_package_t, link)->pid == pid)
             return true;
     }
@@ -198,7 +199,7 @@ static crti_package_t *new_package(crti_node_t *node, const char *sha, const cha
     crti_package_key(sha, setup, p->key);
     snprintf(p->packages, sizeof(p->packages), "%s/packages", node->state_dir);
     snprintf(p->directory, sizeof(p->directory), "%s/%s", p->packages, p->key);
-    crti_list_append(&node->jobs.packages, &p->link);
+    crti_list_append(&node->jobs->packages, &p->link);
     hold_zip(p, sha);
     return p;
 }

@@ -23,8 +23,12 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "runtime/base/clock.h"
+#include "runtime/base/log.h"
 #include "runtime/base/programs.h"
+#include "runtime/base/rundir.h"
 #include "runtime/node/jobs/job_int.h"
+#include "runtime/node/links/peer.h"
 
 #define RETRY_NS         (200 * CRTI_MS)
 #define GIVE_UP          (30 * CRTI_S)
@@ -37,7 +41,7 @@
 typedef struct look {
     crti_node_t *node;
     struct crti_fetch *fetch; /* NULL: wanted no more */
-    crti_list_t link;         /* in node->jobs.looks, until it was left behind */
+    crti_list_t link;         /* in node->jobs->looks, until it was left behind */
     char path[CRTI_NODE_PATH + 80];
     char sha[CRTI_SHA_TEXT];
     bool in_cache;
@@ -197,8 +201,8 @@ static void leave_behind(look_t *l, bool hangs)
 
 void crti_program_free_all(crti_node_t *node)
 {
-    while (!crti_list_is_empty(&node->jobs.looks)) {
-        look_t *l = CRTI_CONTAINER(node->jobs.looks.next, look_t, link);
+    while (!crti_list_is_empty(&node->jobs->looks)) {
+        look_t *l = CRTI_CONTAINER(node->jobs->looks.next, look_t, link);
 
         /* The loop runs no more: what was posted is dropped. */
         pthread_mutex_lock(&l->lock);
@@ -236,7 +240,7 @@ static crt_status_t start_look(fetch_t *f, const char *path)
         return crt_raise(CRT_ERR_BACKPRESSURE, "thread: %s", strerror(failed));
     }
     pthread_detach(thread);
-    crti_list_append(&f->node->jobs.looks, &l->link);
+    crti_list_append(&f->node->jobs->looks, &l->link);
     f->look = l;
     f->looked = 0;
     f->look_timer = (crti_timer_t){.on_expired = on_look_late, .user = f};

@@ -8,7 +8,15 @@
  */
 #include <unistd.h>
 
+#include "runtime/base/log.h"
+#include "runtime/node/actors/actor.h"
 #include "runtime/node/jobs/job_int.h"
+#include "runtime/node/leases/lease.h"
+#include "runtime/node/leases/worker_table.h"
+#include "runtime/node/links/local.h"
+#include "runtime/node/links/peer.h"
+#include "runtime/node/logs/logs.h"
+#include "runtime/node/process/process.h"
 
 void crti_process_free(crti_process_t *process)
 {
@@ -102,7 +110,7 @@ void crti_spawn_failed(crti_process_t *process, crt_status_t status, const char 
 
     crti_list_remove(&process->link);
     if (worker)
-        crti_worker_table_died(node->leases.workers, worker, status, text);
+        crti_worker_table_died(node->workers, worker, status, text);
     crti_process_free(process);
     crti_lease_act(node);
     crti_node_progress(node);
@@ -116,8 +124,7 @@ void crti_spawn_refused(crti_node_t *node, const crti_msg_attach_t *attach,
     if (process == NULL || process->worker == NULL || process->local)
         return;
     crti_process_explain(process, "%s", text);
-    crti_worker_table_end(node->leases.workers, process->worker, true,
-                          crti_node_now(node));
+    crti_worker_table_end(node->workers, process->worker, true, crti_node_now(node));
     crti_lease_act(node);
 }
 
@@ -162,8 +169,7 @@ static void go(crti_process_t *process)
     }
     status = open_outputs(process, fds);
     if (status == CRT_OK) {
-        crti_worker_table_forking(node->leases.workers, process->worker,
-                                  crti_node_now(node));
+        crti_worker_table_forking(node->workers, process->worker, crti_node_now(node));
         status = start(process, fds);
     }
     for (int i = 0; i < 2; i++)
@@ -337,7 +343,7 @@ void crti_spawn_worker(crti_node_t *node, crti_worker_t *worker)
 
         snprintf(text, sizeof(text), "no worker can be made on node %.8s: %s", node->hex,
                  crt_error_detail());
-        crti_worker_table_died(node->leases.workers, worker, status, text);
+        crti_worker_table_died(node->workers, worker, status, text);
         return;
     }
     worker->io = process;
@@ -350,8 +356,8 @@ void crti_spawn_worker(crti_node_t *node, crti_worker_t *worker)
 
 void crti_job_init(crti_node_t *node)
 {
-    crti_map_init(&node->jobs.by_id, sizeof(crti_id_t));
-    crti_list_init(&node->jobs.looks);
-    crti_list_init(&node->jobs.packages);
-    crti_list_init(&node->jobs.stack_readers);
+    crti_map_init(&node->jobs->by_id, sizeof(crti_id_t));
+    crti_list_init(&node->jobs->looks);
+    crti_list_init(&node->jobs->packages);
+    crti_list_init(&node->jobs->stack_readers);
 }

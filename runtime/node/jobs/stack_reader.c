@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "crt_config.h"
+#include "runtime/base/clock.h"
 #include "runtime/crt.h"
 #include "runtime/crt_tools.h"
 #include "runtime/node/host/exec.h"
@@ -30,7 +31,7 @@
 
 struct crti_stack_reader {
     crti_node_t *node;
-    crti_list_t link; /* in node->jobs.stack_readers */
+    crti_list_t link; /* in node->jobs->stack_readers */
     pid_t pid;        /* 0: it has ended */
     int pidfd, report, pipe;
     crti_watch_t pidfd_watch, pipe_watch;
@@ -45,7 +46,7 @@ struct crti_stack_reader {
 
 bool crti_stack_reader_has(crti_node_t *node, pid_t pid)
 {
-    CRTI_LIST_FOREACH (item, &node->jobs.stack_readers) {
+    CRTI_LIST_FOREACH (item, &node->jobs->stack_readers) {
         if (CRTI_CONTAINER(item, crti_stack_reader_t, link)->pid == pid)
             return true;
     }
@@ -221,7 +222,7 @@ crt_status_t crti_stack_reader_new(crti_node_t *node, const pid_t *pids, size_t 
     r->pidfd_watch = (crti_watch_t){.on_ready = on_gone, .user = r};
     r->pipe_watch = (crti_watch_t){.on_ready = on_pipe, .user = r};
     r->timer = (crti_timer_t){.on_expired = on_late, .user = r};
-    crti_list_append(&node->jobs.stack_readers, &r->link);
+    crti_list_append(&node->jobs->stack_readers, &r->link);
     status = start(r, pids, count);
     if (status == CRT_OK)
         *reader_out = r;

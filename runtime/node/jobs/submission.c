@@ -19,9 +19,13 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
+#include "runtime/base/clock.h"
+#include "runtime/base/log.h"
 #include "runtime/node/host/exec.h"
 #include "runtime/node/host/supervisor.h"
 #include "runtime/node/jobs/submission_int.h"
+#include "runtime/node/leases/lease_table.h"
+#include "runtime/node/logs/logs.h"
 
 #define STOP_NS       (3 * CRTI_S)
 #define START_NS      (10 * CRTI_S) /* until its program is executed */
@@ -47,7 +51,7 @@ static bool good_name(const char *name)
 
 static crti_submission_t *find(crti_node_t *node, crti_id_t job)
 {
-    return crti_map_get(&node->submissions.by_job, &job);
+    return crti_map_get(&node->submissions->by_job, &job);
 }
 
 static void free_submission(crti_submission_t *s)
@@ -92,7 +96,7 @@ static void trim(crti_node_t *node)
     crti_submission_t *oldest = NULL;
     size_t ended = 0;
 
-    CRTI_MAP_FOREACH (crti_submission_t, s, &node->submissions.by_job) {
+    CRTI_MAP_FOREACH (crti_submission_t, s, &node->submissions->by_job) {
         if (s->state != CRTI_SUBMISSION_ENDED || !s->heard)
             continue;
         ended++;
@@ -101,13 +105,13 @@ static void trim(crti_node_t *node)
     }
     if (ended <= ENDED_MAX)
         return;
-    crti_map_remove(&node->submissions.by_job, &oldest->job);
+    crti_map_remove(&node->submissions->by_job, &oldest->job);
     free_submission(oldest);
 }
 
 bool crti_submission_has(crti_node_t *node, pid_t pid)
 {
-    CRTI_MAP_FOREACH (crti_submission_t, s, &node->submissions.by_job)
+    CRTI_MAP_FOREACH (crti_submission_t, s, &node->submissions->by_job)
         if (s->state != CRTI_SUBMISSION_ENDED && s->pid && s->pid == pid)
             return true;
     return false;
@@ -115,7 +119,7 @@ bool crti_submission_has(crti_node_t *node, pid_t pid)
 
 bool crti_submission_any(crti_node_t *node)
 {
-    CRTI_MAP_FOREACH (crti_submission_t, s, &node->submissions.by_job)
+    CRTI_MAP_FOREACH (crti_submission_t, s, &node->submissions->by_job)
         if (s->state != CRTI_SUBMISSION_ENDED)
             return true;
     return false;
@@ -169,7 +173,7 @@ static void on_exit_heard(crti_node_t *node, crti_id_t id, uint64_t number,
 {
     if (answer == NULL)
         return;
-    CRTI_MAP_FOREACH (crti_submission_t, s, &node->submissions.by_job) {
+    CRTI_MAP_FOREACH (crti_submission_t, s, &node->submissions->by_job) {
         char text[256];
 
         if (s->state != CRTI_SUBMISSION_ENDED || s->ended_order != number)
@@ -230,7 +234,7 @@ static void close_process(crti_submission_t *s)
 
 void crti_submission_head_lost(crti_node_t *node)
 {
-    CRTI_MAP_FOREACH (crti_submission_t, s, &node->submissions.by_job)
+    CRTI_MAP_FOREACH (crti_submission_t, s, &node->submissions->by_job)
         s->start_request = 0;
 }
 
@@ -238,7 +242,7 @@ void crti_submission_head_lost(crti_node_t *node)
 static void give_back(crti_submission_t *s)
 {
     if (s->resources.count)
-        crti_lease_table_give(s->node->leases.table, s->job, crti_node_now(s->node));
+        crti_lease_table_give(s->node->lease_table, s->job, crti_node_now(s->node));
     s->resources.count = 0;
 }
 
@@ -252,7 +256,7 @@ static void start_failed(crti_submission_t *s, crt_status_t status)
     give_back(s);
     if (s->start_request)
         crti_head_send_error(node, s->start_request, status, crt_error_detail());
-    crti_map_remove(&node->submissions.by_job, &s->job);
+    crti_map_remove(&node->submissions->by_job, &s->job);
     close_process(s);
     free_submission(s);
     crti_node_progress(node);
@@ -309,7 +313,7 @@ static void on_gone(void *user, uint32_t events)
     give_back(s);
     crti_package_close(CRTI_TAKE(s->package));
     set_state(s, CRTI_SUBMISSION_ENDED);
-    s->ended_order = ++node->submissions.ended_count;
+    s->ended_order = ++node->submissions->ended_count;
     tell_exited(s);
     if (s->stop_request)
         crti_head_send(node, CRTI_MSG_DONE, s->stop_request, NULL);
@@ -358,7 +362,7 @@ void crti_submission_stop_all(crti_node_t *node)
 
     do { /* one that is PREPARING leaves the map */
         is_changed = false;
-        CRTI_MAP_FOREACH (crti_submission_t, s, &node->submissions.by_job) {
+        CRTI_MAP_FOREACH (crti_submission_t, s, &node->submissions->by_job) {
             is_changed = s->state == CRTI_SUBMISSION_PREPARING;
             stop(s);
             if (is_changed)
@@ -369,14 +373,14 @@ void crti_submission_stop_all(crti_node_t *node)
 
 void crti_submission_kill_all(crti_node_t *node)
 {
-    CRTI_MAP_FOREACH (crti_submission_t, s, &node->submissions.by_job)
+    CRTI_MAP_FOREACH (crti_submission_t, s, &node->submissions->by_job)
         if (s->state != CRTI_SUBMISSION_ENDED)
             crti_supervisor_kill(s->pid);
 }
 
 void crti_submission_free_all(crti_node_t *node)
 {
-    CRTI_MAP_FOREACH (crti_submission_t, s, &node->submissions.by_job) {
+    CRTI_MAP_FOREACH (crti_submission_t, s, &node->submissions->by_job) {
         if (s->state != CRTI_SUBMISSION_ENDED && s->pid) {
             crti_supervisor_kill(s->pid);
             if (s->report < 0) /* else it may hang in the kernel */
@@ -385,7 +389,7 @@ void crti_submission_free_all(crti_node_t *node)
         close_process(s);
         free_submission(s);
     }
-    crti_map_fini(&node->submissions.by_job);
+    crti_map_fini(&node->submissions->by_job);
 }
 
 static void on_lines(void *user, bool is_stderr, const char *lines, size_t size)
@@ -513,7 +517,7 @@ static crt_status_t keep(crti_submission_t *s, const crti_msg_job_start_t *start
     crti_text(start->sha, s->sha, sizeof(s->sha));
     if (status == CRT_OK && start->sha.size >= sizeof(s->sha))
         status = crt_raise(CRT_ERR_PROTOCOL, "the program's SHA-256 is not one");
-    return status == CRT_OK ? crti_map_put(&s->node->submissions.by_job, &s->job, s)
+    return status == CRT_OK ? crti_map_put(&s->node->submissions->by_job, &s->job, s)
                             : status;
 }
 
@@ -551,7 +555,7 @@ static crt_status_t hold(crti_submission_t *s, const crti_resources_t *resources
 {
     crt_status_t status =
         resources->count
-            ? crti_lease_table_take(s->node->leases.table, s->job, s->job, resources)
+            ? crti_lease_table_take(s->node->lease_table, s->job, s->job, resources)
             : CRT_OK;
 
     if (status == CRT_OK)
@@ -594,5 +598,5 @@ void crti_submission_start(crti_node_t *node, uint64_t request,
 
 void crti_submission_init(crti_node_t *node)
 {
-    crti_map_init(&node->submissions.by_job, sizeof(crti_id_t));
+    crti_map_init(&node->submissions->by_job, sizeof(crti_id_t));
 }

@@ -9,8 +9,10 @@
 #include <string.h>
 
 #include "runtime/base/programs.h"
+#include "runtime/base/rundir.h"
 #include "runtime/node/host/exec.h"
 #include "runtime/node/jobs/submission_int.h"
+#include "runtime/node/leases/lease_table.h"
 
 crt_status_t crti_submission_directory(crti_node_t *node, crti_id_t job, char *path,
                                        size_t size)
@@ -45,14 +47,12 @@ static bool has_variable(const crti_arguments_t *v, const char *name, size_t len
 /* Those that it holds, by the names that CUDA knows. */
 static void add_gpus(const crti_submission_t *s, crti_arguments_t *v)
 {
-    const crti_holding_t *holding = crti_holdings_get(
-        &crti_lease_table_room(s->node->leases.table)->holdings, s->job);
     char text[CRTI_GPU_TEXT];
+    uint64_t gpus;
 
-    if (holding)
-        crti_arguments_format(
-            v, CRTI_VISIBLE_GPUS "=%s",
-            crti_gpus_format(&s->node->options.gpus, holding->gpus.gpus, text));
+    if (crti_lease_table_gpus(s->node->lease_table, s->job, &gpus))
+        crti_arguments_format(v, CRTI_VISIBLE_GPUS "=%s",
+                              crti_gpus_format(&s->node->options.gpus, gpus, text));
 }
 
 /* Where "${NAME}" begins and how long it is; NULL: there is none. */

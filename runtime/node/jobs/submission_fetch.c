@@ -19,7 +19,7 @@
 
 static crti_submission_t *find(crti_node_t *node, crti_id_t job)
 {
-    return crti_map_get(&node->submissions.by_job, &job);
+    return crti_map_get(&node->submissions->by_job, &job);
 }
 
 static bool is_sha(const char *text)

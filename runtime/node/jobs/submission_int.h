@@ -9,6 +9,11 @@
 #define CRTI_SUBMISSION_NAME    128
 #define CRTI_SUBMISSION_STRINGS 2048 /* most arguments, and variables */
 
+struct crti_submissions {
+    crti_map_t by_job; /* job id -> submission */
+    uint64_t ended_count;
+};
+
 /*              folder ready              JOB_STOP             process gone
  *   PREPARING -------------> RUNNING -------------> STOPPING -------------> ENDED
  *       |                       |                                             ^

@@ -15,8 +15,13 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
+#include "runtime/base/clock.h"
+#include "runtime/base/log.h"
 #include "runtime/node/host/exec.h"
+#include "runtime/node/host/log_quota.h"
 #include "runtime/node/jobs/job_int.h"
+#include "runtime/node/leases/worker_table.h"
+#include "runtime/node/process/process.h"
 
 #define START_NS    (30 * CRTI_S)
 #define END_NS      (1 * CRTI_S) /* to end what its workers left */
@@ -161,11 +166,10 @@ static void on_ready(crti_job_t *job, const crti_msg_zygote_ready_t *ready)
 
 static void on_reaped(crti_job_t *job, const crti_msg_reaped_t *reaped)
 {
-    pid_t pid = (pid_t)reaped->pid;
-    crti_process_t *p = crti_map_get(&job->node->processes.by_pid, &pid);
+    crti_process_t *p = crti_process_of_pid(job->node, (pid_t)reaped->pid);
 
     if (p && p->job == job && p->worker && !p->is_child)
-        p->node->processes.handlers->on_reaped(p, (int)reaped->wait_status);
+        crti_process_reaped(p, (int)reaped->wait_status);
 }
 
 static void on_forked(crti_job_t *job, uint64_t request, const crti_msg_forked_t *forked)
@@ -232,7 +236,7 @@ static void close_zygote(crti_job_t *job)
 
     for (int i = 0; i < 2; i++)
         crti_output_close(&z->output[i]);
-    crti_log_quota_ended(&job->node->log_quota, &z->log);
+    crti_log_quota_ended(job->node->log_quota, &z->log);
     crti_channel_free(z->channel);
     z->channel = NULL;
     crti_loop_cancel(job->node->loop, &z->start_timer);
@@ -249,11 +253,14 @@ static void close_zygote(crti_job_t *job)
 /* Its workers hear of it by their parent-death signal; from now on this node reaps them. */
 static void orphan_workers(crti_job_t *job)
 {
-    CRTI_MAP_FOREACH (crti_process_t, p, &job->node->processes.by_id) {
+    size_t cursor = 0;
+    crti_process_t *p;
+
+    while ((p = crti_process_next(job->node, &cursor)) != NULL) {
         if (p->job != job || !p->worker || !p->pid || p->is_child)
             continue;
         p->is_child = true;
-        p->node->processes.handlers->on_zygote_gone(p);
+        crti_process_zygote_gone(p);
     }
 }
 

@@ -1,9 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Leases: who asks for workers, and what they hear. See lease.h. */
+#include "runtime/node/leases/lease.h"
+
 #include <string.h>
 
 #include "runtime/node/leases/fair_share.h"
-#include "runtime/node/node.h"
+#include "runtime/node/leases/leases_int.h"
+#include "runtime/node/leases/room.h"
+#include "runtime/node/links/local.h"
+#include "runtime/node/links/peer.h"
+#include "runtime/node/process/process.h"
+#include "runtime/node/watches/watch.h"
 
 #define MAX_WORKERS 64 /* of tasks, at least */
 
@@ -20,27 +27,27 @@ crt_status_t crti_lease_init(crti_node_t *node, void (*carry_out)(crti_node_t *n
     size_t cpus = (size_t)(crti_resources_get(resources, "CPU") / CRTI_RESOURCE_ONE);
     size_t workers = cpus * 8 > MAX_WORKERS ? cpus * 8 : MAX_WORKERS;
     crt_status_t status =
-        crti_lease_table_new(node->id, resources, workers, &node->leases.table);
+        crti_lease_table_new(node->id, resources, workers, &node->lease_table);
 
-    node->leases.carry_out = carry_out;
+    node->leases->carry_out = carry_out;
     if (status == CRT_OK)
-        crti_lease_table_labels(node->leases.table, node->options.labels);
-    crti_map_init(&node->leases.askers, sizeof(crti_id_t));
+        crti_lease_table_labels(node->lease_table, node->options.labels);
+    crti_map_init(&node->leases->askers, sizeof(crti_id_t));
     if (status == CRT_OK)
-        status = crti_worker_table_new(cpus > 4 ? cpus * 2 : 8, &node->leases.workers);
+        status = crti_worker_table_new(cpus > 4 ? cpus * 2 : 8, &node->workers);
     return status;
 }
 
 void crti_lease_act(crti_node_t *node)
 {
-    if (node->leases.is_acting || node->is_ending)
+    if (node->leases->is_acting || node->is_ending)
         return;
-    node->leases.is_acting = true;
-    node->leases.carry_out(node);
-    crti_fair_share_want_back(node->leases.table);
-    node->leases.carry_out(node);
-    node->leases.is_acting = false;
-    if (crti_lease_table_waiting(node->leases.table)) /* others may have to yield */
+    node->leases->is_acting = true;
+    node->leases->carry_out(node);
+    crti_fair_share_want_back(node->lease_table);
+    node->leases->carry_out(node);
+    node->leases->is_acting = false;
+    if (crti_lease_table_waiting(node->lease_table)) /* others may have to yield */
         crti_node_schedule_tick(node, crti_node_now(node) + CRTI_FAIR_TURN_NS);
 }
 
@@ -61,7 +68,7 @@ static void send_to(crti_node_t *node, const asker_t *asker, crti_message_kind_t
 static void answer(crti_node_t *node, crti_id_t lease, crti_message_kind_t kind,
                    const void *body)
 {
-    asker_t *asker = crti_map_remove(&node->leases.askers, &lease);
+    asker_t *asker = crti_map_remove(&node->leases->askers, &lease);
 
     if (asker == NULL)
         return;
@@ -107,12 +114,12 @@ void crti_lease_fail(crti_node_t *node, crti_id_t lease, crt_status_t status,
                      const char *text)
 {
     crti_lease_answer_error(node, lease, status, text);
-    crti_lease_table_end(node->leases.table, lease, crti_node_now(node));
+    crti_lease_table_end(node->lease_table, lease, crti_node_now(node));
 }
 
 void crti_lease_grant(crti_node_t *node, crti_id_t id, const crti_process_t *process)
 {
-    const crti_lease_t *lease = crti_lease_table_get(node->leases.table, id);
+    const crti_lease_t *lease = crti_lease_table_get(node->lease_table, id);
     crti_msg_lease_granted_t granted = granted_message(node, id, process);
 
     watch_for_owner(node, lease->owner, lease->owner_node, &granted);
@@ -123,7 +130,7 @@ void crti_lease_grant(crti_node_t *node, crti_id_t id, const crti_process_t *pro
 
 static crt_status_t note_asker(crti_node_t *node, crti_id_t lease, const asker_t *who)
 {
-    asker_t *asker = crti_map_get(&node->leases.askers, &lease);
+    asker_t *asker = crti_map_get(&node->leases->askers, &lease);
     crt_status_t status;
 
     if (asker) {
@@ -134,7 +141,7 @@ static crt_status_t note_asker(crti_node_t *node, crti_id_t lease, const asker_t
     if (asker == NULL)
         return crt_raise(CRT_ERR_NO_MEMORY, "lease");
     *asker = *who;
-    status = crti_map_put(&node->leases.askers, &lease, asker);
+    status = crti_map_put(&node->leases->askers, &lease, asker);
     if (status != CRT_OK)
         free(asker);
     return status;
@@ -142,7 +149,7 @@ static crt_status_t note_asker(crti_node_t *node, crti_id_t lease, const asker_t
 
 static void grant_again(crti_node_t *node, const crti_lease_t *lease)
 {
-    crti_worker_t *worker = crti_worker_table_get(node->leases.workers, lease->worker);
+    crti_worker_t *worker = crti_worker_table_get(node->workers, lease->worker);
     crti_msg_lease_granted_t granted;
 
     if (worker == NULL || worker->io == NULL)
@@ -164,14 +171,14 @@ static bool fails_if_infeasible(const crti_node_t *node,
 {
     return ask->if_infeasible == CRTI_INFEASIBLE_FAILS ||
            (ask->if_infeasible != CRTI_INFEASIBLE_WAITS &&
-            node->leases.fails_if_infeasible);
+            node->leases->fails_if_infeasible);
 }
 
 void crti_lease_asked(crti_node_t *node, uint64_t local, crti_stream_t *stream,
                       uint64_t request, const crti_msg_lease_request_t *ask)
 {
     asker_t who = {.local = local, .stream = stream, .request = request};
-    const crti_lease_t *known = crti_lease_table_get(node->leases.table, ask->lease);
+    const crti_lease_t *known = crti_lease_table_get(node->lease_table, ask->lease);
     crti_lease_t lease = {.id = ask->lease,
                           .job = ask->job,
                           .owner = ask->owner,
@@ -201,12 +208,11 @@ void crti_lease_asked(crti_node_t *node, uint64_t local, crti_stream_t *stream,
         return;
     }
     if (status == CRT_OK)
-        status =
-            crti_lease_table_request(node->leases.table, &lease, crti_node_now(node));
+        status = crti_lease_table_request(node->lease_table, &lease, crti_node_now(node));
     if (status != CRT_OK) {
         crti_msg_error_t error = {.status = status, .text = crti_str(crt_error_detail())};
 
-        free(crti_map_remove(&node->leases.askers, &ask->lease));
+        free(crti_map_remove(&node->leases->askers, &ask->lease));
         send_to(node, &who, CRTI_MSG_ERROR, request, &error);
     }
     crti_lease_act(node);
@@ -223,7 +229,7 @@ typedef enum worker_end {
 /* Ends a lease of this node. */
 static void end_lease(crti_node_t *node, crti_id_t id, worker_end_t end)
 {
-    const crti_lease_t *lease = crti_lease_table_get(node->leases.table, id);
+    const crti_lease_t *lease = crti_lease_table_get(node->lease_table, id);
     crti_worker_t *worker;
     uint64_t now = crti_node_now(node);
 
@@ -234,17 +240,17 @@ static void end_lease(crti_node_t *node, crti_id_t id, worker_end_t end)
 
         crti_node_send_reliable(node, lease->node, CRTI_MSG_LEASE_CANCEL, &cancel);
     }
-    worker = crti_worker_table_of(node->leases.workers, id);
-    crti_lease_table_end(node->leases.table, id, now);
-    free(crti_map_remove(&node->leases.askers, &id));
+    worker = crti_worker_table_of(node->workers, id);
+    crti_lease_table_end(node->lease_table, id, now);
+    free(crti_map_remove(&node->leases->askers, &id));
     if (worker && end == WORKER_ENDS_AT_ONCE)
-        crti_worker_table_end(node->leases.workers, worker, true, now);
+        crti_worker_table_end(node->workers, worker, true, now);
     else if (worker && end == WORKER_RETIRES)
-        crti_worker_table_retire(node->leases.workers, worker, now);
+        crti_worker_table_retire(node->workers, worker, now);
     else if (worker && worker->state == CRTI_WORKER_LEASED)
-        crti_worker_table_released(node->leases.workers, worker, end == WORKER_ENDS, now);
+        crti_worker_table_released(node->workers, worker, end == WORKER_ENDS, now);
     else
-        crti_worker_table_unwanted(node->leases.workers, id, now);
+        crti_worker_table_unwanted(node->workers, id, now);
 }
 
 void crti_lease_returned(crti_node_t *node, const crti_msg_lease_return_t *back)
@@ -279,7 +285,7 @@ static void on_answer(crti_node_t *node, crti_id_t from, const crti_peer_ask_t *
                       const crti_message_t *message, const char *text)
 {
     crti_id_t id = ask->id;
-    const crti_lease_t *lease = crti_lease_table_get(node->leases.table, id);
+    const crti_lease_t *lease = crti_lease_table_get(node->lease_table, id);
     crti_msg_lease_cancel_t cancel = {.lease = id};
     uint64_t now = crti_node_now(node);
 
@@ -292,16 +298,16 @@ static void on_answer(crti_node_t *node, crti_id_t from, const crti_peer_ask_t *
     }
     if (message == NULL) {
         crti_node_send_reliable(node, lease->node, CRTI_MSG_LEASE_CANCEL, &cancel);
-        crti_lease_table_bounced(node->leases.table, id, now);
+        crti_lease_table_bounced(node->lease_table, id, now);
     } else if (message->kind == CRTI_MSG_ERROR &&
                message->error.status == CRT_ERR_BACKPRESSURE) {
-        crti_lease_table_bounced(node->leases.table, id, now);
+        crti_lease_table_bounced(node->lease_table, id, now);
     } else {
         if (message->kind == CRTI_MSG_LEASE_GRANTED)
             watch_for_owner(node, lease->owner, lease->owner_node,
                             &message->lease_granted);
         answer(node, id, message->kind, &message->error);
-        crti_lease_table_end(node->leases.table, id, now);
+        crti_lease_table_end(node->lease_table, id, now);
     }
     crti_lease_act(node);
 }
@@ -310,7 +316,7 @@ void crti_lease_forward(crti_node_t *node, crti_id_t id, crti_id_t to)
 {
     static const crti_peer_answers_t answers = {.kind = CRTI_MSG_LEASE_GRANTED,
                                                 .on_answer = on_answer};
-    const crti_lease_t *lease = crti_lease_table_get(node->leases.table, id);
+    const crti_lease_t *lease = crti_lease_table_get(node->lease_table, id);
     crti_peer_ask_t ask = {.kind = CRTI_MSG_LEASE_REQUEST, .id = id, .answers = &answers};
     crti_msg_lease_request_t body;
 
@@ -329,12 +335,12 @@ void crti_lease_forward(crti_node_t *node, crti_id_t id, crti_id_t to)
                                       .awaits_turn = lease->awaits_turn,
                                       CRTI_SCHEDULING_FIELDS(&lease->how)};
     if (crti_node_ask(node, to, CRTI_LANE_CONTROL, &ask, &body) != CRT_OK)
-        crti_lease_table_bounced(node->leases.table, id, crti_node_now(node));
+        crti_lease_table_bounced(node->lease_table, id, crti_node_now(node));
 }
 
 void crti_lease_waiting(crti_node_t *node, const crti_msg_lease_waiting_t *waiting)
 {
-    const asker_t *asker = crti_map_get(&node->leases.askers, &waiting->lease);
+    const asker_t *asker = crti_map_get(&node->leases->askers, &waiting->lease);
 
     if (asker)
         send_to(node, asker, CRTI_MSG_LEASE_WAITING, 0, waiting);
@@ -350,7 +356,7 @@ void crti_lease_yield_here(crti_node_t *node, const crti_msg_lease_yield_t *yiel
 
 void crti_lease_ask_to_yield(crti_node_t *node, crti_id_t id, bool when_idle)
 {
-    const crti_lease_t *lease = crti_lease_table_get(node->leases.table, id);
+    const crti_lease_t *lease = crti_lease_table_get(node->lease_table, id);
     crti_msg_lease_yield_t yield;
 
     if (lease == NULL)
@@ -376,7 +382,7 @@ typedef struct end {
 
 static void end_one(crti_node_t *node, crti_id_t id, const end_t *end)
 {
-    crti_worker_t *worker = crti_worker_table_of(node->leases.workers, id);
+    crti_worker_t *worker = crti_worker_table_of(node->workers, id);
 
     if (end->text)
         crti_lease_answer_error(node, id, end->status, end->text);
@@ -397,7 +403,7 @@ static void end_matching(crti_node_t *node,
     const crti_lease_t *lease;
     size_t cursor = 0;
 
-    while ((lease = crti_lease_table_next(node->leases.table, &cursor)) != NULL)
+    while ((lease = crti_lease_table_next(node->lease_table, &cursor)) != NULL)
         if (match(node, lease, what))
             crti_buffer_append(&ids, &lease->id, sizeof(lease->id));
     for (size_t i = 0; i < ids.size; i += sizeof(crti_id_t)) {
@@ -412,7 +418,7 @@ static void end_matching(crti_node_t *node,
 
 static bool of_stream(crti_node_t *node, const crti_lease_t *lease, const void *what)
 {
-    const asker_t *asker = crti_map_get(&node->leases.askers, &lease->id);
+    const asker_t *asker = crti_map_get(&node->leases->askers, &lease->id);
 
     return asker &&
            asker->stream == what; /* not answered yet: granted ones have no asker */
@@ -420,7 +426,7 @@ static bool of_stream(crti_node_t *node, const crti_lease_t *lease, const void *
 
 static bool of_local(crti_node_t *node, const crti_lease_t *lease, const void *what)
 {
-    const asker_t *asker = crti_map_get(&node->leases.askers, &lease->id);
+    const asker_t *asker = crti_map_get(&node->leases->askers, &lease->id);
 
     return asker && asker->local == *(const uint64_t *)what;
 }
@@ -477,23 +483,23 @@ void crti_lease_worker_died(crti_process_t *process, crt_status_t status,
     if (worker == NULL)
         return;
     lease = worker->is_actor ? NULL
-                             : crti_lease_table_get(node->leases.table, worker->purpose);
+                             : crti_lease_table_get(node->lease_table, worker->purpose);
     if (lease && lease->state == CRTI_LEASE_GRANTED)
-        crti_lease_table_end(node->leases.table, lease->id, crti_node_now(node));
-    crti_lease_table_give(node->leases.table, worker->id, crti_node_now(node));
-    crti_worker_table_died(node->leases.workers, worker, status, text);
+        crti_lease_table_end(node->lease_table, lease->id, crti_node_now(node));
+    crti_lease_table_give(node->lease_table, worker->id, crti_node_now(node));
+    crti_worker_table_died(node->workers, worker, status, text);
 }
 
 const char *crti_lease_function(crti_node_t *node, const crti_worker_t *worker)
 {
-    const crti_lease_t *lease = crti_lease_table_get(node->leases.table, worker->purpose);
+    const crti_lease_t *lease = crti_lease_table_get(node->lease_table, worker->purpose);
 
     return lease ? lease->function : "";
 }
 
 void crti_lease_default(crti_node_t *node, bool fails_if_infeasible)
 {
-    node->leases.fails_if_infeasible = fails_if_infeasible;
+    node->leases->fails_if_infeasible = fails_if_infeasible;
 }
 
 static bool of_other_node(crti_node_t *node, const crti_lease_t *lease, const void *what)
@@ -507,12 +513,12 @@ void crti_lease_drain(crti_node_t *node)
     const crti_lease_t *lease;
     size_t cursor = 0;
 
-    crti_lease_table_drain(node->leases.table, crti_node_now(node));
+    crti_lease_table_drain(node->lease_table, crti_node_now(node));
     end_matching(node, of_other_node, NULL,
                  &(end_t){CRT_ERR_BACKPRESSURE, "the node is drained"});
-    while ((lease = crti_lease_table_next(node->leases.table, &cursor)) != NULL)
+    while ((lease = crti_lease_table_next(node->lease_table, &cursor)) != NULL)
         if (lease->state == CRTI_LEASE_GRANTED && crti_id_is_zero(lease->how.group))
-            crti_lease_table_yield(node->leases.table, lease->id, false);
+            crti_lease_table_yield(node->lease_table, lease->id, false);
     crti_lease_act(node);
 }
 
@@ -521,7 +527,7 @@ size_t crti_lease_count(const crti_node_t *node)
     const crti_lease_t *lease;
     size_t cursor = 0, count = 0;
 
-    while ((lease = crti_lease_table_next(node->leases.table, &cursor)) != NULL)
+    while ((lease = crti_lease_table_next(node->lease_table, &cursor)) != NULL)
         count +=
             lease->state == CRTI_LEASE_GRANTED || lease->state == CRTI_LEASE_STARTING;
     return count;
@@ -529,7 +535,7 @@ size_t crti_lease_count(const crti_node_t *node)
 
 void crti_lease_add_own(crti_node_t *node)
 {
-    crti_room_t *room = crti_lease_table_change_room(node->leases.table);
+    crti_room_t *room = crti_lease_table_change_room(node->lease_table);
     uint64_t most = CRTI_RESOURCE_MAX / CRTI_RESOURCE_ONE;
     uint64_t memory = node->memory_bytes < most ? node->memory_bytes : most;
     char name[CRTI_RESOURCE_NAME];
@@ -542,9 +548,9 @@ void crti_lease_add_own(crti_node_t *node)
 
 void crti_lease_free(crti_node_t *node)
 {
-    CRTI_MAP_FOREACH (void, value, &node->leases.askers)
+    CRTI_MAP_FOREACH (void, value, &node->leases->askers)
         free(value);
-    crti_map_fini(&node->leases.askers);
-    crti_lease_table_free(node->leases.table);
-    crti_worker_table_free(node->leases.workers);
+    crti_map_fini(&node->leases->askers);
+    crti_lease_table_free(node->lease_table);
+    crti_worker_table_free(node->workers);
 }

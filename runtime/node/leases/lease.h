@@ -11,18 +11,7 @@
 #ifndef CRTI_NODE_LEASE_H
 #define CRTI_NODE_LEASE_H
 
-#include "runtime/node/leases/lease_table.h"
-#include "runtime/node/leases/worker_table.h"
 #include "runtime/node/types.h"
-
-typedef struct crti_leases {
-    crti_lease_table_t *table;
-    crti_worker_table_t *workers;
-    void (*carry_out)(crti_node_t *node); /* lease_act.c */
-    bool is_acting;
-    bool fails_if_infeasible; /* requests that say nothing of it */
-    crti_map_t askers;        /* lease id -> who asked */
-} crti_leases_t;
 
 /* `carry_out`: what both tables decided. */
 crt_status_t crti_lease_init(crti_node_t *node, void (*carry_out)(crti_node_t *node));
@@ -65,8 +54,6 @@ void crti_lease_stream_closed(crti_node_t *node, crti_stream_t *stream);
 void crti_lease_local_closed(crti_node_t *node, uint64_t local);
 /* Its owner is dead: leases end, their workers too. */
 void crti_lease_owner_died(crti_node_t *node, crti_id_t owner, crti_id_t owner_node);
-/* Leases in bundles that are returned end, their workers too: `text` says why. */
-void crti_lease_end_returned(crti_node_t *node, const char *text);
 /* A worker's process is gone: its lease ends and its owner hears of it. */
 void crti_lease_worker_died(crti_process_t *process, crt_status_t status,
                             const char *text);

@@ -43,6 +43,16 @@ void crti_lease_table_give(crti_lease_table_t *table, crti_id_t holder, uint64_t
         crti_lease_table_serve(table, now_ns);
 }
 
+bool crti_lease_table_gpus(const crti_lease_table_t *table, crti_id_t holder,
+                           uint64_t *gpus_out)
+{
+    const crti_holding_t *holding =
+        crti_holdings_get(&crti_lease_table_room(table)->holdings, holder);
+
+    *gpus_out = holding ? holding->gpus.gpus : 0;
+    return holding != NULL;
+}
+
 crt_status_t crti_lease_table_reserve(crti_lease_table_t *table,
                                       const crti_bundle_t *bundle, uint64_t now_ns)
 {

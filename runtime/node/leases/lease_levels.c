@@ -5,7 +5,11 @@
  *     dispatch/head_link.c (HEARTBEAT), head_dispatch.c (HEARTBEAT_ACK) -> [ leases/lease_levels.c
  *     ] -> job_shares.h
  */
-#include "runtime/node/node.h"
+#include "runtime/node/leases/job_shares.h"
+#include "runtime/node/leases/lease.h"
+#include "runtime/node/leases/lease_table.h"
+#include "runtime/node/links/head.h"
+#include "runtime/node/process/context.h"
 
 #define USES_MAX 1000 /* in one heartbeat, the others are in the next one */
 #define KEPT_NEW                                                                         \
@@ -14,8 +18,8 @@
 
 crt_status_t crti_lease_uses(crti_node_t *node, crti_buffer_t *list)
 {
-    crti_job_shares_t *shares = crti_lease_table_change_shares(node->leases.table);
-    bool all = crti_lease_table_waiting(node->leases.table) > 0 &&
+    crti_job_shares_t *shares = crti_lease_table_change_shares(node->lease_table);
+    bool all = crti_lease_table_waiting(node->lease_table) > 0 &&
                shares->by_job.count <= KEPT_NEW;
     crt_status_t status = CRT_OK;
     crti_job_use_t use;
@@ -38,7 +42,7 @@ crt_status_t crti_lease_uses(crti_node_t *node, crti_buffer_t *list)
 
 void crti_lease_levels(crti_node_t *node, const crti_msg_heartbeat_ack_t *ack)
 {
-    crti_job_shares_t *shares = crti_lease_table_change_shares(node->leases.table);
+    crti_job_shares_t *shares = crti_lease_table_change_shares(node->lease_table);
     crti_span_t rest = ack->levels, one;
     crti_message_t m;
 

@@ -5,6 +5,12 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "runtime/node/leases/bundle_table.h"
+#include "runtime/node/leases/holdings.h"
+#include "runtime/node/leases/node_views.h"
+#include "runtime/node/leases/room.h"
+#include "runtime/node/types.h"
+
 #define HOLDERS 32 /* jobs that are counted */
 #define SHOWN   3  /* of them */
 #define HELD_BY ", held by"

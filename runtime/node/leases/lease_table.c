@@ -647,6 +647,11 @@ const crti_node_views_t *crti_lease_table_views(const crti_lease_table_t *table)
     return &table->views;
 }
 
+size_t crti_lease_table_nodes(const crti_lease_table_t *table)
+{
+    return table->views.map.count;
+}
+
 uint64_t crti_lease_table_tick(crti_lease_table_t *table, uint64_t now_ns)
 {
     uint64_t next = UINT64_MAX, doubts = UINT64_MAX;

@@ -40,12 +40,8 @@
 #include "runtime/base/id.h"
 #include "runtime/base/resources.h"
 #include "runtime/base/scheduling.h"
-#include "runtime/node/leases/bundle_table.h"
 #include "runtime/node/leases/gpu_table.h"
-#include "runtime/node/leases/holdings.h"
 #include "runtime/node/leases/job_shares.h"
-#include "runtime/node/leases/node_views.h"
-#include "runtime/node/leases/room.h"
 
 #define CRTI_LEASE_FUNCTION 64
 #define CRTI_NO_BUNDLE      "its bundle of the placement group is not there"
@@ -87,11 +83,11 @@ typedef struct crti_lease {
 
     /* Written by the table. */
     crti_lease_state_t state;
-    crti_gpu_share_t gpus; /* STARTING, GRANTED: which it has */
-    crti_bundle_t *bundle; /* the same: whose resources they are; NULL: the node's */
-    crti_id_t worker;      /* GRANTED */
-    crti_id_t node;        /* SPILLBACK: where */
-    bool is_blocked;       /* its CPUs are lent */
+    crti_gpu_share_t gpus;      /* STARTING, GRANTED: which it has */
+    struct crti_bundle *bundle; /* the same: whose resources they are; NULL: the node's */
+    crti_id_t worker;           /* GRANTED */
+    crti_id_t node;             /* SPILLBACK: where */
+    bool is_blocked;            /* its CPUs are lent */
     uint64_t since_ns;
     uint64_t granted_ns;
     bool is_yielding; /* its owner was asked to give it back, for others; */
@@ -152,13 +148,14 @@ const crti_job_shares_t *crti_lease_table_shares(const crti_lease_table_t *table
 /* For lease_levels.c: what is used on other nodes. */
 crti_job_shares_t *crti_lease_table_change_shares(crti_lease_table_t *table);
 /* What there is here, and who holds what of it. */
-const crti_room_t *crti_lease_table_room(const crti_lease_table_t *table);
+const struct crti_room *crti_lease_table_room(const crti_lease_table_t *table);
 /* For lease_holders.c: the same, about to change; and when there is more, who waits is served. */
-crti_room_t *crti_lease_table_change_room(crti_lease_table_t *table);
+struct crti_room *crti_lease_table_change_room(crti_lease_table_t *table);
 void crti_lease_table_serve(crti_lease_table_t *table, uint64_t now_ns);
 
 /* What other nodes have. */
-const crti_node_views_t *crti_lease_table_views(const crti_lease_table_t *table);
+const struct crti_node_views *crti_lease_table_views(const crti_lease_table_t *table);
+size_t crti_lease_table_nodes(const crti_lease_table_t *table); /* how many those are */
 /* Whether any node could serve it, were all idle. */
 bool crti_lease_table_feasible(const crti_lease_table_t *table,
                                const crti_lease_t *lease);
@@ -204,11 +201,15 @@ crt_status_t crti_lease_table_take_of_bundle(crti_lease_table_t *table, crti_id_
  * gone. */
 void crti_lease_table_give(crti_lease_table_t *table, crti_id_t holder, uint64_t now_ns);
 
+/* The GPUs that it has, bit i: GPU i. False: it holds nothing. */
+bool crti_lease_table_gpus(const crti_lease_table_t *table, crti_id_t holder,
+                           uint64_t *gpus_out);
+
 /* A placement group reserves a bundle; the first five fields of `bundle` are read.
  * CRT_ERR_BACKPRESSURE: there is no room. The same incarnation again changes nothing; an older one
  * is returned first. */
 crt_status_t crti_lease_table_reserve(crti_lease_table_t *table,
-                                      const crti_bundle_t *bundle, uint64_t now_ns);
+                                      const struct crti_bundle *bundle, uint64_t now_ns);
 /* It is given up, unless a later incarnation is there: who waits for it hears that it is gone; what
  * holds some of it is to be ended, and with that its resources come back. False: there is none. */
 bool crti_lease_table_return(crti_lease_table_t *table, crti_id_t group, uint64_t index,

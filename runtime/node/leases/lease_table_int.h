@@ -7,6 +7,8 @@
 #include "runtime/base/list.h"
 #include "runtime/base/map.h"
 #include "runtime/node/leases/lease_table.h"
+#include "runtime/node/leases/node_views.h"
+#include "runtime/node/leases/room.h"
 
 typedef struct entry {
     crti_lease_t lease;

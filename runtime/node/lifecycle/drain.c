@@ -5,7 +5,15 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "runtime/node/node.h"
+#include "runtime/base/clock.h"
+#include "runtime/base/log.h"
+#include "runtime/node/actors/actor.h"
+#include "runtime/node/jobs/job.h"
+#include "runtime/node/leases/lease.h"
+#include "runtime/node/lifecycle/lifecycle.h"
+#include "runtime/node/lifecycle/lifecycle_int.h"
+#include "runtime/node/links/local.h"
+#include "runtime/node/process/process.h"
 
 #define LOOK_NS  (50 * CRTI_MS)
 #define STALL_NS (3 * CRTI_S) /* owners look every 0.2 s, a pull may wait for room */
@@ -34,10 +42,10 @@ static bool stores_for_others(crti_node_t *node)
 static size_t count_drivers(const crti_node_t *node)
 {
     size_t count = 0, cursor = 0;
-    void *value;
+    const crti_process_t *p;
 
-    while (crti_map_next(&node->processes.by_id, &cursor, NULL, &value))
-        count += ((crti_process_t *)value)->role == CRTI_ROLE_DRIVER;
+    while ((p = crti_process_next(node, &cursor)) != NULL)
+        count += p->role == CRTI_ROLE_DRIVER;
     return count;
 }
 
@@ -45,7 +53,7 @@ static size_t count_drivers(const crti_node_t *node)
 static const char *rest(crti_node_t *node, char *text, size_t size)
 {
     size_t tasks = crti_lease_count(node);
-    size_t actors = node->actors.by_id.count, drivers = count_drivers(node);
+    size_t actors = crti_actor_count(node), drivers = count_drivers(node);
 
     *text = '\0';
     if (tasks || actors || drivers || crti_submission_any(node))
@@ -58,10 +66,10 @@ void crti_drain_begin(crti_node_t *node, uint64_t left_ms)
 {
     uint64_t now = crti_node_now(node);
 
-    if (node->drain.deadline_ns == 0)
+    if (node->drain->deadline_ns == 0)
         crti_log(CRTI_LOG_INFO, "node", "is drained: it ends in %g s at the latest",
                  (double)left_ms / 1000);
-    node->drain.deadline_ns = now + left_ms * CRTI_MS;
+    node->drain->deadline_ns = now + left_ms * CRTI_MS;
     crti_lease_drain(node);
     crti_node_schedule_tick(node, now);
 }
@@ -70,17 +78,17 @@ uint64_t crti_drain_left(const crti_node_t *node)
 {
     uint64_t now = crti_node_now(node);
 
-    if (node->drain.deadline_ns == 0)
+    if (node->drain->deadline_ns == 0)
         return 0;
-    return node->drain.deadline_ns > now + CRTI_MS
-               ? (node->drain.deadline_ns - now) / CRTI_MS
+    return node->drain->deadline_ns > now + CRTI_MS
+               ? (node->drain->deadline_ns - now) / CRTI_MS
                : 1;
 }
 
 /* NULL: not yet. */
 static const char *why_ended(crti_node_t *node, uint64_t now_ns, char *text, size_t size)
 {
-    crti_drain_t *drain = &node->drain;
+    crti_drain_t *drain = node->drain;
     char left[200];
 
     rest(node, left, sizeof(left));
@@ -103,16 +111,16 @@ uint64_t crti_drain_tick(crti_node_t *node, uint64_t now_ns)
 {
     char text[300];
 
-    if (node->drain.deadline_ns == 0 || node->stopping)
+    if (node->drain->deadline_ns == 0 || node->stopping)
         return UINT64_MAX;
-    if (now_ns < node->drain.look_ns)
-        return node->drain.look_ns;
-    node->drain.look_ns = now_ns + LOOK_NS;
+    if (now_ns < node->drain->look_ns)
+        return node->drain->look_ns;
+    node->drain->look_ns = now_ns + LOOK_NS;
     if (why_ended(node, now_ns, text, sizeof(text)))
         crti_node_stop(node, text);
     else
         crti_lease_drain(node); /* new turns end, too */
-    return node->drain.look_ns;
+    return node->drain->look_ns;
 }
 
 /* ---------------------------------------------------------------- others */
@@ -129,8 +137,8 @@ static size_t find(const crti_drain_t *drain, crti_id_t other)
 
 void crti_drain_other(crti_node_t *node, crti_id_t other, bool is_drained)
 {
-    crti_buffer_t *others = &node->drain.others;
-    size_t at = find(&node->drain, other) * sizeof(other);
+    crti_buffer_t *others = &node->drain->others;
+    size_t at = find(node->drain, other) * sizeof(other);
     crti_msg_node_drain_t notice = {.node = other};
 
     if (is_drained == (at < others->size))
@@ -146,7 +154,7 @@ void crti_drain_other(crti_node_t *node, crti_id_t other, bool is_drained)
 
 void crti_drain_tell(crti_process_t *process)
 {
-    const crti_buffer_t *others = &process->node->drain.others;
+    const crti_buffer_t *others = &process->node->drain->others;
     crti_msg_node_drain_t notice;
 
     for (size_t at = 0; at < others->size; at += sizeof(notice.node)) {
@@ -157,5 +165,5 @@ void crti_drain_tell(crti_process_t *process)
 
 void crti_drain_fini(crti_node_t *node)
 {
-    crti_buffer_fini(&node->drain.others);
+    crti_buffer_fini(&node->drain->others);
 }

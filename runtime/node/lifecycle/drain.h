@@ -16,13 +16,6 @@
 #include "runtime/base/buffer.h"
 #include "runtime/node/types.h"
 
-typedef struct crti_drain {
-    uint64_t deadline_ns; /* 0: it is not drained */
-    uint64_t look_ns;     /* when it is looked what is left */
-    uint64_t idle_ns;     /* since then it only stores objects; 0: it does more */
-    crti_buffer_t others; /* ids of nodes that are drained */
-} crti_drain_t;
-
 /* From the head. */
 void crti_drain_begin(crti_node_t *node, uint64_t left_ms);
 /* Milliseconds that are left, at least 1; 0: it is not drained. */

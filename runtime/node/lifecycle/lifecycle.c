@@ -1,10 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Lifecycle of the node daemon. See lifecycle.h. */
+#include "runtime/node/lifecycle/lifecycle.h"
+
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "runtime/node/node.h"
+#include "runtime/base/clock.h"
+#include "runtime/base/log.h"
+#include "runtime/base/rundir.h"
+#include "runtime/node/host/watchdog.h"
+#include "runtime/node/jobs/job.h"
+#include "runtime/node/leases/lease.h"
+#include "runtime/node/leases/worker_table.h"
+#include "runtime/node/lifecycle/lifecycle_int.h"
+#include "runtime/node/links/head.h"
+#include "runtime/node/links/local.h"
+#include "runtime/node/process/process.h"
 
 #define KILL_NS    (1 * CRTI_S)
 #define GIVE_UP_NS (4 * CRTI_S) /* of being killed; the kernel may hang */
@@ -32,8 +44,8 @@ static crt_status_t write_info(crti_node_t *node)
                                {"address", node->head_address},
                                {"node_ip", node->ip},
                                {"head_dir", node->options.head_dir},
-                               {"http", node->http},
-                               {"http_pin", node->http_pin},
+                               {"http", node->lifecycle->http},
+                               {"http_pin", node->lifecycle->http_pin},
                                {"key_file", node->options.key_file},
                                {"state_dir", node->own_state},
                                {"private", node->options.private_dir[0] ? "1" : "0"}},
@@ -66,10 +78,11 @@ static bool take_text(char *text, size_t size, crti_span_t given)
 
 void crti_node_registered(crti_node_t *node, const crti_msg_node_registered_t *m)
 {
-    bool is_new = take_text(node->http, sizeof(node->http), m->http);
+    crti_lifecycle_t *l = node->lifecycle;
+    bool is_new = take_text(l->http, sizeof(l->http), m->http);
     char line[3 * CRTI_NODE_PATH + 128] = "ready";
 
-    is_new = take_text(node->http_pin, sizeof(node->http_pin), m->http_pin) || is_new;
+    is_new = take_text(l->http_pin, sizeof(l->http_pin), m->http_pin) || is_new;
     if (node->ready) {
         if (is_new && write_info(node) != CRT_OK)
             crti_log(CRTI_LOG_WARN, "node", "%s", crt_error_detail());
@@ -104,9 +117,9 @@ void crti_node_fail_start(crti_node_t *node, const char *text)
 static void set_stop_timer(crti_node_t *node, void (*on_expired)(void *user),
                            uint64_t deadline_ns)
 {
-    crti_loop_cancel(node->loop, &node->stop_timer);
-    node->stop_timer = (crti_timer_t){.on_expired = on_expired, .user = node};
-    crti_loop_start(node->loop, &node->stop_timer, deadline_ns);
+    crti_loop_cancel(node->loop, &node->lifecycle->stop_timer);
+    node->lifecycle->stop_timer = (crti_timer_t){.on_expired = on_expired, .user = node};
+    crti_loop_start(node->loop, &node->lifecycle->stop_timer, deadline_ns);
 }
 
 static void flush_and_stop(void *user)
@@ -114,26 +127,25 @@ static void flush_and_stop(void *user)
     crti_node_t *node = user;
     uint64_t now = crti_node_now(node);
 
-    bool has_more = (node->head.stream && crti_stream_queued(node->head.stream)) ||
-                    crti_local_has_queued(node);
+    bool has_more = crti_head_has_queued(node) || crti_local_has_queued(node);
 
-    if (has_more && now < node->flush_until_ns)
-        crti_loop_start(node->loop, &node->stop_timer, now + CRTI_MS);
+    if (has_more && now < node->lifecycle->flush_until_ns)
+        crti_loop_start(node->loop, &node->lifecycle->stop_timer, now + CRTI_MS);
     else
         crti_loop_stop(node->loop);
 }
 
 void crti_node_check_stopped(crti_node_t *node)
 {
-    if (!node->stopping || node->flush_until_ns)
+    if (!node->stopping || node->lifecycle->flush_until_ns)
         return;
-    if (crti_worker_table_count(node->leases.workers) || crti_submission_any(node))
+    if (crti_worker_table_count(node->workers) || crti_submission_any(node))
         return;
     if (crti_job_any_zygote(node)) {
         crti_job_stop_all(node);
         return;
     }
-    node->flush_until_ns = crti_node_now(node) + FLUSH_NS;
+    node->lifecycle->flush_until_ns = crti_node_now(node) + FLUSH_NS;
     set_stop_timer(node, flush_and_stop, 0);
 }
 
@@ -142,14 +154,17 @@ static void on_give_up(void *user)
     crti_node_t *node = user;
 
     crti_log(CRTI_LOG_ERROR, "node", "%zu workers were killed and do not go",
-             crti_worker_table_count(node->leases.workers));
+             crti_worker_table_count(node->workers));
     crti_loop_stop(node->loop);
 }
 
 static void end_workers(crti_node_t *node, bool at_once)
 {
-    CRTI_MAP_FOREACH (void, value, &node->jobs.by_id)
-        crti_worker_table_end_job(node->leases.workers, crti_job_id(value), true, at_once,
+    const crti_job_t *job;
+    size_t cursor = 0;
+
+    while ((job = crti_job_next(node, &cursor)) != NULL)
+        crti_worker_table_end_job(node->workers, crti_job_id(job), true, at_once,
                                   crti_node_now(node));
     crti_lease_act(node);
 }
@@ -167,7 +182,7 @@ static void on_kill(void *user)
 
 void crti_node_stop(crti_node_t *node, const char *why)
 {
-    node->is_clash = false;
+    node->lifecycle->is_clash = false;
     if (node->stopping)
         return;
     if (!node->ready) {
@@ -195,12 +210,12 @@ void crti_node_clash(crti_node_t *node, const char *why)
         crti_node_stop(node, "its id is another node's");
     else
         crti_loop_stop(node->loop);
-    node->is_clash = true;
+    node->lifecycle->is_clash = true;
 }
 
 bool crti_node_begins_anew(const crti_node_t *node, crti_options_t *options_out)
 {
-    if (!node->is_clash || node->exit_status)
+    if (!node->lifecycle->is_clash || node->exit_status)
         return false;
     options_out->ready_fd = node->options.ready_fd;
     options_out->ids_tried = node->ready ? 0 : node->options.ids_tried + 1;
@@ -212,7 +227,7 @@ bool crti_node_begins_anew(const crti_node_t *node, crti_options_t *options_out)
 /* True when a record of this daemon waits for that child's end. */
 static bool has_child(crti_node_t *node, pid_t pid)
 {
-    if (crti_map_get(&node->processes.by_pid, &pid))
+    if (crti_process_of_pid(node, pid))
         return true;
     return crti_job_has_zygote(node, pid) || crti_submission_has(node, pid) ||
            crti_package_has(node, pid) || crti_stack_reader_has(node, pid);
@@ -221,16 +236,16 @@ static bool has_child(crti_node_t *node, pid_t pid)
 /* It was killed. Without one, what workers left behind would outlive a kill of this daemon. */
 static void replace_watchdog(crti_node_t *node)
 {
-    pid_t old = node->watchdog.pid;
+    pid_t old = node->watchdog->pid;
 
-    crti_watchdog_end(&node->watchdog);
-    if (crti_watchdog_start(&node->watchdog, node->run_dir, node->lock_fd) != CRT_OK)
+    crti_watchdog_end(node->watchdog);
+    if (crti_watchdog_start(node->watchdog, node->run_dir, node->lock_fd) != CRT_OK)
         crti_log(CRTI_LOG_ERROR, "node", "crt-watchdog (pid %d) was killed: %s", (int)old,
                  crt_error_detail());
     else
         crti_log(CRTI_LOG_WARN, "node",
                  "crt-watchdog (pid %d) was killed; %d is the next", (int)old,
-                 (int)node->watchdog.pid);
+                 (int)node->watchdog->pid);
 }
 
 /* Orphans of user code become this daemon's children; whoever has a record is reaped by its
@@ -244,7 +259,7 @@ void crti_node_reap_orphans(crti_node_t *node)
     while (more && waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) == 0 &&
            info.si_pid) {
         more = !has_child(node, info.si_pid);
-        if (info.si_pid == node->watchdog.pid)
+        if (info.si_pid == node->watchdog->pid)
             replace_watchdog(node);
         else if (more)
             waitpid(info.si_pid, NULL, WNOHANG);

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What is said to the head: questions that survive reconnects, notices, deaths. See head.h. */
-#include "runtime/node/node.h"
+#include "runtime/node/links/head.h"
+
+#include "runtime/base/log.h"
+#include "runtime/node/links/links_int.h"
 
 #define UNTOLD_MAX 4096 /* deaths that are kept for the head, as many as it keeps */
 
@@ -18,7 +21,7 @@ typedef struct question {
 
 static void free_question(crti_node_t *node, question_t *q)
 {
-    crti_map_remove(&node->head.pending, &q->number);
+    crti_map_remove(&node->head->pending, &q->number);
     crti_list_remove(&q->link);
     crti_buffer_fini(&q->bytes);
     free(q);
@@ -29,7 +32,7 @@ static void put_on_link(crti_node_t *node, const question_t *q)
     crti_message_t message;
 
     if (crti_message_decode(q->bytes.data, q->bytes.size, &message) == CRT_OK)
-        crti_stream_send(node->head.stream, message.kind, q->number, &message.error);
+        crti_stream_send(node->head->stream, message.kind, q->number, &message.error);
 }
 
 crt_status_t crti_head_ask(crti_node_t *node, crti_message_kind_t kind, const void *body,
@@ -40,27 +43,27 @@ crt_status_t crti_head_ask(crti_node_t *node, crti_message_kind_t kind, const vo
 
     if (q == NULL)
         return crt_raise(CRT_ERR_NO_MEMORY, "question to the head");
-    q->number = ++node->head.requests;
+    q->number = ++node->head->requests;
     q->kind = kind;
     q->on_answer = on_answer;
     q->id = id;
     q->token = token;
-    crti_list_append(&node->head.order, &q->link);
+    crti_list_append(&node->head->order, &q->link);
     status = crti_message_encode(kind, q->number, body, &q->bytes);
     if (status == CRT_OK)
-        status = crti_map_put(&node->head.pending, &q->number, q);
+        status = crti_map_put(&node->head->pending, &q->number, q);
     if (status != CRT_OK) {
         free_question(node, q);
         return status;
     }
-    if (node->head.open)
+    if (node->head->open)
         put_on_link(node, q);
     return CRT_OK;
 }
 
 void crti_head_answered(crti_node_t *node, const crti_message_t *message)
 {
-    question_t *q = crti_map_get(&node->head.pending, &message->request);
+    question_t *q = crti_map_get(&node->head->pending, &message->request);
     question_t copy;
 
     if (q == NULL)
@@ -72,7 +75,7 @@ void crti_head_answered(crti_node_t *node, const crti_message_t *message)
 
 void crti_head_drop(crti_node_t *node, crti_message_kind_t kind, crti_id_t id)
 {
-    CRTI_LIST_FOREACH_SAFE (item, &node->head.order) {
+    CRTI_LIST_FOREACH_SAFE (item, &node->head->order) {
         question_t *q = CRTI_CONTAINER(item, question_t, link);
 
         if (q->kind == kind && crti_id_equal(q->id, id))
@@ -82,7 +85,7 @@ void crti_head_drop(crti_node_t *node, crti_message_kind_t kind, crti_id_t id)
 
 void crti_head_drop_asker(crti_node_t *node, crti_head_answer_t *on_answer, crti_id_t id)
 {
-    CRTI_LIST_FOREACH_SAFE (item, &node->head.order) {
+    CRTI_LIST_FOREACH_SAFE (item, &node->head->order) {
         question_t *q = CRTI_CONTAINER(item, question_t, link);
 
         if (q->on_answer == on_answer && crti_id_equal(q->id, id))
@@ -92,7 +95,7 @@ void crti_head_drop_asker(crti_node_t *node, crti_head_answer_t *on_answer, crti
 
 static void ask_again(crti_node_t *node)
 {
-    CRTI_LIST_FOREACH (item, &node->head.order) {
+    CRTI_LIST_FOREACH (item, &node->head->order) {
         put_on_link(node, CRTI_CONTAINER(item, question_t, link));
     }
 }
@@ -101,8 +104,8 @@ void crti_head_send(crti_node_t *node, crti_message_kind_t kind, uint64_t reques
                     const void *body)
 {
     /* An answer belongs to the link that the request came on. */
-    if (node->head.open || (node->head.registering && request == 0))
-        crti_stream_send(node->head.stream, kind, request, body);
+    if (node->head->open || (node->head->registering && request == 0))
+        crti_stream_send(node->head->stream, kind, request, body);
 }
 
 crt_status_t crti_head_pack(crti_buffer_t *list, crti_message_kind_t kind,
@@ -118,7 +121,7 @@ crt_status_t crti_head_pack(crti_buffer_t *list, crti_message_kind_t kind,
 
 void crti_head_tell_death(crti_node_t *node, const crti_msg_peer_died_t *died)
 {
-    crti_head_t *head = &node->head;
+    crti_head_t *head = node->head;
     crti_span_t rest, oldest;
 
     if (head->open || head->registering) {
@@ -135,7 +138,7 @@ void crti_head_tell_death(crti_node_t *node, const crti_msg_peer_died_t *died)
 
 static void tell_deaths(crti_node_t *node)
 {
-    crti_head_t *head = &node->head;
+    crti_head_t *head = node->head;
     crti_span_t rest = crti_span(head->untold.data, head->untold.size), entry;
     crti_message_t message;
 
@@ -154,7 +157,7 @@ void crti_head_registered(crti_node_t *node)
 
 void crti_head_open(crti_node_t *node)
 {
-    node->head.open = true;
+    node->head->open = true;
 }
 
 void crti_head_send_error(crti_node_t *node, uint64_t request, crt_status_t status,
@@ -170,44 +173,64 @@ void crti_head_send_error(crti_node_t *node, uint64_t request, crt_status_t stat
 
 void crti_head_init(crti_node_t *node)
 {
-    crti_map_init(&node->head.pending, sizeof(uint64_t));
-    crti_list_init(&node->head.order);
-    node->head.requests = CRTI_REGISTER_REQUEST;
+    crti_map_init(&node->head->pending, sizeof(uint64_t));
+    crti_list_init(&node->head->order);
+    node->head->requests = CRTI_REGISTER_REQUEST;
 }
 
 crt_status_t crti_head_connect(crti_node_t *node, uint64_t timeout_ms,
                                const crti_stream_handlers_t *handlers)
 {
     return crti_stream_connect(node->loop, node->context, node->head_address, timeout_ms,
-                               handlers, &node->head.stream);
+                               handlers, &node->head->stream);
+}
+
+bool crti_head_is_linked(const crti_node_t *node)
+{
+    return node->head->stream != NULL;
+}
+
+bool crti_head_is_registering(const crti_node_t *node)
+{
+    return node->head->registering;
+}
+
+bool crti_head_is_open(const crti_node_t *node)
+{
+    return node->head->open;
+}
+
+bool crti_head_has_queued(const crti_node_t *node)
+{
+    return node->head->stream && crti_stream_queued(node->head->stream);
 }
 
 void crti_head_close(crti_node_t *node)
 {
-    crti_stream_free(node->head.stream);
-    node->head.stream = NULL;
-    node->head.open = node->head.registering = false;
+    crti_stream_free(node->head->stream);
+    node->head->stream = NULL;
+    node->head->open = node->head->registering = false;
 }
 
 void crti_head_register(crti_node_t *node, const crti_msg_node_register_t *message)
 {
-    node->head.registering = crti_stream_send(node->head.stream, CRTI_MSG_NODE_REGISTER,
-                                              CRTI_REGISTER_REQUEST, message) == CRT_OK;
+    node->head->registering = crti_stream_send(node->head->stream, CRTI_MSG_NODE_REGISTER,
+                                               CRTI_REGISTER_REQUEST, message) == CRT_OK;
 }
 
 void crti_head_leave(crti_node_t *node, const char *why)
 {
     crti_msg_node_leave_t leave = {.text = crti_str(why)};
 
-    if (node->head.open)
-        crti_stream_send(node->head.stream, CRTI_MSG_NODE_LEAVE, 0, &leave);
+    if (node->head->open)
+        crti_stream_send(node->head->stream, CRTI_MSG_NODE_LEAVE, 0, &leave);
 }
 
 void crti_head_free(crti_node_t *node)
 {
     crti_head_close(node);
-    while (!crti_list_is_empty(&node->head.order))
-        free_question(node, CRTI_CONTAINER(node->head.order.next, question_t, link));
-    crti_map_fini(&node->head.pending);
-    crti_buffer_fini(&node->head.untold);
+    while (!crti_list_is_empty(&node->head->order))
+        free_question(node, CRTI_CONTAINER(node->head->order.next, question_t, link));
+    crti_map_fini(&node->head->pending);
+    crti_buffer_fini(&node->head->untold);
 }

@@ -18,23 +18,19 @@
 typedef void crti_head_answer_t(crti_node_t *node, crti_id_t id, uint64_t number,
                                 const crti_message_t *answer);
 
-typedef struct crti_head {
-    crti_stream_t *stream;
-    bool registering; /* NODE_REGISTER went out on this stream */
-    bool open;        /* NODE_REGISTERED came on it */
-    uint64_t requests;
-    crti_map_t pending;   /* request number -> question */
-    crti_list_t order;    /* the same, oldest first: sent again in this order */
-    crti_buffer_t untold; /* a list: deaths while there was no link, oldest first */
-    size_t untold_count;
-} crti_head_t;
-
 #define CRTI_REGISTER_REQUEST 1 /* request number of NODE_REGISTER */
 
 void crti_head_init(crti_node_t *node);
 crt_status_t crti_head_connect(crti_node_t *node, uint64_t timeout_ms,
                                const crti_stream_handlers_t *handlers);
 void crti_head_close(crti_node_t *node);
+/* There is a stream, it may not have been answered yet; NODE_REGISTER went out on it;
+ * NODE_REGISTERED came on it. */
+bool crti_head_is_linked(const crti_node_t *node);
+bool crti_head_is_registering(const crti_node_t *node);
+bool crti_head_is_open(const crti_node_t *node);
+/* True while something is on its way to it. */
+bool crti_head_has_queued(const crti_node_t *node);
 /* NODE_REGISTER. */
 void crti_head_register(crti_node_t *node, const crti_msg_node_register_t *message);
 /* It was answered; then all is told and asked that had to wait. */

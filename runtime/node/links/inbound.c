@@ -15,7 +15,8 @@
  */
 #include <string.h>
 
-#include "runtime/node/node.h"
+#include "runtime/base/log.h"
+#include "runtime/node/links/links_int.h"
 
 /* More than a fast link has under way in the time that the next question takes. */
 #define ANSWERS ((size_t)16 << 20)
@@ -37,7 +38,7 @@ void crti_node_answer_error(crti_stream_t *stream, uint64_t request, crt_status_
 
 static void drop_inbound(inbound_t *inbound)
 {
-    inbound->node->peers.handlers->on_closed(inbound->node, inbound->stream);
+    inbound->node->peers->handlers->on_closed(inbound->node, inbound->stream);
     crti_list_remove(&inbound->link);
     crti_stream_free(inbound->stream);
     free(inbound);
@@ -51,7 +52,7 @@ static void on_inbound_closed(void *user, crti_stream_t *stream, crt_status_t st
 
 void crti_inbound_cut(crti_node_t *node, crti_stream_t *stream)
 {
-    CRTI_LIST_FOREACH_SAFE (item, &node->peers.inbound) {
+    CRTI_LIST_FOREACH_SAFE (item, &node->peers->inbound) {
         inbound_t *inbound = CRTI_CONTAINER(item, inbound_t, link);
 
         if (inbound->stream == stream)
@@ -65,7 +66,7 @@ static void on_inbound_message(void *user, crti_stream_t *stream, const crti_mes
     crti_node_t *node = inbound->node;
     crti_msg_node_hello_t hello = {.protocol = CRTI_PROTOCOL_VERSION,
                                    .node = node->id,
-                                   .incarnation = node->registration.incarnation};
+                                   .incarnation = node->incarnation};
 
     if (m->kind == CRTI_MSG_NODE_HELLO && crti_id_is_zero(inbound->id) &&
         m->node_hello.protocol == CRTI_PROTOCOL_VERSION) {
@@ -74,7 +75,7 @@ static void on_inbound_message(void *user, crti_stream_t *stream, const crti_mes
         return;
     }
     if (!crti_id_is_zero(inbound->id) &&
-        node->peers.handlers->on_message(node, inbound->id, stream, m))
+        node->peers->handlers->on_message(node, inbound->id, stream, m))
         return;
     crti_log(CRTI_LOG_WARN, "peer", "%s from %s: closed", crti_message_name(m->kind),
              crti_stream_peer_address(stream));
@@ -95,7 +96,7 @@ static void on_accept(void *user, crti_stream_t *stream)
     }
     inbound->node = node;
     inbound->stream = stream;
-    crti_list_append(&node->peers.inbound, &inbound->link);
+    crti_list_append(&node->peers->inbound, &inbound->link);
     crti_stream_set_handlers(stream, &handlers);
     crti_stream_limit_replies(stream, ANSWERS);
 }
@@ -103,39 +104,54 @@ static void on_accept(void *user, crti_stream_t *stream)
 crt_status_t crti_peer_listen(crti_node_t *node)
 {
     crt_status_t status = crti_stream_listen(node->loop, node->context, node->ip, 0,
-                                             on_accept, node, &node->peers.listener);
+                                             on_accept, node, &node->peers->listener);
 
     if (status == CRT_OK)
-        snprintf(node->peers.endpoint, sizeof(node->peers.endpoint),
+        snprintf(node->peers->endpoint, sizeof(node->peers->endpoint),
                  strchr(node->ip, ':') ? "[%s]:%u" : "%s:%u", node->ip,
-                 (unsigned)crti_stream_listener_port(node->peers.listener));
+                 (unsigned)crti_stream_listener_port(node->peers->listener));
     return status;
 }
 
 crt_status_t crti_peer_listen_again(crti_node_t *node, bool encrypt)
 {
     CRTI_AUTO(crti_stream_context_free) crti_stream_context_t *context = NULL;
-    uint16_t port = crti_stream_listener_port(node->peers.listener);
+    uint16_t port = crti_stream_listener_port(node->peers->listener);
     crt_status_t status = crti_stream_context_new(&node->key, encrypt, &context);
 
     if (status != CRT_OK)
         return status;
-    crti_stream_listener_free(node->peers.listener);
-    node->peers.listener = NULL;
-    node->peers.encrypt = encrypt;
+    crti_stream_listener_free(node->peers->listener);
+    node->peers->listener = NULL;
+    node->peers->encrypt = encrypt;
     return crti_stream_listen(node->loop, context, node->ip, port, on_accept, node,
-                              &node->peers.listener);
+                              &node->peers->listener);
 }
 
 void crti_inbound_free_all(crti_node_t *node)
 {
-    while (!crti_list_is_empty(&node->peers.inbound)) {
+    while (!crti_list_is_empty(&node->peers->inbound)) {
         inbound_t *inbound =
-            CRTI_CONTAINER(crti_list_pop(&node->peers.inbound), inbound_t, link);
+            CRTI_CONTAINER(crti_list_pop(&node->peers->inbound), inbound_t, link);
 
         crti_stream_free(inbound->stream);
         free(inbound);
     }
-    crti_stream_listener_free(node->peers.listener);
-    node->peers.listener = NULL;
+    crti_stream_listener_free(node->peers->listener);
+    node->peers->listener = NULL;
+}
+
+bool crti_peer_is_listening(const crti_node_t *node)
+{
+    return node->peers->listener != NULL;
+}
+
+const char *crti_peer_endpoint(const crti_node_t *node)
+{
+    return node->peers->endpoint;
+}
+
+bool crti_peer_encrypts(const crti_node_t *node)
+{
+    return node->peers->encrypt;
 }

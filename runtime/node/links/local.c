@@ -1,6 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Local link: connections on node.sock. See local.h. */
-#include "runtime/node/node.h"
+#include "runtime/node/links/local.h"
+
+#include "runtime/base/clock.h"
+#include "runtime/base/log.h"
+#include "runtime/node/links/links_int.h"
+#include "runtime/node/process/process.h"
 
 #define LOG_QUEUE                                                                        \
     ((size_t)4 << 20) /* lines that may wait for a driver that does not read */
@@ -10,7 +15,7 @@
 
 crti_local_t *crti_local_get(crti_node_t *node, uint64_t number)
 {
-    return crti_map_get(&node->locals.by_number, &number);
+    return crti_map_get(&node->locals->by_number, &number);
 }
 
 void crti_local_tell_not_shown(crti_process_t *driver)
@@ -59,7 +64,7 @@ void crti_local_send(crti_process_t *process, crti_message_kind_t kind, uint64_t
 
 bool crti_local_has_queued(const crti_node_t *node)
 {
-    CRTI_LIST_FOREACH (item, &node->locals.all) {
+    CRTI_LIST_FOREACH (item, &node->locals->all) {
         const crti_local_t *local = CRTI_CONTAINER(item, crti_local_t, link);
 
         if (local->process && crti_channel_queued(local->channel) > 0)
@@ -70,7 +75,7 @@ bool crti_local_has_queued(const crti_node_t *node)
 
 void crti_local_broadcast(crti_node_t *node, crti_message_kind_t kind, const void *body)
 {
-    CRTI_LIST_FOREACH_SAFE (item, &node->locals.all) {
+    CRTI_LIST_FOREACH_SAFE (item, &node->locals->all) {
         crti_local_send(CRTI_CONTAINER(item, crti_local_t, link)->process, kind, 0, body);
     }
 }
@@ -95,9 +100,9 @@ void crti_local_close(crti_local_t *local)
 
     if (local->process)
         local->process->local = NULL;
-    crti_map_remove(&node->locals.by_number, &local->number);
+    crti_map_remove(&node->locals->by_number, &local->number);
     crti_list_remove(&local->link);
-    node->locals.handlers->on_close(local);
+    node->locals->handlers->on_close(local);
     crti_channel_free(local->channel);
     free(local);
 }
@@ -129,7 +134,7 @@ static void on_closed(void *user, crti_channel_t *channel, crt_status_t status,
     /* An orderly close of a driver is its end, even if its process lives on and joins again
      * later; a worker never closes: it died, or is ended now. */
     if (process->role == CRTI_ROLE_DRIVER && status == CRT_ERR_CLOSED)
-        process->node->processes.handlers->on_driver_closed(process);
+        crti_process_driver_closed(process);
     else
         crti_process_cut(process, detail);
 }
@@ -145,7 +150,7 @@ static void on_message(void *user, crti_channel_t *channel, const crti_message_t
 {
     crti_local_t *local = user;
 
-    local->node->locals.handlers->on_message(local, message);
+    local->node->locals->handlers->on_message(local, message);
 }
 
 /* ---------------------------------------------------------------- listening */
@@ -159,13 +164,13 @@ static crt_status_t add_connection(crti_node_t *node, int *fd)
     if (local == NULL)
         return crt_raise(CRT_ERR_NO_MEMORY, "connection");
     local->node = node;
-    local->number = ++node->locals.last;
-    crti_list_append(&node->locals.all, &local->link);
+    local->number = ++node->locals->last;
+    crti_list_append(&node->locals->all, &local->link);
     status = crti_channel_new(fd, &handlers, 0, &local->channel);
     if (status == CRT_OK)
         status = crti_channel_attach(local->channel, node->loop);
     if (status == CRT_OK)
-        status = crti_map_put(&node->locals.by_number, &local->number, local);
+        status = crti_map_put(&node->locals->by_number, &local->number, local);
     if (status != CRT_OK)
         crti_local_close(local);
     return status;
@@ -175,14 +180,14 @@ static void on_pause_over(void *user)
 {
     crti_node_t *node = user;
 
-    crti_loop_modify(node->loop, &node->locals.listen_watch, EPOLLIN);
+    crti_loop_modify(node->loop, &node->locals->listen_watch, EPOLLIN);
 }
 
 /* Whoever waits would wake this thread for ever, while no descriptor is left to take it by. */
 static void pause_listening(crti_node_t *node)
 {
-    crti_loop_modify(node->loop, &node->locals.listen_watch, 0);
-    crti_loop_start(node->loop, &node->locals.listen_pause,
+    crti_loop_modify(node->loop, &node->locals->listen_watch, 0);
+    crti_loop_start(node->loop, &node->locals->listen_pause,
                     crti_node_now(node) + PAUSE_NS);
 }
 
@@ -194,7 +199,7 @@ static void on_connection(void *user, uint32_t events)
     do {
         CRTI_AUTO(crti_close) int fd = -1;
 
-        status = crti_channel_accept(node->locals.listen_fd, &fd);
+        status = crti_channel_accept(node->locals->listen_fd, &fd);
         if (status == CRT_ERR_IO)
             pause_listening(node);
         if (status == CRT_OK)
@@ -211,34 +216,35 @@ crt_status_t crti_local_listen(crti_node_t *node)
     crt_status_t status;
 
     snprintf(path, sizeof(path), "%s/node.sock", node->run_dir);
-    status = crti_channel_listen(path, &node->locals.listen_fd);
+    status = crti_channel_listen(path, &node->locals->listen_fd);
     if (status != CRT_OK)
         return status;
-    node->locals.listen_watch = (crti_watch_t){.on_ready = on_connection, .user = node};
-    node->locals.listen_pause = (crti_timer_t){.on_expired = on_pause_over, .user = node};
-    return crti_loop_add(node->loop, &node->locals.listen_watch, node->locals.listen_fd,
+    node->locals->listen_watch = (crti_watch_t){.on_ready = on_connection, .user = node};
+    node->locals->listen_pause =
+        (crti_timer_t){.on_expired = on_pause_over, .user = node};
+    return crti_loop_add(node->loop, &node->locals->listen_watch, node->locals->listen_fd,
                          EPOLLIN);
 }
 
 void crti_local_listen_no_more(crti_node_t *node)
 {
-    crti_loop_cancel(node->loop, &node->locals.listen_pause);
-    crti_loop_remove(node->loop, &node->locals.listen_watch);
+    crti_loop_cancel(node->loop, &node->locals->listen_pause);
+    crti_loop_remove(node->loop, &node->locals->listen_watch);
 }
 
 void crti_local_init(crti_node_t *node, const crti_local_handlers_t *handlers)
 {
-    node->locals.handlers = handlers;
-    node->locals.listen_fd = -1;
-    crti_list_init(&node->locals.all);
-    crti_map_init(&node->locals.by_number, sizeof(uint64_t));
+    node->locals->handlers = handlers;
+    node->locals->listen_fd = -1;
+    crti_list_init(&node->locals->all);
+    crti_map_init(&node->locals->by_number, sizeof(uint64_t));
 }
 
 void crti_local_free_all(crti_node_t *node)
 {
-    while (!crti_list_is_empty(&node->locals.all))
-        crti_local_close(CRTI_CONTAINER(node->locals.all.next, crti_local_t, link));
-    crti_map_fini(&node->locals.by_number);
-    if (node->locals.listen_fd >= 0)
-        close(node->locals.listen_fd);
+    while (!crti_list_is_empty(&node->locals->all))
+        crti_local_close(CRTI_CONTAINER(node->locals->all.next, crti_local_t, link));
+    crti_map_fini(&node->locals->by_number);
+    if (node->locals->listen_fd >= 0)
+        close(node->locals->listen_fd);
 }

@@ -30,16 +30,6 @@ typedef struct crti_local_handlers {
         crti_local_t *local); /* whatever waits for an answer on it is dropped */
 } crti_local_handlers_t;
 
-typedef struct crti_locals {
-    const crti_local_handlers_t *handlers;
-    crti_list_t all;
-    crti_map_t by_number;
-    uint64_t last;
-    int listen_fd;
-    crti_watch_t listen_watch;
-    crti_timer_t listen_pause; /* while there is no descriptor for those who connect */
-} crti_locals_t;
-
 void crti_local_init(crti_node_t *node, const crti_local_handlers_t *handlers);
 crt_status_t crti_local_listen(crti_node_t *node);
 void crti_local_listen_no_more(crti_node_t *node);

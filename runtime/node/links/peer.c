@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Node links: the connections that this node makes to others. See peer.h. */
+#include "runtime/node/links/peer.h"
+
 #include <string.h>
 
-#include "runtime/node/node.h"
+#include "runtime/base/clock.h"
+#include "runtime/base/log.h"
+#include "runtime/node/links/links_int.h"
 
 #define CONNECT_MS   2000
 #define RETRY_NS     (200 * CRTI_MS)
@@ -180,7 +184,7 @@ static void on_lane_message(void *user, crti_stream_t *stream, const crti_messag
             close_lane(lane, "another node is at that address now");
     } else if (!lane->known) {
         close_lane(lane, "the node did not say who it is");
-    } else if (!peer->node->peers.handlers->on_notice(peer->node, m)) {
+    } else if (!peer->node->peers->handlers->on_notice(peer->node, m)) {
         on_answer(lane, m);
     }
 }
@@ -211,7 +215,7 @@ static crt_status_t open_lane(lane_t *lane)
                                        .on_closed = on_lane_closed};
     crti_msg_node_hello_t hello = {.protocol = CRTI_PROTOCOL_VERSION,
                                    .node = node->id,
-                                   .incarnation = node->registration.incarnation};
+                                   .incarnation = node->incarnation};
     crt_status_t status;
 
     if (lane->stream)
@@ -242,7 +246,7 @@ static void on_retry(void *user)
         (open_lane(lane) != CRT_OK || !say_again(lane, false)))
         crti_loop_start(peer->node->loop, &peer->retry,
                         crti_node_now(peer->node) + RETRY_NS);
-    peer->node->peers.handlers->on_retry(peer->node, peer->id);
+    peer->node->peers->handlers->on_retry(peer->node, peer->id);
 }
 
 /* ---------------------------------------------------------------- nodes that are sought */
@@ -279,7 +283,7 @@ static peer_t *add_peer(crti_node_t *node, crti_id_t id)
         crti_map_init(&lane->pending, sizeof(uint64_t));
         crti_list_init(&lane->order);
     }
-    if (crti_map_put(&node->peers.by_id, &id, peer) == CRT_OK)
+    if (crti_map_put(&node->peers->by_id, &id, peer) == CRT_OK)
         return peer;
     free_peer(peer);
     return NULL;
@@ -287,7 +291,7 @@ static peer_t *add_peer(crti_node_t *node, crti_id_t id)
 
 static peer_t *find(crti_node_t *node, crti_id_t id)
 {
-    return crti_map_get(&node->peers.by_id, &id);
+    return crti_map_get(&node->peers->by_id, &id);
 }
 
 /* Said when the node is found. */
@@ -326,7 +330,7 @@ static void found(peer_t *peer)
 
 static void end_peer(peer_t *peer, const char *why)
 {
-    crti_map_remove(&peer->node->peers.by_id, &peer->id);
+    crti_map_remove(&peer->node->peers->by_id, &peer->id);
     if (is_unresolved(peer))
         crti_head_drop(peer->node, CRTI_MSG_NODE_FIND, peer->id);
     for (int i = 0; i < CRTI_LANES; i++)
@@ -342,7 +346,7 @@ static void on_resolved(crti_node_t *node, crti_id_t id, uint64_t token,
 
     if (answer && answer->kind == CRTI_MSG_NODE_VIEW &&
         crti_id_equal(answer->node_view.node, id)) {
-        node->peers.handlers->on_view(node, &answer->node_view);
+        node->peers->handlers->on_view(node, &answer->node_view);
         return;
     }
     if (answer == NULL || peer == NULL || !is_unresolved(peer))
@@ -350,7 +354,7 @@ static void on_resolved(crti_node_t *node, crti_id_t id, uint64_t token,
     if (answer->kind == CRTI_MSG_ERROR)
         crti_text(answer->error.text, text, sizeof(text));
     end_peer(peer, text);
-    node->peers.handlers->on_unknown(node, id, text);
+    node->peers->handlers->on_unknown(node, id, text);
 }
 
 static peer_t *find_or_resolve(crti_node_t *node, crti_id_t id)
@@ -364,7 +368,7 @@ static peer_t *find_or_resolve(crti_node_t *node, crti_id_t id)
         crti_head_ask(node, CRTI_MSG_NODE_FIND, &(crti_msg_node_find_t){.node = id},
                       on_resolved, id, 0) == CRT_OK)
         return peer;
-    crti_map_remove(&node->peers.by_id, &id);
+    crti_map_remove(&node->peers->by_id, &id);
     free_peer(peer);
     return NULL;
 }
@@ -436,7 +440,7 @@ size_t crti_node_ask_linked(crti_node_t *node, crti_lane_t number,
 {
     size_t asked = 0;
 
-    CRTI_MAP_FOREACH (peer_t, peer, &node->peers.by_id) {
+    CRTI_MAP_FOREACH (peer_t, peer, &node->peers->by_id) {
         lane_t *lane = &peer->lanes[number];
         asked_t *a = lane->stream ? add_asked(lane, ask) : NULL;
 
@@ -486,14 +490,14 @@ void crti_node_send_ordered(crti_node_t *node, crti_id_t to, crti_lane_t lane,
 
 void crti_peer_look_for_silence(crti_node_t *node)
 {
-    CRTI_MAP_FOREACH (peer_t, peer, &node->peers.by_id) {
+    CRTI_MAP_FOREACH (peer_t, peer, &node->peers->by_id) {
         lane_t *lane = &peer->lanes[CRTI_LANE_BULK];
         uint64_t heard = lane->stream ? crti_stream_received(lane->stream) : 0;
 
         if (crti_list_is_empty(&lane->order) || heard != lane->heard)
             lane->silent = 0;
         else if (++lane->silent == SILENT_LOOKS)
-            node->peers.handlers->on_silent(node, peer->id);
+            node->peers->handlers->on_silent(node, peer->id);
         lane->heard = heard;
     }
 }
@@ -502,7 +506,7 @@ void crti_node_discard(crti_node_t *node, const void *memory, size_t size)
 {
     const char *low = memory;
 
-    CRTI_MAP_FOREACH (peer_t, peer, &node->peers.by_id) {
+    CRTI_MAP_FOREACH (peer_t, peer, &node->peers->by_id) {
         lane_t *lane = &peer->lanes[CRTI_LANE_BULK];
         const char *place = lane->receiving ? lane->receiving->place : NULL;
 
@@ -530,7 +534,7 @@ bool crti_peer_view(crti_node_t *node, const crti_msg_node_view_t *view)
         peer = add_peer(node, view->node);
     if (peer == NULL)
         return false;
-    peer->named = node->peers.naming;
+    peer->named = node->peers->naming;
     if (is_unresolved(peer)) {
         memcpy(peer->endpoint, endpoint, sizeof(endpoint));
         found(peer);
@@ -545,13 +549,13 @@ bool crti_peer_view(crti_node_t *node, const crti_msg_node_view_t *view)
 
 void crti_peer_name_anew(crti_node_t *node)
 {
-    node->peers.naming++;
+    node->peers->naming++;
 }
 
 bool crti_peer_unnamed(crti_node_t *node, crti_id_t *id_out)
 {
-    CRTI_MAP_FOREACH (const peer_t, peer, &node->peers.by_id) {
-        if (is_unresolved(peer) || peer->named == node->peers.naming)
+    CRTI_MAP_FOREACH (const peer_t, peer, &node->peers->by_id) {
+        if (is_unresolved(peer) || peer->named == node->peers->naming)
             continue;
         *id_out = peer->id;
         return true;
@@ -561,7 +565,7 @@ bool crti_peer_unnamed(crti_node_t *node, crti_id_t *id_out)
 
 bool crti_peer_of_process(crti_node_t *node, crti_id_t process, crti_id_t *id_out)
 {
-    CRTI_MAP_FOREACH (const peer_t, peer, &node->peers.by_id) {
+    CRTI_MAP_FOREACH (const peer_t, peer, &node->peers->by_id) {
         if (is_unresolved(peer) || !crti_id_is_of_node(process, peer->id))
             continue;
         *id_out = peer->id;
@@ -580,15 +584,15 @@ void crti_node_forget(crti_node_t *node, crti_id_t id)
 
 void crti_peer_free_all(crti_node_t *node)
 {
-    CRTI_MAP_FOREACH (void, value, &node->peers.by_id)
+    CRTI_MAP_FOREACH (void, value, &node->peers->by_id)
         free_peer(value);
-    crti_map_fini(&node->peers.by_id);
+    crti_map_fini(&node->peers->by_id);
 }
 
 void crti_peer_init(crti_node_t *node, const crti_peer_handlers_t *handlers)
 {
-    node->peers.handlers = handlers;
-    node->peers.encrypt = true; /* until the head says otherwise */
-    crti_map_init(&node->peers.by_id, sizeof(crti_id_t));
-    crti_list_init(&node->peers.inbound);
+    node->peers->handlers = handlers;
+    node->peers->encrypt = true; /* until the head says otherwise */
+    crti_map_init(&node->peers->by_id, sizeof(crti_id_t));
+    crti_list_init(&node->peers->inbound);
 }

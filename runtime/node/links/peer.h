@@ -65,16 +65,6 @@ typedef struct crti_peer_handlers {
     void (*on_closed)(crti_node_t *node, crti_stream_t *stream); /* before it is freed */
 } crti_peer_handlers_t;
 
-typedef struct crti_peers {
-    const crti_peer_handlers_t *handlers;
-    crti_map_t by_id;    /* node id -> peer */
-    crti_list_t inbound; /* streams of other nodes */
-    crti_stream_listener_t *listener;
-    char endpoint[CRTI_STREAM_ADDRESS];
-    bool encrypt;    /* streams that others make to this node */
-    uint64_t naming; /* counts how often the head has begun to name all nodes */
-} crti_peers_t;
-
 void crti_peer_init(crti_node_t *node, const crti_peer_handlers_t *handlers);
 /* A notice to another node. What is said to one that this node has not heard of waits until the
  * head has told who it is, and is dropped when there is no such node. */
@@ -111,6 +101,10 @@ void crti_peer_free_all(crti_node_t *node);
 crt_status_t crti_peer_listen(crti_node_t *node);
 /* On the same port, with the streams of other nodes encrypted or not, as the cluster has it. */
 crt_status_t crti_peer_listen_again(crti_node_t *node, bool encrypt);
+bool crti_peer_is_listening(const crti_node_t *node);
+/* Where other nodes connect, once it is listened there; are their streams encrypted? */
+const char *crti_peer_endpoint(const crti_node_t *node);
+bool crti_peer_encrypts(const crti_node_t *node);
 void crti_node_answer_error(crti_stream_t *stream, uint64_t request, crt_status_t status,
                             const char *text);
 /* What it sends is wrong from now on: the connection ends at once. */

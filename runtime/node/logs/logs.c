@@ -1,12 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Readers of logs. See logs.h. */
+#include "runtime/node/logs/logs.h"
+
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
 #include <sys/stat.h>
 
-#include "runtime/node/node.h"
+#include "runtime/base/clock.h"
+#include "runtime/node/host/log_quota.h"
+#include "runtime/node/links/head.h"
+#include "runtime/node/links/local.h"
+#include "runtime/node/logs/logs_int.h"
+#include "runtime/node/process/process.h"
 
 #define PART_MAX    ((uint64_t)1 << 20)
 #define WAIT_MAX    60000 /* ms */
@@ -35,7 +42,10 @@ static bool is_hex(const char *text)
 /* The process that a name means, if it lives here. */
 static const crti_process_t *living(crti_node_t *node, const char *name)
 {
-    CRTI_MAP_FOREACH (const crti_process_t, p, &node->processes.by_id) {
+    size_t cursor = 0;
+    const crti_process_t *p;
+
+    while ((p = crti_process_next(node, &cursor)) != NULL) {
         char hex[CRTI_ID_HEX];
 
         if (p->role != CRTI_ROLE_WORKER)
@@ -110,7 +120,7 @@ static crt_status_t find_log(crti_node_t *node, const char *name, char *path, si
     const crti_process_t *p;
 
     if (strncmp(name, "job:", 4) == 0)
-        return node->logs.find_job_log(node, name + 4, path, size, ended_out);
+        return node->logs->find_job_log(node, name + 4, path, size, ended_out);
     if (find_head_log(node, name, path, size))
         return CRT_OK;
     if (is_own_log(node, name)) {
@@ -222,7 +232,7 @@ static void free_reader(reader_t *r)
 {
     crti_loop_cancel(r->node->loop, &r->timer);
     crti_list_remove(&r->link);
-    r->node->logs.reader_count--;
+    r->node->logs->reader_count--;
     free(r);
 }
 
@@ -236,7 +246,7 @@ static void on_late(void *user)
 
 void crti_logs_wake(crti_node_t *node)
 {
-    CRTI_LIST_FOREACH_SAFE (item, &node->logs.readers) {
+    CRTI_LIST_FOREACH_SAFE (item, &node->logs->readers) {
         reader_t *r = CRTI_CONTAINER(item, reader_t, link);
 
         if (serve(r, false))
@@ -246,7 +256,7 @@ void crti_logs_wake(crti_node_t *node)
 
 void crti_logs_grown(crti_node_t *node, const char *path)
 {
-    CRTI_LIST_FOREACH_SAFE (item, &node->logs.readers) {
+    CRTI_LIST_FOREACH_SAFE (item, &node->logs->readers) {
         reader_t *r = CRTI_CONTAINER(item, reader_t, link);
 
         /* "": its process had no log yet. */
@@ -276,10 +286,10 @@ void crti_logs_read(crti_node_t *node, uint64_t local, uint64_t request,
     }
     *r = now;
     r->timer = (crti_timer_t){.on_expired = on_late, .user = r};
-    if (node->logs.reader_count == WAITING_MAX)
-        on_late(CRTI_CONTAINER(node->logs.readers.next, reader_t, link));
-    crti_list_append(&node->logs.readers, &r->link);
-    node->logs.reader_count++;
+    if (node->logs->reader_count == WAITING_MAX)
+        on_late(CRTI_CONTAINER(node->logs->readers.next, reader_t, link));
+    crti_list_append(&node->logs->readers, &r->link);
+    node->logs->reader_count++;
     if (crti_loop_start(node->loop, &r->timer, crti_node_now(node) + wait_ms * CRTI_MS) !=
         CRT_OK)
         on_late(r);
@@ -298,7 +308,7 @@ bool crti_logs_are_here(crti_node_t *node, crti_span_t name_text)
 
 void crti_logs_local_closed(crti_node_t *node, uint64_t local)
 {
-    CRTI_LIST_FOREACH_SAFE (item, &node->logs.readers) {
+    CRTI_LIST_FOREACH_SAFE (item, &node->logs->readers) {
         reader_t *r = CRTI_CONTAINER(item, reader_t, link);
 
         if (r->local == local)
@@ -308,13 +318,13 @@ void crti_logs_local_closed(crti_node_t *node, uint64_t local)
 
 void crti_logs_free(crti_node_t *node)
 {
-    CRTI_LIST_FOREACH_SAFE (item, &node->logs.readers) {
+    CRTI_LIST_FOREACH_SAFE (item, &node->logs->readers) {
         free_reader(CRTI_CONTAINER(item, reader_t, link));
     }
 }
 
 void crti_logs_init(crti_node_t *node, crti_job_log_t *find_job_log)
 {
-    crti_list_init(&node->logs.readers);
-    node->logs.find_job_log = find_job_log;
+    crti_list_init(&node->logs->readers);
+    node->logs->find_job_log = find_job_log;
 }

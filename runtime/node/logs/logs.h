@@ -18,12 +18,6 @@
 typedef crt_status_t crti_job_log_t(crti_node_t *node, const char *name, char *path,
                                     size_t size, bool *ended_out);
 
-typedef struct crti_logs {
-    crti_job_log_t *find_job_log;
-    crti_list_t readers;
-    size_t reader_count;
-} crti_logs_t;
-
 void crti_logs_init(crti_node_t *node, crti_job_log_t *find_job_log);
 void crti_logs_read(crti_node_t *node, uint64_t local, uint64_t request,
                     const crti_msg_log_read_t *read);

@@ -11,7 +11,9 @@
  */
 #include <string.h>
 
-#include "runtime/node/node.h"
+#include "runtime/base/log.h"
+#include "runtime/node/objects/objects_int.h"
+#include "runtime/node/process/process.h"
 
 #define RETRY_NS  (200 * CRTI_MS)
 #define GIVE_UP   (30 * CRTI_S)
@@ -29,13 +31,13 @@ typedef struct again {
 
 static retry_t *find(crti_node_t *node, crti_object_id_t object)
 {
-    return crti_map_get(&node->pulls.again, &object);
+    return crti_map_get(&node->pulls->again, &object);
 }
 
 static void forget(retry_t *a)
 {
     crti_loop_cancel(a->node->loop, &a->retry);
-    crti_map_remove(&a->node->pulls.again, &a->object);
+    crti_map_remove(&a->node->pulls->again, &a->object);
     crti_buffer_fini(&a->waiting);
     free(a);
 }
@@ -61,7 +63,7 @@ static void on_retry(void *user)
         memcpy(&r, copy.waiting.data + at, sizeof(r));
         if (crti_process_get(node, r.process) == NULL)
             continue; /* it ended between two tries */
-        if (crti_pull_table_request(node->pulls.table, copy.object, copy.size, copy.nodes,
+        if (crti_pull_table_request(node->pull_table, copy.object, copy.size, copy.nodes,
                                     copy.node_count, r, crti_node_now(node)) != CRT_OK)
             crti_log(CRTI_LOG_ERROR, "transfer", "%s", crt_error_detail());
     }
@@ -76,7 +78,7 @@ static retry_t *make(crti_node_t *node, crti_object_id_t object)
     if (a)
         return a;
     a = calloc(1, sizeof(*a));
-    if (a == NULL || crti_map_put(&node->pulls.again, &object, a) != CRT_OK) {
+    if (a == NULL || crti_map_put(&node->pulls->again, &object, a) != CRT_OK) {
         free(a);
         return NULL; /* then it fails now */
     }
@@ -128,7 +130,7 @@ bool crti_pull_begins_again(crti_node_t *node, crti_pull_action_t *answer)
 
 void crti_pull_retry_node_died(crti_node_t *node, crti_id_t dead)
 {
-    CRTI_MAP_FOREACH (retry_t, a, &node->pulls.again) {
+    CRTI_MAP_FOREACH (retry_t, a, &node->pulls->again) {
         size_t kept = 0;
 
         for (size_t i = 0; i < a->node_count; i++)
@@ -145,9 +147,9 @@ void crti_pull_retry_free(crti_node_t *node)
     size_t cursor = 0;
     void *value;
 
-    while (crti_map_next(&node->pulls.again, &cursor, NULL, &value)) {
+    while (crti_map_next(&node->pulls->again, &cursor, NULL, &value)) {
         forget(value);
         cursor = 0;
     }
-    crti_map_fini(&node->pulls.again);
+    crti_map_fini(&node->pulls->again);
 }

@@ -1,8 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Transfer. See transfer.h. */
+#include "runtime/node/objects/transfer.h"
+
 #include <string.h>
 
-#include "runtime/node/node.h"
+#include "runtime/base/log.h"
+#include "runtime/node/links/local.h"
+#include "runtime/node/links/peer.h"
+#include "runtime/node/objects/objects_int.h"
+#include "runtime/node/process/process.h"
 
 #define FULL_NS (30 * CRTI_MS) /* less than between two tries of one pull */
 
@@ -33,7 +39,7 @@ static void act_on_shares(crti_node_t *node);
 static void *place_of(crti_node_t *node, crti_peer_ask_t *question,
                       const crti_message_t *m)
 {
-    const place_t *place = crti_map_get(&node->pulls.places, &question->object);
+    const place_t *place = crti_map_get(&node->pulls->places, &question->object);
     crt_status_t status;
 
     if (m->kind != CRTI_MSG_OBJECT_DATA ||
@@ -50,7 +56,7 @@ static void *place_of(crti_node_t *node, crti_peer_ask_t *question,
         crti_store_prepare(node->store, place->data + question->offset, question->length);
     if (status == CRT_OK)
         return place->data + question->offset;
-    crti_pull_table_failed(node->pulls.table, question->object, status,
+    crti_pull_table_failed(node->pull_table, question->object, status,
                            crt_error_detail());
     return NULL; /* what comes of the pull's end follows when this answer is worked off */
 }
@@ -67,10 +73,10 @@ static void on_part(crti_node_t *node, crti_id_t from, const crti_peer_ask_t *qu
     crti_pull_attempt_t attempt = attempt_of(from, question);
 
     if (text) {
-        crti_pull_table_refused(node->pulls.table, &attempt, text);
+        crti_pull_table_refused(node->pull_table, &attempt, text);
     } else {
-        crti_pull_table_part(node->pulls.table, question->object, question->offset);
-        crti_share_table_part(node->pulls.shares, question->object, question->offset);
+        crti_pull_table_part(node->pull_table, question->object, question->offset);
+        crti_share_table_part(node->share_table, question->object, question->offset);
         act_on_shares(node);
     }
     crti_pull_act(node);
@@ -83,7 +89,7 @@ static void on_elsewhere(crti_node_t *node, crti_id_t from,
     crti_pull_attempt_t attempt = attempt_of(from, question);
     bool is_here = crti_id_equal(elsewhere->node, node->id);
 
-    crti_pull_table_elsewhere(node->pulls.table, &attempt,
+    crti_pull_table_elsewhere(node->pull_table, &attempt,
                               is_here ? (crti_id_t){0} : elsewhere->node);
     crti_pull_act(node);
 }
@@ -110,7 +116,7 @@ static void on_unreachable(crti_node_t *node, crti_id_t from,
 static crt_status_t reserve(crti_node_t *node, const crti_pull_action_t *action,
                             void **data_out)
 {
-    crti_node_full_t *full = &node->pulls.full;
+    crti_node_full_t *full = &node->pulls->full;
     crt_status_t status;
 
     if (action->size >= full->size && crti_node_now(node) < full->until_ns)
@@ -136,19 +142,19 @@ static void make_room(crti_node_t *node, const crti_pull_action_t *action)
     place = status == CRT_OK ? malloc(sizeof(*place)) : NULL;
     if (place) {
         *place = (place_t){action->object, data, action->size};
-        status = crti_map_put(&node->pulls.places, &action->object, place);
+        status = crti_map_put(&node->pulls->places, &action->object, place);
     } else if (status == CRT_OK) {
         status = crt_raise(CRT_ERR_NO_MEMORY, "pull");
     }
     if (status == CRT_OK) {
         crti_list_init(&place->sendings);
-        crti_pull_table_room(node->pulls.table, action->object);
+        crti_pull_table_room(node->pull_table, action->object);
         return;
     }
     if (data)
         crti_store_abort(node->store, action->object);
     free(place);
-    crti_pull_table_no_room(node->pulls.table, action->object, status, crt_error_detail(),
+    crti_pull_table_no_room(node->pull_table, action->object, status, crt_error_detail(),
                             crti_node_now(node));
     if (status == CRT_ERR_STORE_FULL)
         crti_node_schedule_tick(node, crti_node_now(node) + 50 * CRTI_MS);
@@ -177,7 +183,7 @@ static void ask(crti_node_t *node, const crti_pull_action_t *action)
         crti_node_ask(node, action->node, CRTI_LANE_BULK, &question, &get);
 
     if (status != CRT_OK)
-        crti_pull_table_refused(node->pulls.table, &attempt, crt_error_detail());
+        crti_pull_table_refused(node->pull_table, &attempt, crt_error_detail());
 }
 
 static void tell_left(crti_node_t *node, const crti_pull_action_t *action)
@@ -201,7 +207,7 @@ static void free_place(crti_node_t *node, place_t *place)
 /* Takes the place out; parts on their way into it are thrown away. */
 static place_t *take_place(crti_node_t *node, crti_object_id_t object)
 {
-    place_t *place = crti_map_remove(&node->pulls.places, &object);
+    place_t *place = crti_map_remove(&node->pulls->places, &object);
 
     if (place)
         crti_node_discard(node, place->data, place->size ? place->size : 1);
@@ -233,7 +239,7 @@ static void give_up(crti_node_t *node, crti_object_id_t object)
 {
     place_t *place = take_place(node, object);
 
-    crti_share_table_gone(node->pulls.shares, object);
+    crti_share_table_gone(node->share_table, object);
     act_on_shares(node);
     if (place && crti_list_is_empty(&place->sendings))
         free_place(node, place);
@@ -246,7 +252,7 @@ static void answer(crti_node_t *node, const crti_pull_action_t *action)
     crti_process_t *process = crti_process_get(node, action->requester.process);
     crti_msg_error_t error = {.status = action->status, .text = crti_str(action->text)};
 
-    crti_transfer_ended(&node->pulls.log, action->requester, action->status,
+    crti_transfer_ended(&node->pulls->log, action->requester, action->status,
                         crti_node_now(node));
     if (action->status == CRT_OK)
         crti_local_send(process, CRTI_MSG_DONE, action->requester.request, NULL);
@@ -273,12 +279,12 @@ void crti_pull_act(crti_node_t *node)
 {
     crti_pull_action_t action;
 
-    if (node->pulls.is_acting || node->is_ending)
+    if (node->pulls->is_acting || node->is_ending)
         return;
-    node->pulls.is_acting = true;
-    while (crti_pull_table_action(node->pulls.table, &action))
+    node->pulls->is_acting = true;
+    while (crti_pull_table_action(node->pull_table, &action))
         act(node, &action);
-    node->pulls.is_acting = false;
+    node->pulls->is_acting = false;
 }
 
 /* ---------------------------------------------------------------- asked for here */
@@ -310,7 +316,7 @@ static void note_begin(crti_node_t *node, crti_pull_requester_t requester,
                                 .pid = process ? (int32_t)process->pid : 0,
                                 .begun_ns = crti_node_now(node)};
 
-    crti_transfer_begun(&node->pulls.log, &transfer);
+    crti_transfer_begun(&node->pulls->log, &transfer);
 }
 
 void crti_pull_asked(crti_node_t *node, uint64_t local, uint64_t request,
@@ -332,7 +338,7 @@ void crti_pull_asked(crti_node_t *node, uint64_t local, uint64_t request,
         crti_local_send(crti_process_get(node, process), CRTI_MSG_DONE, request, NULL);
         return;
     }
-    status = crti_pull_table_request(node->pulls.table, pull->object, pull->size, nodes,
+    status = crti_pull_table_request(node->pull_table, pull->object, pull->size, nodes,
                                      count, requester, crti_node_now(node));
     if (status == CRT_OK)
         note_begin(node, requester, pull, count ? nodes[0] : (crti_id_t){0, 0});
@@ -367,7 +373,7 @@ static const unsigned char *locate(crti_node_t *node, crti_object_id_t object,
         *size_out = sending->view.size;
         return sending->view.data;
     }
-    sending->place = crti_map_get(&node->pulls.places, &object);
+    sending->place = crti_map_get(&node->pulls->places, &object);
     *size_out = sending->place ? sending->place->size : 0;
     return sending->place ? sending->place->data : NULL;
 }
@@ -418,7 +424,7 @@ static void act_on_shares(crti_node_t *node)
 {
     crti_share_action_t action;
 
-    while (crti_share_table_action(node->pulls.shares, &action))
+    while (crti_share_table_action(node->share_table, &action))
         switch (action.verb) {
         case CRTI_SHARE_SEND: send_part(node, &action.question); break;
         case CRTI_SHARE_ELSEWHERE: send_elsewhere(&action); break;
@@ -462,9 +468,9 @@ void crti_object_serve(crti_node_t *node, crti_id_t from, crti_stream_t *stream,
         crti_node_answer_error(stream, request, CRT_ERR_INVALID, crt_error_detail());
         return;
     }
-    if (found.place && !crti_pull_table_has(node->pulls.table, get->object, get->offset))
+    if (found.place && !crti_pull_table_has(node->pull_table, get->object, get->offset))
         have = CRTI_SHARE_COMING;
-    crti_share_table_asked(node->pulls.shares, &question, have,
+    crti_share_table_asked(node->share_table, &question, have,
                            (size + CRTI_PULL_PART - 1) / CRTI_PULL_PART);
     act_on_shares(node);
 }
@@ -472,13 +478,13 @@ void crti_object_serve(crti_node_t *node, crti_id_t from, crti_stream_t *stream,
 void crti_object_left(crti_node_t *node, crti_id_t from,
                       const crti_msg_object_leave_t *left)
 {
-    crti_share_table_left(node->pulls.shares, left->object, from);
+    crti_share_table_left(node->share_table, left->object, from);
     act_on_shares(node);
 }
 
 void crti_object_stream_closed(crti_node_t *node, crti_stream_t *stream)
 {
-    crti_share_table_link_closed(node->pulls.shares, (uintptr_t)stream);
+    crti_share_table_link_closed(node->share_table, (uintptr_t)stream);
 }
 
 /* ---------------------------------------------------------------- freed by their owners */
@@ -559,19 +565,24 @@ crt_status_t crti_pull_init(crti_node_t *node)
 {
     crt_status_t status;
 
-    crti_map_init(&node->pulls.places, sizeof(crti_object_id_t));
-    crti_map_init(&node->pulls.again, sizeof(crti_object_id_t));
-    status = crti_pull_table_new(&node->pulls.table);
-    return status == CRT_OK ? crti_share_table_new(&node->pulls.shares) : status;
+    crti_map_init(&node->pulls->places, sizeof(crti_object_id_t));
+    crti_map_init(&node->pulls->again, sizeof(crti_object_id_t));
+    status = crti_pull_table_new(&node->pull_table);
+    return status == CRT_OK ? crti_share_table_new(&node->share_table) : status;
+}
+
+const crti_transfer_t *crti_pull_logged(const crti_node_t *node, size_t index)
+{
+    return crti_transfer_at(&node->pulls->log, index);
 }
 
 void crti_pull_free(crti_node_t *node)
 {
-    CRTI_MAP_FOREACH (void, value, &node->pulls.places)
+    CRTI_MAP_FOREACH (void, value, &node->pulls->places)
         free(value);
-    crti_map_fini(&node->pulls.places);
+    crti_map_fini(&node->pulls->places);
     crti_pull_retry_free(node);
-    crti_pull_table_free(node->pulls.table);
-    crti_share_table_free(node->pulls.shares);
-    crti_transfer_log_fini(&node->pulls.log);
+    crti_pull_table_free(node->pull_table);
+    crti_share_table_free(node->share_table);
+    crti_transfer_log_fini(&node->pulls->log);
 }

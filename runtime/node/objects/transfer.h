@@ -15,27 +15,7 @@
 #ifndef CRTI_NODE_TRANSFER_H
 #define CRTI_NODE_TRANSFER_H
 
-#include "runtime/node/objects/pull_table.h"
-#include "runtime/node/objects/share_table.h"
-#include "runtime/node/objects/transfer_log.h"
 #include "runtime/node/types.h"
-
-/* What transfer.c knows of a store that had no room. */
-typedef struct crti_node_full {
-    uint64_t size; /* for an object of so many bytes */
-    uint64_t until_ns;
-    char text[600];
-} crti_node_full_t;
-
-typedef struct crti_pulls {
-    crti_pull_table_t *table;
-    crti_share_table_t *shares;
-    bool is_acting;
-    crti_map_t places; /* object id -> memory of an object being pulled */
-    crti_node_full_t full;
-    crti_transfer_log_t log;
-    crti_map_t again; /* object id -> a pull that is begun again, pull_retry.c */
-} crti_pulls_t;
 
 #define CRTI_FREE_ENTRY 40 /* bytes of an entry in FREE: object, node */
 
@@ -46,6 +26,8 @@ void crti_object_serve(crti_node_t *node, crti_id_t from, crti_stream_t *stream,
                        uint64_t request, const crti_msg_object_get_t *get);
 void crti_object_left(crti_node_t *node, crti_id_t from,
                       const crti_msg_object_leave_t *left);
+/* Entry `index` of the last pulls, the newest first; NULL: there are no more. */
+const struct crti_transfer *crti_pull_logged(const crti_node_t *node, size_t index);
 /* Before the stream of an inbound link is freed. */
 void crti_object_stream_closed(crti_node_t *node, crti_stream_t *stream);
 void crti_object_free(crti_node_t *node, crti_span_t objects);
@@ -54,22 +36,10 @@ crt_status_t crti_pull_init(crti_node_t *node);
 void crti_pull_act(crti_node_t *node);
 void crti_pull_free(crti_node_t *node);
 
-/* pull_retry.c: the link to `from` broke under a question for a part of the object. */
-void crti_pull_unreachable(crti_node_t *node, crti_object_id_t object, crti_id_t from);
-/* True: this ANSWER is not told, its requester waits for another attempt. */
-bool crti_pull_begins_again(crti_node_t *node, crti_pull_action_t *answer);
+/* pull_retry.c. */
 void crti_pull_retry_node_died(crti_node_t *node, crti_id_t dead);
-void crti_pull_retry_free(crti_node_t *node);
 
 /* ---------------------------------------------------------------- owner.c */
-
-typedef struct crti_owners {
-    crti_buffer_t dead_nodes; /* crti_id_t, oldest first */
-    crti_map_t died;          /* ids: their objects go with the next tick */
-    uint64_t died_ns;         /* when such went last */
-    uint64_t sweep_ns;        /* when owners of objects were looked at */
-    uint64_t sweep;           /* counts that */
-} crti_owners_t;
 
 void crti_owner_init(crti_node_t *node);
 /* Its objects go with a tick, soon. */

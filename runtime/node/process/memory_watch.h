@@ -18,7 +18,7 @@
  *     driver: it is not among the workers that are read.
  *     The next reading is due before the memory that is left could be filled at 4 GB/s.
  * Ownership
- *     A record lies in the worker's own record (node.h) and is written by these functions alone.
+ *     A record lies in the worker's own record (process.h) and is written by these functions alone.
  */
 #ifndef CRTI_NODE_MEMORY_WATCH_H
 #define CRTI_NODE_MEMORY_WATCH_H

@@ -5,7 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/node/node.h"
+#include "runtime/base/clock.h"
+#include "runtime/node/process/process_int.h"
 
 #define TOTALS_MAX 4096
 #define KEPT_NS    (600 * CRTI_S)
@@ -74,7 +75,7 @@ static void add_calls(crti_call_figures_t *f, const crti_process_t *process)
 
 void crti_metric_totals_take(crti_process_t *process)
 {
-    crti_metric_totals_t *totals = &process->node->processes.metrics;
+    crti_metric_totals_t *totals = &process->node->processes->metrics;
 
     if (!process->board)
         return;
@@ -113,7 +114,7 @@ static void note_use(crti_metric_totals_t *dead, const crti_metric_totals_t *all
 
 crt_status_t crti_metric_totals_all(crti_node_t *node, crti_metric_totals_t *totals_out)
 {
-    crti_metric_totals_t *dead = &node->processes.metrics;
+    crti_metric_totals_t *dead = &node->processes->metrics;
     uint64_t now = crti_node_now(node);
 
     forget_old(dead, now);
@@ -129,7 +130,7 @@ crt_status_t crti_metric_totals_all(crti_node_t *node, crti_metric_totals_t *tot
         copy->used_ns = total->used_ns;
         copy->is_past = total->is_past;
     }
-    CRTI_MAP_FOREACH (const crti_process_t, p, &node->processes.by_id) {
+    CRTI_MAP_FOREACH (const crti_process_t, p, &node->processes->by_id) {
         if (!p->board)
             continue;
         add_process(totals_out, p, now, false);

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Processes of this node: their records. See process.h. */
+#include "runtime/node/process/process.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -10,7 +12,10 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "runtime/node/node.h"
+#include "runtime/base/log.h"
+#include "runtime/node/host/host.h"
+#include "runtime/node/host/log_quota.h"
+#include "runtime/node/process/process_int.h"
 
 #define FILES_PER_WORKER 4  /* link, pidfd, two pipes */
 #define FILES_BESIDES    64 /* of the daemon itself */
@@ -32,7 +37,7 @@ crt_status_t crti_process_new(crti_node_t *node, crti_id_t id, unsigned role,
     crti_log_file_init(&p->log, node->options.log_limit);
     crti_list_init(&p->link);
     crti_list_init(&p->in_fenced);
-    status = crti_map_put(&node->processes.by_id, &id, p);
+    status = crti_map_put(&node->processes->by_id, &id, p);
     if (status != CRT_OK) {
         free(p);
         return status;
@@ -43,15 +48,33 @@ crt_status_t crti_process_new(crti_node_t *node, crti_id_t id, unsigned role,
 
 crti_process_t *crti_process_get(crti_node_t *node, crti_id_t id)
 {
-    return crti_map_get(&node->processes.by_id, &id);
+    return crti_map_get(&node->processes->by_id, &id);
+}
+
+crti_process_t *crti_process_of_pid(const crti_node_t *node, pid_t pid)
+{
+    return crti_map_get(&node->processes->by_pid, &pid);
+}
+
+crti_process_t *crti_process_next(const crti_node_t *node, size_t *cursor)
+{
+    void *process = NULL;
+
+    crti_map_next(&node->processes->by_id, cursor, NULL, &process);
+    return process;
+}
+
+size_t crti_process_count(const crti_node_t *node)
+{
+    return node->processes->by_id.count;
 }
 
 void crti_process_init(crti_node_t *node, const crti_process_handlers_t *handlers)
 {
-    node->processes.handlers = handlers;
-    crti_metric_totals_init(&node->processes.metrics);
-    crti_map_init(&node->processes.by_id, sizeof(crti_id_t));
-    crti_map_init(&node->processes.by_pid, sizeof(pid_t));
+    node->processes->handlers = handlers;
+    crti_metric_totals_init(&node->processes->metrics);
+    crti_map_init(&node->processes->by_id, sizeof(crti_id_t));
+    crti_map_init(&node->processes->by_pid, sizeof(pid_t));
 }
 
 crt_status_t crti_process_await(crti_process_t *process, void (*on_late)(void *process),
@@ -70,11 +93,11 @@ void crti_process_release(crti_process_t *process)
     crti_node_t *node = process->node;
 
     crti_offload_take_out(&process->offloaded);
-    node->processes.offloaded_count -= process->is_offloaded;
+    node->processes->offloaded_count -= process->is_offloaded;
     for (int i = 0; i < 2; i++)
         crti_output_close(&process->output[i]);
     process->log_flushed = crti_log_file_end(&process->log);
-    crti_log_quota_ended(&node->log_quota, &process->log);
+    crti_log_quota_ended(node->log_quota, &process->log);
     crti_loop_cancel(node->loop, &process->reap_timer);
     if (process->pidfd >= 0) {
         crti_loop_remove(node->loop, &process->pidfd_watch);
@@ -88,19 +111,19 @@ void crti_process_release(crti_process_t *process)
     crti_process_close_board(process);
     crti_slot_give(process);
     crti_list_remove(&process->link);
-    if (crti_map_get(&node->processes.by_id, &process->id) == process)
-        crti_map_remove(&node->processes.by_id, &process->id);
-    if (crti_map_get(&node->processes.by_pid, &process->pid) == process)
-        crti_map_remove(&node->processes.by_pid, &process->pid);
+    if (crti_map_get(&node->processes->by_id, &process->id) == process)
+        crti_map_remove(&node->processes->by_id, &process->id);
+    if (crti_map_get(&node->processes->by_pid, &process->pid) == process)
+        crti_map_remove(&node->processes->by_pid, &process->pid);
 }
 
 void crti_process_fini(crti_node_t *node)
 {
-    crti_offload_free(node->processes.offload);
-    crti_task_archive_fini(&node->processes.tasks);
-    crti_metric_totals_fini(&node->processes.metrics);
-    crti_map_fini(&node->processes.by_id);
-    crti_map_fini(&node->processes.by_pid);
+    crti_offload_free(node->processes->offload);
+    crti_task_archive_fini(&node->processes->tasks);
+    crti_metric_totals_fini(&node->processes->metrics);
+    crti_map_fini(&node->processes->by_id);
+    crti_map_fini(&node->processes->by_pid);
 }
 
 /* ---------------------------------------------------------------- what is learned of it */
@@ -171,11 +194,12 @@ void crti_process_explain(crti_process_t *process, const char *format, ...)
 
 static bool find_slot(crti_node_t *node, unsigned *slot_out)
 {
-    for (unsigned slot = node->processes.slots_full + 1; slot < CRTI_NODE_SLOTS; slot++) {
-        node->processes.slots_full = slot;
-        if (node->processes.slots[slot] || !crti_store_slot_is_free(node->store, slot))
+    for (unsigned slot = node->processes->slots_full + 1; slot < CRTI_NODE_SLOTS;
+         slot++) {
+        node->processes->slots_full = slot;
+        if (node->processes->slots[slot] || !crti_store_slot_is_free(node->store, slot))
             continue;
-        node->processes.slots[slot] = 1;
+        node->processes->slots[slot] = 1;
         *slot_out = slot;
         return true;
     }
@@ -186,7 +210,7 @@ crt_status_t crti_slot_take(crti_node_t *node, unsigned *slot_out)
 {
     if (find_slot(node, slot_out))
         return CRT_OK;
-    node->processes.slots_full = 0;
+    node->processes->slots_full = 0;
     if (find_slot(node, slot_out))
         return CRT_OK;
     return crt_raise(CRT_ERR_BACKPRESSURE,
@@ -201,9 +225,9 @@ void crti_slot_give(crti_process_t *process)
     if (!process->slot)
         return;
     crti_store_reclaim(node->store, process->slot);
-    node->processes.slots[process->slot] = 0;
-    if (process->slot <= node->processes.slots_full)
-        node->processes.slots_full = process->slot - 1;
+    node->processes->slots[process->slot] = 0;
+    if (process->slot <= node->processes->slots_full)
+        node->processes->slots_full = process->slot - 1;
     process->slot = 0;
 }
 
@@ -255,12 +279,27 @@ void crti_process_kill(crti_process_t *process)
 
 void crti_process_ended(crti_process_t *process)
 {
-    process->node->processes.handlers->on_ended(process);
+    process->node->processes->handlers->on_ended(process);
+}
+
+void crti_process_reaped(crti_process_t *process, int wait_status)
+{
+    process->node->processes->handlers->on_reaped(process, wait_status);
+}
+
+void crti_process_zygote_gone(crti_process_t *process)
+{
+    process->node->processes->handlers->on_zygote_gone(process);
+}
+
+void crti_process_driver_closed(crti_process_t *driver)
+{
+    driver->node->processes->handlers->on_driver_closed(driver);
 }
 
 void crti_process_cut(crti_process_t *process, const char *why)
 {
-    process->node->processes.handlers->on_cut(process, why);
+    process->node->processes->handlers->on_cut(process, why);
 }
 
 /* ---------------------------------------------------------------- the offload threads */
@@ -285,29 +324,29 @@ static void on_offloaded_end(void *user, bool lost)
 /* Those that come when files get scarce. */
 static bool wants_offload(crti_node_t *node)
 {
-    size_t direct = node->processes.by_id.count - node->processes.offloaded_count;
+    size_t direct = node->processes->by_id.count - node->processes->offloaded_count;
     struct rlimit files;
     crt_status_t status = CRT_OK;
 
-    if (node->processes.cannot_offload || getrlimit(RLIMIT_NOFILE, &files) != 0 ||
+    if (node->processes->cannot_offload || getrlimit(RLIMIT_NOFILE, &files) != 0 ||
         direct * FILES_PER_WORKER < files.rlim_cur / OFFLOADS_FROM)
         return false;
-    if (node->processes.offload == NULL)
-        status = crti_offload_new(node->loop, files.rlim_cur, &node->processes.offload);
+    if (node->processes->offload == NULL)
+        status = crti_offload_new(node->loop, files.rlim_cur, &node->processes->offload);
     return status == CRT_OK;
 }
 
 void crti_process_plan_offload(crti_process_t *process)
 {
     process->is_offloaded = wants_offload(process->node);
-    process->node->processes.offloaded_count += process->is_offloaded;
+    process->node->processes->offloaded_count += process->is_offloaded;
 }
 
 /* Files that the workers have open here, and those of the ones that are being forked. */
 static size_t count_files(const crti_node_t *node)
 {
-    size_t offloaded = node->processes.offloaded_count,
-           direct = node->processes.by_id.count - offloaded;
+    size_t offloaded = node->processes->offloaded_count,
+           direct = node->processes->by_id.count - offloaded;
 
     return direct * FILES_PER_WORKER + offloaded + FILES_BESIDES +
            (offloaded ? CRTI_JOB_FORKING_MAX * FILES_PER_WORKER : 0);
@@ -316,7 +355,7 @@ static size_t count_files(const crti_node_t *node)
 crt_status_t crti_process_check_host(crti_node_t *node)
 {
     return crti_host_check(count_files(node), crti_node_now(node),
-                           &node->processes.host_fresh_ns);
+                           &node->processes->host_fresh_ns);
 }
 
 /* Those that are -1 stay here. Where nothing can be offloaded they all do. */
@@ -328,19 +367,19 @@ static void offload(crti_process_t *process, int fds[CRTI_OFFLOAD_FILES])
     process->offloaded.on_end = on_offloaded_end;
     process->offloaded.user = process;
     if (!process->is_offloaded ||
-        crti_offload_put(node->processes.offload, &process->offloaded, fds) == CRT_OK)
+        crti_offload_put(node->processes->offload, &process->offloaded, fds) == CRT_OK)
         return;
     crti_log(CRTI_LOG_WARN, "spawn", "%s: the limit of open files is that of %d a worker",
              crt_error_detail(), FILES_PER_WORKER);
     process->is_offloaded = false;
-    node->processes.offloaded_count--;
-    node->processes.cannot_offload = true;
+    node->processes->offloaded_count--;
+    node->processes->cannot_offload = true;
 }
 
 /* Pipes that another thread reads are told in its turn. */
 void crti_process_flush_job(crti_node_t *node, crti_id_t job)
 {
-    CRTI_MAP_FOREACH (crti_process_t, p, &node->processes.by_id) {
+    CRTI_MAP_FOREACH (crti_process_t, p, &node->processes->by_id) {
         if (p->role != CRTI_ROLE_WORKER || !p->job || !crti_id_equal(p->job_id, job))
             continue;
         for (int i = 0; i < 2; i++)
@@ -375,7 +414,7 @@ static void on_pidfd(void *user, uint32_t events)
 /* One that had the number before keeps its entry: what is told of it is still on its way. */
 static void list_by_pid(crti_process_t *process)
 {
-    crti_map_t *by_pid = &process->node->processes.by_pid;
+    crti_map_t *by_pid = &process->node->processes->by_pid;
 
     if (process->role == CRTI_ROLE_WORKER &&
         crti_map_get(by_pid, &process->pid) == NULL &&

@@ -16,8 +16,6 @@
 #include "runtime/node/host/offload.h"
 #include "runtime/node/host/output.h"
 #include "runtime/node/process/memory_watch.h"
-#include "runtime/node/process/metric_totals.h"
-#include "runtime/node/process/task_archive.h"
 #include "runtime/node/types.h"
 
 #define CRTI_NODE_SLOTS 16384 /* processes that the store serves at once */
@@ -52,7 +50,7 @@ struct crti_process {
     crti_local_t *local; /* NULL before ATTACH */
 
     /* actors */
-    /* in node->fence.workers: of a fenced actor that is not to end */
+    /* in node->fence->workers: of a fenced actor that is not to end */
     crti_list_t in_fenced;
 
     /* jobs */
@@ -88,21 +86,6 @@ typedef struct crti_process_handlers {
     void (*on_driver_closed)(crti_process_t *driver);
 } crti_process_handlers_t;
 
-typedef struct crti_processes {
-    const crti_process_handlers_t *handlers;
-    crti_map_t by_id;
-    crti_map_t by_pid;                    /* workers whose pid is known */
-    unsigned char slots[CRTI_NODE_SLOTS]; /* 1: taken */
-    unsigned slots_full; /* 1 ... this one are taken, or were not free when looked at */
-    crti_offload_t *offload; /* NULL: nothing was offloaded yet */
-    bool cannot_offload;     /* was told */
-    crti_task_archive_t tasks;
-    crti_metric_totals_t metrics;
-    size_t offloaded_count;
-    crti_timer_t stall_timer;
-    uint64_t host_fresh_ns; /* until when the host is known to have room for workers */
-} crti_processes_t;
-
 void crti_process_init(crti_node_t *node, const crti_process_handlers_t *handlers);
 crt_status_t crti_process_new(crti_node_t *node, crti_id_t id, unsigned role,
                               crti_process_t **process_out);
@@ -110,6 +93,11 @@ crt_status_t crti_process_new(crti_node_t *node, crti_id_t id, unsigned role,
 void crti_process_release(crti_process_t *process);
 void crti_process_fini(crti_node_t *node);
 crti_process_t *crti_process_get(crti_node_t *node, crti_id_t id);
+/* The worker with that pid, NULL: none. */
+crti_process_t *crti_process_of_pid(const crti_node_t *node, pid_t pid);
+/* Walks all; `*cursor` starts at 0, NULL at the end. None comes or goes during the walk. */
+crti_process_t *crti_process_next(const crti_node_t *node, size_t *cursor);
+size_t crti_process_count(const crti_node_t *node);
 /* The lowest free slot of the store; CRT_ERR_BACKPRESSURE when all are taken. */
 crt_status_t crti_slot_take(crti_node_t *node, unsigned *slot_out);
 /* The process is gone: what it held in the store comes back at once. */
@@ -137,6 +125,11 @@ crt_status_t crti_process_await(crti_process_t *process, void (*on_late)(void *p
 /* SIGKILL to a process and its group. */
 void crti_process_kill(crti_process_t *process);
 void crti_process_ended(crti_process_t *process);
+/* The zygote told the wait status, or is gone itself. */
+void crti_process_reaped(crti_process_t *process, int wait_status);
+void crti_process_zygote_gone(crti_process_t *process);
+/* A driver closed its link. */
+void crti_process_driver_closed(crti_process_t *driver);
 /* A process that misbehaved, or whose link broke: a worker is killed, a driver's connection is
  * closed; its death follows. */
 void crti_process_cut(crti_process_t *process, const char *why);
@@ -157,15 +150,6 @@ crt_status_t crti_stall_start(crti_node_t *node);
 
 /* ---------------------------------------------------------------- memory.c */
 
-typedef struct crti_node_memory {
-    crti_memory_watch_t watch;
-    crti_timer_t timer;
-    uint64_t used, total; /* at the last reading */
-    uint64_t ended;       /* workers, for lack of memory */
-    crti_id_t ending;     /* the last of them until it is gone */
-    uint64_t kills;       /* of the kernel, when last looked at */
-} crti_node_memory_t;
-
 /* Begins to watch the node's memory. */
 crt_status_t crti_memory_start(crti_node_t *node);
 /* A worker begins a lease. */
@@ -175,6 +159,9 @@ void crti_memory_began(crti_process_t *process);
 uint64_t crti_memory_born(crti_process_t *process, uint64_t bytes);
 /* Its process is gone. */
 void crti_memory_gone(const crti_process_t *process);
+/* Bytes that the node's processes use, and may, at the last reading; workers ended for lack. */
+void crti_memory_figures(const crti_node_t *node, uint64_t *used_out, uint64_t *total_out,
+                         uint64_t *ended_out);
 /* True when the kernel killed a process for lack of memory since this was asked last. */
 bool crti_memory_kernel_killed(crti_node_t *node);
 

@@ -11,7 +11,10 @@
  *     12 looks: the daemon looks no sooner than it has a processor itself.
  * Threads: the loop.
  */
-#include "runtime/node/node.h"
+#include "runtime/base/clock.h"
+#include "runtime/base/log.h"
+#include "runtime/base/rundir.h"
+#include "runtime/node/process/process_int.h"
 
 #define LOOK_NS       (200 * CRTI_MS)
 #define LOOK_AGAIN_NS (50 * CRTI_MS)
@@ -28,7 +31,7 @@ static bool is_stopped(pid_t pid)
 
 static crti_process_t *process_in(crti_node_t *node, unsigned slot)
 {
-    CRTI_MAP_FOREACH (crti_process_t, p, &node->processes.by_id)
+    CRTI_MAP_FOREACH (crti_process_t, p, &node->processes->by_id)
         if (p->slot == slot)
             return p;
     return NULL;
@@ -54,13 +57,13 @@ static void on_look(void *user)
 
     if (p && !p->dying && (looks >= STALLED_LOOKS || is_stopped(p->pid)))
         end_process(p);
-    crti_loop_start(node->loop, &node->processes.stall_timer,
+    crti_loop_start(node->loop, &node->processes->stall_timer,
                     crti_node_now(node) + (looks ? LOOK_AGAIN_NS : LOOK_NS));
 }
 
 crt_status_t crti_stall_start(crti_node_t *node)
 {
-    node->processes.stall_timer = (crti_timer_t){.on_expired = on_look, .user = node};
-    return crti_loop_start(node->loop, &node->processes.stall_timer,
+    node->processes->stall_timer = (crti_timer_t){.on_expired = on_look, .user = node};
+    return crti_loop_start(node->loop, &node->processes->stall_timer,
                            crti_node_now(node) + LOOK_NS);
 }

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/node/node.h"
+#include "runtime/node/process/process_int.h"
 
 size_t crti_task_slots(const crti_process_t *process)
 {
@@ -64,7 +64,7 @@ static void end_with_process(const crti_process_t *process, crti_task_event_t *e
 
 void crti_task_archive_take(crti_process_t *process)
 {
-    crti_task_archive_t *archive = &process->node->processes.tasks;
+    crti_task_archive_t *archive = &process->node->processes->tasks;
     const crti_task_ring_t *ring = ring_of(process);
     crti_task_record_t record = {.process = process->id, .job = process->job_id};
     size_t cursor = 0;
@@ -141,7 +141,7 @@ static void offer_living(newest_t *n, const crti_process_t *process)
 crt_status_t crti_task_archive_list(const crti_node_t *node, size_t limit,
                                     crti_buffer_t *records_out, uint64_t *dropped_out)
 {
-    const crti_task_archive_t *archive = &node->processes.tasks;
+    const crti_task_archive_t *archive = &node->processes->tasks;
     const crti_task_record_t *dead =
         (const crti_task_record_t *)(const void *)archive->records.data;
     newest_t n = {.records = records_out,
@@ -150,7 +150,7 @@ crt_status_t crti_task_archive_list(const crti_node_t *node, size_t limit,
 
     for (size_t i = 0; i < archive->records.size / sizeof(*dead); i++)
         offer(&n, &dead[i]);
-    CRTI_MAP_FOREACH (const crti_process_t, p, &node->processes.by_id)
+    CRTI_MAP_FOREACH (const crti_process_t, p, &node->processes->by_id)
         offer_living(&n, p);
     cut(&n);
     *dropped_out = n.dropped;

@@ -12,7 +12,10 @@
  */
 #include <string.h>
 
-#include "runtime/node/node.h"
+#include "runtime/node/links/head.h"
+#include "runtime/node/links/local.h"
+#include "runtime/node/process/process.h"
+#include "runtime/node/watches/watches_int.h"
 
 typedef struct actor_watch {
     crti_id_t actor;
@@ -23,7 +26,7 @@ crt_status_t crti_actor_watch(crti_process_t *watcher, crti_id_t actor)
 {
     crti_node_t *node = watcher->node;
     crti_id_t process = watcher->id;
-    actor_watch_t *w = crti_map_get(&node->watches.actors, &actor);
+    actor_watch_t *w = crti_map_get(&node->watches->actors, &actor);
     crt_status_t status;
 
     if (w == NULL) {
@@ -31,7 +34,7 @@ crt_status_t crti_actor_watch(crti_process_t *watcher, crti_id_t actor)
         if (w == NULL)
             return crt_raise(CRT_ERR_NO_MEMORY, "watch of an actor");
         w->actor = actor;
-        status = crti_map_put(&node->watches.actors, &actor, w);
+        status = crti_map_put(&node->watches->actors, &actor, w);
         if (status != CRT_OK) {
             free(w);
             return status;
@@ -45,7 +48,7 @@ crt_status_t crti_actor_watch(crti_process_t *watcher, crti_id_t actor)
 
 static void forget(crti_node_t *node, actor_watch_t *w)
 {
-    crti_map_remove(&node->watches.actors, &w->actor);
+    crti_map_remove(&node->watches->actors, &w->actor);
     crti_buffer_fini(&w->watchers);
     free(w);
 }
@@ -73,7 +76,7 @@ static bool take_out(actor_watch_t *w, crti_id_t process)
 
 void crti_actor_unwatch(crti_node_t *node, crti_id_t process, crti_id_t actor)
 {
-    actor_watch_t *w = crti_map_get(&node->watches.actors, &actor);
+    actor_watch_t *w = crti_map_get(&node->watches->actors, &actor);
 
     if (w && take_out(w, process))
         drop(node, w);
@@ -83,7 +86,7 @@ void crti_actor_watch_drop(crti_node_t *node, crti_id_t process)
 {
     CRTI_AUTO(crti_buffer_fini) crti_buffer_t over = {0};
 
-    CRTI_MAP_FOREACH (actor_watch_t, w, &node->watches.actors)
+    CRTI_MAP_FOREACH (actor_watch_t, w, &node->watches->actors)
         if (take_out(w, process))
             crti_buffer_append(&over, &w, sizeof(w));
     for (size_t at = 0; at < over.size; at += sizeof(actor_watch_t *)) {
@@ -110,7 +113,7 @@ static void on_state_again(crti_node_t *node, crti_id_t id, uint64_t number,
 
 void crti_actor_watch_again(crti_node_t *node)
 {
-    CRTI_MAP_FOREACH (const actor_watch_t, w, &node->watches.actors) {
+    CRTI_MAP_FOREACH (const actor_watch_t, w, &node->watches->actors) {
         crti_msg_actor_watch_t watch = {.actor = w->actor};
 
         crti_head_ask(node, CRTI_MSG_ACTOR_WATCH, &watch, on_state_again, watch.actor, 0);
@@ -119,7 +122,7 @@ void crti_actor_watch_again(crti_node_t *node)
 
 void crti_actor_state(crti_node_t *node, const crti_msg_actor_state_t *state)
 {
-    actor_watch_t *w = crti_map_get(&node->watches.actors, &state->actor);
+    actor_watch_t *w = crti_map_get(&node->watches->actors, &state->actor);
 
     for (size_t i = 0; w && i < w->watchers.size; i += sizeof(crti_id_t)) {
         crti_id_t process;
@@ -133,9 +136,9 @@ void crti_actor_state(crti_node_t *node, const crti_msg_actor_state_t *state)
 
 void crti_actor_watch_free(crti_node_t *node)
 {
-    CRTI_MAP_FOREACH (actor_watch_t, w, &node->watches.actors) {
+    CRTI_MAP_FOREACH (actor_watch_t, w, &node->watches->actors) {
         crti_buffer_fini(&w->watchers);
         free(w);
     }
-    crti_map_fini(&node->watches.actors);
+    crti_map_fini(&node->watches->actors);
 }

@@ -1,8 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Watches. See watch.h. */
+#include "runtime/node/watches/watch.h"
+
 #include <string.h>
 
-#include "runtime/node/node.h"
+#include "runtime/base/clock.h"
+#include "runtime/base/log.h"
+#include "runtime/node/links/local.h"
+#include "runtime/node/links/peer.h"
+#include "runtime/node/process/process.h"
+#include "runtime/node/watches/watches_int.h"
 
 #define DEAD_MAX 1024
 #define AGAIN_NS (10 * CRTI_S)
@@ -36,20 +43,20 @@ void crti_dead_add(crti_node_t *node, const crti_msg_peer_died_t *died)
                    .ran_no_call = died->ran_no_call};
 
     crti_text(died->text, dead.text, sizeof(dead.text));
-    if (node->watches.dead.size < DEAD_MAX * sizeof(dead)) {
-        crti_buffer_append(&node->watches.dead, &dead, sizeof(dead));
+    if (node->watches->dead.size < DEAD_MAX * sizeof(dead)) {
+        crti_buffer_append(&node->watches->dead, &dead, sizeof(dead));
         return;
     }
-    memcpy(node->watches.dead.data + node->watches.dead_next * sizeof(dead), &dead,
+    memcpy(node->watches->dead.data + node->watches->dead_next * sizeof(dead), &dead,
            sizeof(dead));
-    node->watches.dead_next = (node->watches.dead_next + 1) % DEAD_MAX;
+    node->watches->dead_next = (node->watches->dead_next + 1) % DEAD_MAX;
 }
 
 static const dead_t *find_dead(const crti_node_t *node, crti_id_t process)
 {
-    const dead_t *all = (const dead_t *)(const void *)node->watches.dead.data;
+    const dead_t *all = (const dead_t *)(const void *)node->watches->dead.data;
 
-    for (size_t i = node->watches.dead.size / sizeof(dead_t); i-- > 0;)
+    for (size_t i = node->watches->dead.size / sizeof(dead_t); i-- > 0;)
         if (crti_id_equal(all[i].process, process))
             return &all[i];
     return NULL;
@@ -101,7 +108,7 @@ static bool is_gone(crti_node_t *node, const crti_msg_watch_t *target,
 
 static watch_t *make_watch(crti_node_t *node, const crti_msg_watch_t *target)
 {
-    watch_t *w = crti_map_get(&node->watches.by_process, &target->process);
+    watch_t *w = crti_map_get(&node->watches->by_process, &target->process);
 
     if (w)
         return w;
@@ -109,7 +116,7 @@ static watch_t *make_watch(crti_node_t *node, const crti_msg_watch_t *target)
     if (w == NULL)
         return NULL;
     w->target = *target;
-    if (crti_map_put(&node->watches.by_process, &target->process, w) == CRT_OK)
+    if (crti_map_put(&node->watches->by_process, &target->process, w) == CRT_OK)
         return w;
     free(w);
     return NULL;
@@ -167,7 +174,7 @@ void crti_watch_add_node(crti_node_t *node, crti_id_t from, const crti_msg_watch
 
 static void free_watch(crti_node_t *node, watch_t *w)
 {
-    crti_map_remove(&node->watches.by_process, &w->target.process);
+    crti_map_remove(&node->watches->by_process, &w->target.process);
     crti_buffer_fini(&w->watchers);
     free(w);
 }
@@ -198,7 +205,7 @@ static void end_watch(crti_node_t *node, watch_t *w)
 void crti_watch_remove(crti_process_t *watcher, crti_id_t target)
 {
     crti_node_t *node = watcher->node;
-    watch_t *w = crti_map_get(&node->watches.by_process, &target);
+    watch_t *w = crti_map_get(&node->watches->by_process, &target);
 
     if (w && remove_watcher(w, watcher->id))
         end_watch(node, w);
@@ -206,7 +213,7 @@ void crti_watch_remove(crti_process_t *watcher, crti_id_t target)
 
 void crti_watch_remove_node(crti_node_t *node, crti_id_t from, crti_id_t target)
 {
-    watch_t *w = crti_map_get(&node->watches.by_process, &target);
+    watch_t *w = crti_map_get(&node->watches->by_process, &target);
 
     if (w && remove_watcher(w, from))
         free_watch(node, w);
@@ -217,7 +224,7 @@ void crti_watch_owner(crti_node_t *node, const crti_msg_watch_t *watch, uint64_t
     watch_t *w;
 
     add(node, &(watcher_t){.id = node->id}, watch, true);
-    w = crti_map_get(&node->watches.by_process, &watch->process);
+    w = crti_map_get(&node->watches->by_process, &watch->process);
     if (w)
         w->owner_sweep = sweep;
 }
@@ -227,7 +234,7 @@ void crti_watch_owners_seen(crti_node_t *node, uint64_t sweep)
     size_t cursor = 0;
     void *value;
 
-    while (crti_map_next(&node->watches.by_process, &cursor, NULL, &value)) {
+    while (crti_map_next(&node->watches->by_process, &cursor, NULL, &value)) {
         watch_t *w = value;
 
         if (w->owner_sweep == 0 || w->owner_sweep == sweep)
@@ -256,7 +263,7 @@ void crti_watch_drop(crti_node_t *node, crti_id_t watcher)
 {
     CRTI_AUTO(crti_buffer_fini) crti_buffer_t over = {0};
 
-    CRTI_MAP_FOREACH (watch_t, w, &node->watches.by_process) {
+    CRTI_MAP_FOREACH (watch_t, w, &node->watches->by_process) {
         if (w->watchers.size && remove_watcher(w, watcher))
             crti_buffer_append(&over, &w, sizeof(w));
     }
@@ -265,12 +272,12 @@ void crti_watch_drop(crti_node_t *node, crti_id_t watcher)
 
 void crti_watch_fire(crti_node_t *node, const crti_msg_peer_died_t *died)
 {
-    watch_t *w = crti_map_get(&node->watches.by_process, &died->process);
+    watch_t *w = crti_map_get(&node->watches->by_process, &died->process);
     const watcher_t *all;
 
     if (w == NULL)
         return;
-    crti_map_remove(&node->watches.by_process,
+    crti_map_remove(&node->watches->by_process,
                     &died->process); /* telling may lead to more watches */
     all = (const watcher_t *)(const void *)w->watchers.data;
     for (size_t i = 0; i < w->watchers.size / sizeof(*all); i++)
@@ -285,7 +292,7 @@ void crti_watch_node_died(crti_node_t *node, crti_id_t target_node)
     CRTI_AUTO(crti_buffer_fini) crti_buffer_t over = {0};
 
     crti_watch_drop(node, target_node);
-    CRTI_MAP_FOREACH (watch_t, w, &node->watches.by_process) {
+    CRTI_MAP_FOREACH (watch_t, w, &node->watches->by_process) {
         if (crti_id_equal(w->target.node, target_node))
             crti_buffer_append(&over, &w, sizeof(w));
     }
@@ -297,7 +304,7 @@ void crti_watch_no_node(crti_node_t *node, crti_id_t target_node, const char *te
     size_t cursor = 0;
     void *value;
 
-    while (crti_map_next(&node->watches.by_process, &cursor, NULL, &value)) {
+    while (crti_map_next(&node->watches->by_process, &cursor, NULL, &value)) {
         const watch_t *w = value;
         crti_msg_peer_died_t died = {.process = w->target.process,
                                      .incarnation = w->target.incarnation,
@@ -314,7 +321,7 @@ void crti_watch_no_node(crti_node_t *node, crti_id_t target_node, const char *te
 
 void crti_watch_again(crti_node_t *node, crti_id_t target_node)
 {
-    CRTI_MAP_FOREACH (const watch_t, w, &node->watches.by_process) {
+    CRTI_MAP_FOREACH (const watch_t, w, &node->watches->by_process) {
         if (crti_id_equal(w->target.node, target_node))
             crti_node_send(node, target_node, CRTI_MSG_WATCH, &w->target);
     }
@@ -322,10 +329,10 @@ void crti_watch_again(crti_node_t *node, crti_id_t target_node)
 
 void crti_watch_tick(crti_node_t *node, uint64_t now_ns)
 {
-    if (now_ns - node->watches.again_ns < AGAIN_NS)
+    if (now_ns - node->watches->again_ns < AGAIN_NS)
         return;
-    node->watches.again_ns = now_ns;
-    CRTI_MAP_FOREACH (const watch_t, w, &node->watches.by_process) {
+    node->watches->again_ns = now_ns;
+    CRTI_MAP_FOREACH (const watch_t, w, &node->watches->by_process) {
         if (!crti_id_equal(w->target.node, node->id))
             crti_node_send(node, w->target.node, CRTI_MSG_WATCH, &w->target);
     }
@@ -333,16 +340,16 @@ void crti_watch_tick(crti_node_t *node, uint64_t now_ns)
 
 void crti_watch_free(crti_node_t *node)
 {
-    CRTI_MAP_FOREACH (watch_t, w, &node->watches.by_process) {
+    CRTI_MAP_FOREACH (watch_t, w, &node->watches->by_process) {
         crti_buffer_fini(&w->watchers);
         free(w);
     }
-    crti_map_fini(&node->watches.by_process);
-    crti_buffer_fini(&node->watches.dead);
+    crti_map_fini(&node->watches->by_process);
+    crti_buffer_fini(&node->watches->dead);
 }
 
 void crti_watch_init(crti_node_t *node)
 {
-    crti_map_init(&node->watches.by_process, sizeof(crti_id_t));
-    crti_map_init(&node->watches.actors, sizeof(crti_id_t));
+    crti_map_init(&node->watches->by_process, sizeof(crti_id_t));
+    crti_map_init(&node->watches->actors, sizeof(crti_id_t));
 }

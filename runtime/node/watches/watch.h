@@ -16,14 +16,6 @@
 
 #include "runtime/node/types.h"
 
-typedef struct crti_watches {
-    crti_map_t by_process; /* process id -> watch */
-    crti_map_t actors;     /* actor id -> watch, actor_watch.c */
-    crti_buffer_t dead;    /* ring of the last deaths, for late watchers */
-    size_t dead_next;
-    uint64_t again_ns; /* when watches were said again last */
-} crti_watches_t;
-
 void crti_watch_init(crti_node_t *node);
 void crti_watch_add(crti_process_t *watcher, const crti_msg_watch_t *watch);
 void crti_watch_add_node(crti_node_t *node, crti_id_t from,
