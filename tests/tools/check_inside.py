@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Fails when files of the core see more of each other than they need: the headers of the core that
-a .c of it sees, directly or not, are at most SEEN_MAX in the median; the inside of a module is
-included by its own files, and by the one that puts the parts together, only; and what a state
-machine keeps is written by the machine's own file only. Prints the counts.
+"""Fails when files of the core, or of the node daemon, see more of each other than they need: the
+headers of that folder that a .c of it sees, directly or not, are at most SEEN_MAX in the median;
+the inside of a module is included by its own files, and by the one that puts the parts together,
+only; and what a state machine of the core keeps is written by the machine's own file only. Prints
+the counts.
 Usage: check_inside.py SOURCE_ROOT"""
 import os
 import re
@@ -14,8 +15,9 @@ from sources import finish, project_files, read
 
 CORE = "runtime/core"
 SEEN_MAX = 15
-PUTS_TOGETHER = f"{CORE}/client/parts.c"
-INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"(runtime/core/[^"]+)"', re.MULTILINE)
+# folder -> the file that puts its parts together
+PUTS_TOGETHER = {CORE: f"{CORE}/client/parts.c", "runtime/node": "runtime/node/parts.c"}
+INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"([^"]+)"', re.MULTILINE)
 COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
 WRITE = r"\s*(?:=[^=]|[-+|&]=|\+\+|--)"
 # What is written -> the files that may.
@@ -36,29 +38,41 @@ def seen_from(path, includes):
     return seen
 
 
-def main(root):
-    problems = []
-    files = [path for path in project_files(root, (".c", ".h")) if path.startswith(CORE + "/")]
-    texts = {path: COMMENT.sub("", read(root, path)) for path in files}
-    includes = {path: set(INCLUDE.findall(text)) & set(files) for path, text in texts.items()}
-    for path in files:
+def check_includes(folder, texts):
+    includes = {path: set(INCLUDE.findall(text)) & set(texts) for path, text in texts.items()}
+    for path in texts:
         for target in includes[path]:
-            if (target.endswith("_int.h") and path != PUTS_TOGETHER
+            if (target.endswith("_int.h") and path != PUTS_TOGETHER[folder]
                     and os.path.dirname(path) != os.path.dirname(target)):
-                problems.append(f"{path}: includes the inside of another module, {target}")
-    counts = {path: len(seen_from(path, includes)) for path in files if path.endswith(".c")}
+                yield f"{path}: includes the inside of another module, {target}"
+    counts = {path: len(seen_from(path, includes)) for path in texts if path.endswith(".c")}
     median = statistics.median(counts.values())
-    print(f"headers of the core that its .c files see: {median} in the median, "
+    print(f"headers of {folder} that its .c files see: {median} in the median, "
           f"{max(counts.values())} at most")
     if median > SEEN_MAX:
-        problems.append(f"{median} headers of the core are seen in the median, not {SEEN_MAX}")
+        yield f"{median} headers of {folder} are seen in the median, not {SEEN_MAX}"
+
+
+def check_writers(texts):
     for what, owners in WRITERS.items():
         writes = re.compile(what + WRITE)
         writers = {path for path, text in texts.items() if writes.search(text)}
         print(f"{what}: written by {len(writers)} file(s)")
         for path in sorted(writers - {f"{CORE}/{owner}" for owner in owners}):
-            problems.append(f"{path}: writes what {owners[0]} keeps: "
-                            f"{writes.search(texts[path])[0].strip()}")
+            yield (f"{path}: writes what {owners[0]} keeps: "
+                   f"{writes.search(texts[path])[0].strip()}")
+
+
+def main(root):
+    problems = []
+    for folder in PUTS_TOGETHER:
+        texts = {
+            path: COMMENT.sub("", read(root, path))
+            for path in project_files(root, (".c", ".h")) if path.startswith(folder + "/")
+        }
+        problems += check_includes(folder, texts)
+        if folder == CORE:
+            problems += check_writers(texts)
     finish(problems, "inside")
 
 
