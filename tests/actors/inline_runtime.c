@@ -232,6 +232,11 @@ crt_arg_t crt_arg_string(const char *value)
     return (crt_arg_t){.kind = CRT_KIND_STRING, .as.string = value};
 }
 
+crt_arg_t crt_arg_bytes(crt_bytes_t value)
+{
+    return (crt_arg_t){.kind = CRT_KIND_BYTES, .as.bytes = value};
+}
+
 crt_arg_t crt_arg_tensor(const crt_tensor_t *value)
 {
     return (crt_arg_t){.kind = CRT_KIND_TENSOR, .as.tensor = value};
