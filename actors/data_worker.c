@@ -26,7 +26,7 @@ static crt_status_t create(void *self, crt_call_t *call)
 {
     worker_t *w = self;
     const crt_value_t *widths;
-    crti_feed_spec_t data;
+    crti_feed_spec_t data = {.shards = 1};
     double dropout;
     crt_status_t status =
         crt_args(call, &widths, &dropout, &data.seed, &data.features, &data.labels,
