@@ -32,6 +32,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <sodium.h>
+
 #include "cli/clock.h"
 #include "cli/cluster_file.h"
 #include "cli/dashboard.h"
@@ -364,7 +366,7 @@ static void remove_ended(void)
 static void remove_files(void)
 {
     static const char *const files[] = {"cluster.key", "cluster.key.new", "address",
-                                        "address.new"};
+                                        "address.new", "started",         "started.new"};
     char path[PATH_MAX + 16];
 
     for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
@@ -589,6 +591,58 @@ static int run_setup(void)
     return 0;
 }
 
+/* ---------------------------------------------------------------- how it was started */
+
+/* Options, and what stands for the environment, which may be secret. Released by free. */
+static char *describe_start(void)
+{
+    char *options = json_dumps(json_object_get(here.request, "options"), JSON_COMPACT);
+    char *environment = json_dumps(json_object_get(here.request, "environment"),
+                                   JSON_COMPACT | JSON_SORT_KEYS);
+    unsigned char hash[crypto_hash_sha256_BYTES];
+    char digits[2 * sizeof(hash) + 1], *text = NULL;
+
+    if (options && environment) {
+        crypto_hash_sha256(hash, (const unsigned char *)environment, strlen(environment));
+        sodium_bin2hex(digits, sizeof(digits), hash, sizeof(hash));
+        if (asprintf(&text, "%s %s", digits, options) < 0)
+            text = NULL;
+        explicit_bzero(environment, strlen(environment));
+    }
+    free(options);
+    free(environment);
+    return text;
+}
+
+static void note_start(void)
+{
+    char *text = describe_start();
+
+    if (text)
+        (void)write_file("started", text); /* what runs, runs: only the notice is lost */
+    free(text);
+}
+
+/* What to say of one that runs: the file may have changed since. */
+static const char *describe_running(void)
+{
+    static char started[65536];
+    char path[PATH_MAX + 16], *text = describe_start();
+    size_t digits = 2 * crypto_hash_sha256_BYTES;
+    const char *did = "runs already";
+
+    path_of("started", path);
+    read_file(path, started, sizeof(started));
+    if (*started && text && strcmp(started, text) != 0)
+        did = strncmp(started, text, digits) == 0
+                  ? "runs already, with other options than the file has now: crt down "
+                    "and crt up change them"
+                  : "runs already, with another environment than the file has now: crt "
+                    "down and crt up change it";
+    free(text);
+    return did;
+}
+
 /* ---------------------------------------------------------------- up */
 
 static bool has_option(const char *dashed)
@@ -709,7 +763,7 @@ static int up_head(const char *self)
 
     if (only_checks()) {
         answer("did", is_new          ? "would start"
-                      : living(false) ? "runs already"
+                      : living(false) ? describe_running()
                                       : "would start its node");
         return head ? tell_head(head) : 0;
     }
@@ -721,8 +775,10 @@ static int up_head(const char *self)
     if (result != 0)
         return result;
     answer("did", is_new          ? "started"
-                  : living(false) ? "runs already"
+                  : living(false) ? describe_running()
                                   : "started its node");
+    if (is_new)
+        note_start();
     look();
     head = living(true);
     return head ? tell_head(head) : fail("its head ended as soon as it served");
@@ -744,7 +800,7 @@ static int check_node(const run_dir_t *node, const char *address, const char *ke
     if (!is_same)
         return fail("its node has the key of an earlier head of %s: crt down ends it",
                     address);
-    answer("did", "runs already");
+    answer("did", describe_running());
     return 0;
 }
 
@@ -771,10 +827,12 @@ static int up_node(const char *self)
         return fail("%s", crt_error_detail());
     path_of("cluster.key", key_file);
     result = start_node(self, address, key_file);
-    if (result != 0)
+    if (result != 0) {
         remove_files();
-    else
+    } else {
         answer("did", "started");
+        note_start();
+    }
     return result;
 }
 

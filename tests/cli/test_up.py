@@ -220,7 +220,13 @@ class Up(unittest.TestCase):
         self.assertEqual([host.daemons() for host in self.lab.hosts],
                          [["head", "node"], ["node"], ["node"]])
         self.assertEqual(crt("exec", self.file, "--", CRT, "list", "nodes").count("ALIVE"), 3)
-        self.assertEqual(crt("up", self.file).count("runs already"), 3)
+        self.assertEqual(crt("up", self.file).count("runs already\n"), 3)
+        text = text_of(self.file)
+        for old, new, what in (("rack: r1", "rack: r2", "n1: runs already, with other options"),
+                               (SECRET, "other", "n2: runs already, with another environment")):
+            with open(self.file + ".changed", "w", encoding="ascii") as file:
+                file.write(text.replace(old, new))
+            self.assertIn(what, crt("up", self.file + ".changed"))
         os.kill(self.lab.hosts[1].daemon_pid("node"), signal.SIGKILL)
         os.kill(self.lab.hosts[0].daemon_pid("node"), signal.SIGKILL)
         said = crt("up", self.file)
