@@ -441,8 +441,8 @@ static void a_training_that_diverges_says_so(void **state)
 
 static int kills_wanted;
 
-/* With a fixed number of members: at whatever instruction. */
-static void kill_one(int number, unsigned *seed, const crt_fit_result_t *whole)
+/* With a fixed number of members: at whatever instruction. 0: it came too late. */
+static int kill_one(int number, unsigned *seed, const crt_fit_result_t *whole)
 {
     crt_fit_options_t o = usual();
     crt_fit_result_t r;
@@ -450,7 +450,7 @@ static void kill_one(int number, unsigned *seed, const crt_fit_result_t *whole)
     o.epochs = 20;
     o.strategy = number % 2 ? CRT_FIT_SHARDED : CRT_FIT_ALLREDUCE;
     scene.kill_at = 1 + (uint64_t)rand_r(seed) % (whole->steps / 4);
-    scene.delay_us = 1 + (unsigned)rand_r(seed) % 200000;
+    scene.delay_us = 1 + (unsigned)rand_r(seed) % 60000;
     r = run(&o);
     printf(
         "%s    kill %d, %s, %u us behind a step: %llu steps, %d deaths, hash %016llx\n",
@@ -463,6 +463,7 @@ static void kill_one(int number, unsigned *seed, const crt_fit_result_t *whole)
     assert_true(r.deaths <= 1);
     if (number % 2 == 0) /* sharded: the state of the dead one is lost */
         assert_true(r.hash == whole->hash);
+    return r.deaths;
 }
 
 static void killed_at_a_random_moment_all_end_alike(void **state)
@@ -470,11 +471,13 @@ static void killed_at_a_random_moment_all_end_alike(void **state)
     unsigned seed = (unsigned)time(NULL);
     crt_fit_options_t o = usual();
     crt_fit_result_t whole;
+    int deaths = 0, wanted = kills_wanted > 0 ? kills_wanted : 2;
 
     o.epochs = 20;
     whole = run(&o);
-    for (int i = 0; i < (kills_wanted > 0 ? kills_wanted : 2); i++)
-        kill_one(i, &seed, &whole);
+    for (int i = 0; i < 4 * wanted && deaths < wanted; i++)
+        deaths += kill_one(i, &seed, &whole);
+    assert_int_equal(deaths, wanted);
 }
 
 static int driver(int argc, char **argv)
