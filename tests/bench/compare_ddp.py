@@ -189,9 +189,19 @@ def torch_figures(folder):
 # ---------------------------------------------------------------- ours
 
 
+def network_flags(name):
+    width, depth = re.fullmatch(r"mlp-(\d+)x(\d+)", name).groups()
+    if name == "mlp-4096x4":
+        return [f"--network.name={name}"]
+    return [
+        "--network.name=mlp", f"--network.hidden={width}", f"--network.depth={depth}",
+        "--network.dropout=0"
+    ]
+
+
 def command(options, *more):
     return [
-        options.program, "train", f"--network.name={options.network}",
+        options.program, "train", *network_flags(options.network),
         f"--data.source={options.data}", f"--data.batch={options.rows}", "--data.ahead=0",
         "--training.strategy=allreduce", "--accelerator=cpu", f"--devices={options.devices}",
         f"--training.seed={options.seed}", "--training.validation=0", "--training.test=false",
