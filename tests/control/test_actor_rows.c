@@ -118,9 +118,12 @@ static void what_nodes_tell_can_be_asked_for(void **state)
 static void a_row_has_what_the_head_knows(void **state)
 {
     static const char *const keys[] = {
-        "actor_id",  "class_name", "name",        "namespace", "state",
-        "job_id",    "node_id",    "worker_id",   "pid",       "num_restarts",
-        "is_fenced", "has_failed", "is_detached", "message",   "required_resources"};
+        "actor_id",          "class_name", "name",
+        "namespace",         "state",      "job_id",
+        "node_id",           "worker_id",  "pid",
+        "num_restarts",      "is_fenced",  "has_failed",
+        "is_detached",       "message",    "placement_group_id",
+        "required_resources"};
     bed_t *bed = three_actors(state);
     json_t *answer = ask(bed, "actors", "{\"filters\":[[\"state\",true,[\"ALIVE\"]]]}");
     const json_t *row = json_array_get(json_object_get(answer, "actors"), 0);
@@ -129,6 +132,8 @@ static void a_row_has_what_the_head_knows(void **state)
     for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++)
         assert_non_null(json_object_get(row, keys[i]));
     assert_true(json_is_null(json_object_get(row, "pid")));
+    assert_string_equal(json_string_value(json_object_get(row, "placement_group_id")),
+                        "");
     assert_true(json_number_value(json_object_get(
                     json_object_get(row, "required_resources"), "CPU")) == 100.5);
     json_decref(answer);
