@@ -11,7 +11,7 @@ usage: tests/nightly.sh [--hours H] [--part NAME]... [--record] [--help]
 Runs the parts one after the other and prints a table of what came of them; the exit status is 0
 when nothing failed.
   --hours H     about how long all parts take: 1 (default) to 12; fuzz and chaos get what is left
-  --part NAME   only this one of: static sim tsan chaos fuzz
+  --part NAME   only this one of: static sim tsan chaos hosts fuzz
   --record      writes the table to docs/nightly.md
 
 What the parts need beside ./setup.sh: ./setup.sh --with-nightly (cppcheck, clang-tidy, clang).
@@ -34,7 +34,7 @@ while [ $# -gt 0 ]; do
     shift
 done
 [[ $hours =~ ^([1-9]|1[0-2])$ ]] || { echo "nightly: --hours takes 1 to 12" >&2; exit 2; }
-[ ${#parts[@]} -gt 0 ] || parts=(static sim tsan chaos fuzz)
+[ ${#parts[@]} -gt 0 ] || parts=(static sim tsan chaos hosts fuzz)
 logs=$root/build-nightly
 mkdir -p "$logs"
 rows=() failed=0
@@ -124,6 +124,14 @@ chaos() {
     return $status
 }
 
+hosts() {
+    build build-asan -Dbuildtype=debugoptimized -Db_sanitize=address,undefined || return
+    tests/tools/isolated.py tests/cli/test_up.py build-asan/cli/crt all >"$logs/hosts.log" 2>&1
+    local status=$?
+    echo "crt up with all its tests: $(tail -n 1 "$logs/hosts.log")"
+    return $status
+}
+
 fuzz() {
     local targets minutes status
     targets=$(ls tests/fuzz/fuzz_*.c | wc -l)
@@ -137,7 +145,7 @@ fuzz() {
 }
 
 for part in "${parts[@]}"; do
-    [ "$(type -t "$part")" = function ] && [[ $part =~ ^(static|sim|tsan|chaos|fuzz)$ ]] ||
+    [ "$(type -t "$part")" = function ] && [[ $part =~ ^(static|sim|tsan|chaos|hosts|fuzz)$ ]] ||
         { echo "nightly: there is no part $part" >&2; exit 2; }
 done
 for part in "${parts[@]}"; do

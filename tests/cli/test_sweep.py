@@ -228,10 +228,18 @@ class Sweep(unittest.TestCase):
 
     def test_programs_that_hold_what_their_tasks_wait_for_are_told(self):
         command = self.words("--sweep", "lr=1,2,3,4", "--sweep-name", "held", "--parallel", "4",
-                             "--entrypoint-num-cpus", "1", "--", PROGRAM, "--lr", "{lr}", "--tasks",
-                             "1")
+                             "--entrypoint-num-cpus", "1", "--", "/bin/sh", "-c",
+                             f'until [ -e {self.place.name}/go ]; do sleep 0.1; done; '
+                             'exec "$0" --lr {lr} --tasks 1', PROGRAM)
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                                    text=True)
+        running = 0
+        for line in process.stdout:
+            running += line.endswith(": RUNNING\n")
+            if running == 4:
+                break
+        with open(f"{self.place.name}/go", "w"):
+            pass  # all of them hold their CPUs
         told = ("the programs of jobs hold it until they end (--entrypoint-num-cpus and the like): "
                 "held-0, held-1, held-2 and 1 more")
         deadline = time.monotonic() + PATIENCE

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """crt up, down and exec over real ssh: each host is an sshd of its own on loopback, with a host
-key, a home, and run and state directories. Usage: test_up.py CRT"""
+key, a home, and run and state directories. Usage: test_up.py CRT [all]
+Without `all` the tests that take longest are left out; tests/nightly.sh runs them."""
 import getpass
 import glob
 import json
@@ -26,6 +27,7 @@ PATIENCE = 120
 SSHD = shutil.which("sshd", path=os.environ.get("PATH", "") + ":/usr/sbin:/sbin")
 # Of this process, which those of the hosts have, too: what they leave behind is found.
 PASSED = ("ASAN_OPTIONS", "UBSAN_OPTIONS", "CRT_TEST_FOLDER", "LD_LIBRARY_PATH", "PATH")
+LONG = unittest.skipUnless("all" in sys.argv[2:], "with the argument all")
 SECRET = "a-secret-of-the-environment"
 
 
@@ -578,6 +580,7 @@ class HandOver(unittest.TestCase):
         self.assert_handed(said)
         self.assertEqual(said.count(": started\n"), 2)
 
+    @LONG
     def test_a_crt_of_the_same_version_is_taken_one_of_another_is_not(self):
         host = self.lab.hosts[1]
         host.fake("crt", f'exec {CRT} "$@"\n')
@@ -602,6 +605,7 @@ class HandOver(unittest.TestCase):
             os.unlink(host.path("bin/" + name))
         self.assertEqual(host.trees(), [])
 
+    @LONG
     def test_what_fails_in_the_middle_leaves_nothing_and_a_second_up_mends_it(self):
         host = self.lab.hosts[1]
         for name, text, why in (
@@ -617,6 +621,7 @@ class HandOver(unittest.TestCase):
             os.unlink(host.path("bin/" + name))
         self.assert_handed(crt("up", self.file), "n1")
 
+    @LONG
     def test_one_that_is_interrupted_and_two_at_once(self):
         host, mark = self.lab.hosts[1], self.lab.path("begun")
         host.fake("head", f"/usr/bin/head -c 1000; touch {mark}; exec cat >/dev/null")

@@ -241,7 +241,7 @@ int main(int argc, char **argv)
     float one = 1;
     crt_tensor_t tensor = crt_tensor_floats(&one, 1);
     (void)argv;
-    return use_models(tensor, tensor, argc) + use_data(NULL, NULL, NULL) +
+    return use_models(tensor, tensor, argc) + use_data(NULL, NULL, NULL) + use_fit(NULL, NULL) +
            use_actors(NULL, NULL, NULL, NULL);
 }
 """
