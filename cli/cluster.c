@@ -103,3 +103,14 @@ const char *crti_cluster_only_file(int argc, char **argv, int first, const char 
                      first < argc ? argv[first + 1] : "");
     return NULL;
 }
+
+const char *crti_cluster_parse(int argc, char **argv, const command_spec_t *spec,
+                               int *result_out)
+{
+    int first;
+    parse_result_t parsed = crti_cli_parse(argc, argv, spec, &first);
+
+    *result_out = parsed == PARSE_DONE ? 0 : CLI_USAGE;
+    return parsed == PARSE_OK ? crti_cluster_only_file(argc, argv, first, spec->name)
+                              : NULL;
+}

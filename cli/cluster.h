@@ -13,6 +13,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "cli/options.h"
 #include "cli/ssh.h"
 
 #define CLUSTER_INTERRUPTED 130  /* exit status after Ctrl-C */
@@ -48,6 +49,10 @@ ssh_run_t crti_cluster_run(const cluster_t *c);
 
 /* The one operand, NULL: usage was printed. */
 const char *crti_cluster_only_file(int argc, char **argv, int first, const char *command);
+
+/* The same, behind the options of a command; NULL: the command ends with `*result_out`. */
+const char *crti_cluster_parse(int argc, char **argv, const command_spec_t *spec,
+                               int *result_out);
 
 /* Runs an executable of crt itself on the head: "status", "--json" for example. Returns its exit
  * status. */

@@ -30,16 +30,11 @@ int crti_cli_attach(int argc, char **argv)
         .summary = "Opens a terminal on the head of a cluster file, by ssh."};
     const char *path;
     json_t *file;
-    int first;
+    int result;
 
-    switch (crti_cli_parse(argc, argv, &spec, &first)) {
-    case PARSE_DONE: return 0;
-    case PARSE_WRONG: return CLI_USAGE;
-    case PARSE_OK: break;
-    }
-    path = crti_cluster_only_file(argc, argv, first, spec.name);
+    path = crti_cluster_parse(argc, argv, &spec, &result);
     if (!path)
-        return CLI_USAGE;
+        return result;
     if (crti_cluster_file_read(path, &file) == CRT_OK) {
         const json_t *head = json_array_get(json_object_get(file, "hosts"), 0);
 

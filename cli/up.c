@@ -222,16 +222,11 @@ int crti_cli_up(int argc, char **argv)
         .count = sizeof(options) / sizeof(options[0])};
     const char *path;
     cluster_t c;
-    int first, result;
+    int result;
 
-    switch (crti_cli_parse(argc, argv, &spec, &first)) {
-    case PARSE_DONE: return 0;
-    case PARSE_WRONG: return CLI_USAGE;
-    case PARSE_OK: break;
-    }
-    path = crti_cluster_only_file(argc, argv, first, spec.name);
+    path = crti_cluster_parse(argc, argv, &spec, &result);
     if (!path)
-        return CLI_USAGE;
+        return result;
     result = crti_cluster_open(&c, spec.name, path);
     if (result == 0 && is_dry)
         print_plan(&c);
@@ -270,16 +265,11 @@ int crti_cli_down(int argc, char **argv)
                    "key there."};
     const char *path;
     cluster_t c;
-    int first, result;
+    int result;
 
-    switch (crti_cli_parse(argc, argv, &spec, &first)) {
-    case PARSE_DONE: return 0;
-    case PARSE_WRONG: return CLI_USAGE;
-    case PARSE_OK: break;
-    }
-    path = crti_cluster_only_file(argc, argv, first, spec.name);
+    path = crti_cluster_parse(argc, argv, &spec, &result);
     if (!path)
-        return CLI_USAGE;
+        return result;
     result = crti_cluster_open(&c, spec.name, path);
     if (result == 0)
         result = bring_down(&c);
@@ -315,16 +305,11 @@ int crti_cli_rsync(int argc, char **argv)
                    "files that differ.\nNothing is removed there."};
     const char *path;
     cluster_t c;
-    int first, result;
+    int result;
 
-    switch (crti_cli_parse(argc, argv, &spec, &first)) {
-    case PARSE_DONE: return 0;
-    case PARSE_WRONG: return CLI_USAGE;
-    case PARSE_OK: break;
-    }
-    path = crti_cluster_only_file(argc, argv, first, spec.name);
+    path = crti_cluster_parse(argc, argv, &spec, &result);
     if (!path)
-        return CLI_USAGE;
+        return result;
     result = crti_cluster_open(&c, spec.name, path);
     if (result == 0)
         result = send_folder(&c);
