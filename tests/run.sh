@@ -84,9 +84,7 @@ run_tests() {
 
 ./setup.sh || exit 1
 
-# -g1: lines for the sanitizers' traces; all of -g takes the compiler a twelfth longer.
-sanitized=(-Dbuildtype=debugoptimized -Db_sanitize=address,undefined -Dc_args=-g1 -Dcpp_args=-g1)
-build build-asan "${sanitized[@]}" &&
+build build-asan -Dbuildtype=debugoptimized -Db_sanitize=address,undefined &&
     run_tests build-asan $(without_browser) $(without_ray) "${suites[@]}"
 
 if [ $matrix = 1 ]; then
