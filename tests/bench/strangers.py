@@ -103,11 +103,12 @@ class Strangers:
     """In a process of their own: the owner's commands wait for no lock of this interpreter."""
 
     def __init__(self, cluster, count):
-        self.cluster, self.sent, self.stops = cluster, {}, multiprocessing.Event()
+        forks = multiprocessing.get_context("fork")
+        self.cluster, self.sent, self.stops = cluster, {}, forks.Event()
         self.bodies = [("[[" + unit * ((MIB - 8) // len(unit))).rstrip(",").encode() + b"]]"
                        for unit in UNITS]
-        self.answered, told = multiprocessing.Pipe(duplex=False)
-        self.process = multiprocessing.Process(target=self.work, args=(count, told), daemon=True)
+        self.answered, told = forks.Pipe(duplex=False)
+        self.process = forks.Process(target=self.work, args=(count, told), daemon=True)
         self.process.start()
 
     def work(self, count, told):
