@@ -22,9 +22,11 @@ def tests_of(path):
 
 
 def suites_of(test):
-    """Meson writes the name as "project:suite+suite / name"."""
-    head, _, _ = test["name"].rpartition(" / ")
-    return head.partition(":")[2].split("+")
+    """Meson writes the name as "project:suite+suite / name", newer ones (1.12) as
+    "suite+suite - project:name"."""
+    if " / " in test["name"]:
+        return test["name"].partition(" / ")[0].partition(":")[2].split("+")
+    return test["name"].partition(" - ")[0].split("+")
 
 
 def outcome_of(test):
