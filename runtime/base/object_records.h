@@ -5,7 +5,7 @@
  * Where it sits
  *     core/client/told_refs.c -> [ base/object_records.c ] -> node/dispatch/questions.c,
  *     object_rows.c -> [ base/object_records.c ] ->
- *     STATE_ANSWER -> [ base/object_records.c ] -> control/object_rows.c
+ *     STATE_ANSWER -> [ base/object_records.c ] -> control/rows/object_rows.c
  *
  *     of a process    round, count, bytes (u64), then each ref:
  *                     what is there (u8), owner (id), number, size (u64), handles (u32), [calls,

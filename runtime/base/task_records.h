@@ -4,7 +4,7 @@
  *
  * Where it sits
  *     node/dispatch/task_rows.c -> [ base/task_records.c ] -> STATE_ANSWER -> [ base/task_records.c
- *     ] -> control/task_rows.c
+ *     ] -> control/rows/task_rows.c
  *
  *     dropped (u64), then each record:
  *     what is there (u16), state, kind (u8), owner (id), number, attempt (u64), attempts, pid,

@@ -7,10 +7,25 @@
 #include <string.h>
 
 #include "runtime/base/log.h"
-#include "runtime/control/control_int.h"
+#include "runtime/control/control_actor.h"
+#include "runtime/control/control_drain.h"
+#include "runtime/control/control_forward.h"
+#include "runtime/control/control_job.h"
+#include "runtime/control/control_load.h"
+#include "runtime/control/control_node.h"
+#include "runtime/control/control_placement_group.h"
+#include "runtime/control/control_revoke.h"
+#include "runtime/control/control_save.h"
+#include "runtime/control/control_state.h"
+#include "runtime/control/control_views.h"
+#include "runtime/control/control_watch.h"
+#include "runtime/control/kv.h"
+#include "runtime/control/outbox.h"
+#include "runtime/control/rows/state_rows.h"
 
-#define AWAY_NS (2 * CRTI_S)    /* longer than between two events of a head with nodes */
-#define LATE_NS (200 * CRTI_MS) /* later than it meant to look is who was held up */
+#define LOG_QUEUE ((size_t)8 << 20) /* of a link with logs: more waits */
+#define AWAY_NS   (2 * CRTI_S) /* longer than between two events of a head with nodes */
+#define LATE_NS   (200 * CRTI_MS) /* later than it meant to look is who was held up */
 
 /* ---------------------------------------------------------------- life */
 
@@ -268,7 +283,7 @@ static bool node_message(crti_control_t *c, crti_control_link_t *link,
         const crti_node_entry_t *to = crti_node_table_get(&c->nodes, m->log.driver_node);
 
         if (to && to->link &&
-            c->config.actions.queued(c->config.actions.user, to->link) < CRTI_LOG_QUEUE)
+            c->config.actions.queued(c->config.actions.user, to->link) < LOG_QUEUE)
             crti_control_send(c, to->link, CRTI_MSG_LOG, 0, &m->log);
         return true;
     }

@@ -6,7 +6,16 @@
 
 #include "runtime/base/fence.h"
 #include "runtime/base/log.h"
-#include "runtime/control/control_int.h"
+#include "runtime/control/control_actor.h"
+#include "runtime/control/control_placement_group.h"
+#include "runtime/control/control_request.h"
+#include "runtime/control/control_revoke.h"
+#include "runtime/control/control_save.h"
+#include "runtime/control/control_state.h"
+#include "runtime/control/control_views.h"
+#include "runtime/control/control_watch.h"
+#include "runtime/control/kv.h"
+#include "runtime/control/outbox.h"
 
 #define FENCE_TEXT                                                                       \
     "it is fenced: its process on a lost node may take calls until 5 s after the node "  \

@@ -6,7 +6,8 @@
  *     control_job.c, control_node.c, control_placement_group.c -> [ control_actor_owner.c ] ->
  *     control_actor.c
  */
-#include "runtime/control/control_int.h"
+#include "runtime/control/control_actor.h"
+#include "runtime/control/control_state.h"
 
 /* Ends every living actor for which `is_meant` holds. */
 static void end_where(crti_control_t *c,

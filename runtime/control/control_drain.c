@@ -10,8 +10,12 @@
  *     would end with these. The node ends by itself. A head that comes back learns of it when the
  *     node registers.
  */
+#include "runtime/control/control_drain.h"
 #include "runtime/base/log.h"
-#include "runtime/control/control_int.h"
+#include "runtime/control/control_actor.h"
+#include "runtime/control/control_state.h"
+#include "runtime/control/control_views.h"
+#include "runtime/control/outbox.h"
 
 static void move_actors(crti_control_t *c, const crti_node_entry_t *node)
 {

@@ -4,7 +4,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/control/control_int.h"
+#include "runtime/control/control_actor.h"
+#include "runtime/control/control_forward.h"
+#include "runtime/control/control_job.h"
+#include "runtime/control/control_placement_group.h"
+#include "runtime/control/control_request.h"
+#include "runtime/control/control_state.h"
+#include "runtime/control/outbox.h"
+#include "runtime/control/rows/state_rows.h"
 
 #define PATIENCE_NS                                                                      \
     (5 * CRTI_S) /* for the answer of a node to what somebody else waits for */

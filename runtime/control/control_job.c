@@ -5,7 +5,15 @@
 
 #include "runtime/base/json_shape.h"
 #include "runtime/base/log.h"
-#include "runtime/control/control_int.h"
+#include "runtime/control/control_actor.h"
+#include "runtime/control/control_forward.h"
+#include "runtime/control/control_job.h"
+#include "runtime/control/control_placement_group.h"
+#include "runtime/control/control_request.h"
+#include "runtime/control/control_revoke.h"
+#include "runtime/control/control_state.h"
+#include "runtime/control/kv.h"
+#include "runtime/control/outbox.h"
 
 static void put_job(crti_control_t *c, const crti_job_entry_t *job)
 {

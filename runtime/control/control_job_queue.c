@@ -13,7 +13,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "runtime/control/control_int.h"
+#include "runtime/control/control_job.h"
+#include "runtime/control/control_request.h"
+#include "runtime/control/control_state.h"
+#include "runtime/control/control_views.h"
+#include "runtime/control/outbox.h"
 #include "runtime/control/placement/placement.h"
 
 static void put_state(crti_control_t *c, const crti_job_entry_t *job)

@@ -2,8 +2,15 @@
 /* Recovery: the tables from the rows of the store, and rows written again. The rules are in
  * docs/design/recovery.md; what nodes report is joined in control_node.c. A row may come twice:
  * that is how redis scans a table that is getting smaller. */
+#include "runtime/control/control_load.h"
 #include "runtime/base/log.h"
-#include "runtime/control/control_int.h"
+#include "runtime/control/control_actor.h"
+#include "runtime/control/control_placement_group.h"
+#include "runtime/control/control_revoke.h"
+#include "runtime/control/control_save.h"
+#include "runtime/control/control_state.h"
+#include "runtime/control/kv.h"
+#include "runtime/control/outbox.h"
 
 /* ---------------------------------------------------------------- loading */
 

@@ -5,7 +5,15 @@
 #include <string.h>
 
 #include "runtime/base/log.h"
-#include "runtime/control/control_int.h"
+#include "runtime/control/control_actor.h"
+#include "runtime/control/control_drain.h"
+#include "runtime/control/control_job.h"
+#include "runtime/control/control_load.h"
+#include "runtime/control/control_node.h"
+#include "runtime/control/control_placement_group.h"
+#include "runtime/control/control_state.h"
+#include "runtime/control/control_views.h"
+#include "runtime/control/outbox.h"
 
 #define DEMAND_MAX ((size_t)256 << 10) /* bytes of waiting lease requests kept per node */
 

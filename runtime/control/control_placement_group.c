@@ -13,7 +13,13 @@
 #include <string.h>
 
 #include "runtime/base/log.h"
-#include "runtime/control/control_int.h"
+#include "runtime/control/control_actor.h"
+#include "runtime/control/control_placement_group.h"
+#include "runtime/control/control_request.h"
+#include "runtime/control/control_revoke.h"
+#include "runtime/control/control_state.h"
+#include "runtime/control/control_views.h"
+#include "runtime/control/outbox.h"
 #include "runtime/control/placement/bundle_placement.h"
 
 #define REMOVED_TEXT "its placement group was removed"

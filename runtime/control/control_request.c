@@ -9,7 +9,8 @@
  */
 #include <stdlib.h>
 
-#include "runtime/control/control_int.h"
+#include "runtime/control/control_request.h"
+#include "runtime/control/control_state.h"
 
 void crti_request_unlink(crti_control_t *c, crti_request_t *request)
 {

@@ -16,7 +16,9 @@
 #include <stdint.h>
 
 #include "runtime/base/log.h"
-#include "runtime/control/control_int.h"
+#include "runtime/control/control_revoke.h"
+#include "runtime/control/control_state.h"
+#include "runtime/control/outbox.h"
 
 /* Values of the map: the tables whose row is deleted, and a bit that makes them no NULL. */
 #define NOTED    ((uintptr_t)1 << 31)

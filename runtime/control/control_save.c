@@ -8,8 +8,10 @@
  *     Only the process that is the actor's now may save: an earlier one, cut off with its node,
  *     says so too late. It is durable before it is answered, and goes when the actor is dead.
  */
+#include "runtime/control/control_save.h"
 #include "runtime/base/log.h"
-#include "runtime/control/control_int.h"
+#include "runtime/control/control_state.h"
+#include "runtime/control/outbox.h"
 
 static crt_status_t check(const crti_actor_entry_t *actor,
                           const crti_control_link_t *link, const crti_msg_actor_save_t *m)

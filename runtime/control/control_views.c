@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What nodes hear of each other. See views.h. */
+#include "runtime/control/control_views.h"
 #include "runtime/base/log.h"
-#include "runtime/control/control_int.h"
+#include "runtime/control/control_state.h"
 
 #define SHARE      4              /* of the head's time at most 1 part */
 #define BURST_NS   (20 * CRTI_MS) /* of that may be taken in advance */

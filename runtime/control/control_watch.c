@@ -7,7 +7,9 @@
  */
 #include <stdlib.h>
 
-#include "runtime/control/control_int.h"
+#include "runtime/control/control_state.h"
+#include "runtime/control/control_watch.h"
+#include "runtime/control/outbox.h"
 
 #define PENDING_NS (10 * CRTI_S)
 

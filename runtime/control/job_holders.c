@@ -8,7 +8,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "runtime/control/control_int.h"
+#include "runtime/control/control_job.h"
+#include "runtime/control/control_state.h"
 
 #define NAMED 3 /* jobs that are named */
 

@@ -2,7 +2,9 @@
 /* The users' key-value store: checked here, kept in the store only. See control.h. */
 #include <string.h>
 
-#include "runtime/control/control_int.h"
+#include "runtime/control/control_state.h"
+#include "runtime/control/kv.h"
+#include "runtime/control/outbox.h"
 
 #define KEY_MAX   ((size_t)4096)
 #define VALUE_MAX ((size_t)1 << 20)

@@ -12,7 +12,8 @@
 #include <string.h>
 
 #include "runtime/base/log.h"
-#include "runtime/control/control_int.h"
+#include "runtime/control/control_state.h"
+#include "runtime/control/outbox.h"
 
 #define LARGE_ANSWER ((size_t)1 << 20)
 #define ANSWERS_QUEUE                                                                    \

@@ -3,7 +3,7 @@
  * where they are (docs/design/state.md).
  *
  * Where it sits
- *     http/state.c -> [ http/row_columns.c ] -> STATE_QUERY -> control/row_query.c
+ *     http/state.c -> [ http/row_columns.c ] -> STATE_QUERY -> control/rows/row_query.c
  * Threads: any; no state.
  */
 #ifndef CRTI_HTTP_ROW_COLUMNS_H

@@ -34,14 +34,14 @@
 #define CRTI_ROLE_DRIVER 1
 #define CRTI_ROLE_WORKER 2
 
-/* State in ACTOR_STATE; control/actor_table.c holds the machine. */
+/* State in ACTOR_STATE; control/tables/actor_table.c holds the machine. */
 #define CRTI_ACTOR_PENDING    0 /* waits for a node; text says for what */
 #define CRTI_ACTOR_STARTING   1 /* a node makes its process */
 #define CRTI_ACTOR_ALIVE      2 /* address is valid */
 #define CRTI_ACTOR_RESTARTING 3
 #define CRTI_ACTOR_DEAD       4 /* text says why; nothing follows */
 
-/* State in PLACEMENT_GROUP_STATE; control/placement_group_table.c holds the machine. */
+/* State in PLACEMENT_GROUP_STATE; control/tables/placement_group_table.c holds the machine. */
 #define CRTI_PLACEMENT_GROUP_PENDING      0 /* waits for room; text says for what */
 #define CRTI_PLACEMENT_GROUP_CREATED      1 /* every bundle is reserved on its node */
 #define CRTI_PLACEMENT_GROUP_RESCHEDULING 2 /* a node died: its bundles wait for room */

@@ -4,7 +4,7 @@
 
 #include <jansson.h>
 
-#include "runtime/control/control_int.h"
+#include "runtime/control/control_state.h"
 #include "tests/control/control_test.h"
 
 /* The answer, or NULL when it was refused. Caller owns it. */

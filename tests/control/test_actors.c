@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "runtime/base/clock.h"
-#include "runtime/control/actor_table.h"
+#include "runtime/control/tables/actor_table.h"
 #include "tests/control/control_test.h"
 
 static void a_name_belongs_to_one_living_actor(void **state)

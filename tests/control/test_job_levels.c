@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What jobs have used of all nodes, from what nodes say. */
-#include "runtime/control/job_levels.h"
+#include "runtime/control/tables/job_levels.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

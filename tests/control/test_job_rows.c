@@ -5,8 +5,9 @@
 
 #include <jansson.h>
 
-#include "runtime/control/control_int.h"
-#include "runtime/control/row_query.h"
+#include "runtime/control/control_state.h"
+#include "runtime/control/outbox.h"
+#include "runtime/control/rows/row_query.h"
 #include "tests/control/control_test.h"
 
 #define JOBS 900

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "runtime/base/clock.h"
-#include "runtime/control/job_table.h"
+#include "runtime/control/tables/job_table.h"
 #include "tests/control/control_test.h"
 
 static char *query(bed_t *bed, const char *what, const char *filter)

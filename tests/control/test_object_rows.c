@@ -10,7 +10,7 @@
 #include <jansson.h>
 
 #include "runtime/base/object_records.h"
-#include "runtime/control/control_int.h"
+#include "runtime/control/rows/state_rows.h"
 #include "runtime/net/message.h"
 
 #define OWNER_HEX "000000000000000000000000000000aa"

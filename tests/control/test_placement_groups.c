@@ -2,7 +2,7 @@
 /* Placement groups as the head reserves, loses and removes them. */
 #include "runtime/base/clock.h"
 #include "runtime/control/placement/bundle_placement.h"
-#include "runtime/control/placement_group_table.h"
+#include "runtime/control/tables/placement_group_table.h"
 #include "tests/control/control_test.h"
 
 #define GROUP 60

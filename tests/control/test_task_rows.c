@@ -9,7 +9,7 @@
 #include <jansson.h>
 
 #include "runtime/base/task_records.h"
-#include "runtime/control/control_int.h"
+#include "runtime/control/rows/state_rows.h"
 
 #define OWNER_HEX "00000000000000010000000000000002"
 #define TASK_HEX  OWNER_HEX "0000000000000005"

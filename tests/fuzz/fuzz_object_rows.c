@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Fuzz target: what processes and nodes tell of refs and objects (base/object_records.c,
- * control/object_rows.c, ref_rows.c). */
+ * control/rows/object_rows.c, ref_rows.c). */
 #include "fuzz.h"
 
 #include <stdlib.h>
@@ -9,7 +9,7 @@
 #include <jansson.h>
 
 #include "runtime/base/object_records.h"
-#include "runtime/control/control_int.h"
+#include "runtime/control/rows/state_rows.h"
 #include "runtime/net/message.h"
 
 /* What is decoded comes back as it was. */

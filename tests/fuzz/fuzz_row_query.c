@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Fuzz target: which rows a STATE_QUERY wants (control/row_query.c). */
+/* Fuzz target: which rows a STATE_QUERY wants (control/rows/row_query.c). */
 #include "fuzz.h"
 
 #include <stdlib.h>
@@ -7,7 +7,7 @@
 
 #include <jansson.h>
 
-#include "runtime/control/row_query.h"
+#include "runtime/control/rows/row_query.h"
 
 static const char *const columns[] = {"name", "size", "is_old", "nothing", NULL};
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Fuzz target: a ring of task events as a process may leave it (base/task_events.c), and what nodes
- * tell of calls (base/task_records.c, control/task_rows.c). */
+ * tell of calls (base/task_records.c, control/rows/task_rows.c). */
 #include "fuzz.h"
 
 #include <stdlib.h>
@@ -9,7 +9,7 @@
 #include <jansson.h>
 
 #include "runtime/base/task_records.h"
-#include "runtime/control/control_int.h"
+#include "runtime/control/rows/state_rows.h"
 #include "runtime/net/message.h"
 
 #define SLOTS 6

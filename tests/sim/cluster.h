@@ -18,7 +18,7 @@
 
 #include "runtime/base/list.h"
 #include "runtime/base/map.h"
-#include "runtime/control/control_int.h"
+#include "runtime/control/control_state.h"
 #include "tests/sim/world.h"
 
 #define SIM_NODES   20

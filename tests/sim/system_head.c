@@ -6,8 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/control/control_int.h"
-#include "runtime/control/head_links.h"
+#include "runtime/control/control_drain.h"
+#include "runtime/control/control_state.h"
+#include "runtime/control/links/head_links.h"
 #include "tests/sim/system.h"
 
 #define KEY (CRTI_ID_HEX + 280)

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "runtime/base/clock.h"
-#include "runtime/control/job_levels.h"
+#include "runtime/control/tables/job_levels.h"
 #include "runtime/node/leases/fair_share.h"
 
 #include <cmocka.h>

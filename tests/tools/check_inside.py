@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Fails when files of the core, or of the node daemon, see more of each other than they need: the
-headers of that folder that a .c of it sees, directly or not, are at most SEEN_MAX in the median;
-the inside of a module is included by its own files, and by the one that puts the parts together,
-only; and what a state machine of the core keeps is written by the machine's own file only. Prints
-the counts.
+"""Fails when files of the core, of the node daemon or of the head see more of each other than they
+need: the headers of that folder that a .c of it sees, directly or not, are at most SEEN_MAX in the
+median; the inside of a module is included by its own files, and by the one that puts the parts
+together, only; and what a state machine of the core keeps is written by the machine's own file
+only. Prints the counts.
 Usage: check_inside.py SOURCE_ROOT"""
 import os
 import re
@@ -16,7 +16,8 @@ from sources import finish, project_files, read
 CORE = "runtime/core"
 SEEN_MAX = 15
 # folder -> the file that puts its parts together
-PUTS_TOGETHER = {CORE: f"{CORE}/client/parts.c", "runtime/node": "runtime/node/parts.c"}
+PUTS_TOGETHER = {CORE: f"{CORE}/client/parts.c", "runtime/node": "runtime/node/parts.c",
+                "runtime/control": "runtime/control/control.c"}
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"([^"]+)"', re.MULTILINE)
 COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
 WRITE = r"\s*(?:=[^=]|[-+|&]=|\+\+|--)"

@@ -3,7 +3,7 @@
  * at each. Pure.
  *
  * Where it sits
- *     control/node_table.c (what nodes have) -> [ control/placement/placement_index.c ] ->
+ *     control/tables/node_table.c (what nodes have) -> [ control/placement/placement_index.c ] ->
  *     placement.c (policy)
  * How
  *     A tree in the order of ids (a treap: balanced by a number that follows from the id). Each

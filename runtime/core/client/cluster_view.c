@@ -3,7 +3,7 @@
  *
  * Where it sits
  *     user code -> [ core/client/cluster_view.c ] -> VIEW_QUERY -> node daemon -> head
- *     (control/view_rows.c)
+ *     (control/rows/view_rows.c)
  * Threads
  *     Any; the core's lock is taken for the question only.
  */

@@ -301,7 +301,7 @@ typedef struct question {
     crti_id_t node;
 } question_t;
 
-/* The answer is a list of one row, or of none: control/state_json.c. */
+/* The answer is a list of one row, or of none: control/rows/state_json.c. */
 static bool has_row(crti_span_t json, crti_id_t node, const char *state)
 {
     char hex[CRTI_ID_HEX], row[128];

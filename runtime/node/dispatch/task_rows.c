@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What this node tells the head of calls: its part of STATE_QUERY "tasks" (docs/design/state.md), a
  * list of task records (base/task_records.h) and of the JSON of transfers. The head joins what the
- * caller's node and the worker's node say of one attempt (control/task_rows.c).
+ * caller's node and the worker's node say of one attempt (control/rows/task_rows.c).
  *
  * Where it sits
  *     state.c -> [ node/dispatch/task_rows.c ] -> process/task_archive.c

@@ -5,7 +5,7 @@
  * Where it sits
  *     lease_table.c (leases wait, begin and end) -> [ node/leases/job_shares.c ] -> fair_share.c
  *     (who is next) dispatch/head_link.c: what is used here, with heartbeats ->
- *     control/job_levels.c -> what is used elsewhere
+ *     control/tables/job_levels.c -> what is used elsewhere
  * What is counted
  *     CPUs times time, divided by the weight of the job (virtual time, as of Linux' fair
  *     scheduler): jobs that have used equally much so have got their shares. What a job holds

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Queries that nodes answer, and the end of requests. */
+#ifndef CRTI_CONTROL_CONTROL_FORWARD_H
+#define CRTI_CONTROL_CONTROL_FORWARD_H
+
+#include "runtime/control/control_state.h"
+
+/* An answer came; false: to no request of ours. */
+bool crti_control_answered(crti_control_t *c, crti_control_link_t *link,
+                           const crti_message_t *message);
+/* A list was put together by another thread. */
+void crti_control_rows_joined(crti_control_t *c, crti_control_work_t *work);
+void crti_control_requests_lost(crti_control_t *c, uint64_t link, const char *text);
+void crti_control_requests_of(crti_control_t *c, uint64_t from_link);
+void crti_control_requests_overdue(crti_control_t *c);
+void crti_control_requests_free(crti_control_t *c);
+uint64_t crti_control_requests_deadline(const crti_control_t *c);
+void crti_control_log_read(crti_control_t *c, uint64_t link, uint64_t request,
+                           const crti_msg_log_read_t *m);
+/* It is PENDING no more: pending reads of its log are forwarded. */
+void crti_control_job_begun(crti_control_t *c, const crti_job_entry_t *job);
+void crti_control_query(crti_control_t *c, uint64_t link, uint64_t request,
+                        const crti_msg_state_query_t *m);
+
+#endif
