@@ -11,7 +11,8 @@
  *
  * A worker's READY says "pid:N" as its ipc address. SIGUSR1: prints a line on stderr and starts
  * a child that holds the worker's stdout open and never ends. SIGUSR2: starts one that leaves the
- * session and the process group, as a daemon does.
+ * session and the process group, as a daemon does. Both by _Fork: a handler may have interrupted an
+ * allocation, and fork waits for the locks of a sanitizer's allocator.
  */
 #include <pthread.h>
 #include <signal.h>
@@ -35,7 +36,7 @@ static void on_usr1(int number)
 {
     static const char line[] = "on demand\n";
 
-    if (write(STDERR_FILENO, line, sizeof(line) - 1) > 0 && fork() == 0) {
+    if (write(STDERR_FILENO, line, sizeof(line) - 1) > 0 && _Fork() == 0) {
         sigset_t none;
 
         sigemptyset(&none);
@@ -46,7 +47,7 @@ static void on_usr1(int number)
 
 static void on_usr2(int number)
 {
-    if (fork() == 0) {
+    if (_Fork() == 0) {
         setsid();
         for (;;)
             pause();
