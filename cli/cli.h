@@ -18,6 +18,7 @@ int crti_cli_attach(int argc, char **argv);
 int crti_cli_rsync(int argc, char **argv);
 int crti_cli_slurm(int argc, char **argv);
 int crti_cli_slurm_node(int argc, char **argv);
+int crti_cli_symmetric_run(int argc, char **argv);
 int crti_cli_host(int argc, char **argv);
 int crti_cli_run(int argc, char **argv);
 int crti_cli_stop(int argc, char **argv);

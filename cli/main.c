@@ -21,6 +21,8 @@ static const struct {
     {"run", "run a program on a cluster of its own that ends with it", crti_cli_run},
     {"slurm", "run a program on a cluster of the nodes of a Slurm job", crti_cli_slurm},
     {"slurm-node", NULL, crti_cli_slurm_node},
+    {"symmetric-run", "run a program on a cluster of the hosts that all run this command",
+     crti_cli_symmetric_run},
     {"up", "start a cluster on the hosts of a cluster file, by ssh", crti_cli_up},
     {"down", "end that cluster on all its hosts", crti_cli_down},
     {"exec", "run a command on its head, or on all its hosts", crti_cli_exec},

@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -20,24 +21,43 @@ static const char *ip_of(const private_options_t *options)
     return options->ip ? options->ip : "127.0.0.1";
 }
 
+static crt_status_t write_key(const char *path, const char *key)
+{
+    size_t size = strlen(key);
+    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    int failed =
+        fd < 0 || write(fd, key, size) != (ssize_t)size || write(fd, "\n", 1) != 1 ? errno
+                                                                                   : 0;
+
+    if (fd >= 0)
+        close(fd);
+    return failed ? crt_raise(CRT_ERR_IO, "can't write %s: %s", path, strerror(failed))
+                  : CRT_OK;
+}
+
 /* What a node needs of a head that is elsewhere. */
 static crt_status_t take_head(private_cluster_t *c, const private_options_t *options)
 {
-    size_t size = strlen(options->key);
-    int fd, failed;
-
     snprintf(c->address, sizeof(c->address), "%s", options->address);
     snprintf(c->key_file, sizeof(c->key_file), "%s/cluster.key", c->dir);
-    fd = open(c->key_file, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-    failed = fd < 0 || write(fd, options->key, size) != (ssize_t)size ||
-                     write(fd, "\n", 1) != 1
-                 ? errno
-                 : 0;
-    if (fd >= 0)
-        close(fd);
-    return failed ? crt_raise(CRT_ERR_IO, "can't write %s: %s", c->key_file,
-                              strerror(failed))
-                  : CRT_OK;
+    return write_key(c->key_file, options->key);
+}
+
+/* The head takes the key that it finds in its state directory. */
+static crt_status_t give_key(const private_cluster_t *c, const private_options_t *options)
+{
+    char path[sizeof(c->dir) + 64];
+    int used = snprintf(path, sizeof(path), "%s/state", c->dir);
+
+    if (mkdir(path, 0700) == 0) {
+        used +=
+            snprintf(path + used, sizeof(path) - (size_t)used, "/head-%s", options->port);
+        if (mkdir(path, 0700) == 0) {
+            snprintf(path + used, sizeof(path) - (size_t)used, "/cluster.key");
+            return write_key(path, options->key);
+        }
+    }
+    return crt_raise(CRT_ERR_IO, "can't make %s: %s", path, strerror(errno));
 }
 
 static crt_status_t start_head(private_cluster_t *c, const private_options_t *options,
@@ -46,9 +66,11 @@ static crt_status_t start_head(private_cluster_t *c, const private_options_t *op
     daemon_t *d = &c->head;
     crt_status_t status;
 
+    if (options->key)
+        CRT_TRY(give_key(c, options));
     crti_daemon_init(d, "crt-head");
     d->lifeline = lifeline;
-    crti_daemon_option(d, "--port", "0");
+    crti_daemon_option(d, "--port", options->port ? options->port : "0");
     crti_daemon_option(d, "--node-ip-address", ip_of(options));
     crti_daemon_option(d, "--dashboard-port", "none");
     if (options->ip) /* nodes elsewhere end when it is killed */

@@ -3,7 +3,7 @@
  * this process and end with it, however it ends.
  *
  * Where it sits
- *     cli/run.c, cli/slurm_node.c -> [ cli/private.c ] -> cli/daemon.c -> crt-head, crt-node
+ *     cli/run.c, cli/slurm_node.c, cli/symmetric_run.c -> [ cli/private.c ] -> cli/daemon.c -> crt-head, crt-node
  * Ownership
  *     The struct holds the write end of a lifeline: when this process dies, by kill -9 too, the
  *     kernel closes it, and each daemon ends with its workers and its directory
@@ -20,8 +20,11 @@ typedef struct private_options {
     unsigned nodes; /* 1 to PRIVATE_NODES_MAX */
     /* Of each node; NULL: its share of this host. */
     const char *num_cpus, *num_gpus, *resources, *store_bytes;
-    const char *ip;            /* of this host for others; NULL: 127.0.0.1 */
-    const char *address, *key; /* of a head elsewhere; NULL: the head is here */
+    const char *ip;      /* of this host for others; NULL: 127.0.0.1 */
+    const char *address; /* of a head elsewhere; NULL: the head is here */
+    const char *port;    /* of the head that is here; NULL: any that is free */
+    /* The cluster's. NULL: the head that is here makes one; else that has a port. */
+    const char *key;
 } private_options_t;
 
 typedef struct private_cluster {

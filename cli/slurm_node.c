@@ -6,65 +6,25 @@
  * Resources
  *     CPUs and GPUs are those that Slurm gave: SLURM_CPUS_ON_NODE, CUDA_VISIBLE_DEVICES.
  */
-#include <arpa/inet.h>
 #include <errno.h>
-#include <netinet/in.h>
 #include <poll.h>
 #include <signal.h>
-#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <sys/syscall.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
-#include <jansson.h>
 #include <sodium.h>
 
-#include "cli/clock.h"
+#include "cli/host_program.h"
 #include "cli/options.h"
-#include "cli/private.h"
 #include "cli/slurm.h"
-#include "runtime/base/spawn_attributes.h"
 
-#define NAME        "crt slurm"
-#define JOIN_MS     60000
-#define LOOK_MS     50
-#define GRACE_MS    10000
-#define KEY_DIGITS  64
-#define INTERRUPTED 130
-#define CANNOT_RUN  126
-#define NOT_FOUND   127
+#define NAME       "crt slurm"
+#define JOIN_MS    60000
+#define KEY_DIGITS 64
 
-extern char **environ;
-
-static struct {
-    private_cluster_t cluster;
-    int signal_fd;
-    char ip[64];
-    bool is_asked_to_end;
-} self;
-
-/* ---------------------------------------------------------------- where this node is */
-
-/* The address by which this host reaches the one that srun runs on. */
-static void find_ip(void)
-{
-    const char *launcher = getenv("SLURM_LAUNCH_NODE_IPADDR");
-    struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons(9)}, own;
-    socklen_t size = sizeof(own);
-    int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-
-    snprintf(self.ip, sizeof(self.ip), "127.0.0.1");
-    if (fd >= 0 && launcher && inet_pton(AF_INET, launcher, &to.sin_addr) == 1 &&
-        connect(fd, (struct sockaddr *)&to, sizeof(to)) == 0 &&
-        getsockname(fd, (struct sockaddr *)&own, &size) == 0)
-        inet_ntop(AF_INET, &own.sin_addr, self.ip, sizeof(self.ip));
-    if (fd >= 0)
-        close(fd);
-}
+static host_program_t self = {.name = NAME, .end_fd = STDIN_FILENO};
 
 static long number_of(const char *variable, long otherwise)
 {
@@ -73,50 +33,6 @@ static long number_of(const char *variable, long otherwise)
     long number = text ? strtol(text, &end, 10) : 0;
 
     return text && *text && !*end ? number : otherwise;
-}
-
-/* ---------------------------------------------------------------- waiting */
-
-/* Standard input has nothing more but its end: the job is over. */
-static void read_end(void)
-{
-    char ignored[256];
-    ssize_t n = read(STDIN_FILENO, ignored, sizeof(ignored));
-
-    if (n == 0 || (n < 0 && errno != EINTR && errno != EAGAIN))
-        self.is_asked_to_end = true;
-}
-
-/* Until the process ends, or the job: then it is asked to, and killed after a while. A descriptor
- * that is -1 is none. */
-static void wait_for(int pidfd, pid_t pid)
-{
-    int64_t kill_at = 0;
-
-    for (;;) {
-        struct pollfd fds[3] = {
-            {.fd = pidfd, .events = POLLIN},
-            {.fd = self.is_asked_to_end ? -1 : STDIN_FILENO, .events = POLLIN},
-            {.fd = self.is_asked_to_end ? -1 : self.signal_fd, .events = POLLIN}};
-        int64_t left = kill_at - crti_cli_now_ms();
-        int n = poll(fds, 3, kill_at ? (left > 0 ? (int)left : 0) : -1);
-
-        if (n > 0 && fds[0].revents)
-            return;
-        if (n > 0 && fds[1].revents)
-            read_end();
-        if (n > 0 && fds[2].revents)
-            self.is_asked_to_end = true;
-        if (self.is_asked_to_end && !pid)
-            return;
-        if (self.is_asked_to_end && !kill_at) {
-            kill(pid, SIGTERM);
-            kill_at = crti_cli_now_ms() + GRACE_MS;
-        } else if (n == 0) {
-            kill(pid, SIGKILL);
-            kill_at += GRACE_MS;
-        }
-    }
 }
 
 /* ---------------------------------------------------------------- the first node */
@@ -144,83 +60,22 @@ static crt_status_t say_head(const char *public_key)
     return CRT_OK;
 }
 
-static size_t count_alive(const crt_cluster_info_t *info)
-{
-    char *text = NULL;
-    size_t count = 0;
-
-    if (crt_cluster_query(info, "nodes", NULL, &text) != CRT_OK)
-        return 0;
-    for (const char *at = text; (at = strstr(at, "\"ALIVE\"")) != NULL; at++)
-        count++;
-    crt_free(text);
-    return count;
-}
-
-static crt_status_t wait_for_nodes(size_t wanted)
-{
-    int64_t until = crti_cli_now_ms() + JOIN_MS;
-    crt_cluster_info_t info;
-    size_t count = 0;
-
-    setenv("CRT_ADDRESS", self.cluster.address, 1);
-    setenv("CRT_KEY_FILE", self.cluster.key_file, 1);
-    setenv("CRT_NODE_DIR", self.cluster.run_dirs[0], 1);
-    CRT_TRY(crt_cluster_find(self.cluster.address, sizeof(info), &info));
-    while ((count = count_alive(&info)) < wanted) {
-        struct pollfd fds[2] = {{.fd = STDIN_FILENO, .events = POLLIN},
-                                {.fd = self.signal_fd, .events = POLLIN}};
-
-        if (crti_cli_now_ms() > until)
-            return crt_raise(CRT_ERR_TIMED_OUT,
-                             "%zu of %zu nodes joined within %d s: do they reach %s?",
-                             count, wanted, JOIN_MS / 1000, self.cluster.address);
-        if (poll(fds, 2, LOOK_MS) > 0 && fds[0].revents)
-            read_end();
-        if (self.is_asked_to_end || fds[1].revents)
-            return crt_raise(CRT_ERR_INTERRUPTED, "interrupted");
-    }
-    return CRT_OK;
-}
-
-static int run_program(char **argv)
-{
-    posix_spawn_file_actions_t actions;
-    posix_spawnattr_t attributes;
-    int failed, pidfd, how = 0;
-    pid_t pid;
-
-    posix_spawn_file_actions_init(&actions);
-    crti_spawn_attributes(&attributes, 0);
-    posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", 0, 0);
-    failed = posix_spawnp(&pid, argv[0], &actions, &attributes, argv, environ);
-    posix_spawn_file_actions_destroy(&actions);
-    posix_spawnattr_destroy(&attributes);
-    if (failed) {
-        crti_cli_fail(NAME, "can't execute %s: %s", argv[0], strerror(failed));
-        return failed == ENOENT ? NOT_FOUND : CANNOT_RUN;
-    }
-    pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
-    wait_for(pidfd, pid);
-    while (waitpid(pid, &how, 0) < 0 && errno == EINTR)
-        continue;
-    close(pidfd);
-    return WIFSIGNALED(how) ? 128 + WTERMSIG(how) : WEXITSTATUS(how);
-}
-
 static int be_first(const char *public_key, const private_options_t *wanted, char **argv)
 {
     crt_status_t status = crti_private_start(&self.cluster, wanted, self.signal_fd);
     bool has_begun = status == CRT_OK;
+    crt_cluster_info_t info;
     int result = CLI_FAILED, ended;
 
     if (status == CRT_OK)
         status = say_head(public_key);
     if (status == CRT_OK)
-        status = wait_for_nodes(
-            (size_t)number_of("SLURM_STEP_NUM_NODES", number_of("SLURM_NNODES", 1)));
+        status = crti_host_program_gather(
+            &self,
+            (size_t)number_of("SLURM_STEP_NUM_NODES", number_of("SLURM_NNODES", 1)),
+            JOIN_MS, &info);
     if (status == CRT_OK)
-        result = run_program(argv);
+        result = crti_host_program_run(&self, argv);
     else
         crti_cli_fail_detail(NAME);
     printf(SLURM_DONE "\n");
@@ -271,7 +126,7 @@ static int be_other(private_options_t *wanted)
         return 0;
     if (status != CRT_OK)
         return crti_cli_fail_detail(NAME);
-    wait_for(self.cluster.nodes[0].pidfd, 0);
+    crti_host_program_wait(&self, self.cluster.nodes[0].pidfd, 0);
     return crti_private_end(&self.cluster);
 }
 
@@ -279,16 +134,19 @@ int crti_cli_slurm_node(int argc, char **argv)
 {
     static const int signals[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
     long cpus = number_of("SLURM_CPUS_ON_NODE", 0);
-    char amount[24];
+    const char *launcher = getenv("SLURM_LAUNCH_NODE_IPADDR");
+    char amount[24], ip[64] = "";
     private_options_t wanted = {
-        .nodes = 1, .num_cpus = cpus > 0 ? amount : NULL, .ip = self.ip};
+        .nodes = 1, .num_cpus = cpus > 0 ? amount : NULL, .ip = ip};
 
     if (argc < 3 || !getenv("SLURM_JOB_ID"))
         return crti_cli_misused(NAME, "crt slurm runs this on the nodes of a job");
     if (sodium_init() < 0)
         return crti_cli_fail(NAME, "libsodium can't be used");
     snprintf(amount, sizeof(amount), "%ld", cpus);
-    find_ip();
+    crti_host_program_own_ip(launcher ? launcher : "", ip);
+    if (!ip[0])
+        snprintf(ip, sizeof(ip), "127.0.0.1");
     signal(SIGPIPE, SIG_IGN);
     self.signal_fd =
         crti_daemon_watch_signals(signals, sizeof(signals) / sizeof(signals[0]), NULL);
