@@ -167,7 +167,8 @@ static crt_status_t choose_devices(crti_fit_t *f)
         return use_gpus(f);
     if (o->accelerator == CRT_ACCELERATOR_GPU)
         return crt_raise(CRT_ERR_UNSUPPORTED,
-                         "accelerator gpu: no node of the cluster has a GPU");
+                         "accelerator gpu: no node of the cluster has a GPU; nodes have "
+                         "those of CUDA_VISIBLE_DEVICES, or all that the driver tells");
     if (o->accelerator == CRT_ACCELERATOR_AUTO)
         crti_fit_tell(f, "accelerator auto: no node of the cluster has a GPU; members "
                          "compute on CPUs");

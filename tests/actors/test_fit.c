@@ -360,8 +360,10 @@ static void assert_refused(crt_fit_options_t o, crt_status_t status, const char 
 
 static void wrong_input_is_refused_before_anything_starts(void **state)
 {
-    static const int wrong[] = {100, 16, CLASSES, 0};
+    static const int wrong[] = {100, 16, CLASSES, 0},
+                     short_of[] = {INPUTS, CLASSES - 1, 0};
     crt_model_spec_t small = CRT_MODEL_SPEC(.widths = wrong);
+    crt_model_spec_t few_classes = CRT_MODEL_SPEC(.widths = short_of);
     crt_fit_options_t o = usual();
 
     assert_fails(crt_fit(&o, 8, &(crt_fit_result_t){.steps = 0}), CRT_ERR_INVALID,
@@ -374,6 +376,11 @@ static void wrong_input_is_refused_before_anything_starts(void **state)
     o = usual();
     o.model = &small;
     assert_refused(o, CRT_ERR_INVALID, "784 features, the model 100 inputs");
+    o.model = &few_classes;
+    assert_refused(o, CRT_ERR_INVALID, "data have 10 classes, the model 9 outputs");
+    o = usual();
+    o.validation = other;
+    assert_refused(o, CRT_ERR_INVALID, "the validation data have samples of 3072 feat");
     o = usual();
     o.test = other;
     assert_refused(o, CRT_ERR_INVALID, "the test data have samples of 3072 features");

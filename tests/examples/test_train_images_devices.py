@@ -1,0 +1,80 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""test_train_images_devices.py TRAIN_IMAGES [OLD_DRIVER]
+
+What is said, in a sentence and before a step is made, when the devices that a training wants are
+not there or can't be used. Nodes here believe in the GPUs of CUDA_VISIBLE_DEVICES; OLD_DRIVER
+stands in for libraries on a driver that is too old for them.
+"""
+import os
+import subprocess
+import sys
+import tempfile
+
+PROGRAM = sys.argv[1]
+OLD_DRIVER = sys.argv[2] if len(sys.argv) > 2 else None
+SMALL = ["--network.hidden=24", "--data.limit=640", "--data.test_limit=40", "--data.batch=16",
+         "--training.steps=1"]
+
+
+def said(visible, *args, **variables):
+    environment = {**os.environ, "CRT_NVML_LIBRARY": "/nonexistent", **variables}
+    environment.pop("CUDA_VISIBLE_DEVICES", None)
+    if visible is not None:
+        environment["CUDA_VISIBLE_DEVICES"] = visible
+    return subprocess.run([PROGRAM, "train", *SMALL, *args], capture_output=True, text=True,
+                          timeout=100, env=environment)
+
+
+def refused(words, visible, *args, **variables):
+    done = said(visible, *args, **variables)
+    assert done.returncode == 1 and words in done.stderr, (visible, args, words, done)
+    assert "epoch" not in done.stdout, done
+
+
+def gpus_that_cuda_may_not_see_are_none():
+    for visible in ("", "-1", "NoDevFiles", "banana", ",0", " "):
+        refused("accelerator gpu: no node of the cluster has a GPU", visible, "--accelerator=gpu",
+                "--devices=1")
+
+
+def auto_falls_back_where_none_is_visible_and_says_so():
+    done = said("-1", "--accelerator=auto", "--devices=1", "--training.test=false")
+    assert done.returncode == 0, done
+    assert "no node of the cluster has a GPU; members compute on CPUs" in done.stdout, done
+
+
+def fewer_gpus_than_asked_for_are_counted():
+    for visible, has in (("0,1", 2), ("0,0,1", 1), ("1,-1,0", 1), ("0,,1", 1)):
+        refused(f"{has + 1} devices of 1 GPU: the cluster has {has} GPU", visible,
+                "--accelerator=gpu", "--training.strategy=server", f"--devices={has + 1}")
+    refused("3 devices of 0.5 GPU: the cluster has 1 GPU", "0", "--accelerator=auto",
+            "--training.strategy=server", "--training.num_gpus=0.5", "--devices=3")
+
+
+def a_gpu_whose_libraries_are_missing_is_refused_by_their_name():
+    refused("the CUDA runtime can't be opened (/nonexistent/cudart", "0", "--accelerator=gpu",
+            "--training.strategy=server", "--devices=1", CRT_CUDART_LIBRARY="/nonexistent/cudart")
+
+
+def a_driver_older_than_the_libraries_is_refused_in_its_own_words(folder):
+    os.symlink(OLD_DRIVER, f"{folder}/libcuda.so.1")
+    libraries = {f"CRT_{name}_LIBRARY": OLD_DRIVER for name in ("CUDART", "CUBLAS", "CUDNN",
+                                                                "NVRTC", "NCCL")}
+    refused("CUDA says: CUDA driver version is insufficient for CUDA runtime version", "0",
+            "--accelerator=gpu", "--training.strategy=server", "--devices=1",
+            LD_LIBRARY_PATH=folder, **libraries)
+
+
+def main():
+    gpus_that_cuda_may_not_see_are_none()
+    auto_falls_back_where_none_is_visible_and_says_so()
+    fewer_gpus_than_asked_for_are_counted()
+    if OLD_DRIVER:  # else this build has no models on GPUs
+        a_gpu_whose_libraries_are_missing_is_refused_by_their_name()
+        with tempfile.TemporaryDirectory() as folder:
+            a_driver_older_than_the_libraries_is_refused_in_its_own_words(folder)
+
+
+if __name__ == "__main__":
+    main()
