@@ -18,9 +18,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <crt_ml_gpu.h>
+
 #include "actors/replica.h"
 
-#define CHUNK ((size_t)1 << 18) /* floats that are exchanged at a time */
+/* Floats that are exchanged at a time: of a sharded state; of anything, on GPUs. */
+#define CHUNK     ((size_t)1 << 18)
+#define GPU_CHUNK ((size_t)1 << 22)
 
 /* ---------------------------------------------------------------- undoing a step */
 
@@ -116,10 +120,10 @@ typedef struct fresh {
     float *statistics; /* of batch norms */
 } fresh_t;
 
-static float *current(crt_replica_t *r, int index)
+static const crt_tensor_t *current(crt_replica_t *r, int index)
 {
-    return index == 0 ? crt_model_weights(r->model)->data
-                      : crt_optimizer_state(r->optimizer, index - 1)->data;
+    return index == 0 ? crt_model_weights(r->model)
+                      : crt_optimizer_state(r->optimizer, index - 1);
 }
 
 static void fresh_fini(fresh_t *fresh)
@@ -149,21 +153,30 @@ static crt_status_t broadcast_statistics(crt_replica_t *r, fresh_t *fresh, int s
 {
     const crt_tensor_t *own = crt_model_statistics(r->model);
     crt_tensor_t view = crt_tensor_floats(fresh->statistics, crt_tensor_count(own));
+    crt_status_t status;
 
     if (crt_tensor_count(own) == 0)
         return CRT_OK;
-    memcpy(fresh->statistics, own->data, crt_tensor_bytes(own));
-    return crt_group_broadcast(r->group, &view, source);
+    status = crti_replica_read(r, own, fresh->statistics);
+    return status == CRT_OK ? crt_group_broadcast(r->group, &view, source) : status;
 }
 
+/* For a group on GPUs in chunks, since it takes as much memory there as is sent at once. */
 static crt_status_t broadcast(crt_replica_t *r, fresh_t *fresh, int index, int source)
 {
     size_t floats = crt_model_parameters(r->model);
-    crt_tensor_t view = crt_tensor_floats(fresh->values[index], floats);
+    size_t most = crt_model_gpu(r->model) == CRT_NO_GPU ? floats : GPU_CHUNK;
+    crt_status_t status = CRT_OK;
 
     if (crt_group_rank(r->group) == source)
-        memcpy(fresh->values[index], current(r, index), floats * sizeof(float));
-    return crt_group_broadcast(r->group, &view, source);
+        status = crti_replica_read(r, current(r, index), fresh->values[index]);
+    for (size_t at = 0; at < floats && status == CRT_OK; at += most) {
+        size_t count = floats - at < most ? floats - at : most;
+        crt_tensor_t view = crt_tensor_floats(fresh->values[index] + at, count);
+
+        status = crt_group_broadcast(r->group, &view, source);
+    }
+    return status;
 }
 
 /* Calls for every run of floats in [at, at + count) that lies in one of the parts. */
@@ -211,7 +224,7 @@ static crt_status_t share_state(crt_replica_t *r, fresh_t *fresh, int index,
         crt_tensor_t view = crt_tensor_floats(chunk, 2 * size);
 
         memset(chunk, 0, 2 * size * sizeof(float));
-        visit(r->owned, r->owned_count, at, size, put_in, current(r, index), chunk);
+        visit(r->owned, r->owned_count, at, size, put_in, current(r, index)->data, chunk);
         status = crt_group_allreduce(r->group, &view, &view, CRT_REDUCE_SUM);
         if (status == CRT_OK)
             visit(parts, part_count, at, size, take_out, fresh->values[index], chunk);
@@ -224,13 +237,17 @@ static crt_status_t share_state(crt_replica_t *r, fresh_t *fresh, int index,
 
 crt_status_t crti_replica_new_buckets(crt_replica_t *r)
 {
+    const crt_buckets_options_t *options =
+        CRT_BUCKETS_OPTIONS(.bucket_bytes = r->options.bucket_bytes,
+                            .at_end = r->options.at_end, .bfloat16 = r->options.bfloat16,
+                            .scatter = r->options.sharded);
+
     crt_buckets_drop(&r->buckets);
     r->buckets = NULL;
-    return crt_buckets_new(r->group, crt_model_parameters(r->model),
-                           CRT_BUCKETS_OPTIONS(.bucket_bytes = r->options.bucket_bytes,
-                                               .at_end = r->options.at_end,
-                                               .bfloat16 = r->options.bfloat16,
-                                               .scatter = r->options.sharded),
+    if (crt_model_gpu(r->model) != CRT_NO_GPU)
+        return crti_buckets_new_at(r->group, crt_model_gradients(r->model), options,
+                                   &r->buckets);
+    return crt_buckets_new(r->group, crt_model_parameters(r->model), options,
                            &r->buckets);
 }
 
@@ -246,31 +263,47 @@ static crt_status_t receive(crt_replica_t *r, fresh_t *fresh, int source)
     return status == CRT_OK ? broadcast_statistics(r, fresh, source) : status;
 }
 
-/* Takes over what was received; can't fail half way. */
+/* Weights, the own parts of the states, and of a new one the statistics: the others keep those of
+ * their batches. On the host it can't fail. */
+static crt_status_t write_fresh(crt_replica_t *r, const fresh_t *fresh)
+{
+    const crt_tensor_t *statistics = crt_model_statistics(r->model);
+    crt_status_t status = crti_replica_write(r, current(r, 0), fresh->values[0]);
+
+    if (status == CRT_OK && r->steps == 0 && crt_tensor_count(statistics) > 0)
+        status = crti_replica_write(r, statistics, fresh->statistics);
+    for (int i = 1; i < fresh->count; i++)
+        for (size_t k = 0; k < r->owned_count && status == CRT_OK; k++) {
+            crt_part_t own = r->owned[k];
+            crt_tensor_t to = crti_replica_part(current(r, i), own.first, own.count);
+
+            if (own.count > 0)
+                status = crti_replica_write(r, &to, fresh->values[i] + own.first);
+        }
+    return status;
+}
+
+/* Takes over what was received; can't fail half way, unless the GPU does. */
 static crt_status_t take_over(crt_replica_t *r, const fresh_t *fresh,
                               const source_t *source)
 {
-    const crt_tensor_t *statistics = crt_model_statistics(r->model);
-    size_t count, floats = crt_model_parameters(r->model);
+    size_t count;
     const crt_part_t *parts = crt_buckets_parts(r->buckets, &count);
     crt_part_t *owned = malloc(count * sizeof(*owned));
+    crt_status_t status;
 
     if (!owned)
         return crt_raise(CRT_ERR_NO_MEMORY, "%zu parts", count);
     memcpy(owned, parts, count * sizeof(*owned));
-    if (r->steps == 0) /* this one is new; the others keep those of their batches */
-        memcpy(statistics->data, fresh->statistics, crt_tensor_bytes(statistics));
     free(r->owned);
     free(r->before);
     r->owned = owned;
     r->owned_count = count;
     r->before = NULL;
     r->has_before = false;
-    memcpy(current(r, 0), fresh->values[0], floats * sizeof(float));
-    for (int i = 1; i < fresh->count; i++)
-        for (size_t k = 0; k < count; k++)
-            memcpy(current(r, i) + owned[k].first, fresh->values[i] + owned[k].first,
-                   owned[k].count * sizeof(float));
+    status = write_fresh(r, fresh);
+    if (status != CRT_OK)
+        return status;
     r->steps = source->steps;
     r->batches = source->batches;
     crt_optimizer_set_steps(r->optimizer, r->steps);

@@ -9,7 +9,8 @@
  *     Buckets are cut from the end, where the backward pass begins. With `scatter` every bucket is
  *     a multiple of 16 floats for each member, and the buffer is padded with zeros to that.
  * Ownership
- *     The buckets own their buffers (crt_group_alloc) and the operations under way.
+ *     The buckets own their buffers (crt_group_alloc) and the operations under way; a gradient on a
+ *     GPU is its model's.
  * Failure
  *     The first failed operation is kept; finish waits for all the others all the same, so that no
  *     operation still writes into the buffers when it returns.
@@ -25,6 +26,8 @@
 #define UNIT         16 /* floats: a cache line */
 #define BUCKET_BYTES ((size_t)1 << 20)
 #define SHARE_BYTES  ((size_t)64 << 10)
+/* On a GPU a sum costs little beside its comparison, which is a message of the hosts. */
+#define GPU_BYTES ((size_t)16 << 20)
 
 typedef struct bucket {
     size_t at, count; /* in the padded buffer */
@@ -36,6 +39,7 @@ struct crt_buckets {
     crt_buckets_options_t options;
     size_t count, padded;
     float *gradients;
+    bool is_borrowed; /* the gradient, not to be freed */
     uint16_t *halves; /* with bfloat16: what travels */
     float *staging;   /* with scatter: what crt_buckets_gather gathers into */
     crt_tensor_t view;
@@ -51,10 +55,12 @@ struct crt_buckets {
 
 /* Small enough that the last one is soon through, large enough that each member's share of it is
  * worth a message: on 16 hosts an update with 1 MiB took 140 ms, with 0.5 or 2 MiB 144 to 146. */
-static size_t default_bytes(size_t members)
+static size_t default_bytes(const crt_buckets_t *b, size_t members)
 {
     size_t bytes = members * SHARE_BYTES;
 
+    if (crt_tensor_gpu(&b->view) != CRT_NO_GPU)
+        return GPU_BYTES;
     return bytes > BUCKET_BYTES ? bytes : BUCKET_BYTES;
 }
 
@@ -63,7 +69,7 @@ static void cut(crt_buckets_t *b)
     size_t members = (size_t)crt_group_size(b->group);
     size_t unit = b->options.scatter ? UNIT * members : UNIT;
     size_t bytes =
-        b->options.bucket_bytes ? b->options.bucket_bytes : default_bytes(members);
+        b->options.bucket_bytes ? b->options.bucket_bytes : default_bytes(b, members);
     size_t size = bytes / sizeof(float) / unit * unit, end;
 
     size = size ? size : unit;
@@ -101,9 +107,11 @@ static void assign_parts(crt_buckets_t *b)
 
 static crt_status_t make_buffers(crt_buckets_t *b)
 {
-    crt_status_t status =
-        crt_group_alloc(b->padded * sizeof(float), (void **)&b->gradients);
+    crt_status_t status;
 
+    if (b->is_borrowed)
+        return CRT_OK;
+    status = crt_group_alloc(b->padded * sizeof(float), (void **)&b->gradients);
     if (status == CRT_OK && b->options.bfloat16)
         status = crt_group_alloc(b->padded * sizeof(uint16_t), (void **)&b->halves);
     if (status == CRT_OK && b->options.scatter)
@@ -113,25 +121,24 @@ static crt_status_t make_buffers(crt_buckets_t *b)
     return status;
 }
 
-crt_status_t crt_buckets_new(crt_group_t *group, size_t count,
-                             const crt_buckets_options_t *options,
-                             crt_buckets_t **buckets_out)
+/* In memory of their own; in that of `gradients`, when it is given. */
+static crt_status_t make(crt_group_t *group, size_t count, const crt_tensor_t *gradients,
+                         const crt_buckets_options_t *options,
+                         crt_buckets_t **buckets_out)
 {
-    crt_buckets_options_t mine;
-    crt_buckets_t *b;
+    crt_buckets_t *b = calloc(1, sizeof(*b));
     crt_status_t status;
 
-    if (count == 0)
-        return crt_raise(CRT_ERR_INVALID, "buckets for a gradient of 0 floats");
-    status = CRTI_COPY_STRUCT(&mine, options, "CRT_BUCKETS_OPTIONS");
-    if (status != CRT_OK)
-        return status;
-    b = calloc(1, sizeof(*b));
     if (!b)
         return crt_raise(CRT_ERR_NO_MEMORY, "buckets");
     b->group = group;
     b->count = count;
-    b->options = mine;
+    b->options = *options;
+    if (gradients) {
+        b->is_borrowed = true;
+        b->gradients = gradients->data;
+        b->view = *gradients;
+    }
     cut(b);
     b->buckets = calloc(b->bucket_count, sizeof(*b->buckets));
     b->parts = calloc(b->bucket_count, sizeof(*b->parts));
@@ -147,6 +154,31 @@ crt_status_t crt_buckets_new(crt_group_t *group, size_t count,
     assign_parts(b);
     *buckets_out = b;
     return CRT_OK;
+}
+
+crt_status_t crt_buckets_new(crt_group_t *group, size_t count,
+                             const crt_buckets_options_t *options,
+                             crt_buckets_t **buckets_out)
+{
+    crt_buckets_options_t mine;
+
+    if (count == 0)
+        return crt_raise(CRT_ERR_INVALID, "buckets for a gradient of 0 floats");
+    CRT_TRY(CRTI_COPY_STRUCT(&mine, options, "CRT_BUCKETS_OPTIONS"));
+    return make(group, count, NULL, &mine, buckets_out);
+}
+
+crt_status_t crti_buckets_new_at(crt_group_t *group, const crt_tensor_t *gradients,
+                                 const crt_buckets_options_t *options,
+                                 crt_buckets_t **buckets_out)
+{
+    crt_buckets_options_t mine;
+
+    CRT_TRY(CRTI_COPY_STRUCT(&mine, options, "CRT_BUCKETS_OPTIONS"));
+    if (mine.bfloat16 || mine.scatter)
+        return crt_raise(CRT_ERR_UNSUPPORTED, "gradients of a GPU travel whole and as "
+                                              "float32: neither bfloat16 nor sharded");
+    return make(group, crt_tensor_count(gradients), gradients, &mine, buckets_out);
 }
 
 const crt_tensor_t *crt_buckets_gradients(crt_buckets_t *b)
@@ -204,7 +236,7 @@ static crt_tensor_t view_of(const crt_buckets_t *b, size_t at, size_t count)
 
     if (b->halves)
         return crt_tensor_view(CRT_DTYPE_BFLOAT16, 1, &shape, b->halves + at);
-    return crt_tensor_view(CRT_DTYPE_FLOAT32, 1, &shape, b->gradients + at);
+    return crti_replica_part(&b->view, at, count);
 }
 
 static void post_sum(crt_buckets_t *b, bucket_t *bucket)
@@ -294,7 +326,8 @@ void crt_buckets_drop(crt_buckets_t **dropped)
         wait_all(b);
     crt_group_free(b->staging);
     crt_group_free(b->halves);
-    crt_group_free(b->gradients);
+    if (!b->is_borrowed)
+        crt_group_free(b->gradients);
     free(b->failure);
     free(b->parts);
     free(b->buckets);

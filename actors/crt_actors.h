@@ -358,7 +358,10 @@ CRT_API void crt_buckets_drop(crt_buckets_t **buckets);
 /* One member's copy of a model that a group trains. Each member computes gradients of its own
  * batches, and all members make the same update with the average, so that all copies stay
  * identical bit for bit. For use inside an actor; crt_trainer is such an actor. One thread at
- * a time uses a replica. */
+ * a time uses a replica.
+ *
+ * A model on a GPU needs a group of the backend "nccl", with the device of the model and
+ * crt_model_stream. A gradient that is not finite is then reported by the step after it. */
 typedef struct crt_replica crt_replica_t;
 
 /* Options of a replica. Zero is the default of every member. */
@@ -395,9 +398,10 @@ typedef struct crt_replica_options {
  * `options` may be NULL. Caller owns the result and drops it with crt_replica_drop.
  *
  * Errors: CRT_ERR_INVALID, when an option is wrong or the calls of the members differ;
- * CRT_ERR_UNSUPPORTED, when the program sets an option that only a newer version has;
- * CRT_ERR_NO_MEMORY; and those of the group: CRT_ERR_TIMED_OUT, CRT_ERR_ACTOR_DIED,
- * CRT_ERR_NODE_LOST, CRT_ERR_CLOSED, CRT_ERR_CANCELLED. */
+ * CRT_ERR_UNSUPPORTED, when the program sets an option that only a newer version has, or, for a
+ * model on a GPU, `sharded`, `bfloat16` or `sync_norms`; CRT_ERR_NO_MEMORY; and those of the
+ * group: CRT_ERR_TIMED_OUT, CRT_ERR_ACTOR_DIED, CRT_ERR_NODE_LOST, CRT_ERR_CLOSED,
+ * CRT_ERR_CANCELLED. */
 CRT_API crt_status_t crt_replica_new(crt_group_t *group, crt_model_t *model,
                                      const crt_replica_options_t *options,
                                      crt_replica_t **replica_out);

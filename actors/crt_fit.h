@@ -42,7 +42,8 @@ typedef enum crt_fit_strategy {
 /* Where members compute. */
 typedef enum crt_accelerator {
     CRT_ACCELERATOR_CPU = 0,
-    /* A GPU for each member; without enough of them the call fails. */
+    /* A GPU for each member; without enough of them the call fails. Gradients of CRT_FIT_ALLREDUCE
+     * are summed there, by NCCL; CRT_FIT_SHARDED is not supported. */
     CRT_ACCELERATOR_GPU = 1,
     /* GPUs if the cluster has any, else CPUs; a report tells when there are none. */
     CRT_ACCELERATOR_AUTO = 2
@@ -123,7 +124,8 @@ typedef struct crt_fit_options {
     int devices_most;
     /* CPUs of each member. 0: 1. */
     double cpus;
-    /* The part of a GPU that each member has, with `accelerator` GPU. 0: 1. */
+    /* The part of a GPU that each member has, with `accelerator` GPU; of less than 1 with
+     * CRT_FIT_SERVER only. 0: 1. */
     double gpus;
     /* Samples of one batch of one member. */
     int batch_size;
@@ -159,6 +161,10 @@ typedef struct crt_fit_options {
     void *context;
     /* A model of the same layers, which gets the weights and statistics at the end. NULL: none. */
     crt_model_t *into;
+    /* Milliseconds in which members must come: at the start, when the cluster has no free CPU or
+     * GPU for them, and in place of one that died. Also the limit of each of their exchanges. 0:
+     * 60000. */
+    int64_t limit_ms;
 } crt_fit_options_t;
 #define CRT_FIT(...)                                                                     \
     CRTI_CONSTANT(crt_fit_options_t, .struct_size = sizeof(crt_fit_options_t),           \
@@ -187,14 +193,15 @@ typedef struct crt_fit_result {
  * Errors, before anything is started: CRT_ERR_INVALID, when an option is missing or wrong, the
  * model does not fit the data, the validation data would be empty, or the training data have fewer
  * batches than there are devices; CRT_ERR_UNSUPPORTED, when there is no GPU, fewer than were asked
- * for, or a model cannot be computed on one; CRT_ERR_UNSCHEDULABLE, when the cluster has fewer CPUs
- * than all members need; CRT_ERR_NOT_FOUND, when there is no checkpoint to go on from, or no such
- * network; CRT_ERR_EXISTS, when `folder` has checkpoints and `resume` is not set; those of
- * crt_checkpoint_read and crt_model_new. Later: CRT_ERR_INVALID, when a gradient is not finite;
- * CRT_ERR_ACTOR_DIED, when members die again and again before a step is made; CRT_ERR_IO, when a
- * checkpoint cannot be written; CRT_ERR_TIMED_OUT, when fewer members than `devices` come within 60
- * s; CRT_ERR_NO_MEMORY; CRT_ERR_NOT_INITIALIZED; CRT_ERR_INTERRUPTED, after crt_interrupt. All
- * actors of the training have ended when the call returns. */
+ * for, or the strategy or a layer cannot be computed on one; CRT_ERR_UNSCHEDULABLE, when the
+ * cluster has fewer CPUs than all members need; CRT_ERR_NOT_FOUND, when there is no checkpoint to
+ * go on from, or no such network; CRT_ERR_EXISTS, when `folder` has checkpoints and `resume` is not
+ * set; those of crt_checkpoint_read and crt_model_new. Later: CRT_ERR_INVALID, when a gradient is
+ * not finite; CRT_ERR_ACTOR_DIED, when members die again and again before a step is made;
+ * CRT_ERR_IO, when a checkpoint cannot be written; CRT_ERR_TIMED_OUT, when fewer members than
+ * `devices` come within `limit_ms` (the text says what they wait for), or an exchange takes longer;
+ * CRT_ERR_NO_MEMORY; CRT_ERR_NOT_INITIALIZED; CRT_ERR_INTERRUPTED, after crt_interrupt. All actors
+ * of the training have ended when the call returns. */
 CRT_API crt_status_t crt_fit(const crt_fit_options_t *options, size_t result_size,
                              crt_fit_result_t *result_out);
 

@@ -96,6 +96,15 @@ bool crti_fit_is_death(const crt_error_t *error);
 /* Waits until a call has ended, in whatever way. Fails when the wait was ended before. */
 crt_status_t crti_fit_wait(crt_ref_t *ref);
 
+/* The same of a call of member `number`, which the runtime starts again when it died: fails, too,
+ * when there has been no room for it for the limit. */
+crt_status_t crti_fit_wait_for(const crti_fit_t *fit, crt_actor_t *member, int number,
+                               crt_ref_t *ref);
+
+/* CRT_ERR_TIMED_OUT: what was not there in time, and what it waits for. */
+crt_status_t crti_fit_not_there(const crti_fit_t *fit, const char *format, ...)
+    CRT_PRINTF(2, 3);
+
 /* Adds an answer of crti_evaluate. */
 crt_status_t crti_fit_add_score(crt_ref_t *ref, crti_fit_sums_t *sums);
 

@@ -15,6 +15,9 @@
 #include "actors/spec.h"
 #include "runtime/base/copy_struct.h"
 
+#define LIMIT_MS      60000
+#define LIMIT_MS_MOST 1000000000 /* of a group */
+
 /* ---------------------------------------------------------------- names */
 
 crt_status_t crt_fit_strategy_parse(const char *name, crt_fit_strategy_t *strategy_out)
@@ -68,6 +71,9 @@ static crt_status_t check_numbers(const crt_fit_options_t *o)
         (o->devices_most > 0 && o->devices_most < o->devices))
         return crt_raise(CRT_ERR_INVALID, "%d to %d devices, of at most %d", o->devices,
                          o->devices_most, CRTI_FIT_MEMBERS_MAX);
+    if (o->limit_ms < 1 || o->limit_ms > LIMIT_MS_MOST)
+        return crt_raise(CRT_ERR_INVALID, "a limit of %lld ms, not 1 to %d",
+                         (long long)o->limit_ms, LIMIT_MS_MOST);
     if (o->format && !crt_image_format(o->format))
         return crt_raise(CRT_ERR_INVALID, "no format of images is called '%s'",
                          o->format);
@@ -98,6 +104,7 @@ static crt_status_t read_options(crti_fit_t *f, const crt_fit_options_t *options
     o->accumulate = o->accumulate ? o->accumulate : 1;
     o->cpus = o->cpus != 0 ? o->cpus : 1;
     o->gpus = o->gpus != 0 ? o->gpus : 1;
+    o->limit_ms = o->limit_ms != 0 ? o->limit_ms : LIMIT_MS;
     o->epochs = o->epochs || o->steps ? o->epochs : 1;
     f->format = o->format ? o->format : "";
     status = check_numbers(o);
@@ -141,17 +148,35 @@ static crt_status_t count_devices(crti_fit_t *f, const char *what, double each,
     return CRT_OK;
 }
 
+/* Members whose gradients are summed where they lie, by NCCL. */
+static crt_status_t check_group_on_gpus(const crt_fit_options_t *o)
+{
+    if (o->strategy == CRT_FIT_SHARDED)
+        return crt_raise(CRT_ERR_UNSUPPORTED, "strategy sharded on a GPU: allreduce and "
+                                              "server compute there");
+    if (o->gpus < 1)
+        return crt_raise(
+            CRT_ERR_UNSUPPORTED,
+            "strategy allreduce with %g of a GPU for each member: NCCL wants "
+            "a whole one for each; members of strategy server share them",
+            o->gpus);
+    if (o->sync_norms)
+        return crt_raise(CRT_ERR_UNSUPPORTED, "batch norms over all members, on GPUs");
+    if (o->bfloat16)
+        return crt_raise(CRT_ERR_UNSUPPORTED, "gradients that are sent as bfloat16 by "
+                                              "GPUs, with strategy allreduce");
+    return CRT_OK;
+}
+
 static crt_status_t use_gpus(crti_fit_t *f)
 {
     crt_fit_options_t *o = &f->o;
     crt_precision_t precision;
 
     f->precision = o->precision ? o->precision : "float32";
-    if (o->strategy != CRT_FIT_SERVER)
-        return crt_raise(CRT_ERR_UNSUPPORTED,
-                         "strategy allreduce or sharded on a GPU: only server computes "
-                         "there so far");
     CRT_TRY(crt_precision_parse(f->precision, &precision));
+    if (o->strategy != CRT_FIT_SERVER)
+        CRT_TRY(check_group_on_gpus(o));
     return count_devices(f, "GPU", o->gpus, CRT_ERR_UNSUPPORTED);
 }
 

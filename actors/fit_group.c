@@ -24,7 +24,6 @@
 #include "actors/trainer.h"
 
 #define SUSPECT_MS 10000 /* for the cluster to say whether an actor died */
-#define START_MS   60000 /* for the least number of members to come */
 #define FRUITLESS  20    /* new members that find no place, before a step is made */
 #define BEGINS     5     /* attempts to begin, when members die meanwhile */
 
@@ -57,6 +56,7 @@ static crt_actor_t *new_trainer(const crti_fit_t *f, const char *checkpoint)
     const crti_numbered_t numbered = {.format = f->format,
                                       .ahead = f->o.ahead,
                                       .accumulate = f->o.accumulate,
+                                      .limit_ms = f->o.limit_ms,
                                       .precision = f->precision};
     const crt_data_spec_t data =
         CRT_DATA_SPEC(.features = f->train.features, .labels = f->train.labels,
@@ -186,10 +186,10 @@ static crt_status_t wait_for_members(crti_fit_t *f)
 
         clock_gettime(CLOCK_MONOTONIC, &now);
         now_ms = (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-        end_ms = end_ms ? end_ms : now_ms + START_MS;
+        end_ms = end_ms ? end_ms : now_ms + f->o.limit_ms;
         if (now_ms >= end_ms)
-            return crt_raise(CRT_ERR_TIMED_OUT, "%d of %d members were there after %d s",
-                             g->count, f->o.devices, START_MS / 1000);
+            return crti_fit_not_there(f, "%d of %d members were there", g->count,
+                                      f->o.devices);
         status = take_spares(f, end_ms - now_ms);
     }
     return status;
@@ -430,6 +430,18 @@ static crt_status_t judge_newcomer(crti_fit_t *f, int index, const stretch_t *s)
     return crt_raise(error->status, "%s", error->text);
 }
 
+/* Why the group ended: it waited for a member that the cluster has no room for, perhaps. */
+static crt_status_t raise_failure(crti_fit_t *f, const crt_error_t *error)
+{
+    const group_t *g = f->state;
+
+    for (int i = 0; i < g->count && error->status == CRT_ERR_TIMED_OUT; i++)
+        if (g->members[i].joining &&
+            crt_actor_ready(g->members[i].actor, 0) == CRT_ERR_TIMED_OUT)
+            return crti_fit_not_there(f, "nobody came in place of a member that died");
+    return crt_raise(error->status, "%s", error->text);
+}
+
 /* A call of a member has ended. */
 static crt_status_t judge(crti_fit_t *f, int index, stretch_t *s)
 {
@@ -444,7 +456,7 @@ static crt_status_t judge(crti_fit_t *f, int index, stretch_t *s)
     if (error && is_dead(m, error))
         return replace(f, index, s);
     if (error)
-        return crt_raise(error->status, "%s", error->text);
+        return raise_failure(f, error);
     status = read_answer(f, m, s);
     crt_ref_drop(&m->ref);
     return status;

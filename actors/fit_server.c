@@ -16,8 +16,6 @@
 #include "actors/image_worker.h"
 #include "actors/replica.h"
 
-#define START_MS 60000
-
 typedef struct crew {
     crt_actor_t *server, *workers[CRTI_FIT_MEMBERS_MAX];
     int count;
@@ -118,8 +116,11 @@ static crt_status_t begin(crti_fit_t *f, const char *checkpoint)
         return crt_raise(CRT_ERR_NO_MEMORY, "members of a training");
     start_server(f);
     start_workers(f);
-    for (int i = 0; i < c->count && status == CRT_OK; i++)
-        status = crt_actor_ready(c->workers[i], START_MS);
+    for (int i = 0; i < c->count && status == CRT_OK; i++) {
+        status = crt_actor_ready(c->workers[i], f->o.limit_ms);
+        if (status == CRT_ERR_TIMED_OUT)
+            return crti_fit_not_there(f, "member %d of %d did not come", i + 1, c->count);
+    }
     return status == CRT_OK ? go_on_from(f, checkpoint) : status;
 }
 
@@ -175,6 +176,11 @@ static crt_status_t read_batch(crt_ref_t *told, crti_fit_sums_t *sums)
     return CRT_OK;
 }
 
+static crt_status_t wait_for(crti_fit_t *f, int worker, crt_ref_t *ref)
+{
+    return crti_fit_wait_for(f, ((crew_t *)f->state)->workers[worker], worker, ref);
+}
+
 /* All gradients of a step. A member that died computes again when it was started again. */
 static crt_status_t collect(crti_fit_t *f, size_t batches, crti_fit_sums_t *sums)
 {
@@ -186,7 +192,7 @@ static crt_status_t collect(crti_fit_t *f, size_t batches, crti_fit_sums_t *sums
     for (size_t i = 0; i < batches && status == CRT_OK;) {
         const crt_error_t *error;
 
-        status = crti_fit_wait(c->told[i]);
+        status = wait_for(f, (int)(i % (size_t)c->count), c->told[i]);
         if (status != CRT_OK)
             return status;
         error = crt_ref_error(c->told[i]);
@@ -278,7 +284,9 @@ static crt_status_t evaluate(crti_fit_t *f, const crti_fit_data_t *data,
         refs[i] = crt_call(c->workers[i], crti_image_worker_evaluate(), c->weights,
                            data->features, data->labels, data->classes, i, parts);
     for (int i = 0; i < parts && status == CRT_OK;) {
-        status = crti_fit_add_score(refs[i], sums);
+        status = wait_for(f, i, refs[i]);
+        if (status == CRT_OK)
+            status = crti_fit_add_score(refs[i], sums);
         if (!crti_fit_is_death(crt_ref_error(refs[i]))) {
             i++;
             continue;

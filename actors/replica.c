@@ -8,12 +8,41 @@
  *     a failure members are at most one step apart, and agree.c brings them together.
  *     With `sharded` a member updates its parts before it knows that all will get them: it keeps
  *     what they were (crti_replica_keep) until the weights are gathered.
+ * On a GPU
+ *     The gradient stays where the model has it and is summed there, by a group of the backend
+ *     "nccl"; the optimizer makes a step as a whole, and says one step later that it did not.
  */
 #include "actors/replica.h"
 #include "runtime/base/copy_struct.h"
 
+#include <crt_ml_gpu.h>
+
 #include <stdlib.h>
 #include <string.h>
+
+crt_status_t crti_replica_read(const crt_replica_t *r, const crt_tensor_t *from,
+                               float *host)
+{
+    crt_tensor_t to = crt_tensor_floats(host, crt_tensor_count(from));
+
+    return crt_model_copy_tensor(r->model, from, &to);
+}
+
+crt_status_t crti_replica_write(const crt_replica_t *r, const crt_tensor_t *to,
+                                const float *host)
+{
+    crt_tensor_t from = crt_tensor_floats((float *)host, crt_tensor_count(to));
+    crt_tensor_t there = *to;
+
+    return crt_model_copy_tensor(r->model, &from, &there);
+}
+
+static bool is_on_gpu(const crt_replica_t *r)
+{
+    return crt_model_gpu(r->model) != CRT_NO_GPU;
+}
+
+/* ---------------------------------------------------------------- making */
 
 static crt_status_t read_options(crt_replica_options_t *mine,
                                  const crt_replica_options_t *given)
@@ -26,6 +55,40 @@ static crt_status_t read_options(crt_replica_options_t *mine,
         status = crt_raise(CRT_ERR_INVALID,
                            "a replica with a checkpoint and no name of its network");
     return status;
+}
+
+/* Clips as `clip` says also where the optimizer makes its step as a whole. */
+static crt_status_t new_optimizer(crt_replica_t *r)
+{
+    crt_optimizer_options_t mine = crt_adam_options(0.001);
+    crt_status_t status = r->options.optimizer
+                              ? CRTI_COPY_STRUCT(&mine, r->options.optimizer,
+                                                 "crt_adam_options and its like")
+                              : CRT_OK;
+
+    if (status == CRT_OK && is_on_gpu(r) && r->options.clip > 0)
+        mine.global_clip = r->options.clip;
+    return status == CRT_OK ? crt_optimizer_new(r->model, &mine, &r->optimizer) : status;
+}
+
+static crt_status_t check_gpu(crt_replica_t *r)
+{
+    size_t floats = crt_model_parameters(r->model);
+
+    if (!is_on_gpu(r))
+        return CRT_OK;
+    if (r->options.sharded || r->options.bfloat16 || r->options.sync_norms)
+        return crt_raise(CRT_ERR_UNSUPPORTED,
+                         "a replica on a GPU: neither a sharded optimizer, nor gradients "
+                         "as bfloat16, nor batch norms over all members");
+    if (strcmp(crt_group_backend(r->group), "nccl") != 0)
+        return crt_raise(CRT_ERR_INVALID,
+                         "a replica on a GPU needs a group of the backend nccl, this is "
+                         "%s",
+                         crt_group_backend(r->group));
+    r->host = malloc(floats * sizeof(float));
+    return r->host ? CRT_OK
+                   : crt_raise(CRT_ERR_NO_MEMORY, "host memory for %zu floats", floats);
 }
 
 crt_status_t crt_replica_new(crt_group_t *group, crt_model_t *model,
@@ -44,7 +107,9 @@ crt_status_t crt_replica_new(crt_group_t *group, crt_model_t *model,
     r->group = group;
     r->model = model;
     r->options = mine;
-    status = crt_optimizer_new(model, mine.optimizer, &r->optimizer);
+    status = check_gpu(r);
+    if (status == CRT_OK)
+        status = new_optimizer(r);
     if (status == CRT_OK && mine.checkpoint)
         status = crti_replica_resume(r, mine.checkpoint, mine.network);
     r->options.optimizer = NULL; /* borrowed for this call only */
@@ -95,7 +160,7 @@ crt_status_t crt_replica_accumulate(crt_replica_t *r, const crt_batch_t *batch,
 {
     crt_tensor_t gradients = *crt_buckets_gradients(r->buckets);
     size_t count = crt_model_parameters(r->model);
-    const float *from = gradients.data;
+    const float *from = r->host ? r->host : gradients.data;
     crt_status_t status;
 
     if (!r->held)
@@ -103,6 +168,8 @@ crt_status_t crt_replica_accumulate(crt_replica_t *r, const crt_batch_t *batch,
     if (!r->held)
         return crt_raise(CRT_ERR_NO_MEMORY, "gradient of %zu floats", count);
     status = pass(r, batch, NULL, &gradients, loss_out);
+    if (status == CRT_OK && r->host)
+        status = crti_replica_read(r, &gradients, r->host);
     if (status != CRT_OK) {
         r->held_count = 0;
         return status;
@@ -115,18 +182,36 @@ crt_status_t crt_replica_accumulate(crt_replica_t *r, const crt_batch_t *batch,
     return CRT_OK;
 }
 
-/* Of the last batch of a step: the floats that have become final get those that were held, before
- * their buckets are summed. */
-static void seen(void *replica, size_t first)
+/* Adds what is held to the gradient from float `first` on, as far as that was not done yet. */
+static void add_held(crt_replica_t *r, float *gradient, size_t first)
 {
-    crt_replica_t *r = replica;
-    float *gradient = crt_buckets_gradients(r->buckets)->data;
     float share = 1.0f / (float)(r->held_count + 1);
 
     for (size_t i = first; i < r->final && r->held_count > 0; i++)
         gradient[i] = (gradient[i] + r->held[i]) * share;
     r->final = first < r->final ? first : r->final;
+}
+
+/* Of the last batch of a step: the floats that have become final get those that were held, before
+ * their buckets are summed. */
+static void seen(void *replica, size_t first)
+{
+    crt_replica_t *r = replica;
+
+    if (!is_on_gpu(r))
+        add_held(r, crt_buckets_gradients(r->buckets)->data, first);
     crt_buckets_seen(r->buckets, first);
+}
+
+/* On a GPU after the pass, by way of the host. */
+static crt_status_t add_held_there(crt_replica_t *r, const crt_tensor_t *gradients)
+{
+    crt_status_t status = crti_replica_read(r, gradients, r->host);
+
+    if (status != CRT_OK)
+        return status;
+    add_held(r, r->host, 0);
+    return crti_replica_write(r, gradients, r->host);
 }
 
 /* This member's gradient, averaged with those of the others. The first failure counts, but the
@@ -134,10 +219,13 @@ static void seen(void *replica, size_t first)
 static crt_status_t average(crt_replica_t *r, const crt_batch_t *batch, double *loss_out)
 {
     crt_tensor_t gradients = *crt_buckets_gradients(r->buckets);
+    bool adds_there = is_on_gpu(r) && r->held_count > 0;
     crt_status_t status;
 
     r->final = crt_model_parameters(r->model);
-    status = pass(r, batch, seen, &gradients, loss_out);
+    status = pass(r, batch, adds_there ? NULL : seen, &gradients, loss_out);
+    if (status == CRT_OK && adds_there)
+        status = add_held_there(r, &gradients);
     return status == CRT_OK ? crt_buckets_finish(r->buckets) : status;
 }
 
@@ -181,10 +269,10 @@ crt_status_t crt_replica_step(crt_replica_t *r, const crt_batch_t *batch,
     uint64_t batches = (uint64_t)crt_group_size(r->group) * (uint64_t)(r->held_count + 1);
 
     r->held_count = 0;
-    if (status == CRT_OK)
+    if (status == CRT_OK && !is_on_gpu(r))
         status = measure(r);
     if (status == CRT_OK)
-        status = update(r);
+        status = is_on_gpu(r) ? crt_optimizer_step(r->optimizer, r->model) : update(r);
     if (status != CRT_OK)
         return status;
     r->has_before = false;
@@ -225,10 +313,26 @@ uint64_t crti_replica_hash_floats(const crt_tensor_t *weights, size_t count)
     return hash;
 }
 
+static crt_status_t hash_weights(const crt_replica_t *r, uint64_t *hash_out)
+{
+    const crt_tensor_t *weights = crt_model_weights(r->model);
+    size_t count = crt_model_parameters(r->model);
+    crt_tensor_t copy;
+
+    if (is_on_gpu(r)) {
+        CRT_TRY(crti_replica_read(r, weights, r->host));
+        copy = crt_tensor_floats(r->host, count);
+        weights = &copy;
+    }
+    *hash_out = crti_replica_hash_floats(weights, count);
+    return CRT_OK;
+}
+
 uint64_t crt_replica_hash(const crt_replica_t *r)
 {
-    return crti_replica_hash_floats(crt_model_weights(r->model),
-                                    crt_model_parameters(r->model));
+    uint64_t hash = 0;
+
+    return hash_weights(r, &hash) == CRT_OK ? hash : 0;
 }
 
 crt_status_t crti_replica_average_statistics(crt_replica_t *r)
@@ -271,12 +375,15 @@ static crt_status_t compare(crt_replica_t *r, uint64_t number, const char *what)
 static crt_status_t settle(crt_replica_t *r, bool weights)
 {
     crt_status_t status = CRT_OK;
+    uint64_t number = r->steps;
 
     if (!r->compares || r->settled == crt_group_settled(r->group)) {
         r->compares = true;
         r->settled = crt_group_settled(r->group);
-        status = weights ? compare(r, crt_replica_hash(r), "weights")
-                         : compare(r, r->steps, "steps");
+        if (weights)
+            status = hash_weights(r, &number);
+        if (status == CRT_OK)
+            status = compare(r, number, weights ? "weights" : "steps");
         if (status == CRT_OK)
             status = crt_group_settle(r->group);
     }
@@ -322,6 +429,7 @@ void crt_replica_drop(crt_replica_t **dropped)
     free(r->owned);
     free(r->before);
     free(r->held);
+    free(r->host);
     free(r->squares);
     free(r);
     *dropped = NULL;

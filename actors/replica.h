@@ -21,6 +21,7 @@ struct crt_replica {
     /* Batches before the last one of a step: the sum of their gradients, and their number. */
     float *held;
     int held_count;
+    float *host;  /* of a model on a GPU: room for as many floats as it has parameters */
     size_t final; /* float from which on the gradient of the last one has the sum in it */
     bool compares; /* a comparison has failed, when `settled` operations were settled */
     uint64_t settled;
@@ -33,6 +34,22 @@ struct crt_replica {
     crt_part_t *owned;
     size_t owned_count;
 };
+
+/* `count` floats of a flat tensor from `first` on, where they lie. */
+static inline crt_tensor_t crti_replica_part(const crt_tensor_t *all, size_t first,
+                                             size_t count)
+{
+    crt_tensor_t part = crt_tensor_floats((float *)all->data + first, count);
+
+    part.device = all->device;
+    return part;
+}
+
+/* From or to a tensor of the model or of its optimizer, which may lie on a GPU. */
+crt_status_t crti_replica_read(const crt_replica_t *r, const crt_tensor_t *from,
+                               float *host);
+crt_status_t crti_replica_write(const crt_replica_t *r, const crt_tensor_t *to,
+                                const float *host);
 
 /* For the group as it is now. */
 crt_status_t crti_replica_new_buckets(crt_replica_t *r);
@@ -61,5 +78,11 @@ crt_status_t crti_replica_average_statistics(crt_replica_t *r);
 crt_status_t crti_replica_meet(crt_replica_t *r);
 
 void crti_buckets_set_at_end(crt_buckets_t *buckets, bool at_end);
+
+/* As crt_buckets_new, but the gradient lies in memory of the caller, perhaps on the GPU of a group
+ * of the backend "nccl". No bfloat16, no scatter. */
+crt_status_t crti_buckets_new_at(crt_group_t *group, const crt_tensor_t *gradients,
+                                 const crt_buckets_options_t *options,
+                                 crt_buckets_t **buckets_out);
 
 #endif

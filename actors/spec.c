@@ -234,12 +234,19 @@ crt_status_t crti_spec_answer(crt_model_t *model, crt_object_t **object_out,
     const crt_tensor_t *statistics = crt_model_statistics(model);
     size_t count = crt_model_parameters(model), more = crt_tensor_count(statistics);
     int64_t shape = (int64_t)(count + more);
+    crt_tensor_t behind;
     crt_status_t status =
         crt_object_create(CRT_DTYPE_FLOAT32, 1, &shape, object_out, view_out);
 
     if (status != CRT_OK)
         return status;
-    memcpy((float *)view_out->data + count, statistics->data, more * sizeof(float));
+    behind = crt_tensor_floats((float *)view_out->data + count, more);
+    if (more > 0)
+        status = crt_model_copy_tensor(model, statistics, &behind);
+    if (status != CRT_OK) {
+        crt_object_abort(object_out);
+        return status;
+    }
     *view_out = crt_tensor_floats(view_out->data, count);
     return CRT_OK;
 }

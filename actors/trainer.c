@@ -26,7 +26,7 @@
 
 #define JOIN_MS 60000
 /* Keys and values in the create arguments: options of a replica, and of batches by numbers. */
-#define OWN_ITEMS 24
+#define OWN_ITEMS 26
 
 typedef struct trainer {
     crt_model_t *model;
@@ -34,6 +34,7 @@ typedef struct trainer {
     crt_optimizer_options_t optimizer;
     crt_replica_options_t options;
     uint64_t seed;
+    int64_t limit_ms;       /* of its groups */
     int accumulate;         /* batches by numbers: of each step; else 0 */
     char *format, *network; /* of them; of a checkpoint, */
     char *checkpoint;       /* which the group begins with; NULL: none */
@@ -89,6 +90,9 @@ static crt_status_t read_numbered(trainer_t *t, const crt_value_t *map,
 {
     crt_status_t status = CRTI_SPEC_READ(map, "accumulate", &t->accumulate);
 
+    if (status == CRT_OK)
+        status = CRTI_SPEC_READ(map, "limit_ms", &t->limit_ms);
+    t->limit_ms = t->limit_ms ? t->limit_ms : JOIN_MS;
     if (status == CRT_OK)
         status = CRTI_SPEC_READ(map, "ahead", &data->ahead);
     if (status == CRT_OK)
@@ -172,6 +176,8 @@ static void destroy(void *self)
 static crt_status_t join(void *self, crt_call_t *call)
 {
     trainer_t *t = self;
+    crt_group_options_t options = {.struct_size = sizeof(options),
+                                   .limit_ms = t->limit_ms};
     const char *name;
     int size, rank;
     crt_status_t status = crt_args(call, &name, &size, &rank);
@@ -179,8 +185,13 @@ static crt_status_t join(void *self, crt_call_t *call)
     if (status != CRT_OK)
         return status;
     leave(t);
-    status = crt_group_join(
-        size, rank, CRT_GROUP_OPTIONS(.name = name, .limit_ms = JOIN_MS), &t->group);
+    if (crt_model_gpu(t->model) != CRT_NO_GPU) {
+        options.backend = "nccl";
+        options.device = crt_model_gpu(t->model);
+        options.stream = crt_model_stream(t->model);
+    }
+    options.name = name;
+    status = crt_group_join(size, rank, &options, &t->group);
     if (status == CRT_OK)
         status = crt_replica_new(t->group, t->model, &t->options, &t->replica);
     if (status == CRT_OK)
@@ -511,6 +522,7 @@ static crt_actor_t *new_trainer(const crt_actor_options_t *options,
         crt_arg_string("network"),      crt_arg_string(text_or_none(r->network)),
         crt_arg_string("accumulate"),   crt_arg_int(n->accumulate),
         crt_arg_string("ahead"),        crt_arg_int(n->ahead),
+        crt_arg_string("limit_ms"),     crt_arg_int(n->limit_ms),
         crt_arg_string("format"),       crt_arg_string(text_or_none(n->format)),
         crt_arg_string("precision"),    crt_arg_string(text_or_none(n->precision))};
 

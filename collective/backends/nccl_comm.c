@@ -70,6 +70,7 @@ static crt_status_t wait_a_little(crti_nccl_t *n, const char *what, backoff_t *p
 {
     uint64_t now = crti_now_ns();
     crt_status_t status = crti_group_failed(n->group);
+    char who[160];
 
     if (status != CRT_OK)
         return status;
@@ -78,7 +79,8 @@ static crt_status_t wait_a_little(crti_nccl_t *n, const char *what, backoff_t *p
     if (now >= n->deadline_ns)
         return crti_group_fail(
             n->group, CRT_ERR_TIMED_OUT, -1,
-            "timed out: all members called %s, but NCCL did not end it", what);
+            "%s: %s timed out: all members are in it, but NCCL did not end it",
+            crti_group_describe(n->group, n->group->rank, who, sizeof(who)), what);
     if (now - p->looked_ns >= CRTI_GROUP_LOOK_NS && n->control_state &&
         n->control->check) {
         p->looked_ns = now;

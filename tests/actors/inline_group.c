@@ -215,6 +215,11 @@ int crt_group_size(const crt_group_t *group)
     return size;
 }
 
+const char *crt_group_backend(const crt_group_t *group)
+{
+    return "inline";
+}
+
 uint64_t crt_group_incarnation(const crt_group_t *group)
 {
     uint64_t incarnation;

@@ -196,6 +196,26 @@ static void an_error_of_one_gpu_is_told_to_all(void **state)
     members_leave(members, 2, 0);
 }
 
+/* All have called it, so nobody can be blamed: who noticed is told, and in which operation. */
+static void a_gpu_that_hangs_ends_at_the_deadline_with_rank_and_operation(void **state)
+{
+    crt_ref_t *refs[2];
+    double sum;
+
+    members_join(members, 2, 0, "hanging", "nccl");
+    sum = sum_of(2);
+    set_variable(1, "FAKE_NCCL_HANGS", "1");
+    for (int i = 0; i < 2; i++)
+        refs[i] = operate(i, CRT_COLLECTIVE_ALLREDUCE, CRT_DTYPE_FLOAT32, 100000, 0, 300);
+    for (int i = 0; i < 2; i++)
+        expect_failure(refs[i], CRT_ERR_TIMED_OUT,
+                       "): allreduce timed out: all members are in it, but NCCL did not");
+    set_variable(1, "FAKE_NCCL_HANGS", "");
+    rebuild_all(2);
+    expect_sums(2, sum);
+    members_leave(members, 2, 0);
+}
+
 static void members_with_different_versions_are_refused(void **state)
 {
     crt_ref_t *refs[2];
@@ -274,6 +294,7 @@ static int driver(int argc, char **argv)
         cmocka_unit_test(members_with_different_versions_are_refused),
         cmocka_unit_test(an_operation_follows_what_was_given_to_the_stream_before),
         cmocka_unit_test(an_error_of_one_gpu_is_told_to_all),
+        cmocka_unit_test(a_gpu_that_hangs_ends_at_the_deadline_with_rank_and_operation),
         cmocka_unit_test(calls_that_do_not_fit_fail_on_both_sides),
         cmocka_unit_test(a_member_that_does_not_come_is_named),
         cmocka_unit_test(a_tensor_of_another_device_is_refused),

@@ -7,7 +7,8 @@
  *     operations whose other side does not come never end,
  *     finalizing waits for the other members.
  * FAKE_GPU_COUNT says how many devices there are (default 2), FAKE_NCCL_VERSION which NCCL it is,
- * FAKE_COPY_MS how long a copy to the device takes; with FAKE_NCCL_FAILS operations fail. */
+ * FAKE_COPY_MS how long a copy to the device takes; with FAKE_NCCL_FAILS operations fail, with
+ * FAKE_NCCL_HANGS they do not end. */
 #ifndef CRTI_TESTS_FAKE_NCCL_H
 #define CRTI_TESTS_FAKE_NCCL_H
 

@@ -249,6 +249,9 @@ static void run_job(fake_task_t *task)
             fake_nap();
     } else if (!atomic_load(&c->is_revoked))
         atomic_compare_exchange_strong(&c->async, &taken, ncclSuccess);
+    while (getenv("FAKE_NCCL_HANGS") && !atomic_load(&c->is_aborted) &&
+           !atomic_load(&c->is_revoked))
+        fake_nap();
     if (move_all(job) && job->parts)
         reduce_parts(job);
     free(job->parts);
