@@ -114,7 +114,7 @@ typedef struct crt_fit_options {
     const char *format;
     crt_fit_strategy_t strategy;
     crt_accelerator_t accelerator;
-    /* "float32", "tf32" or "mixed", on a GPU. NULL: "float32". */
+    /* "float32", "tf32" or "mixed": what GPUs compute in. NULL: "float32", as CPUs do. */
     const char *precision;
     /* Members of the group. 0: one for each free device of the cluster. */
     int devices;

@@ -135,36 +135,28 @@ crt_status_t crti_fit_wait(crt_ref_t *ref)
     return crt_ref_error(ref) ? CRT_OK : status;
 }
 
-/* What each member needs, and how much of it is free, as far as the cluster says. */
-static void describe_room(const crti_fit_t *f, char *text, size_t size)
-{
-    double cpus = 0, free_cpus = 0, gpus = 0, free_gpus = 0;
-
-    text[0] = '\0';
-    if (crt_resource_total("CPU", &cpus, &free_cpus) != CRT_OK ||
-        crt_resource_total("GPU", &gpus, &free_gpus) != CRT_OK)
-        return;
-    if (*f->precision)
-        snprintf(text, size,
-                 ": each needs %g CPU and %g GPU, and %g of %g CPU and %g of %g "
-                 "GPU are free",
-                 f->o.cpus, f->o.gpus, free_cpus, cpus, free_gpus, gpus);
-    else
-        snprintf(text, size, ": each needs %g CPU, and %g of %g are free", f->o.cpus,
-                 free_cpus, cpus);
-}
-
 crt_status_t crti_fit_not_there(const crti_fit_t *f, const char *format, ...)
 {
-    char what[200], room[200];
+    double cpus = 0, free_cpus = 0, gpus = 0, free_gpus = 0;
+    double seconds = (double)f->o.limit_ms / 1000;
+    char what[200];
     va_list args;
 
     va_start(args, format);
     vsnprintf(what, sizeof(what), format, args);
     va_end(args);
-    describe_room(f, room, sizeof(room));
-    return crt_raise(CRT_ERR_TIMED_OUT, "%s within %g s%s", what,
-                     (double)f->o.limit_ms / 1000, room);
+    if (crt_resource_total("CPU", &cpus, &free_cpus) != CRT_OK ||
+        crt_resource_total("GPU", &gpus, &free_gpus) != CRT_OK)
+        return crt_raise(CRT_ERR_TIMED_OUT, "%s within %g s", what, seconds);
+    if (!*f->precision)
+        return crt_raise(CRT_ERR_TIMED_OUT,
+                         "%s within %g s: each needs %g CPU, and %g of %g are free", what,
+                         seconds, f->o.cpus, free_cpus, cpus);
+    return crt_raise(CRT_ERR_TIMED_OUT,
+                     "%s within %g s: each needs %g CPU and %g GPU, and %g of %g CPU and "
+                     "%g of %g GPU are free",
+                     what, seconds, f->o.cpus, f->o.gpus, free_cpus, cpus, free_gpus,
+                     gpus);
 }
 
 /* A batch may take as long as it likes, when there is a process that computes it. */

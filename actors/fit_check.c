@@ -171,21 +171,36 @@ static crt_status_t check_group_on_gpus(const crt_fit_options_t *o)
 static crt_status_t use_gpus(crti_fit_t *f)
 {
     crt_fit_options_t *o = &f->o;
-    crt_precision_t precision;
 
     f->precision = o->precision ? o->precision : "float32";
-    CRT_TRY(crt_precision_parse(f->precision, &precision));
     if (o->strategy != CRT_FIT_SERVER)
         CRT_TRY(check_group_on_gpus(o));
     return count_devices(f, "GPU", o->gpus, CRT_ERR_UNSUPPORTED);
 }
 
+static crt_status_t use_cpus(crti_fit_t *f)
+{
+    crt_fit_options_t *o = &f->o;
+
+    if (o->accelerator == CRT_ACCELERATOR_AUTO)
+        crti_fit_tell(f, "accelerator auto: no node of the cluster has a GPU; members "
+                         "compute on CPUs, in float32");
+    else if (o->precision && strcmp(o->precision, "float32") != 0)
+        return crt_raise(CRT_ERR_UNSUPPORTED,
+                         "precision %s with accelerator cpu: CPUs compute in float32",
+                         o->precision);
+    return count_devices(f, "CPU", o->cpus, CRT_ERR_UNSCHEDULABLE);
+}
+
 static crt_status_t choose_devices(crti_fit_t *f)
 {
     crt_fit_options_t *o = &f->o;
+    crt_precision_t precision;
     double gpus = 0;
 
     f->precision = "";
+    if (o->precision)
+        CRT_TRY(crt_precision_parse(o->precision, &precision));
     if (o->accelerator != CRT_ACCELERATOR_CPU)
         CRT_TRY(crt_resource_total("GPU", &gpus, NULL));
     if (gpus > 0)
@@ -194,10 +209,7 @@ static crt_status_t choose_devices(crti_fit_t *f)
         return crt_raise(CRT_ERR_UNSUPPORTED,
                          "accelerator gpu: no node of the cluster has a GPU; nodes have "
                          "those of CUDA_VISIBLE_DEVICES, or all that the driver tells");
-    if (o->accelerator == CRT_ACCELERATOR_AUTO)
-        crti_fit_tell(f, "accelerator auto: no node of the cluster has a GPU; members "
-                         "compute on CPUs");
-    return count_devices(f, "CPU", o->cpus, CRT_ERR_UNSCHEDULABLE);
+    return use_cpus(f);
 }
 
 /* ---------------------------------------------------------------- model and data */

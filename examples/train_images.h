@@ -37,7 +37,7 @@ struct settings {
     crt_fit_strategy_t strategy;
     crt_accelerator_t accelerator;
     int64_t devices, devices_most, epochs, accumulate;
-    double clip, validation;
+    double clip, validation, limit_s;
     bool sync_norms, bfloat16, tests;
     const char *fit_precision;
     /* [optimizer] */

@@ -108,21 +108,22 @@ int fit_images(int argc, char **argv)
     train = open_images(CRT_SPLIT_TRAIN, s->limit);
     test = s->tests ? open_images(CRT_SPLIT_TEST, s->test_limit) : NULL;
     open_output(&f);
-    check(crt_fit(CRT_FIT(.model = &spec, .train = train, .test = test,
-                          .validation_part = s->validation, .format = s->format->name,
-                          .strategy = s->strategy, .accelerator = s->accelerator,
-                          .precision = s->fit_precision, .devices = (int)s->devices,
-                          .devices_most = (int)s->devices_most, .gpus = s->num_gpus,
-                          .batch_size = (int)s->batch, .accumulate = (int)s->accumulate,
-                          .ahead = (int)s->ahead, .epochs = (int)s->epochs,
-                          .steps = (uint64_t)s->steps, .optimizer = &s->optimizer,
-                          .clip = s->clip, .sync_norms = s->sync_norms,
-                          .bfloat16 = s->bfloat16, .folder = s->folder,
-                          .every = s->folder ? (uint64_t)s->every : 0,
-                          .keep = (int)s->keep, .resume = s->resume, .name = s->network,
-                          .report = report, .context = &f),
-                  sizeof(result), &result),
-          "training");
+    check(
+        crt_fit(CRT_FIT(.model = &spec, .train = train, .test = test,
+                        .validation_part = s->validation, .format = s->format->name,
+                        .strategy = s->strategy, .accelerator = s->accelerator,
+                        .precision = s->fit_precision, .devices = (int)s->devices,
+                        .devices_most = (int)s->devices_most, .gpus = s->num_gpus,
+                        .batch_size = (int)s->batch, .accumulate = (int)s->accumulate,
+                        .ahead = (int)s->ahead, .epochs = (int)s->epochs,
+                        .steps = (uint64_t)s->steps, .optimizer = &s->optimizer,
+                        .limit_ms = (int64_t)(s->limit_s * 1000), .clip = s->clip,
+                        .sync_norms = s->sync_norms, .bfloat16 = s->bfloat16,
+                        .folder = s->folder, .every = s->folder ? (uint64_t)s->every : 0,
+                        .keep = (int)s->keep, .resume = s->resume, .name = s->network,
+                        .report = report, .context = &f),
+                sizeof(result), &result),
+        "training");
     close_output(&f);
     print_result(&result);
     crt_dataset_drop(&train);

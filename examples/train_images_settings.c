@@ -63,6 +63,9 @@ static const char usage[] =
     "                 sync_norms = false    bfloat16 = false    validation = 0.2    test "
     "= "
     "true\n"
+    "                 limit_s = 60          in which members come, when there is no free "
+    "CPU or\n"
+    "                                       GPU for them\n"
     "                 slow_worker = -1      this worker takes `slowdown` times as long\n"
     "                 slowdown = 10\n"
     "  [optimizer]    name = sgd            sgd, adam       learn_rate = 0.01    "
@@ -262,6 +265,7 @@ static void read_fit(crt_configuration_t *c)
     s->epochs = 0;
     s->accumulate = 1;
     s->validation = 0.2;
+    s->limit_s = 60;
     s->tests = true;
     use(c, crt_configuration_string(c, "training.strategy", &strategy));
     use(c, crt_configuration_string(c, "training.accelerator", &accelerator));
@@ -273,6 +277,7 @@ static void read_fit(crt_configuration_t *c)
     use(c, crt_configuration_float(c, "training.clip", 0, 1e30, &s->clip));
     use(c, crt_configuration_float(c, "training.validation", 0, 0.999, &s->validation));
     use(c, crt_configuration_float(c, "training.num_gpus", 0.0001, 1, &s->num_gpus));
+    use(c, crt_configuration_float(c, "training.limit_s", 0.001, 1e6, &s->limit_s));
     use(c, crt_configuration_bool(c, "training.sync_norms", &s->sync_norms));
     use(c, crt_configuration_bool(c, "training.bfloat16", &s->bfloat16));
     use(c, crt_configuration_bool(c, "training.test", &s->tests));
@@ -290,6 +295,10 @@ static void read_fit(crt_configuration_t *c)
                                        "precision '%s', not float32, tf32 or mixed",
                                        precision));
     s->fit_precision = precision;
+    if (s->has_shards)
+        use(c, crt_configuration_raise(c, "data.order", CRT_ERR_UNSUPPORTED,
+                                       "members take batches in turns from one order; "
+                                       "shards are of training.workers"));
 }
 
 static void read_optimizer(crt_configuration_t *c)
@@ -335,6 +344,11 @@ static void read_rest(crt_configuration_t *c)
     use(c, crt_configuration_string(c, "evaluation.csv", &s->evaluation_csv));
     use(c, crt_configuration_int(c, "evaluation.patience", 1, COUNT_MAX, &s->patience_s));
     use(c, crt_compression_parse(s->compression, &method));
+    if (s->fits && strcmp(s->compression, "none") != 0)
+        use(c, crt_configuration_raise(c, "compression.method", CRT_ERR_UNSUPPORTED,
+                                       "compression is of training.workers; "
+                                       "training.bfloat16 = true halves what members "
+                                       "send"));
     if (s->resume && !s->folder)
         use(c, crt_configuration_raise(c, "checkpoints.resume", CRT_ERR_INVALID,
                                        "resume needs checkpoints.folder"));
@@ -359,8 +373,11 @@ static crt_status_t override(crt_configuration_t *c, const char *argument,
                              const char *next, int *at)
 {
     static const char *const plain[] = {"--devices", "--accelerator"};
-    static const char *const of_fit[] = {"--training.strategy", "--training.devices",
-                                         "--training.accelerator", "--training.epochs"};
+    static const char *const of_fit[] = {
+        "--training.strategy",   "--training.devices",    "--training.accelerator",
+        "--training.epochs",     "--training.accumulate", "--training.clip",
+        "--training.sync_norms", "--training.bfloat16",   "--training.validation",
+        "--training.test",       "--training.limit_s"};
     char text[256];
 
     for (size_t i = 0; i < sizeof(plain) / sizeof(plain[0]); i++) {

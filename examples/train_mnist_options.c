@@ -23,6 +23,13 @@ static const char usage[] =
     "(sync)\n"
     "  --shards S           servers of --mode sharded (2)\n"
     "  --workers N          data workers or trainers (2)\n"
+    "As for train_images, which trains on GPUs and on a changing number of devices, "
+    "too:\n"
+    "  --training.strategy=server|allreduce|sharded\n"
+    "                       --mode sync; allreduce; allreduce with --optimizer sharded\n"
+    "  --devices N          --workers N\n"
+    "  --accelerator cpu|auto   where workers compute: on CPUs\n"
+    "Others:\n"
     "  --iterations N       rounds; async makes N x workers updates (200)\n"
     "  --batch N            samples per gradient (128)\n"
     "  --hidden N           width of each of the two hidden layers (128)\n"
@@ -54,6 +61,8 @@ static const char usage[] =
     "Joins the cluster of CRT_ADDRESS or this user's only one, else starts its own.\n";
 
 static const char *const modes[] = {"sync", "async", "allreduce", "sharded", NULL};
+static const char *const strategies[] = {"server", "allreduce", "sharded", NULL};
+static const char *const accelerators[] = {"cpu", "gpu", "auto", NULL};
 static const char *const overlaps[] = {"on", "off", "both", NULL};
 static const char *const gradients_as[] = {"float32", "bfloat16", NULL};
 static const char *const optimizers[] = {"whole", "sharded", NULL};
@@ -122,11 +131,33 @@ static int one_of(const char *name, const char *text, const char *const *words)
     return 0;
 }
 
+/* As train_images names them. */
+static void set_strategy(const char *text)
+{
+    int strategy = one_of("training.strategy", text, strategies);
+
+    options.mode = strategy == 0 ? SYNC : ALLREDUCE;
+    options.mode_name = modes[options.mode];
+    options.sharded = strategy == 2;
+}
+
+static void check_accelerator(const char *text)
+{
+    if (one_of("accelerator", text, accelerators) == 1)
+        bad_option("accelerator", text,
+                   "this program computes on CPUs; train_images train --accelerator=gpu "
+                   "trains the same network");
+}
+
 /* `name` is an option of getopt_long, `text` its value. */
 static void set_option(const char *name, const char *text)
 {
     struct options *o = &options;
 
+    if (strcmp(name, "accelerator") == 0) {
+        check_accelerator(text);
+        return;
+    }
     if (strcmp(name, "data") == 0)
         o->data = text;
     else if (strcmp(name, "save") == 0)
@@ -139,7 +170,7 @@ static void set_option(const char *name, const char *text)
         o->svg = text;
     else if (strcmp(name, "json") == 0)
         o->json = true;
-    else if (strcmp(name, "workers") == 0)
+    else if (strcmp(name, "workers") == 0 || strcmp(name, "devices") == 0)
         o->workers = whole(name, text, 1, WORKERS_MAX);
     else if (strcmp(name, "shards") == 0)
         o->shards = whole(name, text, 1, SHARDS_MAX);
@@ -226,6 +257,7 @@ static crt_status_t read_sections(crt_configuration_t *c)
                                            {0}};
     static const crt_factory_t adams[] = {
         CRT_FACTORY(.registry = "optimizers", .name = "Adam.v1", .make = make_adam), {0}};
+    const char *strategy = NULL;
     crt_status_t status = read_numbers(c);
 
     crt_configuration_skip(c, "evaluation.batch_size"); /* all test images at once */
@@ -233,6 +265,10 @@ static crt_status_t read_sections(crt_configuration_t *c)
     crt_configuration_skip(c, "ray.num_cpus");
     if (status == CRT_OK)
         status = crt_configuration_string(c, "training.mode", &options.mode_name);
+    if (status == CRT_OK)
+        status = crt_configuration_string(c, "training.strategy", &strategy);
+    if (status == CRT_OK && strategy)
+        set_strategy(strategy);
     if (status == CRT_OK && crt_configuration_has(c, "model"))
         status = crt_configuration_make(c, "model", "layers", models, NULL);
     if (status == CRT_OK && crt_configuration_has(c, "optimizer"))
@@ -288,6 +324,8 @@ void read_options(int argc, char **argv)
     static const struct option known[] = {{"data", required_argument, NULL, 0},
                                           {"mode", required_argument, NULL, 0},
                                           {"workers", required_argument, NULL, 0},
+                                          {"devices", required_argument, NULL, 0},
+                                          {"accelerator", required_argument, NULL, 0},
                                           {"shards", required_argument, NULL, 0},
                                           {"iterations", required_argument, NULL, 0},
                                           {"batch", required_argument, NULL, 0},

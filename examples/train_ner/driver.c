@@ -15,6 +15,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <crt_fit.h>
+
 #include "report.h"
 #include "show.h"
 #include "train_ner.h"
@@ -79,30 +81,77 @@ static crt_model_t *network(training_t *t)
 
 /* ---------------------------------------------------------------- options */
 
+/* As train_images names them: strategies are modes. */
+static crt_status_t take_strategy(crt_configuration_t *c, const char *name)
+{
+    crt_fit_strategy_t strategy;
+
+    CRT_TRY(crt_fit_strategy_parse(name, &strategy));
+    if (strategy == CRT_FIT_SHARDED)
+        return crt_raise(CRT_ERR_UNSUPPORTED,
+                         "strategy sharded: train_ner has none; with --mode peer each "
+                         "member owns some of the parameters");
+    return crt_configuration_override(c, strategy == CRT_FIT_SERVER
+                                             ? "--distributed.mode=shared_optimizer"
+                                             : "--distributed.mode=allreduce");
+}
+
+static crt_status_t check_accelerator(const char *name)
+{
+    crt_accelerator_t accelerator;
+
+    CRT_TRY(crt_accelerator_parse(name, &accelerator));
+    return accelerator == CRT_ACCELERATOR_GPU
+               ? crt_raise(CRT_ERR_UNSUPPORTED,
+                           "accelerator gpu: members of train_ner compute on CPUs")
+               : CRT_OK;
+}
+
+/* What follows `name`, when words[*at] is it: "name VALUE" or "name=VALUE"; "": nothing does. */
+static const char *value_of(const char *name, char **words, int *at)
+{
+    const char *word = words[*at];
+    size_t length = strlen(name);
+
+    if (strncmp(word, name, length) != 0 || (word[length] != '=' && word[length] != '\0'))
+        return NULL;
+    if (word[length] == '=')
+        return word + length + 1;
+    return words[*at + 1] ? words[++*at] : "";
+}
+
 static crt_status_t take_option(training_t *t, crt_configuration_t *c, char **words,
                                 int *at)
 {
     static const char *const own[][2] = {{"--n-workers", "distributed.workers"},
                                          {"-w", "distributed.workers"},
+                                         {"--devices", "distributed.workers"},
                                          {"--mode", "distributed.mode"}};
+    const char *value;
     char override[512];
 
     if (strcmp(words[*at], "--resume") == 0) {
         t->resume = true;
         return CRT_OK;
     }
+    if ((value = value_of("--training.strategy", words, at)))
+        return take_strategy(c, value);
+    if ((value = value_of("--accelerator", words, at)))
+        return check_accelerator(value);
     for (size_t i = 0; i < sizeof(own) / sizeof(own[0]); i++) {
-        if (strcmp(words[*at], own[i][0]) != 0)
+        value = value_of(own[i][0], words, at);
+        if (!value)
             continue;
-        if (!words[*at + 1])
-            return crt_raise(CRT_ERR_INVALID, "%s wants a value", words[*at]);
-        snprintf(override, sizeof(override), "--%s=%s", own[i][1], words[++*at]);
+        if (!*value)
+            return crt_raise(CRT_ERR_INVALID, "%s wants a value", own[i][0]);
+        snprintf(override, sizeof(override), "--%s=%s", own[i][1], value);
         return crt_configuration_override(c, override);
     }
-    if (strcmp(words[*at], "--output") == 0 || strcmp(words[*at], "-o") == 0) {
-        if (!words[*at + 1])
-            return crt_raise(CRT_ERR_INVALID, "%s wants a folder", words[*at]);
-        t->output = words[++*at];
+    if ((value = value_of("--output", words, at)) ||
+        (value = value_of("-o", words, at))) {
+        if (!*value)
+            return crt_raise(CRT_ERR_INVALID, "--output wants a folder");
+        t->output = value;
         return CRT_OK;
     }
     return crt_configuration_override(c, words[*at]);

@@ -80,13 +80,21 @@ class FullDisk(unittest.TestCase):
 
     def test_a_training_ends_at_a_checkpoint_that_does_not_fit_and_goes_on_from_the_one_before(
             self):
+        self.ends_and_goes_on("server")
+
+    def test_so_does_one_of_members_that_have_the_weights(self):
+        self.ends_and_goes_on("group", "--training.strategy=allreduce", "--devices=2")
+
+    def ends_and_goes_on(self, name, *options):
         words = [
-            TRAIN_IMAGES, "train", *IMAGES, f"--checkpoints.folder={self.disk}/c",
+            TRAIN_IMAGES, "train", *IMAGES, *options, f"--checkpoints.folder={self.disk}/c",
             "--checkpoints.keep=0"
         ]
-        elsewhere = [TRAIN_IMAGES, "train", *IMAGES, f"--checkpoints.folder={directory}/whole"]
+        elsewhere = [
+            TRAIN_IMAGES, "train", *IMAGES, *options, f"--checkpoints.folder={directory}/{name}"
+        ]
         whole = subprocess.run(elsewhere, check=True, capture_output=True, text=True, timeout=100)
-        size = max(os.path.getsize(file) for file in files(f"{directory}/whole"))
+        size = max(os.path.getsize(file) for file in files(f"{directory}/{name}"))
         self.fill(2 * (size + 16384) + size // 2)
         self.fails(*words)
         saved = self.saved()

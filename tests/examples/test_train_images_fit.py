@@ -9,6 +9,7 @@ member that is killed, checkpoints, and what is said to wrong input; and a model
 import contextlib
 import csv
 import os
+import pty
 import re
 import signal
 import subprocess
@@ -114,6 +115,32 @@ def a_killed_member_is_replaced_and_nothing_else_changes():
     assert end["weights"] == whole["weights"], (end, whole)
 
 
+def what_a_training_may_have_it_has_all_at_once():
+    done = subprocess.run([
+        PROGRAM, "train", "--network.name=fcnn", "--data.limit=96", "--data.test_limit=20",
+        "--data.batch=8", "--data.ahead=1", "--training.strategy=allreduce", "--devices=2",
+        "--training.steps=3", "--training.accumulate=2", "--training.clip=0.5",
+        "--training.sync_norms", "--training.bfloat16", "--optimizer.name=adam"
+    ], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0 and end_of(done.stdout)["steps"] == 3, done
+
+
+def on_a_terminal_the_line_of_training_is_replaced():
+    mine, its = pty.openpty()
+    with subprocess.Popen(command("--training.strategy=allreduce", "--devices=2",
+                                  "--training.epochs=2"), stdout=its, stderr=its) as driver:
+        os.close(its)
+        text = ""
+        with contextlib.suppress(OSError):  # the other end is closed
+            while True:
+                text += os.read(mine, 65536).decode()
+        assert driver.wait(timeout=120) == 0, text
+    os.close(mine)
+    assert re.search(r"\repoch [\d.]+ of 2  step \d+ of 32  loss [\d.]+  \d+ images/s  2 devices  "
+                     r"\d:\d\d(, \d:\d\d left)?\x1b\[K\r", text), text
+    assert text.count("validation  epoch") == 2 and end_of(text)["steps"] == 32, text
+
+
 def wrong_input_is_named_before_anything_starts(folder):
     for args, status, part in [
         (["--devices=0"], 2, "training.devices is 0"),
@@ -123,6 +150,10 @@ def wrong_input_is_named_before_anything_starts(folder):
         (["--training.strategy=ring"], 2, "strategy 'ring', not server, allreduce or sharded"),
         (["--devices=2", "--training.workers=3"], 2, "there is no 'training.workers'"),
         (["--devices=2", "--training.precision=half"], 2, "precision 'half'"),
+        (["--devices=2", "--training.precision=mixed"], 1, "CPUs compute in float32"),
+        (["--devices=2", "--compression.method=lz4"], 2, "compression is of training.workers"),
+        (["--devices=2", "--data.order=shards"], 2, "members take batches in turns"),
+        (["--devices=2", "--training.limit_s=0"], 2, "training.limit_s is 0"),
         (["--devices=2", "--training.validation=0.0001"], 1, "leaves nothing to validate with"),
         (["--devices=2", "--network.name=resnet20", "--data.format=mnist",
           "--data.batch=4000"], 1, "2 devices, and 512 training samples are only 1 batches"),
@@ -151,7 +182,7 @@ def a_model_of_ones_own_trains_on_any_number_of_members():
         done = subprocess.run([OWN_MODEL, str(devices)], capture_output=True, text=True,
                               timeout=120)
         assert done.returncode == 0, done
-        match = re.search(r"(\d) devices, (\d+) steps: ([\d.]+) %", done.stdout)
+        match = re.search(r"(\d) devices, (\d+) steps: ([\d.]+) % .*, \d+ images/s", done.stdout)
         assert match and int(match[1]) == devices and int(match[2]) == steps, done
         assert float(match[3]) > 40, done
 
@@ -161,6 +192,8 @@ def main():
         each_strategy_trains_by_one_command(folder)
         a_checkpoint_of_a_strategy_goes_on_with_another(folder)
         a_killed_member_is_replaced_and_nothing_else_changes()
+        what_a_training_may_have_it_has_all_at_once()
+        on_a_terminal_the_line_of_training_is_replaced()
         wrong_input_is_named_before_anything_starts(folder)
         without_gpus_they_are_refused_and_auto_says_so()
         a_model_of_ones_own_trains_on_any_number_of_members()

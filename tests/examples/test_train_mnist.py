@@ -40,6 +40,10 @@ def wrong_options_are_named():
         (["--on-death", "cry"], "--on-death cry: not fail, shrink or replace"),
         (["--mode", "both"], "--mode both: not sync, async, allreduce or sharded"),
         (["--shards", "65"], "--shards 65: not a whole number in 1..64"),
+        (["--devices", "2:8"], "--devices 2:8: not a whole number"),
+        (["--training.strategy=ring"], "--training.strategy ring: not server, allreduce or"),
+        (["--accelerator", "tpu"], "--accelerator tpu: not cpu, gpu or auto"),
+        (["--accelerator=gpu"], "train_images train --accelerator=gpu trains the same network"),
         (["--nonsense"], "nonsense"),
         (["builtin"], "builtin"),
     ]:
@@ -177,6 +181,11 @@ def allreduce_reaches_what_sync_reaches(accuracy):
     result = json.loads(
         run(*args, "--json", "--optimizer", "sharded", "--gradients", "bfloat16").stdout)
     assert result["hash"] != said, (result, said)
+    # The same by the names of train_images.
+    other = json.loads(
+        run(f"--devices={workers}", "--accelerator=auto", "--training.strategy=sharded", *args[4:],
+            "--json", "--gradients", "bfloat16").stdout)
+    assert other["hash"] == result["hash"] and other["mode"] == "allreduce", (other, result)
     if workers == 2:
         assert abs(result["final_accuracy"] - accuracy) < 0.05, (result, accuracy)
 

@@ -353,7 +353,8 @@ class TrainNer(unittest.TestCase):
     def test_a_training_that_is_resumed_ends_with_the_same_bits(self):
         self.train("whole", "-w", "2")
         self.train("parts", "-w", "2", steps=15)
-        self.train("parts", "-w", "2", "--resume")
+        self.train("parts", "--devices", "2", "--training.strategy=allreduce",
+                   "--accelerator=cpu", "--resume")
         self.assertEqual(read(self.folder, "whole", "model-last"),
                          read(self.folder, "parts", "model-last"))
         self.assertEqual(read(self.folder, "whole", "model-best"),
@@ -445,7 +446,12 @@ class TrainNer(unittest.TestCase):
 
     def test_wrong_configurations_are_refused_before_anything_starts(self):
         for word, part in (("--training.max_stepz=5", "the nearest name is training.max_steps"),
-                           ("--mode=both", "neither --section.key=value"),
+                           ("--mode=both", "mode both, not allreduce"),
+                           ("--devices=0", "distributed.workers is 0"),
+                           ("--training.strategy=ring", "strategy 'ring', not server"),
+                           ("--training.strategy=sharded", "with --mode peer each"),
+                           ("--accelerator=gpu", "members of train_ner compute on CPUs"),
+                           ("--accelerator", "accelerator '', not cpu, gpu or auto"),
                            ("--distributed.mode=both", "mode both, not allreduce"),
                            ("--training.batcher.@batchers=spacy.batch_by_word.v1",
                             "batch_by_words.v1"), ("--paths.dev=/nowhere",
