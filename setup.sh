@@ -12,9 +12,9 @@ usage: ./setup.sh [--without-tests] [--with-cuda] [--with-browser] [--with-mpi] 
 Installs the Debian packages that crt is built from and tested with (as root, or by sudo): those of
 the table in docs/building.md, which says what each is for.
   --without-tests  what building and training needs, and the optional parts of crt
-  --with-cuda      headers and libraries of CUDA and NCCL, from the Python registry's nvidia
-                   wheels, into build-cuda/ of this folder, unless a toolkit is in
-                   CUDA_HOME (default /usr/local/cuda). Build with:
+  --with-cuda      headers and libraries of CUDA, cuBLAS, cuDNN, NVRTC and NCCL, from the Python
+                   registry's nvidia wheels (2 GB), into build-cuda/ of this folder, unless a
+                   toolkit with them is in CUDA_HOME (default /usr/local/cuda). Build with:
                    meson setup ... -Dgpu_root=$PWD/build-cuda
   --with-browser   chromium, and what drives it, for the test of the dashboard; axe-core, which
                    checks its accessibility, from the Python registry into build-browser/ of this
@@ -31,7 +31,7 @@ TEXT
 
 # nvcc: for the headers in include/crt, which those of the runtime include.
 cuda_wheels=(nvidia-cuda-runtime-cu12 nvidia-cuda-nvcc-cu12 nvidia-cuda-nvrtc-cu12
-    nvidia-cublas-cu12 nvidia-nccl-cu12)
+    nvidia-cublas-cu12 nvidia-cudnn-cu12 nvidia-nccl-cu12)
 
 say() { printf 'setup: %s\n' "$*"; }
 die() { printf 'setup: %s\n' "$*" >&2; exit 1; }
@@ -116,8 +116,8 @@ install_cuda() {
     local into="$root/build-cuda" wheel place
     for place in "${CUDA_HOME:-/usr/local/cuda}" "$into"; do
         if [ -e "$place/include/cuda_runtime_api.h" ] && [ -e "$place/include/nccl.h" ] &&
-            [ -e "$place/include/crt/host_defines.h" ]; then
-            say "CUDA and NCCL are in $place"
+            [ -e "$place/include/cudnn.h" ] && [ -e "$place/include/crt/host_defines.h" ]; then
+            say "CUDA, cuDNN and NCCL are in $place"
             return
         fi
     done
@@ -134,7 +134,7 @@ install_cuda() {
     cp -r "$into"/unpacked/nvidia/*/include/. "$into/include/"
     cp -r "$into"/unpacked/nvidia/*/lib/. "$into/lib/"
     rm -rf "$into/wheels" "$into/unpacked"
-    say "CUDA and NCCL are in build-cuda; build with -Dgpu_root=$into and run with" \
+    say "CUDA, cuDNN and NCCL are in build-cuda; build with -Dgpu_root=$into and run with" \
         "LD_LIBRARY_PATH=$into/lib"
 }
 

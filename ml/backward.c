@@ -37,8 +37,9 @@ static float *new_numbers(const crt_model_t *model, size_t floats)
                          : malloc(floats * sizeof(float));
 }
 
-/* The free memory that fits best; else the largest free one grows. Number 0 is the caller's. */
-static crt_status_t take(crt_model_t *model, size_t floats, int *index_out)
+/* The free memory that fits best; else the largest free one grows. Number 0 is the caller's;
+ * `layer` is for the error text. */
+static crt_status_t take(crt_model_t *model, size_t layer, size_t floats, int *index_out)
 {
     int best = NONE, largest = NONE;
     crt_status_t status = CRT_OK;
@@ -67,7 +68,9 @@ static crt_status_t take(crt_model_t *model, size_t floats, int *index_out)
         delta->capacity = delta->data ? floats : 0;
     }
     if (!delta->data)
-        return crt_raise(CRT_ERR_NO_MEMORY, "gradient of %zu outputs", floats);
+        return crti_model_no_memory(model, floats,
+                                    "the gradients of outputs, at layer %zu (%s)", layer,
+                                    model->layers[layer].ops->name);
     delta->uses = 1;
     *index_out = best;
     return CRT_OK;
@@ -100,7 +103,7 @@ static crt_status_t give(crt_model_t *model, int source, int index)
     else if (index > 0 && model->deltas[index].uses == 1)
         sum = index;
     else
-        status = take(model, count, &sum);
+        status = take(model, source < 0 ? 0 : (size_t)source, count, &sum);
     if (status != CRT_OK)
         return status;
     add(model, model->deltas[sum].data, model->deltas[old].data,
@@ -166,8 +169,9 @@ static crt_status_t take_all(crt_model_t *model, const crti_layer_t *layer, int 
             model->deltas[own].uses++;
             made[k] = own;
         } else {
-            status = take(model, (size_t)model->pass.rows * crti_shape_size(layer->in[k]),
-                          &made[k]);
+            status =
+                take(model, (size_t)(layer - model->layers),
+                     (size_t)model->pass.rows * crti_shape_size(layer->in[k]), &made[k]);
         }
     }
     return status;
@@ -207,10 +211,7 @@ static void skip(const crt_model_t *model, const crti_layer_t *layer, float *gra
 {
     float *own = gradients + layer->params_at;
 
-    if (model->device)
-        model->device->ops->zero(model->device, own, layer->params_count);
-    else
-        memset(own, 0, layer->params_count * sizeof(float));
+    crti_model_zero(model, own, layer->params_count);
     if (model->seen && layer->params_count > 0)
         model->seen(model->seen_context, layer->params_at);
 }

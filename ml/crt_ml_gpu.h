@@ -17,9 +17,16 @@
  * numbers to the host, such as a loss. A group that has this stream in its options reduces
  * gradients without a wait on the host. Calls make `gpu` the current device of the thread.
  *
- * Layers: dense, ReLU, dropout, add, convolution, pools, batch norm, flatten, subsample.
- * Optimizers: SGD, Adam, AdamW, without look-ahead and averages. Others fail with
- * CRT_ERR_UNSUPPORTED, before anything is computed; the text names the layer or option.
+ * All layers and optimizers compute on a GPU, with look-ahead and averages; so do the parser and
+ * the network of a model of named entities (crt_ner.h): move crt_ner_model_network. Dropout draws
+ * other numbers than on the host, the same ones whenever the seed is the same. On the host remain:
+ * data sets, augmentation, text and its keys, the rules by which a parser's documents are cut, and
+ * steps on parts of the weights (crt_optimizer_measure, crt_optimizer_update), which fail with
+ * CRT_ERR_UNSUPPORTED. Batch norms have no sums with other replicas there.
+ *
+ * Memory: what does not fit in fails with CRT_ERR_NO_MEMORY; the text says what it was for (such as
+ * the layer that needs the most), how much was wanted and is free, and, where NVML knows it, which
+ * processes hold the rest. A batch of fewer rows may fit in afterwards.
  *
  * A gradient that is not finite changes no weight, as on the host. crt_optimizer_step reports the
  * gradient one step later, and does not make that step either.
@@ -52,9 +59,9 @@ CRT_API crt_status_t crt_precision_parse(const char *name,
  * worker, 0 is the first. Make the optimizers of the model after this call. The first call
  * opens cudart, cuBLAS, cuDNN, NVRTC and the driver. The model stays where it was on failure.
  *
- * Errors: CRT_ERR_UNSUPPORTED, when a library is missing, there is no GPU, or the GPU cannot
- * compute a layer; CRT_ERR_INVALID, when there is no such GPU or precision, the model is on a
- * GPU already or has an optimizer; CRT_ERR_NO_MEMORY; CRT_ERR_IO, when CUDA fails. */
+ * Errors: CRT_ERR_UNSUPPORTED, when a library is missing or too old, the driver is older than the
+ * CUDA runtime, or there is no GPU; CRT_ERR_INVALID, when there is no such GPU or precision, the
+ * model is on a GPU already or has an optimizer; CRT_ERR_NO_MEMORY; CRT_ERR_IO, when CUDA fails. */
 CRT_API crt_status_t crt_model_to_gpu(crt_model_t *model, int gpu,
                                       crt_precision_t precision);
 

@@ -382,8 +382,8 @@ CRT_API crt_status_t crt_ner_model_new(const crt_ner_options_t *options,
                                        crt_ner_model_t **model_out);
 
 /* The layers and parameters of a model, for optimizers and messages: the flat weights and
- * gradients are all that one process needs from another. The network must not be run by
- * itself. Borrowed: valid until the model is freed. */
+ * gradients are all that one process needs from another. crt_model_to_gpu moves it, and the parser
+ * with it. The network must not be run by itself. Borrowed: valid until the model is freed. */
 CRT_API crt_model_t *crt_ner_model_network(crt_ner_model_t *model);
 
 /* The number of labels of a model, and label `index`, the most frequent first; NULL when there

@@ -104,10 +104,12 @@ static crt_status_t move(crt_model_t *model, crti_device_t *device,
     buffers_t b = {crti_model_allocate(&there, model->parameter_count),
                    crti_model_allocate(&there, model->parameter_count),
                    crti_model_allocate(&there, model->statistics_count)};
-    crt_status_t status = b.weights && b.gradients && b.statistics
-                              ? copy_all(copier, &b, model)
-                              : crt_raise(CRT_ERR_NO_MEMORY, "model of %zu parameters",
-                                          model->parameter_count);
+    crt_status_t status =
+        b.weights && b.gradients && b.statistics
+            ? copy_all(copier, &b, model)
+            : crti_model_no_memory(&there,
+                                   2 * model->parameter_count + model->statistics_count,
+                                   "a model of %zu parameters", model->parameter_count);
 
     if (status != CRT_OK) {
         release_buffers(&there, &b);
@@ -145,10 +147,7 @@ crt_status_t crt_model_to_gpu(crt_model_t *model, int gpu, crt_precision_t preci
     status = check_optimizers(model);
     if (status != CRT_OK)
         return status;
-    if (model->input_type != CRT_DTYPE_FLOAT32)
-        return crt_raise(CRT_ERR_UNSUPPORTED, "a model that reads %s on a GPU",
-                         crt_dtype_name(model->input_type));
-    status = crti_device_cuda.open(gpu, precision, &device);
+    status = crti_device_cuda.open(model, gpu, precision, &device);
     if (status != CRT_OK)
         return status;
     ops = calloc(model->layer_count, sizeof(*ops));

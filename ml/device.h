@@ -34,8 +34,9 @@ typedef struct crti_device_ops {
     crt_status_t (*failure)(crti_device_t *device);
     void *(*stream)(const crti_device_t *device);
 
-    /* Zeros; NULL when there is no room. */
+    /* Zeros; NULL when there is no room: `no_memory` raises it, with what else is in there. */
     float *(*allocate)(crti_device_t *device, size_t floats);
+    crt_status_t (*no_memory)(crti_device_t *device, size_t floats, const char *what);
     void (*release)(crti_device_t *device, float *memory);
     void (*zero)(crti_device_t *device, float *memory, size_t floats);
 
@@ -47,10 +48,14 @@ typedef struct crti_device_ops {
                 size_t count);
     void (*add_floats)(crti_device_t *device, float *to, const float *from, size_t count);
 
+    /* First in a forward pass. */
+    void (*begin)(crti_device_t *device);
+
     /* Between float32, channels last, and what layers compute with: outputs, or their gradients.
      * `from` may lie on the host, and be changed when `load` has returned. */
     void (*load)(crti_device_t *device, float *x, const float *from, int rows,
                  crti_shape_t shape, bool is_gradient);
+    void (*load_keys)(crti_device_t *device, void *to, const void *from, size_t bytes);
     void (*store)(crti_device_t *device, float *to, const float *y, int rows,
                   crti_shape_t shape, bool is_gradient);
 
@@ -61,6 +66,8 @@ typedef struct crti_device_ops {
     void (*cross_entropy)(crti_device_t *device, int rows, int classes, const float *y,
                           const uint8_t *labels, float *dy);
     crt_status_t (*read_loss)(crti_device_t *device, double *loss_out);
+
+    const struct crti_ner_device_ops *parser; /* ml/ner_device.h */
 
     /* Of optimizers: what the device adds to one is its `own`. `update` is a whole step on the
      * model's gradients. */
@@ -78,8 +85,8 @@ struct crti_device {
 typedef struct crti_device_kind {
     const char *name;
 
-    /* Device `number`. CRT_ERR_UNSUPPORTED says what is missing. */
-    crt_status_t (*open)(int number, crt_precision_t precision,
+    /* Device `number`, for a model. CRT_ERR_UNSUPPORTED says what is missing. */
+    crt_status_t (*open)(const crt_model_t *model, int number, crt_precision_t precision,
                          crti_device_t **device_out);
 } crti_device_kind_t;
 
@@ -88,6 +95,16 @@ extern const crti_device_kind_t crti_device_cuda;
 /* Memory where a model is: floats that are zero, or NULL. */
 float *crti_model_allocate(const crt_model_t *model, size_t floats);
 void crti_model_release(const crt_model_t *model, float *memory);
+
+/* CRT_ERR_NO_MEMORY for so many floats where a model is; the text says what they are for. */
+crt_status_t crti_model_no_memory(const crt_model_t *model, size_t floats,
+                                  const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* First in every call from outside that uses what follows. */
+void crti_model_enter(const crt_model_t *model);
+
+void crti_model_zero(const crt_model_t *model, float *memory, size_t floats);
 
 /* From or to memory where a model is; the other side may be the host. */
 crt_status_t crti_model_copy(const crt_model_t *model, void *to, const void *from,

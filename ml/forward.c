@@ -49,6 +49,12 @@ static float *cut(float *base, size_t *at, size_t floats)
     return here;
 }
 
+/* Keys are twice as large. */
+static size_t input_floats(const crt_model_t *model)
+{
+    return crt_dtype_size(model->input_type) / sizeof(float);
+}
+
 /* Where everything lies from `base` on (NULL: not known yet); returns the floats that it takes. */
 static size_t lay_out(crt_model_t *model, size_t rows, float *base)
 {
@@ -56,7 +62,7 @@ static size_t lay_out(crt_model_t *model, size_t rows, float *base)
 
     model->probabilities = cut(base, &at, rows * (size_t)model->outputs);
     if (model->device) {
-        model->x = cut(base, &at, rows * (size_t)model->inputs);
+        model->x = cut(base, &at, rows * (size_t)model->inputs * input_floats(model));
         model->dy = cut(base, &at, rows * (size_t)model->outputs);
     }
     for (size_t i = 0; i < model->layer_count; i++) {
@@ -70,15 +76,35 @@ static size_t lay_out(crt_model_t *model, size_t rows, float *base)
     return at;
 }
 
+/* Whose outputs, and what is kept for its gradient, are the largest. */
+static size_t largest_layer(const crt_model_t *model)
+{
+    size_t found = 0, most = 0;
+
+    for (size_t i = 0; i < model->layer_count; i++) {
+        const crti_layer_t *layer = &model->layers[i];
+        size_t own = crti_shape_size(layer->out) + layer->kept_per_row;
+
+        found = own > most ? i : found;
+        most = own > most ? own : most;
+    }
+    return found;
+}
+
 static crt_status_t make_room(crt_model_t *model, int rows)
 {
+    size_t largest = largest_layer(model);
+
     if (rows <= model->rows)
         return CRT_OK;
     crti_model_release(model, model->scratch);
     model->rows = 0;
     model->scratch = crti_model_allocate(model, lay_out(model, (size_t)rows, NULL));
     if (!model->scratch)
-        return crt_raise(CRT_ERR_NO_MEMORY, "scratch of a model for %d samples", rows);
+        return crti_model_no_memory(
+            model, lay_out(model, (size_t)rows, NULL),
+            "outputs of %d samples, the largest of layer %zu (%s)", rows, largest,
+            model->layers[largest].ops->name);
     lay_out(model, (size_t)rows, model->scratch);
     model->rows = rows;
     return CRT_OK;
@@ -101,7 +127,7 @@ void crti_model_release_workspace(crt_model_t *model)
 static crt_status_t prepare(crt_model_t *model, int rows, bool training)
 {
     crt_status_t status = CRT_OK;
-    size_t most = 0;
+    size_t most = 0, largest = 0;
 
     if (model->prepared_rows == rows && model->prepared_training == training)
         return CRT_OK;
@@ -111,6 +137,7 @@ static crt_status_t prepare(crt_model_t *model, int rows, bool training)
 
         if (layer->ops->prepare)
             status = layer->ops->prepare(layer, rows, training);
+        largest = layer->workspace > most ? i : largest;
         most = layer->workspace > most ? layer->workspace : most;
     }
     if (status != CRT_OK)
@@ -118,7 +145,8 @@ static crt_status_t prepare(crt_model_t *model, int rows, bool training)
     crti_model_release_workspace(model);
     model->workspace = most ? new_workspace(model, most) : NULL;
     if (most && !model->workspace)
-        return crt_raise(CRT_ERR_NO_MEMORY, "workspace of %zu floats", most);
+        return crti_model_no_memory(model, most, "the workspace of layer %zu (%s)",
+                                    largest, model->layers[largest].ops->name);
     model->prepared_rows = rows;
     model->prepared_training = training;
     return CRT_OK;
@@ -157,8 +185,15 @@ static crt_status_t load(crt_model_t *model, crti_layer_pass_t *pass)
     if (pass->norm_sum)
         return crt_raise(CRT_ERR_UNSUPPORTED, "batch norms of a model on a GPU have no "
                                               "sums with others");
-    device->ops->load(device, model->x, pass->x[0], pass->rows, model->input, false);
+    device->ops->begin(device);
+    if (pass->keys)
+        device->ops->load_keys(device, model->x, pass->keys,
+                               (size_t)pass->rows * (size_t)model->inputs *
+                                   sizeof(*pass->keys));
+    else
+        device->ops->load(device, model->x, pass->x[0], pass->rows, model->input, false);
     pass->x[0] = model->x;
+    pass->keys = pass->keys ? (const uint64_t *)(const void *)model->x : NULL;
     return CRT_OK;
 }
 
@@ -183,7 +218,8 @@ crt_status_t crti_model_run(crt_model_t *model, const float *weights, const void
                               .lengths = lengths ? lengths : &model->whole,
                               .sequences = lengths ? sequences : 1,
                               .x = {inputs},
-                              .keys = inputs};
+                              .keys =
+                                  model->input_type == CRT_DTYPE_INT64 ? inputs : NULL};
 
     model->pass = (crti_layer_pass_t){0};
     model->failed = CRT_OK;

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Memory where a model is: the host's, or its device's. See ml/device.h. */
+#include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -24,12 +26,39 @@ float *crti_model_allocate(const crt_model_t *model, size_t floats)
     return device ? device->ops->allocate(device, floats) : calloc(floats, sizeof(float));
 }
 
+crt_status_t crti_model_no_memory(const crt_model_t *model, size_t floats,
+                                  const char *format, ...)
+{
+    char what[200];
+    va_list more;
+
+    va_start(more, format);
+    vsnprintf(what, sizeof(what), format, more);
+    va_end(more);
+    return model->device ? model->device->ops->no_memory(model->device, floats, what)
+                         : crt_raise(CRT_ERR_NO_MEMORY, "%s", what);
+}
+
 void crti_model_release(const crt_model_t *model, float *memory)
 {
     if (model->device)
         model->device->ops->release(model->device, memory);
     else
         free(memory);
+}
+
+void crti_model_enter(const crt_model_t *model)
+{
+    if (model->device)
+        model->device->ops->enter(model->device);
+}
+
+void crti_model_zero(const crt_model_t *model, float *memory, size_t floats)
+{
+    if (model->device)
+        model->device->ops->zero(model->device, memory, floats);
+    else
+        memset(memory, 0, floats * sizeof(float));
 }
 
 crt_status_t crti_model_copy(const crt_model_t *model, void *to, const void *from,
@@ -72,8 +101,7 @@ crt_status_t crt_model_copy_tensor(crt_model_t *model, const crt_tensor_t *from,
 {
     crt_status_t status = check_copy(model, from, to);
 
-    if (status == CRT_OK && model->device)
-        model->device->ops->enter(model->device);
+    crti_model_enter(model);
     return status == CRT_OK
                ? crti_model_copy(model, to->data, from->data, crt_tensor_bytes(from))
                : status;

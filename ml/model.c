@@ -3,7 +3,6 @@
 #include "ml/model.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "ml/matrix.h"
 #include "runtime/base/copy_struct.h"
@@ -166,10 +165,7 @@ crt_status_t crt_model_add_gradients(crt_model_t *model, const crt_tensor_t *gra
 
 void crt_model_zero_gradients(crt_model_t *model)
 {
-    if (model->device)
-        model->device->ops->zero(model->device, model->gradients, model->parameter_count);
-    else
-        memset(model->gradients, 0, model->parameter_count * sizeof(float));
+    crti_model_zero(model, model->gradients, model->parameter_count);
     model->has_gradients = false;
 }
 

@@ -67,11 +67,23 @@ static void put_options(out_t *out, const crt_ner_options_t *o)
     put32(out, (uint32_t)o->oracle_cut);
 }
 
-static void encode(crt_ner_model_t *m, crt_optimizer_t *optimizer, const void *note,
-                   size_t note_size, out_t *out)
+/* Numbers of a model, wherever it is. */
+static crt_status_t put_numbers(out_t *out, const crt_model_t *model,
+                                const float *numbers)
 {
-    size_t floats = m->network->parameter_count * sizeof(float);
+    size_t bytes = model->parameter_count * sizeof(float);
+    crt_status_t status =
+        out->at ? crti_model_copy(model, out->at + out->size, numbers, bytes) : CRT_OK;
+
+    out->size += bytes;
+    return status;
+}
+
+static crt_status_t encode(crt_ner_model_t *m, crt_optimizer_t *optimizer,
+                           const void *note, size_t note_size, out_t *out)
+{
     int states = optimizer ? crt_optimizer_states(optimizer) : 0;
+    crt_status_t status;
 
     put(out, MAGIC, 8);
     put32(out, VERSION);
@@ -86,10 +98,11 @@ static void encode(crt_ner_model_t *m, crt_optimizer_t *optimizer, const void *n
     put64(out, optimizer ? crt_optimizer_steps(optimizer) : 0);
     put32(out, (uint32_t)note_size);
     put(out, note, note_size);
-    put(out, m->network->weights, floats);
-    for (int i = 0; i < states; i++)
-        put(out, crt_optimizer_state(optimizer, i)->data, floats);
+    status = put_numbers(out, m->network, m->network->weights);
+    for (int i = 0; i < states && status == CRT_OK; i++)
+        status = put_numbers(out, m->network, crt_optimizer_state(optimizer, i)->data);
     put32(out, out->at ? (uint32_t)crc32_z(crc32_z(0, NULL, 0), out->at, out->size) : 0);
+    return status;
 }
 
 crt_status_t crti_ner_file_encode(crt_ner_model_t *model, crt_optimizer_t *optimizer,
@@ -97,15 +110,21 @@ crt_status_t crti_ner_file_encode(crt_ner_model_t *model, crt_optimizer_t *optim
                                   unsigned char **data_out, size_t *size_out)
 {
     out_t out = {0};
+    crt_status_t status;
 
     if (note_size > NOTE_MAX)
         return crt_raise(CRT_ERR_TOO_LARGE, "a note of %zu bytes", note_size);
-    encode(model, optimizer, note, note_size, &out);
+    (void)encode(model, optimizer, note, note_size, &out); /* its size */
     *size_out = out.size;
     out = (out_t){malloc(*size_out), 0};
     if (!out.at)
         return crt_raise(CRT_ERR_NO_MEMORY, "a NER model of %zu bytes", *size_out);
-    encode(model, optimizer, note, note_size, &out);
+    crti_model_enter(model->network);
+    status = encode(model, optimizer, note, note_size, &out);
+    if (status != CRT_OK) {
+        free(out.at);
+        return status;
+    }
     *data_out = out.at;
     return CRT_OK;
 }
@@ -346,7 +365,8 @@ static crt_status_t restore(crt_ner_model_t *m, crt_optimizer_t *optimizer, void
                             size_t note_size, const char *name,
                             const crti_ner_file_t *file)
 {
-    size_t floats = file->parameters * sizeof(float);
+    size_t bytes = file->parameters * sizeof(float);
+    crt_status_t status;
 
     if (!same_options(m, file) || !same_labels(m, file) ||
         m->network->parameter_count != file->parameters)
@@ -357,10 +377,13 @@ static crt_status_t restore(crt_ner_model_t *m, crt_optimizer_t *optimizer, void
     if (file->note_size != note_size)
         return crt_raise(CRT_ERR_INVALID, "%s: a note of %u bytes, not %zu", name,
                          file->note_size, note_size);
-    memcpy(m->network->weights, file->floats, floats);
-    for (uint32_t i = 0; i < file->states; i++)
-        memcpy(crt_optimizer_state(optimizer, (int)i)->data,
-               file->floats + (i + 1) * floats, floats);
+    crti_model_enter(m->network);
+    status = crti_model_copy(m->network, m->network->weights, file->floats, bytes);
+    for (uint32_t i = 0; i < file->states && status == CRT_OK; i++)
+        status = crti_model_copy(m->network, crt_optimizer_state(optimizer, (int)i)->data,
+                                 file->floats + (i + 1) * bytes, bytes);
+    if (status != CRT_OK)
+        return status;
     crt_optimizer_set_steps(optimizer, file->steps);
     if (note_size > 0)
         memcpy(note, file->note, note_size);

@@ -200,10 +200,12 @@ crt_status_t crti_ner_run(crt_ner_model_t *m, const crt_tensor_t *weights, bool 
             crt_model_forward(m->network, weights, &keys, &lengths, training, &vectors);
     if (status != CRT_OK)
         return status;
+    *vectors_out = vectors.data;
+    if (m->network->device) /* which makes what words give itself */
+        return CRT_OK;
     memcpy(s->bias, *flat_out + m->places.bias, (size_t)m->units * sizeof(float));
     crti_matrix_affine((int)m->words, m->options.features * m->units, m->options.hidden,
                        vectors.data, *flat_out + m->places.lower, s->bias, s->features);
-    *vectors_out = vectors.data;
     return CRT_OK;
 }
 

@@ -3,12 +3,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "ml/ner_model.h"
+#include "ml/ner_device.h"
 
 #define WORDS_AT_ONCE 2048
 
-/* Follows the best moves of all gathered documents; the tags go to `found`. */
-static void decode(crt_ner_model_t *m, const float *flat, crti_ner_tag_t *found)
+/* The states of all gathered documents, at their first words. */
+static void begin(crt_ner_model_t *m)
 {
     crti_ner_scratch_t *s = &m->scratch;
     uint32_t first = 0;
@@ -19,9 +19,17 @@ static void decode(crt_ner_model_t *m, const float *flat, crti_ner_tag_t *found)
                                           .start = -1,
                                           .label = CRTI_NER_NO_LABEL,
                                           .tags = s->tags + first};
-        s->active[i] = (uint32_t)i;
         first += s->states[i].length;
     }
+}
+
+/* Follows the best moves of all gathered documents; the tags go to `found`. */
+static void decode(crt_ner_model_t *m, const float *flat, crti_ner_tag_t *found)
+{
+    crti_ner_scratch_t *s = &m->scratch;
+
+    for (size_t i = 0; i < m->documents; i++)
+        s->active[i] = (uint32_t)i;
     for (size_t active = m->documents, left; active > 0; active = left) {
         left = 0;
         crti_ner_score(m, flat, 0, s->active, active, false);
@@ -38,6 +46,28 @@ static void decode(crt_ner_model_t *m, const float *flat, crti_ner_tag_t *found)
     }
 }
 
+/* The same on a device. */
+static crt_status_t decode_there(crt_ner_model_t *m, const float *flat,
+                                 const float *vectors, crti_ner_tag_t *found)
+{
+    crti_device_t *device = m->network->device;
+    crti_ner_job_t job = {.states = m->scratch.states,
+                          .steps = (const uint32_t *)m->scratch.lengths,
+                          .count = m->documents,
+                          .flat = flat,
+                          .vectors = vectors};
+    uint16_t *moves = malloc(m->words * sizeof(*moves));
+    crt_status_t status = moves ? device->ops->parser->tag(device, m, &job, moves)
+                                : crt_raise(CRT_ERR_NO_MEMORY, "%zu moves", m->words);
+
+    for (size_t i = 0; i < m->words && status == CRT_OK; i++) {
+        found[i].action = m->moves[moves[i]].action;
+        found[i].label = m->moves[moves[i]].label;
+    }
+    free(moves);
+    return status;
+}
+
 /* The tags of documents [first, first + count), which are some thousand words. */
 static crt_status_t tag_some(crt_ner_model_t *m, const crt_tensor_t *weights,
                              const crt_ner_corpus_t *corpus, const size_t *documents,
@@ -50,9 +80,13 @@ static crt_status_t tag_some(crt_ner_model_t *m, const crt_tensor_t *weights,
         status = crti_ner_make_room(m, count, count);
     if (status == CRT_OK)
         status = crti_ner_run(m, weights, false, &flat, &vectors);
-    if (status == CRT_OK)
-        decode(m, flat, found);
-    return status;
+    if (status != CRT_OK)
+        return status;
+    begin(m);
+    if (m->network->device)
+        return decode_there(m, flat, vectors, found);
+    decode(m, flat, found);
+    return CRT_OK;
 }
 
 /* All tags of a corpus, with labels of the model; the caller frees them. */

@@ -14,7 +14,7 @@
 #include <string.h>
 
 #include "ml/matrix.h"
-#include "ml/ner_model.h"
+#include "ml/ner_device.h"
 #include "runtime/base/copy_struct.h"
 
 static bool is_known(const crti_ner_state_t *s, uint32_t first, uint32_t end)
@@ -202,6 +202,49 @@ static crt_status_t go_back(crt_ner_model_t *m, const crt_tensor_t *weights,
     return crt_model_backward(m->network, weights, &d_words, gradients, NULL);
 }
 
+/* ---------------------------------------------------------------- on a device */
+
+/* How many steps a state takes: `limit` + 1 at most, or all its words. */
+static void count_steps(crt_ner_model_t *m, size_t states, uint32_t limit)
+{
+    const crti_ner_state_t *s = m->scratch.states;
+
+    for (size_t i = 0; i < states; i++) {
+        uint32_t left = s[i].length - s[i].at;
+
+        m->scratch.active[i] = limit > 0 && left > limit + 1 ? limit + 1 : left;
+    }
+}
+
+static crt_status_t train_there(crt_ner_model_t *m, const crt_tensor_t *weights,
+                                const float *flat, const float *vectors, size_t states,
+                                uint32_t limit, crt_tensor_t *gradients, double *loss_out)
+{
+    crti_device_t *device = m->network->device;
+    crti_ner_job_t job = {.states = m->scratch.states,
+                          .steps = m->scratch.active,
+                          .count = states,
+                          .flat = flat,
+                          .vectors = vectors,
+                          .seed = crti_random_next(&m->random)};
+    int64_t shape[2] = {(int64_t)m->words, m->options.hidden};
+    float *d_words;
+    crt_tensor_t back;
+    crt_status_t status;
+
+    count_steps(m, states, limit);
+    status = device->ops->parser->train(device, m, &job, gradients->data, &d_words);
+    if (status != CRT_OK)
+        return status;
+    back = crt_tensor_view(CRT_DTYPE_FLOAT32, 2, shape, d_words);
+    crti_place_at(&back, device->number);
+    status = crt_model_backward(m->network, weights, &back, gradients, NULL);
+    return status == CRT_OK && loss_out ? device->ops->parser->read_loss(device, loss_out)
+                                        : status;
+}
+
+/* ---------------------------------------------------------------- a batch */
+
 /* spaCy draws the limit anew for each batch. */
 static uint32_t draw_limit(crt_ner_model_t *m)
 {
@@ -214,43 +257,50 @@ static uint32_t draw_limit(crt_ner_model_t *m)
     return cut > 0 && limit == 0 ? 1 : limit;
 }
 
+/* The gradients of what was gathered, whose states have begun. */
+static crt_status_t learn(crt_ner_model_t *m, const crt_tensor_t *weights, size_t states,
+                          uint32_t limit, crt_tensor_t *gradients, double *loss_out)
+{
+    const float *flat, *vectors;
+    crt_status_t status = crti_ner_run(m, weights, true, &flat, &vectors);
+    double loss = 0;
+
+    if (status != CRT_OK)
+        return status;
+    if (states > 0 && m->network->device)
+        return train_there(m, weights, flat, vectors, states, limit, gradients, loss_out);
+    if (states > 0)
+        status = go_back(m, weights, flat, vectors, follow(m, flat, states, limit, &loss),
+                         gradients);
+    else
+        crti_model_zero(m->network, gradients->data, m->network->parameter_count);
+    if (loss_out)
+        *loss_out = loss;
+    return status;
+}
+
 crt_status_t crt_ner_compute_gradients(crt_ner_model_t *m, const crt_tensor_t *weights,
                                        const crt_ner_corpus_t *corpus,
                                        const crt_ner_batch_t *batch,
                                        crt_tensor_t *gradients, double *loss_out)
 {
     crt_status_t status;
-    const float *flat, *vectors;
     uint32_t limit = draw_limit(m);
-    double loss = 0;
-    size_t states, steps;
+    size_t states;
     crt_ner_batch_t mine;
 
     if (!gradients)
         gradients = &m->network->gradients_view;
     status = CRTI_COPY_STRUCT(&mine, batch, "CRT_NER_BATCH");
     if (status == CRT_OK)
-        status =
-            crti_matrix_check_flat(gradients, m->network->parameter_count, "gradients");
+        status = crti_model_check_flat(m->network, gradients, "gradients");
     if (status == CRT_OK)
         status = crti_ner_gather(m, corpus, mine.documents, mine.count, true);
     if (status == CRT_OK)
         status = make_states(m, limit, &states);
     if (status == CRT_OK)
-        status = crti_ner_run(m, weights, true, &flat, &vectors);
-    if (status != CRT_OK)
-        return status;
-    if (states == 0) {
-        memset(gradients->data, 0, m->network->parameter_count * sizeof(float));
-    } else {
-        steps = follow(m, flat, states, limit, &loss);
-        status = go_back(m, weights, flat, vectors, steps, gradients);
-    }
-    if (status != CRT_OK)
-        return status;
-    if (gradients == &m->network->gradients_view)
+        status = learn(m, weights, states, limit, gradients, loss_out);
+    if (status == CRT_OK && gradients == &m->network->gradients_view)
         m->network->has_gradients = true;
-    if (loss_out)
-        *loss_out = loss;
-    return CRT_OK;
+    return status;
 }

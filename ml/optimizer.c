@@ -101,7 +101,8 @@ static crt_status_t make_states(crt_optimizer_t *o, size_t count)
     }
     o->slow = slow >= 0 ? o->state[slow] : NULL;
     return ok ? CRT_OK
-              : crt_raise(CRT_ERR_NO_MEMORY, "optimizer of %zu parameters", count);
+              : crti_model_no_memory(o->model, (size_t)o->states * count,
+                                     "an optimizer of %zu parameters", count);
 }
 
 crt_status_t crt_optimizer_new(crt_model_t *model, const crt_optimizer_options_t *options,

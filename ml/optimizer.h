@@ -65,6 +65,14 @@ float crti_optimizer_array_scale(const crt_optimizer_t *optimizer, double square
 void crti_optimizer_update(const crt_optimizer_t *optimizer, crt_model_t *model,
                            size_t first, size_t count, float scale, float *gradients);
 
+/* RAdam: the factor of the step after t - 1 others; `*rectified_out`: it is one with the second
+ * moment. */
+double crti_radam_step_size(const crt_optimizer_options_t *options, double t,
+                            bool *rectified_out);
+
+/* How far averages move to the weights in step `step`. */
+float crti_optimizer_average_rate(uint64_t step);
+
 /* CRT_ERR_INVALID for array `index` that `what`, such as "is not finite". */
 crt_status_t crti_optimizer_bad(const crt_optimizer_t *optimizer, size_t index,
                                 const char *what, double norm);

@@ -14,8 +14,8 @@
 
 #include "ml/optimizer.h"
 
-/* The factor of the step; `*rectified_out`: it is one with the second moment. */
-static double step_size(const crt_optimizer_options_t *o, double t, bool *rectified_out)
+double crti_radam_step_size(const crt_optimizer_options_t *o, double t,
+                            bool *rectified_out)
 {
     double power = pow(o->beta2, t), most = 2 / (1 - o->beta2) - 1;
     double length = most - 2 * t * power / (1 - power);
@@ -33,7 +33,8 @@ static void update(const crt_optimizer_options_t *o, uint64_t step,
                    const crti_update_t *u)
 {
     bool rectified;
-    float rate = (float)(o->learn_rate * step_size(o, (double)step + 1, &rectified));
+    float rate =
+        (float)(o->learn_rate * crti_radam_step_size(o, (double)step + 1, &rectified));
     float epsilon = (float)o->epsilon, scale = u->scale;
     float keep1 = (float)o->beta1, keep2 = (float)o->beta2;
     float take1 = (float)(1 - o->beta1), take2 = (float)(1 - o->beta2);

@@ -61,11 +61,17 @@ static void look_ahead(float *restrict w, float *restrict slow, size_t count, fl
         w[i] = slow[i] += rate * (w[i] - slow[i]);
 }
 
+float crti_optimizer_average_rate(uint64_t step)
+{
+    double t = (double)step, decay = (1 + t) / (10 + t);
+
+    return (float)(1 - (decay < AVERAGES_DECAY_MAX ? decay : AVERAGES_DECAY_MAX));
+}
+
 static void average(float *restrict averages, const float *restrict w, size_t count,
                     uint64_t step)
 {
-    double t = (double)step, decay = (1 + t) / (10 + t);
-    float rate = (float)(1 - (decay < AVERAGES_DECAY_MAX ? decay : AVERAGES_DECAY_MAX));
+    float rate = crti_optimizer_average_rate(step);
 
     for (size_t i = 0; i < count; i++)
         averages[i] -= rate * (averages[i] - w[i]);

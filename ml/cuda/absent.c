@@ -3,8 +3,8 @@
  * or not wanted. */
 #include "ml/device.h"
 
-static crt_status_t open_nothing(int number, crt_precision_t precision,
-                                 crti_device_t **device_out)
+static crt_status_t open_nothing(const crt_model_t *model, int number,
+                                 crt_precision_t precision, crti_device_t **device_out)
 {
     return crt_raise(CRT_ERR_UNSUPPORTED,
                      "this build has no models on GPUs: it was made without the headers "

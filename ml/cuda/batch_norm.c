@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Batch norm: by cuDNN, or of float16 by kernels of ours. `kept` are the means and, unlike on the
- * host, one over the deviations. */
+/* Batch norm: by cuDNN, or where channels lie last by kernels of ours. `kept` are the means and,
+ * unlike on the host, one over the deviations. */
 #include <stdlib.h>
 
 #include "ml/cuda/cuda.h"
@@ -42,14 +42,15 @@ static crt_status_t prepare(crti_layer_t *layer, int rows, bool training)
     layer->own = own = calloc(1, sizeof(*own));
     if (!own)
         return crt_raise(CRT_ERR_NO_MEMORY, "batch norm");
-    if (!c->mixed) {
+    if (c->channels_first) {
         own->x = crti_cuda_describe(c, CUDNN_DATA_FLOAT, rows, layer->out);
         own->channels = crti_cuda_describe(c, CUDNN_DATA_FLOAT, 1,
                                            (crti_shape_t){1, 1, layer->out.channels});
     }
     /* Sums of blocks, then means. */
-    own->spare_at =
-        c->mixed ? (2 * (BLOCKS + 1) * channels + ALIGNED - 1) / ALIGNED * ALIGNED : 0;
+    own->spare_at = !c->channels_first
+                        ? (2 * (BLOCKS + 1) * channels + ALIGNED - 1) / ALIGNED * ALIGNED
+                        : 0;
     layer->workspace =
         own->spare_at +
         (layer->sources[0] < 0 ? (size_t)rows * crti_shape_size(layer->in[0]) : 0);
@@ -63,7 +64,7 @@ static float *inputs_of(const crti_layer_t *layer, const crti_layer_pass_t *s)
     return s->dx[0] ? s->dx[0] : s->workspace + own->spare_at;
 }
 
-/* ---------------------------------------------------------------- float16 */
+/* ---------------------------------------------------------------- channels last */
 
 static crti_cuda_norm_t norm_of(const crti_layer_t *layer, const crti_layer_pass_t *s)
 {
@@ -85,7 +86,7 @@ static void run_channels(crti_cuda_t *c, crti_cuda_kernel_t kernel, int channels
                          THREADS, arguments);
 }
 
-static void forward_mixed(const crti_layer_t *layer, const crti_layer_pass_t *s)
+static void forward_last(const crti_layer_t *layer, const crti_layer_pass_t *s)
 {
     crti_cuda_t *c = crti_cuda_of(layer);
     crti_cuda_norm_t n = norm_of(layer, s);
@@ -106,7 +107,7 @@ static void forward_mixed(const crti_layer_t *layer, const crti_layer_pass_t *s)
                              &scales, &is_variance, &n});
 }
 
-static void backward_mixed(const crti_layer_t *layer, const crti_layer_pass_t *s)
+static void backward_last(const crti_layer_t *layer, const crti_layer_pass_t *s)
 {
     crti_cuda_t *c = crti_cuda_of(layer);
     crti_cuda_norm_t n = norm_of(layer, s);
@@ -124,9 +125,9 @@ static void backward_mixed(const crti_layer_t *layer, const crti_layer_pass_t *s
                              (void *)&s->kept, &means, &n});
 }
 
-/* ---------------------------------------------------------------- float32 */
+/* ---------------------------------------------------------------- channels first */
 
-static void forward_float(const crti_layer_t *layer, const crti_layer_pass_t *s)
+static void forward_first(const crti_layer_t *layer, const crti_layer_pass_t *s)
 {
     const batch_norm_t *own = layer->own;
     crti_cuda_t *c = crti_cuda_of(layer);
@@ -146,7 +147,7 @@ static void forward_float(const crti_layer_t *layer, const crti_layer_pass_t *s)
     crti_cuda_did_dnn(c, status, "a batch norm");
 }
 
-static void backward_float(const crti_layer_t *layer, const crti_layer_pass_t *s)
+static void backward_first(const crti_layer_t *layer, const crti_layer_pass_t *s)
 {
     const batch_norm_t *own = layer->own;
     crti_cuda_t *c = crti_cuda_of(layer);
@@ -164,18 +165,18 @@ static void backward_float(const crti_layer_t *layer, const crti_layer_pass_t *s
 
 static void forward(const crti_layer_t *layer, const crti_layer_pass_t *s)
 {
-    if (crti_cuda_of(layer)->mixed)
-        forward_mixed(layer, s);
+    if (!crti_cuda_of(layer)->channels_first)
+        forward_last(layer, s);
     else
-        forward_float(layer, s);
+        forward_first(layer, s);
 }
 
 static void backward(const crti_layer_t *layer, const crti_layer_pass_t *s)
 {
-    if (crti_cuda_of(layer)->mixed)
-        backward_mixed(layer, s);
+    if (!crti_cuda_of(layer)->channels_first)
+        backward_last(layer, s);
     else
-        backward_float(layer, s);
+        backward_first(layer, s);
 }
 
 const crti_layer_ops_t crti_cuda_batch_norm = {.name = "batch_norm",

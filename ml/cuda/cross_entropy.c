@@ -18,8 +18,9 @@ static bool reserve(crti_cuda_t *c, int rows)
     size_t has = (size_t)c->loss_rows, wanted = (size_t)rows;
     size_t labels = has, losses = has * sizeof(float);
     void *label_memory = c->labels, *loss_memory = c->losses;
-    bool is_there = crti_cuda_reserve(c, &label_memory, &labels, wanted) &&
-                    crti_cuda_reserve(c, &loss_memory, &losses, wanted * sizeof(float));
+    bool is_there =
+        crti_cuda_reserve(c, &label_memory, &labels, wanted, "labels") &&
+        crti_cuda_reserve(c, &loss_memory, &losses, wanted * sizeof(float), "losses");
 
     c->labels = label_memory;
     c->losses = loss_memory;

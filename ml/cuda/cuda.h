@@ -7,9 +7,10 @@
  *     Each model has a device of its own, so that models of different threads share nothing.
  * Layout
  *     Outputs of float32 lie channels first: cuDNN is fastest so, and weights can be used as they
- *     lie in the flat buffers. Outputs of float16 (CRT_PRECISION_MIXED) lie channels last, as
- *     tensor cores want them; pointers to them are float pointers all the same. Nobody outside sees
- *     it: `load`, `store` and flatten turn the places.
+ *     lie in the flat buffers; but channels last in a model with layers that compute along the
+ *     channels of a place. Outputs of float16 (CRT_PRECISION_MIXED) lie channels last, as tensor
+ *     cores want them; pointers to them are float pointers all the same. Nobody outside sees it:
+ *     `load`, `store` and flatten turn the places.
  * Scale
  *     Gradients of outputs are `scale` times as large as they are, so that float16 holds the small
  *     ones. Those of parameters are divided by it where they are made.
@@ -53,6 +54,14 @@ typedef struct crti_cuda {
     void *staged;
     size_t staged_bytes;
 
+    crti_cuda_range_t *sequences; /* of each row of this pass ... */
+    size_t sequence_bytes;
+    bool has_sequences; /* ... when a layer asked for them */
+
+    void *parser_memory; /* parser.c */
+    size_t parser_bytes;
+    int loss_states; /* whose losses `loss` is the mean of */
+
     uint8_t *labels;
     float *losses;
     int loss_rows;
@@ -61,7 +70,10 @@ typedef struct crti_cuda {
 } crti_cuda_t;
 
 extern const crti_layer_ops_t crti_cuda_dense, crti_cuda_relu, crti_cuda_dropout,
-    crti_cuda_add, crti_cuda_convolution, crti_cuda_max_pool, crti_cuda_average_pool,
+    crti_cuda_gelu, crti_cuda_mish, crti_cuda_layer_norm, crti_cuda_attention,
+    crti_cuda_patches, crti_cuda_token, crti_cuda_positions, crti_cuda_concatenate,
+    crti_cuda_maxout, crti_cuda_hash_embed, crti_cuda_expand_window, crti_cuda_add,
+    crti_cuda_convolution, crti_cuda_max_pool, crti_cuda_average_pool,
     crti_cuda_batch_norm, crti_cuda_flatten, crti_cuda_subsample;
 
 static inline crti_cuda_t *crti_cuda_of(const crti_layer_t *layer)
@@ -93,11 +105,22 @@ void crti_cuda_turn(crti_cuda_t *c, crti_cuda_kernel_t how, float *to, const flo
 /* A copy in the device's memory. */
 void crti_cuda_copy(crti_cuda_t *c, void *to, const void *from, size_t bytes);
 
+/* Host memory to write `bytes` into that crti_cuda_send then copies; NULL when there is none. */
+void *crti_cuda_slot(crti_cuda_t *c, size_t bytes);
+void crti_cuda_send(crti_cuda_t *c, void *to, size_t bytes);
+
 /* From host memory, which may be changed when it returns. */
 void crti_cuda_upload(crti_cuda_t *c, void *to, const void *from, size_t bytes);
 
+/* CRT_ERR_NO_MEMORY: how much was wanted, for what, and who has the rest. Raised and remembered. */
+void crti_cuda_no_memory(crti_cuda_t *c, size_t bytes, const char *what);
+
 /* `*memory` of the device with room for `bytes`: grown when it has less. */
-bool crti_cuda_reserve(crti_cuda_t *c, void **memory, size_t *has, size_t bytes);
+bool crti_cuda_reserve(crti_cuda_t *c, void **memory, size_t *has, size_t bytes,
+                       const char *what);
+
+/* Makes `sequences` those of the pass, unless they are already. */
+bool crti_cuda_sequences(crti_cuda_t *c, const crti_layer_pass_t *pass);
 
 crti_cuda_grid_t crti_cuda_grid(const crti_cuda_t *c, int rows, crti_shape_t shape);
 
@@ -117,6 +140,9 @@ void crti_cuda_softmax(crti_device_t *device, int rows, int classes, const float
 void crti_cuda_cross_entropy(crti_device_t *device, int rows, int classes, const float *y,
                              const uint8_t *labels, float *dy);
 crt_status_t crti_cuda_read_loss(crti_device_t *device, double *loss_out);
+
+/* The parser of named entities: parser.c. */
+extern const struct crti_ner_device_ops crti_cuda_parser;
 
 /* Steps: optimizer.c. */
 crt_status_t crti_cuda_open_optimizer(crti_device_t *device, crt_optimizer_t *optimizer);

@@ -1,91 +1,91 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Dense layer by cuBLAS, which reads matrices by columns: a matrix of ours is to it the same one
- * turned.
- *
- * With outputs of float16 each pass makes a copy of the weights in that type; their gradient is
- * float all the same.
- */
+/* Dense layer and maxout: a product by cuBLAS, and kernels of ours. As on the host, the gradient of
+ * a maxout goes to the first of its largest pieces; `kept` holds the pieces, without their biases,
+ * and the backward pass makes their gradients of them. */
+#include "ml/cuda/affine.h"
 #include "ml/cuda/bias.h"
 
-static size_t weights_of(const crti_layer_t *layer)
+static crti_cuda_affine_t shape_of(const crti_layer_t *layer, int samples)
 {
-    return (size_t)layer->out.channels * (size_t)layer->in[0].channels;
+    int pieces = layer->spec.kind == CRT_LAYER_MAXOUT ? layer->spec.pieces : 1;
+
+    return (crti_cuda_affine_t){samples * (int)crti_shape_places(layer->in[0]),
+                                layer->out.channels * pieces, layer->in[0].channels};
 }
 
 static crt_status_t prepare(crti_layer_t *layer, int rows, bool training)
 {
-    (void)rows;
+    crti_cuda_affine_t shape = shape_of(layer, rows);
+
     (void)training;
-    layer->workspace = crti_cuda_of(layer)->mixed ? weights_of(layer) : 0;
+    layer->workspace = crti_cuda_affine_workspace(crti_cuda_of(layer), &shape);
     return CRT_OK;
 }
 
-static const float *weights_for(const crti_layer_t *layer, const crti_layer_pass_t *s)
-{
-    crti_cuda_t *c = crti_cuda_of(layer);
+/* ---------------------------------------------------------------- dense */
 
-    if (!c->mixed)
-        return s->params;
-    crti_cuda_turn(c, CRTI_KERNEL_load, s->workspace, s->params, 1, weights_of(layer), 1,
-                   1);
-    return s->workspace;
+static void dense_forward(const crti_layer_t *layer, const crti_layer_pass_t *s)
+{
+    crti_cuda_affine_t shape = shape_of(layer, s->rows);
+
+    crti_cuda_affine(layer, s, &shape, s->y);
+    crti_cuda_add_bias(layer, s, s->params + (size_t)shape.outs * (size_t)shape.ins);
 }
 
-static cudaDataType_t type_of(const crti_cuda_t *c)
+static void dense_backward(const crti_layer_t *layer, const crti_layer_pass_t *s)
 {
-    return c->mixed ? CUDA_R_16F : CUDA_R_32F;
+    crti_cuda_affine_t shape = shape_of(layer, s->rows);
+
+    if (s->dparams)
+        crti_cuda_affine_gradients(layer, s, &shape, s->dy);
+    if (s->dx[0])
+        crti_cuda_affine_inputs(layer, s, &shape, s->dy);
 }
 
-/* A matrix of outputs or weights, as cuBLAS sees it: by columns. */
-typedef struct operand {
-    const float *data;
-    bool is_turned;
-} operand_t;
+/* ---------------------------------------------------------------- maxout */
 
-/* c(m, n) = factor * a(m, k) b(k, n) */
-static void multiply(crti_cuda_t *c, int m, int n, int k, float factor, operand_t a,
-                     operand_t b, float *product, cudaDataType_t product_type)
+/* Both kernels go over outputs, and read the pieces with their biases. */
+static void run_pieces(const crti_layer_t *layer, const crti_layer_pass_t *s,
+                       crti_cuda_kernel_t kernel, void *first, void *second)
 {
-    const float none = 0;
+    crti_cuda_affine_t shape = shape_of(layer, s->rows);
+    const float *bias = s->params + (size_t)shape.outs * (size_t)shape.ins;
+    unsigned long long count =
+        (unsigned long long)shape.rows * (size_t)layer->out.channels;
+    int outs = layer->out.channels, pieces = layer->spec.pieces;
 
-    crti_cuda_did_blas(
-        c,
-        c->api->cublasGemmEx(c->blas, a.is_turned ? CUBLAS_OP_T : CUBLAS_OP_N,
-                             b.is_turned ? CUBLAS_OP_T : CUBLAS_OP_N, m, n, k, &factor,
-                             a.data, type_of(c), a.is_turned ? k : m, b.data, type_of(c),
-                             b.is_turned ? n : k, &none, product, product_type, m,
-                             CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT),
-        "a product of matrices");
+    crti_cuda_run(crti_cuda_of(layer), kernel, count,
+                  (void *[]){&first, &second, &bias, &count, &outs, &pieces});
 }
 
-static void forward(const crti_layer_t *layer, const crti_layer_pass_t *s)
+static void maxout_forward(const crti_layer_t *layer, const crti_layer_pass_t *s)
 {
-    crti_cuda_t *c = crti_cuda_of(layer);
+    crti_cuda_affine_t shape = shape_of(layer, s->rows);
 
-    multiply(c, layer->out.channels, crti_layer_rows(layer, s), layer->in[0].channels, 1,
-             (operand_t){weights_for(layer, s), true}, (operand_t){s->x[0], false}, s->y,
-             type_of(c));
-    crti_cuda_add_bias(layer, s, s->params + weights_of(layer));
+    crti_cuda_affine(layer, s, &shape, s->kept);
+    run_pieces(layer, s, CRTI_KERNEL_maxout_forward, s->y, s->kept);
 }
 
-static void backward(const crti_layer_t *layer, const crti_layer_pass_t *s)
+static void maxout_backward(const crti_layer_t *layer, const crti_layer_pass_t *s)
 {
-    crti_cuda_t *c = crti_cuda_of(layer);
-    int rows = crti_layer_rows(layer, s), outs = layer->out.channels;
-    int ins = layer->in[0].channels;
+    crti_cuda_affine_t shape = shape_of(layer, s->rows);
 
     if (s->dparams) {
-        multiply(c, ins, outs, rows, 1 / c->scale, (operand_t){s->x[0], false},
-                 (operand_t){s->dy, true}, s->dparams, CUDA_R_32F);
-        crti_cuda_bias_gradient(layer, s, s->dparams + weights_of(layer));
+        run_pieces(layer, s, CRTI_KERNEL_maxout_backward, s->kept,
+                   (void *)(uintptr_t)s->dy);
+        crti_cuda_affine_gradients(layer, s, &shape, s->kept);
     }
     if (s->dx[0])
-        multiply(c, ins, rows, outs, 1, (operand_t){weights_for(layer, s), false},
-                 (operand_t){s->dy, false}, s->dx[0], type_of(c));
+        crti_cuda_affine_inputs(layer, s, &shape, s->kept);
 }
 
 const crti_layer_ops_t crti_cuda_dense = {.name = "dense",
                                           .splits = true,
                                           .prepare = prepare,
-                                          .forward = forward,
-                                          .backward = backward};
+                                          .forward = dense_forward,
+                                          .backward = dense_backward};
+const crti_layer_ops_t crti_cuda_maxout = {.name = "maxout",
+                                           .splits = true,
+                                           .prepare = prepare,
+                                           .forward = maxout_forward,
+                                           .backward = maxout_backward};

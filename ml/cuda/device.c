@@ -4,6 +4,8 @@
 #include <string.h>
 
 #include "ml/cuda/cuda.h"
+#include "ml/cuda/holders.h"
+#include "ml/model.h"
 
 #define THREADS             256 /* of a block that goes over numbers */
 #define BLOCKS_PER_SM       8   /* as many as run at once */
@@ -73,6 +75,25 @@ static float *allocate(crti_device_t *device, size_t floats)
     return memory;
 }
 
+static crt_status_t no_memory(crti_device_t *device, size_t floats, const char *what)
+{
+    crti_cuda_t *c = (crti_cuda_t *)device;
+    char held[400];
+
+    crti_cuda_tell_memory(c->api, device->number, held, sizeof(held));
+    return crt_raise(CRT_ERR_NO_MEMORY,
+                     "GPU %d has no memory for %s: %.1f MiB wanted, %s", device->number,
+                     what, (double)floats * sizeof(float) / (1 << 20), held);
+}
+
+void crti_cuda_no_memory(crti_cuda_t *c, size_t bytes, const char *what)
+{
+    crt_status_t status = no_memory(&c->device, bytes / sizeof(float), what);
+
+    if (c->failed == CRT_OK)
+        c->failed = status;
+}
+
 /* CUDA waits until nothing uses it any more. */
 static void release(crti_device_t *device, float *memory)
 {
@@ -91,17 +112,24 @@ static void zero(crti_device_t *device, float *memory, size_t floats)
                   "setting memory to zero");
 }
 
-bool crti_cuda_reserve(crti_cuda_t *c, void **memory, size_t *has, size_t bytes)
+bool crti_cuda_reserve(crti_cuda_t *c, void **memory, size_t *has, size_t bytes,
+                       const char *what)
 {
+    cudaError_t error;
+
     if (bytes <= *has)
         return true;
     (void)c->api->cudaFree(*memory);
     *memory = NULL;
     *has = 0;
-    if (!crti_cuda_did(c, c->api->cudaMalloc(memory, bytes), "device memory"))
-        return false;
-    *has = bytes;
-    return true;
+    error = c->api->cudaMalloc(memory, bytes);
+    if (error == cudaErrorMemoryAllocation) {
+        (void)c->api->cudaGetLastError();
+        crti_cuda_no_memory(c, bytes, what);
+    } else if (crti_cuda_did(c, error, what)) {
+        *has = bytes;
+    }
+    return error == cudaSuccess;
 }
 
 /* ---------------------------------------------------------------- copies */
@@ -150,16 +178,30 @@ static bool prepare_slot(crti_cuda_t *c, crti_cuda_slot_t *s, size_t bytes)
     return true;
 }
 
-void crti_cuda_upload(crti_cuda_t *c, void *to, const void *from, size_t bytes)
+void *crti_cuda_slot(crti_cuda_t *c, size_t bytes)
 {
     crti_cuda_slot_t *s = &c->slots[c->slot];
 
-    if (!prepare_slot(c, s, bytes))
-        return;
+    return prepare_slot(c, s, bytes) ? s->memory : NULL;
+}
+
+void crti_cuda_send(crti_cuda_t *c, void *to, size_t bytes)
+{
+    crti_cuda_slot_t *s = &c->slots[c->slot];
+
     c->slot = (c->slot + 1) % CRTI_CUDA_SLOTS;
-    memcpy(s->memory, from, bytes);
     crti_cuda_copy(c, to, s->memory, bytes);
     crti_cuda_did(c, c->api->cudaEventRecord(s->copied, c->stream), "an event");
+}
+
+void crti_cuda_upload(crti_cuda_t *c, void *to, const void *from, size_t bytes)
+{
+    void *memory = crti_cuda_slot(c, bytes);
+
+    if (!memory)
+        return;
+    memcpy(memory, from, bytes);
+    crti_cuda_send(c, to, bytes);
 }
 
 void crti_cuda_turn(crti_cuda_t *c, crti_cuda_kernel_t how, float *to, const float *from,
@@ -182,7 +224,7 @@ static const float *bring(crti_cuda_t *c, float *x, const float *from, size_t by
 {
     if (!is_on_host(c, from))
         return from;
-    if (!stays && !crti_cuda_reserve(c, &c->staged, &c->staged_bytes, bytes))
+    if (!stays && !crti_cuda_reserve(c, &c->staged, &c->staged_bytes, bytes, "inputs"))
         return NULL;
     crti_cuda_upload(c, stays ? x : c->staged, from, bytes);
     return stays ? x : c->staged;
@@ -213,6 +255,56 @@ static void store(crti_device_t *device, float *to, const float *y, int rows,
     crti_cuda_turn(c, CRTI_KERNEL_store, to, y, (size_t)rows,
                    turns ? channels : places * channels, turns ? places : 1,
                    is_gradient ? 1 / c->scale : 1);
+}
+
+/* ---------------------------------------------------------------- passes */
+
+static void begin(crti_device_t *device)
+{
+    ((crti_cuda_t *)device)->has_sequences = false;
+}
+
+static void load_keys(crti_device_t *device, void *to, const void *from, size_t bytes)
+{
+    crti_cuda_t *c = (crti_cuda_t *)device;
+
+    if (is_on_host(c, from))
+        crti_cuda_upload(c, to, from, bytes);
+    else
+        crti_cuda_copy(c, to, from, bytes);
+}
+
+/* The sequence of each row, on its way to the GPU. */
+static void fill_sequences(const crti_layer_pass_t *pass, crti_cuda_range_t *sequences)
+{
+    int first = 0;
+
+    for (size_t k = 0; k < pass->sequences; k++) {
+        crti_cuda_range_t own = {first, first + pass->lengths[k]};
+
+        while (first < own.end)
+            sequences[first++] = own;
+    }
+}
+
+bool crti_cuda_sequences(crti_cuda_t *c, const crti_layer_pass_t *pass)
+{
+    size_t bytes = (size_t)pass->rows * sizeof(*c->sequences);
+    void *memory = c->sequences;
+    crti_cuda_range_t *sequences;
+    bool is_there;
+
+    if (c->has_sequences)
+        return true;
+    is_there = crti_cuda_reserve(c, &memory, &c->sequence_bytes, bytes, "sequences");
+    c->sequences = memory;
+    sequences = is_there ? crti_cuda_slot(c, bytes) : NULL;
+    if (!sequences)
+        return false;
+    fill_sequences(pass, sequences);
+    crti_cuda_send(c, c->sequences, bytes);
+    c->has_sequences = true;
+    return true;
 }
 
 /* ---------------------------------------------------------------- launches */
@@ -297,7 +389,19 @@ static const crti_layer_ops_t *layer_ops(const crti_device_t *device,
     bool has_places = c->channels_first && crti_shape_places(layer->in[0]) > 1;
 
     switch (layer->spec.kind) {
-    case CRT_LAYER_DENSE: return has_places ? NULL : &crti_cuda_dense;
+    case CRT_LAYER_DENSE: return &crti_cuda_dense;
+    case CRT_LAYER_GELU: return &crti_cuda_gelu;
+    case CRT_LAYER_MISH: return &crti_cuda_mish;
+    case CRT_LAYER_LAYER_NORM: return &crti_cuda_layer_norm;
+    case CRT_LAYER_ATTENTION: return &crti_cuda_attention;
+    case CRT_LAYER_PATCHES: return &crti_cuda_patches;
+    case CRT_LAYER_TOKEN: return &crti_cuda_token;
+    case CRT_LAYER_POSITIONS: return &crti_cuda_positions;
+    case CRT_LAYER_CONCATENATE: return &crti_cuda_concatenate;
+    case CRT_LAYER_MAXOUT: return &crti_cuda_maxout;
+    case CRT_LAYER_HASH_EMBED: return &crti_cuda_hash_embed;
+    case CRT_LAYER_EXPAND_WINDOW: return &crti_cuda_expand_window;
+    case CRT_LAYER_PARAMETERS: return layer->ops;
     case CRT_LAYER_RELU: return &crti_cuda_relu;
     case CRT_LAYER_DROPOUT: return &crti_cuda_dropout;
     case CRT_LAYER_ADD: return &crti_cuda_add;
@@ -308,8 +412,34 @@ static const crti_layer_ops_t *layer_ops(const crti_device_t *device,
     case CRT_LAYER_SUBSAMPLE: return &crti_cuda_subsample;
     case CRT_LAYER_FLATTEN:
         return has_places && layer->in[0].channels > 1 ? &crti_cuda_flatten : layer->ops;
-    default: return NULL;
     }
+    return NULL;
+}
+
+/* Does it compute along the channels of a place, or move places? */
+static bool wants_channels_last(const crti_layer_t *layer)
+{
+    switch (layer->spec.kind) {
+    case CRT_LAYER_DENSE:
+    case CRT_LAYER_MAXOUT:
+    case CRT_LAYER_LAYER_NORM:
+    case CRT_LAYER_ATTENTION:
+    case CRT_LAYER_PATCHES:
+    case CRT_LAYER_TOKEN:
+    case CRT_LAYER_POSITIONS:
+    case CRT_LAYER_CONCATENATE:
+        return crti_shape_places(layer->in[0]) > 1 || crti_shape_places(layer->out) > 1;
+    default: return false;
+    }
+}
+
+static bool has_channels_first(const crt_model_t *model, crt_precision_t precision)
+{
+    bool is_first = precision != CRT_PRECISION_MIXED;
+
+    for (size_t i = 0; i < model->layer_count && is_first; i++)
+        is_first = !wants_channels_last(&model->layers[i]);
+    return is_first;
 }
 
 static void close_slots(crti_cuda_t *c)
@@ -329,6 +459,8 @@ static void close_device(crti_device_t *device)
         (void)c->api->cudaStreamSynchronize(c->stream);
     close_slots(c);
     (void)c->api->cudaFree(c->staged);
+    (void)c->api->cudaFree(c->sequences);
+    (void)c->api->cudaFree(c->parser_memory);
     (void)c->api->cudaFree(c->labels);
     (void)c->api->cudaFree(c->losses);
     (void)c->api->cudaFree(c->loss);
@@ -352,20 +484,43 @@ static const crti_device_ops_t device_ops = {.close = close_device,
                                              .failure = failure,
                                              .stream = stream_of,
                                              .allocate = allocate,
+                                             .no_memory = no_memory,
                                              .release = release,
                                              .zero = zero,
                                              .copy = copy,
                                              .add = add,
                                              .add_floats = add_floats,
+                                             .begin = begin,
                                              .load = load,
+                                             .load_keys = load_keys,
                                              .store = store,
                                              .softmax = crti_cuda_softmax,
                                              .cross_entropy = crti_cuda_cross_entropy,
                                              .read_loss = crti_cuda_read_loss,
+                                             .parser = &crti_cuda_parser,
                                              .open_optimizer = crti_cuda_open_optimizer,
                                              .update = crti_cuda_update,
                                              .close_optimizer =
                                                  crti_cuda_close_optimizer};
+
+/* Why there is none. */
+static crt_status_t refuse_all(const crti_cuda_api_t *api, cudaError_t error)
+{
+    int driver = 0, runtime = 0;
+
+    if (error == cudaErrorInsufficientDriver &&
+        api->cudaDriverGetVersion(&driver) == cudaSuccess &&
+        api->cudaRuntimeGetVersion(&runtime) == cudaSuccess && driver > 0)
+        return crt_raise(CRT_ERR_UNSUPPORTED,
+                         "no GPU can be used: its driver is made for CUDA %d.%d, and the "
+                         "CUDA runtime is %d.%d; "
+                         "update the driver, or set CRT_CUDART_LIBRARY to the file of a "
+                         "libcudart.so.%d",
+                         driver / 1000, driver % 1000 / 10, runtime / 1000,
+                         runtime % 1000 / 10, driver / 1000);
+    return crt_raise(CRT_ERR_UNSUPPORTED, "no GPU can be used: CUDA says: %s",
+                     api->cudaGetErrorString(error));
+}
 
 static crt_status_t check_number(const crti_cuda_api_t *api, int number)
 {
@@ -375,8 +530,7 @@ static crt_status_t check_number(const crti_cuda_api_t *api, int number)
     if (error == cudaSuccess && count == 0)
         error = cudaErrorNoDevice;
     if (error != cudaSuccess)
-        return crt_raise(CRT_ERR_UNSUPPORTED, "no GPU can be used: CUDA says: %s",
-                         api->cudaGetErrorString(error));
+        return refuse_all(api, error);
     if (number < 0 || number >= count)
         return crt_raise(CRT_ERR_INVALID,
                          "there is no GPU %d among the %d of this process", number,
@@ -418,6 +572,8 @@ static crt_status_t open_kernels(crti_cuda_t *c)
 
 static void open_events(crti_cuda_t *c)
 {
+    size_t has = 0;
+
     for (int i = 0; i < CRTI_CUDA_SLOTS; i++)
         crti_cuda_did(
             c,
@@ -426,8 +582,7 @@ static void open_events(crti_cuda_t *c)
     crti_cuda_did(
         c, c->api->cudaEventCreateWithFlags(&c->loss_is_there, cudaEventDisableTiming),
         "an event");
-    crti_cuda_did(c, c->api->cudaMalloc((void **)&c->loss, sizeof(double)),
-                  "device memory");
+    (void)crti_cuda_reserve(c, (void **)&c->loss, &has, sizeof(double), "a loss");
     crti_cuda_did(c, c->api->cudaMallocHost((void **)&c->loss_on_host, sizeof(double)),
                   "host memory");
 }
@@ -457,8 +612,8 @@ static crt_status_t open_device(crti_cuda_t *c)
     return c->failed == CRT_OK ? open_kernels(c) : failure(&c->device);
 }
 
-static crt_status_t open_any(int number, crt_precision_t precision,
-                             crti_device_t **device_out)
+static crt_status_t open_any(const crt_model_t *model, int number,
+                             crt_precision_t precision, crti_device_t **device_out)
 {
     const crti_cuda_api_t *api;
     crt_status_t status = crti_cuda_library(&api);
@@ -480,7 +635,7 @@ static crt_status_t open_any(int number, crt_precision_t precision,
                        .precision = precision,
                        .mixed = precision == CRT_PRECISION_MIXED,
                        .scale = precision == CRT_PRECISION_MIXED ? MIXED_SCALE : 1,
-                       .channels_first = precision != CRT_PRECISION_MIXED};
+                       .channels_first = has_channels_first(model, precision)};
     status = open_device(c);
     if (status != CRT_OK) {
         close_device(&c->device);

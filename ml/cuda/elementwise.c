@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Layers that compute each number by itself: ReLU, dropout, add; and flatten, which only turns the
- * places.
+/* Layers that compute each number by itself: ReLU, GELU, Mish, dropout, add; and flatten, which
+ * only turns the places.
  *
  * Dropout draws its mask on the GPU, from one number of the model's generator for each pass: other
  * masks than on the host, the same ones whenever the seed is the same.
@@ -33,6 +33,48 @@ static void relu_backward(const crti_layer_t *layer, const crti_layer_pass_t *s)
         crti_cuda_run(
             crti_cuda_of(layer), CRTI_KERNEL_relu_backward, (count + 3) / 4,
             (void *[]){(void *)&s->dx[0], (void *)&s->dy, (void *)&s->y, &count});
+}
+
+/* ---------------------------------------------------------------- GELU and Mish */
+
+static void map(const crti_layer_t *layer, const crti_layer_pass_t *s,
+                crti_cuda_kernel_t kernel)
+{
+    count_t count = count_of(layer, s);
+
+    crti_cuda_run(crti_cuda_of(layer), kernel, (count + 3) / 4,
+                  (void *[]){(void *)&s->y, (void *)&s->x[0], &count});
+}
+
+static void map_back(const crti_layer_t *layer, const crti_layer_pass_t *s,
+                     crti_cuda_kernel_t kernel)
+{
+    count_t count = count_of(layer, s);
+
+    if (s->dx[0])
+        crti_cuda_run(
+            crti_cuda_of(layer), kernel, (count + 3) / 4,
+            (void *[]){(void *)&s->dx[0], (void *)&s->dy, (void *)&s->x[0], &count});
+}
+
+static void gelu_forward(const crti_layer_t *layer, const crti_layer_pass_t *s)
+{
+    map(layer, s, CRTI_KERNEL_gelu_forward);
+}
+
+static void gelu_backward(const crti_layer_t *layer, const crti_layer_pass_t *s)
+{
+    map_back(layer, s, CRTI_KERNEL_gelu_backward);
+}
+
+static void mish_forward(const crti_layer_t *layer, const crti_layer_pass_t *s)
+{
+    map(layer, s, CRTI_KERNEL_mish_forward);
+}
+
+static void mish_backward(const crti_layer_t *layer, const crti_layer_pass_t *s)
+{
+    map_back(layer, s, CRTI_KERNEL_mish_backward);
 }
 
 /* ---------------------------------------------------------------- dropout */
@@ -96,6 +138,14 @@ const crti_layer_ops_t crti_cuda_relu = {.name = "relu",
                                          .needs_y = true,
                                          .forward = relu_forward,
                                          .backward = relu_backward};
+const crti_layer_ops_t crti_cuda_gelu = {.name = "gelu",
+                                         .dx_in_place = true,
+                                         .forward = gelu_forward,
+                                         .backward = gelu_backward};
+const crti_layer_ops_t crti_cuda_mish = {.name = "mish",
+                                         .dx_in_place = true,
+                                         .forward = mish_forward,
+                                         .backward = mish_backward};
 const crti_layer_ops_t crti_cuda_dropout = {.name = "dropout",
                                             .in_place = true,
                                             .dx_in_place = true,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Kernels of the layers and optimizers that no library has. NVRTC compiles them for the GPU that is
- * there; shapes.h stands in front of them. Sums have a fixed order, so that equal inputs give equal
- * bits. */
+/* Kernels of the layers that no library has, and what all kernels are made of. NVRTC compiles them
+ * for the GPU that is there, as one text: shapes.h, language.cuh, kernels.cu, tokens.cu, words.cu,
+ * parser.cu, steps.cu. Sums have a fixed order, so that equal inputs give equal bits. */
 
 typedef unsigned long long count_t;
 
@@ -21,21 +21,14 @@ typedef struct number {
     unsigned short bits; /* float16 */
 } number;
 
-/* NVRTC has no headers here, so no __half. */
 static __device__ float get(number x)
 {
-    float wide;
-
-    asm("cvt.f32.f16 %0, %1;" : "=f"(wide) : "h"(x.bits));
-    return wide;
+    return widen(x.bits);
 }
 
 static __device__ number put(float x)
 {
-    number narrow;
-
-    asm("cvt.rn.f16.f32 %0, %1;" : "=h"(narrow.bits) : "f"(x));
-    return narrow;
+    return {narrow(x)};
 }
 #else
 typedef float number;
@@ -59,7 +52,7 @@ typedef struct __align__(16) pack {
 } pack_t;
 
 /* Those behind the last pack. */
-#define EACH_OF_REST(i, count)                                                           \
+#define EACH_OF_REST(i, count)                                                                     \
     for (count_t i = (count) / PACK * PACK + THREAD; i < (count); i += THREADS)
 
 /* ---------------------------------------------------------------- one number at a time */
@@ -79,7 +72,7 @@ static __device__ number sum(number a, number b)
     return put(get(a) + get(b));
 }
 
-extern "C" __global__ void relu_forward(number *y, const number *x, count_t count)
+KERNEL relu_forward(number *y, const number *x, count_t count)
 {
     EACH(i, count / PACK) {
         pack_t p = ((const pack_t *)x)[i];
@@ -92,8 +85,7 @@ extern "C" __global__ void relu_forward(number *y, const number *x, count_t coun
         y[i] = relu(x[i]);
 }
 
-extern "C" __global__ void relu_backward(number *dx, const number *dy, const number *y,
-                                         count_t count)
+KERNEL relu_backward(number *dx, const number *dy, const number *y, count_t count)
 {
     EACH(i, count / PACK) {
         pack_t d = ((const pack_t *)dy)[i], p = ((const pack_t *)y)[i];
@@ -106,7 +98,7 @@ extern "C" __global__ void relu_backward(number *dx, const number *dy, const num
         dx[i] = pass(dy[i], y[i]);
 }
 
-extern "C" __global__ void add(number *to, const number *a, const number *b, count_t count)
+KERNEL add(number *to, const number *a, const number *b, count_t count)
 {
     EACH(i, count / PACK) {
         pack_t p = ((const pack_t *)a)[i], q = ((const pack_t *)b)[i];
@@ -120,13 +112,13 @@ extern "C" __global__ void add(number *to, const number *a, const number *b, cou
 }
 
 /* Memory of callers may lie anywhere. */
-extern "C" __global__ void accumulate(float *to, const float *from, count_t count)
+KERNEL accumulate(float *to, const float *from, count_t count)
 {
     EACH(i, count)
         to[i] += from[i];
 }
 
-extern "C" __global__ void multiply(number *to, const number *a, const float *mask, count_t count)
+KERNEL multiply(number *to, const number *a, const float *mask, count_t count)
 {
     EACH(i, count)
         to[i] = put(get(a[i]) * mask[i]);
@@ -142,8 +134,8 @@ static __device__ unsigned random_at(count_t seed, count_t i)
     return (unsigned)((z ^ (z >> 31)) >> 32);
 }
 
-extern "C" __global__ void dropout(number *y, const number *x, float *mask, count_t count,
-                                   count_t seed, count_t limit, float keep)
+KERNEL dropout(number *y, const number *x, float *mask, count_t count, count_t seed, count_t limit,
+               float keep)
 {
     EACH(i, count) {
         mask[i] = random_at(seed, i) >= limit ? keep : 0;
@@ -159,21 +151,19 @@ static __device__ count_t turned(count_t i, count_t a, count_t b)
     return row * a * b + rest % a * b + rest / a;
 }
 
-extern "C" __global__ void turn(number *to, const number *from, count_t rows, count_t a, count_t b)
+KERNEL turn(number *to, const number *from, count_t rows, count_t a, count_t b)
 {
     EACH(i, rows * a * b)
         to[i] = from[turned(i, a, b)];
 }
 
-extern "C" __global__ void load(number *to, const float *from, count_t rows, count_t a, count_t b,
-                                float factor)
+KERNEL load(number *to, const float *from, count_t rows, count_t a, count_t b, float factor)
 {
     EACH(i, rows * a * b)
         to[i] = put(from[turned(i, a, b)] * factor);
 }
 
-extern "C" __global__ void store(float *to, const number *from, count_t rows, count_t a, count_t b,
-                                 float factor)
+KERNEL store(float *to, const number *from, count_t rows, count_t a, count_t b, float factor)
 {
     EACH(i, rows * a * b)
         to[i] = get(from[turned(i, a, b)]) * factor;
@@ -215,7 +205,7 @@ static __device__ place_t place_at(const crti_cuda_grid_t &g, count_t index)
     return p;
 }
 
-extern "C" __global__ void add_bias(number *y, const float *bias, crti_cuda_grid_t g)
+KERNEL add_bias(number *y, const float *bias, crti_cuda_grid_t g)
 {
     EACH(i, size_of(g))
         y[i] = put(get(y[i]) + bias[place_at(g, i).channel]);
@@ -237,8 +227,7 @@ static __device__ double sum_block(double own)
 }
 
 /* A block for each channel. */
-extern "C" __global__ void sum_channels(float *sums, const number *dy, crti_cuda_grid_t g,
-                                        float factor)
+KERNEL sum_channels(float *sums, const number *dy, crti_cuda_grid_t g, float factor)
 {
     int places = g.height * g.width, channel = blockIdx.x;
     count_t count = (count_t)g.rows * places;
@@ -251,7 +240,7 @@ extern "C" __global__ void sum_channels(float *sums, const number *dy, crti_cuda
         sums[channel] = own * factor;
 }
 
-extern "C" __global__ void subsample_forward(number *y, const number *x, crti_cuda_windows_t s)
+KERNEL subsample_forward(number *y, const number *x, crti_cuda_windows_t s)
 {
     EACH(i, size_of(s.out)) {
         place_t p = place_at(s.out, i);
@@ -262,7 +251,7 @@ extern "C" __global__ void subsample_forward(number *y, const number *x, crti_cu
     }
 }
 
-extern "C" __global__ void subsample_backward(number *dx, const number *dy, crti_cuda_windows_t s)
+KERNEL subsample_backward(number *dx, const number *dy, crti_cuda_windows_t s)
 {
     EACH(i, size_of(s.in)) {
         place_t p = place_at(s.in, i);
@@ -296,7 +285,7 @@ static __device__ range_t windows_of(int i, int size, int stride, int padding, i
             min((i + padding) / stride + 1, windows)};
 }
 
-extern "C" __global__ void max_pool_forward(number *y, const number *x, crti_cuda_windows_t s)
+KERNEL max_pool_forward(number *y, const number *x, crti_cuda_windows_t s)
 {
     EACH(o, size_of(s.out)) {
         place_t p = place_at(s.out, o);
@@ -328,9 +317,8 @@ static __device__ bool is_largest(const number *x, float most, const crti_cuda_w
     return false;
 }
 
-extern "C" __global__ void max_pool_backward(number *dx, const number *dy,
-                                             const number *x, const number *y,
-                                             crti_cuda_windows_t s)
+KERNEL max_pool_backward(number *dx, const number *dy, const number *x, const number *y,
+                         crti_cuda_windows_t s)
 {
     EACH(at, size_of(s.in)) {
         place_t p = place_at(s.in, at);
@@ -349,7 +337,7 @@ extern "C" __global__ void max_pool_backward(number *dx, const number *dy,
     }
 }
 
-extern "C" __global__ void average_pool_forward(number *y, const number *x, crti_cuda_windows_t s)
+KERNEL average_pool_forward(number *y, const number *x, crti_cuda_windows_t s)
 {
     float share = 1.0f / (float)(s.height * s.width);
 
@@ -366,8 +354,7 @@ extern "C" __global__ void average_pool_forward(number *y, const number *x, crti
     }
 }
 
-extern "C" __global__ void average_pool_backward(number *dx, const number *dy,
-                                                 crti_cuda_windows_t s)
+KERNEL average_pool_backward(number *dx, const number *dy, crti_cuda_windows_t s)
 {
     float share = 1.0f / (float)(s.height * s.width);
 
@@ -386,7 +373,7 @@ extern "C" __global__ void average_pool_backward(number *dx, const number *dy,
 
 /* ---------------------------------------------------------------- batch norm */
 
-/* Batch norms of float16, channels last; cuDNN has those of float. Sums of all rows in two steps:
+/* Batch norms, channels last; cuDNN has those with channels first. Sums of all rows in two steps:
  * each block of threads sums some rows, then a block sums those of some channels. */
 #define NORM_THREADS  256
 #define NORM_CHANNELS 32 /* of a block in the second step */
@@ -453,7 +440,7 @@ static __device__ void measure(float *sums, const number *x, const crti_cuda_nor
     });
 }
 
-extern "C" __global__ void norm_measure(float *sums, const number *x, crti_cuda_norm_t n)
+KERNEL norm_measure(float *sums, const number *x, crti_cuda_norm_t n)
 {
     if (n.channels % PACK == 0)
         measure<PACK>(sums, x, n);
@@ -477,9 +464,8 @@ static __device__ void measure_back(float *sums, const number *dy, const number 
     });
 }
 
-extern "C" __global__ void norm_measure_back(float *sums, const number *dy,
-                                             const number *x, const float *kept,
-                                             crti_cuda_norm_t n)
+KERNEL norm_measure_back(float *sums, const number *dy, const number *x, const float *kept,
+                         crti_cuda_norm_t n)
 {
     if (n.channels % PACK == 0)
         measure_back<PACK>(sums, dy, x, kept, n);
@@ -488,8 +474,8 @@ extern "C" __global__ void norm_measure_back(float *sums, const number *dy,
 }
 
 /* Both sums of a channel, from those of all blocks: in the first warp's threads. */
-static __device__ bool sum_blocks(const float *sums, const crti_cuda_norm_t &n,
-                                  int channel, double *first, double *second)
+static __device__ bool sum_blocks(const float *sums, const crti_cuda_norm_t &n, int channel,
+                                  double *first, double *second)
 {
     __shared__ double all[2][NORM_THREADS];
     int group = threadIdx.x / NORM_CHANNELS, groups = NORM_THREADS / NORM_CHANNELS;
@@ -515,8 +501,8 @@ static __device__ bool sum_blocks(const float *sums, const crti_cuda_norm_t &n,
 }
 
 /* kept: means, then one over the deviations. */
-extern "C" __global__ void norm_keep(float *kept, float *statistics, const float *sums,
-                                     const number *x, crti_cuda_norm_t n)
+KERNEL norm_keep(float *kept, float *statistics, const float *sums, const number *x,
+                 crti_cuda_norm_t n)
 {
     int channel = blockIdx.x * NORM_CHANNELS + threadIdx.x % NORM_CHANNELS;
     double sum, square;
@@ -536,8 +522,7 @@ extern "C" __global__ void norm_keep(float *kept, float *statistics, const float
 }
 
 /* The gradients of gain and bias; of the sums the means are kept, for the inputs. */
-extern "C" __global__ void norm_gradients(float *dparams, float *means, const float *sums,
-                                          crti_cuda_norm_t n)
+KERNEL norm_gradients(float *dparams, float *means, const float *sums, crti_cuda_norm_t n)
 {
     int channel = blockIdx.x * NORM_CHANNELS + threadIdx.x % NORM_CHANNELS;
     double sum, product;
@@ -553,8 +538,8 @@ extern "C" __global__ void norm_gradients(float *dparams, float *means, const fl
 /* `scales`: one over the deviations, or the variances. */
 template <int V>
 static __device__ void normalize(number *y, const number *x, const float *params,
-                                 const float *means, const float *scales,
-                                 bool is_variance, const crti_cuda_norm_t &n)
+                                 const float *means, const float *scales, bool is_variance,
+                                 const crti_cuda_norm_t &n)
 {
     EACH(i, (count_t)n.rows * (n.channels / V)) {
         numbers<V> p = ((const numbers<V> *)x)[i];
@@ -570,9 +555,8 @@ static __device__ void normalize(number *y, const number *x, const float *params
     }
 }
 
-extern "C" __global__ void norm_forward(number *y, const number *x, const float *params,
-                                        const float *means, const float *scales,
-                                        int is_variance, crti_cuda_norm_t n)
+KERNEL norm_forward(number *y, const number *x, const float *params, const float *means,
+                    const float *scales, int is_variance, crti_cuda_norm_t n)
 {
     if (n.channels % PACK == 0)
         normalize<PACK>(y, x, params, means, scales, is_variance, n);
@@ -582,8 +566,8 @@ extern "C" __global__ void norm_forward(number *y, const number *x, const float 
 
 template <int V>
 static __device__ void normalize_back(number *dx, const number *dy, const number *x,
-                                      const float *params, const float *kept,
-                                      const float *means, const crti_cuda_norm_t &n)
+                                      const float *params, const float *kept, const float *means,
+                                      const crti_cuda_norm_t &n)
 {
     EACH(i, (count_t)n.rows * (n.channels / V)) {
         numbers<V> d = ((const numbers<V> *)dy)[i], p = ((const numbers<V> *)x)[i];
@@ -593,16 +577,15 @@ static __device__ void normalize_back(number *dx, const number *dy, const number
             int c = channel + k;
             float scale = kept[n.channels + c], hat = (get(p.v[k]) - kept[c]) * scale;
 
-            d.v[k] = put(params[c] * scale *
-                         (get(d.v[k]) - means[c] - hat * means[n.channels + c]));
+            d.v[k] =
+                put(params[c] * scale * (get(d.v[k]) - means[c] - hat * means[n.channels + c]));
         }
         ((numbers<V> *)dx)[i] = d;
     }
 }
 
-extern "C" __global__ void norm_backward(number *dx, const number *dy, const number *x,
-                                         const float *params, const float *kept,
-                                         const float *means, crti_cuda_norm_t n)
+KERNEL norm_backward(number *dx, const number *dy, const number *x, const float *params,
+                     const float *kept, const float *means, crti_cuda_norm_t n)
 {
     if (n.channels % PACK == 0)
         normalize_back<PACK>(dx, dy, x, params, kept, means, n);
@@ -644,7 +627,7 @@ static __device__ level_t level_of(const number *y, int classes)
     return l;
 }
 
-extern "C" __global__ void softmax(float *p, const number *y, int classes)
+KERNEL softmax(float *p, const number *y, int classes)
 {
     count_t at = blockIdx.x * (count_t)classes;
     level_t l = level_of(y + at, classes);
@@ -653,8 +636,8 @@ extern "C" __global__ void softmax(float *p, const number *y, int classes)
         p[at + j] = expf(get(y[at + j]) - l.top) / l.sum;
 }
 
-extern "C" __global__ void cross_entropy(number *dy, float *losses, const number *y,
-                                         const unsigned char *labels, int classes, float factor)
+KERNEL cross_entropy(number *dy, float *losses, const number *y, const unsigned char *labels,
+                     int classes, float factor)
 {
     count_t at = blockIdx.x * (count_t)classes;
     level_t l = level_of(y + at, classes);
@@ -671,7 +654,7 @@ extern "C" __global__ void cross_entropy(number *dy, float *losses, const number
 }
 
 /* One block. */
-extern "C" __global__ void mean_loss(double *mean, const float *losses, int rows)
+KERNEL mean_loss(double *mean, const float *losses, int rows)
 {
     double own = 0;
 
@@ -680,117 +663,4 @@ extern "C" __global__ void mean_loss(double *mean, const float *losses, int rows
     own = sum_block(own);
     if (threadIdx.x == 0)
         *mean = own / rows;
-}
-
-/* ---------------------------------------------------------------- optimizers */
-
-/* A block for each chunk: its gradient's square; adds a penalty on the weights first. */
-extern "C" __global__ void squares(double *sums, const crti_cuda_chunk_t *chunks, float *gradients,
-                                   const float *weights, float penalty)
-{
-    crti_cuda_chunk_t c = chunks[blockIdx.x];
-    double own = 0;
-
-    for (int i = threadIdx.x; i < c.count; i += blockDim.x) {
-        float g = gradients[c.first + i];
-
-        if (penalty > 0)
-            gradients[c.first + i] = g += penalty * weights[c.first + i];
-        own += (double)g * (double)g;
-    }
-    own = sum_block(own);
-    if (threadIdx.x == 0)
-        sums[blockIdx.x] = own;
-}
-
-static __device__ crti_cuda_verdict_t judge(const double *square, int arrays,
-                                            const crti_cuda_limits_t &limits, double *whole)
-{
-    double sum = 0, norm;
-    int largest = 0;
-
-    for (int a = 0; a < arrays; a++) {
-        if (!isfinite(square[a]))
-            return {a, 0, sqrt(square[a])};
-        largest = square[a] > square[largest] ? a : largest;
-        sum += square[a];
-    }
-    norm = sqrt(sum);
-    *whole = limits.global_clip > 0 && norm >= limits.global_clip ? limits.global_clip / norm : 1;
-    if (limits.norm_limit > 0 && norm > limits.norm_limit)
-        return {largest, 1, sqrt(square[largest])};
-    return {-1, 1, norm};
-}
-
-/* One block: from the squares of chunks to the scale of each array; chunks of array a end at
- * ends[a]. */
-extern "C" __global__ void judge_step(crti_cuda_verdict_t *verdict, float *scales, double *square,
-                                      const double *sums, const int *ends, int arrays,
-                                      crti_cuda_limits_t limits)
-{
-    __shared__ double whole;
-    int lane = threadIdx.x % WARP;
-
-    for (int a = threadIdx.x / WARP; a < arrays; a += blockDim.x / WARP) {
-        double own = 0;
-
-        for (int k = (a ? ends[a - 1] : 0) + lane; k < ends[a]; k += WARP)
-            own += sums[k];
-        own = sum_of_warp(own);
-        if (lane == 0)
-            square[a] = own;
-    }
-    __syncthreads();
-    if (threadIdx.x == 0)
-        *verdict = judge(square, arrays, limits, &whole);
-    __syncthreads();
-    for (int a = threadIdx.x; a < arrays; a += blockDim.x) {
-        double norm = sqrt(square[a]) * whole;
-
-        scales[a] = limits.clip > 0 && norm >= limits.clip ? whole * limits.clip / norm : whole;
-    }
-}
-
-/* A block for each chunk. A step that is not made forgets its gradient, too. */
-#define EACH_OF_CHUNK(i)                                                                           \
-    crti_cuda_chunk_t c = chunks[blockIdx.x];                                                      \
-    bool is_made = verdict->array < 0;                                                             \
-    float scale = scales[c.array];                                                                 \
-    for (count_t i = c.first + threadIdx.x; i < c.first + c.count; i += blockDim.x)
-
-extern "C" __global__ void sgd(float *w, float *g, float *v, const crti_cuda_chunk_t *chunks,
-                               const float *scales, const crti_cuda_verdict_t *verdict,
-                               crti_cuda_rule_t r)
-{
-    EACH_OF_CHUNK(i)
-    {
-        float gi = scale * g[i], vi = r.keep1 * v[i] + gi;
-
-        g[i] = 0;
-        if (is_made) {
-            float wi = w[i] - r.rate * (r.nesterov ? gi + r.keep1 * vi : vi);
-
-            v[i] = vi;
-            w[i] = wi - r.decay_after * wi;
-        }
-    }
-}
-
-extern "C" __global__ void adam(float *w, float *g, float *m, float *v,
-                                const crti_cuda_chunk_t *chunks, const float *scales,
-                                const crti_cuda_verdict_t *verdict, crti_cuda_rule_t r)
-{
-    EACH_OF_CHUNK(i)
-    {
-        float gi = scale * g[i], wi = w[i] - r.decay_before * w[i];
-        float mi = r.keep1 * m[i] + r.take1 * gi, vi = r.keep2 * v[i] + r.take2 * gi * gi;
-
-        g[i] = 0;
-        if (is_made) {
-            m[i] = mi;
-            v[i] = vi;
-            wi -= r.rate * mi / (sqrtf(vi) + r.epsilon);
-            w[i] = wi - r.decay_after * wi;
-        }
-    }
 }

@@ -9,40 +9,8 @@
 
 #include <stddef.h>
 
+#include "ml/cuda/kernel_names.h"
 #include "ml/cuda/library.h"
-
-/* As in kernels.cu. */
-#define CRTI_CUDA_KERNELS(X)                                                             \
-    X(relu_forward)                                                                      \
-    X(relu_backward)                                                                     \
-    X(add)                                                                               \
-    X(accumulate)                                                                        \
-    X(multiply)                                                                          \
-    X(dropout)                                                                           \
-    X(turn)                                                                              \
-    X(load)                                                                              \
-    X(store)                                                                             \
-    X(add_bias)                                                                          \
-    X(sum_channels)                                                                      \
-    X(subsample_forward)                                                                 \
-    X(subsample_backward)                                                                \
-    X(max_pool_forward)                                                                  \
-    X(max_pool_backward)                                                                 \
-    X(average_pool_forward)                                                              \
-    X(average_pool_backward)                                                             \
-    X(norm_measure)                                                                      \
-    X(norm_keep)                                                                         \
-    X(norm_forward)                                                                      \
-    X(norm_measure_back)                                                                 \
-    X(norm_gradients)                                                                    \
-    X(norm_backward)                                                                     \
-    X(softmax)                                                                           \
-    X(cross_entropy)                                                                     \
-    X(mean_loss)                                                                         \
-    X(squares)                                                                           \
-    X(judge_step)                                                                        \
-    X(sgd)                                                                               \
-    X(adam)
 
 typedef enum crti_cuda_kernel {
 #define CRTI_CUDA_KERNEL_NUMBER(name) CRTI_KERNEL_##name,

@@ -39,7 +39,10 @@ static library_t libraries[] = {
      "CRT_CUDART_LIBRARY",
      {"libcudart.so.13", "libcudart.so.12", "libcudart.so"},
      SYMBOLS_OF(runtime)},
-    {"the driver of the GPU", "", {"libcuda.so.1"}, SYMBOLS_OF(driver)},
+    {"the driver of the GPU",
+     "CRT_CUDA_DRIVER_LIBRARY",
+     {"libcuda.so.1"},
+     SYMBOLS_OF(driver)},
     {"cuBLAS",
      "CRT_CUBLAS_LIBRARY",
      {"libcublas.so.13", "libcublas.so.12", "libcublas.so"},
@@ -56,7 +59,7 @@ static crti_cuda_api_t api;
 
 static void *open_any(const library_t *l)
 {
-    const char *chosen = *l->variable ? getenv(l->variable) : NULL;
+    const char *chosen = getenv(l->variable);
     void *found = NULL;
 
     if (chosen && *chosen)
@@ -77,17 +80,20 @@ static crt_status_t open_library(library_t *l)
         return CRT_OK;
     if (!library) {
         reason = dlerror();
-        return crt_raise(CRT_ERR_UNSUPPORTED, "%s can't be opened (%.300s)%s%s%s",
-                         l->what, reason ? reason : l->names[0],
-                         *l->variable ? "; set LD_LIBRARY_PATH, or " : "", l->variable,
-                         *l->variable ? " to its file" : "");
+        return crt_raise(
+            CRT_ERR_UNSUPPORTED,
+            "%s can't be opened (%.300s); set LD_LIBRARY_PATH, or %s to its file",
+            l->what, reason ? reason : l->names[0], l->variable);
     }
     for (size_t i = 0; i < l->count; i++) {
         void *found = dlsym(library, l->symbols[i].name);
 
         if (!found)
-            return crt_raise(CRT_ERR_UNSUPPORTED, "%s has no function %s", l->what,
-                             l->symbols[i].name);
+            return crt_raise(
+                CRT_ERR_UNSUPPORTED,
+                "%s is too old: it has no function %s; set LD_LIBRARY_PATH, or "
+                "%s to a newer file",
+                l->what, l->symbols[i].name, l->variable);
         memcpy((char *)&api + l->symbols[i].offset, &found, sizeof(found));
     }
     l->is_open = true;

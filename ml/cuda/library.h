@@ -7,9 +7,9 @@
  *     device.c, kernels.c and the layers -> [ library ] -> libcudart, libcuda, libcublas, libcudnn,
  *     libnvrtc
  * Which files
- *     CRT_CUDART_LIBRARY, CRT_CUBLAS_LIBRARY, CRT_CUDNN_LIBRARY and CRT_NVRTC_LIBRARY name them
- *     where the usual names do not find the right ones; otherwise those that the program has loaded
- *     already go first.
+ *     CRT_CUDART_LIBRARY, CRT_CUDA_DRIVER_LIBRARY, CRT_CUBLAS_LIBRARY, CRT_CUDNN_LIBRARY and
+ *     CRT_NVRTC_LIBRARY name them where the usual names do not find the right ones; otherwise those
+ *     that the program has loaded already go first.
  * Invariants
  *     Never closed: they have threads of their own.
  */
@@ -26,6 +26,10 @@
 
 #define CRTI_CUDA_RUNTIME(X)                                                             \
     X(cudaGetDeviceCount)                                                                \
+    X(cudaDriverGetVersion)                                                              \
+    X(cudaRuntimeGetVersion)                                                             \
+    X(cudaDeviceGetPCIBusId)                                                             \
+    X(cudaMemGetInfo)                                                                    \
     X(cudaSetDevice)                                                                     \
     X(cudaDeviceGetAttribute)                                                            \
     X(cudaStreamCreateWithFlags)                                                         \
@@ -58,6 +62,7 @@
     X(cublasSetStream_v2)                                                                \
     X(cublasSetMathMode)                                                                 \
     X(cublasGemmEx)                                                                      \
+    X(cublasGemmStridedBatchedEx)                                                        \
     X(cublasGetStatusString)
 
 #define CRTI_CUDA_DNN(X)                                                                 \

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A step of an optimizer on the GPU: three kernels over chunks of all arrays.
+/* A step of an optimizer on the GPU: three or four kernels over chunks of all arrays.
  *
  *     squares of chunks -> judge_step: scales of arrays, or a verdict -> sgd, adam
+ *         -> follow: look-ahead, averages
  *
  * The host does not wait for the verdict: a step that must not be made changes nothing on the GPU,
  * and the next call tells it.
@@ -75,15 +76,13 @@ static crt_status_t copy_table(crti_cuda_t *c, gpu_step_t *own, const crt_model_
 
 static void make_room(crti_cuda_t *c, void **memory, size_t bytes)
 {
-    crti_cuda_did(c, c->api->cudaMalloc(memory, bytes), "device memory");
+    size_t has = 0;
+
+    (void)crti_cuda_reserve(c, memory, &has, bytes, "an optimizer");
 }
 
 static crt_status_t check(const crt_optimizer_t *o)
 {
-    if (o->options.kind == CRT_OPTIMIZER_RADAM || o->slow || o->averages >= 0)
-        return crt_raise(CRT_ERR_UNSUPPORTED,
-                         "an optimizer on a GPU: SGD, Adam and AdamW only, without "
-                         "look-ahead and averages");
     return o->model->array_count > 0
                ? CRT_OK
                : crt_raise(CRT_ERR_INVALID, "an optimizer of a model without parameters");
@@ -209,12 +208,37 @@ static crti_cuda_rule_t adam_rule(const crt_optimizer_options_t *o, uint64_t ste
                               .decay_after = before ? 0 : decay};
 }
 
+static crti_cuda_rule_t radam_rule(const crt_optimizer_options_t *o, uint64_t step)
+{
+    bool is_rectified;
+    double size = crti_radam_step_size(o, (double)step + 1, &is_rectified);
+    float decay = o->l2_is_weight_decay ? (float)(o->learn_rate * o->l2) : 0;
+
+    return (crti_cuda_rule_t){.rate = (float)(o->learn_rate * size),
+                              .epsilon = (float)o->epsilon,
+                              .keep1 = (float)o->beta1,
+                              .take1 = (float)(1 - o->beta1),
+                              .keep2 = (float)o->beta2,
+                              .take2 = (float)(1 - o->beta2),
+                              .decay_after = decay,
+                              .is_plain = !is_rectified};
+}
+
+static crti_cuda_rule_t rule_of(const crt_optimizer_options_t *o, uint64_t step)
+{
+    switch (o->kind) {
+    case CRT_OPTIMIZER_SGD: return sgd_rule(o);
+    case CRT_OPTIMIZER_RADAM: return radam_rule(o, step);
+    case CRT_OPTIMIZER_ADAM:
+    case CRT_OPTIMIZER_ADAMW: break;
+    }
+    return adam_rule(o, step);
+}
+
 static void apply(crti_cuda_t *c, crt_optimizer_t *o, crt_model_t *model)
 {
     gpu_step_t *own = o->own;
-    crti_cuda_rule_t rule = o->options.kind == CRT_OPTIMIZER_SGD
-                                ? sgd_rule(&o->options)
-                                : adam_rule(&o->options, o->steps);
+    crti_cuda_rule_t rule = rule_of(&o->options, o->steps);
 
     if (o->options.kind == CRT_OPTIMIZER_SGD)
         crti_cuda_run_blocks(c, CRTI_KERNEL_sgd, own->chunk_count, THREADS,
@@ -228,6 +252,24 @@ static void apply(crti_cuda_t *c, crt_optimizer_t *o, crt_model_t *model)
                                         &own->verdict, &rule});
 }
 
+/* The first step copies the weights that the slow ones begin with; when it is not made, the next
+ * one is the first again. */
+static void follow(crti_cuda_t *c, crt_optimizer_t *o, crt_model_t *model)
+{
+    gpu_step_t *own = o->own;
+    const crt_optimizer_options_t *options = &o->options;
+    bool jumps = o->slow && o->steps % (uint64_t)options->lookahead_steps == 0;
+    float *slow = jumps ? o->slow : NULL;
+    float *averages = o->averages >= 0 ? o->state[o->averages] : NULL;
+    float slow_rate = (float)options->lookahead_rate;
+    float average_rate = crti_optimizer_average_rate(o->steps);
+
+    if (slow || averages)
+        crti_cuda_run_blocks(c, CRTI_KERNEL_follow, own->chunk_count, THREADS,
+                             (void *[]){&model->weights, &slow, &averages, &own->chunks,
+                                        &own->verdict, &slow_rate, &average_rate});
+}
+
 crt_status_t crti_cuda_update(crti_device_t *device, crt_optimizer_t *o,
                               crt_model_t *model)
 {
@@ -238,6 +280,10 @@ crt_status_t crti_cuda_update(crti_device_t *device, crt_optimizer_t *o,
         return status;
     judge(c, o, model);
     o->steps++;
+    if (o->slow && o->steps == 1)
+        crti_cuda_copy(c, o->slow, model->weights,
+                       model->parameter_count * sizeof(float));
     apply(c, o, model);
+    follow(c, o, model);
     return device->ops->failure(device);
 }

@@ -21,6 +21,42 @@ typedef struct crti_cuda_norm {
     float epsilon, momentum, factor; /* factor: of the gradients of parameters */
 } crti_cuda_norm_t;
 
+/* Patches of `side` x `side` places of an image; the image's size. */
+typedef struct crti_cuda_patches {
+    int width, channels, side;
+} crti_cuda_patches_t;
+
+/* An embedding: keys are those of a column. */
+typedef struct crti_cuda_table {
+    int rows, width, columns, column;
+    unsigned seed;
+} crti_cuda_table_t;
+
+typedef struct crti_cuda_range {
+    int first, end;
+} crti_cuda_range_t;
+
+/* The parser of named entities: a word's tag, crti_ner_tag_t. */
+typedef struct crti_cuda_tag {
+    unsigned char action, label, is_space, starts_sentence;
+} crti_cuda_tag_t;
+
+/* A state, and the steps that it takes: numbers [step, step + steps). */
+typedef struct crti_cuda_state {
+    int first, length; /* its document's words */
+    int at, start, label;
+    int step, steps;
+} crti_cuda_state_t;
+
+typedef struct crti_cuda_parser {
+    int labels, moves, outs, pieces, units, features;
+    int has_upper, trains, drops;
+    float keep;
+    unsigned long long seed, limit; /* of the dropout */
+    unsigned long long bias_at, padding_at, upper_at,
+        upper_bias_at; /* in the flat weights */
+} crti_cuda_parser_t;
+
 #define CRTI_CUDA_CHUNK 16384 /* floats */
 
 /* Floats of an array that a block of threads works on. */
@@ -45,6 +81,7 @@ typedef struct crti_cuda_rule {
     float rate, decay_before, decay_after;
     float keep1, take1, keep2, take2, epsilon; /* Adam; SGD: keep1 is the momentum */
     int nesterov;
+    int is_plain; /* Adam: a step without the second moment */
 } crti_cuda_rule_t;
 
 #endif

@@ -81,18 +81,6 @@ static void a_model_does_not_move_while_it_has_an_optimizer(void **state)
     crt_model_drop(&model);
 }
 
-static void models_that_read_keys_stay_on_the_host(void **state)
-{
-    crt_model_t *model;
-    crt_input_t input = CRT_INPUT(.dtype = CRT_DTYPE_INT64, .channels = 1);
-    crt_layer_t layers[] = {CRT_HASH_EMBED(4, 10, 1, 0, 1), CRT_DENSE(2)};
-
-    assert_ok(crt_model_new(&input, layers, 2, 1, &model));
-    assert_fails(crt_model_to_gpu(model, 0, CRT_PRECISION_FLOAT32), CRT_ERR_UNSUPPORTED,
-                 "a model that reads int64 on a GPU");
-    crt_model_drop(&model);
-}
-
 /* NVRTC needs no GPU. What it does not compile here, it compiles nowhere. */
 static void kernels_compile(void **state)
 {
@@ -126,7 +114,6 @@ int main(void)
         cmocka_unit_test(precisions_are_found_by_their_names),
         cmocka_unit_test(weights_of_a_model_on_the_host_are_copied_out),
         cmocka_unit_test(a_model_does_not_move_while_it_has_an_optimizer),
-        cmocka_unit_test(models_that_read_keys_stay_on_the_host),
         cmocka_unit_test(kernels_compile),
     };
 
