@@ -14,6 +14,8 @@ steps are timed twice: with the loss of each step read, and as fast as it can go
     build/tests/bench/network_steps --data DIR
 
 DIR holds train.bin or train.bin.gz: records of a label and 3072 bytes, a colour after the other.
+With --network vit no data are needed: the images are noise around one of each class. The losses
+differ there, because each drops out other numbers.
 """
 import argparse
 import gzip
@@ -30,7 +32,8 @@ def arguments():
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--program", required=True)
-    parser.add_argument("--data", required=True)
+    parser.add_argument("--network", choices=("resnet18", "vit"), default="resnet18")
+    parser.add_argument("--data")
     parser.add_argument("--steps", type=int, default=100)
     parser.add_argument("--rows", type=int, default=64)
     parser.add_argument("--threads", type=int, default=2)
@@ -40,7 +43,10 @@ def arguments():
     parser.add_argument("--precision", choices=("float32", "tf32", "mixed"), default="float32")
     parser.add_argument("--channels-last", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--folder", help=argparse.SUPPRESS)
-    return parser.parse_args()
+    options = parser.parse_args()
+    if options.network == "resnet18" and not options.data:
+        parser.error("resnet18 needs --data")
+    return options
 
 
 def network():
@@ -71,7 +77,68 @@ def network():
                          *blocks, nn.AvgPool2d(4), nn.Flatten(), nn.Linear(512, 10))
 
 
+def vit():
+    """As crt_network_by_name builds it; the token is the last place."""
+    import torch
+    from torch import nn
+
+    class Vit(nn.Module):
+        def __init__(self, side=4, width=32, depth=4, heads=8):
+            super().__init__()
+            self.side = side
+            self.norm0, self.embed = nn.LayerNorm(side * side), nn.Linear(side * side, width)
+            self.norm1 = nn.LayerNorm(width)
+            self.token = nn.Parameter(torch.randn(1, 1, width))
+            self.places = nn.Parameter(torch.randn(1, (28 // side)**2 + 1, width))
+            self.blocks = nn.ModuleList(
+                nn.TransformerEncoderLayer(width, heads, 8 * width, 0.1, norm_first=True,
+                                           batch_first=True) for _ in range(depth))
+            self.head = nn.Linear(width, 10)
+
+        def forward(self, x):
+            across = x.shape[-1] // self.side
+            x = x.reshape(-1, across, self.side, across, self.side).transpose(2, 3)
+            x = x.reshape(-1, across * across, self.side * self.side)
+            x = self.norm1(self.embed(self.norm0(x)))
+            x = torch.cat((x, self.token.expand(len(x), -1, -1)), 1) + self.places
+            for block in self.blocks:
+                x = block(x)
+            return self.head(x.mean(1))
+
+    return Vit()
+
+
+def in_our_order(model, name):
+    """The parameters as crt_model_weights has them."""
+    if name != "vit":
+        return list(model.parameters())
+
+    def both(layer):
+        return [layer.weight, layer.bias]
+
+    found = both(model.norm0) + both(model.embed) + both(model.norm1) + [model.token, model.places]
+    for block in model.blocks:
+        found += both(block.norm1)
+        found += [block.self_attn.in_proj_weight, block.self_attn.in_proj_bias]
+        found += both(block.self_attn.out_proj) + both(block.norm2)
+        found += both(block.linear1) + both(block.linear2)
+    return found + both(model.head)
+
+
+def noise(options):
+    import numpy as np
+    random = np.random.default_rng(1)
+    classes = random.standard_normal((10, 28, 28, 1), dtype=np.float32)
+    for _ in range(options.steps):
+        labels = random.integers(0, 10, options.rows, dtype=np.uint8)
+        yield classes[labels] + random.standard_normal((options.rows, 28, 28, 1),
+                                                       dtype=np.float32), labels
+
+
 def batches(options):
+    if options.network == "vit":
+        yield from noise(options)
+        return
     """(inputs channels last, labels), float32 and uint8."""
     import numpy as np
     path = os.path.join(options.data, "train.bin")
@@ -92,8 +159,9 @@ def run_torch(options):
     import torch
     torch.set_num_threads(options.threads)
     torch.manual_seed(1)
-    model = network()
-    flat = np.concatenate([p.detach().numpy().ravel() for p in model.parameters()])
+    model = vit() if options.network == "vit" else network()
+    flat = np.concatenate(
+        [p.detach().numpy().ravel() for p in in_our_order(model, options.network)])
     flat.tofile(os.path.join(options.folder, "weights"))
     loss_of = torch.nn.CrossEntropyLoss()
     with open(os.path.join(options.folder, "batches"), "wb") as file:
@@ -101,6 +169,7 @@ def run_torch(options):
             file.write(inputs.tobytes() + labels.tobytes())
     del flat
     channels_last = options.channels_last or options.precision == "mixed"
+    channels_last = channels_last and options.network != "vit"
     layout = torch.channels_last if channels_last else torch.contiguous_format
     device = torch.device("cpu" if options.gpu_id is None else f"cuda:{options.gpu_id}")
     torch.backends.cuda.matmul.allow_tf32 = options.precision == "tf32"
@@ -166,7 +235,7 @@ def main():
                                           stdout=subprocess.PIPE).stdout)
         ours = read(
             subprocess.run([
-                options.program, "--network", "resnet18", "--weights", f"{folder}/weights",
+                options.program, "--network", options.network, "--weights", f"{folder}/weights",
                 "--batches", f"{folder}/batches", "--rows",
                 str(options.rows), "--steps",
                 str(options.steps), "--threads",

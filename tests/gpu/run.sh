@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # All that one GPU can prove, for a machine that is there for minutes only: suite gpu, trainings
-# beside PyTorch, shares of a GPU, and the memory of a worker that was killed.
+# beside PyTorch and spaCy, shares of a GPU, the memory of a worker that was killed, NVML's figures.
 set -uo pipefail
 
 usage() {
@@ -14,7 +14,7 @@ failed. What needs something that is missing is a row that says what.
   --data DIR       a folder with cifar10/train.bin(.gz). Without it PyTorch is not compared
   --limit SECONDS  of all together; what does not fit in is a row, too. Default: 470
   --out DIR        for the logs. Default: DIR of --build/gpu
-  --python FILE    with torch. Default: python3
+  --python FILE    with torch, and spacy with cupy. Default: python3
 TEXT
 }
 
@@ -83,10 +83,26 @@ killed_gives_back() {
     [ "$after" -le $((before + 100)) ]
 }
 
+# What NVML says while all this runs: the most memory, and how busy the GPU is when it is.
+watch_gpu() {
+    exec nvidia-smi --query-gpu=memory.used,utilization.gpu --format=csv,noheader,nounits \
+        -lms 250 >"$out/nvml.csv" 2>/dev/null
+}
+nvml_row() {
+    local said
+    said=$(awk -F, '$1 > most { most = $1 } $2 > 0 { busy++; sum += $2 } END {
+        if (NR) printf "most memory %d MiB, %d %% busy in %d of %d samples", most,
+            busy ? sum / busy : 0, busy, NR }' "$out/nvml.csv" 2>/dev/null)
+    if [ -n "$said" ]; then row 'NVML, all rows together' passed - "$said"
+    else row 'NVML, all rows together' skipped - 'nvidia-smi says nothing'; fi
+}
+
 gpu=/dev/nvidia0
+watch_gpu & watcher=$!
+trap 'kill "$watcher" 2>/dev/null' EXIT
 fit=(train --training.strategy=server --accelerator=gpu --training.steps=200 --data.limit=8000
     --data.test_limit=500)
-for name in collective_gpu ml_gpu ml_gpu_group; do
+for name in collective_gpu ml_gpu ml_gpu_ner ml_gpu_group; do
     step "suite gpu: $name" 120 "$gpu" '^\[  PASSED' \
         "$root/tests/tools/isolated.py" "$build/tests/${name%%_*}/test_$name"
 done
@@ -104,6 +120,25 @@ for precision in float32 tf32 mixed; do
             --data "$data/cifar10" --precision "$precision"
     fi
 done
+# has MODULES NAME: python has them; else row NAME says so.
+has() {
+    "$python" -c "import $1" 2>"$out/${1%%,*}.log" && return
+    row "$2" skipped - "$python has no $1"
+    false
+}
+for precision in float32 mixed; do
+    name="ViT beside PyTorch, $precision"
+    has torch "$name" &&
+        step "$name" 60 "$gpu" 'median step' "$python" "$root/tests/bench/compare_torch.py" \
+            --network vit --gpu-id 0 --rows 128 --steps 200 \
+            --program "$build/tests/bench/network_steps" --precision "$precision"
+done
+step 'named entities, GPU beside a core' 60 "$gpu" 'words/s' \
+    "$build/tests/bench/ner_steps" --gpu-id 0 --steps 60
+name='named entities on the GPU beside spaCy'
+has spacy,cupy "$name" &&
+    step "$name" 60 "$gpu" 'words/s on the GPU' "$python" "$root/tests/bench/ner_gpu_spacy.py" \
+        --program "$build/tests/bench/ner_steps" --steps 60
 step 'mlp-4096x4 on one GPU, crt_fit' 60 "$gpu" 'steps in' \
     "$train" "${fit[@]}" --network.name=mlp-4096x4 --devices=1
 step 'two processes with half a GPU each' 60 "$gpu" 'steps in' \
@@ -111,6 +146,9 @@ step 'two processes with half a GPU each' 60 "$gpu" 'steps in' \
 export -f killed_gives_back used_mib
 export train
 step 'a killed worker gives its memory back' 60 "$gpu" '^before' bash -c killed_gives_back
+kill "$watcher" 2>/dev/null
+wait "$watcher" 2>/dev/null
+nvml_row
 printf '%-44s %-8s %6s\n' what result s
 printf '%s\n' "${rows[@]}"
 exit $failed
