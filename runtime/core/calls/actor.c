@@ -63,8 +63,8 @@ static void make_again(crt_actor_t *actor, const char *text)
     CRTI_LIST_FOREACH_SAFE (item, &actor->suspects) {
         crti_pending_t *p = CRTI_CONTAINER(item, crti_pending_t, link);
 
-        crti_attempt_action_t action =
-            crti_attempt_settled(&p->attempt, p->record.size > 0, crti_pending_most(p));
+        crti_attempt_action_t action = crti_attempt_settled(
+            &p->attempt, p->spec.record.size > 0, crti_pending_most(p));
 
         if (action == CRTI_ATTEMPT_DO_END ||
             (action == CRTI_ATTEMPT_DO_REPEAT && !crti_pending_again(p, text)))
@@ -232,15 +232,15 @@ static crt_status_t keep_record(crti_pending_t *p, const crti_buffer_t **record)
 {
     crt_status_t status = CRT_OK;
 
-    if (*record != &p->record)
-        status = crti_buffer_append(&p->record, (*record)->data, (*record)->size);
-    *record = &p->record;
+    if (*record != &p->spec.record)
+        status = crti_buffer_append(&p->spec.record, (*record)->data, (*record)->size);
+    *record = &p->spec.record;
     return status;
 }
 
 static void queue_call(crti_pending_t *p, const crti_buffer_t *record)
 {
-    crt_actor_t *actor = p->actor;
+    crt_actor_t *actor = p->spec.actor;
     crt_status_t status = keep_record(p, &record);
 
     crti_call_event_queued(p);
@@ -253,7 +253,7 @@ static void queue_call(crti_pending_t *p, const crti_buffer_t *record)
 
 void crti_actor_submit(crti_pending_t *p, const crti_buffer_t *record)
 {
-    crt_actor_t *actor = p->actor;
+    crt_actor_t *actor = p->spec.actor;
 
     if (actor->is_unconfirmed)
         crti_actor_observe(actor);
@@ -272,7 +272,7 @@ void crti_actor_submit(crti_pending_t *p, const crti_buffer_t *record)
 
 void crti_actor_take_back(crti_pending_t *p)
 {
-    crt_actor_t *actor = p->actor;
+    crt_actor_t *actor = p->spec.actor;
     crti_list_t *place = &actor->queue;
 
     CRTI_LIST_FOREACH (item, &actor->queue) {
@@ -290,16 +290,16 @@ void crti_actor_take_back(crti_pending_t *p)
 
 void crti_actor_reserve(crti_pending_t *p)
 {
-    if (!p->actor->is_unordered)
-        crti_list_append(&p->actor->queue, &p->link);
-    crti_actor_observe(p->actor);
+    if (!p->spec.actor->is_unordered)
+        crti_list_append(&p->spec.actor->queue, &p->link);
+    crti_actor_observe(p->spec.actor);
 }
 
 void crti_actor_complete(crti_pending_t *p)
 {
     if (crti_list_is_empty(&p->link)) {
         crti_pending_unlink(p);
-        crti_actor_submit(p, &p->record);
+        crti_actor_submit(p, &p->spec.record);
         return;
     }
     crti_pending_queue(p);
@@ -317,7 +317,8 @@ void crti_actor_drain(crt_actor_t *actor)
             continue;
         }
         if (p->attempt.state != CRTI_ATTEMPT_QUEUED ||
-            actor->phase != CRTI_ACTOR_CALLABLE || !send_or_fail(actor, p, &p->record))
+            actor->phase != CRTI_ACTOR_CALLABLE ||
+            !send_or_fail(actor, p, &p->spec.record))
             break;
     }
     crti_actor_release(actor);

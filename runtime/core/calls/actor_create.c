@@ -123,7 +123,7 @@ static crt_status_t build_creation(crt_actor_t *actor, unsigned concurrency,
     const crt_arg_t *args = given->copy ? given->copy : given->args;
     size_t count = given->count;
     const crti_function_t *create = &actor->class_->create;
-    crti_pending_t scratch = {.core = actor->core, .function = create};
+    crti_call_spec_t scratch = {.function = create};
     bool is_pending;
     crti_call_head_t head = {.flags = crti_id_is_zero(placement->group)
                                           ? 0
@@ -142,7 +142,7 @@ static crt_status_t build_creation(crt_actor_t *actor, unsigned concurrency,
     head.arg_count = (unsigned)total;
     status = crti_put_call(record, &head);
     if (status == CRT_OK)
-        status = crti_put_args(&scratch, record, args, count, &failed);
+        status = crti_put_args(actor->core, &scratch, record, args, count, &failed);
     if (failed)
         status = crti_ref_raise(failed);
     if (status == CRT_OK && record->size > CRTI_CREATION_MAX)

@@ -109,31 +109,32 @@ static entry_t *new_entry(crti_backlog_t *b, crti_task_pool_t *pool, size_t byte
  * before. */
 static bool is_plain(const crti_pending_t *p)
 {
-    return p->returns == 1 && !p->options && !p->stream && !p->attempt.retries &&
-           !p->slots && !p->lease && !p->remote && !p->attempt.cancel &&
-           !p->attempt.may_have_run && p->number == p->result->number &&
-           p->max_retries == (int32_t)p->max_retries;
+    return p->spec.returns == 1 && !p->spec.options && !p->stream &&
+           !p->attempt.retries && !p->slots && !p->lease && !p->remote &&
+           !p->attempt.cancel && !p->attempt.may_have_run &&
+           p->number == p->result->number &&
+           p->spec.max_retries == (int32_t)p->spec.max_retries;
 }
 
 bool crti_backlog_put(crti_backlog_t *b, crti_pending_t *p)
 {
     bool has_origin = p->parent || p->event;
-    size_t bytes = entry_bytes(has_origin, p->pin_count, p->record.size);
+    size_t bytes = entry_bytes(has_origin, p->spec.pin_count, p->spec.record.size);
     entry_t *entry = is_plain(p) ? new_entry(b, p->pool, bytes) : NULL;
 
     if (!entry)
         return false;
     *entry = (entry_t){.result = p->result,
-                       .function = p->function,
-                       .max_retries = (int32_t)p->max_retries,
-                       .record_size = (uint16_t)p->record.size,
-                       .pin_count = (uint16_t)p->pin_count & 0x7fff,
+                       .function = p->spec.function,
+                       .max_retries = (int32_t)p->spec.max_retries,
+                       .record_size = (uint16_t)p->spec.record.size,
+                       .pin_count = (uint16_t)p->spec.pin_count & 0x7fff,
                        .has_origin = has_origin};
     if (has_origin)
         *origin_of(entry) = (origin_t){p->parent, p->event};
-    if (p->pin_count)
-        memcpy(pins_of(entry), p->pins, p->pin_count * sizeof(crt_ref_t *));
-    memcpy(pins_of(entry) + p->pin_count, p->record.data, p->record.size);
+    if (p->spec.pin_count)
+        memcpy(pins_of(entry), p->spec.pins, p->spec.pin_count * sizeof(crt_ref_t *));
+    memcpy(pins_of(entry) + p->spec.pin_count, p->spec.record.data, p->spec.record.size);
     p->result->in_backlog = true;
     p->result->entry = entry;
     crti_pending_free(p);
@@ -152,7 +153,7 @@ static crti_pending_t *restore(crti_backlog_t *b, entry_t *entry)
 
     if (!p)
         return NULL;
-    p->max_retries = entry->max_retries;
+    p->spec.max_retries = entry->max_retries;
     if (entry->has_origin) {
         p->parent = origin_of(entry)->parent;
         p->event = origin_of(entry)->event;

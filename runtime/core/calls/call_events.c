@@ -22,9 +22,9 @@ static void make(crti_pending_t *p)
     event->number = p->result->number;
     event->attempt = p->number;
     event->attempts = (uint32_t)p->attempt.retries;
-    event->kind = p->actor ? CRTI_TASK_METHOD : CRTI_TASK_NORMAL;
-    if (p->actor)
-        event->actor = p->actor->id;
+    event->kind = p->spec.actor ? CRTI_TASK_METHOD : CRTI_TASK_NORMAL;
+    if (p->spec.actor)
+        event->actor = p->spec.actor->id;
     if (p->parent)
         core->name_running(core, &event->parent_owner, &event->parent);
     crti_task_set_text(event->name, sizeof(event->name), name, strlen(name));
@@ -107,7 +107,7 @@ void crti_call_event_ended(crti_pending_t *p, const crti_result_t *result)
 void crti_call_event_again(crti_pending_t *p, const char *text)
 {
     if (p->event)
-        end(p, p->actor ? CRT_ERR_ACTOR_DIED : CRT_ERR_WORKER_DIED,
+        end(p, p->spec.actor ? CRT_ERR_ACTOR_DIED : CRT_ERR_WORKER_DIED,
             crti_span(text, strlen(text)));
     begin(p);
     crti_call_event_queued(p);

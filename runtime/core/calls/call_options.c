@@ -51,14 +51,18 @@ crt_status_t crti_call_options_check(const crti_target_t *target)
 /* The deadline of a call that has one. */
 static crt_status_t set_deadline(crti_pending_t *p, int64_t timeout_ms)
 {
-    crti_deadlines_t *deadlines = &p->core->calls->deadlines;
-    crti_deadline_t *deadline = &p->options->deadline;
-    crt_status_t status = crti_deadlines_set(
-        deadlines, deadline, crti_now_ns() + (uint64_t)timeout_ms * CRTI_MS);
+    crti_call_deadline_t *mine = calloc(1, sizeof(*mine));
+    crt_status_t status;
 
-    p->options->timeout_ms = timeout_ms;
+    if (!mine)
+        return crt_raise(CRT_ERR_NO_MEMORY, "the deadline of a call");
+    p->deadline = mine;
+    p->spec.options->timeout_ms = timeout_ms;
+    mine->pending = p;
+    status = crti_deadlines_set(&p->core->calls->deadlines, &mine->deadline,
+                                crti_now_ns() + (uint64_t)timeout_ms * CRTI_MS);
     if (status == CRT_OK)
-        crti_core_wake_at(p->core, deadline->at);
+        crti_core_wake_at(p->core, mine->deadline.at);
     return status;
 }
 
@@ -74,44 +78,53 @@ crt_status_t crti_call_options_keep(crti_pending_t *p, const crti_target_t *targ
 {
     if (!target->name && !target->timeout_ms && !target->retry_exceptions)
         return CRT_OK;
-    p->options = calloc(1, sizeof(*p->options));
-    if (!p->options)
+    p->spec.options = calloc(1, sizeof(*p->spec.options));
+    if (!p->spec.options)
         return crt_raise(CRT_ERR_NO_MEMORY, "options of a call");
-    p->options->pending = p;
     if (target->name) {
-        p->options->name = strdup(target->name);
-        if (!p->options->name)
+        p->spec.options->name = strdup(target->name);
+        if (!p->spec.options->name)
             return crt_raise(CRT_ERR_NO_MEMORY, "options of a call");
     }
     for (const crt_status_t *s = target->retry_exceptions; s && *s != CRT_OK; s++)
-        retry_for(p->options, *s);
+        retry_for(p->spec.options, *s);
     return target->timeout_ms ? set_deadline(p, target->timeout_ms) : CRT_OK;
 }
 
-void crti_call_options_free(crti_pending_t *p)
+void crti_call_options_free(crti_call_spec_t *spec)
 {
-    if (!p->options)
+    if (!spec->options)
         return;
-    crti_deadlines_remove(&p->core->calls->deadlines, &p->options->deadline);
-    free(p->options->name);
-    free(p->options);
-    p->options = NULL;
+    free(spec->options->name);
+    free(spec->options);
+    spec->options = NULL;
+}
+
+void crti_call_deadline_end(crti_pending_t *p)
+{
+    if (!p->deadline)
+        return;
+    crti_deadlines_remove(&p->core->calls->deadlines, &p->deadline->deadline);
+    free(p->deadline);
+    p->deadline = NULL;
 }
 
 const char *crti_call_name(const crti_pending_t *p)
 {
-    return p->options && p->options->name ? p->options->name : p->function->display;
+    return p->spec.options && p->spec.options->name ? p->spec.options->name
+                                                    : p->spec.function->display;
 }
 
 const char *crti_call_method(const crti_pending_t *p)
 {
-    return p->options && p->options->name ? p->options->name : p->function->name;
+    return p->spec.options && p->spec.options->name ? p->spec.options->name
+                                                    : p->spec.function->name;
 }
 
 bool crti_call_is_retried_for(const crti_pending_t *p, const crti_failure_t *f)
 {
-    return p->options && f->may_have_run && f->status >= STATUS_LEAST &&
-           p->options->retried[-f->status / 64] >> (-f->status % 64) & 1;
+    return p->spec.options && f->may_have_run && f->status >= STATUS_LEAST &&
+           p->spec.options->retried[-f->status / 64] >> (-f->status % 64) & 1;
 }
 
 crti_pending_t *crti_call_expired(crti_core_t *core, uint64_t now_ns)
@@ -126,5 +139,5 @@ crti_pending_t *crti_call_expired(crti_core_t *core, uint64_t now_ns)
     }
     first = deadlines->items[0];
     crti_deadlines_remove(deadlines, first);
-    return CRTI_CONTAINER(first, crti_call_options_t, deadline)->pending;
+    return CRTI_CONTAINER(first, crti_call_deadline_t, deadline)->pending;
 }

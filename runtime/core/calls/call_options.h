@@ -7,7 +7,7 @@
  * Threads
  *     The core's lock.
  * Ownership
- *     A pending call owns its options.
+ *     A spec owns its options, a pending call its deadline.
  */
 #ifndef CRTI_CORE_CALLS_CALL_OPTIONS_H
 #define CRTI_CORE_CALLS_CALL_OPTIONS_H
@@ -16,12 +16,17 @@
 
 #define CRTI_TASK_RETRIES 3 /* when its options do not say otherwise */
 
+/* Of a spec. */
 struct crti_call_options {
-    crti_pending_t *pending;
     char *name; /* NULL: its function's */
     int64_t timeout_ms;
-    crti_deadline_t deadline; /* in core->calls->deadlines, with a timeout */
-    uint64_t retried[2];      /* bit -status: errors for which it is made again */
+    uint64_t retried[2]; /* bit -status: errors for which it is made again */
+};
+
+/* Of a pending call with a timeout. */
+struct crti_call_deadline {
+    crti_deadline_t deadline; /* in core->calls->deadlines */
+    crti_pending_t *pending;
 };
 
 /* How often a call is made again by the option max_attempts; -1: without limit. `otherwise`: when
@@ -31,7 +36,8 @@ crt_status_t crti_retries(int64_t max_attempts, int64_t otherwise, int64_t *retr
 crt_status_t crti_call_options_check(const crti_target_t *target);
 /* Kept with a pending call that was just made; nothing when nothing was asked for. */
 crt_status_t crti_call_options_keep(crti_pending_t *pending, const crti_target_t *target);
-void crti_call_options_free(crti_pending_t *pending);
+void crti_call_options_free(crti_call_spec_t *spec);
+void crti_call_deadline_end(crti_pending_t *pending);
 
 /* As logs and the state show the call: "Counter.add", or its own name; and as errors tell the
  * function. */

@@ -9,7 +9,8 @@
  * Threads
  *     The core's lock.
  * Ownership
- *     A pending call holds its result, its actor and what its arguments need, until it has ended.
+ *     A pending call holds its results, until it has ended; its spec what is called and what the
+ *     arguments need.
  * States
  *     attempt.h: what an event means for a call.
  * Invariants
@@ -25,6 +26,7 @@
 #include "runtime/base/list.h"
 #include "runtime/base/map.h"
 #include "runtime/core/calls/attempt.h"
+#include "runtime/core/calls/call_spec.h"
 #include "runtime/core/calls/object.h"
 #include "runtime/core/process/program.h"
 #include "runtime/core/refs/refs.h"
@@ -35,9 +37,8 @@
 #include "runtime/net/deadlines.h"
 #include "runtime/net/net.h"
 
-typedef struct crti_task_pool crti_task_pool_t; /* tasks.h */
-typedef struct crti_task_lease crti_task_lease_t;
-typedef struct crti_call_options crti_call_options_t; /* call_options.h */
+typedef struct crti_task_lease crti_task_lease_t;       /* tasks.h */
+typedef struct crti_call_deadline crti_call_deadline_t; /* call_options.h */
 
 /* An argument of a call that is not encoded into its record yet. */
 typedef struct crti_slot {
@@ -47,37 +48,29 @@ typedef struct crti_slot {
     crti_pending_t *pending;
 } crti_slot_t;
 
-/* A call of this process that was not answered. */
+/* A call of this process that was not answered: what is called (spec), and the attempt that is
+ * under way: its number, where it runs, its deadline. */
 struct crti_pending {
     crti_list_t link; /* in a queue, or in remote->in_flight */
     crti_core_t *core;
     crti_attempt_t attempt;
-    crt_ref_t *result; /* held; */
-    crt_ref_t **more;  /* likewise: its other results, */
-    unsigned returns;  /* with the first one so many */
-    const crti_function_t *function;
-    crt_actor_t *actor;     /* held; NULL: a task */
-    crti_task_pool_t *pool; /* of a task */
+    crt_ref_t *result;      /* held; */
+    crt_ref_t **more;       /* likewise: its other results */
+    crti_task_pool_t *pool; /* of a task: where it waits for a worker */
     crti_task_lease_t *lease;
     crti_remote_t *remote; /* SENT, SUSPECT */
     uint64_t sequence;     /* of its record in the session */
     uint64_t number;       /* of this try: its result's, or one in core->calls->retried */
-    int64_t max_retries;   /* -1: without limit; or CRTI_RETRIES_OF_ACTOR */
-    unsigned group;        /* of a method: its concurrency group, 0: none */
-    unsigned missing;      /* slots whose refs are pending */
-    crti_slot_t *slots;    /* NULL once the record is built */
+    crti_call_spec_t spec;
+    unsigned missing;   /* slots whose refs are pending */
+    crti_slot_t *slots; /* NULL once the record is built */
     unsigned slot_count;
     uint64_t parent; /* the call that made it, crti_running_serial; 0: none */
     uint64_t event;  /* call_events.h; 0: it is not recorded */
-    crti_call_options_t *options; /* NULL: nothing unusual */
-    crt_stream_t *stream;         /* held: what it yields; NULL: no stream */
-    bool is_counted;              /* in actor->pending_calls */
-    crti_buffer_t values;         /* bytes of slots */
-    /* while it is queued; of what may be made again until it is answered */
-    crti_buffer_t record;
-    crt_ref_t *few_pins[4];
-    crt_ref_t **pins; /* refs it needs */
-    uint32_t pin_count, pin_room;
+    crti_call_deadline_t *deadline; /* NULL: none */
+    crt_stream_t *stream;           /* held: what it yields; NULL: no stream */
+    bool is_counted;                /* in actor->pending_calls */
+    crti_buffer_t values;           /* bytes of slots */
 };
 
 void crti_calls_init(crti_calls_t *calls);
@@ -87,8 +80,6 @@ void crti_calls_fini(crti_calls_t *calls);
 /* Whether the program has that handle of an actor or a group, or that stream. */
 bool crti_calls_have_handle(const crti_core_t *core, const void *handle);
 bool crti_calls_have_stream(const crti_core_t *core, const crt_stream_t *stream);
-
-#define CRTI_RETRIES_OF_ACTOR INT64_MIN /* as its max_task_retries says */
 
 /* What is called, and how. */
 typedef struct crti_target {
@@ -175,11 +166,12 @@ void crti_pending_fini(void *pending);
 
 /* Appends the arguments to `record` (which begins at 0), checked against the signature, and pins
  * the refs they need. `*failed_out`: an argument that has failed, or NULL. */
-crt_status_t crti_put_args(crti_pending_t *pending, crti_buffer_t *record,
-                           const crt_arg_t *args, size_t count, crt_ref_t **failed_out);
+crt_status_t crti_put_args(crti_core_t *core, crti_call_spec_t *spec,
+                           crti_buffer_t *record, const crt_arg_t *args, size_t count,
+                           crt_ref_t **failed_out);
 /* The same into slots, when a ref that we own is pending. */
 crt_status_t crti_slot_args(crti_pending_t *pending, const crt_arg_t *args, size_t count);
-/* All slots are ready: into pending->record. */
+/* All slots are ready: into the record. */
 crt_status_t crti_put_slots(crti_pending_t *pending, crt_ref_t **failed_out);
 void crti_drop_slots(crti_pending_t *pending);
 /* Also tells the number of arguments (a spread counts its refs), and whether one is a pending ref

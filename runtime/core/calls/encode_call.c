@@ -97,36 +97,14 @@ crt_status_t crti_args_check(const crti_function_t *f, const crt_arg_t *args,
 
 /* ------------------------------------------------------------------ pins */
 
-static crt_status_t pin(crti_pending_t *p, crt_ref_t *ref)
-{
-    if (!p->pins) {
-        p->pins = p->few_pins;
-        p->pin_room = sizeof(p->few_pins) / sizeof(p->few_pins[0]);
-    }
-    if (p->pin_count == p->pin_room) {
-        crt_ref_t **grown = malloc((size_t)p->pin_room * 4 * sizeof(*grown));
-
-        if (!grown)
-            return crt_raise(CRT_ERR_NO_MEMORY, "%u refs of a call", p->pin_count);
-        memcpy(grown, p->pins, p->pin_count * sizeof(*grown));
-        if (p->pins != p->few_pins)
-            free(p->pins);
-        p->pins = grown;
-        p->pin_room *= 4;
-    }
-    crti_ref_pin(ref);
-    p->pins[p->pin_count++] = ref;
-    return CRT_OK;
-}
-
-static crt_status_t pin_encoded(crti_pending_t *p, const crti_encoder_t *encoder)
+static crt_status_t pin_encoded(crti_call_spec_t *spec, const crti_encoder_t *encoder)
 {
     size_t count;
     crt_ref_t *const *refs = crti_encoder_refs(encoder, &count);
     crt_status_t status = CRT_OK;
 
     for (size_t i = 0; i < count && status == CRT_OK; i++)
-        status = pin(p, refs[i]);
+        status = crti_call_spec_pin(spec, refs[i]);
     return status;
 }
 
@@ -160,18 +138,19 @@ static bool is_passed_itself(const crti_function_t *f, size_t index)
     return s->kind[index < s->count ? index : s->count - 1] == CRT_KIND_REF;
 }
 
-static crt_status_t encode(crti_pending_t *p, const walk_t *w)
+static crt_status_t encode(crti_core_t *core, crti_call_spec_t *spec, const walk_t *w)
 {
-    crti_encoder_t *encoder = p->core->encoder;
+    crti_encoder_t *encoder = core->encoder;
     crt_status_t status;
 
-    encoder->what = p->function->display;
+    encoder->what = spec->function->display;
     status = crti_encode(encoder, &crti_core_naming, &w->current);
-    return status == CRT_OK ? pin_encoded(p, encoder) : status;
+    return status == CRT_OK ? pin_encoded(spec, encoder) : status;
 }
 
-crt_status_t crti_put_args(crti_pending_t *p, crti_buffer_t *record,
-                           const crt_arg_t *args, size_t count, crt_ref_t **failed_out)
+crt_status_t crti_put_args(crti_core_t *core, crti_call_spec_t *spec,
+                           crti_buffer_t *record, const crt_arg_t *args, size_t count,
+                           crt_ref_t **failed_out)
 {
     walk_t w = {.args = args, .count = count};
     unsigned char scalar[CRTI_SCALAR_MAX];
@@ -181,8 +160,8 @@ crt_status_t crti_put_args(crti_pending_t *p, crti_buffer_t *record,
     *failed_out = NULL;
     while (status == CRT_OK && next_arg(&w)) {
         if (w.current.kind == CRT_KIND_REF &&
-            !is_passed_itself(p->function, w.index - 1)) {
-            status = pin(p, w.current.as.ref);
+            !is_passed_itself(spec->function, w.index - 1)) {
+            status = crti_call_spec_pin(spec, w.current.as.ref);
             if (status == CRT_OK)
                 status = put_ref_value(record, w.current.as.ref, failed_out);
             continue;
@@ -192,9 +171,9 @@ crt_status_t crti_put_args(crti_pending_t *p, crti_buffer_t *record,
             status = crti_put_arg_bytes(record, 0, crti_span(scalar, size));
             continue;
         }
-        status = encode(p, &w);
+        status = encode(core, spec, &w);
         if (status == CRT_OK)
-            status = crti_put_arg_value(record, 0, p->core->encoder);
+            status = crti_put_arg_value(record, 0, core->encoder);
     }
     return status;
 }
@@ -203,7 +182,7 @@ crt_status_t crti_put_args(crti_pending_t *p, crti_buffer_t *record,
 
 static crt_status_t slot_value(crti_pending_t *p, crti_slot_t *slot, const walk_t *w)
 {
-    crt_status_t status = encode(p, w);
+    crt_status_t status = encode(p->core, &p->spec, w);
     size_t size = crti_encoder_size(p->core->encoder);
 
     if (status == CRT_OK)
@@ -224,15 +203,15 @@ crt_status_t crti_slot_args(crti_pending_t *p, const crt_arg_t *args, size_t cou
 
     p->slots = calloc(count_args(args, count) + 1, sizeof(*p->slots));
     if (!p->slots)
-        return crt_raise(CRT_ERR_NO_MEMORY, "arguments of %s", p->function->display);
+        return crt_raise(CRT_ERR_NO_MEMORY, "arguments of %s", p->spec.function->display);
     while (status == CRT_OK && next_arg(&w)) {
         crti_slot_t *slot = &p->slots[p->slot_count];
 
         slot->pending = p;
         crti_list_init(&slot->waiting.link);
         if (w.current.kind == CRT_KIND_REF &&
-            !is_passed_itself(p->function, w.index - 1)) {
-            status = pin(p, w.current.as.ref);
+            !is_passed_itself(p->spec.function, w.index - 1)) {
+            status = crti_call_spec_pin(&p->spec, w.current.as.ref);
             slot->ref = w.current.as.ref;
         } else {
             status = slot_value(p, slot, &w);
@@ -251,10 +230,10 @@ crt_status_t crti_put_slots(crti_pending_t *p, crt_ref_t **failed_out)
         crti_slot_t *slot = &p->slots[i];
 
         if (slot->ref)
-            status = put_ref_value(&p->record, slot->ref, failed_out);
+            status = put_ref_value(&p->spec.record, slot->ref, failed_out);
         else
             status = crti_put_arg_bytes(
-                &p->record, 0, crti_span(p->values.data + slot->offset, slot->size));
+                &p->spec.record, 0, crti_span(p->values.data + slot->offset, slot->size));
     }
     return status;
 }

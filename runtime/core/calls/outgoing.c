@@ -39,8 +39,8 @@ static bool repeat(crti_pending_t *p, const crti_result_t *result)
     if (!crti_pending_again(p, text))
         return false;
     p->remote = NULL;
-    if (p->actor)
-        crti_actor_submit(p, &p->record);
+    if (p->spec.actor)
+        crti_actor_submit(p, &p->spec.record);
     else
         crti_task_submit(p);
     return true;
@@ -52,18 +52,18 @@ static crti_result_t cancelled(const crti_pending_t *p)
         .form = CRTI_RESULT_ERROR,
         .failure = {.status = CRT_ERR_CANCELLED,
                     .text = crti_str("it was cancelled before it began"),
-                    .class_name = crti_str(p->function->class_name),
+                    .class_name = crti_str(p->spec.function->class_name),
                     .method = crti_str(crti_call_method(p))}};
 }
 
 void crti_pending_answer(crti_pending_t *p, const crti_result_t *result)
 {
-    bool is_retried_for = result->form == CRTI_RESULT_ERROR && p->record.size > 0 &&
+    bool is_retried_for = result->form == CRTI_RESULT_ERROR && p->spec.record.size > 0 &&
                           crti_call_is_retried_for(p, &result->failure);
     crti_attempt_action_t action = crti_attempt_answered(
         &p->attempt, p->pool != NULL, result->form == CRTI_RESULT_NOT_STARTED,
         is_retried_for, crti_pending_most(p));
-    crt_actor_t *actor = p->actor;
+    crt_actor_t *actor = p->spec.actor;
     crti_result_t other;
 
     if (action == CRTI_ATTEMPT_DO_QUEUE)
@@ -93,12 +93,12 @@ void crti_pending_answer(crti_pending_t *p, const crti_result_t *result)
 static crti_attempt_loss_t describe_loss(const crti_pending_t *p,
                                          const crti_net_loss_t *loss)
 {
-    const crt_actor_t *actor = p->actor;
+    const crt_actor_t *actor = p->spec.actor;
     crti_attempt_loss_t facts = {.is_task = p->pool != NULL,
                                  .was_handed = p->sequence <= loss->handed,
                                  .ran_no_call = p->remote->ran_no_call,
                                  .is_alive = loss->status == CRT_ERR_UNREACHABLE,
-                                 .has_record = p->record.size > 0,
+                                 .has_record = p->spec.record.size > 0,
                                  .max_retries = crti_pending_most(p)};
 
     if (actor) {
@@ -114,7 +114,7 @@ static crti_attempt_loss_t describe_loss(const crti_pending_t *p,
 /* The call goes on: a task to another worker, a method to where its actor may live anew. */
 static void send_elsewhere(crti_pending_t *p)
 {
-    crt_actor_t *actor = p->actor;
+    crt_actor_t *actor = p->spec.actor;
 
     if (!actor) {
         crti_task_answered(p, true);
@@ -161,7 +161,7 @@ static void on_slot_ready(crti_waiting_t *waiting, crt_ref_t *ref)
 {
     crti_slot_t *slot = CRTI_CONTAINER(waiting, crti_slot_t, waiting);
     crti_pending_t *p = slot->pending;
-    crt_actor_t *actor = p->actor;
+    crt_actor_t *actor = p->spec.actor;
     crt_ref_t *failed = NULL;
     crt_status_t status;
 
@@ -199,35 +199,35 @@ static const crti_function_t stop_request = {
  * behind the class. */
 static crti_span_t method_name(const crti_pending_t *p)
 {
-    if (p->actor && CRTI_CALL_IS_OUTSIDE(p->function->index))
-        return crti_str(p->options->name + strlen(p->actor->class_name) + 1);
-    return (crti_span_t){p->function->name, p->function->name_size};
+    if (p->spec.actor && CRTI_CALL_IS_OUTSIDE(p->spec.function->index))
+        return crti_str(p->spec.options->name + strlen(p->spec.actor->class_name) + 1);
+    return (crti_span_t){p->spec.function->name, p->spec.function->name_size};
 }
 
 static crt_status_t put_head(crti_pending_t *p, crti_buffer_t *record, size_t arg_count)
 {
-    bool is_question = p->function == &ready_question;
+    bool is_question = p->spec.function == &ready_question;
     crti_call_head_t head = {.flags = p->pool       ? CRTI_CALL_TASK
                                       : is_question ? CRTI_CALL_READY
-                                                    : CRTI_CALL_IN_GROUP(p->group),
-                             .returns = p->returns,
-                             .index = p->function->index,
+                                                    : CRTI_CALL_IN_GROUP(p->spec.group),
+                             .returns = p->spec.returns,
+                             .index = p->spec.function->index,
                              .arg_count = (unsigned)arg_count,
                              .call = p->number,
                              .name = method_name(p),
-                             .seed = is_question || p->function == &stop_request
+                             .seed = is_question || p->spec.function == &stop_request
                                          ? 0
                                          : crti_seed_of_call(p->core)};
 
-    if (p->returns > 1 || p->stream)
+    if (p->spec.returns > 1 || p->stream)
         head.flags |= CRTI_CALL_RETURNS;
     if (p->stream) {
         head.is_stream = true;
         head.stream = crti_call_stream_start(p->stream);
     }
-    if (p->options && p->options->name) {
+    if (p->spec.options && p->spec.options->name) {
         head.flags |= CRTI_CALL_NAMED;
-        head.given_name = crti_str(p->options->name);
+        head.given_name = crti_str(p->spec.options->name);
     }
     if (p->pool && p->pool->group) {
         head.flags |= CRTI_CALL_PLACED;
@@ -243,10 +243,10 @@ static crt_status_t put_head(crti_pending_t *p, crti_buffer_t *record, size_t ar
 static void start_waiting(crti_pending_t *p, const crt_arg_t *args, size_t count,
                           size_t total)
 {
-    crt_status_t status = put_head(p, &p->record, total);
+    crt_status_t status = put_head(p, &p->spec.record, total);
 
     crti_attempt_await(&p->attempt);
-    if (p->actor)
+    if (p->spec.actor)
         crti_actor_reserve(p);
     if (status == CRT_OK)
         status = crti_slot_args(p, args, count);
@@ -275,14 +275,14 @@ static void start(crti_pending_t *p, const crt_arg_t *args, size_t count, size_t
     crt_status_t status = put_head(p, &scratch, total);
 
     if (status == CRT_OK)
-        status = crti_put_args(p, &scratch, args, count, &failed);
+        status = crti_put_args(core, &p->spec, &scratch, args, count, &failed);
     if (status == CRT_OK && !failed && p->pool) /* a million may wait */
-        status = crti_buffer_assign(&p->record, scratch.data, scratch.size);
+        status = crti_buffer_assign(&p->spec.record, scratch.data, scratch.size);
     if (failed)
         crti_pending_fail_by(p, failed);
     else if (status != CRT_OK)
         crti_pending_fail(p, status, crt_error_detail(), false);
-    else if (p->actor)
+    else if (p->spec.actor)
         crti_actor_submit(p, &scratch);
     else
         crti_task_submit(p);
@@ -349,13 +349,13 @@ void crti_call_out(crti_core_t *core, const crti_target_t *target,
         crti_call_refused(core, status, refs, target->returns);
         return;
     }
-    if (p->actor) {
+    if (p->spec.actor) {
         p->is_counted = true;
-        p->actor->pending_calls++;
+        p->spec.actor->pending_calls++;
     }
     refs[0] = p->result;
-    if (p->returns > 1)
-        memcpy(refs + 1, p->more, (p->returns - 1) * sizeof(crt_ref_t *));
+    if (p->spec.returns > 1)
+        memcpy(refs + 1, p->more, (p->spec.returns - 1) * sizeof(crt_ref_t *));
     status = crti_call_options_keep(p, target);
     if (status != CRT_OK)
         crti_pending_fail(p, status, crt_error_detail(), false);

@@ -29,17 +29,17 @@ void crti_pending_fini(void *item)
 {
     crti_pending_t *p = item;
 
-    crti_buffer_fini(&p->record);
+    crti_buffer_fini(&p->spec.record);
     crti_buffer_fini(&p->values);
 }
 
 /* Each held by the caller and by the call. */
 static bool make_more(crti_pending_t *p)
 {
-    p->more = calloc(p->returns - 1, sizeof(*p->more));
+    p->more = calloc(p->spec.returns - 1, sizeof(*p->more));
     if (!p->more)
         return false;
-    for (unsigned i = 0; i < p->returns - 1; i++) {
+    for (unsigned i = 0; i < p->spec.returns - 1; i++) {
         crt_ref_t *ref = crti_ref_new(p->core);
 
         if (!ref) {
@@ -65,11 +65,11 @@ static crti_pending_t *new_struct(crti_core_t *core)
 
     if (!p)
         return NULL;
-    record = p->record;
+    record = p->spec.record;
     values = p->values;
     record.size = values.size = 0;
     memset(p, 0, sizeof(*p));
-    p->record = record;
+    p->spec.record = record;
     p->values = values;
     crti_list_init(&p->link);
     p->core = core;
@@ -82,11 +82,11 @@ crti_pending_t *crti_pending_new(crti_core_t *core, const crti_target_t *target)
 
     if (!p)
         return NULL;
-    p->function = target->function;
+    p->spec.function = target->function;
     p->pool = target->pool;
     p->result = crti_ref_new(core);
-    p->returns = (unsigned)target->returns;
-    if (!p->result || (p->returns > 1 && !make_more(p))) {
+    p->spec.returns = (unsigned)target->returns;
+    if (!p->result || (p->spec.returns > 1 && !make_more(p))) {
         if (p->result)
             crti_ref_release(p->result);
         crti_pool_put(&core->calls->pool, p);
@@ -96,17 +96,17 @@ crti_pending_t *crti_pending_new(crti_core_t *core, const crti_target_t *target)
         p->pool->users++;
     p->number = p->result->number;
     p->parent = crti_running_serial();
-    p->max_retries = target->max_retries;
-    p->group = target->group;
+    p->spec.max_retries = target->max_retries;
+    p->spec.group = target->group;
     p->result->call = p;
-    for (unsigned i = 0; i < p->returns - 1; i++)
+    for (unsigned i = 0; i < p->spec.returns - 1; i++)
         p->more[i]->call = p;
     p->result->is_result = true;
     p->result->is_tell = target->is_tell;
     crti_ref_hold(p->result);
     if (target->actor) {
-        p->actor = target->actor;
-        crti_actor_hold(p->actor);
+        p->spec.actor = target->actor;
+        crti_actor_hold(p->spec.actor);
     }
     if (target->stream)
         crti_call_stream_begin(target->stream, p);
@@ -125,7 +125,7 @@ static void end_more(crti_pending_t *p, const crti_result_t *result)
                     .class_name = {"", 0},
                     .method = {"", 0}}};
 
-    for (unsigned i = 0; i < p->returns - 1; i++) {
+    for (unsigned i = 0; i < p->spec.returns - 1; i++) {
         crt_ref_t *ref = p->more[i];
 
         ref->call = NULL;
@@ -140,30 +140,13 @@ static void end_more(crti_pending_t *p, const crti_result_t *result)
 
 void crti_pending_free(crti_pending_t *p)
 {
-    if (p->pins != p->few_pins)
-        free(p->pins);
-    if (p->record.capacity > 4096)
-        crti_buffer_fini(&p->record);
+    if (p->spec.pins != p->spec.few_pins)
+        free(p->spec.pins);
+    if (p->spec.record.capacity > 4096)
+        crti_buffer_fini(&p->spec.record);
     if (p->values.capacity > 4096)
         crti_buffer_fini(&p->values);
     crti_pool_put(&p->core->calls->pool, p);
-}
-
-static bool keep_pins(crti_pending_t *p, crt_ref_t *const *pins, uint32_t count)
-{
-    if (count == 0)
-        return true;
-    p->pins = p->few_pins;
-    p->pin_room = sizeof(p->few_pins) / sizeof(p->few_pins[0]);
-    if (count > p->pin_room) {
-        p->pins = malloc(count * sizeof(*pins));
-        p->pin_room = count;
-    }
-    if (!p->pins)
-        return false;
-    memcpy(p->pins, pins, count * sizeof(*pins));
-    p->pin_count = count;
-    return true;
 }
 
 crti_pending_t *crti_pending_restore(crti_task_pool_t *pool, crt_ref_t *result,
@@ -175,16 +158,16 @@ crti_pending_t *crti_pending_restore(crti_task_pool_t *pool, crt_ref_t *result,
 
     if (!p)
         return NULL;
-    if (!keep_pins(p, pins, pin_count) ||
-        crti_buffer_assign(&p->record, record.data, record.size) != CRT_OK) {
+    if (!crti_call_spec_take_pins(&p->spec, pins, pin_count) ||
+        crti_buffer_assign(&p->spec.record, record.data, record.size) != CRT_OK) {
         crti_pending_free(p);
         return NULL;
     }
     crti_attempt_queue(&p->attempt);
     p->pool = pool;
-    p->function = function;
+    p->spec.function = function;
     p->result = result;
-    p->returns = 1;
+    p->spec.returns = 1;
     p->number = result->number;
     result->in_backlog = false;
     result->call = p;
@@ -193,18 +176,17 @@ crti_pending_t *crti_pending_restore(crti_task_pool_t *pool, crt_ref_t *result,
 
 static void free_pending(crti_pending_t *p)
 {
-    crt_actor_t *actor = p->actor;
+    crt_actor_t *actor = p->spec.actor;
 
     if (p->is_counted)
         actor->pending_calls--;
     if (p->pool)
         p->pool->users--;
     crti_drop_slots(p);
-    crti_call_options_free(p);
+    crti_call_deadline_end(p);
     if (p->stream)
         crti_call_stream_ended(p->stream);
-    for (uint32_t i = 0; i < p->pin_count; i++)
-        crti_ref_unpin(p->pins[i]);
+    crti_call_spec_end(&p->spec);
     crti_pending_free(p);
     if (actor)
         crti_actor_release(actor);
@@ -224,13 +206,13 @@ static void forget_remote(crti_pending_t *p)
 /* Of calls that wait where this one does. */
 static size_t *queue_bytes(const crti_pending_t *p)
 {
-    return p->actor ? &p->actor->queue_bytes : &p->pool->base->queue_bytes;
+    return p->spec.actor ? &p->spec.actor->queue_bytes : &p->pool->base->queue_bytes;
 }
 
 void crti_pending_queue(crti_pending_t *p)
 {
     crti_attempt_queue(&p->attempt);
-    *queue_bytes(p) += p->record.size;
+    *queue_bytes(p) += p->spec.record.size;
 }
 
 crt_status_t crti_pending_send(crti_pending_t *p, crti_remote_t *remote,
@@ -247,9 +229,9 @@ crt_status_t crti_pending_send(crti_pending_t *p, crti_remote_t *remote,
         return status;
     if (p->attempt.state == CRTI_ATTEMPT_QUEUED) {
         crti_list_remove(&p->link);
-        *queue_bytes(p) -= p->record.size;
+        *queue_bytes(p) -= p->spec.record.size;
     }
-    crti_attempt_send(&p->attempt, p->actor && p->actor->is_unconfirmed);
+    crti_attempt_send(&p->attempt, p->spec.actor && p->spec.actor->is_unconfirmed);
     p->remote = remote;
     crti_list_append(&remote->in_flight, &p->link);
     crti_net_watch(core->net, remote->peer, 1);
@@ -262,7 +244,7 @@ void crti_pending_unlink(crti_pending_t *p)
     crti_list_remove(&p->link);
     switch (p->attempt.state) {
     case CRTI_ATTEMPT_QUEUED:
-        *queue_bytes(p) -= p->record.size;
+        *queue_bytes(p) -= p->spec.record.size;
         if (p->pool)
             p->pool->leases.queued--;
         break;
@@ -272,7 +254,7 @@ void crti_pending_unlink(crti_pending_t *p)
         break;
     case CRTI_ATTEMPT_SUSPECT:
         forget_remote(p);
-        p->actor->queue_bytes -= p->record.size;
+        p->spec.actor->queue_bytes -= p->spec.record.size;
         break;
     case CRTI_ATTEMPT_MADE: return;
     default: break;
@@ -306,9 +288,9 @@ static void end(crti_pending_t *p, const crti_result_t *result)
     else
         crti_ref_set_result(ref, result, true);
     if (ref->more->forward)
-        p->core->on_forwarded(ref, p->function);
+        p->core->on_forwarded(ref, p->spec.function);
     log_tell(p, ref);
-    if (p->returns > 1)
+    if (p->spec.returns > 1)
         end_more(p, result);
     free_pending(p);
     crti_ref_release(ref);
@@ -324,7 +306,7 @@ static bool is_sound(const crti_pending_t *p, const crti_result_t *result)
 
 void crti_pending_part(crti_pending_t *p, unsigned index, const crti_result_t *result)
 {
-    crt_ref_t *ref = index < p->returns ? p->more[index - 1] : NULL;
+    crt_ref_t *ref = index < p->spec.returns ? p->more[index - 1] : NULL;
 
     if (!ref || ref->content != CRTI_CONTENT_NONE || ref->more->forward ||
         !is_sound(p, result)) {
@@ -334,7 +316,7 @@ void crti_pending_part(crti_pending_t *p, unsigned index, const crti_result_t *r
     crti_ref_hold(ref); /* who hears of it may end the call */
     crti_ref_set_result(ref, result, true);
     if (ref->more->forward)
-        p->core->on_forwarded(ref, p->function);
+        p->core->on_forwarded(ref, p->spec.function);
     crti_ref_release(ref);
 }
 
@@ -375,10 +357,10 @@ static void describe_failure(const crti_pending_t *p, crt_status_t status,
     *failure = (crti_failure_t){.status = status,
                                 .may_have_run = may_have_run,
                                 .text = crti_str(text),
-                                .class_name = crti_str(p->function->class_name),
+                                .class_name = crti_str(p->spec.function->class_name),
                                 .method = crti_str(crti_call_method(p))};
-    if (p->actor)
-        failure->actor = p->actor->id;
+    if (p->spec.actor)
+        failure->actor = p->spec.actor->id;
     if (p->remote) {
         failure->node = p->remote->address.node;
         failure->pid = p->remote->pid;
@@ -428,7 +410,7 @@ void crti_pending_expire(crti_pending_t *p, const char *text)
     describe_failure(p, CRT_ERR_TIMED_OUT, text, true, &result.failure);
     if (p->stream)
         p->stream->is_ended = true;
-    for (unsigned i = 0; i < p->returns - 1; i++)
+    for (unsigned i = 0; i < p->spec.returns - 1; i++)
         crti_ref_set_result(p->more[i], &result, true);
     crti_ref_set_result(p->result, &result, true);
 }
@@ -452,18 +434,18 @@ static crt_status_t renumber(crti_pending_t *p)
     crti_numbers_t *retried = &p->core->calls->retried;
     const crti_call_again_t again = {p->result->number, (uint32_t)p->attempt.retries + 1};
     uint64_t number = crti_new_number(p->core);
-    size_t size = p->record.size;
+    size_t size = p->spec.record.size;
     crt_status_t status = crti_numbers_add(retried, number, p);
 
     if (status != CRT_OK)
         return status;
-    status = crti_put_again(&p->record, number, &again);
+    status = crti_put_again(&p->spec.record, number, &again);
     if (status != CRT_OK) {
         crti_numbers_remove(retried, number);
         return status;
     }
     if (p->attempt.state == CRTI_ATTEMPT_SUSPECT)
-        p->actor->queue_bytes += p->record.size - size;
+        p->spec.actor->queue_bytes += p->spec.record.size - size;
     if (p->number != p->result->number)
         crti_numbers_remove(retried, p->number);
     p->number = number;
@@ -474,8 +456,8 @@ static crt_status_t renumber(crti_pending_t *p)
 
 int64_t crti_pending_most(const crti_pending_t *p)
 {
-    return p->max_retries == CRTI_RETRIES_OF_ACTOR ? p->actor->max_task_retries
-                                                   : p->max_retries;
+    return p->spec.max_retries == CRTI_RETRIES_OF_ACTOR ? p->spec.actor->max_task_retries
+                                                        : p->spec.max_retries;
 }
 
 bool crti_pending_again(crti_pending_t *p, const char *text)
@@ -495,6 +477,6 @@ void crti_pending_suspect(crti_pending_t *p)
     crti_pending_unlink(p);
     crti_attempt_suspect(&p->attempt);
     p->remote->uses++;
-    p->actor->queue_bytes += p->record.size;
-    crti_list_append(&p->actor->suspects, &p->link);
+    p->spec.actor->queue_bytes += p->spec.record.size;
+    crti_list_append(&p->spec.actor->suspects, &p->link);
 }

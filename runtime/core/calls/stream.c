@@ -152,7 +152,7 @@ void crti_call_stream_restart(crti_pending_t *p)
 {
     crti_stream_start_t start = crti_call_stream_start(p->stream);
 
-    crti_restart_stream(&p->record, &start);
+    crti_restart_stream(&p->spec.record, &start);
 }
 
 /* Its producer may go on: half of what may be out was taken. */
@@ -165,7 +165,7 @@ static void allow_more(crt_stream_t *stream)
     if (!p || stream->limit - taken(stream) > stream->window / 2)
         return;
     if (p->attempt.state != CRTI_ATTEMPT_SENT) {
-        if (p->record.size)
+        if (p->spec.record.size)
             crti_call_stream_restart(p);
         return;
     }
@@ -233,7 +233,7 @@ static crt_status_t keep_item(crti_pending_t *p, uint64_t number,
     ref->is_result = true;
     crti_ref_set_result(ref, result, true);
     if (ref->more->forward)
-        p->core->on_forwarded(ref, p->function);
+        p->core->on_forwarded(ref, p->spec.function);
     return CRT_OK;
 }
 

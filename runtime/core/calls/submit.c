@@ -357,7 +357,7 @@ void crti_tasks_of_placement_group(crti_core_t *core, crti_id_t group)
 /* The worker ends before it would come to that task. */
 static bool would_come_back(const crti_pending_t *p, const crti_lease_t *lease)
 {
-    int most = p->function->task->max_calls;
+    int most = p->spec.function->task->max_calls;
 
     return most > 0 && lease->in_flight >= (unsigned)most;
 }
@@ -374,7 +374,7 @@ void crti_task_pump(crti_task_pool_t *pool)
 
         if (would_come_back(p, lease))
             break;
-        status = crti_pending_send(p, task_lease(lease)->remote, &p->record);
+        status = crti_pending_send(p, task_lease(lease)->remote, &p->spec.record);
         if (status == CRT_ERR_TOO_LARGE) {
             crti_pending_fail(p, status, crt_error_detail(), false);
             continue;
@@ -402,8 +402,8 @@ static void go_where_arguments_are(crti_pending_t *p)
     crti_task_shape_t shape;
     crti_id_t node;
 
-    if (!p->pins || p->pool->group ||
-        !crti_locality(p->core, p->pins, p->pin_count, &node) ||
+    if (!p->spec.pins || p->pool->group ||
+        !crti_locality(p->core, p->spec.pins, p->spec.pin_count, &node) ||
         crti_id_equal(node, p->pool->shape.prefer))
         return;
     shape = p->pool->shape;

@@ -38,7 +38,7 @@ crti_pending_t *crti_task_take(crti_core_t *core, crt_ref_t *ref)
          i++)
         p = first_missing(p);
     if (!p || !p->pool || p->attempt.state != CRTI_ATTEMPT_QUEUED ||
-        p->function->task->max_calls ||
+        p->spec.function->task->max_calls ||
         p->stream || /* whoever takes its items is this thread, too */
         !crti_scheduling_is_any(p->pool->shape.how) ||
         crti_resources_set(&mine, "CPU",
@@ -63,7 +63,7 @@ static bool is_unwanted(const crti_pending_t *p)
 {
     if (!is_forsaken(p->result))
         return false;
-    for (unsigned i = p->returns - 1; i > 0; i--)
+    for (unsigned i = p->spec.returns - 1; i > 0; i--)
         if (!is_forsaken(p->more[i - 1]))
             return false;
     return true;

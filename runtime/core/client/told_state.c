@@ -78,8 +78,8 @@ static void put_call(crti_buffer_t *json, const crti_pending_t *p)
 {
     crti_told_text(json, "call", crti_call_name(p));
     crti_told_text(json, "call_state", state_name(p->attempt.state));
-    if (p->actor)
-        put_id(json, "actor_id", p->actor->id);
+    if (p->spec.actor)
+        put_id(json, "actor_id", p->spec.actor->id);
     if (p->attempt.state == CRTI_ATTEMPT_SENT && p->remote) {
         put_id(json, "worker_id", p->remote->address.process);
         put_id(json, "node_id", p->remote->address.node);

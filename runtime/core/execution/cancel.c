@@ -42,7 +42,7 @@ static void cancel_pending(crti_pending_t *p, unsigned flags);
 static void end_waiting(crti_pending_t *p, crt_status_t status, const char *text)
 {
     crti_task_pool_t *pool = p->pool;
-    crt_actor_t *actor = p->actor;
+    crt_actor_t *actor = p->spec.actor;
 
     if (actor)
         crti_actor_hold(actor);
@@ -180,7 +180,7 @@ static void cancel_inline(const crti_pending_t *p, unsigned flags)
 
 static void cancel_pending(crti_pending_t *p, unsigned flags)
 {
-    if (p->actor)
+    if (p->spec.actor)
         flags &= ~(unsigned)CRTI_CANCEL_FORCE;
     switch (crti_attempt_cancelled(&p->attempt, flags & CRTI_CANCEL_FORCE)) {
     case CRTI_ATTEMPT_DO_END: end_waiting(p, CRT_ERR_CANCELLED, BEFORE); break;
@@ -201,7 +201,7 @@ static void expire(crti_pending_t *p)
     char text[300];
 
     snprintf(text, sizeof(text), "%s had not ended after its timeout of %lld ms",
-             crti_call_name(p), (long long)p->options->timeout_ms);
+             crti_call_name(p), (long long)p->spec.options->timeout_ms);
     if (crti_attempt_expired(&p->attempt) == CRTI_ATTEMPT_DO_END) {
         end_waiting(p, CRT_ERR_TIMED_OUT, text);
         return;
@@ -232,7 +232,7 @@ static crt_status_t cancel(crt_ref_t *ref, unsigned flags)
     if (!p)
         return ref->is_result ? crt_raise(CRT_ERR_NOT_FOUND, "the call has ended already")
                               : crt_raise(CRT_ERR_INVALID, "the ref is of no call");
-    if (p->actor && flags & CRTI_CANCEL_FORCE)
+    if (p->spec.actor && flags & CRTI_CANCEL_FORCE)
         return crt_raise(CRT_ERR_INVALID,
                          "a method can't be ended by force: kill its actor");
     cancel_pending(p, flags);

@@ -160,11 +160,12 @@ crt_status_t crti_check_self_wait(crti_core_t *core, crt_ref_t *ref)
     const crti_pending_t *p = ref->is_owned ? crti_ref_pending(ref) : NULL;
     const crti_executor_t *executor = crti_running()->executor;
 
-    if (!p || !p->actor || !crti_id_equal(p->actor->id, core->actor_id) ||
-        crti_id_is_zero(core->actor_id) || !crti_executor_would_stall(executor, p->group))
+    if (!p || !p->spec.actor || !crti_id_equal(p->spec.actor->id, core->actor_id) ||
+        crti_id_is_zero(core->actor_id) ||
+        !crti_executor_would_stall(executor, p->spec.group))
         return CRT_OK;
     return crt_raise(CRT_ERR_DEADLOCK,
                      "%s waits for %s of its own actor, which runs %u call%s at a time",
-                     running_name(executor), p->function->display, executor->group->limit,
-                     executor->group->limit == 1 ? "" : "s");
+                     running_name(executor), p->spec.function->display,
+                     executor->group->limit, executor->group->limit == 1 ? "" : "s");
 }

@@ -361,8 +361,8 @@ static bool waits_for_group(const crti_executor_t *executor, unsigned group)
     const crt_ref_t *ref = executor->blocking.ref;
     const crti_pending_t *p = ref && ref->is_owned ? crti_ref_pending(ref) : NULL;
 
-    return p && p->actor && p->group == group &&
-           crti_id_equal(p->actor->id, executor->core->actor_id);
+    return p && p->spec.actor && p->spec.group == group &&
+           crti_id_equal(p->spec.actor->id, executor->core->actor_id);
 }
 
 bool crti_executor_would_stall(const crti_executor_t *executor, unsigned group)

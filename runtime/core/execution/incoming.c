@@ -479,12 +479,12 @@ crt_status_t crti_incoming_own(crti_pending_t *p, crt_call_t **call_out)
     crti_call_head_t head;
     crti_reader_t args;
     crt_call_t *call;
-    crti_span_t record = crti_span(p->record.data, p->record.size);
+    crti_span_t record = crti_span(p->spec.record.data, p->spec.record.size);
     crt_status_t status = make_call(p->core, record, &call, &head, &args);
 
     if (status != CRT_OK)
         return status;
-    call->function = p->function;
+    call->function = p->spec.function;
     call->pending = p;
     call->missing = 1;
     *call_out = call;

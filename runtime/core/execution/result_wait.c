@@ -59,8 +59,8 @@ static crt_ref_t *sent_before(const crti_pending_t *p)
     bool is_queued = p->attempt.state == CRTI_ATTEMPT_ARGUMENTS ||
                      p->attempt.state == CRTI_ATTEMPT_QUEUED;
 
-    if (!p->actor || !is_queued || crti_list_is_empty(&p->link) ||
-        p->link.prev == &p->actor->queue)
+    if (!p->spec.actor || !is_queued || crti_list_is_empty(&p->link) ||
+        p->link.prev == &p->spec.actor->queue)
         return NULL;
     return CRTI_CONTAINER(p->link.prev, crti_pending_t, link)->result;
 }
@@ -103,7 +103,7 @@ crt_status_t crti_check_result_wait(const crt_ref_t *ref, crt_ref_t *target)
 
         status = crt_raise(CRT_ERR_DEADLOCK,
                            "a result that waits for itself: it is that of %s",
-                           p ? p->function->display : "a call that waits for it");
+                           p ? p->spec.function->display : "a call that waits for it");
     }
     end_search(&s);
     return status;
@@ -336,7 +336,7 @@ static void look_at_object(search_t *s, const crti_core_t *core, crti_probe_step
     if (!ref)
         return;
     if (crti_ref_pending(ref))
-        step->name = crti_str(crti_ref_pending(ref)->function->display);
+        step->name = crti_str(crti_ref_pending(ref)->spec.function->display);
     else
         step->name = crti_str(wait ? wait->name : "an object");
     come_across(s, ref);
