@@ -31,6 +31,8 @@ static const char *const environment[][2] = {
      "class or task whose workers wait for a debugger before their first call"},
     {"CRT_DEDUP_LOGS", "1: a driver shows equal lines of several workers once"},
     {"CRT_LIBEXEC", "directory of crt-head, crt-node and crt-http"},
+    {"CRT_LINEAGE_LIMIT",
+     "bytes that a program keeps to make lost objects again; default 64 MiB"},
     {"CRT_LOG", "what is logged, for example info,session=trace"},
     {"CRT_LOG_FORMAT", "json: each line that is logged is a JSON object; default text"},
     {"CRT_LOG_LIMIT", "bytes kept of each worker's or job's log; default 64 MiB"},

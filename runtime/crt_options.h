@@ -61,8 +61,9 @@ typedef struct crt_task_options {
      * for workers. */
     bool try_only;
     /* How many times the task may begin. The task begins again when the process or node that ran
-     * the task died, or when the task failed with one of retry_exceptions. 1: at most once, for
-     * work that must not happen twice. 0: the default, 4, as in Ray. CRT_UNLIMITED: no limit. */
+     * the task died, when the task failed with one of retry_exceptions, or when a result in a
+     * store is lost with its node and somebody waits for the result. 1: at most once, for work
+     * that must not happen twice. 0: the default, 4, as in Ray. CRT_UNLIMITED: no limit. */
     int64_t max_attempts;
     /* How the runtime treats the task when no node of the cluster could ever run the task, even if
      * every node were idle. */
@@ -140,7 +141,8 @@ typedef struct crt_actor_options {
      * before: 0.1 s to 12.8 s. Calls wait meanwhile; the state API says why and how long. */
     int64_t max_restarts;
     /* How many times each call, from any handle, is made again when the actor's process died
-     * during the call and was restarted. 0: the default, the call runs at most once.
+     * during the call and was restarted, or when a result in a store is lost with its node and
+     * somebody waits for the result. 0: the default, the call runs at most once.
      * CRT_UNLIMITED: no limit. A repeated call runs before calls that were made later. Needs
      * max_restarts. */
     int64_t max_task_retries;

@@ -548,7 +548,7 @@ void alone_call_with(unsigned i, uint64_t number, unsigned owner, uint64_t objec
 
 crt_ref_t *alone_submit(unsigned i)
 {
-    crt_ref_t *ref = crt_submit(&nothing, NULL);
+    crt_ref_t *ref = crt_submit(&nothing, CRT_TASK_OPTIONS(.max_attempts = 1));
     crti_message_t m = {.kind = CRTI_MSG_LEASE_GRANTED};
 
     hear();

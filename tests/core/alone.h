@@ -87,7 +87,7 @@ void alone_call_with(unsigned i, uint64_t number, unsigned owner, uint64_t objec
 unsigned alone_pulls(void);
 void alone_pulled(bool is_here);
 
-/* A task of ours, sent to process `i`; its result, a handle. */
+/* A task of ours that may run once, sent to process `i`; its result, a handle. */
 crt_ref_t *alone_submit(unsigned i);
 /* A task with that argument, or NULL, which was not sent. */
 crt_ref_t *alone_waiting(crt_ref_t *argument);

@@ -131,6 +131,43 @@ static void word_of_a_copy_that_comes_after_the_last_death_saves_the_object(void
     crti_owned_fini(&o);
 }
 
+static void what_its_task_can_make_again_is_not_lost_but_pending(void **state)
+{
+    crti_owned_t o;
+
+    make_stored(&o);
+    crti_owned_set_repeatable(&o, true);
+    assert_int_equal(crti_owned_node_died(&o, node1),
+                     CRTI_OWNED_MISSED); /* nobody knew */
+    assert_true(crti_id_equal(crti_owned_lost_with(&o), node1));
+    crti_owned_repeat(&o);
+    assert_int_equal(o.state, CRTI_OWNED_PENDING);
+    assert_int_equal(crti_owned_copy(&o, node1), 0); /* of the old one */
+    crti_owned_resolve(&o, CRTI_OWNED_STORED, node2);
+    assert_int_equal(o.state, CRTI_OWNED_STORED);
+    assert_int_equal(o.node_count, 1);
+    assert_true(crti_id_equal(o.nodes[0], node2));
+    assert_int_equal(crti_owned_drop(&o), CRTI_OWNED_FREE);
+    crti_owned_fini(&o);
+}
+
+static void an_object_that_others_were_made_from_is_spare_and_not_freed(void **state)
+{
+    crti_owned_t o;
+
+    make_stored(&o);
+    crti_owned_keep(&o);
+    assert_int_equal(crti_owned_drop(&o), CRTI_OWNED_SPARE);
+    crti_owned_vacate(&o);
+    assert_int_equal(o.state, CRTI_OWNED_MISSING);
+    assert_true(crti_id_is_zero(crti_owned_lost_with(&o)));
+    crti_owned_hold(&o); /* it is wanted, and in vain */
+    assert_int_equal(crti_owned_give_up(&o), CRTI_OWNED_LOST);
+    assert_int_equal(crti_owned_drop(&o), 0);
+    assert_int_equal(crti_owned_unkeep(&o), CRTI_OWNED_FREE);
+    crti_owned_fini(&o);
+}
+
 static void word_that_comes_after_the_loss_was_told_changes_nothing(void **state)
 {
     crti_owned_t o;
@@ -236,6 +273,8 @@ int main(void)
         cmocka_unit_test(a_dead_borrower_holds_nothing),
         cmocka_unit_test(the_object_is_lost_with_its_last_copy),
         cmocka_unit_test(word_of_a_copy_that_comes_after_the_last_death_saves_the_object),
+        cmocka_unit_test(what_its_task_can_make_again_is_not_lost_but_pending),
+        cmocka_unit_test(an_object_that_others_were_made_from_is_spare_and_not_freed),
         cmocka_unit_test(word_that_comes_after_the_loss_was_told_changes_nothing),
         cmocka_unit_test(a_copy_of_what_was_never_stored_is_not_believed),
         cmocka_unit_test(a_ref_that_is_not_kept_is_never_registered),

@@ -298,6 +298,19 @@ void sim_ref_copied(sim_ref_t *ref, crti_id_t node)
 
 /* ---------------------------------------------------------------- missing */
 
+/* Its task is run once more, here. */
+static bool is_made_again(sim_ref_t *ref)
+{
+    sim_holder_t *h = ref->holder;
+
+    if (ref->owned.state != CRTI_OWNED_MISSING || !sim_chance(h->process.world, 5000))
+        return false;
+    crti_owned_repeat(&ref->owned);
+    h->ops->store(h, ref->id);
+    sim_ref_set_value(ref, true, h->ops->node_id(h));
+    return true;
+}
+
 void sim_ref_give_up(sim_holder_t *h, uint64_t number)
 {
     CRTI_LIST_FOREACH (item, &h->refs) {
@@ -306,7 +319,8 @@ void sim_ref_give_up(sim_holder_t *h, uint64_t number)
         if (!h->process.is_alive || ref->wanted != number)
             continue;
         ref->wanted = 0;
-        owned_bits(ref, crti_owned_give_up(&ref->owned));
+        if (!is_made_again(ref))
+            owned_bits(ref, crti_owned_give_up(&ref->owned));
         sim_ref_release(ref);
         return;
     }

@@ -68,6 +68,12 @@ struct crt_actor {
     crti_waiting_t waits_for_create;
 };
 
+/* How often a call may be made again; -1: without limit. `actor` NULL: a task. */
+static inline int64_t crti_most_retries(const crt_actor_t *actor, int64_t max_retries)
+{
+    return max_retries == CRTI_RETRIES_OF_ACTOR ? actor->max_task_retries : max_retries;
+}
+
 /* ------------------------------------------------------------------ actor_handle.c */
 
 /* CRT_OK, or why a handle that the program gives can't be used: NULL, none, of before a

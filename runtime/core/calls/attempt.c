@@ -99,6 +99,12 @@ void crti_attempt_repeat(crti_attempt_t *attempt)
     attempt->may_have_run = false;
 }
 
+void crti_attempt_follow(crti_attempt_t *attempt, int64_t retries)
+{
+    *attempt = (crti_attempt_t){.retries = retries};
+    crti_attempt_repeat(attempt);
+}
+
 crti_attempt_action_t crti_attempt_answered(const crti_attempt_t *attempt, bool is_task,
                                             bool not_started, bool is_retried_for,
                                             int64_t max_retries)

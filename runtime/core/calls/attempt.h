@@ -93,6 +93,8 @@ bool crti_attempt_is_waiting(const crti_attempt_t *attempt);
 bool crti_attempt_may_repeat(const crti_attempt_t *attempt, int64_t max_retries);
 /* Another attempt begins. */
 void crti_attempt_repeat(crti_attempt_t *attempt);
+/* The first attempt since the call had ended, after so many retries: its results were lost. */
+void crti_attempt_follow(crti_attempt_t *attempt, int64_t retries);
 
 /* An answer has come. `not_started`: the worker gives the call back; `is_retried_for`: the answer
  * is an error for which the program wants another attempt. */

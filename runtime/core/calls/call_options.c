@@ -91,6 +91,23 @@ crt_status_t crti_call_options_keep(crti_pending_t *p, const crti_target_t *targ
     return target->timeout_ms ? set_deadline(p, target->timeout_ms) : CRT_OK;
 }
 
+crt_status_t crti_call_options_again(crti_pending_t *p,
+                                     const crti_call_options_t *options)
+{
+    crti_call_options_t *mine = malloc(sizeof(*mine));
+
+    if (!mine)
+        return crt_raise(CRT_ERR_NO_MEMORY, "options of a call");
+    *mine = *options;
+    p->spec.options = mine;
+    if (mine->name) {
+        mine->name = strdup(mine->name);
+        if (!mine->name)
+            return crt_raise(CRT_ERR_NO_MEMORY, "options of a call");
+    }
+    return mine->timeout_ms ? set_deadline(p, mine->timeout_ms) : CRT_OK;
+}
+
 void crti_call_options_free(crti_call_spec_t *spec)
 {
     if (!spec->options)

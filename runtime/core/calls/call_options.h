@@ -36,6 +36,9 @@ crt_status_t crti_retries(int64_t max_attempts, int64_t otherwise, int64_t *retr
 crt_status_t crti_call_options_check(const crti_target_t *target);
 /* Kept with a pending call that was just made; nothing when nothing was asked for. */
 crt_status_t crti_call_options_keep(crti_pending_t *pending, const crti_target_t *target);
+/* The same options, and a new deadline, for a call that is made again. */
+crt_status_t crti_call_options_again(crti_pending_t *pending,
+                                     const crti_call_options_t *options);
 void crti_call_options_free(crti_call_spec_t *spec);
 void crti_call_deadline_end(crti_pending_t *pending);
 

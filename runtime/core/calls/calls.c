@@ -15,6 +15,7 @@ void crti_calls_init(crti_calls_t *calls)
     crti_list_init(&calls->checks);
     crti_list_init(&calls->task_pools);
     crti_map_init(&calls->placement_groups, sizeof(crti_id_t));
+    crti_lineages_init(&calls->lineages);
     calls->on_placement_group = crti_tasks_of_placement_group;
 }
 
@@ -33,6 +34,7 @@ void crti_calls_orphan(crti_core_t *core)
 
 void crti_calls_fini(crti_calls_t *calls)
 {
+    crti_lineages_fini(&calls->lineages);
     crti_map_fini(&calls->actors);
     crti_map_fini(&calls->placement_groups);
     crti_numbers_fini(&calls->retried);

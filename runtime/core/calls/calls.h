@@ -69,8 +69,10 @@ struct crti_pending {
     uint64_t event;  /* call_events.h; 0: it is not recorded */
     crti_call_deadline_t *deadline; /* NULL: none */
     crt_stream_t *stream;           /* held: what it yields; NULL: no stream */
-    bool is_counted;                /* in actor->pending_calls */
-    crti_buffer_t values;           /* bytes of slots */
+    struct crti_lineage
+        *lineage;         /* of results that it makes again; NULL: it is the first */
+    bool is_counted;      /* in actor->pending_calls */
+    crti_buffer_t values; /* bytes of slots */
 };
 
 void crti_calls_init(crti_calls_t *calls);
@@ -125,7 +127,9 @@ void crti_pending_lost(crti_pending_t *pending, const crti_net_loss_t *loss);
 
 /* ------------------------------------------------------------------ pending.c */
 
-/* A call in no list, with a result that is held; NULL: out of memory. */
+/* A call in no list, all zero but for its buffers; NULL: out of memory. */
+crti_pending_t *crti_pending_blank(crti_core_t *core);
+/* The same with a result that is held. */
 crti_pending_t *crti_pending_new(crti_core_t *core, const crti_target_t *target);
 /* Gives back the struct of a call that goes on without it (backlog.c), or of one that is over: what
  * the call holds stays held. And such a call again, QUEUED and in no list; NULL: no memory. */
@@ -174,10 +178,20 @@ crt_status_t crti_slot_args(crti_pending_t *pending, const crt_arg_t *args, size
 /* All slots are ready: into the record. */
 crt_status_t crti_put_slots(crti_pending_t *pending, crt_ref_t **failed_out);
 void crti_drop_slots(crti_pending_t *pending);
+/* A record that was built becomes slots once more, and spec.record its head: what its refs stand
+ * for may have changed. Its pins stay. */
+crt_status_t crti_slot_record(crti_pending_t *pending, crti_span_t record);
+/* Whether its record has the place of a ref of ours whose content is not known any more. */
+bool crti_call_is_stale(const crti_pending_t *pending);
 /* Also tells the number of arguments (a spread counts its refs), and whether one is a pending ref
  * of ours. */
 crt_status_t crti_args_check(const crti_function_t *function, const crt_arg_t *args,
                              size_t count, size_t *total_out, bool *is_pending_out);
+
+/* ------------------------------------------------------------------ slots.c */
+
+/* Goes on when the refs in its slots are ready; a method has its place in the order meanwhile. */
+void crti_call_await_slots(crti_pending_t *pending);
 
 /* ------------------------------------------------------------------ naming.c */
 

@@ -4,6 +4,7 @@
 #define CRTI_CORE_CALLS_CALLS_INT_H
 
 #include "runtime/core/calls/calls.h"
+#include "runtime/core/calls/lineage.h"
 #include "runtime/core/process/context.h"
 #include "runtime/core/values/pool.h"
 #include "runtime/net/deadlines.h"
@@ -17,7 +18,8 @@ struct crti_calls {
     crti_numbers_t streams; /* of streams */
     crti_list_t checks;     /* crt_actor_t.attention: the tick looks at them */
     crti_list_t task_pools;
-    crti_deadlines_t deadlines;  /* of calls with a timeout */
+    crti_deadlines_t deadlines; /* of calls with a timeout */
+    crti_lineages_t lineages;
     crti_map_t placement_groups; /* id -> crt_placement_group_t */
     /* That one is another one now; set once. */
     void (*on_placement_group)(crti_core_t *core, crti_id_t group);

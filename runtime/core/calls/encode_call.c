@@ -235,6 +235,10 @@ crt_status_t crti_put_slots(crti_pending_t *p, crt_ref_t **failed_out)
             status = crti_put_arg_bytes(
                 &p->spec.record, 0, crti_span(p->values.data + slot->offset, slot->size));
     }
+    if (status == CRT_OK && p->attempt.retries)
+        status = crti_append_again(
+            &p->spec.record,
+            &(crti_call_again_t){p->result->number, (uint32_t)p->attempt.retries});
     return status;
 }
 
@@ -246,4 +250,88 @@ void crti_drop_slots(crti_pending_t *p)
     p->slots = NULL;
     p->slot_count = 0;
     p->values.size = 0;
+}
+
+/* ------------------------------------------------------------------ slots of a record */
+
+/* The ref of ours, or that we borrow, which that argument stands for; NULL: a value. */
+static crt_ref_t *ref_of(crti_core_t *core, const crti_call_arg_t *arg)
+{
+    if (arg->form != CRTI_ARG_OBJECT && arg->form != CRTI_ARG_REF)
+        return NULL;
+    return crti_id_equal(arg->ref.id.owner, core->process)
+               ? crti_ref_owned(core, arg->ref.id.number)
+               : crti_ref_borrowed(core, arg->ref.id.owner, arg->ref.id.number);
+}
+
+static crt_status_t slot_arg(crti_pending_t *p, const crti_call_arg_t *arg)
+{
+    crti_slot_t *slot = &p->slots[p->slot_count++];
+
+    slot->pending = p;
+    crti_list_init(&slot->waiting.link);
+    slot->ref = ref_of(p->core, arg);
+    if (slot->ref)
+        return CRT_OK;
+    if (arg->form != CRTI_ARG_VALUE && arg->form != CRTI_ARG_DATA)
+        return crt_raise(CRT_ERR_OBJECT_LOST, "an argument of %s is gone",
+                         p->spec.function->display);
+    slot->offset = p->values.size;
+    slot->size = arg->value.size;
+    return crti_buffer_append(&p->values, arg->value.data, arg->value.size);
+}
+
+crt_status_t crti_slot_record(crti_pending_t *p, crti_span_t record)
+{
+    crti_reader_t args;
+    crti_call_head_t head;
+    crt_status_t status = crti_get_call(record.data, record.size, &head, &args);
+    size_t head_size;
+
+    if (status != CRT_OK)
+        return status;
+    head_size = (size_t)((const char *)args.at - (const char *)record.data);
+    p->values.size = 0;
+    p->slots = calloc(head.arg_count + 1u, sizeof(*p->slots));
+    if (!p->slots)
+        return crt_raise(CRT_ERR_NO_MEMORY, "arguments of %s", p->spec.function->display);
+    for (unsigned i = 0; i < head.arg_count && status == CRT_OK; i++) {
+        crti_call_arg_t arg;
+
+        status = crti_get_arg(&args, record.data, &arg);
+        if (status == CRT_OK)
+            status = slot_arg(p, &arg);
+    }
+    if (record.data == p->spec.record.data)
+        p->spec.record.size = head_size;
+    else if (status == CRT_OK)
+        status = crti_buffer_assign(&p->spec.record, record.data, head_size);
+    if (status == CRT_OK)
+        crti_renumber_call(&p->spec.record, p->number);
+    return status;
+}
+
+bool crti_call_is_stale(const crti_pending_t *p)
+{
+    crti_reader_t args;
+    crti_call_head_t head;
+    crti_call_arg_t arg;
+    bool may_be = false;
+
+    for (uint32_t i = 0; i < p->spec.pin_count && !may_be; i++)
+        may_be =
+            p->spec.pins[i]->is_owned && p->spec.pins[i]->content == CRTI_CONTENT_NONE;
+    if (!may_be ||
+        crti_get_call(p->spec.record.data, p->spec.record.size, &head, &args) != CRT_OK)
+        return false;
+    for (unsigned i = 0; i < head.arg_count; i++) {
+        const crt_ref_t *ref;
+
+        if (crti_get_arg(&args, p->spec.record.data, &arg) != CRT_OK)
+            return false;
+        ref = ref_of(p->core, &arg);
+        if (ref && ref->is_owned && ref->content == CRTI_CONTENT_NONE)
+            return true;
+    }
+    return false;
 }

@@ -156,37 +156,6 @@ crt_ref_t crti_ref_out_of_memory = {.is_owned = true,
                                     .content = CRTI_CONTENT_FAILED,
                                     .more = CRTI_REF_NO_MORE};
 
-/* The last ref that it waited for is ready. */
-static void on_slot_ready(crti_waiting_t *waiting, crt_ref_t *ref)
-{
-    crti_slot_t *slot = CRTI_CONTAINER(waiting, crti_slot_t, waiting);
-    crti_pending_t *p = slot->pending;
-    crt_actor_t *actor = p->spec.actor;
-    crt_ref_t *failed = NULL;
-    crt_status_t status;
-
-    if (--p->missing)
-        return;
-    if (actor)
-        crti_actor_hold(actor);
-    status = crti_put_slots(p, &failed);
-    if (failed) {
-        crti_pending_fail_by(p, failed);
-    } else if (status != CRT_OK) {
-        crti_pending_fail(p, status, crt_error_detail(), false);
-    } else {
-        crti_drop_slots(p);
-        if (actor)
-            crti_actor_complete(p);
-        else
-            crti_task_submit(p);
-    }
-    if (actor) {
-        crti_actor_drain(actor); /* it may have held up those behind it */
-        crti_actor_release(actor);
-    }
-}
-
 /* What is asked instead of a method. */
 static const crti_function_t ready_question = {
     .class_name = "", .name = "", .display = CRTI_READY_QUESTION};
@@ -245,26 +214,12 @@ static void start_waiting(crti_pending_t *p, const crt_arg_t *args, size_t count
 {
     crt_status_t status = put_head(p, &p->spec.record, total);
 
-    crti_attempt_await(&p->attempt);
-    if (p->spec.actor)
-        crti_actor_reserve(p);
     if (status == CRT_OK)
         status = crti_slot_args(p, args, count);
-    if (status != CRT_OK) {
+    if (status == CRT_OK)
+        crti_call_await_slots(p);
+    else
         crti_pending_fail(p, status, crt_error_detail(), false);
-        return;
-    }
-    p->missing = 1; /* until all are asked */
-    for (unsigned i = 0; i < p->slot_count; i++) {
-        crti_slot_t *slot = &p->slots[i];
-
-        if (!slot->ref || !slot->ref->is_owned || slot->ref->content != CRTI_CONTENT_NONE)
-            continue;
-        p->missing++;
-        slot->waiting.on_ready = on_slot_ready;
-        crti_ref_await(slot->ref, &slot->waiting, false);
-    }
-    on_slot_ready(&p->slots[0].waiting, NULL);
 }
 
 static void start(crti_pending_t *p, const crt_arg_t *args, size_t count, size_t total)

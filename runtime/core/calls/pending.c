@@ -20,6 +20,7 @@
 #include "runtime/core/calls/call_events.h"
 #include "runtime/core/calls/call_options.h"
 #include "runtime/core/calls/calls_int.h"
+#include "runtime/core/calls/lineage.h"
 #include "runtime/core/calls/stream.h"
 #include "runtime/core/calls/tasks.h"
 #include "runtime/core/process/entry.h"
@@ -58,7 +59,7 @@ static bool make_more(crti_pending_t *p)
 }
 
 /* All zero, but with the buffers of the one that it was before. */
-static crti_pending_t *new_struct(crti_core_t *core)
+crti_pending_t *crti_pending_blank(crti_core_t *core)
 {
     crti_pending_t *p = crti_pool_get(&core->calls->pool);
     crti_buffer_t record, values;
@@ -78,7 +79,7 @@ static crti_pending_t *new_struct(crti_core_t *core)
 
 crti_pending_t *crti_pending_new(crti_core_t *core, const crti_target_t *target)
 {
-    crti_pending_t *p = new_struct(core);
+    crti_pending_t *p = crti_pending_blank(core);
 
     if (!p)
         return NULL;
@@ -114,7 +115,8 @@ crti_pending_t *crti_pending_new(crti_core_t *core, const crti_target_t *target)
     return p;
 }
 
-/* The other results are let go as the first one is; those without a value have none. */
+/* The other results end as the first one does; those without a value have none. One that was lost
+ * while its call was made again may have been missed, and stays missing. */
 static void end_more(crti_pending_t *p, const crti_result_t *result)
 {
     static const crti_result_t missing = {
@@ -129,11 +131,16 @@ static void end_more(crti_pending_t *p, const crti_result_t *result)
         crt_ref_t *ref = p->more[i];
 
         ref->call = NULL;
-        if (!ref->more->forward)
+        if (!ref->more->forward && ref->owned.state == CRTI_OWNED_PENDING)
             crti_ref_set_result(
                 ref, result->form == CRTI_RESULT_ERROR ? result : &missing, true);
-        crti_ref_release(ref);
     }
+}
+
+static void release_more(crti_pending_t *p)
+{
+    for (unsigned i = 0; i < p->spec.returns - 1; i++)
+        crti_ref_release(p->more[i]);
     free(p->more);
     p->more = NULL;
 }
@@ -154,7 +161,7 @@ crti_pending_t *crti_pending_restore(crti_task_pool_t *pool, crt_ref_t *result,
                                      crt_ref_t *const *pins, uint32_t pin_count,
                                      crti_span_t record)
 {
-    crti_pending_t *p = new_struct(pool->core);
+    crti_pending_t *p = crti_pending_blank(pool->core);
 
     if (!p)
         return NULL;
@@ -183,10 +190,12 @@ static void free_pending(crti_pending_t *p)
     if (p->pool)
         p->pool->users--;
     crti_drop_slots(p);
-    crti_call_deadline_end(p);
+    if (p->deadline)
+        crti_call_deadline_end(p);
     if (p->stream)
         crti_call_stream_ended(p->stream);
-    crti_call_spec_end(&p->spec);
+    if (p->spec.options || p->spec.pin_count)
+        crti_call_spec_end(&p->spec);
     crti_pending_free(p);
     if (actor)
         crti_actor_release(actor);
@@ -274,6 +283,14 @@ static void log_tell(const crti_pending_t *p, const crt_ref_t *result)
              (unsigned long long)p->core->calls->tell_failures);
 }
 
+/* Whether a result of a call that is made again is for it: others are here, and stay. */
+static bool is_expected(crt_ref_t *ref)
+{
+    if (ref->owned.state == CRTI_OWNED_MISSING)
+        crti_ref_repeat(ref); /* it was lost since the attempt began */
+    return ref->content == CRTI_CONTENT_NONE && !ref->more->forward;
+}
+
 static void end(crti_pending_t *p, const crti_result_t *result)
 {
     crt_ref_t *ref = p->result;
@@ -283,7 +300,7 @@ static void end(crti_pending_t *p, const crti_result_t *result)
         crti_numbers_remove(&p->core->calls->retried, p->number);
     ref->call = NULL;
     crti_call_event_ended(p, result);
-    if (p->attempt.is_expired)
+    if (p->attempt.is_expired || (p->lineage && !is_expected(ref)))
         crti_result_late(p->core, result);
     else
         crti_ref_set_result(ref, result, true);
@@ -292,6 +309,11 @@ static void end(crti_pending_t *p, const crti_result_t *result)
     log_tell(p, ref);
     if (p->spec.returns > 1)
         end_more(p, result);
+    if (ref->content == CRTI_CONTENT_STORED || ref->more->forward || p->lineage ||
+        p->spec.returns > 1)
+        crti_lineage_keep(p);
+    if (p->spec.returns > 1)
+        release_more(p);
     free_pending(p);
     crti_ref_release(ref);
 }
@@ -308,8 +330,8 @@ void crti_pending_part(crti_pending_t *p, unsigned index, const crti_result_t *r
 {
     crt_ref_t *ref = index < p->spec.returns ? p->more[index - 1] : NULL;
 
-    if (!ref || ref->content != CRTI_CONTENT_NONE || ref->more->forward ||
-        !is_sound(p, result)) {
+    if (!ref || (p->lineage && !is_expected(ref)) || ref->content != CRTI_CONTENT_NONE ||
+        ref->more->forward || !is_sound(p, result)) {
         crti_result_late(p->core, result);
         return;
     }
@@ -421,7 +443,7 @@ void crti_pending_fail_by(crti_pending_t *p, const crt_ref_t *failed)
     crti_result_t result = {.form = CRTI_RESULT_ERROR,
                             .failure = crti_error_failure(failed->error)};
 
-    result.failure.may_have_run = false;
+    result.failure.may_have_run = p->attempt.retries > 0; /* an earlier try */
     crti_pending_unlink(p);
     end(p, &result);
 }
@@ -456,8 +478,7 @@ static crt_status_t renumber(crti_pending_t *p)
 
 int64_t crti_pending_most(const crti_pending_t *p)
 {
-    return p->spec.max_retries == CRTI_RETRIES_OF_ACTOR ? p->spec.actor->max_task_retries
-                                                        : p->spec.max_retries;
+    return crti_most_retries(p->spec.actor, p->spec.max_retries);
 }
 
 bool crti_pending_again(crti_pending_t *p, const char *text)

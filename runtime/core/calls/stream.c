@@ -232,6 +232,7 @@ static crt_status_t keep_item(crti_pending_t *p, uint64_t number,
     }
     ref->is_result = true;
     crti_ref_set_result(ref, result, true);
+    crti_lineage_not_kept(ref, p->spec.function, CRTI_NOT_AGAIN_STREAM);
     if (ref->more->forward)
         p->core->on_forwarded(ref, p->spec.function);
     return CRT_OK;

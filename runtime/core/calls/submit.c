@@ -362,6 +362,19 @@ static bool would_come_back(const crti_pending_t *p, const crti_lease_t *lease)
     return most > 0 && lease->in_flight >= (unsigned)most;
 }
 
+/* An argument that was known is missing: it waits for it here, not at a worker. */
+static void wait_anew(crti_pending_t *p)
+{
+    crt_status_t status;
+
+    crti_pending_unlink(p);
+    status = crti_slot_record(p, crti_span(p->spec.record.data, p->spec.record.size));
+    if (status == CRT_OK)
+        crti_call_await_slots(p);
+    else
+        crti_pending_fail(p, status, crt_error_detail(), p->attempt.may_have_run);
+}
+
 /* Sends what can be sent; asks for what lacks; cancels what is too much. */
 void crti_task_pump(crti_task_pool_t *pool)
 {
@@ -372,6 +385,10 @@ void crti_task_pump(crti_task_pool_t *pool)
     while ((p = first_queued(pool)) && (lease = crti_lease_pick(&pool->leases))) {
         crt_status_t status;
 
+        if (p->spec.pin_count && crti_call_is_stale(p)) {
+            wait_anew(p);
+            continue;
+        }
         if (would_come_back(p, lease))
             break;
         status = crti_pending_send(p, task_lease(lease)->remote, &p->spec.record);
@@ -431,7 +448,9 @@ void crti_task_submit(crti_pending_t *p)
     crti_call_event_queued(p);
     p->lease = NULL;
     pool->leases.queued++;
-    if (!is_long(pool) || !crti_backlog_put(&pool->backlog, p))
+    if (p->lineage) /* others wait for what it makes again */
+        crti_list_append(pool->queue.next, &p->link);
+    else if (!is_long(pool) || !crti_backlog_put(&pool->backlog, p))
         crti_list_append(&pool->queue, &p->link);
     crti_task_pump(pool);
 }
@@ -584,6 +603,39 @@ void crti_tasks_worker_retires(crti_core_t *core, const crti_remote_t *remote)
             lease->retires = true;
             crti_lease_close(&lease->lease, false, now);
             crti_core_wake_at(core, now);
+        }
+    }
+}
+
+static bool has_task_with(const crti_task_lease_t *lease, const crt_ref_t *ref)
+{
+    if (!lease->remote || !lease->lease.in_flight)
+        return false;
+    CRTI_LIST_FOREACH (item, &lease->remote->in_flight) {
+        const crti_pending_t *p = CRTI_CONTAINER(item, crti_pending_t, link);
+
+        for (uint32_t i = 0; i < p->spec.pin_count; i++)
+            if (p->spec.pins[i] == ref)
+                return true;
+    }
+    return false;
+}
+
+void crti_tasks_give_back(crti_core_t *core, const crt_ref_t *ref)
+{
+    CRTI_AUTO(crti_buffer_fini) crti_buffer_t record = {0};
+
+    if (crti_put_give_back(&record) != CRT_OK)
+        return;
+    CRTI_LIST_FOREACH (pool_item, &core->calls->task_pools) {
+        crti_task_pool_t *pool = CRTI_CONTAINER(pool_item, crti_task_pool_t, link);
+
+        CRTI_LIST_FOREACH (item, &pool->leases.leases) {
+            crti_task_lease_t *lease =
+                task_lease(CRTI_CONTAINER(item, crti_lease_t, link));
+
+            if (has_task_with(lease, ref))
+                crti_remote_send(core, lease->remote, &record);
         }
     }
 }

@@ -67,6 +67,8 @@ void crti_task_forsaken(crt_ref_t *result);
 void crti_task_close_lease(const crti_pending_t *pending);
 /* An answer came: `given_back` means run it elsewhere. */
 void crti_task_answered(crti_pending_t *pending, bool given_back);
+/* The ref is made again: tasks that were sent and wait for it shall not hold up its own. */
+void crti_tasks_give_back(crti_core_t *core, const crt_ref_t *ref);
 /* Others wait: what runs there ends, all else of it is sent elsewhere; or what is to run there,
  * too. */
 void crti_task_yield_lease(crti_core_t *core, const crti_msg_lease_yield_t *message);

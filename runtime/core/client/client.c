@@ -28,6 +28,7 @@
 #include "runtime/base/log.h"
 #include "runtime/base/number_text.h"
 #include "runtime/base/rundir.h"
+#include "runtime/core/calls/lineage.h"
 #include "runtime/core/client/job_quota.h"
 #include "runtime/core/client/name_space.h"
 #include "runtime/core/client/parts.h"
@@ -507,6 +508,8 @@ static crt_status_t join(crti_core_t *core, int argc, char **argv,
     if (status == CRT_OK)
         status =
             crti_name_space_pack(options ? options->name_space : NULL, &id->environment);
+    if (status == CRT_OK)
+        status = crti_lineage_check();
     if (status == CRT_OK && job && !crti_id_parse(job, &body.job))
         status = crt_raise(CRT_ERR_INVALID, "CRT_JOB=%s is no job id", job);
     if (status == CRT_OK)

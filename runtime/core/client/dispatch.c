@@ -14,6 +14,7 @@
 
 #include "runtime/base/log.h"
 #include "runtime/core/calls/actor.h"
+#include "runtime/core/calls/lineage.h"
 #include "runtime/core/calls/stream.h"
 #include "runtime/core/calls/tasks.h"
 #include "runtime/core/client/client.h"
@@ -217,6 +218,7 @@ void crti_core_tick(crti_core_t *core, uint64_t now_ns)
 {
     crti_object_flush_frees(core);
     crti_tasks_tick(core, now_ns);
+    crti_lineage_tick(core, now_ns);
     crti_actor_tick(core, now_ns);
     crti_owner_requests_tick(core, now_ns);
     crti_missing_tick(core, now_ns);

@@ -7,6 +7,7 @@
 
 #include "runtime/core/calls/actor.h"
 #include "runtime/core/calls/calls_int.h"
+#include "runtime/core/calls/lineage.h"
 #include "runtime/core/client/client.h"
 #include "runtime/core/client/private_cluster.h"
 #include "runtime/core/client/waitset.h"
@@ -33,6 +34,10 @@ static const crti_ref_handlers_t ref_handlers = {.locate = crti_ref_locate,
                                                  .release_actor = crti_actor_release,
                                                  .lifetime_ended =
                                                      crti_actor_lifetime_ended,
+                                                 .make_again = crti_lineage_make_again,
+                                                 .raise_lost = crti_lineage_raise_lost,
+                                                 .spare = crti_lineage_spare,
+                                                 .forgotten = crti_lineage_forgotten,
                                                  .check_forward = crti_check_result_wait};
 
 /* All of it. */

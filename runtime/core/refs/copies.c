@@ -7,9 +7,9 @@
  * Threads
  *     The core's lock.
  */
+#include "runtime/core/process/context.h"
 #include "runtime/core/process/remotes.h"
 #include "runtime/core/process/store_access.h"
-#include "runtime/core/refs/refs_int.h"
 #include "runtime/core/refs/value_of.h"
 
 /* The node has a copy of `ref`, so of what it was forwarded to, too. */
@@ -51,9 +51,13 @@ crt_status_t crti_copy_arrived(crti_core_t *core, const void *data, size_t size)
     uint64_t number;
     crti_id_t node;
     crt_status_t status = crti_get_copy(data, size, &number, &object.number, &node);
-    crt_ref_t *ref =
-        status == CRT_OK ? crti_numbers_get(&core->refs->owned, number) : NULL;
+    crt_ref_t *ref = status == CRT_OK ? crti_ref_owned(core, number) : NULL;
 
+    if (ref && object.number && !ref->more->forward &&
+        object.number != ref->more->object.number) { /* of before it was made again */
+        crti_object_unstore(core, object, &node, 1);
+        return status;
+    }
     if (ref && ref->more->forward)
         tell_target(ref, node);
     if (ref)

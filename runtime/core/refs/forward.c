@@ -19,11 +19,19 @@ static void take_places(crt_ref_t *ref)
     const crti_id_t *nodes = target->is_owned ? target->owned.nodes : target->more->nodes;
     unsigned bits = 0;
 
+    ref->more->object = target->more->object; /* another one, when it was made again */
+    ref->size = target->size;
     if (target->more->view.data)
         bits |= crti_owned_copy(&ref->owned, ref->core->node);
     for (uint32_t i = 0; i < count; i++)
         bits |= crti_owned_copy(&ref->owned, nodes[i]);
     crti_owned_bits(ref, bits);
+}
+
+/* Of an object, not of what makes it. */
+static bool is_loss(crt_status_t status)
+{
+    return status == CRT_ERR_OWNER_DIED || status == CRT_ERR_OBJECT_LOST;
 }
 
 static void on_ready(crti_waiting_t *waiting, crt_ref_t *target)
@@ -35,7 +43,9 @@ static void on_ready(crti_waiting_t *waiting, crt_ref_t *target)
     crti_ref_hold(ref);
     crti_ref_describe(target, &result, &nodes);
     if (result.form == CRTI_RESULT_ERROR) {
-        crti_ref_set_failed(ref, &result.failure);
+        if (!is_loss(result.failure.status) || !ref->owned.is_repeatable ||
+            !ref->core->refs->handlers.make_again(ref))
+            crti_ref_set_failed(ref, &result.failure);
     } else if (result.form == CRTI_RESULT_STORED) {
         crti_owned_tell(&ref->owned); /* others know of the target */
         crti_ref_set_stored(ref, &result.location, (crti_span_t){"", 0}, false);
@@ -92,7 +102,8 @@ bool crti_forward_is_queried(const crt_ref_t *ref)
 {
     const crt_ref_t *target = ref->more->forward;
 
-    return target && (target->is_locating || target->is_pulling);
+    return target && (target->is_locating || target->is_pulling ||
+                      (target->is_owned && target->owned.state == CRTI_OWNED_PENDING));
 }
 
 void crti_forward_moved(crt_ref_t *target)

@@ -61,12 +61,22 @@ void crti_missing_begin(crt_ref_t *ref)
     }
     crti_ref_miss(ref);
     core->refs->changes.went++;
-    ref->more->missing_until_ns = crti_now_ns() + MISSING_NS;
+    /* Nobody else has one when nobody was told of it. */
+    ref->more->missing_until_ns = ref->owned.is_told ? crti_now_ns() + MISSING_NS : 0;
     if (ref->is_locating)
         ask_anew(ref);
     if (!crti_list_is_empty(&ref->more->local_waiters))
         crti_missing_wanted(ref);
     crti_net_wake(core->net); /* those who look at it want it */
+}
+
+/* There is no copy: it is made again, or lost. */
+static void give_up(crt_ref_t *ref)
+{
+    if (ref->core->refs->handlers.make_again(ref))
+        return;
+    crti_owned_bits(ref, crti_owned_give_up(&ref->owned));
+    crti_forward_moved(ref);
 }
 
 void crti_missing_found(crt_ref_t *ref)
@@ -87,7 +97,7 @@ void crti_missing_wanted(crt_ref_t *ref)
         return;
     wanted = calloc(1, sizeof(*wanted));
     if (!wanted) {
-        crti_owned_bits(ref, crti_owned_give_up(&ref->owned));
+        give_up(ref);
         return;
     }
     wanted->ref = ref;
@@ -131,7 +141,8 @@ static void ask_for_new(crti_core_t *core)
     CRTI_LIST_FOREACH (item, &core->refs->missing) {
         wanted_t *wanted = CRTI_CONTAINER(item, wanted_t, link);
 
-        if (wanted->round || !is_missing(wanted->ref) || count == CRTI_COPY_QUERY_MAX)
+        if (wanted->round || !is_missing(wanted->ref) || count == CRTI_COPY_QUERY_MAX ||
+            wanted->ref->more->missing_until_ns == 0)
             continue;
         asked[count] = wanted;
         numbers[count++] = wanted->ref->number;
@@ -162,6 +173,21 @@ static bool is_sought(const wanted_t *wanted)
              core->refs->copy_query_open == 0));
 }
 
+/* A copy may still be found, or be brought by the call that makes it again; whose end, and the
+ * answer of the owner of what it was forwarded to, make a tick. */
+static bool is_waited_for(const wanted_t *wanted, uint64_t now_ns, uint64_t *next)
+{
+    const crt_ref_t *ref = wanted->ref;
+
+    if (ref->call || crti_forward_is_queried(ref))
+        return true;
+    if (ref->more->missing_until_ns <= now_ns || is_sought(wanted))
+        return false;
+    if (ref->more->missing_until_ns < *next)
+        *next = ref->more->missing_until_ns;
+    return true;
+}
+
 void crti_missing_tick(crti_core_t *core, uint64_t now_ns)
 {
     uint64_t next = UINT64_MAX;
@@ -172,17 +198,12 @@ void crti_missing_tick(crti_core_t *core, uint64_t now_ns)
         wanted_t *wanted = CRTI_CONTAINER(item, wanted_t, link);
         crt_ref_t *ref = wanted->ref;
 
-        if (is_missing(ref) && ref->more->missing_until_ns > now_ns &&
-            !is_sought(wanted)) {
-            if (ref->more->missing_until_ns < next)
-                next = ref->more->missing_until_ns;
+        if (is_missing(ref) && is_waited_for(wanted, now_ns, &next))
             continue;
-        }
-        if (is_missing(ref)) {
-            crti_owned_bits(ref, crti_owned_give_up(&ref->owned));
-            crti_forward_moved(ref);
-        }
-        end(wanted);
+        if (is_missing(ref))
+            give_up(ref);
+        if (!is_missing(ref)) /* else the call runs, and will bring it or not */
+            end(wanted);
     }
     if (next != UINT64_MAX)
         crti_core_wake_at(core, next);

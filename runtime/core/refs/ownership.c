@@ -17,7 +17,7 @@ static const struct {
     [CRTI_OWNED_PENDING] = {"pending", TO(INLINE) | TO(STORED) | TO(FAILED)},
     [CRTI_OWNED_INLINE] = {"inline", TO(FREED)},
     [CRTI_OWNED_STORED] = {"stored", TO(MISSING) | TO(FAILED) | TO(FREED)},
-    [CRTI_OWNED_MISSING] = {"missing", TO(STORED) | TO(FAILED) | TO(FREED)},
+    [CRTI_OWNED_MISSING] = {"missing", TO(STORED) | TO(PENDING) | TO(FAILED) | TO(FREED)},
     [CRTI_OWNED_FAILED] = {"failed", TO(FREED)},
     [CRTI_OWNED_FREED] = {"freed", 0},
 };
@@ -61,6 +61,8 @@ static unsigned check_end(crti_owned_t *o)
     if (o->local || o->pins || o->borrower_count || o->state == CRTI_OWNED_PENDING ||
         o->state == CRTI_OWNED_FREED)
         return 0;
+    if (o->is_kept)
+        return o->state == CRTI_OWNED_STORED ? CRTI_OWNED_SPARE : 0;
     set_state(o, CRTI_OWNED_FREED);
     return CRTI_OWNED_FREE;
 }
@@ -216,8 +218,40 @@ unsigned crti_owned_node_died(crti_owned_t *o, crti_id_t node)
     o->nodes[i] = o->nodes[--o->node_count];
     if (o->node_count || o->state != CRTI_OWNED_STORED)
         return 0;
-    if (!o->is_told || CRTI_FAULT(8))
+    if ((!o->is_told && !o->is_repeatable) || CRTI_FAULT(8))
         return lose(o);
     set_state(o, CRTI_OWNED_MISSING);
     return CRTI_OWNED_MISSED;
+}
+
+/* ------------------------------------------------------------------ made again */
+
+unsigned crti_owned_unkeep(crti_owned_t *o)
+{
+    o->is_kept = false;
+    return check_end(o);
+}
+
+void crti_owned_vacate(crti_owned_t *o)
+{
+    set_state(o, CRTI_OWNED_MISSING);
+    o->nodes[0] = (crti_id_t){0, 0};
+    o->node_count = 0;
+}
+
+void crti_owned_repeat(crti_owned_t *o)
+{
+    set_state(o, CRTI_OWNED_PENDING);
+    if (o->nodes != &o->first_node)
+        free(o->nodes);
+    o->nodes = NULL;
+    o->node_count = 0;
+    o->is_told = false;
+}
+
+crti_id_t crti_owned_lost_with(const crti_owned_t *o)
+{
+    bool is_lost = o->state == CRTI_OWNED_MISSING || o->state == CRTI_OWNED_FAILED;
+
+    return is_lost && o->nodes && o->node_count == 0 ? o->nodes[0] : (crti_id_t){0, 0};
 }

@@ -25,21 +25,26 @@
 
 /*             small value            nobody holds it
  *  PENDING -------------> INLINE -----------------------+
- *     |  \  in a store                                  v
- *     |   +-------------> STORED ---------------------> FREED
- *     |                   |   ^ |  last copy lost, its  ^
- *     |  last copy lost,  |   | v  place was told       |
- *     |  nobody knew it   |  MISSING -------------------+
- *     |                   |     | waited for in vain    |
- *     |    error          v     v                       |
+ *   ^ |  \  in a store                                  v
+ *   | |   +-------------> STORED ---------------------> FREED
+ *   | |                   |   ^ |  last copy lost, its  ^
+ *   | |  last copy lost,  |   | v  place was told       |
+ *   +-|-------------------|-- MISSING ------------------+
+ *     |  its task is run  |     | waited for in vain    |
+ *     |  once more        v     v                       |
  *     +-----------------> FAILED -----------------------+
+ *        error
  *
  *  STORED is FAILED, too, when its bytes can't be brought to the owner that wants to read them.
  *
  *  Whoever was told where an object is may have made a copy, and the word of it (crti_owned_copy)
  *  may come later than that of the death. So the object is MISSING until such word comes, or until
  *  somebody wants it and has waited long enough: only then it is lost, and stays so, whatever
- *  comes later: one reader must not find what another was told to be gone.
+ *  comes later: one reader must not find what another was told to be gone. An object that its task
+ *  can make again (is_repeatable) is PENDING then.
+ *
+ *  An object that nobody holds, but from which others were made that may have to be made again
+ *  (is_kept), is not FREED: its bytes are spare, and it is MISSING when they were given up.
  */
 typedef enum crti_owned_state {
     CRTI_OWNED_PENDING,
@@ -58,7 +63,8 @@ enum {
     /* nobody needs it: free its bytes on all `nodes`, drop what it refers to, forget it */
     CRTI_OWNED_FREE = 4,
     CRTI_OWNED_MISSED = 8, /* no copy is known any more: whoever wants it waits */
-    CRTI_OWNED_FOUND = 16  /* a copy is known again: they go on */
+    CRTI_OWNED_FOUND = 16, /* a copy is known again: they go on */
+    CRTI_OWNED_SPARE = 32  /* STORED, and only is_kept: its bytes may be given up */
 };
 
 typedef struct crti_borrower {
@@ -68,9 +74,11 @@ typedef struct crti_borrower {
 
 typedef struct crti_owned {
     crti_owned_state_t state;
-    bool is_told;   /* somebody knows where it is, and may have made a copy */
-    uint32_t local; /* handles and containers in this process */
-    uint32_t pins;  /* calls in flight that it is an argument of */
+    bool is_told;       /* somebody knows where it is, and may have made a copy */
+    bool is_kept;       /* what was made from it may have to be made again */
+    bool is_repeatable; /* so may it: its task can be run once more */
+    uint32_t local;     /* handles and containers in this process */
+    uint32_t pins;      /* calls in flight that it is an argument of */
     uint32_t borrower_count;
     uint32_t node_count; /* nodes that have its bytes */
     crti_borrower_t *borrowers;
@@ -118,6 +126,23 @@ static inline void crti_owned_tell(crti_owned_t *owned)
 unsigned crti_owned_copy(crti_owned_t *owned, crti_id_t node);
 /* Somebody wants it, and no word of a copy came: it is lost, if it is MISSING. */
 unsigned crti_owned_give_up(crti_owned_t *owned);
+
+/* Others were made from it that may have to be made again; no longer. */
+static inline void crti_owned_keep(crti_owned_t *owned)
+{
+    owned->is_kept = true;
+}
+unsigned crti_owned_unkeep(crti_owned_t *owned);
+static inline void crti_owned_set_repeatable(crti_owned_t *owned, bool is_repeatable)
+{
+    owned->is_repeatable = is_repeatable;
+}
+/* Its copies, which are STORED, are given up: MISSING. */
+void crti_owned_vacate(crti_owned_t *owned);
+/* What is MISSING is made again: PENDING. */
+void crti_owned_repeat(crti_owned_t *owned);
+/* The node whose death took the last copy of a MISSING or lost one; zero: none did. */
+crti_id_t crti_owned_lost_with(const crti_owned_t *owned);
 
 /* Deaths. A process's registrations end; a node's copy is gone. */
 unsigned crti_owned_process_died(crti_owned_t *owned, crti_id_t process);

@@ -135,10 +135,14 @@ void crti_owned_bits(crt_ref_t *ref, unsigned bits)
     if (bits & CRTI_OWNED_FOUND)
         core->refs->handlers.found(ref);
     if (bits & CRTI_OWNED_LOST && !ref->more->view.data)
-        crti_ref_lose(ref, crt_raise(CRT_ERR_OBJECT_LOST,
-                                     "every node that had a copy of the object is gone"));
+        crti_ref_lose(
+            ref, core->refs->handlers.raise_lost(ref, "no node has the object any more"));
+    if (bits & CRTI_OWNED_SPARE)
+        core->refs->handlers.spare(ref);
     if (!(bits & CRTI_OWNED_FREE))
         return;
+    if (ref->more->lineage || ref->more->is_spared)
+        core->refs->handlers.forgotten(ref);
     crti_numbers_remove(&core->refs->owned, ref->number);
     if (ref->is_lifetime)
         core->refs->handlers.lifetime_ended(ref);
@@ -570,8 +574,55 @@ void crti_ref_find(crt_ref_t *ref)
     set_content(ref, CRTI_CONTENT_STORED);
 }
 
+void crti_ref_vacate(crt_ref_t *ref)
+{
+    crti_ref_more_t *more = ref->more;
+
+    if (!more->forward)
+        crti_object_unstore(ref->core, more->object, ref->owned.nodes,
+                            ref->owned.node_count);
+    if (more->view.data)
+        crti_store_release(ref->core->store, &more->view);
+    more->view = (crti_store_view_t){0};
+    free(more->memory);
+    more->memory = NULL;
+    more->value = (crt_value_t){0};
+    ref->is_decoded = ref->is_checked = false;
+    if (!more->forward)
+        crti_contained_close(&more->inner, NULL);
+    crti_owned_vacate(&ref->owned);
+    more->missing_until_ns = 0;
+    crti_ref_miss(ref);
+}
+
+void crti_ref_repeat(crt_ref_t *ref)
+{
+    if (ref->owned.state != CRTI_OWNED_PENDING)
+        crti_owned_repeat(&ref->owned);
+    ref->more->evictions = 0;
+    end_forward(ref);
+    crti_contained_close(&ref->more->inner, NULL);
+}
+
+/* Its bytes can't be had, but its call can be run once more: whoever wants them waits for that. */
+static bool is_made_again(crt_ref_t *ref, crt_status_t status)
+{
+    const crti_core_t *core = ref->core;
+
+    if (!ref->is_owned || ref->owned.state != CRTI_OWNED_STORED ||
+        !ref->owned.is_repeatable || ref->more->view.data || core->is_closing ||
+        core->broken != CRT_OK ||
+        (status != CRT_ERR_OBJECT_LOST && status != CRT_ERR_OWNER_DIED))
+        return false;
+    crti_ref_vacate(ref);
+    ref->core->refs->handlers.locate(ref);
+    return true;
+}
+
 void crti_ref_lose(crt_ref_t *ref, crt_status_t status)
 {
+    if (is_made_again(ref, status))
+        return;
     if (ref->content == CRTI_CONTENT_STORED)
         crti_ref_miss(ref);
     forget_nodes(ref);

@@ -11,7 +11,7 @@
  *     A ref lives while it is held, pinned or covered here, or borrowed elsewhere.
  * States of its content
  *     NONE -> INLINE, STORED or FAILED. STORED goes back to NONE when no copy is known any more
- *     (missing.c), and on to FAILED when none was found.
+ *     (missing.c), and on to FAILED when none was found and it can't be made again.
  * Invariants
  *     Each waiter is called exactly once, also when the ref failed.
  */
@@ -60,6 +60,15 @@ typedef struct crti_ref_handlers {
     void (*release_actor)(crt_actor_t *actor);
     /* Owned, is_lifetime: nobody holds it any more; it is freed next. */
     void (*lifetime_ended)(crt_ref_t *ref);
+    /* Owned, MISSING, and wanted: true when the call that made it runs once more, or does so
+     * already. And CRT_ERR_OBJECT_LOST, raised with which node took it (`text`: what else did), and
+     * why it does not. */
+    bool (*make_again)(crt_ref_t *ref);
+    crt_status_t (*raise_lost)(const crt_ref_t *ref, const char *text);
+    /* Owned: its bytes are needed only if others have to be made again (CRTI_OWNED_SPARE). */
+    void (*spare)(crt_ref_t *ref);
+    /* Owned, with `lineage`: it is freed next. */
+    void (*forgotten)(crt_ref_t *ref);
     /* CRT_ERR_DEADLOCK when the result `ref` would be the value of `target` that waits for it. */
     crt_status_t (*check_forward)(const crt_ref_t *ref, crt_ref_t *target);
 } crti_ref_handlers_t;
@@ -101,9 +110,14 @@ typedef struct crti_ref_more {
     crti_store_view_t view;  /* STORED: of bytes that are pinned here */
     crti_id_t *nodes;        /* borrowed: where the owner said copies are */
     uint32_t node_count;
-    unsigned char evictions;   /* copies that were gone before they could be read */
-    struct crti_again *again;  /* its pull is repeated, value_retry.c */
-    uint64_t missing_until_ns; /* owned, MISSING: not lost before */
+    unsigned char evictions;        /* copies that were gone before they could be read */
+    struct crti_again *again;       /* its pull is repeated, value_retry.c */
+    uint64_t missing_until_ns;      /* owned, MISSING: not lost before */
+    struct crti_lineage *lineage;   /* owned: of the call that can make it again; else, */
+    const crti_function_t *made_by; /* if a call has made it, which one, */
+    unsigned char not_again;        /* and why it can't (crti_not_again_t, lineage.h) */
+    bool is_spared;                 /* its spare bytes are kept, and counted */
+    uint32_t dependents;            /* lineages that it is an argument of */
     crti_contained_t inner;
     crt_value_t value; /* decoded from its bytes or `view` */
     void *memory;
@@ -239,6 +253,10 @@ crt_status_t crti_ref_move(crt_ref_t *ref, const crti_location_t *location);
 /* The last known copy of a stored one is gone; and one is known again. */
 void crti_ref_miss(crt_ref_t *ref);
 void crti_ref_find(crt_ref_t *ref);
+/* The bytes of a stored one that nobody holds are given up: it is missing, until it is wanted to
+ * make another one again. And a missing one is pending: a call makes it again. */
+void crti_ref_vacate(crt_ref_t *ref);
+void crti_ref_repeat(crt_ref_t *ref);
 void crti_ref_set_failed(crt_ref_t *ref, const crti_failure_t *failure);
 void crti_ref_fail(crt_ref_t *ref, crt_status_t status); /* with this thread's detail */
 /* From REPLY or LOCATED. `has_tokens`: its refs were registered for us. */

@@ -11,6 +11,7 @@
  */
 #include "runtime/core/refs/value_of.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "runtime/base/clock.h"
@@ -23,6 +24,7 @@
 #include "runtime/core/refs/forward.h"
 #include "runtime/core/refs/missing.h"
 #include "runtime/core/refs/peek.h"
+#include "runtime/core/refs/refs_int.h"
 
 #define EVICTIONS_MAX 20
 
@@ -79,6 +81,18 @@ static void pin_copy(crt_ref_t *ref)
         crti_ref_lose(ref, status);
 }
 
+/* Why the bytes can't be brought; of an object of ours also why it is not made again. */
+static crt_status_t raise_pulled(const crt_ref_t *ref, const crti_msg_error_t *error)
+{
+    crt_status_t status = crti_channel_raise(error);
+    char text[1000];
+
+    if (status != CRT_ERR_OBJECT_LOST || !ref->is_owned || ref->more->forward)
+        return status;
+    snprintf(text, sizeof(text), "%s", crt_error_detail());
+    return ref->core->refs->handlers.raise_lost(ref, text);
+}
+
 static void take_pulled(crt_ref_t *ref, const crti_message_t *message)
 {
     crti_core_t *core = ref->core;
@@ -97,7 +111,7 @@ static void take_pulled(crt_ref_t *ref, const crti_message_t *message)
                                    ? crti_core_check(core)
                                    : crt_raise(CRT_ERR_CLOSED, "no answer to PULL"));
         else if (message->kind == CRTI_MSG_ERROR)
-            crti_ref_lose(ref, crti_channel_raise(&message->error));
+            crti_ref_lose(ref, raise_pulled(ref, &message->error));
         else if (!ref->more->view.data)
             pin_copy(ref);
     }

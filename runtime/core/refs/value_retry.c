@@ -10,8 +10,8 @@
  * Ownership
  *     A record holds its ref until the bytes are here or the ref has failed; a tick ends it then.
  * Failure
- *     After ASKS times the ref fails with what the last pull said. The owner's death, and a session
- *     with it that is lost, end it at once.
+ *     After ASKS times the ref fails with what the last pull said, or is made again. The owner's
+ *     death, and a session with it that is lost, end it at once.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,6 +24,7 @@
 
 /* Within 2 s. The pauses grow: as a rule the owner hears of a death a moment after our node did. */
 #define ASKS         14
+#define ASKS_AGAIN   4 /* of what can be made again instead */
 #define PAUSE_NS     (10 * CRTI_MS)
 #define PAUSE_MAX_NS (200 * CRTI_MS)
 
@@ -99,13 +100,18 @@ bool crti_ref_is_asked_again(const crt_ref_t *ref)
     return ref->more->again && !is_over(ref);
 }
 
+static unsigned asks_of(const crt_ref_t *ref)
+{
+    return ref->is_owned && ref->owned.is_repeatable ? ASKS_AGAIN : ASKS;
+}
+
 bool crti_ref_ask_again(crt_ref_t *ref, crt_status_t status)
 {
     crti_core_t *core = ref->core;
     retry_t *a = ref->more->again;
 
     if (status != CRT_ERR_OBJECT_LOST || core->is_closing || core->broken != CRT_OK ||
-        (a && a->asked >= ASKS))
+        (a && a->asked >= asks_of(ref)))
         return false;
     if (!a)
         a = make(ref);
@@ -129,6 +135,9 @@ static void take_location(crt_ref_t *ref, const crti_location_t *location)
 {
     crt_status_t status = crti_ref_move(ref, location);
 
+    ref->more->object = location->object; /* another one, when it was made again */
+    ref->size = location->size;
+
     if (status != CRT_OK)
         crti_ref_lose(ref, status);
     else if (is_only_forwarded(ref))
@@ -143,6 +152,9 @@ static void take_answer(crt_ref_t *ref, const crti_result_t *result)
         return;
     if (result->form == CRTI_RESULT_STORED) {
         take_location(ref, &result->location);
+    } else if (result->form == CRTI_RESULT_VALUE || result->form == CRTI_RESULT_DATA) {
+        crti_ref_miss(ref); /* it was made again, and is short now */
+        crti_ref_set_result(ref, result, false);
     } else if (result->form == CRTI_RESULT_ERROR) {
         crti_ref_lose(ref, crt_raise(result->failure.status, "%.*s",
                                      (int)result->failure.text.size,

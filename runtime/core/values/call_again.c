@@ -4,20 +4,38 @@
 
 #define AGAIN_BYTES 12
 
-crt_status_t crti_put_again(crti_buffer_t *record, uint64_t call,
-                            const crti_call_again_t *again)
+static void write_again(crti_buffer_t *record, const crti_call_again_t *again)
 {
-    crt_status_t status =
-        again->tries > 1 ? CRT_OK : crti_buffer_reserve(record, AGAIN_BYTES);
+    crti_put_u32(crti_put_u64(record->data + record->size - AGAIN_BYTES, again->first),
+                 again->tries);
+}
+
+crt_status_t crti_append_again(crti_buffer_t *record, const crti_call_again_t *again)
+{
+    crt_status_t status = crti_buffer_reserve(record, AGAIN_BYTES);
 
     if (status != CRT_OK)
         return status;
-    if (again->tries == 1)
-        record->size += AGAIN_BYTES;
-    crti_put_u64(record->data + CRTI_CALL_NUMBER_AT, call);
-    crti_put_u32(crti_put_u64(record->data + record->size - AGAIN_BYTES, again->first),
-                 again->tries);
+    record->size += AGAIN_BYTES;
+    write_again(record, again);
     return CRT_OK;
+}
+
+crt_status_t crti_put_again(crti_buffer_t *record, uint64_t call,
+                            const crti_call_again_t *again)
+{
+    crt_status_t status = again->tries > 1 ? CRT_OK : crti_append_again(record, again);
+
+    if (status != CRT_OK)
+        return status;
+    crti_put_u64(record->data + CRTI_CALL_NUMBER_AT, call);
+    write_again(record, again);
+    return CRT_OK;
+}
+
+void crti_renumber_call(crti_buffer_t *record, uint64_t call)
+{
+    crti_put_u64(record->data + CRTI_CALL_NUMBER_AT, call);
 }
 
 crt_status_t crti_get_again(crti_reader_t *args, crti_call_again_t *again_out)

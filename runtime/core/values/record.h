@@ -168,6 +168,9 @@ typedef struct crti_call_again {
 /* The same call under another number. CRT_ERR_NO_MEMORY: nothing has changed. */
 crt_status_t crti_put_again(crti_buffer_t *record, uint64_t call,
                             const crti_call_again_t *again);
+/* The number alone; and the rest alone, behind arguments that nothing follows yet. */
+void crti_renumber_call(crti_buffer_t *record, uint64_t call);
+crt_status_t crti_append_again(crti_buffer_t *record, const crti_call_again_t *again);
 /* The same stream from another item on. */
 void crti_restart_stream(crti_buffer_t *record, const crti_stream_start_t *start);
 crt_status_t crti_put_arg_value(crti_buffer_t *out, size_t start,

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Lineage: how results of calls of this process can be made again when every copy is lost.
+ *
+ * Where it sits
+ *     pending.c (a call has ended) -> [ lineage.c ] keeps what was called
+ *     refs/missing.c, refs/forward.c (no copy is left) -> [ lineage.c ] -> another attempt of the
+ *     call
+ *     refs.c (nobody holds an object but what was made from it) -> [ lineage.c ]
+ * Threads
+ *     The core's lock.
+ * Ownership
+ *     A lineage lives as long as one of the results of its call does. It keeps the refs that the
+ *     arguments need: ours by name only, so that their bytes can be given up when they can be made
+ *     again, too; those of others are held.
+ * Failure
+ *     Lineages take CRT_LINEAGE_LIMIT bytes at most; the oldest go first. Whoever wants a lost
+ *     object then hears why it is not made again.
+ */
+#ifndef CRTI_CORE_CALLS_LINEAGE_H
+#define CRTI_CORE_CALLS_LINEAGE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "runtime/base/list.h"
+#include "runtime/core/types.h"
+
+#define CRTI_LINEAGE_LIMIT "CRT_LINEAGE_LIMIT" /* the variable of the environment */
+
+typedef struct crti_lineage crti_lineage_t;
+
+/* Why an object can't be made again. */
+typedef enum crti_not_again {
+    CRTI_NOT_AGAIN_PUT,        /* no call has made it */
+    CRTI_NOT_AGAIN_ONCE,       /* its task may run once */
+    CRTI_NOT_AGAIN_ACTOR,      /* so may calls of its actor */
+    CRTI_NOT_AGAIN_ACTOR_GONE, /* which has ended */
+    CRTI_NOT_AGAIN_STREAM,     /* it was yielded */
+    CRTI_NOT_AGAIN_BOUND,      /* its lineage had no room, or lost it to a later one */
+    CRTI_NOT_AGAIN_USED_UP,    /* the call has run as often as it may */
+    CRTI_NOT_AGAIN_MEMORY
+} crti_not_again_t;
+
+/* Those of a process. */
+typedef struct crti_lineages {
+    crti_list_t all;       /* the oldest first */
+    crti_list_t under_way; /* attempts that make something again */
+    crti_list_t ending;    /* while one ends that kept the last result of another */
+    bool is_ending;
+    size_t bytes;       /* of them, and */
+    size_t spare_bytes; /* of spare objects that can't be made again */
+    size_t limit;       /* of both */
+} crti_lineages_t;
+
+void crti_lineages_init(crti_lineages_t *lineages);
+void crti_lineages_fini(crti_lineages_t *lineages);
+/* CRT_ERR_INVALID: CRT_LINEAGE_LIMIT is no number of bytes. */
+crt_status_t crti_lineage_check(void);
+
+/* The call has its results, or has failed, and ends next: what it takes to make them again is
+ * kept. */
+void crti_lineage_keep(crti_pending_t *pending);
+/* An item that a call has yielded. */
+void crti_lineage_not_kept(crt_ref_t *ref, const crti_function_t *function,
+                           crti_not_again_t why);
+void crti_lineage_tick(crti_core_t *core, uint64_t now_ns);
+
+/* Handlers of refs (crti_ref_handlers_t). */
+bool crti_lineage_make_again(crt_ref_t *ref);
+crt_status_t crti_lineage_raise_lost(const crt_ref_t *ref, const char *text);
+void crti_lineage_spare(crt_ref_t *ref);
+void crti_lineage_forgotten(crt_ref_t *ref);
+
+#endif

@@ -1,0 +1,83 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Values whose node dies: what tasks have made is made again, whoever wants it; and if it is not,
+the error says why.
+Usage: test_lineage.py CRT LINEAGE_PROGRAM"""
+import os
+import signal
+import sys
+import unittest
+
+from real_cluster import Cluster, Driver
+
+CRT, PROGRAM = sys.argv[1:3]
+
+
+class Lineage(unittest.TestCase):
+    """The driver's node has no CPU: all tasks run on the node that joins last."""
+
+    def setUp(self):
+        self.cluster = Cluster(CRT, "--num-cpus", "0", soon=60)
+        self.addCleanup(self.cluster.stop)
+
+    def start(self, **variables):
+        driver = Driver(PROGRAM, **variables)
+        self.addCleanup(driver.end)
+        return driver
+
+    def join(self, cpus):
+        """The id of a new node."""
+        before = {node["node_id"] for node in self.cluster.nodes()}
+        self.cluster.join("--num-cpus", cpus)
+        return next(node["node_id"] for node in self.cluster.nodes()
+                    if node["node_id"] not in before)
+
+    def kill(self, node):
+        os.kill(next(row["pid"] for row in self.cluster.nodes() if row["node_id"] == node),
+                signal.SIGKILL)
+
+    def test_a_chain_of_a_hundred_tasks_is_made_again(self):
+        driver, victim = self.start(), self.join(2)
+        self.assertEqual(driver.ok("chain", 100), "100")
+        self.join(2)
+        self.kill(victim)
+        byte, took_ms = driver.ok("value").split()
+        self.assertEqual(byte, "100")
+        print(f"a chain of 100 tasks was made again within {took_ms} ms", file=sys.stderr)
+
+    def test_a_borrower_on_another_node_gets_what_was_made_again(self):
+        driver, victim = self.start(), self.join(1)
+        self.assertEqual(driver.ok("chain", 5), "5")
+        driver.ok("lent", self.join(0))
+        self.join(1)
+        self.kill(victim)
+        self.assertEqual(driver.ok("read"), "5")
+        self.assertEqual(driver.ok("value").split()[0], "5")
+
+    def test_a_reduction_over_a_dead_node_is_exact(self):
+        driver, victim = self.start(), self.join(2)
+        driver.ok("pieces", 60)
+        self.join(1)  # fewer CPUs: what waits for values must not be in the way of their makers
+        self.kill(victim)
+        self.assertEqual(driver.ok("sum"), str(sum(range(60))))
+
+    def test_what_was_made_from_values_that_were_put_is_made_again(self):
+        driver, victim = self.start(), self.join(2)
+        driver.ok("puts", 10)
+        self.join(2)
+        self.kill(victim)
+        self.assertEqual(driver.ok("sum"), str(sum(range(1, 11))))
+
+    def test_an_error_says_that_the_limit_was_reached(self):
+        driver, victim = self.start(CRT_LINEAGE_LIMIT="100"), self.join(2)
+        driver.ok("chain", 3)
+        self.join(2)
+        self.kill(victim)
+        status, text = driver.ask("value")
+        self.assertEqual(status, "CRT_ERR_OBJECT_LOST")
+        self.assertRegex(text, rf"^node {victim[:8]}, which had the last copy of the object, has "
+                               r"died; \w+ made it, .*100 bytes \(CRT_LINEAGE_LIMIT\)")
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1])
