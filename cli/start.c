@@ -176,6 +176,7 @@ static crt_status_t start_head(started_t *s, int cancel_fd)
     crti_daemon_option(d, "--headless-timeout", given->headless_timeout);
     crti_daemon_option(d, "--encrypt-streams", given->encrypt);
     crti_daemon_option(d, "--fail-if-infeasible", given->infeasible);
+    crti_daemon_option(d, "--on-resource-deadlock", given->deadlock);
     crti_daemon_option(d, "--redis-address", given->redis);
     crti_daemon_option(d, "--redis-password-file", given->redis_password);
     crti_daemon_option(d, "--redis-prefix", given->redis_prefix);

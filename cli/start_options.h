@@ -14,7 +14,7 @@ typedef struct start_given {
     const char *address, *key_file, *port, *num_cpus, *num_gpus, *labels, *resources,
         *node_ip;
     const char *dashboard_host, *dashboard_port, *worker_ports, *headless_timeout,
-        *encrypt, *infeasible, *dashboard_cert, *dashboard_key, *log_format;
+        *encrypt, *infeasible, *deadlock, *dashboard_cert, *dashboard_key, *log_format;
     const char *max_jobs;
     const char *redis, *redis_password, *redis_prefix, *redis_user, *redis_ca;
     bool redis_plaintext, redis_tls, no_auth;

@@ -197,6 +197,23 @@ static void print_demand(const json_t *demand)
     }
 }
 
+static void print_deadlock(const json_t *deadlock, double now_ms)
+{
+    const json_t *jobs = json_object_get(deadlock, "jobs");
+
+    if (!json_is_object(deadlock))
+        return;
+    printf(
+        "\nResource deadlock for %.0f s: none of these jobs can go on before one ends\n",
+        (now_ms - number_of(deadlock, "start_time")) / 1000);
+    for (size_t i = 0; i < json_array_size(jobs); i++) {
+        const json_t *job = json_array_get(jobs, i);
+
+        printf(" %s holds %s and waits for %s\n", crti_answer_text(job, "name"),
+               crti_answer_text(job, "holds"), crti_answer_text(job, "waits_for"));
+    }
+}
+
 static void print_counts(const char *heading, const json_t *counts)
 {
     const char *state, *separator = "";
@@ -339,6 +356,7 @@ static void print_text(const json_t *state, const json_t *actors, const json_t *
     print_nodes(json_object_get(state, "nodes"), number_of(state, "time"));
     print_resources(json_object_get(state, "nodes"));
     print_demand(json_object_get(state, "demand"));
+    print_deadlock(json_object_get(state, "resource_deadlock"), number_of(state, "time"));
     print_counts("Actors", json_object_get(state, "actors"));
     print_actors(actors);
     print_counts("Jobs", json_object_get(state, "jobs"));

@@ -132,6 +132,7 @@ extern "C" {
     X(ERR_PROTOCOL, -19, "malformed or unexpected message")                              \
     X(ERR_NOT_INITIALIZED, -20, "the runtime is not initialized")                        \
     X(ERR_UNSCHEDULABLE, -21, "no node has the resources")                               \
+    X(ERR_RESOURCE_DEADLOCK, -22, "jobs hold what each other waits for")                 \
     X(ERR_ACTOR_DIED, -50, "actor died")                                                 \
     X(ERR_WORKER_DIED, -51, "worker process died")                                       \
     X(ERR_OWNER_DIED, -52, "the owner of the object died")                               \

@@ -47,6 +47,7 @@ crt_status_t crti_control_new(const crti_control_config_t *config,
     crti_placement_group_table_init(&c->placement_groups);
     crti_job_table_init(&c->jobs, crti_control_on_job, c);
     crti_job_levels_init(&c->job_levels);
+    crti_deadlocks_init(&c->deadlocks);
     crti_map_init(&c->owners, sizeof(crti_id_t));
     crti_map_init(&c->links, sizeof(uint64_t));
     crti_map_init(&c->request_map, sizeof(uint64_t));
@@ -98,6 +99,7 @@ void crti_control_free(crti_control_t *c)
     crti_placement_group_table_fini(&c->placement_groups);
     crti_job_table_fini(&c->jobs);
     crti_job_levels_fini(&c->job_levels);
+    crti_deadlocks_fini(&c->deadlocks);
     crti_map_fini(&c->owners);
     crti_map_fini(&c->links);
     crti_map_fini(&c->request_map);
@@ -424,6 +426,8 @@ void crti_control_tick(crti_control_t *c, uint64_t now_ns)
         crti_control_place_all(c);
         crti_control_start_jobs(c);
     }
+    if (c->deadlocks.due_ns <= now_ns)
+        crti_control_deadlock_look(c);
     c->ticked_ns = now_ns;
     crti_control_release(c);
 }
@@ -437,6 +441,7 @@ uint64_t crti_control_deadline(const crti_control_t *c)
 {
     uint64_t next = earlier(c->views.due_ns, c->dirty_retry_ns);
 
+    next = earlier(next, c->deadlocks.due_ns);
     next = earlier(next, crti_node_table_deadline(&c->nodes));
     next = earlier(next, crti_actor_table_deadline(&c->actors, c->ticked_ns));
     next = earlier(next, crti_job_table_deadline(&c->jobs));

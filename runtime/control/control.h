@@ -107,6 +107,7 @@ typedef struct crti_control_config {
     bool encrypt_streams;
     /* what no node has the resources for, unless it says so itself */
     bool fail_if_infeasible;
+    bool fail_youngest; /* request of a resource deadlock; else it is only told */
     const char *http, *http_pin; /* of the dashboard, sent to nodes; NULL: none */
     int64_t wall_offset_ms;      /* wall clock = now_ns / 1e6 + this */
     uint64_t seed;               /* for the ids of jobs; random outside of tests */

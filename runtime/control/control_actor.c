@@ -287,6 +287,9 @@ static void find_no_room(crti_control_t *c, crti_actor_entry_t *actor)
                              crti_control_wall(c));
     else
         crti_actor_entry_waits(&c->actors, actor, text);
+    if (actor->waits_ns == 0)
+        actor->waits_ns = c->now_ns;
+    crti_control_deadlock_expect(c);
 }
 
 /* True when it has a node in its placement group. */

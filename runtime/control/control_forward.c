@@ -305,6 +305,11 @@ static void finish_gather(crti_control_t *c, crti_gather_t *gather)
 {
     const crti_control_actions_t *actions = &c->config.actions;
 
+    if (gather->on_told) {
+        gather->on_told(c, gather);
+        free_gather(gather);
+        return;
+    }
     gather->work.run = run_join;
     if (is_of_rows_only(gather->what) && actions->work &&
         actions->work(actions->user, &gather->work))
@@ -342,6 +347,30 @@ static uint64_t patience_ns(crti_span_t what)
                                                                              : 2 * CRTI_S;
 }
 
+/* Its answer is made when all have answered, at once perhaps. */
+static void ask_each(crti_control_t *c, crti_gather_t *gather,
+                     const crti_msg_state_query_t *query, uint64_t patience)
+{
+    gather->open = 1; /* this loop's own, so that it does not end inside */
+    CRTI_LIST_FOREACH (item, &c->nodes.living) {
+        const crti_node_entry_t *node = CRTI_NODE_OF(item);
+        crti_request_t *question;
+
+        if (node->state != CRTI_NODE_ALIVE)
+            continue;
+        question =
+            crti_control_new_request(c, node, CRTI_MSG_STATE_QUERY, (crti_id_t){0, 0});
+        if (question == NULL)
+            continue;
+        question->gather = gather;
+        crti_request_set_deadline(c, question, c->now_ns + patience);
+        gather->open++;
+        crti_control_send(c, node->link, CRTI_MSG_STATE_QUERY, question->number, query);
+    }
+    gather->silent--; /* that is not a node */
+    gather_one(c, gather, crti_span(NULL, 0));
+}
+
 static void ask_all(crti_control_t *c, uint64_t link, uint64_t request,
                     const crti_msg_state_query_t *m)
 {
@@ -359,25 +388,24 @@ static void ask_all(crti_control_t *c, uint64_t link, uint64_t request,
     gather->from_link = link;
     gather->from_request = request;
     gather->filter = crti_str_dup(m->filter);
-    gather->open = 1; /* this loop's own, so that it does not end inside */
-    CRTI_LIST_FOREACH (item, &c->nodes.living) {
-        const crti_node_entry_t *node = CRTI_NODE_OF(item);
-        crti_request_t *question;
+    ask_each(c, gather, &to_node, patience_ns(m->what));
+}
 
-        if (node->state != CRTI_NODE_ALIVE)
-            continue;
-        question =
-            crti_control_new_request(c, node, CRTI_MSG_STATE_QUERY, (crti_id_t){0, 0});
-        if (question == NULL)
-            continue;
-        question->gather = gather;
-        crti_request_set_deadline(c, question, c->now_ns + patience_ns(m->what));
-        gather->open++;
-        crti_control_send(c, node->link, CRTI_MSG_STATE_QUERY, question->number,
-                          &to_node);
+void crti_control_ask_nodes(crti_control_t *c, const char *what, crti_span_t filter,
+                            uint64_t patience,
+                            void (*on_told)(crti_control_t *control,
+                                            const crti_gather_t *gather))
+{
+    static const crti_gather_t nothing = {.silent = 1};
+    crti_gather_t *gather = calloc(1, sizeof(*gather));
+    crti_msg_state_query_t query = {.what = crti_str(what), .filter = filter};
+
+    if (gather == NULL) {
+        on_told(c, &nothing);
+        return;
     }
-    gather->silent--; /* that is not a node */
-    gather_one(c, gather, crti_span(NULL, 0));
+    gather->on_told = on_told;
+    ask_each(c, gather, &query, patience);
 }
 
 /* What the head does not know itself. */

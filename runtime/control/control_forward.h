@@ -3,11 +3,17 @@
 #ifndef CRTI_CONTROL_CONTROL_FORWARD_H
 #define CRTI_CONTROL_CONTROL_FORWARD_H
 
-#include "runtime/control/control_state.h"
+#include "runtime/control/control_request.h"
 
 /* An answer came; false: to no request of ours. */
 bool crti_control_answered(crti_control_t *c, crti_control_link_t *link,
                            const crti_message_t *message);
+/* The head itself asks all nodes; `on_told` is called in a later event, or at once when there is
+ * nobody to ask. */
+void crti_control_ask_nodes(crti_control_t *c, const char *what, crti_span_t filter,
+                            uint64_t patience_ns,
+                            void (*on_told)(crti_control_t *control,
+                                            const crti_gather_t *gather));
 /* A list was put together by another thread. */
 void crti_control_rows_joined(crti_control_t *c, crti_control_work_t *work);
 void crti_control_requests_lost(crti_control_t *c, uint64_t link, const char *text);

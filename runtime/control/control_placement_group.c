@@ -178,6 +178,16 @@ static void remove_group(crti_control_t *c, crti_placement_group_entry_t *group,
         crti_placement_group_table_forget(&c->placement_groups, group);
 }
 
+void crti_control_placement_group_fail(crti_control_t *c, crti_id_t id,
+                                       crt_status_t status, const char *text)
+{
+    crti_placement_group_entry_t *group =
+        crti_placement_group_table_get(&c->placement_groups, id);
+
+    if (group)
+        remove_group(c, group, status, text);
+}
+
 /* A group that ends with its job, and that job has ended: any, or that one. With `unknown` also one
  * whose job nobody knows. NULL: none. */
 static crti_placement_group_entry_t *find_orphan(const crti_control_t *c,
@@ -285,6 +295,9 @@ static void find_no_room(crti_control_t *c, crti_placement_group_entry_t *group,
     } else {
         snprintf(whole, sizeof(whole), "no room now: %s", text);
     }
+    if (group->waits_ns == 0)
+        group->waits_ns = c->now_ns;
+    crti_control_deadlock_expect(c);
     if (crti_placement_group_waits(group, whole))
         changed(c, group);
 }

@@ -12,6 +12,9 @@ void crti_control_placement_group_get(crti_control_t *c, uint64_t link, uint64_t
                                       const crti_msg_placement_group_get_t *m);
 void crti_control_placement_group_remove(crti_control_t *c, uint64_t link,
                                          uint64_t request, crti_id_t id);
+/* It fails: who waits for it hears the status and why. */
+void crti_control_placement_group_fail(crti_control_t *c, crti_id_t id,
+                                       crt_status_t status, const char *text);
 /* Looks for room for those that wait. */
 void crti_control_place_groups(crti_control_t *c);
 /* The answer to BUNDLE_RESERVE, or its end without one. */

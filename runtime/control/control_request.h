@@ -32,6 +32,8 @@ typedef struct crti_gather {
     char what[16];   /* "workers", "tasks", "metrics" */
     char *json;      /* the answer, once it is made */
     char *refusal;   /* without it: why */
+    /* who asked, when it is the head itself: called once, then the gather is freed */
+    void (*on_told)(struct crti_control *control, const struct crti_gather *gather);
 } crti_gather_t;
 
 /* A request to a node; NULL when out of memory. The caller sends the message with

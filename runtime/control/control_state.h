@@ -6,6 +6,7 @@
 
 #include "runtime/base/clock.h"
 #include "runtime/control/control.h"
+#include "runtime/control/control_deadlock.h"
 #include "runtime/control/placement/placement.h"
 #include "runtime/control/tables/actor_table.h"
 #include "runtime/control/tables/job_levels.h"
@@ -72,6 +73,7 @@ struct crti_control {
     crti_buffer_t placement_nodes; /* crti_placement_node_t, while actors are placed */
 
     crti_views_t views; /* what nodes hear of each other */
+    crti_deadlocks_t deadlocks;
     bool tells_facts;   /* notices wait for no row of this event */
     bool starting_jobs; /* the same of crti_control_start_jobs */
     bool placing;       /* try_place_all runs: what it causes does not start it again */

@@ -467,6 +467,7 @@ static crt_status_t make_control(head_t *h)
         .headless_timeout_ms = h->options.headless_timeout_ms,
         .max_jobs = h->options.max_jobs,
         .fail_if_infeasible = h->options.fail_if_infeasible,
+        .fail_youngest = h->options.fail_youngest,
         .encrypt_streams = h->options.encrypt_streams,
         .http = crti_head_http_far_url(h->http),
         .http_pin = crti_head_http_far_pin(h->http),

@@ -43,6 +43,17 @@ static crt_status_t on_off(const char *name, const char *text, bool *value_out)
     return CRT_OK;
 }
 
+static crt_status_t on_deadlock(const char *text, bool *fail_youngest_out)
+{
+    *fail_youngest_out = strcmp(text, "fail-youngest") == 0;
+    if (!*fail_youngest_out && strcmp(text, "tell") != 0)
+        return crt_raise(CRT_ERR_INVALID,
+                         "--on-resource-deadlock: \"%s\" is neither tell nor "
+                         "fail-youngest",
+                         text);
+    return CRT_OK;
+}
+
 static crt_status_t take(crti_head_options_t *o, const char *name, const char *text)
 {
     uint64_t value = 0;
@@ -84,6 +95,8 @@ static crt_status_t take(crti_head_options_t *o, const char *name, const char *t
         status = on_off(name, text, &o->encrypt_streams);
     } else if (strcmp(name, "fail-if-infeasible") == 0) {
         status = on_off(name, text, &o->fail_if_infeasible);
+    } else if (strcmp(name, "on-resource-deadlock") == 0) {
+        status = on_deadlock(text, &o->fail_youngest);
     } else if (strcmp(name, "redis-address") == 0) {
         o->redis.address = text;
     } else if (strcmp(name, "redis-password-file") == 0) {
@@ -123,6 +136,7 @@ crt_status_t crti_head_options_parse(int argc, char **argv,
         {"private", required_argument, NULL, 0},
         {"headless-timeout", required_argument, NULL, 0},
         {"fail-if-infeasible", required_argument, NULL, 0},
+        {"on-resource-deadlock", required_argument, NULL, 0},
         {"encrypt-streams", required_argument, NULL, 0},
         {"redis-address", required_argument, NULL, 0},
         {"redis-password-file", required_argument, NULL, 0},
@@ -176,6 +190,7 @@ void crti_head_options_usage(void)
         "    --ready-fd N  --lifeline-fd N  --fresh  --private DIR\n"
         "    --headless-timeout S  --encrypt-streams on|off  --fail-if-infeasible "
         "on|off  --max-running-jobs N\n"
+        "    --on-resource-deadlock tell|fail-youngest\n"
         "    --redis-address H:P  --redis-password-file F  --redis-prefix P\n"
         "    --redis-user NAME  --redis-tls  --redis-ca-file F  --redis-plaintext-ok\n");
 }

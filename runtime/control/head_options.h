@@ -20,7 +20,8 @@ typedef struct crti_head_options {
     size_t max_jobs; /* --max-running-jobs, 0: any number */
     crti_redis_external_t redis;
     bool encrypt_streams, fail_if_infeasible, fresh, help;
-    bool no_auth; /* HTTP without a token */
+    bool fail_youngest; /* --on-resource-deadlock fail-youngest */
+    bool no_auth;       /* HTTP without a token */
 } crti_head_options_t;
 
 crt_status_t crti_head_options_parse(int argc, char **argv,

@@ -139,6 +139,8 @@
     M(JOB_FORGET, job_forget, 87)                                                        \
     M(JOB_USE, job_use, 88)                                                              \
     M(JOB_LEVEL, job_level, 89)                                                          \
+    M(JOB_REST, job_rest, 120)                                                           \
+    M(LEASE_REFUSE, lease_refuse, 121)                                                   \
     /* node link */                                                                      \
     M(NODE_HELLO, node_hello, 90)                                                        \
     M(OBJECT_GET, object_get, 91)                                                        \
@@ -430,7 +432,8 @@
  * state, pending demand), "nodes", "actors", "jobs", "workers", "tasks", "objects", "refs",
  * "metrics"; `filter` an id or "", of "actors" and "tasks" also a query, of "tasks" and "objects"
  * from the head to a node how many rows at most. The shapes are in docs/design/state.md; what a
- * node answers of "tasks" is no JSON (node/dispatch/task_rows.c). A node daemon takes this and
+ * node answers of "tasks" is no JSON (node/dispatch/task_rows.c), and of "rest", which the head
+ * alone asks, a list of JOB_REST for the jobs (hex ids) in `filter` (node/dispatch/rest.c). A node daemon takes this and
  * LOG_READ on its local link also from a process that did not ATTACH: the command asks so where the
  * head is elsewhere. */
 #define CRTI_FIELDS_STATE_QUERY(F)  F(STR, what) F(STR, filter)
@@ -496,6 +499,20 @@
     F(ID, job) F(U64, weight) F(F64, spent) F(F64, level) F(I64, held)                   \
     F(BOOL, is_alone) F(BOOL, is_here)
 #define CRTI_FIELDS_JOB_LEVEL(F) F(ID, job) F(F64, level) F(F64, spent) F(I64, elsewhere)
+
+/* In the answer to STATE_QUERY "rest", of a process (then `node`, `held` and `requests` are empty)
+ * and of a node: whether all that runs for the job there waits, without a limit of time, or is idle.
+ * `activity` counts up when something was done meanwhile; `awaits` are ids (16 bytes each) of
+ * actors that others made and whose answers are waited for, and of processes whose objects are held
+ * here; `held`: what the job has of the node; `requests`: LEASE_REQUESTs that wait there, one of
+ * each shape, the youngest. */
+#define CRTI_FIELDS_JOB_REST(F)                                                          \
+    F(ID, job)                                                                           \
+    F(ID, node) F(U64, round) F(U64, processes) F(BOOL, is_at_rest) F(U64, activity)     \
+        F(BIN, awaits) F(RES, held) F(BIN, requests)
+
+/* Notice, head to node: that request for a lease fails, if it still waits. */
+#define CRTI_FIELDS_LEASE_REFUSE(F) F(ID, lease) F(I64, status) F(STR, text)
 
 /* How the head sees a node; one that `is_drained` has nothing to offer. In NODE_VIEWS, and the
  * answer to NODE_FIND. */

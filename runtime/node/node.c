@@ -309,6 +309,7 @@ static void free_parts(crti_node_t *node)
 {
     if (node->loop) {
         crti_questions_free(node);
+        crti_rest_free(node);
         free_processes(node);
         crti_local_free_all(node);
         crti_logs_free(node);

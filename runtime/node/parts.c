@@ -48,6 +48,7 @@ typedef struct whole {
     crti_drain_t drain;
     crti_registration_t registration;
     crti_questions_t questions;
+    crti_rest_t rest;
 } whole_t;
 
 crti_node_t *crti_node_make(void)
@@ -79,6 +80,7 @@ crti_node_t *crti_node_make(void)
     node->drain = &whole->drain;
     node->registration = &whole->registration;
     node->questions = &whole->questions;
+    node->rest = &whole->rest;
     node->lock_fd = node->state_lock_fd = node->watchdog->fd = -1;
     return node;
 }

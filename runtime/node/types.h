@@ -36,5 +36,6 @@ typedef struct crti_lifecycle crti_lifecycle_t;       /* lifecycle/lifecycle_int
 typedef struct crti_drain crti_drain_t;               /* likewise */
 typedef struct crti_registration crti_registration_t; /* dispatch/dispatch_int.h */
 typedef struct crti_questions crti_questions_t;       /* likewise */
+typedef struct crti_rest crti_rest_t;                 /* likewise */
 
 #endif

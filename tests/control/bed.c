@@ -150,6 +150,7 @@ static void start(bed_t *bed)
         .address = "127.0.0.1:6380",
         .headless_timeout_ms = 600000,
         .seed = 7,
+        .fail_youngest = bed->fail_youngest,
         .actions = {.user = bed,
                     .send = do_send,
                     .drop = do_drop,

@@ -33,6 +33,7 @@ typedef struct bed {
     crti_control_t *control;
     uint64_t now;
     bool may_be_two;      /* another head may have the tables */
+    bool fail_youngest;   /* as of the config; from the next bed_restart on */
     bool manual;          /* operations wait for bed_store */
     crt_status_t failing; /* what operations end with */
     bed_operation_t pending[BED_SENT];

@@ -28,20 +28,23 @@ typedef struct event {
     const crti_node_entry_t *node;
     const crti_job_entry_t *job;
     const crti_actor_entry_t *actor;
+    const crti_deadlock_report_t *deadlock;
     bool is_end;
 } event_t;
 
 /* Texts of cells. */
 typedef struct view {
-    char time[40], id[CRTI_ID_HEX + 8], message[600], cut[CRTI_LIST_TEXT];
+    char time[40], id[CRTI_ID_HEX + 8], message[2048], cut[CRTI_LIST_TEXT];
 } view_t;
 
 /* ---------------------------------------------------------------- cells */
 
 static const char *severity_of(const event_t *event)
 {
-    if (event->actor)
+    if (event->actor || (event->deadlock && !event->is_end))
         return "WARNING";
+    if (event->deadlock)
+        return "INFO";
     if (event->node)
         return event->is_end ? "ERROR" : "INFO";
     return event->is_end && event->job->state == CRTI_JOB_FAILED ? "ERROR" : "INFO";
@@ -49,7 +52,10 @@ static const char *severity_of(const event_t *event)
 
 static const char *source_of(const event_t *event)
 {
-    return event->node ? "NODE" : event->job ? "JOB" : "ACTOR";
+    return event->node       ? "NODE"
+           : event->job      ? "JOB"
+           : event->deadlock ? "CLUSTER"
+                             : "ACTOR";
 }
 
 static const char *time_of(const event_t *event, char *text, size_t size)
@@ -66,9 +72,10 @@ static const char *time_of(const event_t *event, char *text, size_t size)
 
 static const char *id_of(const event_t *event, char *text, size_t size)
 {
-    crti_id_t id = event->node  ? event->node->id
-                   : event->job ? event->job->id
-                                : event->actor->id;
+    crti_id_t id = event->node       ? event->node->id
+                   : event->job      ? event->job->id
+                   : event->deadlock ? event->deadlock->id
+                                     : event->actor->id;
     char hex[CRTI_ID_HEX];
 
     snprintf(text, size, "%s%s", crti_id_hex(id, hex), event->is_end ? "-end" : "-begin");
@@ -107,6 +114,9 @@ static const char *message_of(const event_t *event, view_t *view)
         say_node(event, view);
     else if (event->job)
         say_job(event, view);
+    else if (event->deadlock)
+        snprintf(view->message, sizeof(view->message), "%s%s",
+                 event->is_end ? "it has ended: " : "", event->deadlock->text);
     else
         snprintf(view->message, sizeof(view->message), "actor %.200s has died: %s",
                  crti_list_text(event->actor->class_name, class_name),
@@ -168,6 +178,14 @@ static void add_all(const crti_control_t *c, crti_buffer_t *events)
             add(events, &(event_t){.at_ms = job->start_ms, .job = job});
             add(events, &(event_t){.at_ms = job->end_ms, .job = job, .is_end = true});
         }
+    }
+    CRTI_LIST_FOREACH (item, &c->deadlocks.reports) {
+        const crti_deadlock_report_t *report =
+            CRTI_CONTAINER(item, crti_deadlock_report_t, link);
+
+        add(events, &(event_t){.at_ms = report->start_ms, .deadlock = report});
+        add(events,
+            &(event_t){.at_ms = report->end_ms, .deadlock = report, .is_end = true});
     }
     CRTI_LIST_FOREACH (item, &c->actors.dead) {
         const crti_actor_entry_t *actor = CRTI_ACTOR_OF(item);

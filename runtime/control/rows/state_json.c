@@ -299,6 +299,33 @@ static const char *job_state_name(unsigned state)
     return crti_job_state_name((crti_job_entry_state_t)state);
 }
 
+/* ---------------------------------------------------------------- deadlocks */
+
+static json_t *deadlock_json(const crti_control_t *c)
+{
+    const crti_deadlock_report_t *report = crti_control_deadlock_now(c);
+    json_t *json, *jobs;
+
+    if (report == NULL)
+        return json_null();
+    jobs = json_array();
+    for (size_t i = 0; i < report->count && i < DEMAND_MAX; i++) {
+        const crti_deadlock_member_t *member = &report->members[i];
+        json_t *one = json_object();
+
+        json_object_set_new(one, "job_id", id_json(member->job));
+        json_object_set_new(one, "name", text_json(member->name));
+        json_object_set_new(one, "holds", text_json(member->holds));
+        json_object_set_new(one, "waits_for", text_json(member->wants));
+        json_array_append_new(jobs, one);
+    }
+    json = json_object();
+    json_object_set_new(json, "start_time", time_json(report->start_ms));
+    json_object_set_new(json, "message", text_json(report->text));
+    json_object_set_new(json, "jobs", jobs);
+    return json;
+}
+
 /* ---------------------------------------------------------------- placement groups */
 
 static json_t *bundles_json(const crti_placement_group_entry_t *group)
@@ -383,6 +410,7 @@ static json_t *cluster_json(const crti_control_t *c)
     json_object_set_new(json, "start_time", json_integer(c->start_ms));
     json_object_set_new(json, "nodes", nodes_json(c, ""));
     json_object_set_new(json, "demand", demand_json(c));
+    json_object_set_new(json, "resource_deadlock", deadlock_json(c));
     json_object_set_new(json, "actors", actor_counts_json(c));
     json_object_set_new(json, "placement_groups",
                         counts_json(c->placement_groups.counts,

@@ -89,6 +89,7 @@ typedef struct crti_actor_entry {
     /* STARTING: number of the ACTOR_START that has no answer; else 0 */
     uint64_t start_request;
     uint64_t retry_ns; /* PENDING, RESTARTING: not placed before */
+    uint64_t waits_ns; /* the same: when it found no room first; 0: it has not */
     /* fenced: until then its last process may take calls; 0: it has ended */
     uint64_t fence_ns;
     unsigned refusals;   /* since it lived last, at most CRTI_ACTOR_BACKOFF */

@@ -83,6 +83,7 @@ typedef struct crti_placement_group_entry {
     bool unsaved;         /* no row of it is durable */
     bool is_stored;       /* a row is, or is on the way */
     uint64_t retry_ns;    /* not tried before */
+    uint64_t waits_ns;    /* when it found no room first; 0: it has not */
     unsigned refusals;    /* in a row */
     crti_list_t waiters;  /* crti_placement_group_waiter_t */
     crti_list_t in_state; /* waiting, created or removed list */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What this process says of itself: told_state.c (the answer, what threads wait for) and
- * told_refs.c.
+/* What this process says of itself: told_state.c (the answer, what threads wait for),
+ * told_refs.c and told_rest.c.
  *
  * Waits are JSON, put piece by piece into a buffer; without memory it ends somewhere, and whoever
  * decodes it says so.
@@ -19,5 +19,8 @@ void crti_told_object(crti_buffer_t *json, crti_object_id_t id);
 /* The largest `limit` of them, and how many there are of how many bytes in all
  * (base/object_records.h). Lock held. */
 void crti_told_refs(crti_core_t *core, uint64_t round, size_t limit, crti_buffer_t *out);
+
+/* Whether it can go on by itself, as JOB_REST. Lock held. */
+void crti_told_rest(crti_core_t *core, uint64_t round, crti_buffer_t *out);
 
 #endif

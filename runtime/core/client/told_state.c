@@ -150,6 +150,8 @@ void crti_tell_state(crti_core_t *core, const crti_msg_state_query_t *query)
         return;
     if (crti_str_equal(query->what, "waits"))
         tell_waits(core, round, &told);
+    else if (crti_str_equal(query->what, "rest"))
+        crti_told_rest(core, round, &told);
     else
         crti_told_refs(core, round, limit < LIMIT_MAX ? (size_t)limit : LIMIT_MAX, &told);
     answer = (crti_msg_state_answer_t){.json = crti_span(told.data, told.size)};

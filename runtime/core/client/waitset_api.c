@@ -283,7 +283,7 @@ static crt_status_t next(crti_core_t *core, crt_waitset_t *set, int64_t wait_ms,
             return crt_raise(CRT_ERR_NOT_FOUND, "the wait set is empty");
         if (wait_ms == 0)
             return look_again_later(core);
-        status = crti_wait_for(core, has_event, set, rest, NULL, "a wait set");
+        status = crti_wait_openly(core, has_event, set, rest, "a wait set");
         if (status != CRT_OK)
             return status;
         rest = wait_ms > 0 ? rest_ms(start, wait_ms) : wait_ms;

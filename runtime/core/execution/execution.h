@@ -151,6 +151,16 @@ void crti_result_describe(const crt_call_t *call, const crti_call_result_t *resu
 /* Nothing is left that its answer waits for. */
 void crti_call_ended(crti_completion_t *ending);
 
+/* ------------------------------------------------------------------ rest.c */
+
+typedef struct crti_execution_rest {
+    unsigned threads; /* that run calls, or may */
+    uint64_t begun;   /* calls so far */
+    bool
+        is_starting; /* the actor is not created, or a call's arguments are on their way */
+} crti_execution_rest_t;
+crti_execution_rest_t crti_execution_rest(const crti_core_t *core);
+
 /* ------------------------------------------------------------------ call.c */
 
 /* What the program gives becomes a result: encoded, or stored under its name. Without the lock. */

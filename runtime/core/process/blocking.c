@@ -141,17 +141,18 @@ static crt_status_t wait_in_call(crti_core_t *core, waiting_t *w, uint64_t deadl
     return status;
 }
 
-crt_status_t crti_wait_for(crti_core_t *core, bool (*done)(void *user), void *user,
-                           int64_t timeout_ms, crt_ref_t *ref, const char *what)
+static crt_status_t wait_as_shown(crti_core_t *core, bool (*done)(void *user), void *user,
+                                  int64_t timeout_ms, const crti_shown_wait_t *shown)
 {
     crti_blocking_t *mine = crti_thread_blocking();
-    waiting_t w = {core, done, user, mine, 0, {.ref = ref, .what = what}};
+    waiting_t w = {core, done, user, mine, 0, *shown};
     uint64_t deadline = CRTI_NET_NO_DEADLINE;
     crt_status_t status;
 
-    if (done(user))
-        return CRT_OK;
     w.interrupts = crti_interrupts_told(); /* looked up slowly: variables of the thread */
+    w.shown.is_of_call = mine != NULL;
+    w.shown.may_end_by_itself |= timeout_ms >= 0;
+    core->blocked->all_waits++;
     if (timeout_ms >= 0 && timeout_ms < LONGEST_MS)
         deadline = crti_now_ns() + (uint64_t)timeout_ms * CRTI_MS;
     if (!core->blocked->are_interrupts_watched) {
@@ -160,7 +161,7 @@ crt_status_t crti_wait_for(crti_core_t *core, bool (*done)(void *user), void *us
     }
     w.shown.tid = thread_number(core);
     crti_list_append(&core->blocked->waiters, &w.shown.link);
-    status = mine ? wait_in_call(core, &w, deadline, ref)
+    status = mine ? wait_in_call(core, &w, deadline, shown->ref)
                   : crti_net_wait(core->net, is_over, &w, deadline);
     crti_list_remove(&w.shown.link);
     if (done(user))
@@ -182,6 +183,22 @@ crt_status_t crti_wait_for(crti_core_t *core, bool (*done)(void *user), void *us
     if (status == CRT_ERR_TIMED_OUT)
         return crt_raise(status, "not ready after %lld ms", (long long)timeout_ms);
     return status;
+}
+
+crt_status_t crti_wait_for(crti_core_t *core, bool (*done)(void *user), void *user,
+                           int64_t timeout_ms, crt_ref_t *ref, const char *what)
+{
+    crti_shown_wait_t shown = {.ref = ref, .what = what};
+
+    return done(user) ? CRT_OK : wait_as_shown(core, done, user, timeout_ms, &shown);
+}
+
+crt_status_t crti_wait_openly(crti_core_t *core, bool (*done)(void *user), void *user,
+                              int64_t timeout_ms, const char *what)
+{
+    crti_shown_wait_t shown = {.what = what, .may_end_by_itself = true};
+
+    return done(user) ? CRT_OK : wait_as_shown(core, done, user, timeout_ms, &shown);
 }
 
 void crti_blocking_cancel(crti_core_t *core, crti_blocking_t *blocking, bool is_cancelled)

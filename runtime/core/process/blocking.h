@@ -26,6 +26,9 @@ typedef struct crti_shown_wait {
     uint64_t since_ns; /* 0: it runs no call, and reads no clock for it */
     crt_ref_t *ref;    /* what it waits for; NULL: not one ref */
     const char *what;  /* in words */
+    bool is_of_call;   /* the thread runs a call */
+    /* it has a limit of time, or what ends it may come from anywhere */
+    bool may_end_by_itself;
 } crti_shown_wait_t;
 
 /* A part of crti_core_t. */
@@ -34,7 +37,8 @@ struct crti_blocked {
     unsigned waiting;            /* of those, for longer than 1 ms */
     bool is_told;                /* the node knows that all of them wait */
     bool are_interrupts_watched; /* interrupt.h: from the first wait on */
-    uint64_t waits;              /* so many have begun */
+    uint64_t waits;              /* of threads that run calls: so many have begun; */
+    uint64_t all_waits;          /* and of all threads */
     crti_list_t waiters;
 };
 
@@ -48,6 +52,9 @@ void crti_blocking_end(crti_core_t *core);
  * asks what is waited for; static text. Lock held. */
 crt_status_t crti_wait_for(crti_core_t *core, bool (*done)(void *user), void *user,
                            int64_t timeout_ms, crt_ref_t *ref, const char *what);
+/* The same for what may come from anywhere, also when all processes of the job wait. */
+crt_status_t crti_wait_openly(crti_core_t *core, bool (*done)(void *user), void *user,
+                              int64_t timeout_ms, const char *what);
 /* The call that the thread runs was cancelled; or it runs another one. */
 void crti_blocking_cancel(crti_core_t *core, crti_blocking_t *blocking,
                           bool is_cancelled);

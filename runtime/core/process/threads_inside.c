@@ -61,6 +61,17 @@ void crti_inside_list_thread(crti_thread_inside_t *thread)
         pthread_setspecific(at_exit, thread);
 }
 
+unsigned crti_inside_count(void)
+{
+    unsigned count = 0;
+
+    pthread_mutex_lock(&lock);
+    for (const crti_thread_inside_t *t = threads; t; t = t->next)
+        count++;
+    pthread_mutex_unlock(&lock);
+    return count;
+}
+
 void crti_inside_forked(void)
 {
     crti_thread_inside_t *own = &crti_thread_inside;

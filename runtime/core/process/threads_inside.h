@@ -34,6 +34,8 @@ extern atomic_bool crti_inside_has_barrier; /* membarrier(2) is there */
 
 /* This thread, which enters for the first time. */
 void crti_inside_list_thread(crti_thread_inside_t *thread);
+/* Threads that have ever been inside, and have not ended. */
+unsigned crti_inside_count(void);
 /* In the child of a fork, which has this thread only. */
 void crti_inside_forked(void);
 

@@ -26,6 +26,7 @@ void crti_lease_carry_out(crti_node_t *node);
 /* questions.c */
 void crti_questions_init(crti_node_t *node);
 void crti_questions_free(crti_node_t *node);
+void crti_rest_free(crti_node_t *node);
 
 /* death.c. A process somewhere in the cluster ended. */
 void crti_process_died(crti_node_t *node, const crti_msg_peer_died_t *died);

@@ -35,6 +35,13 @@ struct crti_questions {
     uint64_t rounds;
 };
 
+/* What goes on for jobs (rest.c). */
+typedef struct crti_rest_look crti_rest_look_t;
+struct crti_rest {
+    crti_rest_look_t *open; /* NULL: none */
+    uint64_t rounds;
+};
+
 extern const crti_local_handlers_t crti_local_dispatch;
 extern const crti_peer_handlers_t crti_peer_dispatch;
 extern const crti_process_handlers_t crti_death_dispatch;
@@ -67,6 +74,11 @@ crt_status_t crti_question_asked(crti_node_t *node, uint64_t request, bool is_st
                                  size_t limit, crti_span_t filter);
 /* STATE_ANSWER of a process. */
 void crti_question_said(crti_process_t *process, crti_span_t told);
+
+/* rest.c: STATE_QUERY "rest" of the head, which is answered later; and what a process answers.
+ * False: that is none of it. */
+void crti_rest_asked(crti_node_t *node, uint64_t request, crti_span_t jobs);
+bool crti_rest_said(crti_process_t *process, crti_span_t told);
 
 /* death.c. A driver said that it leaves; with a request it hears when what ran for it here has
  * ended. */

@@ -72,6 +72,7 @@ bool crti_head_dispatch_news(crti_node_t *node, const crti_message_t *m)
         return true;
     case CRTI_MSG_BUNDLE_RETURN: crti_bundle_return(node, &m->bundle_return); return true;
     case CRTI_MSG_LOG: crti_job_log(node, &m->log); return true;
+    case CRTI_MSG_LEASE_REFUSE: crti_lease_refused(node, &m->lease_refuse); return true;
     case CRTI_MSG_SHUTDOWN:
         crti_node_stop(node, crti_text(m->shutdown.text, text, sizeof(text)));
         return true;

@@ -147,7 +147,10 @@ static bool for_the_node(crti_local_t *local, const crti_message_t *m)
     case CRTI_MSG_ACTOR_FAILED:
         crti_actor_create_failed(p, &m->actor_failed);
         return true;
-    case CRTI_MSG_STATE_ANSWER: crti_question_said(p, m->state_answer.json); return true;
+    case CRTI_MSG_STATE_ANSWER:
+        if (!crti_rest_said(p, m->state_answer.json))
+            crti_question_said(p, m->state_answer.json);
+        return true;
     case CRTI_MSG_LOG_FLUSH: crti_spawn_flush(p, m->request); return true;
     default: return false;
     }

@@ -162,6 +162,10 @@ void crti_state_asked(crti_node_t *node, uint64_t request,
         ask_processes(node, request, query);
         return;
     }
+    if (crti_str_equal(query->what, "rest")) {
+        crti_rest_asked(node, request, query->filter);
+        return;
+    }
     if (crti_str_equal(query->what, "workers"))
         status = list_processes(node, &json);
     else if (crti_str_equal(query->what, "actors_detail"))

@@ -117,6 +117,18 @@ void crti_lease_fail(crti_node_t *node, crti_id_t lease, crt_status_t status,
     crti_lease_table_end(node->lease_table, lease, crti_node_now(node));
 }
 
+void crti_lease_refused(crti_node_t *node, const crti_msg_lease_refuse_t *refuse)
+{
+    const crti_lease_t *lease = crti_lease_table_get(node->lease_table, refuse->lease);
+    char text[1024];
+
+    if (lease == NULL || lease->state != CRTI_LEASE_WAITING)
+        return;
+    crti_lease_fail(node, refuse->lease, (crt_status_t)refuse->status,
+                    crti_text(refuse->text, text, sizeof(text)));
+    crti_lease_act(node);
+}
+
 void crti_lease_grant(crti_node_t *node, crti_id_t id, const crti_process_t *process)
 {
     const crti_lease_t *lease = crti_lease_table_get(node->lease_table, id);

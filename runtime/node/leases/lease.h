@@ -45,6 +45,8 @@ void crti_lease_answer_error(crti_node_t *node, crti_id_t lease, crt_status_t st
                              const char *text);
 void crti_lease_fail(crti_node_t *node, crti_id_t lease, crt_status_t status,
                      const char *text);
+/* LEASE_REFUSE of the head: it fails, if it waits here. */
+void crti_lease_refused(crti_node_t *node, const crti_msg_lease_refuse_t *refuse);
 void crti_lease_forward(crti_node_t *node, crti_id_t id, crti_id_t to);
 /* lease_levels.c: a list of JOB_USE, and what the head answers. */
 crt_status_t crti_lease_uses(crti_node_t *node, crti_buffer_t *list);

@@ -643,6 +643,20 @@ void crti_pull_table_owner_died(crti_pull_table_t *table, crti_id_t owner)
     advance_all(table);
 }
 
+void crti_pull_table_visit(const crti_pull_table_t *table,
+                           void (*on_requester)(void *user, crti_id_t process),
+                           void *user)
+{
+    CRTI_LIST_FOREACH (item, &table->order) {
+        const pull_t *p = CRTI_CONTAINER(item, pull_t, link);
+        const crti_pull_requester_t *r =
+            (const crti_pull_requester_t *)(const void *)p->requesters.data;
+
+        for (size_t i = 0; i < p->requesters.size / sizeof(*r); i++)
+            on_requester(user, r[i].process);
+    }
+}
+
 void crti_pull_table_requester_died(crti_pull_table_t *table, crti_id_t process)
 {
     CRTI_LIST_FOREACH_SAFE (item, &table->order) {

@@ -93,6 +93,10 @@ CRTI_DEFINE_AUTO(crti_pull_table_t *, crti_pull_table_free)
 bool crti_pull_table_action(crti_pull_table_t *table, crti_pull_action_t *action_out);
 
 size_t crti_pull_table_count(const crti_pull_table_t *table);
+/* Every process that waits for a pull, once for each. */
+void crti_pull_table_visit(const crti_pull_table_t *table,
+                           void (*on_requester)(void *user, crti_id_t process),
+                           void *user);
 uint64_t crti_pull_table_bytes(const crti_pull_table_t *table); /* under way */
 
 /* ---------------------------------------------------------------- events */

@@ -63,6 +63,7 @@ struct crti_node {
     crti_drain_t *drain;
     crti_registration_t *registration;
     crti_questions_t *questions;
+    crti_rest_t *rest;
 
     crti_timer_t tick;
     uint64_t orphans_ns; /* when orphans and silent peers were looked for last */
