@@ -289,7 +289,7 @@ static void find_no_room(crti_control_t *c, crti_actor_entry_t *actor)
         crti_actor_entry_waits(&c->actors, actor, text);
     if (actor->waits_ns == 0)
         actor->waits_ns = c->now_ns;
-    crti_control_deadlock_expect(c);
+    crti_deadlocks_expect(&c->deadlocks, c->now_ns);
 }
 
 /* True when it has a node in its placement group. */

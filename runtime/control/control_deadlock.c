@@ -4,8 +4,8 @@
  * Where it sits
  *     control_actor.c, control_placement_group.c, control_node.c (something waits) ->
  *     [ control_deadlock.c ] -> STATE_QUERY "rest" to nodes (node/dispatch/rest.c)
- *     JOB_REST -> deadlock_facts.c -> resource_deadlock.h (decides) -> [ control_deadlock.c ] -> LOG to
- *     drivers, reports
+ *     JOB_REST -> deadlock_facts.c -> resource_deadlock.h (decides) -> [ control_deadlock.c ] ->
+ *     LOG to drivers, reports
  * Rules
  *     Nobody is asked while nothing waits. Then every PERIOD_NS nodes say whether what runs for the
  *     jobs that wait is at rest. A job is taken to be stuck when that was so in two looks, with
@@ -22,7 +22,6 @@
 #include "runtime/control/control_int.h"
 #include "runtime/control/deadlock_facts.h"
 
-#define FIRST_NS    (200 * CRTI_MS) /* most that waits finds room before */
 #define PERIOD_NS   (500 * CRTI_MS)
 #define PATIENCE_NS (450 * CRTI_MS) /* for nodes */
 #define REPORTS_MAX 100
@@ -63,24 +62,9 @@ void crti_deadlocks_fini(crti_deadlocks_t *deadlocks)
     crti_map_fini(&deadlocks->last);
 }
 
-static crti_deadlock_report_t *open_report(const crti_control_t *c)
-{
-    crti_deadlock_report_t *last;
-
-    if (crti_list_is_empty(&c->deadlocks.reports))
-        return NULL;
-    last = CRTI_CONTAINER(c->deadlocks.reports.prev, crti_deadlock_report_t, link);
-    return last->end_ms ? NULL : last;
-}
-
-const crti_deadlock_report_t *crti_control_deadlock_now(const crti_control_t *c)
-{
-    return open_report(c);
-}
-
 static void end_report(crti_control_t *c)
 {
-    crti_deadlock_report_t *report = open_report(c);
+    crti_deadlock_report_t *report = crti_deadlocks_now(&c->deadlocks);
 
     if (report == NULL)
         return;
@@ -193,7 +177,7 @@ static void act(crti_control_t *c, const crti_deadlock_facts_t *facts, const cha
 
 static void found(crti_control_t *c, const crti_deadlock_facts_t *facts)
 {
-    crti_deadlock_report_t *report = open_report(c), *next;
+    crti_deadlock_report_t *report = crti_deadlocks_now(&c->deadlocks), *next;
     crti_deadlock_member_t *members = NULL;
     size_t count = crti_deadlock_facts_members(c, facts, &members);
 
@@ -223,12 +207,6 @@ static void found(crti_control_t *c, const crti_deadlock_facts_t *facts)
 }
 
 /* ---------------------------------------------------------------- looks */
-
-void crti_control_deadlock_expect(crti_control_t *c)
-{
-    if (c->deadlocks.due_ns == UINT64_MAX && !c->deadlocks.is_asking)
-        c->deadlocks.due_ns = c->now_ns + FIRST_NS;
-}
 
 /* Of every node that lives it must be known what it runs. */
 static bool are_all_there(const crti_control_t *c)

@@ -1,14 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Resource deadlocks: when they are looked for, and what is told of them. See control_deadlock.c. */
+/* Resource deadlocks: when they are looked for, and what is told of them. See
+ * control_deadlock.c. */
 #ifndef CRTI_CONTROL_CONTROL_DEADLOCK_H
 #define CRTI_CONTROL_CONTROL_DEADLOCK_H
 
 #include <stdint.h>
 
+#include "runtime/base/clock.h"
 #include "runtime/base/id.h"
 #include "runtime/base/list.h"
 #include "runtime/base/map.h"
 #include "runtime/control/control.h"
+
+#define CRTI_DEADLOCK_FIRST_NS (200 * CRTI_MS) /* most that waits finds room before */
 
 /* A job that can't go on. Texts: "2 CPU", "1 CPU (actor Counter)". */
 typedef struct crti_deadlock_member {
@@ -39,10 +43,23 @@ void crti_deadlocks_init(crti_deadlocks_t *deadlocks);
 void crti_deadlocks_fini(crti_deadlocks_t *deadlocks);
 
 /* Something waits for resources: looks begin, and end by themselves when nothing does. */
-void crti_control_deadlock_expect(crti_control_t *control);
+static inline void crti_deadlocks_expect(crti_deadlocks_t *deadlocks, uint64_t now_ns)
+{
+    if (deadlocks->due_ns == UINT64_MAX && !deadlocks->is_asking)
+        deadlocks->due_ns = now_ns + CRTI_DEADLOCK_FIRST_NS;
+}
 /* The look that is due. */
 void crti_control_deadlock_look(crti_control_t *control);
 /* The one that goes on; NULL: none. */
-const crti_deadlock_report_t *crti_control_deadlock_now(const crti_control_t *control);
+static inline crti_deadlock_report_t *
+crti_deadlocks_now(const crti_deadlocks_t *deadlocks)
+{
+    crti_deadlock_report_t *last;
+
+    if (crti_list_is_empty(&deadlocks->reports))
+        return NULL;
+    last = CRTI_CONTAINER(deadlocks->reports.prev, crti_deadlock_report_t, link);
+    return last->end_ms ? NULL : last;
+}
 
 #endif

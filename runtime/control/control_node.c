@@ -325,7 +325,7 @@ bool crti_control_heartbeat(crti_control_t *c, crti_control_link_t *link,
     if (m->demand.size <= DEMAND_MAX)
         crti_buffer_append(&node->demand, m->demand.data, m->demand.size);
     if (m->demand.size)
-        crti_control_deadlock_expect(c);
+        crti_deadlocks_expect(&c->deadlocks, c->now_ns);
     if (has_room && crti_control_has_waiting(c)) {
         crti_control_place_all(c);
         crti_control_start_jobs(c);

@@ -297,7 +297,7 @@ static void find_no_room(crti_control_t *c, crti_placement_group_entry_t *group,
     }
     if (group->waits_ns == 0)
         group->waits_ns = c->now_ns;
-    crti_control_deadlock_expect(c);
+    crti_deadlocks_expect(&c->deadlocks, c->now_ns);
     if (crti_placement_group_waits(group, whole))
         changed(c, group);
 }

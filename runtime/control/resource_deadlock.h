@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Resource deadlock: which jobs hold resources and can't go on before another one of them gives some
- * back. Pure.
+/* Resource deadlock: which jobs hold resources and can't go on before another one of them gives
+ * some back. Pure.
  *
  * Where it sits
  *     control/control_deadlock.c (the facts) -> [ control/resource_deadlock.c ] ->

@@ -433,9 +433,9 @@
  * "metrics"; `filter` an id or "", of "actors" and "tasks" also a query, of "tasks" and "objects"
  * from the head to a node how many rows at most. The shapes are in docs/design/state.md; what a
  * node answers of "tasks" is no JSON (node/dispatch/task_rows.c), and of "rest", which the head
- * alone asks, a list of JOB_REST for the jobs (hex ids) in `filter` (node/dispatch/rest.c). A node daemon takes this and
- * LOG_READ on its local link also from a process that did not ATTACH: the command asks so where the
- * head is elsewhere. */
+ * alone asks, a list of JOB_REST for the jobs (hex ids) in `filter` (node/dispatch/rest.c). A node
+ * daemon takes this and LOG_READ on its local link also from a process that did not ATTACH: the
+ * command asks so where the head is elsewhere. */
 #define CRTI_FIELDS_STATE_QUERY(F)  F(STR, what) F(STR, filter)
 #define CRTI_FIELDS_STATE_ANSWER(F) F(BIN, json)
 
@@ -501,8 +501,8 @@
 #define CRTI_FIELDS_JOB_LEVEL(F) F(ID, job) F(F64, level) F(F64, spent) F(I64, elsewhere)
 
 /* In the answer to STATE_QUERY "rest", of a process (then `node`, `held` and `requests` are empty)
- * and of a node: whether all that runs for the job there waits, without a limit of time, or is idle.
- * `activity` counts up when something was done meanwhile; `awaits` are ids (16 bytes each) of
+ * and of a node: whether all that runs for the job there waits without a limit of time, or is
+ * idle. `activity` counts up when something was done meanwhile; `awaits` are ids (16 bytes each) of
  * actors that others made and whose answers are waited for, and of processes whose objects are held
  * here; `held`: what the job has of the node; `requests`: LEASE_REQUESTs that wait there, one of
  * each shape, the youngest. */

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Drivers that hold resources and want more (test_resource_deadlocks.py). Each says "holds" when it
- * has what it begins with, goes on behind a line of the standard input, and ends with "done" or the
- * name of the status that kept it from that.
+ * has what it begins with, goes on behind a line of the standard input, and ends with "done" or
+ * the name of the status that kept it from that.
  *     deadlock_program actors FIRST MORE     an actor of one CPU, after the other
  *     deadlock_program group FIRST BUNDLES   then a placement group of so many CPUs
- *     deadlock_program slow FIRST MS         then one of the actors computes so long, while it wants
- *                                            one more
- *     deadlock_program task                  a task that holds a token waits for one that wants it */
+ *     deadlock_program slow FIRST MS         then one of them computes so long, while one more is
+ *                                            wanted
+ *     deadlock_program task                  a task with a token waits for one that wants it */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

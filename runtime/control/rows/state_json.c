@@ -303,7 +303,7 @@ static const char *job_state_name(unsigned state)
 
 static json_t *deadlock_json(const crti_control_t *c)
 {
-    const crti_deadlock_report_t *report = crti_control_deadlock_now(c);
+    const crti_deadlock_report_t *report = crti_deadlocks_now(&c->deadlocks);
     json_t *json, *jobs;
 
     if (report == NULL)

@@ -9,7 +9,7 @@
  *     Who is at rest goes on only when a message comes. What was sent is acknowledged, so that who
  *     got it has it before it is asked the second time; and `activity` says whether anything was
  *     done between two answers. In doubt a process is not at rest. A thread that never called the
- *     library is not seen (BLAS and the like have such), nor one of a worker's that waits elsewhere.
+ *     library is not seen (BLAS and the like have such), nor one of a worker that waits elsewhere.
  */
 #include "runtime/core/calls/backlog.h"
 #include "runtime/core/calls/calls.h"
