@@ -5,8 +5,8 @@
  *     control_deadlock.c -> [ deadlock_facts.c ] -> tables; resource_deadlock.h
  * Rules
  *     A job may go on unless the contrary is known: its driver has attached and answered; all of
- *     its processes are at rest, on every node, as in the look before, with nothing done between; no
- *     actor of it begins or pauses, no group of it is being reserved. What waits for room in a
+ *     its processes are at rest, on every node, as in the look before, with nothing done between;
+ *     no actor of it begins or pauses, no group of it is being reserved. What waits for room in a
  *     bundle that is reserved counts as going on: whoever is in the bundle may be of other jobs.
  *     Actors and processes that a job awaits are looked for among those of other jobs; one that is
  *     not known goes on.
