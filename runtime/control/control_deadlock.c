@@ -22,7 +22,7 @@
 #include "runtime/control/control_int.h"
 #include "runtime/control/deadlock_facts.h"
 
-#define PERIOD_NS   (500 * CRTI_MS)
+#define PERIOD_NS   (300 * CRTI_MS) /* from an answer to the next question */
 #define PATIENCE_NS (450 * CRTI_MS) /* for nodes */
 #define REPORTS_MAX 100
 #define NAMED       4 /* jobs in a text */
