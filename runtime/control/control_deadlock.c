@@ -19,8 +19,13 @@
 #include <string.h>
 
 #include "runtime/base/log.h"
-#include "runtime/control/control_int.h"
+#include "runtime/control/control_actor.h"
+#include "runtime/control/control_forward.h"
+#include "runtime/control/control_placement_group.h"
+#include "runtime/control/control_request.h"
+#include "runtime/control/control_state.h"
 #include "runtime/control/deadlock_facts.h"
+#include "runtime/control/outbox.h"
 
 #define PERIOD_NS   (300 * CRTI_MS) /* from an answer to the next question */
 #define PATIENCE_NS (450 * CRTI_MS) /* for nodes */

@@ -19,7 +19,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/control/control_int.h"
+#include "runtime/control/control_deadlock.h"
+#include "runtime/control/control_state.h"
+#include "runtime/control/resource_deadlock.h"
 
 #define WANTS_MAX 16 /* of each job; one with more shapes is not judged */
 

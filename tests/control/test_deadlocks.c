@@ -3,7 +3,7 @@
  * does. Which jobs are stuck: test_resource_deadlock.c. */
 #include <string.h>
 
-#include "runtime/control/node_table.h"
+#include "runtime/control/tables/node_table.h"
 #include "tests/control/control_test.h"
 
 /* What the node says of a job when it is asked. */
