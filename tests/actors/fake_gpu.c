@@ -51,6 +51,7 @@ static crti_layer_pass_t behind(const crti_layer_pass_t *step)
     s.y = at(s.y);
     s.kept = at(s.kept);
     s.statistics = at(s.statistics);
+    s.keys = at(s.keys);
     s.workspace = at(s.workspace);
     s.dy = at(s.dy);
     s.dparams = at(s.dparams);
@@ -92,6 +93,11 @@ static float *allocate(crti_device_t *device, size_t floats)
     return cuda.allocate(&memory, floats * sizeof(float)) == cudaSuccess ? memory : NULL;
 }
 
+static crt_status_t no_memory(crti_device_t *device, size_t floats, const char *what)
+{
+    return crt_raise(CRT_ERR_NO_MEMORY, "%s: %zu floats", what, floats);
+}
+
 static void release(crti_device_t *device, float *memory)
 {
     cuda.release(memory);
@@ -121,6 +127,11 @@ static void add(crti_device_t *device, float *to, const float *a, const float *b
 static void add_floats(crti_device_t *device, float *to, const float *from, size_t count)
 {
     add(device, to, to, from, count);
+}
+
+static void load_keys(crti_device_t *device, void *to, const void *from, size_t bytes)
+{
+    memcpy(at(to), at(from), bytes);
 }
 
 static void load(crti_device_t *device, float *x, const float *from, int rows,
@@ -214,15 +225,18 @@ static void close_gpu(crti_device_t *device)
 static const crti_device_ops_t fake_ops = {.close = close_gpu,
                                            .layer = layer_ops,
                                            .enter = enter,
+                                           .begin = enter,
                                            .failure = failure,
                                            .stream = stream_of,
                                            .allocate = allocate,
+                                           .no_memory = no_memory,
                                            .release = release,
                                            .zero = zero,
                                            .copy = copy,
                                            .add = add,
                                            .add_floats = add_floats,
                                            .load = load,
+                                           .load_keys = load_keys,
                                            .store = store,
                                            .softmax = softmax,
                                            .cross_entropy = cross_entropy,
@@ -255,8 +269,8 @@ static crt_status_t open_libraries(void)
     return CRT_OK;
 }
 
-static crt_status_t open_gpu(int number, crt_precision_t precision,
-                             crti_device_t **device_out)
+static crt_status_t open_gpu(const crt_model_t *model, int number,
+                             crt_precision_t precision, crti_device_t **device_out)
 {
     fake_gpu_t *gpu;
     int count = 0;
