@@ -81,7 +81,7 @@ void crti_calls_orphan(crti_core_t *core);
 void crti_calls_fini(crti_calls_t *calls);
 /* Whether the program has that handle of an actor or a group, or that stream. */
 bool crti_calls_have_handle(const crti_core_t *core, const void *handle);
-/* awaited.c: appends the ids (16 bytes each) of actors that other processes made and have calls of
+/* Appends the ids (16 bytes each) of actors that other processes made and have calls of
  * ours to answer, and of processes whose objects are held here. */
 crt_status_t crti_calls_awaited(const crti_core_t *core, crti_buffer_t *ids);
 bool crti_calls_have_stream(const crti_core_t *core, const crt_stream_t *stream);

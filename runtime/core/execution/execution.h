@@ -130,6 +130,15 @@ void crti_incoming_refuse(crt_call_t *call, crt_status_t status, const char *tex
 /* One that has ended, and was answered. */
 void crti_call_free(crt_call_t *call);
 
+/* Whether calls are about to begin without anybody's doing. */
+typedef struct crti_execution_rest {
+    unsigned threads; /* that run calls, or may */
+    uint64_t begun;   /* calls so far */
+    bool
+        is_starting; /* the actor is not created, or a call's arguments are on their way */
+} crti_execution_rest_t;
+crti_execution_rest_t crti_execution_rest(const crti_core_t *core);
+
 /* ------------------------------------------------------------------ answer.c */
 
 /* It has run, or failed: its arguments are let go, the answer leaves, the call is freed.
@@ -150,16 +159,6 @@ void crti_result_describe(const crt_call_t *call, const crti_call_result_t *resu
                           unsigned char node[16], crti_result_t *described_out);
 /* Nothing is left that its answer waits for. */
 void crti_call_ended(crti_completion_t *ending);
-
-/* ------------------------------------------------------------------ rest.c */
-
-typedef struct crti_execution_rest {
-    unsigned threads; /* that run calls, or may */
-    uint64_t begun;   /* calls so far */
-    bool
-        is_starting; /* the actor is not created, or a call's arguments are on their way */
-} crti_execution_rest_t;
-crti_execution_rest_t crti_execution_rest(const crti_core_t *core);
 
 /* ------------------------------------------------------------------ call.c */
 
