@@ -3,7 +3,8 @@
  * this process and end with it, however it ends.
  *
  * Where it sits
- *     cli/run.c, cli/slurm_node.c, cli/symmetric_run.c -> [ cli/private.c ] -> cli/daemon.c -> crt-head, crt-node
+ *     cli/run.c, cli/slurm_node.c, cli/symmetric_run.c -> [ cli/private.c ] -> cli/daemon.c
+ *                                                                       -> crt-head, crt-node
  * Ownership
  *     The struct holds the write end of a lifeline: when this process dies, by kill -9 too, the
  *     kernel closes it, and each daemon ends with its workers and its directory
