@@ -547,6 +547,12 @@ static void acknowledged(sim_place_t *p, uint64_t sent_ns)
             check_fence(s, &s->process[i]);
 }
 
+/* To the head's question what is at rest: nothing is. */
+static void tell_state(sim_place_t *p, uint64_t request)
+{
+    send_on(p, CRTI_MSG_STATE_ANSWER, request, &(crti_msg_state_answer_t){0});
+}
+
 void node_receive(scene_t *s, unsigned place, const crti_message_t *m)
 {
     sim_place_t *p = &s->place[place];
@@ -566,6 +572,7 @@ void node_receive(scene_t *s, unsigned place, const crti_message_t *m)
     case CRTI_MSG_JOB_STOP: admin_stop(s, place, m); break;
     case CRTI_MSG_JOB_END: job_ended(s, place, m->job_end.job); break;
     case CRTI_MSG_HEARTBEAT_ACK: acknowledged(p, m->heartbeat_ack.sequence); break;
+    case CRTI_MSG_STATE_QUERY: tell_state(p, m->request); break;
     case CRTI_MSG_NODE_DIED:
         if (crti_id_equal(m->node_died.node, p->id))
             rejoin(p);
