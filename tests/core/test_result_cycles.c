@@ -121,7 +121,9 @@ static crt_status_t maker_give_run(void *self, crt_call_t *call)
     CRT_TRY(crt_args(call, &list, &at, &path));
     CRT_TRY(crt_value_read(crt_value_at(list, 0), &box));
     crt_arg_t items[] = {CRT_ARG(box)};
-    return return_in_list(call, crt_submit(&give, NULL, crt_list(items, 1), at, path));
+    /* Once: what was in the box is gone then. */
+    return return_in_list(call, crt_submit(&give, CRT_TASK_OPTIONS(.max_attempts = 1),
+                                           crt_list(items, 1), at, path));
 }
 static const crt_method_t maker_give =
     CRT_METHOD(.name = "give", .run = maker_give_run, .signature = "list, int, string");

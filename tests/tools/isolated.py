@@ -20,8 +20,10 @@ import time
 
 PREFIX = "/tmp/crt-test-"  # short: sockets lie below it
 # Of the variables CRT_..., which say where the user's clusters are, these stay: they are for tests.
-KEPT = ("CRT_TEST_", "CRT_LOG=", "CRT_CUDART_LIBRARY=", "CRT_NCCL_LIBRARY=", "CRT_NVML_LIBRARY=",
-        "CRT_RAY_PYTHON=", "CRT_SEED=", "CRT_KILL_ROUNDS=", "CRT_GROUP_ROUNDS=")
+LIBRARIES = tuple(f"CRT_{name}_LIBRARY=" for name in
+                  ("CUDART", "CUDA_DRIVER", "CUBLAS", "CUDNN", "NVRTC", "NCCL", "NVML"))
+KEPT = ("CRT_TEST_", "CRT_LOG=", *LIBRARIES, "CRT_RAY_PYTHON=", "CRT_SEED=", "CRT_KILL_ROUNDS=",
+        "CRT_GROUP_ROUNDS=")
 MARK = "CRT_TEST_FOLDER"  # by it the processes of a test are found
 GRACE_S = 20  # for processes that end because the test did, on a busy machine
 
