@@ -116,7 +116,7 @@ tsan() {
 chaos() {
     local seconds=$((600 * hours)) seed status
     seed=$(date +%Y%m%d)
-    build build-asan -Dbuildtype=debugoptimized -Db_sanitize=address,undefined || return
+    build build-asan -Doptimization=1 -Ddebug=true -Db_sanitize=address,undefined || return
     tests/chaos/chaos.py --seed "$seed" --seconds "$seconds" --rate 1 --build build-asan \
         >"$logs/chaos.log" 2>&1
     status=$?
@@ -125,7 +125,7 @@ chaos() {
 }
 
 hosts() {
-    build build-asan -Dbuildtype=debugoptimized -Db_sanitize=address,undefined || return
+    build build-asan -Doptimization=1 -Ddebug=true -Db_sanitize=address,undefined || return
     tests/tools/isolated.py tests/cli/test_up.py build-asan/cli/crt all >"$logs/hosts.log" 2>&1
     local status=$?
     echo "crt up with all its tests: $(tail -n 1 "$logs/hosts.log")"

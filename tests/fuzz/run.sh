@@ -51,7 +51,7 @@ if command -v clang > /dev/null; then
     ninja -j"${NINJA_JOBS:-2}" -C build-fuzz "${names[@]}" || exit 1
 else
     how=with_driver log=build-asan/fuzz-
-    [ -d build-asan ] || meson setup build-asan -Dbuildtype=debugoptimized \
+    [ -d build-asan ] || meson setup build-asan -Doptimization=1 -Ddebug=true \
         -Db_sanitize=address,undefined || exit 1
     ninja -C build-asan || exit 1
 fi
