@@ -3,12 +3,14 @@
 """When a chaos run may go on to its end: every daemon is there, and no node is about to leave."""
 import json
 import os
+import subprocess
+import sys
 import tempfile
 from types import SimpleNamespace
 
 from chaos import Chaos
 from daemons import Daemons
-from places import Found
+from places import Found, kind_of
 
 HEAD, NODE = Found(10, "head", "a", 0), Found(11, "node", "a", 0)
 
@@ -55,6 +57,17 @@ def node(**more):
 
 def serve(nodes, then=lambda places: None):
     return daemons(Places(nodes, then)).all_serve()
+
+
+def a_process_below_a_command_is_hit_by_no_fault():
+    """As LeakSanitizer's helper is: killed, the command would wait for it without end."""
+    below = "import subprocess, sys; p = subprocess.Popen(['crt', '60'], executable='sleep');" \
+            "print(p.pid, flush=True); sys.stdin.read(); p.kill()"
+    with subprocess.Popen(["crt", "-c", below], executable=sys.executable, stdin=subprocess.PIPE,
+                          stdout=subprocess.PIPE) as command:
+        child = int(command.stdout.readline())
+        assert kind_of(command.pid) == "command", kind_of(command.pid)
+        assert kind_of(child) is None, kind_of(child)
 
 
 def all_serve_when_each_is_there_and_stays():
@@ -119,5 +132,6 @@ if __name__ == "__main__":
     all_serve_when_each_is_there_and_stays()
     a_node_that_ends_while_the_head_is_asked_is_not_there()
     a_drain_is_under_way_until_its_command_has_ended()
+    a_process_below_a_command_is_hit_by_no_fault()
     a_node_whose_start_failed_is_not_judged_by_the_log_of_the_one_before()
     print("passed")
