@@ -311,15 +311,14 @@ crt_status_t crti_ner_file_make(const char *name, const crti_ner_file_t *file,
             status = crt_raise(CRT_ERR_NO_MEMORY, "%s: labels", name);
     }
     if (status == CRT_OK)
-        status =
-            crti_ner_model_of(&file->options, (const char *const *)labels, count, 0, &m);
+        status = crti_ner_model_of(&file->options, (const char *const *)labels, count, 0,
+                                   file->floats, &m);
     while (count > 0)
         free(labels[--count]);
     if (status == CRT_ERR_INVALID || status == CRT_ERR_TOO_LARGE)
         return crt_raise(CRT_ERR_CORRUPT, "%s: options of no model", name);
     if (status != CRT_OK)
         return status;
-    memcpy(m->network->weights, file->floats, file->parameters * sizeof(float));
     *model_out = m;
     return CRT_OK;
 }

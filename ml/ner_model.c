@@ -2,6 +2,7 @@
 /* Building a NER model: labels, moves, layers, first weights. */
 #include "ml/ner_model.h"
 
+#include <cblas.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -262,8 +263,8 @@ static void measure(const crt_ner_model_t *m, const calibration_t *c, const floa
                        flat + m->places.lower, c->zero, c->features + features * units);
     memset(c->sums, 0, SUMS * units * sizeof(float));
     for (size_t i = 0; i < SAMPLES * features; i++)
-        for (size_t k = 0; k < units; k++)
-            c->sums[c->to[i] * units + k] += c->features[i * units + k];
+        cblas_saxpy((int)units, 1, c->features + i * units, 1, c->sums + c->to[i] * units,
+                    1);
     for (size_t i = 0; i < SUMS; i++)
         add_state(m, c->sums + i * units, bias, 1, &total, &square);
     add_state(m, NULL, bias, SAMPLES - SUMS, &total, &square);
@@ -315,7 +316,7 @@ static crt_status_t draw_parser(crt_ner_model_t *m, uint64_t seed)
 /* ---------------------------------------------------------------- model */
 
 static crt_status_t build(crt_ner_model_t *m, const char *const *labels, size_t count,
-                          uint64_t seed)
+                          uint64_t seed, const void *weights)
 {
     crt_status_t status;
 
@@ -333,12 +334,15 @@ static crt_status_t build(crt_ner_model_t *m, const char *const *labels, size_t 
     if (status != CRT_OK)
         return status;
     find_places(m);
-    return draw_parser(m, seed);
+    if (!weights)
+        return draw_parser(m, seed);
+    memcpy(m->network->weights, weights, m->network->parameter_count * sizeof(float));
+    return CRT_OK;
 }
 
 crt_status_t crti_ner_model_of(const crt_ner_options_t *options,
                                const char *const *labels, size_t count, uint64_t seed,
-                               crt_ner_model_t **model_out)
+                               const void *weights, crt_ner_model_t **model_out)
 {
     crt_status_t status = check(options);
     crt_ner_model_t *m;
@@ -353,7 +357,7 @@ crt_status_t crti_ner_model_of(const crt_ner_options_t *options,
         return crt_raise(CRT_ERR_NO_MEMORY, "a NER model");
     m->options = *options;
     m->state_dropout = 0.1;
-    status = build(m, labels, count, seed);
+    status = build(m, labels, count, seed, weights);
     if (status != CRT_OK) {
         crt_ner_model_drop(&m);
         return status;
@@ -392,7 +396,7 @@ crt_status_t crt_ner_model_new(const crt_ner_options_t *options,
             (void *)(uintptr_t)corpus); /* only read */
     for (size_t i = 0; i < corpus->label_count; i++)
         labels[i] = corpus->labels[order[i]].name;
-    return crti_ner_model_of(&mine, labels, corpus->label_count, seed, model_out);
+    return crti_ner_model_of(&mine, labels, corpus->label_count, seed, NULL, model_out);
 }
 
 crt_model_t *crt_ner_model_network(crt_ner_model_t *model)

@@ -88,10 +88,11 @@ struct crt_ner_model {
     uint8_t label_of[CRTI_NER_LABELS_MAX + 1]; /* the model's for the corpus's */
 };
 
-/* A model of these labels, most frequent first. */
+/* A model of these labels, most frequent first, with these `weights` as they lie in a file; NULL:
+ * the first ones of `seed`. */
 crt_status_t crti_ner_model_of(const crt_ner_options_t *options,
                                const char *const *labels, size_t count, uint64_t seed,
-                               crt_ner_model_t **model_out);
+                               const void *weights, crt_ner_model_t **model_out);
 
 /* Parameters of such a model, before it is made. */
 double crti_ner_parameters(const crt_ner_options_t *options, size_t labels);
