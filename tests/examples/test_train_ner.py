@@ -332,7 +332,7 @@ class TrainNer(unittest.TestCase):
             with self.subTest(mode):
                 done = self.train(mode, "-w", "2", "--mode", mode, "--distributed.quorum=1",
                                   "--distributed.staleness=3",
-                                  "--training.optimizer.learn_rate=0.004", steps=75)
+                                  "--training.optimizer.learn_rate=0.002", steps=75)
                 used, dropped = map(
                     int,
                     re.search(r"gradients used: (\d+), dropped since they were stale: (\d+)",
@@ -392,7 +392,7 @@ class TrainNer(unittest.TestCase):
                 command = [
                     PROGRAM, "train", CONFIGURATION, "-o", output, *SMALL,
                     "--training.max_steps=75", "-w", "2", "--mode", mode, "--distributed.quorum=1",
-                    "--distributed.staleness=3", "--training.optimizer.learn_rate=0.004"
+                    "--distributed.staleness=3", "--training.optimizer.learn_rate=0.002"
                 ]
                 with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                                       text=True) as driver:
