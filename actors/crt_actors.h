@@ -525,6 +525,18 @@ CRT_API crt_actor_t *crt_trainer_new(const crt_actor_options_t *options,
                                      const crt_data_spec_t *data,
                                      const crt_replica_options_t *replica);
 
+/* ---------------------------------------------------------------- waiting for members */
+
+/* Waits until the `create` of each of `count` actors has ended, all of them within `limit_ms`
+ * milliseconds: for programs whose actors need CPUs or GPUs that others may have. `cpus` and `gpus`
+ * are what each actor was made with, for the text of an error. Any thread may call.
+ *
+ * Errors: CRT_ERR_TIMED_OUT, when one has not come (the text says which one, what each needs, what
+ * of it is free in the cluster, and which actors have the GPUs); else the error of `create`, or of
+ * an actor that is dead or was not made; those of crt_actor_ready. */
+CRT_API crt_status_t crt_members_ready(crt_actor_t *const *members, int count,
+                                       double cpus, double gpus, int64_t limit_ms);
+
 #ifdef __cplusplus
 }
 #endif

@@ -21,6 +21,7 @@
 #include <crt_ml_gpu.h>
 
 #include "actors/fit.h"
+#include "actors/members.h"
 #include "runtime/base/copy_struct.h"
 
 #define STRETCH_S     1.0
@@ -137,26 +138,14 @@ crt_status_t crti_fit_wait(crt_ref_t *ref)
 
 crt_status_t crti_fit_not_there(const crti_fit_t *f, const char *format, ...)
 {
-    double cpus = 0, free_cpus = 0, gpus = 0, free_gpus = 0;
-    double seconds = (double)f->o.limit_ms / 1000;
     char what[200];
     va_list args;
 
     va_start(args, format);
     vsnprintf(what, sizeof(what), format, args);
     va_end(args);
-    if (crt_resource_total("CPU", &cpus, &free_cpus) != CRT_OK ||
-        crt_resource_total("GPU", &gpus, &free_gpus) != CRT_OK)
-        return crt_raise(CRT_ERR_TIMED_OUT, "%s within %g s", what, seconds);
-    if (!*f->precision)
-        return crt_raise(CRT_ERR_TIMED_OUT,
-                         "%s within %g s: each needs %g CPU, and %g of %g are free", what,
-                         seconds, f->o.cpus, free_cpus, cpus);
-    return crt_raise(CRT_ERR_TIMED_OUT,
-                     "%s within %g s: each needs %g CPU and %g GPU, and %g of %g CPU and "
-                     "%g of %g GPU are free",
-                     what, seconds, f->o.cpus, f->o.gpus, free_cpus, cpus, free_gpus,
-                     gpus);
+    return crti_members_missing(what, f->o.cpus, *f->precision ? f->o.gpus : 0,
+                                f->o.limit_ms);
 }
 
 /* A batch may take as long as it likes, when there is a process that computes it. */

@@ -116,11 +116,8 @@ static crt_status_t begin(crti_fit_t *f, const char *checkpoint)
         return crt_raise(CRT_ERR_NO_MEMORY, "members of a training");
     start_server(f);
     start_workers(f);
-    for (int i = 0; i < c->count && status == CRT_OK; i++) {
-        status = crt_actor_ready(c->workers[i], f->o.limit_ms);
-        if (status == CRT_ERR_TIMED_OUT)
-            return crti_fit_not_there(f, "member %d of %d did not come", i + 1, c->count);
-    }
+    status = crt_members_ready(c->workers, c->count, f->o.cpus,
+                               *f->precision ? f->o.gpus : 0, f->o.limit_ms);
     return status == CRT_OK ? go_on_from(f, checkpoint) : status;
 }
 

@@ -287,6 +287,23 @@ static void start_server(training_t *t)
 
 /* ---------------------------------------------------------------- the workers */
 
+static int64_t limit_ms(void)
+{
+    return (int64_t)(settings.limit_s * 1000);
+}
+
+/* All of them, or the program ends with what the missing one waits for. */
+static void wait_for_workers(training_t *t)
+{
+    crt_actor_t *workers[WORKERS_MAX];
+
+    for (int i = 0; i < settings.workers; i++)
+        workers[i] = t->crew[i].worker;
+    check(crt_members_ready(workers, (int)settings.workers, 1,
+                            settings.precision ? settings.num_gpus : 0, limit_ms()),
+          "worker");
+}
+
 static void start_workers(training_t *t)
 {
     int widths[LAYERS_MAX + 3];
@@ -321,8 +338,7 @@ static void start_workers(training_t *t)
                               .max_restarts = -1),
             &spec, &data);
     }
-    for (int i = 0; i < settings.workers; i++)
-        check(crt_actor_ready(t->crew[i].worker, -1), "worker");
+    wait_for_workers(t);
 }
 
 static void send_work(training_t *t, crew_t *c)
@@ -400,6 +416,7 @@ static void wait_for_one(training_t *t, counts_t *now, bool *arrived)
     crt_ref_t *refs[WORKERS_MAX];
     int who[WORKERS_MAX];
     size_t count = 0, ready[WORKERS_MAX], ready_count;
+    crt_status_t status;
 
     for (int i = 0; i < settings.workers; i++) {
         if (!t->crew[i].results[0])
@@ -409,7 +426,11 @@ static void wait_for_one(training_t *t, counts_t *now, bool *arrived)
             refs[count++] = t->crew[i].results[0];
         }
     }
-    check(crt_wait(refs, count, 1, -1, ready, &ready_count), "waiting for a gradient");
+    while ((status = crt_wait(refs, count, 1, limit_ms(), ready, &ready_count)) ==
+           CRT_ERR_TIMED_OUT)
+        wait_for_workers(
+            t); /* one that died may not come back; a gradient may take long */
+    check(status, "waiting for a gradient");
     for (size_t i = 0; i < ready_count && now->arrived < settings.needed; i++)
         arrived[who[ready[i]]] = judge(t, now, &t->crew[who[ready[i]]]);
 }

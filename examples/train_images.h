@@ -31,13 +31,13 @@ struct settings {
     bool cancel;
     int64_t piece_kb;      /* 0: gradients come whole */
     const char *precision; /* of a GPU; NULL: workers compute on the CPU */
-    double num_gpus;
+    double num_gpus, limit_s;
     /* [training], by crt_fit: see train_images_fit.c */
     bool fits;
     crt_fit_strategy_t strategy;
     crt_accelerator_t accelerator;
     int64_t devices, devices_most, epochs, accumulate;
-    double clip, validation, limit_s;
+    double clip, validation;
     bool sync_norms, bfloat16, tests;
     const char *fit_precision;
     /* [optimizer] */

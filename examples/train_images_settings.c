@@ -44,6 +44,8 @@ static const char usage[] =
     "cluster gives each\n"
     "                 num_gpus = 1          of each worker; 0.5: two share one\n"
     "                 precision = float32   on a GPU: float32, tf32 or mixed\n"
+    "                 limit_s = 60          in which workers come, when others have the "
+    "CPUs or GPUs\n"
     "                 piece_kb = 0          gradients go to the server in pieces of at "
     "least so "
     "many KiB, each\n"
@@ -63,9 +65,6 @@ static const char usage[] =
     "                 sync_norms = false    bfloat16 = false    validation = 0.2    test "
     "= "
     "true\n"
-    "                 limit_s = 60          in which members come, when there is no free "
-    "CPU or\n"
-    "                                       GPU for them\n"
     "                 slow_worker = -1      this worker takes `slowdown` times as long\n"
     "                 slowdown = 10\n"
     "  [optimizer]    name = sgd            sgd, adam       learn_rate = 0.01    "
@@ -160,6 +159,12 @@ static void read_network(crt_configuration_t *c)
     use(c, crt_configuration_int(c, "network.hidden", 1, 65536, &s->hidden));
     use(c, crt_configuration_int(c, "network.depth", 0, LAYERS_MAX, &s->depth));
     use(c, crt_configuration_float(c, "network.dropout", 0, 0.999, &s->dropout));
+}
+
+static void read_limit(crt_configuration_t *c)
+{
+    settings.limit_s = 60;
+    use(c, crt_configuration_float(c, "training.limit_s", 0.001, 1e6, &settings.limit_s));
 }
 
 static void read_device(crt_configuration_t *c)
@@ -265,7 +270,6 @@ static void read_fit(crt_configuration_t *c)
     s->epochs = 0;
     s->accumulate = 1;
     s->validation = 0.2;
-    s->limit_s = 60;
     s->tests = true;
     use(c, crt_configuration_string(c, "training.strategy", &strategy));
     use(c, crt_configuration_string(c, "training.accelerator", &accelerator));
@@ -277,7 +281,6 @@ static void read_fit(crt_configuration_t *c)
     use(c, crt_configuration_float(c, "training.clip", 0, 1e30, &s->clip));
     use(c, crt_configuration_float(c, "training.validation", 0, 0.999, &s->validation));
     use(c, crt_configuration_float(c, "training.num_gpus", 0.0001, 1, &s->num_gpus));
-    use(c, crt_configuration_float(c, "training.limit_s", 0.001, 1e6, &s->limit_s));
     use(c, crt_configuration_bool(c, "training.sync_norms", &s->sync_norms));
     use(c, crt_configuration_bool(c, "training.bfloat16", &s->bfloat16));
     use(c, crt_configuration_bool(c, "training.test", &s->tests));
@@ -373,11 +376,11 @@ static crt_status_t override(crt_configuration_t *c, const char *argument,
                              const char *next, int *at)
 {
     static const char *const plain[] = {"--devices", "--accelerator"};
-    static const char *const of_fit[] = {
-        "--training.strategy",   "--training.devices",    "--training.accelerator",
-        "--training.epochs",     "--training.accumulate", "--training.clip",
-        "--training.sync_norms", "--training.bfloat16",   "--training.validation",
-        "--training.test",       "--training.limit_s"};
+    static const char *const of_fit[] = {"--training.strategy",    "--training.devices",
+                                         "--training.accelerator", "--training.epochs",
+                                         "--training.accumulate",  "--training.clip",
+                                         "--training.sync_norms",  "--training.bfloat16",
+                                         "--training.validation",  "--training.test"};
     char text[256];
 
     for (size_t i = 0; i < sizeof(plain) / sizeof(plain[0]); i++) {
@@ -415,6 +418,7 @@ crt_configuration_t *read_settings(int argc, char **argv)
     use(c, crt_configuration_resolve(c));
     read_data(c);
     read_network(c);
+    read_limit(c);
     if (settings.fits) {
         read_fit(c);
     } else {

@@ -301,14 +301,20 @@ static void members_that_wait_for_a_gpu_do_so_to_a_deadline_and_say_so(void **st
 {
     crt_actor_t *other = new_holder(1);
     crt_fit_options_t o = usual(CRT_ACCELERATOR_GPU);
+    int pid = ask(crt_call(other, &holder_pid));
+    char held[64];
 
-    ask(crt_call(other, &holder_pid));
     assert_times_out(
         o, "1 of 2 members were there within 1.5 s: each needs 1 CPU and 1 GPU, "
            "and ");
+    assert_non_null(strstr(crt_error_detail(), " CPU and 0 of 2 GPU are free: "));
+    snprintf(held, sizeof(held), "Holder (pid %d) has 1", pid);
+    assert_non_null(strstr(crt_error_detail(), held));
+    assert_non_null(strstr(crt_error_detail(), "Trainer (pid "));
     o.strategy = CRT_FIT_SERVER;
     assert_times_out(
         o, "member 2 of 2 did not come within 1.5 s: each needs 1 CPU and 1 GPU");
+    assert_non_null(strstr(crt_error_detail(), held));
     end_holder(&other);
 }
 

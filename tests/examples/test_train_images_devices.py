@@ -51,6 +51,13 @@ def fewer_gpus_than_asked_for_are_counted():
             "--training.strategy=server", "--training.num_gpus=0.5", "--devices=3")
 
 
+def workers_wait_for_a_gpu_to_a_limit():
+    for strategy in [], ["--training.strategy=server", "--accelerator=gpu", "--devices=1"]:
+        refused("member 1 of 1 did not come within 0.001 s: each needs 1 CPU and 1 GPU", "0",
+                *(strategy or ["--training.device=gpu", "--training.workers=1"]),
+                "--training.limit_s=0.001")
+
+
 def a_gpu_whose_libraries_are_missing_is_refused_by_their_name():
     refused("the CUDA runtime can't be opened (/nonexistent/cudart", "0", "--accelerator=gpu",
             "--training.strategy=server", "--devices=1", CRT_CUDART_LIBRARY="/nonexistent/cudart")
@@ -67,6 +74,7 @@ def main():
     gpus_that_cuda_may_not_see_are_none()
     auto_falls_back_where_none_is_visible_and_says_so()
     fewer_gpus_than_asked_for_are_counted()
+    workers_wait_for_a_gpu_to_a_limit()
     if OLD_DRIVER:  # else this build has no models on GPUs
         a_gpu_whose_libraries_are_missing_is_refused_by_their_name()
         a_driver_older_than_the_libraries_is_refused_in_its_own_words()
