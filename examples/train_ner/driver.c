@@ -37,6 +37,8 @@ typedef struct training {
     char train_path[PATH_MAX], dev_path[PATH_MAX];
     const char *output;
     bool resume;
+    int64_t gpu_id;         /* --gpu-id; -1: none was named */
+    bool on_gpus;           /* members compute there */
     crt_ner_model_t *model; /* the state behind the last stretch */
     crt_optimizer_t *optimizer;
     note_t note;
@@ -96,15 +98,27 @@ static crt_status_t take_strategy(crt_configuration_t *c, const char *name)
                                              : "--distributed.mode=allreduce");
 }
 
-static crt_status_t check_accelerator(const char *name)
+static crt_status_t take_accelerator(crt_configuration_t *c, const char *name)
 {
     crt_accelerator_t accelerator;
+    char override[64];
 
     CRT_TRY(crt_accelerator_parse(name, &accelerator));
-    return accelerator == CRT_ACCELERATOR_GPU
-               ? crt_raise(CRT_ERR_UNSUPPORTED,
-                           "accelerator gpu: members of train_ner compute on CPUs")
-               : CRT_OK;
+    snprintf(override, sizeof(override), "--distributed.accelerator=%s", name);
+    return crt_configuration_override(c, override);
+}
+
+/* As spaCy's: -1 for CPUs, else the number of a GPU of this host. */
+static crt_status_t take_gpu_id(training_t *t, crt_configuration_t *c, const char *text)
+{
+    char *end;
+    long id = strtol(text, &end, 10);
+
+    if (!*text || *end || id < -1 || id > 1023)
+        return crt_raise(CRT_ERR_INVALID,
+                         "--gpu-id '%s' is neither -1 nor the number of a GPU", text);
+    t->gpu_id = id;
+    return take_accelerator(c, id < 0 ? "cpu" : "gpu");
 }
 
 /* What follows `name`, when words[*at] is it: "name VALUE" or "name=VALUE"; "": nothing does. */
@@ -137,7 +151,9 @@ static crt_status_t take_option(training_t *t, crt_configuration_t *c, char **wo
     if ((value = value_of("--training.strategy", words, at)))
         return take_strategy(c, value);
     if ((value = value_of("--accelerator", words, at)))
-        return check_accelerator(value);
+        return take_accelerator(c, value);
+    if ((value = value_of("--gpu-id", words, at)) || (value = value_of("-g", words, at)))
+        return take_gpu_id(t, c, value);
     for (size_t i = 0; i < sizeof(own) / sizeof(own[0]); i++) {
         value = value_of(own[i][0], words, at);
         if (!value)
@@ -170,6 +186,7 @@ static crt_status_t read_words(training_t *t, int count, char **words)
     crt_status_t status;
 
     t->output = "output";
+    t->gpu_id = -1;
     if (count < 1)
         return crt_raise(CRT_ERR_INVALID, "a configuration is wanted");
     CRT_TRY(crt_configuration_read(words[0], &c));
@@ -185,7 +202,32 @@ static crt_status_t read_words(training_t *t, int count, char **words)
     return setup_init(&t->setup, c);
 }
 
-crt_status_t train_cpus(int count, char **words, double *cpus_out)
+/* The entry `number` of CUDA_VISIBLE_DEVICES, or, where nothing hides GPUs, the number itself. */
+static crt_status_t see_one_gpu(int64_t number)
+{
+    const char *visible = getenv("CUDA_VISIBLE_DEVICES"), *at = visible;
+    char name[128];
+
+    if (getenv("CRT_ADDRESS"))
+        return crt_raise(CRT_ERR_UNSUPPORTED,
+                         "--gpu-id %lld: a cluster gives the GPUs that it has; "
+                         "--accelerator=gpu asks it for them",
+                         (long long)number);
+    for (int64_t i = 0; visible && *at && i < number; i++)
+        at += strcspn(at, ",") + (at[strcspn(at, ",")] == ',');
+    if (visible && !*at)
+        return crt_raise(CRT_ERR_UNSUPPORTED,
+                         "--gpu-id %lld: CUDA_VISIBLE_DEVICES=%s has no such entry",
+                         (long long)number, visible);
+    snprintf(name, sizeof(name), "%lld", (long long)number);
+    if (visible)
+        snprintf(name, sizeof(name), "%.*s", (int)strcspn(at, ","), at);
+    return setenv("CUDA_VISIBLE_DEVICES", name, 1) == 0
+               ? CRT_OK
+               : crt_raise(CRT_ERR_NO_MEMORY, "CUDA_VISIBLE_DEVICES");
+}
+
+crt_status_t train_prepare(int count, char **words, double *cpus_out)
 {
     training_t t = {0};
     crt_status_t status = read_words(&t, count, words);
@@ -193,6 +235,8 @@ crt_status_t train_cpus(int count, char **words, double *cpus_out)
     if (status == CRT_OK)
         *cpus_out = (double)t.setup.workers;
     setup_fini(&t.setup);
+    if (status == CRT_OK && t.gpu_id >= 0 && !getenv("CRT_WORKER"))
+        status = see_one_gpu(t.gpu_id);
     return status;
 }
 
@@ -313,19 +357,63 @@ static crt_status_t begin_members(training_t *t)
     return status;
 }
 
+/* Those that wait for what others have do so to a limit; to begin anew would not help them. */
+static crt_status_t wait_for_members(training_t *t)
+{
+    crt_status_t status =
+        crt_members_ready(t->members, t->count, 1, t->on_gpus ? t->setup.num_gpus : 0,
+                          (int64_t)(t->setup.limit_s * 1000));
+
+    return status == CRT_ERR_TIMED_OUT
+               ? crt_raise(CRT_ERR_UNSCHEDULABLE, "%s", crt_error_detail())
+               : status;
+}
+
 static crt_status_t make_members(training_t *t)
 {
     int workers = (int)t->setup.workers;
 
     t->count = workers + (t->setup.mode == SHARED_OPTIMIZER);
-    for (int i = 0; i < t->count; i++)
+    for (int i = 0; i < t->count; i++) {
+        bool on_gpu = t->on_gpus && i < workers;
+
         t->members[i] =
             crt_actor_new(&ner_member,
                           CRT_ACTOR_OPTIONS(.num_cpus = i < workers,
+                                            .num_gpus = on_gpu ? t->setup.num_gpus : 0,
                                             .if_infeasible = CRT_INFEASIBLE_FAILS,
                                             .scheduling = CRT_SCHEDULE_SPREAD),
-                          t->text, i, t->train_path);
+                          t->text, i, t->train_path, on_gpu);
+    }
+    CRT_TRY(wait_for_members(t));
     return begin_members(t);
+}
+
+/* Whether members compute on GPUs, which the cluster must have. */
+static crt_status_t choose_accelerator(training_t *t)
+{
+    const setup_t *s = &t->setup;
+    double total = 0;
+
+    if (s->accelerator == CRT_ACCELERATOR_CPU)
+        return CRT_OK;
+    CRT_TRY(crt_resource_total("GPU", &total, NULL));
+    if (total == 0 && s->accelerator == CRT_ACCELERATOR_AUTO) {
+        printf("accelerator auto: no node of the cluster has a GPU; members compute on "
+               "CPUs\n");
+        return CRT_OK;
+    }
+    if (total == 0)
+        return crt_raise(CRT_ERR_UNSUPPORTED,
+                         "accelerator gpu: no node of the cluster has a GPU; nodes have "
+                         "those of CUDA_VISIBLE_DEVICES, or all that the driver tells");
+    if ((double)s->workers * s->num_gpus > total + 1e-6)
+        return crt_raise(CRT_ERR_UNSUPPORTED,
+                         "%lld members of %g GPU: the cluster has %g; members with a "
+                         "smaller distributed.num_gpus share one",
+                         (long long)s->workers, s->num_gpus, total);
+    t->on_gpus = true;
+    return CRT_OK;
 }
 
 /* ---------------------------------------------------------------- stretches */
@@ -683,6 +771,8 @@ int train(int count, char **words)
     crt_status_t status = read_words(&t, count, words);
 
     crt_ml_set_threads(1); /* idle threads would spin on the members' processors */
+    if (status == CRT_OK)
+        status = choose_accelerator(&t);
     if (status == CRT_OK)
         status = prepare(&t);
     if (status == CRT_OK)

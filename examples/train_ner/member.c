@@ -14,10 +14,15 @@
  * Threads: `train` runs beside the methods of the group "exchange"; `lock` guards what both use.
  * The pass has a model of its own, and reads the copy `used`. A member waits for the answers to
  * what it sent in the step before, so no more than a step of each is under way.
+ *
+ * On a GPU: the model of the passes is there. Weights go there before each pass, its gradients come
+ * back behind it; updates, sums and messages are the host's, so members may share a GPU.
  */
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include <crt_ml_gpu.h>
 
 #include "show.h"
 #include "train_ner.h"
@@ -70,13 +75,16 @@ static size_t count_floats(member_t *m)
 
 /* ---------------------------------------------------------------- create */
 
-static crt_status_t make_models(member_t *m)
+static crt_status_t make_models(member_t *m, bool on_gpu)
 {
     const setup_t *s = &m->setup;
     uint64_t seed = (uint64_t)s->seed;
 
     CRT_TRY(crt_ner_model_new(&s->model, m->corpus, seed, &m->model));
     CRT_TRY(crt_ner_model_new(&s->model, m->corpus, seed, &m->newest));
+    if (on_gpu) /* the first of those that the member was given */
+        CRT_TRY(
+            crt_model_to_gpu(crt_ner_model_network(m->model), 0, CRT_PRECISION_FLOAT32));
     return crt_optimizer_new(newest_network(m), &s->optimizer, &m->optimizer);
 }
 
@@ -112,9 +120,10 @@ static crt_status_t create(void *self, crt_call_t *call)
     member_t *m = self;
     crt_configuration_t *configuration;
     const char *text, *train;
+    bool on_gpu;
 
     pthread_mutex_init(&m->lock, NULL);
-    CRT_TRY(crt_args(call, &text, &m->rank, &train));
+    CRT_TRY(crt_args(call, &text, &m->rank, &train, &on_gpu));
     CRT_TRY(
         crt_configuration_parse("the configuration", text, strlen(text), &configuration));
     if (crt_configuration_resolve(configuration) != CRT_OK) {
@@ -126,7 +135,7 @@ static crt_status_t create(void *self, crt_call_t *call)
     CRT_TRY(open_corpus(train, &m->setup.train.selection, &m->corpus));
     m->members = (int)m->setup.workers;
     m->owners = count_owners(m->setup.mode, m->members);
-    CRT_TRY(make_models(m));
+    CRT_TRY(make_models(m, on_gpu));
     CRT_TRY(make_room(m));
     CRT_TRY(show_staleness(&m->staleness));
     m->owned = divide(newest_network(m), m->owners);
@@ -346,6 +355,18 @@ static uint64_t seed_of(const member_t *m)
            (uint64_t)m->rank;
 }
 
+/* On a GPU: there with these weights, and back with the gradients. */
+static crt_status_t compute_there(member_t *m, const crt_tensor_t *weights,
+                                  const crt_ner_batch_t *batch, crt_tensor_t *gradients,
+                                  double *loss)
+{
+    crt_model_t *network = crt_ner_model_network(m->model);
+
+    CRT_TRY(crt_model_set_weights(network, weights));
+    CRT_TRY(crt_ner_compute_gradients(m->model, NULL, m->corpus, batch, NULL, loss));
+    return crt_model_copy_tensor(network, crt_model_gradients(network), gradients);
+}
+
 static crt_status_t pass(member_t *m, const crt_tensor_t *weights, progress_t *progress)
 {
     crt_tensor_t gradients = view_of(m->gradients, count_floats(m));
@@ -354,8 +375,11 @@ static crt_status_t pass(member_t *m, const crt_tensor_t *weights, progress_t *p
 
     CRT_TRY(crt_ner_batches_next(m->batches, &batch));
     crt_ner_model_set_seed(m->model, seed_of(m));
-    CRT_TRY(crt_ner_compute_gradients(m->model, weights, m->corpus, batch, &gradients,
-                                      &loss));
+    if (crt_model_gpu(crt_ner_model_network(m->model)) == CRT_NO_GPU)
+        CRT_TRY(crt_ner_compute_gradients(m->model, weights, m->corpus, batch, &gradients,
+                                          &loss));
+    else
+        CRT_TRY(compute_there(m, weights, batch, &gradients, &loss));
     progress->loss += loss;
     progress->words += batch->words;
     return CRT_OK;
@@ -536,7 +560,7 @@ static const crt_concurrency_group_t exchange =
 
 const crt_actor_class_t ner_member =
     CRT_ACTOR_CLASS(.name = "NerMember", .size = sizeof(member_t), .create = create,
-                    .signature = "string, int, string", .destroy = destroy,
+                    .signature = "string, int, string, bool", .destroy = destroy,
                     .methods =
                         CRT_METHODS(&member_begin, &member_train, &member_give_state,
                                     &member_add_gradients, &member_set_parameters),

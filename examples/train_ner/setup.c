@@ -380,17 +380,23 @@ static crt_status_t read_distributed(crt_configuration_t *c, setup_t *s)
 {
     static const char *const modes[] = {"allreduce", "peer", "shared_optimizer",
                                         "head_child"};
-    const char *mode = modes[0];
+    const char *mode = modes[0], *accelerator = "cpu";
     int found = -1;
 
     s->workers = 1;
     s->restarts = 10;
+    s->num_gpus = 1;
+    s->limit_s = 60;
     CRT_TRY(
         crt_configuration_int(c, "distributed.workers", 1, MEMBERS_MAX - 1, &s->workers));
     s->quorum = s->workers;
     CRT_TRY(crt_configuration_int(c, "distributed.quorum", 1, 1 << 20, &s->quorum));
     CRT_TRY(crt_configuration_int(c, "distributed.staleness", 0, 1 << 20, &s->staleness));
     CRT_TRY(crt_configuration_int(c, "distributed.restarts", 0, 1 << 20, &s->restarts));
+    CRT_TRY(crt_configuration_float(c, "distributed.num_gpus", 0.001, 1, &s->num_gpus));
+    CRT_TRY(crt_configuration_float(c, "distributed.limit_s", 0.001, 1e6, &s->limit_s));
+    CRT_TRY(crt_configuration_string(c, "distributed.accelerator", &accelerator));
+    CRT_TRY(crt_accelerator_parse(accelerator, &s->accelerator));
     CRT_TRY(crt_configuration_string(c, "distributed.mode", &mode));
     for (int i = 0; i < 4; i++)
         if (strcmp(mode, modes[i]) == 0)

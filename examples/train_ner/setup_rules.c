@@ -80,7 +80,7 @@ static const rule_t rules[] = {
     {NONE, "initialize.tokenizer", "words are the file's"},
     {NONE, "initialize.components", "of others than `ner`"},
     {NONE, "training.vectors", "as `initialize.vectors`"},
-    {NONE, "training.gpu_allocator", "it trains on processors"},
+    {NONE, "training.gpu_allocator", "memory of a GPU is taken from CUDA itself"},
     {NONE, "training.score_weights.ents_per_type", "always printed"},
     {NONE, "training.logger",
      "rows are printed, and written to log.csv; another logger is told of"},

@@ -34,9 +34,13 @@ static const char usage[] =
     "gradients; each\n"
     "                       some; an actor that does not train; member 0\n"
     "  --resume             go on from model-last\n"
-    "  --devices N, --training.strategy=allreduce|server, --accelerator cpu|auto\n"
+    "  --devices N, --training.strategy=allreduce|server\n"
     "                       as of train_images: --n-workers N; --mode allreduce, or\n"
-    "                       shared_optimizer; members compute on CPUs\n"
+    "                       shared_optimizer\n"
+    "  --accelerator cpu|gpu|auto\n"
+    "                       where members compute gradients (distributed.accelerator);\n"
+    "                       each has distributed.num_gpus of a GPU, 1 if not told\n"
+    "  --gpu-id, -g N       as of spaCy: on GPU N of this host; -1: on CPUs\n"
     "evaluate: precision, recall and F of all entities and of each label;\n"
     "  --output FILE        the same as JSON\n"
     "settings: which settings of spaCy are obeyed, which are refused, and which have no "
@@ -200,7 +204,7 @@ int main(int argc, char **argv)
     }
     if (strcmp(command, "train") != 0)
         return wrong("the commands are convert, train, evaluate and settings");
-    status = train_cpus(argc - 2, argv + 2, &members);
+    status = train_prepare(argc - 2, argv + 2, &members);
     if (status != CRT_OK) /* before there are processes */
         return failed(status);
     return crt_main(argc, argv,

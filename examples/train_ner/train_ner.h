@@ -11,6 +11,7 @@
 
 #include <crt_actors.h>
 #include <crt_configuration.h>
+#include <crt_fit.h>
 #include <crt_ner.h>
 #include <stdio.h>
 
@@ -48,6 +49,8 @@ typedef struct setup {
     /* [distributed] */
     ner_mode_t mode;
     int64_t workers, quorum, staleness, restarts;
+    crt_accelerator_t accelerator;
+    double num_gpus, limit_s; /* of each member on a GPU; in which members must come */
 } setup_t;
 
 /* Reads what `configuration`, which is resolved, says, and takes it in any case: setup_fini frees
@@ -66,12 +69,14 @@ void print_settings(FILE *out);
 /* The command. `words` end with NULL. */
 int train(int count, char **words);
 
-/* How many processors the command `train` with these words needs. */
-crt_status_t train_cpus(int count, char **words, double *cpus_out);
+/* Before there are processes: how many processors the command `train` with these words needs. With
+ * --gpu-id the process, and so its private cluster, sees that GPU alone from here on. */
+crt_status_t train_prepare(int count, char **words, double *cpus_out);
 
 extern const crt_actor_class_t ner_member, ner_evaluator;
 
-/* ner_member. Create arguments: the configuration, rank, where the corpus is.
+/* ner_member. Create arguments: the configuration, rank, where the corpus is, whether it computes on
+ * the GPU that it was given.
  * begin (members, group, state, optimizer's steps, step): all actors of the training in the order
  * of ranks, a name
  *     for their group, what give_state of all owners gave put together (or none), and how many
