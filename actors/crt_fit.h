@@ -43,7 +43,9 @@ typedef enum crt_fit_strategy {
 typedef enum crt_accelerator {
     CRT_ACCELERATOR_CPU = 0,
     /* A GPU for each member; without enough of them the call fails. Gradients of CRT_FIT_ALLREDUCE
-     * are summed there, by NCCL; CRT_FIT_SHARDED is not supported. */
+     * are summed there, by NCCL. With CRT_FIT_SHARDED, and with `gpus` below 1, passes are computed
+     * there, and sums and updates by the host: in each step the weights go to the GPU and the
+     * gradient comes back. */
     CRT_ACCELERATOR_GPU = 1,
     /* GPUs if the cluster has any, else CPUs; a report tells when there are none. */
     CRT_ACCELERATOR_AUTO = 2
@@ -124,8 +126,8 @@ typedef struct crt_fit_options {
     int devices_most;
     /* CPUs of each member. 0: 1. */
     double cpus;
-    /* The part of a GPU that each member has, with `accelerator` GPU; of less than 1 with
-     * CRT_FIT_SERVER only. 0: 1. */
+    /* The part of a GPU that each member has, with `accelerator` GPU; those of less than 1 share
+     * one. 0: 1. */
     double gpus;
     /* Samples of one batch of one member. */
     int batch_size;
@@ -193,7 +195,7 @@ typedef struct crt_fit_result {
  * Errors, before anything is started: CRT_ERR_INVALID, when an option is missing or wrong, the
  * model does not fit the data, the validation data would be empty, or the training data have fewer
  * batches than there are devices; CRT_ERR_UNSUPPORTED, when there is no GPU, fewer than were asked
- * for, or the strategy or a layer cannot be computed on one; CRT_ERR_UNSCHEDULABLE, when the
+ * for, or GPUs do not have what an option asks for; CRT_ERR_UNSCHEDULABLE, when the
  * cluster has fewer CPUs than all members need; CRT_ERR_NOT_FOUND, when there is no checkpoint to
  * go on from, or no such network; CRT_ERR_EXISTS, when `folder` has checkpoints and `resume` is not
  * set; those of crt_checkpoint_read and crt_model_new. Later: CRT_ERR_INVALID, when a gradient is

@@ -58,6 +58,7 @@ struct crti_fit {
     crt_model_spec_t spec;
     crt_optimizer_options_t optimizer;
     const char *name, *format, *precision; /* "": none */
+    bool by_host; /* GPUs compute passes alone; sums and updates are the host's */
     char folder[4096];
     crti_fit_data_t train, validation, test;
     const crti_fit_strategy_t *strategy;

@@ -148,23 +148,22 @@ static crt_status_t count_devices(crti_fit_t *f, const char *what, double each,
     return CRT_OK;
 }
 
-/* Members whose gradients are summed where they lie, by NCCL. */
-static crt_status_t check_group_on_gpus(const crt_fit_options_t *o)
+/* Gradients are summed where they lie, by NCCL, which wants a whole GPU for each member and no parts
+ * of an optimizer. All else goes by way of the host. */
+static crt_status_t check_group_on_gpus(crti_fit_t *f)
 {
-    if (o->strategy == CRT_FIT_SHARDED)
-        return crt_raise(CRT_ERR_UNSUPPORTED, "strategy sharded on a GPU: allreduce and "
-                                              "server compute there");
-    if (o->gpus < 1)
-        return crt_raise(
-            CRT_ERR_UNSUPPORTED,
-            "strategy allreduce with %g of a GPU for each member: NCCL wants "
-            "a whole one for each; members of strategy server share them",
-            o->gpus);
+    const crt_fit_options_t *o = &f->o;
+
+    f->by_host = o->strategy == CRT_FIT_SHARDED || o->gpus < 1;
     if (o->sync_norms)
-        return crt_raise(CRT_ERR_UNSUPPORTED, "batch norms over all members, on GPUs");
-    if (o->bfloat16)
-        return crt_raise(CRT_ERR_UNSUPPORTED, "gradients that are sent as bfloat16 by "
-                                              "GPUs, with strategy allreduce");
+        return crt_raise(CRT_ERR_UNSUPPORTED,
+                         "batch norms over all members, on GPUs: they compute them there "
+                         "of their own batches; accelerator cpu has them over all");
+    if (o->bfloat16 && !f->by_host)
+        return crt_raise(CRT_ERR_UNSUPPORTED,
+                         "gradients that are sent as bfloat16 by GPUs, with strategy "
+                         "allreduce: NCCL sums float32; strategies server and sharded "
+                         "send bfloat16");
     return CRT_OK;
 }
 
@@ -174,7 +173,7 @@ static crt_status_t use_gpus(crti_fit_t *f)
 
     f->precision = o->precision ? o->precision : "float32";
     if (o->strategy != CRT_FIT_SERVER)
-        CRT_TRY(check_group_on_gpus(o));
+        CRT_TRY(check_group_on_gpus(f));
     return count_devices(f, "GPU", o->gpus, CRT_ERR_UNSUPPORTED);
 }
 

@@ -57,7 +57,8 @@ static crt_actor_t *new_trainer(const crti_fit_t *f, const char *checkpoint)
                                       .ahead = f->o.ahead,
                                       .accumulate = f->o.accumulate,
                                       .limit_ms = f->o.limit_ms,
-                                      .precision = f->precision};
+                                      .precision = f->precision,
+                                      .by_host = f->by_host};
     const crt_data_spec_t data =
         CRT_DATA_SPEC(.features = f->train.features, .labels = f->train.labels,
                       .classes = f->train.classes, .batch_size = f->o.batch_size);

@@ -11,6 +11,8 @@
  * On a GPU
  *     The gradient stays where the model has it and is summed there, by a group of the backend
  *     "nccl"; the optimizer makes a step as a whole, and says one step later that it did not.
+ *     By way of the host (`there`): a second model on the GPU computes the passes alone. Weights go
+ *     there before each of them, and the gradient comes back behind it.
  */
 #include "actors/replica.h"
 #include "runtime/base/copy_struct.h"
@@ -138,6 +140,45 @@ static crt_status_t sum_norms(void *replica, float *numbers, size_t count)
     return crt_group_allreduce(r->group, &view, &view, CRT_REDUCE_SUM);
 }
 
+/* ---------------------------------------------------------------- by way of the host */
+
+void crti_replica_compute_on(crt_replica_t *r, crt_model_t *there)
+{
+    r->there = there;
+}
+
+crt_status_t crti_replica_send(crt_replica_t *r)
+{
+    const crt_tensor_t *own = crt_model_statistics(r->model);
+    crt_tensor_t statistics;
+    crt_status_t status;
+
+    if (!r->there)
+        return CRT_OK;
+    status = crt_model_set_weights(r->there, crt_model_weights(r->model));
+    if (status != CRT_OK || crt_tensor_count(own) == 0)
+        return status;
+    statistics = *crt_model_statistics(r->there);
+    return crt_model_copy_tensor(r->there, own, &statistics);
+}
+
+static crt_status_t pass_there(crt_replica_t *r, const crt_batch_t *batch,
+                               crt_tensor_t *gradients, double *loss_out)
+{
+    crt_tensor_t statistics = *crt_model_statistics(r->model);
+    crt_status_t status = crti_replica_send(r);
+
+    if (status == CRT_OK)
+        status = crt_model_compute_gradients(r->there, NULL, batch, NULL, loss_out);
+    if (status == CRT_OK)
+        status =
+            crt_model_copy_tensor(r->there, crt_model_gradients(r->there), gradients);
+    if (status == CRT_OK && crt_tensor_count(&statistics) > 0)
+        status =
+            crt_model_copy_tensor(r->there, crt_model_statistics(r->there), &statistics);
+    return status;
+}
+
 /* ---------------------------------------------------------------- gradients */
 
 /* A pass of training, whose gradient `seen` watches. */
@@ -147,6 +188,12 @@ static crt_status_t pass(crt_replica_t *r, const crt_batch_t *batch,
 {
     crt_status_t status;
 
+    if (r->there) {
+        status = pass_there(r, batch, gradients, loss_out);
+        if (status == CRT_OK && seen)
+            seen(r, 0);
+        return status;
+    }
     crt_model_watch_gradients(r->model, seen, r);
     crt_model_sync_norms(r->model, r->options.sync_norms ? sum_norms : NULL, r);
     status = crt_model_compute_gradients(r->model, NULL, batch, gradients, loss_out);

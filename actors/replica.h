@@ -13,6 +13,8 @@
 struct crt_replica {
     crt_group_t *group;
     crt_model_t *model;
+    crt_model_t
+        *there; /* on a GPU, and computes the passes for `model` on the host; or NULL */
     crt_optimizer_t *optimizer;
     crt_replica_options_t options;
     crt_buckets_t *buckets;
@@ -50,6 +52,13 @@ crt_status_t crti_replica_read(const crt_replica_t *r, const crt_tensor_t *from,
                                float *host);
 crt_status_t crti_replica_write(const crt_replica_t *r, const crt_tensor_t *to,
                                 const float *host);
+
+/* Lets the passes be computed by `there`, a model of the same layers on a GPU, which must outlive the
+ * replica. The replica's own model is on the host, and so are sums and updates. */
+void crti_replica_compute_on(crt_replica_t *r, crt_model_t *there);
+
+/* Weights and statistics to the model that computes, when that is another one. */
+crt_status_t crti_replica_send(crt_replica_t *r);
 
 /* For the group as it is now. */
 crt_status_t crti_replica_new_buckets(crt_replica_t *r);

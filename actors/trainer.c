@@ -26,10 +26,11 @@
 
 #define JOIN_MS 60000
 /* Keys and values in the create arguments: options of a replica, and of batches by numbers. */
-#define OWN_ITEMS 26
+#define OWN_ITEMS 28
 
 typedef struct trainer {
     crt_model_t *model;
+    crt_model_t *there; /* computes the passes by way of the host; NULL: `model` does */
     crti_feed_t feed;
     crt_optimizer_options_t optimizer;
     crt_replica_options_t options;
@@ -108,17 +109,28 @@ static crt_status_t read_numbered(trainer_t *t, const crt_value_t *map,
     return status;
 }
 
-/* To the first GPU that the actor has. */
-static crt_status_t choose_device(trainer_t *t, const crt_value_t *map)
+static crt_model_t *computer(const trainer_t *t)
+{
+    return t->there ? t->there : t->model;
+}
+
+/* To the first GPU that the actor has: the model, or, by way of the host, a second one. */
+static crt_status_t choose_device(trainer_t *t, const crt_value_t *map,
+                                  const crt_value_t *widths, double dropout)
 {
     const char *name = "";
+    bool by_host = false;
     crt_precision_t precision;
     crt_status_t status = CRTI_SPEC_READ(map, "precision", &name);
 
     if (status != CRT_OK || !*name)
         return status;
     status = crt_precision_parse(name, &precision);
-    return status == CRT_OK ? crt_model_to_gpu(t->model, 0, precision) : status;
+    if (status == CRT_OK)
+        status = CRTI_SPEC_READ(map, "by_host", &by_host);
+    if (status == CRT_OK && by_host)
+        status = crti_spec_model(widths, dropout, t->seed, &t->there);
+    return status == CRT_OK ? crt_model_to_gpu(computer(t), 0, precision) : status;
 }
 
 static crt_status_t create(void *self, crt_call_t *call)
@@ -140,7 +152,7 @@ static crt_status_t create(void *self, crt_call_t *call)
     if (status == CRT_OK)
         status = crti_feed_init(&t->feed, &data, t->model);
     t->seed = data.seed;
-    return status == CRT_OK ? choose_device(t, options) : status;
+    return status == CRT_OK ? choose_device(t, options, widths, dropout) : status;
 }
 
 static void leave(trainer_t *t)
@@ -165,6 +177,7 @@ static void destroy(void *self)
 
     leave(t);
     crti_feed_fini(&t->feed);
+    crt_model_drop(&t->there);
     crt_model_drop(&t->model);
     free(t->format);
     free(t->network);
@@ -194,9 +207,10 @@ static crt_status_t join(void *self, crt_call_t *call)
     status = crt_group_join(size, rank, &options, &t->group);
     if (status == CRT_OK)
         status = crt_replica_new(t->group, t->model, &t->options, &t->replica);
-    if (status == CRT_OK)
-        return crt_return(call, crt_group_rank(t->group));
-    return leave_failed(t, status);
+    if (status != CRT_OK)
+        return leave_failed(t, status);
+    crti_replica_compute_on(t->replica, t->there);
+    return crt_return(call, crt_group_rank(t->group));
 }
 
 /* ---------------------------------------------------------------- train */
@@ -261,7 +275,7 @@ static crt_status_t numbered_batch(trainer_t *t, uint64_t number, uint64_t size,
 
     if (status != CRT_OK)
         return status;
-    crt_model_set_seed(t->model, t->seed + number * 0x9e3779b97f4a7c15u);
+    crt_model_set_seed(computer(t), t->seed + number * 0x9e3779b97f4a7c15u);
     status = is_last ? crt_replica_step(t->replica, batch, &loss)
                      : crt_replica_accumulate(t->replica, batch, &loss);
     progress->loss += loss;
@@ -409,7 +423,9 @@ static crt_status_t evaluate(void *self, crt_call_t *call)
     crt_status_t status =
         crt_args(call, &e.features, &e.labels, &e.classes, &e.part, &e.parts);
 
-    return status == CRT_OK ? crti_evaluate(call, t->model, NULL, &e) : status;
+    if (status == CRT_OK && t->replica)
+        status = crti_replica_send(t->replica);
+    return status == CRT_OK ? crti_evaluate(call, computer(t), NULL, &e) : status;
 }
 
 static crt_status_t save(void *self, crt_call_t *call)
@@ -524,7 +540,8 @@ static crt_actor_t *new_trainer(const crt_actor_options_t *options,
         crt_arg_string("ahead"),        crt_arg_int(n->ahead),
         crt_arg_string("limit_ms"),     crt_arg_int(n->limit_ms),
         crt_arg_string("format"),       crt_arg_string(text_or_none(n->format)),
-        crt_arg_string("precision"),    crt_arg_string(text_or_none(n->precision))};
+        crt_arg_string("precision"),    crt_arg_string(text_or_none(n->precision)),
+        crt_arg_string("by_host"),      crt_arg_bool(n->by_host)};
 
     memcpy(items + CRTI_SPEC_OPTIMIZER_ITEMS, own, sizeof(own));
     return crt_actor_new(&crt_trainer_descriptor, options, crti_spec_widths(model, room),

@@ -11,6 +11,7 @@ typedef struct crti_numbered {
     const char *format;    /* as of crti_feed_spec_t */
     int ahead, accumulate; /* batches made ahead; of each step, at least 1 */
     const char *precision; /* of a GPU; "": on the CPU */
+    bool by_host;          /* with a GPU: it computes passes alone, see replica.c */
     int64_t limit_ms;      /* of joining and of each exchange; 0: 60 s */
 } crti_numbered_t;
 

@@ -211,6 +211,30 @@ static void members_on_gpus_end_with_the_weights_of_those_on_cpus(void **state)
     assert_alike(with_clip_and_accumulation);
 }
 
+static void sharded(crt_fit_options_t *o)
+{
+    o->strategy = CRT_FIT_SHARDED;
+    o->accumulate = 2;
+    o->clip = 0.5;
+    o->test = few;
+    o->bfloat16 = true;
+}
+
+/* Four on two GPUs, where there are any. */
+static void with_half_a_gpu(crt_fit_options_t *o)
+{
+    o->devices = 4;
+    o->gpus = 0.5;
+    o->validation_part = 0.2;
+}
+
+/* What NCCL can't sum goes by way of the host. */
+static void members_on_gpus_shard_their_optimizer_or_share_gpus(void **state)
+{
+    assert_alike(sharded);
+    assert_alike(with_half_a_gpu);
+}
+
 static crt_model_spec_t norms;
 
 static void with_batch_norms(crt_fit_options_t *o)
@@ -222,26 +246,36 @@ static void with_batch_norms(crt_fit_options_t *o)
     o->steps = 3;
 }
 
+static void with_sharded_batch_norms(crt_fit_options_t *o)
+{
+    with_batch_norms(o);
+    o->strategy = CRT_FIT_SHARDED;
+}
+
 static void statistics_of_batch_norms_are_averaged_where_they_lie(void **state)
 {
     static const int widths[] = {28, 28, 1, CLASSES, 0};
 
     norms = CRT_MODEL_SPEC(.widths = widths, .network = "fcnn", .seed = 2);
     assert_alike(with_batch_norms);
+    assert_alike(with_sharded_batch_norms);
 }
 
 static void a_member_that_is_killed_is_replaced_on_its_gpu(void **state)
 {
-    crt_fit_options_t o = usual(CRT_ACCELERATOR_GPU);
-    crt_fit_result_t whole, killed;
+    for (int shares = 0; shares < 2; shares++) {
+        crt_fit_options_t o = usual(CRT_ACCELERATOR_GPU);
+        crt_fit_result_t whole, killed;
 
-    o.epochs = 6;
-    whole = run(&o);
-    scene.kill_at = 1;
-    killed = run(&o);
-    assert_int_equal(killed.deaths, 1);
-    assert_int_equal(killed.devices, 2);
-    assert_true(killed.hash == whole.hash);
+        o.gpus = shares ? 0.5 : 1;
+        o.epochs = 6;
+        whole = run(&o);
+        scene.kill_at = 1;
+        killed = run(&o);
+        assert_int_equal(killed.deaths, 1);
+        assert_int_equal(killed.devices, 2);
+        assert_true(killed.hash == whole.hash);
+    }
 }
 
 static void a_checkpoint_of_gpus_goes_on_there_and_on_cpus(void **state)
@@ -361,12 +395,6 @@ static void what_gpus_can_not_do_is_refused_before_anything_starts(void **state)
 {
     crt_fit_options_t o = usual(CRT_ACCELERATOR_GPU);
 
-    o.strategy = CRT_FIT_SHARDED;
-    assert_refused(o, "strategy sharded on a GPU");
-    o = usual(CRT_ACCELERATOR_GPU);
-    o.gpus = 0.5;
-    assert_refused(o, "0.5 of a GPU for each member: NCCL wants a whole one");
-    o = usual(CRT_ACCELERATOR_GPU);
     o.sync_norms = true;
     assert_refused(o, "batch norms over all members");
     o = usual(CRT_ACCELERATOR_GPU);
@@ -382,6 +410,7 @@ static int driver(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(members_on_gpus_end_with_the_weights_of_those_on_cpus),
+        cmocka_unit_test(members_on_gpus_shard_their_optimizer_or_share_gpus),
         cmocka_unit_test(statistics_of_batch_norms_are_averaged_where_they_lie),
         cmocka_unit_test(a_member_that_is_killed_is_replaced_on_its_gpu),
         cmocka_unit_test(a_checkpoint_of_gpus_goes_on_there_and_on_cpus),
