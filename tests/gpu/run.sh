@@ -38,7 +38,16 @@ build=$(cd "$build" && pwd)
 out=${out:-$build/gpu}
 mkdir -p "$out" || exit 2
 rows=() failed=0 end=$((SECONDS + limit))
-train=$build/examples/train_images
+train=$build/examples/train_images ner=$build/examples/train_ner
+if [ ! -x "$train" ] || [ ! -x "$ner" ]; then
+    echo "gpu: ninja -C $build has not built all" >&2
+    exit 2
+fi
+# Numbered as the driver does; in a container the first one may have any number.
+gpu=$(find /dev -maxdepth 1 -name 'nvidia[0-9]*' 2>/dev/null | sort -V | head -n 1)
+gpu=${gpu:-/dev/nvidia0}
+first=${CUDA_VISIBLE_DEVICES:-0} # as CUDA numbers them
+first=${first%%,*}
 
 last() { tail -n 1 | cut -c1-100; }
 row() { rows+=("$(printf '%-44s %-8s %6s  %s' "$1" "$2" "$3" "$4")"); }
@@ -52,6 +61,10 @@ step() {
     [ -z "$needs" ] || [ -e "$needs" ] || { row "$name" skipped - "$needs is not there"; return; }
     [ "$left" -ge 10 ] || { row "$name" skipped - "the $limit s are over"; return; }
     timeout -k 5 $((most < left ? most : left)) "$@" >"$log" 2>&1 || status=$?
+    if [ $status -ne 0 ] && grep -q "NCCL can't be opened" "$log"; then
+        row "$name" skipped $((SECONDS - from)) 'NCCL is not there; CRT_NCCL_LIBRARY names its file'
+        return
+    fi
     case $status in
     0) row "$name" passed $((SECONDS - from)) "$(grep -E "$shown" "$log" | last)" ;;
     77) row "$name" skipped $((SECONDS - from)) "$(last <"$log")" ;;
@@ -60,27 +73,45 @@ step() {
     esac
 }
 
-used_mib() { nvidia-smi --query-gpu=memory.used --format=csv,noheader,nounits | head -n 1; }
+# Of the first GPU.
+used_mib() {
+    nvidia-smi -i "$first" --query-gpu=memory.used --format=csv,noheader,nounits | head -n 1
+}
 
 # A training that is killed in the middle gives its memory back, and the next one finds it free.
 killed_gives_back() {
-    local before after pid
+    local before most after pid
     before=$(used_mib)
+    [[ $before =~ ^[0-9]+$ ]] || { echo "nvidia-smi does not tell the memory"; return 77; }
     "$train" train --network.name=mlp-4096x4 --training.strategy=server --accelerator=gpu \
         --devices=1 --training.steps=100000 --data.limit=2000 --training.test=false &
     pid=$!
     for _ in $(seq 300); do
-        [ "$(used_mib)" -lt $((before + 400)) ] || break
+        most=$(used_mib)
+        if [ "$most" -ge $((before + 400)) ] || ! kill -0 "$pid"; then break; fi
         sleep 0.1
     done
-    kill -KILL "$pid"
+    kill -KILL "$pid" || return 1
     for _ in $(seq 100); do
         after=$(used_mib)
         [ "$after" -gt $((before + 100)) ] || break
         sleep 0.1
     done
-    echo "before $before MiB, after $after MiB"
-    [ "$after" -le $((before + 100)) ]
+    echo "before $before MiB, in training $most MiB, killed $after MiB"
+    [ "$most" -ge $((before + 400)) ] && [ "$after" -le $((before + 100)) ]
+}
+
+# train_ner on CPUs, and on the GPU: the words of the last stretch in a second.
+ner_beside_cpu() {
+    local where speed=()
+    for where in -1 0; do
+        "$ner" train "$root/examples/train_ner/default.cfg" --output "$out/ner" --gpu-id "$where" \
+            --paths.train=builtin:4000 --paths.dev=builtin:50:1 --training.eval_frequency=30 \
+            --training.max_steps=60 --training.batcher.size.start=1000 || return
+        speed+=("$(awk -F, '{ last = $NF } END { print last }' "$out/ner/log.csv")")
+    done
+    awk -v cpu="${speed[0]}" -v gpu="${speed[1]}" 'BEGIN {
+        printf "words/s: GPU %.0f, CPU %.0f: %.1f times\n", gpu, cpu, gpu / cpu }'
 }
 
 # What NVML says while all this runs: the most memory, and how busy the GPU is when it is.
@@ -97,35 +128,45 @@ nvml_row() {
     else row 'NVML, all rows together' skipped - 'nvidia-smi says nothing'; fi
 }
 
-gpu=/dev/nvidia0
+unset CRT_ADDRESS # no cluster of the user's
 watch_gpu & watcher=$!
 trap 'kill "$watcher" 2>/dev/null' EXIT
-fit=(train --training.strategy=server --accelerator=gpu --training.steps=200 --data.limit=8000
-    --data.test_limit=500)
+# What is proved comes first, what is compared last: that may be done another time.
 for name in collective_gpu ml_gpu ml_gpu_ner ml_gpu_group; do
     step "suite gpu: $name" 120 "$gpu" '^\[  PASSED' \
         "$root/tests/tools/isolated.py" "$build/tests/${name%%_*}/test_$name"
 done
 step 'suite gpu: train_images' 120 "$gpu" 'workers' \
     "$root/tests/tools/isolated.py" "$root/tests/examples/test_train_images_gpu.py" "$train"
-for precision in float32 tf32 mixed; do
-    name="ResNet-18 beside PyTorch, $precision"
-    if [ -z "$data" ]; then
-        row "$name" skipped - 'no --data'
-    elif ! "$python" -c 'import torch' 2>"$out/torch.log"; then
-        row "$name" skipped - "$python has no torch"
-    else
-        step "$name" 90 "$gpu" 'median step' "$python" "$root/tests/bench/compare_torch.py" \
-            --gpu-id 0 --rows 128 --steps 100 --program "$build/tests/bench/network_steps" \
-            --data "$data/cifar10" --precision "$precision"
-    fi
+step 'suite gpu: train_ner' 120 "$gpu" '^host' "$root/tests/tools/isolated.py" \
+    "$root/tests/examples/test_train_ner_gpu.py" "$ner" "$root/examples/train_ner/default.cfg"
+# fit NAME STRATEGY STEPS OPTION...: a row of train_images by crt_fit.
+fit() {
+    step "$1" 60 "$gpu" 'steps in' "$train" train --accelerator=gpu --data.limit=8000 \
+        --data.test_limit=500 --training.strategy="$2" --training.steps="$3" "${@:4}"
+}
+fit 'mlp-4096x4, allreduce (NCCL) on one GPU' allreduce 200 --network.name=mlp-4096x4 --devices=1
+fit 'mlp-4096x4, a server, on one GPU' server 20 --network.name=mlp-4096x4 --devices=1
+for strategy in allreduce sharded server; do
+    fit "two processes share the GPU: $strategy" $strategy 200 --network.hidden=512 --devices=2 \
+        --training.num_gpus=0.5
 done
+export -f killed_gives_back used_mib ner_beside_cpu
+export train ner root out first
+step 'a killed worker gives its memory back' 60 "$gpu" '^before' bash -c killed_gives_back
+step 'train_ner --gpu-id 0 beside its CPU' 90 "$gpu" '^words/s' bash -c ner_beside_cpu
+step 'named entities, GPU beside a core' 60 "$gpu" 'words/s' \
+    "$build/tests/bench/ner_steps" --gpu-id 0 --steps 60
 # has MODULES NAME: python has them; else row NAME says so.
 has() {
     "$python" -c "import $1" 2>"$out/${1%%,*}.log" && return
     row "$2" skipped - "$python has no $1"
     false
 }
+name='named entities on the GPU beside spaCy'
+has spacy,cupy "$name" &&
+    step "$name" 60 "$gpu" 'words/s on the GPU' "$python" "$root/tests/bench/ner_gpu_spacy.py" \
+        --program "$build/tests/bench/ner_steps" --steps 60
 for precision in float32 mixed; do
     name="ViT beside PyTorch, $precision"
     has torch "$name" &&
@@ -133,19 +174,14 @@ for precision in float32 mixed; do
             --network vit --gpu-id 0 --rows 128 --steps 200 \
             --program "$build/tests/bench/network_steps" --precision "$precision"
 done
-step 'named entities, GPU beside a core' 60 "$gpu" 'words/s' \
-    "$build/tests/bench/ner_steps" --gpu-id 0 --steps 60
-name='named entities on the GPU beside spaCy'
-has spacy,cupy "$name" &&
-    step "$name" 60 "$gpu" 'words/s on the GPU' "$python" "$root/tests/bench/ner_gpu_spacy.py" \
-        --program "$build/tests/bench/ner_steps" --steps 60
-step 'mlp-4096x4 on one GPU, crt_fit' 60 "$gpu" 'steps in' \
-    "$train" "${fit[@]}" --network.name=mlp-4096x4 --devices=1
-step 'two processes with half a GPU each' 60 "$gpu" 'steps in' \
-    "$train" "${fit[@]}" --network.hidden=512 --devices=2 --training.num_gpus=0.5
-export -f killed_gives_back used_mib
-export train
-step 'a killed worker gives its memory back' 60 "$gpu" '^before' bash -c killed_gives_back
+for precision in float32 tf32 mixed; do
+    name="ResNet-18 beside PyTorch, $precision"
+    [ -n "$data" ] || { row "$name" skipped - 'no --data'; continue; }
+    has torch "$name" &&
+        step "$name" 90 "$gpu" 'median step' "$python" "$root/tests/bench/compare_torch.py" \
+            --gpu-id 0 --rows 128 --steps 100 --program "$build/tests/bench/network_steps" \
+            --data "$data/cifar10" --precision "$precision"
+done
 kill "$watcher" 2>/dev/null
 wait "$watcher" 2>/dev/null
 nvml_row
