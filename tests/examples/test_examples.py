@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs the examples whose output is not the same each time, on clusters of their own by crt run.
 Usage: test_examples.py CRT WAIT_MANY MONTE_CARLO_PI CLUSTER_RESOURCES SHARDED_SERVER RANKS PROGRESS
-TRAIN_MNIST"""
+TRAIN_MNIST SLEEPING_TASKS CHIP_TASKS"""
 import contextlib
 import os
 import pty
@@ -13,7 +13,7 @@ import tempfile
 import unittest
 
 (CRT, WAIT_MANY, MONTE_CARLO_PI, CLUSTER_RESOURCES, SHARDED_SERVER, RANKS, PROGRESS,
- TRAIN_MNIST) = sys.argv[1:9]
+ TRAIN_MNIST, SLEEPING_TASKS, CHIP_TASKS) = sys.argv[1:11]
 
 
 def run(*words, on=()):
@@ -48,6 +48,17 @@ class Examples(unittest.TestCase):
         self.assertEqual(lines.count("    CPU      2 of 2 free"), 3)
         self.assertEqual(lines[lines.index("the cluster"):][1:3], ["    CPU      6 of 6 free",
                                                                    "    disk     1.5 of 1.5 free"])
+
+    def test_tasks_that_sleep_return_one_each(self):
+        self.assertEqual(run(SLEEPING_TASKS, "3", "0.01"), ["[1, 1, 1]"])
+
+    def test_tasks_take_turns_with_the_chips_that_they_need(self):
+        line, = run(CHIP_TASKS, "3", "40", on=["--nodes", "2", "--resources", "TPU=4"])
+        self.assertRegex(line, r"^3 products of 40 x 40, the sum of all is -?\d+\.\d\d$")
+        done = subprocess.run([CRT, "run", "--", CHIP_TASKS, "1"], capture_output=True, text=True,
+                              timeout=100)
+        self.assertEqual((done.returncode, done.stdout), (1, ""))
+        self.assertIn("needs 4 TPU, the cluster has 0", done.stderr)
 
     def test_ranks_sum_what_each_has(self):
         lines = run(RANKS, on=["--nodes", "2", "--ranks", "4"])

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""test_train_images_devices.py TRAIN_IMAGES [OLD_DRIVER]
+"""test_train_images_devices.py TRAIN_IMAGES [OLD_DRIVER [STAND_IN]]
 
 What is said, in a sentence and before a step is made, when the devices that a training wants are
 not there or can't be used. Nodes here believe in the GPUs of CUDA_VISIBLE_DEVICES; OLD_DRIVER
-stands in for libraries on a driver that is too old for them.
+stands in for libraries on a driver that is too old for them, STAND_IN for a GPU.
 """
 import os
 import subprocess
@@ -12,8 +12,8 @@ import sys
 
 PROGRAM = sys.argv[1]
 OLD_DRIVER = sys.argv[2] if len(sys.argv) > 2 else None
-SMALL = ["--network.hidden=24", "--data.limit=640", "--data.test_limit=40", "--data.batch=16",
-         "--training.steps=1"]
+STAND_IN = sys.argv[3] if len(sys.argv) > 3 else None
+SMALL = ["--data.limit=640", "--data.test_limit=40", "--data.batch=16", "--training.steps=1"]
 
 
 def said(visible, *args, **variables):
@@ -21,13 +21,15 @@ def said(visible, *args, **variables):
     environment.pop("CUDA_VISIBLE_DEVICES", None)
     if visible is not None:
         environment["CUDA_VISIBLE_DEVICES"] = visible
-    return subprocess.run([PROGRAM, "train", *SMALL, *args], capture_output=True, text=True,
+    width = [] if "--network.name=vit" in args else ["--network.hidden=24"]
+    return subprocess.run([PROGRAM, "train", *SMALL, *width, *args], capture_output=True, text=True,
                           timeout=100, env=environment)
 
 
-def refused(words, visible, *args, **variables):
+def refused(words, visible, *args, also="", **variables):
     done = said(visible, *args, **variables)
     assert done.returncode == 1 and words in done.stderr, (visible, args, words, done)
+    assert also in done.stderr, (visible, args, also, done)
     assert "epoch" not in done.stdout, done
 
 
@@ -70,6 +72,17 @@ def a_driver_older_than_the_libraries_is_refused_in_its_own_words():
             "--accelerator=gpu", "--training.strategy=server", "--devices=1", **libraries)
 
 
+def a_gpu_without_memory_is_told_with_layer_and_holders():
+    """Of a ViT's 16 samples attention needs the most; another process has most of 100 MiB."""
+    libraries = {f"CRT_{name}_LIBRARY": STAND_IN
+                 for name in ("CUDART", "CUDA_DRIVER", "CUBLAS", "CUDNN", "NVRTC", "NVML")}
+    for strategy in "sharded", "server":
+        refused("GPU 0 has no memory for outputs of 16 samples, the largest of layer 8 (attention)",
+                "0", "--accelerator=gpu", f"--training.strategy={strategy}", "--devices=1",
+                "--network.name=vit", FAKE_GPU_MIB="100", FAKE_GPU_OTHERS_MIB="96", **libraries,
+                also=" holds 96 MiB; this process holds ")
+
+
 def main():
     gpus_that_cuda_may_not_see_are_none()
     auto_falls_back_where_none_is_visible_and_says_so()
@@ -78,6 +91,8 @@ def main():
     if OLD_DRIVER:  # else this build has no models on GPUs
         a_gpu_whose_libraries_are_missing_is_refused_by_their_name()
         a_driver_older_than_the_libraries_is_refused_in_its_own_words()
+    if STAND_IN:
+        a_gpu_without_memory_is_told_with_layer_and_holders()
 
 
 if __name__ == "__main__":

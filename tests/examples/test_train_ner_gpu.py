@@ -65,8 +65,9 @@ def members_share_a_gpu_in_any_mode(folder):
 
 def passes_are_made_on_the_gpu(folder):
     """For there is what has too little memory for them."""
-    done = train(folder, "--gpu-id=0", expect=1, FAKE_GPU_MIB="1", FAKE_GPU_OTHERS_MIB="0")
-    assert "out of memory" in done.stderr, done
+    done = train(folder, "--gpu-id=0", expect=1, FAKE_GPU_MIB="100", FAKE_GPU_OTHERS_MIB="99")
+    assert "GPU 0 has no memory for " in done.stderr, done
+    assert " MiB wanted, " in done.stderr and " holds 99 MiB; this process " in done.stderr, done
     done = train(folder, "--gpu-id=0", expect=1, CRT_CUDART_LIBRARY="/nonexistent/cudart")
     assert "the CUDA runtime can't be opened (/nonexistent/cudart" in done.stderr, done
 
