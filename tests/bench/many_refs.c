@@ -196,30 +196,6 @@ static int64_t bytes_of(crt_actor_t *keeper)
     return bytes;
 }
 
-static void visit(void)
-{
-    crt_actor_t *keeper = crt_actor_new(&keeper_class, NULL, VISITED);
-    double least = 1e300;
-
-    for (int64_t round = 0; round < 20 * options.rounds; round++) {
-        double start = now_us(), us;
-        crt_ref_t *answer, *ref = ask_list(keeper, &answer);
-        const crt_value_t *list = get_list(ref, VISITED);
-        int64_t sum = 0;
-
-        for (int64_t i = 0; i < VISITED; i++)
-            sum += value_of(ref_at(list, i));
-        crt_ref_drop(&answer);
-        us = now_us() - start;
-        check(sum == VISITED, "the values are wrong");
-        if (us < least)
-            least = us;
-    }
-    printf("visit    %8d refs  %9.3f ms, %.0f lists/s, %.3f us each\n", VISITED,
-           least / 1e3, 1e6 / least, least / VISITED);
-    crt_actor_drop(&keeper);
-}
-
 /* When each step of a row was over, in the round that took least. */
 #define STEPS_MAX 6
 typedef struct steps {
@@ -241,15 +217,46 @@ static void end_round(steps_t *steps)
         memcpy(steps->best, steps->at, sizeof(steps->at));
 }
 
-static void tell_steps(const char *row, const steps_t *steps, const char *const *names)
+static void tell_steps(const char *row, int64_t refs, const steps_t *steps,
+                       const char *const *names)
 {
     int last = steps->count - 1;
 
-    printf("%-8s %8lld refs  %9.3f ms:", row, (long long)options.refs,
+    printf("%-8s %8lld refs  %9.3f ms:", row, (long long)refs,
            (steps->best[last] - steps->best[0]) / 1e3);
     for (int i = 0; i < last; i++)
-        printf(" %s %.0f", names[i], (steps->best[i + 1] - steps->best[i]) / 1e3);
+        printf(" %s %.3f", names[i], (steps->best[i + 1] - steps->best[i]) / 1e3);
     printf("\n");
+}
+
+static void visit(void)
+{
+    static const char *const names[] = {"ask", "get", "read", "drop"};
+    crt_actor_t *keeper = crt_actor_new(&keeper_class, NULL, VISITED);
+    steps_t steps = {.count = 0};
+
+    for (int64_t round = 0; round < 20 * options.rounds; round++) {
+        crt_ref_t *answer, *ref;
+        const crt_value_t *list;
+        int64_t sum = 0;
+
+        steps.count = 0;
+        step(&steps);
+        ref = ask_list(keeper, &answer);
+        step(&steps);
+        list = get_list(ref, VISITED);
+        step(&steps);
+        for (int64_t i = 0; i < VISITED; i++)
+            sum += value_of(ref_at(list, i));
+        step(&steps);
+        crt_ref_drop(&answer);
+        step(&steps);
+        check(sum == VISITED, "the values are wrong");
+        end_round(&steps);
+    }
+    tell_steps("visit", VISITED, &steps, names);
+    printf("         %.0f lists/s\n", 1e6 / (steps.best[4] - steps.best[0]));
+    crt_actor_drop(&keeper);
 }
 
 static void million(void)
@@ -293,7 +300,7 @@ static void million(void)
         check(sum == options.refs, "the values are wrong");
         end_round(&steps);
     }
-    tell_steps("million", &steps, names);
+    tell_steps("million", options.refs, &steps, names);
     printf("         memory of each ref: %.1f bytes here, %.1f more at its owner\n",
            (double)mine / (double)options.refs, (double)its / (double)options.refs);
     crt_actor_drop(&keeper);
@@ -320,7 +327,7 @@ static void result(void)
         step(&steps);
         end_round(&steps);
     }
-    tell_steps("result", &steps, names);
+    tell_steps("result", options.refs, &steps, names);
     crt_actor_drop(&keeper);
 }
 
@@ -347,7 +354,7 @@ static void passed(void)
         step(&steps);
         end_round(&steps);
     }
-    tell_steps("passed", &steps, names);
+    tell_steps("passed", options.refs, &steps, names);
     crt_actor_drop(&keeper);
     crt_actor_drop(&other);
 }
@@ -395,5 +402,6 @@ int main(int argc, char **argv)
         return 2;
     }
     optind = 1;
-    return crt_main(argc, argv, CRT_OPTIONS(.classes = CRT_CLASSES(&keeper_class)), driver);
+    return crt_main(argc, argv, CRT_OPTIONS(.classes = CRT_CLASSES(&keeper_class)),
+                    driver);
 }

@@ -457,9 +457,10 @@ void alone_take_back(unsigned i, uint64_t request, uint64_t number, crti_id_t pr
 
 void alone_release(unsigned i, uint64_t request, uint64_t number, uint64_t tokens)
 {
+    crti_release_t release = {number, tokens};
     crti_buffer_t record = {0};
 
-    check(crti_put_release(&record, request, number, tokens) == CRT_OK);
+    check(crti_put_release(&record, request, &release, 1) == CRT_OK);
     alone_from(i, &record);
 }
 

@@ -284,10 +284,76 @@ static void a_cancellation_comes_back_and_no_flags_that_nobody_knows(void **stat
     crti_buffer_fini(&out);
 }
 
+static void a_request_that_was_filled_one_by_one_comes_back(void **state)
+{
+    crti_buffer_t out = {0};
+    crti_borrow_record_t borrow = {.process = {1, 2}, .incarnation = 3};
+    crti_release_record_t release;
+
+    assert_int_equal(crti_put_borrow(&out, CRTI_RECORD_TAKE_BACK, &borrow), CRT_OK);
+    for (uint64_t number = 1; number <= 1000; number++)
+        assert_int_equal(crti_add_borrow(&out, number * 3), CRT_OK);
+    assert_int_equal(crti_owner_request_refs(&out), 1000);
+    crti_seal_owner_request(&out, 77);
+    assert_int_equal(crti_get_borrow(out.data, out.size, &borrow), CRT_OK);
+    assert_true(borrow.request == 77 && borrow.count == 1000 && borrow.incarnation == 3);
+    assert_int_equal(crti_number_at(borrow.numbers, 999), 3000);
+    out.size = 0;
+    assert_int_equal(crti_put_release(&out, 0, NULL, 0), CRT_OK);
+    for (uint64_t number = 1; number <= 1000; number++)
+        assert_int_equal(crti_add_release(&out, number, number * 2), CRT_OK);
+    crti_seal_owner_request(&out, 78);
+    assert_int_equal(crti_get_release(out.data, out.size, &release), CRT_OK);
+    assert_true(release.request == 78 && release.count == 1000);
+    assert_int_equal(crti_release_at(&release, 999).tokens, 2000);
+    crti_buffer_fini(&out);
+}
+
+/* Its receiver would be busy with it for as long as its sender likes; a count that is not what
+ * follows is refused, too. Questions for copies may name more. */
+static void a_request_of_more_refs_than_it_may_name_is_refused(void **state)
+{
+    static const crti_record_kind_t kinds[] = {CRTI_RECORD_BORROW, CRTI_RECORD_BORROWED,
+                                               CRTI_RECORD_TAKE_BACK};
+    uint64_t *numbers = calloc(CRTI_REFS_OF_RECORD + 1, sizeof(*numbers));
+    crti_release_t *releases = calloc(CRTI_REFS_OF_RECORD + 1, sizeof(*releases));
+    crti_borrow_record_t borrow = {.numbers = numbers, .count = CRTI_REFS_OF_RECORD + 1},
+                         read;
+    crti_release_record_t release;
+    crti_buffer_t out = {0};
+
+    assert_non_null(numbers);
+    assert_non_null(releases);
+    for (int i = 0; i < 3; i++) {
+        out.size = 0;
+        assert_int_equal(crti_put_borrow(&out, kinds[i], &borrow), CRT_OK);
+        assert_int_equal(crti_get_borrow(out.data, out.size, &read), CRT_ERR_PROTOCOL);
+        assert_int_equal(crti_get_borrow(out.data, out.size - 8, &read),
+                         CRT_ERR_PROTOCOL);
+    }
+    out.size = 0;
+    assert_int_equal(crti_put_borrow(&out, CRTI_RECORD_COPY_QUERY, &borrow), CRT_OK);
+    assert_int_equal(crti_get_borrow(out.data, out.size, &read), CRT_OK);
+    for (unsigned more = 0; more < 2; more++) {
+        out.size = 0;
+        assert_int_equal(crti_put_release(&out, 1, releases, CRTI_REFS_OF_RECORD + more),
+                         CRT_OK);
+        assert_int_equal(crti_get_release(out.data, out.size, &release),
+                         more ? CRT_ERR_PROTOCOL : CRT_OK);
+        assert_int_equal(crti_get_release(out.data, out.size - 16, &release),
+                         CRT_ERR_PROTOCOL);
+    }
+    crti_buffer_fini(&out);
+    free(numbers);
+    free(releases);
+}
+
 static void references_and_chains_come_back(void **state)
 {
     crti_buffer_t out = {0};
-    uint64_t numbers[3] = {1, 2, 300}, request, a, b;
+    uint64_t numbers[3] = {1, 2, 300}, a, b;
+    crti_release_t releases[] = {{4, 2}, {500, 1}};
+    crti_release_record_t release;
     crti_borrow_record_t borrow = {11, {1, 1}, 2, {3, 3}, numbers, 3};
     crti_chain_t chain = {true, 6, 2, {{{1, 2}, 3, {"A.b", 3}}, {{4, 5}, 6, {"", 0}}}};
     crti_id_t node;
@@ -296,9 +362,11 @@ static void references_and_chains_come_back(void **state)
     assert_int_equal(crti_get_borrow(out.data, out.size, &borrow), CRT_OK);
     assert_int_equal(crti_number_at(borrow.numbers, 2), 300);
     out.size = 0;
-    assert_int_equal(crti_put_release(&out, 3, 4, 2), CRT_OK);
-    assert_int_equal(crti_get_release(out.data, out.size, &request, &a, &b), CRT_OK);
-    assert_true(request == 3 && a == 4 && b == 2);
+    assert_int_equal(crti_put_release(&out, 3, releases, 2), CRT_OK);
+    assert_int_equal(crti_get_release(out.data, out.size, &release), CRT_OK);
+    assert_true(release.request == 3 && release.count == 2);
+    assert_int_equal(crti_release_at(&release, 1).number, releases[1].number);
+    assert_int_equal(crti_release_at(&release, 1).tokens, releases[1].tokens);
     out.size = 0;
     assert_int_equal(crti_put_copy(&out, 4, 5, (crti_id_t){7, 8}), CRT_OK);
     assert_int_equal(crti_get_copy(out.data, out.size, &a, &b, &node), CRT_OK);
@@ -358,6 +426,8 @@ int main(void)
         cmocka_unit_test(a_stored_result_names_what_it_refers_to),
         cmocka_unit_test(a_peek_and_its_answers_come_back_and_parts_of_them_do_not),
         cmocka_unit_test(a_cancellation_comes_back_and_no_flags_that_nobody_knows),
+        cmocka_unit_test(a_request_that_was_filled_one_by_one_comes_back),
+        cmocka_unit_test(a_request_of_more_refs_than_it_may_name_is_refused),
         cmocka_unit_test(references_and_chains_come_back),
         cmocka_unit_test(a_probe_comes_back_and_none_that_makes_no_sense),
     };

@@ -172,9 +172,10 @@ static void say_lent(text_t *t, uint8_t which, unsigned process)
 static void say_release(text_t *t, uint8_t which, uint64_t request, uint64_t number,
                         uint64_t tokens)
 {
+    crti_release_t releases[] = {{number, tokens}, {number + 1, tokens}};
     crti_buffer_t record = {0};
 
-    crti_put_release(&record, request, number, tokens);
+    crti_put_release(&record, request, releases, 2);
     say_record(t, CALLER, which, &record);
 }
 

@@ -216,10 +216,11 @@ static void on_sent(void *user, crti_peer_t *to, const void *data, size_t size)
     crti_reader_t args;
     crti_result_t result;
     crti_borrow_record_t borrow;
+    crti_release_record_t release;
     crti_chain_t chain;
     crti_probe_t probe;
     crti_consumed_t more;
-    uint64_t a, b, c;
+    uint64_t a, b;
     unsigned flags;
     const void *numbers;
     uint32_t count;
@@ -248,7 +249,7 @@ static void on_sent(void *user, crti_peer_t *to, const void *data, size_t size)
     case CRTI_RECORD_COPY_QUERY:
     case CRTI_RECORD_COPY_REPLY:
     case CRTI_RECORD_BORROWED: status = crti_get_borrow(data, size, &borrow); break;
-    case CRTI_RECORD_RELEASE: status = crti_get_release(data, size, &a, &b, &c); break;
+    case CRTI_RECORD_RELEASE: status = crti_get_release(data, size, &release); break;
     case CRTI_RECORD_COPY: status = crti_get_copy(data, size, &a, &b, &node); break;
     case CRTI_RECORD_WAITING: status = crti_get_chain(data, size, &chain); break;
     case CRTI_RECORD_PROBE:

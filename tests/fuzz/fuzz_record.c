@@ -56,6 +56,7 @@ static uint64_t peeked(const uint8_t *data, size_t size)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     crti_borrow_record_t borrow;
+    crti_release_record_t release;
     crti_chain_t chain;
     crti_consumed_t more;
     crti_result_t item;
@@ -80,7 +81,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     crti_get_consumed(data, size, &more);
     if (crti_get_item(data, size, &a, &b, &item) == CRT_OK)
         sum += item.table.size + item.value.size;
-    crti_get_release(data, size, &a, &b, &b);
+    if (crti_get_release(data, size, &release) == CRT_OK)
+        for (uint32_t i = 0; i < release.count; i++)
+            sum += crti_release_at(&release, i).number;
     return sum == UINT64_MAX;
 }
 
@@ -120,6 +123,7 @@ size_t fuzz_seed(unsigned index, uint8_t *out, size_t room)
          .failure = {
              CRT_ERR_USER, true, {"text", 4}, {"A", 1}, {"b", 1}, {1, 2}, {3, 4}, 5}}};
     uint64_t numbers[3] = {1, 2, 3};
+    crti_release_t releases[] = {{1, 1}, {2, UINT64_MAX}};
     crti_borrow_record_t borrow = {1, {2, 3}, 4, {5, 6}, numbers, 3};
     crti_chain_t chain = {false, 1, 1, {{{1, 2}, 3, {"A.b", 3}}}};
     crti_buffer_t record = {0};
@@ -142,6 +146,8 @@ size_t fuzz_seed(unsigned index, uint8_t *out, size_t room)
         crti_put_item(&record, 7, 5, &results[index - 8]);
     else if (index == 10)
         crti_put_consumed(&record, &(crti_consumed_t){7, 1500, 99});
+    else if (index == 11)
+        crti_put_release(&record, 8, releases, 2);
     size = record.size <= room ? record.size : 0;
     if (size)
         memcpy(out, record.data, size);

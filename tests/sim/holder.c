@@ -20,23 +20,25 @@ typedef enum kind {
 } kind_t;
 
 typedef struct message {
-    uint64_t kind, number, request, tokens;
+    uint64_t kind, number, request;
     bool is_failed, is_stored, is_gone;
     crt_status_t status; /* failed */
     crti_id_t process;   /* BORROW: on behalf of */
+    /* BORROW, RELEASE: of so many objects; BORROWED: these are gone */
+    uint64_t object_count, objects[SIM_BATCH], tokens_of[SIM_BATCH];
     uint64_t node_count, ref_count;
     crti_id_t nodes[4];
     sim_name_t refs[SIM_REFS];
 } message_t;
 
-/* A BORROW that was sent: for ourselves, or on behalf of who gets our result. */
-typedef struct borrow_wait {
-    crti_list_t link; /* remote->borrowing */
-    uint64_t request;
-    sim_ref_t *ref;       /* held */
-    sim_ending_t *ending; /* on behalf */
-    bool *is_void;
-} borrow_wait_t;
+/* A BORROW of several refs, for ourselves or on behalf of who gets our result; or a RELEASE. */
+typedef struct request {
+    crti_list_t link; /* remote->open, then, a BORROW, remote->borrowing */
+    message_t m;
+    sim_ref_t *refs[SIM_BATCH]; /* BORROW: held */
+    bool *is_void[SIM_BATCH];   /* on behalf */
+    sim_ending_t *ending;       /* BORROW: waits for the answer, may be NULL */
+} request_t;
 
 typedef struct locator {
     crti_list_t link;
@@ -65,6 +67,7 @@ sim_remote_t *sim_holder_remote(sim_holder_t *h, crti_id_t id, unsigned place)
     r->place = place;
     crti_list_init(&r->in_flight);
     crti_list_init(&r->borrowing);
+    crti_list_init(&r->open);
     crti_list_append(&h->remotes, &r->link);
     if (crti_map_put(&h->by_process, &id, r) != CRT_OK)
         abort();
@@ -102,60 +105,155 @@ static void watch_borrower(sim_holder_t *h, crti_id_t process)
 
 /* ---------------------------------------------------------------- registrations */
 
-static bool send_wait(sim_ref_t *ref, crti_id_t process, borrow_wait_t wait)
-{
-    sim_holder_t *h = ref->holder;
-    borrow_wait_t *w;
-    message_t m = {.kind = BORROW,
-                   .number = ref->id.number,
-                   .request = h->next_request++,
-                   .process = process};
+/* What is requested of an owner at a time goes in one record, as far as there is room in it, and
+ * BORROW goes first: see core/refs/owner_requests.h. */
 
-    if (!send_to(h, ref->owner, &m))
-        return false;
-    w = sim_zeroed(sizeof(*w));
-    *w = wait;
-    w->request = m.request;
-    w->ref = ref;
-    sim_ref_hold(ref);
-    crti_list_append(&ref->owner->borrowing, &w->link);
-    return true;
+static request_t *request_of(crti_list_t *item)
+{
+    return CRTI_CONTAINER(item, request_t, link);
 }
 
-void sim_send_borrow(sim_ref_t *ref)
-{
-    if (!send_wait(ref, (crti_id_t){0, 0}, (borrow_wait_t){.ending = NULL}))
-        sim_ref_owner_answered(ref, true);
-}
+static void end_request(sim_holder_t *h, request_t *r, const message_t *answer);
 
-static void end_wait(borrow_wait_t *w, bool gone)
-{
-    sim_ref_t *ref = w->ref;
-
-    if (w->ending) {
-        *w->is_void = gone;
-        sim_ending_done(w->ending);
-    } else {
-        sim_ref_owner_answered(ref, gone);
-    }
-    sim_ref_release(ref);
-    free(w);
-}
-
-static void end_borrowing(sim_remote_t *r)
+static void close_open(sim_holder_t *h, sim_remote_t *owner)
 {
     crti_list_t *item;
 
-    while ((item = crti_list_pop(&r->borrowing)))
-        end_wait(CRTI_CONTAINER(item, borrow_wait_t, link), true);
+    while ((item = crti_list_pop(&owner->open))) {
+        request_t *r = request_of(item);
+        bool is_sent = send_to(h, owner, &r->m);
+
+        if (r->m.kind == BORROW && is_sent) {
+            crti_list_append(&owner->borrowing, &r->link);
+        } else {
+            if (r->m.kind == BORROW)
+                end_request(h, r, NULL);
+            free(r);
+        }
+    }
+}
+
+void sim_requests_gather(sim_holder_t *h)
+{
+    h->gathers++;
+}
+
+void sim_requests_send(sim_holder_t *h)
+{
+    if (--h->gathers > 0)
+        return;
+    CRTI_LIST_FOREACH (item, &h->remotes) {
+        sim_remote_t *r = CRTI_CONTAINER(item, sim_remote_t, link);
+
+        /* Nobody waits for a RELEASE: those that follow may join it. */
+        if (crti_list_is_empty(&r->borrowing) ||
+            (!crti_list_is_empty(&r->open) && request_of(r->open.next)->m.kind == BORROW))
+            close_open(h, r);
+    }
+}
+
+static bool has_room(const request_t *r, crti_id_t process, const sim_ending_t *ending)
+{
+    return r->m.object_count < SIM_BATCH && crti_id_equal(r->m.process, process) &&
+           r->ending == ending;
+}
+
+/* An object more in the request of that kind. */
+static request_t *request(sim_ref_t *ref, kind_t kind, crti_id_t process,
+                          sim_ending_t *ending)
+{
+    sim_holder_t *h = ref->holder;
+    sim_remote_t *owner = ref->owner;
+    request_t *r = NULL;
+
+    CRTI_LIST_FOREACH (item, &owner->open) {
+        if (request_of(item)->m.kind == kind)
+            r = request_of(item);
+    }
+    if (r && !has_room(r, process, ending)) {
+        close_open(h, owner);
+        r = NULL;
+    }
+    if (!r) {
+        r = sim_zeroed(sizeof(*r));
+        r->m =
+            (message_t){.kind = kind, .process = process, .request = h->next_request++};
+        r->ending = ending;
+        if (ending)
+            ending->waits++;
+        crti_list_append(kind == BORROW ? owner->open.next : &owner->open, &r->link);
+    }
+    r->m.number = r->m.objects[r->m.object_count++] = ref->id.number;
+    return r;
+}
+
+static void borrow(sim_ref_t *ref, crti_id_t process, sim_ending_t *ending, bool *is_void)
+{
+    request_t *r = request(ref, BORROW, process, ending);
+
+    sim_ref_hold(ref);
+    r->refs[r->m.object_count - 1] = ref;
+    r->is_void[r->m.object_count - 1] = is_void;
+}
+
+void sim_send_borrow(sim_ref_t *ref, sim_ending_t *ending)
+{
+    sim_requests_gather(ref->holder);
+    if (ref->owner->is_dead)
+        sim_ref_owner_answered(ref, true);
+    else
+        borrow(ref, (crti_id_t){0, 0}, ending, NULL);
+    sim_requests_send(ref->holder);
+}
+
+static bool is_gone(const message_t *answer, uint64_t number)
+{
+    for (uint64_t i = 0; answer && i < answer->object_count; i++)
+        if (answer->objects[i] == number)
+            return true;
+    return !answer;
+}
+
+/* NULL: the owner is gone. */
+static void end_request(sim_holder_t *h, request_t *r, const message_t *answer)
+{
+    sim_requests_gather(h);
+    for (uint64_t i = 0; i < r->m.object_count; i++) {
+        sim_ref_t *ref = r->refs[i];
+        bool gone = is_gone(answer, ref->id.number);
+
+        if (r->is_void[i])
+            *r->is_void[i] = gone;
+        else
+            sim_ref_owner_answered(ref, gone);
+        sim_ref_release(ref);
+    }
+    if (r->ending)
+        sim_ending_done(r->ending);
+    sim_requests_send(h);
+}
+
+static void end_borrowing(sim_holder_t *h, sim_remote_t *owner)
+{
+    crti_list_t *item;
+
+    close_open(h, owner);
+    while ((item = crti_list_pop(&owner->borrowing))) {
+        end_request(h, request_of(item), NULL);
+        free(request_of(item));
+    }
 }
 
 void sim_send_release(sim_ref_t *ref)
 {
-    message_t m = {
-        .kind = RELEASE, .number = ref->id.number, .tokens = ref->borrow.tokens};
+    request_t *r;
 
-    send_to(ref->holder, ref->owner, &m);
+    if (ref->owner->is_dead)
+        return;
+    sim_requests_gather(ref->holder);
+    r = request(ref, RELEASE, (crti_id_t){0, 0}, NULL);
+    r->m.tokens_of[r->m.object_count - 1] = ref->borrow.tokens;
+    sim_requests_send(ref->holder);
 }
 
 void sim_send_locate(sim_ref_t *ref)
@@ -312,8 +410,10 @@ static void reply(sim_ending_t *ending)
     if (call->peer)
         send_on(call->peer, &m);
     crti_list_remove(&call->link);
+    sim_requests_gather(h);
     for (unsigned i = 0; i < call->result_count; i++)
         sim_ref_release(call->results[i]);
+    sim_requests_send(h);
     free(call);
 }
 
@@ -336,10 +436,8 @@ static void register_caller(sim_call_t *call, unsigned index)
     }
     if (ref->borrow.state == CRTI_BORROW_ORPHANED)
         return;
-    if (send_wait(
-            ref, call->caller,
-            (borrow_wait_t){.ending = &call->ending, .is_void = &call->is_void[index]}))
-        call->ending.waits++;
+    if (!ref->owner->is_dead)
+        borrow(ref, call->caller, &call->ending, &call->is_void[index]);
 }
 
 void sim_call_finish(sim_call_t *call, sim_ref_t *const *results, unsigned count,
@@ -357,11 +455,13 @@ void sim_call_finish(sim_call_t *call, sim_ref_t *const *results, unsigned count
     }
     if (call->is_stored)
         h->ops->store(h, (crti_object_id_t){call->caller, call->number});
+    sim_requests_gather(h);
     for (unsigned i = 0; i < call->result_count; i++)
         register_caller(call, i);
     for (unsigned i = 0; i < call->arg_count; i++)
         sim_ref_uncover(call->args[i], &call->ending);
     sim_ending_done(&call->ending);
+    sim_requests_send(h);
 }
 
 /* ---------------------------------------------------------------- objects of ours */
@@ -418,12 +518,17 @@ static void on_borrow(sim_holder_t *h, sim_peer_t *peer, const message_t *m)
     crti_id_t sender = peer->session.config.peer;
     bool is_behalf = !crti_id_is_zero(m->process);
     crti_id_t process = is_behalf ? m->process : sender;
-    sim_ref_t *ref = sim_holder_ref(h, (crti_object_id_t){h->process.id, m->number});
-    sim_remote_t *r = find_remote(h, process);
+    const sim_remote_t *r = find_remote(h, process);
     message_t answer = {.kind = BORROWED, .request = m->request};
 
-    answer.is_gone = !ref || (r && r->is_dead);
-    if (!answer.is_gone) {
+    for (uint64_t i = 0; i < m->object_count; i++) {
+        sim_ref_t *ref =
+            sim_holder_ref(h, (crti_object_id_t){h->process.id, m->objects[i]});
+
+        if (!ref || (r && r->is_dead)) {
+            answer.objects[answer.object_count++] = m->objects[i];
+            continue;
+        }
         if (crti_owned_borrow(&ref->owned, process) != CRT_OK)
             abort();
         watch_borrower(h, process);
@@ -431,6 +536,19 @@ static void on_borrow(sim_holder_t *h, sim_peer_t *peer, const message_t *m)
             h->ops->on_grant(h, ref, process, sender);
     }
     send_on(peer, &answer);
+}
+
+static void on_release(sim_holder_t *h, const sim_peer_t *peer, const message_t *m)
+{
+    sim_requests_gather(h);
+    for (uint64_t i = 0; i < m->object_count; i++) {
+        sim_ref_t *ref =
+            sim_holder_ref(h, (crti_object_id_t){h->process.id, m->objects[i]});
+
+        if (ref)
+            sim_ref_released(ref, peer->session.config.peer, m->tokens_of[i]);
+    }
+    sim_requests_send(h);
 }
 
 static void from_caller(sim_holder_t *h, sim_peer_t *peer, const message_t *m)
@@ -447,10 +565,7 @@ static void from_caller(sim_holder_t *h, sim_peer_t *peer, const message_t *m)
     case CALL: on_call(h, peer, m); break;
     case LOCATE: on_locate(h, peer, id); break;
     case BORROW: on_borrow(h, peer, m); break;
-    case RELEASE:
-        if (ref)
-            sim_ref_released(ref, peer->session.config.peer, m->tokens);
-        break;
+    case RELEASE: on_release(h, peer, m); break;
     case COPY:
         if (ref)
             sim_ref_copied(ref, m->process);
@@ -486,17 +601,18 @@ static void on_located(sim_holder_t *h, sim_remote_t *r, const message_t *m)
     h->ops->pull(h, ref);
 }
 
-static void on_borrowed(sim_remote_t *r, const message_t *m)
+static void on_borrowed(sim_holder_t *h, sim_remote_t *r, const message_t *m)
 {
     CRTI_LIST_FOREACH (item, &r->borrowing) {
-        borrow_wait_t *w = CRTI_CONTAINER(item, borrow_wait_t, link);
-
-        if (w->request != m->request)
+        if (request_of(item)->m.request != m->request)
             continue;
-        crti_list_remove(&w->link);
-        end_wait(w, m->is_gone);
-        return;
+        crti_list_remove(item);
+        end_request(h, request_of(item), m);
+        free(request_of(item));
+        break;
     }
+    if (crti_list_is_empty(&r->borrowing))
+        close_open(h, r);
 }
 
 static void on_record(sim_process_t *p, sim_peer_t *peer, const void *data, size_t size)
@@ -514,7 +630,7 @@ static void on_record(sim_process_t *p, sim_peer_t *peer, const void *data, size
     switch (m.kind) {
     case REPLY: on_reply(h, peer->user, &m); break;
     case LOCATED: on_located(h, peer->user, &m); break;
-    case BORROWED: on_borrowed(peer->user, &m); break;
+    case BORROWED: on_borrowed(h, peer->user, &m); break;
     default: sim_fail(p->world, "a question from who is called");
     }
 }
@@ -582,7 +698,7 @@ static void lose_remote(sim_holder_t *h, sim_remote_t *r)
         sim_ref_fail(p->result, CRT_ERR_WORKER_DIED);
         end_pending(p);
     }
-    end_borrowing(r);
+    end_borrowing(h, r);
     fail_locating(h, r);
 }
 
@@ -621,7 +737,8 @@ void sim_holder_process_died(sim_holder_t *h, crti_id_t process)
              (unsigned long long)(process.high & 0xffff));
     sim_process_peer_died(&h->process, process);
     r->is_dead = true;
-    end_borrowing(r);
+    end_borrowing(h, r);
+    sim_requests_gather(h);
     refs = gather(h, is_of_owner, process, &count);
     for (size_t i = 0; i < count; i++) {
         sim_ref_owner_died(refs[i]);
@@ -634,6 +751,7 @@ void sim_holder_process_died(sim_holder_t *h, crti_id_t process)
         sim_ref_release(refs[i]);
     }
     free(refs);
+    sim_requests_send(h);
 }
 
 void sim_holder_node_died(sim_holder_t *h, crti_id_t node)
@@ -686,7 +804,8 @@ void sim_holder_fini(sim_holder_t *h)
         sim_remote_t *r = CRTI_CONTAINER(item, sim_remote_t, link);
 
         free_members(&r->in_flight, offsetof(sim_pending_t, link));
-        free_members(&r->borrowing, offsetof(borrow_wait_t, link));
+        free_members(&r->borrowing, offsetof(request_t, link));
+        free_members(&r->open, offsetof(request_t, link));
         free(r);
     }
     free_members(&h->calls, offsetof(sim_call_t, link));
@@ -694,4 +813,5 @@ void sim_holder_fini(sim_holder_t *h)
     crti_map_fini(&h->by_id);
     crti_map_fini(&h->by_process);
     h->next_number = 1;
+    h->gathers = 0;
 }

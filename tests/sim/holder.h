@@ -10,7 +10,8 @@
  *     An argument is pinned by the caller until the reply, and covered at the callee. A ref that is
  *     kept longer is registered with its owner before the cover ends. A ref in a result was
  *     registered for the caller by the callee: it comes with a token. A value's refs are held by
- *     its owner, and covered at those who read it.
+ *     its owner, and covered at those who read it. What is asked of an owner at a time goes in one
+ *     record, here of few refs, so that what is gathered, full and alone are all common.
  * Ownership
  *     A holder's refs, calls and remotes die with its process. `ops` are the scenario's.
  */
@@ -22,6 +23,7 @@
 #include "tests/sim/process.h"
 
 #define SIM_REFS    3          /* most refs in a value, a call, a result */
+#define SIM_BATCH   2          /* most objects that a BORROW or RELEASE names */
 #define SIM_NOWHERE UINT32_MAX /* a process that nobody has to find */
 
 typedef struct sim_holder sim_holder_t;
@@ -43,7 +45,8 @@ typedef struct sim_remote {
     unsigned place;
     sim_peer_t *peer;      /* the session that we made */
     crti_list_t in_flight; /* sim_pending_t */
-    crti_list_t borrowing; /* BORROWs that it has to answer */
+    crti_list_t borrowing; /* BORROWs that it has to answer; */
+    crti_list_t open;      /* and what may be asked with more of it */
     bool is_dead;          /* it was told */
 } sim_remote_t;
 
@@ -145,6 +148,7 @@ struct sim_holder {
     crti_list_t locators;         /* who asked for content that is not here yet */
     crti_list_t asked, questions; /* for copies: of ours, and by others (holder_seek.c) */
     uint64_t next_number, next_request;
+    unsigned gathers; /* so many wait until all was requested */
 };
 
 #define SIM_REF_OF(item)  CRTI_CONTAINER(item, sim_ref_t, link)

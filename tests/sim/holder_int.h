@@ -47,7 +47,9 @@ void sim_inner_close(sim_ref_t *ref, sim_ending_t *ending);
 void sim_ending_done(sim_ending_t *ending);
 
 /* holder.c: records */
-void sim_send_borrow(sim_ref_t *ref);
+void sim_requests_gather(sim_holder_t *h);
+void sim_requests_send(sim_holder_t *h);
+void sim_send_borrow(sim_ref_t *ref, sim_ending_t *ending);
 void sim_send_release(sim_ref_t *ref);
 void sim_send_locate(sim_ref_t *ref);
 void sim_send_copy(sim_ref_t *ref);

@@ -192,8 +192,6 @@ static void borrowed_bits(sim_ref_t *ref, unsigned bits)
 {
     crti_list_t *item;
 
-    if (bits & CRTI_BORROW_REGISTER)
-        sim_send_borrow(ref);
     if (bits & CRTI_BORROW_UNCOVER)
         while ((item = crti_list_pop(&ref->uncovering))) {
             end_wait_t *wait = CRTI_CONTAINER(item, end_wait_t, link);
@@ -231,6 +229,10 @@ void sim_ref_uncover(sim_ref_t *ref, sim_ending_t *ending)
         ref->borrow.state != CRTI_BORROW_REGISTERING)
         sim_inner_close(ref, ending);
     bits = crti_borrow_uncover(&ref->borrow);
+    if (bits & CRTI_BORROW_REGISTER) {
+        sim_send_borrow(ref, ending);
+        return;
+    }
     if (bits & CRTI_BORROW_WAIT && ending) {
         wait = sim_zeroed(sizeof(*wait));
         wait->ending = ending;
@@ -376,18 +378,21 @@ bool sim_inner_open(sim_ref_t *ref, const sim_name_t *names, uint64_t count,
 
 void sim_inner_close(sim_ref_t *ref, sim_ending_t *ending)
 {
+    sim_holder_t *h = ref->holder;
     sim_ref_t *inner[SIM_REFS];
     unsigned count = ref->inner_count;
 
     for (unsigned i = 0; i < count; i++)
         inner[i] = ref->inner[i];
     ref->inner_count = 0;
+    sim_requests_gather(h);
     for (unsigned i = 0; i < count; i++) {
         if (ref->inner_is_held)
             sim_ref_release(inner[i]);
         else
             sim_ref_uncover(inner[i], ending);
     }
+    sim_requests_send(h);
 }
 
 static void tell(sim_ref_t *ref, crt_status_t status)

@@ -377,11 +377,16 @@ void sim_stores_pull(sim_holder_t *h, sim_ref_t *ref)
     scene_t *scene = scene_of(h);
     node_t *node = node_of(h);
     crti_pull_requester_t requester = {h->process.id, ref->id.number};
-    const crti_id_t *nodes = ref->is_owned ? ref->owned.nodes : ref->nodes;
-    size_t count = ref->is_owned ? ref->owned.node_count : ref->node_count;
+    const crti_id_t *known = ref->is_owned ? ref->owned.nodes : ref->nodes;
+    size_t count = 0,
+           known_count = ref->is_owned ? ref->owned.node_count : ref->node_count;
+    crti_id_t nodes[NODES];
 
     if (ref->is_owned)
         crti_owned_tell(&ref->owned);
+    for (size_t i = 0; i < known_count && count < NODES; i++)
+        if (!crti_id_equal(known[i], node->id)) /* it has been given up here since */
+            nodes[count++] = known[i];
     if (crti_pull_table_request(node->pulls, ref->id, size_of(ref->id), nodes, count,
                                 requester, scene->world->now) != CRT_OK)
         abort();

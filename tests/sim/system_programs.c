@@ -13,7 +13,8 @@
 #define PENDING 24
 #define ONCE    CRT_TASK_OPTIONS(.max_attempts = 1)
 #define HANDLES 5
-#define ITEM    70000 /* bytes of every fourth item of a stream */
+#define ITEM    70000 /* bytes of every fourth item of a stream, or of a bag, about */
+#define BAG_MAX 40    /* refs in a value */
 
 static void take_time(void)
 {
@@ -208,6 +209,46 @@ static crt_status_t items_run(crt_call_t *call)
 static const crt_task_t items =
     CRT_TASK(.name = "items", .run = items_run, .signature = "int,int");
 
+/* ---------------------------------------------------------------- values with many refs */
+
+/* Its refs are of the worker that runs it; every fourth is of an object of the store. */
+static crt_status_t bag_run(crt_call_t *call)
+{
+    crt_arg_t refs[BAG_MAX];
+    int64_t serial, count;
+    crt_status_t status;
+
+    CRT_TRY(crt_args(call, &serial, &count));
+    truth_call_runs((unsigned)serial);
+    for (int64_t i = 0; i < count; i++) {
+        unsigned char *buffer = NULL;
+
+        refs[i] = crt_arg_ref(i % 4 == 3 ? crt_put(make_bytes(ITEM + i, &buffer))
+                                         : crt_put(ITEM + i));
+        free(buffer);
+    }
+    status = crt_return(call, crt_list(refs, (size_t)count));
+    for (int64_t i = 0; i < count; i++)
+        crt_ref_drop(&refs[i].as.ref);
+    return status;
+}
+static const crt_task_t bag =
+    CRT_TASK(.name = "bag", .run = bag_run, .signature = "int,int");
+
+/* Its result has the refs of somebody else. */
+static crt_status_t pass_run(crt_call_t *call)
+{
+    int64_t serial;
+    const crt_value_t *list;
+
+    CRT_TRY(crt_args(call, &serial, &list));
+    truth_call_runs((unsigned)serial);
+    take_time();
+    return crt_return(call, list);
+}
+static const crt_task_t pass =
+    CRT_TASK(.name = "pass", .run = pass_run, .signature = "int,list");
+
 /* ---------------------------------------------------------------- an actor */
 
 struct counter {
@@ -371,7 +412,7 @@ static const crt_actor_class_t counter =
 
 #define PROGRAM                                                                          \
     CRT_OPTIONS(.name_space = "all", .classes = CRT_CLASSES(&counter),                   \
-                .tasks = CRT_TASKS(&add, &make, &measure, &tree, &items),                \
+                .tasks = CRT_TASKS(&add, &make, &measure, &tree, &items, &bag, &pass),   \
                 .address = "sim", .no_log_to_driver = true)
 
 void sys_program_worker(sys_process_t *self)
@@ -566,6 +607,76 @@ static void put_big(driver_t *d)
     free(buffer);
     if (crt_ref_error(d->big))
         truth_failed("put", crt_ref_error(d->big)->status, crt_ref_error(d->big)->text);
+}
+
+/* The list that a call returned; NULL: it failed, which is told. */
+static const crt_value_t *get_bag(crt_ref_t *ref, unsigned serial, const char *what)
+{
+    const crt_value_t *list = NULL;
+    crt_status_t status;
+
+    doing(what, serial);
+    status = crt_get(ref, &list);
+    truth_call_ended(serial, what, status, crt_ref_error(ref));
+    doing("-", 0);
+    return status == CRT_OK ? list : NULL;
+}
+
+static void check_item(crt_ref_t *ref, int64_t index)
+{
+    crt_bytes_t bytes;
+    int64_t number = 0;
+    crt_status_t status;
+
+    doing("item", (unsigned)index);
+    status = index % 4 == 3 ? crt_get(ref, &bytes) : crt_get(ref, &number);
+    if (status == CRT_OK && index % 4 == 3)
+        number = (int64_t)bytes.size;
+    if (status != CRT_OK)
+        truth_failed("a ref of a bag", status, crt_error_detail());
+    else if (number != ITEM + index)
+        sim_fail(sys->world, "item %" PRId64 " of a bag is %" PRId64, index, number);
+    doing("-", 0);
+}
+
+/* Some of a bag's refs are kept when it is dropped: the worker that made it is asked for all of
+ * them together; others go back. What was kept is passed on by another worker, which has this
+ * process registered for it, and is read or not. */
+static void use_bag(void)
+{
+    sim_world_t *w = sys->world;
+    int64_t count = sim_between(w, 1, BAG_MAX), index[BAG_MAX];
+    unsigned serial = truth_call_new();
+    crt_ref_t *ref = crt_submit(&bag, ONCE, (int64_t)serial, count), *kept[BAG_MAX];
+    const crt_value_t *list = get_bag(ref, serial, "bag");
+    crt_arg_t passed[BAG_MAX];
+    size_t left = 0;
+
+    for (int64_t i = 0; list && i < count; i++) {
+        crt_ref_t *item = NULL;
+
+        if (crt_value_read(crt_value_at(list, (size_t)i), &item) != CRT_OK)
+            sim_fail(w, "item %" PRId64 " of a bag is no ref", i);
+        if (sim_chance(w, 3000))
+            continue;
+        index[left] = i;
+        passed[left] = crt_arg_ref(item);
+        kept[left++] = crt_ref_keep(item);
+    }
+    crt_ref_drop(&ref);
+    if (left == 0)
+        return;
+    serial = truth_call_new();
+    ref = crt_submit(&pass, ONCE, (int64_t)serial, crt_list(passed, left));
+    crt_refs_drop(kept, left);
+    list = get_bag(ref, serial, "pass");
+    for (size_t i = 0; list && i < left; i++) {
+        crt_ref_t *item = NULL;
+
+        if (crt_value_read(crt_value_at(list, i), &item) == CRT_OK && sim_chance(w, 7000))
+            check_item(item, index[i]);
+    }
+    crt_ref_drop(&ref);
 }
 
 /* Each node has one CPU at least: tasks must always find one that no actor holds. */
@@ -799,7 +910,9 @@ static void act(driver_t *d)
         cancel_one(d);
     else if (kind < 88)
         use_stream();
-    else if (kind < 90)
+    else if (kind < 91)
+        use_bag();
+    else if (kind < 93)
         use_placement_group();
     else if (d->calls.count)
         finish_first(&d->calls);

@@ -76,6 +76,7 @@ void crti_remote_lost(crti_core_t *core, crti_remote_t *remote,
     remote->uses++;
     crti_peer_unref(remote->peer);
     remote->peer = NULL;
+    crti_owner_requests_pause(remote);
     crti_copy_query_is_over(core, &remote->copy_query);
     crti_leases_lost(core, remote); /* so that what never left is not sent there again */
     /* What the actor does with its calls depends on what is known of it: so it is told first. */
@@ -110,6 +111,7 @@ static void remote_died(crti_core_t *core, crti_remote_t *remote, crt_status_t s
     crti_actor_process_died(core, remote, text);
     crti_leases_lost(core, remote);
     crti_owner_requests_end(core, remote);
+    crti_owner_requests_gather(core);
     refs = crti_refs_gather(core, true, is_owned_by, remote, &count);
     for (size_t i = 0; i < count; i++) {
         crti_ref_owner_died(refs[i], text);
@@ -125,6 +127,7 @@ static void remote_died(crti_core_t *core, crti_remote_t *remote, crt_status_t s
         free(refs);
         remote->uses--;
     }
+    crti_owner_requests_send(core);
     crti_remote_unuse(core, remote);
 }
 

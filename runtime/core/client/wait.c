@@ -18,6 +18,7 @@
 #include "runtime/core/process/entry.h"
 #include "runtime/core/process/printed.h"
 #include "runtime/core/refs/missing.h"
+#include "runtime/core/refs/owner_requests.h"
 #include "runtime/core/refs/value_of.h"
 
 /* ------------------------------------------------------------------ get */
@@ -339,6 +340,8 @@ void crt_refs_drop(crt_ref_t **refs, size_t count)
     crti_core_t *core = is_forked ? NULL : crti_enter_quiet();
     size_t wrong = 0;
 
+    if (core)
+        crti_owner_requests_gather(core);
     for (size_t i = 0; i < count; i++) {
         crt_ref_t *ref = refs[i];
 
@@ -346,8 +349,10 @@ void crt_refs_drop(crt_ref_t **refs, size_t count)
         if (ref && !is_forked)
             wrong += !crti_ref_drop_handle(core, ref);
     }
-    if (core)
+    if (core) {
+        crti_owner_requests_send(core);
         crti_leave(core);
+    }
     if (wrong)
         crti_log(
             CRTI_LOG_WARN, "core",

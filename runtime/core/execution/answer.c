@@ -129,22 +129,35 @@ void crti_result_register(crt_call_t *call, crti_call_result_t *result,
                           crti_completion_t *ending)
 {
     crti_borrow_record_t to = recipient(call);
+    crti_admitted_t borrower;
+    crt_status_t admitted;
 
+    if (result->ref_count == 0)
+        return;
+    admitted = crti_owner_admit_borrower(call->core, &to, &borrower);
+    crti_owner_requests_gather(call->core);
     for (size_t i = 0; i < result->ref_count; i++) {
         crt_ref_t *ref = result->refs[i];
-        crt_status_t status = ref->is_owned
-                                  ? crti_owner_add_borrower(call->core, ref, &to)
-                                  : crti_owner_request_lend(ref, &to, ending);
+        crt_status_t status;
 
+        if (!ref->is_owned)
+            status = crti_owner_request_lend(ref, &to, ending);
+        else
+            status =
+                admitted == CRT_OK ? crti_owner_add_borrower(ref, &borrower) : admitted;
         /* Its owner is gone: whoever gets the ref will hear so. */
         result->is_lent[i] = status == CRT_OK;
     }
+    crti_owner_requests_send(call->core);
 }
 
 void crti_result_take_back(crt_call_t *call, crti_call_result_t *result)
 {
     crti_borrow_record_t to = recipient(call);
 
+    if (result->ref_count == 0)
+        return;
+    crti_owner_requests_gather(call->core);
     for (size_t i = 0; i < result->ref_count; i++) {
         crt_ref_t *ref = result->refs[i];
 
@@ -156,6 +169,7 @@ void crti_result_take_back(crt_call_t *call, crti_call_result_t *result)
         else
             crti_owner_request_take_back(ref, &to);
     }
+    crti_owner_requests_send(call->core);
 }
 
 /* The refs in the results are registered for who gets it. */
@@ -211,8 +225,14 @@ static void free_stored(crt_call_t *call)
 
 void crti_result_let_go(crti_call_result_t *result)
 {
+    crti_core_t *core = result->ref_count ? result->refs[0]->core : NULL;
+
+    if (core)
+        crti_owner_requests_gather(core);
     for (size_t i = 0; i < result->ref_count; i++)
         crti_ref_release(result->refs[i]);
+    if (core)
+        crti_owner_requests_send(core);
     result->ref_count = 0;
     free(result->refs);
     free(result->is_lent);
@@ -286,15 +306,9 @@ static void finish_yields(crt_call_t *call)
         broken_item_ended(&y->ending);
 }
 
-void crti_call_finish(crt_call_t *call, bool may_wait)
+static void let_arguments_go(crt_call_t *call)
 {
-    call->may_wait = may_wait;
-    call->ending.waits = 1;
-    finish_yields(call);
-    if (call->status >= 0 && !call->is_cancelled)
-        register_results(call);
-    if (call->status < 0 && !call->is_started)
-        keep_origin(call); /* the argument is let go below */
+    crti_owner_requests_gather(call->core);
     for (unsigned i = 0; i < call->arg_count; i++) {
         crti_incoming_arg_t *arg = &call->args[i];
         crt_ref_t *ref = arg->ref;
@@ -306,6 +320,19 @@ void crti_call_finish(crt_call_t *call, bool may_wait)
         arg->ref = NULL;
         crti_ref_uncover(ref, &call->ending);
     }
+    crti_owner_requests_send(call->core);
+}
+
+void crti_call_finish(crt_call_t *call, bool may_wait)
+{
+    call->may_wait = may_wait;
+    call->ending.waits = 1;
+    finish_yields(call);
+    if (call->status >= 0 && !call->is_cancelled)
+        register_results(call);
+    if (call->status < 0 && !call->is_started)
+        keep_origin(call); /* the argument is let go below */
+    let_arguments_go(call);
     if (call->ending.waits > 1)
         call->may_wait = false; /* it ends in a handler */
     crti_completion_done(&call->ending);

@@ -85,6 +85,8 @@ static crt_status_t new_remote(crti_core_t *core, const crti_address_t *address,
         remote->address.ipc[0] = '\0'; /* then by tcp */
     crti_list_init(&remote->in_flight);
     crti_list_init(&remote->owner_requests);
+    crti_list_init(&remote->open_requests);
+    crti_list_init(&remote->gathers);
     crti_list_init(&remote->watchers);
     crti_list_init(&remote->unasked);
     status = crti_map_put(&core->remotes->table, &remote->address.process, remote);

@@ -29,8 +29,9 @@ struct crti_remote {
     crti_address_t address;
     crti_peer_t *peer;     /* the session that we made; NULL: none */
     crti_list_t in_flight; /* crti_pending_t.link: calls that it has to answer */
-    /* crti_owner_request_t: what it has to hear, and answer */
-    crti_list_t owner_requests;
+    /* crti_owner_request_t: what it has to hear, and answer; those that more may join; */
+    crti_list_t owner_requests, open_requests;
+    crti_list_t gathers;     /* core->refs->gathering: it has some that are sent soon */
     crti_list_t watchers;    /* crti_process_watch_t.link */
     crti_numbers_t borrowed; /* number of an object of it -> crt_ref_t, */
     crti_list_t unasked;     /* crt_ref_t.unasked: in the order in which they came; */

@@ -3,6 +3,7 @@
 #include "runtime/core/refs/borrowers.h"
 
 #include "runtime/core/process/remotes.h"
+#include "runtime/core/refs/owner_requests.h"
 #include "runtime/core/refs/refs_int.h"
 
 /* The process that will hold the object: its death must end its registration. */
@@ -27,21 +28,28 @@ static crt_status_t watch_borrower(crti_core_t *core, const crti_borrow_record_t
 }
 
 /* Who has ended holds nothing, and nobody will tell of its end again: somebody lends to it who has
- * not heard of it yet. CRT_ERR_NOT_FOUND when the object is freed. */
-static crt_status_t register_borrower(crti_core_t *core, crt_ref_t *ref,
-                                      crti_id_t process)
+ * not heard of it yet. */
+static bool has_ended(crti_core_t *core, crti_id_t process)
 {
     const crti_remote_t *remote = crti_map_get(&core->remotes->table, &process);
 
-    return remote && remote->is_dead ? CRT_OK : crti_owned_borrow(&ref->owned, process);
+    return remote && remote->is_dead;
 }
 
-crt_status_t crti_owner_add_borrower(crti_core_t *core, crt_ref_t *ref,
-                                     const crti_borrow_record_t *borrow)
+crt_status_t crti_owner_admit_borrower(crti_core_t *core,
+                                       const crti_borrow_record_t *borrow,
+                                       crti_admitted_t *admitted_out)
 {
     crt_status_t status = watch_borrower(core, borrow);
 
-    return status == CRT_OK ? register_borrower(core, ref, borrow->process) : status;
+    *admitted_out = (crti_admitted_t){borrow->process, has_ended(core, borrow->process)};
+    return status;
+}
+
+crt_status_t crti_owner_add_borrower(crt_ref_t *ref, const crti_admitted_t *borrower)
+{
+    return borrower->has_ended ? CRT_OK
+                               : crti_owned_borrow(&ref->owned, borrower->process);
 }
 
 /* ----------------------------------------------------------- owner_requests (owner_requests.h) */
@@ -90,6 +98,19 @@ static crt_status_t answer(crti_core_t *core, crti_peer_t *peer, uint64_t reques
     return status;
 }
 
+/* Appends the numbers of those that can't be borrowed. `first`: it is done now. */
+static void register_all(crti_core_t *core, const crti_borrow_record_t *borrow,
+                         const crti_admitted_t *borrower, bool first, crti_buffer_t *gone)
+{
+    for (uint32_t i = 0; i < borrow->count; i++) {
+        uint64_t number = crti_number_at(borrow->numbers, i);
+        crt_ref_t *ref = crti_numbers_get(&core->refs->owned, number);
+
+        if (!ref || (first && crti_owner_add_borrower(ref, borrower) != CRT_OK))
+            crti_buffer_append(gone, &number, sizeof(number));
+    }
+}
+
 crt_status_t crti_borrowers_borrow(crti_core_t *core, crti_peer_t *peer, const void *data,
                                    size_t size)
 {
@@ -97,7 +118,7 @@ crt_status_t crti_borrowers_borrow(crti_core_t *core, crti_peer_t *peer, const v
     crti_borrow_record_t borrow;
     crt_status_t status = crti_get_borrow(data, size, &borrow);
     crti_remote_t *sender;
-    bool first;
+    crti_admitted_t borrower;
 
     if (status == CRT_OK && crti_id_is_zero(borrow.process)) {
         borrow.process = crti_peer_process(peer);
@@ -109,16 +130,13 @@ crt_status_t crti_borrowers_borrow(crti_core_t *core, crti_peer_t *peer, const v
     if (status != CRT_OK)
         return status;
     sender = sender_of(core, peer);
-    first = is_first(sender, borrow.request);
-    for (uint32_t i = 0; i < borrow.count; i++) {
-        uint64_t number = crti_number_at(borrow.numbers, i);
-        crt_ref_t *ref = crti_numbers_get(&core->refs->owned, number);
-
-        if (!sender || !ref ||
-            (first && register_borrower(core, ref,
-                                        holder_of(core, peer, borrow.process)) != CRT_OK))
-            crti_buffer_append(&gone, &number, sizeof(number));
-    }
+    if (!sender)
+        return answer(core, peer, borrow.request,
+                      &(crti_buffer_t){.data = (void *)(uintptr_t)borrow.numbers,
+                                       .size = (size_t)borrow.count * 8});
+    borrower.process = holder_of(core, peer, borrow.process);
+    borrower.has_ended = has_ended(core, borrower.process);
+    register_all(core, &borrow, &borrower, is_first(sender, borrow.request), &gone);
     return answer(core, peer, borrow.request, &gone);
 }
 
@@ -136,25 +154,34 @@ crt_status_t crti_borrowers_take_back(crti_core_t *core, crti_peer_t *peer,
 {
     crti_borrow_record_t lent;
     crt_status_t status = crti_get_borrow(data, size, &lent);
+    crti_id_t holder;
 
     if (status != CRT_OK)
         return status;
+    holder = holder_of(core, peer, lent.process);
+    crti_owner_requests_gather(core); /* what is freed may hold refs of others */
     if (is_first(sender_of(core, peer), lent.request))
         for (uint32_t i = 0; i < lent.count; i++)
-            release(core, crti_number_at(lent.numbers, i),
-                    holder_of(core, peer, lent.process), 1);
+            release(core, crti_number_at(lent.numbers, i), holder, 1);
+    crti_owner_requests_send(core);
     return answer(core, peer, lent.request, &(crti_buffer_t){0});
 }
 
 crt_status_t crti_borrowers_release(crti_core_t *core, crti_peer_t *peer,
                                     const void *data, size_t size)
 {
-    uint64_t request, number, tokens;
-    crt_status_t status = crti_get_release(data, size, &request, &number, &tokens);
+    crti_release_record_t record;
+    crt_status_t status = crti_get_release(data, size, &record);
 
     if (status != CRT_OK)
         return status;
-    if (is_first(sender_of(core, peer), request))
-        release(core, number, crti_peer_process(peer), tokens);
-    return answer(core, peer, request, &(crti_buffer_t){0});
+    crti_owner_requests_gather(core);
+    if (is_first(sender_of(core, peer), record.request))
+        for (uint32_t i = 0; i < record.count; i++) {
+            crti_release_t given = crti_release_at(&record, i);
+
+            release(core, given.number, crti_peer_process(peer), given.tokens);
+        }
+    crti_owner_requests_send(core);
+    return answer(core, peer, record.request, &(crti_buffer_t){0});
 }

@@ -4,6 +4,7 @@
 
 #include <stdlib.h>
 
+#include "runtime/core/refs/owner_requests.h"
 #include "runtime/core/refs/refs_int.h"
 
 typedef struct opening {
@@ -159,8 +160,10 @@ void crti_contained_close(crti_contained_t *inner, crti_completion_t *ending)
         return;
     }
     core->refs->is_closing_contained = true;
+    crti_owner_requests_gather(core);
     close_now(&taken, ending);
     close_rest(core);
+    crti_owner_requests_send(core);
     core->refs->is_closing_contained = false;
 }
 

@@ -14,6 +14,7 @@ void crti_refs_init(crti_refs_t *refs, const crti_ref_handlers_t *handlers)
     crti_pool_init(&refs->more_pool, sizeof(crti_ref_more_t), CRTI_POOL_KEEPS, NULL);
     crti_list_init(&refs->to_tell);
     crti_list_init(&refs->to_close);
+    crti_list_init(&refs->gathering);
     crti_list_init(&refs->missing);
     crti_list_init(&refs->copy_queries);
     crti_list_init(&refs->retries);

@@ -225,8 +225,6 @@ void crti_ref_end_covers(crt_ref_t *ref)
 
 void crti_borrowed_bits(crt_ref_t *ref, unsigned bits)
 {
-    if (bits & CRTI_BORROW_REGISTER)
-        crti_owner_request_borrow(ref);
     if (bits & CRTI_BORROW_UNCOVER)
         crti_ref_end_covers(ref);
     if (bits & CRTI_BORROW_FORGET) {
@@ -245,6 +243,7 @@ void crti_ref_cover(crt_ref_t *ref)
         crti_borrow_cover(&ref->borrow);
 }
 
+/* It has been asked for. */
 static void wait_for_registration(crt_ref_t *ref, crti_completion_t *ending)
 {
     crti_ref_more_t *more = ending ? crti_ref_more(ref) : NULL;
@@ -270,9 +269,12 @@ void crti_ref_uncover(crt_ref_t *ref, crti_completion_t *ending)
         ref->borrow.state != CRTI_BORROW_REGISTERING)
         crti_contained_close(&ref->more->inner, ending);
     bits = crti_borrow_uncover(&ref->borrow);
-    if (bits & CRTI_BORROW_WAIT)
+    if (bits & CRTI_BORROW_REGISTER)
+        crti_owner_request_borrow(ref, ending);
+    else if (bits & CRTI_BORROW_WAIT)
         wait_for_registration(ref, ending);
-    crti_borrowed_bits(ref, bits);
+    else
+        crti_borrowed_bits(ref, bits);
 }
 
 void crti_ref_add_token(crt_ref_t *ref)

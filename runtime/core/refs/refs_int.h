@@ -19,6 +19,8 @@ struct crti_refs {
     crti_list_t to_close; /* of contained.c, while others are closed */
     bool is_telling, is_closing_contained;
     uint64_t next_request;     /* owner_requests.c; */
+    unsigned gathers;          /* so many wait until all was requested, */
+    crti_list_t gathering;     /* crti_remote_t.gathers: of these; */
     uint64_t resend_ns;        /* when those that were lost are sent again; 0: none */
     crti_list_t missing;       /* missing.c: of ours that are wanted */
     uint64_t copy_query_round; /* copy_query.c: the last one, */

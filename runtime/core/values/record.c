@@ -561,10 +561,16 @@ crt_status_t crti_next_peeked(crti_reader_t *peeked, bool *is_there_out,
                : crti_get_result(located.data, located.size, number_out, result_out);
 }
 
+#define BORROW_HEAD   53 /* bytes before the numbers, */
+#define RELEASE_HEAD  13 /* and before the releases; the count is the last part of both */
+#define RELEASE_BYTES 16
+#define REQUEST_AT    1 /* where the number of a request is, in all of them */
+
 crt_status_t crti_put_borrow(crti_buffer_t *out, crti_record_kind_t kind,
                              const crti_borrow_record_t *record)
 {
-    crt_status_t status = crti_buffer_reserve(out, 53 + (size_t)record->count * 8);
+    crt_status_t status =
+        crti_buffer_reserve(out, BORROW_HEAD + (size_t)record->count * 8);
     unsigned char *to;
 
     if (status != CRT_OK)
@@ -576,43 +582,100 @@ crt_status_t crti_put_borrow(crti_buffer_t *out, crti_record_kind_t kind,
     return CRT_OK;
 }
 
+/* Questions for copies name all that a death made missing. */
+static bool is_bounded(unsigned kind)
+{
+    return kind != CRTI_RECORD_COPY_QUERY && kind != CRTI_RECORD_COPY_REPLY;
+}
+
 crt_status_t crti_get_borrow(const void *data, size_t size, crti_borrow_record_t *record)
 {
     crti_reader_t r = crti_reader(data, size);
+    unsigned kind = crti_read_u8(&r);
 
-    crti_read_u8(&r);
     record->request = crti_read_u64(&r);
     record->process = crti_read_id(&r);
     record->incarnation = crti_read_u64(&r);
     record->node = crti_read_id(&r);
     record->count = crti_read_u32(&r);
     record->numbers = crti_read_bytes(&r, (size_t)record->count * 8);
-    return r.bad || r.at != r.end ? malformed("a list of refs") : CRT_OK;
+    if (r.bad || r.at != r.end)
+        return malformed("a list of refs");
+    return is_bounded(kind) && record->count > CRTI_REFS_OF_RECORD
+               ? malformed("more refs than one record may name")
+               : CRT_OK;
 }
 
-crt_status_t crti_put_release(crti_buffer_t *out, uint64_t request, uint64_t number,
-                              uint64_t tokens)
+crt_status_t crti_add_borrow(crti_buffer_t *record, uint64_t number)
 {
-    crt_status_t status = crti_buffer_reserve(out, 25);
+    crt_status_t status = crti_buffer_reserve(record, 8);
+
+    if (status == CRT_OK)
+        end_at(record, crti_put_u64(tail(record), number));
+    return status;
+}
+
+crt_status_t crti_put_release(crti_buffer_t *out, uint64_t request,
+                              const crti_release_t *releases, uint32_t count)
+{
+    crt_status_t status =
+        crti_buffer_reserve(out, RELEASE_HEAD + (size_t)count * RELEASE_BYTES);
     unsigned char *to;
 
     if (status != CRT_OK)
         return status;
     to = crti_put_u64(crti_put_u8(tail(out), CRTI_RECORD_RELEASE), request);
-    end_at(out, crti_put_u64(crti_put_u64(to, number), tokens));
+    to = crti_put_u32(to, count);
+    for (uint32_t i = 0; i < count; i++)
+        to = crti_put_u64(crti_put_u64(to, releases[i].number), releases[i].tokens);
+    end_at(out, to);
     return CRT_OK;
 }
 
-crt_status_t crti_get_release(const void *data, size_t size, uint64_t *request_out,
-                              uint64_t *number_out, uint64_t *tokens_out)
+crt_status_t crti_get_release(const void *data, size_t size,
+                              crti_release_record_t *record)
 {
     crti_reader_t r = crti_reader(data, size);
 
     crti_read_u8(&r);
-    *request_out = crti_read_u64(&r);
-    *number_out = crti_read_u64(&r);
-    *tokens_out = crti_read_u64(&r);
-    return r.bad || r.at != r.end ? malformed("a release") : CRT_OK;
+    record->request = crti_read_u64(&r);
+    record->count = crti_read_u32(&r);
+    record->releases = crti_read_bytes(&r, (size_t)record->count * RELEASE_BYTES);
+    return r.bad || r.at != r.end || record->count > CRTI_REFS_OF_RECORD
+               ? malformed("a release")
+               : CRT_OK;
+}
+
+crti_release_t crti_release_at(const crti_release_record_t *record, uint32_t index)
+{
+    const char *at = (const char *)record->releases + (size_t)index * RELEASE_BYTES;
+
+    return (crti_release_t){crti_number_at(at, 0), crti_number_at(at, 1)};
+}
+
+crt_status_t crti_add_release(crti_buffer_t *record, uint64_t number, uint64_t tokens)
+{
+    crt_status_t status = crti_buffer_reserve(record, RELEASE_BYTES);
+
+    if (status == CRT_OK)
+        end_at(record, crti_put_u64(crti_put_u64(tail(record), number), tokens));
+    return status;
+}
+
+uint32_t crti_owner_request_refs(const crti_buffer_t *record)
+{
+    return crti_record_kind(record->data, record->size) == CRTI_RECORD_RELEASE
+               ? (uint32_t)((record->size - RELEASE_HEAD) / RELEASE_BYTES)
+               : (uint32_t)((record->size - BORROW_HEAD) / 8);
+}
+
+void crti_seal_owner_request(crti_buffer_t *record, uint64_t request)
+{
+    bool is_release = crti_record_kind(record->data, record->size) == CRTI_RECORD_RELEASE;
+
+    crti_put_u64(record->data + REQUEST_AT, request);
+    crti_put_u32(record->data + (is_release ? RELEASE_HEAD : BORROW_HEAD) - 4,
+                 crti_owner_request_refs(record));
 }
 
 crt_status_t crti_put_copy(crti_buffer_t *out, uint64_t number, uint64_t object,

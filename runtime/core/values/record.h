@@ -262,8 +262,12 @@ crti_reader_t crti_read_peeked(const void *data, size_t size);
 crt_status_t crti_next_peeked(crti_reader_t *peeked, bool *is_there_out,
                               uint64_t *number_out, crti_result_t *result_out);
 
+/* Most refs that one BORROW, BORROWED, TAKE_BACK or RELEASE names: its receiver is busy with it for
+ * some milliseconds. */
+#define CRTI_REFS_OF_RECORD 65536u
+
 /* BORROW: `process` keeps them (zero: the sender). TAKE_BACK: one registration of it for each ends.
- * BORROWED: `numbers` are gone. Numbers are u64,
+ * BORROWED: `numbers` are gone, in the order of the request. Numbers are u64,
  * borrowed, perhaps not aligned: crti_number_at. */
 typedef struct crti_borrow_record {
     uint64_t request;
@@ -280,11 +284,30 @@ crt_status_t crti_get_borrow(const void *data, size_t size,
                              crti_borrow_record_t *record_out);
 uint64_t crti_number_at(const void *numbers, uint32_t index);
 
-/* RELEASE gives back `tokens` registrations of one object. */
-crt_status_t crti_put_release(crti_buffer_t *out, uint64_t request, uint64_t number,
-                              uint64_t tokens);
-crt_status_t crti_get_release(const void *data, size_t size, uint64_t *request_out,
-                              uint64_t *number_out, uint64_t *tokens_out);
+/* RELEASE gives back `tokens` registrations of each object. */
+typedef struct crti_release {
+    uint64_t number, tokens;
+} crti_release_t;
+
+typedef struct crti_release_record {
+    uint64_t request;
+    const void *releases; /* borrowed, perhaps not aligned: crti_release_at */
+    uint32_t count;
+} crti_release_record_t;
+
+crt_status_t crti_put_release(crti_buffer_t *out, uint64_t request,
+                              const crti_release_t *releases, uint32_t count);
+crt_status_t crti_get_release(const void *data, size_t size,
+                              crti_release_record_t *record_out);
+crti_release_t crti_release_at(const crti_release_record_t *record, uint32_t index);
+
+/* BORROW, TAKE_BACK and RELEASE are filled one by one, behind crti_put_borrow or crti_put_release
+ * with none, and get their number at last. */
+crt_status_t crti_add_borrow(crti_buffer_t *record, uint64_t number);
+crt_status_t crti_add_release(crti_buffer_t *record, uint64_t number, uint64_t tokens);
+void crti_seal_owner_request(crti_buffer_t *record, uint64_t request);
+/* How many refs such a record names by now. */
+uint32_t crti_owner_request_refs(const crti_buffer_t *record);
 
 /* `object`: the number of what lies there, not always that of the ref; 0 when it is the object of
  * another process. */
