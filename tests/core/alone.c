@@ -430,6 +430,22 @@ void alone_copy(unsigned i, uint64_t number, uint64_t object, crti_id_t node)
     alone_from(i, &record);
 }
 
+void alone_borrow_all(unsigned i, uint64_t request, const uint64_t *numbers,
+                      unsigned count, const crti_id_t *process)
+{
+    crti_borrow_record_t borrow = {
+        .request = request, .numbers = numbers, .count = count};
+    crti_buffer_t record = {0};
+
+    if (process) {
+        borrow.process = *process;
+        borrow.incarnation = INCARNATION;
+        borrow.node = ALONE_NODE(process->low - 20);
+    }
+    check(crti_put_borrow(&record, CRTI_RECORD_BORROW, &borrow) == CRT_OK);
+    alone_from(i, &record);
+}
+
 static void say(unsigned i, crti_record_kind_t kind, uint64_t request, uint64_t number,
                 const crti_id_t *process)
 {
@@ -457,16 +473,27 @@ void alone_take_back(unsigned i, uint64_t request, uint64_t number, crti_id_t pr
 
 void alone_release(unsigned i, uint64_t request, uint64_t number, uint64_t tokens)
 {
-    crti_release_t release = {number, tokens};
+    alone_release_all(i, request, &(crti_release_t){number, tokens}, 1);
+}
+
+void alone_release_all(unsigned i, uint64_t request, const crti_release_t *releases,
+                       unsigned count)
+{
     crti_buffer_t record = {0};
 
-    check(crti_put_release(&record, request, &release, 1) == CRT_OK);
+    check(crti_put_release(&record, request, releases, count) == CRT_OK);
     alone_from(i, &record);
 }
 
 void alone_borrowed(unsigned i, uint64_t request)
 {
-    crti_borrow_record_t answer = {.request = request};
+    alone_borrowed_but(i, request, NULL, 0);
+}
+
+void alone_borrowed_but(unsigned i, uint64_t request, const uint64_t *gone,
+                        unsigned count)
+{
+    crti_borrow_record_t answer = {.request = request, .numbers = gone, .count = count};
     crti_buffer_t record = {0};
 
     check(crti_put_borrow(&record, CRTI_RECORD_BORROWED, &answer) == CRT_OK);

@@ -67,7 +67,14 @@ void alone_borrow(unsigned i, uint64_t request, uint64_t number,
                   const crti_id_t *process);
 void alone_release(unsigned i, uint64_t request, uint64_t number, uint64_t tokens);
 void alone_take_back(unsigned i, uint64_t request, uint64_t number, crti_id_t process);
-void alone_borrowed(unsigned i, uint64_t request); /* the answer: nothing is gone */
+void alone_borrowed(unsigned i, uint64_t request); /* the answer: nothing is gone; */
+void alone_borrowed_but(unsigned i, uint64_t request, const uint64_t *gone,
+                        unsigned count);
+/* BORROW and RELEASE of process `i` of several. */
+void alone_borrow_all(unsigned i, uint64_t request, const uint64_t *numbers,
+                      unsigned count, const crti_id_t *process);
+void alone_release_all(unsigned i, uint64_t request, const crti_release_t *releases,
+                       unsigned count);
 /* COPY_QUERY for its object; COPY_REPLY, the answer to ours. On the session that it made. */
 void alone_seek(unsigned i, uint64_t round, uint64_t number);
 void alone_sought(unsigned i, uint64_t round);

@@ -4,6 +4,7 @@
 #include <stdarg.h>
 
 #include "alone.h"
+#include "runtime/core/refs/owner_requests.h"
 #include "runtime/core/refs/value_of.h"
 
 #include <cmocka.h>
@@ -317,6 +318,257 @@ static void who_asked_an_owner_that_is_cut_off_hears_that_and_not_of_a_death(voi
     alone_drop(ref);
 }
 
+/* ---------------------------------------------------------------- batches */
+
+#define FEW 5
+
+/* Refs 8, 9, ... of that owner came in one value, are kept, and the value ends; `ending` waits for
+ * what it has to wait for. */
+static void keep_several(unsigned owner, crt_ref_t **refs, unsigned count,
+                         crti_completion_t *ending)
+{
+    crti_core_t *core = NULL;
+
+    for (unsigned i = 0; i < count; i++) {
+        refs[i] = alone_arrived(owner, 8 + i);
+        core = refs[i]->core;
+        crti_net_lock(core->net);
+        crti_ref_cover(refs[i]);
+        crti_ref_hold(refs[i]);
+        crti_net_unlock(core->net);
+    }
+    crti_net_lock(core->net);
+    crti_owner_requests_gather(core);
+    for (unsigned i = 0; i < count; i++)
+        crti_ref_uncover(refs[i], ending);
+    crti_owner_requests_send(core);
+    crti_net_unlock(core->net);
+}
+
+static void drop_several(crt_ref_t **refs, unsigned count)
+{
+    crti_core_t *core = refs[0]->core;
+
+    crti_net_lock(core->net);
+    crti_owner_requests_gather(core);
+    for (unsigned i = 0; i < count; i++)
+        crti_ref_release(refs[i]);
+    crti_owner_requests_send(core);
+    crti_net_unlock(core->net);
+}
+
+static crti_borrow_record_t borrow_to(unsigned i)
+{
+    crti_span_t record = alone_sent(i, CRTI_RECORD_BORROW);
+    crti_borrow_record_t borrow;
+
+    assert_int_equal(crti_get_borrow(record.data, record.size, &borrow), CRT_OK);
+    return borrow;
+}
+
+static crti_release_record_t release_to(unsigned i)
+{
+    crti_span_t record = alone_sent(i, CRTI_RECORD_RELEASE);
+    crti_release_record_t release;
+
+    assert_int_equal(crti_get_release(record.data, record.size, &release), CRT_OK);
+    return release;
+}
+
+static void refs_of_one_owner_are_registered_and_released_by_one_record_each(void **state)
+{
+    const crti_core_t *core = *state;
+    crti_completion_t ending = {.waits = 1};
+    crt_ref_t *refs[FEW];
+
+    keep_several(1, refs, FEW, &ending);
+    assert_int_equal(alone_sent_count(1, CRTI_RECORD_BORROW), 1);
+    assert_int_equal(borrow_to(1).count, FEW);
+    assert_int_equal(crti_number_at(borrow_to(1).numbers, FEW - 1), 8 + FEW - 1);
+    assert_int_equal(ending.waits, 2); /* once for all of them */
+    alone_borrowed(1, borrow_to(1).request);
+    assert_int_equal(ending.waits, 1);
+    for (unsigned i = 0; i < FEW; i++)
+        assert_int_equal(refs[i]->borrow.state, CRTI_BORROW_HELD);
+    drop_several(refs, FEW);
+    assert_int_equal(alone_sent_count(1, CRTI_RECORD_RELEASE), 1);
+    assert_int_equal(release_to(1).count, FEW);
+    assert_true(release_to(1).request > borrow_to(1).request);
+    alone_borrowed(1, release_to(1).request);
+    assert_int_equal(core->refs->borrowed, 0);
+}
+
+static void of_a_batch_those_that_are_gone_are_lost_and_no_others(void **state)
+{
+    crti_completion_t ending = {.waits = 1};
+    const uint64_t gone[] = {9, 11};
+    crt_ref_t *refs[FEW];
+
+    keep_several(1, refs, FEW, &ending);
+    alone_borrowed_but(1, borrow_to(1).request, gone, 2);
+    assert_int_equal(ending.waits, 1);
+    for (unsigned i = 0; i < FEW; i++)
+        assert_int_equal(refs[i]->borrow.state,
+                         i % 2 ? CRTI_BORROW_ORPHANED : CRTI_BORROW_HELD);
+    assert_int_equal(crt_get_for(refs[1], 0, NULL), CRT_ERR_OBJECT_LOST);
+    drop_several(refs, FEW);
+    assert_int_equal(release_to(1).count, FEW - 2);
+    alone_borrowed(1, release_to(1).request);
+}
+
+/* Whose answer names what was not asked for, or in another order, harms nobody but itself. */
+static void an_answer_that_lies_about_a_batch_breaks_nothing(void **state)
+{
+    const crti_core_t *core = *state;
+    const uint64_t lies[] = {11, 8, 8, 77, 0};
+    crti_completion_t ending = {.waits = 1};
+    crt_ref_t *refs[FEW];
+
+    keep_several(1, refs, FEW, &ending);
+    alone_borrowed_but(1, borrow_to(1).request + 5, lies, 5);
+    assert_int_equal(ending.waits, 2);
+    alone_borrowed_but(1, borrow_to(1).request, lies, 5);
+    assert_int_equal(ending.waits, 1);
+    alone_borrowed_but(1, borrow_to(1).request, lies, 5); /* it is over */
+    drop_several(refs, FEW);
+    alone_borrowed(1, release_to(1).request);
+    assert_int_equal(core->refs->borrowed, 0);
+}
+
+static void a_batch_in_doubt_is_sent_again_as_it_was(void **state)
+{
+    crti_completion_t ending = {.waits = 1};
+    crt_ref_t *refs[FEW];
+    uint64_t request;
+
+    keep_several(1, refs, FEW, &ending);
+    request = borrow_to(1).request;
+    alone_forget();
+    alone_lose(1);
+    assert_int_equal(ending.waits, 2);
+    alone_tick(2 * CRTI_S);
+    assert_int_equal(alone_sent_count(1, CRTI_RECORD_BORROW), 1);
+    assert_int_equal(borrow_to(1).request, request);
+    assert_int_equal(borrow_to(1).count, FEW);
+    alone_lose(1); /* nobody waits longer than for two sessions */
+    assert_int_equal(ending.waits, 1);
+    alone_tick(4 * CRTI_S);
+    alone_borrowed(1, request);
+    for (unsigned i = 0; i < FEW; i++)
+        assert_int_equal(refs[i]->borrow.state, CRTI_BORROW_HELD);
+    drop_several(refs, FEW);
+    alone_borrowed(1, release_to(1).request);
+}
+
+static void a_batch_ends_with_its_owner(void **state)
+{
+    const crti_core_t *core = *state;
+    crti_completion_t ending = {.waits = 1};
+    crt_ref_t *refs[FEW];
+
+    keep_several(1, refs, FEW, &ending);
+    alone_process_dies(1);
+    assert_int_equal(ending.waits, 1);
+    for (unsigned i = 0; i < FEW; i++)
+        assert_int_equal(refs[i]->borrow.state, CRTI_BORROW_ORPHANED);
+    drop_several(refs, FEW);
+    assert_int_equal(core->refs->borrowed, 0);
+    assert_int_equal(core->remotes->table.count, 0);
+}
+
+/* And when it dies with releases that were not sent yet. */
+static void releases_that_wait_for_an_answer_end_with_the_owner(void **state)
+{
+    const crti_core_t *core = *state;
+    crt_ref_t *first = keep(1, 8), *second = keep(1, 9);
+
+    alone_borrowed(1, request_of(1, CRTI_RECORD_BORROW) - 1);
+    alone_borrowed(1, request_of(1, CRTI_RECORD_BORROW));
+    keep(1, 10);
+    alone_drop(first);
+    alone_drop(second);
+    assert_int_equal(alone_sent_count(1, CRTI_RECORD_RELEASE), 0);
+    alone_process_dies(1);
+    alone_drop(crti_ref_borrowed(*state, ALONE_PROCESS(1), 10));
+    assert_int_equal(core->refs->borrowed, 0);
+    assert_int_equal(core->remotes->table.count, 0);
+}
+
+/* A program that drops one ref after the other: a record for each answer, not for each ref. */
+static void releases_join_while_an_earlier_request_is_not_answered(void **state)
+{
+    const crti_core_t *core = *state;
+    crt_ref_t *refs[FEW];
+
+    keep_several(1, refs, FEW, NULL);
+    alone_borrowed(1, borrow_to(1).request);
+    for (unsigned i = 0; i < FEW; i++)
+        alone_drop(refs[i]);
+    assert_int_equal(alone_sent_count(1, CRTI_RECORD_RELEASE), 1);
+    assert_int_equal(release_to(1).count, 1);
+    alone_borrowed(1, release_to(1).request);
+    assert_int_equal(alone_sent_count(1, CRTI_RECORD_RELEASE), 2);
+    assert_int_equal(release_to(1).count, FEW - 1);
+    alone_borrowed(1, release_to(1).request);
+    assert_int_equal(core->refs->borrowed, 0);
+}
+
+/* What is registered then is not freed by a release of what was registered before. */
+static void a_borrow_leaves_before_releases_that_wait(void **state)
+{
+    crt_ref_t *first = keep(1, 8), *second;
+
+    alone_borrowed(1, request_of(1, CRTI_RECORD_BORROW));
+    second = keep(1, 9);
+    alone_drop(first); /* joins what comes */
+    first = keep(1, 8);
+    assert_true(alone_sent_before(1, CRTI_RECORD_BORROW, CRTI_RECORD_RELEASE));
+    assert_true(release_to(1).request > request_of(1, CRTI_RECORD_BORROW));
+    alone_borrowed(1, request_of(1, CRTI_RECORD_BORROW) - 1);
+    alone_borrowed(1, request_of(1, CRTI_RECORD_BORROW));
+    alone_borrowed(1, release_to(1).request);
+    alone_drop(first);
+    alone_borrowed(1, release_to(1).request);
+    alone_drop(second);
+}
+
+/* The owner's side: a batch that comes twice, and one of a process that is dead by then. */
+static void a_batch_is_carried_out_once_and_names_what_is_gone(void **state)
+{
+    const crti_core_t *core = *state;
+    crt_ref_t *first = alone_stored(3), *second = alone_stored(3),
+              *its = alone_arrived(1, 8);
+    const uint64_t numbers[] = {first->number, 4711, second->number};
+    const crti_release_t all[] = {{first->number, 1}, {4711, 9}, {second->number, 1}};
+    crti_borrow_record_t answer;
+    crti_span_t record;
+
+    alone_hold(its); /* so that process 1 is known after its death */
+    for (int time = 0; time < 2; time++) {
+        alone_borrow_all(1, 1, numbers, 3, NULL);
+        record = alone_sent(1, CRTI_RECORD_BORROWED);
+        assert_int_equal(crti_get_borrow(record.data, record.size, &answer), CRT_OK);
+        assert_int_equal(answer.count, 1);
+        assert_int_equal(crti_number_at(answer.numbers, 0), 4711);
+        assert_int_equal(first->owned.borrowers[0].tokens, 1);
+        assert_int_equal(second->owned.borrowers[0].tokens, 1);
+        alone_lose(1);
+    }
+    alone_borrow_all(2, 1, numbers, 3, &ALONE_PROCESS(1));
+    for (int time = 0; time < 2; time++)
+        alone_release_all(1, 2, all, 3);
+    assert_int_equal(first->owned.borrowers[0].tokens, 1);
+    alone_process_dies(1);
+    assert_int_equal(first->owned.borrower_count, 0);
+    alone_borrow_all(2, 2, numbers, 3, &ALONE_PROCESS(1));
+    assert_int_equal(first->owned.borrower_count, 0);
+    assert_int_equal(second->owned.borrower_count, 0);
+    alone_drop(first);
+    alone_drop(second);
+    alone_drop(its);
+    assert_int_equal(core->refs->owned.count, 0);
+}
+
 /* ---------------------------------------------------------------- results with refs */
 
 /* Process 1 calls; the result has a ref of ours and one of process 2. */
@@ -472,6 +724,15 @@ int main(void)
         OWNER_TEST(a_registration_in_doubt_is_asked_for_again),
         OWNER_TEST(a_release_in_doubt_is_said_again_until_it_is_answered),
         OWNER_TEST(dues_end_with_the_owner),
+        OWNER_TEST(refs_of_one_owner_are_registered_and_released_by_one_record_each),
+        OWNER_TEST(of_a_batch_those_that_are_gone_are_lost_and_no_others),
+        OWNER_TEST(an_answer_that_lies_about_a_batch_breaks_nothing),
+        OWNER_TEST(a_batch_in_doubt_is_sent_again_as_it_was),
+        OWNER_TEST(a_batch_ends_with_its_owner),
+        OWNER_TEST(releases_that_wait_for_an_answer_end_with_the_owner),
+        OWNER_TEST(releases_join_while_an_earlier_request_is_not_answered),
+        OWNER_TEST(a_borrow_leaves_before_releases_that_wait),
+        OWNER_TEST(a_batch_is_carried_out_once_and_names_what_is_gone),
         OWNER_TEST(who_asked_an_owner_that_is_cut_off_hears_that_and_not_of_a_death),
         OWNER_TEST(what_was_registered_for_a_caller_that_is_lost_is_taken_back),
         OWNER_TEST(a_result_waits_until_the_owner_of_a_ref_in_it_has_answered),
