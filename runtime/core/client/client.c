@@ -33,6 +33,7 @@
 #include "runtime/core/client/name_space.h"
 #include "runtime/core/client/parts.h"
 #include "runtime/core/client/private_cluster.h"
+#include "runtime/core/client/slow_waits.h"
 #include "runtime/core/client/waitset.h"
 #include "runtime/core/client/worker_environment.h"
 #include "runtime/core/client/worker_lines.h"
@@ -542,6 +543,8 @@ static crt_status_t start_driver(int argc, char **argv, const crt_options_t *opt
     core->seeds->seed = options ? options->random_seed : 0;
     core->has_seeds = core->seeds->seed != 0;
     status = crti_worker_lines_begin(core, options);
+    if (status == CRT_OK)
+        status = crti_slow_waits_begin(core);
     if (status == CRT_OK)
         status = join(core, argc, argv, options);
     if (status == CRT_OK) {

@@ -152,11 +152,20 @@ static bool is_settled(void *user)
            group->state == CRTI_PLACEMENT_GROUP_REMOVED;
 }
 
+static void describe(void *user, char *text, size_t size)
+{
+    const crt_placement_group_t *group = user;
+
+    snprintf(text, size, "%s",
+             group->text && *group->text ? group->text : "for the head");
+}
+
 static crt_status_t wait_for(crti_core_t *core, crt_placement_group_t *group,
                              int64_t timeout_ms)
 {
-    crt_status_t status =
-        crti_wait_for(core, is_settled, group, timeout_ms, NULL, "a placement group");
+    crt_status_t status = crti_wait_in_detail(core, is_settled, group, timeout_ms,
+                                              &(crti_wait_detail_t){.describe = describe},
+                                              "a placement group");
 
     if (status == CRT_OK && group->state == CRTI_PLACEMENT_GROUP_REMOVED)
         return crti_placement_group_raise(group);

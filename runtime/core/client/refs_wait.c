@@ -16,6 +16,8 @@
 #include "runtime/core/process/printed.h"
 #include "runtime/core/refs/value_of.h"
 
+#define WHAT "refs, by crt_refs_wait"
+
 typedef struct all {
     crti_core_t *core;
     crt_ref_t *const *refs;
@@ -97,14 +99,26 @@ static void end(all_t *all)
     }
 }
 
+static crt_ref_t *first_missing(void *user)
+{
+    const all_t *all = user;
+
+    for (size_t i = 0; i < all->count; i++)
+        if (all->refs[i]->content == CRTI_CONTENT_NONE)
+            return all->refs[i];
+    return NULL;
+}
+
 static crt_status_t wait_all(all_t *all, int64_t wait_ms)
 {
     crt_status_t status = begin(all);
 
     if (status == CRT_OK && !is_over(all))
-        status = crti_wait_for(all->core, is_over, all, wait_ms,
-                               all->count == 1 ? all->refs[0] : NULL,
-                               "refs, by crt_refs_wait");
+        status =
+            all->count == 1
+                ? crti_wait_for(all->core, is_over, all, wait_ms, all->refs[0], WHAT)
+                : crti_wait_in_detail(all->core, is_over, all, wait_ms,
+                                      &(crti_wait_detail_t){.pick = first_missing}, WHAT);
     if (all->failed < all->count && (status == CRT_OK || !all->past_errors)) {
         status = crti_ref_raise(all->refs[all->failed]);
         status = crt_raise(status, "ref %zu: %s", all->failed, crt_error_detail());

@@ -9,6 +9,7 @@
 #define CRTI_CORE_CLIENT_TOLD_H
 
 #include "runtime/base/buffer.h"
+#include "runtime/core/process/blocking.h"
 #include "runtime/core/types.h"
 
 void crti_told_put(crti_buffer_t *json, const char *text);
@@ -16,6 +17,8 @@ void crti_told_put(crti_buffer_t *json, const char *text);
 void crti_told_text(crti_buffer_t *json, const char *key, const char *text);
 void crti_told_object(crti_buffer_t *json, crti_object_id_t id);
 
+/* What the thread waits for, or the first of several refs; NULL: none, or not known. */
+const crt_ref_t *crti_told_ref(const crti_shown_wait_t *wait);
 /* The largest `limit` of them, and how many there are of how many bytes in all
  * (base/object_records.h). Lock held. */
 void crti_told_refs(crti_core_t *core, uint64_t round, size_t limit, crti_buffer_t *out);

@@ -86,11 +86,22 @@ static void put_call(crti_buffer_t *json, const crti_pending_t *p)
     }
 }
 
-static void put_wait(crti_buffer_t *json, const crti_shown_wait_t *w, uint64_t now_ns)
+const crt_ref_t *crti_told_ref(const crti_shown_wait_t *w)
 {
     const crt_ref_t *ref = w->ref;
+
+    if (!ref && w->detail && w->detail->pick)
+        ref = w->detail->pick(w->user);
+    while (ref && ref->more->forward && ref->content == CRTI_CONTENT_NONE)
+        ref = ref->more->forward;
+    return ref && !ref->is_free ? ref : NULL;
+}
+
+static void put_wait(crti_buffer_t *json, const crti_shown_wait_t *w, uint64_t now_ns)
+{
+    const crt_ref_t *ref = crti_told_ref(w);
     const crti_pending_t *p;
-    char head[96];
+    char head[96], reason[512] = "";
 
     snprintf(head, sizeof(head), "{\"tid\":%d,\"for_ms\":", (int)w->tid);
     crti_told_put(json, head);
@@ -98,9 +109,11 @@ static void put_wait(crti_buffer_t *json, const crti_shown_wait_t *w, uint64_t n
         crti_format(head, sizeof(head), "%.3f", (double)(now_ns - w->since_ns) / CRTI_MS);
     crti_told_put(json, w->since_ns ? head : "null");
     crti_told_text(json, "what", w->what);
-    while (ref && ref->more->forward && ref->content == CRTI_CONTENT_NONE)
-        ref = ref->more->forward;
-    if (ref && !ref->is_free) {
+    if (w->detail && w->detail->describe)
+        w->detail->describe(w->user, reason, sizeof(reason));
+    if (reason[0])
+        crti_told_text(json, "reason", reason);
+    if (ref) {
         p = crti_ref_pending(ref);
         crti_told_object(json, crti_ref_id(ref));
         if (p && ref->is_owned)

@@ -80,6 +80,8 @@ crt_status_t crt_get_v(crt_ref_t *ref, int64_t timeout_ms, crt_out_t out)
 
 /* ------------------------------------------------------------------ wait */
 
+#define WHAT "refs, by crt_wait"
+
 /* A look goes through all refs once. There is no other one before so many refs have come that those
  * which lack may be among them, so that a list of thousands is not gone through for every message;
  * and what it finds beyond `want` is remembered for the next crt_wait (wait_memory.h). A ref may
@@ -187,6 +189,17 @@ static bool are_enough(void *user)
     return many->found >= many->want || many->wrong < many->count;
 }
 
+/* The first that has not come, for who asks what is waited for. */
+static crt_ref_t *first_missing(void *user)
+{
+    const many_t *many = user;
+
+    for (size_t i = 0; i < many->count; i++)
+        if (many->refs[i] && !many->refs[i]->is_free && !has_content(many->refs[i]))
+            return many->refs[i];
+    return NULL;
+}
+
 static crt_status_t wait_many(many_t *many, int64_t timeout_ms)
 {
     bool wants_all = many->want == many->count;
@@ -203,8 +216,11 @@ static crt_status_t wait_many(many_t *many, int64_t timeout_ms)
             continue;
     if (many->found + 1 < many->want) /* what comes first is enough for one */
         many->repeated = count_repeated(many);
-    status = crti_wait_for(many->core, are_enough, many, timeout_ms,
-                           many->count == 1 ? many->refs[0] : NULL, "refs, by crt_wait");
+    status =
+        many->count == 1
+            ? crti_wait_for(many->core, are_enough, many, timeout_ms, many->refs[0], WHAT)
+            : crti_wait_in_detail(many->core, are_enough, many, timeout_ms,
+                                  &(crti_wait_detail_t){.pick = first_missing}, WHAT);
     if (crti_ref_changes(many->core).came !=
         many->changes.came) /* some that were not enough */
         look(many);

@@ -22,6 +22,7 @@
 #include "runtime/core/process/entry.h"
 #include "runtime/core/process/interrupt.h"
 #include "runtime/core/process/node_link.h"
+#include "runtime/core/process/timer.h"
 
 #define BLOCKED_AFTER (1 * CRTI_MS)
 #define CHAIN_AFTER   (10 * CRTI_MS)
@@ -141,6 +142,13 @@ static crt_status_t wait_in_call(crti_core_t *core, waiting_t *w, uint64_t deadl
     return status;
 }
 
+/* The clock is read once for many waits. */
+static void begin_looks(crti_core_t *core)
+{
+    core->blocked->look_at_ns = crti_now_ns() + core->blocked->look_ns;
+    crti_core_wake_at(core, core->blocked->look_at_ns);
+}
+
 static crt_status_t wait_as_shown(crti_core_t *core, bool (*done)(void *user), void *user,
                                   int64_t timeout_ms, const crti_shown_wait_t *shown)
 {
@@ -152,7 +160,10 @@ static crt_status_t wait_as_shown(crti_core_t *core, bool (*done)(void *user), v
     w.interrupts = crti_interrupts_told(); /* looked up slowly: variables of the thread */
     w.shown.is_of_call = mine != NULL;
     w.shown.may_end_by_itself |= timeout_ms >= 0;
-    core->blocked->all_waits++;
+    w.shown.number = ++core->blocked->all_waits;
+    w.shown.user = user;
+    if (!mine && core->blocked->look_ns && core->blocked->look_at_ns == 0)
+        begin_looks(core);
     if (timeout_ms >= 0 && timeout_ms < LONGEST_MS)
         deadline = crti_now_ns() + (uint64_t)timeout_ms * CRTI_MS;
     if (!core->blocked->are_interrupts_watched) {
@@ -189,6 +200,15 @@ crt_status_t crti_wait_for(crti_core_t *core, bool (*done)(void *user), void *us
                            int64_t timeout_ms, crt_ref_t *ref, const char *what)
 {
     crti_shown_wait_t shown = {.ref = ref, .what = what};
+
+    return done(user) ? CRT_OK : wait_as_shown(core, done, user, timeout_ms, &shown);
+}
+
+crt_status_t crti_wait_in_detail(crti_core_t *core, bool (*done)(void *user), void *user,
+                                 int64_t timeout_ms, const crti_wait_detail_t *detail,
+                                 const char *what)
+{
+    crti_shown_wait_t shown = {.what = what, .detail = detail};
 
     return done(user) ? CRT_OK : wait_as_shown(core, done, user, timeout_ms, &shown);
 }

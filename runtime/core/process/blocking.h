@@ -19,6 +19,13 @@ typedef struct crti_blocking {
     char *deadlock;    /* the cycle that the wait is part of, found by a chain */
 } crti_blocking_t;
 
+/* More of what is waited for, where it is not one ref; both may be NULL. Lock held. */
+typedef struct crti_wait_detail {
+    crt_ref_t *(*pick)(void *user); /* one that is still awaited; NULL: none */
+    /* The reason, in words; "": not known. */
+    void (*describe)(void *user, char *text, size_t size);
+} crti_wait_detail_t;
+
 /* A thread that waits, for who asks (client/told_state.c); on that thread's stack. */
 typedef struct crti_shown_wait {
     crti_list_t link; /* core->blocked->waiters */
@@ -29,6 +36,10 @@ typedef struct crti_shown_wait {
     bool is_of_call;   /* the thread runs a call */
     /* it has a limit of time, or what ends it may come from anywhere */
     bool may_end_by_itself;
+    uint64_t number;                  /* of all waits of the process */
+    unsigned looks;                   /* at how long it takes (client/slow_waits.c) */
+    const crti_wait_detail_t *detail; /* of `user`; NULL: there is none */
+    void *user;
 } crti_shown_wait_t;
 
 /* A part of crti_core_t. */
@@ -40,6 +51,9 @@ struct crti_blocked {
     uint64_t waits;              /* of threads that run calls: so many have begun; */
     uint64_t all_waits;          /* and of all threads */
     crti_list_t waiters;
+    /* Threads that run no call are looked at so often, while some wait; 0: never. */
+    uint64_t look_ns;
+    uint64_t look_at_ns; /* the next time; 0: nobody has waited since the last */
 };
 
 void crti_blocked_init(crti_blocked_t *blocked);
@@ -52,6 +66,10 @@ void crti_blocking_end(crti_core_t *core);
  * asks what is waited for; static text. Lock held. */
 crt_status_t crti_wait_for(crti_core_t *core, bool (*done)(void *user), void *user,
                            int64_t timeout_ms, crt_ref_t *ref, const char *what);
+/* The same with more to tell. */
+crt_status_t crti_wait_in_detail(crti_core_t *core, bool (*done)(void *user), void *user,
+                                 int64_t timeout_ms, const crti_wait_detail_t *detail,
+                                 const char *what);
 /* The same for what may come from anywhere, also when all processes of the job wait. */
 crt_status_t crti_wait_openly(crti_core_t *core, bool (*done)(void *user), void *user,
                               int64_t timeout_ms, const char *what);

@@ -1,0 +1,254 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Slow waits. A thread of a driver that has waited for CRT_TELL_WAITS seconds (10) says once, as a
+ * warning on the standard error, for what: a call that is queued, and for what; one that runs, since
+ * when, where and in which process; an actor that is not there, and why; an object that is fetched.
+ *
+ * Where it sits
+ *     process/blocking.c (somebody waits) -> dispatch.c (the timer) -> [ slow_waits.c ] ->
+ *     STATE_QUERY "tasks" or "actors" to the head, for what this process does not know itself
+ * Cost
+ *     A wait compares a number. While some wait, the timer looks at them LOOKS times in that time.
+ * Failure
+ *     Without an answer of the head nothing is said of that wait. A wait that has ended meanwhile is
+ *     not told.
+ */
+#include "runtime/core/client/slow_waits.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/base/clock.h"
+#include "runtime/base/log.h"
+#include "runtime/base/number_text.h"
+#include "runtime/core/calls/actor.h"
+#include "runtime/core/calls/call_options.h"
+#include "runtime/core/calls/tasks.h"
+#include "runtime/core/client/told.h"
+#include "runtime/core/process/blocking.h"
+#include "runtime/core/process/context.h"
+#include "runtime/core/process/node_link.h"
+#include "runtime/core/process/remotes.h"
+#include "runtime/core/process/timer.h"
+
+#define VARIABLE "CRT_TELL_WAITS"
+#define DEFAULT  10.0
+#define MOST     1e6 /* seconds */
+#define LOOKS    10
+#define NAME     128
+
+/* The head is asked about a call or an actor. */
+typedef struct question {
+    crti_core_t *core;
+    uint64_t wait;   /* its number */
+    bool is_of_call; /* else of an actor */
+    char name[NAME];
+} question_t;
+
+static bool read_number(const char *text, double *value)
+{
+    char *end;
+
+    *value = crti_read_number(text, &end);
+    return end != text && *end == '\0';
+}
+
+crt_status_t crti_slow_waits_begin(crti_core_t *core)
+{
+    const char *text = getenv(VARIABLE);
+    double seconds = DEFAULT;
+
+    if (text && *text &&
+        (!read_number(text, &seconds) || !(seconds >= 0 && seconds <= MOST)))
+        return crt_raise(CRT_ERR_INVALID,
+                         "%s=%.20s is no number of seconds from 0 (never) to 1000000",
+                         VARIABLE, text);
+    core->blocked->look_ns = (uint64_t)(seconds * (double)CRTI_S / LOOKS);
+    return CRT_OK;
+}
+
+/* ------------------------------------------------------------------ what is said */
+
+static void say(const crti_core_t *core, const char *name, const char *text)
+{
+    char after[32];
+
+    crti_format(after, sizeof(after), "%g",
+                (double)core->blocked->look_ns * LOOKS / (double)CRTI_S);
+    crti_log(CRTI_LOG_WARN, "core", "has waited %s s for %s%s%s", after, name,
+             *text ? ": " : "", text);
+}
+
+/* The text, or the digits, behind the first `"key":` of what the head wrote. */
+static const char *find(const char *json, const char *key, char *value, size_t size)
+{
+    char pattern[48];
+    const char *at;
+    size_t length;
+
+    snprintf(pattern, sizeof(pattern), "\"%s\":", key);
+    at = strstr(json, pattern);
+    value[0] = '\0';
+    if (at == NULL)
+        return value;
+    at += strlen(pattern);
+    at += *at == '"';
+    length = strcspn(at, "\",}");
+    snprintf(value, size, "%.*s", (int)(length < size ? length : size - 1), at);
+    return value;
+}
+
+/* "it has run for 3.2 s in process 17 of node 0123abcd" */
+static void tell_call(const question_t *q, const char *json)
+{
+    char state[32], node[40], pid[24], began[40], since[32] = "", text[200];
+    double ms;
+
+    find(json, "state", state, sizeof(state));
+    find(json, "node_id", node, sizeof(node));
+    find(json, "worker_pid", pid, sizeof(pid));
+    find(json, "RUNNING", began, sizeof(began));
+    if (strcmp(state, "RUNNING") == 0 && read_number(began, &ms)) {
+        crti_format(since, sizeof(since), "%.1f", ((double)crti_wall_ms() - ms) / 1000);
+        snprintf(text, sizeof(text), "it has run for %s s in process %s of node %.8s",
+                 since, pid, node);
+    } else if (*pid && strcmp(pid, "0") != 0) {
+        snprintf(text, sizeof(text), "it waits for its turn in process %s of node %.8s",
+                 pid, node);
+    } else {
+        snprintf(text, sizeof(text), "it was sent to a worker, which has not told of it");
+    }
+    say(q->core, q->name, text);
+}
+
+/* "actor Counter is PENDING: needs 1 CPU, the cluster has 0" */
+static void tell_actor(const question_t *q, const char *json)
+{
+    char state[32], name[64], message[400], text[512];
+
+    find(json, "state", state, sizeof(state));
+    find(json, "class_name", name, sizeof(name));
+    find(json, "message", message, sizeof(message));
+    snprintf(text, sizeof(text), "actor %s is %s%s%s", name,
+             *state ? state : "not known to the head", *message ? ": " : "", message);
+    say(q->core, q->name, text);
+}
+
+static bool goes_on(const crti_core_t *core, uint64_t wait)
+{
+    CRTI_LIST_FOREACH (item, &core->blocked->waiters)
+        if (CRTI_CONTAINER(item, crti_shown_wait_t, link)->number == wait)
+            return true;
+    return false;
+}
+
+static void on_answer(void *user, const crti_message_t *answer)
+{
+    question_t *q = user;
+    CRTI_AUTO(free)
+    char *json = answer && answer->kind == CRTI_MSG_STATE_ANSWER
+                     ? crti_str_dup(answer->state_answer.json)
+                     : NULL;
+
+    if (json && goes_on(q->core, q->wait) && q->is_of_call)
+        tell_call(q, json);
+    else if (json && goes_on(q->core, q->wait))
+        tell_actor(q, json);
+    free(q);
+}
+
+static void ask(crti_core_t *core, uint64_t wait, const char *name, const char *what,
+                const char *filter)
+{
+    crti_msg_state_query_t body = {.what = crti_str(what), .filter = crti_str(filter)};
+    question_t *q = calloc(1, sizeof(*q));
+
+    if (q == NULL)
+        return;
+    q->core = core;
+    q->wait = wait;
+    q->is_of_call = strcmp(what, "tasks") == 0;
+    snprintf(q->name, sizeof(q->name), "%s", name);
+    if (crti_node_request(core, CRTI_MSG_STATE_QUERY, &body, on_answer, q) != CRT_OK)
+        free(q);
+}
+
+static void tell_pending(crti_core_t *core, uint64_t wait, const crti_pending_t *p)
+{
+    char id[CRTI_ID_HEX + 20], name[NAME];
+
+    snprintf(name, sizeof(name), "%.100s", crti_call_name(p));
+    if (p->attempt.state == CRTI_ATTEMPT_SENT) {
+        snprintf(id, sizeof(id), "%s%016" PRIx64, core->process_hex, p->number);
+        ask(core, wait, name, "tasks", id);
+    } else if (p->attempt.state == CRTI_ATTEMPT_ARGUMENTS) {
+        say(core, name, "its arguments are not there yet");
+    } else if (p->actor) {
+        ask(core, wait, name, "actors", p->actor->hex);
+    } else {
+        say(core, name,
+            p->pool && p->pool->reason[0] ? p->pool->reason
+                                          : "it is queued for a worker");
+    }
+}
+
+static void tell_ref(crti_core_t *core, const crti_shown_wait_t *w, const crt_ref_t *ref)
+{
+    const crti_pending_t *p = crti_ref_pending(ref);
+    char text[160], hex[CRTI_ID_HEX];
+
+    if (ref->content != CRTI_CONTENT_NONE || ref->is_pulling) {
+        snprintf(text, sizeof(text), "its %zu bytes are fetched from another node",
+                 ref->size);
+        say(core, w->what, text);
+    } else if (ref->is_owned && p) {
+        tell_pending(core, w->number, p);
+    } else if (ref->is_owned) {
+        say(core, w->what,
+            crti_ref_has_call(ref) ? "its call is far back in the queue for workers"
+                                   : "copies of it are looked for");
+    } else {
+        snprintf(text, sizeof(text), "process %.8s owns it, and has not got it yet",
+                 ref->owner ? crti_id_hex(ref->owner->address.process, hex) : "?");
+        say(core, w->what, text);
+    }
+}
+
+static void tell(crti_core_t *core, const crti_shown_wait_t *w)
+{
+    const crt_ref_t *ref = crti_told_ref(w);
+    char text[512] = "";
+
+    if (w->detail && w->detail->describe)
+        w->detail->describe(w->user, text, sizeof(text));
+    if (ref)
+        tell_ref(core, w, ref);
+    else
+        say(core, w->what, text);
+}
+
+/* ------------------------------------------------------------------ looks */
+
+void crti_slow_waits_tick(crti_core_t *core, uint64_t now_ns)
+{
+    struct crti_blocked *b = core->blocked;
+    bool is_any = false;
+
+    if (b->look_at_ns == 0)
+        return;
+    if (now_ns < b->look_at_ns) {
+        crti_core_wake_at(core, b->look_at_ns);
+        return;
+    }
+    CRTI_LIST_FOREACH (item, &b->waiters) {
+        crti_shown_wait_t *w = CRTI_CONTAINER(item, crti_shown_wait_t, link);
+
+        is_any |= !w->is_of_call;
+        if (!w->is_of_call && ++w->looks == LOOKS + 1) /* it began between two looks */
+            tell(core, w);
+    }
+    b->look_at_ns = is_any ? now_ns + b->look_ns : 0;
+    if (is_any)
+        crti_core_wake_at(core, b->look_at_ns);
+}

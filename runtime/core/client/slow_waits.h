@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Slow waits: a driver says once what a wait of 10 s waits for. See slow_waits.c. */
+#ifndef CRTI_CORE_CLIENT_SLOW_WAITS_H
+#define CRTI_CORE_CLIENT_SLOW_WAITS_H
+
+#include "runtime/core/types.h"
+
+/* Of a driver, before its first wait. CRT_ERR_INVALID: CRT_TELL_WAITS is no number of seconds. */
+crt_status_t crti_slow_waits_begin(crti_core_t *core);
+/* Lock held. */
+void crti_slow_waits_tick(crti_core_t *core, uint64_t now_ns);
+
+#endif
