@@ -119,6 +119,8 @@ static void print_wait(const json_t *processes, const json_t *wait)
         printf(" of actor %.8s", actor);
     if (*crti_answer_text(wait, "call_state"))
         printf(", %s", crti_answer_text(wait, "call_state"));
+    if (*crti_answer_text(wait, "reason"))
+        printf(": %s", crti_answer_text(wait, "reason"));
     print_process(processes, "to", crti_answer_text(wait, "worker_id"));
     print_process(processes, "of", crti_answer_text(wait, "owner_id"));
     putchar('\n');

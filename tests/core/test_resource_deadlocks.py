@@ -20,11 +20,12 @@ FOUND = "resource deadlock: none of these jobs can go on before another one ends
 class Driver:
     """deadlock_program, which has what it begins with."""
 
-    def __init__(self, *words):
+    def __init__(self, *words, **variables):
         self.terminal = tempfile.TemporaryFile("w+")
         self.process = subprocess.Popen([PROGRAM, *(str(word) for word in words)],
                                         stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                                        stderr=self.terminal, text=True)
+                                        stderr=self.terminal, text=True,
+                                        env=dict(os.environ, **variables))
         assert self.process.stdout.readline() == "holds\n", self.said()
 
     def go_on(self):
@@ -103,13 +104,26 @@ class ResourceDeadlocks(unittest.TestCase):
     def test_who_only_computes_is_left_alone(self):
         with real_cluster.Cluster(CRT, "--num-cpus", "2", "--on-resource-deadlock",
                                   "fail-youngest") as cluster, \
-             Driver("slow", 1, 3000) as slow, Driver("actors", 1, 1) as other:
+             Driver("slow", 1, 3000, CRT_TELL_WAITS="0.5") as slow, \
+             Driver("actors", 1, 1, CRT_TELL_WAITS="0.5") as other:
             other.go_on()
             slow.go_on()
             self.assertEqual(slow.end(), "done")
             self.assertEqual(other.end(), "done")
             self.assertNotIn("resource deadlock", slow.said() + other.said())
             self.assertIsNone(deadlock(cluster))
+            # What each has waited for is told once, by its own driver.
+            self.assertEqual(slow.said().count("has waited 0.5 s for holder.compute: "), 1)
+            self.assertRegex(
+                slow.said(), r"it has run for \d+\.\d s in process \d+ of node [0-9a-f]{8}")
+            self.assertEqual(other.said().count("has waited 0.5 s for holder.compute: actor "
+                                                "holder is PENDING: "), 1)
+
+    def test_a_limit_that_is_no_number_of_seconds_is_refused(self):
+        done = subprocess.run([PROGRAM, "task"], env=dict(os.environ, CRT_TELL_WAITS="soon"),
+                              stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn("CRT_TELL_WAITS=soon is no number of seconds", done.stderr)
 
 
 if __name__ == "__main__":

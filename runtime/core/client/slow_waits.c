@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Slow waits. A thread of a driver that has waited for CRT_TELL_WAITS seconds (10) says once, as a
- * warning on the standard error, for what: a call that is queued, and for what; one that runs, since
- * when, where and in which process; an actor that is not there, and why; an object that is fetched.
+ * warning on the standard error, for what: a call that is queued, and for what; one that runs,
+ * since when, where and in which process; an actor that is not there, and why; an object that is
+ * fetched.
  *
  * Where it sits
  *     process/blocking.c (somebody waits) -> dispatch.c (the timer) -> [ slow_waits.c ] ->
@@ -9,8 +10,8 @@
  * Cost
  *     A wait compares a number. While some wait, the timer looks at them LOOKS times in that time.
  * Failure
- *     Without an answer of the head nothing is said of that wait. A wait that has ended meanwhile is
- *     not told.
+ *     Without an answer of the head nothing is said of that wait. A wait that has ended meanwhile
+ *     is not told.
  */
 #include "runtime/core/client/slow_waits.h"
 
@@ -25,6 +26,7 @@
 #include "runtime/core/calls/actor.h"
 #include "runtime/core/calls/call_options.h"
 #include "runtime/core/calls/tasks.h"
+#include "runtime/core/client/slow_text.h"
 #include "runtime/core/client/told.h"
 #include "runtime/core/process/blocking.h"
 #include "runtime/core/process/context.h"
@@ -80,61 +82,6 @@ static void say(const crti_core_t *core, const char *name, const char *text)
              *text ? ": " : "", text);
 }
 
-/* The text, or the digits, behind the first `"key":` of what the head wrote. */
-static const char *find(const char *json, const char *key, char *value, size_t size)
-{
-    char pattern[48];
-    const char *at;
-    size_t length;
-
-    snprintf(pattern, sizeof(pattern), "\"%s\":", key);
-    at = strstr(json, pattern);
-    value[0] = '\0';
-    if (at == NULL)
-        return value;
-    at += strlen(pattern);
-    at += *at == '"';
-    length = strcspn(at, "\",}");
-    snprintf(value, size, "%.*s", (int)(length < size ? length : size - 1), at);
-    return value;
-}
-
-/* "it has run for 3.2 s in process 17 of node 0123abcd" */
-static void tell_call(const question_t *q, const char *json)
-{
-    char state[32], node[40], pid[24], began[40], since[32] = "", text[200];
-    double ms;
-
-    find(json, "state", state, sizeof(state));
-    find(json, "node_id", node, sizeof(node));
-    find(json, "worker_pid", pid, sizeof(pid));
-    find(json, "RUNNING", began, sizeof(began));
-    if (strcmp(state, "RUNNING") == 0 && read_number(began, &ms)) {
-        crti_format(since, sizeof(since), "%.1f", ((double)crti_wall_ms() - ms) / 1000);
-        snprintf(text, sizeof(text), "it has run for %s s in process %s of node %.8s",
-                 since, pid, node);
-    } else if (*pid && strcmp(pid, "0") != 0) {
-        snprintf(text, sizeof(text), "it waits for its turn in process %s of node %.8s",
-                 pid, node);
-    } else {
-        snprintf(text, sizeof(text), "it was sent to a worker, which has not told of it");
-    }
-    say(q->core, q->name, text);
-}
-
-/* "actor Counter is PENDING: needs 1 CPU, the cluster has 0" */
-static void tell_actor(const question_t *q, const char *json)
-{
-    char state[32], name[64], message[400], text[512];
-
-    find(json, "state", state, sizeof(state));
-    find(json, "class_name", name, sizeof(name));
-    find(json, "message", message, sizeof(message));
-    snprintf(text, sizeof(text), "actor %s is %s%s%s", name,
-             *state ? state : "not known to the head", *message ? ": " : "", message);
-    say(q->core, q->name, text);
-}
-
 static bool goes_on(const crti_core_t *core, uint64_t wait)
 {
     CRTI_LIST_FOREACH (item, &core->blocked->waiters)
@@ -151,10 +98,15 @@ static void on_answer(void *user, const crti_message_t *answer)
                      ? crti_str_dup(answer->state_answer.json)
                      : NULL;
 
-    if (json && goes_on(q->core, q->wait) && q->is_of_call)
-        tell_call(q, json);
-    else if (json && goes_on(q->core, q->wait))
-        tell_actor(q, json);
+    char text[512];
+
+    if (json && goes_on(q->core, q->wait)) {
+        if (q->is_of_call)
+            crti_slow_text_call(json, crti_wall_ms(), text, sizeof(text));
+        else
+            crti_slow_text_actor(json, text, sizeof(text));
+        say(q->core, q->name, text);
+    }
     free(q);
 }
 

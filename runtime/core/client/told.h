@@ -9,8 +9,9 @@
 #define CRTI_CORE_CLIENT_TOLD_H
 
 #include "runtime/base/buffer.h"
-#include "runtime/core/process/blocking.h"
 #include "runtime/core/types.h"
+
+struct crti_shown_wait; /* process/blocking.h */
 
 void crti_told_put(crti_buffer_t *json, const char *text);
 /* ,"key":"text" */
@@ -18,7 +19,7 @@ void crti_told_text(crti_buffer_t *json, const char *key, const char *text);
 void crti_told_object(crti_buffer_t *json, crti_object_id_t id);
 
 /* What the thread waits for, or the first of several refs; NULL: none, or not known. */
-const crt_ref_t *crti_told_ref(const crti_shown_wait_t *wait);
+const crt_ref_t *crti_told_ref(const struct crti_shown_wait *wait);
 /* The largest `limit` of them, and how many there are of how many bytes in all
  * (base/object_records.h). Lock held. */
 void crti_told_refs(crti_core_t *core, uint64_t round, size_t limit, crti_buffer_t *out);

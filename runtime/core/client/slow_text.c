@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Slow text. See slow_text.h.
+ *
+ * Where it sits
+ *     slow_waits.c -> [ slow_text.c ]
+ * Trust: the JSON is the head's own; what is missing or odd makes a poorer sentence.
+ */
+#include "runtime/core/client/slow_text.h"
+
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "runtime/base/number_text.h"
+
+/* The text, or the digits, behind the first `"key":`; "" without one. An escape ends nothing. */
+static const char *find(const char *json, const char *key, char *value, size_t size)
+{
+    char pattern[48];
+    const char *at;
+    size_t used = 0;
+    bool is_text;
+
+    snprintf(pattern, sizeof(pattern), "\"%s\":", key);
+    at = strstr(json, pattern);
+    value[0] = '\0';
+    if (at == NULL)
+        return value;
+    at += strlen(pattern);
+    is_text = *at == '"';
+    at += is_text;
+    while (*at && used + 1 < size && !strchr(is_text ? "\"" : ",}]", *at)) {
+        at += *at == '\\' && at[1];
+        value[used++] = *at++;
+    }
+    value[used] = '\0';
+    return value;
+}
+
+static bool read_number(const char *text, double *value)
+{
+    char *end;
+
+    *value = crti_read_number(text, &end);
+    return end != text && *end == '\0';
+}
+
+void crti_slow_text_call(const char *json, int64_t wall_ms, char *text, size_t size)
+{
+    char state[32], node[40], pid[24], began[40], since[32];
+    double ms;
+
+    find(json, "state", state, sizeof(state));
+    find(json, "node_id", node, sizeof(node));
+    find(json, "worker_pid", pid, sizeof(pid));
+    find(json, "RUNNING", began, sizeof(began));
+    if (strcmp(state, "RUNNING") == 0 && read_number(began, &ms)) {
+        crti_format(since, sizeof(since), "%.1f", ((double)wall_ms - ms) / 1000);
+        snprintf(text, size, "it has run for %s s in process %s of node %.8s", since, pid,
+                 node);
+    } else if (*pid && strcmp(pid, "0") != 0) {
+        snprintf(text, size, "it waits for its turn in process %s of node %.8s", pid,
+                 node);
+    } else {
+        snprintf(text, size, "it was sent to a worker, which has not told of it");
+    }
+}
+
+void crti_slow_text_actor(const char *json, char *text, size_t size)
+{
+    char state[32], name[64], message[400];
+
+    find(json, "state", state, sizeof(state));
+    find(json, "class_name", name, sizeof(name));
+    find(json, "message", message, sizeof(message));
+    if (*state)
+        snprintf(text, size, "actor %s is %s%s%s", name, state, *message ? ": " : "",
+                 message);
+    else
+        snprintf(text, size, "the head does not know its actor");
+}
