@@ -30,6 +30,7 @@ static const char *const environment[][2] = {
     {"CRT_DEBUG_WORKER",
      "class or task whose workers wait for a debugger before their first call"},
     {"CRT_DEDUP_LOGS", "1: a driver shows equal lines of several workers once"},
+    {"CRT_TELL_WAITS", "seconds after which a driver says what it waits for; 0: never"},
     {"CRT_LIBEXEC", "directory of crt-head, crt-node and crt-http"},
     {"CRT_LINEAGE_LIMIT",
      "bytes that a program keeps to make lost objects again; default 64 MiB"},
