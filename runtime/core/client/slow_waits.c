@@ -130,14 +130,15 @@ static void tell_pending(crti_core_t *core, uint64_t wait, const crti_pending_t 
 {
     char id[CRTI_ID_HEX + 20], name[NAME];
 
-    snprintf(name, sizeof(name), "%.100s", crti_call_name(p));
+    snprintf(name, sizeof(name), "%.100s%s", crti_call_name(p),
+             p->lineage ? ", which is made again" : "");
     if (p->attempt.state == CRTI_ATTEMPT_SENT) {
         snprintf(id, sizeof(id), "%s%016" PRIx64, core->process_hex, p->number);
         ask(core, wait, name, "tasks", id);
     } else if (p->attempt.state == CRTI_ATTEMPT_ARGUMENTS) {
         say(core, name, "its arguments are not there yet");
-    } else if (p->actor) {
-        ask(core, wait, name, "actors", p->actor->hex);
+    } else if (p->spec.actor) {
+        ask(core, wait, name, "actors", p->spec.actor->hex);
     } else {
         say(core, name,
             p->pool && p->pool->reason[0] ? p->pool->reason
