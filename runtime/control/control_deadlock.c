@@ -28,7 +28,7 @@
 #include "runtime/control/outbox.h"
 
 #define PERIOD_NS   (300 * CRTI_MS) /* from an answer to the next question */
-#define PATIENCE_NS (450 * CRTI_MS) /* for nodes */
+#define PATIENCE_NS (1 * CRTI_S) /* for nodes, which answer when their processes have */
 #define REPORTS_MAX 100
 #define NAMED       4 /* jobs in a text */
 #define TEXT        2048

@@ -35,7 +35,7 @@ static bool answer_look(bed_t *bed, rest_t *rests, size_t count)
     CRTI_AUTO(crti_buffer_fini) crti_buffer_t rows = {0};
     crti_msg_state_answer_t answer;
 
-    for (int i = 0; i < 100 && m == NULL; i++) {
+    for (int i = 0; i < 200 && m == NULL; i++) {
         bed_pass(bed, CRTI_S / 100);
         m = bed_next(bed, NODE_A, CRTI_MSG_STATE_QUERY);
     }

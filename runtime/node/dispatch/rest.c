@@ -26,7 +26,7 @@
 #include "runtime/node/links/head.h"
 #include "runtime/node/objects/pull_table.h"
 
-#define PATIENCE_NS (300 * CRTI_MS) /* for what processes say */
+#define PATIENCE_NS (800 * CRTI_MS) /* for what processes say, mostly at once */
 #define AWAITS_MAX  (16 * 256)      /* bytes of ids for each job */
 #define SHAPES_MAX  16              /* requests of each job */
 
