@@ -77,11 +77,12 @@ class Cluster:
 
 
 class Driver:
-    """A program that does what it is told, a line each."""
+    """A program that does what it is told, a line each; its standard error is `terminal`, a
+    file."""
 
-    def __init__(self, program, **variables):
+    def __init__(self, program, terminal=subprocess.DEVNULL, **variables):
         self.process = subprocess.Popen([program], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                                        stderr=subprocess.DEVNULL, text=True,
+                                        stderr=terminal, text=True,
                                         env=dict(os.environ, **variables))
 
     def ask(self, *words):

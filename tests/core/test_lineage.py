@@ -5,7 +5,9 @@ the error says why.
 Usage: test_lineage.py CRT LINEAGE_PROGRAM"""
 import os
 import signal
+import subprocess
 import sys
+import tempfile
 import unittest
 
 from real_cluster import Cluster, Driver
@@ -20,8 +22,8 @@ class Lineage(unittest.TestCase):
         self.cluster = Cluster(CRT, "--num-cpus", "0", soon=60)
         self.addCleanup(self.cluster.stop)
 
-    def start(self, **variables):
-        driver = Driver(PROGRAM, **variables)
+    def start(self, terminal=subprocess.DEVNULL, **variables):
+        driver = Driver(PROGRAM, terminal, **variables)
         self.addCleanup(driver.end)
         return driver
 
@@ -67,6 +69,36 @@ class Lineage(unittest.TestCase):
         self.join(2)
         self.kill(victim)
         self.assertEqual(driver.ok("sum"), str(sum(range(1, 11))))
+
+    def test_who_waits_for_long_is_told_that_the_value_is_made_again(self):
+        terminal = tempfile.TemporaryFile("w+")
+        self.addCleanup(terminal.close)
+        driver, victim = self.start(terminal, CRT_TELL_WAITS="0.3"), self.join(1)
+        driver.ok("chain", 2)
+        self.kill(victim)  # no other node has a CPU
+        self.cluster.wait_for(lambda: victim not in [
+            node["node_id"] for node in self.cluster.nodes() if node["state"] == "ALIVE"])
+        driver.process.stdin.write("value\n")
+        driver.process.stdin.flush()
+
+        def said():
+            terminal.seek(0)
+            return terminal.read()
+
+        self.cluster.wait_for(lambda: "has waited" in said())
+        self.assertRegex(said(), r"has waited 0\.3 s for \w+, which is made again: ")
+        self.join(1)
+        status, value = driver.process.stdout.readline().split(" ", 1)
+        self.assertEqual((status, value.split()[0]), ("CRT_OK", "2"))
+
+    def test_a_limit_that_is_no_number_of_bytes_is_refused(self):
+        for limit in ["64M", "-1", "much"]:
+            done = subprocess.run([PROGRAM], env=dict(os.environ, CRT_LINEAGE_LIMIT=limit),
+                                  stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                                  check=False, timeout=60)
+            self.assertNotEqual(done.returncode, 0)
+            self.assertIn(f"CRT_LINEAGE_LIMIT={limit}: a number of bytes is needed, 0 for none",
+                          done.stderr)
 
     def test_an_error_says_that_the_limit_was_reached(self):
         driver, victim = self.start(CRT_LINEAGE_LIMIT="100"), self.join(2)

@@ -105,11 +105,14 @@ class ResourceDeadlocks(unittest.TestCase):
         with real_cluster.Cluster(CRT, "--num-cpus", "2", "--on-resource-deadlock",
                                   "fail-youngest") as cluster, \
              Driver("slow", 1, 3000, CRT_TELL_WAITS="0.5") as slow, \
-             Driver("actors", 1, 1, CRT_TELL_WAITS="0.5") as other:
+             Driver("actors", 1, 1, CRT_TELL_WAITS="0.5") as other, \
+             Driver("group", 0, 2, CRT_TELL_WAITS="0.5") as third:
+            third.go_on()
             other.go_on()
             slow.go_on()
             self.assertEqual(slow.end(), "done")
             self.assertEqual(other.end(), "done")
+            self.assertEqual(third.end(), "done")
             self.assertNotIn("resource deadlock", slow.said() + other.said())
             self.assertIsNone(deadlock(cluster))
             # What each has waited for is told once, by its own driver.
@@ -118,6 +121,8 @@ class ResourceDeadlocks(unittest.TestCase):
                 slow.said(), r"it has run for \d+\.\d s in process \d+ of node [0-9a-f]{8}")
             self.assertEqual(other.said().count("has waited 0.5 s for holder.compute: actor "
                                                 "holder is PENDING: "), 1)
+            self.assertRegex(third.said(),
+                             r"has waited 0\.5 s for a placement group: .*(room|CPU)")
 
     def test_a_limit_that_is_no_number_of_seconds_is_refused(self):
         done = subprocess.run([PROGRAM, "task"], env=dict(os.environ, CRT_TELL_WAITS="soon"),

@@ -343,8 +343,9 @@ crt_status_t crti_actor_room(crt_actor_t *actor, bool try_only)
     if (try_only)
         return crt_raise(CRT_ERR_BACKPRESSURE, "%zu bytes of calls wait for actor %s",
                          actor->queue_bytes, actor->hex);
-    return crti_wait_for(actor->core, has_room, actor, -1, NULL,
-                         "room in the queue of an actor");
+    return crti_wait_in_detail(actor->core, has_room, actor, -1,
+                               &(crti_wait_detail_t){.actor = actor},
+                               "room in the queue of an actor");
 }
 
 /* ------------------------------------------------------------------ what the head says */

@@ -379,8 +379,9 @@ static crt_status_t await_ready(crti_core_t *core, crt_actor_t *actor, int64_t t
     crt_status_t status;
 
     do {
-        status = crti_wait_for(core, is_settled, actor, rest_ms(start, timeout_ms), NULL,
-                               "an actor to be placed");
+        status = crti_wait_in_detail(core, is_settled, actor, rest_ms(start, timeout_ms),
+                                     &(crti_wait_detail_t){.actor = actor},
+                                     "an actor to be placed");
         if (status == CRT_OK && actor->phase == CRTI_ACTOR_GONE)
             return crt_raise(actor->status, "%s", actor->text ? actor->text : "");
         if (status == CRT_OK)

@@ -157,7 +157,7 @@ static void describe(void *user, char *text, size_t size)
     const crt_placement_group_t *group = user;
 
     snprintf(text, size, "%s",
-             group->text && *group->text ? group->text : "for the head");
+             group->text && *group->text ? group->text : "the head has not answered");
 }
 
 static crt_status_t wait_for(crti_core_t *core, crt_placement_group_t *group,
@@ -171,7 +171,8 @@ static crt_status_t wait_for(crti_core_t *core, crt_placement_group_t *group,
         return crti_placement_group_raise(group);
     if (status == CRT_ERR_TIMED_OUT)
         return crt_raise(status, "placement group %s waits: %s", group->hex,
-                         group->text && *group->text ? group->text : "for the head");
+                         group->text && *group->text ? group->text
+                                                     : "the head has not answered");
     return status;
 }
 

@@ -99,13 +99,16 @@ static void end(all_t *all)
     }
 }
 
-static crt_ref_t *first_missing(void *user)
+static crt_ref_t *next_missing(void *user, size_t *at)
 {
     const all_t *all = user;
 
-    for (size_t i = 0; i < all->count; i++)
-        if (all->refs[i]->content == CRTI_CONTENT_NONE)
-            return all->refs[i];
+    while (*at < all->count) {
+        crt_ref_t *ref = all->refs[(*at)++];
+
+        if (ref->content == CRTI_CONTENT_NONE)
+            return ref;
+    }
     return NULL;
 }
 
@@ -118,7 +121,7 @@ static crt_status_t wait_all(all_t *all, int64_t wait_ms)
             all->count == 1
                 ? crti_wait_for(all->core, is_over, all, wait_ms, all->refs[0], WHAT)
                 : crti_wait_in_detail(all->core, is_over, all, wait_ms,
-                                      &(crti_wait_detail_t){.pick = first_missing}, WHAT);
+                                      &(crti_wait_detail_t){.pick = next_missing}, WHAT);
     if (all->failed < all->count && (status == CRT_OK || !all->past_errors)) {
         status = crti_ref_raise(all->refs[all->failed]);
         status = crt_raise(status, "ref %zu: %s", all->failed, crt_error_detail());

@@ -168,16 +168,29 @@ static void tell_ref(crti_core_t *core, const crti_shown_wait_t *w, const crt_re
     }
 }
 
+/* Who looks for the same ref again and again, each time for long, is told once. */
+static bool is_news(crti_core_t *core, const crt_ref_t *ref)
+{
+    const crti_object_id_t id = crti_ref_id(ref), last = core->blocked->told;
+
+    core->blocked->told = id;
+    return !crti_id_equal(id.owner, last.owner) || id.number != last.number;
+}
+
 static void tell(crti_core_t *core, const crti_shown_wait_t *w)
 {
-    const crt_ref_t *ref = crti_told_ref(w);
+    size_t at = 0;
+    const crt_ref_t *ref = crti_told_ref(w, &at);
+    const crti_wait_detail_t *detail = w->detail;
     char text[512] = "";
 
-    if (w->detail && w->detail->describe)
-        w->detail->describe(w->user, text, sizeof(text));
-    if (ref)
+    if (detail && detail->describe)
+        detail->describe(w->user, text, sizeof(text));
+    if (ref && !ref->is_free && is_news(core, ref))
         tell_ref(core, w, ref);
-    else
+    else if (detail && detail->actor)
+        ask(core, w->number, w->what, "actors", detail->actor->hex);
+    else if (!ref && !w->is_open) /* an event loop may be idle for days */
         say(core, w->what, text);
 }
 

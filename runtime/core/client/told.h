@@ -18,8 +18,9 @@ void crti_told_put(crti_buffer_t *json, const char *text);
 void crti_told_text(crti_buffer_t *json, const char *key, const char *text);
 void crti_told_object(crti_buffer_t *json, crti_object_id_t id);
 
-/* What the thread waits for, or the first of several refs; NULL: none, or not known. */
-const crt_ref_t *crti_told_ref(const struct crti_shown_wait *wait);
+/* What the thread waits for: of several refs one after the other, `*at` is 0 first; NULL: none, no
+ * more, or not known. One may have been freed by another thread. */
+const crt_ref_t *crti_told_ref(const struct crti_shown_wait *wait, size_t *at);
 /* The largest `limit` of them, and how many there are of how many bytes in all
  * (base/object_records.h). Lock held. */
 void crti_told_refs(crti_core_t *core, uint64_t round, size_t limit, crti_buffer_t *out);

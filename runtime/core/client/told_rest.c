@@ -31,9 +31,23 @@ typedef struct waits {
 /* It comes from somewhere else than from a call: it is fetched, looked for or made again. */
 static bool is_under_way(const crt_ref_t *ref)
 {
-    if (ref->content != CRTI_CONTENT_NONE || ref->is_pulling)
+    if (ref->is_free || ref->content != CRTI_CONTENT_NONE || ref->is_pulling)
         return true;
     return ref->is_owned && (ref->is_locating || !crti_ref_has_call(ref));
+}
+
+/* It has a limit of time, or one of the refs is under way, which may be enough. */
+static bool may_end(const crti_shown_wait_t *w)
+{
+    const crt_ref_t *ref;
+    size_t at = 0;
+
+    if (w->may_end_by_itself)
+        return true;
+    while ((ref = crti_told_ref(w, &at)))
+        if (is_under_way(ref))
+            return true;
+    return false;
 }
 
 static waits_t count_waits(const crti_core_t *core)
@@ -42,9 +56,8 @@ static waits_t count_waits(const crti_core_t *core)
 
     CRTI_LIST_FOREACH (item, &core->blocked->waiters) {
         const crti_shown_wait_t *w = CRTI_CONTAINER(item, crti_shown_wait_t, link);
-        const crt_ref_t *ref = crti_told_ref(w);
 
-        waits.may_end |= w->may_end_by_itself || (ref && is_under_way(ref));
+        waits.may_end |= may_end(w);
         waits.in_calls += w->is_of_call;
         waits.outside += !w->is_of_call;
     }

@@ -86,20 +86,23 @@ static void put_call(crti_buffer_t *json, const crti_pending_t *p)
     }
 }
 
-const crt_ref_t *crti_told_ref(const crti_shown_wait_t *w)
+const crt_ref_t *crti_told_ref(const crti_shown_wait_t *w, size_t *at)
 {
-    const crt_ref_t *ref = w->ref;
+    const crt_ref_t *ref = *at == 0 ? w->ref : NULL;
 
-    if (!ref && w->detail && w->detail->pick)
-        ref = w->detail->pick(w->user);
+    if (ref)
+        *at = 1;
+    else if (w->detail && w->detail->pick)
+        ref = w->detail->pick(w->user, at);
     while (ref && ref->more->forward && ref->content == CRTI_CONTENT_NONE)
         ref = ref->more->forward;
-    return ref && !ref->is_free ? ref : NULL;
+    return ref;
 }
 
 static void put_wait(crti_buffer_t *json, const crti_shown_wait_t *w, uint64_t now_ns)
 {
-    const crt_ref_t *ref = crti_told_ref(w);
+    size_t at = 0;
+    const crt_ref_t *ref = crti_told_ref(w, &at);
     const crti_pending_t *p;
     char head[96], reason[512] = "";
 
@@ -113,7 +116,9 @@ static void put_wait(crti_buffer_t *json, const crti_shown_wait_t *w, uint64_t n
         w->detail->describe(w->user, reason, sizeof(reason));
     if (reason[0])
         crti_told_text(json, "reason", reason);
-    if (ref) {
+    if (w->detail && w->detail->actor)
+        put_id(json, "actor_id", w->detail->actor->id);
+    if (ref && !ref->is_free) {
         p = crti_ref_pending(ref);
         crti_told_object(json, crti_ref_id(ref));
         if (p && ref->is_owned)

@@ -189,14 +189,17 @@ static bool are_enough(void *user)
     return many->found >= many->want || many->wrong < many->count;
 }
 
-/* The first that has not come, for who asks what is waited for. */
-static crt_ref_t *first_missing(void *user)
+/* One that has not come, for who asks what is waited for. */
+static crt_ref_t *next_missing(void *user, size_t *at)
 {
     const many_t *many = user;
 
-    for (size_t i = 0; i < many->count; i++)
-        if (many->refs[i] && !many->refs[i]->is_free && !has_content(many->refs[i]))
-            return many->refs[i];
+    while (*at < many->count) {
+        crt_ref_t *ref = many->refs[(*at)++];
+
+        if (ref && !ref->is_free && !has_content(ref))
+            return ref;
+    }
     return NULL;
 }
 
@@ -220,7 +223,7 @@ static crt_status_t wait_many(many_t *many, int64_t timeout_ms)
         many->count == 1
             ? crti_wait_for(many->core, are_enough, many, timeout_ms, many->refs[0], WHAT)
             : crti_wait_in_detail(many->core, are_enough, many, timeout_ms,
-                                  &(crti_wait_detail_t){.pick = first_missing}, WHAT);
+                                  &(crti_wait_detail_t){.pick = next_missing}, WHAT);
     if (crti_ref_changes(many->core).came !=
         many->changes.came) /* some that were not enough */
         look(many);

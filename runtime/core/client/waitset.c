@@ -452,6 +452,17 @@ bool crti_waitset_take(crt_waitset_t *set, crt_event_t *event)
     return is_taken;
 }
 
+crt_ref_t *crti_waitset_first_ref(const crt_waitset_t *set)
+{
+    CRTI_LIST_FOREACH (item, &set->table.idle) {
+        const entry_t *entry = entry_of(CRTI_CONTAINER(item, crti_wait_entry_t, link));
+
+        if (entry->kind == CRT_EVENT_REF)
+            return entry->ref;
+    }
+    return NULL;
+}
+
 /* ------------------------------------------------------------------ shutdown */
 
 /* What is left of it are refs: the program may drop the set, and callbacks hear of theirs. Actors

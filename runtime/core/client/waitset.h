@@ -57,6 +57,8 @@ bool crti_waitset_remove(crt_waitset_t *set, const void *user);
 /* The next event, which holds nothing before. False: none is ready. */
 bool crti_waitset_take(crt_waitset_t *set, crt_event_t *event);
 crt_status_t crti_waitset_open_fd(crt_waitset_t *set);
+/* The first that was added and is not ready; NULL: no ref. */
+crt_ref_t *crti_waitset_first_ref(const crt_waitset_t *set);
 
 /* A node has ended: NODE_DIED; or the cluster does not know it. */
 void crti_waits_node_gone(crti_core_t *core, crti_id_t node, crt_status_t status,

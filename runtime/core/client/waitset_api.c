@@ -14,6 +14,7 @@
 #include "runtime/core/calls/actor.h"
 #include "runtime/core/client/client.h"
 #include "runtime/core/client/waitset.h"
+#include "runtime/core/process/blocking.h"
 #include "runtime/core/process/context.h"
 #include "runtime/core/process/entry.h"
 #include "runtime/core/process/printed.h"
@@ -250,6 +251,12 @@ static bool has_event(void *user)
     return crti_wait_table_first(&set->table) || set->table.count == 0 || set->is_dropped;
 }
 
+/* One is enough for who asks: who waits for a set is not said to rest. */
+static crt_ref_t *pick(void *user, size_t *at)
+{
+    return (*at)++ ? NULL : crti_waitset_first_ref(user);
+}
+
 /* Nothing is ready. An event loop that has looked sleeps next: what it has called leaves before. */
 static crt_status_t look_again_later(crti_core_t *core)
 {
@@ -283,7 +290,8 @@ static crt_status_t next(crti_core_t *core, crt_waitset_t *set, int64_t wait_ms,
             return crt_raise(CRT_ERR_NOT_FOUND, "the wait set is empty");
         if (wait_ms == 0)
             return look_again_later(core);
-        status = crti_wait_openly(core, has_event, set, rest, "a wait set");
+        status = crti_wait_openly(core, has_event, set, rest,
+                                  &(crti_wait_detail_t){.pick = pick}, "a wait set");
         if (status != CRT_OK)
             return status;
         rest = wait_ms > 0 ? rest_ms(start, wait_ms) : wait_ms;

@@ -65,8 +65,8 @@ static crt_status_t check_wanted(const crt_call_t *call)
 
 static crt_status_t wait_for_room(crt_call_t *call)
 {
-    crt_status_t status =
-        crti_wait_openly(call->core, may_go_on, call, -1, "the reader of its stream");
+    crt_status_t status = crti_wait_openly(call->core, may_go_on, call, -1, NULL,
+                                           "the reader of its stream");
 
     return status == CRT_OK ? check_wanted(call) : status;
 }

@@ -214,9 +214,11 @@ crt_status_t crti_wait_in_detail(crti_core_t *core, bool (*done)(void *user), vo
 }
 
 crt_status_t crti_wait_openly(crti_core_t *core, bool (*done)(void *user), void *user,
-                              int64_t timeout_ms, const char *what)
+                              int64_t timeout_ms, const crti_wait_detail_t *detail,
+                              const char *what)
 {
-    crti_shown_wait_t shown = {.what = what, .may_end_by_itself = true};
+    crti_shown_wait_t shown = {
+        .what = what, .detail = detail, .may_end_by_itself = true, .is_open = true};
 
     return done(user) ? CRT_OK : wait_as_shown(core, done, user, timeout_ms, &shown);
 }

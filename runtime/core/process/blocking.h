@@ -19,11 +19,13 @@ typedef struct crti_blocking {
     char *deadlock;    /* the cycle that the wait is part of, found by a chain */
 } crti_blocking_t;
 
-/* More of what is waited for, where it is not one ref; both may be NULL. Lock held. */
+/* More of what is waited for, where it is not one ref; each may be NULL. Lock held. */
 typedef struct crti_wait_detail {
-    crt_ref_t *(*pick)(void *user); /* one that is still awaited; NULL: none */
+    /* One that is still awaited, from `*at` on, which it moves to behind that; NULL: none. */
+    crt_ref_t *(*pick)(void *user, size_t *at);
     /* The reason, in words; "": not known. */
     void (*describe)(void *user, char *text, size_t size);
+    const crt_actor_t *actor; /* whose state it is */
 } crti_wait_detail_t;
 
 /* A thread that waits, for who asks (client/told_state.c); on that thread's stack. */
@@ -36,8 +38,9 @@ typedef struct crti_shown_wait {
     bool is_of_call;   /* the thread runs a call */
     /* it has a limit of time, or what ends it may come from anywhere */
     bool may_end_by_itself;
-    uint64_t number;                  /* of all waits of the process */
-    unsigned looks;                   /* at how long it takes (client/slow_waits.c) */
+    bool is_open;    /* for what may come from anywhere: it is no sign of trouble */
+    uint64_t number; /* of all waits of the process */
+    unsigned looks;  /* at how long it takes (client/slow_waits.c) */
     const crti_wait_detail_t *detail; /* of `user`; NULL: there is none */
     void *user;
 } crti_shown_wait_t;
@@ -53,7 +56,8 @@ struct crti_blocked {
     crti_list_t waiters;
     /* Threads that run no call are looked at so often, while some wait; 0: never. */
     uint64_t look_ns;
-    uint64_t look_at_ns; /* the next time; 0: nobody has waited since the last */
+    uint64_t look_at_ns;   /* the next time; 0: nobody has waited since the last */
+    crti_object_id_t told; /* what the last line was about */
 };
 
 void crti_blocked_init(crti_blocked_t *blocked);
@@ -70,9 +74,11 @@ crt_status_t crti_wait_for(crti_core_t *core, bool (*done)(void *user), void *us
 crt_status_t crti_wait_in_detail(crti_core_t *core, bool (*done)(void *user), void *user,
                                  int64_t timeout_ms, const crti_wait_detail_t *detail,
                                  const char *what);
-/* The same for what may come from anywhere, also when all processes of the job wait. */
+/* The same for what may come from anywhere, also when all processes of the job wait; `detail` may
+ * be NULL. */
 crt_status_t crti_wait_openly(crti_core_t *core, bool (*done)(void *user), void *user,
-                              int64_t timeout_ms, const char *what);
+                              int64_t timeout_ms, const crti_wait_detail_t *detail,
+                              const char *what);
 /* The call that the thread runs was cancelled; or it runs another one. */
 void crti_blocking_cancel(crti_core_t *core, crti_blocking_t *blocking,
                           bool is_cancelled);
