@@ -50,7 +50,14 @@ typedef enum crt_event_kind {
     /* An actor is dead for good. A restart is no end. */
     CRT_EVENT_ACTOR_END = 4,
     /* A node has left the cluster, or was never in the cluster. */
-    CRT_EVENT_NODE_END = 5
+    CRT_EVENT_NODE_END = 5,
+    /* The process of an actor has ended, and another one follows (max_restarts). */
+    CRT_EVENT_ACTOR_RESTART = 6,
+    /* The node where an actor lives is drained: an actor with max_restarts moves, another one ends
+     * with the node. */
+    CRT_EVENT_ACTOR_DRAIN = 7,
+    /* A node is drained (crt drain): it takes no new work, and ends. */
+    CRT_EVENT_NODE_DRAIN = 8
 } crt_event_kind_t;
 
 /* One event. The library owns the refs, handles and texts in the event: crt_waitset_next drops
@@ -61,7 +68,7 @@ typedef struct crt_event {
     size_t struct_size;
     crt_event_kind_t kind;
     /* REF and ITEM: CRT_OK, or the error of the ref. STREAM_END: CRT_END_OF_STREAM, or the error
-     * of the call. ACTOR_END and NODE_END: the reason. */
+     * of the call. ACTOR_END, ACTOR_RESTART and NODE_END: the reason. */
     crt_status_t status;
     /* The pointer that the program gave when it added the thing. */
     void *user;
@@ -69,10 +76,20 @@ typedef struct crt_event {
     crt_ref_t *ref;
     /* ITEM and STREAM_END: the program's handle, which the program drops. */
     crt_stream_t *stream;
-    /* ACTOR_END: a handle of the actor. */
+    /* ACTOR_END, ACTOR_RESTART and ACTOR_DRAIN: a handle of the actor. */
     crt_actor_t *actor;
-    /* STREAM_END with an error, ACTOR_END and NODE_END: the reason, in words. Otherwise NULL. */
+    /* STREAM_END with an error, and all of actors and nodes: the reason, in words. Otherwise
+     * NULL. */
     const char *text;
+    /* ACTOR_RESTART: how many restarts this event tells of: 1, or more when the program has not
+     * taken the event before the next restart, or this process has heard late. */
+    uint64_t count;
+    /* ACTOR_END, ACTOR_RESTART and ACTOR_DRAIN: how often the actor was restarted in all. A move by
+     * a drain is an event, but does not count here, as it does not for max_restarts. */
+    uint64_t restarts;
+    /* NODE_END and NODE_DRAIN: the node, 32 hex digits; ACTOR_DRAIN: the node that is drained.
+     * Otherwise "". */
+    char node_id[33];
 } crt_event_t;
 /* clang-format off */
 #ifdef __cplusplus
@@ -131,6 +148,22 @@ CRT_API crt_status_t crt_waitset_add_actor_end(crt_waitset_t *set, crt_actor_t *
  * crt_shutdown; CRT_ERR_NO_MEMORY; CRT_ERR_NOT_INITIALIZED; CRT_ERR_FORKED. */
 CRT_API crt_status_t crt_waitset_add_node_end(crt_waitset_t *set, const char *node_id,
                                               void *user);
+
+/* Adds all that becomes of an actor: CRT_EVENT_ACTOR_RESTART for restarts, CRT_EVENT_ACTOR_DRAIN
+ * when the node is drained where the actor lives, and CRT_EVENT_ACTOR_END, with which the actor
+ * leaves the set. No restart is missed: restarts that the program did not look at, or that this
+ * process did not hear of at once, are in the `count` of the next event. What is so already is told
+ * at once: an actor that is dead, is being restarted, or lives on a node that is drained. The set
+ * does not keep the actor alive. Threads, errors and costs are those of crt_waitset_add_actor_end.
+ * As refs and as calls of an actor: crt_watch.h. */
+CRT_API crt_status_t crt_waitset_add_actor_watch(crt_waitset_t *set, crt_actor_t *actor,
+                                                 void *user);
+
+/* Adds all that becomes of a node: CRT_EVENT_NODE_DRAIN when the node is drained, also when it is
+ * drained already, and CRT_EVENT_NODE_END, with which the node leaves the set. Errors are those of
+ * crt_waitset_add_node_end. */
+CRT_API crt_status_t crt_waitset_add_node_watch(crt_waitset_t *set, const char *node_id,
+                                                void *user);
 
 /* Takes out everything that was added with this pointer `user`, which is not NULL: no event with
  * that pointer is given to any later crt_waitset_next, so that the program may free what `user`

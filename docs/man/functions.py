@@ -26,6 +26,7 @@ PLACES = {
     "crt_program.h": ("crt.h", "crt"),
     "crt_stream.h": ("crt.h", "crt"),
     "crt_wait.h": ("crt.h", "crt"),
+    "crt_watch.h": ("crt_watch.h", "crt"),
     "crt_util.h": ("crt_util.h", "crt"),
     "crt_collective.h": ("crt_collective.h", "crt"),
     "crt_ml.h": ("crt_ml.h", "crt_ml"),

@@ -34,6 +34,7 @@ EXPECTED = [
     "include/crt-0/crt_stream.h",
     "include/crt-0/crt_util.h",
     "include/crt-0/crt_wait.h",
+    "include/crt-0/crt_watch.h",
     "include/crt-0/crt.hpp",
     "include/crt-0/crt_values.hpp",
     "include/crt-0/crt_ml.h",

@@ -98,21 +98,11 @@ static void tell_end(crt_actor_t *actor)
 {
     crti_list_t *item;
 
-    while ((item = crti_list_pop(&actor->end_waiters))) {
-        crti_actor_end_t *end = CRTI_CONTAINER(item, crti_actor_end_t, link);
+    while ((item = crti_list_pop(&actor->watchers))) {
+        crti_actor_watcher_t *w = CRTI_CONTAINER(item, crti_actor_watcher_t, link);
 
-        end->on_end(end);
+        w->on_news(w, CRTI_ACTOR_ENDED, 0);
     }
-}
-
-void crti_actor_await_end(crt_actor_t *actor, crti_actor_end_t *end)
-{
-    crti_list_init(&end->link);
-    crti_actor_observe(actor);
-    if (actor->phase == CRTI_ACTOR_GONE)
-        end->on_end(end);
-    else
-        crti_list_append(&actor->end_waiters, &end->link);
 }
 
 void crti_actor_end(crt_actor_t *actor, crt_status_t status, const char *text)
@@ -348,6 +338,92 @@ crt_status_t crti_actor_room(crt_actor_t *actor, bool try_only)
                                "room in the queue of an actor");
 }
 
+/* ------------------------------------------------------------------ who watches it */
+
+static void tell_watchers(crt_actor_t *actor, crti_actor_news_t news, uint64_t count)
+{
+    CRTI_LIST_FOREACH_SAFE (item, &actor->watchers) {
+        crti_actor_watcher_t *w = CRTI_CONTAINER(item, crti_actor_watcher_t, link);
+
+        w->on_news(w, news, count);
+    }
+}
+
+static bool is_drained(const crt_actor_t *actor)
+{
+    return actor->phase == CRTI_ACTOR_CALLABLE &&
+           crti_remotes_is_draining(actor->core, actor->remote->address.node);
+}
+
+void crti_actor_follow(crt_actor_t *actor, crti_actor_watcher_t *watcher)
+{
+    crti_list_init(&watcher->link);
+    crti_actor_observe(actor);
+    if (actor->phase == CRTI_ACTOR_GONE) {
+        watcher->on_news(watcher, CRTI_ACTOR_ENDED, 0);
+        return;
+    }
+    crti_list_append(&actor->watchers, &watcher->link);
+    if (actor->is_told)
+        watcher->on_news(watcher, CRTI_ACTOR_LEARNT, 0);
+    if (actor->is_restarting)
+        watcher->on_news(watcher, CRTI_ACTOR_RESTARTS, 1);
+    else if (is_drained(actor))
+        watcher->on_news(watcher, CRTI_ACTOR_DRAINED, 0);
+}
+
+void crti_actors_drained(crti_core_t *core, crti_id_t node)
+{
+    CRTI_MAP_FOREACH (crt_actor_t, actor, &core->calls->actors)
+        if (actor->phase == CRTI_ACTOR_CALLABLE &&
+            crti_id_equal(actor->remote->address.node, node))
+            tell_watchers(actor, CRTI_ACTOR_DRAINED, 0);
+}
+
+/* How many of its processes have ended that were not told of, with another one to follow: the head
+ * counts, so that none is missed when the node had no link to it. A drain that moves an actor
+ * counts as a restart here, and not there. */
+static uint64_t count_restarts(const crt_actor_t *actor, const crti_msg_actor_state_t *m)
+{
+    bool is_between = m->state != CRTI_ACTOR_ALIVE && m->state != CRTI_ACTOR_DEAD;
+
+    if (actor->is_told && m->restarts > actor->restarts)
+        return m->restarts - actor->restarts;
+    if (actor->is_restarting || m->actor_incarnation < actor->incarnation)
+        return 0;
+    if (m->state == CRTI_ACTOR_RESTARTING ||
+        (!actor->is_told && is_between && m->restarts > 0))
+        return 1;
+    return m->state == CRTI_ACTOR_ALIVE && actor->incarnation > 0 &&
+           m->actor_incarnation > actor->incarnation;
+}
+
+/* Before the rest of what the head says is applied. */
+static void learn_restarts(crt_actor_t *actor, const crti_msg_actor_state_t *m)
+{
+    uint64_t count = count_restarts(actor, m);
+    bool is_first = !actor->is_told;
+
+    if (m->state == CRTI_ACTOR_ALIVE || m->state == CRTI_ACTOR_DEAD)
+        actor->is_restarting = false;
+    else if (count)
+        actor->is_restarting = true;
+    actor->is_told = true;
+    if (m->restarts > actor->restarts)
+        actor->restarts = m->restarts;
+    if (is_first)
+        tell_watchers(actor, CRTI_ACTOR_LEARNT, 0);
+    if (count == 0)
+        return;
+    free(actor->restart_text);
+    actor->restart_text =
+        m->state == CRTI_ACTOR_RESTARTING ? crti_str_dup(m->text) : NULL;
+    actor->restart_status = m->state == CRTI_ACTOR_RESTARTING && m->status < 0
+                                ? (crt_status_t)m->status
+                                : CRT_ERR_ACTOR_DIED;
+    tell_watchers(actor, CRTI_ACTOR_RESTARTS, count);
+}
+
 /* ------------------------------------------------------------------ what the head says */
 
 /* Whether the head speaks of the process that is called already. */
@@ -394,6 +470,8 @@ static void become_callable(crt_actor_t *actor, const crti_msg_actor_state_t *m)
     actor->is_unconfirmed = false;
     actor->incarnation = m->actor_incarnation;
     crti_actor_set_phase(actor, CRTI_ACTOR_CALLABLE);
+    if (is_drained(actor))
+        tell_watchers(actor, CRTI_ACTOR_DRAINED, 0);
     crti_actor_drain(actor);
     if (actor->on_callable)
         actor->on_callable(actor);
@@ -424,6 +502,8 @@ static void apply_state(crt_actor_t *actor, const crti_msg_actor_state_t *m)
     crti_actor_hold(actor);
     if (m->ran_no_call && actor->remote && actor->incarnation == m->actor_incarnation)
         mark_as_not_run(actor);
+    if (actor->phase != CRTI_ACTOR_GONE)
+        learn_restarts(actor, m);
     if (actor->phase == CRTI_ACTOR_GONE) {
         /* nothing follows */
     } else if (m->state == CRTI_ACTOR_ALIVE) {

@@ -18,12 +18,21 @@ typedef enum crti_actor_phase {
     CRTI_ACTOR_GONE     /* nothing follows */
 } crti_actor_phase_t;
 
-/* Somebody waits for the end of an actor. A member of the waiter's struct; called once, then
- * unlinked. */
-typedef struct crti_actor_end {
+/* What becomes of an actor. */
+typedef enum crti_actor_news {
+    CRTI_ACTOR_RESTARTS, /* its process has ended, and another one follows, or has */
+    CRTI_ACTOR_DRAINED,  /* the node where it lives is drained */
+    CRTI_ACTOR_LEARNT,   /* it is known how often it was restarted before */
+    CRTI_ACTOR_ENDED     /* it is GONE: who watched it is unlinked */
+} crti_actor_news_t;
+
+/* Somebody watches an actor. A member of the watcher's struct. `count`: so many restarts. It may
+ * unlink itself, and no other one. */
+typedef struct crti_actor_watcher {
     crti_list_t link;
-    void (*on_end)(struct crti_actor_end *end);
-} crti_actor_end_t;
+    void (*on_news)(struct crti_actor_watcher *watcher, crti_actor_news_t news,
+                    uint64_t count);
+} crti_actor_watcher_t;
 
 struct crt_actor {
     crti_core_t *core; /* NULL after a shutdown */
@@ -43,7 +52,12 @@ struct crt_actor {
     crti_list_t attention; /* core->calls->checks: the tick looks at it */
     /* crti_pending_t.link, SUSPECT: their process is gone, and the head has not said why */
     crti_list_t suspects;
-    crti_list_t end_waiters; /* crti_actor_end_t */
+    crti_list_t watchers;        /* crti_actor_watcher_t */
+    uint64_t restarts;           /* as the head told: so often; */
+    bool is_told;                /* it has told something; */
+    bool is_restarting;          /* the next process is not there yet; */
+    crt_status_t restart_status; /* and why its last process has ended, */
+    char *restart_text;          /* NULL: nothing was told of that */
     size_t queue_bytes;
     /* how often each call may be made again; -1: without limit */
     int64_t max_task_retries;
@@ -146,7 +160,10 @@ void crti_actor_tick(crti_core_t *core, uint64_t now_ns);
 void crti_actor_observe(crt_actor_t *actor); /* its state is told from now on */
 void crti_actors_end(crti_core_t *core, crt_status_t status, const char *text);
 void crti_actor_end(crt_actor_t *actor, crt_status_t status, const char *text);
-/* Calls back when it is GONE, at once if it is. Who waits holds it, weakly perhaps. */
-void crti_actor_await_end(crt_actor_t *actor, crti_actor_end_t *end);
+/* Calls back for all that becomes of it, and at once for what is so now. Who watches holds it,
+ * weakly perhaps. */
+void crti_actor_follow(crt_actor_t *actor, crti_actor_watcher_t *watcher);
+/* The node is drained: who watches an actor that lives there is told. */
+void crti_actors_drained(crti_core_t *core, crti_id_t node);
 
 #endif

@@ -97,7 +97,7 @@ crt_status_t crti_actor_get(crti_core_t *core, crti_id_t id, crti_span_t class_n
     crti_id_hex(id, actor->hex);
     crti_list_init(&actor->queue);
     crti_list_init(&actor->suspects);
-    crti_list_init(&actor->end_waiters);
+    crti_list_init(&actor->watchers);
     crti_list_init(&actor->attention);
     status = set_class(actor, class_name);
     if (status == CRT_OK)
@@ -137,6 +137,7 @@ void crti_actor_release(crt_actor_t *actor)
     free(actor->class_name);
     free(actor->text);
     free(actor->report);
+    free(actor->restart_text);
     free(actor);
 }
 
@@ -168,6 +169,7 @@ void crti_actor_orphan(crt_actor_t *actor)
     free(actor->class_name);
     free(actor->text);
     free(actor->report);
+    free(actor->restart_text);
     free(actor);
 }
 

@@ -99,6 +99,7 @@ typedef struct crti_target {
     const crt_status_t *retry_exceptions; /* the program's; NULL: none */
     crt_stream_t *stream;                 /* whose items it yields; NULL: none */
     bool try_only, is_tell;
+    bool past_limits; /* it never waits for room, and is not refused for it */
 } crti_target_t;
 
 /* ------------------------------------------------------------------ outgoing.c */

@@ -293,10 +293,9 @@ void crti_call_out(crti_core_t *core, const crti_target_t *target,
             crti_args_check(target->function, given->args, count, &total, &is_pending);
     if (status == CRT_OK)
         status = crti_call_options_check(target);
-    if (status == CRT_OK && target->actor)
-        status = crti_actor_room(target->actor, target->try_only);
-    else if (status == CRT_OK)
-        status = crti_task_room(target->pool, target->try_only);
+    if (status == CRT_OK && !target->past_limits)
+        status = target->actor ? crti_actor_room(target->actor, target->try_only)
+                               : crti_task_room(target->pool, target->try_only);
     p = status == CRT_OK ? crti_pending_new(core, target) : NULL;
     if (!p) {
         if (status == CRT_OK)

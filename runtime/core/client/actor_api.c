@@ -11,6 +11,7 @@
 #include "runtime/core/calls/call_options.h"
 #include "runtime/core/calls/defaults.h"
 #include "runtime/core/calls/stream.h"
+#include "runtime/core/client/client.h"
 #include "runtime/core/execution/execution.h"
 #include "runtime/core/process/context.h"
 #include "runtime/core/process/entry.h"
@@ -66,9 +67,8 @@ static crt_status_t take_options(const crt_actor_t *actor,
                : status;
 }
 
-/* What is called, of an actor that is there. */
-static crt_status_t resolve(crti_core_t *core, const crt_method_t *method,
-                            const crt_call_options_t *options, crti_target_t *target)
+crt_status_t crti_call_target(crti_core_t *core, const crt_method_t *method,
+                              const crt_call_options_t *options, crti_target_t *target)
 {
     crt_status_t status = check_actor(core, target->actor, method, &target->function);
 
@@ -91,7 +91,7 @@ static void call(crti_target_t *target, const crt_method_t *method,
     status = crti_given_take(core, args, count, &given);
     crti_net_lock(core->net);
     if (status == CRT_OK)
-        status = resolve(core, method, options, target);
+        status = crti_call_target(core, method, options, target);
     if (status == CRT_OK)
         crti_call_out(core, target, &given, refs);
     else
@@ -137,7 +137,7 @@ crt_stream_t *crt_call_stream_v(crt_actor_t *actor, const crt_method_t *method,
     crti_net_lock(core->net);
     target.stream = crti_call_stream_new(core);
     if (status == CRT_OK && target.stream)
-        status = resolve(core, method, options, &target);
+        status = crti_call_target(core, method, options, &target);
     if (status == CRT_OK && target.stream)
         crti_call_out(core, &target, &given, &target.stream->completed);
     else if (target.stream)

@@ -28,6 +28,16 @@ void crti_node_died(crti_core_t *core, const crti_msg_node_died_t *message);
 /* The node daemon is gone: everything that waits fails. */
 void crti_core_break(crti_core_t *core, crt_status_t status, const char *text);
 
+/* ------------------------------------------------------------------ actor_api.c */
+
+struct crti_target; /* calls/calls.h */
+
+/* Fills in what is called, of the actor that the target has. CRT_ERR_INVALID and the like: no such
+ * actor, method or option. */
+crt_status_t crti_call_target(crti_core_t *core, const crt_method_t *method,
+                              const crt_call_options_t *options,
+                              struct crti_target *target);
+
 /* ------------------------------------------------------------------ stream_api.c */
 
 /* CRT_OK, or why a stream that the program gives can't be used. */

@@ -186,6 +186,7 @@ void crti_node_died(crti_core_t *core, const crti_msg_node_died_t *m)
         remote_died(core, remote, CRT_ERR_NODE_LOST, text);
     lose_copies(core, m->node);
     crti_rescue_end(core, m->node);
+    crti_remotes_drain_end(core, m->node);
     crti_waits_node_gone(core, m->node, CRT_ERR_NODE_LOST, text);
 }
 

@@ -19,6 +19,7 @@
 #include "runtime/core/calls/tasks.h"
 #include "runtime/core/client/client.h"
 #include "runtime/core/client/slow_waits.h"
+#include "runtime/core/client/waitset.h"
 #include "runtime/core/client/worker_lines.h"
 #include "runtime/core/execution/deadlock.h"
 #include "runtime/core/execution/result_wait.h"
@@ -231,4 +232,5 @@ void crti_core_tick(crti_core_t *core, uint64_t now_ns)
     crti_executors_tick(core, now_ns);
     crti_worker_lines_tick(core, now_ns);
     crti_slow_waits_tick(core, now_ns);
+    crti_watches_tick(core);
 }

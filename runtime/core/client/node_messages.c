@@ -18,10 +18,12 @@
 #include "runtime/core/calls/actor.h"
 #include "runtime/core/calls/tasks.h"
 #include "runtime/core/client/client.h"
+#include "runtime/core/client/waitset.h"
 #include "runtime/core/client/worker_lines.h"
 #include "runtime/core/execution/execution.h"
 #include "runtime/core/process/context.h"
 #include "runtime/core/process/node_link.h"
+#include "runtime/core/process/remotes.h"
 #include "runtime/core/refs/rescue.h"
 
 static void on_shutdown(crti_core_t *core, const crti_msg_shutdown_t *m)
@@ -38,6 +40,20 @@ static void on_shutdown(crti_core_t *core, const crti_msg_shutdown_t *m)
         crti_execution_retire(core);
     else
         crti_execution_end(core);
+}
+
+/* It may be told twice, and before this process has joined. */
+static void on_drain(crti_core_t *core, crti_id_t node)
+{
+    bool is_new = crti_remotes_drain(core, node);
+
+    if (!core->net)
+        return;
+    crti_rescue_begin(core, node);
+    if (is_new) {
+        crti_actors_drained(core, node);
+        crti_waits_node_drains(core, node);
+    }
 }
 
 static void on_message(void *user, crti_channel_t *channel, const crti_message_t *m,
@@ -66,10 +82,7 @@ static void on_message(void *user, crti_channel_t *channel, const crti_message_t
         if (core->net)
             crti_node_died(core, &m->node_died);
         break;
-    case CRTI_MSG_NODE_DRAIN:
-        if (core->net)
-            crti_rescue_begin(core, m->node_drain.node);
-        break;
+    case CRTI_MSG_NODE_DRAIN: on_drain(core, m->node_drain.node); break;
     case CRTI_MSG_LOG: crti_worker_lines_came(core, &m->log); break;
     case CRTI_MSG_SHUTDOWN: on_shutdown(core, &m->shutdown); break;
     case CRTI_MSG_STATE_QUERY:

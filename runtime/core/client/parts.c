@@ -106,6 +106,7 @@ void crti_core_orphan(crti_core_t *core)
 {
     CRTI_LIST_FOREACH (entry, &core->remotes->clients)
         crti_locating_end(CRTI_CONTAINER(entry, crti_client_t, link));
+    crti_watches_end(core);
     crti_waits_orphan(core);
     crti_refs_orphan(core);
     crti_calls_orphan(core);

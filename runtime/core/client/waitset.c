@@ -9,17 +9,22 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "runtime/base/clock.h"
 #include "runtime/core/calls/actor.h"
 #include "runtime/core/calls/stream.h"
 #include "runtime/core/process/context.h"
 #include "runtime/core/process/node_link.h"
+#include "runtime/core/process/remotes.h"
+#include "runtime/core/process/timer.h"
 #include "runtime/core/refs/value_of.h"
 #include "runtime/core/values/handles.h"
 
 typedef struct entry {
     crti_wait_entry_t in;
     crt_waitset_t *set;
-    crt_event_kind_t kind; /* REF, STREAM_END, ACTOR_END, NODE_END: which member counts */
+    /* Which member counts: REF, STREAM_END; ACTOR_END and NODE_END: of the end alone;
+     * ACTOR_RESTART and NODE_DRAIN: of all that happens. */
+    crt_event_kind_t kind;
     union {
         struct {
             crt_ref_t *ref; /* a handle */
@@ -28,11 +33,16 @@ typedef struct entry {
         crt_stream_t *stream; /* held */
         struct {
             crt_actor_t *actor; /* held weakly */
-            crti_actor_end_t ending;
+            crti_actor_watcher_t watcher;
+            uint64_t restarts; /* that were not told yet; */
+            bool is_drained;   /* likewise, */
+            crti_id_t drained; /* the node where it lived; */
+            bool actor_ended;
         };
         struct {
-            crti_list_t link; /* core->waits->node_ends, until it has ended */
+            crti_list_t link; /* core->waits->nodes, until it has ended */
             crti_id_t node;
+            bool node_drains;    /* not told yet */
             crt_status_t status; /* CRT_OK: it has not ended */
             char *text;
         };
@@ -44,9 +54,19 @@ static entry_t *entry_of(crti_wait_entry_t *in)
     return CRTI_CONTAINER(in, entry_t, in);
 }
 
+static bool is_of_actor(const entry_t *entry)
+{
+    return entry->kind == CRT_EVENT_ACTOR_END || entry->kind == CRT_EVENT_ACTOR_RESTART;
+}
+
+static bool is_of_node(const entry_t *entry)
+{
+    return entry->kind == CRT_EVENT_NODE_END || entry->kind == CRT_EVENT_NODE_DRAIN;
+}
+
 void crti_waits_init(crti_waits_t *waits)
 {
-    crti_list_init(&waits->node_ends);
+    crti_list_init(&waits->nodes);
 }
 
 void crti_waits_fini(crti_waits_t *waits)
@@ -118,7 +138,11 @@ static void become_ready(entry_t *entry)
 
     crti_wait_table_ready(&set->table, &entry->in);
     show(set);
-    if (is_first && set->core && set->core->net)
+    if (!is_first || !set->core || !set->core->net)
+        return;
+    if (set->is_ticked)
+        crti_core_wake_at(set->core, crti_now_ns());
+    else
         crti_net_wake(set->core->net);
 }
 
@@ -139,15 +163,15 @@ static void give_up(crti_core_t *core, entry_t *entry)
     crt_event_kind_t kind = entry->kind;
     crt_ref_t *ref = kind == CRT_EVENT_REF ? entry->ref : NULL;
     crt_stream_t *stream = kind == CRT_EVENT_STREAM_END ? entry->stream : NULL;
-    crt_actor_t *actor = kind == CRT_EVENT_ACTOR_END ? entry->actor : NULL;
+    crt_actor_t *actor = is_of_actor(entry) ? entry->actor : NULL;
 
     if (ref)
         crti_list_remove(&entry->waiting.link);
     if (stream)
         stream->on_change = NULL;
     if (actor)
-        crti_list_remove(&entry->ending.link);
-    if (kind == CRT_EVENT_NODE_END) {
+        crti_list_remove(&entry->watcher.link);
+    if (is_of_node(entry)) {
         crti_list_remove(&entry->link);
         free(entry->text);
     }
@@ -250,26 +274,40 @@ crt_status_t crti_waitset_add_stream(crt_waitset_t *set, crt_stream_t *stream, v
     return CRT_OK;
 }
 
-static void on_actor(crti_actor_end_t *ending)
+static void on_actor(crti_actor_watcher_t *watcher, crti_actor_news_t news,
+                     uint64_t count)
 {
-    become_ready(CRTI_CONTAINER(ending, entry_t, ending));
+    entry_t *entry = CRTI_CONTAINER(watcher, entry_t, watcher);
+
+    if (news == CRTI_ACTOR_LEARNT ||
+        (entry->kind == CRT_EVENT_ACTOR_END && news != CRTI_ACTOR_ENDED))
+        return;
+    entry->restarts += count;
+    if (news == CRTI_ACTOR_DRAINED) {
+        entry->is_drained = true;
+        entry->drained = entry->actor->remote->address.node;
+    }
+    entry->actor_ended |= news == CRTI_ACTOR_ENDED;
+    become_ready(entry);
 }
 
-crt_status_t crti_waitset_add_actor(crt_waitset_t *set, crt_actor_t *actor, void *user)
+crt_status_t crti_waitset_add_actor(crt_waitset_t *set, crt_actor_t *actor,
+                                    bool wants_all, void *user)
 {
     entry_t *entry = NULL;
-    crt_status_t status = new_entry(set, CRT_EVENT_ACTOR_END, user, &entry);
+    crt_status_t status = new_entry(
+        set, wants_all ? CRT_EVENT_ACTOR_RESTART : CRT_EVENT_ACTOR_END, user, &entry);
 
     if (status != CRT_OK)
         return status;
     crti_actor_hold_weakly(actor);
     entry->actor = actor;
-    entry->ending.on_end = on_actor;
-    crti_actor_await_end(actor, &entry->ending);
+    entry->watcher.on_news = on_actor;
+    crti_actor_follow(actor, &entry->watcher);
     return CRT_OK;
 }
 
-/* ------------------------------------------------------------------ ends of nodes */
+/* ------------------------------------------------------------------ nodes */
 
 static void node_ended(entry_t *entry, crt_status_t status, const char *text)
 {
@@ -282,7 +320,7 @@ static void node_ended(entry_t *entry, crt_status_t status, const char *text)
 void crti_waits_node_gone(crti_core_t *core, crti_id_t node, crt_status_t status,
                           const char *text)
 {
-    CRTI_LIST_FOREACH_SAFE (item, &core->waits->node_ends) {
+    CRTI_LIST_FOREACH_SAFE (item, &core->waits->nodes) {
         entry_t *entry = CRTI_CONTAINER(item, entry_t, link);
 
         if (crti_id_equal(entry->node, node))
@@ -290,9 +328,21 @@ void crti_waits_node_gone(crti_core_t *core, crti_id_t node, crt_status_t status
     }
 }
 
+void crti_waits_node_drains(crti_core_t *core, crti_id_t node)
+{
+    CRTI_LIST_FOREACH (item, &core->waits->nodes) {
+        entry_t *entry = CRTI_CONTAINER(item, entry_t, link);
+
+        if (entry->kind != CRT_EVENT_NODE_DRAIN || !crti_id_equal(entry->node, node))
+            continue;
+        entry->node_drains = true;
+        become_ready(entry);
+    }
+}
+
 void crti_waits_break(crti_core_t *core, crt_status_t status, const char *text)
 {
-    CRTI_LIST_FOREACH_SAFE (item, &core->waits->node_ends)
+    CRTI_LIST_FOREACH_SAFE (item, &core->waits->nodes)
         node_ended(CRTI_CONTAINER(item, entry_t, link), status, text);
 }
 
@@ -346,19 +396,25 @@ static crt_status_t ask_for_node(crti_core_t *core, crti_id_t node)
     return status;
 }
 
-crt_status_t crti_waitset_add_node(crt_waitset_t *set, crti_id_t node, void *user)
+crt_status_t crti_waitset_add_node(crt_waitset_t *set, crti_id_t node, bool wants_all,
+                                   void *user)
 {
     crti_core_t *core = set->core;
     entry_t *entry = NULL;
-    crt_status_t status = new_entry(set, CRT_EVENT_NODE_END, user, &entry);
+    crt_status_t status = new_entry(
+        set, wants_all ? CRT_EVENT_NODE_DRAIN : CRT_EVENT_NODE_END, user, &entry);
 
     if (status != CRT_OK)
         return status;
     entry->node = node;
-    crti_list_append(&core->waits->node_ends, &entry->link);
+    crti_list_append(&core->waits->nodes, &entry->link);
     status = ask_for_node(core, node);
-    if (status != CRT_OK)
+    if (status != CRT_OK) {
         give_up(core, entry);
+    } else if (wants_all && crti_remotes_is_draining(core, node)) {
+        entry->node_drains = true;
+        become_ready(entry);
+    }
     return status;
 }
 
@@ -410,21 +466,63 @@ static bool take_from_stream(entry_t *entry, crt_event_t *event)
     return true;
 }
 
+/* More follows: at once, behind the others, or later. */
+static void stay(entry_t *entry, bool is_ready)
+{
+    crti_wait_table_idle(&entry->set->table, &entry->in);
+    if (is_ready)
+        crti_wait_table_ready(&entry->set->table, &entry->in);
+    show(entry->set);
+}
+
+static void take_restart(entry_t *entry, crt_event_t *event)
+{
+    const crt_actor_t *actor = entry->actor;
+
+    event->kind = CRT_EVENT_ACTOR_RESTART;
+    event->status =
+        actor->restart_status != CRT_OK ? actor->restart_status : CRT_ERR_ACTOR_DIED;
+    event->text =
+        strdup(actor->restart_text ? actor->restart_text : "its process has ended");
+    event->count = entry->restarts;
+    entry->restarts = 0;
+    stay(entry, entry->is_drained || entry->actor_ended);
+}
+
 static void take_actor(entry_t *entry, crt_event_t *event)
 {
     crt_actor_t *actor = entry->actor;
 
-    event->kind = CRT_EVENT_ACTOR_END;
-    event->status = actor->status;
-    event->text = strdup(actor->text ? actor->text : "");
     event->actor = actor;
+    event->restarts = actor->restarts;
     actor->handles++;
     crti_actor_hold(actor);
-    give_up(entry->set->core, entry);
+    if (entry->restarts) {
+        take_restart(entry, event);
+    } else if (entry->is_drained) {
+        event->kind = CRT_EVENT_ACTOR_DRAIN;
+        crti_id_hex(entry->drained, event->node_id);
+        event->text = strdup("the node where it lives is drained");
+        entry->is_drained = false;
+        stay(entry, entry->actor_ended);
+    } else {
+        event->kind = CRT_EVENT_ACTOR_END;
+        event->status = actor->status;
+        event->text = strdup(actor->text ? actor->text : "");
+        give_up(entry->set->core, entry);
+    }
 }
 
 static void take_node(entry_t *entry, crt_event_t *event)
 {
+    crti_id_hex(entry->node, event->node_id);
+    if (entry->node_drains) {
+        event->kind = CRT_EVENT_NODE_DRAIN;
+        event->text = strdup("the node is drained");
+        entry->node_drains = false;
+        stay(entry, entry->status != CRT_OK);
+        return;
+    }
     event->kind = CRT_EVENT_NODE_END;
     event->status = entry->status;
     event->text = CRTI_TAKE(entry->text);
@@ -443,8 +541,10 @@ bool crti_waitset_take(crt_waitset_t *set, crt_event_t *event)
         is_taken = true;
         switch (entry->kind) {
         case CRT_EVENT_REF: take_ref(entry, event); break;
-        case CRT_EVENT_ACTOR_END: take_actor(entry, event); break;
-        case CRT_EVENT_NODE_END: take_node(entry, event); break;
+        case CRT_EVENT_ACTOR_END:
+        case CRT_EVENT_ACTOR_RESTART: take_actor(entry, event); break;
+        case CRT_EVENT_NODE_END:
+        case CRT_EVENT_NODE_DRAIN: take_node(entry, event); break;
         default: is_taken = take_from_stream(entry, event);
         }
         event->user = user;
@@ -481,7 +581,7 @@ static void orphan(crt_waitset_t *set)
             crti_list_remove(&entry->waiting.link);
             crti_list_remove(&in->link);
             crti_list_append(&refs, &in->link);
-        } else if (entry->kind == CRT_EVENT_ACTOR_END) {
+        } else if (is_of_actor(entry)) {
             take_out(entry);
         } else {
             give_up(NULL, entry);

@@ -26,15 +26,17 @@ struct crt_waitset {
     bool is_dropped;   /* by the program */
     int fd;            /* an eventfd; -1: nobody has asked for it */
     bool is_shown;     /* it is readable */
+    bool is_ticked;    /* no thread waits in it: the timer takes its events (watch.c) */
     crti_wait_table_t table;
 };
 
 /* A part of crti_core_t. */
 struct crti_waits {
-    crti_numbers_t sets;   /* those of the program, handles.h */
-    crti_list_t node_ends; /* entries, in all sets */
+    crti_numbers_t sets; /* those of the program, handles.h */
+    crti_list_t nodes;   /* entries, in all sets, of those that have not ended */
     crti_wait_memory_t memory;
     struct crti_callbacks *callbacks; /* on_ready.c; NULL: none was asked for */
+    struct crti_notices *watches;     /* watch.c; likewise */
 };
 
 /* ------------------------------------------------------------------ waitset.c */
@@ -50,8 +52,11 @@ void crti_waitset_clear(crti_core_t *core, crt_waitset_t *set);
 crt_status_t crti_waitset_add_ref(crt_waitset_t *set, crt_ref_t *ref, void *user);
 crt_status_t crti_waitset_add_stream(crt_waitset_t *set, crt_stream_t *stream,
                                      void *user);
-crt_status_t crti_waitset_add_actor(crt_waitset_t *set, crt_actor_t *actor, void *user);
-crt_status_t crti_waitset_add_node(crt_waitset_t *set, crti_id_t node, void *user);
+/* `wants_all`: its restarts and drain, too; else its end alone. */
+crt_status_t crti_waitset_add_actor(crt_waitset_t *set, crt_actor_t *actor,
+                                    bool wants_all, void *user);
+crt_status_t crti_waitset_add_node(crt_waitset_t *set, crti_id_t node, bool wants_all,
+                                   void *user);
 /* All with this pointer; false: there is none. */
 bool crti_waitset_remove(crt_waitset_t *set, const void *user);
 /* The next event, which holds nothing before. False: none is ready. */
@@ -63,10 +68,19 @@ crt_ref_t *crti_waitset_first_ref(const crt_waitset_t *set);
 /* A node has ended: NODE_DIED; or the cluster does not know it. */
 void crti_waits_node_gone(crti_core_t *core, crti_id_t node, crt_status_t status,
                           const char *text);
+/* It is drained; once. */
+void crti_waits_node_drains(crti_core_t *core, crti_id_t node);
 /* This process is in no cluster any more, and hears of no node. */
 void crti_waits_break(crti_core_t *core, crt_status_t status, const char *text);
 /* At shutdown: what becomes ready now is told by nobody. */
 void crti_waits_orphan(crti_core_t *core);
+
+/* ------------------------------------------------------------------ watch.c */
+
+/* What has happened is told to refs and by calls. Lock held. */
+void crti_watches_tick(crti_core_t *core);
+/* At shutdown. */
+void crti_watches_end(crti_core_t *core);
 
 /* ------------------------------------------------------------------ waitset_api.c */
 

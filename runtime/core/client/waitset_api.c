@@ -130,7 +130,8 @@ crt_status_t crt_waitset_add_stream(crt_waitset_t *set, crt_stream_t *stream, vo
     return status;
 }
 
-crt_status_t crt_waitset_add_actor_end(crt_waitset_t *set, crt_actor_t *actor, void *user)
+static crt_status_t add_actor(crt_waitset_t *set, crt_actor_t *actor, bool wants_all,
+                              void *user)
 {
     crt_status_t status;
     crti_core_t *core = enter(set, &status);
@@ -139,12 +140,24 @@ crt_status_t crt_waitset_add_actor_end(crt_waitset_t *set, crt_actor_t *actor, v
         return status;
     status = crti_actor_check(core, actor);
     if (status == CRT_OK)
-        status = crti_waitset_add_actor(set, actor, user);
+        status = crti_waitset_add_actor(set, actor, wants_all, user);
     crti_leave(core);
     return status;
 }
 
-crt_status_t crt_waitset_add_node_end(crt_waitset_t *set, const char *node_id, void *user)
+crt_status_t crt_waitset_add_actor_end(crt_waitset_t *set, crt_actor_t *actor, void *user)
+{
+    return add_actor(set, actor, false, user);
+}
+
+crt_status_t crt_waitset_add_actor_watch(crt_waitset_t *set, crt_actor_t *actor,
+                                         void *user)
+{
+    return add_actor(set, actor, true, user);
+}
+
+static crt_status_t add_node(crt_waitset_t *set, const char *node_id, bool wants_all,
+                             void *user)
 {
     crt_status_t status;
     crti_core_t *core = enter(set, &status);
@@ -158,9 +171,20 @@ crt_status_t crt_waitset_add_node_end(crt_waitset_t *set, const char *node_id, v
     else
         status = crti_core_check(core);
     if (status == CRT_OK)
-        status = crti_waitset_add_node(set, node, user);
+        status = crti_waitset_add_node(set, node, wants_all, user);
     crti_leave(core);
     return status;
+}
+
+crt_status_t crt_waitset_add_node_end(crt_waitset_t *set, const char *node_id, void *user)
+{
+    return add_node(set, node_id, false, user);
+}
+
+crt_status_t crt_waitset_add_node_watch(crt_waitset_t *set, const char *node_id,
+                                        void *user)
+{
+    return add_node(set, node_id, true, user);
 }
 
 crt_status_t crt_waitset_remove(crt_waitset_t *set, void *user)

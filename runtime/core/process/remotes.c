@@ -310,4 +310,42 @@ void crti_remotes_end(crti_core_t *core)
 void crti_remotes_fini(crti_remotes_t *remotes)
 {
     crti_map_fini(&remotes->table);
+    crti_buffer_fini(&remotes->draining);
+}
+
+/* ------------------------------------------------------------------ nodes that are drained */
+
+/* Its index, or how many there are. */
+static size_t find_draining(const crti_buffer_t *draining, crti_id_t node)
+{
+    const crti_id_t *ids = (const crti_id_t *)(const void *)draining->data;
+    size_t count = draining->size / sizeof(node), at = 0;
+
+    while (at < count && !crti_id_equal(ids[at], node))
+        at++;
+    return at;
+}
+
+bool crti_remotes_is_draining(const crti_core_t *core, crti_id_t node)
+{
+    const crti_buffer_t *draining = &core->remotes->draining;
+
+    return find_draining(draining, node) < draining->size / sizeof(node);
+}
+
+bool crti_remotes_drain(crti_core_t *core, crti_id_t node)
+{
+    return !crti_remotes_is_draining(core, node) &&
+           crti_buffer_append(&core->remotes->draining, &node, sizeof(node)) == CRT_OK;
+}
+
+void crti_remotes_drain_end(crti_core_t *core, crti_id_t node)
+{
+    crti_buffer_t *draining = &core->remotes->draining;
+    size_t at = find_draining(draining, node) * sizeof(node);
+
+    if (at == draining->size)
+        return;
+    draining->size -= sizeof(node);
+    memmove(draining->data + at, draining->data + at + sizeof(node), draining->size - at);
 }

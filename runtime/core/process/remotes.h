@@ -70,10 +70,11 @@ struct crti_client {
 };
 
 struct crti_remotes {
-    crti_map_t table;    /* process id -> crti_remote_t; */
-    crti_remote_t *last; /* the last one that was looked for; may be NULL */
-    crti_list_t clients; /* crti_client_t.link */
-    size_t next_sweep;   /* so many remotes are made before idle ones are looked for */
+    crti_map_t table;       /* process id -> crti_remote_t; */
+    crti_remote_t *last;    /* the last one that was looked for; may be NULL */
+    crti_list_t clients;    /* crti_client_t.link */
+    size_t next_sweep;      /* so many remotes are made before idle ones are looked for */
+    crti_buffer_t draining; /* crti_id_t of nodes */
 };
 
 void crti_remotes_init(crti_remotes_t *remotes);
@@ -107,6 +108,10 @@ void crti_process_unwatch(crti_core_t *core, crti_process_watch_t *watch);
 /* It has ended: those that watch it are called. */
 void crti_remote_ended(crti_core_t *core, crti_remote_t *remote, crt_status_t status,
                        const char *text);
+/* A node is drained, until it has died. False: that was known, or there is no memory for it. */
+bool crti_remotes_drain(crti_core_t *core, crti_id_t node);
+void crti_remotes_drain_end(crti_core_t *core, crti_id_t node);
+bool crti_remotes_is_draining(const crti_core_t *core, crti_id_t node);
 /* Who made the session, made when it is not known yet. NULL: out of memory. */
 crti_client_t *crti_client_of(crti_core_t *core, crti_peer_t *peer);
 crti_client_t *crti_client_ref(crti_client_t *client);
