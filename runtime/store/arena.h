@@ -25,7 +25,7 @@
 #include "runtime/store/store.h"
 
 #define CRTI_ARENA_MAGIC   0x616e657261747263ull /* "crtarena" */
-#define CRTI_ARENA_VERSION 2u
+#define CRTI_ARENA_VERSION 3u
 #define CRTI_PAGE_SHIFT    12
 #define CRTI_PAGE_BYTES    (1u << CRTI_PAGE_SHIFT)
 #define CRTI_HUGE_BYTES    (2u << 20)
@@ -93,29 +93,41 @@ typedef struct crti_page {
 
 /*            seal                 free, pinned            last release
  *  WRITING ----------> SEALED ------------------> DOOMED -------------+
- *     |  \                \                                          v
- *     |   \ free           +---- free or evict, not pinned ------> (gone)
- *     |    v                                                       ^  ^
- *     |   UNWANTED -------------- seal, abort, death --------------+  |
- *     +-------------------------- abort, death -----------------------+
+ *     |  \              |  \                                          v
+ *     |   \ free        |   +---- free or evict, not pinned ------> (gone)
+ *     |    v            |                                          ^ ^ ^
+ *     |   UNWANTED -----|-------- seal, abort, death --------------+ | |
+ *     +-----------------|-------- abort, death ----------------------+ |
+ *                       |                                              |
+ *                       | evict, saved and not pinned                  |
+ *                       v                                   free       |
+ *                    SPILLED ------------------------------------------+
+ *                       |  ^
+ *               restore v  | abort
+ *                    WRITING, by the daemon
+ *
+ *  What is gone and was saved waits in the heap's list `gone` until the daemon has dropped its
+ *  bytes (spill.c).
  */
 typedef enum crti_entry_state {
     CRTI_ENTRY_GONE,
     CRTI_ENTRY_WRITING,  /* its creator fills it */
     CRTI_ENTRY_UNWANTED, /* the same, and its owner has freed it already */
     CRTI_ENTRY_SEALED,
-    CRTI_ENTRY_DOOMED, /* freed, some process still has it pinned */
+    CRTI_ENTRY_DOOMED,  /* freed, some process still has it pinned */
+    CRTI_ENTRY_SPILLED, /* no memory: its bytes are where the daemon saved them */
     CRTI_ENTRY_STATES
 } crti_entry_state_t;
 
 #define CRTI_ENTRY_PRIMARY 1u /* flag: stays until its owner frees it */
+#define CRTI_ENTRY_SAVED   2u /* flag: the daemon has its bytes outside, too */
 
 /* One object. All under the lock of its id's bucket. */
 typedef struct crti_entry {
     crti_word_t next; /* in its bucket; 0 ends */
     crti_word_t owner_high, owner_low, number;
     crti_word_t size;
-    crti_word_t place; /* page 32 | unit 32 */
+    crti_word_t place; /* page 32 | unit 32; SPILLED: nothing */
     crti_word_t state; /* state 8 | flags 8 | creator's slot 16 | pins 32 */
     crti_word_t stamp; /* when it was last let go (not logged: a hint for eviction) */
 } crti_entry_t;
@@ -179,6 +191,7 @@ typedef struct crti_heap {
     crti_word_t floor;            /* first page of the slab zone at the arena's end */
     crti_word_t entry_slabs;      /* how many */
     crti_arena_list_t entry_list; /* all slabs of entries, linked through `more` */
+    crti_word_t gone; /* the first entry of the list of saved objects that are gone */
     crti_word_t map[CRTI_HEAP_BINS / 64]; /* bins that hold a run */
     crti_arena_list_t bins[CRTI_HEAP_BINS];
 } crti_heap_t;
@@ -197,6 +210,16 @@ typedef struct crti_header {
     _Atomic uint32_t fault_zone_mark; /* ... from the end */
     _Atomic uint32_t trims; /* counts the trims: no process has that memory mapped */
     crti_word_t evictions;
+    /* Spilling (spill.c). Words that others read often, and which change seldom. */
+    _Alignas(64) crti_word_t clock_ns; /* some 200 ms old, for stamps */
+    _Atomic uint32_t
+        spill_mark; /* fewer free pages than that wake the saver; 0: it is off */
+    _Atomic uint32_t spill_state; /* crti_store_spill_t 16 | errno 16 */
+    crti_word_t spill_limit;      /* bytes, of the state LIMIT */
+    /* ... and of those who want room. */
+    _Alignas(64) _Atomic uint32_t spill_asked; /* futex: crti_spill_ask_t */
+    crti_word_t spill_size;                    /* what the largest of them needs */
+    crti_word_t spill_saved;                   /* bytes since the arena was made */
     crti_heap_t heap;
 } crti_header_t;
 
@@ -227,6 +250,7 @@ struct crti_store {
     unsigned lock_count;
     bool damaged; /* this transaction met something impossible */
     bool freed;   /* this transaction gave memory back */
+    bool lacks;   /* ... took memory, and the saver is to look */
     crti_lock_t *locks[CRTI_TX_LOCKS];
     uint64_t patience_ns;
     crti_later_t *later;
@@ -396,6 +420,23 @@ crt_status_t crti_store_do(crti_store_t *store, const crti_later_t *what);
 
 /* Tries again what had to be put off. */
 void crti_store_catch_up(crti_store_t *store);
+
+/* ---- spill_signal.c ---- */
+
+#define CRTI_SPILL_FREE_SHARE 5 /* so much of the store is kept free or evictable */
+
+/* How much those who want room want the saver to look. */
+typedef enum crti_spill_ask {
+    CRTI_SPILL_NOT_ASKED,
+    CRTI_SPILL_ASKED,  /* when it has rested */
+    CRTI_SPILL_WAITED, /* somebody waits */
+} crti_spill_ask_t;
+
+/* Wakes the saver, which is to find room for `size` bytes; nothing when spilling is off. */
+void crti_spill_ask(crti_store_t *store, crti_spill_ask_t how, size_t size);
+
+/* Why the saver makes no room; the empty text when it does. */
+void crti_spill_describe(const crti_store_t *store, char *text, size_t text_bytes);
 
 /* ---- prefault.c ---- */
 

@@ -46,6 +46,11 @@ static void count_object(void *arg, const crti_seen_t *seen)
     struct crti_store_stats *stats = tally->stats;
     crti_entry_state_t state = crti_state_of(seen->state);
 
+    if (state == CRTI_ENTRY_SPILLED) {
+        stats->spilled_objects++;
+        stats->spilled_bytes += seen->size;
+        return;
+    }
     stats->objects++;
     stats->object_bytes += seen->size;
     stats->pins += crti_state_pins(seen->state);
@@ -53,7 +58,7 @@ static void count_object(void *arg, const crti_seen_t *seen)
         stats->unsealed++;
     else if (crti_state_pins(seen->state) > 0)
         stats->pinned_bytes += seen->size;
-    else if (!(crti_state_flags(seen->state) & CRTI_ENTRY_PRIMARY))
+    else if (crti_space_is_evictable(seen->state))
         stats->evictable_bytes += seen->size;
     count_user(tally, seen);
 }
@@ -173,4 +178,6 @@ void crti_space_describe(crti_store_t *store, char *text, size_t text_bytes)
             n += (size_t)snprintf(text + n, text_bytes - n, " %zu KiB in %" PRIu64,
                                   stats.users[i].bytes >> 10, stats.users[i].objects);
     }
+    if (n < text_bytes)
+        crti_spill_describe(store, text + n, text_bytes - n);
 }

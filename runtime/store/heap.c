@@ -293,6 +293,9 @@ crt_status_t crti_heap_alloc(crti_store_t *store, uint32_t pages, crti_page_kind
     crti_tx_set(store, &heap->pages_free, pages_free - pages);
     if (pages_free - pages < crti_read(&heap->least_free))
         crti_write(&heap->least_free, pages_free - pages);
+    if (pages_free - pages <
+        atomic_load_explicit(&store->header->spill_mark, memory_order_relaxed))
+        store->lacks = true;
     if (page < crti_read(&heap->low_water) &&
         page + pages - 1 > crti_read(&heap->high_water))
         crti_tx_set(store, &heap->high_water, page + pages - 1);

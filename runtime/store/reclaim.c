@@ -52,8 +52,7 @@ static crt_status_t take_pin(crti_store_t *store, uint64_t ref)
         return crti_tx_end(store, CRT_OK); /* the unit is free */
     status = crti_table_at(store, crti_read(&pin->entry), &found);
     if (status == CRT_OK) {
-        if (!(crti_state_flags(found.state) & CRTI_ENTRY_PRIMARY))
-            crti_write(&found.entry->stamp, crti_now_ns());
+        crti_table_stamp(store, &found);
         store->freed = true;
         status = crti_table_unpin(store, &found);
     }
@@ -203,6 +202,7 @@ unsigned crti_store_stalled(crti_store_t *store, unsigned *slot_out)
     const crti_arena_slot_t *slot = find_culprit(store, &index);
 
     crti_store_catch_up(store);
+    crti_write(&store->header->clock_ns, crti_now_ns());
     if (!slot) {
         store->watched = 0;
         atomic_store(&store->header->complaint, 0);
@@ -221,7 +221,8 @@ unsigned crti_store_stalled(crti_store_t *store, unsigned *slot_out)
 static bool is_there(const crti_seen_t *seen)
 {
     return crti_state_of(seen->state) == CRTI_ENTRY_WRITING ||
-           crti_state_of(seen->state) == CRTI_ENTRY_SEALED;
+           crti_state_of(seen->state) == CRTI_ENTRY_SEALED ||
+           crti_state_of(seen->state) == CRTI_ENTRY_SPILLED;
 }
 
 typedef struct wanted {

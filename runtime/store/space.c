@@ -112,17 +112,29 @@ void crti_space_gather(crti_store_t *store,
 
 /* ---------------------------------------------------------------- eviction */
 
-static bool is_evictable(void *user, const crti_seen_t *seen)
+static bool is_primary(uint64_t state)
 {
-    return crti_state_of(seen->state) == CRTI_ENTRY_SEALED &&
-           !(crti_state_flags(seen->state) & CRTI_ENTRY_PRIMARY) &&
-           crti_state_pins(seen->state) == 0;
+    return crti_state_flags(state) & CRTI_ENTRY_PRIMARY;
 }
 
+bool crti_space_is_evictable(uint64_t state)
+{
+    return crti_state_of(state) == CRTI_ENTRY_SEALED && crti_state_pins(state) == 0 &&
+           (!is_primary(state) || crti_state_flags(state) & CRTI_ENTRY_SAVED);
+}
+
+static bool is_evictable(void *user, const crti_seen_t *seen)
+{
+    return crti_space_is_evictable(seen->state);
+}
+
+/* Copies first: another node has them. */
 static int by_stamp(const void *a, const void *b)
 {
     const crti_seen_t *x = a, *y = b;
 
+    if (is_primary(x->state) != is_primary(y->state))
+        return is_primary(x->state) ? 1 : -1;
     return x->stamp < y->stamp ? -1 : x->stamp > y->stamp;
 }
 
@@ -134,11 +146,9 @@ static crt_status_t evict(crti_store_t *store, crti_object_id_t id, bool *evicte
     crti_tx_begin(store);
     *evicted_out = false;
     status = crti_table_find(store, id, &found);
-    if (status == CRT_OK && found.entry &&
-        crti_state_of(found.state) == CRTI_ENTRY_SEALED &&
-        !(crti_state_flags(found.state) & CRTI_ENTRY_PRIMARY) &&
-        crti_state_pins(found.state) == 0) {
-        status = crti_table_remove(store, &found);
+    if (status == CRT_OK && found.entry && crti_space_is_evictable(found.state)) {
+        status = is_primary(found.state) ? crti_table_spill(store, &found)
+                                         : crti_table_remove(store, &found);
         *evicted_out = status == CRT_OK;
     }
     status = crti_tx_end(store, status);
@@ -258,6 +268,7 @@ crt_status_t crti_store_wait_space(crti_store_t *store, size_t size, uint64_t de
         now = crti_now_ns();
         if (now >= deadline_ns)
             break;
+        crti_spill_ask(store, CRTI_SPILL_WAITED, size);
         now = deadline_ns - now;
         crti_futex_wait(&header->space_sequence, sequence,
                         now < SLEEP_SLICE_NS ? now : SLEEP_SLICE_NS);

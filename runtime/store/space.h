@@ -23,13 +23,16 @@ void crti_space_gather(crti_store_t *store,
                        bool (*wanted)(void *user, const crti_seen_t *seen), void *user,
                        crti_buffer_t *list);
 
+/* Whether an object in that state may lose its memory: an unpinned copy, or saved. */
+bool crti_space_is_evictable(uint64_t state);
+
 /* Appends the first pages of the slabs in a list, uint32_t each. Inside a transaction that has the
  * list's lock. */
 crt_status_t crti_space_slabs(crti_store_t *store, const crti_arena_list_t *list,
                               crti_arena_chain_t chain, crti_buffer_t *pages);
 
-/* Evicts unpinned copies, longest unused first, until an object of `size` bytes finds room or
- * nothing is left to evict. Outside transactions. *room_out says which. */
+/* Evicts unpinned copies, then saved objects, longest unused first, until an object of `size` bytes
+ * finds room or nothing is left to evict. Outside transactions. *room_out says which. */
 crt_status_t crti_space_make(crti_store_t *store, size_t size, bool *room_out);
 
 /* "N of M MiB used by 12 objects; largest users: ..." */

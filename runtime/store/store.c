@@ -39,10 +39,9 @@ static crt_status_t release_pin(crti_store_t *store, uint64_t pin_ref)
         return crti_tx_end(store,
                            crti_tx_damaged(store, "a released pin is none", pin_ref));
     status = crti_table_at(store, crti_read(&pin->entry), &found);
-    if (status == CRT_OK && crti_state_pins(found.state) == 1 &&
-        !(crti_state_flags(found.state) & CRTI_ENTRY_PRIMARY)) {
-        crti_write(&found.entry->stamp, crti_now_ns());
-        store->freed = true; /* a copy that can be evicted now */
+    if (status == CRT_OK && crti_state_pins(found.state) == 1) {
+        crti_table_stamp(store, &found);
+        store->freed = true; /* it can be evicted now, or saved */
     }
     if (status == CRT_OK)
         status = crti_table_unpin(store, &found);
@@ -62,15 +61,18 @@ static crt_status_t free_object(crti_store_t *store, crti_object_id_t id)
         return crti_tx_end(store, status);
     switch (crti_state_of(found.state)) {
     case CRTI_ENTRY_WRITING:
-        status = crti_table_move(store, &found, CRTI_ENTRY_UNWANTED, 0, 0);
+        status = crti_table_move(store, &found, CRTI_ENTRY_UNWANTED,
+                                 crti_state_flags(found.state) & CRTI_ENTRY_SAVED, 0);
         break;
     case CRTI_ENTRY_SEALED:
         if (crti_state_pins(found.state) == 0)
             status = crti_table_remove(store, &found);
         else
-            status = crti_table_move(store, &found, CRTI_ENTRY_DOOMED, 0,
+            status = crti_table_move(store, &found, CRTI_ENTRY_DOOMED,
+                                     crti_state_flags(found.state) & CRTI_ENTRY_SAVED,
                                      crti_state_pins(found.state));
         break;
+    case CRTI_ENTRY_SPILLED: status = crti_table_remove(store, &found); break;
     default: break; /* freed already */
     }
     return crti_tx_end(store, status);
@@ -102,7 +104,10 @@ static crt_status_t abort_object(crti_store_t *store, crti_object_id_t id)
     crti_tx_begin(store);
     status = find_mine(store, id, &found);
     if (status == CRT_OK)
-        status = crti_table_remove(store, &found);
+        status = crti_state_of(found.state) == CRTI_ENTRY_WRITING &&
+                         crti_state_flags(found.state) & CRTI_ENTRY_SAVED
+                     ? crti_table_spill(store, &found)
+                     : crti_table_remove(store, &found);
     return crti_tx_end(store, status);
 }
 
@@ -190,7 +195,7 @@ static crt_status_t create_once(crti_store_t *store, crti_object_id_t id, size_t
         status = crt_raise(
             CRT_ERR_EXISTS, "object %.12s:%llu is %s this node",
             crti_id_hex(id.owner, hex), (unsigned long long)id.number,
-            crti_state_of(found.state) == CRTI_ENTRY_SEALED ? "on" : "being written on");
+            crti_state_of(found.state) == CRTI_ENTRY_WRITING ? "being written on" : "on");
     if (status == CRT_OK)
         status = crti_table_add(store, id, size, &found);
     if (status == CRT_OK)
@@ -219,6 +224,7 @@ crt_status_t crti_store_reserve(crti_store_t *store, crti_object_id_t id, size_t
         if (status != CRT_OK)
             return status;
         if (!room || tries == CREATE_TRIES) { /* or others are faster each time */
+            crti_spill_ask(store, CRTI_SPILL_WAITED, size);
             crti_space_describe(store, text, sizeof(text));
             return crt_raise(CRT_ERR_STORE_FULL, "no room for %zu bytes: %s", size, text);
         }
@@ -262,12 +268,13 @@ crt_status_t crti_store_seal(crti_store_t *store, crti_object_id_t id, bool prim
         return crti_tx_end(store, status);
     if (crti_state_of(found.state) == CRTI_ENTRY_UNWANTED)
         return crti_tx_end(store, crti_table_remove(store, &found));
-    if (!primary) {
-        crti_write(&found.entry->stamp, crti_now_ns());
-        store->freed = true; /* it can be evicted */
-    }
     status = crti_table_move(store, &found, CRTI_ENTRY_SEALED,
-                             primary ? CRTI_ENTRY_PRIMARY : 0, 0);
+                             (primary ? CRTI_ENTRY_PRIMARY : 0) |
+                                 (crti_state_flags(found.state) & CRTI_ENTRY_SAVED),
+                             0);
+    crti_table_stamp(store, &found);
+    if (!primary)
+        store->freed = true; /* it can be evicted */
     return crti_tx_end(store, status);
 }
 

@@ -143,7 +143,71 @@ void crti_store_free(crti_store_t *store, crti_object_id_t id);
  * ended, all its signals blocked, when this returns. The spans must not overlap. */
 void crti_store_copy(void *destination, const void *source, size_t size);
 
+/* Bytes that were saved outside since the arena was made: room is being made while it grows. Any
+ * process. */
+uint64_t crti_store_saved_bytes(const crti_store_t *store);
+
 /* ---------------------------------------------------------------- node daemon */
+
+/* Spilling, daemon only. Its saver (one thread) saves the coldest primary objects outside, ahead of
+ * need; whoever needs memory then evicts them like copies, but they stay known, as spilled. A get
+ * does not find them (CRT_ERR_NOT_FOUND) until the daemon has restored them.
+ *
+ *     choose -> get -> (write the bytes) -> saved -> ... evicted by anybody ...
+ *         -> restore -> (read the bytes) -> seal, or abort and lose
+ *
+ * Where the bytes are the daemon remembers; it drops them when crti_store_spill_gone names the
+ * object. */
+
+/* Why no room is made, for the errors of those who want it. */
+typedef enum crti_store_spill {
+    CRTI_STORE_SPILL_OFF,
+    CRTI_STORE_SPILL_ON,
+    CRTI_STORE_SPILL_FAILS,  /* the errno of the last try */
+    CRTI_STORE_SPILL_LIMIT,  /* the bytes that may be used are used */
+    CRTI_STORE_SPILL_STALLS, /* a write takes very long */
+} crti_store_spill_t;
+
+/* What it does now; `error` of FAILS, `limit` of LIMIT. Begins with the first state other than OFF:
+ * from then on the saver is woken when 80 % of the pages are used and when somebody waits. */
+void crti_store_spill_set(crti_store_t *store, crti_store_spill_t state, int error,
+                          uint64_t limit);
+
+/* The saver sleeps until it is asked or `deadline_ns`; with `rests` until somebody waits. True:
+ * somebody waits for room. */
+bool crti_store_spill_sleep(crti_store_t *store, bool rests, uint64_t deadline_ns);
+/* Wakes it for good. */
+void crti_store_spill_wake(crti_store_t *store);
+
+/* An object that is to be saved. */
+typedef struct crti_store_cold {
+    crti_object_id_t id;
+    uint64_t size;
+} crti_store_cold_t;
+
+/* The coldest primary objects, unpinned and not saved, as many as it takes to keep a fifth of the
+ * store free or evictable, or when somebody waits, as he needs (0 objects: nothing to do). Sorted,
+ * the coldest first. Caller frees *cold_out. */
+crt_status_t crti_store_spill_choose(crti_store_t *store, bool is_waited,
+                                     crti_store_cold_t **cold_out, size_t *count_out);
+
+/* Undoes the daemon's get: the bytes of the object are safe outside. False: it was freed
+ * meanwhile, and is not saved. */
+bool crti_store_saved(crti_store_t *store, crti_store_view_t *view);
+
+/* Room was made: `bytes` more are saved. Wakes those who wait. */
+void crti_store_spill_made_room(crti_store_t *store, uint64_t bytes);
+
+/* Memory for a spilled object, to be filled and sealed as primary. An abort makes it spilled again.
+ * CRT_ERR_NOT_FOUND: it is not spilled. CRT_ERR_STORE_FULL. */
+crt_status_t crti_store_restore(crti_store_t *store, crti_object_id_t id, void **data_out,
+                                size_t *size_out);
+
+/* The bytes of a spilled object can't be had: it is gone. Others are left as they are. */
+void crti_store_lose(crti_store_t *store, crti_object_id_t id);
+
+/* The next saved object that is gone: the daemon has to drop its bytes. False: there is none. */
+bool crti_store_spill_gone(crti_store_t *store, crti_object_id_t *id_out);
 
 /* Daemon only; once for each process. The process in `slot` has ended (it must no longer
  * exist): undoes what it was in the middle of, takes back its pins, unsealed blocks and locks,
@@ -181,12 +245,15 @@ struct crti_store_stats {
     size_t largest_free; /* about the largest object that finds room without evicting */
     size_t object_bytes; /* sum of the objects' sizes */
     size_t pinned_bytes; /* ... of those that some process has pinned */
-    size_t evictable_bytes; /* ... of unpinned copies */
+    size_t
+        evictable_bytes; /* ... of unpinned copies, and of unpinned objects that are saved */
     uint64_t objects;
-    uint64_t unsealed;  /* of them, being written */
-    uint64_t pins;      /* views in all processes */
-    uint64_t evictions; /* since the arena was made */
-    bool huge_pages;    /* the arena lies on a tmpfs with huge pages */
+    uint64_t unsealed;        /* of them, being written */
+    uint64_t pins;            /* views in all processes */
+    uint64_t evictions;       /* since the arena was made */
+    bool huge_pages;          /* the arena lies on a tmpfs with huge pages */
+    uint64_t spilled_objects; /* that have no memory here, besides `objects` */
+    uint64_t spilled_bytes;
     unsigned user_count;
     struct {
         crti_id_t owner;

@@ -9,18 +9,22 @@
  * Invariants
  *     Every used unit of an entry slab is in exactly one chain, that of its id. At most one
  *     entry of an id is not doomed. An entry's pins are the pin units that name it. Each block
- *     of data belongs to exactly one entry.
+ *     of data belongs to exactly one entry. An entry that is gone and was saved is in the heap's
+ *     list `gone` instead.
  */
 #include "runtime/store/table.h"
+
+#include "runtime/base/clock.h"
 
 #define ARROW(state) (1u << CRTI_ENTRY_##state)
 
 static const unsigned next[CRTI_ENTRY_STATES] = {
     [CRTI_ENTRY_GONE] = 0,
-    [CRTI_ENTRY_WRITING] = ARROW(SEALED) | ARROW(UNWANTED) | ARROW(GONE),
+    [CRTI_ENTRY_WRITING] = ARROW(SEALED) | ARROW(UNWANTED) | ARROW(SPILLED) | ARROW(GONE),
     [CRTI_ENTRY_UNWANTED] = ARROW(GONE),
-    [CRTI_ENTRY_SEALED] = ARROW(SEALED) | ARROW(DOOMED) | ARROW(GONE),
+    [CRTI_ENTRY_SEALED] = ARROW(SEALED) | ARROW(DOOMED) | ARROW(SPILLED) | ARROW(GONE),
     [CRTI_ENTRY_DOOMED] = ARROW(DOOMED) | ARROW(GONE),
+    [CRTI_ENTRY_SPILLED] = ARROW(WRITING) | ARROW(GONE),
 };
 
 /* Numbers of one owner lie side by side (near in the cache), owners lie apart. */
@@ -177,16 +181,38 @@ CRTI_HOT crt_status_t crti_table_move(crti_store_t *store, crti_found_t *found,
     return CRT_OK;
 }
 
+/* Only the memory goes here: the entry's slab may be of another slot than the memory, and a
+ * transaction has the lock of one. */
+static crt_status_t remove_saved(crti_store_t *store, const crti_found_t *found,
+                                 bool has_block)
+{
+    crti_heap_t *heap = &store->header->heap;
+    crt_status_t status = has_block ? give_block(store, found->entry) : CRT_OK;
+
+    if (status == CRT_OK)
+        status = crti_tx_lock(store, &heap->lock);
+    if (status != CRT_OK)
+        return status;
+    crti_tx_set(store, &found->entry->next, crti_read(&heap->gone));
+    crti_tx_set(store, &heap->gone, found->ref);
+    store->lacks = true; /* the saver takes it from there */
+    return CRT_OK;
+}
+
 crt_status_t crti_table_remove(crti_store_t *store, crti_found_t *found)
 {
     unsigned home;
     crti_arena_slot_t *slot;
+    bool is_saved = crti_state_flags(found->state) & CRTI_ENTRY_SAVED;
+    bool has_block = crti_state_of(found->state) != CRTI_ENTRY_SPILLED;
     crt_status_t status = crti_table_move(store, found, CRTI_ENTRY_GONE, 0, 0);
 
     if (status == CRT_OK)
         status = unlink_entry(store, found);
     if (status != CRT_OK)
         return status;
+    if (is_saved)
+        return remove_saved(store, found, has_block);
     /* The slot's lock before the heap's, also when only the entry needs it. */
     if (!crti_slab_unit(store, found->ref, CRTI_CLASS_ENTRY, &home) ||
         !(slot = crti_arena_slot(store, home)))
@@ -197,6 +223,74 @@ crt_status_t crti_table_remove(crti_store_t *store, crti_found_t *found)
     if (status == CRT_OK)
         status = crti_slab_free(store, found->ref);
     return status;
+}
+
+/* Of a primary object a clock that costs nothing will do: they are let go by the million. */
+CRTI_HOT void crti_table_stamp(crti_store_t *store, const crti_found_t *found)
+{
+    crti_write(&found->entry->stamp, crti_state_flags(found->state) & CRTI_ENTRY_PRIMARY
+                                         ? crti_read(&store->header->clock_ns)
+                                         : crti_now_ns());
+}
+
+crt_status_t crti_table_spill(crti_store_t *store, crti_found_t *found)
+{
+    crt_status_t status = crti_table_move(store, found, CRTI_ENTRY_SPILLED,
+                                          crti_state_flags(found->state), 0);
+
+    if (status == CRT_OK)
+        status = give_block(store, found->entry);
+    if (status == CRT_OK)
+        crti_tx_set(store, &found->entry->place, 0);
+    return status;
+}
+
+crt_status_t crti_table_restore(crti_store_t *store, crti_found_t *found)
+{
+    uint64_t place = 0, size = crti_read(&found->entry->size);
+    crt_status_t status =
+        size > store->geometry.capacity
+            ? crti_tx_damaged(store, "a spilled object is too large", size)
+            : take_block(store, size, &place);
+
+    if (status != CRT_OK)
+        return status;
+    crti_tx_set(store, &found->entry->place, place);
+    /* Written by the daemon from now on: a slot that ends has nothing to do with it. */
+    found->state = crti_state_word(crti_state_of(found->state),
+                                   crti_state_flags(found->state), store->slot, 0);
+    return crti_table_move(store, found, CRTI_ENTRY_WRITING,
+                           crti_state_flags(found->state), 0);
+}
+
+crt_status_t crti_table_take_gone(crti_store_t *store, crti_object_id_t *id_out)
+{
+    crti_heap_t *heap = &store->header->heap;
+    uint64_t ref = crti_read(&heap->gone);
+    crti_entry_t *entry = crti_slab_unit(store, ref, CRTI_CLASS_ENTRY, NULL);
+    unsigned home = 0;
+    crti_arena_slot_t *slot;
+    crt_status_t status;
+
+    if (ref == 0)
+        return CRT_ERR_NOT_FOUND;
+    if (!entry || !crti_slab_unit(store, ref, CRTI_CLASS_ENTRY, &home) ||
+        !(slot = crti_arena_slot(store, home)))
+        return crti_tx_damaged(store, "the list of objects that are gone", ref);
+    status = crti_tx_lock(store, &slot->lock);
+    if (status == CRT_OK)
+        status = crti_tx_lock(store, &heap->lock);
+    if (status != CRT_OK)
+        return status;
+    /* Others only put before it: what was first is still in the list, maybe as a later one. */
+    if (crti_read(&heap->gone) != ref)
+        return CRT_IN_PROGRESS;
+    if (crti_state_of(crti_read(&entry->state)) != CRTI_ENTRY_GONE)
+        return crti_tx_damaged(store,
+                               "an object that is there is in the list of the gone", ref);
+    *id_out = crti_entry_id(entry);
+    crti_tx_set(store, &heap->gone, crti_read(&entry->next));
+    return crti_slab_free(store, ref);
 }
 
 crt_status_t crti_table_unpin(crti_store_t *store, crti_found_t *found)

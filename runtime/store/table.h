@@ -29,12 +29,25 @@ crt_status_t crti_table_at(crti_store_t *store, uint64_t ref, crti_found_t *foun
 crt_status_t crti_table_add(crti_store_t *store, crti_object_id_t id, size_t size,
                             crti_found_t *found);
 
-/* Deletes the entry and its memory; no process pins it. */
+/* Deletes the entry and its memory; no process pins it. That of a saved object goes to the list of
+ * those that are gone. */
 crt_status_t crti_table_remove(crti_store_t *store, crti_found_t *found);
+
+/* A saved object without pins gives its memory back and stays as SPILLED; and gets memory again, as
+ * WRITING by this process. CRT_ERR_STORE_FULL. */
+crt_status_t crti_table_spill(crti_store_t *store, crti_found_t *found);
+crt_status_t crti_table_restore(crti_store_t *store, crti_found_t *found);
+
+/* Takes the first entry from the list of those that are gone. CRT_ERR_NOT_FOUND: it is empty.
+ * CRT_IN_PROGRESS: another came before it meanwhile. */
+crt_status_t crti_table_take_gone(crti_store_t *store, crti_object_id_t *id_out);
 
 /* Changes state, flags and pins; the one place that does, so every arrow is checked here. */
 crt_status_t crti_table_move(crti_store_t *store, crti_found_t *found,
                              crti_entry_state_t state, unsigned flags, uint32_t pins);
+
+/* It was used just now. */
+void crti_table_stamp(crti_store_t *store, const crti_found_t *found);
 
 /* One pin less; a doomed entry goes with its last pin. */
 crt_status_t crti_table_unpin(crti_store_t *store, crti_found_t *found);

@@ -32,7 +32,7 @@ CRTI_HOT void crti_tx_begin(crti_store_t *store)
 {
     pthread_mutex_lock(&store->mutex);
     store->damaged = false;
-    store->freed = false;
+    store->freed = store->lacks = false;
     crti_write(&store->me->sequence, crti_read(&store->me->sequence) + 1);
 }
 
@@ -174,7 +174,7 @@ void crti_tx_wake_creators(crti_store_t *store)
 
 CRTI_HOT crt_status_t crti_tx_end(crti_store_t *store, crt_status_t status)
 {
-    bool freed = store->freed;
+    bool freed = store->freed, lacks = store->lacks;
 
     if (store->damaged && status == CRT_OK)
         status = crti_tx_damaged(store, "one step changes too much", store->log_count);
@@ -196,6 +196,8 @@ CRTI_HOT crt_status_t crti_tx_end(crti_store_t *store, crt_status_t status)
     pthread_mutex_unlock(&store->mutex);
     if (freed && status == CRT_OK)
         crti_tx_wake_creators(store);
+    if (lacks)
+        crti_spill_ask(store, CRTI_SPILL_ASKED, 0);
     return status;
 }
 

@@ -259,6 +259,10 @@ static crt_status_t check_entry(struct checker *c, const crti_bucket_t *bucket,
         atomic_load(&crti_arena_slot(store, crti_state_slot(state))->state) !=
             CRTI_SLOT_LIVE)
         return broken("a dead process is writing, slot", crti_state_slot(state));
+    if (crti_state_of(state) == CRTI_ENTRY_SPILLED)
+        return crti_state_flags(state) & CRTI_ENTRY_SAVED && place == 0
+                   ? CRT_OK
+                   : broken("a spilled object was not saved, or has memory", ref);
     if (crti_table_place(store, entry, &offset, &size) != CRT_OK)
         return CRT_ERR_CORRUPT;
     facts = &c->pages[place >> 32];
@@ -291,6 +295,25 @@ static crt_status_t check_chains(struct checker *c)
         }
     }
     return status;
+}
+
+/* What is gone and was saved waits for the daemon. */
+static crt_status_t check_gone(struct checker *c)
+{
+    crti_store_t *store = c->store;
+
+    for (uint64_t ref = crti_read(&store->header->heap.gone); ref != 0;) {
+        const crti_entry_t *entry = crti_slab_unit(store, ref, CRTI_CLASS_ENTRY, NULL);
+        struct page_facts *facts = &c->pages[ref >> 6];
+
+        if (!entry || crti_state_of(crti_read(&entry->state)) != CRTI_ENTRY_GONE)
+            return broken("the list of the gone leads to no entry that is", ref);
+        if (facts->used >> (ref & 63) & 1)
+            return broken("an entry is gone, and in a chain", ref);
+        facts->used |= 1ull << (ref & 63);
+        ref = crti_read(&entry->next);
+    }
+    return CRT_OK;
 }
 
 /* Everything that is taken is taken for something. */
@@ -348,6 +371,8 @@ crt_status_t crti_store_check(crti_store_t *store)
     }
     if (status == CRT_OK)
         status = check_chains(&c);
+    if (status == CRT_OK)
+        status = check_gone(&c);
     if (status == CRT_OK)
         status = check_uses(&c);
     pthread_mutex_unlock(&store->mutex);
