@@ -46,7 +46,7 @@ typedef struct command_spec {
     size_t count;
 } command_spec_t;
 
-#define OPTIONS_MAX 32
+#define OPTIONS_MAX 48
 
 typedef enum parse_result { PARSE_OK, PARSE_DONE, PARSE_WRONG } parse_result_t;
 

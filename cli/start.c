@@ -204,7 +204,7 @@ static crt_status_t start_head(started_t *s, int cancel_fd)
 static crt_status_t start_node(started_t *s, int cancel_fd)
 {
     daemon_t *d = &s->node;
-    char bytes[24], absolute[PATH_MAX];
+    char bytes[24], limit[24], absolute[PATH_MAX];
     crt_status_t status;
 
     if (!realpath(s->key_file, absolute))
@@ -212,6 +212,7 @@ static crt_status_t start_node(started_t *s, int cancel_fd)
                          strerror(errno));
     snprintf(s->key_file, sizeof(s->key_file), "%s", absolute);
     snprintf(bytes, sizeof(bytes), "%llu", (unsigned long long)given->store_bytes);
+    snprintf(limit, sizeof(limit), "%llu", (unsigned long long)given->spill_limit);
     crti_daemon_init(d, "crt-node");
     crti_daemon_option(d, "--address", s->address);
     crti_daemon_option(d, "--key-file", s->key_file);
@@ -221,6 +222,10 @@ static crt_status_t start_node(started_t *s, int cancel_fd)
     crti_daemon_option(d, "--labels", given->labels);
     crti_daemon_option(d, "--resources", given->resources);
     crti_daemon_option(d, "--object-store-memory", given->store_bytes ? bytes : NULL);
+    crti_daemon_option(d, "--spill-dir", given->spill_dirs);
+    crti_daemon_option(d, "--spill-limit", given->spill_limit ? limit : NULL);
+    if (given->no_spill)
+        crti_daemon_flag(d, "--no-spill");
     crti_daemon_option(d, "--worker-port-range", given->worker_ports);
     crti_daemon_option(d, "--head-dir", s->head_dir[0] ? s->head_dir : NULL);
     status = crti_daemon_start(d, START_TIMEOUT, cancel_fd);

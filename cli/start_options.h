@@ -17,8 +17,9 @@ typedef struct start_given {
         *encrypt, *infeasible, *deadlock, *dashboard_cert, *dashboard_key, *log_format;
     const char *max_jobs;
     const char *redis, *redis_password, *redis_prefix, *redis_user, *redis_ca;
-    bool redis_plaintext, redis_tls, no_auth;
-    uint64_t store_bytes;
+    bool redis_plaintext, redis_tls, no_auth, no_spill;
+    uint64_t store_bytes, spill_limit;
+    const char *spill_dirs;
 } start_given_t;
 
 extern start_given_t crti_start_given;

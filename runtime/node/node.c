@@ -34,6 +34,7 @@
 #include "runtime/node/links/local.h"
 #include "runtime/node/links/peer.h"
 #include "runtime/node/logs/logs.h"
+#include "runtime/node/objects/spill.h"
 #include "runtime/node/objects/transfer.h"
 #include "runtime/node/process/context.h"
 #include "runtime/node/process/process.h"
@@ -229,6 +230,8 @@ static crt_status_t start(crti_node_t *node)
     if (status == CRT_OK)
         status = make_store(node);
     if (status == CRT_OK)
+        status = crti_spill_start(node);
+    if (status == CRT_OK)
         status =
             crti_stream_context_new(&node->key, crti_peer_encrypts(node), &node->context);
     if (status == CRT_OK)
@@ -333,12 +336,15 @@ static void free_parts(crti_node_t *node)
 void crti_node_free(crti_node_t *node)
 {
     char line[600];
+    bool is_store_free;
 
     crti_wake_with_parent(false);
     node->stopping = true;
     free_parts(node);
+    is_store_free = crti_spill_stop(node);
     crti_stream_context_free(node->context);
-    crti_store_detach(node->store);
+    if (is_store_free) /* else a thread waits for a disk with its bytes; the end takes it */
+        crti_store_detach(node->store);
     crti_loop_free(node->loop);
     crti_watchdog_end(node->watchdog);
     remove_dirs(node);

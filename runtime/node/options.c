@@ -27,6 +27,9 @@ enum {
     LABELS,
     RESOURCES,
     STORE,
+    SPILL_DIR,
+    SPILL_LIMIT,
+    NO_SPILL,
     PORTS,
     HEAD_DIR,
     PRIVATE,
@@ -44,6 +47,9 @@ static const struct option list[] = {
     {"labels", required_argument, NULL, LABELS},
     {"resources", required_argument, NULL, RESOURCES},
     {"object-store-memory", required_argument, NULL, STORE},
+    {"spill-dir", required_argument, NULL, SPILL_DIR},
+    {"spill-limit", required_argument, NULL, SPILL_LIMIT},
+    {"no-spill", no_argument, NULL, NO_SPILL},
     {"worker-port-range", required_argument, NULL, PORTS},
     {"head-dir", required_argument, NULL, HEAD_DIR},
     {"private", required_argument, NULL, PRIVATE},
@@ -191,6 +197,16 @@ static crt_status_t labels(const char *text, crti_options_t *o)
     return CRT_OK;
 }
 
+/* `text` NULL: --no-spill. */
+static crt_status_t spill(const char *text, crti_options_t *o)
+{
+    if (o->spill_dirs == NULL || (*o->spill_dirs && text == NULL))
+        return crt_raise(CRT_ERR_INVALID,
+                         "--spill-dir and --no-spill: only one of them can be meant");
+    o->spill_dirs = text;
+    return CRT_OK;
+}
+
 static crt_status_t one(int option, const char *text, const char **num_cpus,
                         const char **num_gpus, const char **custom, crti_options_t *o)
 {
@@ -209,6 +225,10 @@ static crt_status_t one(int option, const char *text, const char **num_cpus,
     case NUM_GPUS: *num_gpus = text; return CRT_OK;
     case STORE:
         return number("object-store-memory", text, (uint64_t)1 << 50, &o->store_bytes);
+    case SPILL_DIR:
+    case NO_SPILL: return spill(text, o);
+    case SPILL_LIMIT:
+        return number("spill-limit", text, (uint64_t)1 << 60, &o->spill_limit);
     case PORTS: return ports(text, o);
     default: return crt_raise(CRT_ERR_INVALID, "crt-node: unknown option");
     }
@@ -255,6 +275,7 @@ crt_status_t crti_options_parse(int argc, char **argv, crti_options_t *options_o
 {
     crti_options_t o = {.head_dir = "",
                         .private_dir = "",
+                        .spill_dirs = "",
                         .ready_fd = -1,
                         .lifeline_fd = -1,
                         .share = 1,

@@ -22,6 +22,9 @@ typedef struct crti_options {
     crti_gpus_t gpus;              /* as many as `resources` has */
     char gpu_trouble[512]; /* why their type is not known, "": it is, or nobody looked */
     uint64_t store_bytes;  /* 0: chosen by the host's memory */
+    const char *
+        spill_dirs; /* DIR[,DIR]; "": below the state directory; NULL: nothing is spilled */
+    uint64_t spill_limit; /* bytes; 0: as much as there is room */
     uint16_t port_low, port_high;
     uint64_t log_limit;    /* bytes of one log file (CRT_LOG_LIMIT) */
     uint64_t log_total;    /* bytes of all logs of ended processes (CRT_LOG_TOTAL) */

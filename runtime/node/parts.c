@@ -38,6 +38,7 @@ typedef struct whole {
     crti_watches_t watches;
     crti_leases_t leases;
     crti_pulls_t pulls;
+    crti_spill_t spill;
     crti_owners_t owners;
     crti_actors_t actors;
     crti_node_fence_t fence;
@@ -70,6 +71,7 @@ crti_node_t *crti_node_make(void)
     node->watches = &whole->watches;
     node->leases = &whole->leases;
     node->pulls = &whole->pulls;
+    node->spill = &whole->spill;
     node->owners = &whole->owners;
     node->actors = &whole->actors;
     node->fence = &whole->fence;

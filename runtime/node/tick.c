@@ -22,6 +22,7 @@
 #include "runtime/node/links/peer.h"
 #include "runtime/node/node.h"
 #include "runtime/node/objects/pull_table.h"
+#include "runtime/node/objects/spill.h"
 #include "runtime/node/objects/transfer.h"
 #include "runtime/node/process/context.h"
 #include "runtime/node/watches/watch.h"
@@ -62,6 +63,8 @@ static void on_tick(void *user)
     due = crti_drain_tick(node, now);
     next = due < next ? due : next;
     due = crti_pull_table_tick(node->pull_table, now);
+    next = due < next ? due : next;
+    due = crti_spill_tick(node, now);
     next = due < next ? due : next;
     due = node->orphans_ns + ORPHANS_NS;
     next = due < next ? due : next;

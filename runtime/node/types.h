@@ -26,6 +26,7 @@ typedef struct crti_peers crti_peers_t;               /* likewise */
 typedef struct crti_watches crti_watches_t;           /* watches/watches_int.h */
 typedef struct crti_leases crti_leases_t;             /* leases/leases_int.h */
 typedef struct crti_pulls crti_pulls_t;               /* objects/objects_int.h */
+typedef struct crti_spill crti_spill_t;               /* objects/objects_int.h */
 typedef struct crti_owners crti_owners_t;             /* objects/objects_int.h */
 typedef struct crti_actors crti_actors_t;             /* actors/actors_int.h */
 typedef struct crti_node_fence crti_node_fence_t;     /* likewise */

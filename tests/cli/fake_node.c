@@ -45,6 +45,9 @@ static void parse(int argc, char **argv)
         {"num-gpus", required_argument, NULL, 'x'},
         {"resources", required_argument, NULL, 'x'},
         {"object-store-memory", required_argument, NULL, 'x'},
+        {"spill-dir", required_argument, NULL, 'x'},
+        {"spill-limit", required_argument, NULL, 'x'},
+        {"no-spill", no_argument, NULL, 'x'},
         {"worker-port-range", required_argument, NULL, 'x'},
         {0}};
     int option;

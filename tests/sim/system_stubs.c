@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Parts of the library that simulated processes do not have: private clusters, zygotes of their
- * own, clusters found by files. See system.h. */
+/* Parts of the library and of the node that simulated processes do not have: private clusters,
+ * zygotes of their own, clusters found by files, disks. See system.h. */
 #include <stdio.h>
 
 #include "runtime/core/client/private_cluster.h"
+#include "runtime/node/links/peer.h"
+#include "runtime/node/objects/objects_int.h"
+#include "runtime/node/objects/spill.h"
 #include "tests/sim/system.h"
 
 crti_process_role_t crti_process_role(crti_worker_birth_t *birth_out, int *zygote_fd_out)
@@ -38,4 +41,46 @@ crt_status_t crti_private_cluster_start(const crt_options_t *options,
 
 void crti_private_cluster_stop(crti_private_cluster_t *cluster)
 {
+}
+
+/* ---------------------------------------------------------------- nothing is spilled */
+
+uint64_t crti_store_saved_bytes(const crti_store_t *store)
+{
+    return 0;
+}
+
+void crti_spill_init(crti_node_t *node)
+{
+}
+
+bool crti_spill_pull(crti_node_t *node, crti_object_id_t object,
+                     crti_pull_requester_t requester)
+{
+    return false;
+}
+
+const char *crti_spill_lost(const crti_node_t *node, crti_object_id_t object)
+{
+    return NULL;
+}
+
+bool crti_spill_holds(crti_node_t *node, crti_object_id_t object, uint64_t *size_out)
+{
+    return false;
+}
+
+void crti_spill_send(crti_node_t *node, const crti_share_question_t *question)
+{
+    crti_node_answer_error((crti_stream_t *)(uintptr_t)question->link, question->request,
+                           CRT_ERR_NOT_FOUND, "the object is on this node no more");
+}
+
+void crti_spill_stream_closed(crti_node_t *node, const crti_stream_t *stream)
+{
+}
+
+uint64_t crti_spill_tick(crti_node_t *node, uint64_t now_ns)
+{
+    return UINT64_MAX;
 }

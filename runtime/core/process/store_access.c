@@ -17,7 +17,8 @@
 #include "runtime/core/process/context.h"
 #include "runtime/core/values/value.h"
 
-#define STORE_WAIT (5 * CRTI_S)
+#define STORE_WAIT     (5 * CRTI_S)   /* while no room is made */
+#define STORE_WAIT_MAX (300 * CRTI_S) /* while it is: others may take it each time */
 
 crt_status_t crti_core_join_store(crti_core_t *core)
 {
@@ -40,22 +41,40 @@ crt_status_t crti_core_join_store(crti_core_t *core)
     return status;
 }
 
+/* As long as objects are being saved on disk, there will be room. */
+static crt_status_t wait_for_room(crti_core_t *core, size_t size, uint64_t since)
+{
+    uint64_t saved, deadline;
+    crt_status_t status;
+
+    do {
+        saved = crti_store_saved_bytes(core->store);
+        deadline = crti_now_ns() + STORE_WAIT;
+        if (deadline > since + STORE_WAIT_MAX)
+            deadline = since + STORE_WAIT_MAX;
+        status = crti_store_wait_space(core->store, size, deadline);
+    } while (status == CRT_ERR_STORE_FULL &&
+             saved != crti_store_saved_bytes(core->store) &&
+             crti_now_ns() < since + STORE_WAIT_MAX);
+    return status;
+}
+
 crt_status_t crti_object_room(crti_core_t *core, crti_object_id_t id, size_t size,
                               void **data_out)
 {
-    uint64_t deadline = 0;
+    uint64_t since = 0;
     crt_status_t status = crti_core_join_store(core);
 
     if (status != CRT_OK)
         return status;
     while ((status = crti_store_create(core->store, id, size, data_out)) ==
            CRT_ERR_STORE_FULL) {
-        if (deadline == 0)
-            deadline = crti_now_ns() + STORE_WAIT;
+        if (since == 0)
+            since = crti_now_ns();
         crti_net_lock(core->net);
         crti_object_flush_frees(core); /* what we let go of may be what lacks */
         crti_net_unlock(core->net);
-        status = crti_store_wait_space(core->store, size, deadline);
+        status = wait_for_room(core, size, since);
         if (status != CRT_OK)
             return status;
     }

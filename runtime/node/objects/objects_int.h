@@ -5,6 +5,7 @@
 
 #include "runtime/node/objects/pull_table.h"
 #include "runtime/node/objects/share_table.h"
+#include "runtime/node/objects/spill_threads.h"
 #include "runtime/node/objects/transfer.h"
 #include "runtime/node/objects/transfer_log.h"
 #include "runtime/node/process/context.h"
@@ -31,6 +32,35 @@ struct crti_owners {
     uint64_t sweep_ns;        /* when owners of objects were looked at */
     uint64_t sweep;           /* counts that */
 };
+
+#define CRTI_SPILL_LOSSES 64
+
+/* Why an object that was on disk is not any more. */
+typedef struct crti_spill_loss {
+    crti_object_id_t object;
+    char text[600]; /* "": nothing */
+} crti_spill_loss_t;
+
+struct crti_spill {
+    crti_spill_files_t *files; /* NULL: nothing is spilled */
+    crti_spill_threads_t *threads;
+    char dirs[4096]; /* the texts of places */
+    const char *places[CRTI_SPILL_PLACES];
+    size_t place_count;
+    crti_map_t restores; /* object id -> who waits for it here */
+    crti_map_t parts;    /* object id, offset -> which nodes wait for it */
+    crti_spill_loss_t losses[CRTI_SPILL_LOSSES];
+    size_t loss_count;
+    uint64_t look_ns;
+    bool is_stalled;
+};
+
+/* spill.c */
+void crti_spill_init(crti_node_t *node);
+
+/* transfer.c: the answer to a PULL. */
+void crti_pull_tell(crti_node_t *node, crti_pull_requester_t requester,
+                    crt_status_t status, const char *text);
 
 /* pull_retry.c: the link to `from` broke under a question for a part of the object. */
 void crti_pull_unreachable(crti_node_t *node, crti_object_id_t object, crti_id_t from);

@@ -8,6 +8,7 @@
 #include "runtime/node/links/local.h"
 #include "runtime/node/links/peer.h"
 #include "runtime/node/objects/objects_int.h"
+#include "runtime/node/objects/spill.h"
 #include "runtime/node/process/process.h"
 
 #define FULL_NS (30 * CRTI_MS) /* less than between two tries of one pull */
@@ -247,17 +248,17 @@ static void give_up(crti_node_t *node, crti_object_id_t object)
         place->has_ended = true;
 }
 
-static void answer(crti_node_t *node, const crti_pull_action_t *action)
+void crti_pull_tell(crti_node_t *node, crti_pull_requester_t requester,
+                    crt_status_t status, const char *text)
 {
-    crti_process_t *process = crti_process_get(node, action->requester.process);
-    crti_msg_error_t error = {.status = action->status, .text = crti_str(action->text)};
+    crti_process_t *process = crti_process_get(node, requester.process);
+    crti_msg_error_t error = {.status = status, .text = crti_str(text)};
 
-    crti_transfer_ended(&node->pulls->log, action->requester, action->status,
-                        crti_node_now(node));
-    if (action->status == CRT_OK)
-        crti_local_send(process, CRTI_MSG_DONE, action->requester.request, NULL);
+    crti_transfer_ended(&node->pulls->log, requester, status, crti_node_now(node));
+    if (status == CRT_OK)
+        crti_local_send(process, CRTI_MSG_DONE, requester.request, NULL);
     else
-        crti_local_send(process, CRTI_MSG_ERROR, action->requester.request, &error);
+        crti_local_send(process, CRTI_MSG_ERROR, requester.request, &error);
 }
 
 static void act(crti_node_t *node, crti_pull_action_t *action)
@@ -270,7 +271,7 @@ static void act(crti_node_t *node, crti_pull_action_t *action)
     case CRTI_PULL_ABORT: give_up(node, action->object); break;
     case CRTI_PULL_ANSWER:
         if (!crti_pull_begins_again(node, action))
-            answer(node, action);
+            crti_pull_tell(node, action->requester, action->status, action->text);
         break;
     }
 }
@@ -338,6 +339,15 @@ void crti_pull_asked(crti_node_t *node, uint64_t local, uint64_t request,
         crti_local_send(crti_process_get(node, process), CRTI_MSG_DONE, request, NULL);
         return;
     }
+    if (crti_spill_pull(node, pull->object, requester)) {
+        note_begin(node, requester, pull, node->id);
+        return;
+    }
+    if (count == 0 && crti_spill_lost(node, pull->object)) {
+        crti_pull_tell(node, requester, CRT_ERR_OBJECT_LOST,
+                       crti_spill_lost(node, pull->object));
+        return;
+    }
     status = crti_pull_table_request(node->pull_table, pull->object, pull->size, nodes,
                                      count, requester, crti_node_now(node));
     if (status == CRT_OK)
@@ -398,8 +408,7 @@ static void send_part(crti_node_t *node, const crti_share_question_t *question)
     bytes = locate(node, question->object, sending, &data.size);
     if (bytes == NULL) {
         free(sending);
-        crti_node_answer_error(stream, question->request, CRT_ERR_NOT_FOUND,
-                               "the object is on this node no more");
+        crti_spill_send(node, question);
         return;
     }
     if (sending->place)
@@ -458,12 +467,13 @@ void crti_object_serve(crti_node_t *node, crti_id_t from, crti_stream_t *stream,
                                       .direct = get->direct};
     sending_t found = {0};
     uint64_t size;
-    bool is_known = locate(node, get->object, &found, &size) != NULL;
+    bool is_in_memory = locate(node, get->object, &found, &size) != NULL;
+    bool is_known = is_in_memory || crti_spill_holds(node, get->object, &size);
     crti_share_have_t have = is_known ? CRTI_SHARE_HAS : CRTI_SHARE_LACKS;
 
     crti_store_release(node->store, &found.view);
     if (is_known && (get->offset > size || get->length > size - get->offset ||
-                     (found.place && !is_part(size, get)))) {
+                     ((found.place || !is_in_memory) && !is_part(size, get)))) {
         crt_raise(CRT_ERR_INVALID, "the object has %llu bytes", (unsigned long long)size);
         crti_node_answer_error(stream, request, CRT_ERR_INVALID, crt_error_detail());
         return;
@@ -485,6 +495,7 @@ void crti_object_left(crti_node_t *node, crti_id_t from,
 void crti_object_stream_closed(crti_node_t *node, crti_stream_t *stream)
 {
     crti_share_table_link_closed(node->share_table, (uintptr_t)stream);
+    crti_spill_stream_closed(node, stream);
 }
 
 /* ---------------------------------------------------------------- freed by their owners */
@@ -567,6 +578,7 @@ crt_status_t crti_pull_init(crti_node_t *node)
 
     crti_map_init(&node->pulls->places, sizeof(crti_object_id_t));
     crti_map_init(&node->pulls->again, sizeof(crti_object_id_t));
+    crti_spill_init(node);
     status = crti_pull_table_new(&node->pull_table);
     return status == CRT_OK ? crti_share_table_new(&node->share_table) : status;
 }

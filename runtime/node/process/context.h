@@ -51,6 +51,7 @@ struct crti_node {
     struct crti_lease_table *lease_table;
     struct crti_worker_table *workers;
     crti_pulls_t *pulls;
+    crti_spill_t *spill;
     struct crti_pull_table *pull_table;
     struct crti_share_table *share_table;
     crti_owners_t *owners;

@@ -1,0 +1,169 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""More objects than the store holds: they are written to files and read again, exactly; and if that
+can't be, the error says why.
+Usage: test_spill.py CRT SPILL_PROGRAM"""
+import glob
+import os
+import shutil
+import signal
+import sys
+import tempfile
+import unittest
+
+from real_cluster import Cluster, Driver, run
+
+CRT, PROGRAM = sys.argv[1:3]
+MIB = 1 << 20
+STORE = 16 * MIB
+
+
+def spilled_files(pid):
+    """Paths under which the files of a daemon can be opened: they have no names."""
+    found = []
+    for path in glob.glob(f"/proc/{pid}/fd/*"):
+        try:
+            target = os.readlink(path)
+        except OSError:
+            continue
+        if "(deleted)" in target and "/memfd:" not in target and os.path.isfile(path):
+            found.append((path, target))
+    return found
+
+
+class Spill(unittest.TestCase):
+
+    def setUp(self):
+        self.dir = tempfile.mkdtemp(prefix="crt-spill-", dir="/tmp")
+        self.addCleanup(shutil.rmtree, self.dir)
+
+    def start(self, *options, cpus=1, store="16M", dirs=None):
+        self.cluster = Cluster(CRT, "--num-cpus", cpus, "--spill-dir", dirs or self.dir, *options,
+                               store=store, soon=60)
+        self.addCleanup(self.cluster.stop)
+        return self.driver()
+
+    def driver(self, **variables):
+        driver = Driver(PROGRAM, **variables)
+        self.addCleanup(driver.end)
+        return driver
+
+    def daemon(self):
+        return self.cluster.nodes()[0]["pid"]
+
+    def files(self):
+        return [path for path, target in spilled_files(self.daemon())
+                if target.startswith(self.dir)]
+
+    def test_four_times_the_store_is_written_and_read_back_in_random_order(self):
+        driver = self.start()
+        driver.ok("put", 64, MIB)
+        self.assertTrue(self.files())
+        self.assertEqual(os.listdir(self.dir), [])
+        self.assertEqual(driver.ok("get"), str(64 * MIB))
+        self.cluster.wait_for(lambda: not self.files())
+
+    def test_small_objects_are_spilled_together(self):
+        driver = self.start()
+        driver.ok("put", 6000, 8000)
+        self.assertEqual(len(self.files()), 1)
+        self.assertEqual(driver.ok("get"), str(6000 * 8000))
+
+    def test_results_of_tasks_are_spilled_and_are_arguments_of_tasks(self):
+        driver = self.start()
+        driver.ok("make", 40, MIB)
+        self.assertEqual(driver.ok("sum", driver.ok("node")), str(40 * MIB))
+        self.assertEqual(driver.ok("get"), str(40 * MIB))
+
+    def test_another_node_is_given_spilled_objects(self):
+        driver = self.start()
+        driver.ok("put", 40, 3 * MIB // 2)
+        before = {node["node_id"] for node in self.cluster.nodes()}
+        self.cluster.join("--num-cpus", 1)
+        other = next(node["node_id"] for node in self.cluster.nodes()
+                     if node["node_id"] not in before)
+        self.assertEqual(driver.ok("sum", other), str(60 * MIB))
+
+    def test_an_object_as_large_as_the_store_finds_room_and_a_larger_one_never(self):
+        driver = self.start()
+        driver.ok("put", 14, MIB)
+        driver.ok("put", 1, 15 * MIB)
+        driver.ok("put", 2, 12 * MIB)
+        status, text = driver.ask("put", 1, 20 * MIB)
+        self.assertEqual(status, "CRT_ERR_TOO_LARGE")
+        self.assertIn("the store holds", text)
+        self.assertEqual(driver.ok("get"), str(53 * MIB))
+
+    def test_what_is_in_use_stays_and_then_the_error_names_the_largest_users(self):
+        driver = self.start()
+        driver.ok("put", 14, MIB)
+        driver.ok("hold", 14)
+        status, text = driver.ask("put", 1, 3 * MIB)
+        self.assertEqual(status, "CRT_ERR_STORE_FULL")
+        self.assertRegex(text, r"largest users: process \w+ \(pid \d+\)")
+
+    def test_a_changed_file_is_never_read_as_data(self):
+        driver = self.start()
+        driver.ok("put", 40, MIB)
+        for path in self.files():
+            with open(path, "r+b") as file:
+                size = os.fstat(file.fileno()).st_size
+                for at in range(0, size, 100_000):
+                    file.seek(at)
+                    file.write(b"x")
+        status, text = driver.ask("get")
+        self.assertEqual(status, "CRT_ERR_OBJECT_LOST")
+        self.assertIn("somebody changed it", text)
+
+    def test_what_tasks_made_is_made_again_after_its_file_was_cut(self):
+        driver = self.start()
+        driver.ok("make", 40, MIB)
+        for path in self.files():
+            os.truncate(path, 1000)
+        self.assertEqual(driver.ok("get"), str(40 * MIB))
+
+    def test_the_limit_is_told(self):
+        driver = self.start("--spill-limit", "8M")
+        status, text = driver.ask("put", 40, MIB)
+        self.assertEqual(status, "CRT_ERR_STORE_FULL")
+        self.assertIn("(--spill-limit)", text)
+        count = int(driver.ok("count"))
+        self.assertGreaterEqual(count, 20)
+        self.assertEqual(driver.ok("get"), str(count * MIB))
+
+    def test_without_spilling_a_full_store_is_an_error(self):
+        self.cluster = Cluster(CRT, "--num-cpus", 1, "--no-spill", store="16M", soon=60)
+        self.addCleanup(self.cluster.stop)
+        driver = self.driver()
+        status, text = driver.ask("put", 40, MIB)
+        self.assertEqual(status, "CRT_ERR_STORE_FULL")
+        self.assertIn("nothing is spilled to disk", text)
+
+    def test_two_directories_and_two_nodes_in_one(self):
+        other = os.path.join(self.dir, "other")
+        os.mkdir(other)
+        driver = self.start(dirs=f"{self.dir},{other}")
+        self.cluster.join("--num-cpus", 1, "--spill-dir", self.dir)
+        driver.ok("put", 40, MIB)
+        self.assertEqual(driver.ok("get"), str(40 * MIB))
+
+    def test_a_directory_that_can_not_be_used_ends_the_start_with_a_sentence(self):
+        for where, reason in (("/nowhere/at/all", "No such file"), ("/proc/self", "no file can be"),
+                              ("relative", "begin with /"), (__file__, "is no directory")):
+            said = run(CRT, "start", "--head", "--port", 0, "--dashboard-port", 0, "--spill-dir",
+                       where, status=1)
+            self.assertIn("--spill-dir", said)
+            self.assertIn(reason, said)
+        said = run(CRT, "start", "--head", "--port", 0, "--dashboard-port", 0, "--spill-dir",
+                   self.dir, "--no-spill", status=1)
+        self.assertIn("only one of them", said)
+
+    def test_nothing_is_left_of_a_daemon_that_is_killed(self):
+        driver = self.start()
+        driver.ok("put", 40, MIB)
+        os.kill(self.daemon(), signal.SIGKILL)
+        self.assertEqual(os.listdir(self.dir), [])
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1])

@@ -1,0 +1,434 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Files of spilled objects: what is written is read, what was changed is noticed, and the room of
+ * what is gone comes back. On a storage that fails as the test wants, and on a directory. */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "runtime/node/objects/spill_files.h"
+
+#define KIB 1024u
+#define MIB 1048576u
+
+#define assert_ok(expression)                                                            \
+    do {                                                                                 \
+        crt_status_t assert_ok_status = (expression);                                    \
+        if (assert_ok_status != CRT_OK)                                                  \
+            fail_msg("%s: %s: %s", #expression, crt_status_name(assert_ok_status),       \
+                     crt_error_detail());                                                \
+    } while (0)
+
+/* ---------------------------------------------------------------- a storage in memory */
+
+typedef struct fake_file {
+    unsigned char *bytes;
+    size_t size, room;
+    const char *where;
+} fake_file_t;
+
+static struct {
+    const char *failing; /* the place where nothing can be written */
+    int append_error, settle_error;
+    unsigned files;
+    uint64_t discarded, room;
+    fake_file_t *last;
+} fake;
+
+static int fake_open(const char *where, void **file_out)
+{
+    fake_file_t *file;
+
+    if (fake.failing && strcmp(where, fake.failing) == 0)
+        return EROFS;
+    file = calloc(1, sizeof(*file));
+    file->where = where;
+    fake.last = file;
+    fake.files++;
+    *file_out = file;
+    return 0;
+}
+
+static int fake_append(void *user, uint64_t offset, const void *bytes, size_t size)
+{
+    fake_file_t *file = user;
+
+    if (fake.append_error)
+        return fake.append_error;
+    assert_true(offset >= file->size);
+    if (offset + size > file->room) {
+        file->room = 2 * (offset + size);
+        file->bytes = realloc(file->bytes, file->room);
+    }
+    memset(file->bytes + file->size, 0, offset - file->size);
+    memcpy(file->bytes + offset, bytes, size);
+    file->size = offset + size;
+    return 0;
+}
+
+static int fake_settle(void *file)
+{
+    return fake.settle_error;
+}
+
+static int fake_read(void *user, uint64_t offset, void *bytes, size_t size)
+{
+    const fake_file_t *file = user;
+
+    if (offset + size > file->size)
+        return ENODATA;
+    memcpy(bytes, file->bytes + offset, size);
+    return 0;
+}
+
+static void fake_discard(void *user, uint64_t offset, uint64_t size)
+{
+    fake_file_t *file = user;
+
+    fake.discarded += size;
+    for (uint64_t i = offset; i < offset + size && i < file->size; i++)
+        file->bytes[i] = 0;
+}
+
+static void fake_remove(void *user)
+{
+    fake_file_t *file = user;
+
+    fake.files--;
+    free(file->bytes);
+    free(file);
+}
+
+static int fake_room(const char *where, uint64_t *bytes_out)
+{
+    *bytes_out = fake.room;
+    return 0;
+}
+
+static const crti_spill_ops_t fake_ops = {
+    fake_open, fake_append, fake_settle, fake_read, fake_discard, fake_remove, fake_room};
+
+static crti_spill_files_t *new_files(uint64_t limit)
+{
+    static const char *const places[] = {"a", "b"};
+    crti_spill_files_t *files = NULL;
+
+    memset(&fake, 0, sizeof(fake));
+    fake.room = UINT64_MAX / 2;
+    assert_ok(crti_spill_files_new(&fake_ops, places, 2, limit, &files));
+    return files;
+}
+
+/* ---------------------------------------------------------------- objects */
+
+static crti_object_id_t object(uint64_t number)
+{
+    return (crti_object_id_t){{1, 2}, number};
+}
+
+static unsigned char *bytes_of(uint64_t number, size_t size)
+{
+    unsigned char *bytes = malloc(size + 1);
+
+    for (size_t i = 0; i < size; i++)
+        bytes[i] = (unsigned char)(number * 31 + i * 7 + i / 251);
+    return bytes;
+}
+
+static crti_spill_result_t append(crti_spill_files_t *files, uint64_t number, size_t size,
+                                  int *error)
+{
+    CRTI_AUTO(free) unsigned char *bytes = bytes_of(number, size);
+
+    return crti_spill_files_append(files, object(number), bytes, size, error);
+}
+
+static void save(crti_spill_files_t *files, uint64_t number, size_t size)
+{
+    int error = 0;
+
+    assert_int_equal(append(files, number, size, &error), CRTI_SPILL_DONE);
+    assert_int_equal(crti_spill_files_settle(files, &error), CRTI_SPILL_DONE);
+}
+
+static crt_status_t read_whole(crti_spill_files_t *files, uint64_t number, size_t size)
+{
+    CRTI_AUTO(free)
+    unsigned char *wanted = bytes_of(number, size), *found = malloc(size + 1);
+    crt_status_t status = crti_spill_files_read(files, object(number), 0, found, size);
+
+    if (status == CRT_OK)
+        assert_memory_equal(found, wanted, size);
+    return status;
+}
+
+/* ---------------------------------------------------------------- tests */
+
+static void objects_of_every_size_are_read_as_they_were_written(void **state)
+{
+    static const size_t sizes[] = {
+        0,       1,   63,      64,          65 * KIB,     4 * KIB,     100,
+        MIB - 1, MIB, MIB + 1, 5 * MIB + 3, 64 * KIB - 1, 64 * KIB + 1};
+    CRTI_AUTO(crti_spill_files_free) crti_spill_files_t *files = new_files(0);
+    size_t count = sizeof(sizes) / sizeof(sizes[0]);
+    int error = 0;
+
+    for (size_t i = 0; i < count; i++)
+        assert_int_equal(append(files, i, sizes[i], &error), CRTI_SPILL_DONE);
+    assert_int_equal(crti_spill_files_settle(files, &error), CRTI_SPILL_DONE);
+    for (size_t i = count; i-- > 0;)
+        assert_ok(read_whole(files, i, sizes[i]));
+    assert_int_equal(crti_spill_files_figures(files).objects, count);
+    assert_int_equal(fake.files, 1);
+    for (size_t i = 0; i < count; i++)
+        crti_spill_files_drop(files, object(i));
+    assert_int_equal(fake.files, 0);
+    assert_int_equal(crti_spill_files_figures(files).disk_bytes, 0);
+    assert_int_equal(crti_spill_files_figures(files).bytes, 0);
+}
+
+static void a_part_is_read_alone_and_nothing_but_parts(void **state)
+{
+    CRTI_AUTO(crti_spill_files_free) crti_spill_files_t *files = new_files(0);
+    CRTI_AUTO(free)
+    unsigned char *wanted = bytes_of(1, 3 * MIB + 5), *found = malloc(MIB);
+
+    save(files, 1, 3 * MIB + 5);
+    assert_ok(crti_spill_files_read(files, object(1), 2 * MIB, found, MIB));
+    assert_memory_equal(found, wanted + 2 * MIB, MIB);
+    assert_ok(crti_spill_files_read(files, object(1), 3 * MIB, found, 5));
+    assert_memory_equal(found, wanted + 3 * MIB, 5);
+    assert_int_equal(crti_spill_files_read(files, object(1), 1, found, MIB),
+                     CRT_ERR_INVALID);
+    assert_int_equal(crti_spill_files_read(files, object(1), MIB, found, 17),
+                     CRT_ERR_INVALID);
+    assert_int_equal(crti_spill_files_read(files, object(1), 4 * MIB, found, MIB),
+                     CRT_ERR_INVALID);
+    assert_int_equal(crti_spill_files_read(files, object(1), 3 * MIB, found, MIB),
+                     CRT_ERR_INVALID);
+    assert_int_equal(crti_spill_files_read(files, object(2), 0, found, 1),
+                     CRT_ERR_NOT_FOUND);
+}
+
+static void a_changed_byte_is_never_read(void **state)
+{
+    CRTI_AUTO(crti_spill_files_free) crti_spill_files_t *files = new_files(0);
+    const size_t size = 2 * MIB + 100;
+
+    save(files, 1, size);
+    for (size_t i = 0; i < size; i += size / 50) {
+        fake.last->bytes[i] ^= 1;
+        assert_int_equal(read_whole(files, 1, size), CRT_ERR_OBJECT_LOST);
+        assert_non_null(strstr(crt_error_detail(), "somebody changed it"));
+        fake.last->bytes[i] ^= 1;
+    }
+    assert_ok(read_whole(files, 1, size));
+    fake.last->size -= 1;
+    assert_int_equal(read_whole(files, 1, size), CRT_ERR_OBJECT_LOST);
+    assert_non_null(strstr(crt_error_detail(), "shorter"));
+}
+
+/* Both are bytes that this node wrote. */
+static void swapped_parts_and_objects_are_never_read(void **state)
+{
+    CRTI_AUTO(crti_spill_files_free) crti_spill_files_t *files = new_files(0);
+    CRTI_AUTO(free) unsigned char *kept = malloc(MIB);
+
+    save(files, 1, 2 * MIB);
+    save(files, 2, 2 * MIB);
+    memcpy(kept, fake.last->bytes, MIB);
+    memcpy(fake.last->bytes, fake.last->bytes + MIB, MIB);
+    memcpy(fake.last->bytes + MIB, kept, MIB);
+    assert_int_equal(read_whole(files, 1, 2 * MIB), CRT_ERR_OBJECT_LOST);
+    memcpy(fake.last->bytes, fake.last->bytes + 2 * MIB, 2 * MIB);
+    assert_int_equal(read_whole(files, 1, 2 * MIB), CRT_ERR_OBJECT_LOST);
+    assert_ok(read_whole(files, 2, 2 * MIB));
+}
+
+static void a_batch_that_fails_leaves_what_was_settled(void **state)
+{
+    CRTI_AUTO(crti_spill_files_free) crti_spill_files_t *files = new_files(0);
+    int error = 0;
+
+    save(files, 1, 3 * MIB);
+    fake.settle_error = EIO;
+    assert_int_equal(append(files, 2, MIB, &error), CRTI_SPILL_DONE);
+    assert_int_equal(append(files, 3, 10, &error), CRTI_SPILL_DONE);
+    assert_int_equal(crti_spill_files_settle(files, &error), CRTI_SPILL_FAILED);
+    assert_int_equal(error, EIO);
+    assert_string_equal(crti_spill_files_failed(files), fake.last->where);
+    crti_spill_files_drop(files, object(2));
+    crti_spill_files_drop(files, object(3));
+    fake.settle_error = 0;
+    fake.append_error = ENOSPC;
+    assert_int_equal(append(files, 4, MIB, &error), CRTI_SPILL_FAILED);
+    assert_int_equal(error, ENOSPC);
+    crti_spill_files_drop(files, object(4));
+    fake.append_error = 0;
+    assert_ok(read_whole(files, 1, 3 * MIB));
+    save(files, 5, MIB);
+    assert_ok(read_whole(files, 5, MIB));
+    crti_spill_files_drop(files, object(1));
+    crti_spill_files_drop(files, object(5));
+    assert_int_equal(fake.files, 0);
+}
+
+static void another_directory_takes_what_one_can_not(void **state)
+{
+    CRTI_AUTO(crti_spill_files_free) crti_spill_files_t *files = new_files(0);
+    int error = 0;
+
+    fake.failing = "b";
+    for (uint64_t i = 0; i < 3; i++)
+        if (append(files, i, MIB, &error) == CRTI_SPILL_FAILED) {
+            assert_int_equal(error, EROFS);
+            assert_string_equal(crti_spill_files_failed(files), "b");
+        }
+    assert_string_equal(fake.last->where, "a");
+    assert_int_equal(crti_spill_files_settle(files, &error), CRTI_SPILL_DONE);
+    assert_ok(read_whole(files, 2, MIB));
+}
+
+static void the_room_of_dropped_objects_comes_back_piece_by_piece(void **state)
+{
+    CRTI_AUTO(crti_spill_files_free) crti_spill_files_t *files = new_files(0);
+    int error = 0;
+
+    for (uint64_t i = 0; i < 64; i++)
+        assert_int_equal(append(files, i, 256 * KIB, &error), CRTI_SPILL_DONE);
+    assert_int_equal(crti_spill_files_settle(files, &error), CRTI_SPILL_DONE);
+    for (uint64_t i = 0; i < 64; i++)
+        if (i != 5 && i != 63)
+            crti_spill_files_drop(files, object(i));
+    assert_true(fake.discarded >= 60 * 256 * KIB);
+    assert_true(crti_spill_files_figures(files).disk_bytes <= 600 * KIB);
+    assert_ok(read_whole(files, 5, 256 * KIB));
+    assert_ok(read_whole(files, 63, 256 * KIB));
+}
+
+static void a_file_that_is_full_goes_with_its_last_object(void **state)
+{
+    CRTI_AUTO(crti_spill_files_free) crti_spill_files_t *files = new_files(0);
+    const size_t size = 100 * MIB;
+    CRTI_AUTO(free) unsigned char *bytes = calloc(1, size);
+    unsigned most = 0;
+    int error = 0;
+
+    for (uint64_t i = 0; i < 6; i++) {
+        assert_int_equal(crti_spill_files_append(files, object(i), bytes, size, &error),
+                         CRTI_SPILL_DONE);
+        most = fake.files > most ? fake.files : most;
+        if (i >= 1)
+            crti_spill_files_drop(files, object(i - 1));
+    }
+    assert_int_equal(most, 2);
+    assert_int_equal(fake.files, 1);
+    assert_ok(crti_spill_files_read(files, object(5), 99 * MIB, bytes, MIB));
+}
+
+static void the_limit_is_kept(void **state)
+{
+    CRTI_AUTO(crti_spill_files_free) crti_spill_files_t *files = new_files(10 * MIB);
+    int error = 0;
+    uint64_t count = 0;
+
+    assert_int_equal(append(files, 99, 11 * MIB, &error), CRTI_SPILL_LIMITED);
+    while (append(files, count, MIB, &error) == CRTI_SPILL_DONE)
+        count++;
+    assert_true(count == 9 || count == 10);
+    crti_spill_files_drop(files, object(1));
+    assert_int_equal(append(files, 100, MIB, &error), CRTI_SPILL_DONE);
+}
+
+static void nothing_is_written_where_there_is_no_room(void **state)
+{
+    CRTI_AUTO(crti_spill_files_free) crti_spill_files_t *files = new_files(0);
+    int error = 0;
+
+    fake.room = 2 * MIB;
+    assert_int_equal(append(files, 1, MIB, &error), CRTI_SPILL_DONE);
+    assert_int_equal(append(files, 2, 3 * MIB, &error), CRTI_SPILL_FAILED);
+    assert_int_equal(error, ENOSPC);
+}
+
+/* Its drop is heard of after another object of the same id was saved. */
+static void a_late_drop_is_about_the_object_before(void **state)
+{
+    CRTI_AUTO(crti_spill_files_free) crti_spill_files_t *files = new_files(0);
+
+    save(files, 1, 1000);
+    save(files, 1, 2000);
+    crti_spill_files_drop(files, object(1));
+    assert_ok(read_whole(files, 1, 2000));
+    crti_spill_files_drop(files, object(1));
+    assert_int_equal(read_whole(files, 1, 2000), CRT_ERR_NOT_FOUND);
+    crti_spill_files_drop(files, object(1)); /* unknown */
+    assert_int_equal(crti_spill_files_figures(files).bytes, 0);
+}
+
+static void a_directory_holds_files_without_names(void **state)
+{
+    char where[] = "/tmp/crt-spill-XXXXXX";
+    const char *const places[] = {where};
+    crti_spill_files_t *files = NULL;
+
+    assert_non_null(mkdtemp(where));
+    assert_ok(crti_spill_files_new(&crti_spill_directory, places, 1, 0, &files));
+    save(files, 1, 3 * MIB);
+    save(files, 2, 30);
+    assert_ok(read_whole(files, 1, 3 * MIB));
+    assert_ok(read_whole(files, 2, 30));
+    assert_int_equal(rmdir(where), 0); /* it is empty */
+    assert_ok(read_whole(files, 1, 3 * MIB));
+    crti_spill_files_free(files);
+}
+
+static void a_file_of_a_directory_is_read_by_its_user_alone(void **state)
+{
+    char where[] = "/tmp/crt-spill-XXXXXX", path[64];
+    void *file;
+    struct stat found;
+    mode_t before = umask(0);
+    int fd;
+
+    assert_non_null(mkdtemp(where));
+    fd = dup(0);
+    close(fd); /* the next one that is opened */
+    assert_int_equal(crti_spill_directory.open(where, &file), 0);
+    snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+    assert_int_equal(stat(path, &found), 0);
+    assert_true(S_ISREG(found.st_mode));
+    assert_int_equal(found.st_mode & 0777, 0600);
+    assert_int_equal(found.st_nlink, 0);
+    crti_spill_directory.remove(file);
+    umask(before);
+    rmdir(where);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(objects_of_every_size_are_read_as_they_were_written),
+        cmocka_unit_test(a_part_is_read_alone_and_nothing_but_parts),
+        cmocka_unit_test(a_changed_byte_is_never_read),
+        cmocka_unit_test(swapped_parts_and_objects_are_never_read),
+        cmocka_unit_test(a_batch_that_fails_leaves_what_was_settled),
+        cmocka_unit_test(another_directory_takes_what_one_can_not),
+        cmocka_unit_test(the_room_of_dropped_objects_comes_back_piece_by_piece),
+        cmocka_unit_test(a_file_that_is_full_goes_with_its_last_object),
+        cmocka_unit_test(the_limit_is_kept),
+        cmocka_unit_test(nothing_is_written_where_there_is_no_room),
+        cmocka_unit_test(a_late_drop_is_about_the_object_before),
+        cmocka_unit_test(a_directory_holds_files_without_names),
+        cmocka_unit_test(a_file_of_a_directory_is_read_by_its_user_alone),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
