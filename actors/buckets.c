@@ -18,9 +18,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "actors/bfloat16.h"
 #include "actors/replica.h"
 #include "runtime/base/copy_struct.h"
+#include "runtime/base/half.h"
 #include <crt_actors.h>
 
 #define UNIT         16 /* floats: a cache line */

@@ -11,9 +11,9 @@
 #include "actors/compression.h"
 
 #include <stdlib.h>
+#include <string.h>
 
-#include "actors/bfloat16.h"
-#include "actors/float16.h"
+#include "runtime/base/half.h"
 
 #define HEADER    16
 #define COUNT_MAX ((size_t)INT32_MAX)

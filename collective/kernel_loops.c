@@ -12,6 +12,8 @@
 #    include <immintrin.h>
 #endif
 
+#include "runtime/base/half.h"
+
 #define SUM(a, b)     ((a) + (b))
 #define PRODUCT(a, b) ((a) * (b))
 #define MIN(a, b)     ((b) < (a) ? (b) : (a))
@@ -105,69 +107,17 @@ SCALE(scale_u64, uint64_t)
 
 /* ---------------------------------------------------------------- bfloat16 */
 
-static inline uint32_t bits_of(float x)
-{
-    uint32_t bits;
-
-    memcpy(&bits, &x, sizeof(bits));
-    return bits;
-}
-
-static inline float float_of(uint32_t bits)
-{
-    float x;
-
-    memcpy(&x, &bits, sizeof(x));
-    return x;
-}
-
 static void widen_bf16(float *to, const void *from, size_t count)
 {
-    const uint16_t *x = from;
-
-    for (size_t i = 0; i < count; i++)
-        to[i] = float_of((uint32_t)x[i] << 16);
+    crti_bfloat16_to(to, from, count);
 }
 
 static void narrow_bf16(void *to, const float *from, size_t count)
 {
-    uint16_t *x = to;
-
-    for (size_t i = 0; i < count; i++) {
-        uint32_t bits = bits_of(from[i]);
-        uint32_t rounded = (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
-        uint32_t nan = bits >> 16 | 0x40; /* quiet; rounding might make it infinite */
-
-        x[i] = (uint16_t)((bits & 0x7fffffff) > 0x7f800000 ? nan : rounded);
-    }
+    crti_bfloat16_from(to, from, count);
 }
 
 /* ---------------------------------------------------------------- float16 */
-
-static inline float widen_one(uint16_t half)
-{
-    uint32_t sign = (uint32_t)(half & 0x8000) << 16, rest = half & 0x7fff;
-
-    if (rest >= 0x7c00) /* infinite, or not a number: made quiet */
-        return float_of(sign | 0x7f800000 | (rest & 0x3ff) << 13 |
-                        (rest > 0x7c00 ? 0x400000u : 0));
-    /* The exponent is moved by a multiplication, which is right for subnormals, too. */
-    return float_of(sign | bits_of(float_of(rest << 13) * 0x1p112f));
-}
-
-static inline uint16_t narrow_one(float x)
-{
-    uint32_t bits = bits_of(x), sign = bits >> 16 & 0x8000;
-
-    bits &= 0x7fffffff;
-    if (bits > 0x7f800000)
-        return (uint16_t)(sign | 0x7e00 | (bits >> 13 & 0x3ff));
-    if (bits >= 0x477ff000) /* rounds to more than 65504 */
-        return (uint16_t)(sign | 0x7c00);
-    if (bits < 0x38800000) /* subnormal: an addition rounds at the last bit there is */
-        return (uint16_t)(sign | (bits_of(float_of(bits) + 0.5f) - 0x3f000000));
-    return (uint16_t)(sign | (bits - 0x38000000 + 0xfff + (bits >> 13 & 1)) >> 13);
-}
 
 static void widen_f16(float *to, const void *from, size_t count)
 {
@@ -180,7 +130,7 @@ static void widen_f16(float *to, const void *from, size_t count)
                                      (const __m128i *)(const void *)(x + i))));
 #endif
     for (; i < count; i++)
-        to[i] = widen_one(x[i]);
+        to[i] = crti_float16_value(x[i]);
 }
 
 static void narrow_f16(void *to, const float *from, size_t count)
@@ -195,7 +145,7 @@ static void narrow_f16(void *to, const float *from, size_t count)
             _mm256_cvtps_ph(_mm256_loadu_ps(from + i), _MM_FROUND_TO_NEAREST_INT));
 #endif
     for (; i < count; i++)
-        x[i] = narrow_one(from[i]);
+        x[i] = crti_float16(from[i]);
 }
 
 /* ---------------------------------------------------------------- copying */

@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "actors/float16.h"
+#include "runtime/base/half.h"
 
 #define METHODS 6
 

@@ -120,9 +120,13 @@ FOREIGN = {
     "msgpack.h": LIBRARY + ["runtime/node", "runtime/control"],
 }
 GENERATED = {"crt_config.h", "crt_version.h"}
-# Inline functions without a symbol of the library: everything that people write or type is read by
-# them, in any folder.
-INLINE = {"runtime/base/plain_text.h", "runtime/base/whole_options.h"}
+# Inline functions without a symbol of the library, for any folder: everything that people write or
+# type is read by them, and numbers of 16 bits are rounded by them.
+INLINE = {
+    "runtime/base/half.h",
+    "runtime/base/plain_text.h",
+    "runtime/base/whole_options.h",
+}
 # What is compiled into several libraries and programs: folders of them that include it.
 IN_BOTH = {
     "runtime/base/copy_struct.h": ["ml", "actors"],

@@ -4,17 +4,10 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <time.h>
-#include <unistd.h>
 
+#include "../../ml/fake_cuda/device_memory.h"
 #include "fake.h"
-
-typedef struct block {
-    struct block *next;
-    char *device, *memory;
-    size_t bytes;
-} block_t;
 
 struct CUstream_st {
     pthread_t thread;
@@ -30,7 +23,7 @@ struct CUevent_st {
 
 static pthread_mutex_t lock =
     PTHREAD_MUTEX_INITIALIZER; /* covers blocks, default_stream */
-static block_t *blocks;
+static device_block_t *blocks;
 static cudaStream_t default_stream;
 static _Thread_local int device;
 
@@ -69,56 +62,37 @@ cudaError_t cudaSetDevice(int now)
 
 cudaError_t cudaMalloc(void **memory, size_t bytes)
 {
-    int fd = memfd_create("device", MFD_CLOEXEC);
-    block_t *b = calloc(1, sizeof(*b));
+    device_block_t *b;
 
-    b->bytes = (bytes + 4095) / 4096 * 4096;
-    if (fd < 0 || ftruncate(fd, (off_t)b->bytes) != 0)
-        return cudaErrorMemoryAllocation;
-    b->memory = mmap(NULL, b->bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    b->device = mmap(NULL, b->bytes, PROT_NONE, MAP_SHARED, fd, 0);
-    close(fd);
-    if (b->memory == MAP_FAILED || b->device == MAP_FAILED)
-        return cudaErrorMemoryAllocation;
-    *memory = b->device;
     pthread_mutex_lock(&lock);
-    b->next = blocks;
-    blocks = b;
+    b = device_block_new(&blocks, bytes);
+    if (b)
+        *memory = b->device;
     pthread_mutex_unlock(&lock);
-    return cudaSuccess;
+    return b ? cudaSuccess : cudaErrorMemoryAllocation;
 }
 
 cudaError_t cudaFree(void *memory)
 {
-    block_t *b, **at;
+    device_block_t *b;
 
     if (!memory)
         return cudaSuccess;
     pthread_mutex_lock(&lock);
-    for (at = &blocks; *at && (*at)->device != memory; at = &(*at)->next)
-        ;
-    b = *at;
-    if (b)
-        *at = b->next;
+    b = device_block_take(&blocks, memory);
     pthread_mutex_unlock(&lock);
     if (!b)
         return cudaErrorInvalidValue;
-    munmap(b->memory, b->bytes);
-    munmap(b->device, b->bytes);
-    free(b);
+    device_block_free(b);
     return cudaSuccess;
 }
 
 void *fake_memory(const void *at, size_t bytes)
 {
-    const char *p = at;
-    void *found = NULL;
+    void *found;
 
     pthread_mutex_lock(&lock);
-    for (block_t *b = blocks; b && !found; b = b->next)
-        if (p >= b->device && bytes <= b->bytes &&
-            (size_t)(p - b->device) <= b->bytes - bytes)
-            found = b->memory + (p - b->device);
+    found = device_block_memory(blocks, at, bytes);
     pthread_mutex_unlock(&lock);
     return found;
 }

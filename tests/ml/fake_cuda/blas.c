@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "fake.h"
+#include "runtime/base/half.h"
 
 struct cublasContext {
     cudaStream_t stream;
@@ -32,7 +33,7 @@ static size_t size_of(cudaDataType type)
 
 static float get(const matrix_t *m, size_t i)
 {
-    return m->type == CUDA_R_16F ? fake_widen(((const uint16_t *)m->data)[i])
+    return m->type == CUDA_R_16F ? crti_float16_value(((const uint16_t *)m->data)[i])
                                  : ((const float *)m->data)[i];
 }
 
@@ -69,7 +70,7 @@ static void put(const product_t *p, const float *sums)
 
             x += p->beta != 0 ? p->beta * get(c, at) : 0;
             if (c->type == CUDA_R_16F)
-                ((uint16_t *)c->data)[at] = fake_narrow(x);
+                ((uint16_t *)c->data)[at] = crti_float16(x);
             else
                 ((float *)c->data)[at] = x;
         }

@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "fake.h"
+#include "runtime/base/half.h"
 
 using std::isfinite;
 
@@ -95,12 +96,12 @@ static inline int max(int a, int b)
 
 static inline float widen(unsigned short half)
 {
-    return fake_widen(half);
+    return crti_float16_value(half);
 }
 
 static inline unsigned short narrow(float x)
 {
-    return fake_narrow(x);
+    return crti_float16(x);
 }
 
 #endif

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "fake.h"
+#include "runtime/base/half.h"
 
 #define WORKSPACE 1024 /* bytes that each convolution asks for */
 
@@ -170,7 +171,7 @@ static float *unpack(const shape_t *s, const void *data, bool is_filter)
         size_t from = place_of(s, n, c, place);
 
         out[copied_to(s, is_filter, n, c, place)] =
-            s->is_half ? fake_widen(((const uint16_t *)data)[from])
+            s->is_half ? crti_float16_value(((const uint16_t *)data)[from])
                        : ((const float *)data)[from];
     }
     return out;
@@ -184,7 +185,7 @@ static void pack(const shape_t *s, const float *copy, void *data, bool is_filter
         float x = copy[copied_to(s, is_filter, n, c, place)];
 
         if (s->is_half)
-            ((uint16_t *)data)[to] = fake_narrow(x);
+            ((uint16_t *)data)[to] = crti_float16(x);
         else
             ((float *)data)[to] = x;
     }

@@ -78,12 +78,6 @@ typedef struct fake_kernel {
 /* Both end with a name that is NULL. */
 extern const fake_kernel_t fake_kernels_of_float[], fake_kernels_of_mixed[];
 
-/* ---------------------------------------------------------------- half.c */
-
-/* Between float16 and float, to the nearest, to even. */
-float fake_widen(uint16_t half);
-uint16_t fake_narrow(float x);
-
 #ifdef __cplusplus
 }
 #endif

@@ -5,9 +5,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
+#include "device_memory.h"
 #include "fake.h"
 
 #if defined(__SANITIZE_ADDRESS__)
@@ -17,17 +17,9 @@
 #    define ASAN_UNPOISON_MEMORY_REGION(at, bytes) ((void)(at), (void)(bytes))
 #endif
 
-#define PAGE         4096
 #define MIB          ((size_t)1 << 20)
 #define VERSION      12040 /* of the runtime */
 #define FIRST_LETTER 0xff  /* of floats: NaN */
-
-typedef struct block {
-    struct block *next;
-    char *device, *memory; /* the same pages: without rights, and with */
-    size_t bytes, mapped;
-    bool is_pinned; /* of the host: device == memory */
-} block_t;
 
 typedef struct item {
     struct item *next;
@@ -48,7 +40,7 @@ struct CUevent_st {
 
 static pthread_mutex_t lock; /* covers all that follows; taken again by what is run */
 static pthread_once_t once = PTHREAD_ONCE_INIT;
-static block_t *blocks;
+static device_block_t *blocks;
 static cudaStream_t streams;
 static size_t used;
 static _Thread_local cudaError_t last_error;
@@ -182,67 +174,30 @@ int nvmlDeviceGetComputeRunningProcesses_v3(void *device, unsigned *count,
 
 /* ---------------------------------------------------------------- memory */
 
-static block_t *find(const void *at, size_t bytes)
-{
-    const char *p = at;
-    block_t *b = blocks;
-
-    while (b && !(p >= b->device && bytes <= b->bytes &&
-                  (size_t)(p - b->device) <= b->bytes - bytes))
-        b = b->next;
-    return b;
-}
-
 void *fake_memory(const void *device, size_t bytes)
 {
-    block_t *b;
-    char *found = NULL;
+    void *found;
 
     enter();
-    b = find(device, bytes);
-    if (b && !b->is_pinned)
-        found = b->memory + ((const char *)device - b->device);
+    found = device_block_memory(blocks, device, bytes);
     leave(cudaSuccess);
     return found;
 }
 
-static void add(block_t *b)
-{
-    b->next = blocks;
-    blocks = b;
-}
-
-static bool map(block_t *b)
-{
-    int fd = memfd_create("device", MFD_CLOEXEC);
-    bool ok = fd >= 0 && ftruncate(fd, (off_t)b->mapped) == 0;
-
-    if (ok) {
-        b->memory = mmap(NULL, b->mapped, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-        b->device = mmap(NULL, b->mapped, PROT_NONE, MAP_SHARED, fd, 0);
-        ok = b->memory != MAP_FAILED && b->device != MAP_FAILED;
-    }
-    if (fd >= 0)
-        close(fd);
-    return ok;
-}
-
 cudaError_t cudaMalloc(void **memory, size_t bytes)
 {
-    block_t *b = calloc(1, sizeof(*b));
+    device_block_t *b;
     size_t left, total;
 
     enter();
     cudaMemGetInfo(&left, &total);
-    b->bytes = bytes;
-    b->mapped = (bytes + PAGE) / PAGE * PAGE; /* with at least a byte behind the end */
-    if (bytes == 0 || bytes > left || !map(b)) {
-        free(b);
-        return leave(bytes == 0 ? cudaErrorInvalidValue : cudaErrorMemoryAllocation);
-    }
+    if (bytes == 0)
+        return leave(cudaErrorInvalidValue);
+    b = bytes <= left ? device_block_new(&blocks, bytes) : NULL;
+    if (!b)
+        return leave(cudaErrorMemoryAllocation);
     memset(b->memory, FIRST_LETTER, bytes);
     ASAN_POISON_MEMORY_REGION(b->memory + bytes, b->mapped - bytes);
-    add(b);
     used += bytes;
     *memory = b->device;
     return leave(cudaSuccess);
@@ -250,14 +205,15 @@ cudaError_t cudaMalloc(void **memory, size_t bytes)
 
 cudaError_t cudaMallocHost(void **memory, size_t bytes)
 {
-    block_t *b = calloc(1, sizeof(*b));
+    device_block_t *b = calloc(1, sizeof(*b));
 
     b->bytes = bytes;
     b->is_pinned = true;
     b->device = b->memory = malloc(bytes);
     memset(b->memory, FIRST_LETTER, bytes);
     enter();
-    add(b);
+    b->next = blocks;
+    blocks = b;
     *memory = b->memory;
     return leave(cudaSuccess);
 }
@@ -285,27 +241,24 @@ static void run_all(void)
 /* As CUDA does: all work that may use it ends first. */
 static cudaError_t release(void *memory, bool is_pinned)
 {
-    block_t *b, **at;
+    device_block_t *b;
 
     if (!memory)
         return cudaSuccess;
     enter();
     run_all();
-    for (at = &blocks; *at && (*at)->device != memory; at = &(*at)->next)
-        ;
-    b = *at;
-    if (!b || b->is_pinned != is_pinned)
+    b = device_block_find(blocks, memory, 1);
+    if (!b || b->device != memory || b->is_pinned != is_pinned)
         return leave(cudaErrorInvalidValue);
-    *at = b->next;
+    (void)device_block_take(&blocks, memory);
     if (is_pinned) {
         free(b->memory);
+        free(b);
     } else {
         used -= b->bytes;
         ASAN_UNPOISON_MEMORY_REGION(b->memory, b->mapped);
-        munmap(b->memory, b->mapped);
-        munmap(b->device, b->mapped);
+        device_block_free(b);
     }
-    free(b);
     return leave(cudaSuccess);
 }
 
@@ -321,10 +274,10 @@ cudaError_t cudaFreeHost(void *memory)
 
 cudaError_t cudaPointerGetAttributes(struct cudaPointerAttributes *a, const void *memory)
 {
-    const block_t *b;
+    const device_block_t *b;
 
     enter();
-    b = find(memory, 1);
+    b = device_block_find(blocks, memory, 1);
     *a = (struct cudaPointerAttributes){.type = !b ? cudaMemoryTypeUnregistered
                                                 : b->is_pinned ? cudaMemoryTypeHost
                                                                : cudaMemoryTypeDevice};
@@ -436,10 +389,10 @@ static void run_set(void *work)
 /* The memory behind it; *is_pageable_out: it is the host's, and CUDA does not know it. */
 static void *resolve(const void *at, size_t bytes, bool *is_pageable_out)
 {
-    const block_t *b = find(at, bytes);
+    const device_block_t *b = device_block_find(blocks, at, bytes);
 
     *is_pageable_out = !b;
-    if (!b && find(at, 1))
+    if (!b && device_block_find(blocks, at, 1))
         fake_die("a copy of %zu bytes reaches beyond the end of its memory", bytes);
     return b ? b->memory + ((const char *)at - b->device) : (void *)(uintptr_t)at;
 }
