@@ -148,8 +148,8 @@ static crt_status_t count_devices(crti_fit_t *f, const char *what, double each,
     return CRT_OK;
 }
 
-/* Gradients are summed where they lie, by NCCL, which wants a whole GPU for each member and no parts
- * of an optimizer. All else goes by way of the host. */
+/* Gradients are summed where they lie, by NCCL, which wants a whole GPU for each member and no
+ * parts of an optimizer. All else goes by way of the host. */
 static crt_status_t check_group_on_gpus(crti_fit_t *f)
 {
     const crt_fit_options_t *o = &f->o;

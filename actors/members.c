@@ -12,6 +12,7 @@
 #include "actors/members.h"
 
 #define HOLDERS_TEXT 400
+#define PARTS        10000 /* of one GPU */
 
 /* ---------------------------------------------------------------- who holds GPUs */
 
@@ -27,65 +28,81 @@ static const char *value_of(const char *row, const char *end, const char *key)
     return at + strspn(at, " :\"");
 }
 
-/* One of the actors that have a process; what it has of a GPU. */
-static double read_holder(const char *row, const char *end, char *text, size_t size)
+/* An amount of a resource, in its smallest parts. */
+static int64_t parts_of(const char *text)
+{
+    int64_t parts = strtoll(text, NULL, 10) * PARTS, unit = PARTS / 10;
+
+    text += strspn(text, "0123456789");
+    if (*text == '.')
+        for (text++; *text >= '0' && *text <= '9'; text++, unit /= 10)
+            parts += (*text - '0') * unit;
+    return parts;
+}
+
+static bool begins_with(const char *text, const char *word)
+{
+    return strncmp(text, word, strlen(word)) == 0;
+}
+
+/* The parts of GPUs that an actor has; 0: none, or no process. */
+static int64_t read_holder(const char *row, const char *end, char *text, size_t size)
 {
     const char *state = value_of(row, end, "\"state\"");
     const char *name = value_of(row, end, "\"class_name\"");
     const char *pid = value_of(row, end, "\"pid\"");
     const char *needs = value_of(row, end, "\"required_resources\"");
     const char *gpu = needs ? value_of(needs, end, "\"GPU\"") : NULL;
-    double held = gpu ? strtod(gpu, NULL) : 0;
 
-    if (!state || !name || !pid || !(held > 0) || strncmp(state, "PENDING", 7) == 0 ||
-        strncmp(state, "DEAD", 4) == 0 || strncmp(state, "RESTARTING", 10) == 0)
+    if (!state || !name || !pid || !gpu || begins_with(state, "PENDING") ||
+        begins_with(state, "DEAD") || begins_with(state, "RESTARTING"))
         return 0;
-    snprintf(text, size, "%.*s (pid %.*s) has %g", (int)strcspn(name, "\""), name,
-             (int)strcspn(pid, " ,}"), pid, held);
-    return held;
+    snprintf(text, size, "%.*s (pid %.*s) has %.*s", (int)strcspn(name, "\""), name,
+             (int)strcspn(pid, " ,}"), pid, (int)strcspn(gpu, " ,}"), gpu);
+    return parts_of(gpu);
 }
 
-static void add(char *text, const char *separator, const char *more)
+static void add(char *text, const char *more)
 {
     size_t used = strlen(text);
 
-    snprintf(text + used, HOLDERS_TEXT - used, "%s%s", used ? separator : "", more);
+    snprintf(text + used, HOLDERS_TEXT - used, "%s%s", used ? ", " : ": ", more);
 }
 
-/* Of all that is held, `taken`: actors by name, and what is left for tasks and groups. */
-static void list_holders(const char *json, double taken, char text[HOLDERS_TEXT])
+/* Actors that have GPUs, by name; returns how many parts of them. */
+static int64_t list_holders(const char *json, char text[HOLDERS_TEXT])
 {
     const char *row = strstr(json, "\"actor_id\""), *next;
+    int64_t all = 0, others = 0;
     char one[160];
 
-    *text = '\0';
     for (; row; row = next) {
-        double held;
+        int64_t held;
 
         next = strstr(row + 1, "\"actor_id\"");
         held = read_holder(row, next ? next : row + strlen(row), one, sizeof(one));
-        if (!(held > 0))
-            continue;
-        taken -= held;
-        if (strlen(text) + strlen(one) + 40 < HOLDERS_TEXT)
-            add(text, ", ", one);
-        else if (strcmp(text + strlen(text) - 3, "...") != 0)
-            add(text, ", ", "...");
+        all += held;
+        if (held > 0 && strlen(text) + strlen(one) + 40 < HOLDERS_TEXT)
+            add(text, one);
+        else
+            others += held > 0;
     }
-    if (taken > 1e-6) {
-        snprintf(one, sizeof(one), "tasks or placement groups have %g", taken);
-        add(text, ", ", one);
-    }
+    snprintf(one, sizeof(one), "and %lld others", (long long)others);
+    if (others > 0)
+        add(text, one);
+    return all;
 }
 
-static void read_holders(double taken, char text[HOLDERS_TEXT])
+/* Of the parts of GPUs that are not free. */
+static void tell_holders(int64_t taken, char text[HOLDERS_TEXT])
 {
     char *json;
 
     *text = '\0';
-    if (!(taken > 1e-6) || crt_cluster_state("actors", &json) != CRT_OK)
+    if (taken <= 0 || crt_cluster_state("actors", &json) != CRT_OK)
         return;
-    list_holders(json, taken, text);
+    if (list_holders(json, text) < taken)
+        add(text, "the rest is for tasks or placement groups");
     crt_free(json);
 }
 
@@ -103,12 +120,12 @@ crt_status_t crti_members_missing(const char *what, double cpus, double gpus,
         return crt_raise(CRT_ERR_TIMED_OUT,
                          "%s within %g s: each needs %g CPU, and %g of %g are free", what,
                          seconds, cpus, free_cpus, all_cpus);
-    read_holders(all_gpus - free_gpus, holders);
+    tell_holders((int64_t)((all_gpus - free_gpus) * PARTS + 0.5), holders);
     return crt_raise(CRT_ERR_TIMED_OUT,
                      "%s within %g s: each needs %g CPU and %g GPU, and %g of %g CPU and "
-                     "%g of %g GPU are free%s%s",
+                     "%g of %g GPU are free%s",
                      what, seconds, cpus, gpus, free_cpus, all_cpus, free_gpus, all_gpus,
-                     *holders ? ": " : "", holders);
+                     holders);
 }
 
 /* ---------------------------------------------------------------- waiting */

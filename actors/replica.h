@@ -53,8 +53,8 @@ crt_status_t crti_replica_read(const crt_replica_t *r, const crt_tensor_t *from,
 crt_status_t crti_replica_write(const crt_replica_t *r, const crt_tensor_t *to,
                                 const float *host);
 
-/* Lets the passes be computed by `there`, a model of the same layers on a GPU, which must outlive the
- * replica. The replica's own model is on the host, and so are sums and updates. */
+/* Lets the passes be computed by `there`, a model of the same layers on a GPU, which must outlive
+ * the replica. The replica's own model is on the host, and so are sums and updates. */
 void crti_replica_compute_on(crt_replica_t *r, crt_model_t *there);
 
 /* Weights and statistics to the model that computes, when that is another one. */

@@ -371,6 +371,7 @@ static crt_status_t wait_for_members(training_t *t)
 
 static crt_status_t make_members(training_t *t)
 {
+    const char *gpu = t->gpu_id < 0 ? "any" : getenv("CUDA_VISIBLE_DEVICES");
     int workers = (int)t->setup.workers;
 
     t->count = workers + (t->setup.mode == SHARED_OPTIMIZER);
@@ -383,7 +384,7 @@ static crt_status_t make_members(training_t *t)
                                             .num_gpus = on_gpu ? t->setup.num_gpus : 0,
                                             .if_infeasible = CRT_INFEASIBLE_FAILS,
                                             .scheduling = CRT_SCHEDULE_SPREAD),
-                          t->text, i, t->train_path, on_gpu);
+                          t->text, i, t->train_path, on_gpu ? gpu : "");
     }
     CRT_TRY(wait_for_members(t));
     return begin_members(t);

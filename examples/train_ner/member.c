@@ -75,16 +75,26 @@ static size_t count_floats(member_t *m)
 
 /* ---------------------------------------------------------------- create */
 
-static crt_status_t make_models(member_t *m, bool on_gpu)
+/* The first GPU that the member was given, if it is the one that was named. */
+static crt_status_t move_passes(member_t *m, const char *gpu)
+{
+    if (strcmp(gpu, "any") != 0 && strcmp(gpu, crt_gpu_ids()) != 0)
+        return crt_raise(CRT_ERR_UNSUPPORTED,
+                         "--gpu-id names GPU %s, and the cluster gave GPU %s: "
+                         "--accelerator=gpu takes any",
+                         gpu, crt_gpu_ids());
+    return crt_model_to_gpu(crt_ner_model_network(m->model), 0, CRT_PRECISION_FLOAT32);
+}
+
+static crt_status_t make_models(member_t *m, const char *gpu)
 {
     const setup_t *s = &m->setup;
     uint64_t seed = (uint64_t)s->seed;
 
     CRT_TRY(crt_ner_model_new(&s->model, m->corpus, seed, &m->model));
     CRT_TRY(crt_ner_model_new(&s->model, m->corpus, seed, &m->newest));
-    if (on_gpu) /* the first of those that the member was given */
-        CRT_TRY(
-            crt_model_to_gpu(crt_ner_model_network(m->model), 0, CRT_PRECISION_FLOAT32));
+    if (*gpu)
+        CRT_TRY(move_passes(m, gpu));
     return crt_optimizer_new(newest_network(m), &s->optimizer, &m->optimizer);
 }
 
@@ -119,11 +129,10 @@ static crt_status_t create(void *self, crt_call_t *call)
 {
     member_t *m = self;
     crt_configuration_t *configuration;
-    const char *text, *train;
-    bool on_gpu;
+    const char *text, *train, *gpu;
 
     pthread_mutex_init(&m->lock, NULL);
-    CRT_TRY(crt_args(call, &text, &m->rank, &train, &on_gpu));
+    CRT_TRY(crt_args(call, &text, &m->rank, &train, &gpu));
     CRT_TRY(
         crt_configuration_parse("the configuration", text, strlen(text), &configuration));
     if (crt_configuration_resolve(configuration) != CRT_OK) {
@@ -135,7 +144,7 @@ static crt_status_t create(void *self, crt_call_t *call)
     CRT_TRY(open_corpus(train, &m->setup.train.selection, &m->corpus));
     m->members = (int)m->setup.workers;
     m->owners = count_owners(m->setup.mode, m->members);
-    CRT_TRY(make_models(m, on_gpu));
+    CRT_TRY(make_models(m, gpu));
     CRT_TRY(make_room(m));
     CRT_TRY(show_staleness(&m->staleness));
     m->owned = divide(newest_network(m), m->owners);
@@ -560,7 +569,7 @@ static const crt_concurrency_group_t exchange =
 
 const crt_actor_class_t ner_member =
     CRT_ACTOR_CLASS(.name = "NerMember", .size = sizeof(member_t), .create = create,
-                    .signature = "string, int, string, bool", .destroy = destroy,
+                    .signature = "string, int, string, string", .destroy = destroy,
                     .methods =
                         CRT_METHODS(&member_begin, &member_train, &member_give_state,
                                     &member_add_gradients, &member_set_parameters),

@@ -75,8 +75,8 @@ crt_status_t train_prepare(int count, char **words, double *cpus_out);
 
 extern const crt_actor_class_t ner_member, ner_evaluator;
 
-/* ner_member. Create arguments: the configuration, rank, where the corpus is, whether it computes on
- * the GPU that it was given.
+/* ner_member. Create arguments: the configuration, rank, where the corpus is, on which GPU it
+ * computes: a name as in CUDA_VISIBLE_DEVICES, "any" that it was given, or "": none.
  * begin (members, group, state, optimizer's steps, step): all actors of the training in the order
  * of ranks, a name
  *     for their group, what give_state of all owners gave put together (or none), and how many

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""test_train_ner_gpu.py TRAIN_NER DEFAULT_CFG [STAND_IN]
+"""test_train_ner_gpu.py TRAIN_NER DEFAULT_CFG [STAND_IN CRT]
 
-train_ner with members on a GPU, beside the same on CPUs. With STAND_IN in place of CUDA's libraries;
-without it on a real GPU, and where there is none it exits with 77.
+train_ner with members on a GPU, beside the same on CPUs. With STAND_IN in place of CUDA's
+libraries; without it on a real GPU, and where there is none it exits with 77.
 """
 import csv
 import glob
@@ -90,6 +90,18 @@ def a_gpu_that_is_not_there_is_refused_and_auto_says_so(folder):
     assert "no node of the cluster has a GPU; members compute on CPUs" in done.stdout, done
 
 
+def a_cluster_that_has_another_gpu_is_told(folder):
+    """A cluster of this user's, which a program joins by itself."""
+    crt, environment = sys.argv[4], {**os.environ, "CUDA_VISIBLE_DEVICES": "1"}
+    subprocess.run([crt, "start", "--head", "--port", "0", "--dashboard-port", "0"],
+                   check=True, timeout=100, env=environment, stdout=subprocess.DEVNULL)
+    try:
+        done = train(folder, "--gpu-id=0", visible=None, expect=1)
+        assert "--gpu-id names GPU 0, and the cluster gave GPU 1: " in done.stderr, done
+    finally:
+        subprocess.run([crt, "stop"], check=True, timeout=100, stdout=subprocess.DEVNULL)
+
+
 def main():
     if not STAND_IN and not glob.glob("/dev/nvidia[0-9]*"):
         sys.exit(77)
@@ -98,6 +110,7 @@ def main():
         members_share_a_gpu_in_any_mode(folder)
         if STAND_IN:
             passes_are_made_on_the_gpu(folder)
+            a_cluster_that_has_another_gpu_is_told(folder)
         a_gpu_that_is_not_there_is_refused_and_auto_says_so(folder)
 
 
