@@ -18,7 +18,7 @@ SMALL = [
     "--paths.train=builtin:120", "--paths.dev=builtin:20:1", "--training.dropout=0",
     "--components.tok2vec.model.encode.width=16", "--components.tok2vec.model.embed.rows=100",
     "--components.tok2vec.model.encode.depth=1", "--training.optimizer.learn_rate=0.001",
-    "--training.batcher.size.start=100", "--training.eval_frequency=4", "--training.max_steps=8"
+    "--training.batcher.size.start=100", "--training.eval_frequency=2", "--training.max_steps=4"
 ]
 # How far apart losses may be: the first steps of RAdam go as far for gradients that are all but 0,
 # whose last bits differ, as for others.
