@@ -348,7 +348,8 @@ CRT_API crt_status_t crt_get_v(crt_ref_t *ref, int64_t wait_ms, crt_out_t out);
 /* Waits until `want` of `count` refs are ready. A ref is ready when the ref has a value or an
  * error. `ready` has room for `want` indices, or is NULL. The function stores the indices of ready
  * refs in `ready`, in the order of `refs`, and the number of indices, at most `want`, in
- * `*ready_count`. CRT_ERR_TIMED_OUT sets both too. A ref may occur several times in `refs`.
+ * `*ready_count`. CRT_ERR_TIMED_OUT sets both too. A ref may occur several times in `refs`. Values
+ * of other nodes stay there until crt_get; crt_refs_wait brings them.
  *
  * `wait_ms` is in milliseconds; CRT_FOREVER waits without a limit. A loop that handles one ref and
  * waits again needs about the same time for each ref, however many refs there are. Wait sets of
@@ -397,6 +398,23 @@ CRT_API void crt_ref_drop(crt_ref_t **ref);
 /* Gives up `count` refs and sets each pointer to NULL. Each ref is dropped as by crt_ref_drop;
  * NULL refs are allowed. */
 CRT_API void crt_refs_drop(crt_ref_t **refs, size_t count);
+
+/* Frees the values of `count` refs now, on all nodes, whoever still has refs to them: the memory of
+ * the stores is needed for something else. The caller keeps its refs and drops them as ever.
+ *
+ * crt_get of such a ref then fails with CRT_ERR_OBJECT_LOST, here and wherever the value was not
+ * yet; so do calls that get the ref, or have it and have not begun. A value that a process has got
+ * stays readable there, and keeps its memory on that node, until the ref is dropped there. Small
+ * values (results up to 64 KiB, puts up to 4 KiB) are in no store and stay as they are until their
+ * refs are dropped. A freed value is not made again (max_attempts), and neither is what can only be
+ * made from it.
+ *
+ * Only the process that owns a value can free it: the one that has put it or made the call.
+ *
+ * Errors: CRT_ERR_INVALID, when a ref is NULL, dropped, of another process or has no value yet; the
+ * detail says which, and nothing was freed. CRT_ERR_CLOSED, CRT_ERR_NOT_INITIALIZED,
+ * CRT_ERR_FORKED. */
+CRT_API crt_status_t crt_refs_free(crt_ref_t *const *refs, size_t count);
 
 /* The error of a failed ref. Texts are never NULL. */
 typedef struct crt_error {

@@ -224,24 +224,35 @@ CRT_API crt_status_t crt_ref_on_ready(crt_ref_t *ref, crt_ref_callback_t *callba
 
 /* ---------------------------------------------------------------- all of a list */
 
+/* Before the first member that a version adds to a struct, if that is shorter than a word: programs
+ * of the version before have no zeros in what was padding at the end (docs/abi.md). */
+#ifdef __cplusplus
+#    define CRTI_FIRST_OF_VERSION alignas(size_t)
+#else
+#    define CRTI_FIRST_OF_VERSION _Alignas(size_t)
+#endif
+
 typedef struct crt_refs_wait_options {
     /* Set by CRT_REFS_WAIT_OPTIONS. */
     size_t struct_size;
     /* The wait goes on after a ref has failed, until all refs are ready. Default: the wait ends
      * with the first error. */
     bool past_errors;
+    /* Values stay where they are: the wait ends when each ref has a value or an error, and crt_get
+     * brings the value. Default: values are brought to this node. */
+    CRTI_FIRST_OF_VERSION bool no_fetch;
 } crt_refs_wait_options_t;
 #define CRT_REFS_WAIT_OPTIONS(...)                                                       \
     CRTI_CONSTANT(crt_refs_wait_options_t,                                               \
                   .struct_size = sizeof(crt_refs_wait_options_t), __VA_ARGS__)
 
 /* Waits until crt_get of none of the refs would wait, with one deadline for all: values are
- * brought to this node side by side. `options` may be NULL. `wait_ms` is how long the caller
- * waits: 0 asks without waiting, CRT_FOREVER is without limit. A ref may stand in the list
- * several times. The first ref that fails ends the wait: the status is that of the ref, its index
- * goes to `*failed_out`, and the other calls go on. With past_errors the status is that of the
- * failed ref with the lowest index. `failed_out` may be NULL. `*failed_out` is `count` when no
- * ref failed. Errors: those of the refs; CRT_ERR_TIMED_OUT, some are not ready;
+ * brought to this node side by side, unless no_fetch is set. `options` may be NULL. `wait_ms` is
+ * how long the caller waits: 0 asks without waiting, CRT_FOREVER is without limit. A ref may stand
+ * in the list several times. The first ref that fails ends the wait: the status is that of the
+ * ref, its index goes to `*failed_out`, and the other calls go on. With past_errors the status is
+ * that of the failed ref with the lowest index. `failed_out` may be NULL. `*failed_out` is `count`
+ * when no ref failed. Errors: those of the refs; CRT_ERR_TIMED_OUT, some are not ready;
  * CRT_ERR_INTERRUPTED, crt_interrupt was called; CRT_ERR_CANCELLED, the call that waits was
  * cancelled; CRT_ERR_DEADLOCK, the call waits for itself; CRT_ERR_INVALID, a ref is NULL or was
  * dropped, the detail says which; CRT_ERR_NO_MEMORY, CRT_ERR_CLOSED, CRT_ERR_NOT_INITIALIZED,

@@ -13,7 +13,9 @@
  *     returns     one task with 3,000 lists of 10,000 ints as its results, each fetched
  *     gets        10,000 lists of 10,000 ints, each put and fetched
  *     dropped     N tasks (1,000,000) submitted behind taken processors and dropped: none runs
- * The lists are tensors. Each row is the median of --rounds (3) rounds.
+ * The lists are tensors. Each row is the median of --rounds (3) rounds. Of `returns` and `gets` the
+ * bare copying is told beside it: the same lists made, copied into memory that was touched before,
+ * and summed up, in turns with the rounds; and the ratio of the least times.
  */
 #include <crt.h>
 
@@ -311,6 +313,32 @@ static double returns(void)
     return us;
 }
 
+/* `count` lists without any of crt. */
+static double bare(size_t count)
+{
+    static char *memory; /* of GETS lists */
+    double start, us;
+    int64_t total = 0;
+
+    if (!memory)
+        memory = list_of(GETS, sizeof(list));
+    start = now_us();
+    for (size_t i = 0; i < count; i++) {
+        crt_tensor_t tensor = new_list((int64_t)i);
+
+        memcpy(memory + i * sizeof(list), tensor.data, sizeof(list));
+    }
+    for (size_t i = 0; i < count; i++) {
+        crt_tensor_t tensor = crt_tensor_view(CRT_DTYPE_INT64, 1, &(int64_t){ITEMS},
+                                              memory + i * sizeof(list));
+
+        total += sum_of(&tensor);
+    }
+    us = now_us() - start;
+    check(total == sum_of_all((int64_t)count), "the sum of what was copied is wrong");
+    return us;
+}
+
 static double gets(void)
 {
     crt_ref_t **refs = list_of(GETS, sizeof(crt_ref_t *));
@@ -336,12 +364,15 @@ static bool is_wanted(const char *name)
 static void measure(const char *name, int64_t count, const char *what,
                     double (*body)(void))
 {
-    double us[ROUNDS_MAX], least, most;
+    bool is_copying = body == returns || body == gets;
+    double us[ROUNDS_MAX], bare_us[ROUNDS_MAX], least, most;
 
     if (!is_wanted(name))
         return;
-    for (int i = 0; i < options.rounds; i++)
+    for (int i = 0; i < options.rounds; i++) {
         us[i] = body();
+        bare_us[i] = is_copying ? bare((size_t)count) : 0;
+    }
     (void)median(us, (int)options.rounds);
     least = us[0], most = us[options.rounds - 1];
     printf("%-10s %8lld %-10s %9.2f ms (%.2f to %.2f), %.3f us each", name,
@@ -349,6 +380,11 @@ static void measure(const char *name, int64_t count, const char *what,
            us[options.rounds / 2] / (double)count);
     if (body == queue)
         printf(", the driver grew by %.1f MB", grown_mb);
+    if (is_copying) {
+        (void)median(bare_us, (int)options.rounds);
+        printf(", bare copying %.2f ms, ratio %.2f", bare_us[0] / 1e3,
+               least / bare_us[0]);
+    }
     printf("\n");
     fflush(stdout);
 }

@@ -569,6 +569,25 @@ static void a_batch_is_carried_out_once_and_names_what_is_gone(void **state)
     assert_int_equal(core->refs->owned.count, 0);
 }
 
+/* ---------------------------------------------------------------- waits that do not fetch */
+
+static void a_wait_that_does_not_fetch_leaves_a_value_where_it_is(void **state)
+{
+    crt_ref_t *ref = alone_stored(3);
+    unsigned pulls = alone_pulls();
+    size_t failed, ready;
+
+    assert_int_equal(
+        crt_refs_wait(&ref, 1, CRT_REFS_WAIT_OPTIONS(.no_fetch = true), 0, &failed),
+        CRT_OK);
+    assert_int_equal(crt_wait(&ref, 1, 1, 0, NULL, &ready), CRT_OK);
+    assert_int_equal(alone_pulls(), pulls);
+    assert_int_equal(crt_refs_wait(&ref, 1, NULL, 0, &failed), CRT_ERR_TIMED_OUT);
+    assert_int_equal(alone_pulls(), pulls + 1);
+    alone_pulled(false);
+    alone_drop(ref);
+}
+
 /* ---------------------------------------------------------------- results with refs */
 
 /* Process 1 calls; the result has a ref of ours and one of process 2. */
@@ -724,6 +743,7 @@ int main(void)
         OWNER_TEST(a_registration_in_doubt_is_asked_for_again),
         OWNER_TEST(a_release_in_doubt_is_said_again_until_it_is_answered),
         OWNER_TEST(dues_end_with_the_owner),
+        OWNER_TEST(a_wait_that_does_not_fetch_leaves_a_value_where_it_is),
         OWNER_TEST(refs_of_one_owner_are_registered_and_released_by_one_record_each),
         OWNER_TEST(of_a_batch_those_that_are_gone_are_lost_and_no_others),
         OWNER_TEST(an_answer_that_lies_about_a_batch_breaks_nothing),

@@ -28,7 +28,7 @@ typedef struct all {
     size_t count, begun; /* of those `ones` that are set */
     size_t left;         /* not ready */
     size_t failed;       /* which; `count`: none */
-    bool past_errors;
+    bool past_errors, no_fetch;
 } all_t;
 
 static bool is_over(void *user)
@@ -78,7 +78,7 @@ static crt_status_t begin(all_t *all)
     }
     for (size_t i = 0; i < all->count && !is_over(all); i++) {
         if (all->refs[i]->core)
-            crti_ref_await(all->refs[i], &all->ones[i].waiting, true);
+            crti_ref_await(all->refs[i], &all->ones[i].waiting, !all->no_fetch);
         else
             on_ready(&all->ones[i].waiting, all->refs[i]);
     }
@@ -146,6 +146,7 @@ crt_status_t crt_refs_wait(crt_ref_t *const *refs, size_t count,
     if (count && !refs)
         return crt_raise(CRT_ERR_INVALID, "crt_refs_wait for %zu refs at NULL", count);
     all.past_errors = o.past_errors;
+    all.no_fetch = o.no_fetch;
     all.ones = calloc(count ? count : 1, sizeof(*all.ones));
     if (!all.ones)
         return crt_raise(CRT_ERR_NO_MEMORY, "a wait for %zu refs", count);

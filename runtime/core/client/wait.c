@@ -18,7 +18,6 @@
 #include "runtime/core/process/entry.h"
 #include "runtime/core/process/printed.h"
 #include "runtime/core/refs/missing.h"
-#include "runtime/core/refs/owner_requests.h"
 #include "runtime/core/refs/value_of.h"
 
 /* ------------------------------------------------------------------ get */
@@ -346,6 +345,48 @@ bool crti_ref_drop_handle(crti_core_t *core, crt_ref_t *ref)
         let_go(ref);
     }
     return true;
+}
+
+/* Why its value can't be freed by the program. */
+static crt_status_t check_free(const crt_ref_t *ref)
+{
+    crt_status_t status = crti_ref_check(ref);
+
+    if (status != CRT_OK)
+        return status;
+    if (!ref->is_owned)
+        return crt_raise(
+            CRT_ERR_INVALID,
+            "its value is another process's: only the process that has put it "
+            "or made the call frees it");
+    return ref->owned.state == CRTI_OWNED_PENDING
+               ? crt_raise(CRT_ERR_INVALID,
+                           "it has no value yet: wait for it, or crt_cancel its call")
+               : CRT_OK;
+}
+
+crt_status_t crt_refs_free(crt_ref_t *const *refs, size_t count)
+{
+    crti_core_t *core;
+    crt_status_t status = CRT_OK;
+
+    if (count && !refs)
+        return crt_raise(CRT_ERR_INVALID, "crt_refs_free of %zu refs at NULL", count);
+    core = crti_enter();
+    if (!core)
+        return crti_entry_status();
+    for (size_t i = 0; i < count && status == CRT_OK; i++) {
+        status = check_free(refs[i]);
+        if (status != CRT_OK)
+            status = crt_raise(status, "ref %zu: %s", i, crt_error_detail());
+    }
+    crti_owner_requests_gather(core); /* values may hold refs of others */
+    for (size_t i = 0; i < count && status == CRT_OK; i++)
+        crti_ref_free_value(refs[i], "its value was freed by crt_refs_free");
+    crti_owner_requests_send(core);
+    crti_object_flush_frees(core);
+    crti_leave(core);
+    return status;
 }
 
 void crt_ref_drop(crt_ref_t **slot)

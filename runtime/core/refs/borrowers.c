@@ -3,7 +3,6 @@
 #include "runtime/core/refs/borrowers.h"
 
 #include "runtime/core/process/remotes.h"
-#include "runtime/core/refs/owner_requests.h"
 #include "runtime/core/refs/refs_int.h"
 
 /* The process that will hold the object: its death must end its registration. */

@@ -4,21 +4,23 @@
 
 #include <stdlib.h>
 
-#include "runtime/core/refs/owner_requests.h"
 #include "runtime/core/refs/refs_int.h"
+
+#define AHEAD 4 /* refs are asked of memory so long before they are used */
 
 typedef struct opening {
     crti_core_t *core;
     crti_contained_t *inner;
     bool has_tokens;
     crt_status_t lost; /* why a ref could not be made */
+    crti_arrivals_t arrivals;
 } opening_t;
 
 static crt_status_t open_ref(void *user, uint32_t index, const crti_ref_name_t *name)
 {
     opening_t *o = user;
     crt_ref_t *ref;
-    crt_status_t status = crti_ref_arrive(o->core, name, &ref);
+    crt_status_t status = crti_ref_arrive_among(o->core, name, &o->arrivals, &ref);
 
     if (status != CRT_OK && o->has_tokens)
         o->lost =
@@ -52,7 +54,7 @@ crt_status_t crti_contained_open(crti_core_t *core, crti_span_t bytes,
                                  crti_contained_mode_t mode, bool has_tokens,
                                  crti_contained_t *inner)
 {
-    opening_t opening = {core, inner, has_tokens, CRT_OK};
+    opening_t opening = {core, inner, has_tokens, CRT_OK, {.name = NULL}};
     crti_table_visitor_t visitor = {&opening, open_ref, open_actor};
     crti_table_t table;
     crt_status_t status = crti_table_open(bytes, &table);
@@ -102,6 +104,8 @@ static void close_now(crti_contained_t *inner, crti_completion_t *ending)
 {
     release_actors(inner);
     for (uint32_t i = 0; i < inner->ref_count; i++) {
+        if (i + AHEAD < inner->ref_count)
+            crti_ref_prefetch(inner->refs[i + AHEAD]);
         if (inner->mode == CRTI_CONTAINED_HELD)
             crti_ref_release(inner->refs[i]);
         else

@@ -28,12 +28,13 @@ const crti_ref_more_t crti_ref_no_more = {
 
 static crt_ref_t *new_ref(crti_core_t *core)
 {
-    crt_ref_t *ref = crti_pool_get(&core->refs->pool);
+    crt_ref_t *ref = crti_slab_get(&core->refs->slabs);
 
     if (!ref)
         return NULL;
     memset(ref, 0, sizeof(*ref));
     ref->core = core;
+    ref->is_in_slab = true;
     ref->more = CRTI_REF_NO_MORE;
     return ref;
 }
@@ -89,7 +90,7 @@ crt_ref_t *crti_ref_new_numbered(crti_core_t *core, uint64_t number)
     ref->number = number;
     crti_owned_init(&ref->owned);
     if (crti_numbers_add(&core->refs->owned, ref->number, ref) != CRT_OK) {
-        crti_pool_put(&core->refs->pool, ref);
+        crti_slab_put(ref);
         return NULL;
     }
     return ref;
@@ -114,29 +115,30 @@ static crt_status_t use_owner(crti_core_t *core, const crti_ref_name_t *name,
 }
 
 static crt_status_t new_borrowed(crti_core_t *core, const crti_ref_name_t *name,
-                                 crt_ref_t **ref_out)
+                                 crti_remote_t *owner, crt_ref_t **ref_out)
 {
-    crt_ref_t *ref = new_ref(core);
-    crt_status_t status;
+    void **place = crti_numbers_place(&owner->borrowed, name->id.number);
+    crt_ref_t *ref = place ? *place : NULL;
 
+    if (!ref && place) {
+        ref = new_ref(core);
+        if (!ref)
+            crti_numbers_remove(&owner->borrowed, name->id.number);
+    }
     if (!ref)
         return crt_raise(CRT_ERR_NO_MEMORY, "a ref");
+    *ref_out = ref;
+    if (*place)
+        return CRT_OK;
+    *place = ref;
     ref->number = name->id.number;
+    ref->owner = owner;
+    owner->uses++;
     crti_borrow_init(&ref->borrow);
-    status = use_owner(core, name, &ref->owner);
-    if (status == CRT_OK) {
-        status = crti_numbers_add(&ref->owner->borrowed, ref->number, ref);
-        if (status == CRT_OK) {
-            core->refs->borrowed++;
-            crti_remote_watch(core, ref->owner);
-            crti_peek_may(ref);
-            *ref_out = ref;
-            return CRT_OK;
-        }
-        crti_remote_unuse(core, ref->owner);
-    }
-    crti_pool_put(&core->refs->pool, ref);
-    return status;
+    core->refs->borrowed++;
+    crti_remote_watch(core, owner);
+    crti_peek_may(ref);
+    return CRT_OK;
 }
 
 crt_ref_t *crti_ref_borrowed(crti_core_t *core, crti_id_t owner, uint64_t number)
@@ -146,26 +148,43 @@ crt_ref_t *crti_ref_borrowed(crti_core_t *core, crti_id_t owner, uint64_t number
     return remote ? crti_numbers_get(&remote->borrowed, number) : NULL;
 }
 
-crt_status_t crti_ref_arrive(crti_core_t *core, const crti_ref_name_t *name,
-                             crt_ref_t **ref_out)
+static crt_status_t find_own(crti_core_t *core, uint64_t number, crt_ref_t **ref_out)
 {
-    crt_ref_t *ref;
+    *ref_out = crti_numbers_get(&core->refs->owned, number);
+    return *ref_out
+               ? CRT_OK
+               : crt_raise(CRT_ERR_OBJECT_LOST, "ref %llu came back after it was freed",
+                           (unsigned long long)number);
+}
+
+crt_status_t crti_ref_arrive_among(crti_core_t *core, const crti_ref_name_t *name,
+                                   crti_arrivals_t *arrivals, crt_ref_t **ref_out)
+{
+    crt_status_t status;
 
     if (name->id.number == 0)
         return crt_raise(CRT_ERR_PROTOCOL, "a ref without a number");
-    if (crti_id_equal(name->id.owner, core->process)) {
-        ref = crti_numbers_get(&core->refs->owned, name->id.number);
-        if (!ref)
-            return crt_raise(CRT_ERR_OBJECT_LOST, "ref %llu came back after it was freed",
-                             (unsigned long long)name->id.number);
-        *ref_out = ref;
-        return CRT_OK;
+    if (name != arrivals->name) {
+        *arrivals = (crti_arrivals_t){
+            .name = name, .is_ours = crti_id_equal(name->id.owner, core->process)};
+        status = arrivals->is_ours ? CRT_OK : use_owner(core, name, &arrivals->owner);
+        if (status != CRT_OK) {
+            arrivals->name = NULL;
+            return status;
+        }
+        if (arrivals->owner)
+            arrivals->owner->uses--; /* it stays until others are made */
     }
-    ref = crti_ref_borrowed(core, name->id.owner, name->id.number);
-    if (!ref)
-        return new_borrowed(core, name, ref_out);
-    *ref_out = ref;
-    return CRT_OK;
+    return arrivals->is_ours ? find_own(core, name->id.number, ref_out)
+                             : new_borrowed(core, name, arrivals->owner, ref_out);
+}
+
+crt_status_t crti_ref_arrive(crti_core_t *core, const crti_ref_name_t *name,
+                             crt_ref_t **ref_out)
+{
+    crti_arrivals_t one = {.name = NULL};
+
+    return crti_ref_arrive_among(core, name, &one, ref_out);
 }
 
 crti_ref_name_t crti_ref_name(const crt_ref_t *ref)

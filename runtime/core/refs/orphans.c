@@ -16,6 +16,7 @@
 #include "runtime/core/process/context.h"
 #include "runtime/core/refs/owner_requests.h"
 #include "runtime/core/refs/peek.h"
+#include "runtime/core/values/pool.h"
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
@@ -29,7 +30,10 @@ static void free_orphan(crt_ref_t *ref)
         free(ref->more->inner.refs);
         free(ref->more);
     }
-    free(ref);
+    if (ref->is_in_slab)
+        crti_slab_put(ref);
+    else
+        free(ref);
 }
 
 /* With the last handle it goes, and so do its handles of what is in it: one after the other, since
@@ -138,5 +142,6 @@ void crti_refs_orphan(crti_core_t *core)
 {
     keep_inner(core);
     crti_refs_walk(core, orphan, NULL);
+    crti_refs_leave(core); /* other threads may drop what is left from now on */
     free_requests(core);
 }

@@ -46,10 +46,6 @@ typedef struct crti_owner_request {
     crti_buffer_t record;
 } crti_owner_request_t;
 
-/* What is requested in between is gathered; may be nested. */
-void crti_owner_requests_gather(crti_core_t *core);
-void crti_owner_requests_send(crti_core_t *core);
-
 /* This process registers itself; the answer comes to crti_ref_owner_answered. `ending` (may be
  * NULL) waits for it. */
 void crti_owner_request_borrow(crt_ref_t *ref, crti_completion_t *ending);

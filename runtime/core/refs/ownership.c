@@ -167,6 +167,9 @@ static bool make_room(crti_owned_t *o)
     bool is_first = o->nodes == &o->first_node;
     crti_id_t *grown;
 
+    if (o->node_count == UINT16_MAX)
+        return false;
+
     if (is_first ? o->node_count == 0 : !is_power_of_two(o->node_count))
         return true;
     grown = realloc(is_first ? NULL : o->nodes,

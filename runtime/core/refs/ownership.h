@@ -73,14 +73,14 @@ typedef struct crti_borrower {
 } crti_borrower_t;
 
 typedef struct crti_owned {
-    crti_owned_state_t state;
-    bool is_told;       /* somebody knows where it is, and may have made a copy */
-    bool is_kept;       /* what was made from it may have to be made again */
-    bool is_repeatable; /* so may it: its task can be run once more */
-    uint32_t local;     /* handles and containers in this process */
-    uint32_t pins;      /* calls in flight that it is an argument of */
+    crti_owned_state_t state : 8;
+    bool is_told : 1;       /* somebody knows where it is, and may have made a copy */
+    bool is_kept : 1;       /* what was made from it may have to be made again */
+    bool is_repeatable : 1; /* so may it: its task can be run once more */
+    uint16_t node_count;    /* nodes that have its bytes */
+    uint32_t local;         /* handles and containers in this process */
+    uint32_t pins;          /* calls in flight that it is an argument of */
     uint32_t borrower_count;
-    uint32_t node_count; /* nodes that have its bytes */
     crti_borrower_t *borrowers;
     crti_id_t *nodes;
     crti_id_t first_node; /* `nodes` points here while one is enough */

@@ -6,6 +6,15 @@
 
 /* ------------------------------------------------------------------ the borrower */
 
+/* Who reads on does not wait yet, and would let it lie until then. */
+static void send_now(crti_core_t *core, crti_remote_t *owner, const crti_buffer_t *peek)
+{
+    struct iovec part = {peek->data, peek->size};
+
+    (void)crti_net_send(core->net, owner->peer, &part, 1,
+                        CRTI_SEND_CONTROL | CRTI_SEND_NOW, CRTI_NET_NO_DEADLINE, NULL);
+}
+
 /* Those behind `from`, which is one of them or the list itself. */
 static void ask(crti_core_t *core, crti_remote_t *owner, crti_list_t *from, uint32_t most)
 {
@@ -24,7 +33,7 @@ static void ask(crti_core_t *core, crti_remote_t *owner, crti_list_t *from, uint
     out = crti_scratch_take(core);
     if (crti_remote_connect(core, owner) == CRT_OK &&
         crti_put_peek(&out, numbers, count) == CRT_OK)
-        crti_remote_send(core, owner, &out);
+        send_now(core, owner, &out);
     crti_scratch_give(core, &out);
 }
 
@@ -39,11 +48,12 @@ void crti_peek_behind(crti_core_t *core, crti_remote_t *owner)
     ask(core, owner, &owner->unasked, CRTI_PEEK_MAX);
 }
 
-/* Its content may have come another way by now. */
-static void take(crti_remote_t *owner, uint64_t number, const crti_result_t *result)
-{
-    crt_ref_t *ref = crti_numbers_get(&owner->borrowed, number);
+/* Refs that are looked at side by side, so that memory is waited for once and not for each. */
+#define TOGETHER 8
 
+/* Its content may have come another way by now. */
+static void take(crti_remote_t *owner, crt_ref_t *ref, const crti_result_t *result)
+{
     if (!ref || ref->content != CRTI_CONTENT_NONE)
         return;
     if (!ref->is_peeked)
@@ -52,18 +62,39 @@ static void take(crti_remote_t *owner, uint64_t number, const crti_result_t *res
     crti_ref_set_result(ref, result, false);
 }
 
+/* Who is told of one may end others: so they are looked for again. */
+static void take_several(crti_remote_t *owner, const uint64_t *numbers,
+                         const crti_result_t *results, unsigned count)
+{
+    for (unsigned i = 0; i < count; i++) {
+        const crt_ref_t *ref = crti_numbers_get(&owner->borrowed, numbers[i]);
+
+        if (ref)
+            crti_ref_prefetch(ref);
+    }
+    for (unsigned i = 0; i < count; i++)
+        take(owner, crti_numbers_get(&owner->borrowed, numbers[i]), &results[i]);
+}
+
 crt_status_t crti_peek_answered(crti_core_t *core, crti_remote_t *owner, const void *data,
                                 size_t size)
 {
     crti_reader_t peeked = crti_read_peeked(data, size);
-    crti_result_t result;
-    uint64_t number;
-    bool is_there;
-    crt_status_t status;
+    crti_result_t results[TOGETHER];
+    uint64_t numbers[TOGETHER];
+    bool is_there = true;
+    crt_status_t status = CRT_OK;
 
-    while ((status = crti_next_peeked(&peeked, &is_there, &number, &result)) == CRT_OK &&
-           is_there)
-        take(owner, number, &result);
+    while (status == CRT_OK && is_there) {
+        unsigned count = 0;
+
+        while (count < TOGETHER &&
+               (status = crti_next_peeked(&peeked, &is_there, &numbers[count],
+                                          &results[count])) == CRT_OK &&
+               is_there)
+            crti_numbers_prefetch(&owner->borrowed, numbers[count++]);
+        take_several(owner, numbers, results, count);
+    }
     return status;
 }
 
@@ -88,6 +119,21 @@ static crt_status_t put(crti_buffer_t *out, crt_ref_t *ref)
     return status;
 }
 
+static void look_ahead(crti_core_t *core, const void *numbers, uint32_t from,
+                       uint32_t count)
+{
+    const crti_numbers_t *owned = &core->refs->owned;
+
+    for (uint32_t i = from + TOGETHER; i < from + 2 * TOGETHER && i < count; i++)
+        crti_numbers_prefetch(owned, crti_number_at(numbers, i));
+    for (uint32_t i = from; i < from + TOGETHER && i < count; i++) {
+        const crt_ref_t *ref = crti_numbers_get(owned, crti_number_at(numbers, i));
+
+        if (ref)
+            crti_ref_prefetch(ref);
+    }
+}
+
 crt_status_t crti_peek_asked(crti_client_t *client, const void *data, size_t size)
 {
     crti_core_t *core = client->core;
@@ -104,8 +150,11 @@ crt_status_t crti_peek_asked(crti_client_t *client, const void *data, size_t siz
     status = crti_begin_peeked(&out);
     for (uint32_t i = 0; i < count && status == CRT_OK && out.size < CRTI_PEEK_BYTES;
          i++) {
-        crt_ref_t *ref = crti_numbers_get(&core->refs->owned, crti_number_at(numbers, i));
+        crt_ref_t *ref;
 
+        if (i % TOGETHER == 0)
+            look_ahead(core, numbers, i, count);
+        ref = crti_numbers_get(&core->refs->owned, crti_number_at(numbers, i));
         if (is_told(ref))
             status = put(&out, ref);
     }

@@ -23,9 +23,9 @@
 #include "runtime/core/process/remotes.h"
 #include "runtime/core/refs/refs.h"
 
-#define CRTI_PEEK_MAX   1024              /* refs of a question, */
-#define CRTI_PEEK_FIRST 256               /* of the first one */
-#define CRTI_PEEK_LEFT  512               /* answers to be read when the next one goes */
+#define CRTI_PEEK_MAX   1024 /* refs of a question, */
+#define CRTI_PEEK_FIRST 256  /* of the first one */
+#define CRTI_PEEK_LEFT  768 /* answers to be read when the next one goes: fewer than MAX */
 #define CRTI_PEEK_BYTES (256u << 10)      /* of an answer, about */
 #define CRTI_PEEK_VALUE ((size_t)4 << 10) /* longest value in it */
 

@@ -10,7 +10,7 @@ void crti_refs_init(crti_refs_t *refs, const crti_ref_handlers_t *handlers)
 {
     refs->next_number = refs->next_request = 1;
     refs->handlers = *handlers;
-    crti_pool_init(&refs->pool, sizeof(crt_ref_t), CRTI_POOL_KEEPS, NULL);
+    crti_slabs_init(&refs->slabs, sizeof(crt_ref_t), CRTI_POOL_KEEPS);
     crti_pool_init(&refs->more_pool, sizeof(crti_ref_more_t), CRTI_POOL_KEEPS, NULL);
     crti_list_init(&refs->to_tell);
     crti_list_init(&refs->to_close);
@@ -20,10 +20,15 @@ void crti_refs_init(crti_refs_t *refs, const crti_ref_handlers_t *handlers)
     crti_list_init(&refs->retries);
 }
 
+void crti_refs_leave(crti_core_t *core)
+{
+    crti_slabs_leave(&core->refs->slabs);
+}
+
 void crti_refs_fini(crti_refs_t *refs)
 {
     crti_numbers_fini(&refs->owned);
-    crti_pool_fini(&refs->pool);
+    crti_slabs_leave(&refs->slabs);
     crti_pool_fini(&refs->more_pool);
     crti_buffer_fini(&refs->drained);
 }

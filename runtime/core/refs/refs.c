@@ -79,7 +79,7 @@ static void free_ref(crt_ref_t *ref)
     ref->is_free = true;
     if (ref->content != CRTI_CONTENT_NONE)
         set_content(ref, CRTI_CONTENT_NONE);
-    crti_pool_put(&core->refs->pool, ref);
+    crti_slab_put(ref);
 }
 
 /* Something that ends after the refs inside it were registered. */
@@ -604,6 +604,36 @@ void crti_ref_repeat(crt_ref_t *ref)
     ref->more->evictions = 0;
     end_forward(ref);
     crti_contained_close(&ref->more->inner, NULL);
+}
+
+void crti_ref_free_value(crt_ref_t *ref, const char *text)
+{
+    crti_ref_more_t *more = ref->more;
+
+    if (ref->owned.state != CRTI_OWNED_STORED && ref->owned.state != CRTI_OWNED_MISSING)
+        return;
+    crti_owned_set_repeatable(&ref->owned, false);
+    if (more->lineage || more->is_spared)
+        ref->core->refs->handlers.forgotten(ref);
+    more->is_spared = false;
+    crti_ref_hold(ref); /* refs in its value may be the last that keep it */
+    if (more->forward && more->forward->is_owned)
+        crti_ref_free_value(more->forward, text);
+    if (ref->owned.state == CRTI_OWNED_STORED && ref->is_decoded) {
+        /* the program may have pointers into it */
+        if (!more->forward)
+            crti_object_unstore(ref->core, more->object, ref->owned.nodes,
+                                ref->owned.node_count);
+        crti_owned_vacate(&ref->owned);
+        crti_ref_miss(ref);
+    } else if (ref->owned.state == CRTI_OWNED_STORED) {
+        crti_ref_vacate(ref);
+    }
+    if (ref->content == CRTI_CONTENT_NONE)
+        crti_ref_fail(ref, crt_raise(CRT_ERR_OBJECT_LOST, "%s", text));
+    if (!ref->is_decoded)
+        end_forward(ref);
+    crti_ref_release(ref);
 }
 
 /* Its bytes can't be had, but its call can be run once more: whoever wants them waits for that. */

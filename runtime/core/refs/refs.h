@@ -144,6 +144,7 @@ struct crt_ref {
     bool is_searched : 1;    /* by crti_check_result_wait, which is going on */
     bool is_unconfirmed : 1; /* borrowed: `nodes` are not its owner's word */
     bool is_counted : 1;     /* by crt_wait, which looks for those that stand twice */
+    bool is_in_slab : 1;     /* else of the heap: made without a runtime */
     union {
         crti_owned_t owned;
         struct {
@@ -169,6 +170,9 @@ struct crt_ref {
     const char *_Atomic place;
 };
 
+/* A program may have a million. */
+_Static_assert(sizeof(struct crt_ref) == 128, "two cache lines");
+
 /* The `more` of those that need none: nobody writes there. */
 extern const crti_ref_more_t crti_ref_no_more;
 #define CRTI_REF_NO_MORE ((crti_ref_more_t *)(uintptr_t)&crti_ref_no_more)
@@ -178,6 +182,12 @@ crti_ref_more_t *crti_ref_more(crt_ref_t *ref);
 static inline void *crti_ref_bytes(crt_ref_t *ref)
 {
     return ref->size <= sizeof(ref->small) ? ref->small : ref->long_bytes;
+}
+
+static inline void crti_ref_prefetch(const crt_ref_t *ref)
+{
+    __builtin_prefetch(ref, 1);
+    __builtin_prefetch((const char *)ref + 64, 1);
 }
 
 static inline bool crti_ref_has_error(const crt_ref_t *ref)
@@ -194,6 +204,8 @@ typedef struct crti_ref_changes {
 
 void crti_refs_init(crti_refs_t *refs, const crti_ref_handlers_t *handlers);
 void crti_refs_fini(crti_refs_t *refs);
+/* The memory of refs that are left is theirs alone. */
+void crti_refs_leave(crti_core_t *core);
 /* Refs of others, or our own, that `wants` takes, each held: what happens to one may change the
  * tables. The caller frees the list; NULL without memory. */
 typedef bool crti_ref_wants_t(const crt_ref_t *ref, const void *what);
@@ -224,6 +236,16 @@ crt_ref_t *crti_ref_new_numbered(crti_core_t *core, uint64_t number);
  * at once. */
 crt_status_t crti_ref_arrive(crti_core_t *core, const crti_ref_name_t *name,
                              crt_ref_t **ref_out);
+/* The same for each of several, which need not look for their owner again; zero at first, and given
+ * up before anything else happens. */
+typedef struct crti_arrivals {
+    const crti_ref_name_t
+        *name; /* as crti_table_visit gives it to all refs of an owner */
+    bool is_ours;
+    crti_remote_t *owner;
+} crti_arrivals_t;
+crt_status_t crti_ref_arrive_among(crti_core_t *core, const crti_ref_name_t *name,
+                                   crti_arrivals_t *arrivals, crt_ref_t **ref_out);
 crti_ref_name_t crti_ref_name(const crt_ref_t *ref);
 crti_object_id_t crti_ref_id(const crt_ref_t *ref);
 /* The one that we borrow of that process; NULL: none. */
@@ -257,6 +279,9 @@ void crti_ref_find(crt_ref_t *ref);
  * make another one again. And a missing one is pending: a call makes it again. */
 void crti_ref_vacate(crt_ref_t *ref);
 void crti_ref_repeat(crt_ref_t *ref);
+/* The bytes of one of ours that has come are freed whoever holds it: it fails, with that text. What
+ * is read here stays until the ref ends. */
+void crti_ref_free_value(crt_ref_t *ref, const char *text);
 void crti_ref_set_failed(crt_ref_t *ref, const crti_failure_t *failure);
 void crti_ref_fail(crt_ref_t *ref, crt_status_t status); /* with this thread's detail */
 /* From REPLY or LOCATED. `has_tokens`: its refs were registered for us. */
@@ -278,6 +303,12 @@ void crti_ref_free_content(crt_ref_t *ref);
 crt_ref_t *crti_ref_failed(crti_core_t *core, crt_status_t status);
 /* What there is when not even that can be made; never freed. */
 extern crt_ref_t crti_ref_out_of_memory;
+
+/* ------------------------------------------------------------------ owner_requests.c */
+
+/* What is requested of owners in between is gathered; may be nested. */
+void crti_owner_requests_gather(crti_core_t *core);
+void crti_owner_requests_send(crti_core_t *core);
 
 /* ------------------------------------------------------------------ orphans.c */
 

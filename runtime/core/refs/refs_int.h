@@ -12,7 +12,8 @@ struct crti_refs {
     crti_numbers_t owned; /* number -> crt_ref_t */
     size_t borrowed;      /* those of others: in crti_remote_t.borrowed */
     crti_ref_changes_t changes;
-    crti_pool_t pool, more_pool;
+    crti_slabs_t slabs; /* of crt_ref_t */
+    crti_pool_t more_pool;
     uint64_t next_number; /* of an object of ours, or of another try of a call */
     crti_id_t sender;     /* whose result is being taken; zero: our own */
     crti_list_t to_tell;  /* crt_ref_t.turn, held: while others are told */

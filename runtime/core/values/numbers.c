@@ -70,6 +70,28 @@ crt_status_t crti_numbers_add(crti_numbers_t *t, uint64_t number, void *value)
     return CRT_OK;
 }
 
+void **crti_numbers_place(crti_numbers_t *t, uint64_t number)
+{
+    size_t i, mask;
+
+    if ((t->count + 1) * 2 > t->capacity &&
+        resize(t, t->capacity ? t->capacity * 2 : 64) != CRT_OK)
+        return NULL;
+    mask = t->capacity - 1;
+    for (i = home_of(number) & mask; t->slots[i].number; i = (i + 1) & mask)
+        if (t->slots[i].number == number)
+            return &t->slots[i].value;
+    t->slots[i] = (slot_t){number, NULL};
+    t->count++;
+    return &t->slots[i].value;
+}
+
+void crti_numbers_prefetch(const crti_numbers_t *t, uint64_t number)
+{
+    if (t->count)
+        __builtin_prefetch(&t->slots[home_of(number) & (t->capacity - 1)]);
+}
+
 void crti_numbers_remove(crti_numbers_t *t, uint64_t number)
 {
     size_t mask = t->capacity - 1, hole;

@@ -27,6 +27,13 @@ void crti_numbers_fini(crti_numbers_t *table);
 /* NULL when there is none. */
 void *crti_numbers_get(const crti_numbers_t *table, uint64_t number);
 
+/* Its place, with NULL in it when the number (not 0) is new: the caller puts something there at
+ * once. NULL without memory. */
+void **crti_numbers_place(crti_numbers_t *table, uint64_t number);
+
+/* Soon it will be looked for. */
+void crti_numbers_prefetch(const crti_numbers_t *table, uint64_t number);
+
 /* The number (not 0) is new. */
 crt_status_t crti_numbers_add(crti_numbers_t *table, uint64_t number, void *value);
 void crti_numbers_remove(crti_numbers_t *table, uint64_t number);

@@ -172,7 +172,8 @@ typedef struct crti_table {
 /* The table's bytes of an encoded value; empty when it has none. */
 crt_status_t crti_value_table(const void *value, size_t size, crti_span_t *table_out);
 crt_status_t crti_table_open(crti_span_t bytes, crti_table_t *table_out);
-/* Calls `each` for every ref, then for every actor, in order. Names are borrowed. */
+/* Calls `each` for every ref, then for every actor, in order. Names are borrowed; refs of one owner
+ * have theirs at one address. */
 typedef struct crti_table_visitor {
     void *user;
     crt_status_t (*ref)(void *user, uint32_t index, const crti_ref_name_t *name);

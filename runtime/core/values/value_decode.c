@@ -119,46 +119,38 @@ crt_status_t crti_table_open(crti_span_t bytes, crti_table_t *t)
     return r.bad || r.at != r.end ? damaged("its table does not fit") : CRT_OK;
 }
 
-typedef struct owner {
-    crti_id_t process, node;
-    uint64_t incarnation;
-    crti_span_t tcp;
-} owner_t;
-
-static crt_status_t read_owners(const crti_table_t *t, owner_t **owners_out)
+/* The names of refs of each owner, but for their numbers. */
+static crt_status_t read_owners(const crti_table_t *t, crti_ref_name_t **names_out)
 {
     crti_reader_t r = crti_reader(t->owners, (size_t)(t->refs - t->owners));
-    owner_t *owners = calloc(t->owner_count, sizeof(*owners));
+    crti_ref_name_t *names = calloc(t->owner_count, sizeof(*names));
 
-    if (!owners)
+    if (!names)
         return crt_raise(CRT_ERR_NO_MEMORY, "encoded value: %u owners", t->owner_count);
     for (uint32_t i = 0; i < t->owner_count; i++) {
-        owners[i].process = crti_read_id(&r);
-        owners[i].incarnation = crti_read_u64(&r);
-        owners[i].node = crti_read_id(&r);
-        owners[i].tcp = crti_read_text(&r);
+        names[i].id.owner = crti_read_id(&r);
+        names[i].incarnation = crti_read_u64(&r);
+        names[i].node = crti_read_id(&r);
+        names[i].tcp = crti_read_text(&r);
     }
-    *owners_out = owners;
+    *names_out = names;
     return CRT_OK;
 }
 
 static crt_status_t visit_refs(const crti_table_t *t, const crti_table_visitor_t *v)
 {
     crti_reader_t r = crti_reader(t->refs, (size_t)t->ref_count * 12);
-    CRTI_AUTO(free) owner_t *owners = NULL;
-    crt_status_t status = t->owner_count ? read_owners(t, &owners) : CRT_OK;
+    CRTI_AUTO(free) crti_ref_name_t *names = NULL;
+    crt_status_t status = t->owner_count ? read_owners(t, &names) : CRT_OK;
 
     for (uint32_t i = 0; i < t->ref_count && status == CRT_OK; i++) {
         uint32_t owner = crti_read_u32(&r);
-        crti_ref_name_t name = {.id.number = crti_read_u64(&r)};
+        uint64_t number = crti_read_u64(&r);
 
-        if (owner >= t->owner_count || !owners || name.id.number == 0)
+        if (owner >= t->owner_count || !names || number == 0)
             return damaged("a ref without an owner or number");
-        name.id.owner = owners[owner].process;
-        name.incarnation = owners[owner].incarnation;
-        name.node = owners[owner].node;
-        name.tcp = owners[owner].tcp;
-        status = v->ref(v->user, i, &name);
+        names[owner].id.number = number;
+        status = v->ref(v->user, i, &names[owner]);
     }
     return status;
 }
@@ -188,6 +180,25 @@ typedef struct decoder {
     crt_value_t *next_value; /* second pass; NULL in the first */
     crt_tensor_t *next_tensor;
 } decoder_t;
+
+/* A ref as it stands in lists of refs, in few bytes; false: it is something else, or damaged, and
+ * nothing was read. */
+static inline bool take_short_ref(decoder_t *d, crt_value_t *v)
+{
+    const unsigned char *at = d->r.at;
+    uint32_t index;
+
+    if (crti_reader_left(&d->r) < 7 || at[0] != 0xc7 || at[1] != 4 || at[2] != 2)
+        return false;
+    memcpy(&index, at + 3, sizeof(index));
+    index = le32toh(index);
+    if (index >= d->handles->ref_count)
+        return false;
+    d->r.at += 7;
+    *v = (crt_value_t){.kind = CRT_KIND_REF};
+    v->as.ref = d->handles->refs ? d->handles->refs[index] : NULL;
+    return true;
+}
 
 /* Counts entries in the first pass, takes their places in the second. The bytes may lie in memory
  * that others write, so the second may find more than the first. */
@@ -342,7 +353,8 @@ static crt_status_t take_items(decoder_t *d, crt_value_t *v, uint64_t count, boo
     for (size_t i = 0; i < items && status == CRT_OK; i++) {
         crt_value_t *item = first ? &first[i] : &scratch;
 
-        status = take_any(d, item, depth + 1);
+        if (!take_short_ref(d, item))
+            status = take_any(d, item, depth + 1);
         if (status == CRT_OK && is_map && i % 2 == 0 && item->kind != CRT_KIND_STRING)
             return damaged("a map's key that is no text");
     }
