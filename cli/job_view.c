@@ -7,9 +7,12 @@
 #include <time.h>
 
 #include "cli/answer.h"
+#include "cli/clock.h"
 #include "cli/patience.h"
 
-#define WAIT_MS 10000 /* of one long poll */
+#define WAIT_MS      10000 /* of one long poll */
+#define TELL_WAITS   "CRT_TELL_WAITS"
+#define TELL_WAITS_S 10.0
 
 const char *crti_cli_job_text(const json_t *job, const char *key)
 {
@@ -180,13 +183,61 @@ static int tell_end(http_client_t *client, const char *name, const char *id,
     return result;
 }
 
+/* When it is said why a job has not started; 0: never, or it is known that it has. False: printed
+ * why the variable is wrong, which drivers read, too. */
+static bool read_tell_at(const char *name, int64_t *at_ms)
+{
+    const char *text = getenv(TELL_WAITS);
+    double seconds = TELL_WAITS_S;
+    char *end;
+
+    if (text && *text) {
+        seconds = strtod(text, &end);
+        if (*end || !(seconds >= 0 && seconds <= 1e6)) {
+            crti_cli_fail(name,
+                          TELL_WAITS "=%.20s is no number of seconds from 0 (never) to "
+                                     "1000000",
+                          text);
+            return false;
+        }
+    }
+    *at_ms = seconds > 0 ? crti_cli_now_ms() + (int64_t)(seconds * 1000) : 0;
+    return true;
+}
+
+/* Once; what goes wrong here is seen when the log is asked for. */
+static void tell_a_late_start(http_client_t *client, const char *id)
+{
+    char path[512];
+    json_t *job;
+    long code;
+
+    crti_cli_job_path(path, sizeof(path), id, "");
+    job = crti_client_json(client, "GET", path, NULL, &code);
+    if (job && strcmp(crti_cli_job_text(job, "status"), "PENDING") == 0)
+        fprintf(stderr, "Job '%s' is still waiting to start: %s\n", id,
+                crti_cli_job_text(job, "message"));
+    json_decref(job);
+}
+
+/* Of the next poll: no longer than until something is to be told. */
+static int wait_ms_until(int64_t tell_at_ms)
+{
+    int64_t left = tell_at_ms ? tell_at_ms - crti_cli_now_ms() : WAIT_MS;
+
+    return left < 1 ? 1 : left < WAIT_MS ? (int)left : WAIT_MS;
+}
+
 int crti_cli_follow_job(http_client_t *client, const char *name, const char *id,
                         const char *tail)
 {
     json_int_t offset = 0, attempt = 0;
     int result = BEGUN_AGAIN;
     bool ended = false;
+    int64_t tell_at_ms;
 
+    if (!read_tell_at(name, &tell_at_ms))
+        return CLI_FAILED;
     while (result == BEGUN_AGAIN) {
         char path[512], rest[96];
         json_t *part, *logs;
@@ -196,7 +247,7 @@ int crti_cli_follow_job(http_client_t *client, const char *name, const char *id,
             snprintf(rest, sizeof(rest), "/logs?tail=%s", tail);
         else
             snprintf(rest, sizeof(rest), "/logs?offset=%lld&wait_ms=%d&attempt=%lld",
-                     (long long)offset, WAIT_MS, (long long)attempt);
+                     (long long)offset, wait_ms_until(tell_at_ms), (long long)attempt);
         crti_cli_job_path(path, sizeof(path), id, rest);
         part = ask_patiently(client, name, path);
         if (!part)
@@ -211,6 +262,12 @@ int crti_cli_follow_job(http_client_t *client, const char *name, const char *id,
         offset = json_integer_value(json_object_get(part, "next"));
         attempt = json_integer_value(json_object_get(part, "attempt"));
         json_decref(part);
+        if (tell_at_ms && !size && !ended && crti_cli_now_ms() >= tell_at_ms) {
+            tell_a_late_start(client, id);
+            tell_at_ms = 0;
+        }
+        if (size)
+            tell_at_ms = 0;
         if (!size && !ended)
             crti_cli_job_sleep_ms(
                 50); /* a log that is not there yet must not be asked for without end */

@@ -310,7 +310,14 @@ class Queue(WithCluster):
         self.assertIn("2/2 CPU", c.crt("status"))
         second = c.submit("/bin/true", options=("--entrypoint-num-cpus", "1.5"))
         self.assertIn("needs 1.5 CPU", c.await_state(second, "PENDING")["message"])
+        follower = subprocess.Popen(
+            [CRT, "job", "logs", "--address", c.address, "--follow", second], text=True,
+            stderr=subprocess.PIPE, stdout=subprocess.DEVNULL,
+            env=dict(os.environ, CRT_TELL_WAITS="0.2"))
+        self.assertRegex(follower.stderr.readline(),
+                         rf"^Job '{second}' is still waiting to start: .*needs 1.5 CPU")
         c.job("stop", first)
+        self.assertEqual(follower.communicate(timeout=PATIENCE)[1], "")
         c.await_state(second, "SUCCEEDED")
         end = time.monotonic() + PATIENCE
         while "0/2 CPU" not in c.crt("status"):
