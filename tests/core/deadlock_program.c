@@ -6,6 +6,7 @@
  *     deadlock_program group FIRST BUNDLES   then a placement group of so many CPUs
  *     deadlock_program slow FIRST MS         then one of them computes so long, while one more is
  *                                            wanted
+ *     deadlock_program steps FIRST MS        three times, one of them computes so long
  *     deadlock_program task                  a task with a token waits for one that wants it */
 #include <stdio.h>
 #include <stdlib.h>
@@ -123,6 +124,20 @@ static crt_status_t be_slow(int64_t ms)
     return status;
 }
 
+static crt_status_t be_slow_again(int64_t ms)
+{
+    crt_status_t status = CRT_OK;
+
+    for (int i = 0; i < 3 && status == CRT_OK; i++) {
+        crt_ref_t *ref = holder_compute_call(actors[0], NULL, ms);
+        int64_t calls;
+
+        status = crt_get(ref, &calls);
+        crt_ref_drop(&ref);
+    }
+    return status;
+}
+
 static crt_status_t run_task(void)
 {
     crt_ref_t *ref = outer_submit(CRT_TASK_OPTIONS(.resources = "token=1"));
@@ -145,6 +160,7 @@ static int driver(int argc, char **argv)
     status = strcmp(what, "actors") == 0  ? add_and_call(more)
              : strcmp(what, "group") == 0 ? want_group(more)
              : strcmp(what, "slow") == 0  ? be_slow(more)
+             : strcmp(what, "steps") == 0 ? be_slow_again(more)
                                           : run_task();
     say(status == CRT_OK ? "done" : crt_status_name(status));
     while (count > 0)

@@ -124,6 +124,14 @@ class ResourceDeadlocks(unittest.TestCase):
             self.assertRegex(third.said(),
                              r"has waited 0\.5 s for a placement group: .*(room|CPU)")
 
+    def test_a_loop_with_long_steps_is_told_of_its_first_one(self):
+        with real_cluster.Cluster(CRT, "--num-cpus", "1"), \
+             Driver("steps", 1, 500, CRT_TELL_WAITS="0.1") as loop:
+            loop.go_on()
+            self.assertEqual(loop.end(), "done")
+            self.assertEqual(loop.said().count("has waited 0.1 s for holder.compute: "), 1,
+                             loop.said())
+
     def test_a_limit_that_is_no_number_of_seconds_is_refused(self):
         done = subprocess.run([PROGRAM, "task"], env=dict(os.environ, CRT_TELL_WAITS="soon"),
                               stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)

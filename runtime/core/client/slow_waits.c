@@ -39,6 +39,9 @@
 #define MOST     1e6 /* seconds */
 #define LOOKS    10
 #define NAME     128
+#define PAUSE                                                                            \
+    (60 * CRTI_S) /* before what was told last is told of again; then twice that, */
+#define PAUSE_MAX (3600 * CRTI_S) /* up to this */
 
 /* The head is asked about a call or an actor. */
 typedef struct question {
@@ -72,6 +75,27 @@ crt_status_t crti_slow_waits_begin(crti_core_t *core)
 
 /* ------------------------------------------------------------------ what is said */
 
+/* Of a call that was sent: a loop whose every step takes so long would fill the terminal. Of the
+ * process, under the lock. */
+static bool is_told_often(const char *name)
+{
+    static struct {
+        char name[NAME];
+        uint64_t until_ns, pause_ns;
+    } last;
+    uint64_t now = crti_now_ns();
+    bool is_same = strcmp(last.name, name) == 0;
+
+    if (is_same && now < last.until_ns)
+        return true;
+    snprintf(last.name, sizeof(last.name), "%s", name);
+    last.pause_ns = !is_same                        ? PAUSE
+                    : last.pause_ns < PAUSE_MAX / 2 ? 2 * last.pause_ns
+                                                    : PAUSE_MAX;
+    last.until_ns = now + last.pause_ns;
+    return false;
+}
+
 static void say(const crti_core_t *core, const char *name, const char *text)
 {
     char after[32];
@@ -100,7 +124,7 @@ static void on_answer(void *user, const crti_message_t *answer)
 
     char text[512];
 
-    if (json && goes_on(q->core, q->wait)) {
+    if (json && goes_on(q->core, q->wait) && !(q->is_of_call && is_told_often(q->name))) {
         if (q->is_of_call)
             crti_slow_text_call(json, crti_wall_ms(), text, sizeof(text));
         else
