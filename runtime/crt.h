@@ -440,8 +440,8 @@ typedef struct crt_error {
 CRT_API const crt_error_t *crt_ref_error(crt_ref_t *ref);
 
 /* Makes an object in the store, so that the program can write a tensor in place. `view_out` is
- * writable until the program gives the object away. When the store is full, the function waits at
- * most 5 s for room.
+ * writable until the program gives the object away. When the store is full, the function waits as
+ * long as the node makes room by writing objects to disk, and at most 5 s when it does not.
  *
  * The program gives the object away as an argument of a call, a task or the creation of an actor,
  * to crt_put, crt_return, crt_object_seal or crt_object_abort, directly or in a list or map. The

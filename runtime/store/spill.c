@@ -2,7 +2,8 @@
 /* Spill: which objects the daemon saves, and what becomes of them.
  *
  * Where it sits
- *     node/objects/spill_threads.c (saver, loaders) -> [ store/spill.c ] -> store.c, space.c, table.c
+ *     node/objects/spill_threads.c (saver, loaders) -> [ store/spill.c ] -> store.c, space.c,
+ *     table.c
  * Threads
  *     All of it is the saver's, but for restore and lose, which any thread of the daemon calls.
  * Trust

@@ -3,6 +3,7 @@
 """More objects than the store holds: they are written to files and read again, exactly; and if that
 can't be, the error says why.
 Usage: test_spill.py CRT SPILL_PROGRAM"""
+import concurrent.futures
 import glob
 import os
 import shutil
@@ -158,12 +159,43 @@ class Spill(unittest.TestCase):
                    self.dir, "--no-spill", status=1)
         self.assertIn("only one of them", said)
 
-    def test_nothing_is_left_of_a_daemon_that_is_killed(self):
+    def test_nothing_is_left_of_a_daemon_that_is_killed_while_it_writes(self):
+        """What its tasks had made is made again on another node: the driver's has no CPU."""
+        driver = self.start(cpus=0)
+        self.cluster.join("--num-cpus", 1, "--spill-dir", self.dir)
+        for _ in range(int(os.environ.get("CRT_KILL_ROUNDS", 1))):
+            victim = next(node["pid"] for node in self.cluster.nodes()
+                          if node["state"] == "ALIVE" and node["resources_total"].get("CPU"))
+
+            def kill(pid=victim):
+                self.cluster.wait_for(lambda: spilled_files(pid))
+                self.cluster.join("--num-cpus", 1, "--spill-dir", self.dir)
+                os.kill(pid, signal.SIGKILL)
+
+            with concurrent.futures.ThreadPoolExecutor(1) as pool:
+                killed = pool.submit(kill)
+                driver.ok("make", 40, MIB)
+                killed.result()
+            self.assertEqual(driver.ok("get"), str(40 * MIB))
+            self.assertEqual(os.listdir(self.dir), [])
+
+    def test_a_full_disk_loses_nothing_and_is_told(self):
+        run("mount", "-t", "tmpfs", "-o", "size=8m", "spill", self.dir)
+        self.addCleanup(run, "umount", "-l", self.dir)
         driver = self.start()
-        driver.ok("put", 40, MIB)
-        os.kill(self.daemon(), signal.SIGKILL)
-        self.assertEqual(os.listdir(self.dir), [])
+        status, text = driver.ask("put", 60, MIB)
+        self.assertEqual(status, "CRT_ERR_STORE_FULL")
+        self.assertIn("spilling to disk fails: No space left on device", text)
+        count = int(driver.ok("count"))
+        self.assertGreaterEqual(count, 16)
+        driver.ok("drop", 8)
+        driver.ok("put", 4, MIB)  # there is room again
+        self.assertEqual(driver.ok("get"), str((count - 4) * MIB))
 
 
 if __name__ == "__main__":
+    if not os.environ.get("CRT_TEST_IN_NAMESPACE"):  # for a disk of a few MiB
+        os.environ["CRT_TEST_IN_NAMESPACE"] = "1"
+        os.execvp("unshare",
+                  ["unshare", "--user", "--map-root-user", "--mount", sys.executable, *sys.argv])
     unittest.main(argv=sys.argv[:1])

@@ -2,10 +2,10 @@
 /* Spill directory: files of spilled objects in a directory. See spill_place.h.
  *
  * Names
- *     They have none: they are made by O_TMPFILE, or where the file system can't do that, their name
- *     is taken away as soon as they are open. What a daemon leaves that is killed in between is an
- *     empty file; the next one that opens a file there removes it. That does no harm to a daemon that
- *     lives, whose file is open by then.
+ *     They have none: they are made by O_TMPFILE, or where the file system can't do that, their
+ *     name is taken away as soon as they are open. What a daemon leaves that is killed in between
+ *     is an empty file; the next one that opens a file there removes it. That does no harm to a
+ *     daemon that lives, whose file is open by then.
  */
 #include <dirent.h>
 #include <errno.h>

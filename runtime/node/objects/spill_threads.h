@@ -6,7 +6,8 @@
  *     spill.c (the loop) -> [ objects/spill_threads.c ] -> store (choose, saved, restore, lose),
  *         spill_files.c
  * Threads
- *     All functions are the loop's. on_done runs in a loader: it may post to the loop, nothing else.
+ *     All functions are the loop's. on_done runs in a loader: it may post to the loop, and nothing
+ *     else.
  */
 #ifndef CRTI_NODE_SPILL_THREADS_H
 #define CRTI_NODE_SPILL_THREADS_H
