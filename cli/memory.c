@@ -190,9 +190,12 @@ static void print_totals(const json_t *answer)
     for (size_t i = 0; i < json_array_size(stores); i++) {
         const json_t *store = json_array_get(stores, i);
 
-        printf("node %.8s (%s): %lld of %lld bytes of its store are used\n",
+        printf("node %.8s (%s): %lld of %lld bytes of its store are used",
                crti_answer_text(store, "node_id"), crti_answer_text(store, "ip"),
                number_of(store, "used"), number_of(store, "bytes"));
+        if (number_of(store, "spilled") > 0)
+            printf(", %lld bytes are on disk", number_of(store, "spilled"));
+        printf("\n");
     }
 }
 
@@ -239,11 +242,12 @@ static json_t *stores_of(const json_t *nodes)
 
         if (strcmp(crti_answer_text(node, "state"), "ALIVE") == 0)
             json_array_append_new(
-                stores, json_pack("{s:s, s:s, s:I, s:I}", "node_id",
+                stores, json_pack("{s:s, s:s, s:I, s:I, s:I}", "node_id",
                                   crti_answer_text(node, "node_id"), "ip",
                                   crti_answer_text(node, "ip"), "bytes",
                                   (json_int_t)number_of(node, "store_bytes"), "used",
-                                  (json_int_t)number_of(node, "store_used")));
+                                  (json_int_t)number_of(node, "store_used"), "spilled",
+                                  (json_int_t)number_of(node, "spilled_bytes")));
     }
     return stores;
 }

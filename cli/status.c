@@ -75,6 +75,8 @@ static void format_use(const json_t *node, const char *used_key, const char *tot
 static void remark(const json_t *node, double now_ms, char *text, size_t size)
 {
     double ended = number_of(node, "memory_ended");
+    double spilled = number_of(node, "spilled_objects");
+    char bytes[24];
     double heard_ms = number_of(node, "heard_time");
 
     if (!is_alive(node)) {
@@ -91,6 +93,14 @@ static void remark(const json_t *node, double now_ms, char *text, size_t size)
     if (json_is_integer(json_object_get(node, "drain_ms")))
         snprintf(text + strlen(text), size - strlen(text),
                  "; drained, ends within %.0f s", number_of(node, "drain_ms") / 1000);
+    if (number_of(node, "spilled_bytes") > 0) {
+        format_bytes(number_of(node, "spilled_bytes"), bytes, sizeof(bytes));
+        snprintf(text + strlen(text), size - strlen(text),
+                 "; %s in %.0f object%s on disk", bytes, spilled, spilled > 1 ? "s" : "");
+    }
+    if (*crti_answer_text(node, "spill_trouble"))
+        snprintf(text + strlen(text), size - strlen(text), "; %s",
+                 crti_answer_text(node, "spill_trouble"));
     if (ended > 0)
         snprintf(text + strlen(text), size - strlen(text),
                  "; out of memory: %.0f worker%s ended", ended, ended > 1 ? "s" : "");

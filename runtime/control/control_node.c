@@ -293,6 +293,16 @@ static void note_uses(crti_control_t *c, const crti_node_entry_t *node, crti_spa
     }
 }
 
+/* When it began stays, as an event. */
+static void note_spill_trouble(const crti_control_t *c, crti_node_entry_t *node,
+                               crti_span_t text)
+{
+    if (text.size && !*node->spill_trouble)
+        node->spill_trouble_ms = crti_control_wall(c);
+    snprintf(node->spill_trouble, sizeof(node->spill_trouble), "%.*s", (int)text.size,
+             text.size ? (const char *)text.data : "");
+}
+
 bool crti_control_heartbeat(crti_control_t *c, crti_control_link_t *link,
                             const crti_msg_heartbeat_t *m)
 {
@@ -321,6 +331,9 @@ bool crti_control_heartbeat(crti_control_t *c, crti_control_link_t *link,
     node->memory_used = m->memory_used;
     node->memory_bytes = m->memory_bytes;
     node->memory_ended = m->memory_ended;
+    node->spilled_objects = m->spilled_objects;
+    node->spilled_bytes = m->spilled_bytes;
+    note_spill_trouble(c, node, m->spill_trouble);
     node->demand.size = 0;
     if (m->demand.size <= DEMAND_MAX)
         crti_buffer_append(&node->demand, m->demand.data, m->demand.size);

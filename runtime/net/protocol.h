@@ -483,7 +483,8 @@
 
 /* Every second, and at once (at most every 50 ms) when resources change. `demand` is a list of
  * (encoded LEASE_REQUEST) that wait here; memory_ended: so many workers were ended for lack of
- * memory; `uses` a list of JOB_USE, of jobs whose use has changed or, while requests wait, that are
+ * memory; spilled: on disk, without memory; spill_trouble: why nothing is spilled that should be;
+ * `uses` a list of JOB_USE, of jobs whose use has changed or, while requests wait, that are
  * there. The acknowledgement has JOB_LEVEL of the same jobs, how far the job that is most ahead is
  * and how many jobs there are. The head acknowledges each; a node that hears nothing for 5 s takes
  * the link for dead and reconnects. */
@@ -491,7 +492,8 @@
 #define CRTI_FIELDS_HEARTBEAT(F)                                                         \
     F(U64, sequence)                                                                     \
     F(ROOM, available) F(BIN, demand) F(U64, store_used) F(U64, workers)                  \
-        F(U64, memory_used) F(U64, memory_bytes) F(U64, memory_ended) F(BIN, uses)
+        F(U64, memory_used) F(U64, memory_bytes) F(U64, memory_ended) F(BIN, uses)    \
+        F(U64, spilled_objects) F(U64, spilled_bytes) F(STR, spill_trouble)
 #define CRTI_FIELDS_HEARTBEAT_ACK(F) F(U64, sequence) F(BIN, levels) F(F64, ahead) F(U64, jobs)
 
 /* In HEARTBEAT and its acknowledgement: node/leases/job_shares.h says what the fields mean. */

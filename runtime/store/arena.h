@@ -435,9 +435,6 @@ typedef enum crti_spill_ask {
 /* Wakes the saver, which is to find room for `size` bytes; nothing when spilling is off. */
 void crti_spill_ask(crti_store_t *store, crti_spill_ask_t how, size_t size);
 
-/* Why the saver makes no room; the empty text when it does. */
-void crti_spill_describe(const crti_store_t *store, char *text, size_t text_bytes);
-
 /* ---- prefault.c ---- */
 
 /* Daemon: the thread that makes pages ready ahead of the high-water mark. */

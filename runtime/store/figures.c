@@ -157,7 +157,7 @@ void crti_store_stats(crti_store_t *store, struct crti_store_stats *stats_out)
 void crti_space_describe(crti_store_t *store, char *text, size_t text_bytes)
 {
     struct crti_store_stats stats;
-    char hex[CRTI_ID_HEX];
+    char hex[CRTI_ID_HEX], trouble[200];
     size_t n;
 
     crti_store_stats(store, &stats);
@@ -178,6 +178,7 @@ void crti_space_describe(crti_store_t *store, char *text, size_t text_bytes)
             n += (size_t)snprintf(text + n, text_bytes - n, " %zu KiB in %" PRIu64,
                                   stats.users[i].bytes >> 10, stats.users[i].objects);
     }
-    if (n < text_bytes)
-        crti_spill_describe(store, text + n, text_bytes - n);
+    crti_store_spill_trouble(store, trouble, sizeof(trouble));
+    if (n < text_bytes && *trouble)
+        snprintf(text + n, text_bytes - n, "; %s", trouble);
 }

@@ -69,29 +69,29 @@ void crti_store_spill_set(crti_store_t *store, crti_store_spill_t state, int err
     }
 }
 
-void crti_spill_describe(const crti_store_t *store, char *text, size_t text_bytes)
+void crti_store_spill_trouble(const crti_store_t *store, char *text, size_t size)
 {
     const crti_header_t *header = store->header;
     uint32_t word = atomic_load(&header->spill_state);
-    int error = word & 0xffff;
 
     *text = '\0';
     switch ((crti_store_spill_t)(word >> 16)) {
     case CRTI_STORE_SPILL_ON: break;
     case CRTI_STORE_SPILL_FAILS:
-        snprintf(text, text_bytes, "; spilling to disk fails: %s", strerror(error));
+        snprintf(text, size, "spilling to disk fails: %s",
+                 strerror((int)(word & 0xffff)));
         break;
     case CRTI_STORE_SPILL_LIMIT:
-        snprintf(text, text_bytes,
-                 "; the %" PRIu64 " MiB that may be spilled to disk are in use "
+        snprintf(text, size,
+                 "the %" PRIu64 " MiB that may be spilled to disk are in use "
                  "(--spill-limit)",
                  crti_read(&header->spill_limit) >> 20);
         break;
     case CRTI_STORE_SPILL_STALLS:
-        snprintf(text, text_bytes, "; the disk that it spills to does not answer");
+        snprintf(text, size, "the disk that it spills to does not answer");
         break;
     case CRTI_STORE_SPILL_OFF:
-    default: snprintf(text, text_bytes, "; nothing is spilled to disk here"); break;
+    default: snprintf(text, size, "nothing is spilled to disk here"); break;
     }
 }
 

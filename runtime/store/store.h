@@ -143,6 +143,9 @@ void crti_store_free(crti_store_t *store, crti_object_id_t id);
  * ended, all its signals blocked, when this returns. The spans must not overlap. */
 void crti_store_copy(void *destination, const void *source, size_t size);
 
+/* Why no room is made by saving objects outside; "" when it is. Any process. */
+void crti_store_spill_trouble(const crti_store_t *store, char *text, size_t size);
+
 /* Bytes that were saved outside since the arena was made: room is being made while it grows. Any
  * process. */
 uint64_t crti_store_saved_bytes(const crti_store_t *store);

@@ -64,6 +64,16 @@ class Spill(unittest.TestCase):
         self.assertEqual(driver.ok("get"), str(64 * MIB))
         self.cluster.wait_for(lambda: not self.files())
 
+    def test_status_and_memory_tell_what_is_on_disk(self):
+        driver = self.start()
+        driver.ok("put", 40, MIB)
+        self.cluster.wait_for(lambda: self.cluster.nodes()[0]["spilled_bytes"] > 20 * MIB)
+        node = self.cluster.nodes()[0]
+        self.assertEqual(node["spill_trouble"], "")
+        self.assertRegex(run(CRT, "status"), r"; \d+\.\d MiB in \d+ objects on disk")
+        said = run(CRT, "memory")
+        self.assertRegex(said, r"\d+ bytes are on disk")
+
     def test_small_objects_are_spilled_together(self):
         driver = self.start()
         driver.ok("put", 6000, 8000)
@@ -186,6 +196,9 @@ class Spill(unittest.TestCase):
         status, text = driver.ask("put", 60, MIB)
         self.assertEqual(status, "CRT_ERR_STORE_FULL")
         self.assertIn("spilling to disk fails: No space left on device", text)
+        self.cluster.wait_for(lambda: "No space left" in self.cluster.nodes()[0]["spill_trouble"])
+        events = run(CRT, "list", "cluster-events")
+        self.assertIn("spilling to disk fails", events)
         count = int(driver.ok("count"))
         self.assertGreaterEqual(count, 16)
         driver.ok("drop", 8)

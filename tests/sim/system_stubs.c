@@ -84,3 +84,9 @@ uint64_t crti_spill_tick(crti_node_t *node, uint64_t now_ns)
 {
     return UINT64_MAX;
 }
+
+const char *crti_spill_trouble(const crti_node_t *node, char *text, size_t size)
+{
+    *text = '\0';
+    return text;
+}

@@ -30,6 +30,7 @@ typedef struct event {
     const crti_actor_entry_t *actor;
     const crti_deadlock_report_t *deadlock;
     bool is_end;
+    bool is_trouble; /* of a node with its disk */
 } event_t;
 
 /* Texts of cells. */
@@ -41,7 +42,7 @@ typedef struct view {
 
 static const char *severity_of(const event_t *event)
 {
-    if (event->actor || (event->deadlock && !event->is_end))
+    if (event->actor || event->is_trouble || (event->deadlock && !event->is_end))
         return "WARNING";
     if (event->deadlock)
         return "INFO";
@@ -78,7 +79,10 @@ static const char *id_of(const event_t *event, char *text, size_t size)
                                      : event->actor->id;
     char hex[CRTI_ID_HEX];
 
-    snprintf(text, size, "%s%s", crti_id_hex(id, hex), event->is_end ? "-end" : "-begin");
+    snprintf(text, size, "%s%s", crti_id_hex(id, hex),
+             event->is_trouble ? "-spill"
+             : event->is_end   ? "-end"
+                               : "-begin");
     return text;
 }
 
@@ -86,7 +90,12 @@ static void say_node(const event_t *event, view_t *view)
 {
     const crti_node_entry_t *node = event->node;
 
-    if (!event->is_end)
+    if (event->is_trouble)
+        snprintf(view->message, sizeof(view->message), "node %s (%s): %s", node->hostname,
+                 node->ip,
+                 *node->spill_trouble ? node->spill_trouble
+                                      : "objects could not be spilled for a while");
+    else if (!event->is_end)
         snprintf(view->message, sizeof(view->message), "node %s (%s) has joined",
                  node->hostname, node->ip);
     else
@@ -168,6 +177,9 @@ static void add_all(const crti_control_t *c, crti_buffer_t *events)
             const crti_node_entry_t *node = CRTI_NODE_OF(item);
 
             add(events, &(event_t){.at_ms = node->start_ms, .node = node});
+            add(events, &(event_t){.at_ms = node->spill_trouble_ms,
+                                   .node = node,
+                                   .is_trouble = true});
             if (node->state == CRTI_NODE_DEAD)
                 add(events,
                     &(event_t){.at_ms = node->end_ms, .node = node, .is_end = true});

@@ -141,6 +141,11 @@ static json_t *node_json(const crti_control_t *c, const crti_node_entry_t *node,
     json_object_set_new(json, "memory_used", json_integer((json_int_t)node->memory_used));
     json_object_set_new(json, "memory_ended",
                         json_integer((json_int_t)node->memory_ended));
+    json_object_set_new(json, "spilled_objects",
+                        json_integer((json_int_t)node->spilled_objects));
+    json_object_set_new(json, "spilled_bytes",
+                        json_integer((json_int_t)node->spilled_bytes));
+    json_object_set_new(json, "spill_trouble", text_json(node->spill_trouble));
     return json;
 }
 

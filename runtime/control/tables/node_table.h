@@ -65,9 +65,12 @@ typedef struct crti_node_entry {
     uint64_t store_bytes, store_used, workers;
     uint64_t memory_bytes, memory_used;
     uint64_t memory_ended; /* workers that were ended for lack of memory */
-    crti_buffer_t demand;  /* list of encoded LEASE_REQUEST that wait there */
-    crti_list_t actors;    /* on it, STARTING or ALIVE (control_actor.c) */
-    unsigned idle_actors;  /* of these: that hold nothing */
+    uint64_t spilled_objects, spilled_bytes;
+    char spill_trouble[200];  /* why it can't spill; "": it can */
+    int64_t spill_trouble_ms; /* since when, also when it is over; 0: never */
+    crti_buffer_t demand;     /* list of encoded LEASE_REQUEST that wait there */
+    crti_list_t actors;       /* on it, STARTING or ALIVE (control_actor.c) */
+    unsigned idle_actors;     /* of these: that hold nothing */
     int64_t start_ms, end_ms;
     /* it is drained, and ends by itself at that moment at the latest; 0: it is not */
     uint64_t drain_ns;

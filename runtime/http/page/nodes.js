@@ -46,7 +46,9 @@ export class Nodes {
           ? `${bytes(n.memory_used || 0)} of ${bytes(n.memory_bytes || 0)}` : "",
           sort: (n) => n.memory_used || 0},
         {title: "Object store", of: (n) => n.state === "ALIVE"
-          ? `${bytes(n.store_used || 0)} of ${bytes(n.store_bytes || 0)}` : "",
+          ? `${bytes(n.store_used || 0)} of ${bytes(n.store_bytes || 0)}`
+            + (n.spilled_bytes ? `, on disk ${bytes(n.spilled_bytes)}` : "")
+            + (n.spill_trouble ? `; ${n.spill_trouble}` : "") : "",
           sort: (n) => n.store_used || 0},
         {title: "Workers", kind: "number", of: (n) => n.state === "ALIVE" ? n.workers ?? 0 : "",
           sort: (n) => n.workers || 0},

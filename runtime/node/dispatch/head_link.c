@@ -24,6 +24,7 @@
 #include "runtime/node/lifecycle/drain.h"
 #include "runtime/node/lifecycle/lifecycle.h"
 #include "runtime/node/links/head.h"
+#include "runtime/node/objects/spill.h"
 #include "runtime/node/watches/watch.h"
 
 #define CONNECT_MS 5000
@@ -99,6 +100,7 @@ static void beat(crti_node_t *node)
 {
     CRTI_AUTO(crti_buffer_fini) crti_buffer_t demand = {0}, uses = {0};
     struct crti_store_stats stats;
+    char trouble[300];
     crti_msg_heartbeat_t heartbeat = {.sequence = ++node->registration->beat_sent,
                                       .available =
                                           *crti_lease_table_available(node->lease_table),
@@ -106,6 +108,10 @@ static void beat(crti_node_t *node)
 
     crti_store_stats(node->store, &stats);
     heartbeat.store_used = stats.used;
+    heartbeat.spilled_objects = stats.spilled_objects;
+    heartbeat.spilled_bytes = stats.spilled_bytes;
+    heartbeat.spill_trouble =
+        crti_str(crti_spill_trouble(node, trouble, sizeof(trouble)));
     crti_memory_figures(node, &heartbeat.memory_used, &heartbeat.memory_bytes,
                         &heartbeat.memory_ended);
     for (unsigned i = 0; i < heartbeat.available.count; i++)

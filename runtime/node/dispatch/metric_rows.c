@@ -14,6 +14,7 @@
 #include "runtime/base/json_write.h"
 #include "runtime/node/actors/actor.h"
 #include "runtime/node/dispatch/dispatch_int.h"
+#include "runtime/node/objects/spill.h"
 #include "runtime/node/process/metric_totals.h"
 
 static crt_status_t put(crti_buffer_t *json, const char *text)
@@ -145,7 +146,8 @@ static crt_status_t put_figures(const crti_node_t *node, crti_buffer_t *json,
 {
     unsigned drivers = 0, actors = 0, busy = 0, idle = 0;
     struct crti_store_stats store;
-    char hex[CRTI_ID_HEX], text[1200];
+    crti_spill_figures_t spill = crti_spill_figures(node);
+    char hex[CRTI_ID_HEX], text[1600];
 
     count_processes(node, &drivers, &actors, &busy, &idle);
     crti_store_stats(node->store, &store);
@@ -156,12 +158,16 @@ static crt_status_t put_figures(const crti_node_t *node, crti_buffer_t *json,
         ",\"calls\":{\"made\":%" PRIu64 ",\"failed\":%" PRIu64 ",\"run\":%" PRIu64
         ",\"unrecorded\":%" PRIu64 "},\"store\":{\"bytes\":%zu,\"used\":%zu,"
         "\"object_bytes\":%zu,\"pinned_bytes\":%zu,\"evictable_bytes\":%zu,"
-        "\"objects\":%" PRIu64 ",\"unsealed\":%" PRIu64 ",\"evictions\":%" PRIu64 "}",
+        "\"objects\":%" PRIu64 ",\"unsealed\":%" PRIu64 ",\"evictions\":%" PRIu64
+        ",\"spilled_objects\":%" PRIu64 ",\"spilled_bytes\":%" PRIu64
+        ",\"spill_disk_bytes\":%" PRIu64 ",\"spill_written\":%" PRIu64
+        ",\"spill_read\":%" PRIu64 "}",
         crti_id_hex(node->id, hex), drivers, actors, busy, idle, totals->processes_died,
         totals->refused, totals->dead.made, totals->dead.failed, totals->dead.run,
         totals->dead.unrecorded, store.capacity, store.used, store.object_bytes,
         store.pinned_bytes, store.evictable_bytes, store.objects, store.unsealed,
-        store.evictions);
+        store.evictions, store.spilled_objects, store.spilled_bytes, spill.disk_bytes,
+        spill.written, spill.read);
     return put(json, text);
 }
 

@@ -185,13 +185,15 @@ const char *crti_spill_lost(const crti_node_t *node, crti_object_id_t object)
     return NULL;
 }
 
-static void restored(crti_node_t *node, const crti_spill_load_t *load)
+static void restored(crti_node_t *node, crti_spill_load_t *load)
 {
     restore_t *restore = crti_map_remove(&node->spill->restores, &load->object);
     const crti_pull_requester_t *to;
 
     if (load->status == CRT_ERR_OBJECT_LOST)
         remember_loss(node, load);
+    if (load->status == CRT_ERR_NOT_FOUND) /* freed meanwhile: no fault of the disk */
+        load->status = CRT_ERR_OBJECT_LOST;
     if (!restore)
         return;
     to = (const crti_pull_requester_t *)(const void *)restore->requesters.data;
@@ -310,6 +312,14 @@ uint64_t crti_spill_tick(crti_node_t *node, uint64_t now_ns)
         take_done(node);
     }
     return node->spill->look_ns + LOOK_NS;
+}
+
+const char *crti_spill_trouble(const crti_node_t *node, char *text, size_t size)
+{
+    *text = '\0';
+    if (node->spill->threads)
+        crti_store_spill_trouble(node->store, text, size);
+    return text;
 }
 
 crti_spill_figures_t crti_spill_figures(const crti_node_t *node)

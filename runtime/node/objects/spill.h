@@ -39,6 +39,9 @@ void crti_spill_stream_closed(crti_node_t *node, const crti_stream_t *stream);
 /* When it is due again. */
 uint64_t crti_spill_tick(crti_node_t *node, uint64_t now_ns);
 
+/* Why nothing is written that should be; "": it is, or nothing is spilled here. Returns `text`. */
+const char *crti_spill_trouble(const crti_node_t *node, char *text, size_t size);
+
 /* All zero when nothing is spilled here. */
 crti_spill_figures_t crti_spill_figures(const crti_node_t *node);
 

@@ -267,8 +267,7 @@ static crt_status_t restore(crti_spill_threads_t *t, crti_spill_load_t *load)
     if (status == CRT_ERR_NOT_FOUND) /* it is here, or was freed */
         return crti_store_contains(t->store, load->object)
                    ? CRT_OK
-                   : crt_raise(CRT_ERR_OBJECT_LOST,
-                               "it was freed while it was read from disk");
+                   : crt_raise(CRT_ERR_NOT_FOUND, "its owner has freed it");
     if (status != CRT_OK)
         return status;
     status = fill(t, load, data, size);
