@@ -21,10 +21,9 @@
  * - A watch is of the process that asked for it and ends with that process, as a monitor in Erlang
  *   does. An actor that watches others asks for its watches in `create`, so that its next process
  *   has them again; what has ended meanwhile is then told at once.
- * - A watch keeps nothing alive, neither who is watched nor who hears.
- * - Who is watched is named by a handle: a program watches the actors that it has made, was given,
- *   or has found by crt_actor_find, which looks in the namespace of the job unless told another
- *   one.
+ * - A watch keeps nothing alive, neither the watched actor nor the watcher.
+ * - A handle names the watched actor: a program watches the actors that it has made, was given, or
+ *   has found by crt_actor_find, which looks in the namespace of the job unless given another one.
  *
  * Threads: every function here may be called from any thread. Costs: a watch takes a few hundred
  * bytes; making one, and what it is told, take the same time however many there are. A change of a
@@ -50,7 +49,8 @@ typedef struct crt_notice {
     crt_status_t status;
     /* The actor, as crt_actor_id gives it; "" of a node. */
     const char *actor_id;
-    /* The node: who ended or is drained, or where the actor lives that is drained; else "". */
+    /* The node that has ended or is drained, or on which an actor lives that is drained; else
+     * "". */
     const char *node_id;
     /* The reason, in words. */
     const char *text;
@@ -99,7 +99,7 @@ CRT_API crt_ref_t *crt_node_ended(const char *node_id);
 
 /* Watches an actor by calls of another one: for each restart and drain, and for the end, `watcher`
  * gets a call of `method` with a notice as its only argument. The calls come in order, from this
- * process, as those of crt_tell: nobody waits for their results, errors are logged. They are made
+ * process, as those of crt_tell: their results are dropped, errors are logged. They are made
  * whatever max_pending_calls says. A call runs again only where max_task_retries of `watcher` says
  * so. The watch ends after the call for the end, with the end of `watcher`, by crt_unwatch, and
  * with this process. The same watch a second time is a watch of its own.
