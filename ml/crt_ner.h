@@ -47,7 +47,8 @@ typedef enum crt_ner_action {
 /* A feature of a word that a model may read as a 64-bit key, with the names of the attributes
  * of spaCy. The key of a text is its crt_hash_string; the key of a condition is 1 or 0. */
 typedef enum crt_ner_feature {
-    /* The word in lower case. */
+    /* The word in lower case; of 43 quotes, dashes, signs of currencies and the like a common one,
+     * as in spaCy. */
     CRT_NER_NORM = 0,
     /* The first letter of the word. */
     CRT_NER_PREFIX = 1,
@@ -57,7 +58,7 @@ typedef enum crt_ner_feature {
     CRT_NER_SHAPE = 3,
     /* The word itself. */
     CRT_NER_ORTH = 4,
-    /* Equal to CRT_NER_NORM. */
+    /* The word in lower case, whatever it is. */
     CRT_NER_LOWER = 5,
     /* The number of letters. */
     CRT_NER_LENGTH = 6,

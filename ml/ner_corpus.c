@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "ml/ner_corpus.h"
+#include "ml/ner_letters.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -123,7 +124,7 @@ static crt_status_t copy_word(const crt_ner_corpus_t *from, size_t at, bool lowe
         status = crti_ner_add_label(to, from->labels[tag.label].name,
                                     strlen(from->labels[tag.label].name), &tag.label);
     if (lower_case) {
-        size = crti_ner_lower_case(word, size, lower);
+        size = crti_letters_lower(word, size, lower);
         word = lower;
     }
     return status == CRT_OK ? crti_ner_add_word(to, word, size, tag) : status;

@@ -76,9 +76,6 @@ crt_status_t crti_ner_grow(void **array, size_t *room, size_t count, size_t size
 crt_status_t crti_ner_features(const char *word, size_t size, uint64_t *keys_out,
                                bool *is_space_out);
 
-/* A word of a corpus in lower case, into at most 4 times as many bytes; how many they are. */
-size_t crti_ner_lower_case(const char *word, size_t size, char *out);
-
 /* The key of any feature of a word whose kept keys are these. */
 uint64_t crti_ner_key(const char *word, const uint64_t *keys, crt_ner_feature_t feature);
 

@@ -330,6 +330,66 @@ static void other_features_are_those_of_spacy(void **state)
     assert_null(crt_ner_feature_name((crt_ner_feature_t)CRT_NER_FEATURES));
 }
 
+/* Of spaCy 3.8: norm_, lower_ and shape_ of the same documents, and the flags IS_ALPHA, IS_DIGIT,
+ * IS_LOWER, IS_UPPER, IS_TITLE and IS_SPACE that are true. */
+static void quotes_dashes_and_letters_of_all_scripts_are_those_of_spacy(void **state)
+{
+    static const struct {
+        const char *word, *norm, *lower, *shape, *flags;
+    } cases[] = {
+        {"’S", "'s", "’s", "’X", "ut"},
+        {"“", "\"", "“", "“", ""},
+        {"``", "\"", "``", "``", ""},
+        {"--", "-", "--", "--", ""},
+        {"…", "...", "…", "…", ""},
+        {"US$", "$", "us$", "XX$", "u"},
+        {"us$", "us$", "us$", "xx$", "l"},
+        {"€", "$", "€", "€", ""},
+        {"¢", "¢", "¢", "¢", ""},
+        {"বাংলাদেশ", "বাংলাদেশ", "বাংলাদেশ", "xাংxাxেx", ""},
+        {"২০২৪", "২০২৪", "২০২৪", "dddd", "d"},
+        {"हिन्दी", "हिन्दी", "हिन्दी", "xिx्xी", ""},
+        {"שָׁלוֹם", "שָׁלוֹם", "שָׁלוֹם", "xָׁxxֹx", ""},
+        {"مُحَمَّد", "مُحَمَّد", "مُحَمَّد", "xُxَxَّx", ""},
+        {"٣٤", "٣٤", "٣٤", "dd", "d"},
+        {"ไทย", "ไทย", "ไทย", "xxx", "a"},
+        {"x²", "x²", "x²", "xd", "l"},
+        {"①", "①", "①", "d", "d"},
+        {"Ⅳ", "ⅳ", "ⅳ", "Ⅳ", "ut"},
+        {"Ⓐb", "ⓐb", "ⓐb", "Ⓐx", "t"},
+        {"ǅ", "ǆ", "ǆ", "x", "at"},
+        {"ΟΔΟΣ", "οδος", "οδος", "XXXX", "au"},
+        {"İZMİR", "i̇zmi̇r", "i̇zmi̇r", "XXXX", "au"},
+        {"ΑΣ.", "ας.", "ας.", "XX.", "u"},
+        {"Σ", "σ", "σ", "X", "aut"},
+        {"ΣΑΣ-Σ", "σας-σ", "σας-σ", "XXX-X", "u"},
+        {"\xc2\xa0", "\xc2\xa0", "\xc2\xa0", "\xc2\xa0", "s"},
+    };
+    static const struct {
+        char letter;
+        crt_ner_feature_t feature;
+    } flags[] = {{'a', CRT_NER_IS_ALPHA}, {'d', CRT_NER_IS_DIGIT},
+                 {'l', CRT_NER_IS_LOWER}, {'u', CRT_NER_IS_UPPER},
+                 {'t', CRT_NER_IS_TITLE}, {'s', CRT_NER_IS_SPACE}};
+
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        const char *const texts[] = {cases[i].norm, cases[i].lower, cases[i].shape};
+        const crt_ner_feature_t features[] = {CRT_NER_NORM, CRT_NER_LOWER, CRT_NER_SHAPE};
+        uint64_t keys[CRT_NER_FEATURES];
+
+        assert_ok(crt_ner_word_keys(cases[i].word, strlen(cases[i].word), keys));
+        for (size_t k = 0; k < COUNT(texts); k++)
+            if (keys[features[k]] != crt_hash_string(texts[k], strlen(texts[k])))
+                fail_msg("%s of %s is not %s", crt_ner_feature_name(features[k]),
+                         cases[i].word, texts[k]);
+        for (size_t k = 0; k < COUNT(flags); k++)
+            if (keys[flags[k].feature] !=
+                (strchr(cases[i].flags, flags[k].letter) != NULL))
+                fail_msg("%s of %s is %llu", crt_ner_feature_name(flags[k].feature),
+                         cases[i].word, (unsigned long long)keys[flags[k].feature]);
+    }
+}
+
 static void words_that_are_not_utf8_have_no_keys(void **state)
 {
     static const char *const words[] = {
@@ -676,6 +736,7 @@ int main(void)
         cmocka_unit_test(documents_of_several_sentences_end_at_marks),
         cmocka_unit_test(features_are_those_of_spacy),
         cmocka_unit_test(other_features_are_those_of_spacy),
+        cmocka_unit_test(quotes_dashes_and_letters_of_all_scripts_are_those_of_spacy),
         cmocka_unit_test(words_that_are_not_utf8_have_no_keys),
         cmocka_unit_test(what_was_written_reads_the_same),
         cmocka_unit_test(a_synthetic_document_does_not_depend_on_the_count),
