@@ -190,7 +190,7 @@ static crt_status_t read_words(training_t *t, int count, char **words)
     if (count < 1)
         return crt_raise(CRT_ERR_INVALID, "a configuration is wanted");
     CRT_TRY(crt_configuration_read(words[0], &c));
-    status = CRT_OK;
+    status = setup_add_defaults(c);
     for (int i = 1; i < count && status == CRT_OK; i++)
         status = take_option(t, c, words, &i);
     if (status == CRT_OK)

@@ -50,33 +50,53 @@ crt_status_t read_float(crt_configuration_t *c, const char *section, const char 
 
 /* ---------------------------------------------------------------- schedules, batches, optimizer */
 
+/* Keys of which spaCy has no default either. */
+static crt_status_t require_all(crt_configuration_t *c, const char *section,
+                                const char *const *names)
+{
+    for (; *names; names++)
+        CRT_TRY(crt_configuration_require(c, key(section, *names)));
+    return CRT_OK;
+}
+
 static crt_status_t make_constant(crt_configuration_t *c, const char *section, void *made)
 {
+    static const char *const wanted[] = {"rate", NULL};
     double rate = 0;
 
+    CRT_TRY(require_all(c, section, wanted));
     CRT_TRY(read_float(c, section, "rate", 0, INFINITY, &rate));
     *(crt_schedule_t *)made = crt_schedule_constant(rate);
     return CRT_OK;
 }
 
+/* What is not said is what the schedule is already: spaCy merges a section with the one of its
+ * default configuration, where that names the same function. */
 static crt_status_t make_compounding(crt_configuration_t *c, const char *section,
                                      void *made)
 {
-    double start = 0, stop = 0, factor = 1;
+    static const char *const wanted[] = {"start", "stop", "compound", NULL};
+    crt_schedule_t *s = made;
+    double start = s->start, stop = s->stop, factor = s->factor;
 
+    if (s->kind != CRT_SCHEDULE_KIND_COMPOUNDING)
+        CRT_TRY(require_all(c, section, wanted));
     CRT_TRY(read_float(c, section, "start", 0, 1e9, &start));
     CRT_TRY(read_float(c, section, "stop", 0, 1e9, &stop));
     CRT_TRY(read_float(c, section, "compound", 1e-9, 1e9, &factor));
     crt_configuration_skip(c, key(section, "t"));
-    *(crt_schedule_t *)made = crt_schedule_compounding(start, stop, factor);
+    *s = crt_schedule_compounding(start, stop, factor);
     return CRT_OK;
 }
 
 static crt_status_t make_warmup(crt_configuration_t *c, const char *section, void *made)
 {
+    static const char *const wanted[] = {"initial_rate", "warmup_steps", "total_steps",
+                                         NULL};
     int64_t warmup = 0, total = 1;
-    double rate = 0.001;
+    double rate = 0;
 
+    CRT_TRY(require_all(c, section, wanted));
     CRT_TRY(read_float(c, section, "initial_rate", 0, INFINITY, &rate));
     CRT_TRY(
         crt_configuration_int(c, key(section, "warmup_steps"), 0, STEPS_MAX, &warmup));
@@ -93,16 +113,35 @@ static const crt_factory_t schedules[] = {
     CRT_FACTORY(.registry = "schedules", .name = "warmup_linear.v1", .make = make_warmup),
     {0}};
 
+static bool has_keys(crt_configuration_t *c, const char *section)
+{
+    const char *path = crt_configuration_path_at(c, section, 0);
+
+    return path && strlen(path) > strlen(section);
+}
+
+/* A key, or a section in its place, of which spaCy has no default either. */
+static crt_status_t require_set(crt_configuration_t *c, const char *section,
+                                const char *name)
+{
+    return has_keys(c, key(section, name))
+               ? CRT_OK
+               : crt_configuration_require(c, key(section, name));
+}
+
 /* A number, or a section that names a schedule; neither: what it is already. */
 static crt_status_t read_schedule(crt_configuration_t *c, const char *section,
                                   const char *name, crt_schedule_t *schedule)
 {
     double value = schedule->start;
-    char at[PATH_ROOM];
+    char below[PATH_ROOM], at[PATH_ROOM + 16];
 
-    snprintf(at, sizeof(at), "%s.%s.@schedules", section, name);
+    snprintf(below, sizeof(below), "%s.%s", section, name);
+    snprintf(at, sizeof(at), "%s.@schedules", below);
     if (crt_configuration_has(c, at))
         return make_below(c, section, name, "schedules", schedules, schedule);
+    if (schedule->kind == CRT_SCHEDULE_KIND_COMPOUNDING && has_keys(c, below))
+        return make_compounding(c, below, schedule); /* a part of the default */
     if (schedule->kind != CRT_SCHEDULE_KIND_CONSTANT &&
         !crt_configuration_has(c, key(section, name)))
         return CRT_OK;
@@ -115,6 +154,8 @@ static crt_status_t read_schedule(crt_configuration_t *c, const char *section,
 static crt_status_t read_batcher(crt_configuration_t *c, const char *section,
                                  crt_schedule_t size, crt_ner_batching_t *b)
 {
+    if (size.kind == CRT_SCHEDULE_KIND_CONSTANT)
+        CRT_TRY(require_set(c, section, "size"));
     CRT_TRY(read_schedule(c, section, "size", &size));
     if (size.kind != CRT_SCHEDULE_KIND_CONSTANT &&
         size.kind != CRT_SCHEDULE_KIND_COMPOUNDING)
@@ -155,10 +196,11 @@ static crt_status_t make_by_sequence(crt_configuration_t *c, const char *section
 static crt_status_t make_by_padded(crt_configuration_t *c, const char *section,
                                    void *made)
 {
+    static const char *const wanted[] = {"buffer", "discard_oversize", NULL};
     crt_ner_batching_t *b = made;
 
     b->kind = CRT_NER_BY_PADDED;
-    b->buffer = 256;
+    CRT_TRY(require_all(c, section, wanted));
     CRT_TRY(read_batcher(c, section, crt_schedule_constant(0), b));
     CRT_TRY(read_int(c, section, "buffer", 1, 1 << 24, &b->buffer));
     return read_bool(c, section, "discard_oversize", &b->discard_oversize);
@@ -224,6 +266,7 @@ static crt_status_t make_sgd(crt_configuration_t *c, const char *section, void *
     setup_t *s = made;
 
     s->optimizer = crt_sgd_options(0.001, 0);
+    CRT_TRY(require_set(c, section, "learn_rate"));
     s->optimizer.grad_clip = 1;
     s->optimizer.use_averages = true;
     return read_optimizer(c, section, s);
@@ -240,6 +283,7 @@ static const crt_factory_t optimizers[] = {
 static crt_status_t make_lower_case(crt_configuration_t *c, const char *section,
                                     void *made)
 {
+    CRT_TRY(crt_configuration_require(c, key(section, "level")));
     return read_float(c, section, "level", 0, 1, made);
 }
 
@@ -253,6 +297,7 @@ static crt_status_t make_combined(crt_configuration_t *c, const char *section, v
             return crt_configuration_raise(c, key(section, others[i]),
                                            CRT_ERR_UNSUPPORTED, "%s: not here",
                                            others[i]);
+    CRT_TRY(crt_configuration_require(c, key(section, "lower_level")));
     CRT_TRY(read_float(c, section, "lower_level", 0, 1, made));
     crt_configuration_skip(c, section); /* tables of what is not done */
     return CRT_OK;
@@ -422,6 +467,23 @@ static crt_status_t read_scorer(crt_configuration_t *c)
         return crt_configuration_raise(c, section, CRT_ERR_UNSUPPORTED, "%s: %s, not %s",
                                        section, scorer, own);
     crt_configuration_skip(c, section);
+    return CRT_OK;
+}
+
+crt_status_t setup_add_defaults(crt_configuration_t *c)
+{
+    static const char *const defaults[][2] = {
+        {"paths.train", "null"},   {"paths.dev", "null"},
+        {"paths.vectors", "null"}, {"paths.init_tok2vec", "null"},
+        {"system.seed", "0"},      {"system.gpu_allocator", "null"}};
+    char override[PATH_ROOM];
+
+    for (size_t i = 0; i < sizeof(defaults) / sizeof(defaults[0]); i++) {
+        if (crt_configuration_has(c, defaults[i][0]))
+            continue;
+        snprintf(override, sizeof(override), "--%s=%s", defaults[i][0], defaults[i][1]);
+        CRT_TRY(crt_configuration_override(c, override));
+    }
     return CRT_OK;
 }
 

@@ -53,6 +53,10 @@ typedef struct setup {
     double num_gpus, limit_s; /* of each member on a GPU; in which members must come */
 } setup_t;
 
+/* Gives a configuration, before options of the command line and before it is resolved, those keys
+ * of spaCy's [paths] and [system] that it has not: others may refer to them. */
+crt_status_t setup_add_defaults(crt_configuration_t *configuration);
+
 /* Reads what `configuration`, which is resolved, says, and takes it in any case: setup_fini frees
  * it. */
 crt_status_t setup_init(setup_t *setup, crt_configuration_t *configuration);

@@ -208,21 +208,55 @@ class TrainNer(unittest.TestCase):
         path = os.path.join(self.folder, "partial.cfg")
         with open(path, "w", encoding="utf-8") as file:
             file.write(
-                '[paths]\ntrain = null\ndev = null\n[nlp]\nlang = "en"\n'
+                '[nlp]\nlang = "en"\n'
                 'pipeline = ["tok2vec","ner"]\n'
                 '[components.ner]\nfactory = "ner"\n[components.ner.model]\n'
                 '@architectures = "spacy.TransitionBasedParser.v2"\n'
                 '[components.ner.model.tok2vec]\n'
                 '@architectures = "spacy.Tok2VecListener.v1"\n[components.tok2vec]\n'
                 'factory = "tok2vec"\n'
+                '[training]\nseed = ${system.seed}\ngpu_allocator = ${system.gpu_allocator}\n'
+                'init_tok2vec = ${paths.init_tok2vec}\n'
+                '[training.train_corpus]\n@readers = "spacy.Corpus.v1"\npath = ${paths.train}\n'
+                '[training.dev_corpus]\n@readers = "spacy.Corpus.v1"\npath = ${paths.dev}\n'
+                '[initialize]\nvectors = ${paths.vectors}\n'
             )
         output = os.path.join(self.folder, "a")
         run("train", path, "-o", output, "--paths.train=builtin:40", "--paths.dev=builtin:9:1",
-            "--training.max_steps=1")
+            "--training.max_steps=1", "--training.batcher.size.start=50")
         text = read(output, "config.cfg").decode()
-        for line in ("L2 = 0.01", "learn_rate = 0.001", "use_averages = false", "patience = 1600",
+        for line in ("seed = 0", "start = 50", "stop = 1000.0", "compound = 1.001",
+                     "L2 = 0.01", "learn_rate = 0.001", "use_averages = false", "patience = 1600",
                      "dropout = 0.1"):
             self.assertRegex(text, rf"(?m)^{re.escape(line)}$")
+
+    def test_keys_of_which_spacy_has_no_default_are_asked_for_by_name(self):
+        rate = '@optimizers = "Adam.v1"\n[training.optimizer.learn_rate]\n@schedules = '
+        for section, text, part in (
+            ("training.optimizer", f'{rate}"warmup_linear.v1"\ninitial_rate = 0.1\n'
+             "total_steps = 9\n", "[training.optimizer.learn_rate] does not say 'warmup_steps'"),
+            ("training.optimizer", f'{rate}"warmup_linear.v1"\nwarmup_steps = 2\n'
+             "total_steps = 9\n", "does not say 'initial_rate'"),
+            ("training.optimizer", f'{rate}"constant.v1"\n', "does not say 'rate'"),
+            ("training.optimizer", f'{rate}"compounding.v1"\nstart = 0.1\nstop = 0.2\n',
+             "does not say 'compound'"),
+            ("training.optimizer", '@optimizers = "SGD.v1"\n', "does not say 'learn_rate'"),
+            ("training.batcher", '@batchers = "spacy.batch_by_sequence.v1"\n',
+             "[training.batcher] does not say 'size'"),
+            ("training.batcher", '@batchers = "spacy.batch_by_padded.v1"\nsize = 9\n',
+             "does not say 'buffer'"),
+            ("training.batcher", '@batchers = "spacy.batch_by_sequence.v1"\n'
+             '[training.batcher.size]\n@schedules = "compounding.v1"\nstop = 9\n',
+             "[training.batcher.size] does not say 'start'")):
+            with self.subTest(text):
+                path = self.spacy_3_with(section, f"[{section}]\n{text}")
+                said = self.train_spacy_3("a", configuration=path, expect=1)
+                self.assertIn(part, said)
+                self.assertIn(f"{path}:", said)
+        self.assertIn(
+            "[corpora.train.augmenter] does not say 'level'",
+            self.train_spacy_3("a", '--corpora.train.augmenter={"@augmenters":'
+                               '"spacy.lower_case.v1"}', expect=1))
 
     def test_a_training_ends_behind_its_last_epoch(self):
         self.train_spacy_3("a", "--training.max_epochs=2", "--training.max_steps=0",
