@@ -492,7 +492,7 @@ crt_status_t setup_init(setup_t *s, crt_configuration_t *c)
     *s = (setup_t){.configuration = c};
     CRT_TRY(
         read_model(c, s)); /* its vectors and transformers are the first to be missed */
-    CRT_TRY(refuse_settings(c));
+    CRT_TRY(refuse_settings(c, s));
     CRT_TRY(read_scorer(c));
     CRT_TRY(read_training(c, s));
     CRT_TRY(read_distributed(c, s));

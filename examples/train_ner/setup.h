@@ -33,8 +33,8 @@ crt_status_t read_float(crt_configuration_t *c, const char *section, const char 
 /* Makes `s->model`, and finds what the model listens to. */
 crt_status_t read_model(crt_configuration_t *c, setup_t *s);
 
-/* setup_rules.c. The second is called when all was read. */
-crt_status_t refuse_settings(crt_configuration_t *c);
+/* setup_rules.c. The first is called when the model was read, the second when all was. */
+crt_status_t refuse_settings(crt_configuration_t *c, const setup_t *s);
 crt_status_t pass_over(crt_configuration_t *c, const setup_t *s);
 
 /* What configurations may name, as rows of a table. */

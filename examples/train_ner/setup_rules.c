@@ -70,7 +70,8 @@ static const rule_t rules[] = {
     {REFUSED, "initialize.components.ner",
      "labels are those of the training corpus (a file of `spacy.read_labels.v1` that is "
      "not there has none)"},
-    {NONE, "nlp.lang", "words are the file's"},
+    {NONE, "nlp.lang",
+     "words are the file's; `hi`, `ht` and `ne` are refused with `NORM`"},
     {NONE, "nlp.tokenizer", "words are the file's"},
     {NONE, "nlp.batch_size", "of `nlp.pipe`"},
     {NONE, "nlp.disabled", "such components don't run"},
@@ -119,21 +120,56 @@ static bool has_absent_labels(crt_configuration_t *c)
            strcmp(reader, "spacy.read_labels.v1") == 0 && access(path, F_OK) != 0;
 }
 
-crt_status_t refuse_settings(crt_configuration_t *c)
+/* " (NAME)", when the section names a callback. */
+static const char *name_callback(crt_configuration_t *c, const char *section,
+                                 char text[PATH_ROOM])
+{
+    const char *name = "";
+
+    text[0] = '\0';
+    if (crt_configuration_is_set(c, key(section, "@callbacks")) &&
+        crt_configuration_string(c, key(section, "@callbacks"), &name) == CRT_OK)
+        snprintf(text, PATH_ROOM, " (%s)", name);
+    return text;
+}
+
+/* These languages have norms of their own in spaCy: stems in two, a list of words in one. */
+static crt_status_t refuse_language(crt_configuration_t *c, const setup_t *s)
+{
+    static const char *const others[] = {"hi", "ht", "ne"};
+    const char *language = "";
+
+    if (crt_configuration_is_set(c, "nlp.lang"))
+        CRT_TRY(crt_configuration_string(c, "nlp.lang", &language));
+    for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
+        for (int k = 0; k < s->model.table_count; k++)
+            if (strcmp(language, others[i]) == 0 &&
+                s->model.tables[k].feature == CRT_NER_NORM)
+                return crt_configuration_raise(
+                    c, "nlp.lang", CRT_ERR_UNSUPPORTED,
+                    "nlp.lang: spaCy's own norms of words in %s are not here; attrs with "
+                    "LOWER in place of NORM have none",
+                    language);
+    return CRT_OK;
+}
+
+crt_status_t refuse_settings(crt_configuration_t *c, const setup_t *s)
 {
     bool absent = has_absent_labels(c);
+    char callback[PATH_ROOM];
 
     for (size_t i = 0; i < RULES; i++) {
         const rule_t *rule = &rules[i];
 
         if (rule->effect == REFUSED && crt_configuration_is_set(c, rule->path) &&
             !(absent && strcmp(rule->path, "initialize.components.ner") == 0))
-            return crt_configuration_raise(c, rule->path, CRT_ERR_UNSUPPORTED, "%s: %s",
-                                           rule->path, rule->why);
+            return crt_configuration_raise(c, rule->path, CRT_ERR_UNSUPPORTED, "%s: %s%s",
+                                           rule->path, rule->why,
+                                           name_callback(c, rule->path, callback));
         if (rule->effect == REFUSED)
             crt_configuration_skip(c, rule->path);
     }
-    return CRT_OK;
+    return refuse_language(c, s);
 }
 
 /* ---------------------------------------------------------------- components */

@@ -258,6 +258,19 @@ class TrainNer(unittest.TestCase):
             self.train_spacy_3("a", '--corpora.train.augmenter={"@augmenters":'
                                '"spacy.lower_case.v1"}', expect=1))
 
+    def test_languages_with_norms_of_their_own_are_refused_where_norms_are_read(self):
+        for language in "hi", "ht", "ne":
+            said = self.train_spacy_3("a", f"--nlp.lang={language}", expect=1)
+            self.assertIn(f"nlp.lang: spaCy's own norms of words in {language}", said)
+        attributes = '--components.tok2vec.model.embed.attrs=["LOWER","PREFIX","SUFFIX","SHAPE"]'
+        self.assertIn("mode both, not allreduce",
+                      self.train_spacy_3("a", "--nlp.lang=hi", attributes, "--mode=both", expect=1))
+
+    def test_callbacks_are_refused_by_their_names(self):
+        self.assertIn("initialize.before_init: a callback in Python (my.callback.v1)",
+                      self.train_spacy_3("a", '--initialize.before_init={"@callbacks":'
+                                         '"my.callback.v1"}', expect=1))
+
     def test_a_training_ends_behind_its_last_epoch(self):
         self.train_spacy_3("a", "--training.max_epochs=2", "--training.max_steps=0",
                            "--training.eval_frequency=100", "--training.batcher.size.start=90")
