@@ -4,6 +4,7 @@
 #include <locale.h>
 #include <pthread.h>
 #include <stdlib.h>
+#include <string.h>
 #include <wctype.h>
 
 #include "ml/ner_letters.h"
@@ -195,7 +196,7 @@ static bool goes_on_with_case(const char *text, size_t size)
 
 size_t crti_letters_lower(const char *text, size_t size, char *out)
 {
-    bool follows_case = false;
+    bool has_sigma = memmem(text, size, "Σ", strlen("Σ")) != NULL, follows_case = false;
     size_t made = 0;
     uint32_t point, lower;
 
@@ -209,7 +210,7 @@ size_t crti_letters_lower(const char *text, size_t size, char *out)
                 follows_case && !goes_on_with_case(text + at + length, size - at - length)
                     ? FINAL_SIGMA
                     : SMALL_SIGMA;
-        if (!is_between(point))
+        if (has_sigma && !is_between(point))
             follows_case = has_case(point);
         made += crti_letter_encode(lower, out + made);
         if (point == CAPITAL_I_WITH_DOT)

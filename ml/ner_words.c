@@ -77,8 +77,16 @@ static uint64_t hash_lower_case(const char *word, size_t size)
     return crt_hash_string(lower, crti_letters_lower(word, size, lower));
 }
 
+static bool is_plain(char byte)
+{
+    return (byte >= 'a' && byte <= 'z') || (byte >= 'A' && byte <= 'Z') ||
+           (byte >= '0' && byte <= '9');
+}
+
 static uint64_t hash_norm(const char *word, size_t size)
 {
+    if (is_plain(word[0]) && is_plain(word[size - 1])) /* as no word of the table */
+        return hash_lower_case(word, size);
     for (size_t i = 0; i < sizeof(norms) / sizeof(norms[0]); i++)
         for (const char *const *at = norms[i].words; *at; at++)
             if (strlen(*at) == size && memcmp(*at, word, size) == 0)
