@@ -224,23 +224,17 @@ CRT_API crt_status_t crt_ref_on_ready(crt_ref_t *ref, crt_ref_callback_t *callba
 
 /* ---------------------------------------------------------------- all of a list */
 
-/* Before the first member that a version adds to a struct, if that is shorter than a word: programs
- * of the version before have no zeros in what was padding at the end (docs/abi.md). */
-#ifdef __cplusplus
-#    define CRTI_FIRST_OF_VERSION alignas(size_t)
-#else
-#    define CRTI_FIRST_OF_VERSION _Alignas(size_t)
-#endif
-
 typedef struct crt_refs_wait_options {
     /* Set by CRT_REFS_WAIT_OPTIONS. */
     size_t struct_size;
     /* The wait goes on after a ref has failed, until all refs are ready. Default: the wait ends
      * with the first error. */
     bool past_errors;
+    /* Was padding, and has no zeros in programs of version 0.2 (docs/abi.md). Not used. */
+    char crti_padding[7];
     /* Values stay where they are: the wait ends when each ref has a value or an error, and crt_get
      * brings the value. Default: values are brought to this node. */
-    CRTI_FIRST_OF_VERSION bool no_fetch;
+    bool no_fetch;
 } crt_refs_wait_options_t;
 #define CRT_REFS_WAIT_OPTIONS(...)                                                       \
     CRTI_CONSTANT(crt_refs_wait_options_t,                                               \
