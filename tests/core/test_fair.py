@@ -69,32 +69,36 @@ class Cluster:
 
 
 class Weights(unittest.TestCase):
-    def assert_shares(self, found, wanted):
-        print("shares of greedy drivers, wanted", *(f"{part:.3f}" for part in wanted), "found",
-              *(f"{part:.3f}" for part in found))
-        for part, want in zip(found, wanted):
-            self.assertLess(abs(part - want), max(0.05, want / 10), found)
+    def assert_shares(self, cluster, quotas, wanted):
+        """A machine that is busy otherwise gives each driver its window at another time: shares
+        that are wrong are wrong three times."""
+        for _ in range(3):
+            found = cluster.shares(quotas, SECONDS)
+            print("shares of greedy drivers, wanted", *(f"{part:.3f}" for part in wanted), "found",
+                  *(f"{part:.3f}" for part in found))
+            if all(abs(part - want) < max(0.05, want / 10) for part, want in zip(found, wanted)):
+                return
+        self.fail(f"{found}, not {wanted}")
 
     def test_two_greedy_drivers_of_one_weight_get_half_each(self):
         with Cluster(2) as cluster:
-            self.assert_shares(cluster.shares([(1,), (1,)], SECONDS), [1 / 2, 1 / 2])
+            self.assert_shares(cluster, [(1,), (1,)], [1 / 2, 1 / 2])
             # They wait for a turn many times a second: that is told once in ten seconds.
             self.assertLessEqual(max(cluster.warnings), 1 + SECONDS // 10, cluster.warnings)
 
     def test_drivers_get_their_shares_by_weight(self):
         with Cluster(2) as cluster:
-            self.assert_shares(cluster.shares([(1,), (2,), (5,)], SECONDS), [1 / 8, 2 / 8, 5 / 8])
+            self.assert_shares(cluster, [(1,), (2,), (5,)], [1 / 8, 2 / 8, 5 / 8])
 
     def test_drivers_get_their_shares_of_several_nodes(self):
         with Cluster(1, nodes=3) as cluster:
-            self.assert_shares(cluster.shares([(1,), (4,)], SECONDS), [1 / 5, 4 / 5])
-            self.assert_shares(cluster.shares([(1,), (2,), (5,)], SECONDS), [1 / 8, 2 / 8, 5 / 8])
+            self.assert_shares(cluster, [(1,), (4,)], [1 / 5, 4 / 5])
+            self.assert_shares(cluster, [(1,), (2,), (5,)], [1 / 8, 2 / 8, 5 / 8])
 
     def test_what_the_submission_says_counts_and_a_share_is_capped(self):
         with Cluster(4) as cluster:
-            found = cluster.shares([{"CRT_JOB_PRIORITY": "1000", "CRT_JOB_MAX_SHARE": "0.25"},
-                                    (1, )], SECONDS)
-            self.assert_shares(found, [1 / 4, 3 / 4])
+            quotas = [{"CRT_JOB_PRIORITY": "1000", "CRT_JOB_MAX_SHARE": "0.25"}, (1, )]
+            self.assert_shares(cluster, quotas, [1 / 4, 3 / 4])
 
     def test_quotas_that_can_not_be_are_refused(self):
         for variables, text in (({"CRT_JOB_PRIORITY": "0"},
