@@ -74,7 +74,8 @@ static crt_status_t find_local(const crt_cluster_info_t *cluster, http_target_t 
     strcpy(target->url, LOCAL_URL);
     if (access(target->socket, F_OK) != 0)
         return crt_raise(CRT_ERR_NOT_FOUND,
-                         "the cluster %s has no HTTP server to submit jobs to",
+                         "the cluster %s has no HTTP server, which this command asks: "
+                         "private clusters have none",
                          cluster->address);
     return make_token(target, cluster->key_file);
 }
