@@ -52,3 +52,11 @@ double crti_read_number(const char *text, char **end)
     uselocale(before);
     return number;
 }
+
+bool crti_read_whole_number(const char *text, double *value)
+{
+    char *end;
+
+    *value = crti_read_number(text, &end);
+    return end != text && *end == '\0';
+}

@@ -15,6 +15,7 @@
 #define CRTI_BASE_NUMBER_TEXT_H
 
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "runtime/base/crt_base.h"
@@ -25,5 +26,7 @@ int crti_vformat(char *text, size_t size, const char *format, va_list args)
     CRT_PRINTF(3, 0);
 /* strtod. */
 double crti_read_number(const char *text, char **end);
+/* Of a text that is a number and nothing else. False: it is not. */
+bool crti_read_whole_number(const char *text, double *value);
 
 #endif

@@ -200,5 +200,7 @@ void crti_call_await_slots(crti_pending_t *pending);
 /* ------------------------------------------------------------------ naming.c */
 
 extern const crti_naming_t crti_core_naming;
+/* Gives a ref of ours this small value, or the error of encoding it; `what` names it in that. */
+void crti_ref_set_made(crt_ref_t *ref, const crt_arg_t *value, const char *what);
 
 #endif

@@ -3,6 +3,7 @@
  *
  * Where it sits
  *     object.c, encode_call.c, call.c -> value_encode.c -> [ naming.c ] -> refs.c, actor_handle.c
+ *     placement_group.c, client/watch.c -> [ naming.c ]: refs whose value this process makes itself
  */
 #include "runtime/core/calls/actor.h"
 
@@ -36,3 +37,20 @@ static const crt_tensor_t *tensor_of(const crt_object_t *object)
 }
 
 const crti_naming_t crti_core_naming = {name_ref, name_actor, tensor_of};
+
+void crti_ref_set_made(crt_ref_t *ref, const crt_arg_t *value, const char *what)
+{
+    crti_encoder_t encoder = {.what = what, .user = ref->core};
+    CRTI_AUTO(crti_buffer_fini) crti_buffer_t bytes = {0};
+    crt_status_t status = crti_encode(&encoder, &crti_core_naming, value);
+
+    if (status == CRT_OK)
+        status = crti_buffer_reserve(&bytes, crti_encoder_size(&encoder));
+    if (status == CRT_OK) {
+        crti_encoder_write(&encoder, bytes.data);
+        crti_ref_set_inline(ref, bytes.data, crti_encoder_size(&encoder));
+    } else {
+        crti_ref_fail(ref, status);
+    }
+    crti_encoder_fini(&encoder);
+}

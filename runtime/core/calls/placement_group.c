@@ -105,24 +105,6 @@ void crti_placement_groups_orphan(crti_core_t *core)
 
 /* ------------------------------------------------------------------ what the head says */
 
-static void set_true(crti_core_t *core, crt_ref_t *ref)
-{
-    crti_encoder_t encoder = {.what = "a placement group", .user = core};
-    CRTI_AUTO(crti_buffer_fini) crti_buffer_t bytes = {0};
-    crt_arg_t value = crt_arg_bool(true);
-    crt_status_t status = crti_encode(&encoder, &crti_core_naming, &value);
-
-    if (status == CRT_OK)
-        status = crti_buffer_reserve(&bytes, crti_encoder_size(&encoder));
-    if (status == CRT_OK) {
-        crti_encoder_write(&encoder, bytes.data);
-        crti_ref_set_inline(ref, bytes.data, crti_encoder_size(&encoder));
-    } else {
-        crti_ref_fail(ref, status);
-    }
-    crti_encoder_fini(&encoder);
-}
-
 crt_status_t crti_placement_group_raise(const crt_placement_group_t *group)
 {
     return crt_raise(group->status != CRT_OK ? group->status : CRT_ERR_UNSCHEDULABLE,
@@ -133,6 +115,7 @@ crt_status_t crti_placement_group_raise(const crt_placement_group_t *group)
 static void settle_refs(crt_placement_group_t *group)
 {
     bool is_created = group->state == CRTI_PLACEMENT_GROUP_CREATED;
+    crt_arg_t is_placed = crt_arg_bool(true);
     crti_list_t *item;
 
     if (!is_created && group->state != CRTI_PLACEMENT_GROUP_REMOVED)
@@ -143,7 +126,7 @@ static void settle_refs(crt_placement_group_t *group)
 
         free(ready);
         if (is_created)
-            set_true(group->core, ref);
+            crti_ref_set_made(ref, &is_placed, "a placement group");
         else
             crti_ref_fail(ref, crti_placement_group_raise(group));
         crti_ref_release(ref);

@@ -37,14 +37,6 @@ static const char *find(const char *json, const char *key, char *value, size_t s
     return value;
 }
 
-static bool read_number(const char *text, double *value)
-{
-    char *end;
-
-    *value = crti_read_number(text, &end);
-    return end != text && *end == '\0';
-}
-
 void crti_slow_text_call(const char *json, int64_t wall_ms, char *text, size_t size)
 {
     char state[32], node[40], pid[24], began[40], since[32];
@@ -54,7 +46,7 @@ void crti_slow_text_call(const char *json, int64_t wall_ms, char *text, size_t s
     find(json, "node_id", node, sizeof(node));
     find(json, "worker_pid", pid, sizeof(pid));
     find(json, "RUNNING", began, sizeof(began));
-    if (strcmp(state, "RUNNING") == 0 && read_number(began, &ms)) {
+    if (strcmp(state, "RUNNING") == 0 && crti_read_whole_number(began, &ms)) {
         crti_format(since, sizeof(since), "%.1f", ((double)wall_ms - ms) / 1000);
         snprintf(text, size, "it has run for %s s in process %s of node %.8s", since, pid,
                  node);

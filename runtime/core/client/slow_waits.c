@@ -51,21 +51,13 @@ typedef struct question {
     char name[NAME];
 } question_t;
 
-static bool read_number(const char *text, double *value)
-{
-    char *end;
-
-    *value = crti_read_number(text, &end);
-    return end != text && *end == '\0';
-}
-
 crt_status_t crti_slow_waits_begin(crti_core_t *core)
 {
     const char *text = getenv(VARIABLE);
     double seconds = DEFAULT;
 
     if (text && *text &&
-        (!read_number(text, &seconds) || !(seconds >= 0 && seconds <= MOST)))
+        (!crti_read_whole_number(text, &seconds) || !(seconds >= 0 && seconds <= MOST)))
         return crt_raise(CRT_ERR_INVALID,
                          "%s=%.20s is no number of seconds from 0 (never) to 1000000",
                          VARIABLE, text);

@@ -139,23 +139,12 @@ void crti_watches_end(crti_core_t *core)
 
 /* ------------------------------------------------------------------ what is told */
 
-static void set_value(crti_core_t *core, crt_ref_t *ref, const crt_notice_t *notice)
+static void set_value(crt_ref_t *ref, const crt_notice_t *notice)
 {
-    crti_encoder_t encoder = {.what = "a notice", .user = core};
-    CRTI_AUTO(crti_buffer_fini) crti_buffer_t bytes = {0};
     crt_arg_t items[CRT_TYPE_ITEMS];
     crt_arg_t value = crt_list(items, crt_notice_pack(notice, items));
-    crt_status_t status = crti_encode(&encoder, &crti_core_naming, &value);
 
-    if (status == CRT_OK)
-        status = crti_buffer_reserve(&bytes, crti_encoder_size(&encoder));
-    if (status == CRT_OK) {
-        crti_encoder_write(&encoder, bytes.data);
-        crti_ref_set_inline(ref, bytes.data, crti_encoder_size(&encoder));
-    } else {
-        crti_ref_fail(ref, status);
-    }
-    crti_encoder_fini(&encoder);
+    crti_ref_set_made(ref, &value, "a notice");
 }
 
 static void call(watch_t *watch, const crt_notice_t *notice)
@@ -193,7 +182,7 @@ static void tell(watch_t *watch, const crt_event_t *event)
         is_last |= event->kind == CRT_EVENT_ACTOR_RESTART &&
                    event->restarts > watch->key.restarts;
         if (is_last && watch->ref->content == CRTI_CONTENT_NONE)
-            set_value(core, watch->ref, &notice);
+            set_value(watch->ref, &notice);
     }
     if (is_last)
         end_watch(watch);
@@ -213,7 +202,7 @@ static void settle(watch_t *watch)
                                  .restarts = actor ? actor->restarts : 0};
 
     if (watch->ref && watch->ref->content == CRTI_CONTENT_NONE)
-        set_value(watch->core, watch->ref, &notice);
+        set_value(watch->ref, &notice);
     end_watch(watch);
 }
 
