@@ -349,9 +349,10 @@ static void tell_watchers(crt_actor_t *actor, crti_actor_news_t news, uint64_t c
     }
 }
 
+/* Also when its process has ended, and the head has not said why. */
 static bool is_drained(const crt_actor_t *actor)
 {
-    return actor->phase == CRTI_ACTOR_CALLABLE &&
+    return actor->remote &&
            crti_remotes_is_draining(actor->core, actor->remote->address.node);
 }
 
@@ -375,8 +376,7 @@ void crti_actor_follow(crt_actor_t *actor, crti_actor_watcher_t *watcher)
 void crti_actors_drained(crti_core_t *core, crti_id_t node)
 {
     CRTI_MAP_FOREACH (crt_actor_t, actor, &core->calls->actors)
-        if (actor->phase == CRTI_ACTOR_CALLABLE &&
-            crti_id_equal(actor->remote->address.node, node))
+        if (actor->remote && crti_id_equal(actor->remote->address.node, node))
             tell_watchers(actor, CRTI_ACTOR_DRAINED, 0);
 }
 
