@@ -49,6 +49,8 @@ static const rule_t rules[] = {
     {OBEYED, "training.score_weights.ents_f",
      "so `ents_p` and `ents_r`; other scores must weigh nothing"},
     {OBEYED, "training.frozen_components", "others than `ner` and its tok2vec"},
+    {OBEYED, "training.annotating_components",
+     "`ner` and its tok2vec, which mark nothing that they read themselves"},
     {REFUSED, "nlp.before_creation", "a callback in Python"},
     {REFUSED, "nlp.after_creation", "a callback in Python"},
     {REFUSED, "nlp.after_pipeline_creation", "a callback in Python"},
@@ -56,7 +58,6 @@ static const rule_t rules[] = {
     {REFUSED, "components.ner.moves", "labels are those of the training corpus"},
     {REFUSED, "components.ner.incorrect_spans_key",
      "corpora have no spans beside the entities"},
-    {REFUSED, "training.annotating_components", "only ner is here"},
     {REFUSED, "training.before_update", "a callback in Python"},
     {REFUSED, "training.before_to_disk", "a callback in Python"},
     {REFUSED, "training.init_tok2vec", "weights of `spacy pretrain` can't be read"},
@@ -217,11 +218,49 @@ static crt_status_t check_component(crt_configuration_t *c, const char *name)
         is_harmless(factory) ? "; it may be one of training.frozen_components" : "");
 }
 
+/* The component that ner listens to may have another name: `upstream`. */
+static bool is_trained(const char *name, const char *upstream)
+{
+    return strcmp(name, "ner") == 0 || (upstream[0] && strcmp(name, upstream) == 0);
+}
+
+static crt_status_t check_frozen(crt_configuration_t *c, const char *upstream)
+{
+    static const char path[] = "training.frozen_components";
+
+    for (size_t i = 0, count = 1; i < count; i++) {
+        const char *name = "";
+
+        CRT_TRY(crt_configuration_string_at(c, path, i, &name, &count));
+        if (is_trained(name, upstream))
+            return crt_configuration_raise(c, path, CRT_ERR_UNSUPPORTED,
+                                           "%s: %s is what is trained here", path, name);
+    }
+    return CRT_OK;
+}
+
+/* Another one, such as a sentencizer, marks what ner would read. */
+static crt_status_t check_annotating(crt_configuration_t *c, const char *upstream)
+{
+    static const char path[] = "training.annotating_components";
+
+    for (size_t i = 0, count = 1; i < count; i++) {
+        const char *name = "ner";
+
+        CRT_TRY(crt_configuration_string_at(c, path, i, &name, &count));
+        if (!is_trained(name, upstream))
+            return crt_configuration_raise(c, path, CRT_ERR_UNSUPPORTED,
+                                           "%s: the component %s does not run here", path,
+                                           name);
+    }
+    return CRT_OK;
+}
+
 static crt_status_t check_pipeline(crt_configuration_t *c, const setup_t *s)
 {
     const char *upstream = s->upstream[0] ? strchr(s->upstream, '.') + 1 : "";
     bool has_ner = false;
-    size_t count = 1, frozen = 1;
+    size_t count = 1;
 
     for (size_t i = 0; i < count; i++) {
         const char *name = "ner";
@@ -234,17 +273,8 @@ static crt_status_t check_pipeline(crt_configuration_t *c, const setup_t *s)
     if (!has_ner)
         return crt_configuration_raise(c, "nlp.pipeline", CRT_ERR_UNSUPPORTED,
                                        "nlp.pipeline has no ner");
-    for (size_t i = 0; i < frozen; i++) {
-        const char *name = "";
-
-        CRT_TRY(crt_configuration_string_at(c, "training.frozen_components", i, &name,
-                                            &frozen));
-        if (strcmp(name, "ner") == 0 || (upstream[0] && strcmp(name, upstream) == 0))
-            return crt_configuration_raise(
-                c, "training.frozen_components", CRT_ERR_UNSUPPORTED,
-                "training.frozen_components: %s is what is trained here", name);
-    }
-    return CRT_OK;
+    CRT_TRY(check_frozen(c, upstream));
+    return check_annotating(c, upstream);
 }
 
 /* ---------------------------------------------------------------- the rest */

@@ -312,7 +312,8 @@ class TrainNer(unittest.TestCase):
             "--pretraining.max_epochs=7", "--vars.mine=1",
             "--training.logger.@loggers=spacy.WandbLogger.v3", "--training.logger.project_name=x",
             "--initialize.components.tagger.x=1", "--corpora.pretrain.path=x",
-            "--training.score_weights.tag_acc=0.0"
+            "--training.score_weights.tag_acc=0.0",
+            '--training.annotating_components=["tok2vec","ner"]'
         ]
         with open(SPACY_3, encoding="utf-8") as file:
             text = file.read().replace('pipeline = ["tok2vec", "ner"]',
@@ -334,6 +335,10 @@ class TrainNer(unittest.TestCase):
              "tok2vec is what is trained here")):
             with self.subTest(word):
                 self.assertIn(part, self.train_spacy_3("a", word, configuration=path, expect=1))
+        self.assertIn(
+            "training.annotating_components: the component tagger does not run here",
+            self.train_spacy_3("a", frozen, '--training.annotating_components=["tagger"]',
+                               configuration=path, expect=1))
         self.assertIn(
             "there is no such score here",
             self.train_spacy_3("a", frozen, "--training.score_weights.tag_acc=0.5",
