@@ -36,6 +36,7 @@ int crti_cli_dashboard(int argc, char **argv);
 int crti_cli_memory(int argc, char **argv);
 int crti_cli_stack(int argc, char **argv);
 int crti_cli_top(int argc, char **argv);
+int crti_cli_config(int argc, char **argv);
 int crti_cli_version(int argc, char **argv);
 
 #endif

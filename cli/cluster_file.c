@@ -265,7 +265,7 @@ static const char *const group_keys[] = {"hosts", "hosts-address", "environment"
                                          "setup"};
 #define GROUP_KEYS (sizeof(group_keys) / sizeof(group_keys[0]))
 
-static const char *start_name(size_t index)
+static const char *start_name(const void *user, size_t index)
 {
     for (size_t i = 0; i < crti_start_spec.count; i++)
         if (is_in_files(&crti_start_spec.options[i]) && index-- == 0)
@@ -273,16 +273,16 @@ static const char *start_name(size_t index)
     return NULL;
 }
 
-static const char *group_name(size_t index)
+static const char *group_name(const void *user, size_t index)
 {
-    return index < GROUP_KEYS ? group_keys[index] : start_name(index - GROUP_KEYS);
+    return index < GROUP_KEYS ? group_keys[index] : start_name(NULL, index - GROUP_KEYS);
 }
 
-static const char *head_name(size_t index)
+static const char *head_name(const void *user, size_t index)
 {
     static const char *const names[] = {"host", "environment", "setup"};
 
-    return index < 3 ? names[index] : start_name(index - 3);
+    return index < 3 ? names[index] : start_name(NULL, index - 3);
 }
 
 /* What groups, the head and the whole file have. `*is_taken`: this was such a key. */
@@ -415,7 +415,7 @@ static crt_status_t take_head(yaml_reader_t *reader, const yaml_node_t *value,
 
 /* ---------------------------------------------------------------- the whole file */
 
-static const char *ssh_name(size_t index)
+static const char *ssh_name(const void *user, size_t index)
 {
     static const char *const names[] = {"user", "port", "options", NULL};
 
@@ -501,7 +501,7 @@ static crt_status_t take_folder(yaml_reader_t *reader, const yaml_node_t *value,
     return CRT_OK;
 }
 
-static const char *file_name(size_t index)
+static const char *file_name(const void *user, size_t index)
 {
     static const char *const names[] = {
         "name",        "head",  "hosts",  "hosts-address", "groups",  "ssh", "crt",

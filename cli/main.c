@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "cli/cli.h"
+#include "cli/config_file.h"
 #include "cli/microbenchmark.h"
 #include "cli/options.h"
 
@@ -49,6 +50,7 @@ static const struct {
     {"token", "print the cluster's token for HTTP", crti_cli_token},
     {"microbenchmark", "measure calls, tasks and objects on this host",
      crt_microbenchmark_main},
+    {"config", "show the settings of the configuration files", crti_cli_config},
     {"version", "print the version", crti_cli_version},
 };
 
@@ -65,6 +67,18 @@ int crti_cli_version(int argc, char **argv)
     }
     printf("crt %s\n", crt_version());
     return 0;
+}
+
+/* "start", or the first word of "job submit". */
+static bool is_command(const char *name)
+{
+    size_t length = strcspn(name, " ");
+
+    for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++)
+        if (commands[i].summary && strlen(commands[i].name) == length &&
+            strncmp(commands[i].name, name, length) == 0)
+            return true;
+    return false;
 }
 
 static void print_help(void)
@@ -122,6 +136,10 @@ int main(int argc, char **argv)
     }
     if (strcmp(argv[1], "--version") == 0)
         return finish(crti_cli_version(1, argv));
+    if (crti_config_read(is_command) != CRT_OK) {
+        fprintf(stderr, "crt: %s\n", crt_error_detail());
+        return CLI_USAGE;
+    }
     for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++)
         if (strcmp(commands[i].name, argv[1]) == 0)
             return finish(commands[i].run(argc - 1, argv + 1));

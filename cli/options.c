@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/config_file.h"
+#include "runtime/base/spelling.h"
 #include "runtime/base/whole_options.h"
 
 #define HELP_COLUMN  34
@@ -25,6 +27,8 @@ static const char *const environment[][2] = {
      "directory for sockets and locks; $XDG_RUNTIME_DIR/crt-UID or /tmp/crt-UID"},
     {"CRT_STATE_DIR", "directory for keys, logs and tables; $XDG_STATE_HOME/crt or "
                       "~/.local/state/crt"},
+    {"CRT_CONFIG", "configuration files, separated by ':'; /etc/crt/crt.conf and "
+                   "~/.config/crt/crt.conf"},
     {"CRT_COLLECTIVE_ALGORITHM",
      "algorithms of groups between nodes, for example allreduce:ring,broadcast:tree"},
     {"CRT_DEBUG_WORKER",
@@ -314,6 +318,74 @@ bool crti_cli_is_value(option_kind_t kind, const char *text, const char **expect
     return take(&option, text, expected);
 }
 
+/* ---------------------------------------------------------------- the configuration file */
+
+static bool is_of(const command_spec_t *command, const config_setting_t *setting)
+{
+    const char *name = strchr(command->name, ' ');
+
+    return name && strcmp(setting->section, name + 1) == 0 && !setting->is_replaced;
+}
+
+static const char *name_at(const void *user, size_t index)
+{
+    const command_spec_t *command = user;
+
+    return index < command->count ? command->options[index].name : NULL;
+}
+
+/* The option of that name; NULL: there is none, and a sentence says so. */
+static const option_spec_t *find_named(const command_spec_t *command,
+                                       const config_setting_t *setting)
+{
+    const char *nearest;
+
+    for (size_t i = 0; i < command->count; i++)
+        if (strcmp(setting->name, command->options[i].name) == 0)
+            return &command->options[i];
+    nearest = crti_spelling_nearest(setting->name, name_at, command);
+    crti_cli_misused(command->name, "%s:%u: there is no option --%s%s%s", setting->file,
+                     setting->line, setting->name,
+                     nearest ? "; the nearest one is --" : "", nearest ? nearest : "");
+    return NULL;
+}
+
+static bool take_setting(const command_spec_t *command, const option_spec_t *option,
+                         const config_setting_t *setting)
+{
+    const char *expected = "yes or no";
+    bool is_no = strcmp(setting->value, "no") == 0;
+
+    if (option->kind == OPTION_FLAG && is_no)
+        return true;
+    if ((option->kind != OPTION_FLAG || strcmp(setting->value, "yes") == 0) &&
+        take(option, setting->value, &expected))
+        return true;
+    crti_cli_misused(command->name, "%s:%u: %s takes %s, not \"%s\"", setting->file,
+                     setting->line, option->name, expected, setting->value);
+    return false;
+}
+
+/* What the files say of options that were not given. */
+static parse_result_t take_settings(const command_spec_t *command, const bool *given)
+{
+    const config_setting_t *setting;
+
+    for (size_t i = 0; (setting = crti_config_at(i)) != NULL; i++) {
+        const option_spec_t *option;
+
+        if (!is_of(command, setting))
+            continue;
+        option = find_named(command, setting);
+        if (!option)
+            return PARSE_WRONG;
+        if (!given[option - command->options] && !crti_config_variable(option->name) &&
+            !take_setting(command, option, setting))
+            return PARSE_WRONG;
+    }
+    return PARSE_OK;
+}
+
 /* ---------------------------------------------------------------- parsing */
 
 static const option_spec_t *find(const command_spec_t *command, int code, int index)
@@ -351,6 +423,7 @@ parse_result_t crti_cli_parse(int argc, char **argv, const command_spec_t *comma
                               int *first_operand)
 {
     struct option longs[OPTIONS_MAX + 2] = {0};
+    bool given[OPTIONS_MAX] = {false};
     char shorts[2 * OPTIONS_MAX + 4];
     size_t used = 0;
     int code, index = 0;
@@ -390,11 +463,12 @@ parse_result_t crti_cli_parse(int argc, char **argv, const command_spec_t *comma
                              expected, optarg);
             return PARSE_WRONG;
         }
+        given[option - command->options] = true;
     }
     *first_operand = optind;
     if (!command->operands && optind < argc) {
         crti_cli_misused(command->name, "unexpected argument %s", argv[optind]);
         return PARSE_WRONG;
     }
-    return PARSE_OK;
+    return take_settings(command, given);
 }

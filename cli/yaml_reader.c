@@ -180,19 +180,11 @@ void crti_yaml_name(const char *key, char name[YAML_KEY_MAX])
 }
 
 crt_status_t crti_yaml_unknown(const yaml_reader_t *reader, const yaml_node_t *key,
-                               const char *name, const char *(*name_at)(size_t index))
+                               const char *name,
+                               const char *(*name_at)(const void *user, size_t index))
 {
-    unsigned best = crti_spelling_limit(name);
-    const char *nearest = NULL, *other;
+    const char *nearest = crti_spelling_nearest(name, name_at, NULL);
 
-    for (size_t i = 0; (other = name_at(i)); i++) {
-        unsigned edits = crti_spelling_edits(name, other);
-
-        if (edits < best) {
-            best = edits;
-            nearest = other;
-        }
-    }
     return crti_yaml_wrong(reader, key, "unknown key \"%s\"%s%s", name,
                            nearest ? "; the nearest one is " : "",
                            nearest ? nearest : "");

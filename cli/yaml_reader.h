@@ -64,6 +64,7 @@ void crti_yaml_name(const char *key, char name[YAML_KEY_MAX]);
 /* "unknown key "X"; the nearest one is Y", of the names that `name_at` gives one by one, with NULL
  * behind the last. */
 crt_status_t crti_yaml_unknown(const yaml_reader_t *reader, const yaml_node_t *key,
-                               const char *name, const char *(*name_at)(size_t index));
+                               const char *name,
+                               const char *(*name_at)(const void *user, size_t index));
 
 #endif

@@ -31,21 +31,17 @@ void crti_resource_names_note(crti_resource_names_t *names,
                    CRTI_RESOURCE_NAME);
 }
 
+static const char *name_at(const void *user, size_t index)
+{
+    const crti_resource_names_t *names = user;
+
+    return index < names->count ? names->name[index] : NULL;
+}
+
 const char *crti_resource_names_nearest(const crti_resource_names_t *names,
                                         const char *name)
 {
-    unsigned best = crti_spelling_limit(name);
-    const char *nearest = NULL;
-
-    for (unsigned i = 0; i < names->count; i++) {
-        unsigned edits = crti_spelling_edits(name, names->name[i]);
-
-        if (edits < best) {
-            best = edits;
-            nearest = names->name[i];
-        }
-    }
-    return nearest;
+    return crti_spelling_nearest(name, name_at, names);
 }
 
 const char *crti_resource_names_hint(const crti_resource_names_t *names, const char *name,

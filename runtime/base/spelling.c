@@ -42,7 +42,20 @@ unsigned crti_spelling_edits(const char *a, const char *b)
     return rows[a_size % 3][b_size];
 }
 
-unsigned crti_spelling_limit(const char *name)
+const char *crti_spelling_nearest(const char *name,
+                                  const char *(*name_at)(const void *user, size_t index),
+                                  const void *user)
 {
-    return (unsigned)strlen(name) / 2 + 1;
+    unsigned best = (unsigned)strlen(name) / 2 + 1; /* so many make another word of it */
+    const char *nearest = NULL, *other;
+
+    for (size_t i = 0; (other = name_at(user, i)); i++) {
+        unsigned edits = crti_spelling_edits(name, other);
+
+        if (edits < best) {
+            best = edits;
+            nearest = other;
+        }
+    }
+    return nearest;
 }

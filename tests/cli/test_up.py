@@ -45,6 +45,14 @@ def until(what, holds):
         time.sleep(0.02)
 
 
+def end(pid):
+    """A process that was killed keeps its locks until its memory is given back."""
+    ended = os.pidfd_open(pid)
+    os.kill(pid, signal.SIGKILL)
+    select.select([ended], [], [], PATIENCE)
+    os.close(ended)
+
+
 def make_key(path):
     subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", path], check=True)
 
@@ -229,8 +237,8 @@ class Up(unittest.TestCase):
             with open(self.file + ".changed", "w", encoding="ascii") as file:
                 file.write(text.replace(old, new))
             self.assertIn(what, crt("up", self.file + ".changed"))
-        os.kill(self.lab.hosts[1].daemon_pid("node"), signal.SIGKILL)
-        os.kill(self.lab.hosts[0].daemon_pid("node"), signal.SIGKILL)
+        for host in self.lab.hosts[:2]:
+            end(host.daemon_pid("node"))
         said = crt("up", self.file)
         self.assertIn("n0 (head): started its node\n", said)
         self.assertIn("n1: started\n", said)
@@ -315,7 +323,7 @@ class Up(unittest.TestCase):
         head = self.lab.hosts[0]
         crt("up", self.file)
         for kind in ("node", "head"):
-            os.kill(head.daemon_pid(kind), signal.SIGKILL)
+            end(head.daemon_pid(kind))
         shutil.rmtree(head.state)
         said = crt("up", self.file, code=1)
         self.assertIn("n0 (head): started\n", said)

@@ -34,7 +34,7 @@ def environment(folder):
             if not name.startswith("CRT_") or f"{name}=".startswith(KEPT)}
     own = {
         MARK: "", "CRT_RUN_DIR": "r", "CRT_STATE_DIR": "s", "XDG_RUNTIME_DIR": "x",
-        "XDG_STATE_HOME": "y"
+        "XDG_STATE_HOME": "y", "CRT_CONFIG": "none"
     }
     return kept | {name: os.path.join(folder, part) for name, part in own.items()}
 

@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See config_file.h. */
+#include "cli/config_file.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define ENVIRONMENT   "environment"
+#define SETTINGS_MOST 1000
+#define LINE_MOST     4096
+
+/* All live as long as the command: options point to values, settings to names of files. */
+static char *files;
+static config_setting_t *settings;
+static size_t setting_count;
+
+const config_setting_t *crti_config_at(size_t index)
+{
+    return index < setting_count ? &settings[index] : NULL;
+}
+
+const char *crti_config_variable(const char *option)
+{
+    static const char *const same[][2] = {{"address", "CRT_ADDRESS"},
+                                          {"key-file", "CRT_KEY_FILE"}};
+
+    for (size_t i = 0; i < sizeof(same) / sizeof(same[0]); i++)
+        if (strcmp(option, same[i][0]) == 0 && getenv(same[i][1]) && *getenv(same[i][1]))
+            return same[i][1];
+    return NULL;
+}
+
+/* ---------------------------------------------------------------- lines */
+
+static char *trim(char *text)
+{
+    static const char blanks[] = " \t\r\n";
+    size_t length;
+
+    text += strspn(text, blanks);
+    length = strlen(text);
+    while (length && strchr(blanks, text[length - 1]))
+        text[--length] = '\0';
+    return text;
+}
+
+static void replace_earlier(const config_setting_t *later)
+{
+    for (size_t i = 0; i < setting_count; i++)
+        if (settings[i].file != later->file &&
+            strcmp(settings[i].section, later->section) == 0 &&
+            strcmp(settings[i].name, later->name) == 0)
+            settings[i].is_replaced = true;
+}
+
+static crt_status_t add(const char *section, const char *name, const char *value,
+                        const char *file, unsigned line)
+{
+    config_setting_t *s;
+
+    if (setting_count == SETTINGS_MOST)
+        return crt_raise(CRT_ERR_TOO_LARGE, "%s:%u: more than %d settings", file, line,
+                         SETTINGS_MOST);
+    if (!settings)
+        settings = calloc(SETTINGS_MOST, sizeof(*settings));
+    if (!settings)
+        return crt_raise(CRT_ERR_NO_MEMORY, "the settings of %s", file);
+    s = &settings[setting_count++];
+    *s = (config_setting_t){
+        strdup(section), strdup(name), strdup(value), file, line, false};
+    if (!s->section || !s->name || !s->value)
+        return crt_raise(CRT_ERR_NO_MEMORY, "the settings of %s", file);
+    replace_earlier(s);
+    return CRT_OK;
+}
+
+/* [NAME], alone in its line. */
+static crt_status_t begin_section(char *text, const char *file, unsigned line,
+                                  bool (*is_section)(const char *name),
+                                  char section[LINE_MOST])
+{
+    size_t length = strlen(text);
+
+    if (text[length - 1] != ']')
+        return crt_raise(CRT_ERR_INVALID, "%s:%u: a section is [COMMAND]", file, line);
+    text[length - 1] = '\0';
+    snprintf(section, LINE_MOST, "%s", trim(text + 1));
+    if (strcmp(section, ENVIRONMENT) != 0 && !is_section(section))
+        return crt_raise(
+            CRT_ERR_INVALID,
+            "%s:%u: there is no command \"%s\": sections are commands, as in "
+            "[job submit], and [" ENVIRONMENT "]",
+            file, line, section);
+    return CRT_OK;
+}
+
+static crt_status_t read_line(char *text, const char *file, unsigned line,
+                              bool (*is_section)(const char *name),
+                              char section[LINE_MOST])
+{
+    char *equals;
+
+    text = trim(text);
+    if (*text == '\0' || *text == '#')
+        return CRT_OK;
+    if (*text == '[')
+        return begin_section(text, file, line, is_section, section);
+    equals = strchr(text, '=');
+    if (!equals || equals == text)
+        return crt_raise(CRT_ERR_INVALID, "%s:%u: a setting is NAME = VALUE", file, line);
+    if (*section == '\0')
+        return crt_raise(CRT_ERR_INVALID,
+                         "%s:%u: a setting needs its section before it, as [start]", file,
+                         line);
+    *equals = '\0';
+    return add(section, trim(text), trim(equals + 1), file, line);
+}
+
+/* ---------------------------------------------------------------- files */
+
+/* What it says is obeyed: it must be the user's, or root's, alone. */
+static crt_status_t check_owner(FILE *file, const char *path)
+{
+    struct stat st;
+
+    if (fstat(fileno(file), &st) != 0)
+        return crt_raise(CRT_ERR_IO, "%s: %s", path, strerror(errno));
+    if (S_ISREG(st.st_mode) &&
+        ((st.st_uid != geteuid() && st.st_uid != 0) || (st.st_mode & 022)))
+        return crt_raise(CRT_ERR_PERMISSION,
+                         "%s is not obeyed: others than you can write it; chmod go-w",
+                         path);
+    return CRT_OK;
+}
+
+static crt_status_t read_lines(FILE *file, const char *path,
+                               bool (*is_section)(const char *name))
+{
+    char text[LINE_MOST], section[LINE_MOST] = "";
+    crt_status_t status = CRT_OK;
+
+    for (unsigned line = 1; status == CRT_OK && fgets(text, sizeof(text), file); line++)
+        status =
+            strlen(text) + 1 == sizeof(text)
+                ? crt_raise(CRT_ERR_TOO_LARGE, "%s:%u: the line is too long", path, line)
+                : read_line(text, path, line, is_section, section);
+    if (status == CRT_OK && ferror(file))
+        return crt_raise(CRT_ERR_IO, "%s: %s", path, strerror(errno));
+    return status;
+}
+
+/* `path` stays: settings name it. */
+static crt_status_t read_file(const char *path, bool (*is_section)(const char *name))
+{
+    FILE *file = fopen(path, "re");
+    crt_status_t status;
+
+    if (!file && (errno == ENOENT || errno == ENOTDIR))
+        return CRT_OK;
+    if (!file)
+        return crt_raise(errno == EACCES ? CRT_ERR_PERMISSION : CRT_ERR_IO, "%s: %s",
+                         path, strerror(errno));
+    status = check_owner(file, path);
+    if (status == CRT_OK)
+        status = read_lines(file, path, is_section);
+    fclose(file);
+    return status;
+}
+
+/* ':' between them. */
+static crt_status_t find_files(void)
+{
+    const char *chosen = getenv("CRT_CONFIG"), *xdg = getenv("XDG_CONFIG_HOME"),
+               *home = getenv("HOME");
+    int size;
+
+    if (chosen)
+        size = asprintf(&files, "%s", chosen);
+    else if (xdg && *xdg == '/')
+        size = asprintf(&files, "/etc/crt/crt.conf:%s/crt/crt.conf", xdg);
+    else if (home && *home == '/')
+        size = asprintf(&files, "/etc/crt/crt.conf:%s/.config/crt/crt.conf", home);
+    else
+        size = asprintf(&files, "/etc/crt/crt.conf");
+    return size < 0 ? crt_raise(CRT_ERR_NO_MEMORY, "names of configuration files")
+                    : CRT_OK;
+}
+
+static crt_status_t set_variables(void)
+{
+    for (size_t i = 0; i < setting_count; i++) {
+        const config_setting_t *s = &settings[i];
+
+        if (strcmp(s->section, ENVIRONMENT) == 0 && !s->is_replaced &&
+            setenv(s->name, s->value, 0) != 0)
+            return crt_raise(CRT_ERR_INVALID, "%s:%u: the variable %s: %s", s->file,
+                             s->line, s->name, strerror(errno));
+    }
+    return CRT_OK;
+}
+
+crt_status_t crti_config_read(bool (*is_section)(const char *name))
+{
+    crt_status_t status = find_files();
+    char *rest = files, *path;
+
+    while (status == CRT_OK && (path = strsep(&rest, ":")) != NULL)
+        if (*path)
+            status = read_file(path, is_section);
+    return status == CRT_OK ? set_variables() : status;
+}
