@@ -25,7 +25,7 @@
 #include "runtime/store/store.h"
 
 #define CRTI_ARENA_MAGIC   0x616e657261747263ull /* "crtarena" */
-#define CRTI_ARENA_VERSION 3u
+#define CRTI_ARENA_VERSION 4u
 #define CRTI_PAGE_SHIFT    12
 #define CRTI_PAGE_BYTES    (1u << CRTI_PAGE_SHIFT)
 #define CRTI_HUGE_BYTES    (2u << 20)

@@ -15,6 +15,7 @@
 #include "runtime/store/table.h"
 
 #include "runtime/base/clock.h"
+#include "runtime/net/protocol.h"
 
 #define ARROW(state) (1u << CRTI_ENTRY_##state)
 
@@ -27,7 +28,8 @@ static const unsigned next[CRTI_ENTRY_STATES] = {
     [CRTI_ENTRY_SPILLED] = ARROW(WRITING) | ARROW(GONE),
 };
 
-/* Numbers of one owner lie side by side (near in the cache), owners lie apart. */
+/* Numbers of one owner lie side by side (near in the cache), owners lie apart; and so do the many
+ * results of one call, whose numbers differ in what is above CRTI_NUMBER_BITS only. */
 CRTI_HOT crti_bucket_t *crti_table_bucket(const crti_store_t *store, crti_object_id_t id)
 {
     uint64_t h = id.owner.high ^ (id.owner.low << 32 | id.owner.low >> 32);
@@ -35,6 +37,7 @@ CRTI_HOT crti_bucket_t *crti_table_bucket(const crti_store_t *store, crti_object
     h = (h ^ h >> 30) * 0xbf58476d1ce4e5b9ull;
     h = (h ^ h >> 27) * 0x94d049bb133111ebull;
     h = (h ^ h >> 31) + id.number;
+    h += (id.number >> CRTI_NUMBER_BITS) * 0x9e3779b97f4a7c15ull;
     return (crti_bucket_t *)(store->base + store->geometry.buckets_offset) +
            (h & (store->geometry.bucket_count - 1));
 }

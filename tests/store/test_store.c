@@ -10,6 +10,9 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "runtime/net/protocol.h"
+#include "runtime/store/table.h"
+
 static void a_sealed_object_is_read_in_place_by_another_process(void **state)
 {
     CRTI_AUTO(crti_store_detach) crti_store_t *daemon = new_store(16 * MIB);
@@ -544,6 +547,26 @@ static void an_object_keeps_its_bytes_while_its_pages_are_put_together(void **st
     }
 }
 
+/* Their numbers differ above CRTI_NUMBER_BITS only. */
+static void many_results_of_one_call_share_no_bucket(void **state)
+{
+    CRTI_AUTO(crti_store_detach) crti_store_t *daemon = new_store(64 * MIB);
+    uint64_t count = daemon->geometry.bucket_count;
+    CRTI_AUTO(free) uint8_t *taken = calloc(count, 1);
+    const crti_bucket_t *first =
+        (crti_bucket_t *)(daemon->base + daemon->geometry.buckets_offset);
+    unsigned most = 0;
+
+    for (uint64_t part = 0; part < count; part++) {
+        const crti_bucket_t *bucket =
+            crti_table_bucket(daemon, object(1, 77 | part << CRTI_NUMBER_BITS));
+        unsigned now = ++taken[bucket - first];
+
+        most = now > most ? now : most;
+    }
+    assert_int_equal(most, 1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -570,6 +593,7 @@ int main(void)
         cmocka_unit_test(large_copies_are_exact),
         cmocka_unit_test(a_large_object_is_mapped_when_it_is_made),
         cmocka_unit_test(a_hundred_thousand_rounds_leave_the_store_as_it_was),
+        cmocka_unit_test(many_results_of_one_call_share_no_bucket),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
