@@ -408,9 +408,14 @@ unsigned alone_sent_count(unsigned i, crti_record_kind_t kind)
 
 void alone_locate(unsigned i, uint64_t number)
 {
+    alone_locate_missed(i, number, 0);
+}
+
+void alone_locate_missed(unsigned i, uint64_t number, uint64_t object)
+{
     crti_buffer_t record = {0};
 
-    check(crti_put_locate(&record, 0, number) == CRT_OK);
+    check(crti_put_locate(&record, object, number) == CRT_OK);
     alone_from(i, &record);
 }
 

@@ -60,6 +60,8 @@ unsigned alone_freed(crti_object_id_t object, crti_id_t node);
 
 /* The records. */
 void alone_locate(unsigned i, uint64_t number);
+/* It has not found the bytes of that name where it was told. */
+void alone_locate_missed(unsigned i, uint64_t number, uint64_t object);
 void alone_peek(unsigned i, const uint64_t *numbers, unsigned count);
 void alone_copy(unsigned i, uint64_t number, uint64_t object, crti_id_t node);
 /* BORROW of process `i`, for itself or for `process`. */

@@ -127,6 +127,26 @@ static void a_program_that_waits_for_a_missing_object_hears_that_it_is_lost(void
     crt_ref_drop(&ref);
 }
 
+/* Without a lineage it is lost, and is told so instead of the same place once more. */
+static void
+an_object_that_a_borrower_finds_nowhere_is_made_again_if_that_can_be(void **state)
+{
+    crt_ref_t *ref = alone_stored(1);
+    uint64_t object = ref->more->object.number;
+    crti_id_t node;
+
+    alone_locate_missed(2, ref->number, object);
+    assert_int_equal(located(2, &node), CRT_OK);
+    crti_owned_set_repeatable(&ref->owned, true);
+    alone_locate_missed(2, ref->number, object + 1); /* of before it was made again */
+    assert_int_equal(located(2, &node), CRT_OK);
+    assert_int_equal(ref->owned.state, CRTI_OWNED_STORED);
+    alone_locate_missed(2, ref->number, object);
+    alone_tick(0);
+    assert_int_equal(located(2, &node), CRT_ERR_OBJECT_LOST);
+    alone_drop(ref);
+}
+
 /* The first error is what its readers were told. */
 static void an_object_that_has_failed_is_not_lost_once_more(void **state)
 {
@@ -734,6 +754,7 @@ int main(void)
         OWNER_TEST(an_object_that_nobody_was_told_of_is_lost_at_once),
         OWNER_TEST(a_missing_object_is_freed_with_its_last_holder),
         OWNER_TEST(a_program_that_waits_for_a_missing_object_hears_that_it_is_lost),
+        OWNER_TEST(an_object_that_a_borrower_finds_nowhere_is_made_again_if_that_can_be),
         OWNER_TEST(an_object_that_has_failed_is_not_lost_once_more),
         OWNER_TEST(a_process_that_is_known_to_be_dead_is_not_registered),
         OWNER_TEST(what_is_registered_for_us_ends_when_it_arrives),

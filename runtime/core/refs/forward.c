@@ -94,8 +94,8 @@ void crti_forward_query(crt_ref_t *ref)
         return;
     if (target->is_owned || target->more->view.data)
         take_places(ref);
-    else if (!crti_forward_is_queried(ref)) /* what we were told once has been taken */
-        (void)crti_ref_ask_owner(target);   /* if it has ended, that is told */
+    else if (!crti_forward_is_queried(ref))  /* what we were told once has been taken */
+        (void)crti_ref_ask_owner(target, 0); /* if it has ended, that is told */
 }
 
 bool crti_forward_is_queried(const crt_ref_t *ref)

@@ -95,8 +95,8 @@ static crt_status_t keep(crti_client_t *client, uint64_t number,
 
 crt_status_t crti_locating_asked(crti_client_t *client, const void *data, size_t size)
 {
-    uint64_t request, number;
-    crt_status_t status = crti_get_locate(data, size, &request, &number);
+    uint64_t missed, number;
+    crt_status_t status = crti_get_locate(data, size, &missed, &number);
     question_t *question;
     bool is_known;
     crt_ref_t *ref;
@@ -106,6 +106,8 @@ crt_status_t crti_locating_asked(crti_client_t *client, const void *data, size_t
     ref = crti_numbers_get(&client->core->refs->owned, number);
     if (ref && ref->more->forward && ref->content == CRTI_CONTENT_STORED)
         crti_forward_query(ref); /* for those who ask again */
+    if (ref && missed)
+        crti_ref_missed_by_borrower(ref, missed);
     if (crti_map_get(&client->asked, &number))
         return CRT_OK;
     is_known = !ref || ref->content != CRTI_CONTENT_NONE;

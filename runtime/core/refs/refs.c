@@ -547,7 +547,7 @@ static void forget_nodes(crt_ref_t *ref)
     ref->more->node_count = 0;
 }
 
-crt_status_t crti_ref_ask_owner(crt_ref_t *ref)
+crt_status_t crti_ref_ask_owner(crt_ref_t *ref, uint64_t missed)
 {
     crti_core_t *core = ref->core;
     CRTI_AUTO(crti_buffer_fini) crti_buffer_t out = {0};
@@ -556,7 +556,7 @@ crt_status_t crti_ref_ask_owner(crt_ref_t *ref)
     if (status == CRT_ERR_WORKER_DIED)
         return crt_raise(CRT_ERR_OWNER_DIED, "the owner of the object has ended");
     if (status == CRT_OK)
-        status = crti_put_locate(&out, 0, ref->number);
+        status = crti_put_locate(&out, missed, ref->number);
     if (status != CRT_OK)
         return status;
     ref->is_locating = true;
@@ -649,6 +649,15 @@ static bool is_made_again(crt_ref_t *ref, crt_status_t status)
     crti_ref_vacate(ref);
     ref->core->refs->handlers.locate(ref);
     return true;
+}
+
+void crti_ref_missed_by_borrower(crt_ref_t *ref, uint64_t object)
+{
+    if (ref->more->forward || ref->more->object.number != object)
+        return;
+    crti_ref_hold(ref);
+    (void)is_made_again(ref, CRT_ERR_OBJECT_LOST);
+    crti_ref_release(ref);
 }
 
 void crti_ref_lose(crt_ref_t *ref, crt_status_t status)

@@ -39,7 +39,7 @@ void crti_ref_locate(crt_ref_t *ref)
         return;
     is_first = ref->may_peek;
     crti_peek_ahead(ref);
-    status = crti_ref_ask_owner(ref);
+    status = crti_ref_ask_owner(ref, 0);
     if (status != CRT_OK)
         crti_ref_fail(ref, status);
     else if (is_first)
@@ -189,7 +189,7 @@ bool crti_ref_fetch(crt_ref_t *ref)
         }
         /* The owner has to know who may make a copy (copy_query.h). */
         if (status == CRT_ERR_NOT_FOUND)
-            status = crti_ref_ask_owner(ref);
+            status = crti_ref_ask_owner(ref, 0);
         if (status != CRT_OK)
             crti_ref_lose(ref, status);
         break;

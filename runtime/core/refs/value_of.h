@@ -8,12 +8,16 @@
 
 /* ------------------------------------------------------------------ value_of.c */
 
-/* LOCATE to the owner of a borrowed ref; the answer moves it (dispatch.c). */
-crt_status_t crti_ref_ask_owner(crt_ref_t *ref);
+/* LOCATE to the owner of a borrowed ref; the answer moves it (dispatch.c). `missed`: the name of
+ * the object that was not where its owner said for so long that the owner has to know, or 0. */
+crt_status_t crti_ref_ask_owner(crt_ref_t *ref, uint64_t missed);
 /* Makes what is needed happen, so that the ref's content comes (LOCATE at its owner). */
 void crti_ref_locate(crt_ref_t *ref);
 /* The content was known, and turned out not to be had: the ref fails. */
 void crti_ref_lose(crt_ref_t *ref, crt_status_t status);
+/* A borrower has found the bytes of one of ours, under that name, on none of the nodes that it was
+ * told: the last copy was evicted, say. They are made again, if that can be. */
+void crti_ref_missed_by_borrower(crt_ref_t *ref, uint64_t object);
 /* Has the node bring its bytes here, from where they are said to be. */
 void crti_ref_pull(crt_ref_t *ref);
 /* Tells the owner that this node has a copy, so that others may pull from here; that word comes. */

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Values asked for again: the nodes that the owner had named can't give the object any more, but it
  * may have been copied to others since. So the owner is asked once more before the object counts as
- * lost, and again for a while: it may not have heard yet of the copy, or of the death.
+ * lost, and again for a while: it may not have heard yet of the copy, or of the death. Later it is
+ * told that the bytes are nowhere: a copy that was the last one, since the others died with their
+ * nodes, may have been evicted, of which nobody is told.
  *
  * Where it sits
  *     value_of.c (a pull failed) -> [ value_retry.c ] -> LOCATE, or the owner's own list -> PULL
@@ -90,7 +92,11 @@ static void ask(retry_t *a)
         crti_ref_pull(ref);
         return;
     }
-    status = ref->more->forward ? pull_forwarded(ref) : crti_ref_ask_owner(ref);
+    if (ref->more->forward)
+        status = pull_forwarded(ref);
+    else
+        status =
+            crti_ref_ask_owner(ref, a->asked > ASKS_AGAIN ? ref->more->object.number : 0);
     if (status != CRT_OK)
         crti_ref_lose(ref, status);
 }

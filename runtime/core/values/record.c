@@ -469,25 +469,25 @@ crt_status_t crti_get_consumed(const void *data, size_t size, crti_consumed_t *c
 
 /* ------------------------------------------------------------------ references */
 
-crt_status_t crti_put_locate(crti_buffer_t *out, uint64_t request, uint64_t number)
+crt_status_t crti_put_locate(crti_buffer_t *out, uint64_t missed, uint64_t number)
 {
     crt_status_t status = crti_buffer_reserve(out, 17);
     unsigned char *to;
 
     if (status != CRT_OK)
         return status;
-    to = crti_put_u64(crti_put_u8(tail(out), CRTI_RECORD_LOCATE), request);
+    to = crti_put_u64(crti_put_u8(tail(out), CRTI_RECORD_LOCATE), missed);
     end_at(out, crti_put_u64(to, number));
     return CRT_OK;
 }
 
-crt_status_t crti_get_locate(const void *data, size_t size, uint64_t *request_out,
+crt_status_t crti_get_locate(const void *data, size_t size, uint64_t *missed_out,
                              uint64_t *number_out)
 {
     crti_reader_t r = crti_reader(data, size);
 
     crti_read_u8(&r);
-    *request_out = crti_read_u64(&r);
+    *missed_out = crti_read_u64(&r);
     *number_out = crti_read_u64(&r);
     return r.bad || r.at != r.end ? malformed("a question for an object") : CRT_OK;
 }

@@ -245,8 +245,10 @@ crt_status_t crti_get_consumed(const void *data, size_t size,
 
 /* ---------------------------------------------------------------- references */
 
-crt_status_t crti_put_locate(crti_buffer_t *out, uint64_t request, uint64_t number);
-crt_status_t crti_get_locate(const void *data, size_t size, uint64_t *request_out,
+/* `missed`: the name of the object that LOCATED told, when no node that it named has had it for a
+ * while; else 0. */
+crt_status_t crti_put_locate(crti_buffer_t *out, uint64_t missed, uint64_t number);
+crt_status_t crti_get_locate(const void *data, size_t size, uint64_t *missed_out,
                              uint64_t *number_out);
 
 /* PEEK: numbers of the receiver's objects. PEEKED has a LOCATED for each that is answered, one
