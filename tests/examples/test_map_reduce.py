@@ -1,0 +1,93 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""word_count and sort with twice as many bytes as the stores of the nodes hold, while a node dies
+and another one joins: exact all the same.
+Usage: test_map_reduce.py CRT WORD_COUNT SORT"""
+import collections
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import unittest
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "core"))
+from real_cluster import Cluster  # pylint: disable=wrong-import-position
+
+CRT, WORD_COUNT, SORT = sys.argv[1:4]
+MIB = 1 << 20
+STORE, NODES, DATA = 10, 3, 60  # MiB of a store; MiB of the file
+
+
+class MapReduce(unittest.TestCase):
+    """The driver's node has no CPU, the others have one each."""
+
+    def setUp(self):
+        self.dir = tempfile.mkdtemp(prefix="crt-map-reduce-")
+        self.addCleanup(shutil.rmtree, self.dir)
+        self.cluster = Cluster(CRT, "--num-cpus", "0", "--spill-dir", self.dir,
+                               store=f"{STORE}M", soon=120)
+        self.addCleanup(self.cluster.stop)
+
+    def join(self):
+        self.cluster.join("--num-cpus", 1, "--spill-dir", self.dir)
+
+    def spilled(self):
+        """Nodes of tasks that have objects on disk."""
+        return [node for node in self.cluster.nodes() if node["state"] == "ALIVE" and
+                node["resources_total"].get("CPU") and node["spilled_bytes"] > MIB]
+
+    def write(self, name, piece):
+        path = os.path.join(self.dir, name)
+        with open(path, "wb") as file:
+            while file.tell() < DATA * MIB:
+                file.write(piece())
+        return path
+
+    def run_while_nodes_come_and_go(self, *words):
+        """What the program prints; a node dies when its store has overflown."""
+        with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as program:
+            self.addCleanup(program.kill)
+            self.cluster.wait_for(lambda: self.cluster.status()["jobs"])
+            for _ in range(NODES):  # the driver is at the only one there was
+                self.join()
+            self.cluster.wait_for(self.spilled)
+            victim = self.spilled()[0]
+            self.join()
+            os.kill(victim["pid"], signal.SIGKILL)
+            said, _ = program.communicate(timeout=400)
+        self.assertEqual(program.returncode, 0)
+        return said
+
+    def test_words_are_counted_exactly(self):
+        source = random.Random(7)
+        words = [b"word%d" % min(int(source.paretovariate(0.5)), 10**9) for _ in range(20000)]
+        path = self.write("words", lambda: b"%s %0200x\n" % (source.choice(words),  # comes once
+                                                             source.getrandbits(800)))
+        with open(path, "rb") as file:
+            counted = collections.Counter(file.read().split())
+        said = self.run_while_nodes_come_and_go(WORD_COUNT, "-p", "4", "-r", "32", "-n", "300",
+                                                path)
+        wanted = sorted(counted.items(), key=lambda item: (-item[1], item[0]))[:300]
+        self.assertEqual(said.splitlines(),
+                         [f"{count} {word.decode()}" for word, count in wanted])
+
+    def test_records_are_sorted_exactly(self):
+        source = random.Random(8)
+        path = self.write("records", lambda: b"%099x\n" % source.getrandbits(396))
+        folder = os.path.join(self.dir, "sorted")
+        self.run_while_nodes_come_and_go(SORT, "-p", "4", "-r", "16", path, folder)
+        with open(path, "rb") as file:
+            wanted = sorted(file)
+        found = []
+        for name in sorted(os.listdir(folder)):
+            with open(os.path.join(folder, name), "rb") as file:
+                found += file
+        self.assertEqual(len(found), len(wanted))
+        self.assertTrue(found == wanted, "not in their order")
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1] + sys.argv[4:])
