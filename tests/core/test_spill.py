@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """More objects than the store holds: they are written to files and read again, exactly; and if that
 can't be, the error says why.
-Usage: test_spill.py CRT SPILL_PROGRAM"""
+Usage: test_spill.py CRT SPILL_PROGRAM HANGING_DISK"""
 import concurrent.futures
 import glob
 import os
@@ -11,10 +11,11 @@ import signal
 import sys
 import tempfile
 import unittest
+import unittest.mock
 
 from real_cluster import Cluster, Driver, run
 
-CRT, PROGRAM = sys.argv[1:3]
+CRT, PROGRAM, HANGING_DISK = sys.argv[1:4]
 MIB = 1 << 20
 STORE = 16 * MIB
 
@@ -196,6 +197,7 @@ class Spill(unittest.TestCase):
         status, text = driver.ask("put", 60, MIB)
         self.assertEqual(status, "CRT_ERR_STORE_FULL")
         self.assertIn("spilling to disk fails: No space left on device", text)
+        self.assertRegex(text, r"largest users: process \w+ \(pid \d+\)")
         self.cluster.wait_for(lambda: "No space left" in self.cluster.nodes()[0]["spill_trouble"])
         events = run(CRT, "list", "cluster-events")
         self.assertIn("spilling to disk fails", events)
@@ -204,6 +206,53 @@ class Spill(unittest.TestCase):
         driver.ok("drop", 8)
         driver.ok("put", 4, MIB)  # there is room again
         self.assertEqual(driver.ok("get"), str((count - 4) * MIB))
+
+    def test_a_disk_that_becomes_read_only_loses_nothing_and_serves_again(self):
+        run("mount", "-t", "tmpfs", "-o", "size=100m", "spill", self.dir)
+        self.addCleanup(run, "umount", "-l", self.dir)
+        driver = self.start()
+        run("mount", "-o", "remount,ro", self.dir)
+        status, text = driver.ask("put", 40, MIB)
+        self.assertEqual(status, "CRT_ERR_STORE_FULL")
+        self.assertIn("spilling to disk fails: Read-only file system", text)
+        self.assertRegex(text, r"largest users: process \w+ \(pid \d+\)")
+        count = int(driver.ok("count"))
+        run("mount", "-o", "remount,rw", self.dir)
+        driver.ok("put", 40, MIB)
+        self.assertEqual(driver.ok("get"), str((count + 40) * MIB))
+
+    def start_on_hanging_disk(self):
+        """A driver whose node's disk hangs as soon as something is to be written."""
+        fifo = os.path.join(self.dir, "gate")
+        os.mkfifo(fifo)
+        preloaded = {"LD_PRELOAD": HANGING_DISK, "CRT_TEST_HANGING_DISK": fifo, "ASAN_OPTIONS":
+                     os.environ.get("ASAN_OPTIONS", "") + ":verify_asan_link_order=0"}
+        with unittest.mock.patch.dict(os.environ, preloaded):
+            driver = self.start()
+        driver.ok("put", 13, MIB)
+        self.cluster.wait_for(
+            lambda: "does not answer" in self.cluster.nodes()[0]["spill_trouble"])
+        return driver, fifo
+
+    def test_a_disk_that_hangs_holds_up_nobody_who_finds_room(self):
+        driver, fifo = self.start_on_hanging_disk()
+        driver.ok("put", 1, MIB)
+        driver.ok("make", 5, 70000)
+        status, text = driver.ask("put", 4, MIB)
+        self.assertEqual(status, "CRT_ERR_STORE_FULL")
+        self.assertIn("the disk that it spills to does not answer", text)
+        self.assertRegex(text, r"largest users: process \w+ \(pid \d+\)")
+        count = int(driver.ok("count"))
+        gate = os.open(fifo, os.O_WRONLY)  # it answers again
+        os.unlink(fifo)
+        os.close(gate)
+        driver.ok("put", 20, MIB)
+        self.cluster.wait_for(lambda: self.cluster.nodes()[0]["spill_trouble"] == "")
+        self.assertEqual(driver.ok("get"), str((count - 5 + 20) * MIB + 5 * 70000))
+
+    def test_a_node_whose_disk_hangs_can_be_stopped(self):
+        self.start_on_hanging_disk()
+        self.doCleanups()  # crt stop fails when a daemon does not end
 
 
 if __name__ == "__main__":
