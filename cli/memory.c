@@ -195,6 +195,8 @@ static void print_totals(const json_t *answer)
                number_of(store, "used"), number_of(store, "bytes"));
         if (number_of(store, "spilled") > 0)
             printf(", %lld bytes are on disk", number_of(store, "spilled"));
+        if (*crti_answer_text(store, "spill_trouble"))
+            printf("; %s", crti_answer_text(store, "spill_trouble"));
         printf("\n");
     }
 }
@@ -242,12 +244,14 @@ static json_t *stores_of(const json_t *nodes)
 
         if (strcmp(crti_answer_text(node, "state"), "ALIVE") == 0)
             json_array_append_new(
-                stores, json_pack("{s:s, s:s, s:I, s:I, s:I}", "node_id",
-                                  crti_answer_text(node, "node_id"), "ip",
-                                  crti_answer_text(node, "ip"), "bytes",
-                                  (json_int_t)number_of(node, "store_bytes"), "used",
-                                  (json_int_t)number_of(node, "store_used"), "spilled",
-                                  (json_int_t)number_of(node, "spilled_bytes")));
+                stores,
+                json_pack("{s:s, s:s, s:I, s:I, s:I, s:s}", "node_id",
+                          crti_answer_text(node, "node_id"), "ip",
+                          crti_answer_text(node, "ip"), "bytes",
+                          (json_int_t)number_of(node, "store_bytes"), "used",
+                          (json_int_t)number_of(node, "store_used"), "spilled",
+                          (json_int_t)number_of(node, "spilled_bytes"), "spill_trouble",
+                          crti_answer_text(node, "spill_trouble")));
     }
     return stores;
 }

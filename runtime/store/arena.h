@@ -128,7 +128,8 @@ typedef struct crti_entry {
     crti_word_t owner_high, owner_low, number;
     crti_word_t size;
     crti_word_t place; /* page 32 | unit 32; SPILLED: nothing */
-    crti_word_t state; /* state 8 | flags 8 | creator's slot 16 | pins 32 */
+    /* state 8 | flags 8 | creator's slot 16, from seal on its group | pins 32 */
+    crti_word_t state;
     crti_word_t stamp; /* when it was last let go (not logged: a hint for eviction) */
 } crti_entry_t;
 
@@ -166,6 +167,7 @@ typedef struct crti_arena_slot {
     _Atomic uint32_t state; /* by the process at attach and detach, by the daemon */
     _Atomic uint32_t pid;
     _Atomic uint32_t waits_for; /* slot + 1 that holds the lock this process waits for */
+    _Atomic uint32_t group; /* by the daemon: what the process makes is of this group */
     crti_word_t process_high, process_low;
     crti_word_t sequence;            /* counts transactions */
     crti_word_t held[CRTI_TX_LOCKS]; /* offsets of locks this transaction has or wants */

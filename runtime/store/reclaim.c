@@ -73,7 +73,8 @@ static crt_status_t take_unsealed(crti_store_t *store, uint64_t ref, unsigned sl
     crti_tx_begin(store);
     status = crti_table_find(store, crti_entry_id(entry), &found);
     if (status == CRT_OK && found.ref == ref && crti_state_slot(found.state) == slot &&
-        crti_state_of(found.state) != CRTI_ENTRY_SEALED)
+        (crti_state_of(found.state) == CRTI_ENTRY_WRITING ||
+         crti_state_of(found.state) == CRTI_ENTRY_UNWANTED))
         status = crti_table_remove(store, &found);
     return crti_tx_end(store, status);
 }
@@ -158,6 +159,14 @@ crt_status_t crti_store_reclaim(crti_store_t *store, unsigned index)
     atomic_store(&slot->state, CRTI_SLOT_ENDING);
     pthread_mutex_unlock(&store->mutex);
     return crti_store_do(store, &reclaiming);
+}
+
+void crti_store_set_group(crti_store_t *store, unsigned slot, uint16_t group)
+{
+    crti_arena_slot_t *its = crti_arena_slot(store, slot);
+
+    if (its)
+        atomic_store(&its->group, group);
 }
 
 bool crti_store_slot_is_free(const crti_store_t *store, unsigned slot)

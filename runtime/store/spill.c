@@ -66,27 +66,47 @@ static uint64_t lacking(crti_store_t *store, const survey_t *survey, bool is_wai
     return wanted;
 }
 
+static bool may_be_saved(crti_store_choice_t *choice, const crti_seen_t *seen)
+{
+    uint16_t group = (uint16_t)crti_state_slot(seen->state);
+
+    if (!choice->may || choice->may(choice->user, group, seen->size))
+        return true;
+    choice->is_held = true;
+    choice->held = group;
+    return false;
+}
+
 static crt_status_t choose(const survey_t *survey, uint64_t wanted,
-                           crti_store_cold_t **cold_out, size_t *count_out)
+                           crti_store_choice_t *choice, crti_store_cold_t **cold_out,
+                           size_t *count_out)
 {
     crti_seen_t *seen = (crti_seen_t *)(void *)survey->cold.data;
     size_t count = survey->cold.size / sizeof(*seen), chosen = 0;
     crti_store_cold_t *cold;
 
     qsort(seen, count, sizeof(*seen), by_stamp);
-    for (uint64_t bytes = 0; chosen < count && bytes < wanted; chosen++)
-        bytes += seen[chosen].size;
+    for (uint64_t i = 0, bytes = 0; i < count && bytes < wanted; i++) {
+        if (!may_be_saved(choice, &seen[i]))
+            continue;
+        bytes += seen[i].size;
+        seen[chosen++] = seen[i];
+    }
+    if (chosen == 0)
+        return CRT_OK;
     cold = malloc(chosen * sizeof(*cold));
     if (!cold)
         return crt_raise(CRT_ERR_NO_MEMORY, "object store: %zu objects to spill", chosen);
     for (size_t i = 0; i < chosen; i++)
-        cold[i] = (crti_store_cold_t){seen[i].id, seen[i].size};
+        cold[i] = (crti_store_cold_t){seen[i].id, seen[i].size,
+                                      (uint16_t)crti_state_slot(seen[i].state)};
     *cold_out = cold;
     *count_out = chosen;
     return CRT_OK;
 }
 
 crt_status_t crti_store_spill_choose(crti_store_t *store, bool is_waited,
+                                     crti_store_choice_t *choice,
                                      crti_store_cold_t **cold_out, size_t *count_out)
 {
     survey_t survey = {0};
@@ -95,8 +115,9 @@ crt_status_t crti_store_spill_choose(crti_store_t *store, bool is_waited,
 
     *cold_out = NULL;
     *count_out = 0;
+    choice->is_held = false;
     if (status == CRT_OK && wanted > 0 && survey.cold.size > 0)
-        status = choose(&survey, wanted, cold_out, count_out);
+        status = choose(&survey, wanted, choice, cold_out, count_out);
     crti_buffer_fini(&survey.cold);
     return status;
 }

@@ -87,6 +87,12 @@ void crti_store_spill_trouble(const crti_store_t *store, char *text, size_t size
                  "(--spill-limit)",
                  crti_read(&header->spill_limit) >> 20);
         break;
+    case CRTI_STORE_SPILL_SHARE:
+        snprintf(text, size,
+                 "the job whose id ends with %04x has %" PRIu64
+                 " MiB on disk: that is as much as one may have, the rest is for others",
+                 word & 0xffff, crti_read(&header->spill_limit) >> 20);
+        break;
     case CRTI_STORE_SPILL_STALLS:
         snprintf(text, size, "the disk that it spills to does not answer");
         break;

@@ -268,6 +268,9 @@ crt_status_t crti_store_seal(crti_store_t *store, crti_object_id_t id, bool prim
         return crti_tx_end(store, status);
     if (crti_state_of(found.state) == CRTI_ENTRY_UNWANTED)
         return crti_tx_end(store, crti_table_remove(store, &found));
+    found.state = crti_state_word(
+        crti_state_of(found.state), crti_state_flags(found.state),
+        atomic_load_explicit(&store->me->group, memory_order_relaxed) & 0xffff, 0);
     status = crti_table_move(store, &found, CRTI_ENTRY_SEALED,
                              (primary ? CRTI_ENTRY_PRIMARY : 0) |
                                  (crti_state_flags(found.state) & CRTI_ENTRY_SAVED),

@@ -76,6 +76,10 @@ int crti_store_fd(const crti_store_t *store);
 crt_status_t crti_store_attach(int fd, unsigned slot, crti_id_t process,
                                crti_store_t **store_out);
 
+/* Daemon only. What the process in `slot` makes from now on is of this group (0 before): a job
+ * that several processes have in common. The group of an object is told when it is to be saved. */
+void crti_store_set_group(crti_store_t *store, unsigned slot, uint16_t group);
+
 /* Gives back this process's pins and unsealed blocks and unmaps: every view and every pointer
  * from create is invalid afterwards, but for what is kept. No other thread may be inside a call.
  * NULL is fine. */
@@ -168,11 +172,13 @@ typedef enum crti_store_spill {
     CRTI_STORE_SPILL_ON,
     CRTI_STORE_SPILL_FAILS,  /* the errno of the last try */
     CRTI_STORE_SPILL_LIMIT,  /* the bytes that may be used are used */
+    CRTI_STORE_SPILL_SHARE,  /* ... those that one group may use */
     CRTI_STORE_SPILL_STALLS, /* a write takes very long */
 } crti_store_spill_t;
 
-/* What it does now; `error` of FAILS, `limit` of LIMIT. Begins with the first state other than OFF:
- * from then on the saver is woken when 80 % of the pages are used and when somebody waits. */
+/* What it does now; `error` of FAILS, of SHARE the group; `limit` of LIMIT and of SHARE. Begins
+ * with the first state other than OFF: from then on the saver is woken when 80 % of the pages are
+ * used and when somebody waits. */
 void crti_store_spill_set(crti_store_t *store, crti_store_spill_t state, int error,
                           uint64_t limit);
 
@@ -186,12 +192,23 @@ void crti_store_spill_wake(crti_store_t *store);
 typedef struct crti_store_cold {
     crti_object_id_t id;
     uint64_t size;
+    uint16_t group;
 } crti_store_cold_t;
+
+/* Which objects may be saved: all where `may` is NULL. `held`: the group of one that may not, and
+ * would be chosen else; `is_held` tells whether there is one. */
+typedef struct crti_store_choice {
+    bool (*may)(void *user, uint16_t group, uint64_t size);
+    void *user;
+    bool is_held;
+    uint16_t held;
+} crti_store_choice_t;
 
 /* The coldest primary objects, unpinned and not saved, as many as it takes to keep a fifth of the
  * store free or evictable, or when somebody waits, as he needs (0 objects: nothing to do). Sorted,
  * the coldest first. Caller frees *cold_out. */
 crt_status_t crti_store_spill_choose(crti_store_t *store, bool is_waited,
+                                     crti_store_choice_t *choice,
                                      crti_store_cold_t **cold_out, size_t *count_out);
 
 /* Undoes the daemon's get: the bytes of the object are safe outside. False: it was freed

@@ -143,12 +143,14 @@ static unsigned char *bytes_of(uint64_t number, size_t size)
     return bytes;
 }
 
+static uint16_t group; /* of what is appended */
+
 static crti_spill_result_t append(crti_spill_files_t *files, uint64_t number, size_t size,
                                   int *error)
 {
     CRTI_AUTO(free) unsigned char *bytes = bytes_of(number, size);
 
-    return crti_spill_files_append(files, object(number), bytes, size, error);
+    return crti_spill_files_append(files, object(number), group, bytes, size, error);
 }
 
 static void save(crti_spill_files_t *files, uint64_t number, size_t size)
@@ -323,8 +325,9 @@ static void a_file_that_is_full_goes_with_its_last_object(void **state)
     int error = 0;
 
     for (uint64_t i = 0; i < 6; i++) {
-        assert_int_equal(crti_spill_files_append(files, object(i), bytes, size, &error),
-                         CRTI_SPILL_DONE);
+        assert_int_equal(
+            crti_spill_files_append(files, object(i), 0, bytes, size, &error),
+            CRTI_SPILL_DONE);
         most = fake.files > most ? fake.files : most;
         if (i >= 1)
             crti_spill_files_drop(files, object(i - 1));
@@ -341,11 +344,61 @@ static void the_limit_is_kept(void **state)
     uint64_t count = 0;
 
     assert_int_equal(append(files, 99, 11 * MIB, &error), CRTI_SPILL_LIMITED);
-    while (append(files, count, MIB, &error) == CRTI_SPILL_DONE)
-        count++;
+    do
+        group++;
+    while (append(files, count, MIB, &error) == CRTI_SPILL_DONE && ++count);
     assert_true(count == 9 || count == 10);
     crti_spill_files_drop(files, object(1));
     assert_int_equal(append(files, 100, MIB, &error), CRTI_SPILL_DONE);
+    group = 0;
+}
+
+/* Objects of a group until it may have no more. */
+static uint64_t fill_share(crti_spill_files_t *files, uint16_t of)
+{
+    uint64_t count = 0;
+    int error = 0;
+
+    group = of;
+    while (crti_spill_files_may_take(files, of, MIB) &&
+           append(files, of * 1000ull + count, MIB, &error) == CRTI_SPILL_DONE)
+        count++;
+    assert_int_equal(append(files, 999999, MIB, &error), CRTI_SPILL_SHARED);
+    assert_int_equal(crti_spill_files_taken(files, of), count * MIB);
+    group = 0;
+    return count;
+}
+
+static void
+a_group_leaves_a_quarter_to_others_and_the_next_a_quarter_of_that(void **state)
+{
+    CRTI_AUTO(crti_spill_files_free) crti_spill_files_t *files = new_files(64 * MIB);
+
+    assert_in_range(fill_share(files, 1), 46, 48);
+    assert_in_range(fill_share(files, 2), 11, 13);
+    assert_in_range(fill_share(files, 3), 2, 4);
+    for (uint64_t i = 0; i < 46; i++)
+        crti_spill_files_drop(files, object(1000 + i));
+    assert_true(crti_spill_files_taken(files, 1) <= 2 * MIB);
+    assert_in_range(fill_share(files, 4), 32, 36);
+}
+
+static void without_a_limit_the_room_of_the_emptiest_place_is_shared_out(void **state)
+{
+    CRTI_AUTO(crti_spill_files_free) crti_spill_files_t *files = new_files(0);
+    int error = 0;
+
+    fake.room = 64 * MIB;
+    crti_spill_files_look(files);
+    assert_in_range(fill_share(files, 1), 46, 49);
+    fake.room = 16 * MIB;
+    crti_spill_files_look(files);
+    assert_in_range(fill_share(files, 2), 11, 13);
+    fake.room = 1000; /* for nobody */
+    crti_spill_files_look(files);
+    assert_true(crti_spill_files_may_take(files, 1, MIB));
+    assert_int_equal(append(files, 5, 80 * MIB, &error), CRTI_SPILL_FAILED);
+    assert_int_equal(error, ENOSPC);
 }
 
 static void nothing_is_written_where_there_is_no_room(void **state)
@@ -425,6 +478,9 @@ int main(void)
         cmocka_unit_test(the_room_of_dropped_objects_comes_back_piece_by_piece),
         cmocka_unit_test(a_file_that_is_full_goes_with_its_last_object),
         cmocka_unit_test(the_limit_is_kept),
+        cmocka_unit_test(
+            a_group_leaves_a_quarter_to_others_and_the_next_a_quarter_of_that),
+        cmocka_unit_test(without_a_limit_the_room_of_the_emptiest_place_is_shared_out),
         cmocka_unit_test(nothing_is_written_where_there_is_no_room),
         cmocka_unit_test(a_late_drop_is_about_the_object_before),
         cmocka_unit_test(a_directory_holds_files_without_names),

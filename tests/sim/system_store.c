@@ -304,6 +304,10 @@ crt_status_t crti_store_reclaim(crti_store_t *store, unsigned slot)
     return CRT_OK;
 }
 
+void crti_store_set_group(crti_store_t *store, unsigned slot, uint16_t group)
+{
+}
+
 bool crti_store_slot_is_free(const crti_store_t *store, unsigned slot)
 {
     return true;

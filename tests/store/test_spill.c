@@ -37,10 +37,11 @@ static struct crti_store_stats stats_of(crti_store_t *store)
 /* What the saver does when it was asked. */
 static size_t save_chosen(crti_store_t *daemon, bool is_waited)
 {
+    crti_store_choice_t all = {NULL};
     crti_store_cold_t *cold;
     size_t count, saved = 0;
 
-    assert_ok(crti_store_spill_choose(daemon, is_waited, &cold, &count));
+    assert_ok(crti_store_spill_choose(daemon, is_waited, &all, &cold, &count));
     for (size_t i = 0; i < count; i++)
         saved += save(daemon, cold[i].id);
     free(cold);
@@ -234,6 +235,7 @@ static void a_lost_object_is_gone(void **state)
 static void the_coldest_are_chosen_and_only_beyond_four_fifths(void **state)
 {
     CRTI_AUTO(crti_store_detach) crti_store_t *daemon = spilling_store();
+    crti_store_choice_t all = {NULL};
     crti_store_cold_t *cold;
     crti_store_view_t view;
     size_t count;
@@ -246,11 +248,42 @@ static void the_coldest_are_chosen_and_only_beyond_four_fifths(void **state)
     crti_store_release(daemon, &view);
     for (uint64_t i = 13; i <= 15; i++)
         assert_ok(put(daemon, object(1, i), MIB, true));
-    assert_ok(crti_store_spill_choose(daemon, false, &cold, &count));
+    assert_ok(crti_store_spill_choose(daemon, false, &all, &cold, &count));
     assert_true(count >= 2 && count <= 4);
     for (size_t i = 0; i < count; i++)
         assert_true(cold[i].id.number > 1 && cold[i].id.number < 13);
     free(cold);
+}
+
+static bool is_other(void *user, uint16_t group, uint64_t size)
+{
+    return group != *(const uint16_t *)user;
+}
+
+static void objects_of_a_group_that_may_not_are_left_to_memory(void **state)
+{
+    CRTI_AUTO(crti_store_detach) crti_store_t *daemon = spilling_store();
+    CRTI_AUTO(crti_store_detach) crti_store_t *one = join(daemon, 1);
+    CRTI_AUTO(crti_store_detach) crti_store_t *other = join(daemon, 2);
+    uint16_t held = 0xabcd;
+    crti_store_choice_t choice = {.may = is_other, .user = &held};
+    crti_store_cold_t *cold;
+    size_t count;
+
+    crti_store_set_group(daemon, 1, held);
+    crti_store_set_group(daemon, 2, 7);
+    for (uint64_t i = 1; i <= 13; i++)
+        assert_ok(put(one, object(1, i), MIB, true));
+    assert_ok(crti_store_spill_choose(daemon, false, &choice, &cold, &count));
+    assert_int_equal(count, 0);
+    assert_true(choice.is_held && choice.held == held);
+    assert_ok(put(other, object(2, 1), MIB, true));
+    assert_ok(crti_store_spill_choose(daemon, false, &choice, &cold, &count));
+    assert_int_equal(count, 1);
+    assert_int_equal(cold[0].group, 7);
+    assert_true(crti_object_id_equal(cold[0].id, object(2, 1)));
+    free(cold);
+    assert_ok(crti_store_check(daemon));
 }
 
 static void copies_go_before_what_is_saved(void **state)
@@ -311,6 +344,11 @@ static void a_full_store_says_why_nothing_is_spilled(void **state)
     assert_int_equal(crti_store_create(daemon, object(2, 1), 4 * MIB, &data),
                      CRT_ERR_STORE_FULL);
     assert_non_null(strstr(crt_error_detail(), "the 7 MiB that may be spilled"));
+    crti_store_spill_set(daemon, CRTI_STORE_SPILL_SHARE, 0xf00d, 5 * MIB);
+    assert_int_equal(crti_store_create(daemon, object(2, 1), 4 * MIB, &data),
+                     CRT_ERR_STORE_FULL);
+    assert_non_null(
+        strstr(crt_error_detail(), "the job whose id ends with f00d has 5 MiB"));
 }
 
 int main(void)
@@ -324,6 +362,7 @@ int main(void)
         cmocka_unit_test(an_object_freed_while_it_is_restored_is_gone_with_the_seal),
         cmocka_unit_test(a_lost_object_is_gone),
         cmocka_unit_test(the_coldest_are_chosen_and_only_beyond_four_fifths),
+        cmocka_unit_test(objects_of_a_group_that_may_not_are_left_to_memory),
         cmocka_unit_test(copies_go_before_what_is_saved),
         cmocka_unit_test(a_creator_that_waits_wakes_the_saver_and_gets_its_room),
         cmocka_unit_test(a_full_store_says_why_nothing_is_spilled),

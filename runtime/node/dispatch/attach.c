@@ -113,6 +113,9 @@ static crt_status_t join(crti_local_t *local, crti_process_t *process)
         status = crti_process_watch(process);
     if (status != CRT_OK)
         return status;
+    /* A job, by the end of its id: what is spilled is shared out by it (spill_shares.h). */
+    crti_store_set_group(local->node->store, process->slot,
+                         (uint16_t)process->job_id.low);
     crti_local_bind(local, process);
     return CRT_OK;
 }

@@ -19,6 +19,7 @@
 #include "runtime/base/clock.h"
 #include "runtime/base/list.h"
 #include "runtime/base/map.h"
+#include "runtime/node/objects/spill_shares.h"
 
 #define FILE_BYTES   ((uint64_t)256 << 20) /* then another begins */
 #define FILES_MOST   64u                   /* with more than that they are larger */
@@ -43,6 +44,7 @@ typedef struct record {
     crti_object_id_t id;
     file_t *file;
     uint64_t offset, size;
+    uint16_t group;
     unsigned readers;
     unsigned drops; /* that are about earlier objects of this id */
     bool is_dropped;
@@ -68,11 +70,14 @@ struct crti_spill_files {
     uint64_t staged_at;
     size_t staged_size;
     uint64_t room; /* that the place of `current` has at least */
+    uint64_t
+        most; /* that any place has, as far as is known; UINT64_MAX before it was looked */
 
     pthread_mutex_t lock; /* of the rest */
     crti_map_t records;   /* object id -> record_t */
     crti_list_t list;     /* of file_t */
     uint64_t file_count, blocks, bytes, written, read;
+    crti_spill_shares_t shares;
 };
 
 /* ---------------------------------------------------------------- life */
@@ -93,6 +98,7 @@ crt_status_t crti_spill_files_new(const crti_spill_ops_t *ops, const char *const
     }
     files->ops = ops;
     files->limit = limit;
+    files->most = UINT64_MAX;
     for (size_t i = 0; i < count && i < CRTI_SPILL_PLACES; i++)
         files->places[files->place_count++].where = places[i];
     randombytes_buf(files->key, sizeof(files->key));
@@ -371,19 +377,28 @@ static int take_room(crti_spill_files_t *files, uint64_t size)
     return 0;
 }
 
-static record_t *new_record(crti_object_id_t id, uint64_t size)
+static record_t *new_record(crti_object_id_t id, uint16_t group, uint64_t size)
 {
     record_t *record = calloc(1, sizeof(*record));
 
     if (!record)
         return NULL;
     record->id = id;
+    record->group = group;
     record->size = size;
     if (parts_of(size) > 1 && !(record->tags = malloc(parts_of(size) * TAG_BYTES))) {
         free(record);
         return NULL;
     }
     return record;
+}
+
+/* Lock held. */
+static void mark_dropped(crti_spill_files_t *files, record_t *record)
+{
+    record->is_dropped = true;
+    files->bytes -= record->size;
+    crti_spill_give(&files->shares, record->group, record->size);
 }
 
 /* Its id may have been another object's whose drop has not been heard of yet. Lock held. */
@@ -404,10 +419,10 @@ static int enter(crti_spill_files_t *files, record_t *record)
         files->blocks += file->blocks[i]++ == 0;
     file->records++;
     files->bytes += record->size;
+    crti_spill_take(&files->shares, record->group, record->size);
     if (before) {
         record->drops = before->drops + 1;
-        before->is_dropped = true;
-        files->bytes -= before->size;
+        mark_dropped(files, before);
         if (before->readers == 0)
             end_record(files, before);
     }
@@ -432,21 +447,66 @@ static bool is_limited(crti_spill_files_t *files, uint64_t size)
     return files->limit && (size > files->limit || used > files->limit - size);
 }
 
+void crti_spill_files_look(crti_spill_files_t *files)
+{
+    uint64_t room, most = 0;
+
+    for (size_t i = 0; i < files->place_count && files->limit == 0; i++)
+        if (files->ops->room(files->places[i].where, &room) == 0 && room > most)
+            most = room;
+    files->most = most;
+}
+
+/* Of the limit, or where there is none, of the emptiest place. Lock held. */
+static uint64_t left(const crti_spill_files_t *files)
+{
+    uint64_t used = files->blocks << BLOCK_SHIFT;
+
+    if (files->limit == 0)
+        return files->most;
+    return used < files->limit ? files->limit - used : 0;
+}
+
+bool crti_spill_files_may_take(crti_spill_files_t *files, uint16_t group, uint64_t size)
+{
+    uint64_t bytes;
+    bool may;
+
+    pthread_mutex_lock(&files->lock);
+    bytes = left(files); /* too few for anybody: that is no matter of shares */
+    may = size > bytes || crti_spill_may_take(&files->shares, group, size, bytes);
+    pthread_mutex_unlock(&files->lock);
+    return may;
+}
+
+uint64_t crti_spill_files_taken(crti_spill_files_t *files, uint16_t group)
+{
+    uint64_t taken;
+
+    pthread_mutex_lock(&files->lock);
+    taken = files->shares.taken[group];
+    pthread_mutex_unlock(&files->lock);
+    return taken;
+}
+
 crti_spill_result_t crti_spill_files_append(crti_spill_files_t *files,
-                                            crti_object_id_t id, const void *bytes,
-                                            size_t size, int *error_out)
+                                            crti_object_id_t id, uint16_t group,
+                                            const void *bytes, size_t size,
+                                            int *error_out)
 {
     record_t *record;
     int error;
 
     if (is_limited(files, size))
         return CRTI_SPILL_LIMITED;
+    if (!crti_spill_files_may_take(files, group, size))
+        return CRTI_SPILL_SHARED;
     error = find_file(files, size);
     if (!error)
         error = take_room(files, size);
     if (error)
         return failed(files, error, error_out);
-    record = new_record(id, size);
+    record = new_record(id, group, size);
     pthread_mutex_lock(&files->lock);
     error = record ? enter(files, record) : ENOMEM;
     pthread_mutex_unlock(&files->lock);
@@ -462,6 +522,7 @@ crti_spill_result_t crti_spill_files_append(crti_spill_files_t *files,
     pthread_mutex_lock(&files->lock);
     files->written += size;
     pthread_mutex_unlock(&files->lock);
+    files->most -= files->most > size ? size : files->most;
     return CRTI_SPILL_DONE;
 }
 
@@ -498,8 +559,7 @@ void crti_spill_files_drop(crti_spill_files_t *files, crti_object_id_t id)
         record->drops--;
     } else if (record) {
         crti_map_remove(&files->records, &id);
-        record->is_dropped = true;
-        files->bytes -= record->size;
+        mark_dropped(files, record);
         if (record->readers == 0)
             end_record(files, record);
     }

@@ -5,8 +5,9 @@
  *     spill_threads.c (saver: begin, append, settle, drop; loaders: read), spill.c (holds, figures)
  *         -> [ objects/spill_files.c ] -> spill_place.h
  * Threads
- *     Begin, append, settle and drop are of one thread, the saver; the others are of any. Only
- *     append, settle, read and drop wait for storage, and they hold no lock meanwhile.
+ *     Begin, append, settle, look, may_take and drop are of one thread, the saver; the others are
+ *     of any. Only append, settle, look, read and drop wait for storage, and they hold no lock
+ *     meanwhile.
  * Form
  *     A file is the bytes of objects one behind the other, nothing else: all that is known of them
  *     is in this process's memory, and ends with it. So nothing is parsed that somebody could have
@@ -43,15 +44,25 @@ CRTI_DEFINE_AUTO(crti_spill_files_t *, crti_spill_files_free)
 typedef enum crti_spill_result {
     CRTI_SPILL_DONE,
     CRTI_SPILL_LIMITED, /* the limit is reached */
+    CRTI_SPILL_SHARED,  /* the group has its share (spill_shares.h); others may go on */
     CRTI_SPILL_FAILED, /* *error_out is the errno; the next attempt takes another place */
 } crti_spill_result_t;
 
-/* The object's bytes go behind those of the last one. They count as written after a settle that is
- * DONE; when either fails, the caller drops what it appended since the last settle. */
+/* The bytes of an object of a group go behind those of the last one. They count as written after a
+ * settle that is DONE; when either fails, the caller drops what it appended since the last settle.
+ */
 crti_spill_result_t crti_spill_files_append(crti_spill_files_t *files,
-                                            crti_object_id_t id, const void *bytes,
-                                            size_t size, int *error_out);
+                                            crti_object_id_t id, uint16_t group,
+                                            const void *bytes, size_t size,
+                                            int *error_out);
 crti_spill_result_t crti_spill_files_settle(crti_spill_files_t *files, int *error_out);
+
+/* Looks how much room there is for all, where no limit says so. Waits for storage. */
+void crti_spill_files_look(crti_spill_files_t *files);
+/* Whether an append would not say SHARED, as far as can be told before it. */
+bool crti_spill_files_may_take(crti_spill_files_t *files, uint16_t group, uint64_t size);
+/* Bytes that a group has. Any thread. */
+uint64_t crti_spill_files_taken(crti_spill_files_t *files, uint16_t group);
 
 uint64_t crti_spill_files_limit(const crti_spill_files_t *files);
 

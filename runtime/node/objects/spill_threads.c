@@ -49,7 +49,8 @@ struct crti_spill_threads {
     unsigned running;
     batch_t batch; /* the saver's */
     crti_spill_result_t last;
-    int last_error;
+    int last_error; /* of SHARED: the group */
+    bool idles;     /* nothing was written, though something should be */
 
     atomic_bool is_stopping;
     _Atomic uint64_t writes_since_ns; /* 0: the saver is in no write */
@@ -75,11 +76,14 @@ static void tell(crti_spill_threads_t *t, crti_spill_result_t result, int error)
     static const crti_store_spill_t states[] = {
         [CRTI_SPILL_DONE] = CRTI_STORE_SPILL_ON,
         [CRTI_SPILL_LIMITED] = CRTI_STORE_SPILL_LIMIT,
+        [CRTI_SPILL_SHARED] = CRTI_STORE_SPILL_SHARE,
         [CRTI_SPILL_FAILED] = CRTI_STORE_SPILL_FAILS,
     };
 
     crti_store_spill_set(t->store, states[result], error,
-                         crti_spill_files_limit(t->files));
+                         result == CRTI_SPILL_SHARED
+                             ? crti_spill_files_taken(t->files, (uint16_t)error)
+                             : crti_spill_files_limit(t->files));
     if (result == t->last && error == t->last_error)
         return;
     t->last = result;
@@ -95,6 +99,11 @@ static void tell(crti_spill_threads_t *t, crti_spill_result_t result, int error)
             CRTI_LOG_WARN, "spill",
             "as much is spilled as may be (--spill-limit): objects stay in memory, and "
             "whoever makes new ones waits");
+    else if (result == CRTI_SPILL_SHARED)
+        crti_log(CRTI_LOG_WARN, "spill",
+                 "the job whose id ends with %04x has as much on disk as one may have: "
+                 "its objects stay in memory",
+                 (unsigned)error);
     else
         crti_log(CRTI_LOG_NOTICE, "spill", "objects are spilled again");
 }
@@ -149,47 +158,82 @@ static bool end_batch(crti_spill_threads_t *t, crti_spill_result_t result, int e
 }
 
 /* CRTI_SPILL_DONE also when it is pinned, freed or gone meanwhile. */
-static crti_spill_result_t save_one(crti_spill_threads_t *t, crti_object_id_t id,
-                                    int *error)
+static crti_spill_result_t save_one(crti_spill_threads_t *t,
+                                    const crti_store_cold_t *cold, int *error)
 {
     batch_t *b = &t->batch;
     crti_store_view_t *view = &b->views[b->count];
     crti_spill_result_t result;
 
-    if (crti_store_get(t->store, id, view) != CRT_OK)
+    if (crti_store_get(t->store, cold->id, view) != CRT_OK)
         return CRTI_SPILL_DONE;
     if (t->writes_since_ns == 0)
         t->writes_since_ns = crti_now_ns();
-    result = crti_spill_files_append(t->files, id, view->data, view->size, error);
-    if (result == CRTI_SPILL_LIMITED) {
+    result = crti_spill_files_append(t->files, cold->id, cold->group, view->data,
+                                     view->size, error);
+    if (result == CRTI_SPILL_LIMITED || result == CRTI_SPILL_SHARED) {
         crti_store_release(t->store, view);
     } else { /* else it goes as the batch does */
-        b->ids[b->count++] = id;
+        b->ids[b->count++] = cold->id;
         b->bytes += view->size;
     }
     return result;
 }
 
+static bool may_take(void *user, uint16_t group, uint64_t size)
+{
+    const crti_spill_threads_t *t = user;
+
+    return crti_spill_files_may_take(t->files, group, size);
+}
+
+/* A look may hang as a write does. */
+static crt_status_t choose(crti_spill_threads_t *t, bool is_waited,
+                           crti_store_choice_t *choice, crti_store_cold_t **cold_out,
+                           size_t *count_out)
+{
+    uint64_t since = crti_now_ns();
+
+    *choice = (crti_store_choice_t){.may = may_take, .user = t};
+    t->writes_since_ns = since;
+    crti_spill_files_look(t->files);
+    t->writes_since_ns = 0;
+    if (crti_now_ns() - since > CRTI_S && !t->is_stopping) /* it may have been told */
+        tell(t, t->last, t->last_error);
+    return t->is_stopping ? crt_raise(CRT_ERR_CLOSED, "the node ends")
+                          : crti_store_spill_choose(t->store, is_waited, choice, cold_out,
+                                                    count_out);
+}
+
 static void save(crti_spill_threads_t *t, bool is_waited)
 {
+    crti_store_choice_t choice;
     crti_store_cold_t *cold;
     size_t count;
     crti_spill_result_t result = CRTI_SPILL_DONE;
+    uint64_t written = crti_spill_files_figures(t->files).written;
     int error = 0;
     bool goes_on = true;
 
-    if (crti_store_spill_choose(t->store, is_waited, &cold, &count) != CRT_OK) {
+    if (choose(t, is_waited, &choice, &cold, &count) != CRT_OK) {
         crti_log(CRTI_LOG_ERROR, "spill", "%s", crt_error_detail());
         return;
     }
     for (size_t i = 0; i < count && goes_on && !t->is_stopping; i++) {
-        result = save_one(t, cold[i].id, &error);
-        if (result != CRTI_SPILL_DONE || t->batch.count == BATCH_OBJECTS ||
-            t->batch.bytes >= t->batch.most)
+        result = save_one(t, &cold[i], &error);
+        if (result == CRTI_SPILL_SHARED) { /* those of others go on */
+            choice.is_held = true;
+            choice.held = cold[i].group;
+        } else if (result != CRTI_SPILL_DONE || t->batch.count == BATCH_OBJECTS ||
+                   t->batch.bytes >= t->batch.most) {
             goes_on = end_batch(t, result, error);
+        }
     }
     if (goes_on)
-        end_batch(t, CRTI_SPILL_DONE, 0);
+        end_batch(t, choice.is_held ? CRTI_SPILL_SHARED : CRTI_SPILL_DONE,
+                  choice.is_held ? choice.held : 0);
+    t->idles = t->last != CRTI_SPILL_DONE &&
+               crti_spill_files_figures(t->files).written == written;
     free(cold);
 }
 
@@ -210,9 +254,8 @@ static void *save_all(void *user)
         hear_of_gone(t);
         save(t, is_waited);
         if (!t->is_stopping)
-            crti_store_spill_sleep(
-                t->store, true,
-                crti_now_ns() + (t->last == CRTI_SPILL_DONE ? REST_NS : FAILED_NS));
+            crti_store_spill_sleep(t->store, true,
+                                   crti_now_ns() + (t->idles ? FAILED_NS : REST_NS));
         if (!t->is_stopping)
             is_waited = crti_store_spill_sleep(t->store, false, UINT64_MAX);
     }
