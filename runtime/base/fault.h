@@ -12,6 +12,9 @@
  *     6  store: the first copy of a result is not pinned for its owner
  *     7  actor table: a fenced actor, and its name, are placed again at once
  *     8  ownership: no process waits for news of a copy when the last known one is gone
+ *     9  spilled files: bytes that are not those that were written are given to readers
+ *     10 spilled files: the room of an object is given back with that of another one beside it
+ *     11 spilled files: what could not be settled counts as written
  */
 #ifndef CRTI_BASE_FAULT_H
 #define CRTI_BASE_FAULT_H

@@ -6,7 +6,7 @@
 set -eu
 cd "$(dirname "$0")/../.."
 seeds=${1:-10000} build=${2:-build} jobs=$(nproc)
-scenarios="session objects control"
+scenarios="session objects control spill"
 programs=$build/tests/sim
 out=$(mktemp -d)
 trap 'rm -rf "$out"' EXIT

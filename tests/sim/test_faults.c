@@ -115,6 +115,21 @@ static void a_copy_that_an_owner_does_not_wait_to_hear_of_is_found(void **state)
     check_fault("objects", 8);
 }
 
+static void a_byte_on_disk_that_nobody_looks_after_is_found(void **state)
+{
+    check_fault("spill", 9);
+}
+
+static void room_on_disk_that_is_given_back_too_soon_is_found(void **state)
+{
+    check_fault("spill", 10);
+}
+
+static void a_settle_that_failed_and_counts_is_found(void **state)
+{
+    check_fault("spill", 11);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -126,6 +141,9 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_first_copy_that_nobody_pins_is_found),
         cmocka_unit_test(a_fence_that_nobody_waits_for_is_found),
         cmocka_unit_test(a_copy_that_an_owner_does_not_wait_to_hear_of_is_found),
+        cmocka_unit_test(a_byte_on_disk_that_nobody_looks_after_is_found),
+        cmocka_unit_test(room_on_disk_that_is_given_back_too_soon_is_found),
+        cmocka_unit_test(a_settle_that_failed_and_counts_is_found),
     };
 
     if (argc != 2)
