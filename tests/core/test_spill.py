@@ -167,6 +167,18 @@ class Spill(unittest.TestCase):
         self.assertEqual(status, "CRT_ERR_STORE_FULL")
         self.assertIn("nothing is spilled to disk", text)
 
+    def test_a_put_that_waits_for_room_on_a_node_that_is_killed_names_the_node(self):
+        self.cluster = Cluster(CRT, "--num-cpus", 1, "--no-spill", store="16M", soon=60)
+        self.addCleanup(self.cluster.stop)
+        driver = self.driver()
+        driver.ok("put", 13, MIB)
+        victim = self.daemon()
+        with concurrent.futures.ThreadPoolExecutor(1) as pool:
+            asked = pool.submit(driver.ask, "put", 1, 8 * MIB)
+            os.kill(victim, signal.SIGKILL)
+            status, text = asked.result()
+        self.assertEqual(status, "CRT_ERR_NODE_LOST", text)
+
     def test_two_directories_and_two_nodes_in_one(self):
         other = os.path.join(self.dir, "other")
         os.mkdir(other)

@@ -10,11 +10,13 @@
 #include "runtime/core/process/store_access.h"
 
 #include <pthread.h>
+#include <stdio.h>
 #include <unistd.h>
 
 #include "runtime/base/clock.h"
 #include "runtime/base/fault.h"
 #include "runtime/core/process/context.h"
+#include "runtime/core/process/entry.h"
 #include "runtime/core/values/value.h"
 
 #define STORE_WAIT     (5 * CRTI_S)   /* while no room is made */
@@ -59,6 +61,29 @@ static crt_status_t wait_for_room(crti_core_t *core, size_t size, uint64_t since
     return status;
 }
 
+/* Without its daemon no room is made: then that is the reason, and not the full store. */
+static crt_status_t look_after_node(crti_core_t *core)
+{
+    crt_status_t status;
+
+    crti_net_lock(core->net);
+    crti_object_flush_frees(core); /* what we let go of may be what lacks */
+    status = crti_core_check(core);
+    crti_net_unlock(core->net);
+    return status;
+}
+
+/* `full` with its text, unless the node is lost meanwhile. */
+static crt_status_t or_node_lost(crti_core_t *core, crt_status_t full)
+{
+    char text[600];
+    crt_status_t status;
+
+    snprintf(text, sizeof(text), "%s", crt_error_detail());
+    status = look_after_node(core);
+    return status == CRT_OK ? crt_raise(full, "%s", text) : status;
+}
+
 crt_status_t crti_object_room(crti_core_t *core, crti_object_id_t id, size_t size,
                               void **data_out)
 {
@@ -71,10 +96,12 @@ crt_status_t crti_object_room(crti_core_t *core, crti_object_id_t id, size_t siz
            CRT_ERR_STORE_FULL) {
         if (since == 0)
             since = crti_now_ns();
-        crti_net_lock(core->net);
-        crti_object_flush_frees(core); /* what we let go of may be what lacks */
-        crti_net_unlock(core->net);
+        status = look_after_node(core);
+        if (status != CRT_OK)
+            return status;
         status = wait_for_room(core, size, since);
+        if (status == CRT_ERR_STORE_FULL)
+            status = or_node_lost(core, status);
         if (status != CRT_OK)
             return status;
     }
