@@ -77,8 +77,9 @@ typedef struct crt_task_options {
     bool node_is_soft;
     /* Labels that the node must have (crt start --labels), all of them:
      * "zone=eu,gpu=in(a100,h100),rack=!7,os=!in(a,b)". A node without a label differs from every
-     * value. When no such node has room, the fallback_selectors are tried in order; ';' separates
-     * them. "*" matches any node. At most 511 bytes together. NULL: any node. */
+     * value. Every node has ray.io/node-id, its id in 32 hex digits. When no such node has room,
+     * the fallback_selectors are tried in order; ';' separates them. "*" matches any node. At most
+     * 511 bytes together. NULL: any node. */
     const char *label_selector, *fallback_selectors;
     /* The task runs on resources that this group has reserved. NULL: no group. */
     crt_placement_group_t *placement_group;
@@ -101,6 +102,18 @@ typedef struct crt_task_options {
     /* Streams only: how many results the task may yield that the caller has not taken. At that
      * number crt_yield blocks. 1 to 100000. 0: the default, 1000. CRT_UNLIMITED: 100000. */
     int64_t generator_backpressure_num_objects;
+    /* Runs the task a second time, elsewhere, when it takes longer than this factor times the
+     * median of the running times of such tasks, and keeps the first value: 2.0 is twice the
+     * median. 0: the default, never. At least 1. See "Backup tasks" in docs/design/recovery.md.
+     *
+     * The median is that of the last 127 tasks of the same function that this process submitted
+     * with this option and that returned a value; 3 must have done so. The second run is on
+     * another node if one has room, else in another worker process of the same node, and waits
+     * like any task until there is room. Each run counts for max_attempts. The run that comes too
+     * late is cancelled as by crt_cancel. A run that fails, or dies, leaves the call to the other
+     * one. So both runs may have effects, and both may run to their end.
+     * CRT_ERR_INVALID with max_attempts 1, and for streams. */
+    double backup_after;
 } crt_task_options_t;
 /* For retry_exceptions: any error that the task or method returns. */
 #define CRT_RETRY_ALL CRT_STATUSES(CRT_ANY_ERROR)

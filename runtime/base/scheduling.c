@@ -133,7 +133,17 @@ static part_t read_condition(part_t value, bool *is_not)
     return value;
 }
 
-static bool holds(part_t entry, const char *labels)
+/* What a condition is about: a label of the node, or its id. */
+static bool find_value(const char *labels, const char *node_hex, part_t key,
+                       part_t *value)
+{
+    if (find_label(labels, key, value))
+        return true;
+    *value = whole(node_hex);
+    return is_same(key, whole(CRTI_NODE_LABEL));
+}
+
+static bool holds(part_t entry, const char *labels, const char *node_hex)
 {
     part_t key, value, label, values, one;
     bool is_not, is_in = false;
@@ -141,7 +151,7 @@ static bool holds(part_t entry, const char *labels)
     if (!split(entry, &key, &value))
         return false;
     values = read_condition(value, &is_not);
-    if (find_label(labels, key, &label))
+    if (find_value(labels, node_hex, key, &label))
         while (next(&values, ',', &one))
             is_in = is_in || is_same(one, label);
     return is_in != is_not;
@@ -197,16 +207,19 @@ static bool find_alternative(const char *selector, unsigned alternative, part_t 
     return true;
 }
 
-static bool matches(const char *selector, unsigned alternative, const char *labels)
+static bool matches(const char *selector, unsigned alternative, const char *labels,
+                    crti_id_t node)
 {
     part_t conditions = {0}, entry;
+    char hex[CRTI_ID_HEX];
 
     if (!find_alternative(selector, alternative, &conditions))
         return false;
     if (is_any(conditions))
         return true;
+    crti_id_hex(node, hex);
     while (next(&conditions, ',', &entry))
-        if (!holds(entry, labels))
+        if (!holds(entry, labels, hex))
             return false;
     return true;
 }
@@ -231,7 +244,7 @@ void crti_selector_walk(const char *selector, unsigned alternative,
     if (!find_alternative(selector, alternative, &conditions) || is_any(conditions))
         return;
     while (next(&conditions, ',', &entry)) {
-        if (!split(entry, &key, &value))
+        if (!split(entry, &key, &value) || is_same(key, whole(CRTI_NODE_LABEL)))
             continue;
         value = read_condition(value, &is_not);
         if (!is_not && next(&value, ',', &one) && !next(&value, ',', &more))
@@ -278,6 +291,32 @@ bool crti_scheduling_is_any(const crti_scheduling_t *how)
            crti_id_is_zero(how->group);
 }
 
+bool crti_scheduling_avoid(crti_scheduling_t *how, crti_id_t node)
+{
+    part_t rest = whole(how->selector), alternative;
+    char selector[CRTI_LABELS_SIZE] = "", hex[CRTI_ID_HEX];
+    size_t used = 0;
+
+    crti_id_hex(node, hex);
+    while (next(&rest, ';', &alternative)) {
+        bool says_any = is_any(alternative);
+        int size = says_any ? 0 : (int)alternative.size;
+        int wrote = snprintf(selector + used, sizeof(selector) - used, "%.*s%s%s=!%s;",
+                             size, alternative.text ? alternative.text : "",
+                             says_any ? "" : ",", CRTI_NODE_LABEL, hex);
+
+        used += (size_t)wrote;
+        if (used >= sizeof(selector))
+            return false;
+    }
+    used += (size_t)snprintf(selector + used, sizeof(selector) - used, "%s",
+                             how->selector[0] ? how->selector : "*");
+    if (used >= sizeof(selector) || crti_selector_check(selector) != CRT_OK)
+        return false;
+    memcpy(how->selector, selector, used + 1);
+    return true;
+}
+
 unsigned crti_scheduling_alternatives(const crti_scheduling_t *how)
 {
     unsigned count = 1;
@@ -292,7 +331,7 @@ bool crti_scheduling_allows(const crti_scheduling_t *how, unsigned alternative,
 {
     if (how->strategy == CRTI_STRATEGY_AFFINITY && !crti_id_equal(how->node, node))
         return false;
-    return how->selector[0] == '\0' || matches(how->selector, alternative, labels);
+    return how->selector[0] == '\0' || matches(how->selector, alternative, labels, node);
 }
 
 bool crti_scheduling_feasible(const crti_resources_t *has, crti_id_t node,

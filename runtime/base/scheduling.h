@@ -7,7 +7,8 @@
  * Selectors
  *     "key=value,key=!value,key=in(a,b),key=!in(a,b)": all must hold; a key that a node lacks
  *     differs from every value. Alternatives are separated by ';' and tried in order; an empty one,
- *     or "*", is any node.
+ *     or "*", is any node. The key CRTI_NODE_LABEL is the node's id, unless the node has a label of
+ *     that name.
  */
 #ifndef CRTI_BASE_SCHEDULING_H
 #define CRTI_BASE_SCHEDULING_H
@@ -18,6 +19,8 @@
 
 #define CRTI_LABELS_SIZE  512 /* bytes of labels or a selector with the final zero */
 #define CRTI_ALTERNATIVES 8   /* of a selector, at most */
+
+#define CRTI_NODE_LABEL "ray.io/node-id"
 
 #define CRTI_STRATEGY_DEFAULT                                                            \
     0 /* where arguments are, then pack until half full, then spread */
@@ -60,6 +63,9 @@ crt_status_t crti_scheduling_read(const crti_scheduling_t *said, const void *sel
 bool crti_scheduling_equal(const crti_scheduling_t *a, const crti_scheduling_t *b);
 /* Whether it says nothing: every node will do. */
 bool crti_scheduling_is_any(const crti_scheduling_t *how);
+/* Any node but that one comes first, by the same alternatives; then they as they are. False: it
+ * says too much already, and is as it was. */
+bool crti_scheduling_avoid(crti_scheduling_t *how, crti_id_t node);
 /* How many alternatives there are, at least 1. */
 unsigned crti_scheduling_alternatives(const crti_scheduling_t *how);
 /* Whether it may run on that node, by one of its alternatives. */

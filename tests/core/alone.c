@@ -34,6 +34,7 @@ static sent_t sent[SENT_MAX];
 static unsigned sent_count, freed_count;
 static unsigned char freed[FREED_MAX][40];
 static crti_id_t lease;
+static char selector[CRTI_LABELS_SIZE];
 static uint64_t lease_request, pull_request;
 static crti_object_id_t pull_object;
 static uint64_t pull_size;
@@ -109,6 +110,7 @@ crti_core_t *alone_start(void)
     core->net->on_sent = on_sent;
     now = crti_now_ns();
     freed_count = pull_count = 0;
+    lease_request = 0;
     return core;
 }
 
@@ -185,6 +187,7 @@ static void hear(void)
         if (m.kind == CRTI_MSG_LEASE_REQUEST) {
             lease = m.lease_request.lease;
             lease_request = m.request;
+            crti_text(m.lease_request.selector, selector, sizeof(selector));
         }
         at += 4 + size;
     }
@@ -298,10 +301,11 @@ void alone_answer(unsigned i, crti_buffer_t *record)
     crti_buffer_fini(record);
 }
 
-static void lose(unsigned i, bool is_initiator)
+static void lose_by(unsigned i, bool is_initiator, crt_status_t status,
+                    const char *detail)
 {
     crti_peer_t *peer = core_net_find(core->net, ALONE_PROCESS(i), is_initiator);
-    crti_net_loss_t loss = {.status = CRT_ERR_UNREACHABLE, .detail = "no sign for 30 s"};
+    crti_net_loss_t loss = {.status = status, .detail = detail};
 
     if (!peer)
         return;
@@ -309,6 +313,17 @@ static void lose(unsigned i, bool is_initiator)
     crti_net_lock(core->net);
     core_net_lose(peer, &loss);
     crti_net_unlock(core->net);
+}
+
+static void lose(unsigned i, bool is_initiator)
+{
+    lose_by(i, is_initiator, CRT_ERR_UNREACHABLE, "no sign for 30 s");
+}
+
+void alone_worker_dies(unsigned i)
+{
+    lose_by(i, true, CRT_ERR_WORKER_DIED, "it was killed");
+    alone_process_dies(i);
 }
 
 static crti_peer_t *session(unsigned i, bool is_ours)
@@ -579,14 +594,20 @@ void alone_call_with(unsigned i, uint64_t number, unsigned owner, uint64_t objec
     alone_from(i, &record);
 }
 
-crt_ref_t *alone_submit(unsigned i)
+crt_ref_t *alone_task(const crt_task_options_t *task_options)
 {
-    crt_ref_t *ref = crt_submit(&nothing, CRT_TASK_OPTIONS(.max_attempts = 1));
+    return crt_submit(&nothing, task_options);
+}
+
+bool alone_grant(unsigned i)
+{
     crti_message_t m = {.kind = CRTI_MSG_LEASE_GRANTED};
 
     hear();
-    check(lease_request != 0);
+    if (!lease_request)
+        return false;
     m.request = lease_request;
+    lease_request = 0;
     m.lease_granted = (crti_msg_lease_granted_t){.lease = lease,
                                                  .process = ALONE_PROCESS(i),
                                                  .incarnation = INCARNATION,
@@ -594,6 +615,46 @@ crt_ref_t *alone_submit(unsigned i)
     crti_net_lock(core->net);
     crti_node_link_handlers.on_message(core, core->link->channel, &m, NULL, 0);
     crti_net_unlock(core->net);
+    return true;
+}
+
+const char *alone_selector(void)
+{
+    hear();
+    return selector;
+}
+
+uint64_t alone_called(unsigned i)
+{
+    crti_span_t record = alone_sent(i, CRTI_RECORD_CALL);
+    crti_call_head_t head;
+    crti_reader_t args;
+
+    check(record.data && crti_get_call(record.data, record.size, &head, &args) == CRT_OK);
+    return head.call;
+}
+
+void alone_returns(unsigned i, uint64_t call, crt_status_t status)
+{
+    crti_result_t result = {.form = CRTI_RESULT_VALUE, .value = {"\0\5", 2}};
+    crti_buffer_t record = {0};
+
+    if (status != CRT_OK)
+        result = (crti_result_t){.form = CRTI_RESULT_ERROR,
+                                 .failure = {.status = status,
+                                             .may_have_run = true,
+                                             .text = crti_str("on purpose"),
+                                             .class_name = crti_str(""),
+                                             .method = crti_str("nothing")}};
+    check(crti_put_result(&record, CRTI_RECORD_REPLY, call, &result, NULL) == CRT_OK);
+    alone_answer(i, &record);
+}
+
+crt_ref_t *alone_submit(unsigned i)
+{
+    crt_ref_t *ref = alone_task(CRT_TASK_OPTIONS(.max_attempts = 1));
+
+    (void)alone_grant(i); /* or it has that worker still */
     check(alone_sent_count(i, CRTI_RECORD_CALL) == 1);
     return ref;
 }
@@ -621,6 +682,11 @@ crt_ref_t *alone_queued(crt_actor_t *actor, crt_ref_t *argument)
 
 void alone_forwarded(unsigned i, const crt_ref_t *result, unsigned owner, uint64_t number)
 {
+    alone_gave_ref(i, result->number, owner, number);
+}
+
+void alone_gave_ref(unsigned i, uint64_t call, unsigned owner, uint64_t number)
+{
     crti_id_t process = owner ? ALONE_PROCESS(owner) : ALONE_US;
     crti_result_t forward = {.form = CRTI_RESULT_FORWARD,
                              .ref = {.id = {process, number},
@@ -629,8 +695,7 @@ void alone_forwarded(unsigned i, const crt_ref_t *result, unsigned owner, uint64
                                      .tcp = crti_str("10.0.0.1:5")}};
     crti_buffer_t record = {0};
 
-    check(crti_put_result(&record, CRTI_RECORD_REPLY, result->number, &forward, NULL) ==
-          CRT_OK);
+    check(crti_put_result(&record, CRTI_RECORD_REPLY, call, &forward, NULL) == CRT_OK);
     alone_answer(i, &record);
 }
 

@@ -6,6 +6,7 @@
 #define TESTS_CORE_ALONE_H
 
 #include "runtime/base/clock.h"
+#include "runtime/base/scheduling.h"
 #include "runtime/core/calls/calls_int.h"
 #include "runtime/core/execution/execution_int.h"
 #include "runtime/core/process/context.h"
@@ -15,6 +16,7 @@
 #include "runtime/core/process/remotes.h"
 #include "runtime/core/process/store_access.h"
 #include "runtime/core/refs/refs_int.h"
+#include "runtime/core/values/error.h"
 #include "runtime/core/values/record.h"
 
 /* Other processes, each on a node of its own. */
@@ -44,6 +46,8 @@ void alone_unacknowledged_ours(unsigned i, uint64_t count);
 /* Why the last session that it made was ended by us; NULL: none was. */
 const char *alone_aborted(unsigned i);
 void alone_process_dies(unsigned i);
+/* Likewise, and it had taken all that was sent to it. */
+void alone_worker_dies(unsigned i);
 void alone_node_dies(unsigned i);
 /* Time passes. */
 void alone_tick(uint64_t ns);
@@ -98,6 +102,16 @@ void alone_pulled(bool is_here);
 
 /* A task of ours that may run once, sent to process `i`; its result, a handle. */
 crt_ref_t *alone_submit(unsigned i);
+/* A task of ours with these options, which is not sent before it has a worker. Process `i` is the
+ * worker that the last lease that was asked for gives; false: none was asked for since. */
+crt_ref_t *alone_task(const crt_task_options_t *options);
+bool alone_grant(unsigned i);
+/* The label selector of that lease. */
+const char *alone_selector(void);
+/* The number of the call that was sent to process `i` last. It answers that call: with a value, or
+ * with an error. */
+uint64_t alone_called(unsigned i);
+void alone_returns(unsigned i, uint64_t call, crt_status_t status);
 /* A task with that argument, or NULL, which was not sent. */
 crt_ref_t *alone_waiting(crt_ref_t *argument);
 /* A handle of an actor that was never placed; a call of it with that argument, or NULL. */
@@ -106,6 +120,7 @@ crt_ref_t *alone_queued(crt_actor_t *actor, crt_ref_t *argument);
 /* Process `i` answers it: the result is a ref of process `owner`, 0 for one of ours. */
 void alone_forwarded(unsigned i, const crt_ref_t *result, unsigned owner,
                      uint64_t number);
+void alone_gave_ref(unsigned i, uint64_t call, unsigned owner, uint64_t number);
 
 /* An object of ours whose bytes are at node `i`, with one hold. Another process's, covered. */
 crt_ref_t *alone_stored(unsigned i);

@@ -41,7 +41,7 @@ void truth_call_runs(unsigned serial)
     sim_note(sys->world, "  call %u runs in pid %d", serial, (int)sys->self->pid);
     sim_fold(sys->world, (uint64_t)serial << 8 | c->runs);
     if ((c->tries && c->runs > c->tries) ||
-        (c->runs > 1 && truth->is_mild && !truth->restarts))
+        (c->runs > 1u + c->has_backup && truth->is_mild && !truth->restarts))
         sim_fail(sys->world,
                  "call %u of %u tries runs %u times: in pid %d, now in pid %d", serial,
                  c->tries, c->runs, (int)sys->process[c->by].pid, (int)sys->self->pid);

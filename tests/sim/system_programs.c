@@ -453,6 +453,13 @@ static int64_t pick_attempts(void)
     return sim_chance(sys->world, 7000) ? 1 : attempts[sim_below(sys->world, 3)];
 }
 
+/* What may begin more than once is run a second time when it is slow. */
+static double pick_backup(unsigned serial, int64_t attempts)
+{
+    truth->call[serial].has_backup = attempts != 1;
+    return attempts == 1 ? 0 : attempts == 4 ? 3 : 1;
+}
+
 /* A task whose argument may be the result of another one that is not there yet. */
 static void submit_add(driver_t *d)
 {
@@ -466,14 +473,19 @@ static void submit_add(driver_t *d)
         if (other->sort == NUMBER && other->expected >= 0 &&
             sim_chance(sys->world, 4000)) {
             p.expected = other->expected + 1;
-            p.ref = crt_submit(&add, CRT_TASK_OPTIONS(.max_attempts = attempts),
-                               (int64_t)serial, other->ref);
+            p.ref = crt_submit(
+                &add,
+                CRT_TASK_OPTIONS(.max_attempts = attempts,
+                                 .backup_after = pick_backup(serial, attempts)),
+                (int64_t)serial, other->ref);
             add_call(&d->calls, p);
             return;
         }
     }
-    p.ref = crt_submit(&add, CRT_TASK_OPTIONS(.max_attempts = attempts), (int64_t)serial,
-                       (int64_t)5);
+    p.ref = crt_submit(&add,
+                       CRT_TASK_OPTIONS(.max_attempts = attempts,
+                                        .backup_after = pick_backup(serial, attempts)),
+                       (int64_t)serial, (int64_t)5);
     add_call(&d->calls, p);
 }
 
@@ -492,7 +504,9 @@ static void submit_make(driver_t *d)
                    .expected = pick_size(),
                    .what = "make"};
 
-    p.ref = crt_submit(&make, CRT_TASK_OPTIONS(.max_attempts = attempts),
+    p.ref = crt_submit(&make,
+                       CRT_TASK_OPTIONS(.max_attempts = attempts,
+                                        .backup_after = pick_backup(p.serial, attempts)),
                        (int64_t)p.serial, p.expected);
     add_call(&d->calls, p);
 }

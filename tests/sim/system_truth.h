@@ -13,6 +13,7 @@
 typedef struct truth_call {
     unsigned runs, by; /* by: process */
     unsigned tries;    /* how often it may run, 0: no limit */
+    bool has_backup;   /* it may run twice when nothing fails */
     bool is_over, has_failed, may_have_run;
     crt_status_t status;
 } truth_call_t;

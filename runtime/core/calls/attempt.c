@@ -75,6 +75,11 @@ void crti_attempt_end(crti_attempt_t *attempt)
     set_state(attempt, CRTI_ATTEMPT_ENDED);
 }
 
+void crti_attempt_give_up(crti_attempt_t *attempt)
+{
+    attempt->is_given_up = true;
+}
+
 void crti_attempt_learn(crti_attempt_t *attempt, bool may_have_run)
 {
     attempt->may_have_run = may_have_run;
@@ -89,7 +94,7 @@ bool crti_attempt_is_waiting(const crti_attempt_t *attempt)
 
 bool crti_attempt_may_repeat(const crti_attempt_t *attempt, int64_t max_retries)
 {
-    return !attempt->cancel && !attempt->is_expired &&
+    return !attempt->cancel && !attempt->is_expired && !attempt->is_given_up &&
            (max_retries < 0 || attempt->retries < max_retries);
 }
 
@@ -109,7 +114,7 @@ crti_attempt_action_t crti_attempt_answered(const crti_attempt_t *attempt, bool 
                                             bool not_started, bool is_retried_for,
                                             int64_t max_retries)
 {
-    if (not_started && attempt->cancel)
+    if (not_started && (attempt->cancel || attempt->is_given_up))
         return CRTI_ATTEMPT_DO_END_CANCELLED;
     if (not_started) /* a method's process that gives back is ending: its loss will tell */
         return is_task && attempt->state == CRTI_ATTEMPT_SENT ? CRTI_ATTEMPT_DO_QUEUE
@@ -145,7 +150,7 @@ crti_attempt_action_t crti_attempt_lost(crti_attempt_t *attempt,
                                         const crti_attempt_loss_t *loss)
 {
     attempt->may_have_run = loss->was_handed && !loss->ran_no_call;
-    if (attempt->cancel)
+    if (attempt->cancel || attempt->is_given_up)
         return CRTI_ATTEMPT_DO_END;
     if (loss->is_task)
         return lost_task(attempt, loss);

@@ -55,7 +55,9 @@ typedef struct crti_attempt {
     bool is_expired;
     bool may_have_run;   /* of one whose process was lost */
     bool on_unconfirmed; /* sent to a place that the head had not confirmed */
-    int64_t retries;     /* attempts before this one */
+    bool
+        is_given_up; /* another attempt of the same call counts: nothing follows this one */
+    int64_t retries; /* attempts before this one */
 } crti_attempt_t;
 
 typedef enum crti_attempt_action {
@@ -83,6 +85,12 @@ void crti_attempt_run_inline(crti_attempt_t *attempt);
 void crti_attempt_suspect(crti_attempt_t *attempt);
 void crti_attempt_take_out(crti_attempt_t *attempt);
 void crti_attempt_end(crti_attempt_t *attempt);
+/* Another attempt of the same call, which runs beside it, counts. */
+void crti_attempt_give_up(crti_attempt_t *attempt);
+static inline bool crti_attempt_is_given_up(const crti_attempt_t *attempt)
+{
+    return attempt->is_given_up;
+}
 /* What is known of the process that it was sent to has changed. */
 void crti_attempt_learn(crti_attempt_t *attempt, bool may_have_run);
 

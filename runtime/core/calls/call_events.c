@@ -19,7 +19,7 @@ static void make(crti_pending_t *p)
     crti_task_event_t *event = crti_task_write(&core->task_events, now, &p->event);
 
     event->owner = core->process;
-    event->number = p->result->number;
+    event->number = crti_call_number(p);
     event->attempt = p->number;
     event->attempts = (uint32_t)p->attempt.retries;
     event->kind = p->spec.actor ? CRTI_TASK_METHOD : CRTI_TASK_NORMAL;
@@ -94,7 +94,8 @@ static void end(crti_pending_t *p, crt_status_t status, crti_span_t text)
 
 void crti_call_event_ended(crti_pending_t *p, const crti_result_t *result)
 {
-    if (result->form == CRTI_RESULT_ERROR && p->core->task_events.ring)
+    if (result->form == CRTI_RESULT_ERROR && p->core->task_events.ring &&
+        !crti_attempt_is_given_up(&p->attempt))
         crti_task_count(&p->core->task_events.ring->failed);
     if (!p->event)
         return;
@@ -102,6 +103,11 @@ void crti_call_event_ended(crti_pending_t *p, const crti_result_t *result)
         end(p, result->failure.status, result->failure.text);
     else
         end(p, CRT_OK, crti_span("", 0));
+}
+
+void crti_call_event_begun_again(crti_pending_t *p)
+{
+    begin(p);
 }
 
 void crti_call_event_again(crti_pending_t *p, const char *text)

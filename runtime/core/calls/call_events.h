@@ -25,6 +25,9 @@ void crti_call_event_ended(crti_pending_t *pending, const crti_result_t *result)
  * one). */
 void crti_call_event_again(crti_pending_t *pending, const char *text);
 
+/* A second attempt runs beside the first one. */
+void crti_call_event_begun_again(crti_pending_t *pending);
+
 static inline void crti_call_event_queued(crti_pending_t *pending)
 {
     if (pending->event)

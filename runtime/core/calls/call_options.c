@@ -74,9 +74,19 @@ static void retry_for(crti_call_options_t *options, crt_status_t status)
         options->retried[-status / 64] |= UINT64_C(1) << (-status % 64);
 }
 
+/* What the options of a pending call ask for beside them. */
+static crt_status_t begin(crti_pending_t *p, int64_t timeout_ms)
+{
+    double factor = p->spec.options->backup_after;
+    crt_status_t status = factor > 0 ? crti_backup_begin(p, factor) : CRT_OK;
+
+    return status == CRT_OK && timeout_ms ? set_deadline(p, timeout_ms) : status;
+}
+
 crt_status_t crti_call_options_keep(crti_pending_t *p, const crti_target_t *target)
 {
-    if (!target->name && !target->timeout_ms && !target->retry_exceptions)
+    if (!target->name && !target->timeout_ms && !target->retry_exceptions &&
+        target->backup_after == 0)
         return CRT_OK;
     p->spec.options = calloc(1, sizeof(*p->spec.options));
     if (!p->spec.options)
@@ -88,11 +98,13 @@ crt_status_t crti_call_options_keep(crti_pending_t *p, const crti_target_t *targ
     }
     for (const crt_status_t *s = target->retry_exceptions; s && *s != CRT_OK; s++)
         retry_for(p->spec.options, *s);
-    return target->timeout_ms ? set_deadline(p, target->timeout_ms) : CRT_OK;
+    p->spec.options->backup_after = target->backup_after;
+    return begin(p, target->timeout_ms);
 }
 
 crt_status_t crti_call_options_again(crti_pending_t *p,
-                                     const crti_call_options_t *options)
+                                     const crti_call_options_t *options,
+                                     bool has_deadline)
 {
     crti_call_options_t *mine = malloc(sizeof(*mine));
 
@@ -105,7 +117,7 @@ crt_status_t crti_call_options_again(crti_pending_t *p,
         if (!mine->name)
             return crt_raise(CRT_ERR_NO_MEMORY, "options of a call");
     }
-    return mine->timeout_ms ? set_deadline(p, mine->timeout_ms) : CRT_OK;
+    return begin(p, has_deadline ? mine->timeout_ms : 0);
 }
 
 void crti_call_options_free(crti_call_spec_t *spec)

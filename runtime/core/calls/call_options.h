@@ -20,6 +20,7 @@
 struct crti_call_options {
     char *name; /* NULL: its function's */
     int64_t timeout_ms;
+    double backup_after; /* 0: never */
     uint64_t retried[2]; /* bit -status: errors for which it is made again */
 };
 
@@ -36,9 +37,10 @@ crt_status_t crti_retries(int64_t max_attempts, int64_t otherwise, int64_t *retr
 crt_status_t crti_call_options_check(const crti_target_t *target);
 /* Kept with a pending call that was just made; nothing when nothing was asked for. */
 crt_status_t crti_call_options_keep(crti_pending_t *pending, const crti_target_t *target);
-/* The same options, and a new deadline, for a call that is made again. */
+/* The same options for another attempt, and a new deadline when the whole call is made again. */
 crt_status_t crti_call_options_again(crti_pending_t *pending,
-                                     const crti_call_options_t *options);
+                                     const crti_call_options_t *options,
+                                     bool has_deadline);
 void crti_call_options_free(crti_call_spec_t *spec);
 void crti_call_deadline_end(crti_pending_t *pending);
 

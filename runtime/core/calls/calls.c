@@ -36,6 +36,7 @@ void crti_calls_orphan(crti_core_t *core)
 void crti_calls_fini(crti_calls_t *calls)
 {
     crti_lineages_fini(&calls->lineages);
+    crti_backups_fini(calls->backups);
     crti_map_fini(&calls->actors);
     crti_map_fini(&calls->placement_groups);
     crti_numbers_fini(&calls->retried);

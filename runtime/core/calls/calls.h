@@ -48,6 +48,19 @@ typedef struct crti_slot {
     crti_pending_t *pending;
 } crti_slot_t;
 
+/* Of a pending call that has the option. */
+typedef struct crti_backup {
+    crti_list_t link; /* crti_backups_t.watched (backup.h) while it is sent */
+    crti_pending_t *pending;
+    struct crti_task_times *times; /* of its function */
+    double factor;
+    crti_pending_t *other; /* the same call, elsewhere; NULL: none */
+    uint64_t
+        first; /* it has results of its own: number of the program's; 0: it has those */
+    unsigned lost;    /* attempts beside this one that came to nothing */
+    bool was_started; /* a second run of this attempt */
+} crti_backup_t;
+
 /* A call of this process that was not answered: what is called (spec), and the attempt that is
  * under way: its number, where it runs, its deadline. */
 struct crti_pending {
@@ -68,6 +81,7 @@ struct crti_pending {
     uint64_t parent; /* the call that made it, crti_running_serial; 0: none */
     uint64_t event;  /* call_events.h; 0: it is not recorded */
     crti_call_deadline_t *deadline; /* NULL: none */
+    crti_backup_t *backup;          /* NULL: it is not run a second time */
     crt_stream_t *stream;           /* held: what it yields; NULL: no stream */
     struct crti_lineage
         *lineage;         /* of results that it makes again; NULL: it is the first */
@@ -96,6 +110,7 @@ typedef struct crti_target {
     size_t returns;      /* results */
     const char *name;    /* the program's; NULL: none */
     int64_t timeout_ms;  /* 0: none */
+    double backup_after; /* 0: never */
     const crt_status_t *retry_exceptions; /* the program's; NULL: none */
     crt_stream_t *stream;                 /* whose items it yields; NULL: none */
     bool try_only, is_tell;
@@ -133,7 +148,9 @@ void crti_pending_lost(crti_pending_t *pending, const crti_net_loss_t *loss);
 
 /* A call in no list, all zero but for its buffers; NULL: out of memory. */
 crti_pending_t *crti_pending_blank(crti_core_t *core);
-/* The same with a result that is held. */
+/* Gives one its results, spec.returns, each held by it. False: no memory. */
+bool crti_pending_make_results(crti_pending_t *pending);
+/* The same as a blank one, with results that the caller holds, too. */
 crti_pending_t *crti_pending_new(crti_core_t *core, const crti_target_t *target);
 /* Gives back the struct of a call that goes on without it (backlog.c), or of one that is over: what
  * the call holds stays held. And such a call again, QUEUED and in no list; NULL: no memory. */
@@ -191,6 +208,43 @@ bool crti_call_is_stale(const crti_pending_t *pending);
  * of ours. */
 crt_status_t crti_args_check(const crti_function_t *function, const crt_arg_t *args,
                              size_t count, size_t *total_out, bool *is_pending_out);
+
+/* ------------------------------------------------------------------ backup.c */
+
+struct crti_backups;                                  /* backup.h */
+void crti_backups_fini(struct crti_backups *backups); /* NULL is fine */
+
+/* CRT_ERR_INVALID: a factor that is none, or a task that may not run twice. */
+crt_status_t crti_backup_check(const crti_target_t *target);
+/* A call with the option was made; it ends. */
+crt_status_t crti_backup_begin(crti_pending_t *pending, double factor);
+void crti_backup_end(crti_pending_t *pending);
+/* It was sent; it is no longer. */
+void crti_backup_sent(crti_pending_t *pending);
+void crti_backup_taken_out(crti_pending_t *pending);
+/* Its answer, or a part of it, has come, and will be taken: a value wins, a failure leaves the call
+ * to the other one. */
+void crti_backup_answered(crti_pending_t *pending, const crti_result_t *result);
+/* It ends without a result: the other one, if there is one, goes on with the program's. */
+void crti_backup_leave(crti_pending_t *pending);
+/* The pair is parted: which one of it is of no use; NULL: there is none. The caller cancels it. */
+crti_pending_t *crti_backup_part(crti_pending_t *pending);
+/* The same, and it is cancelled. */
+void crti_backup_drop(crti_pending_t *pending);
+
+/* second_run.c: starts those that are due. */
+void crti_second_runs_tick(crti_core_t *core, uint64_t now_ns);
+
+/* The number by which the program knows the call. */
+static inline uint64_t crti_call_number(const crti_pending_t *p)
+{
+    return p->backup && p->backup->first ? p->backup->first : p->result->number;
+}
+/* Attempts that are not counted in attempt.retries. */
+static inline unsigned crti_backup_lost(const crti_pending_t *p)
+{
+    return p->backup ? p->backup->lost : 0;
+}
 
 /* ------------------------------------------------------------------ slots.c */
 

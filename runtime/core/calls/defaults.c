@@ -64,6 +64,7 @@ crt_status_t crti_task_defaults(const crti_function_t *task,
     TAKE(limit_ms);
     TAKE(retry_exceptions);
     TAKE(generator_backpressure_num_objects);
+    TAKE(backup_after);
     return status;
 }
 

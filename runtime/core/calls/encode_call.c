@@ -238,7 +238,7 @@ crt_status_t crti_put_slots(crti_pending_t *p, crt_ref_t **failed_out)
     if (status == CRT_OK && p->attempt.retries)
         status = crti_append_again(
             &p->spec.record,
-            &(crti_call_again_t){p->result->number, (uint32_t)p->attempt.retries});
+            &(crti_call_again_t){crti_call_number(p), (uint32_t)p->attempt.retries});
     return status;
 }
 

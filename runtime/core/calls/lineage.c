@@ -198,7 +198,7 @@ static crti_not_again_t why_not(const crti_pending_t *p)
         return CRTI_NOT_AGAIN_STREAM;
     if (most == 0 || p->spec.record.size == 0)
         return p->spec.actor ? CRTI_NOT_AGAIN_ACTOR : CRTI_NOT_AGAIN_ONCE;
-    if (most > 0 && p->attempt.retries >= most)
+    if (most > 0 && p->attempt.retries + crti_backup_lost(p) >= most)
         return CRTI_NOT_AGAIN_USED_UP;
     return CRTI_NOT_AGAIN_PUT;
 }
@@ -226,7 +226,7 @@ static crti_lineage_t *new_lineage(crti_pending_t *p)
                           .options = CRTI_TAKE(s->options),
                           .first = p->result->number,
                           .max_retries = s->max_retries,
-                          .retries = (uint32_t)p->attempt.retries,
+                          .retries = (uint32_t)p->attempt.retries + crti_backup_lost(p),
                           .record_size = (uint32_t)s->record.size,
                           .returns = (uint16_t)s->returns,
                           .group = (uint8_t)s->group};
@@ -289,7 +289,7 @@ static void end_remake(crti_pending_t *p)
 
     crti_list_remove(&remake->link);
     free(remake);
-    l->retries = (uint32_t)p->attempt.retries;
+    l->retries = (uint32_t)p->attempt.retries + crti_backup_lost(p);
     crti_core_wake_at(p->core,
                       crti_now_ns()); /* missing.c: a result may have been lost again */
     for (unsigned i = 0; i < l->returns; i++)

@@ -58,14 +58,18 @@ static crti_result_t cancelled(const crti_pending_t *p)
 
 void crti_pending_answer(crti_pending_t *p, const crti_result_t *result)
 {
-    bool is_retried_for = result->form == CRTI_RESULT_ERROR && p->spec.record.size > 0 &&
-                          crti_call_is_retried_for(p, &result->failure);
-    crti_attempt_action_t action = crti_attempt_answered(
-        &p->attempt, p->pool != NULL, result->form == CRTI_RESULT_NOT_STARTED,
-        is_retried_for, crti_pending_most(p));
+    bool is_retried_for;
+    crti_attempt_action_t action;
     crt_actor_t *actor = p->spec.actor;
     crti_result_t other;
 
+    if (p->backup)
+        crti_backup_answered(p, result);
+    is_retried_for = result->form == CRTI_RESULT_ERROR && p->spec.record.size > 0 &&
+                     crti_call_is_retried_for(p, &result->failure);
+    action = crti_attempt_answered(&p->attempt, p->pool != NULL,
+                                   result->form == CRTI_RESULT_NOT_STARTED,
+                                   is_retried_for, crti_pending_most(p));
     if (action == CRTI_ATTEMPT_DO_QUEUE)
         crti_task_answered(p, true);
     if (action == CRTI_ATTEMPT_DO_QUEUE || action == CRTI_ATTEMPT_DO_NOTHING)
@@ -137,9 +141,13 @@ static void fail_by_loss(crti_pending_t *p, const crti_net_loss_t *loss)
 
 void crti_pending_lost(crti_pending_t *p, const crti_net_loss_t *loss)
 {
-    const crti_attempt_loss_t facts = describe_loss(p, loss);
-    crti_attempt_action_t action = crti_attempt_lost(&p->attempt, &facts);
+    crti_attempt_loss_t facts;
+    crti_attempt_action_t action;
 
+    if (p->backup)
+        crti_backup_leave(p);
+    facts = describe_loss(p, loss);
+    action = crti_attempt_lost(&p->attempt, &facts);
     if (action == CRTI_ATTEMPT_DO_SUSPECT)
         crti_pending_suspect(p);
     else if (action == CRTI_ATTEMPT_DO_QUEUE ||

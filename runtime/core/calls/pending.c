@@ -25,6 +25,7 @@
 #include "runtime/core/calls/tasks.h"
 #include "runtime/core/process/entry.h"
 #include "runtime/core/process/remotes.h"
+#include "runtime/core/values/error.h"
 
 void crti_pending_fini(void *item)
 {
@@ -34,28 +35,48 @@ void crti_pending_fini(void *item)
     crti_buffer_fini(&p->values);
 }
 
-/* Each held by the caller and by the call. */
+static crt_ref_t *make_result(crti_pending_t *p)
+{
+    crt_ref_t *ref = crti_ref_new(p->core);
+
+    if (!ref)
+        return NULL;
+    ref->is_result = true;
+    ref->call = p;
+    return ref;
+}
+
+static void drop_result(crt_ref_t *ref)
+{
+    ref->call = NULL;
+    crti_ref_release(ref);
+}
+
 static bool make_more(crti_pending_t *p)
 {
     p->more = calloc(p->spec.returns - 1, sizeof(*p->more));
     if (!p->more)
         return false;
     for (unsigned i = 0; i < p->spec.returns - 1; i++) {
-        crt_ref_t *ref = crti_ref_new(p->core);
-
-        if (!ref) {
-            while (i--) {
-                crti_ref_release(p->more[i]);
-                crti_ref_release(p->more[i]);
-            }
+        p->more[i] = make_result(p);
+        if (!p->more[i]) {
+            while (i--)
+                drop_result(p->more[i]);
             free(p->more);
             return false;
         }
-        crti_ref_hold(ref);
-        ref->is_result = true;
-        p->more[i] = ref;
     }
     return true;
+}
+
+bool crti_pending_make_results(crti_pending_t *p)
+{
+    p->result = make_result(p);
+    if (p->result && p->spec.returns > 1 && !make_more(p)) {
+        drop_result(p->result);
+        return false;
+    }
+    return p->result != NULL;
 }
 
 /* All zero, but with the buffers of the one that it was before. */
@@ -85,11 +106,8 @@ crti_pending_t *crti_pending_new(crti_core_t *core, const crti_target_t *target)
         return NULL;
     p->spec.function = target->function;
     p->pool = target->pool;
-    p->result = crti_ref_new(core);
     p->spec.returns = (unsigned)target->returns;
-    if (!p->result || (p->spec.returns > 1 && !make_more(p))) {
-        if (p->result)
-            crti_ref_release(p->result);
+    if (!crti_pending_make_results(p)) {
         crti_pool_put(&core->calls->pool, p);
         return NULL;
     }
@@ -99,12 +117,10 @@ crti_pending_t *crti_pending_new(crti_core_t *core, const crti_target_t *target)
     p->parent = crti_running_serial();
     p->spec.max_retries = target->max_retries;
     p->spec.group = target->group;
-    p->result->call = p;
-    for (unsigned i = 0; i < p->spec.returns - 1; i++)
-        p->more[i]->call = p;
-    p->result->is_result = true;
     p->result->is_tell = target->is_tell;
     crti_ref_hold(p->result);
+    for (unsigned i = 0; i < p->spec.returns - 1; i++)
+        crti_ref_hold(p->more[i]);
     if (target->actor) {
         p->spec.actor = target->actor;
         crti_actor_hold(p->spec.actor);
@@ -192,6 +208,8 @@ static void free_pending(crti_pending_t *p)
     crti_drop_slots(p);
     if (p->deadline)
         crti_call_deadline_end(p);
+    if (p->backup)
+        crti_backup_end(p);
     if (p->stream)
         crti_call_stream_ended(p->stream);
     if (p->spec.options || p->spec.pin_count)
@@ -244,6 +262,8 @@ crt_status_t crti_pending_send(crti_pending_t *p, crti_remote_t *remote,
     p->remote = remote;
     crti_list_append(&remote->in_flight, &p->link);
     crti_net_watch(core->net, remote->peer, 1);
+    if (p->backup)
+        crti_backup_sent(p);
     crti_call_event_sent(p);
     return CRT_OK;
 }
@@ -260,6 +280,8 @@ void crti_pending_unlink(crti_pending_t *p)
     case CRTI_ATTEMPT_SENT:
         if (p->remote->peer)
             crti_net_watch(p->core->net, p->remote->peer, -1);
+        if (p->backup)
+            crti_backup_taken_out(p);
         break;
     case CRTI_ATTEMPT_SUSPECT:
         forget_remote(p);
@@ -296,7 +318,7 @@ static void end(crti_pending_t *p, const crti_result_t *result)
     crt_ref_t *ref = p->result;
 
     crti_attempt_end(&p->attempt);
-    if (p->number != ref->number)
+    if (p->number != ref->number || p->backup)
         crti_numbers_remove(&p->core->calls->retried, p->number);
     ref->call = NULL;
     crti_call_event_ended(p, result);
@@ -335,6 +357,8 @@ void crti_pending_part(crti_pending_t *p, unsigned index, const crti_result_t *r
         crti_result_late(p->core, result);
         return;
     }
+    if (p->backup)
+        crti_backup_drop(p);
     crti_ref_hold(ref); /* who hears of it may end the call */
     crti_ref_set_result(ref, result, true);
     if (ref->more->forward)
@@ -345,12 +369,9 @@ void crti_pending_part(crti_pending_t *p, unsigned index, const crti_result_t *r
 crti_pending_t *crti_pending_get(crti_core_t *core, uint64_t number)
 {
     crt_ref_t *ref = crti_ref_owned(core, number);
-    crti_pending_t *p;
+    crti_pending_t *p = ref ? crti_ref_pending(ref) : NULL;
 
-    if (!ref)
-        return crti_numbers_get(&core->calls->retried, number);
-    p = crti_ref_pending(ref);
-    return p && p->number == number ? p : NULL;
+    return p && p->number == number ? p : crti_numbers_get(&core->calls->retried, number);
 }
 
 void crti_pending_finish(crti_pending_t *p, const crti_result_t *result)
@@ -406,6 +427,8 @@ void crti_pending_fail(crti_pending_t *p, crt_status_t status, const char *text,
     crti_result_t result = {.form = CRTI_RESULT_ERROR};
     char cancelled[1100], tried[1200];
 
+    if (p->backup)
+        crti_backup_leave(p);
     if (p->attempt.cancel && status != CRT_ERR_CANCELLED) {
         snprintf(cancelled, sizeof(cancelled), "it was cancelled; then: %s", text);
         text = cancelled;
@@ -443,6 +466,8 @@ void crti_pending_fail_by(crti_pending_t *p, const crt_ref_t *failed)
     crti_result_t result = {.form = CRTI_RESULT_ERROR,
                             .failure = crti_error_failure(failed->error)};
 
+    if (p->backup)
+        crti_backup_leave(p);
     result.failure.may_have_run = p->attempt.retries > 0; /* an earlier try */
     crti_pending_unlink(p);
     end(p, &result);
@@ -468,7 +493,7 @@ static crt_status_t renumber(crti_pending_t *p)
     }
     if (p->attempt.state == CRTI_ATTEMPT_SUSPECT)
         p->spec.actor->queue_bytes += p->spec.record.size - size;
-    if (p->number != p->result->number)
+    if (p->number != p->result->number || p->backup)
         crti_numbers_remove(retried, p->number);
     p->number = number;
     if (p->stream)
@@ -478,7 +503,10 @@ static crt_status_t renumber(crti_pending_t *p)
 
 int64_t crti_pending_most(const crti_pending_t *p)
 {
-    return crti_most_retries(p->spec.actor, p->spec.max_retries);
+    int64_t most = crti_most_retries(p->spec.actor, p->spec.max_retries);
+    int64_t lost = crti_backup_lost(p);
+
+    return most < 0 ? most : most > lost ? most - lost : 0;
 }
 
 bool crti_pending_again(crti_pending_t *p, const char *text)

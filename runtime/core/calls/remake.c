@@ -100,7 +100,7 @@ static crt_status_t prepare(crti_pending_t *p, const crti_lineage_t *l)
     crt_status_t status = crti_numbers_add(&p->core->calls->retried, p->number, p);
 
     if (status == CRT_OK && l->options)
-        status = crti_call_options_again(p, l->options);
+        status = crti_call_options_again(p, l->options, true);
     for (uint32_t i = 0; i < l->pin_count && status == CRT_OK; i++)
         status = crti_call_spec_pin(&p->spec, crti_lineage_pins(l)[i]);
     if (status == CRT_OK)

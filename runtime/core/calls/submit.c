@@ -46,7 +46,8 @@ static bool is_same(const crti_task_shape_t *a, const crti_task_shape_t *b)
 {
     return a->if_infeasible == b->if_infeasible &&
            a->captures_children == b->captures_children &&
-           crti_id_equal(a->prefer, b->prefer) && crti_scheduling_equal(a->how, b->how) &&
+           crti_id_equal(a->prefer, b->prefer) && crti_id_equal(a->avoid, b->avoid) &&
+           crti_scheduling_equal(a->how, b->how) &&
            crti_resources_fit(&a->resources, &b->resources) &&
            crti_resources_fit(&b->resources, &a->resources);
 }
@@ -516,7 +517,8 @@ void crti_task_answered(crti_pending_t *p, bool given_back)
 /* Tasks that go on with the workers they have are nothing to tell. */
 static void tell_waiting(crti_task_pool_t *pool, uint64_t now_ns)
 {
-    if (pool->is_told || !pool->reason[0] || !pool->leases.queued || pool->leases.held)
+    if (pool->is_told || !pool->reason[0] || !pool->leases.queued || pool->leases.held ||
+        !crti_id_is_zero(pool->shape.avoid)) /* the first run goes on */
         return;
     if (now_ns < pool->tell_ns) {
         crti_core_wake_at(pool->core, pool->tell_ns);

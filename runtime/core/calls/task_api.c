@@ -23,7 +23,7 @@ static crt_status_t make_shape(crti_core_t *core, const crt_task_options_t *o,
 
     shape->if_infeasible = CRTI_INFEASIBLE_DEFAULT;
     shape->how = &crti_scheduling_default;
-    shape->prefer = (crti_id_t){0};
+    shape->prefer = shape->avoid = (crti_id_t){0};
     if (o->no_cpus && o->num_cpus != 0)
         return crt_raise(CRT_ERR_INVALID, "num_cpus is %g, and no_cpus is set",
                          o->num_cpus);
@@ -48,18 +48,20 @@ static crt_status_t make_shape(crti_core_t *core, const crt_task_options_t *o,
 
 static crt_status_t take_options(const crt_task_options_t *o, crti_target_t *target)
 {
+    crt_status_t status = CRT_OK;
+
     target->try_only = o->try_only;
     target->name = o->name;
     target->timeout_ms = o->limit_ms == CRT_FOREVER ? 0 : o->limit_ms;
     target->retry_exceptions = o->retry_exceptions;
-    if (target->stream) {
-        crt_status_t status = crti_call_stream_window(
-            o->generator_backpressure_num_objects, &target->stream->window);
-
-        if (status != CRT_OK)
-            return status;
-    }
-    return crti_retries(o->max_attempts, CRTI_TASK_RETRIES, &target->max_retries);
+    target->backup_after = o->backup_after;
+    if (target->stream)
+        status = crti_call_stream_window(o->generator_backpressure_num_objects,
+                                         &target->stream->window);
+    if (status != CRT_OK)
+        return status;
+    status = crti_retries(o->max_attempts, CRTI_TASK_RETRIES, &target->max_retries);
+    return status == CRT_OK ? crti_backup_check(target) : status;
 }
 
 static void submit(crti_core_t *core, const crt_task_t *task,

@@ -21,6 +21,7 @@ typedef struct crti_task_shape {
     const crti_scheduling_t *how; /* of a pool: its own, or crti_scheduling_default */
     bool captures_children;       /* what it makes is in its placement group, too */
     crti_id_t prefer; /* the node with most bytes of their arguments, zero: any */
+    crti_id_t avoid;  /* of second runs (backup.h): where the first one is; zero: none */
 } crti_task_shape_t;
 
 /* Tasks of one shape. */

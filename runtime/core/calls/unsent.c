@@ -45,6 +45,8 @@ crti_pending_t *crti_task_take(crti_core_t *core, crt_ref_t *ref)
                            (int64_t)(core->cpus * CRTI_RESOURCE_ONE + 0.5)) != CRT_OK ||
         !crti_resources_fit(&mine, &p->pool->shape.resources))
         return NULL;
+    if (p->backup)
+        crti_backup_drop(p);
     crti_pending_unlink(p);
     crti_attempt_run_inline(&p->attempt);
     crti_task_pump(p->pool); /* a request for a worker may be too much now */
@@ -76,6 +78,8 @@ void crti_task_forsaken(crt_ref_t *result)
 
     if (!pool || p->stream || !crti_attempt_is_waiting(&p->attempt) || !is_unwanted(p))
         return;
+    if (p->backup)
+        crti_backup_drop(p);
     crti_pending_fail(p, CRT_ERR_CANCELLED, "its result was dropped before it began",
                       p->attempt.may_have_run);
     /* A worker that was asked for may be too many now; but more tasks may follow. */

@@ -220,6 +220,7 @@ void crti_core_tick(crti_core_t *core, uint64_t now_ns)
 {
     crti_object_flush_frees(core);
     crti_tasks_tick(core, now_ns);
+    crti_second_runs_tick(core, now_ns);
     crti_lineage_tick(core, now_ns);
     crti_actor_tick(core, now_ns);
     crti_owner_requests_tick(core, now_ns);

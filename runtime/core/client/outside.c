@@ -14,6 +14,7 @@
 #include "runtime/core/process/entry.h"
 #include "runtime/core/process/node_link.h"
 #include "runtime/core/refs/value_of.h"
+#include "runtime/core/values/error.h"
 
 crt_status_t crti_outside_check(void)
 {

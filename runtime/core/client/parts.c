@@ -95,6 +95,7 @@ crti_core_t *crti_core_new(void)
     core->on_remote_freed = crti_copy_query_remote_freed;
     core->on_long_wait = crti_chain_start;
     core->on_tick = crti_core_tick;
+    core->cancel_call = crti_cancel_call;
     core->name_running = crti_run_event_name;
     core->name_object = crti_call_name_object;
     core->placement_running = crti_call_placement;

@@ -19,6 +19,7 @@
 #include "runtime/core/process/printed.h"
 #include "runtime/core/refs/missing.h"
 #include "runtime/core/refs/value_of.h"
+#include "runtime/core/values/error.h"
 
 /* ------------------------------------------------------------------ get */
 

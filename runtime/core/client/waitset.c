@@ -17,6 +17,7 @@
 #include "runtime/core/process/remotes.h"
 #include "runtime/core/process/timer.h"
 #include "runtime/core/refs/value_of.h"
+#include "runtime/core/values/error.h"
 #include "runtime/core/values/handles.h"
 
 typedef struct entry {

@@ -21,6 +21,7 @@
 #include "runtime/core/process/remotes.h"
 #include "runtime/core/refs/borrowers.h"
 #include "runtime/core/refs/owner_requests.h"
+#include "runtime/core/values/error.h"
 #include "runtime/net/message.h"
 
 /* ------------------------------------------------------------------ what it says */

@@ -180,6 +180,10 @@ static void cancel_inline(const crti_pending_t *p, unsigned flags)
 
 static void cancel_pending(crti_pending_t *p, unsigned flags)
 {
+    crti_pending_t *other = crti_backup_part(p);
+
+    if (other) /* its second run, or its first one */
+        cancel_pending(other, flags);
     if (p->spec.actor)
         flags &= ~(unsigned)CRTI_CANCEL_FORCE;
     switch (crti_attempt_cancelled(&p->attempt, flags & CRTI_CANCEL_FORCE)) {
@@ -202,6 +206,7 @@ static void expire(crti_pending_t *p)
 
     snprintf(text, sizeof(text), "%s had not ended after its timeout of %lld ms",
              crti_call_name(p), (long long)p->spec.options->timeout_ms);
+    crti_backup_drop(p);
     if (crti_attempt_expired(&p->attempt) == CRTI_ATTEMPT_DO_END) {
         end_waiting(p, CRT_ERR_TIMED_OUT, text);
         return;

@@ -23,6 +23,7 @@
 #include "runtime/core/process/seeds.h"
 #include "runtime/core/refs/refs.h"
 #include "runtime/core/types.h"
+#include "runtime/core/values/error.h"
 
 typedef struct crti_incoming_arg {
     crt_value_t value;

@@ -65,6 +65,7 @@ struct crti_core {
     void (*on_forwarded)(crt_ref_t *ref,
                          const crti_function_t *function);   /* its result */
     void (*on_long_wait)(crti_core_t *core, crt_ref_t *ref); /* ... for that ref */
+    void (*cancel_call)(crti_pending_t *pending);            /* of ours */
     /* The call that runs in this thread, as its owner names it. */
     void (*name_running)(crti_core_t *core, crti_id_t *owner_out, uint64_t *number_out);
     /* Its next object, under the name of its caller; false: under our own. Where it runs. */

@@ -21,6 +21,7 @@
 #include "runtime/core/refs/peek.h"
 #include "runtime/core/refs/refs_int.h"
 #include "runtime/core/refs/value_of.h"
+#include "runtime/core/values/error.h"
 #include "runtime/net/message.h"
 
 /* ------------------------------------------------------------------ the machine of content */

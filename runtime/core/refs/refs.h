@@ -27,7 +27,7 @@
 #include "runtime/core/refs/contained.h"
 #include "runtime/core/refs/ownership.h"
 #include "runtime/core/types.h"
-#include "runtime/core/values/error.h"
+#include "runtime/core/values/record.h"
 #include "runtime/store/store.h"
 
 /* Something that ends when registrations were answered: a call's reply, a borrowed value. */
@@ -160,9 +160,9 @@ struct crt_ref {
     };
     size_t size;
     union {
-        unsigned char small[24]; /* INLINE: values so short, */
-        void *long_bytes;        /* and longer ones: crti_ref_bytes */
-        crti_error_t *error;     /* FAILED; NULL: there was no memory for it */
+        unsigned char small[24];  /* INLINE: values so short, */
+        void *long_bytes;         /* and longer ones: crti_ref_bytes */
+        struct crti_error *error; /* FAILED; NULL: there was no memory for it */
     };
     crti_ref_more_t *more; /* never NULL: to read; to write: crti_ref_more */
     /* Where the program made it, "file:line"; static text, NULL: not known. Written by its maker

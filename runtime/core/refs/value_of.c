@@ -25,6 +25,7 @@
 #include "runtime/core/refs/missing.h"
 #include "runtime/core/refs/peek.h"
 #include "runtime/core/refs/refs_int.h"
+#include "runtime/core/values/error.h"
 
 #define EVICTIONS_MAX 20
 
