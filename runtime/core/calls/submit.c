@@ -193,6 +193,7 @@ static void ask_later(crti_task_pool_t *pool)
     if (pool->pause_ns > LAST_PAUSE_NS)
         pool->pause_ns = LAST_PAUSE_NS;
     pool->retry_ns = crti_now_ns() + pool->pause_ns;
+    pool->refused_version = pool->group->version;
     crti_core_wake_at(pool->core, pool->retry_ns);
     crti_placement_group_refresh(pool->group);
 }
@@ -348,7 +349,9 @@ void crti_tasks_of_placement_group(crti_core_t *core, crti_id_t group)
 
         if (!pool->group || !crti_id_equal(pool->group->id, group))
             continue;
-        pool->retry_ns = 0;
+        if (pool->group->version != pool->refused_version ||
+            pool->group->state == CRTI_PLACEMENT_GROUP_REMOVED)
+            pool->retry_ns = 0; /* else its bundles are where they were */
         crti_task_pump(pool);
     }
 }
