@@ -320,6 +320,10 @@ CRT_API const char *crt_kind_name(crt_kind_t kind);
  * never NULL. */
 CRT_API crt_ref_t *crt_put_v(const crt_arg_t *value);
 
+/* As crt_put_v, with options; NULL: none. `options` is read before the call returns. */
+CRT_API crt_ref_t *crt_put_with_v(const crt_arg_t *value,
+                                  const crt_put_options_t *options);
+
 /* Records the place in the program where a ref was made, for crt memory. `place` is static text,
  * "file:line". Returns `ref`. The macros crt_put, crt_call, crt_submit and crt_object_seal call
  * this function. */

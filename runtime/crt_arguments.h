@@ -220,6 +220,7 @@ static inline const crt_method_t *crti_method(const crt_method_t *method)
 #define crt_return_at(call, index, x)    crt_return_at_v((call), (index), CRTI_ARG_AT(x))
 #define crt_yield(call, x)               crt_yield_v((call), CRTI_ARG_AT(x))
 #define crt_put(x)                       CRTI_HERE(crt_put_v(CRTI_ARG_AT(x)))
+#define crt_put_with(x, options)         CRTI_HERE(crt_put_with_v(CRTI_ARG_AT(x), options))
 #define crt_get(ref, p)                  crt_get_v((ref), -1, CRT_OUT(p))
 #define crt_get_for(ref, wait_ms, p)  crt_get_v((ref), (wait_ms), CRT_OUT(p))
 #define crt_value_read(value, p)         crt_value_read_v((value), CRT_OUT(p))
@@ -375,6 +376,11 @@ template <class CrtT> crt_ref_t *crt_put(CrtT value)
     const auto crti_arg = CRT_ARG(value);
     return crt_put_v(&crti_arg);
 }
+template <class CrtT> crt_ref_t *crt_put_with(CrtT value, const crt_put_options_t *options)
+{
+    const auto crti_arg = CRT_ARG(value);
+    return crt_put_with_v(&crti_arg, options);
+}
 template <class CrtP> crt_status_t crt_get(crt_ref_t *ref, CrtP pointer)
 {
     return crt_get_v(ref, -1, CRT_OUT(pointer));
@@ -394,6 +400,7 @@ template <class CrtP> crt_status_t crt_value_read(const crt_value_t *value, CrtP
 #define crt_call_with(...) CRTI_HERE(crt_call_with(__VA_ARGS__))
 #define crt_submit(...)    CRTI_HERE(crt_submit(__VA_ARGS__))
 #define crt_put(...)       CRTI_HERE(crt_put(__VA_ARGS__))
+#define crt_put_with(...)  CRTI_HERE(crt_put_with(__VA_ARGS__))
 
 #endif
 

@@ -114,6 +114,9 @@ typedef struct crt_task_options {
      * one. So both runs may have effects, and both may run to their end.
      * CRT_ERR_INVALID with max_attempts 1, and for streams. */
     double backup_after;
+    /* How many nodes keep the bytes of each result that lies in a store, as long as somebody holds
+     * the result: see crt_put_options_t. 0: the default, 1. CRT_ERR_INVALID for streams. */
+    int64_t copies;
 } crt_task_options_t;
 /* For retry_exceptions: any error that the task or method returns. */
 #define CRT_RETRY_ALL CRT_STATUSES(CRT_ANY_ERROR)
@@ -246,6 +249,8 @@ typedef struct crt_call_options {
     /* Streams only: how many results the method may yield that the caller has not taken. At that
      * number crt_yield blocks. 1 to 100000. 0: the default, 1000. CRT_UNLIMITED: 100000. */
     int64_t generator_backpressure_num_objects;
+    /* As in crt_task_options_t. */
+    int64_t copies;
 } crt_call_options_t;
 #define CRT_CALL_OPTIONS(...)                                                            \
     CRTI_CONSTANT(crt_call_options_t, .struct_size = sizeof(crt_call_options_t),         \
@@ -253,6 +258,22 @@ typedef struct crt_call_options {
 /* For `defaults` of crt_method_t. */
 #define CRT_CALL_DEFAULTS(...)                                                           \
     CRTI_DEFAULTS(crt_call_options_t, .struct_size = sizeof(crt_call_options_t),         \
+                  __VA_ARGS__)
+
+/* Options of crt_put_with. Zero is the default of every member. */
+typedef struct crt_put_options {
+    /* Set by CRT_PUT_OPTIONS. */
+    size_t struct_size;
+    /* How many nodes keep the bytes of the value: 1 to 4. 0: the default, 1. The copies are made
+     * after the call has returned, one transfer each, on nodes that are not drained. While one is
+     * left the value is read from it, and when a node dies or is drained another one is made. A
+     * copy takes part in spilling like the value itself, and goes with it. Where no other node can
+     * have one, the log says so once, and the value works with what there is. A small value, which
+     * lies in no store, and the owner of the ref have no copy: the ref ends with its owner. */
+    int64_t copies;
+} crt_put_options_t;
+#define CRT_PUT_OPTIONS(...)                                                             \
+    CRTI_CONSTANT(crt_put_options_t, .struct_size = sizeof(crt_put_options_t),           \
                   __VA_ARGS__)
 
 /* Options of crt_actor_find and crt_placement_group_find. Zero is the default of every member. */

@@ -25,7 +25,7 @@
 /* Raised in each release in which a peer of the last one would misread a message or a record: a
  * field that is added, taken out or means something else. A new kind that only who knows it is sent
  * does not raise it. */
-#define CRTI_PROTOCOL_VERSION 17
+#define CRTI_PROTOCOL_VERSION 18
 #define CRTI_MESSAGE_MAX      (16u << 20) /* largest control message */
 #define CRTI_CREATION_MAX     (1u << 20)  /* largest creation record of an actor */
 #define CRTI_SAVED_MAX        (1u << 20)  /* largest state that an actor saves */
@@ -74,6 +74,8 @@
     M(NODE_DIED, node_died, 24)                                                          \
     M(PULL, pull, 25)                                                                    \
     M(FREE, free, 26)                                                                    \
+    M(COPY_MAKE, copy_make, 122)                                                         \
+    M(COPY_MADE, copy_made, 123)                                                         \
     M(LOG, log, 27)                                                                      \
     M(ACTOR_CREATE, actor_create, 28)                                                    \
     M(ACTOR_WATCH, actor_watch, 29)                                                      \
@@ -149,6 +151,7 @@
     M(PROGRAM_DATA, program_data, 94)                                                    \
     M(OBJECT_ELSEWHERE, object_elsewhere, 95)                                            \
     M(OBJECT_LEAVE, object_leave, 96)                                                    \
+    M(OBJECT_KEEP, object_keep, 97)                                                      \
     /* admin link */                                                                     \
     M(JOB_SUBMIT, job_submit, 100)                                                       \
     M(JOB_DELETE, job_delete, 101)                                                       \
@@ -303,6 +306,12 @@
 /* Bring a copy of a sealed object here from one of `nodes` (list of 16-byte ids). Answer: DONE
  * when it is in the local store, ERROR CRT_ERR_OBJECT_LOST when no node has it. */
 #define CRTI_FIELDS_PULL(F) F(OBJECT, object) F(U64, size) F(BIN, nodes)
+
+/* One of ours, of which `nodes` have copies, shall have one more on a node that is not in `avoid`
+ * (lists of 16-byte ids), and that keeps it until it is freed. Answer: COPY_MADE; `node` has it if
+ * `status` is CRT_OK, else it could not have it; zero: there is no such node. */
+#define CRTI_FIELDS_COPY_MAKE(F) F(OBJECT, object) F(U64, size) F(BIN, nodes) F(BIN, avoid)
+#define CRTI_FIELDS_COPY_MADE(F) F(ID, node) F(I64, status) F(STR, text)
 
 /* Notice: the owner needs these objects no more; a list of (object 24 bytes, node 16 bytes). A
  * process numbers its objects and calls with CRTI_NUMBER_BITS bits; above them are the parts that
@@ -640,6 +649,9 @@
 #define CRTI_FIELDS_OBJECT_ELSEWHERE(F) F(OBJECT, object) F(ID, node)
 /* Notice: the sender asks here for the object no more. */
 #define CRTI_FIELDS_OBJECT_LEAVE(F) F(OBJECT, object)
+/* Have a copy of the object, which `nodes` have, and keep it until it is freed. Answer: DONE or
+ * ERROR. */
+#define CRTI_FIELDS_OBJECT_KEEP(F) F(OBJECT, object) F(U64, size) F(BIN, nodes)
 #define CRTI_FIELDS_OBJECT_DATA(F)                                                       \
     F(OBJECT, object) F(U64, offset) F(U64, length) F(U64, size)
 

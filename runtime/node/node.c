@@ -34,6 +34,7 @@
 #include "runtime/node/links/local.h"
 #include "runtime/node/links/peer.h"
 #include "runtime/node/logs/logs.h"
+#include "runtime/node/objects/keep.h"
 #include "runtime/node/objects/spill.h"
 #include "runtime/node/objects/transfer.h"
 #include "runtime/node/process/context.h"
@@ -329,6 +330,7 @@ static void free_parts(crti_node_t *node)
     crti_actor_watch_free(node);
     crti_lease_free(node);
     crti_drain_fini(node);
+    crti_keep_free(node);
     crti_pull_free(node);
     crti_log_quota_fini(node->log_quota);
 }

@@ -20,6 +20,7 @@
 #include "runtime/node/links/links_int.h"
 #include "runtime/node/logs/logs_int.h"
 #include "runtime/node/node.h"
+#include "runtime/node/objects/keep.h"
 #include "runtime/node/objects/objects_int.h"
 #include "runtime/node/process/process_int.h"
 #include "runtime/node/watches/watches_int.h"
@@ -98,6 +99,7 @@ crt_status_t crti_node_init_parts(crti_node_t *node)
     crti_peer_init(node, &crti_peer_dispatch);
     crti_watch_init(node);
     crti_owner_init(node);
+    crti_keep_init(node);
     crti_fence_init(node);
     crti_actor_init(node);
     crti_logs_init(node, crti_submission_log);

@@ -281,6 +281,23 @@ crt_status_t crti_store_seal(crti_store_t *store, crti_object_id_t id, bool prim
     return crti_tx_end(store, status);
 }
 
+crt_status_t crti_store_make_primary(crti_store_t *store, crti_object_id_t id)
+{
+    crti_found_t found;
+    crt_status_t status;
+
+    crti_tx_begin(store);
+    status = crti_table_find(store, id, &found);
+    if (status == CRT_OK &&
+        (!found.entry || crti_state_of(found.state) != CRTI_ENTRY_SEALED))
+        status = crt_raise(CRT_ERR_NOT_FOUND, "the copy is not here any more");
+    if (status == CRT_OK)
+        status = crti_table_move(store, &found, CRTI_ENTRY_SEALED,
+                                 crti_state_flags(found.state) | CRTI_ENTRY_PRIMARY,
+                                 crti_state_pins(found.state));
+    return crti_tx_end(store, status);
+}
+
 void crti_store_abort(crti_store_t *store, crti_object_id_t id)
 {
     const crti_later_t aborting = {.what = CRTI_LATER_ABORT, .id = id};

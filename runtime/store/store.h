@@ -122,6 +122,10 @@ crt_status_t crti_store_wait_space(crti_store_t *store, size_t size,
  * an error. CRT_ERR_NOT_FOUND when this process is not writing such an object. */
 crt_status_t crti_store_seal(crti_store_t *store, crti_object_id_t id, bool primary);
 
+/* A copy that is sealed here stays from now on until crti_store_free, like the primary one.
+ * CRT_ERR_NOT_FOUND: it is not here (any more). */
+crt_status_t crti_store_make_primary(crti_store_t *store, crti_object_id_t id);
+
 /* The object this process created will not be completed; its memory comes back. Unknown or
  * sealed ids are ignored. */
 void crti_store_abort(crti_store_t *store, crti_object_id_t id);

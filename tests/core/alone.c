@@ -11,6 +11,7 @@
 #include "runtime/core/calls/actor.h"
 #include "runtime/core/client/client.c"
 #include "runtime/core/client/client.h"
+#include "runtime/core/refs/kept_copies.h"
 
 #include "tests/fuzz/core_net.h"
 
@@ -39,6 +40,10 @@ static uint64_t lease_request, pull_request;
 static crti_object_id_t pull_object;
 static uint64_t pull_size;
 static unsigned pull_count;
+static uint64_t copy_request;
+static unsigned copy_count;
+static unsigned char copy_avoid[160];
+static size_t copy_avoid_size;
 
 static crt_ref_t *given[2];
 
@@ -109,7 +114,7 @@ crti_core_t *alone_start(void)
     check(crti_net_new(&config, &core->net) == CRT_OK && crti_publish(core));
     core->net->on_sent = on_sent;
     now = crti_now_ns();
-    freed_count = pull_count = 0;
+    freed_count = pull_count = copy_count = 0;
     lease_request = 0;
     return core;
 }
@@ -184,6 +189,13 @@ static void hear(void)
             pull_size = m.pull.size;
             pull_count++;
         }
+        if (m.kind == CRTI_MSG_COPY_MAKE) {
+            copy_request = m.request;
+            copy_count++;
+            check(m.copy_make.avoid.size <= sizeof(copy_avoid));
+            copy_avoid_size = m.copy_make.avoid.size;
+            memcpy(copy_avoid, m.copy_make.avoid.data, copy_avoid_size);
+        }
         if (m.kind == CRTI_MSG_LEASE_REQUEST) {
             lease = m.lease_request.lease;
             lease_request = m.request;
@@ -210,6 +222,32 @@ unsigned alone_freed(crti_object_id_t object, crti_id_t node)
     for (unsigned i = 0; i < freed_count; i++)
         count += memcmp(freed[i], entry, 40) == 0;
     return count;
+}
+
+unsigned alone_copies(void)
+{
+    hear();
+    return copy_count;
+}
+
+bool alone_avoids(crti_id_t node)
+{
+    for (size_t at = 0; at < copy_avoid_size; at += 16)
+        if (crti_id_equal(crti_id_unpack(copy_avoid + at), node))
+            return true;
+    return false;
+}
+
+void alone_copied(unsigned i, crt_status_t status)
+{
+    crti_message_t m = {.kind = CRTI_MSG_COPY_MADE, .request = copy_request};
+
+    m.copy_made = (crti_msg_copy_made_t){.node = i ? ALONE_NODE(i) : (crti_id_t){0, 0},
+                                         .status = status,
+                                         .text = crti_str("on purpose")};
+    crti_net_lock(core->net);
+    crti_node_link_handlers.on_message(core, core->link->channel, &m, NULL, 0);
+    crti_net_unlock(core->net);
 }
 
 unsigned alone_pulls(void)
@@ -701,7 +739,7 @@ void alone_gave_ref(unsigned i, uint64_t call, unsigned owner, uint64_t number)
 
 /* ---------------------------------------------------------------- refs */
 
-crt_ref_t *alone_stored(unsigned i)
+static crt_ref_t *stored(unsigned i, int64_t copies)
 {
     unsigned char node[16];
     crti_location_t location = {.size = 100000, .nodes = node, .node_count = 1};
@@ -710,11 +748,21 @@ crt_ref_t *alone_stored(unsigned i)
     crti_put_id(node, ALONE_NODE(i));
     crti_net_lock(core->net);
     ref = crti_ref_new(core);
-    check(ref != NULL);
+    check(ref != NULL && crti_kept_copies_want(ref, copies) == CRT_OK);
     location.object = crti_ref_id(ref);
     crti_ref_set_stored(ref, &location, (crti_span_t){"", 0}, false);
     crti_net_unlock(core->net);
     return ref;
+}
+
+crt_ref_t *alone_stored(unsigned i)
+{
+    return stored(i, 0);
+}
+
+crt_ref_t *alone_stored_twice(unsigned i)
+{
+    return stored(i, 2);
 }
 
 void alone_hold(crt_ref_t *ref)

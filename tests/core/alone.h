@@ -122,6 +122,13 @@ void alone_forwarded(unsigned i, const crt_ref_t *result, unsigned owner,
                      uint64_t number);
 void alone_gave_ref(unsigned i, uint64_t call, unsigned owner, uint64_t number);
 
+/* COPY_MAKEs that the daemon was asked for so far. Whether the last one is not to be at that node;
+ * its answer: the copy is at node `i`, or (`status`) could not be there; 0: there is no node. */
+unsigned alone_copies(void);
+bool alone_avoids(crti_id_t node);
+void alone_copied(unsigned i, crt_status_t status);
+/* An object of ours whose bytes are at node `i`, with one hold, and that has two copies. */
+crt_ref_t *alone_stored_twice(unsigned i);
 /* An object of ours whose bytes are at node `i`, with one hold. Another process's, covered. */
 crt_ref_t *alone_stored(unsigned i);
 /* Lock held meanwhile. */

@@ -160,12 +160,17 @@ static void put_pull(text_t *t)
     unsigned char node[16] = {[15] = 10};
     crti_msg_pull_t pull = {
         .object = {{0, 5}, 5}, .size = 100000, .nodes = crti_span(node, sizeof(node))};
+    crti_msg_copy_make_t make = {
+        .object = {{0, 5}, 6}, .size = 9, .nodes = pull.nodes, .avoid = pull.nodes};
+    crti_msg_object_keep_t keep = {.object = {{0, 5}, 7}, .size = 9, .nodes = pull.nodes};
     crti_msg_node_hello_t hello = {
         .protocol = CRTI_PROTOCOL_VERSION, .node = {0, 10}, .incarnation = 1};
     crti_msg_object_data_t data = {
         .object = {{0, 5}, 5}, .offset = 0, .length = 100000, .size = 100000};
 
     put_body(t, LOCAL, 0, CRTI_MSG_PULL, 4, &pull);
+    put_body(t, LOCAL, 0, CRTI_MSG_COPY_MAKE, 5, &make);
+    put_body(t, GUEST, 0, CRTI_MSG_OBJECT_KEEP, 6, &keep);
     put_body(t, PEER, 0, CRTI_MSG_NODE_HELLO, 0, &hello);
     put_body(t, PEER, 128, CRTI_MSG_OBJECT_DATA, 0, &data);
 }

@@ -506,7 +506,8 @@ static void submit_make(driver_t *d)
 
     p.ref = crt_submit(&make,
                        CRT_TASK_OPTIONS(.max_attempts = attempts,
-                                        .backup_after = pick_backup(p.serial, attempts)),
+                                        .backup_after = pick_backup(p.serial, attempts),
+                                        .copies = 1 + p.serial % 2),
                        (int64_t)p.serial, p.expected);
     add_call(&d->calls, p);
 }
@@ -617,7 +618,7 @@ static void put_big(driver_t *d)
     crt_ref_drop(&d->big);
     d->big_size = pick_size();
     bytes = make_bytes(d->big_size, &buffer);
-    d->big = crt_put(bytes);
+    d->big = crt_put_with(bytes, CRT_PUT_OPTIONS(.copies = 1 + d->big_size % 2));
     free(buffer);
     if (crt_ref_error(d->big))
         truth_failed("put", crt_ref_error(d->big)->status, crt_ref_error(d->big)->text);

@@ -239,6 +239,16 @@ crt_status_t crti_store_seal(crti_store_t *store, crti_object_id_t id, bool prim
     return CRT_OK;
 }
 
+crt_status_t crti_store_make_primary(crti_store_t *store, crti_object_id_t id)
+{
+    object_t *o = find(store, id);
+
+    if (!o || !o->is_sealed)
+        return crt_raise(CRT_ERR_NOT_FOUND, "not on this node");
+    o->is_primary = true;
+    return CRT_OK;
+}
+
 void crti_store_abort(crti_store_t *store, crti_object_id_t id)
 {
     object_t *o = find(store, id);

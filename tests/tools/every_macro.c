@@ -81,7 +81,8 @@ static crt_ref_t *called(crt_actor_t *actor)
 
 static void calls(crt_actor_t *actor)
 {
-    crt_ref_t *refs[2] = {crt_put(1), crt_call(actor, &method)};
+    crt_ref_t *refs[2] = {crt_put_with(1, CRT_PUT_OPTIONS(.copies = 2)),
+                          crt_call(actor, &method)};
     crt_stream_t *streams[2] = {crt_submit_stream(&task, NULL, 1),
                                 crt_call_stream(actor, &method, NULL)};
     const crt_arg_t one = CRT_ARG(1);

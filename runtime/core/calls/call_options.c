@@ -8,6 +8,7 @@
 #include "runtime/base/clock.h"
 #include "runtime/core/calls/calls_int.h"
 #include "runtime/core/process/timer.h"
+#include "runtime/core/refs/kept_copies.h"
 
 #define NAME_MAX_BYTES 200
 #define STATUS_LEAST   (-127)
@@ -37,6 +38,13 @@ static crt_status_t check_statuses(const crt_status_t *statuses)
 
 crt_status_t crti_call_options_check(const crti_target_t *target)
 {
+    crt_status_t status = crti_kept_copies_check(target->copies);
+
+    if (status != CRT_OK)
+        return status;
+    if (target->copies > 1 && target->stream)
+        return crt_raise(CRT_ERR_INVALID,
+                         "copies of a stream: what is yielded lies on one node");
     if (target->name && (!*target->name || strlen(target->name) > NAME_MAX_BYTES))
         return crt_raise(CRT_ERR_INVALID, "the name of a call has 1 to %d bytes",
                          NAME_MAX_BYTES);
@@ -83,11 +91,23 @@ static crt_status_t begin(crti_pending_t *p, int64_t timeout_ms)
     return status == CRT_OK && timeout_ms ? set_deadline(p, timeout_ms) : status;
 }
 
+/* Of each of its results. */
+static crt_status_t keep_copies(crti_pending_t *p, int64_t copies)
+{
+    crt_status_t status = CRT_OK;
+
+    for (unsigned i = 0; i < p->spec.returns && copies > 1 && status == CRT_OK; i++)
+        status = crti_kept_copies_want(i ? p->more[i - 1] : p->result, copies);
+    return status;
+}
+
 crt_status_t crti_call_options_keep(crti_pending_t *p, const crti_target_t *target)
 {
-    if (!target->name && !target->timeout_ms && !target->retry_exceptions &&
-        target->backup_after == 0)
-        return CRT_OK;
+    crt_status_t status = keep_copies(p, target->copies);
+
+    if (status != CRT_OK || (!target->name && !target->timeout_ms &&
+                             !target->retry_exceptions && target->backup_after == 0))
+        return status;
     p->spec.options = calloc(1, sizeof(*p->spec.options));
     if (!p->spec.options)
         return crt_raise(CRT_ERR_NO_MEMORY, "options of a call");

@@ -111,6 +111,7 @@ typedef struct crti_target {
     const char *name;    /* the program's; NULL: none */
     int64_t timeout_ms;  /* 0: none */
     double backup_after; /* 0: never */
+    int64_t copies;      /* of each result; 0: one */
     const crt_status_t *retry_exceptions; /* the program's; NULL: none */
     crt_stream_t *stream;                 /* whose items it yields; NULL: none */
     bool try_only, is_tell;

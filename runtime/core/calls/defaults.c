@@ -24,6 +24,7 @@ crt_status_t crti_call_defaults(const crti_function_t *method,
     TAKE(max_attempts);
     TAKE(retry_exceptions);
     TAKE(generator_backpressure_num_objects);
+    TAKE(copies);
     return status;
 }
 
@@ -65,6 +66,7 @@ crt_status_t crti_task_defaults(const crti_function_t *task,
     TAKE(retry_exceptions);
     TAKE(generator_backpressure_num_objects);
     TAKE(backup_after);
+    TAKE(copies);
     return status;
 }
 

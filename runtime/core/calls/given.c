@@ -61,8 +61,8 @@ static crt_status_t put_one(crti_core_t *core, crti_given_t *given, size_t index
             return crt_raise(CRT_ERR_NO_MEMORY, "%zu arguments", given->count);
         memcpy(given->copy, given->args, given->count * sizeof(*given->copy));
     }
-    ref = arg->kind == CRT_KIND_OBJECT ? crti_object_ref(core, arg->as.object)
-                                       : crti_put(core, arg);
+    ref = arg->kind == CRT_KIND_OBJECT ? crti_object_ref(core, arg->as.object, 0)
+                                       : crti_put(core, arg, 0);
     given->copy[index] = crt_arg_ref(ref);
     return ref->content == CRTI_CONTENT_FAILED ? crti_ref_raise(ref) : CRT_OK;
 }

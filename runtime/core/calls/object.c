@@ -15,11 +15,13 @@
 #include <unistd.h>
 
 #include "runtime/base/clock.h"
+#include "runtime/base/copy_struct.h"
 #include "runtime/base/fault.h"
 #include "runtime/base/tensor_check.h"
 #include "runtime/core/calls/calls_int.h"
 #include "runtime/core/process/entry.h"
 #include "runtime/core/process/remotes.h"
+#include "runtime/core/refs/kept_copies.h"
 #include "runtime/core/values/handles.h"
 
 #define PUT_INLINE 4096 /* larger puts go to the store */
@@ -78,7 +80,7 @@ static crt_status_t put_inline(crti_core_t *core, crt_ref_t *ref,
     return status;
 }
 
-crt_ref_t *crti_put(crti_core_t *core, const crt_arg_t *arg)
+crt_ref_t *crti_put(crti_core_t *core, const crt_arg_t *arg, int64_t copies)
 {
     crti_encoder_t encoder = {.what = "crt_put", .user = core};
     crt_status_t status;
@@ -94,9 +96,12 @@ crt_ref_t *crti_put(crti_core_t *core, const crt_arg_t *arg)
             status = crt_raise(CRT_ERR_NO_MEMORY, "a ref");
         ref = crti_ref_failed(core, status);
     } else {
-        status = crti_encoder_size(&encoder) <= PUT_INLINE
-                     ? put_inline(core, ref, &encoder)
-                     : put_stored(core, ref, &encoder);
+        if (crti_encoder_size(&encoder) <= PUT_INLINE)
+            status = put_inline(core, ref, &encoder);
+        else
+            status = crti_kept_copies_want(ref, copies);
+        if (status == CRT_OK && crti_encoder_size(&encoder) > PUT_INLINE)
+            status = put_stored(core, ref, &encoder);
         if (status != CRT_OK)
             crti_ref_fail(ref, status);
     }
@@ -117,8 +122,14 @@ static crt_ref_t *refused(crti_core_t *core, crt_status_t status)
 
 crt_ref_t *crt_put_v(const crt_arg_t *value)
 {
+    return crt_put_with_v(value, NULL);
+}
+
+crt_ref_t *crt_put_with_v(const crt_arg_t *value, const crt_put_options_t *options)
+{
     crti_core_t *core = crti_enter_unlocked();
     crt_object_t *objects = NULL;
+    crt_put_options_t o;
     crt_status_t status;
     crt_ref_t *ref;
 
@@ -126,12 +137,16 @@ crt_ref_t *crt_put_v(const crt_arg_t *value)
         return crti_given_refused(value, value != NULL);
     status = value ? crti_objects_claim(core, value, 1, &objects)
                    : crt_raise(CRT_ERR_INVALID, "crt_put: the value is NULL");
+    if (status == CRT_OK)
+        status = CRTI_COPY_STRUCT(&o, options, "CRT_PUT_OPTIONS");
+    if (status == CRT_OK)
+        status = crti_kept_copies_check(o.copies);
     if (status != CRT_OK)
         ref = refused(core, status);
     else if (value->kind == CRT_KIND_OBJECT)
-        ref = crti_object_ref(core, value->as.object);
+        ref = crti_object_ref(core, value->as.object, o.copies);
     else
-        ref = crti_put(core, value);
+        ref = crti_put(core, value, o.copies);
     ref->handles++;
     crti_objects_end(core, &objects);
     crti_leave_unlocked(core);
@@ -232,7 +247,7 @@ static crt_status_t seal(crti_core_t *core, crt_object_t *object, crt_ref_t *ref
     return CRT_OK;
 }
 
-crt_ref_t *crti_object_ref(crti_core_t *core, crt_object_t *object)
+crt_ref_t *crti_object_ref(crti_core_t *core, crt_object_t *object, int64_t copies)
 {
     crt_status_t status;
     crt_ref_t *ref;
@@ -241,6 +256,8 @@ crt_ref_t *crti_object_ref(crti_core_t *core, crt_object_t *object)
     ref = crti_ref_new(core);
     if (!ref)
         ref = crti_ref_failed(core, crt_raise(CRT_ERR_NO_MEMORY, "a ref"));
+    else if (crti_kept_copies_want(ref, copies) != CRT_OK)
+        crti_ref_fail(ref, CRT_ERR_NO_MEMORY);
     crti_net_unlock(core->net);
     if (ref->content != CRTI_CONTENT_NONE)
         return ref;

@@ -31,7 +31,7 @@ typedef struct crti_given {
 /* ------------------------------------------------------------------ object.c */
 
 /* A value as a new ref, held once. Lock not held. */
-crt_ref_t *crti_put(crti_core_t *core, const crt_arg_t *arg);
+crt_ref_t *crti_put(crti_core_t *core, const crt_arg_t *arg, int64_t copies);
 
 crt_status_t crti_objects_claim_inside(crti_core_t *core, const crt_arg_t *args,
                                        size_t count, crt_object_t **objects_out);
@@ -60,7 +60,7 @@ void crti_objects_forget(const crt_arg_t *args, size_t count);
 /* The program may still abort them. */
 void crti_objects_orphan(crti_core_t *core);
 /* A claimed object becomes the content of a new ref, held once. */
-crt_ref_t *crti_object_ref(crti_core_t *core, crt_object_t *object);
+crt_ref_t *crti_object_ref(crti_core_t *core, crt_object_t *object, int64_t copies);
 
 /* ------------------------------------------------------------------ given.c */
 

@@ -55,6 +55,7 @@ static crt_status_t take_options(const crt_actor_t *actor,
     target->name = o->name;
     target->timeout_ms = o->limit_ms == CRT_FOREVER ? 0 : o->limit_ms;
     target->retry_exceptions = o->retry_exceptions;
+    target->copies = o->copies;
     if (target->stream) {
         status = crti_call_stream_window(o->generator_backpressure_num_objects,
                                          &target->stream->window);

@@ -21,6 +21,7 @@
 #include "runtime/core/process/node_link.h"
 #include "runtime/core/process/remotes.h"
 #include "runtime/core/refs/copy_query.h"
+#include "runtime/core/refs/kept_copies.h"
 #include "runtime/core/refs/missing.h"
 #include "runtime/core/refs/owner_requests.h"
 #include "runtime/core/refs/rescue.h"
@@ -170,6 +171,8 @@ static void lose_copies(crti_core_t *core, crti_id_t node)
 
     for (size_t i = 0; i < count; i++) {
         crti_owned_bits(refs[i], crti_owned_node_died(&refs[i]->owned, node));
+        if (refs[i]->more->copies)
+            crti_kept_copies_lost(refs[i], node);
         crti_ref_release(refs[i]);
     }
     free(refs);

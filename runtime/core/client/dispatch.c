@@ -27,6 +27,7 @@
 #include "runtime/core/process/context.h"
 #include "runtime/core/refs/borrowers.h"
 #include "runtime/core/refs/copy_query.h"
+#include "runtime/core/refs/kept_copies.h"
 #include "runtime/core/refs/locating.h"
 #include "runtime/core/refs/missing.h"
 #include "runtime/core/refs/owner_requests.h"
@@ -224,6 +225,7 @@ void crti_core_tick(crti_core_t *core, uint64_t now_ns)
     crti_lineage_tick(core, now_ns);
     crti_actor_tick(core, now_ns);
     crti_owner_requests_tick(core, now_ns);
+    crti_kept_copies_tick(core, now_ns);
     crti_missing_tick(core, now_ns);
     crti_rescue_tick(core, now_ns);
     crti_value_retry_tick(core, now_ns);

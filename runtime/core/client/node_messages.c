@@ -24,6 +24,7 @@
 #include "runtime/core/process/context.h"
 #include "runtime/core/process/node_link.h"
 #include "runtime/core/process/remotes.h"
+#include "runtime/core/refs/kept_copies.h"
 #include "runtime/core/refs/rescue.h"
 
 static void on_shutdown(crti_core_t *core, const crti_msg_shutdown_t *m)
@@ -50,6 +51,7 @@ static void on_drain(crti_core_t *core, crti_id_t node)
     if (!core->net)
         return;
     crti_rescue_begin(core, node);
+    crti_kept_copies_drain(core);
     if (is_new) {
         crti_actors_drained(core, node);
         crti_waits_node_drains(core, node);

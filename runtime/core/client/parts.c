@@ -20,6 +20,7 @@
 #include "runtime/core/process/timer.h"
 #include "runtime/core/refs/copy_query.h"
 #include "runtime/core/refs/forward.h"
+#include "runtime/core/refs/kept_copies.h"
 #include "runtime/core/refs/locating.h"
 #include "runtime/core/refs/missing.h"
 #include "runtime/core/refs/refs_int.h"
@@ -38,6 +39,8 @@ static const crti_ref_handlers_t ref_handlers = {.locate = crti_ref_locate,
                                                  .raise_lost = crti_lineage_raise_lost,
                                                  .spare = crti_lineage_spare,
                                                  .forgotten = crti_lineage_forgotten,
+                                                 .copies_stored = crti_kept_copies_stored,
+                                                 .copies_end = crti_kept_copies_end,
                                                  .check_forward = crti_check_result_wait};
 
 /* All of it. */

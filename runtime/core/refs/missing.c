@@ -23,6 +23,7 @@
 #include "runtime/core/process/timer.h"
 #include "runtime/core/refs/copy_query.h"
 #include "runtime/core/refs/forward.h"
+#include "runtime/core/refs/kept_copies.h"
 #include "runtime/core/refs/refs_int.h"
 
 /* For those who do not answer: a node that lives is silent for 5 s at most (else it counts as
@@ -179,7 +180,7 @@ static bool is_waited_for(const wanted_t *wanted, uint64_t now_ns, uint64_t *nex
 {
     const crt_ref_t *ref = wanted->ref;
 
-    if (ref->call || crti_forward_is_queried(ref))
+    if (ref->call || crti_forward_is_queried(ref) || crti_kept_copies_are_coming(ref))
         return true;
     if (ref->more->missing_until_ns <= now_ns || is_sought(wanted))
         return false;

@@ -119,6 +119,7 @@ static void orphan(crt_ref_t *ref, void *nothing)
         crti_owned_fini(&ref->owned);
     if (more != &crti_ref_no_more) {
         free(more->inner.actors);
+        free(CRTI_TAKE(more->copies));
         if (!was_got(ref)) {
             free(more->inner.refs);
             more->inner = (crti_contained_t){0};

@@ -16,6 +16,8 @@ void crti_refs_init(crti_refs_t *refs, const crti_ref_handlers_t *handlers)
     crti_list_init(&refs->to_close);
     crti_list_init(&refs->gathering);
     crti_list_init(&refs->missing);
+    crti_list_init(&refs->copies_due);
+    crti_list_init(&refs->copies_settled);
     crti_list_init(&refs->copy_queries);
     crti_list_init(&refs->retries);
 }

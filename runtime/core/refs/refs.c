@@ -144,6 +144,8 @@ void crti_owned_bits(crt_ref_t *ref, unsigned bits)
         return;
     if (ref->more->lineage || ref->more->is_spared)
         core->refs->handlers.forgotten(ref);
+    if (ref->more->copies)
+        core->refs->handlers.copies_end(ref);
     crti_numbers_remove(&core->refs->owned, ref->number);
     if (ref->is_lifetime)
         core->refs->handlers.lifetime_ended(ref);
@@ -466,6 +468,8 @@ void crti_ref_set_stored(crt_ref_t *ref, const crti_location_t *location,
         first = crti_location_node(location, 0);
     ref->more->object = location->object;
     ref->size = location->size;
+    if (ref->more->copies && ref->is_owned && !ref->more->forward)
+        ref->core->refs->handlers.copies_stored(ref, first);
     content_came(ref, CRTI_CONTENT_STORED, first);
 }
 

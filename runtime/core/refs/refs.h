@@ -69,6 +69,9 @@ typedef struct crti_ref_handlers {
     void (*spare)(crt_ref_t *ref);
     /* Owned, with `lineage`: it is freed next. */
     void (*forgotten)(crt_ref_t *ref);
+    /* Owned, with `copies`: its bytes have come, to that node; it is freed next. */
+    void (*copies_stored)(crt_ref_t *ref, crti_id_t node);
+    void (*copies_end)(crt_ref_t *ref);
     /* CRT_ERR_DEADLOCK when the result `ref` would be the value of `target` that waits for it. */
     crt_status_t (*check_forward)(const crt_ref_t *ref, crt_ref_t *target);
 } crti_ref_handlers_t;
@@ -118,6 +121,7 @@ typedef struct crti_ref_more {
     unsigned char not_again;        /* and why it can't (crti_not_again_t, lineage.h) */
     bool is_spared;                 /* its spare bytes are kept, and counted */
     uint32_t dependents;            /* lineages that it is an argument of */
+    struct crti_kept_copies *copies; /* owned: on several nodes; NULL: it need not be */
     crti_contained_t inner;
     crt_value_t value; /* decoded from its bytes or `view` */
     void *memory;

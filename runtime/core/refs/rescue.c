@@ -23,6 +23,7 @@
 #include "runtime/base/clock.h"
 #include "runtime/core/process/store_access.h"
 #include "runtime/core/process/timer.h"
+#include "runtime/core/refs/kept_copies.h"
 #include "runtime/core/refs/refs_int.h"
 #include "runtime/core/refs/value_of.h"
 
@@ -47,6 +48,8 @@ static void rescue(crt_ref_t *ref, crti_id_t node)
     crti_owned_bits(ref, crti_owned_copy(&ref->owned, ref->core->node));
     crti_object_unstore(ref->core, ref->more->object, &node, 1);
     crti_owned_bits(ref, crti_owned_node_died(&ref->owned, node));
+    if (ref->more->copies)
+        crti_kept_copies_moved(ref, node);
 }
 
 static void rescue_from(crti_core_t *core, crti_id_t node)

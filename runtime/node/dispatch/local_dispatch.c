@@ -15,6 +15,7 @@
 #include "runtime/node/leases/worker_table.h"
 #include "runtime/node/links/head.h"
 #include "runtime/node/logs/logs.h"
+#include "runtime/node/objects/keep.h"
 #include "runtime/node/objects/pull_table.h"
 #include "runtime/node/objects/transfer.h"
 #include "runtime/node/watches/watch.h"
@@ -143,6 +144,7 @@ static bool for_the_node(crti_local_t *local, const crti_message_t *m)
     case CRTI_MSG_PULL:
         crti_pull_asked(node, local->number, m->request, p->id, &m->pull);
         return true;
+    case CRTI_MSG_COPY_MAKE: crti_keep_wanted(p, m->request, &m->copy_make); return true;
     case CRTI_MSG_FREE: crti_object_free(node, m->free.objects); return true;
     case CRTI_MSG_ACTOR_FAILED:
         crti_actor_create_failed(p, &m->actor_failed);

@@ -8,6 +8,7 @@
 #include "runtime/node/dispatch/dispatch_int.h"
 #include "runtime/node/jobs/job.h"
 #include "runtime/node/leases/lease.h"
+#include "runtime/node/objects/keep.h"
 #include "runtime/node/objects/pull_table.h"
 #include "runtime/node/objects/transfer.h"
 #include "runtime/node/watches/watch.h"
@@ -44,6 +45,9 @@ static bool on_asks(crti_node_t *node, crti_id_t from, crti_stream_t *stream,
     case CRTI_MSG_OBJECT_LEAVE:
         crti_object_left(node, from, &m->object_leave);
         return true;
+    case CRTI_MSG_OBJECT_KEEP:
+        crti_keep_asked(node, stream, m->request, &m->object_keep);
+        return true;
     case CRTI_MSG_PROGRAM_GET:
         crti_program_serve(node, stream, m->request, &m->program_get);
         return true;
@@ -79,6 +83,7 @@ static void on_closed(crti_node_t *node, crti_stream_t *stream)
 {
     crti_lease_stream_closed(node, stream);
     crti_object_stream_closed(node, stream);
+    crti_keep_stream_closed(node, stream);
 }
 
 static bool on_notice(crti_node_t *node, const crti_message_t *m)

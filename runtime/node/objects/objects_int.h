@@ -23,6 +23,12 @@ struct crti_pulls {
     crti_node_full_t full;
     crti_transfer_log_t log;
     crti_map_t again; /* object id -> a pull that is begun again, pull_retry.c */
+    crti_map_t keeps; /* number -> a copy that this node is to have, keep.c; */
+    uint64_t last_keep;
+    crti_id_t keep_last; /* the other node that was asked to have one last */
+    /* The pull of such a copy, whose requester is no process, has ended. */
+    void (*on_keep_pulled)(crti_node_t *node, uint64_t number, crt_status_t status,
+                           const char *text);
 };
 
 struct crti_owners {
@@ -58,6 +64,10 @@ struct crti_spill {
 /* spill.c */
 void crti_spill_init(crti_node_t *node);
 
+/* transfer.c: the nodes of a list that are others than this one; how many. In an order that differs
+ * from node to node. */
+size_t crti_pull_sources(const crti_node_t *node, crti_object_id_t object,
+                         crti_span_t list, crti_id_t nodes[CRTI_PULL_SOURCES]);
 /* transfer.c: the answer to a PULL. */
 void crti_pull_tell(crti_node_t *node, crti_pull_requester_t requester,
                     crt_status_t status, const char *text);

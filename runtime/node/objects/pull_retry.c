@@ -61,7 +61,7 @@ static void on_retry(void *user)
         crti_pull_requester_t r;
 
         memcpy(&r, copy.waiting.data + at, sizeof(r));
-        if (crti_process_get(node, r.process) == NULL)
+        if (!crti_id_is_zero(r.process) && crti_process_get(node, r.process) == NULL)
             continue; /* it ended between two tries */
         if (crti_pull_table_request(node->pull_table, copy.object, copy.size, copy.nodes,
                                     copy.node_count, r, crti_node_now(node)) != CRT_OK)

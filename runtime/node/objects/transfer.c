@@ -254,6 +254,10 @@ void crti_pull_tell(crti_node_t *node, crti_pull_requester_t requester,
     crti_process_t *process = crti_process_get(node, requester.process);
     crti_msg_error_t error = {.status = status, .text = crti_str(text)};
 
+    if (crti_id_is_zero(requester.process)) {
+        node->pulls->on_keep_pulled(node, requester.request, status, text);
+        return;
+    }
     crti_transfer_ended(&node->pulls->log, requester, status, crti_node_now(node));
     if (status == CRT_OK)
         crti_local_send(process, CRTI_MSG_DONE, requester.request, NULL);
@@ -305,6 +309,20 @@ static void spread(const crti_node_t *node, crti_id_t *nodes, size_t count,
     nodes[first] = one;
 }
 
+size_t crti_pull_sources(const crti_node_t *node, crti_object_id_t object,
+                         crti_span_t list, crti_id_t nodes[CRTI_PULL_SOURCES])
+{
+    size_t count = 0;
+
+    for (size_t at = 0; at + 16 <= list.size && count < CRTI_PULL_SOURCES; at += 16) {
+        nodes[count] = crti_id_unpack((const unsigned char *)list.data + at);
+        if (!crti_id_equal(nodes[count], node->id))
+            count++;
+    }
+    spread(node, nodes, count, object);
+    return count;
+}
+
 static void note_begin(crti_node_t *node, crti_pull_requester_t requester,
                        const crti_msg_pull_t *pull, crti_id_t from)
 {
@@ -324,17 +342,10 @@ void crti_pull_asked(crti_node_t *node, uint64_t local, uint64_t request,
                      crti_id_t process, const crti_msg_pull_t *pull)
 {
     crti_id_t nodes[CRTI_PULL_SOURCES];
-    size_t count = 0;
+    size_t count = crti_pull_sources(node, pull->object, pull->nodes, nodes);
     crti_pull_requester_t requester = {.process = process, .request = request};
     crt_status_t status;
 
-    for (size_t at = 0; at + 16 <= pull->nodes.size && count < CRTI_PULL_SOURCES;
-         at += 16) {
-        nodes[count] = crti_id_unpack((const unsigned char *)pull->nodes.data + at);
-        if (!crti_id_equal(nodes[count], node->id))
-            count++;
-    }
-    spread(node, nodes, count, pull->object);
     if (crti_store_contains(node->store, pull->object)) {
         crti_local_send(crti_process_get(node, process), CRTI_MSG_DONE, request, NULL);
         return;
