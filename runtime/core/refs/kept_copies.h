@@ -3,8 +3,8 @@
  * the object (option copies).
  *
  * Where it sits
- *     refs.c (its bytes have come, it ends), deaths.c (NODE_DIED), node_messages.c (NODE_DRAIN), the
- *     tick -> [ kept_copies.c ] -> COPY_MAKE to the node daemon, which has another node pull it
+ *     refs.c (its bytes have come, it ends), deaths.c (NODE_DIED), node_messages.c (NODE_DRAIN),
+ *     the tick -> [ kept_copies.c ] -> COPY_MAKE to the node daemon, which has another node pull it
  * Threads
  *     The core's lock.
  * States of an object with the option
