@@ -4,9 +4,11 @@
 
 Two drivers call actors and tasks, move objects, use names and values, streams and placement groups;
 jobs are submitted. Meanwhile processes of every kind are killed and stopped, nodes are drained,
-links are cut and the disk of redis-server is full, as the schedule says. At the end: no wrong sum,
-every call accounted for (ledgers.py), no hang, and nothing is left: no process, no byte of a store,
-no row, no socket. Killed daemons are started again, as an operator would do it."""
+links are cut and the disk of redis-server is full, as the schedule says. With --hoard each driver
+keeps twice what its store holds, and the disk for the rest is full at times, too. At the end: no
+wrong sum, every call accounted for (ledgers.py), no hang, and nothing is left: no process, no byte
+of a store or of a disk, no row, no socket. Killed daemons are started again, as an operator would
+do it."""
 import argparse
 import fcntl
 import os
@@ -19,7 +21,7 @@ import places
 import stores
 from daemons import Daemons
 from ledgers import Account
-from schedule import KINDS, schedule
+from schedule import KINDS, MORE, schedule
 
 LOST, WRONG = 9, 3  # exit statuses of chaos_program
 JOB_EVERY, JOBS_AT_ONCE, JOB_CALLS = 3.0, 2, 20
@@ -27,6 +29,8 @@ CALM = 60  # seconds until all is at rest
 TICK = 0.02
 REPORT_LINES = 60  # of a sanitizer
 DISK = "64m"  # of redis-server: twice what it takes before it writes its file anew
+SPILL = "spill"  # in the home of each host: a disk of its own for objects
+OF = {"link": "link of ", "spill": "spill disk of "}
 SLABS = 64 << 10  # bytes of an empty store that its tables may hold
 
 
@@ -36,7 +40,7 @@ class Chaos:
         self.findings = []
         self.began = time.monotonic()
         self.places = (places.OneHost if options.one_host else places.Namespaces)(options.build)
-        self.daemons = Daemons(self.places, self.say, self.find)
+        self.daemons = Daemons(self.places, self.say, self.find, *self.store())
         self.drivers, self.jobs, self.due = {}, [], {}
         self.job_count = 0
         self.healing = []  # (time, what to do, text)
@@ -45,7 +49,17 @@ class Chaos:
         self.stopped, self.cut, self.is_full = set(), set(), False
         self.hits = {}
         self.is_winding_down = False
+        self.jammed = set()
         self.more = {}  # environment of the drivers
+        if options.hoard:
+            self.more["CHAOS_HOARD_MIB"] = str(options.hoard)
+
+    def store(self):
+        """What the stores are, where they are not those of every run."""
+        if not self.options.hoard:
+            return []
+        where = ["--spill-dir", places.hosts.HOME + "/" + SPILL] if self.places.has_links else []
+        return [["--object-store-memory", f"{self.options.hoard // 2}M", *where]]
 
     # ------------------------------------------------------------ telling
 
@@ -61,6 +75,9 @@ class Chaos:
     def hit(self, fault):
         if fault.kind == "disk":
             target = None if self.is_full else "the disk of redis-server"
+        elif fault.kind == "spill":
+            free = [n for n in sorted(self.places.hosts) if n not in self.jammed]
+            target = free[fault.pick % len(free)] if free else None
         elif fault.kind == "link":
             free = [n for n in sorted(self.places.hosts) if n not in self.cut]
             target = free[fault.pick % len(free)] if free else None
@@ -72,7 +89,7 @@ class Chaos:
             self.say(f"nothing to hit: {fault}")
             return
         self.say(
-            f"{fault.act} {'link of ' if fault.kind == 'link' else ''}{target} "
+            f"{fault.act} {OF.get(fault.kind, '')}{target} "
             f"({fault.seconds:.2f} s)"
         )
         getattr(self, "_" + fault.act)(fault, target)
@@ -126,6 +143,17 @@ class Chaos:
         self.places.hosts["a"].run("dd", "if=/dev/zero", f"of={filler}", "bs=64k", status=None)
         self.healing.append((time.monotonic() + fault.seconds, self._make_room, filler))
 
+    def _jam(self, fault, name):
+        """No more can be spilled on that host for a while."""
+        self.jammed.add(name)
+        filler = os.path.join(SPILL, "filler")
+        self.places.hosts[name].run("dd", "if=/dev/zero", f"of={filler}", "bs=64k", status=None)
+        self.healing.append((time.monotonic() + fault.seconds, self._go_on_spilling, name))
+
+    def _go_on_spilling(self, name):
+        self.jammed.discard(name)
+        os.remove(self.places.hosts[name].path(os.path.join(SPILL, "filler")))
+
     def _make_room(self, filler):
         self.is_full = False
         os.remove(self.places.hosts["a"].path(filler))
@@ -139,6 +167,15 @@ class Chaos:
         self.places.hosts["a"].run(
             "sh", "-c", f"umask 077; mkdir -p {self.redis_folder} && mount -t tmpfs -o "
             f"size={size},mode=700 tmpfs {self.redis_folder}")
+
+    def make_spill_disks(self):
+        for host in self.places.hosts.values():
+            host.run("sh", "-c", f"umask 077; mkdir {SPILL} && mount -t tmpfs -o "
+                     f"size={4 * self.options.hoard}m,mode=700 tmpfs {SPILL}")
+
+    def bytes_spilled(self, name):
+        disk = os.statvfs(self.places.hosts[name].path(SPILL))
+        return (disk.f_blocks - disk.f_bfree) * disk.f_frsize
 
     def heal(self, everything=False):
         now = time.monotonic()
@@ -243,6 +280,8 @@ class Chaos:
     def run(self, faults):
         if any(f.kind == "disk" for f in faults):
             self.make_small_disk(DISK)
+        if self.options.hoard and self.places.has_links:
+            self.make_spill_disks()
         self.daemons.start_all()
         self.say("the cluster runs")
         before = figures.of_daemons(self.places)
@@ -355,6 +394,9 @@ class Chaos:
                     f"node {node['ip']} has given away {node['resources_total']} - "
                     f"{node['resources_available']}"
                 )
+        if self.options.hoard and self.places.has_links:
+            left += [f"{self.bytes_spilled(n)} bytes on the spill disk of {n}"
+                     for n in sorted(self.places.hosts) if self.bytes_spilled(n)]
         left += [f"demand: {d}" for d in status["cluster"].get("demand", [])]
         for name in self.places.hosts:
             for where, _, files in os.walk(self.places.run_folder(name)):
@@ -406,7 +448,9 @@ def parse(arguments=None):
     parser.add_argument("--calls", type=float, default=300, help="calls a second of each driver")
     parser.add_argument("--cut", type=float, default=25,
                         help="seconds of the long cut of test_restarts.py")
-    parser.add_argument("--kinds", default="", help=f"only these, of {','.join(KINDS)}")
+    parser.add_argument("--kinds", default="", help=f"only these, of {','.join(KINDS | MORE)}")
+    parser.add_argument("--hoard", metavar="MIB", type=int, default=0,
+                        help="each driver keeps so many MiB of objects; stores hold half of that")
     parser.add_argument("--one-host", action="store_true",
                         help="one node on this host, no namespaces")
     parser.add_argument("--keep", metavar="FOLDER", help="where logs and ledgers go after findings")
@@ -420,7 +464,8 @@ def parse(arguments=None):
 
 
 def main(options):
-    faults = schedule(options.seed, options.seconds, options.rate, options.kinds,
+    kinds = options.kinds or [*KINDS, *(MORE if options.hoard else ())]
+    faults = schedule(options.seed, options.seconds, options.rate, kinds,
                       not options.one_host)
     print("\n".join(f"fault {i}: {f}" for i, f in enumerate(faults)), flush=True)
     if options.print:
@@ -435,6 +480,7 @@ def main(options):
             print(
                 f"{len(chaos.findings)} findings; again with: chaos.py --seed {options.seed} "
                 f"--seconds {options.seconds:g} --rate {options.rate:g}" +
+                (f" --hoard {options.hoard}" if options.hoard else "") +
                 (" --one-host" if options.one_host else ""))
             if options.keep:
                 chaos.places.keep(options.keep)

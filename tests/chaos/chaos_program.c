@@ -22,7 +22,7 @@
 #include "load.h"
 
 #define LOADS       2
-#define THREADS     (LOADS + 2)
+#define THREADS     (LOADS + 3)
 #define EXIT_LOST   9
 #define EXIT_WRONG  3
 #define LOOK_NS     50000000
@@ -70,7 +70,11 @@ static void *run_rest(void *load)
 {
     const load_t *first = load;
 
-    return first->origin % 8 == LOADS + 1 ? names_main(load) : variety_main(load);
+    switch (first->origin % 8) {
+    case LOADS + 1: return names_main(load);
+    case LOADS + 2: return variety_main(load);
+    default: return hoard_main(load);
+    }
 }
 
 static int run_loads(const char *role, double rate, uint64_t seed, const char *stop_file)

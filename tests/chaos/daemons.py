@@ -27,8 +27,8 @@ class Slot:
 
 
 class Daemons:
-    def __init__(self, places, say, finding):
-        self.places, self.say, self.finding = places, say, finding
+    def __init__(self, places, say, finding, store=("--object-store-memory", "256M")):
+        self.places, self.say, self.finding, self.store = places, say, finding, store
         self.address = f"{places.head_ip}:{places.port}"
         self.head = Slot("head", "a")
         self.nodes = {name: Slot("node", name) for name in places.hosts}
@@ -43,7 +43,7 @@ class Daemons:
         return [
             "crt", "start", "--head", "--port", self.places.port, "--dashboard-port",
             self.places.http_port, "--node-ip-address", self.places.head_ip, "--num-cpus", cpus,
-            *spots, "--object-store-memory", "256M"
+            *spots, *self.store
         ]
 
     def node_command(self, name):
@@ -52,7 +52,7 @@ class Daemons:
         key = self.key if name == "a" else KEY
         return ["crt", "start", "--address", self.address, "--key-file", key, "--node-ip-address",
                 self.places.hosts[name].ip, "--num-cpus", "0" if at_head else "2", *spots,
-                "--object-store-memory", "256M"]
+                *self.store]
 
     def start_all(self):
         a = self.places.hosts["a"]

@@ -67,6 +67,8 @@ static bool is_fault(crt_status_t status, const char *text)
     case CRT_ERR_NODE_LOST:
     case CRT_ERR_INTERRUPTED: /* it was stopped, and went on */
     case CRT_ERR_HEAD_LOST: return true;
+    case CRT_ERR_STORE_FULL: /* its disk was full, too (hoard.c) */
+        return getenv("CHAOS_HOARD_MIB") && strstr(text, "spilling to disk fails");
     case CRT_ERR_CANCELLED:
         return strstr(text, CANCELLED) != NULL; /* by us, or its argument */
     default: return false;

@@ -2,7 +2,7 @@
 /* Load: what a driver of the chaos workload does all the time, and how it tells of its end.
  *
  * Where it sits
- *     chaos_program.c -> [ load.c, names.c, variety.c ] -> crt, ledger.c
+ *     chaos_program.c -> [ load.c, names.c, variety.c, hoard.c ] -> crt, ledger.c
  * Threads
  *     Each load has a thread; `beat_ns` and `doing` are read by the one that looks for hangs.
  */
@@ -55,6 +55,8 @@ extern atomic_int load_findings;
 void *load_main(void *load);    /* calls, objects, actors that come and go */
 void *names_main(void *load);   /* named actors and values, kept by the head */
 void *variety_main(void *load); /* streams, concurrent actors, placement groups */
+void *
+hoard_main(void *load); /* more objects than the store holds, when it is asked for */
 extern const crt_task_t variety_items, variety_twice;
 extern const crt_actor_class_t variety_crowd;
 /* Ends the named actors and values; false: one could not be ended. */

@@ -7,7 +7,8 @@ import random
 # drained, the others are processes.
 KINDS = {"worker": 26, "zygote": 8, "driver": 7, "job": 6, "command": 4, "redis-server": 8,
          "http": 6, "watchdog": 5, "head": 8, "node": 9, "drain": 4, "link": 9, "disk": 3}
-NOT_PROCESSES = {"link": "cut", "disk": "fill"}  # where there are namespaces
+MORE = {"spill": 9}  # only when asked for: the disk is full that objects are spilled to
+NOT_PROCESSES = {"link": "cut", "disk": "fill", "spill": "jam"}  # where there are namespaces
 STOPPED = 0.4  # this part of the faults of processes is a stop
 LONG = 0.35  # and this part of the stops and cuts is long
 MOMENT, SHORT, LONG_STOP, LONG_CUT = (0.05, 1.0), (1.0, 3.0), (5.5, 9.0), (8.0, 14.0)
@@ -35,7 +36,7 @@ def some_fault(rng, at, kinds, weights):
     if kind == "drain":
         return Fault(at, kind, kind, pick, DRAIN[0] + share * (DRAIN[1] - DRAIN[0]))
     if kind in NOT_PROCESSES:
-        low, high = {"link": ((2.5, 3.0), LONG_CUT), "disk": (FULL, LONG_FULL)}[kind][is_long]
+        low, high = {"link": ((2.5, 3.0), LONG_CUT)}.get(kind, (FULL, LONG_FULL))[is_long]
         return Fault(at, NOT_PROCESSES[kind], kind, pick, low + share * (high - low))
     if rng.random() >= STOPPED:
         return Fault(at, "kill", kind, pick, 2 * share)
@@ -47,7 +48,7 @@ def schedule(seed, seconds, rate, kinds=None, has_links=True):
     """The faults of a run in their order; the same arguments give the same list."""
     rng = random.Random(f"crt chaos {seed}")
     kinds = [k for k in (kinds or KINDS) if has_links or k not in NOT_PROCESSES]
-    weights = [KINDS[k] for k in kinds]
+    weights = [(KINDS | MORE)[k] for k in kinds]
     faults, at = [], 0.0
     while rate > 0:
         at += rng.expovariate(rate)
