@@ -755,10 +755,18 @@ static void find_actor(driver_t *d)
     doing("-", 0);
 }
 
+/* How often a call of the actor may begin. */
+static int64_t attempts_of(const handle_t *h)
+{
+    int64_t retries = truth->actor[h->index].max_task_retries;
+
+    return retries == CRT_UNLIMITED ? retries : retries + 1;
+}
+
 static void call_add(driver_t *d, const handle_t *h)
 {
     uint32_t sequence = ++truth->sent[h->index][sys->self->index];
-    pending_t p = {.serial = truth_call_retried(truth->actor[h->index].max_task_retries),
+    pending_t p = {.serial = truth_call_retried(attempts_of(h)),
                    .expected = -1,
                    .what = "Counter.add"};
     crt_ref_t *late = NULL;
@@ -779,7 +787,7 @@ static void call_keep(driver_t *d, const handle_t *h)
 {
     pending_t p = {.expected = 0, .what = "Counter.keep"};
 
-    p.serial = truth_call_retried(truth->actor[h->index].max_task_retries);
+    p.serial = truth_call_retried(attempts_of(h));
     if (!d->big)
         put_big(d);
     p.ref = crt_call(h->actor, &counter_keep, (int64_t)p.serial, d->big_size, d->big);
@@ -790,7 +798,7 @@ static void call_fetch(driver_t *d, const handle_t *h)
 {
     pending_t p = {.expected = -1, .what = "Counter.fetch"};
 
-    p.serial = truth_call_retried(truth->actor[h->index].max_task_retries);
+    p.serial = truth_call_retried(attempts_of(h));
     p.ref = crt_call(h->actor, &counter_fetch, (int64_t)p.serial);
     add_call(&d->calls, p);
 }
