@@ -96,7 +96,7 @@ static void the_first_node_dies_while_the_copy_is_on_its_way(void **state)
     alone_locate(3, ref->number);
     alone_node_dies(1);
     alone_locate(4, ref->number); /* waits */
-    alone_tick(60 * CRTI_S); /* the node daemon answers, whatever becomes of it */
+    alone_tick(60 * CRTI_S);      /* the node daemon answers, whatever becomes of it */
     assert_int_equal(ref->owned.state, CRTI_OWNED_MISSING);
     alone_copied(2, CRT_OK);
     assert_int_equal(ref->content, CRTI_CONTENT_STORED);

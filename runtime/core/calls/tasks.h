@@ -42,7 +42,7 @@ struct crti_task_pool {
     unsigned turn;                /* of its bundles */
     uint64_t asked_ns, retry_ns, pause_ns;
     uint64_t refused_version; /* of the group, when a node lacked its bundle last */
-    char reason[160]; /* for waiting, since the last grant; shown, */
+    char reason[160];         /* for waiting, since the last grant; shown, */
     bool is_told;
     uint64_t tell_ns; /* but not before: turns come and go */
 };
