@@ -16,6 +16,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "runtime/base/clock.h"
 #include "runtime/base/log.h"
@@ -27,7 +28,8 @@
 #define BATCH_LEAST   (1u << 20)
 #define BATCH_MOST    (32u << 20)
 #define BATCH_SHARE   32              /* of the store's memory */
-#define REST_NS       (10 * CRTI_MS)  /* a look takes a walk over all objects */
+#define REST_NS       (10 * CRTI_MS)  /* a look takes a walk over all objects, ... */
+#define REST_SHARE    9               /* ... and the rest so many times as long */
 #define FAILED_NS     (500 * CRTI_MS) /* the same, when nothing could be written */
 #define ROOM_NS       (10 * CRTI_S)
 #define ROOM_SLICE_NS (20 * CRTI_MS)
@@ -49,8 +51,9 @@ struct crti_spill_threads {
     unsigned running;
     batch_t batch; /* the saver's */
     crti_spill_result_t last;
-    int last_error; /* of SHARED: the group */
-    bool idles;     /* nothing was written, though something should be */
+    int last_error;   /* of SHARED: the group */
+    bool idles;       /* nothing was written, though something should be */
+    uint64_t walk_ns; /* that the last look took */
 
     atomic_bool is_stopping;
     _Atomic uint64_t writes_since_ns; /* 0: the saver is in no write */
@@ -187,12 +190,22 @@ static bool may_take(void *user, uint16_t group, uint64_t size)
     return crti_spill_files_may_take(t->files, group, size);
 }
 
+/* By this thread: a busy machine does not make walks longer. */
+static uint64_t computed_ns(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+    return (uint64_t)t.tv_sec * CRTI_S + (uint64_t)t.tv_nsec;
+}
+
 /* A look may hang as a write does. */
 static crt_status_t choose(crti_spill_threads_t *t, bool is_waited,
                            crti_store_choice_t *choice, crti_store_cold_t **cold_out,
                            size_t *count_out)
 {
     uint64_t since = crti_now_ns();
+    crt_status_t status;
 
     *choice = (crti_store_choice_t){.may = may_take, .user = t};
     t->writes_since_ns = since;
@@ -200,9 +213,12 @@ static crt_status_t choose(crti_spill_threads_t *t, bool is_waited,
     t->writes_since_ns = 0;
     if (crti_now_ns() - since > CRTI_S && !t->is_stopping) /* it may have been told */
         tell(t, t->last, t->last_error);
-    return t->is_stopping ? crt_raise(CRT_ERR_CLOSED, "the node ends")
-                          : crti_store_spill_choose(t->store, is_waited, choice, cold_out,
-                                                    count_out);
+    if (t->is_stopping)
+        return crt_raise(CRT_ERR_CLOSED, "the node ends");
+    since = computed_ns();
+    status = crti_store_spill_choose(t->store, is_waited, choice, cold_out, count_out);
+    t->walk_ns = computed_ns() - since;
+    return status;
 }
 
 static void save(crti_spill_threads_t *t, bool is_waited)
@@ -216,7 +232,8 @@ static void save(crti_spill_threads_t *t, bool is_waited)
     bool goes_on = true;
 
     if (choose(t, is_waited, &choice, &cold, &count) != CRT_OK) {
-        crti_log(CRTI_LOG_ERROR, "spill", "%s", crt_error_detail());
+        if (!t->is_stopping)
+            crti_log(CRTI_LOG_ERROR, "spill", "%s", crt_error_detail());
         return;
     }
     for (size_t i = 0; i < count && goes_on && !t->is_stopping; i++) {
@@ -245,6 +262,14 @@ static void leave(crti_spill_threads_t *t)
     pthread_mutex_unlock(&t->lock);
 }
 
+/* A walk over a million objects is not made all the time, unless somebody waits. */
+static uint64_t rest_of(const crti_spill_threads_t *t)
+{
+    uint64_t rest = t->idles ? FAILED_NS : REST_NS;
+
+    return rest > REST_SHARE * t->walk_ns ? rest : REST_SHARE * t->walk_ns;
+}
+
 static void *save_all(void *user)
 {
     crti_spill_threads_t *t = user;
@@ -254,8 +279,7 @@ static void *save_all(void *user)
         hear_of_gone(t);
         save(t, is_waited);
         if (!t->is_stopping)
-            crti_store_spill_sleep(t->store, true,
-                                   crti_now_ns() + (t->idles ? FAILED_NS : REST_NS));
+            crti_store_spill_sleep(t->store, true, crti_now_ns() + rest_of(t));
         if (!t->is_stopping)
             is_waited = crti_store_spill_sleep(t->store, false, UINT64_MAX);
     }
