@@ -353,6 +353,8 @@ static void the_limit_is_kept(void **state)
     group = 0;
 }
 
+#define EIGHTH (128 * KIB) /* of a MiB */
+
 /* Objects of a group until it may have no more. */
 static uint64_t fill_share(crti_spill_files_t *files, uint16_t of)
 {
@@ -360,11 +362,11 @@ static uint64_t fill_share(crti_spill_files_t *files, uint16_t of)
     int error = 0;
 
     group = of;
-    while (crti_spill_files_may_take(files, of, MIB) &&
-           append(files, of * 1000ull + count, MIB, &error) == CRTI_SPILL_DONE)
+    while (crti_spill_files_may_take(files, of, EIGHTH) &&
+           append(files, of * 1000ull + count, EIGHTH, &error) == CRTI_SPILL_DONE)
         count++;
-    assert_int_equal(append(files, 999999, MIB, &error), CRTI_SPILL_SHARED);
-    assert_int_equal(crti_spill_files_taken(files, of), count * MIB);
+    assert_int_equal(append(files, 999999, EIGHTH, &error), CRTI_SPILL_SHARED);
+    assert_int_equal(crti_spill_files_taken(files, of), count * EIGHTH);
     group = 0;
     return count;
 }
@@ -372,14 +374,14 @@ static uint64_t fill_share(crti_spill_files_t *files, uint16_t of)
 static void
 a_group_leaves_a_quarter_to_others_and_the_next_a_quarter_of_that(void **state)
 {
-    CRTI_AUTO(crti_spill_files_free) crti_spill_files_t *files = new_files(64 * MIB);
+    CRTI_AUTO(crti_spill_files_free) crti_spill_files_t *files = new_files(8 * MIB);
 
     assert_in_range(fill_share(files, 1), 46, 48);
     assert_in_range(fill_share(files, 2), 11, 13);
     assert_in_range(fill_share(files, 3), 2, 4);
     for (uint64_t i = 0; i < 46; i++)
         crti_spill_files_drop(files, object(1000 + i));
-    assert_true(crti_spill_files_taken(files, 1) <= 2 * MIB);
+    assert_true(crti_spill_files_taken(files, 1) <= 2 * EIGHTH);
     assert_in_range(fill_share(files, 4), 32, 36);
 }
 
@@ -388,16 +390,16 @@ static void without_a_limit_the_room_of_the_emptiest_place_is_shared_out(void **
     CRTI_AUTO(crti_spill_files_free) crti_spill_files_t *files = new_files(0);
     int error = 0;
 
-    fake.room = 64 * MIB;
+    fake.room = 8 * MIB;
     crti_spill_files_look(files);
     assert_in_range(fill_share(files, 1), 46, 49);
-    fake.room = 16 * MIB;
+    fake.room = 2 * MIB;
     crti_spill_files_look(files);
     assert_in_range(fill_share(files, 2), 11, 13);
     fake.room = 1000; /* for nobody */
     crti_spill_files_look(files);
-    assert_true(crti_spill_files_may_take(files, 1, MIB));
-    assert_int_equal(append(files, 5, 80 * MIB, &error), CRTI_SPILL_FAILED);
+    assert_true(crti_spill_files_may_take(files, 1, EIGHTH));
+    assert_int_equal(append(files, 5, 9 * MIB, &error), CRTI_SPILL_FAILED);
     assert_int_equal(error, ENOSPC);
 }
 
