@@ -81,7 +81,7 @@ static crt_ref_t *called(crt_actor_t *actor)
 
 static void calls(crt_actor_t *actor)
 {
-    crt_ref_t *refs[2] = {crt_put_with(1, CRT_PUT_OPTIONS(.copies = 2)),
+    crt_ref_t *refs[3] = {crt_put(1), crt_put_with(1, CRT_PUT_OPTIONS(.copies = 2)),
                           crt_call(actor, &method)};
     crt_stream_t *streams[2] = {crt_submit_stream(&task, NULL, 1),
                                 crt_call_stream(actor, &method, NULL)};
@@ -90,7 +90,7 @@ static void calls(crt_actor_t *actor)
     const crt_value_t *value;
     int64_t number;
 
-    crt_refs_drop(refs, 2);
+    crt_refs_drop(refs, 3);
     crt_submit_returns(refs, 2, &task, NULL, one);
     CRT_CHECK(crt_get_v(refs[0], CRT_FOREVER, CRT_OUT(&value)));
     CRT_CHECK(crt_value_read(value, &number));
