@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Values asked for again: the nodes that the owner had named can't give the object any more, but it
  * may have been copied to others since. So the owner is asked once more before the object counts as
- * lost, and again for a while: it may not have heard yet of the copy, or of the death. Later it is
- * told that the bytes are nowhere: a copy that was the last one, since the others died with their
- * nodes, may have been evicted, of which nobody is told.
+ * lost, and again for a while: it may not have heard yet of the copy, or of the death. With the
+ * last question it is told that the bytes are nowhere: a copy that was the last one, since the
+ * others died with their nodes, may have been evicted, of which nobody is told.
  *
  * Where it sits
  *     value_of.c (a pull failed) -> [ value_retry.c ] -> LOCATE, or the owner's own list -> PULL
@@ -95,8 +95,7 @@ static void ask(retry_t *a)
     if (ref->more->forward)
         status = pull_forwarded(ref);
     else
-        status =
-            crti_ref_ask_owner(ref, a->asked > ASKS_AGAIN ? ref->more->object.number : 0);
+        status = crti_ref_ask_owner(ref, a->asked >= ASKS ? ref->more->object.number : 0);
     if (status != CRT_OK)
         crti_ref_lose(ref, status);
 }
@@ -141,7 +140,9 @@ static void take_location(crt_ref_t *ref, const crti_location_t *location)
 {
     crt_status_t status = crti_ref_move(ref, location);
 
-    ref->more->object = location->object; /* another one, when it was made again */
+    if (ref->more->again && location->object.number != ref->more->object.number)
+        ref->more->again->asked = 0; /* it was made again, and is another one */
+    ref->more->object = location->object;
     ref->size = location->size;
 
     if (status != CRT_OK)
