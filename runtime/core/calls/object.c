@@ -80,6 +80,15 @@ static crt_status_t put_inline(crti_core_t *core, crt_ref_t *ref,
     return status;
 }
 
+static crt_status_t put_encoded(crti_core_t *core, crt_ref_t *ref,
+                                crti_encoder_t *encoder, int64_t copies)
+{
+    if (crti_encoder_size(encoder) <= PUT_INLINE)
+        return put_inline(core, ref, encoder);
+    CRT_TRY(crti_kept_copies_want(ref, copies));
+    return put_stored(core, ref, encoder);
+}
+
 crt_ref_t *crti_put(crti_core_t *core, const crt_arg_t *arg, int64_t copies)
 {
     crti_encoder_t encoder = {.what = "crt_put", .user = core};
@@ -96,12 +105,7 @@ crt_ref_t *crti_put(crti_core_t *core, const crt_arg_t *arg, int64_t copies)
             status = crt_raise(CRT_ERR_NO_MEMORY, "a ref");
         ref = crti_ref_failed(core, status);
     } else {
-        if (crti_encoder_size(&encoder) <= PUT_INLINE)
-            status = put_inline(core, ref, &encoder);
-        else
-            status = crti_kept_copies_want(ref, copies);
-        if (status == CRT_OK && crti_encoder_size(&encoder) > PUT_INLINE)
-            status = put_stored(core, ref, &encoder);
+        status = put_encoded(core, ref, &encoder, copies);
         if (status != CRT_OK)
             crti_ref_fail(ref, status);
     }
