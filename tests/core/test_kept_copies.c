@@ -5,6 +5,7 @@
 #include <stdarg.h>
 
 #include "alone.h"
+#include "runtime/core/refs/kept_copies.h"
 
 #include <cmocka.h>
 
@@ -163,6 +164,32 @@ static void a_copy_that_a_reader_made_does_not_count(void **state)
     alone_drop(ref);
 }
 
+static void drain(crti_core_t *core, unsigned node)
+{
+    crti_net_lock(core->net);
+    crti_remotes_drain(core, ALONE_NODE(node));
+    crti_kept_copies_drain(core);
+    crti_net_unlock(core->net);
+}
+
+static void
+objects_on_a_node_that_is_drained_get_another_copy_and_others_do_not(void **state)
+{
+    crt_ref_t *refs[2];
+
+    for (unsigned i = 0; i < 2; i++) {
+        refs[i] = alone_stored_twice(1);
+        assert_int_equal(wanted(), i + 1);
+        alone_copied(2, CRT_OK);
+    }
+    drain(*state, 3);
+    assert_int_equal(wanted(), 2);
+    drain(*state, 2);
+    assert_int_equal(wanted(), 4);
+    for (unsigned i = 0; i < 2; i++)
+        alone_drop(refs[i]);
+}
+
 static void numbers_of_copies_that_are_none_are_refused(void **state)
 {
     static const int64_t wrong[] = {-1, 5, INT64_MAX};
@@ -192,6 +219,7 @@ int main(void)
         COPIES_TEST(a_node_that_can_not_have_it_is_not_asked_at_once_again),
         COPIES_TEST(without_another_node_it_is_tried_again_from_time_to_time),
         COPIES_TEST(a_copy_that_a_reader_made_does_not_count),
+        COPIES_TEST(objects_on_a_node_that_is_drained_get_another_copy_and_others_do_not),
         COPIES_TEST(numbers_of_copies_that_are_none_are_refused),
     };
 

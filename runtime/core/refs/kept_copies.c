@@ -139,8 +139,12 @@ void crti_kept_copies_moved(crt_ref_t *ref, crti_id_t node)
 
 void crti_kept_copies_drain(crti_core_t *core)
 {
-    CRTI_LIST_FOREACH_SAFE (item, &core->refs->copies_settled)
-        settle(CRTI_CONTAINER(item, copies_t, link));
+    CRTI_LIST_FOREACH_SAFE (item, &core->refs->copies_settled) {
+        copies_t *copies = CRTI_CONTAINER(item, copies_t, link);
+
+        if (!is_enough(copies)) /* others stay: settled anew, they would come again */
+            settle(copies);
+    }
 }
 
 /* ------------------------------------------------------------------ asking */
