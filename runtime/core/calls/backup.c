@@ -126,8 +126,6 @@ static void add_time(crti_task_times_t *times, uint64_t took_ns)
     times->median_ns = 0;
 }
 
-/* Since when its worker runs it: the worker takes them in the order in which they were sent. 0: it
- * runs another one, as far as this process knows. */
 uint64_t crti_backup_running_since(const crti_pending_t *p)
 {
     if (!p->lease)
