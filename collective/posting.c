@@ -12,7 +12,8 @@
  *     and only the owner makes it more.
  * Ownership
  *     An operation is the caller's, but for its place in the list; what was not waited for is
- *     freed with the group.
+ *     freed with the group. A few that have ended are kept for the next ones: a short message takes
+ *     less time than an allocation.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,8 +24,10 @@
 
 #include "collective/group_int.h"
 
+#define SPARES 32
+
 struct crt_operation {
-    crti_list_t link; /* posting->all */
+    crti_list_t link; /* posting->all, or spare */
     crti_list_t next; /* posting->waiting, until it runs */
     struct crti_posting *posting;
     crt_collective_t what;
@@ -43,7 +46,8 @@ struct crti_posting {
     bool has_thread;
     pthread_mutex_t lock;
     pthread_cond_t posted, ended;
-    crti_list_t all, waiting;
+    crti_list_t all, waiting, spare;
+    int spare_count;
     atomic_uint busy;    /* operations that the thread has not dealt with */
     atomic_uint waiters; /* for messages that go on in the thread */
     bool is_stopping;
@@ -139,6 +143,7 @@ static crt_status_t new_posting(crt_group_t *group)
     pthread_cond_init(&p->ended, NULL);
     crti_list_init(&p->all);
     crti_list_init(&p->waiting);
+    crti_list_init(&p->spare);
     group->private->posting = p;
     return CRT_OK;
 }
@@ -153,29 +158,76 @@ static crt_status_t start_thread(struct crti_posting *p)
                                   strerror(error));
 }
 
-static crt_status_t new_operation(struct crti_posting *p, const crt_collective_t *what,
-                                  crt_operation_t **operation_out)
+/* With the lock. */
+static crt_operation_t *new_operation(struct crti_posting *p)
 {
-    crt_operation_t *operation = calloc(1, sizeof(*operation));
+    crti_list_t *spare = crti_list_pop(&p->spare);
+    crt_operation_t *operation;
 
+    if (spare)
+        p->spare_count--;
+    operation =
+        spare ? CRTI_CONTAINER(spare, crt_operation_t, link) : malloc(sizeof(*operation));
     if (!operation)
-        return crt_raise(CRT_ERR_NO_MEMORY, "a posted operation");
-    operation->posting = p;
-    operation->what = *what;
-    operation->status = CRT_IN_PROGRESS;
-    operation->is_message =
-        what->kind == CRT_COLLECTIVE_SEND || what->kind == CRT_COLLECTIVE_RECV;
+        return NULL;
+    *operation = (crt_operation_t){.posting = p, .status = CRT_IN_PROGRESS};
     crti_list_init(&operation->pair.link);
     crti_list_init(&operation->next);
-    if (what->input) {
-        operation->input = *what->input;
-        operation->what.input = &operation->input;
+    return operation;
+}
+
+/* With the lock: it is in no list. */
+static void drop(struct crti_posting *p, crt_operation_t *operation)
+{
+    free(operation->text);
+    if (p->spare_count == SPARES) {
+        free(operation);
+        return;
     }
-    if (what->output) {
-        operation->output = *what->output;
-        operation->what.output = &operation->output;
+    operation->text = NULL;
+    p->spare_count++;
+    crti_list_append(&p->spare, &operation->link);
+}
+
+/* What is to be done, with tensors that the caller need not keep. */
+static crt_status_t describe(crt_operation_t *operation, const crt_collective_t *what)
+{
+    crt_collective_t *mine = &operation->what;
+
+    CRT_TRY(CRTI_COPY_STRUCT(mine, what, "CRT_COLLECTIVE"));
+    operation->is_message =
+        mine->kind == CRT_COLLECTIVE_SEND || mine->kind == CRT_COLLECTIVE_RECV;
+    if (mine->input) {
+        operation->input = *mine->input;
+        mine->input = &operation->input;
     }
-    *operation_out = operation;
+    if (mine->output) {
+        operation->output = *mine->output;
+        mine->output = &operation->output;
+    }
+    return CRT_OK;
+}
+
+/* With the lock. */
+static crt_status_t post(struct crti_posting *p, crt_operation_t *operation,
+                         const crt_collective_t *what)
+{
+    crt_status_t status;
+
+    CRT_TRY(describe(operation, what));
+    if (operation->is_message && !atomic_load(&p->busy)) {
+        status = run(p, operation);
+        operation->is_begun = true;
+        if (status != CRT_OK)
+            fail(operation, status);
+    } else {
+        if (!p->has_thread)
+            CRT_TRY(start_thread(p));
+        crti_list_append(&p->waiting, &operation->next);
+        atomic_fetch_add(&p->busy, 1);
+        pthread_cond_signal(&p->posted);
+    }
+    crti_list_append(&p->all, &operation->link);
     return CRT_OK;
 }
 
@@ -184,43 +236,27 @@ crt_status_t crt_group_post(crt_group_t *group, const crt_collective_t *what,
 {
     crt_operation_t *operation;
     struct crti_posting *p;
-    crt_collective_t mine;
-    crt_status_t status = CRT_OK;
-    bool is_here;
+    crt_status_t status;
 
     if (!group || !what || !operation_out)
         return crt_raise(CRT_ERR_INVALID, "post: the %s is NULL",
                          !group  ? "group"
                          : !what ? "operation"
                                  : "place for the result");
-    CRT_TRY(CRTI_COPY_STRUCT(&mine, what, "CRT_COLLECTIVE"));
     CRT_TRY(crti_group_check_process());
     if (!group->private->posting)
         CRT_TRY(new_posting(group));
     p = group->private->posting;
-    CRT_TRY(new_operation(p, &mine, &operation));
-    is_here = operation->is_message && !atomic_load(&p->busy);
-    if (!is_here && !p->has_thread)
-        status = start_thread(p);
-    if (status != CRT_OK) {
-        free(operation);
-        return status;
-    }
-    if (is_here)
-        status = run(p, operation);
     pthread_mutex_lock(&p->lock);
-    operation->is_begun = is_here;
-    if (status != CRT_OK)
-        fail(operation, status);
-    crti_list_append(&p->all, &operation->link);
-    if (!is_here) {
-        crti_list_append(&p->waiting, &operation->next);
-        atomic_fetch_add(&p->busy, 1);
-        pthread_cond_signal(&p->posted);
-    }
+    operation = new_operation(p);
+    status = operation ? post(p, operation, what)
+                       : crt_raise(CRT_ERR_NO_MEMORY, "a posted operation");
+    if (status != CRT_OK && operation)
+        drop(p, operation);
     pthread_mutex_unlock(&p->lock);
-    *operation_out = operation;
-    return CRT_OK;
+    if (status == CRT_OK)
+        *operation_out = operation;
+    return status;
 }
 
 static crt_status_t raise_of(const crt_operation_t *operation)
@@ -266,15 +302,15 @@ crt_status_t crt_operation_test(crt_operation_t *operation)
     return status;
 }
 
-/* One that has ended: it is taken from the caller. */
+/* With the lock. One that has ended: it is taken from the caller. */
 static crt_status_t take(crt_operation_t **operation_take)
 {
     crt_operation_t *operation = *operation_take;
     crt_status_t status = raise_of(operation);
 
     *operation_take = NULL;
-    free(operation->text);
-    free(operation);
+    crti_list_remove(&operation->link);
+    drop(operation->posting, operation);
     return status;
 }
 
@@ -301,60 +337,76 @@ static void await_messages(struct crti_posting *p, crt_operation_t *const *opera
             fail(operations[i], status);
 }
 
-/* Waits until one has ended, and says which. NULL is skipped; there is one that is not. */
-static size_t wait_for_first(crt_operation_t *const *operations, size_t count,
-                             crti_pair_t **pairs)
+/* With the lock: waits until one has ended, and says which. NULL is skipped; there is one that is
+ * not. */
+static size_t wait_for_first(struct crti_posting *p, crt_operation_t *const *operations,
+                             size_t count, crti_pair_t **pairs)
 {
-    struct crti_posting *p = NULL;
-    size_t ended = count;
-
-    for (size_t i = 0; i < count; i++)
-        p = operations[i] ? operations[i]->posting : p;
-    pthread_mutex_lock(&p->lock);
     for (;;) {
-        for (size_t i = 0; i < count && ended == count; i++)
+        for (size_t i = 0; i < count; i++)
             if (operations[i] && look(operations[i]) != CRT_IN_PROGRESS)
-                ended = i;
-        if (ended < count)
-            break;
+                return i;
         if (atomic_load(&p->busy))
             wait_for_thread(p, operations, count);
         else
             await_messages(p, operations, count, pairs);
     }
-    crti_list_remove(&operations[ended]->link);
-    pthread_mutex_unlock(&p->lock);
-    return ended;
 }
 
 crt_status_t crt_operation_wait(crt_operation_t **operation_take)
 {
+    struct crti_posting *p;
     crti_pair_t *pair;
+    crt_status_t status;
 
     if (!operation_take || !*operation_take)
         return crt_raise(CRT_ERR_INVALID, "the operation is NULL");
     CRT_TRY(crti_group_check_process());
-    wait_for_first(operation_take, 1, &pair);
-    return take(operation_take);
+    p = (*operation_take)->posting;
+    pthread_mutex_lock(&p->lock);
+    wait_for_first(p, operation_take, 1, &pair);
+    status = take(operation_take);
+    pthread_mutex_unlock(&p->lock);
+    return status;
+}
+
+/* The lock of `to` instead of that of `from`; both may be NULL. */
+static struct crti_posting *change_lock(struct crti_posting *from,
+                                        struct crti_posting *to)
+{
+    if (from == to)
+        return to;
+    if (from)
+        pthread_mutex_unlock(&from->lock);
+    if (to)
+        pthread_mutex_lock(&to->lock);
+    return to;
 }
 
 crt_status_t crt_operation_wait_all(crt_operation_t **operations_take, size_t count)
 {
-    char text[1200] = "";
+    struct crti_posting *p = NULL;
+    char text[1200];
     crt_status_t first = CRT_OK;
 
     if (!operations_take && count)
         return crt_raise(CRT_ERR_INVALID, "waitall: there are no operations");
     CRT_TRY(crti_group_check_process());
     for (size_t i = 0; i < count; i++) {
-        crt_status_t status =
-            operations_take[i] ? crt_operation_wait(&operations_take[i]) : CRT_OK;
+        crti_pair_t *pair;
+        crt_status_t status;
 
+        if (!operations_take[i])
+            continue;
+        p = change_lock(p, operations_take[i]->posting);
+        wait_for_first(p, &operations_take[i], 1, &pair);
+        status = take(&operations_take[i]);
         if (status != CRT_OK && first == CRT_OK) {
             first = status;
             snprintf(text, sizeof(text), "%s", crt_error_detail());
         }
     }
+    change_lock(p, NULL);
     return first == CRT_OK ? CRT_OK : crt_raise(first, "%s", text);
 }
 
@@ -363,7 +415,8 @@ crt_status_t crt_operation_wait_any(crt_operation_t **operations_take, size_t co
 {
     CRTI_AUTO(free) crti_pair_t **pairs = calloc(count + 1, sizeof(crti_pair_t *));
     const crt_operation_t *first = NULL;
-    size_t ended;
+    struct crti_posting *p;
+    crt_status_t status;
 
     if (!pairs)
         return crt_raise(CRT_ERR_NO_MEMORY, "waitany: %zu operations", count);
@@ -382,9 +435,12 @@ crt_status_t crt_operation_wait_any(crt_operation_t **operations_take, size_t co
     if (!first)
         return crt_raise(CRT_ERR_INVALID, "waitany: none of %zu operations is left",
                          count);
-    ended = wait_for_first(operations_take, count, pairs);
-    *index_out = ended;
-    return take(&operations_take[ended]);
+    p = first->posting;
+    pthread_mutex_lock(&p->lock);
+    *index_out = wait_for_first(p, operations_take, count, pairs);
+    status = take(&operations_take[*index_out]);
+    pthread_mutex_unlock(&p->lock);
+    return status;
 }
 
 bool crti_posting_is_busy(crt_group_t *group)
@@ -415,10 +471,22 @@ void crti_posting_drain(crt_group_t *group)
     pthread_mutex_unlock(&p->lock);
 }
 
+static void free_all(crti_list_t *operations)
+{
+    crti_list_t *item;
+
+    while ((item = crti_list_pop(operations))) {
+        crt_operation_t *operation = CRTI_CONTAINER(item, crt_operation_t, link);
+
+        crti_list_remove(&operation->pair.link);
+        free(operation->text);
+        free(operation);
+    }
+}
+
 void crti_posting_free(crt_group_t *group)
 {
     struct crti_posting *p = group->private->posting;
-    crti_list_t *item;
 
     if (!p)
         return;
@@ -429,13 +497,8 @@ void crti_posting_free(crt_group_t *group)
     pthread_mutex_unlock(&p->lock);
     if (p->has_thread)
         pthread_join(p->thread, NULL);
-    while ((item = crti_list_pop(&p->all))) {
-        crt_operation_t *operation = CRTI_CONTAINER(item, crt_operation_t, link);
-
-        crti_list_remove(&operation->pair.link);
-        free(operation->text);
-        free(operation);
-    }
+    free_all(&p->all);
+    free_all(&p->spare);
     pthread_cond_destroy(&p->posted);
     pthread_cond_destroy(&p->ended);
     pthread_mutex_destroy(&p->lock);
