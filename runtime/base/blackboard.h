@@ -8,6 +8,7 @@
  *     node daemon -> [ head_ns ] -> worker's main thread, before each call
  *     node daemon -> [ logs ] -> driver, before it has a value (core/process/printed.c)
  *     worker of an actor (core/execution/execute.c) -> [ created ] -> node daemon, after its death
+ *     any process (core/calls/lineage.c) -> [ lineage_... ] -> node daemon, for its heartbeats
  *     worker of an actor (core/execution/queue_figures.c) -> [ queued, waits_since_ns, waited_ns ]
  *     -> node daemon, when it is asked
  * Threads
@@ -41,6 +42,9 @@ typedef struct crti_blackboard {
      * watched (monotonic; 0: none is); and how long the last one that was watched has waited. */
     _Atomic uint64_t queued, waits_since_ns, waited_ns;
     _Atomic uint64_t created; /* of an actor: 1 from when its calls may run */
+    /* What is kept to make lost objects again: bytes, at most so many, and how many calls and
+     * spare objects were forgotten since no more may be kept. */
+    _Atomic uint64_t lineage_bytes, lineage_limit, lineage_forgotten;
     /* The node's words, in a cache line of their own: what crti_fence_is_shut takes, */
     _Alignas(64) _Atomic uint64_t head_ns;
     _Atomic uint64_t logs; /* and how many LOG messages went to this process */

@@ -5,6 +5,11 @@
  *     chain N        a large value, and N tasks one behind the other; only the last ref is kept
  *     pieces N       N large values, all kept, made from numbers
  *     puts N         the same, made from large values that were put and are not kept
+ *     stream N       the same, items of a stream that has ended
+ *     open N         ... that goes on
+ *     fewer N FILE   ... whose task yields 3 fewer when it runs again
+ *     once N         ... whose task may run once
+ *     at I           the byte of a piece, read by this process
  *     sum            of what the pieces were made from, by a task for each and one for all
  *     lent NODE      an actor there has the ref of the chain
  *     read           what that actor reads
@@ -19,7 +24,7 @@
 #define BYTES      (100 << 10) /* lies in the store */
 #define PIECES_MAX 1000
 
-static crt_status_t return_bytes(crt_call_t *call, int byte)
+static crt_status_t give_bytes(crt_call_t *call, int byte, bool is_yielded)
 {
     char *bytes = malloc(BYTES);
     crt_status_t status;
@@ -27,9 +32,15 @@ static crt_status_t return_bytes(crt_call_t *call, int byte)
     if (!bytes)
         return crt_fail(call, CRT_ERR_NO_MEMORY, "no memory");
     memset(bytes, byte, BYTES);
-    status = crt_return(call, ((crt_bytes_t){bytes, BYTES}));
+    status = is_yielded ? crt_yield(call, ((crt_bytes_t){bytes, BYTES}))
+                        : crt_return(call, ((crt_bytes_t){bytes, BYTES}));
     free(bytes);
     return status;
+}
+
+static crt_status_t return_bytes(crt_call_t *call, int byte)
+{
+    return give_bytes(call, byte, false);
 }
 
 static crt_status_t base_run(crt_call_t *call)
@@ -63,6 +74,40 @@ static crt_status_t first_run(crt_call_t *call)
 static const crt_task_t first =
     CRT_TASK(.name = "first", .run = first_run, .signature = "bytes");
 
+/* Yields so many; then, without an end, more. */
+static crt_status_t items_run(crt_call_t *call)
+{
+    int64_t count;
+    bool has_end;
+
+    CRT_TRY(crt_args(call, &count, &has_end));
+    for (int64_t i = 0; i < count || !has_end; i++)
+        CRT_TRY(give_bytes(call, (int)(i % 100), true));
+    return CRT_OK;
+}
+static const crt_task_t yields =
+    CRT_TASK(.name = "yields", .run = items_run, .signature = "int, bool");
+
+/* It has run before when the file is there. */
+static crt_status_t fewer_run(crt_call_t *call)
+{
+    const char *path;
+    int64_t count;
+    FILE *file;
+
+    CRT_TRY(crt_args(call, &count, &path));
+    file = fopen(path, "wxe");
+    if (file)
+        fclose(file);
+    else
+        count -= 3;
+    for (int64_t i = 0; i < count; i++)
+        CRT_TRY(give_bytes(call, (int)(i % 100), true));
+    return CRT_OK;
+}
+static const crt_task_t fewer =
+    CRT_TASK(.name = "fewer", .run = fewer_run, .signature = "int, string");
+
 static crt_status_t reader_keep_run(void *self, crt_call_t *call)
 {
     const crt_value_t *list;
@@ -93,6 +138,7 @@ static const crt_actor_class_t reader_class =
 
 static crt_ref_t *last, *pieces[PIECES_MAX];
 static int piece_count;
+static crt_stream_t *stream;
 static crt_actor_t *reader;
 
 static void say(crt_status_t status, const char *text)
@@ -152,6 +198,23 @@ static void make_pieces(int count, bool are_put)
     for (int i = 0; i < count && status == CRT_OK; i++)
         status = read_there(pieces[i], &byte);
     say_number(status, count);
+}
+
+static void take_items(int count)
+{
+    crt_status_t status = CRT_OK;
+
+    for (piece_count = 0; piece_count < count && status == CRT_OK; piece_count++)
+        status = crt_stream_next(stream, CRT_FOREVER, &pieces[piece_count]);
+    say_number(status, count);
+}
+
+static void at(int index)
+{
+    crt_bytes_t bytes = {"", 0};
+    crt_status_t status = crt_get(pieces[index], &bytes);
+
+    say_number(status, status == CRT_OK ? *(const char *)bytes.data : 0);
 }
 
 static void sum(void)
@@ -216,11 +279,30 @@ static void value(void)
     say(status, status == CRT_OK ? text : crt_error_detail());
 }
 
+/* False: the verb is none of these. */
+static bool begin_stream(const char *verb, int count, const char *path)
+{
+    if (strcmp(verb, "stream") == 0)
+        stream = crt_submit_stream(&yields, NULL, count, true);
+    else if (strcmp(verb, "once") == 0)
+        stream =
+            crt_submit_stream(&yields, CRT_TASK_OPTIONS(.max_attempts = 1), count, true);
+    else if (strcmp(verb, "open") == 0)
+        stream = crt_submit_stream(
+            &yields, CRT_TASK_OPTIONS(.generator_backpressure_num_objects = 5), count,
+            false);
+    else if (strcmp(verb, "fewer") == 0)
+        stream = crt_submit_stream(&fewer, NULL, count, path);
+    else
+        return false;
+    return true;
+}
+
 static void obey(const char *line)
 {
-    char verb[20] = "", word[64] = "";
+    char verb[20] = "", word[64] = "", path[300] = "";
 
-    (void)sscanf(line, "%19s %63s", verb, word);
+    (void)sscanf(line, "%19s %63s %299s", verb, word, path);
     if (strcmp(verb, "node") == 0)
         say(CRT_OK, crt_node_id());
     else if (strcmp(verb, "chain") == 0)
@@ -229,6 +311,10 @@ static void obey(const char *line)
         make_pieces(atoi(word), false);
     else if (strcmp(verb, "puts") == 0)
         make_pieces(atoi(word), true);
+    else if (begin_stream(verb, atoi(word), path))
+        take_items(atoi(word));
+    else if (strcmp(verb, "at") == 0)
+        at(atoi(word));
     else if (strcmp(verb, "sum") == 0)
         sum();
     else if (strcmp(verb, "lent") == 0)
@@ -250,6 +336,7 @@ static int driver(int argc, char **argv)
     for (int i = 0; i < piece_count; i++)
         crt_ref_drop(&pieces[i]);
     crt_ref_drop(&last);
+    crt_stream_drop(&stream);
     crt_actor_drop(&reader);
     return 0;
 }
@@ -257,7 +344,7 @@ static int driver(int argc, char **argv)
 int main(int argc, char **argv)
 {
     return crt_main(argc, argv,
-                    CRT_OPTIONS(.tasks = CRT_TASKS(&base, &next, &first),
+                    CRT_OPTIONS(.tasks = CRT_TASKS(&base, &next, &first, &yields, &fewer),
                                 .classes = CRT_CLASSES(&reader_class)),
                     driver);
 }

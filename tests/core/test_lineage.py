@@ -70,6 +70,42 @@ class Lineage(unittest.TestCase):
         self.kill(victim)
         self.assertEqual(driver.ok("sum"), str(sum(range(1, 11))))
 
+    def test_items_of_a_stream_that_has_ended_are_made_again(self):
+        driver, victim = self.start(), self.join(2)
+        driver.ok("stream", 60)
+        self.join(1)
+        self.kill(victim)
+        self.assertEqual(driver.ok("sum"), str(sum(range(60))))
+
+    def test_items_of_a_stream_that_goes_on_are_made_again(self):
+        driver, victim = self.start(), self.join(2)
+        driver.ok("open", 20)
+        self.join(3)
+        self.kill(victim)
+        self.assertEqual(driver.ok("sum"), str(sum(range(20))))
+
+    def test_a_stream_that_yields_fewer_items_again_fails_those_that_lack(self):
+        directory = tempfile.TemporaryDirectory()
+        self.addCleanup(directory.cleanup)
+        driver, victim = self.start(), self.join(1)
+        driver.ok("fewer", 10, os.path.join(directory.name, "has-run"))
+        self.join(1)
+        self.kill(victim)
+        self.assertEqual(driver.ok("at", 6), "6")
+        status, text = driver.ask("at", 8)
+        self.assertEqual(status, "CRT_ERR_USER")
+        self.assertIn("fewer yielded 7 results when it was run again since some were lost, and "
+                      "more before: this one was number 9", text)
+
+    def test_an_item_of_a_task_that_may_run_once_is_lost_with_that_reason(self):
+        driver, victim = self.start(), self.join(1)
+        driver.ok("once", 3)
+        self.join(1)
+        self.kill(victim)
+        status, text = driver.ask("at", 1)
+        self.assertEqual(status, "CRT_ERR_OBJECT_LOST")
+        self.assertIn("yields made it, which may run once (max_attempts)", text)
+
     def test_who_waits_for_long_is_told_that_the_value_is_made_again(self):
         terminal = tempfile.TemporaryFile("w+")
         self.addCleanup(terminal.close)

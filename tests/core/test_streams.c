@@ -161,6 +161,22 @@ static crt_status_t fragile_run(crt_call_t *call)
 static const crt_task_t fragile =
     CRT_TASK(.name = "fragile", .run = fragile_run, .signature = "string, int, int");
 
+/* Yields three items and dies; when it runs again it yields none. */
+static crt_status_t shrinking_run(crt_call_t *call)
+{
+    const char *path;
+
+    CRT_TRY(crt_args(call, &path));
+    if (note(path, '+') > 1)
+        return CRT_OK;
+    for (int i = 0; i < 3; i++)
+        CRT_TRY(crt_yield(call, i));
+    raise(SIGKILL);
+    return CRT_OK;
+}
+static const crt_task_t shrinking =
+    CRT_TASK(.name = "shrinking", .run = shrinking_run, .signature = "string");
+
 /* Sums the items of a task that it submits itself. */
 static crt_status_t consume_run(crt_call_t *call)
 {
@@ -697,6 +713,23 @@ static void so_does_a_method_of_an_actor_that_was_restarted(void **state)
     crt_actor_drop(&actor);
 }
 
+/* The third item may be lost with its worker, which yields it when the second one was taken. */
+static void one_that_yields_fewer_when_it_is_run_again_fails(void **state)
+{
+    crt_stream_t *stream = crt_submit_stream(
+        &shrinking, CRT_TASK_OPTIONS(.generator_backpressure_num_objects = 1), notes);
+    crt_status_t status;
+    crt_ref_t *ref;
+
+    counts(stream, 0, 2);
+    while ((status = crt_stream_next(stream, PATIENCE_MS, &ref)) == CRT_OK)
+        crt_ref_drop(&ref);
+    assert_int_equal(status, CRT_ERR_USER);
+    ends(stream, CRT_ERR_USER, "it yielded 0 results in this run and ");
+    assert_int_equal(notes_in(notes), 2);
+    crt_stream_drop(&stream);
+}
+
 /* More than the store holds are left behind: each would fail if those before were still there. */
 static void what_a_dead_worker_had_stored_is_freed(void **state)
 {
@@ -791,6 +824,7 @@ static int driver(int argc, char **argv)
         TEST(what_came_before_its_worker_died_is_given),
         TEST(a_task_that_is_run_again_goes_on_where_it_was),
         TEST(so_does_a_method_of_an_actor_that_was_restarted),
+        TEST(one_that_yields_fewer_when_it_is_run_again_fails),
         TEST(what_a_dead_worker_had_stored_is_freed),
         TEST(an_abandoned_stream_ends_with_its_consumer),
         TEST(a_call_whose_caller_wants_no_stream_can_not_yield),
@@ -804,11 +838,11 @@ static int driver(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
-    return crt_main(
-        argc, argv,
-        CRT_OPTIONS(.classes = CRT_CLASSES(&producer),
-                    .tasks = CRT_TASKS(&count_task, &endless, &large, &refs_task,
-                                       &pass_task, &fragile, &consume, &leave),
-                    .num_cpus = 2, .object_store_memory = STORE_BYTES),
-        driver);
+    return crt_main(argc, argv,
+                    CRT_OPTIONS(.classes = CRT_CLASSES(&producer),
+                                .tasks = CRT_TASKS(&count_task, &endless, &large,
+                                                   &refs_task, &pass_task, &fragile,
+                                                   &shrinking, &consume, &leave),
+                                .num_cpus = 2, .object_store_memory = STORE_BYTES),
+                    driver);
 }

@@ -123,20 +123,28 @@ crt_status_t crti_call_options_keep(crti_pending_t *p, const crti_target_t *targ
 }
 
 crt_status_t crti_call_options_again(crti_pending_t *p,
+crti_call_options_t *crti_call_options_copy(const crti_call_options_t *options)
+{
+    crti_call_options_t *copy = malloc(sizeof(*copy));
+
+    if (!copy)
+        return NULL;
+    *copy = *options;
+    if (copy->name && !(copy->name = strdup(copy->name))) {
+        free(copy);
+        return NULL;
+    }
+    return copy;
+}
+
                                      const crti_call_options_t *options,
                                      bool has_deadline)
 {
-    crti_call_options_t *mine = malloc(sizeof(*mine));
+    crti_call_options_t *mine = crti_call_options_copy(options);
 
     if (!mine)
         return crt_raise(CRT_ERR_NO_MEMORY, "options of a call");
-    *mine = *options;
     p->spec.options = mine;
-    if (mine->name) {
-        mine->name = strdup(mine->name);
-        if (!mine->name)
-            return crt_raise(CRT_ERR_NO_MEMORY, "options of a call");
-    }
     return begin(p, has_deadline ? mine->timeout_ms : 0);
 }
 

@@ -2,6 +2,7 @@
 /* Lineage. See lineage.h. */
 #include "runtime/core/calls/lineage_int.h"
 
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -54,6 +55,39 @@ void crti_lineages_init(crti_lineages_t *lineages)
     (void)read_limit(&lineages->limit);
 }
 
+/* For the node, which shows it. */
+static void show(const crti_core_t *core)
+{
+    const crti_lineages_t *lineages = &core->calls->lineages;
+    crti_blackboard_t *board = core->board;
+
+    if (!board)
+        return;
+    atomic_store_explicit(&board->lineage_bytes, lineages->bytes + lineages->spare_bytes,
+                          memory_order_relaxed);
+    atomic_store_explicit(&board->lineage_limit, lineages->limit, memory_order_relaxed);
+    atomic_store_explicit(&board->lineage_forgotten, lineages->forgotten,
+                          memory_order_relaxed);
+}
+
+void crti_lineages_add_bytes(crti_core_t *core, int64_t bytes)
+{
+    core->calls->lineages.bytes += (size_t)bytes;
+    show(core);
+}
+
+static void add_spare_bytes(crti_core_t *core, int64_t bytes)
+{
+    core->calls->lineages.spare_bytes += (size_t)bytes;
+    show(core);
+}
+
+static void count_forgotten(crti_core_t *core)
+{
+    core->calls->lineages.forgotten++;
+    show(core);
+}
+
 static void free_options(crti_lineage_t *l)
 {
     crti_call_spec_t spec = {.options = l->options};
@@ -72,16 +106,23 @@ void crti_lineages_fini(crti_lineages_t *lineages)
         crti_lineage_t *l = CRTI_CONTAINER(item, crti_lineage_t, link);
 
         free_options(l);
+        if (l->items)
+            l->items->stream = NULL; /* likewise */
+        crti_items_free(l->items);
         free(l);
     }
 }
 
 /* ------------------------------------------------------------------ the end of one */
 
-static size_t bytes_of(const crti_lineage_t *l)
+size_t crti_lineage_bytes(const crti_lineage_t *l)
 {
+    const crti_items_t *items = l->items;
+    size_t more =
+        items ? sizeof(*items) + items->refs.capacity * sizeof(*items->refs.slots) : 0;
+
     return sizeof(*l) + ((size_t)l->returns + l->pin_count) * sizeof(crt_ref_t *) +
-           l->record_size + OVERHEAD;
+           l->record_size + OVERHEAD + more;
 }
 
 static bool keep_ref(crt_ref_t *ref)
@@ -110,6 +151,7 @@ static void free_lineage(crti_lineage_t *l)
     for (uint32_t i = 0; i < l->pin_count; i++)
         unkeep_ref(crti_lineage_pins(l)[i]);
     free_options(l);
+    crti_items_free(l->items);
     if (crti_lineage_is_task(l))
         l->pool->users--;
     else
@@ -123,7 +165,7 @@ static void end_lineage(crti_core_t *core, crti_lineage_t *l)
     crti_lineages_t *lineages = &core->calls->lineages;
     crti_list_t *item;
 
-    lineages->bytes -= bytes_of(l);
+    crti_lineages_add_bytes(core, -(int64_t)crti_lineage_bytes(l));
     crti_list_remove(&l->link);
     crti_list_append(&lineages->ending, &l->link);
     if (lineages->is_ending)
@@ -134,7 +176,13 @@ static void end_lineage(crti_core_t *core, crti_lineage_t *l)
     lineages->is_ending = false;
 }
 
-static void leave(crt_ref_t *ref, crti_not_again_t why)
+void crti_lineage_end_unused(crti_core_t *core, crti_lineage_t *l)
+{
+    if (l->living == 0 && !l->remake && !(l->items && l->items->stream))
+        end_lineage(core, l);
+}
+
+void crti_lineage_leave(crt_ref_t *ref, crti_not_again_t why)
 {
     ref->more->lineage = NULL;
     ref->more->not_again = (unsigned char)why;
@@ -142,7 +190,7 @@ static void leave(crt_ref_t *ref, crti_not_again_t why)
 }
 
 /* The oldest ones go, but for those under way. */
-static void make_room(crti_core_t *core)
+void crti_lineage_make_room(crti_core_t *core)
 {
     crti_lineages_t *lineages = &core->calls->lineages;
     crti_list_t *item = lineages->all.next;
@@ -156,7 +204,10 @@ static void make_room(crti_core_t *core)
             continue;
         for (unsigned i = 0; i < l->returns; i++)
             if (l->refs[i])
-                leave(l->refs[i], CRTI_NOT_AGAIN_BOUND);
+                crti_lineage_leave(l->refs[i], CRTI_NOT_AGAIN_BOUND);
+        if (l->items)
+            crti_items_leave(l, CRTI_NOT_AGAIN_BOUND);
+        count_forgotten(core);
         end_lineage(core, l);
         item = lineages->all.next; /* others may have ended with it */
     }
@@ -168,20 +219,22 @@ void crti_lineage_forgotten(crt_ref_t *ref)
     crti_lineage_t *l = CRTI_TAKE(ref->more->lineage);
 
     if (ref->more->is_spared)
-        core->calls->lineages.spare_bytes -= ref->size;
+        add_spare_bytes(core, -(int64_t)ref->size);
     if (!l)
         return;
     for (unsigned i = 0; i < l->returns; i++)
         if (l->refs[i] == ref)
             l->refs[i] = NULL;
-    if (--l->living == 0 && !l->remake)
-        end_lineage(core, l);
+    if (ref->more->item)
+        crti_items_forget(core, l, ref);
+    l->living--;
+    crti_lineage_end_unused(core, l);
 }
 
 /* ------------------------------------------------------------------ kept */
 
-void crti_lineage_not_kept(crt_ref_t *ref, const crti_function_t *function,
-                           crti_not_again_t why)
+static void set_not_kept(crt_ref_t *ref, const crti_function_t *function,
+                         crti_not_again_t why)
 {
     if (ref->content != CRTI_CONTENT_STORED || ref->more->lineage)
         return;
@@ -189,13 +242,10 @@ void crti_lineage_not_kept(crt_ref_t *ref, const crti_function_t *function,
     ref->more->not_again = (unsigned char)why;
 }
 
-/* PUT: nothing speaks against it. */
-static crti_not_again_t why_not(const crti_pending_t *p)
+crti_not_again_t crti_lineage_why_not(const crti_pending_t *p)
 {
     int64_t most = crti_most_retries(p->spec.actor, p->spec.max_retries);
 
-    if (p->stream)
-        return CRTI_NOT_AGAIN_STREAM;
     if (most == 0 || p->spec.record.size == 0)
         return p->spec.actor ? CRTI_NOT_AGAIN_ACTOR : CRTI_NOT_AGAIN_ONCE;
     if (most > 0 && p->attempt.retries + crti_backup_lost(p) >= most)
@@ -214,7 +264,18 @@ static bool may_be_lost(const crt_ref_t *ref)
     return (ref->content == CRTI_CONTENT_STORED || ref->more->forward) && is_wanted(ref);
 }
 
-static crti_lineage_t *new_lineage(crti_pending_t *p)
+/* Of a stream before its end: that goes on with them. False: no memory. */
+static bool take_options(crti_lineage_t *l, crti_call_spec_t *s)
+{
+    if (!s->options || !l->items) {
+        l->options = CRTI_TAKE(s->options);
+        return true;
+    }
+    l->options = crti_call_options_copy(s->options);
+    return l->options != NULL;
+}
+
+static crti_lineage_t *new_lineage(crti_pending_t *p, crti_items_t *items)
 {
     crti_call_spec_t *s = &p->spec;
     crti_lineage_t *l = malloc(
@@ -223,7 +284,7 @@ static crti_lineage_t *new_lineage(crti_pending_t *p)
     if (!l)
         return NULL;
     *l = (crti_lineage_t){.function = s->function,
-                          .options = CRTI_TAKE(s->options),
+                          .items = items,
                           .first = p->result->number,
                           .max_retries = s->max_retries,
                           .retries = (uint32_t)p->attempt.retries + crti_backup_lost(p),
@@ -231,6 +292,10 @@ static crti_lineage_t *new_lineage(crti_pending_t *p)
                           .returns = (uint16_t)s->returns,
                           .group = (uint8_t)s->group};
     crti_list_init(&l->link);
+    if (!take_options(l, s)) {
+        free(l);
+        return NULL;
+    }
     if (s->actor) {
         l->actor = s->actor;
         crti_actor_hold_weakly(l->actor);
@@ -241,19 +306,40 @@ static crti_lineage_t *new_lineage(crti_pending_t *p)
     return l;
 }
 
-/* Its results and pins; false: no memory for one of them. */
+/* Its pins and its record; false: no memory for one of them. */
 static bool fill(crti_lineage_t *l, const crti_pending_t *p)
 {
+    memset(l->refs, 0, l->returns * sizeof(*l->refs));
     for (uint32_t i = 0; i < p->spec.pin_count; i++) {
         if (!keep_ref(p->spec.pins[i]))
             return false;
         crti_lineage_pins(l)[l->pin_count++] = p->spec.pins[i];
     }
     memcpy(crti_lineage_pins(l) + l->pin_count, p->spec.record.data, l->record_size);
+    return true;
+}
+
+crti_lineage_t *crti_lineage_open(crti_pending_t *p, crti_items_t *items)
+{
+    crti_lineage_t *l = new_lineage(p, items);
+
+    if (!l)
+        return NULL;
+    if (!fill(l, p)) {
+        l->items = NULL;
+        free_lineage(l);
+        return NULL;
+    }
+    crti_list_append(&p->core->calls->lineages.all, &l->link);
+    crti_lineages_add_bytes(p->core, (int64_t)crti_lineage_bytes(l));
+    return l;
+}
+
+static void take_results(crti_lineage_t *l, const crti_pending_t *p)
+{
     for (unsigned i = 0; i < l->returns; i++) {
         crt_ref_t *ref = crti_pending_result(p, i);
 
-        l->refs[i] = NULL;
         if (!is_wanted(ref) || !crti_ref_more(ref))
             continue;
         l->refs[i] = ref;
@@ -262,33 +348,25 @@ static bool fill(crti_lineage_t *l, const crti_pending_t *p)
         ref->more->made_by = l->function;
         crti_owned_set_repeatable(&ref->owned, may_be_lost(ref));
     }
-    return l->living > 0;
 }
 
 static void keep_new(crti_pending_t *p)
 {
-    crti_lineages_t *lineages = &p->core->calls->lineages;
-    crti_lineage_t *l = new_lineage(p);
+    crti_lineage_t *l = p->stream ? crti_items_lineage(p) : crti_lineage_open(p, NULL);
 
     if (!l)
         return;
-    if (!fill(l, p)) {
-        free_lineage(l);
-        return;
-    }
-    crti_list_append(&lineages->all, &l->link);
-    lineages->bytes += bytes_of(l);
-    make_room(p->core);
+    take_results(l, p);
+    crti_lineage_end_unused(p->core, l);
+    crti_lineage_make_room(p->core);
 }
 
 /* The attempt that made something again has ended, well or not. */
-static void end_remake(crti_pending_t *p)
+static void end_remake(crti_pending_t *p, const crti_result_t *result)
 {
     crti_lineage_t *l = CRTI_TAKE(p->lineage);
-    crti_remake_t *remake = CRTI_TAKE(l->remake);
+    crti_remake_t *remake;
 
-    crti_list_remove(&remake->link);
-    free(remake);
     l->retries = (uint32_t)p->attempt.retries + crti_backup_lost(p);
     crti_core_wake_at(p->core,
                       crti_now_ns()); /* missing.c: a result may have been lost again */
@@ -298,28 +376,58 @@ static void end_remake(crti_pending_t *p)
                                       l->refs[i]->content == CRTI_CONTENT_STORED ||
                                           l->refs[i]->more->forward ||
                                           l->refs[i]->owned.state == CRTI_OWNED_MISSING);
-    if (l->living == 0)
-        end_lineage(p->core, l);
+    if (l->items)
+        crti_items_run_ended(l, result);
+    remake = CRTI_TAKE(l->remake);
+    crti_list_remove(&remake->link);
+    free(remake);
+    crti_lineage_end_unused(p->core, l);
 }
 
-void crti_lineage_keep(crti_pending_t *p)
+void crti_lineage_keep(crti_pending_t *p, const crti_result_t *result)
 {
-    crti_not_again_t why = why_not(p);
+    crti_not_again_t why = crti_lineage_why_not(p);
     bool is_any = false;
 
     if (p->lineage) {
-        end_remake(p);
+        end_remake(p, result);
         return;
     }
     for (unsigned i = 0; i < p->spec.returns; i++) {
         crt_ref_t *ref = crti_pending_result(p, i);
 
         is_any = is_any || may_be_lost(ref);
-        crti_lineage_not_kept(ref, p->spec.function,
-                              why == CRTI_NOT_AGAIN_PUT ? CRTI_NOT_AGAIN_MEMORY : why);
+        set_not_kept(ref, p->spec.function,
+                     why == CRTI_NOT_AGAIN_PUT ? CRTI_NOT_AGAIN_MEMORY : why);
     }
     if (is_any && why == CRTI_NOT_AGAIN_PUT)
         keep_new(p);
+}
+
+/* Its stream holds it. */
+void crti_lineage_keep_item(crti_pending_t *p, uint64_t index, crt_ref_t *ref)
+{
+    crti_not_again_t why = crti_lineage_why_not(p);
+    crti_lineage_t *l;
+    size_t before;
+
+    set_not_kept(ref, p->spec.function,
+                 why == CRTI_NOT_AGAIN_PUT ? CRTI_NOT_AGAIN_MEMORY : why);
+    if (why != CRTI_NOT_AGAIN_PUT ||
+        (ref->content != CRTI_CONTENT_STORED && !ref->more->forward) ||
+        !(l = crti_items_lineage(p)))
+        return;
+    before = crti_lineage_bytes(l);
+    if (!crti_ref_more(ref) ||
+        crti_numbers_add(&l->items->refs, index + 1, ref) != CRT_OK)
+        return;
+    ref->more->item = index + 1;
+    ref->more->lineage = l;
+    ref->more->made_by = l->function;
+    l->living++;
+    crti_owned_set_repeatable(&ref->owned, true);
+    crti_lineages_add_bytes(p->core, (int64_t)(crti_lineage_bytes(l) - before));
+    crti_lineage_make_room(p->core);
 }
 
 /* ------------------------------------------------------------------ spare bytes */
@@ -336,7 +444,7 @@ static void vacate(crt_ref_t *ref)
  * them: what was made from them can't be made again without them. */
 void crti_lineage_spare(crt_ref_t *ref)
 {
-    crti_lineages_t *lineages = &ref->core->calls->lineages;
+    const crti_lineages_t *lineages = &ref->core->calls->lineages;
 
     if (ref->owned.state != CRTI_OWNED_STORED || ref->more->is_spared)
         return;
@@ -346,9 +454,10 @@ void crti_lineage_spare(crt_ref_t *ref)
     }
     if (ref->size <= lineages->limit / SPARES_PART - lineages->spare_bytes) {
         ref->more->is_spared = true;
-        lineages->spare_bytes += ref->size;
+        add_spare_bytes(ref->core, (int64_t)ref->size);
         return;
     }
+    count_forgotten(ref->core);
     if (!ref->more->lineage)
         ref->more->not_again = CRTI_NOT_AGAIN_BOUND;
     vacate(ref);
@@ -392,10 +501,6 @@ static void tell_why(const crt_ref_t *ref, char *text, size_t size)
         break;
     case CRTI_NOT_AGAIN_ACTOR_GONE:
         snprintf(text, size, "%s made it, whose actor has ended", name);
-        break;
-    case CRTI_NOT_AGAIN_STREAM:
-        snprintf(text, size, "%s yielded it, and what is yielded is not made again",
-                 name);
         break;
     case CRTI_NOT_AGAIN_BOUND: tell_bound(ref, name, text, size); break;
     case CRTI_NOT_AGAIN_USED_UP:

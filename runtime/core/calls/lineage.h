@@ -25,6 +25,7 @@
 
 #include "runtime/base/list.h"
 #include "runtime/core/types.h"
+#include "runtime/core/values/record.h"
 
 #define CRTI_LINEAGE_LIMIT "CRT_LINEAGE_LIMIT" /* the variable of the environment */
 
@@ -36,7 +37,6 @@ typedef enum crti_not_again {
     CRTI_NOT_AGAIN_ONCE,       /* its task may run once */
     CRTI_NOT_AGAIN_ACTOR,      /* so may calls of its actor */
     CRTI_NOT_AGAIN_ACTOR_GONE, /* which has ended */
-    CRTI_NOT_AGAIN_STREAM,     /* it was yielded */
     CRTI_NOT_AGAIN_BOUND,      /* its lineage had no room, or lost it to a later one */
     CRTI_NOT_AGAIN_USED_UP,    /* the call has run as often as it may */
     CRTI_NOT_AGAIN_MEMORY
@@ -51,6 +51,7 @@ typedef struct crti_lineages {
     size_t bytes;       /* of them, and */
     size_t spare_bytes; /* of spare objects that can't be made again */
     size_t limit;       /* of both */
+    uint64_t forgotten; /* lineages and spare objects for which there was no room */
 } crti_lineages_t;
 
 void crti_lineages_init(crti_lineages_t *lineages);
@@ -59,11 +60,15 @@ void crti_lineages_fini(crti_lineages_t *lineages);
 crt_status_t crti_lineage_check(void);
 
 /* The call has its results, or has failed, and ends next: what it takes to make them again is
- * kept. */
-void crti_lineage_keep(crti_pending_t *pending);
-/* An item that a call has yielded. */
-void crti_lineage_not_kept(crt_ref_t *ref, const crti_function_t *function,
-                           crti_not_again_t why);
+ * kept. `result`: the first one. */
+void crti_lineage_keep(crti_pending_t *pending, const crti_result_t *result);
+/* An item that a call has yielded, of which it is number `index`: likewise. */
+void crti_lineage_keep_item(crti_pending_t *pending, uint64_t index, crt_ref_t *ref);
+/* One has come from a run that makes some again: taken, or given up. */
+void crti_lineage_item_again(crti_pending_t *pending, uint64_t index,
+                             const crti_result_t *result);
+/* The first run of a stream with `lineage` has ended; its call is still there. */
+void crti_lineage_stream_ended(crt_stream_t *stream);
 void crti_lineage_tick(crti_core_t *core, uint64_t now_ns);
 
 /* Handlers of refs (crti_ref_handlers_t). */

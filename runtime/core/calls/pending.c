@@ -333,7 +333,7 @@ static void end(crti_pending_t *p, const crti_result_t *result)
         end_more(p, result);
     if (ref->content == CRTI_CONTENT_STORED || ref->more->forward || p->lineage ||
         p->spec.returns > 1)
-        crti_lineage_keep(p);
+        crti_lineage_keep(p, result);
     if (p->spec.returns > 1)
         release_more(p);
     free_pending(p);

@@ -24,7 +24,8 @@ static crt_ref_t *result_again(crti_core_t *core, crti_lineage_t *l, unsigned in
     crt_ref_t *ref = l->refs[index];
 
     if (!ref) /* nobody wants that one */
-        return index ? crti_ref_new(core) : crti_ref_new_numbered(core, l->first);
+        return index || l->items ? crti_ref_new(core)
+                                 : crti_ref_new_numbered(core, l->first);
     crti_ref_hold(ref);
     return ref;
 }
@@ -59,8 +60,7 @@ static bool take_results(crti_pending_t *p, crti_lineage_t *l)
     return true;
 }
 
-static crti_pending_t *new_attempt(crti_core_t *core, crti_lineage_t *l,
-                                   const crt_ref_t *asked)
+static crti_pending_t *new_attempt(crti_core_t *core, crti_lineage_t *l, crt_ref_t *asked)
 {
     crti_pending_t *p = crti_pending_blank(core);
 
@@ -92,7 +92,21 @@ static crti_pending_t *new_attempt(crti_core_t *core, crti_lineage_t *l,
         if (ref == asked || ref->owned.state == CRTI_OWNED_MISSING)
             crti_ref_repeat(ref);
     }
+    if (l->items)
+        crti_items_await(p, l, asked);
     return p;
+}
+
+/* It yields into a stream of its own. */
+static crt_status_t begin_stream(crti_pending_t *p, const crti_lineage_t *l)
+{
+    crt_stream_t *stream = crti_call_stream_unread(p->core, crti_items_first(l));
+
+    if (!stream)
+        return crt_raise(CRT_ERR_NO_MEMORY, "a stream of %s", l->function->display);
+    crti_call_stream_begin(stream, p);
+    crti_call_stream_restart(p);
+    return CRT_OK;
 }
 
 static crt_status_t prepare(crti_pending_t *p, const crti_lineage_t *l)
@@ -105,11 +119,14 @@ static crt_status_t prepare(crti_pending_t *p, const crti_lineage_t *l)
         status = crti_call_spec_pin(&p->spec, crti_lineage_pins(l)[i]);
     if (status == CRT_OK)
         status = crti_slot_record(p, crti_lineage_record(l));
-    return status;
+    return status == CRT_OK && l->items ? begin_stream(p, l) : status;
 }
 
-static void refuse(crti_lineage_t *l, crti_not_again_t why)
+static void refuse(crt_ref_t *asked, crti_not_again_t why)
 {
+    crti_lineage_t *l = asked->more->lineage;
+
+    asked->more->not_again = (unsigned char)why;
     for (unsigned i = 0; i < l->returns; i++)
         if (l->refs[i])
             l->refs[i]->more->not_again = (unsigned char)why;
@@ -144,19 +161,23 @@ bool crti_lineage_make_again(crt_ref_t *ref)
     if (!l || core->is_closing || core->broken != CRT_OK)
         return false;
     if (l->remake) {
-        if (ref->owned.state == CRTI_OWNED_PENDING)
+        if (ref->more->item)
+            crti_items_join(l, ref);
+        else if (ref->owned.state == CRTI_OWNED_PENDING)
             crti_ref_repeat(ref); /* no longer another one's value */
         return true;
     }
+    if (l->items)
+        crti_items_count_retries(l);
     if (!crti_lineage_may_repeat(l)) {
-        refuse(l, why_no_more(l));
+        refuse(ref, why_no_more(l));
         return false;
     }
     remake = calloc(1, sizeof(*remake));
     p = remake ? new_attempt(core, l, ref) : NULL;
     if (!p) {
         free(remake);
-        refuse(l, CRTI_NOT_AGAIN_MEMORY);
+        refuse(ref, CRTI_NOT_AGAIN_MEMORY);
         return false;
     }
     *remake = (crti_remake_t){.lineage = l, .since_ns = crti_now_ns()};
@@ -173,6 +194,8 @@ bool crti_lineage_make_again(crt_ref_t *ref)
     for (unsigned i = 0; i < l->returns; i++)
         if (l->refs[i] && l->refs[i]->content == CRTI_CONTENT_NONE)
             crti_tasks_give_back(core, l->refs[i]);
+    if (ref->more->item)
+        crti_tasks_give_back(core, ref);
     crti_call_await_slots(p);
     return true;
 }

@@ -42,6 +42,18 @@ crt_stream_t *crti_call_stream_new(crti_core_t *core)
     return stream;
 }
 
+crt_stream_t *crti_call_stream_unread(crti_core_t *core, uint64_t first)
+{
+    crt_stream_t *stream = calloc(1, sizeof(*stream));
+
+    if (!stream)
+        return NULL;
+    stream->core = core;
+    stream->window = WINDOW_DEFAULT;
+    stream->received = first;
+    return stream;
+}
+
 crt_stream_t *crti_call_stream_refused(const crt_arg_t *args, size_t count)
 {
     crt_ref_t *completed = crti_given_refused(args, count);
@@ -113,6 +125,8 @@ void crti_call_streams_orphan(crti_core_t *core)
 
 void crti_call_stream_ended(crt_stream_t *stream)
 {
+    if (stream->lineage)
+        crti_lineage_stream_ended(stream);
     stream->call = NULL;
     stream->is_ended = true;
     tell_change(stream);
@@ -221,6 +235,7 @@ static bool is_sound(const crti_core_t *core, const crti_result_t *result,
 static crt_status_t keep_item(crti_pending_t *p, uint64_t number,
                               const crti_result_t *result)
 {
+    const crt_stream_t *stream = p->stream;
     crt_ref_t *ref = crti_ref_new_numbered(p->core, number);
     crt_status_t status =
         ref ? push(p->stream, ref) : crt_raise(CRT_ERR_NO_MEMORY, "a ref");
@@ -232,7 +247,7 @@ static crt_status_t keep_item(crti_pending_t *p, uint64_t number,
     }
     ref->is_result = true;
     crti_ref_set_result(ref, result, true);
-    crti_lineage_not_kept(ref, p->spec.function, CRTI_NOT_AGAIN_STREAM);
+    crti_lineage_keep_item(p, stream->received - 1, ref);
     if (ref->more->forward)
         p->core->on_forwarded(ref, p->spec.function);
     return CRT_OK;
@@ -252,6 +267,11 @@ crt_status_t crti_call_stream_arrived(crti_pending_t *p, uint64_t index,
     }
     crti_item_numbers_step(&stream->numbers);
     stream->received++;
+    if (p->lineage) {
+        allow_more(stream);
+        crti_lineage_item_again(p, index, result);
+        return CRT_OK;
+    }
     if (!stream->is_dropped && !p->attempt.is_expired)
         status = keep_item(p, number, result);
     else

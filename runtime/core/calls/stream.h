@@ -28,11 +28,12 @@
 struct crt_stream {
     crti_core_t *core; /* NULL after a shutdown */
     unsigned holds;
-    bool is_dropped;      /* by the program */
-    bool is_ended;        /* no item follows those that are here */
-    crt_ref_t *completed; /* held: the result of the call */
-    crti_pending_t *call; /* NULL: it has ended, or was never made */
-    crt_ref_t **items;    /* a ring of `room`, a power of two: held, not taken */
+    bool is_dropped;              /* by the program */
+    bool is_ended;                /* no item follows those that are here */
+    crt_ref_t *completed;         /* held: the result of the call */
+    crti_pending_t *call;         /* NULL: it has ended, or was never made */
+    struct crti_lineage *lineage; /* of its items; NULL: there is none */
+    crt_ref_t **items;            /* a ring of `room`, a power of two: held, not taken */
     size_t first, count, room;
     uint64_t window;
     uint64_t received;           /* items so far, */
@@ -47,6 +48,9 @@ struct crt_stream {
 /* Held once, with an entry in core->calls->streams, which says that it is one. NULL: out of
  * memory. */
 crt_stream_t *crti_call_stream_new(crti_core_t *core);
+/* Of a call that makes items again, from number `first` on: nobody has a handle of it, and each
+ * counts as taken when it comes. */
+crt_stream_t *crti_call_stream_unread(crti_core_t *core, uint64_t first);
 /* Without a runtime: one that says why. The objects among the arguments end. */
 crt_stream_t *crti_call_stream_refused(const crt_arg_t *args, size_t count);
 /* How many items may be out, from the option of that name. */

@@ -11,6 +11,7 @@
  * Tier: message path.
  */
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -298,7 +299,14 @@ static void broken_item_ended(crti_completion_t *ending)
 static void finish_yields(crt_call_t *call)
 {
     crti_yields_t *y = call->yields;
+    char text[200];
 
+    if (y && call->status >= 0 && call->is_started && y->next < y->skip) {
+        snprintf(text, sizeof(text),
+                 "it yielded %llu results in this run and %llu or more in an earlier one",
+                 (unsigned long long)y->next, (unsigned long long)y->skip);
+        crti_call_set_error(call, CRT_ERR_USER, text);
+    }
     if (!y || !y->is_broken)
         return;
     call->ending.waits++;

@@ -24,7 +24,8 @@ const crti_ref_more_t crti_ref_no_more = {
     .waiters = EMPTY(crti_ref_no_more.waiters),
     .local_waiters = EMPTY(crti_ref_no_more.local_waiters),
     .uncovering = EMPTY(crti_ref_no_more.uncovering),
-    .turn = EMPTY(crti_ref_no_more.turn)};
+    .turn = EMPTY(crti_ref_no_more.turn),
+    .awaited = EMPTY(crti_ref_no_more.awaited)};
 
 static crt_ref_t *new_ref(crti_core_t *core)
 {
@@ -58,6 +59,7 @@ crti_ref_more_t *crti_ref_more(crt_ref_t *ref)
     crti_list_init(&more->local_waiters);
     crti_list_init(&more->uncovering);
     crti_list_init(&more->turn);
+    crti_list_init(&more->awaited);
     ref->more = more;
     return more;
 }

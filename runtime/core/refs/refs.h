@@ -121,6 +121,8 @@ typedef struct crti_ref_more {
     unsigned char not_again;        /* and why it can't (crti_not_again_t, lineage.h) */
     bool is_spared;                 /* its spare bytes are kept, and counted */
     uint32_t dependents;            /* lineages that it is an argument of */
+    uint64_t item;       /* owned: one more than its number in a stream; 0: of none */
+    crti_list_t awaited; /* crti_items_t (calls/lineage_int.h) */
     struct crti_kept_copies *copies; /* owned: on several nodes; NULL: it need not be */
     crti_contained_t inner;
     crt_value_t value; /* decoded from its bytes or `view` */
