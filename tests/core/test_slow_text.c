@@ -58,6 +58,33 @@ static void an_actor_is_told_with_its_state_and_reason(void **state)
     assert_string_equal(actor("[]"), "the head does not know its actor");
 }
 
+static const char *transfer(const char *json)
+{
+    crti_slow_text_transfer(json, 8 << 20, text, sizeof(text));
+    return text;
+}
+
+static void a_transfer_is_told_with_how_far_it_is_and_its_rate(void **state)
+{
+    assert_string_equal(transfer("{\"how\":\"node\",\"came\":1572864,\"for_ms\":12000,"
+                                 "\"from\":\"0123456789abcdef\"}"),
+                        "1.5 of its 8.0 MiB have come from node 01234567 in 12.0 s, "
+                        "0.12 MiB/s");
+    assert_string_equal(transfer("{\"how\":\"room\",\"came\":0,\"for_ms\":12000}"),
+                        "its 8388608 bytes are to be fetched, and the store has no room");
+    assert_string_equal(transfer("{\"how\":\"disk\"}"),
+                        "its 8388608 bytes are read from disk");
+}
+
+static void a_transfer_of_which_nothing_is_known_is_told_with_its_size(void **state)
+{
+    const char *plain = "its 8388608 bytes are fetched from another node";
+
+    assert_string_equal(transfer("{}"), plain);
+    assert_string_equal(transfer(NULL), plain);
+    assert_string_equal(transfer("{\"how\":\"node\",\"came\":"), plain);
+}
+
 static void a_text_that_is_too_long_is_cut(void **state)
 {
     char small[12];
@@ -74,6 +101,8 @@ int main(void)
         cmocka_unit_test(a_call_that_waits_in_its_process_is_told_with_that),
         cmocka_unit_test(a_call_of_which_the_head_knows_nothing_is_told_so),
         cmocka_unit_test(an_actor_is_told_with_its_state_and_reason),
+        cmocka_unit_test(a_transfer_is_told_with_how_far_it_is_and_its_rate),
+        cmocka_unit_test(a_transfer_of_which_nothing_is_known_is_told_with_its_size),
         cmocka_unit_test(a_text_that_is_too_long_is_cut),
     };
 

@@ -58,6 +58,32 @@ void crti_slow_text_call(const char *json, int64_t wall_ms, char *text, size_t s
     }
 }
 
+void crti_slow_text_transfer(const char *json, size_t bytes, char *text, size_t size)
+{
+    const double mib = 1 << 20;
+    char how[16] = "", value[40] = "", node[40] = "";
+    double came = 0, ms = 0;
+
+    if (json) {
+        find(json, "how", how, sizeof(how));
+        find(json, "from", node, sizeof(node));
+        (void)crti_read_whole_number(find(json, "came", value, sizeof(value)), &came);
+        (void)crti_read_whole_number(find(json, "for_ms", value, sizeof(value)), &ms);
+    }
+    if (strcmp(how, "disk") == 0)
+        snprintf(text, size, "its %zu bytes are read from disk", bytes);
+    else if (strcmp(how, "room") == 0)
+        snprintf(text, size, "its %zu bytes are to be fetched, and the store has no room",
+                 bytes);
+    else if (strcmp(how, "node") == 0 && ms > 0)
+        crti_format(text, size,
+                    "%.1f of its %.1f MiB have come from node %.8s in %.1f s, %.2f MiB/s",
+                    came / mib, (double)bytes / mib, node, ms / 1e3,
+                    came / mib / (ms / 1e3));
+    else
+        snprintf(text, size, "its %zu bytes are fetched from another node", bytes);
+}
+
 void crti_slow_text_actor(const char *json, char *text, size_t size)
 {
     char state[32], name[64], message[400];

@@ -6,7 +6,8 @@
  *
  * Where it sits
  *     process/blocking.c (somebody waits) -> dispatch.c (the timer) -> [ slow_waits.c ] ->
- *     STATE_QUERY "tasks" or "actors" to the head, for what this process does not know itself
+ *     STATE_QUERY "tasks" or "actors" to the head, "transfer" to the node, for what this process
+ *     does not know itself
  * Cost
  *     A wait compares a number. While some wait, the timer looks at them LOOKS times in that time.
  * Failure
@@ -43,11 +44,14 @@
     (60 * CRTI_S) /* before what was told last is told of again; then twice that, */
 #define PAUSE_MAX (3600 * CRTI_S) /* up to this */
 
-/* The head is asked about a call or an actor. */
+typedef enum about { CALL, ACTOR, TRANSFER } about_t;
+
+/* The head is asked about a call or an actor, the node about a transfer. */
 typedef struct question {
     crti_core_t *core;
-    uint64_t wait;   /* its number */
-    bool is_of_call; /* else of an actor */
+    uint64_t wait; /* its number */
+    about_t about;
+    size_t bytes; /* of what is transferred */
     char name[NAME];
 } question_t;
 
@@ -116,30 +120,43 @@ static void on_answer(void *user, const crti_message_t *answer)
 
     char text[512];
 
-    if (json && goes_on(q->core, q->wait) && !(q->is_of_call && is_told_often(q->name))) {
-        if (q->is_of_call)
+    if ((json || q->about == TRANSFER) && goes_on(q->core, q->wait) &&
+        !(q->about == CALL && is_told_often(q->name))) {
+        if (q->about == CALL)
             crti_slow_text_call(json, crti_wall_ms(), text, sizeof(text));
-        else
+        else if (q->about == ACTOR)
             crti_slow_text_actor(json, text, sizeof(text));
+        else
+            crti_slow_text_transfer(json, q->bytes, text, sizeof(text));
         say(q->core, q->name, text);
     }
     free(q);
 }
 
-static void ask(crti_core_t *core, uint64_t wait, const char *name, const char *what,
-                const char *filter)
+static void ask_of(crti_core_t *core, uint64_t wait, const char *name, about_t about,
+                   const char *filter, size_t bytes)
 {
-    crti_msg_state_query_t body = {.what = crti_str(what), .filter = crti_str(filter)};
+    static const char *const what[] = {
+        [CALL] = "tasks", [ACTOR] = "actors", [TRANSFER] = "transfer"};
+    crti_msg_state_query_t body = {.what = crti_str(what[about]),
+                                   .filter = crti_str(filter)};
     question_t *q = calloc(1, sizeof(*q));
 
     if (q == NULL)
         return;
     q->core = core;
     q->wait = wait;
-    q->is_of_call = strcmp(what, "tasks") == 0;
+    q->about = about;
+    q->bytes = bytes;
     snprintf(q->name, sizeof(q->name), "%s", name);
     if (crti_node_request(core, CRTI_MSG_STATE_QUERY, &body, on_answer, q) != CRT_OK)
         free(q);
+}
+
+static void ask(crti_core_t *core, uint64_t wait, const char *name, about_t about,
+                const char *filter)
+{
+    ask_of(core, wait, name, about, filter, 0);
 }
 
 static void tell_pending(crti_core_t *core, uint64_t wait, const crti_pending_t *p)
@@ -150,11 +167,11 @@ static void tell_pending(crti_core_t *core, uint64_t wait, const crti_pending_t 
              p->lineage ? ", which is made again" : "");
     if (p->attempt.state == CRTI_ATTEMPT_SENT) {
         snprintf(id, sizeof(id), "%s%016" PRIx64, core->process_hex, p->number);
-        ask(core, wait, name, "tasks", id);
+        ask(core, wait, name, CALL, id);
     } else if (p->attempt.state == CRTI_ATTEMPT_ARGUMENTS) {
         say(core, name, "its arguments are not there yet");
     } else if (p->spec.actor) {
-        ask(core, wait, name, "actors", p->spec.actor->hex);
+        ask(core, wait, name, ACTOR, p->spec.actor->hex);
     } else {
         say(core, name,
             p->pool && p->pool->reason[0] ? p->pool->reason
@@ -168,9 +185,9 @@ static void tell_ref(crti_core_t *core, const crti_shown_wait_t *w, const crt_re
     char text[160], hex[CRTI_ID_HEX];
 
     if (ref->content != CRTI_CONTENT_NONE || ref->is_pulling) {
-        snprintf(text, sizeof(text), "its %zu bytes are fetched from another node",
-                 ref->size);
-        say(core, w->what, text);
+        snprintf(text, sizeof(text), "%s%016" PRIx64,
+                 crti_id_hex(ref->more->object.owner, hex), ref->more->object.number);
+        ask_of(core, w->number, w->what, TRANSFER, text, ref->size);
     } else if (ref->is_owned && p) {
         tell_pending(core, w->number, p);
     } else if (ref->is_owned) {
@@ -205,7 +222,7 @@ static void tell(crti_core_t *core, const crti_shown_wait_t *w)
     if (ref && !ref->is_free && is_news(core, ref))
         tell_ref(core, w, ref);
     else if (detail && detail->actor)
-        ask(core, w->number, w->what, "actors", detail->actor->hex);
+        ask(core, w->number, w->what, ACTOR, detail->actor->hex);
     else if (!ref && !w->is_open) /* an event loop may be idle for days */
         say(core, w->what, text);
 }

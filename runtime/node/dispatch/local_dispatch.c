@@ -162,6 +162,12 @@ static void on_message(crti_local_t *local, const crti_message_t *message)
 {
     switch (message->kind) {
     case CRTI_MSG_STATE_QUERY:
+        if (local->process && crti_str_equal(message->state_query.what, "transfer"))
+            crti_pull_progress_asked(local->node, local->number, message->request,
+                                     message->state_query.filter);
+        else
+            forward(local, message);
+        return;
     case CRTI_MSG_NODE_DRAIN: forward(local, message); return;
     case CRTI_MSG_LOG_READ:
         if (crti_logs_are_here(local->node, message->log_read.name))

@@ -153,6 +153,22 @@ size_t crti_pull_table_count(const crti_pull_table_t *table)
     return table->pulls.count;
 }
 
+bool crti_pull_table_progress(const crti_pull_table_t *table, crti_object_id_t object,
+                              crti_pull_progress_t *progress_out)
+{
+    const pull_t *p = crti_map_get(&table->pulls, &object);
+    uint64_t came = p ? p->done * CRTI_PULL_PART : 0;
+
+    if (!p)
+        return false;
+    *progress_out =
+        (crti_pull_progress_t){.came = came < p->size ? came : p->size,
+                               .needs_room = p->state == CRTI_PULL_NEEDS_ROOM};
+    if (p->current < p->source_count)
+        progress_out->from = p->sources[p->current].node;
+    return true;
+}
+
 uint64_t crti_pull_table_bytes(const crti_pull_table_t *table)
 {
     return table->bytes;

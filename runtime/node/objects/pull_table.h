@@ -99,6 +99,16 @@ void crti_pull_table_visit(const crti_pull_table_t *table,
                            void *user);
 uint64_t crti_pull_table_bytes(const crti_pull_table_t *table); /* under way */
 
+/* How far the pull of an object is. */
+typedef struct crti_pull_progress {
+    uint64_t came;   /* bytes */
+    bool needs_room; /* it waits for it */
+    crti_id_t from;  /* who is asked */
+} crti_pull_progress_t;
+/* False: there is none. */
+bool crti_pull_table_progress(const crti_pull_table_t *table, crti_object_id_t object,
+                              crti_pull_progress_t *progress_out);
+
 /* ---------------------------------------------------------------- events */
 
 /* `nodes` are the sources; they are added to what an older request for the object named.

@@ -2,6 +2,9 @@
 /* Transfer. See transfer.h. */
 #include "runtime/node/objects/transfer.h"
 
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "runtime/base/log.h"
@@ -370,6 +373,61 @@ void crti_pull_asked(crti_node_t *node, uint64_t local, uint64_t request,
             crti_channel_send_error(link->channel, request, status);
     }
     crti_pull_act(node);
+}
+
+/* When the oldest process that waits for it has asked; 0: none is known. */
+static uint64_t asked_since(const crti_node_t *node, crti_object_id_t object)
+{
+    const crti_transfer_t *t;
+    uint64_t since = 0;
+
+    for (size_t i = 0; (t = crti_transfer_at(&node->pulls->log, i)); i++)
+        if (t->ended_ns == 0 && crti_object_id_equal(t->object, object))
+            since = t->begun_ns;
+    return since;
+}
+
+static void put_progress(crti_node_t *node, crti_object_id_t object, char *json,
+                         size_t size)
+{
+    uint64_t since = asked_since(node, object), now = crti_node_now(node), bytes;
+    crti_pull_progress_t progress;
+    char hex[CRTI_ID_HEX] = "";
+
+    if (crti_spill_holds(node, object, &bytes)) {
+        snprintf(json, size, "{\"how\":\"disk\"}");
+        return;
+    }
+    if (!since || !crti_pull_table_progress(node->pull_table, object, &progress)) {
+        snprintf(json, size, "{}");
+        return;
+    }
+    if (!crti_id_is_zero(progress.from))
+        crti_id_hex(progress.from, hex);
+    snprintf(json, size,
+             "{\"how\":\"%s\",\"came\":%" PRIu64 ",\"for_ms\":%" PRIu64
+             ",\"from\":\"%s\"}",
+             progress.needs_room ? "room" : "node", progress.came,
+             (uint64_t)((now - since) / CRTI_MS), hex);
+}
+
+void crti_pull_progress_asked(crti_node_t *node, uint64_t local, uint64_t request,
+                              crti_span_t filter)
+{
+    crti_local_t *link = crti_local_get(node, local);
+    char text[CRTI_ID_HEX + 20], json[200] = "{}", owner[CRTI_ID_HEX] = "";
+    crti_msg_state_answer_t answer;
+    crti_object_id_t object = {.number = 0};
+
+    crti_text(filter, text, sizeof(text));
+    snprintf(owner, sizeof(owner), "%.32s", text);
+    if (strlen(text) == 48 && crti_id_parse(owner, &object.owner)) {
+        object.number = strtoull(text + 32, NULL, 16);
+        put_progress(node, object, json, sizeof(json));
+    }
+    answer = (crti_msg_state_answer_t){.json = crti_str(json)};
+    if (link)
+        (void)crti_channel_send(link->channel, CRTI_MSG_STATE_ANSWER, request, &answer);
 }
 
 /* ---------------------------------------------------------------- asked for by others */

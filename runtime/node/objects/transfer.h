@@ -21,6 +21,10 @@
 
 void crti_pull_asked(crti_node_t *node, uint64_t local, uint64_t request,
                      crti_id_t process, const crti_msg_pull_t *pull);
+/* STATE_QUERY "transfer" of a local process: how far the object is that `filter` names, for who has
+ * waited long. */
+void crti_pull_progress_asked(crti_node_t *node, uint64_t local, uint64_t request,
+                              crti_span_t filter);
 /* `from` asks by `stream` for a part. */
 void crti_object_serve(crti_node_t *node, crti_id_t from, crti_stream_t *stream,
                        uint64_t request, const crti_msg_object_get_t *get);
