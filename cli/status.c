@@ -183,6 +183,29 @@ static void print_resources(const json_t *nodes)
     json_decref(totals);
 }
 
+/* Of nodes where something is kept, or was not. */
+static void print_lineage(const json_t *nodes)
+{
+    bool is_first = true;
+
+    for (size_t i = 0; i < json_array_size(nodes); i++) {
+        const json_t *node = json_array_get(nodes, i);
+        double forgotten = number_of(node, "lineage_forgotten");
+        char use[64];
+
+        if (!is_alive(node) || (number_of(node, "lineage_bytes") == 0 && forgotten == 0))
+            continue;
+        if (is_first)
+            printf("\nKept to make lost objects again (CRT_LINEAGE_LIMIT)\n");
+        is_first = false;
+        format_use(node, "lineage_bytes", "lineage_limit", use, sizeof(use));
+        printf(" %.8s %s", crti_answer_text(node, "node_id"), use);
+        if (forgotten > 0)
+            printf("; forgotten for lack of room: %.0f", forgotten);
+        printf("\n");
+    }
+}
+
 static void print_demand(const json_t *demand)
 {
     printf("\nWaiting\n");
@@ -365,6 +388,7 @@ static void print_text(const json_t *state, const json_t *actors, const json_t *
            crti_answer_text(state, "address"), crti_answer_text(state, "version"), when);
     print_nodes(json_object_get(state, "nodes"), number_of(state, "time"));
     print_resources(json_object_get(state, "nodes"));
+    print_lineage(json_object_get(state, "nodes"));
     print_demand(json_object_get(state, "demand"));
     print_deadlock(json_object_get(state, "resource_deadlock"), number_of(state, "time"));
     print_counts("Actors", json_object_get(state, "actors"));

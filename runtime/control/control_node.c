@@ -333,6 +333,9 @@ bool crti_control_heartbeat(crti_control_t *c, crti_control_link_t *link,
     node->memory_ended = m->memory_ended;
     node->spilled_objects = m->spilled_objects;
     node->spilled_bytes = m->spilled_bytes;
+    node->lineage_bytes = m->lineage_bytes;
+    node->lineage_limit = m->lineage_limit;
+    node->lineage_forgotten = m->lineage_forgotten;
     note_spill_trouble(c, node, m->spill_trouble);
     node->demand.size = 0;
     if (m->demand.size <= DEMAND_MAX)

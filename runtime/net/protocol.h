@@ -25,7 +25,7 @@
 /* Raised in each release in which a peer of the last one would misread a message or a record: a
  * field that is added, taken out or means something else. A new kind that only who knows it is sent
  * does not raise it. */
-#define CRTI_PROTOCOL_VERSION 18
+#define CRTI_PROTOCOL_VERSION 19
 #define CRTI_MESSAGE_MAX      (16u << 20) /* largest control message */
 #define CRTI_CREATION_MAX     (1u << 20)  /* largest creation record of an actor */
 #define CRTI_SAVED_MAX        (1u << 20)  /* largest state that an actor saves */
@@ -493,16 +493,18 @@
 /* Every second, and at once (at most every 50 ms) when resources change. `demand` is a list of
  * (encoded LEASE_REQUEST) that wait here; memory_ended: so many workers were ended for lack of
  * memory; spilled: on disk, without memory; spill_trouble: why nothing is spilled that should be;
- * `uses` a list of JOB_USE, of jobs whose use has changed or, while requests wait, that are
- * there. The acknowledgement has JOB_LEVEL of the same jobs, how far the job that is most ahead is
- * and how many jobs there are. The head acknowledges each; a node that hears nothing for 5 s takes
- * the link for dead and reconnects. */
+ * lineage: what processes keep to make lost objects again (base/blackboard.h); `uses` a list of
+ * JOB_USE, of jobs whose use has changed or, while requests wait, that are there. The
+ * acknowledgement has JOB_LEVEL of the same jobs, how far the job that is most ahead is and how
+ * many jobs there are. The head acknowledges each; a node that hears nothing for 5 s takes the link
+ * for dead and reconnects. */
 /* `sequence` 0 of an acknowledgement: the head is there, and promises nothing (base/fence.h). */
 #define CRTI_FIELDS_HEARTBEAT(F)                                                         \
     F(U64, sequence)                                                                     \
     F(ROOM, available) F(BIN, demand) F(U64, store_used) F(U64, workers)                  \
         F(U64, memory_used) F(U64, memory_bytes) F(U64, memory_ended) F(BIN, uses)    \
-        F(U64, spilled_objects) F(U64, spilled_bytes) F(STR, spill_trouble)
+        F(U64, spilled_objects) F(U64, spilled_bytes) F(STR, spill_trouble)              \
+        F(U64, lineage_bytes) F(U64, lineage_limit) F(U64, lineage_forgotten)
 #define CRTI_FIELDS_HEARTBEAT_ACK(F) F(U64, sequence) F(BIN, levels) F(F64, ahead) F(U64, jobs)
 
 /* In HEARTBEAT and its acknowledgement: node/leases/job_shares.h says what the fields mean. */

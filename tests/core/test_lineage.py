@@ -10,7 +10,7 @@ import sys
 import tempfile
 import unittest
 
-from real_cluster import Cluster, Driver
+from real_cluster import Cluster, Driver, run
 
 CRT, PROGRAM = sys.argv[1:3]
 
@@ -127,6 +127,39 @@ class Lineage(unittest.TestCase):
         status, value = driver.process.stdout.readline().split(" ", 1)
         self.assertEqual((status, value.split()[0]), ("CRT_OK", "2"))
 
+    def test_who_waits_for_a_transfer_is_told_how_far_it_is(self):
+        terminal = tempfile.TemporaryFile("w+")
+        self.addCleanup(terminal.close)
+        driver, maker = self.start(terminal, CRT_TELL_WAITS="0.3"), self.join(1)
+        driver.ok("chain", 2)
+        pid = next(row["pid"] for row in self.cluster.nodes() if row["node_id"] == maker)
+        os.kill(pid, signal.SIGSTOP)
+        self.addCleanup(os.kill, pid, signal.SIGCONT)
+        driver.process.stdin.write("value\n")
+        driver.process.stdin.flush()
+
+        def said():
+            terminal.seek(0)
+            return terminal.read()
+
+        self.cluster.wait_for(lambda: "has waited" in said())
+        self.assertRegex(said(), r"has waited 0\.3 s for a ref: 0\.0 of its 0\.1 MiB have come "
+                                 rf"from node {maker[:8]} in \d\.\d s, 0\.00 MiB/s")
+        os.kill(pid, signal.SIGCONT)
+        status, value = driver.process.stdout.readline().split(" ", 1)
+        self.assertEqual((status, value.split()[0]), ("CRT_OK", "2"))
+
+    def test_status_says_how_much_is_kept_and_of_how_much(self):
+        driver = self.start(CRT_LINEAGE_LIMIT="1048576")
+        self.join(2)
+        driver.ok("chain", 20)
+        self.cluster.wait_for(lambda: any(node["lineage_bytes"] for node in self.cluster.nodes()))
+        self.assertRegex(run(CRT, "status"),
+                         r"\(CRT_LINEAGE_LIMIT\)\n [0-9a-f]{8} [1-9][0-9.]* \S+/1\.0 MiB\n")
+        node = next(node for node in self.cluster.nodes() if node["lineage_bytes"])
+        self.assertEqual((node["lineage_limit"], node["lineage_forgotten"]), (1048576, 0))
+        self.assertLess(node["lineage_bytes"], 20 * 400)
+
     def test_a_limit_that_is_no_number_of_bytes_is_refused(self):
         for limit in ["64M", "-1", "much"]:
             done = subprocess.run([PROGRAM], env=dict(os.environ, CRT_LINEAGE_LIMIT=limit),
@@ -139,6 +172,9 @@ class Lineage(unittest.TestCase):
     def test_an_error_says_that_the_limit_was_reached(self):
         driver, victim = self.start(CRT_LINEAGE_LIMIT="100"), self.join(2)
         driver.ok("chain", 3)
+        self.cluster.wait_for(lambda: any(node["lineage_forgotten"]
+                                          for node in self.cluster.nodes()))
+        self.assertRegex(run(CRT, "status"), r"\(CRT_LINEAGE_LIMIT\)\n .*lack of room: \d+\n")
         self.join(2)
         self.kill(victim)
         status, text = driver.ask("value")

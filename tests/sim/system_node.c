@@ -406,6 +406,11 @@ void crti_metric_totals_take(crti_process_t *process)
 {
 }
 
+crti_lineage_figures_t crti_metric_lineage(const crti_node_t *node)
+{
+    return (crti_lineage_figures_t){0};
+}
+
 void crti_metric_totals_fini(crti_metric_totals_t *totals)
 {
 }

@@ -146,6 +146,12 @@ static json_t *node_json(const crti_control_t *c, const crti_node_entry_t *node,
     json_object_set_new(json, "spilled_bytes",
                         json_integer((json_int_t)node->spilled_bytes));
     json_object_set_new(json, "spill_trouble", text_json(node->spill_trouble));
+    json_object_set_new(json, "lineage_bytes",
+                        json_integer((json_int_t)node->lineage_bytes));
+    json_object_set_new(json, "lineage_limit",
+                        json_integer((json_int_t)node->lineage_limit));
+    json_object_set_new(json, "lineage_forgotten",
+                        json_integer((json_int_t)node->lineage_forgotten));
     return json;
 }
 

@@ -66,6 +66,7 @@ typedef struct crti_node_entry {
     uint64_t memory_bytes, memory_used;
     uint64_t memory_ended; /* workers that were ended for lack of memory */
     uint64_t spilled_objects, spilled_bytes;
+    uint64_t lineage_bytes, lineage_limit, lineage_forgotten; /* base/blackboard.h */
     char spill_trouble[200];  /* why it can't spill; "": it can */
     int64_t spill_trouble_ms; /* since when, also when it is over; 0: never */
     crti_buffer_t demand;     /* list of encoded LEASE_REQUEST that wait there */

@@ -25,6 +25,7 @@
 #include "runtime/node/lifecycle/lifecycle.h"
 #include "runtime/node/links/head.h"
 #include "runtime/node/objects/spill.h"
+#include "runtime/node/process/metric_totals.h"
 #include "runtime/node/watches/watch.h"
 
 #define CONNECT_MS 5000
@@ -99,6 +100,7 @@ static crt_status_t list_demand(crti_node_t *node, crti_buffer_t *list)
 static void beat(crti_node_t *node)
 {
     CRTI_AUTO(crti_buffer_fini) crti_buffer_t demand = {0}, uses = {0};
+    crti_lineage_figures_t lineage = crti_metric_lineage(node);
     struct crti_store_stats stats;
     char trouble[300];
     crti_msg_heartbeat_t heartbeat = {.sequence = ++node->registration->beat_sent,
@@ -110,6 +112,9 @@ static void beat(crti_node_t *node)
     heartbeat.store_used = stats.used;
     heartbeat.spilled_objects = stats.spilled_objects;
     heartbeat.spilled_bytes = stats.spilled_bytes;
+    heartbeat.lineage_bytes = lineage.bytes;
+    heartbeat.lineage_limit = lineage.limit;
+    heartbeat.lineage_forgotten = lineage.forgotten;
     heartbeat.spill_trouble =
         crti_str(crti_spill_trouble(node, trouble, sizeof(trouble)));
     crti_memory_figures(node, &heartbeat.memory_used, &heartbeat.memory_bytes,

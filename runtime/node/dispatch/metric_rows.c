@@ -161,13 +161,15 @@ static crt_status_t put_figures(const crti_node_t *node, crti_buffer_t *json,
         "\"objects\":%" PRIu64 ",\"unsealed\":%" PRIu64 ",\"evictions\":%" PRIu64
         ",\"spilled_objects\":%" PRIu64 ",\"spilled_bytes\":%" PRIu64
         ",\"spill_disk_bytes\":%" PRIu64 ",\"spill_written\":%" PRIu64
-        ",\"spill_read\":%" PRIu64 "}",
+        ",\"spill_read\":%" PRIu64 "},\"lineage\":{\"bytes\":%" PRIu64
+        ",\"limit\":%" PRIu64 ",\"forgotten\":%" PRIu64 "}",
         crti_id_hex(node->id, hex), drivers, actors, busy, idle, totals->processes_died,
         totals->refused, totals->dead.made, totals->dead.failed, totals->dead.run,
         totals->dead.unrecorded, store.capacity, store.used, store.object_bytes,
         store.pinned_bytes, store.evictable_bytes, store.objects, store.unsealed,
         store.evictions, store.spilled_objects, store.spilled_bytes, spill.disk_bytes,
-        spill.written, spill.read);
+        spill.written, spill.read, totals->lineage.bytes, totals->lineage.limit,
+        totals->lineage.forgotten);
     return put(json, text);
 }
 

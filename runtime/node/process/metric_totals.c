@@ -73,6 +73,33 @@ static void add_calls(crti_call_figures_t *f, const crti_process_t *process)
     f->unrecorded += atomic_load_explicit(&ring->skipped, memory_order_relaxed);
 }
 
+static uint64_t word(const _Atomic uint64_t *of)
+{
+    return atomic_load_explicit(of, memory_order_relaxed);
+}
+
+/* Of what a process says, which may be anything: JSON has no larger number. */
+static uint64_t sum(uint64_t a, uint64_t b)
+{
+    return b > INT64_MAX - a ? INT64_MAX : a + b;
+}
+
+crti_lineage_figures_t crti_metric_lineage(const crti_node_t *node)
+{
+    crti_lineage_figures_t all = node->processes->metrics.lineage;
+
+    CRTI_MAP_FOREACH (const crti_process_t, p, &node->processes->by_id) {
+        uint64_t bytes = p->board ? word(&p->board->lineage_bytes) : 0;
+
+        if (!p->board)
+            continue;
+        all.bytes = sum(all.bytes, bytes);
+        all.limit = sum(all.limit, bytes ? word(&p->board->lineage_limit) : 0);
+        all.forgotten = sum(all.forgotten, word(&p->board->lineage_forgotten));
+    }
+    return all;
+}
+
 void crti_metric_totals_take(crti_process_t *process)
 {
     crti_metric_totals_t *totals = &process->node->processes->metrics;
@@ -81,6 +108,8 @@ void crti_metric_totals_take(crti_process_t *process)
         return;
     add_process(totals, process, crti_node_now(process->node), true);
     add_calls(&totals->dead, process);
+    totals->lineage.forgotten =
+        sum(totals->lineage.forgotten, word(&process->board->lineage_forgotten));
     totals->processes_died++;
 }
 
@@ -120,6 +149,7 @@ crt_status_t crti_metric_totals_all(crti_node_t *node, crti_metric_totals_t *tot
     forget_old(dead, now);
     crti_metric_totals_init(totals_out);
     totals_out->dead = dead->dead;
+    totals_out->lineage = crti_metric_lineage(node);
     totals_out->processes_died = dead->processes_died;
     totals_out->refused = dead->refused;
     CRTI_MAP_FOREACH (const crti_metric_total_t, total, &dead->by_key) {

@@ -32,9 +32,16 @@ typedef struct crti_call_figures {
     uint64_t unrecorded;        /* attempts without a task event */
 } crti_call_figures_t;
 
+/* What processes keep to make lost objects again. */
+typedef struct crti_lineage_figures {
+    uint64_t bytes, limit; /* of those that live and keep something */
+    uint64_t forgotten;    /* calls and spare objects for which there was no room */
+} crti_lineage_figures_t;
+
 typedef struct crti_metric_totals {
     crti_map_t by_key; /* of the dead: crti_metric_total_t */
     crti_call_figures_t dead;
+    crti_lineage_figures_t lineage; /* of the dead: `forgotten` */
     uint64_t processes_died;
     /* metrics that did not fit those of the same name, or found no room */
     uint64_t refused;
@@ -46,6 +53,8 @@ void crti_metric_totals_take(crti_process_t *process);
 /* Everything, those that live included: `*totals_out` is the caller's, and freed by
  * crti_metric_totals_fini. */
 crt_status_t crti_metric_totals_all(crti_node_t *node, crti_metric_totals_t *totals_out);
+/* Those that have died included. */
+crti_lineage_figures_t crti_metric_lineage(const crti_node_t *node);
 void crti_metric_totals_fini(crti_metric_totals_t *totals);
 
 #endif
