@@ -11,6 +11,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -18,7 +19,9 @@
 
 #include <cmocka.h>
 
-#define JOBS 64
+#define JOBS        64
+#define LIMIT       300 /* seconds that a seed may compute, which takes one or two */
+#define PROGRESS_NS (30 * CRTI_S) /* between two lines that say how far it is */
 
 static const sim_scenario_t *scenario;
 static const char *program;
@@ -30,6 +33,9 @@ typedef struct outcome {
     bool failed;
     char why[400];
 } outcome_t;
+
+static outcome_t *told;       /* of the seed that runs, where another process reads it */
+static char no_end_text[100]; /* why a seed fails that does not end */
 
 static void print_again(void)
 {
@@ -50,6 +56,33 @@ static void on_abort(int number)
     raise(number);
 }
 
+/* A seed that does not end: in the midst of anything, so that nothing is done but to say it. */
+static void on_limit(int number)
+{
+    if (told)
+        memcpy(told->why, no_end_text, sizeof(no_end_text));
+    else if (write(STDOUT_FILENO, no_end_text, strlen(no_end_text)) >= 0 &&
+             write(STDOUT_FILENO, "\n", 1) == 1)
+        print_again();
+    _exit(1);
+}
+
+static uint64_t number_from(const char *name, uint64_t otherwise)
+{
+    const char *text = getenv(name);
+
+    return text && *text ? strtoull(text, NULL, 10) : otherwise;
+}
+
+/* Of time that this process computes: a busy machine changes nothing. 0 seconds: no more. */
+static void set_limit(uint64_t seconds)
+{
+    const struct itimerval limit = {.it_value.tv_sec = (time_t)seconds};
+
+    signal(SIGPROF, on_limit);
+    setitimer(ITIMER_PROF, &limit, NULL);
+}
+
 void __sanitizer_set_death_callback(void (*callback)(void)) __attribute__((weak));
 
 static outcome_t run_here(uint64_t seed, bool trace)
@@ -60,7 +93,9 @@ static outcome_t run_here(uint64_t seed, bool trace)
     current = seed;
     sim_world_init(&world, seed, trace);
     sim_arrows_watch(&world);
+    set_limit(number_from("CRT_LIMIT", LIMIT));
     scenario->run(&world);
+    set_limit(0);
     if (!world.failed && !scenario->forks && world.events < SIM_EVENTS)
         sim_fail(&world, "only %llu events", (unsigned long long)world.events);
     sim_arrows_watch(NULL);
@@ -101,6 +136,7 @@ static void start_job(job_t *job, uint64_t seed, bool trace)
         return;
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     sim_arrows_forget();
+    told = job->outcome;
     *job->outcome = run_here(seed, trace);
     sim_arrows_export(job->outcome + 1);
     fflush(NULL);
@@ -128,21 +164,27 @@ static outcome_t run_seed(uint64_t seed, bool trace)
     return end_job(&job);
 }
 
-static uint64_t number_from(const char *name, uint64_t otherwise)
-{
-    const char *text = getenv(name);
-
-    return text && *text ? strtoull(text, NULL, 10) : otherwise;
-}
-
 static uint64_t seed_count(void)
 {
     return number_from("CRT_SEEDS", scenario->seeds ? scenario->seeds : SIM_SEEDS);
 }
 
+static void tell_progress(uint64_t seed)
+{
+    static uint64_t told_ns;
+    uint64_t now = crti_now_ns();
+
+    if (told_ns && now > told_ns + PROGRESS_NS)
+        printf("seeds up to %llu have run\n", (unsigned long long)seed);
+    if (!told_ns || now > told_ns + PROGRESS_NS)
+        told_ns = now;
+    fflush(stdout);
+}
+
 static void take_outcome(uint64_t seed, const outcome_t *outcome, uint64_t *events)
 {
     *events += outcome->events;
+    tell_progress(seed);
     if (!outcome->failed)
         return;
     current = seed;
@@ -227,11 +269,9 @@ static int replay(uint64_t seed)
 /* Options are another spelling of the environment. */
 static bool take_options(int argc, char **argv)
 {
-    static const char *const options[][2] = {{"--seed", "CRT_SEED"},
-                                             {"--seeds", "CRT_SEEDS"},
-                                             {"--from", "CRT_FROM"},
-                                             {"--jobs", "CRT_JOBS"},
-                                             {"--failures", "CRT_FAILURES"}};
+    static const char *const options[][2] = {
+        {"--seed", "CRT_SEED"}, {"--seeds", "CRT_SEEDS"}, {"--from", "CRT_FROM"},
+        {"--jobs", "CRT_JOBS"}, {"--limit", "CRT_LIMIT"}, {"--failures", "CRT_FAILURES"}};
 
     for (int i = 1; i < argc; i += 2) {
         bool known = false;
@@ -243,7 +283,8 @@ static bool take_options(int argc, char **argv)
             }
         if (!known) {
             fprintf(stderr,
-                    "usage: %s [--seed N | --seeds N --from N --jobs N --failures N]\n",
+                    "usage: %s [--seed N | --seeds N --from N --jobs N --failures N] "
+                    "[--limit N]\n",
                     argv[0]);
             return false;
         }
@@ -263,6 +304,8 @@ int sim_main(int argc, char **argv, const sim_scenario_t *which)
     program = argv[0];
     if (!take_options(argc, argv))
         return 2;
+    snprintf(no_end_text, sizeof(no_end_text), "no end after %llu s of computing",
+             (unsigned long long)number_from("CRT_LIMIT", LIMIT));
     signal(SIGABRT, on_abort);
     if (__sanitizer_set_death_callback)
         __sanitizer_set_death_callback(print_again);

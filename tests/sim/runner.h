@@ -7,6 +7,8 @@
  *     --from N    CRT_FROM=N    beginning with this one instead of 1
  *     --jobs N    CRT_JOBS=N    so many at a time (scenarios whose seeds are processes)
  *     --failures N CRT_FAILURES=N  go on until so many have failed (1)
+ *     --limit N   CRT_LIMIT=N   seconds that a seed may compute (300): it fails then, and is named;
+ *                               where seeds are not processes the run ends with it. 0: no limit
  */
 #ifndef TESTS_SIM_RUNNER_H
 #define TESTS_SIM_RUNNER_H
