@@ -62,8 +62,8 @@ typedef struct crti_way {
 /* The number of the opening in crt_group.running and .done; the operation N has N more. */
 #define CRTI_GROUP_OPENING 1
 
-/* The part of a group that backends use. Constant from open to close, but for `has_failed` and
- * `has_waited`. */
+/* The part of a group that backends use. Constant from open to close, but for `has_failed`,
+ * `has_waited` and what was told. */
 struct crt_group {
     char name[CRTI_GROUP_NAME];
     uint64_t incarnation;
@@ -80,7 +80,10 @@ struct crt_group {
      * has. */
     crti_way_t shared, linked;
     atomic_bool has_failed;
-    bool has_waited;   /* the running operation, longer than a spin: shm says so */
+    bool has_waited; /* the running operation, longer than a spin: shm says so */
+    /* An operation that waits for longer says for whom; 0: it never does. When one said so last,
+     * and how long then none does. */
+    uint64_t tell_ns, told_ns, tell_pause_ns;
     int device;        /* whose memory tensors may lie in, too; -1: none. Set by open */
     int wanted_device; /* of backends with devices */
     void *gpu_stream;  /* cudaStream_t that operations follow; NULL: the default stream */
@@ -130,6 +133,12 @@ struct crti_region *crti_group_region(crt_group_t *group);
 
 /* The backend that this group would have without devices; the same on all members. */
 const crti_backend_t *crti_group_host_backend(const crt_group_t *group);
+
+/* An operation `what` has waited for `waited_ns`, longer than tell_ns, and goes on waiting for
+ * `who`: a warning in the log. One that comes soon after another is not told of. In the thread of
+ * operations. */
+void crti_group_tell_wait(crt_group_t *group, uint64_t waited_ns, const char *what,
+                          const char *who);
 
 /* "rank 2 (actor 3f..., node 9c...)". */
 const char *crti_group_describe(const crt_group_t *group, int rank, char *text,

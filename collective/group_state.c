@@ -6,8 +6,13 @@
 #include <unistd.h>
 
 #include "collective/group_int.h"
+#include "runtime/base/clock.h"
+#include "runtime/base/log.h"
 #include "runtime/base/number_text.h"
 #include "runtime/core/process/entry.h"
+
+#define PAUSE_NS     (60 * CRTI_S)   /* after a wait was told of; then twice that, */
+#define PAUSE_MAX_NS (3600 * CRTI_S) /* up to this */
 
 /* ---------------------------------------------------------------- failure */
 
@@ -67,6 +72,24 @@ void crti_group_fail_later(crt_group_t *group, crt_status_t status, int rank,
         return;
     *later = (crti_group_failure_t){.status = status, .rank = rank};
     snprintf(later->text, sizeof(later->text), "%s", text);
+}
+
+void crti_group_tell_wait(crt_group_t *group, uint64_t waited_ns, const char *what,
+                          const char *who)
+{
+    uint64_t now = crti_now_ns();
+    char seconds[32];
+
+    if (group->told_ns && now < group->told_ns + group->tell_pause_ns)
+        return;
+    group->tell_pause_ns = group->told_ns == 0 ? PAUSE_NS
+                           : group->tell_pause_ns < PAUSE_MAX_NS / 2
+                               ? 2 * group->tell_pause_ns
+                               : PAUSE_MAX_NS;
+    group->told_ns = now;
+    crti_format(seconds, sizeof(seconds), "%.1f", (double)waited_ns / (double)CRTI_S);
+    crti_log(CRTI_LOG_WARN, "collective", "group \"%s\": %s has waited %s s for %s",
+             group->name, what, seconds, who);
 }
 
 crt_status_t crti_group_check_process(void)

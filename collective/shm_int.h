@@ -144,6 +144,8 @@ typedef struct crti_shm {
     uint32_t misses;          /* yields in vain, in a row */
     uint32_t no_yields, rest; /* waits that go to sleep at once; how many next time */
     uint64_t last_look_ns;
+    uint64_t waits_since_ns; /* the wait that goes on, which sleeps */
+    bool is_told;            /* that it takes long */
     const crti_step_t *step;
     const _Atomic uint32_t *word; /* what we wait for: until it has reached `value` */
     uint32_t value;

@@ -206,6 +206,23 @@ static int laggard(const crti_shm_t *team)
     return who;
 }
 
+/* Of messages nothing is told: who serves others may wait for one for days. */
+static void tell_if_slow(crti_shm_t *team, int waits_for, uint64_t now)
+{
+    uint64_t waited = now - team->waits_since_ns;
+    crti_operation_signature_t own;
+    char who[160], what[160];
+
+    if (team->awaits || !team->step || team->is_told || team->group->tell_ns == 0 ||
+        waited < team->group->tell_ns)
+        return;
+    team->is_told = true;
+    own = own_signature(team);
+    crti_group_describe(team->group, team->peers[waits_for].rank, who, sizeof(who));
+    crti_group_tell_wait(team->group, waited,
+                         crti_operation_describe(&own, what, sizeof(what)), who);
+}
+
 /* CRT_OK: all others live and have not failed. */
 static crt_status_t check_others(crti_shm_t *team, int waits_for)
 {
@@ -226,6 +243,8 @@ static crt_status_t check_others(crti_shm_t *team, int waits_for)
     if (status == CRT_OK && (team->awaits || team->step) &&
         now > (team->awaits ? team->await_deadline_ns : team->step->deadline_ns))
         status = time_out(team, waits_for);
+    if (status == CRT_OK)
+        tell_if_slow(team, waits_for, now);
     return status;
 }
 
@@ -387,6 +406,8 @@ static crt_status_t wait_until_come(crti_shm_t *team, int who)
     if (has_come(team) || (team->most_spins ? spin(team) : yield(team)))
         return team->status;
     team->group->has_waited = true;
+    team->waits_since_ns = crti_now_ns();
+    team->is_told = false;
     for (;;) {
         uint64_t start = crti_now_ns();
 

@@ -391,32 +391,52 @@ static uint64_t last_moment(const crti_exchange_t *x)
                                                                 : deadline;
 }
 
-/* Names who did not do its part in time. */
+/* Names those that have not done their part; the first of them, -1: none. */
+static int name_late(const crti_exchange_t *x, char *who, size_t size)
+{
+    char one[160];
+    bool some_are_absent = false;
+    int first = -1, at = 0;
+
+    who[0] = '\0';
+    for (int i = 0; i < x->group->size; i++)
+        some_are_absent = some_are_absent || (is_late(x, i, false) && !has_come(x, i));
+    for (int i = 0; i < x->group->size && at < (int)size - 170; i++) {
+        const char *doubt = crti_links_doubt(x->links, i);
+
+        if (!is_late(x, i, some_are_absent))
+            continue;
+        at +=
+            snprintf(who + at, size - (size_t)at, "%s%s%s%.60s%s", first < 0 ? "" : ", ",
+                     crti_group_describe(x->group, i, one, sizeof(one)),
+                     doubt[0] ? " [" : "", doubt, doubt[0] ? "]" : "");
+        first = first < 0 ? i : first;
+    }
+    return first;
+}
+
 static crt_status_t too_late(crti_exchange_t *x)
 {
     crti_msg_group_data_t mine = x->is_awaiting
                                      ? crti_exchange_pair_header(x->group->awaits[0])
                                      : crti_exchange_header(x);
-    char who[400] = "", what[200], one[160];
-    bool some_are_absent = false;
-    int first = -1, at = 0;
+    char who[400], what[200];
+    int first = name_late(x, who, sizeof(who));
 
-    for (int i = 0; i < x->group->size; i++)
-        some_are_absent = some_are_absent || (is_late(x, i, false) && !has_come(x, i));
-    for (int i = 0; i < x->group->size && at < (int)sizeof(who) - 170; i++) {
-        const char *doubt = crti_links_doubt(x->links, i);
-
-        if (!is_late(x, i, some_are_absent))
-            continue;
-        at += snprintf(who + at, sizeof(who) - (size_t)at, "%s%s%s%.60s%s",
-                       first < 0 ? "" : ", ",
-                       crti_group_describe(x->group, i, one, sizeof(one)),
-                       doubt[0] ? " [" : "", doubt, doubt[0] ? "]" : "");
-        first = first < 0 ? i : first;
-    }
     return crti_group_fail(x->group, CRT_ERR_TIMED_OUT, first,
                            "%s: waited too long for %s",
                            crti_exchange_describe(&mine, what, sizeof(what)), who);
+}
+
+static void tell_late(crti_exchange_t *x)
+{
+    crti_msg_group_data_t mine = crti_exchange_header(x);
+    char who[400], what[200];
+
+    x->tell_at_ns = UINT64_MAX;
+    if (x->is_running && name_late(x, who, sizeof(who)) >= 0)
+        crti_group_tell_wait(x->group, x->group->tell_ns,
+                             crti_exchange_describe(&mine, what, sizeof(what)), who);
 }
 
 /* After a failure: nothing of the caller's memory may be used any more. */
@@ -474,6 +494,7 @@ crt_status_t crti_exchange_turn_until(crti_exchange_t *x, uint64_t until_ns)
     crt_status_t status = crti_group_failed(x->group);
     uint64_t last = last_moment(x), until = until_ns < last ? until_ns : last;
 
+    until = until < x->tell_at_ns ? until : x->tell_at_ns;
     if (status == CRT_OK && other->go_on &&
         (other->pending || crti_group_absorbs(x->group))) { /* which wakes nobody here */
         uint64_t soon = crti_now_ns() + CRTI_GROUP_OTHER_WAY_NS;
@@ -487,6 +508,9 @@ crt_status_t crti_exchange_turn_until(crti_exchange_t *x, uint64_t until_ns)
         status = fail_lost(x);
     else if (status == CRT_OK && crti_now_ns() >= last_moment(x))
         status = too_late(x);
+    else if (status == CRT_OK && x->tell_at_ns != UINT64_MAX &&
+             crti_now_ns() >= x->tell_at_ns)
+        tell_late(x);
     return status == CRT_OK ? CRT_OK : crti_exchange_give_up(x, status);
 }
 
@@ -537,6 +561,7 @@ void crti_exchange_begin(crti_exchange_t *x, const crti_exchange_call_t *call)
 {
     x->call = *call;
     x->is_running = true;
+    x->tell_at_ns = x->group->tell_ns ? crti_now_ns() + x->group->tell_ns : UINT64_MAX;
     x->check.rounds = 0;
     x->lost = -1;
     for (int i = 0; i < x->group->size; i++)
@@ -552,6 +577,7 @@ crt_status_t crti_exchange_end(crti_exchange_t *x, crt_status_t status)
     if (status != CRT_OK)
         status = crti_exchange_give_up(x, status);
     x->is_running = false;
+    x->tell_at_ns = UINT64_MAX;
     x->check.rounds = 0;
     return status;
 }
@@ -590,6 +616,7 @@ static crt_status_t new_exchange(crt_group_t *group, crti_exchange_t **exchange_
     x->links = group->links;
     group->linked = (crti_way_t){.go_on = go_on, .state = x};
     x->lost = x->connects_to = -1;
+    x->tell_at_ns = UINT64_MAX;
     crti_list_init(&x->spare);
     for (int i = 0; i < group->size; i++) {
         crti_peer_queue_t *peer = &x->peers[i];

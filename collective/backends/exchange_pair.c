@@ -590,6 +590,7 @@ static void begin_await(crti_exchange_t *x, uint64_t deadline_ns)
 {
     x->call = (crti_exchange_call_t){.deadline_ns = deadline_ns};
     x->is_awaiting = true;
+    x->tell_at_ns = UINT64_MAX; /* who serves others may wait for days */
     x->lost = -1;
     for (int i = 0; i < x->group->await_count; i++)
         if (!x->group->awaits[i]->is_done && x->peers[x->group->awaits[i]->rank].x)

@@ -467,6 +467,16 @@ static crt_status_t setenv_run(void *self, crt_call_t *call)
 const crt_method_t member_setenv =
     CRT_METHOD(.name = "setenv", .run = setenv_run, .signature = "string, string");
 
+static crt_status_t errors_to_run(void *self, crt_call_t *call)
+{
+    const char *path;
+
+    CRT_TRY(crt_args(call, &path));
+    return freopen(path, "ae", stderr) ? CRT_OK : crt_fail(call, CRT_ERR_IO, "%s", path);
+}
+const crt_method_t member_errors_to =
+    CRT_METHOD(.name = "errors_to", .run = errors_to_run, .signature = "string");
+
 static crt_status_t pid_run(void *self, crt_call_t *call)
 {
     return crt_return(call, (int)getpid());
@@ -497,7 +507,7 @@ const crt_actor_class_t member_class =
                         &member_conform, &member_post, &member_two_groups, &member_sum,
                         &member_operate, &member_any, &member_pid, &member_descriptors,
                         &member_stream, &member_setenv, &member_fork, &member_later,
-                        &member_messages, &member_forbid));
+                        &member_messages, &member_forbid, &member_errors_to));
 
 /* ------------------------------------------------------------------ in the driver */
 

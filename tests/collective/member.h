@@ -31,8 +31,9 @@ extern const crt_method_t member_join, /* (slot, name, backend, size, rank, time
     member_any,    /* (slot): operations of all kinds until one fails -> rank to blame */
     member_pid,    /* () -> pid */
     member_stream, /* (slot): a group of two, a tensor on the device that is still filled */
-    member_setenv, /* (name, value): of its process; "": removes it */
-    member_fork,   /* (slot): a child, which tries a barrier; beside one of the others */
+    member_setenv,    /* (name, value): of its process; "": removes it */
+    member_errors_to, /* (path): what its process writes to the standard error goes there */
+    member_fork, /* (slot): a child, which tries a barrier; beside one of the others */
     member_descriptors; /* () -> open descriptors */
 
 /* Makes actors and waits for them. */

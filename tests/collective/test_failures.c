@@ -5,7 +5,9 @@
 
 #include <poll.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "saboteur.h"
 
@@ -340,6 +342,51 @@ static void a_member_that_does_not_come_to_an_operation_is_named(void **state)
     members_leave(members, 3, 0);
 }
 
+/* Of the file, at most. */
+static const char *first_bytes(const char *path, char *text, size_t size)
+{
+    FILE *file = fopen(path, "re");
+    size_t length = file ? fread(text, 1, size - 1, file) : 0;
+
+    text[length] = '\0';
+    if (file)
+        fclose(file);
+    return text;
+}
+
+static void a_member_that_waits_long_in_an_operation_says_for_whom_once(void **state)
+{
+    char path[] = "/tmp/crt-test-group-XXXXXX", text[4096];
+    int fd = mkstemp(path);
+    crt_ref_t *refs[2];
+
+    assert_true(fd >= 0);
+    close(fd);
+    refs[0] = crt_call(members[0], &member_setenv, "CRT_TELL_WAITS", "0.3");
+    refs[1] = crt_call(members[0], &member_errors_to, path);
+    expect_all_ok(refs, 2);
+    members_join(members, 2, 0, "patient", backend);
+    for (int round = 0; round < 2; round++) {
+        refs[0] = operate(0, CRT_COLLECTIVE_BARRIER, CRT_DTYPE_FLOAT32, 0, 0, 0);
+        for (int i = 0; round == 0 && i < 6000; i++)
+            if (!strstr(first_bytes(path, text, sizeof(text)), "\n"))
+                poll(NULL, 0, 10);
+        if (round == 1)
+            poll(NULL, 0, 500); /* it is told of no more */
+        refs[1] = operate(1, CRT_COLLECTIVE_BARRIER, CRT_DTYPE_FLOAT32, 0, 0, 0);
+        expect_all_ok(refs, 2);
+    }
+    members_leave(members, 2, 0);
+    first_bytes(path, text, sizeof(text));
+    if (!strstr(text, "group \"patient\": ") || !strstr(text, " s for rank 1 (actor ") ||
+        !strstr(text, id_of(1)) || strchr(text, '\n') != strrchr(text, '\n'))
+        fail_msg("%s", text);
+    refs[0] = crt_call(members[0], &member_setenv, "CRT_TELL_WAITS", "");
+    refs[1] = crt_call(members[0], &member_errors_to, "/dev/null");
+    expect_all_ok(refs, 2);
+    unlink(path);
+}
+
 static void who_leaves_ends_the_operations_of_the_others(void **state)
 {
     crt_ref_t *ref;
@@ -403,6 +450,7 @@ static int driver(int argc, char **argv)
         cmocka_unit_test(
             an_operation_that_was_complete_succeeds_though_the_next_call_is_wrong),
         cmocka_unit_test(a_member_that_does_not_come_to_an_operation_is_named),
+        cmocka_unit_test(a_member_that_waits_long_in_an_operation_says_for_whom_once),
         cmocka_unit_test(who_leaves_ends_the_operations_of_the_others),
         cmocka_unit_test(nonsense_from_a_peer_is_an_error),
         cmocka_unit_test(groups_one_after_the_other_leave_no_keys),
