@@ -135,6 +135,8 @@ json_t *crti_job_runtime_env(const job_options_t *o)
         json_object_set_new(variables, "CRT_JOB_NAMESPACE", json_string(o->name_space));
     if (o->max_share)
         json_object_set_new(variables, "CRT_JOB_MAX_SHARE", json_string(o->max_share));
+    if (o->copies)
+        json_object_set_new(variables, "CRT_JOB_COPIES", json_string(o->copies));
     for (size_t i = 0; o->variables[i]; i++)
         add_variable(variables, o->variables[i]);
     json_object_set_new(env, "env_vars", variables);

@@ -138,6 +138,10 @@ static int check_options(void)
         (!*name_space || strlen(name_space) > 127 || strchr(name_space, '/')))
         return crti_cli_misused(
             JOB_SUBMIT, "--namespace \"%s\": 1 to 127 bytes without /", name_space);
+    if (options.copies &&
+        (strlen(options.copies) != 1 || !strchr("1234", *options.copies)))
+        return crti_cli_misused(
+            JOB_SUBMIT, "--copies takes a number of 1 to 4, not \"%s\"", options.copies);
     if (options.retries && (strchr(options.retries, '.') || atol(options.retries) > 1000))
         return crti_cli_misused(JOB_SUBMIT,
                                 "--retries takes a whole number up to 1000, not \"%s\"",
@@ -236,6 +240,8 @@ static const option_spec_t specs[] = {
      "part of each node's CPUs that it may hold, above 0 to 1; default 1"},
     {"namespace", 0, "NAME", OPTION_TEXT, &options.name_space,
      "in which it names and finds actors; default: one of its own"},
+    {"copies", 0, "N", OPTION_COUNT, &options.copies,
+     "nodes that keep each value which it puts or returns, 1 to 4; default 1"},
     {"entrypoint-num-cpus", 0, "N", OPTION_AMOUNT, &options.num_cpus,
      "CPUs that its process holds, on any node that has them; default: none"},
     {"entrypoint-num-gpus", 0, "N", OPTION_AMOUNT, &options.num_gpus,

@@ -15,7 +15,7 @@
 
 /* As they were given; NULL: not. */
 typedef struct job_options {
-    const char *submission, *priority, *max_share, *name_space;
+    const char *submission, *priority, *max_share, *name_space, *copies;
     const char *working_dir, *runtime_env, *runtime_env_json, *metadata_json;
     const char *num_cpus, *num_gpus, *resources, *labels, *retries;
     uint64_t memory; /* bytes, 0: not given */

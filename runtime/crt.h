@@ -106,6 +106,11 @@ typedef struct crt_options {
     void (*worker_start)(void);
     /* Seed of crt_random_seed. Default 0: no seed. */
     uint64_t random_seed;
+    /* How many nodes keep the bytes of each value that a process of the job puts, and of each
+     * result of its calls, where their own option copies is 0: 1 to 4, default 1. See
+     * crt_put_options_t. CRT_JOB_COPIES of the environment (crt job submit --copies) overrides
+     * this member. */
+    int64_t copies;
 } crt_options_t;
 #define CRT_OPTIONS(...)                                                                 \
     CRTI_CONSTANT(crt_options_t, .struct_size = sizeof(crt_options_t), __VA_ARGS__)

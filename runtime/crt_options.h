@@ -115,7 +115,8 @@ typedef struct crt_task_options {
      * CRT_ERR_INVALID with max_attempts 1, and for streams. */
     double backup_after;
     /* How many nodes keep the bytes of each result that lies in a store, as long as somebody holds
-     * the result: see crt_put_options_t. 0: the default, 1. CRT_ERR_INVALID for streams. */
+     * the result: see crt_put_options_t. 0: the default of the job (crt_options_t), else 1.
+     * CRT_ERR_INVALID for streams. */
     int64_t copies;
 } crt_task_options_t;
 /* For retry_exceptions: any error that the task or method returns. */
@@ -264,8 +265,8 @@ typedef struct crt_call_options {
 typedef struct crt_put_options {
     /* Set by CRT_PUT_OPTIONS. */
     size_t struct_size;
-    /* How many nodes keep the bytes of the value: 1 to 4. 0: the default, 1. The copies are made
-     * after the call has returned, one transfer each, on nodes that are not drained. While one is
+    /* How many nodes keep the bytes of the value: 1 to 4. 0: the default of the job
+     * (crt_options_t), else 1. The copies are made after the call has returned, one transfer each, on nodes that are not drained. While one is
      * left the value is read from it, and when a node dies or is drained another one is made. A
      * copy takes part in spilling like the value itself, and goes with it. Where no other node can
      * have one, the log says so once, and the value works with what there is. A small value, which

@@ -209,6 +209,7 @@
 #define CRTI_EXECUTE_WORKERS "CRT_EXECUTE_WORKERS"
 #define CRTI_NODE_SETS_OMP   "CRT_NODE_SETS_OMP"
 #define CRTI_JOB_MAX_SHARE "CRT_JOB_MAX_SHARE"
+#define CRTI_JOB_COPIES    "CRT_JOB_COPIES"
 /* Of a job that was submitted with a folder: the SHA-256 of its zip, the command that is run once
  * in each unpacked folder, and where the folder lies on the driver's node. */
 #define CRTI_JOB_PACKAGE   "CRT_JOB_PACKAGE"

@@ -3,6 +3,9 @@
  * (test_copies.py). The answer begins with the name of the status.
  *     node           where the driver is
  *     put N          N large values with two copies each
+ *     plain N        N large values that say nothing of copies: what the job says
+ *     plain_make N NODE  likewise N results
+ *     one N          N large values with one copy each
  *     make N NODE    N results with two copies each of a task that runs there, and only once
  *     check          every value, read on this node
  *     read NODE      every value, by a task that runs there
@@ -75,31 +78,32 @@ static void say(crt_status_t status, const char *text)
     fflush(stdout);
 }
 
-static void put_values(int count)
+/* `copies` 0: what the job says. */
+static void put_values(int count, int64_t copies)
 {
     crt_status_t status = CRT_OK;
     char *bytes = malloc(BYTES);
 
     for (int i = 0; i < count && status == CRT_OK; i++, value_count++) {
         fill(bytes, value_count);
-        values[value_count] =
-            crt_put_with(((crt_bytes_t){bytes, BYTES}), CRT_PUT_OPTIONS(.copies = 2));
+        values[value_count] = crt_put_with(((crt_bytes_t){bytes, BYTES}),
+                                           CRT_PUT_OPTIONS(.copies = copies));
         status = crt_ref_error(values[value_count]) ? CRT_ERR_IO : CRT_OK;
     }
     free(bytes);
     say(status, "");
 }
 
-static void make_values(int count, const char *node)
+static void make_values(int count, const char *node, int64_t copies)
 {
     int first = value_count;
 
     for (int i = 0; i < count; i++, value_count++)
-        values[value_count] =
-            crt_submit(&make,
-                       CRT_TASK_OPTIONS(.scheduling = CRT_SCHEDULE_NODE_AFFINITY,
-                                        .node_id = node, .max_attempts = 1, .copies = 2),
-                       value_count);
+        values[value_count] = crt_submit(
+            &make,
+            CRT_TASK_OPTIONS(.scheduling = CRT_SCHEDULE_NODE_AFFINITY, .node_id = node,
+                             .max_attempts = 1, .copies = copies),
+            value_count);
     say(crt_refs_wait(values + first, (size_t)count,
                       CRT_REFS_WAIT_OPTIONS(.no_fetch = true), -1, NULL),
         "");
@@ -152,9 +156,15 @@ static void obey(const char *line)
     if (strcmp(verb, "node") == 0) {
         say(CRT_OK, crt_node_id());
     } else if (strcmp(verb, "put") == 0) {
-        put_values(atoi(first));
+        put_values(atoi(first), 2);
+    } else if (strcmp(verb, "plain") == 0) {
+        put_values(atoi(first), 0);
+    } else if (strcmp(verb, "one") == 0) {
+        put_values(atoi(first), 1);
+    } else if (strcmp(verb, "plain_make") == 0) {
+        make_values(atoi(first), second, 0);
     } else if (strcmp(verb, "make") == 0) {
-        make_values(atoi(first), second);
+        make_values(atoi(first), second, 2);
     } else if (strcmp(verb, "check") == 0) {
         check_here();
     } else if (strcmp(verb, "read") == 0) {

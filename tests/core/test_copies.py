@@ -24,8 +24,8 @@ class Copies(unittest.TestCase):
         self.addCleanup(self.cluster.stop)
         self.driver = None
 
-    def start(self, terminal=subprocess.DEVNULL):
-        self.driver = Driver(PROGRAM, terminal)
+    def start(self, terminal=subprocess.DEVNULL, **variables):
+        self.driver = Driver(PROGRAM, terminal, **variables)
         self.addCleanup(self.driver.end)
         self.here = self.driver.ok("node")
 
@@ -100,6 +100,30 @@ class Copies(unittest.TestCase):
         self.wait_for_copies(self.here, other)
         self.assertEqual(self.driver.ok("read", other), "whole")
         self.drop()
+
+    def test_a_job_says_how_many_copies_its_values_have(self):
+        self.start(CRT_JOB_COPIES="2")
+        other = self.join()
+        self.driver.ok("plain", COUNT // 2)
+        self.driver.ok("plain_make", COUNT // 2, other)
+        self.wait_for_copies(self.here, other)
+        before = self.used()[other]
+        self.driver.ok("one", COUNT)  # these say otherwise
+        self.driver.ok("plain", 1)
+        self.cluster.wait_for(lambda: self.used()[other] >= before + BYTES)
+        self.assertLess(self.used()[other], before + 2 * BYTES)
+        self.kill(other)
+        self.assertEqual(self.driver.ok("check"), "whole")
+        self.driver.ok("drop")
+
+    def test_a_number_of_copies_that_is_none_is_refused(self):
+        for copies in ["0", "5", "two", "1.5"]:
+            done = subprocess.run([PROGRAM], env=dict(os.environ, CRT_JOB_COPIES=copies),
+                                  stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                                  check=False, timeout=60)
+            self.assertNotEqual(done.returncode, 0)
+            self.assertIn(f"CRT_JOB_COPIES={copies}: a whole number of 1 to 4 is needed",
+                          done.stderr)
 
     def test_with_one_node_it_is_told_once_and_values_have_one_copy(self):
         terminal = tempfile.TemporaryFile("w+")

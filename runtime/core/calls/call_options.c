@@ -92,8 +92,9 @@ static crt_status_t begin(crti_pending_t *p, int64_t timeout_ms)
 }
 
 /* Of each of its results. */
-static crt_status_t keep_copies(crti_pending_t *p, int64_t copies)
+static crt_status_t keep_copies(crti_pending_t *p, int64_t asked)
 {
+    int64_t copies = p->stream ? 1 : crti_kept_copies_of(p->core, asked);
     crt_status_t status = CRT_OK;
 
     for (unsigned i = 0; i < p->spec.returns && copies > 1 && status == CRT_OK; i++)
@@ -122,7 +123,6 @@ crt_status_t crti_call_options_keep(crti_pending_t *p, const crti_target_t *targ
     return begin(p, target->timeout_ms);
 }
 
-crt_status_t crti_call_options_again(crti_pending_t *p,
 crti_call_options_t *crti_call_options_copy(const crti_call_options_t *options)
 {
     crti_call_options_t *copy = malloc(sizeof(*copy));
@@ -137,6 +137,7 @@ crti_call_options_t *crti_call_options_copy(const crti_call_options_t *options)
     return copy;
 }
 
+crt_status_t crti_call_options_again(crti_pending_t *p,
                                      const crti_call_options_t *options,
                                      bool has_deadline)
 {

@@ -45,6 +45,7 @@
 #include "runtime/core/process/printed.h"
 #include "runtime/core/process/store_access.h"
 #include "runtime/core/process/timer.h"
+#include "runtime/core/refs/kept_copies.h"
 
 #define ATTACH_NS  (30 * CRTI_S)
 #define LEAVE_NS   (5 * CRTI_S)
@@ -303,6 +304,7 @@ static crt_status_t new_core(const crt_options_t *options, crti_core_t **core_ou
     if (options && options->name_space)
         snprintf(core->name_space, sizeof(core->name_space), "%s", options->name_space);
     core->incarnation = draw_incarnation();
+    crti_kept_copies_default(core, crti_job_copies(options));
     status = crti_program_init(core->program, options);
     if (status != CRT_OK) {
         crti_core_free(core);

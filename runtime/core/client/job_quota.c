@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "runtime/base/number_text.h"
+#include "runtime/core/refs/kept_copies.h"
 #include "runtime/net/message.h"
 
 static crt_status_t check(const char *name, const char *text, double least, double most,
@@ -47,7 +48,20 @@ crt_status_t crti_job_quota_pack(const crt_options_t *options, crti_buffer_t *en
     crt_status_t status = pack(environment, CRTI_JOB_PRIORITY,
                                options ? options->priority : 0, 1, 1000, true);
 
-    return status == CRT_OK ? pack(environment, CRTI_JOB_MAX_SHARE,
-                                   options ? options->max_share : 0, 0.0001, 1, false)
-                            : status;
+    if (status == CRT_OK)
+        status = pack(environment, CRTI_JOB_MAX_SHARE, options ? options->max_share : 0,
+                      0.0001, 1, false);
+    return status == CRT_OK
+               ? pack(environment, CRTI_JOB_COPIES, options ? (double)options->copies : 0,
+                      1, CRTI_COPIES_MAX, true)
+               : status;
+}
+
+int64_t crti_job_copies(const crt_options_t *options)
+{
+    const char *given = getenv(CRTI_JOB_COPIES);
+
+    if (given && *given)
+        return strtoll(given, NULL, 10);
+    return options ? options->copies : 0;
 }

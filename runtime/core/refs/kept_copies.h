@@ -26,7 +26,11 @@
 
 /* CRT_ERR_INVALID: not a number of copies. 0 is one. */
 crt_status_t crti_kept_copies_check(int64_t copies);
-/* An object of ours shall have so many, with the first one. */
+/* The job's default. What is no number of copies counts as one. */
+void crti_kept_copies_default(crti_core_t *core, int64_t copies);
+/* How many those have that ask for so many: 0 stands for the default. */
+int64_t crti_kept_copies_of(const crti_core_t *core, int64_t copies);
+/* An object of ours shall have so many, with the first one; 0: the default. */
 crt_status_t crti_kept_copies_want(crt_ref_t *ref, int64_t copies);
 /* Handlers of refs (crti_ref_handlers_t). */
 void crti_kept_copies_stored(crt_ref_t *ref, crti_id_t node);
