@@ -58,7 +58,7 @@ PRIVATE = {
 # names of types.
 MODULES = {
     "runtime/core": ["values", "process", "refs", "calls", "execution", "client"],
-    "runtime/control": ["placement", "store"],
+    "runtime/control": ["placement", "store", "autoscale"],
     "runtime/node": [
         "host", "process", "links", "watches", "leases", "objects", "actors", "logs", "jobs",
         "lifecycle", "dispatch"
