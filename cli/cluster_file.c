@@ -3,16 +3,15 @@
 #include "cli/cluster_file.h"
 
 #include <ctype.h>
-#include <errno.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "cli/cluster_hosts.h"
+#include "cli/start_keys.h"
 #include "cli/start_options.h"
 #include "cli/yaml_reader.h"
-#include "runtime/base/plain_text.h"
 
 #define NAME_MOST       64
 #define PARALLEL        16
@@ -76,16 +75,6 @@ static crt_status_t detail_at(yaml_reader_t *reader, const yaml_node_t *node)
 
 /* ---------------------------------------------------------------- files that are named */
 
-/* The whole file as a text, released by free. */
-static crt_status_t read_file(const char *path, char **text_out)
-{
-    *text_out = crti_plain_text_read(path, YAML_BYTES_MAX);
-    if (*text_out)
-        return CRT_OK;
-    return crt_raise(errno == ENOENT ? CRT_ERR_NOT_FOUND : CRT_ERR_IO, "%s: %s", path,
-                     errno == EILSEQ ? "UTF-16, not UTF-8" : strerror(errno));
-}
-
 /* A path in a cluster file is seen from its folder. */
 static bool beside(const char *path, const char *named, char *full, size_t size)
 {
@@ -121,7 +110,7 @@ static crt_status_t take_hosts_address(yaml_reader_t *reader, const yaml_node_t 
     CRT_TRY(crti_yaml_text(reader, value, "hosts-address", &named));
     if (!beside(reader->path, named, path, sizeof(path)))
         return crti_yaml_wrong(reader, value, "hosts-address: too long a path");
-    if (read_file(path, &list) != CRT_OK)
+    if (crti_yaml_read_file(path, &list) != CRT_OK)
         return detail_at(reader, value);
     status = crti_cluster_hosts_add_lines(list, hosts, &line);
     if (status != CRT_OK) {
@@ -166,123 +155,32 @@ static crt_status_t take_text(yaml_reader_t *reader, const char *name,
     return CRT_OK;
 }
 
-typedef struct joined {
-    char text[4096]; /* K=V,K=V */
-    size_t used;
-} joined_t;
-
-static crt_status_t take_pair(yaml_reader_t *reader, const char *name,
-                              const yaml_node_t *key, const yaml_node_t *value, void *to)
-{
-    joined_t *joined = to;
-    size_t room = sizeof(joined->text) - joined->used;
-    const char *text;
-    int size;
-
-    CRT_TRY(crti_yaml_text(reader, value, name, &text));
-    if (strpbrk(name, "=,") || strchr(text, ','))
-        return crti_yaml_wrong(reader, key, "\",\" or \"=\" in %s", name);
-    size = snprintf(joined->text + joined->used, room, "%s%s=%s", joined->used ? "," : "",
-                    name, text);
-    if (size < 0 || (size_t)size >= room)
-        return crti_yaml_wrong(reader, key, "more than %zu bytes",
-                               sizeof(joined->text) - 1);
-    joined->used += (size_t)size;
-    return CRT_OK;
-}
-
-/* Labels and resources may be a map. */
-static crt_status_t option_text(yaml_reader_t *reader, const char *name,
-                                const yaml_node_t *value, joined_t *joined,
-                                const char **text_out)
-{
-    if (value->type != YAML_MAPPING_NODE ||
-        (strcmp(name, "labels") != 0 && strcmp(name, "resources") != 0))
-        return crti_yaml_text(reader, value, name, text_out);
-    *text_out = joined->text;
-    return crti_yaml_each_key(reader, value, name, take_pair, joined);
-}
-
-static bool is_given(const json_t *options, const char *dashed)
-{
-    const json_t *item;
-    size_t i;
-
-    json_array_foreach((json_t *)options, i, item)
-    {
-        if (strcmp(json_string_value(item), dashed) == 0)
-            return true;
-    }
-    return false;
-}
-
-/* These say what a file says in another way, or what it may not say each time. */
-static bool is_in_files(const option_spec_t *option)
-{
-    static const char *const others[] = {"head", "address", "key-file", "block", "fresh"};
-
-    for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
-        if (strcmp(option->name, others[i]) == 0)
-            return false;
-    return true;
-}
-
 static crt_status_t take_option(yaml_reader_t *reader, const option_spec_t *option,
                                 const yaml_node_t *key, const yaml_node_t *value,
                                 group_t *group)
 {
-    char dashed[YAML_KEY_MAX + 2];
-    joined_t joined = {0};
-    const char *text, *expected = "";
-    bool is_off;
-
     if (crti_start_is_head_only(option->name) && !group->is_head)
         return crti_yaml_wrong(reader, key, "%s belongs under head", option->name);
-    snprintf(dashed, sizeof(dashed), "--%s", option->name);
-    if (is_given(group->options, dashed))
-        return crti_yaml_wrong(reader, key, "%s is there already", option->name);
     if (strcmp(option->name, "node-ip-address") == 0)
         group->one_host = key;
-    CRT_TRY(option_text(reader, option->name, value, &joined, &text));
-    if (option->kind == OPTION_FLAG) {
-        is_off = strcmp(text, "false") == 0;
-        if (!is_off && strcmp(text, "true") != 0)
-            return crti_yaml_wrong(reader, value, "%s is true or false", option->name);
-        if (!is_off)
-            json_array_append_new(group->options, json_string(dashed));
-        return CRT_OK;
-    }
-    if (!crti_cli_is_value(option->kind, text, &expected))
-        return crti_yaml_wrong(reader, value, "%s takes %s, not \"%s\"", option->name,
-                               expected, text);
-    json_array_append_new(group->options, json_string(dashed));
-    if (json_array_append_new(group->options, json_string(text)) != 0)
-        return crti_yaml_wrong(reader, value, "%s is not UTF-8", option->name);
-    return CRT_OK;
+    return crti_start_key_take(reader, option, key, value, group->options);
 }
 
 static const char *const group_keys[] = {"hosts", "hosts-address", "environment",
                                          "setup"};
 #define GROUP_KEYS (sizeof(group_keys) / sizeof(group_keys[0]))
 
-static const char *start_name(const void *user, size_t index)
-{
-    for (size_t i = 0; i < crti_start_spec.count; i++)
-        if (is_in_files(&crti_start_spec.options[i]) && index-- == 0)
-            return crti_start_spec.options[i].name;
-    return NULL;
-}
-
 static const char *group_name(const void *user, size_t index)
 {
-    return index < GROUP_KEYS ? group_keys[index] : start_name(NULL, index - GROUP_KEYS);
+    return index < GROUP_KEYS ? group_keys[index]
+                              : crti_start_key_name(index - GROUP_KEYS);
 }
 
 static const char *head_name(const void *user, size_t index)
 {
     static const char *const names[] = {"host", "environment", "setup"};
 
-    return index < 3 ? names[index] : start_name(NULL, index - 3);
+    return index < 3 ? names[index] : crti_start_key_name(index - 3);
 }
 
 /* What groups, the head and the whole file have. `*is_taken`: this was such a key. */
@@ -318,7 +216,7 @@ static crt_status_t take_group_key(yaml_reader_t *reader, const char *written,
     if (group->is_head && strcmp(name, "host") == 0)
         return take_host(reader, NULL, value, value, group->hosts);
     option = crti_start_option(name);
-    if (option && !is_in_files(option))
+    if (option && !crti_start_is_key(option))
         return crti_yaml_wrong(reader, key, "%s is what crt up sees to", name);
     if (!option)
         return crti_yaml_unknown(reader, key, written,
@@ -600,7 +498,7 @@ crt_status_t crti_cluster_file_read(const char *path, json_t **file_out)
     crt_status_t status;
     char *text;
 
-    CRT_TRY(read_file(path, &text));
+    CRT_TRY(crti_yaml_read_file(path, &text));
     status = crti_cluster_file_parse(path, text, strlen(text), file_out);
     free(text);
     return status;

@@ -2,10 +2,12 @@
 /* YAML files of people. See yaml_reader.h. */
 #include "cli/yaml_reader.h"
 
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "runtime/base/plain_text.h"
 #include "runtime/base/spelling.h"
 
 #define KEYS_MAX 1024
@@ -85,6 +87,15 @@ crt_status_t crti_yaml_wrong(const yaml_reader_t *reader, const yaml_node_t *nod
 yaml_node_t *crti_yaml_root(yaml_reader_t *reader)
 {
     return yaml_document_get_root_node(&reader->document);
+}
+
+crt_status_t crti_yaml_read_file(const char *path, char **text_out)
+{
+    *text_out = crti_plain_text_read(path, YAML_BYTES_MAX);
+    if (*text_out)
+        return CRT_OK;
+    return crt_raise(errno == ENOENT ? CRT_ERR_NOT_FOUND : CRT_ERR_IO, "%s: %s", path,
+                     errno == EILSEQ ? "UTF-16, not UTF-8" : strerror(errno));
 }
 
 yaml_node_t *crti_yaml_item(yaml_reader_t *reader, const yaml_node_t *list, size_t index)

@@ -25,6 +25,9 @@ typedef struct yaml_reader {
     yaml_document_t document;
 } yaml_reader_t;
 
+/* The whole file as a text, released by free. */
+crt_status_t crti_yaml_read_file(const char *path, char **text_out);
+
 /* Reads the one document of the text. CRT_ERR_INVALID: the form is wrong. */
 crt_status_t crti_yaml_open(yaml_reader_t *reader, const char *path, const char *text,
                             size_t size);
