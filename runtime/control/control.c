@@ -8,12 +8,14 @@
 
 #include "runtime/base/log.h"
 #include "runtime/control/control_actor.h"
+#include "runtime/control/control_autoscale.h"
 #include "runtime/control/control_drain.h"
 #include "runtime/control/control_forward.h"
 #include "runtime/control/control_job.h"
 #include "runtime/control/control_load.h"
 #include "runtime/control/control_node.h"
 #include "runtime/control/control_placement_group.h"
+#include "runtime/control/control_resource_request.h"
 #include "runtime/control/control_revoke.h"
 #include "runtime/control/control_save.h"
 #include "runtime/control/control_state.h"
@@ -54,6 +56,7 @@ crt_status_t crti_control_new(const crti_control_config_t *config,
     crti_map_init(&c->death_map, sizeof(crti_id_t));
     crti_map_init(&c->revoked, sizeof(crti_id_t));
     c->on_link_ended = crti_control_closed;
+    c->scale_due_ns = UINT64_MAX;
     crti_list_init(&c->link_list);
     crti_list_init(&c->outbox);
     crti_list_init(&c->in_flight);
@@ -61,6 +64,7 @@ crt_status_t crti_control_new(const crti_control_config_t *config,
     crti_list_init(&c->requests);
     crti_list_init(&c->deaths);
     crti_list_init(&c->pending_watches);
+    crti_list_init(&c->resource_requests);
     if (c->address == NULL) {
         crti_control_free(c);
         return crt_raise(CRT_ERR_NO_MEMORY, "control");
@@ -80,6 +84,8 @@ void crti_control_free(crti_control_t *c)
 
     if (c == NULL)
         return;
+    crti_control_autoscale_end(c);
+    crti_control_resource_requests_free(c);
     crti_control_requests_free(c);
     crti_control_forget_deaths(c);
     crti_control_watches_free(c);
@@ -227,6 +233,7 @@ void crti_control_closed(crti_control_t *c, uint64_t number, const char *text,
     crti_control_requests_lost(c, number, text);
     if (node && node->link == number)
         crti_control_node_lost(c, node);
+    crti_control_autoscale_touch(c);
 }
 
 /* ---------------------------------------------------------------- dispatch */
@@ -331,6 +338,9 @@ static bool request_message(crti_control_t *c, uint64_t link, const crti_message
         crti_control_placement_group_remove(c, link, m->request,
                                             m->placement_group_remove.group);
         return true;
+    case CRTI_MSG_RESOURCE_REQUEST:
+        crti_control_resource_request(c, link, m->request, &m->resource_request);
+        return true;
     case CRTI_MSG_KV_PUT:
     case CRTI_MSG_KV_GET:
     case CRTI_MSG_KV_DELETE:
@@ -369,6 +379,7 @@ void crti_control_message(crti_control_t *c, uint64_t number,
     begin(c, now_ns);
     if (link == NULL)
         return;
+    crti_control_autoscale_touch(c);
     if (link->node)
         crti_node_heard(&c->nodes, link->node, now_ns);
     if (!link->is_admin && link->node == NULL &&
@@ -428,6 +439,7 @@ void crti_control_tick(crti_control_t *c, uint64_t now_ns)
     }
     if (c->deadlocks.due_ns <= now_ns)
         crti_control_deadlock_look(c);
+    crti_control_autoscale_tick(c);
     c->ticked_ns = now_ns;
     crti_control_release(c);
 }
@@ -442,6 +454,7 @@ uint64_t crti_control_deadline(const crti_control_t *c)
     uint64_t next = earlier(c->views.due_ns, c->dirty_retry_ns);
 
     next = earlier(next, c->deadlocks.due_ns);
+    next = earlier(next, c->scale_due_ns);
     next = earlier(next, crti_node_table_deadline(&c->nodes));
     next = earlier(next, crti_actor_table_deadline(&c->actors, c->ticked_ns));
     next = earlier(next, crti_job_table_deadline(&c->jobs));

@@ -28,6 +28,9 @@
 #include "runtime/net/message.h"
 
 typedef struct crti_control crti_control_t;
+struct crti_scale_config;    /* autoscale/autoscaler.h */
+struct crti_provider_order;  /* autoscale/provider.h */
+struct crti_provider_answer; /* the same */
 
 /* Tables of the store. */
 typedef enum crti_store_table {
@@ -97,6 +100,8 @@ typedef struct crti_control_actions {
     /* Runs it in another thread; then crti_control_worked is called, in this one. False, and NULL:
      * it is run here. */
     bool (*work)(void *user, crti_control_work_t *work);
+    /* The provider's; then crti_control_scaled is called, later. */
+    void (*scale)(void *user, const struct crti_provider_order *order);
 } crti_control_actions_t;
 
 typedef struct crti_control_config {
@@ -109,8 +114,9 @@ typedef struct crti_control_config {
     bool fail_if_infeasible;
     bool fail_youngest; /* request of a resource deadlock; else it is only told */
     const char *http, *http_pin; /* of the dashboard, sent to nodes; NULL: none */
-    int64_t wall_offset_ms;      /* wall clock = now_ns / 1e6 + this */
-    uint64_t seed;               /* for the ids of jobs; random outside of tests */
+    const struct crti_scale_config *autoscale; /* NULL: nodes come and go by hand */
+    int64_t wall_offset_ms;                    /* wall clock = now_ns / 1e6 + this */
+    uint64_t seed; /* for the ids of jobs; random outside of tests */
     crti_control_actions_t actions;
 } crti_control_config_t;
 
@@ -147,6 +153,10 @@ void crti_control_closed(crti_control_t *control, uint64_t link, const char *tex
                          uint64_t now_ns);
 void crti_control_message(crti_control_t *control, uint64_t link,
                           const crti_message_t *message, uint64_t now_ns);
+
+/* What became of an order, `actions.scale`. */
+void crti_control_scaled(crti_control_t *control,
+                         const struct crti_provider_answer *answer, uint64_t now_ns);
 
 /* `work` has run. */
 void crti_control_worked(crti_control_t *control, crti_control_work_t *work,

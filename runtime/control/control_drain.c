@@ -2,7 +2,7 @@
 /* Drains: nodes that are to end without loss. See control.h.
  *
  * Where it sits
- *     NODE_DRAIN of the command -> [ control_drain.c ] -> NODE_DRAIN to the node
+ *     NODE_DRAIN of the command, the autoscaler -> [ control_drain.c ] -> NODE_DRAIN to the node
  *     (node/lifecycle/drain.c), NODE_VIEWS to the others
  * Rules
  *     Nothing is placed on the node. Actors that may restart are ended in an orderly way and placed
@@ -41,6 +41,19 @@ static void drain(crti_control_t *c, crti_node_entry_t *node, uint64_t ms)
     move_actors(c, node);
 }
 
+void crti_control_drain_node(crti_control_t *c, crti_node_entry_t *node, uint64_t ms)
+{
+    crti_msg_node_drain_t order = {.node = node->id, .left_ms = ms};
+    char hex[CRTI_ID_HEX];
+
+    crti_log(CRTI_LOG_INFO, "control",
+             "node %s is drained: it ends in %g s at the latest",
+             crti_id_hex(node->id, hex), (double)ms / 1000);
+    drain(c, node, ms);
+    if (node->link)
+        crti_control_send(c, node->link, CRTI_MSG_NODE_DRAIN, 0, &order);
+}
+
 void crti_control_drain_told(crti_control_t *c, crti_node_entry_t *node, uint64_t told_ms)
 {
     crti_msg_node_drain_t order = {.node = node->id};
@@ -57,7 +70,6 @@ void crti_control_drain(crti_control_t *c, uint64_t link, uint64_t request,
                         const crti_msg_node_drain_t *m)
 {
     crti_node_entry_t *node = crti_node_table_get(&c->nodes, m->node);
-    crti_msg_node_drain_t order = *m;
     char hex[CRTI_ID_HEX];
 
     crti_id_hex(m->node, hex);
@@ -71,12 +83,7 @@ void crti_control_drain(crti_control_t *c, uint64_t link, uint64_t request,
         crti_control_refuse(c, link, request, status);
         return;
     }
-    crti_log(CRTI_LOG_INFO, "control",
-             "node %s is drained: it ends in %g s at the latest", hex,
-             (double)m->left_ms / 1000);
-    drain(c, node, m->left_ms);
-    if (node->link)
-        crti_control_send(c, node->link, CRTI_MSG_NODE_DRAIN, 0, &order);
+    crti_control_drain_node(c, node, m->left_ms);
     crti_control_send(c, link, CRTI_MSG_DONE, request, NULL);
     crti_control_place_all(c);
 }

@@ -5,6 +5,7 @@
 #include "runtime/control/control_load.h"
 #include "runtime/base/log.h"
 #include "runtime/control/control_actor.h"
+#include "runtime/control/control_autoscale.h"
 #include "runtime/control/control_placement_group.h"
 #include "runtime/control/control_revoke.h"
 #include "runtime/control/control_save.h"
@@ -277,6 +278,7 @@ void crti_control_loaded(crti_control_t *c, uint64_t now_ns)
     wait_for_names(c);
     CRTI_LIST_FOREACH (item, &c->jobs.ended) /* what the head before had begun */
         crti_control_clear_groups(c, CRTI_JOB_OF(item));
+    crti_control_autoscale_begin(c);
     c->serving = c->joining = true;
     crti_control_joined(c);
     crti_log(CRTI_LOG_INFO, "control", "serving: %zu nodes, %zu actors, %zu jobs known",

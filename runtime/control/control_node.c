@@ -337,6 +337,7 @@ bool crti_control_heartbeat(crti_control_t *c, crti_control_link_t *link,
     node->lineage_limit = m->lineage_limit;
     node->lineage_forgotten = m->lineage_forgotten;
     note_spill_trouble(c, node, m->spill_trouble);
+    node->is_busy = m->is_busy;
     node->demand.size = 0;
     if (m->demand.size <= DEMAND_MAX)
         crti_buffer_append(&node->demand, m->demand.data, m->demand.size);

@@ -72,6 +72,13 @@ struct crti_control {
 
     crti_buffer_t placement_nodes; /* crti_placement_node_t, while actors are placed */
 
+    struct crti_autoscaler *autoscaler; /* NULL: there is none */
+    uint64_t scale_due_ns, scale_looked_ns;
+    uint64_t scale_logged; /* decisions that are in the log */
+
+    crti_list_t resource_requests; /* control_resource_request.c */
+    size_t resource_request_count;
+
     crti_views_t views; /* what nodes hear of each other */
     crti_deadlocks_t deadlocks;
     bool tells_facts;   /* notices wait for no row of this event */

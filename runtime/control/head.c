@@ -33,14 +33,17 @@
 #include "runtime/base/clock.h"
 #include "runtime/base/log.h"
 #include "runtime/base/rundir.h"
+#include "runtime/control/autoscale/provider.h"
 #include "runtime/control/control.h"
 #include "runtime/control/head_identity.h"
 #include "runtime/control/head_options.h"
+#include "runtime/control/head_scaler.h"
 #include "runtime/control/head_work.h"
 #include "runtime/control/job_dirs.h"
 #include "runtime/control/links/head_http.h"
 #include "runtime/control/links/head_links.h"
 #include "runtime/control/revoked.h"
+#include "runtime/control/scale_file.h"
 #include "runtime/control/store/redis.h"
 #include "runtime/crt.h"
 #include "runtime/net/key.h"
@@ -64,6 +67,10 @@ typedef struct head {
     crti_head_http_t *http;
     crti_control_t *control;
     crti_head_work_t *work;
+    json_t *scale_file; /* NULL: no autoscaler */
+    crti_node_type_t scale_types[CRTI_NODE_TYPES_MAX];
+    crti_scale_config_t scale_config;
+    crti_head_scaler_t *scaler;
     crti_timer_t settle; /* end of a turn: when must control look again? */
     crti_timer_t tick;
     crti_timer_t stop_timer;
@@ -225,6 +232,19 @@ static bool is_leader(void *user)
 static bool do_work(void *user, crti_control_work_t *work)
 {
     return crti_head_work_add(((head_t *)user)->work, work);
+}
+
+static void do_scale(void *user, const crti_provider_order_t *order)
+{
+    crti_head_scaler_order(((head_t *)user)->scaler, order);
+}
+
+static void on_scaled(void *user, const crti_provider_answer_t *answer)
+{
+    head_t *h = user;
+
+    crti_control_scaled(h->control, answer, crti_now_ns());
+    settle(h);
 }
 
 static void forget_job(void *user, crti_id_t job)
@@ -473,6 +493,7 @@ static crt_status_t make_control(head_t *h)
         .http_pin = crti_head_http_far_pin(h->http),
         .wall_offset_ms = crti_wall_ms() - (int64_t)(crti_now_ns() / CRTI_MS),
         .seed = crti_id_random().low,
+        .autoscale = h->scale_file ? &h->scale_config : NULL,
         .actions = {.user = h,
                     .forget_job = forget_job,
                     .send = do_send,
@@ -481,7 +502,8 @@ static crt_status_t make_control(head_t *h)
                     .store = do_store,
                     .revoke = do_revoke,
                     .is_leader = is_leader,
-                    .work = do_work},
+                    .work = do_work,
+                    .scale = do_scale},
     };
     crti_head_links_handlers_t handlers = {.user = h,
                                            .on_opened = on_link_opened,
@@ -545,6 +567,24 @@ static crt_status_t make_http(head_t *h)
     return crti_head_http_new(&http, &h->http);
 }
 
+static crt_status_t make_scaler(head_t *h)
+{
+    crti_head_scaler_config_t config = {.loop = h->loop,
+                                        .file = h->scale_file,
+                                        .head_dir = h->paths.head_dir,
+                                        .address = h->address,
+                                        .key_file = h->paths.key,
+                                        .log = h->paths.scaler_log,
+                                        .user = h,
+                                        .on_answer = on_scaled};
+    crt_status_t status;
+
+    if (!h->scale_file)
+        return CRT_OK;
+    status = crti_scale_file_rules(h->scale_file, h->scale_types, &h->scale_config);
+    return status == CRT_OK ? crti_head_scaler_new(&config, &h->scaler) : status;
+}
+
 static crt_status_t watch_ends(head_t *h)
 {
     int fd = h->options.lifeline_fd;
@@ -585,6 +625,8 @@ static crt_status_t start(head_t *h)
     if (status == CRT_OK)
         status = make_http(h);
     if (status == CRT_OK)
+        status = make_scaler(h);
+    if (status == CRT_OK)
         status = make_control(h);
     if (status == CRT_OK)
         status = make_redis(h);
@@ -603,6 +645,8 @@ static void clean_up(head_t *h, bool is_clean)
     signal(SIGINT, SIG_IGN);
     signal(SIGUSR2, SIG_IGN);
     crti_head_work_free(h->work); /* what it has made is still sent */
+    crti_head_scaler_free(h->scaler);
+    json_decref(h->scale_file);
     crti_head_http_free(h->http);
     crti_redis_end(h->redis, is_clean);
     crti_redis_free(h->redis);
@@ -676,6 +720,8 @@ int main(int argc, char **argv)
         crti_head_options_usage();
         return 0;
     }
+    if (status == CRT_OK && h.options.autoscaler_fd >= 0)
+        status = crti_scale_file_read(h.options.autoscaler_fd, &h.scale_file);
     if (h.options.ready_fd >= 0) {
         crti_close_inherited(h.options.ready_fd, h.options.lifeline_fd);
         setsid();

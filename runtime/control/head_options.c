@@ -83,6 +83,9 @@ static crt_status_t take(crti_head_options_t *o, const char *name, const char *t
     } else if (strcmp(name, "lifeline-fd") == 0) {
         status = number(name, text, INT_MAX, &value);
         o->lifeline_fd = (int)value;
+    } else if (strcmp(name, "autoscaler-fd") == 0) {
+        status = number(name, text, INT_MAX, &value);
+        o->autoscaler_fd = (int)value;
     } else if (strcmp(name, "private") == 0) {
         o->private_dir = text;
     } else if (strcmp(name, "headless-timeout") == 0) {
@@ -133,6 +136,7 @@ crt_status_t crti_head_options_parse(int argc, char **argv,
         {"dashboard-port", required_argument, NULL, 0},
         {"ready-fd", required_argument, NULL, 0},
         {"lifeline-fd", required_argument, NULL, 0},
+        {"autoscaler-fd", required_argument, NULL, 0},
         {"private", required_argument, NULL, 0},
         {"headless-timeout", required_argument, NULL, 0},
         {"fail-if-infeasible", required_argument, NULL, 0},
@@ -157,6 +161,7 @@ crt_status_t crti_head_options_parse(int argc, char **argv,
                              .dashboard_port = 8265,
                              .ready_fd = -1,
                              .lifeline_fd = -1,
+                             .autoscaler_fd = -1,
                              .headless_timeout_ms = 600 * 1000,
                              .encrypt_streams = true};
     crt_status_t status = CRT_OK;
@@ -187,7 +192,7 @@ void crti_head_options_usage(void)
         "crt-head is started by: crt start --head\n"
         "    --port P  --node-ip-address IP  --dashboard-host H  --no-auth\n"
         "    --dashboard-port P|none  --dashboard-cert F  --dashboard-key F\n"
-        "    --ready-fd N  --lifeline-fd N  --fresh  --private DIR\n"
+        "    --ready-fd N  --lifeline-fd N  --autoscaler-fd N  --fresh  --private DIR\n"
         "    --headless-timeout S  --encrypt-streams on|off  --fail-if-infeasible "
         "on|off  --max-running-jobs N\n"
         "    --on-resource-deadlock tell|fail-youngest\n"
@@ -236,11 +241,17 @@ crt_status_t crti_head_paths_make(const crti_head_options_t *options, uint16_t p
         char *path;
         const char *dir, *name;
     } all[] = {
-        {p->info, p->head_dir, "head.info"},        {p->socket, p->head_dir, "head.sock"},
-        {p->key, p->state_dir, "cluster.key"},      {p->token, p->state_dir, "token"},
-        {p->data, p->state_dir, "redis"},           {p->log, p->state_dir, "head.log"},
-        {p->http_log, p->state_dir, "http.log"},    {p->revoked, p->state_dir, "revoked"},
-        {p->http_socket, p->head_dir, "http.sock"}, {p->cluster, p->state_dir, "cluster"},
+        {p->info, p->head_dir, "head.info"},
+        {p->socket, p->head_dir, "head.sock"},
+        {p->key, p->state_dir, "cluster.key"},
+        {p->token, p->state_dir, "token"},
+        {p->data, p->state_dir, "redis"},
+        {p->log, p->state_dir, "head.log"},
+        {p->http_log, p->state_dir, "http.log"},
+        {p->scaler_log, p->state_dir, "scaler.log"},
+        {p->revoked, p->state_dir, "revoked"},
+        {p->http_socket, p->head_dir, "http.sock"},
+        {p->cluster, p->state_dir, "cluster"},
     };
 
     for (size_t i = 0; status == CRT_OK && i < sizeof(all) / sizeof(all[0]); i++)

@@ -16,6 +16,7 @@ typedef struct crti_head_options {
     const char *private_dir; /* NULL: a cluster that others may join */
     uint16_t port, dashboard_port;
     int ready_fd, lifeline_fd; /* -1: none */
+    int autoscaler_fd;         /* scale_file.h; -1: no autoscaler */
     uint64_t headless_timeout_ms;
     size_t max_jobs; /* --max-running-jobs, 0: any number */
     crti_redis_external_t redis;
@@ -41,6 +42,7 @@ typedef struct crti_head_paths {
     /* the id of the cluster whose tables it has (head_identity.h) */
     char cluster[PATH_MAX];
     char data[PATH_MAX], revoked[PATH_MAX], log[PATH_MAX], http_log[PATH_MAX];
+    char scaler_log[PATH_MAX];
 } crti_head_paths_t;
 
 /* Makes the directories. */

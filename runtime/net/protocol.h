@@ -76,6 +76,7 @@
     M(FREE, free, 26)                                                                    \
     M(COPY_MAKE, copy_make, 122)                                                         \
     M(COPY_MADE, copy_made, 123)                                                         \
+    M(RESOURCE_REQUEST, resource_request, 124)                                           \
     M(LOG, log, 27)                                                                      \
     M(ACTOR_CREATE, actor_create, 28)                                                    \
     M(ACTOR_WATCH, actor_watch, 29)                                                      \
@@ -390,6 +391,11 @@
 #define CRTI_FIELDS_BUNDLE(F)                                                            \
     F(RES, resources) F(STR, selector) F(ID, node) F(U64, incarnation)
 
+/* The cluster is to have room for these bundles, in use or not, as long as the job runs; zero:
+ * until it is asked for something else. `bundles`, a list of encoded BUNDLE, replaces what the job
+ * asked for before; empty: nothing. Answer: DONE. */
+#define CRTI_FIELDS_RESOURCE_REQUEST(F) F(ID, job) F(BIN, bundles)
+
 /* By id, or when that is zero by name. Answer: PLACEMENT_GROUP_STATE as soon as its version is
  * another one than `version`, or after 30 s; ERROR CRT_ERR_NOT_FOUND. */
 #define CRTI_FIELDS_PLACEMENT_GROUP_GET(F)                                               \
@@ -505,7 +511,8 @@
     F(ROOM, available) F(BIN, demand) F(U64, store_used) F(U64, workers)                  \
         F(U64, memory_used) F(U64, memory_bytes) F(U64, memory_ended) F(BIN, uses)    \
         F(U64, spilled_objects) F(U64, spilled_bytes) F(STR, spill_trouble)              \
-        F(U64, lineage_bytes) F(U64, lineage_limit) F(U64, lineage_forgotten)
+        F(U64, lineage_bytes) F(U64, lineage_limit) F(U64, lineage_forgotten)            \
+        F(BOOL, is_busy)
 #define CRTI_FIELDS_HEARTBEAT_ACK(F) F(U64, sequence) F(BIN, levels) F(F64, ahead) F(U64, jobs)
 
 /* In HEARTBEAT and its acknowledgement: node/leases/job_shares.h says what the fields mean. */

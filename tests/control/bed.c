@@ -2,6 +2,7 @@
 /* Control without a head around it. See bed.h. */
 #include "tests/control/bed.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -143,6 +144,18 @@ static void load(bed_t *bed, int table)
                 crti_span(bed->rows[i].value.data, bed->rows[i].value.size), bed->now);
 }
 
+static void do_scale(void *user, const crti_provider_order_t *order)
+{
+    bed_t *bed = user;
+    bed_order_t *mine = &bed->orders[bed->order_count++];
+
+    if (bed->order_count > sizeof(bed->orders) / sizeof(bed->orders[0]))
+        abort();
+    *mine = (bed_order_t){.verb = order->verb, .node = order->node};
+    snprintf(mine->instance, sizeof(mine->instance), "%s",
+             order->instance ? order->instance : "");
+}
+
 static void start(bed_t *bed)
 {
     crti_control_config_t config = {
@@ -151,13 +164,15 @@ static void start(bed_t *bed)
         .headless_timeout_ms = 600000,
         .seed = 7,
         .fail_youngest = bed->fail_youngest,
+        .autoscale = bed->autoscale,
         .actions = {.user = bed,
                     .send = do_send,
                     .drop = do_drop,
                     .queued = get_queued,
                     .is_leader = is_leader,
                     .revoke = do_revoke,
-                    .store = do_store},
+                    .store = do_store,
+                    .scale = do_scale},
     };
 
     if (crti_control_new(&config, &bed->control) != CRT_OK)

@@ -4,6 +4,7 @@
 #define TESTS_CONTROL_BED_H
 
 #include "runtime/base/map.h"
+#include "runtime/control/autoscale/provider.h"
 #include "runtime/control/control.h"
 
 #define BED_SENT 4096
@@ -29,11 +30,21 @@ typedef struct bed_operation {
     crti_buffer_t value;
 } bed_operation_t;
 
+/* To a provider of nodes. */
+typedef struct bed_order {
+    crti_provider_verb_t verb;
+    char instance[96];
+    crti_id_t node;
+} bed_order_t;
+
 typedef struct bed {
     crti_control_t *control;
     uint64_t now;
-    bool may_be_two;      /* another head may have the tables */
-    bool fail_youngest;   /* as of the config; from the next bed_restart on */
+    bool may_be_two;    /* another head may have the tables */
+    bool fail_youngest; /* as of the config; from the next bed_restart on */
+    const struct crti_scale_config *autoscale; /* the same */
+    bed_order_t orders[64];
+    size_t order_count;
     bool manual;          /* operations wait for bed_store */
     crt_status_t failing; /* what operations end with */
     bed_operation_t pending[BED_SENT];

@@ -11,6 +11,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "runtime/control/autoscale/autoscaler.h"
 #include "runtime/control/control_state.h"
 #include "runtime/control/rows/row_query.h"
 #include "runtime/control/rows/state_rows.h"
@@ -29,6 +30,7 @@ typedef struct event {
     const crti_job_entry_t *job;
     const crti_actor_entry_t *actor;
     const crti_deadlock_report_t *deadlock;
+    const crti_scale_event_t *scale;
     bool is_end;
     bool is_trouble; /* of a node with its disk */
 } event_t;
@@ -42,6 +44,8 @@ typedef struct view {
 
 static const char *severity_of(const event_t *event)
 {
+    if (event->scale)
+        return event->scale->severity == CRTI_SCALE_WARNING ? "WARNING" : "INFO";
     if (event->actor || event->is_trouble || (event->deadlock && !event->is_end))
         return "WARNING";
     if (event->deadlock)
@@ -56,6 +60,7 @@ static const char *source_of(const event_t *event)
     return event->node       ? "NODE"
            : event->job      ? "JOB"
            : event->deadlock ? "CLUSTER"
+           : event->scale    ? "AUTOSCALER"
                              : "ACTOR";
 }
 
@@ -71,7 +76,7 @@ static const char *time_of(const event_t *event, char *text, size_t size)
     return text;
 }
 
-static const char *id_of(const event_t *event, char *text, size_t size)
+static const char *id_of_entry(const event_t *event, char *text, size_t size)
 {
     crti_id_t id = event->node       ? event->node->id
                    : event->job      ? event->job->id
@@ -84,6 +89,13 @@ static const char *id_of(const event_t *event, char *text, size_t size)
              : event->is_end   ? "-end"
                                : "-begin");
     return text;
+}
+
+static const char *id_of(const event_t *event, char *text, size_t size)
+{
+    if (event->scale)
+        snprintf(text, size, "autoscaler-%llu", (unsigned long long)event->scale->serial);
+    return event->scale ? text : id_of_entry(event, text, size);
 }
 
 static void say_node(const event_t *event, view_t *view)
@@ -123,6 +135,8 @@ static const char *message_of(const event_t *event, view_t *view)
         say_node(event, view);
     else if (event->job)
         say_job(event, view);
+    else if (event->scale)
+        snprintf(view->message, sizeof(view->message), "%s", event->scale->text);
     else if (event->deadlock)
         snprintf(view->message, sizeof(view->message), "%s%s",
                  event->is_end ? "it has ended: " : "", event->deadlock->text);
@@ -199,6 +213,9 @@ static void add_all(const crti_control_t *c, crti_buffer_t *events)
         add(events,
             &(event_t){.at_ms = report->end_ms, .deadlock = report, .is_end = true});
     }
+    for (uint64_t i = 0; c->autoscaler && i < CRTI_SCALE_EVENTS; i++)
+        add(events, &(event_t){.at_ms = c->autoscaler->events[i].wall_ms,
+                               .scale = &c->autoscaler->events[i]});
     CRTI_LIST_FOREACH (item, &c->actors.dead) {
         const crti_actor_entry_t *actor = CRTI_ACTOR_OF(item);
 

@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The tables as JSON (docs/design/state.md). The only file of control that knows jansson. */
+/* The tables as JSON (docs/design/state.md). */
 #include <stdio.h>
 #include <string.h>
 
 #include <jansson.h>
 
 #include "crt_config.h"
+#include "runtime/control/control_demand.h"
 #include "runtime/control/control_job.h"
 #include "runtime/control/control_state.h"
 #include "runtime/control/placement/bundle_placement.h"
+#include "runtime/control/rows/autoscaler_rows.h"
 #include "runtime/control/rows/row_query.h"
 #include "runtime/control/rows/state_rows.h"
 
@@ -223,71 +225,58 @@ static json_t *new_demand(demand_t *demand, const char *what, json_t *resources_
     return entry;
 }
 
-static void add_demand(demand_t *demand, const crti_resources_t *need, const char *kind,
-                       const char *name, const char *reason)
+static json_t *others_of(demand_t *demand)
 {
     static const char others[] = "others";
-    CRTI_AUTO(crti_buffer_fini) crti_buffer_t what = {0};
-    json_t *entry, *count;
+    json_t *entry = crti_map_get(&demand->by_what, others);
 
-    name_demand(need, kind, name, &what);
+    return entry ? entry : new_demand(demand, others, json_object(), others, "", "");
+}
+
+static void count_demand(json_t *entry, uint64_t more)
+{
+    json_t *count = json_object_get(entry, "count");
+
+    json_integer_set(count, json_integer_value(count) + (json_int_t)more);
+}
+
+/* What is alike but for where it may run has one line. */
+static void add_demand(const crti_control_t *c, demand_t *demand,
+                       const crti_demand_entry_t *waits)
+{
+    const char *kind = crti_demand_kind_name(waits->kind), *reason = waits->reason;
+    CRTI_AUTO(crti_buffer_fini) crti_buffer_t what = {0};
+    char text[512];
+    json_t *entry;
+
+    name_demand(&waits->need, kind, waits->name, &what);
     if (crti_buffer_append(&what, "", 1) != CRT_OK)
         return;
     entry = crti_map_get(&demand->by_what, what.data);
     if (!entry && json_array_size(demand->list) >= DEMAND_MAX) {
-        entry = crti_map_get(&demand->by_what, others);
-        if (!entry)
-            entry = new_demand(demand, others, json_object(), others, "", "");
+        entry = others_of(demand);
     } else if (!entry) {
-        entry = new_demand(demand, (const char *)what.data, resources_json(need), kind,
-                           name, reason);
+        if (!reason)
+            reason = reason_of(c, &waits->need, &waits->how, text, sizeof(text));
+        entry = new_demand(demand, (const char *)what.data, resources_json(&waits->need),
+                           kind, waits->name, reason);
     }
-    count = json_object_get(entry, "count");
-    json_integer_set(count, json_integer_value(count) + 1);
-}
-
-static void add_leases(const crti_control_t *c, demand_t *demand,
-                       const crti_node_entry_t *node)
-{
-    crti_span_t rest = crti_span(node->demand.data, node->demand.size), entry;
-    char name[128], reason[512];
-    crti_scheduling_t how;
-    crti_message_t m;
-
-    while (crti_list_unpack(&rest, &entry) == CRT_OK) {
-        if (crti_message_decode(entry.data, entry.size, &m) != CRT_OK ||
-            m.kind != CRTI_MSG_LEASE_REQUEST ||
-            crti_scheduling_read(CRTI_SCHEDULING_SAID(&m.lease_request),
-                                 m.lease_request.selector.data,
-                                 m.lease_request.selector.size, &how) != CRT_OK)
-            continue;
-        add_demand(
-            demand, &m.lease_request.resources, "task",
-            crti_text(m.lease_request.function, name, sizeof(name)),
-            reason_of(c, &m.lease_request.resources, &how, reason, sizeof(reason)));
-    }
+    count_demand(entry, waits->count);
 }
 
 static json_t *demand_json(const crti_control_t *c)
 {
+    CRTI_AUTO(crti_demand_fini) crti_demand_t waiting;
     demand_t demand = {.list = json_array()};
 
+    crti_demand_init(&waiting);
     crti_map_init(&demand.by_what, 0);
-    CRTI_LIST_FOREACH (item, &c->actors.waiting) {
-        const crti_actor_entry_t *actor = CRTI_ACTOR_OF(item);
-
-        add_demand(&demand, &actor->resources, "actor", actor->class_name, actor->text);
-    }
-    CRTI_LIST_FOREACH (item, &c->placement_groups.waiting) {
-        const crti_placement_group_entry_t *group = CRTI_PLACEMENT_GROUP_OF(item);
-
-        for (size_t i = 0; i < group->bundle_count; i++)
-            if (group->bundles[i].state == CRTI_BUNDLE_UNPLACED)
-                add_demand(&demand, &group->bundles[i].resources, "bundle", group->name,
-                           group->text);
-    }
-    CRTI_LIST_FOREACH (item, &c->nodes.living)
-        add_leases(c, &demand, CRTI_NODE_OF(item));
+    crti_control_demand(c, &waiting);
+    for (size_t i = 0; i < waiting.count; i++)
+        if (waiting.entries[i].kind != CRTI_DEMAND_REQUEST) /* that waits for nothing */
+            add_demand(c, &demand, &waiting.entries[i]);
+    if (waiting.others)
+        count_demand(others_of(&demand), waiting.others);
     crti_map_fini(&demand.by_what);
     return demand.list;
 }
@@ -421,6 +410,7 @@ static json_t *cluster_json(const crti_control_t *c)
     json_object_set_new(json, "start_time", json_integer(c->start_ms));
     json_object_set_new(json, "nodes", nodes_json(c, ""));
     json_object_set_new(json, "demand", demand_json(c));
+    json_object_set_new(json, "autoscaler", crti_autoscaler_rows(c));
     json_object_set_new(json, "resource_deadlock", deadlock_json(c));
     json_object_set_new(json, "actors", actor_counts_json(c));
     json_object_set_new(json, "placement_groups",

@@ -72,6 +72,7 @@ typedef struct crti_node_entry {
     crti_buffer_t demand;     /* list of encoded LEASE_REQUEST that wait there */
     crti_list_t actors;       /* on it, STARTING or ALIVE (control_actor.c) */
     unsigned idle_actors;     /* of these: that hold nothing */
+    bool is_busy;             /* tasks, actors, drivers or jobs are there, as it says */
     int64_t start_ms, end_ms;
     /* it is drained, and ends by itself at that moment at the latest; 0: it is not */
     uint64_t drain_ns;

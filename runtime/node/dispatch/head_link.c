@@ -126,6 +126,7 @@ static void beat(crti_node_t *node)
         heartbeat.demand = crti_span(demand.data, demand.size);
     if (crti_lease_uses(node, &uses) == CRT_OK)
         heartbeat.uses = crti_span(uses.data, uses.size);
+    heartbeat.is_busy = crti_drain_is_busy(node);
     crti_fence_sent(node, heartbeat.sequence);
     crti_head_send(node, CRTI_MSG_HEARTBEAT, 0, &heartbeat);
     node->registration->changed = false;

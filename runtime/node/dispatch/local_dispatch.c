@@ -92,6 +92,7 @@ static bool for_the_head(crti_local_t *local, const crti_message_t *message)
     case CRTI_MSG_PLACEMENT_GROUP_CREATE:
     case CRTI_MSG_PLACEMENT_GROUP_GET:
     case CRTI_MSG_PLACEMENT_GROUP_REMOVE:
+    case CRTI_MSG_RESOURCE_REQUEST:
     case CRTI_MSG_KV_PUT:
     case CRTI_MSG_KV_GET:
     case CRTI_MSG_KV_DELETE:
@@ -168,7 +169,8 @@ static void on_message(crti_local_t *local, const crti_message_t *message)
         else
             forward(local, message);
         return;
-    case CRTI_MSG_NODE_DRAIN: forward(local, message); return;
+    case CRTI_MSG_NODE_DRAIN:
+    case CRTI_MSG_RESOURCE_REQUEST: forward(local, message); return;
     case CRTI_MSG_LOG_READ:
         if (crti_logs_are_here(local->node, message->log_read.name))
             crti_logs_read(local->node, local->number, message->request,

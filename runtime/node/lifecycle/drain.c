@@ -62,6 +62,13 @@ static const char *rest(crti_node_t *node, char *text, size_t size)
     return text;
 }
 
+bool crti_drain_is_busy(crti_node_t *node)
+{
+    char text[200];
+
+    return *rest(node, text, sizeof(text)) != '\0';
+}
+
 void crti_drain_begin(crti_node_t *node, uint64_t left_ms)
 {
     uint64_t now = crti_node_now(node);

@@ -21,6 +21,8 @@ void crti_drain_begin(crti_node_t *node, uint64_t left_ms);
 /* Milliseconds that are left, at least 1; 0: it is not drained. */
 uint64_t crti_drain_left(const crti_node_t *node);
 uint64_t crti_drain_tick(crti_node_t *node, uint64_t now_ns);
+/* Whether something runs that a drain would wait for. */
+bool crti_drain_is_busy(crti_node_t *node);
 
 /* Another node: processes of this one hear so, those that attach later too. */
 void crti_drain_other(crti_node_t *node, crti_id_t other, bool is_drained);

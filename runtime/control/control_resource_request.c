@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Resources that are asked for.
+ *
+ * Where it sits
+ *     crt_request_resources, crt request -> RESOURCE_REQUEST -> [ control_resource_request.c ]
+ *         -> control_demand.c
+ * Rules
+ *     Each job has one request, the last one, which ends with it; by command there is one more, that
+ *     ends when it is replaced. A head that is started again has none.
+ */
+#include "runtime/control/control_resource_request.h"
+
+#include <stdlib.h>
+
+#include "runtime/base/cleanup.h"
+#include "runtime/control/outbox.h"
+
+#define REQUESTS_MAX 1000
+
+typedef struct resource_request {
+    crti_list_t link;
+    crti_id_t job; /* zero: by command */
+    crti_buffer_t bundles;
+} resource_request_t;
+
+static bool is_over(const crti_control_t *c, crti_id_t job)
+{
+    const crti_job_entry_t *entry = crti_job_table_get(&c->jobs, job);
+
+    return !crti_id_is_zero(job) && (!entry || crti_job_entry_is_ended(entry));
+}
+
+static void forget(crti_control_t *c, resource_request_t *mine)
+{
+    crti_list_remove(&mine->link);
+    crti_buffer_fini(&mine->bundles);
+    free(mine);
+    c->resource_request_count--;
+}
+
+static crt_status_t read_bundle(crti_span_t packed, crti_demand_entry_t *entry)
+{
+    crti_message_t m;
+    crt_status_t status = crti_message_decode(packed.data, packed.size, &m);
+
+    *entry = (crti_demand_entry_t){
+        .kind = CRTI_DEMAND_REQUEST, .how = crti_scheduling_default, .count = 1};
+    if (status == CRT_OK && m.kind != CRTI_MSG_BUNDLE)
+        status = crt_raise(CRT_ERR_INVALID, "no bundle");
+    if (status == CRT_OK)
+        status = crti_resources_check(&m.bundle.resources);
+    if (status != CRT_OK)
+        return status;
+    entry->need = m.bundle.resources;
+    return crti_scheduling_read(&crti_scheduling_default, m.bundle.selector.data,
+                                m.bundle.selector.size, &entry->how);
+}
+
+static crt_status_t check(crti_span_t bundles)
+{
+    crti_demand_entry_t entry;
+    crti_span_t one;
+    crt_status_t status = CRT_OK;
+    size_t count = 0;
+
+    while (status == CRT_OK && crti_list_unpack(&bundles, &one) == CRT_OK)
+        status =
+            ++count > CRTI_BUNDLES_MAX
+                ? crt_raise(CRT_ERR_INVALID, "more than %d bundles", CRTI_BUNDLES_MAX)
+                : read_bundle(one, &entry);
+    if (status == CRT_OK && bundles.size)
+        status = crt_raise(CRT_ERR_INVALID, "no list of bundles");
+    return status;
+}
+
+/* Those of the job before, and of jobs that have ended. */
+static void drop_old(crti_control_t *c, crti_id_t job)
+{
+    CRTI_LIST_FOREACH_SAFE (item, &c->resource_requests) {
+        resource_request_t *old = CRTI_CONTAINER(item, resource_request_t, link);
+
+        if (crti_id_equal(old->job, job) || is_over(c, old->job))
+            forget(c, old);
+    }
+}
+
+static crt_status_t keep(crti_control_t *c, crti_id_t job, crti_span_t bundles)
+{
+    resource_request_t *mine;
+    crt_status_t status;
+
+    if (c->resource_request_count >= REQUESTS_MAX)
+        return crt_raise(CRT_ERR_NO_MEMORY, "%d jobs ask for resources", REQUESTS_MAX);
+    mine = calloc(1, sizeof(*mine));
+    if (!mine)
+        return crt_raise(CRT_ERR_NO_MEMORY, "a request for resources");
+    mine->job = job;
+    crti_list_append(&c->resource_requests, &mine->link);
+    c->resource_request_count++;
+    status = crti_buffer_assign(&mine->bundles, bundles.data, bundles.size);
+    if (status != CRT_OK)
+        forget(c, mine);
+    return status;
+}
+
+void crti_control_resource_request(crti_control_t *c, uint64_t link, uint64_t request,
+                                   const crti_msg_resource_request_t *m)
+{
+    crt_status_t status = check(m->bundles);
+
+    if (status == CRT_OK) {
+        drop_old(c, m->job);
+        if (m->bundles.size)
+            status = keep(c, m->job, m->bundles);
+    }
+    if (status == CRT_OK)
+        crti_control_send(c, link, CRTI_MSG_DONE, request, NULL);
+    else
+        crti_control_refuse(c, link, request, status);
+}
+
+void crti_control_resource_requests_add(const crti_control_t *c, crti_demand_t *demand)
+{
+    CRTI_LIST_FOREACH (item, &c->resource_requests) {
+        const resource_request_t *mine = CRTI_CONTAINER(item, resource_request_t, link);
+        crti_span_t rest = crti_span(mine->bundles.data, mine->bundles.size), one;
+        crti_demand_entry_t entry;
+
+        while (!is_over(c, mine->job) && crti_list_unpack(&rest, &one) == CRT_OK)
+            if (read_bundle(one, &entry) == CRT_OK)
+                crti_demand_add(demand, &entry);
+    }
+}
+
+void crti_control_resource_requests_free(crti_control_t *c)
+{
+    while (!crti_list_is_empty(&c->resource_requests))
+        forget(c, CRTI_CONTAINER(c->resource_requests.next, resource_request_t, link));
+}

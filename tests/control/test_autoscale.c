@@ -1,0 +1,247 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The autoscaler at the head: what it sees of the tables, what becomes of its orders, and what is
+ * told. Which nodes it wants: test_autoscaler.c. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/control/autoscale/autoscaler.h"
+#include "tests/control/control_test.h"
+
+#define IDLE_NS  (10 * CRTI_S)
+#define START_NS (60 * CRTI_S)
+#define LINK     30 /* of a node that was asked for */
+
+static crti_node_type_t type = {.name = "small", .max = 3};
+static const crti_scale_config_t config = {.types = &type,
+                                           .type_count = 1,
+                                           .idle_ns = IDLE_NS,
+                                           .start_ns = START_NS,
+                                           .up = 1,
+                                           .down = 1};
+
+/* A bed whose head scales; node 1 has joined it, and what the provider has is known. */
+static int begin(void **state)
+{
+    bed_t *bed = bed_new();
+    crti_provider_answer_t listed = {
+        .verb = CRTI_PROVIDER_LIST, .is_done = true, .text = ""};
+
+    type.resources.count = 0;
+    crti_resources_set(&type.resources, "CPU", 2 * CRTI_RESOURCE_ONE);
+    bed->autoscale = &config;
+    bed_restart(bed, true);
+    bed_join(bed, NODE_A, 1, 1, 0, NULL, NULL);
+    bed_add_job(bed, NODE_A, 1, 5);
+    crti_control_opened(bed->control, ADMIN, true, bed->now);
+    bed_pass(bed, CRTI_S);
+    assert_int_equal(bed->order_count, 1);
+    assert_int_equal(bed->orders[0].verb, CRTI_PROVIDER_LIST);
+    crti_control_scaled(bed->control, &listed, bed->now);
+    bed->order_count = 0;
+    bed_forget(bed);
+    *state = bed;
+    return 0;
+}
+
+static void beat(bed_t *bed, uint64_t link, double cpus, bool is_busy)
+{
+    crti_msg_heartbeat_t m = {.sequence = 1, .is_busy = is_busy};
+
+    crti_resources_set(&m.available, "CPU", (int64_t)(cpus * CRTI_RESOURCE_ONE));
+    bed_say(bed, link, CRTI_MSG_HEARTBEAT, 0, &m);
+}
+
+/* Both nodes live on. */
+static void pass(bed_t *bed, uint64_t ns, double cpus, bool is_busy)
+{
+    for (uint64_t end = bed->now + ns; bed->now < end;) {
+        beat(bed, NODE_A, 0, false);
+        beat(bed, LINK, cpus, is_busy);
+        bed_pass(bed, CRTI_S / 2);
+    }
+}
+
+static void want_actor(bed_t *bed, uint64_t actor, int64_t cpus)
+{
+    crti_msg_actor_create_t m = bed_actor(actor, 5, "");
+
+    m.max_restarts = 1;
+    crti_resources_set(&m.resources, "CPU", cpus * CRTI_RESOURCE_ONE);
+    bed_say(bed, NODE_A, CRTI_MSG_ACTOR_CREATE, 1, &m);
+}
+
+/* The node that the order has become. */
+static void join(bed_t *bed, const bed_order_t *order, uint64_t node)
+{
+    crti_msg_node_register_t m = {.protocol = CRTI_PROTOCOL_VERSION,
+                                  .version = crti_str("test"),
+                                  .node = bed_id(node),
+                                  .incarnation = 1,
+                                  .ip = crti_str("10.0.0.2"),
+                                  .hostname = crti_str("other"),
+                                  .endpoint = crti_str("10.0.0.2:7000"),
+                                  .pid = 18};
+    char labels[300];
+
+    snprintf(labels, sizeof(labels), "crt/instance=%s,crt/node-type=small",
+             order->instance);
+    m.labels = crti_str(labels);
+    crti_resources_set(&m.resources, "CPU", 2 * CRTI_RESOURCE_ONE);
+    m.available = m.resources;
+    crti_control_opened(bed->control, LINK, false, bed->now);
+    bed_say(bed, LINK, CRTI_MSG_NODE_REGISTER, 1, &m);
+}
+
+/* The JSON of "cluster"; freed by the caller. */
+static char *status(bed_t *bed)
+{
+    const crti_message_t *m;
+
+    bed_say(bed, ADMIN, CRTI_MSG_STATE_QUERY, 77,
+            &(crti_msg_state_query_t){.what = crti_str("cluster")});
+    m = bed_next(bed, ADMIN, CRTI_MSG_STATE_ANSWER);
+    assert_non_null(m);
+    return crti_str_dup(m->state_answer.json);
+}
+
+static void assert_told(bed_t *bed, const char *what)
+{
+    char *text = status(bed);
+
+    if (!strstr(text, what))
+        fail_msg("\"%s\" is not in %s", what, text);
+    free(text);
+}
+
+static void an_actor_that_waits_gets_a_node_that_ends_when_it_is_idle(void **state)
+{
+    bed_t *bed = *state;
+    bed_order_t ask;
+
+    want_actor(bed, 50, 2);
+    bed_pass(bed, CRTI_S / 100);
+    assert_int_equal(bed->order_count, 0); /* it may be going to be placed */
+    bed_pass(bed, CRTI_S);
+    assert_int_equal(bed->order_count, 1);
+    ask = bed->orders[0];
+    assert_int_equal(ask.verb, CRTI_PROVIDER_ASK);
+    assert_told(bed, "asks for 1 node of type small: no room for 1 x actor");
+    join(bed, &ask, 2);
+    assert_true(bed_start_actor(bed, LINK, 500));
+    pass(bed, 3 * IDLE_NS, 0, true);
+    assert_int_equal(bed_count(bed, LINK, CRTI_MSG_NODE_DRAIN), 0);
+    bed_say(bed, NODE_A, CRTI_MSG_ACTOR_KILL, 2,
+            &(crti_msg_actor_kill_t){.actor = bed_id(50), .no_restart = true});
+    pass(bed, IDLE_NS - CRTI_S, 2, false);
+    assert_int_equal(bed_count(bed, LINK, CRTI_MSG_NODE_DRAIN), 0);
+    pass(bed, 2 * CRTI_S, 2, false);
+    assert_int_equal(bed_count(bed, LINK, CRTI_MSG_NODE_DRAIN), 1);
+    assert_told(bed, "is drained and ends: idle for 10 s");
+    bed->order_count = 0;
+    bed_say(bed, LINK, CRTI_MSG_NODE_LEAVE, 0,
+            &(crti_msg_node_leave_t){.text = crti_str("it was drained")});
+    bed_pass(bed, CRTI_S);
+    assert_int_equal(bed->order_count, 1);
+    assert_int_equal(bed->orders[0].verb, CRTI_PROVIDER_END);
+    assert_string_equal(bed->orders[0].instance, ask.instance);
+    assert_true(crti_id_equal(bed->orders[0].node, bed_id(2)));
+    crti_control_scaled(bed->control,
+                        &(crti_provider_answer_t){.verb = CRTI_PROVIDER_END,
+                                                  .instance = ask.instance,
+                                                  .is_done = true,
+                                                  .text = ""},
+                        bed->now);
+    assert_told(bed, "\"ENDING\":0");
+}
+
+static void what_a_provider_says_is_told_and_it_is_asked_again(void **state)
+{
+    bed_t *bed = *state;
+    bed_order_t ask;
+
+    want_actor(bed, 50, 1);
+    bed_pass(bed, CRTI_S);
+    ask = bed->orders[0];
+    bed->order_count = 0;
+    crti_control_scaled(bed->control,
+                        &(crti_provider_answer_t){.verb = CRTI_PROVIDER_ASK,
+                                                  .instance = ask.instance,
+                                                  .text = "no quota is left"},
+                        bed->now);
+    assert_told(bed, "no quota is left");
+    beat(bed, NODE_A, 0, false);
+    bed_pass(bed, CRTI_SCALE_FIRST_NS + CRTI_S);
+    assert_int_equal(bed->orders[bed->order_count - 1].verb, CRTI_PROVIDER_ASK);
+    assert_string_not_equal(bed->orders[bed->order_count - 1].instance, ask.instance);
+}
+
+static void jobs_and_requests_are_demand_and_requests_end_with_their_job(void **state)
+{
+    CRTI_AUTO(crti_buffer_fini) crti_buffer_t bundle = {0}, bundles = {0};
+    crti_msg_bundle_t one = {.selector = crti_str("")};
+    bed_t *bed = *state;
+    bed_order_t ask;
+
+    crti_resources_set(&one.resources, "CPU", 2 * CRTI_RESOURCE_ONE);
+    crti_message_encode(CRTI_MSG_BUNDLE, 0, &one, &bundle);
+    crti_list_pack(&bundles, bundle.data, bundle.size);
+    bed_say(bed, NODE_A, CRTI_MSG_RESOURCE_REQUEST, 3,
+            &(crti_msg_resource_request_t){
+                .job = bed_id(5), .bundles = crti_span(bundles.data, bundles.size)});
+    assert_non_null(bed_next(bed, NODE_A, CRTI_MSG_DONE));
+    bed_pass(bed, CRTI_S);
+    assert_int_equal(bed->order_count, 1);
+    ask = bed->orders[0];
+    assert_told(bed, "\"requested\":[{\"count\":1,\"resources\":\"2 CPU\"");
+    assert_told(bed, "\"demand\":[]"); /* it waits for nothing */
+    join(bed, &ask, 2);
+    pass(bed, 2 * IDLE_NS, 2, false);
+    assert_int_equal(bed_count(bed, LINK, CRTI_MSG_NODE_DRAIN), 0);
+    bed_say(bed, NODE_A, CRTI_MSG_JOB_END, 0, &(crti_msg_job_end_t){.job = bed_id(5)});
+    pass(bed, 2 * CRTI_S, 2, false);
+    assert_int_equal(bed_count(bed, LINK, CRTI_MSG_NODE_DRAIN), 1);
+    bed_say(bed, ADMIN, CRTI_MSG_RESOURCE_REQUEST, 4,
+            &(crti_msg_resource_request_t){.bundles = crti_str("no list of bundles")});
+    assert_int_equal(control_error_of(bed_next(bed, ADMIN, CRTI_MSG_ERROR)) != CRT_OK,
+                     true);
+}
+
+static void a_head_that_is_started_again_has_the_nodes_of_the_one_before(void **state)
+{
+    bed_t *bed = *state;
+    bed_order_t ask;
+
+    want_actor(bed, 50, 2);
+    bed_pass(bed, CRTI_S);
+    ask = bed->orders[0];
+    join(bed, &ask, 2);
+    assert_true(bed_start_actor(bed, LINK, 500));
+    bed_restart(bed, true);
+    crti_control_opened(bed->control, ADMIN, true, bed->now);
+    bed->order_count = 0;
+    bed_pass(bed, CRTI_S);
+    assert_told(bed, "\"RUNNING\":1");
+    assert_told(bed, ask.instance);
+    for (size_t i = 0; i < bed->order_count; i++)
+        assert_int_equal(bed->orders[i].verb, CRTI_PROVIDER_LIST);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(
+            an_actor_that_waits_gets_a_node_that_ends_when_it_is_idle, begin,
+            control_test_end),
+        cmocka_unit_test_setup_teardown(
+            what_a_provider_says_is_told_and_it_is_asked_again, begin, control_test_end),
+        cmocka_unit_test_setup_teardown(
+            jobs_and_requests_are_demand_and_requests_end_with_their_job, begin,
+            control_test_end),
+        cmocka_unit_test_setup_teardown(
+            a_head_that_is_started_again_has_the_nodes_of_the_one_before, begin,
+            control_test_end),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
