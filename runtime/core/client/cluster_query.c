@@ -14,6 +14,7 @@
 
 #include "runtime/base/clock.h"
 #include "runtime/base/copy_struct.h"
+#include "runtime/core/client/bundles.h"
 #include "runtime/net/channel.h"
 
 #define CONNECT_TIMEOUT (3 * CRTI_S)
@@ -109,6 +110,20 @@ crt_status_t crt_cluster_drain(const crt_cluster_info_t *cluster, const char *no
                          node ? node : "");
     return ask(cluster, CRTI_MSG_NODE_DRAIN, &order, ANSWER_TIMEOUT, CRTI_MSG_DONE,
                &answer, &storage);
+}
+
+crt_status_t crt_cluster_request_resources(const crt_cluster_info_t *cluster,
+                                           const crt_bundle_t *bundles, size_t count)
+{
+    CRTI_AUTO(crti_buffer_fini) crti_buffer_t list = {0};
+    CRTI_AUTO(crti_buffer_fini) crti_buffer_t storage = {0};
+    crt_status_t status = crti_bundles_pack(bundles, count, &list);
+    crti_msg_resource_request_t m = {.bundles = crti_span(list.data, list.size)};
+    crti_message_t answer;
+
+    return status == CRT_OK ? ask(cluster, CRTI_MSG_RESOURCE_REQUEST, &m, ANSWER_TIMEOUT,
+                                  CRTI_MSG_DONE, &answer, &storage)
+                            : status;
 }
 
 crt_status_t crt_cluster_log(const crt_cluster_info_t *cluster, const char *name,

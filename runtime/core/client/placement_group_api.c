@@ -13,6 +13,7 @@
 #include "runtime/core/calls/calls.h"
 #include "runtime/core/calls/placement_group.h"
 #include "runtime/core/calls/scheduling.h"
+#include "runtime/core/client/bundles.h"
 #include "runtime/core/process/context.h"
 #include "runtime/core/process/entry.h"
 #include "runtime/core/process/node_link.h"
@@ -55,6 +56,18 @@ static crt_status_t pack_bundle(const crt_bundle_t *given, size_t index,
     return status == CRT_OK ? crti_list_pack(list, entry.data, entry.size) : status;
 }
 
+crt_status_t crti_bundles_pack(const crt_bundle_t *bundles, size_t count,
+                               crti_buffer_t *list)
+{
+    crt_status_t status = CRT_OK;
+
+    if (!bundles && count)
+        return crt_raise(CRT_ERR_INVALID, "the bundles are NULL");
+    for (size_t i = 0; status == CRT_OK && i < count; i++)
+        status = pack_bundle(bundle_at(bundles, i), i, list);
+    return status;
+}
+
 /* What `m` borrows is the program's. */
 static crt_status_t read_options(const crt_placement_group_options_t *options,
                                  crti_msg_placement_group_create_t *m)
@@ -95,10 +108,8 @@ static void make(crti_core_t *core, crt_placement_group_t *group,
         status =
             crt_raise(CRT_ERR_INVALID, "a placement group has 1 to %d bundles, not %zu",
                       CRTI_BUNDLES_MAX, count);
-    if (status == CRT_OK && !bundles)
-        status = crt_raise(CRT_ERR_INVALID, "the bundles are NULL");
-    for (size_t i = 0; status == CRT_OK && i < count; i++)
-        status = pack_bundle(bundle_at(bundles, i), i, &list);
+    if (status == CRT_OK)
+        status = crti_bundles_pack(bundles, count, &list);
     if (status != CRT_OK) {
         crti_placement_group_fail(group, status);
         return;
