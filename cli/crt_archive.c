@@ -266,7 +266,8 @@ static crt_status_t find_loader(pieces_t *p)
 static crt_status_t find_pieces(pieces_t *p)
 {
     static const char *const daemons[] = {"crt-head",   "crt-node",  "crt-http",
-                                          "crt-unpack", "crt-stack", "crt-scale"};
+                                          "crt-unpack", "crt-stack", "crt-scaler",
+                                          "crt-scale"};
     char path[PATH_MAX];
 
     CRT_TRY(find_loader(p));

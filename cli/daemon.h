@@ -15,7 +15,7 @@
 
 #include "cli/cli.h"
 
-#define DAEMON_ARGS 40
+#define DAEMON_ARGS 48
 
 /* Zero-initialised with pidfd -1 is none. */
 typedef struct daemon {

@@ -116,7 +116,9 @@ static void read_info(run_dir_t *run_dir)
         if (!value)
             continue;
         *value++ = '\0';
-        if (strcmp(line, "address") == 0)
+        if (strcmp(line, "node") == 0)
+            snprintf(run_dir->node, sizeof(run_dir->node), "%s", value);
+        else if (strcmp(line, "address") == 0)
             snprintf(run_dir->address, sizeof(run_dir->address), "%s", value);
         else if (strcmp(line, "state_dir") == 0)
             snprintf(run_dir->state, sizeof(run_dir->state), "%s", value);

@@ -13,11 +13,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
+#include <jansson.h>
+
+#include "cli/autoscaler_file.h"
 #include "cli/daemon.h"
 #include "cli/dashboard.h"
 #include "cli/shell_word.h"
@@ -84,6 +88,10 @@ static int check_options(void)
     if (given->address && head_only())
         return crti_cli_misused(NAME, "--%s belongs to the head: give it with --head",
                                 head_only()->name);
+    if (given->autoscaler && given->infeasible && strcmp(given->infeasible, "on") == 0)
+        return crti_cli_misused(NAME,
+                                "with --autoscaler what fits no node waits for one: "
+                                "--fail-if-infeasible is off");
     if (!given->dashboard_cert != !given->dashboard_key)
         return crti_cli_misused(NAME, "--dashboard-cert and --dashboard-key go together");
     if (given->head && given->key_file)
@@ -147,9 +155,43 @@ static crt_status_t make_absolute(const char *option, const char **path, char *a
     return CRT_OK;
 }
 
-static crt_status_t start_head(started_t *s, int cancel_fd)
+/* The rules of the autoscaler as a file in memory, which the head inherits and nobody else sees;
+ * -1 in `*fd_out`: there are none. */
+static crt_status_t read_autoscaler(int *fd_out)
+{
+    json_t *file;
+    char crt[PATH_MAX], *text;
+    ssize_t size = readlink("/proc/self/exe", crt, sizeof(crt) - 1), written;
+    int low, fd;
+
+    *fd_out = -1;
+    if (!given->autoscaler)
+        return CRT_OK;
+    CRT_TRY(crti_autoscaler_file_read(given->autoscaler, &file));
+    crt[size > 0 ? size : 0] = '\0';
+    json_object_set_new(file, "crt", json_string(crt));
+    text = json_dumps(file, JSON_COMPACT);
+    json_decref(file);
+    low = memfd_create("crt-autoscaler", MFD_CLOEXEC);
+    fd = fcntl(low, F_DUPFD, 10); /* behind those that a daemon has for other things */
+    close(low);
+    written = text && fd >= 0 ? write(fd, text, strlen(text)) : -1;
+    if (written < 0 || (size_t)written != strlen(text)) {
+        crt_raise(CRT_ERR_IO, "--autoscaler %s: %s", given->autoscaler, strerror(errno));
+        if (fd >= 0)
+            close(fd);
+        free(text);
+        return CRT_ERR_IO;
+    }
+    free(text);
+    *fd_out = fd;
+    return CRT_OK;
+}
+
+static crt_status_t start_head_with(started_t *s, int cancel_fd, int autoscaler_fd)
 {
     static char certificate[PATH_MAX], key[PATH_MAX];
+    char autoscaler[16];
     daemon_t *d = &s->head;
     const char *warning;
     crt_status_t status =
@@ -175,6 +217,8 @@ static crt_status_t start_head(started_t *s, int cancel_fd)
         crti_daemon_flag(d, "--no-auth");
     crti_daemon_option(d, "--headless-timeout", given->headless_timeout);
     crti_daemon_option(d, "--encrypt-streams", given->encrypt);
+    snprintf(autoscaler, sizeof(autoscaler), "%d", autoscaler_fd);
+    crti_daemon_option(d, "--autoscaler-fd", autoscaler_fd >= 0 ? autoscaler : NULL);
     crti_daemon_option(d, "--fail-if-infeasible", given->infeasible);
     crti_daemon_option(d, "--on-resource-deadlock", given->deadlock);
     crti_daemon_option(d, "--redis-address", given->redis);
@@ -199,6 +243,18 @@ static crt_status_t start_head(started_t *s, int cancel_fd)
     if (warning)
         crti_cli_fail(NAME, "warning: %s", warning + strlen(" warning "));
     return CRT_OK;
+}
+
+static crt_status_t start_head(started_t *s, int cancel_fd)
+{
+    crt_status_t status;
+    int fd;
+
+    CRT_TRY(read_autoscaler(&fd));
+    status = start_head_with(s, cancel_fd, fd);
+    if (fd >= 0)
+        close(fd);
+    return status;
 }
 
 static crt_status_t start_node(started_t *s, int cancel_fd)

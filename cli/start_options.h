@@ -15,7 +15,7 @@ typedef struct start_given {
         *node_ip;
     const char *dashboard_host, *dashboard_port, *worker_ports, *headless_timeout,
         *encrypt, *infeasible, *deadlock, *dashboard_cert, *dashboard_key, *log_format;
-    const char *max_jobs;
+    const char *max_jobs, *autoscaler;
     const char *redis, *redis_password, *redis_prefix, *redis_user, *redis_ca;
     bool redis_plaintext, redis_tls, no_auth, no_spill;
     uint64_t store_bytes, spill_limit;

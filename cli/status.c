@@ -17,8 +17,9 @@
 #include "cli/options.h"
 #include "cli/table.h"
 
-#define NAME       "crt status"
-#define ROWS_SHOWN 50
+#define NAME            "crt status"
+#define ROWS_SHOWN      50
+#define DECISIONS_SHOWN 5 /* without -v */
 
 static bool verbose; /* of -v, one command per process */
 #define LATE_MS 2000 /* a node is heard of every second */
@@ -230,6 +231,56 @@ static void print_demand(const json_t *demand)
     }
 }
 
+static void print_type(table_t *table, const json_t *type)
+{
+    const json_t *counts = json_object_get(type, "instances");
+    char min[24], max[24], there[24], coming[24], ending[24];
+
+    snprintf(min, sizeof(min), "%.0f", number_of(type, "min"));
+    snprintf(max, sizeof(max), "%.0f", number_of(type, "max"));
+    snprintf(there, sizeof(there), "%.0f", number_of(counts, "RUNNING"));
+    snprintf(coming, sizeof(coming), "%.0f",
+             number_of(counts, "ASKED") + number_of(counts, "STARTING"));
+    snprintf(ending, sizeof(ending), "%.0f",
+             number_of(counts, "DRAINING") + number_of(counts, "ENDING"));
+    crti_table_row(table, (const char *const[]){crti_answer_text(type, "name"), min, max,
+                                                there, coming, ending,
+                                                crti_answer_text(type, "message")});
+}
+
+/* What it has and wants, and the newest decisions with their reasons. */
+static void print_autoscaler(const json_t *autoscaler, double now_ms)
+{
+    static const table_column_t columns[] = {
+        {"NODE TYPE", 0}, {"MIN", 1},    {"MAX", 1},    {"NODES", 1},
+        {"COMING", 1},    {"ENDING", 1}, {"MESSAGE", 0}};
+    const json_t *types = json_object_get(autoscaler, "node_types");
+    const json_t *decisions = json_object_get(autoscaler, "decisions");
+    const char *waits = crti_answer_text(autoscaler, "waits");
+    const char *provider = crti_answer_text(autoscaler, "provider_message");
+    size_t shown = verbose ? SIZE_MAX : DECISIONS_SHOWN;
+    table_t *table;
+
+    if (!json_is_object(autoscaler))
+        return;
+    printf("\nAutoscaler (a node that is idle for %.10g s ends)\n",
+           number_of(autoscaler, "idle_timeout"));
+    table = crti_table_new(columns, 7);
+    for (size_t i = 0; i < json_array_size(types); i++)
+        print_type(table, json_array_get(types, i));
+    crti_table_print(table);
+    if (*waits)
+        printf(" waits: %s\n", waits);
+    if (*provider)
+        printf(" the provider does not say which nodes it has: %s\n", provider);
+    for (size_t i = 0; i < json_array_size(decisions) && i < shown; i++) {
+        const json_t *decision = json_array_get(decisions, i);
+
+        printf(" %.0f s ago: %s\n", (now_ms - number_of(decision, "time")) / 1000,
+               crti_answer_text(decision, "message"));
+    }
+}
+
 static void print_deadlock(const json_t *deadlock, double now_ms)
 {
     const json_t *jobs = json_object_get(deadlock, "jobs");
@@ -390,6 +441,7 @@ static void print_text(const json_t *state, const json_t *actors, const json_t *
     print_resources(json_object_get(state, "nodes"));
     print_lineage(json_object_get(state, "nodes"));
     print_demand(json_object_get(state, "demand"));
+    print_autoscaler(json_object_get(state, "autoscaler"), number_of(state, "time"));
     print_deadlock(json_object_get(state, "resource_deadlock"), number_of(state, "time"));
     print_counts("Actors", json_object_get(state, "actors"));
     print_actors(actors);

@@ -230,6 +230,25 @@ static size_t keep(run_dir_t *dirs, size_t count, const char *address)
     return is_known ? kept : 0;
 }
 
+/* Keeps the one node whose id begins so. */
+static size_t keep_node(run_dir_t *dirs, size_t count, const char *prefix)
+{
+    size_t kept = 0;
+
+    for (size_t i = 0; i < count; i++)
+        if (!dirs[i].is_head && *dirs[i].node &&
+            strncmp(dirs[i].node, prefix, strlen(prefix)) == 0)
+            dirs[kept++] = dirs[i];
+    return kept;
+}
+
+/* What shall not run does not: that is no failure. */
+static int say_no_node(const char *node)
+{
+    printf("No node whose id begins with %s runs on this host.\n", node);
+    return 0;
+}
+
 static void say_stopped(const run_dir_t *dirs, size_t count, const char *address)
 {
     size_t nodes = 0, heads = 0;
@@ -274,11 +293,13 @@ static bool is_key_of(const char *address)
 
 int crti_cli_stop(int argc, char **argv)
 {
-    static const char *address;
+    static const char *address, *node;
     static bool force;
     static const option_spec_t options[] = {
         {"address", 'a', "HOST:PORT", OPTION_ADDRESS, &address,
          "the cluster's head; default: the only cluster here"},
+        {"node", 0, "NODE", OPTION_TEXT, &node,
+         "only the node whose id begins so, and not the head"},
         {"force", 'f', NULL, OPTION_FLAG, &force,
          "kill after 1 s what does not end by itself (default 10 s)"}};
     static const command_spec_t spec = {
@@ -329,6 +350,13 @@ int crti_cli_stop(int argc, char **argv)
         free(dirs);
         return crti_cli_fail(NAME, "no node or head of the cluster %s runs on this host",
                              address);
+    }
+    if (node && (count = keep_node(dirs, count, node)) != 1) {
+        free(dirs);
+        return count
+                   ? crti_cli_fail(NAME, "%zu nodes here have an id that begins with %s",
+                                   count, node)
+                   : say_no_node(node);
     }
     result = crti_cli_end_run_dirs(dirs, count, force);
     if (result == 0)

@@ -1,18 +1,46 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Fuzz target: cluster files (cli/cluster_file.c). Whatever is taken has one head, which is the
- * first host, and no host that ssh would take for an option. */
+/* Fuzz target: cluster files (cli/cluster_file.c) and rules of the autoscaler
+ * (cli/autoscaler_file.c). Whatever is taken has one head, which is the first host, and no host that
+ * ssh would take for an option; rules have node types with a max, and nothing that a shell would
+ * take for more than a word. */
 #include "fuzz.h"
 
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/autoscaler_file.h"
 #include "cli/cluster_file.h"
 #include "cli/cluster_hosts.h"
+
+static void try_rules(const char *text, size_t size)
+{
+    json_t *file, *type, *option;
+    size_t i, k;
+
+    if (crti_autoscaler_file_parse("fuzz.yaml", text, size, &file) != CRT_OK)
+        return;
+    if (json_array_size(json_object_get(file, "node_types")) == 0)
+        abort();
+    json_array_foreach(json_object_get(file, "node_types"), i, type)
+    {
+        if (json_integer_value(json_object_get(type, "min")) >
+            json_integer_value(json_object_get(type, "max")))
+            abort();
+        json_array_foreach(json_object_get(type, "options"), k, option)
+        {
+            if (strpbrk(json_string_value(option), " '\"$`\n"))
+                abort();
+        }
+    }
+    json_decref(file);
+}
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     json_t *file, *hosts, *host;
     size_t i;
+
+    try_rules((const char *)data, size);
 
     if (crti_cluster_file_parse("fuzz.yaml", (const char *)data, size, &file) != CRT_OK)
         return 0;
@@ -43,6 +71,9 @@ size_t fuzz_seed(unsigned index, uint8_t *out, size_t room)
         "g1\n"
         "    num_cpus: 8\n    labels: {zone: a, disk: ssd}\n    resources: tape=1\n"
         "    environment: *e\n",
+        "provider: {ask: a, list: l, end: e}\nidle-timeout: 5m\nupscaling-speed: 0.5\n"
+        "node-types:\n  gpu:\n    min: 1\n    max: 2\n    num_cpus: 8\n"
+        "    labels: {zone: a}\n    resources: tape=1\n  cpu: {max: 3, num-cpus: 1}\n",
     };
     size_t size;
 

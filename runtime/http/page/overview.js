@@ -73,6 +73,19 @@ export class Overview {
         {title: "Needs", of: (d) => resources(d.resources) || "nothing"},
         {title: "Count", kind: "number", of: (d) => d.count ?? ""},
         {title: "Why it waits", kind: "long", of: (d) => d.reason || ""}]});
+    this.types = new Table({id: "node-types", caption: "Node types", empty: "No node types.",
+      size: 20, key: (t) => t.name,
+      columns: [
+        {title: "Node type", of: (t) => t.name},
+        {title: "Min", kind: "number", of: (t) => t.min},
+        {title: "Max", kind: "number", of: (t) => t.max},
+        {title: "Nodes", kind: "number", of: (t) => t.instances.RUNNING},
+        {title: "Coming", kind: "number", of: (t) => t.instances.ASKED + t.instances.STARTING},
+        {title: "Ending", kind: "number", of: (t) => t.instances.DRAINING + t.instances.ENDING},
+        {title: "Message", kind: "long", of: (t) => t.message || ""}]});
+    this.scale_waits = element("p", {id: "autoscaler-waits", class: "empty"});
+    this.scale_card = element("section", {class: "card", hidden: true},
+      element("h2", {}, "Autoscaler"), this.types.root, this.scale_waits);
     this.events = new Table({id: "events", caption: "Events", empty: "Nothing has happened yet.",
       size: EVENTS,
       key: (e) => e.event_id || JSON.stringify(e),
@@ -91,6 +104,7 @@ export class Overview {
         tile("count-demand", "requests waiting", "#/overview")),
       this.meters.root,
       element("section", {class: "card"}, element("h2", {}, "Waiting"), this.demand.root),
+      this.scale_card,
       this.events_card);
   }
 
@@ -115,6 +129,11 @@ export class Overview {
       this.root.querySelector(`#count-${name}`).textContent = n;
     this.meters.update(amounts_of(cluster.status));
     this.demand.update(own.demand || []);
+    this.scale_card.hidden = !own.autoscaler;
+    if (own.autoscaler) {
+      this.types.update(own.autoscaler.node_types || []);
+      this.scale_waits.textContent = own.autoscaler.waits || own.autoscaler.provider_message || "";
+    }
     this.events_card.hidden = !events;
     if (events)
       this.events.update(events.rows);

@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Rules of the autoscaler: what is read from a file, and where errors are told. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "cli/autoscaler_file.h"
+
+static void assert_read(const char *text, const char *json)
+{
+    json_t *file = NULL;
+    char *said;
+
+    if (crti_autoscaler_file_parse("rules.yaml", text, strlen(text), &file) != CRT_OK)
+        fail_msg("%s", crt_error_detail());
+    said = json_dumps(file, JSON_COMPACT | JSON_SORT_KEYS);
+    assert_string_equal(said, json);
+    free(said);
+    json_decref(file);
+}
+
+static void assert_wrong(const char *text, const char *detail)
+{
+    json_t *file = NULL;
+
+    assert_int_equal(crti_autoscaler_file_parse("r.yaml", text, strlen(text), &file),
+                     CRT_ERR_INVALID);
+    assert_null(file);
+    assert_string_equal(crt_error_detail(), detail);
+}
+
+static void rules_are_read_with_their_defaults(void **state)
+{
+    (void)state;
+    assert_read("provider: local\nnode-types:\n  small: {max: 4, num-cpus: 2}\n",
+                "{\"command_timeout\":60,\"downscaling_speed\":1.0,\"idle_timeout\":60,"
+                "\"node_types\":[{\"labels\":\"\",\"max\":4,\"min\":0,\"name\":\"small\","
+                "\"options\":[\"--num-cpus\",\"2\"],\"resources\":{\"CPU\":2.0}}],"
+                "\"provider\":\"local\",\"start_timeout\":60,\"upscaling_speed\":1.0}");
+    assert_read(
+        "provider: {ask: a b, list: l, end: e}\nidle_timeout: 5m\n"
+        "start-timeout: 1h\ncommand-timeout: 30s\nupscaling-speed: 0.5\n"
+        "downscaling-speed: 2\nnode-types:\n  gpu-1.x:\n    min: 1\n    max: 1\n"
+        "    num_cpus: 0.5\n    num-gpus: 2\n    labels: {zone: a}\n"
+        "    resources: {tape: 1}\n    no-spill: true\n",
+        "{\"ask\":\"a b\",\"command_timeout\":30,\"downscaling_speed\":2.0,"
+        "\"end\":\"e\",\"idle_timeout\":300,\"list\":\"l\",\"node_types\":[{"
+        "\"labels\":\"zone=a\",\"max\":1,\"min\":1,\"name\":\"gpu-1.x\",\"options\":["
+        "\"--num-cpus\",\"0.5\",\"--num-gpus\",\"2\",\"--resources\",\"tape=1\","
+        "\"--no-spill\"],\"resources\":{\"CPU\":0.5,\"GPU\":2.0,\"tape\":1.0}}],"
+        "\"provider\":\"commands\",\"start_timeout\":3600,\"upscaling_speed\":0.5}");
+}
+
+static void errors_have_their_place_and_say_what_to_do(void **state)
+{
+    static const struct {
+        const char *text, *detail;
+    } wrong[] = {
+        {"provder: local\n",
+         "r.yaml:1:1: unknown key \"provder\"; the nearest one is provider"},
+        {"provider: aws\n", "r.yaml:1:11: provider is local, or a map of three commands: "
+                            "ask, list and end; not \"aws\""},
+        {"provider: {ask: a, lst: b}\n",
+         "r.yaml:1:20: unknown key \"lst\"; the nearest one is list"},
+        {"provider: {ask: a, list: b}\n",
+         "r.yaml:1:11: the provider has no command end: it "
+         "needs ask, list and end"},
+        {"provider: {ask: '', list: b, end: c}\n",
+         "r.yaml:1:17: ask is a command of 1 to 4096 bytes"},
+        {"node-types: {}\n",
+         "r.yaml:1:1: no provider: say by provider: local that nodes are "
+         "of this host, or name three commands"},
+        {"provider: local\n", "r.yaml:1:1: no node-types: which nodes there may be"},
+        {"provider: local\nidle-timeout: soon\n",
+         "r.yaml:2:15: idle-timeout takes a time such as 90s or 10m, not \"soon\""},
+        {"provider: local\nupscaling-speed: -1\n",
+         "r.yaml:2:18: upscaling-speed takes 0 to 1000, not \"-1\""},
+        {"provider: local\nupscaling-speed: nan\n",
+         "r.yaml:2:18: upscaling-speed takes 0 to 1000, not \"nan\""},
+        {"node-types:\n  a b: {max: 1, num-cpus: 1}\n",
+         "r.yaml:2:3: \"a b\" is no name of a node type: letters, digits and . _ -, at "
+         "most "
+         "31"},
+        {"node-types:\n  a: {max: 1}\n",
+         "r.yaml:2:3: node type a: say by num-cpus how many CPUs a node has"},
+        {"node-types:\n  a: {num-cpus: 1}\n",
+         "r.yaml:2:3: node type a: say by max how many nodes there may be"},
+        {"node-types:\n  a: {num-cpus: 1, min: 2, max: 1}\n",
+         "r.yaml:2:3: node type a: its min is above its max"},
+        {"node-types:\n  a: {max: 10001}\n",
+         "r.yaml:2:12: max takes 0 to 10000, not \"10001\""},
+        {"node-types:\n  a: {max: -1}\n",
+         "r.yaml:2:12: max takes 0 to 10000, not \"-1\""},
+        {"node-types:\n  a: {max: 1, num-cpu: 1}\n",
+         "r.yaml:2:15: unknown key \"num-cpu\"; the nearest one is num-cpus"},
+        {"node-types:\n  a: {num-cpus: many}\n", NULL},
+        {"node-types:\n  a: {port: 1}\n", "r.yaml:2:7: port is not of a node type"},
+        {"node-types:\n  a: {spill-dir: /a b}\n",
+         "r.yaml:2:18: spill-dir with a blank, quote or dollar sign"},
+        {"node-types:\n  a: {spill-dir: '$(id)'}\n",
+         "r.yaml:2:18: spill-dir with a blank, quote or dollar sign"},
+        {"node-types:\n  a: {max: 1, max: 2}\n",
+         "r.yaml:2:15: max is there already, at line 2"},
+        {"node-types: 3\n", "r.yaml:1:13: node-types is a map of KEY: VALUE"},
+        {"\tprovider: local\n", NULL},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+        json_t *file = NULL;
+
+        if (wrong[i].detail) {
+            assert_wrong(wrong[i].text, wrong[i].detail);
+            continue;
+        }
+        assert_int_equal(crti_autoscaler_file_parse("r.yaml", wrong[i].text,
+                                                    strlen(wrong[i].text), &file),
+                         CRT_ERR_INVALID);
+        assert_memory_equal(crt_error_detail(), "r.yaml:", 7);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(rules_are_read_with_their_defaults),
+        cmocka_unit_test(errors_have_their_place_and_say_what_to_do),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
