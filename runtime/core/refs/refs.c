@@ -387,6 +387,10 @@ static void content_came(crt_ref_t *ref, crti_content_t content, crti_id_t node)
     set_content(ref, content);
     ref->is_locating = false;
     crti_peek_may_not(ref);
+    if (!ref->is_owned && ref->more == &crti_ref_no_more) { /* nobody is to be told */
+        ref->core->refs->changes.came++;
+        return;
+    }
     crti_ref_hold(ref);
     if (ref->is_owned)
         crti_owned_resolve(&ref->owned, owned[content], node);
