@@ -266,11 +266,12 @@ typedef struct crt_put_options {
     /* Set by CRT_PUT_OPTIONS. */
     size_t struct_size;
     /* How many nodes keep the bytes of the value: 1 to 4. 0: the default of the job
-     * (crt_options_t), else 1. The copies are made after the call has returned, one transfer each, on nodes that are not drained. While one is
-     * left the value is read from it, and when a node dies or is drained another one is made. A
-     * copy takes part in spilling like the value itself, and goes with it. Where no other node can
-     * have one, the log says so once, and the value works with what there is. A small value, which
-     * lies in no store, and the owner of the ref have no copy: the ref ends with its owner. */
+     * (crt_options_t), else 1. The copies are made after the call has returned, one transfer each,
+     * on nodes that are not drained. While one is left the value is read from it, and when a node
+     * dies or is drained another one is made. A copy takes part in spilling like the value itself,
+     * and goes with it. Where no other node can have one, the log says so once, and the value works
+     * with what there is. A small value, which lies in no store, and the owner of the ref have no
+     * copy: the ref ends with its owner. */
     int64_t copies;
 } crt_put_options_t;
 #define CRT_PUT_OPTIONS(...)                                                             \

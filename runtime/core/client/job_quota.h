@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The quota of a job: its weight, its cap and the copies of its values, by options of the driver or variables that its
- * submission sets.
+/* The quota of a job: its weight, its cap and the copies of its values, by options of the driver or
+ * variables that its submission sets.
  *
  * Where it sits
  *     client.c (a driver joins) -> [ job_quota.c ] -> environment in ATTACH -> node/jobs/job.c
