@@ -13,6 +13,10 @@
  * With --warm the page cache keeps the files of the daemon: then it is seen what each of many small
  * objects costs, and not what a disk says to that.
  *
+ * p99 of the calls stands beside the quiet one, and beside three others, which say what the machine
+ * makes of it: while one or two threads of this process do nothing but fill and copy objects in
+ * memory, and while this process writes and reads the bare file.
+ *
  * Ratios are of bytes that really went to the disk or came from it in that time: what stays in the
  * store is put and read at memory's speed and would flatter them.
  */
@@ -135,10 +139,59 @@ static double end_calls(const char *what)
     if (calls.count == 0)
         return 0;
     p99 = median(calls.took, calls.count); /* sorted */
-    printf("calls  %-12s %7d calls: median %.0f us, p99 %.0f us, p99.9 %.0f us\n", what,
+    printf("calls  %-16s %7d calls: median %.0f us, p99 %.0f us, p99.9 %.0f us\n", what,
            calls.count, p99, calls.took[calls.count * 99LL / 100],
            calls.took[calls.count * 999LL / 1000]);
     return calls.took[calls.count * 99LL / 100];
+}
+
+/* ---------------------------------------------------------------- copying beside them */
+
+#define COPYING_MAX 2
+
+static atomic_bool is_copied;
+
+static void *copy_all(void *user)
+{
+    void *from = malloc(load.object_bytes), *to = malloc(load.object_bytes);
+
+    for (uint64_t i = 0; from && to && !is_copied; i++) {
+        spill_fill(from, load.object_bytes, i);
+        memcpy(to, from, load.object_bytes);
+        if (!spill_is_right(to, load.object_bytes, i))
+            spill_die("wrong bytes");
+    }
+    free(from);
+    free(to);
+    return NULL;
+}
+
+/* The p99 of calls while so many threads copy. */
+static double beside_copying(crt_actor_t *actor, int count)
+{
+    pthread_t threads[COPYING_MAX];
+    char what[40];
+    double p99;
+
+    snprintf(what, sizeof(what), "beside %d copying", count);
+    is_copied = false;
+    for (int i = 0; i < count; i++)
+        if (pthread_create(&threads[i], NULL, copy_all, NULL) != 0)
+            spill_die("no thread");
+    begin_calls(actor);
+    nanosleep(&(struct timespec){(time_t)(QUIET_US / 1e6), 0}, NULL);
+    p99 = end_calls(what);
+    is_copied = true;
+    for (int i = 0; i < count; i++)
+        pthread_join(threads[i], NULL);
+    return p99;
+}
+
+static double beside_plain(crt_actor_t *actor)
+{
+    begin_calls(actor);
+    (void)spill_plain(&load);
+    return end_calls("beside the file");
 }
 
 /* ---------------------------------------------------------------- objects */
@@ -187,6 +240,7 @@ static spill_io_t wait_until_empty(pid_t node)
 
 typedef struct crt_side {
     double put_us, read_us, quiet, p99_put, p99_read;
+    double p99_copying[COPYING_MAX], p99_plain;
     spill_io_t start, full, cold, end;
 } crt_side_t;
 
@@ -203,6 +257,9 @@ static crt_side_t run_crt(void)
     begin_calls(actor);
     nanosleep(&(struct timespec){(time_t)(QUIET_US / 1e6), 0}, NULL);
     side.quiet = end_calls("in quiet");
+    for (int i = 0; i < COPYING_MAX; i++)
+        side.p99_copying[i] = beside_copying(actor, i + 1);
+    side.p99_plain = beside_plain(actor);
     side.start = spill_io(&load, node);
     begin_calls(actor);
     side.put_us = put_all(refs);
@@ -256,8 +313,12 @@ static void tell_crt(const crt_side_t *side)
            "bytes\n",
            side->full.files, side->full.file_bytes / MIB, side->end.files,
            side->end.file_bytes);
-    printf("calls  p99 beside the quiet one: %.2f while put, %.2f while read\n",
-           side->p99_put / side->quiet, side->p99_read / side->quiet);
+    printf(
+        "calls  p99 beside the quiet one: %.2f while put, %.2f while read; %.2f and %.2f "
+        "beside one and two threads that copy, %.2f beside the bare file\n",
+        side->p99_put / side->quiet, side->p99_read / side->quiet,
+        side->p99_copying[0] / side->quiet, side->p99_copying[1] / side->quiet,
+        side->p99_plain / side->quiet);
 }
 
 static void tell_ratios(const crt_side_t *side, const spill_plain_t *plain)
