@@ -53,7 +53,8 @@ case $1 in
         ;;
     end)
         # shellcheck disable=SC2086
-        ids=$(aws ec2 describe-instances --output text --query 'Reservations[].Instances[].InstanceId' \
+        ids=$(aws ec2 describe-instances --output text \
+            --query 'Reservations[].Instances[].InstanceId' \
             --filters "Name=tag:crt-instance,Values=$CRT_INSTANCE" $tagged)
         # shellcheck disable=SC2086
         test -z "$ids" || aws ec2 terminate-instances --instance-ids $ids >/dev/null

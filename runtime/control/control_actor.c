@@ -7,6 +7,8 @@
 #include "runtime/base/fence.h"
 #include "runtime/base/log.h"
 #include "runtime/control/control_actor.h"
+#include "runtime/control/control_demand.h"
+#include "runtime/control/control_grow.h"
 #include "runtime/control/control_placement_group.h"
 #include "runtime/control/control_request.h"
 #include "runtime/control/control_revoke.h"
@@ -275,6 +277,15 @@ static bool is_infeasible(const crti_control_t *c, const crti_actor_entry_t *act
     return true;
 }
 
+static bool could_grow(const crti_control_t *c, const crti_actor_entry_t *actor)
+{
+    CRTI_AUTO(crti_demand_fini) crti_demand_t demand;
+
+    crti_demand_init(&demand);
+    crti_control_demand_actor(&demand, actor);
+    return crti_control_could_grow(c, &demand);
+}
+
 /* It waits for room, or fails when there will be none. */
 static void find_no_room(crti_control_t *c, crti_actor_entry_t *actor)
 {
@@ -282,7 +293,7 @@ static void find_no_room(crti_control_t *c, crti_actor_entry_t *actor)
 
     crti_placement_reason(&c->nodes.offers, &actor->resources, actor->how,
                           &c->resource_names, text, sizeof(text));
-    if (fails_if_infeasible(c, actor) && is_infeasible(c, actor))
+    if (fails_if_infeasible(c, actor) && is_infeasible(c, actor) && !could_grow(c, actor))
         crti_actor_entry_end(&c->actors, actor, CRT_ERR_UNSCHEDULABLE, text, c->now_ns,
                              crti_control_wall(c));
     else

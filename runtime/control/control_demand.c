@@ -12,7 +12,7 @@
 
 #include "runtime/control/control_resource_request.h"
 
-static void add_actor(crti_demand_t *demand, const crti_actor_entry_t *actor)
+void crti_control_demand_actor(crti_demand_t *demand, const crti_actor_entry_t *actor)
 {
     crti_demand_entry_t entry = {.kind = CRTI_DEMAND_ACTOR,
                                  .need = actor->resources,
@@ -24,7 +24,8 @@ static void add_actor(crti_demand_t *demand, const crti_actor_entry_t *actor)
     crti_demand_add(demand, &entry);
 }
 
-static void add_group(crti_demand_t *demand, const crti_placement_group_entry_t *group)
+void crti_control_demand_group(crti_demand_t *demand,
+                               const crti_placement_group_entry_t *group)
 {
     for (size_t i = 0; i < group->bundle_count; i++) {
         const crti_bundle_entry_t *bundle = &group->bundles[i];
@@ -44,7 +45,7 @@ static void add_group(crti_demand_t *demand, const crti_placement_group_entry_t 
     }
 }
 
-static void add_job(crti_demand_t *demand, const crti_job_entry_t *job)
+void crti_control_demand_job(crti_demand_t *demand, const crti_job_entry_t *job)
 {
     crti_demand_entry_t entry = {.kind = CRTI_DEMAND_JOB,
                                  .need = job->resources,
@@ -98,7 +99,7 @@ static void add_jobs(const crti_control_t *c, crti_demand_t *demand)
     }
     CRTI_LIST_FOREACH (item, &c->jobs.running)
         if (waits_for_room(c, CRTI_JOB_OF(item), running)) {
-            add_job(demand, CRTI_JOB_OF(item));
+            crti_control_demand_job(demand, CRTI_JOB_OF(item));
             running++;
         }
 }
@@ -106,9 +107,9 @@ static void add_jobs(const crti_control_t *c, crti_demand_t *demand)
 void crti_control_demand(const crti_control_t *c, crti_demand_t *demand)
 {
     CRTI_LIST_FOREACH (item, &c->actors.waiting)
-        add_actor(demand, CRTI_ACTOR_OF(item));
+        crti_control_demand_actor(demand, CRTI_ACTOR_OF(item));
     CRTI_LIST_FOREACH (item, &c->placement_groups.waiting)
-        add_group(demand, CRTI_PLACEMENT_GROUP_OF(item));
+        crti_control_demand_group(demand, CRTI_PLACEMENT_GROUP_OF(item));
     add_jobs(c, demand);
     CRTI_LIST_FOREACH (item, &c->nodes.living)
         add_tasks(demand, CRTI_NODE_OF(item));

@@ -163,6 +163,7 @@ static void welcome(crti_control_t *c, crti_node_entry_t *node,
         .encrypt_streams = c->config.encrypt_streams,
         .headless_timeout_ms = c->config.headless_timeout_ms,
         .fail_if_infeasible = c->config.fail_if_infeasible,
+        .may_grow = c->autoscaler != NULL,
         .http = crti_str(c->config.http ? c->config.http : ""),
         .http_pin = crti_str(c->config.http_pin ? c->config.http_pin : ""),
     };

@@ -14,6 +14,8 @@
 
 #include "runtime/base/log.h"
 #include "runtime/control/control_actor.h"
+#include "runtime/control/control_demand.h"
+#include "runtime/control/control_grow.h"
 #include "runtime/control/control_placement_group.h"
 #include "runtime/control/control_request.h"
 #include "runtime/control/control_revoke.h"
@@ -270,6 +272,15 @@ static bool is_infeasible(const crti_control_t *c,
                                  group->strategy, true) == CRTI_BUNDLES_IMPOSSIBLE;
 }
 
+static bool could_grow(const crti_control_t *c, const crti_placement_group_entry_t *group)
+{
+    CRTI_AUTO(crti_demand_fini) crti_demand_t demand;
+
+    crti_demand_init(&demand);
+    crti_control_demand_group(&demand, group);
+    return crti_control_could_grow(c, &demand);
+}
+
 static bool fails_if_infeasible(const crti_control_t *c,
                                 const crti_placement_group_entry_t *group)
 {
@@ -286,7 +297,7 @@ static void find_no_room(crti_control_t *c, crti_placement_group_entry_t *group,
 
     crti_bundle_placement_reason(&c->nodes.offers, choices, group->bundle_count,
                                  group->strategy, &c->resource_names, text, sizeof(text));
-    if (is_infeasible(c, group, nodes, count)) {
+    if (is_infeasible(c, group, nodes, count) && !could_grow(c, group)) {
         snprintf(whole, sizeof(whole), "it can never be placed: %s", text);
         if (fails_if_infeasible(c, group)) {
             remove_group(c, group, CRT_ERR_UNSCHEDULABLE, whole);

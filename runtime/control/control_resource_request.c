@@ -5,8 +5,8 @@
  *     crt_request_resources, crt request -> RESOURCE_REQUEST -> [ control_resource_request.c ]
  *         -> control_demand.c
  * Rules
- *     Each job has one request, the last one, which ends with it; by command there is one more, that
- *     ends when it is replaced. A head that is started again has none.
+ *     Each job has one request, the last one, which ends with it; by command there is one more,
+ *     that ends when it is replaced. A head that is started again has none.
  */
 #include "runtime/control/control_resource_request.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What crt start tells crt-head of the autoscaler: one JSON object, checked by the command, of which
- * the head takes the rules and crt-scaler the commands.
+/* What crt start tells crt-head of the autoscaler: one JSON object, checked by the command, of
+ * which the head takes the rules and crt-scaler the commands.
  *
  * Where it sits
  *     cli/autoscaler_file.c -> a file in memory -> [ control/scale_file.c ] -> autoscaler.h, and

@@ -12,7 +12,7 @@
  *     A command has a process group of its own and a deadline. It gets SIGTERM at the deadline and
  *     SIGKILL after END_NS more; then it has failed. So has one that exits with another status than
  *     0: its last line says why. What it leaves running does not hold up anybody.
- *     Commands get paths and names, never a key: the key is in a file that its owner alone may read.
+ *     Commands get paths and names, never a key: the key is in a file that its owner alone reads.
  *     This process ends with the head, and its commands then get SIGTERM.
  * Threads
  *     One.

@@ -490,12 +490,13 @@
 /* `actors_to_end`: list of 16-byte ids that run there but should not (dead or placed again);
  * `jobs_to_end` likewise. `http`: URL of the dashboard for commands on other hosts, "" where there
  * is none; `http_pin`: of its certificate, "" where that follows from the cluster's key.
- * `fail_if_infeasible`: what CRTI_INFEASIBLE_DEFAULT means. */
+ * `fail_if_infeasible`: what CRTI_INFEASIBLE_DEFAULT means; `may_grow`: nodes come for what waits,
+ * so that tasks are not infeasible. */
 #define CRTI_FIELDS_NODE_REGISTERED(F)                                                   \
     F(ID, cluster)                                                                       \
     F(U64, head_incarnation) F(BIN, actors_to_end) F(BIN, jobs_to_end)                   \
         F(BOOL, encrypt_streams) F(U64, headless_timeout_ms) F(STR, http) F(STR, http_pin)   \
-            F(BOOL, fail_if_infeasible)
+            F(BOOL, fail_if_infeasible) F(BOOL, may_grow)
 
 /* Every second, and at once (at most every 50 ms) when resources change. `demand` is a list of
  * (encoded LEASE_REQUEST) that wait here; memory_ended: so many workers were ended for lack of

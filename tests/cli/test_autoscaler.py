@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""A cluster that grows and shrinks with its work: nodes of this host, and machines of three commands
-that fail, hang and lie. Real daemons. Usage: test_autoscaler.py CRT PROGRAM"""
+"""A cluster that grows and shrinks with its work: nodes of this host, and machines of three
+commands that fail, hang and lie. Real daemons. Usage: test_autoscaler.py CRT PROGRAM"""
 import json
 import os
 import re

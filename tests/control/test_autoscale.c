@@ -207,6 +207,22 @@ static void jobs_and_requests_are_demand_and_requests_end_with_their_job(void **
                      true);
 }
 
+static void what_a_node_type_has_is_not_infeasible_and_what_none_has_fails(void **state)
+{
+    bed_t *bed = *state;
+
+    for (int64_t cpus = 2; cpus <= 3; cpus++) {
+        crti_msg_actor_create_t m = bed_actor((uint64_t)(50 + cpus), 5, "");
+
+        m.if_infeasible = CRTI_INFEASIBLE_FAILS;
+        crti_resources_set(&m.resources, "CPU", cpus * CRTI_RESOURCE_ONE);
+        bed_say(bed, NODE_A, CRTI_MSG_ACTOR_CREATE, 1, &m);
+        bed_pass(bed, CRTI_S / 100);
+        assert_told(bed, cpus == 2 ? "\"actors\":{\"PENDING\":1}"
+                                   : "\"actors\":{\"PENDING\":1,\"DEAD\":1}");
+    }
+}
+
 static void a_head_that_is_started_again_has_the_nodes_of_the_one_before(void **state)
 {
     bed_t *bed = *state;
@@ -237,6 +253,9 @@ int main(void)
             what_a_provider_says_is_told_and_it_is_asked_again, begin, control_test_end),
         cmocka_unit_test_setup_teardown(
             jobs_and_requests_are_demand_and_requests_end_with_their_job, begin,
+            control_test_end),
+        cmocka_unit_test_setup_teardown(
+            what_a_node_type_has_is_not_infeasible_and_what_none_has_fails, begin,
             control_test_end),
         cmocka_unit_test_setup_teardown(
             a_head_that_is_started_again_has_the_nodes_of_the_one_before, begin,

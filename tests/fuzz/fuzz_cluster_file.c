@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Fuzz target: cluster files (cli/cluster_file.c) and rules of the autoscaler
- * (cli/autoscaler_file.c). Whatever is taken has one head, which is the first host, and no host that
- * ssh would take for an option; rules have node types with a max, and nothing that a shell would
- * take for more than a word. */
+ * (cli/autoscaler_file.c). Whatever is taken has one head, which is the first host, and no host
+ * that ssh would take for an option; rules have node types with a max, and nothing that a shell
+ * would take for more than a word. */
 #include "fuzz.h"
 
 #include <stdlib.h>

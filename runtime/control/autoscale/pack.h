@@ -68,7 +68,7 @@ void crti_pack_fini(crti_pack_t *pack);
 void crti_pack_add(crti_pack_t *pack, crti_id_t node, const char *labels, int type,
                    const crti_resources_t *available);
 
-/* Room for what is wanted of the kinds of which bits (1 << kind) are in `kinds`. `outcomes`: one for
+/* Room for what is wanted of the kinds whose bits (1 << kind) are in `kinds`. `outcomes`: one for
  * each entry; those of other kinds stay as they are. */
 void crti_pack_demand(crti_pack_t *pack, const crti_demand_t *demand, unsigned kinds,
                       crti_pack_outcome_t *outcomes);

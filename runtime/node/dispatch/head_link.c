@@ -219,7 +219,7 @@ static void on_registered(crti_node_t *node, const crti_msg_node_registered_t *m
     node->registration->lost_ns = 0;
     node->registration->attempts = 0;
     node->registration->changed = false;
-    crti_lease_default(node, m->fail_if_infeasible);
+    crti_lease_default(node, m->fail_if_infeasible, m->may_grow);
     node->registration->hears_all = false;
     /* Until the head has told of all nodes (node_news.c). */
     crti_lease_table_head(node->lease_table, true, crti_node_now(node));

@@ -181,9 +181,9 @@ static void refuse_circle(crti_stream_t *stream, uint64_t request)
 static bool fails_if_infeasible(const crti_node_t *node,
                                 const crti_msg_lease_request_t *ask)
 {
-    return ask->if_infeasible == CRTI_INFEASIBLE_FAILS ||
-           (ask->if_infeasible != CRTI_INFEASIBLE_WAITS &&
-            node->leases->fails_if_infeasible);
+    return !node->leases->may_grow && (ask->if_infeasible == CRTI_INFEASIBLE_FAILS ||
+                                       (ask->if_infeasible != CRTI_INFEASIBLE_WAITS &&
+                                        node->leases->fails_if_infeasible));
 }
 
 void crti_lease_asked(crti_node_t *node, uint64_t local, crti_stream_t *stream,
@@ -509,8 +509,9 @@ const char *crti_lease_function(crti_node_t *node, const crti_worker_t *worker)
     return lease ? lease->function : "";
 }
 
-void crti_lease_default(crti_node_t *node, bool fails_if_infeasible)
+void crti_lease_default(crti_node_t *node, bool fails_if_infeasible, bool may_grow)
 {
+    node->leases->may_grow = may_grow;
     node->leases->fails_if_infeasible = fails_if_infeasible;
 }
 

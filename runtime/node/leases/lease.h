@@ -16,8 +16,8 @@
 /* `carry_out`: what both tables decided. */
 crt_status_t crti_lease_init(crti_node_t *node, void (*carry_out)(crti_node_t *node));
 /* The head says what becomes of requests that no node has the resources for, unless they say so
- * themselves. */
-void crti_lease_default(crti_node_t *node, bool fails_if_infeasible);
+ * themselves; in a cluster that may grow they wait. */
+void crti_lease_default(crti_node_t *node, bool fails_if_infeasible, bool may_grow);
 /* The node is drained: leases begin elsewhere, what other nodes asked for goes back to them, those
  * that run end their turns. Also when it is so already, for those that began meanwhile. */
 void crti_lease_drain(crti_node_t *node);

@@ -12,6 +12,7 @@ struct crti_leases {
     void (*carry_out)(crti_node_t *node); /* lease_act.c */
     bool is_acting;
     bool fails_if_infeasible; /* requests that say nothing of it */
+    bool may_grow;            /* nodes may come that have what they need */
     crti_map_t askers;        /* lease id -> who asked */
 };
 
