@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Groups: making, rebuilding and leaving them. See group.h. */
 #include "collective/group_int.h"
-#include "runtime/base/clock.h"
 #include "runtime/base/copy_struct.h"
-#include "runtime/base/number_text.h"
+#include "runtime/base/limit.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,9 +14,7 @@
 #include "runtime/core/client/ranks.h"
 #include "runtime/core/process/entry.h"
 
-#define TIMEOUT_MS 60000
 #define LONGEST_MS INT64_C(1000000000)
-#define TELL_WAITS 10.0 /* seconds */
 
 /* ---------------------------------------------------------------- making and ending */
 
@@ -61,18 +58,6 @@ static crt_status_t check_options(const crt_group_options_t *o)
                : CRT_OK;
 }
 
-/* As drivers do (core/client/slow_waits.c); one has refused what is no number. */
-static uint64_t tell_ns(void)
-{
-    const char *text = getenv("CRT_TELL_WAITS");
-    double seconds = TELL_WAITS;
-
-    if (text && *text &&
-        (!crti_read_whole_number(text, &seconds) || !(seconds >= 0 && seconds <= 1e6)))
-        seconds = TELL_WAITS;
-    return (uint64_t)(seconds * (double)CRTI_S);
-}
-
 static crt_status_t new_group(const crt_group_options_t *options, int size, int rank,
                               crt_group_t **group_out)
 {
@@ -96,7 +81,7 @@ static crt_status_t new_group(const crt_group_options_t *options, int size, int 
     p->group = group;
     crti_list_init(&p->link);
     group->device = -1;
-    group->tell_ns = tell_ns();
+    group->tell_ns = CRTI_LIMIT(tell_waits);
     group->wanted_device = o->device;
     group->gpu_stream = o->stream;
     snprintf(group->name, sizeof(group->name), "%s", o->name ? o->name : "default");
@@ -104,7 +89,8 @@ static crt_status_t new_group(const crt_group_options_t *options, int size, int 
         group->name[0] = '\0'; /* refused with the key */
     snprintf(p->wanted_backend, sizeof(p->wanted_backend), "%s",
              o->backend ? o->backend : "auto");
-    p->timeout_ms = o->limit_ms ? o->limit_ms : TIMEOUT_MS;
+    p->timeout_ms =
+        o->limit_ms ? o->limit_ms : (int64_t)(CRTI_LIMIT(collective_timeout) / CRTI_MS);
     p->wanted_size = size;
     p->wanted_rank = rank;
     p->failure.rank = -1;

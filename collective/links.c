@@ -10,17 +10,16 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/base/limit.h"
 #include "runtime/base/log.h"
 #include "runtime/core/process/context.h"
 #include "runtime/core/process/entry.h"
 
-#define HANDSHAKES   64 /* connections without a greeting; one more ends the oldest */
-#define HANDSHAKE_NS (3 * CRTI_S)
-#define DIAL_MS      600000 /* the peer's handshake waits until it looks at its links */
-#define RETRY_NS     (30 * CRTI_MS)
-#define REFUSED_NS   (500 * CRTI_MS) /* refusing so long, a member is gone */
-#define REPORT_NS    (800 * CRTI_MS) /* the runtime's time to say why it is gone */
-#define PORT_STEP    7919u
+#define HANDSHAKES 64     /* connections without a greeting; one more ends the oldest */
+#define DIAL_MS    600000 /* the peer's handshake waits until it looks at its links */
+#define RETRY_NS   (30 * CRTI_MS)
+#define REFUSED_NS (500 * CRTI_MS) /* refusing so long, a member is gone */
+#define PORT_STEP  7919u
 
 /*            dial                  greeting answered            broken
  *  NONE -----------> DIALING ----------------------------> UP ---------> LOST
@@ -198,7 +197,8 @@ static void on_accept(void *user, crti_stream_t *stream)
                              &(crti_stream_handlers_t){.user = handshake,
                                                        .on_message = on_hello,
                                                        .on_closed = handshake_closed});
-    crti_loop_start(links->loop, &handshake->deadline, crti_now_ns() + HANDSHAKE_NS);
+    crti_loop_start(links->loop, &handshake->deadline,
+                    crti_now_ns() + CRTI_LIMIT(handshake_timeout));
 }
 
 /* ---------------------------------------------------------------- links */

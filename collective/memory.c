@@ -3,8 +3,8 @@
  *
  * A segment begins with a page that names it; the rest is given out in spans, first fit. Spans
  * that were never given out are zero as the kernel made them; others are zeroed when they are
- * given out again. What is freed stays warm up to KEEP_BYTES of a segment, more goes back to the
- * kernel when the segment is empty.
+ * given out again. What is freed stays warm up to collective_memory of a segment, more goes back
+ * to the kernel when the segment is empty.
  */
 #include "collective/memory.h"
 
@@ -22,6 +22,7 @@
 #include "collective/crt_collective.h"
 #include "runtime/base/cleanup.h"
 #include "runtime/base/id.h"
+#include "runtime/base/limit.h"
 #include "runtime/base/list.h"
 #include "runtime/store/file.h"
 
@@ -30,9 +31,8 @@
 #define HUGE_BYTES ((size_t)2 << 20)
 #define SEGMENT_BYTES                                                                    \
     ((size_t)64 << 20) /* the least; only what is touched costs memory */
-#define KEEP_BYTES ((size_t)256 << 20)
-#define SEGMENTS   512
-#define ALIGN      64
+#define SEGMENTS 512
+#define ALIGN    64
 
 typedef struct segment_head {
     uint64_t magic, nonce, bytes;
@@ -281,7 +281,7 @@ static void give_back(segment_t *s, span_t *span)
     join_with_next(s, span);
     if (span->link.prev != &s->spans)
         join_with_next(s, span_of(span->link.prev));
-    if (s->used == 0 && s->touched > KEEP_BYTES &&
+    if (s->used == 0 && s->touched > CRTI_LIMIT(collective_memory) &&
         fallocate(s->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, HEAD_BYTES,
                   (off_t)(s->bytes - HEAD_BYTES)) == 0)
         s->touched = HEAD_BYTES;

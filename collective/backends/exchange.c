@@ -4,16 +4,16 @@
  * Invariants
  *     A payload is received only into memory that an incoming of the running operation names,
  *     and only the bytes that it still lacks.
- *     At most WINDOW bytes of a member's sends are given to its stream, in pieces, so that an
- *     abort does not wait behind a large one.
+ *     At most collective_window bytes of a member's sends are given to its stream, in pieces, so
+ *     that an abort does not wait behind a large one.
  */
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "collective/backends/exchange_int.h"
+#include "runtime/base/limit.h"
 
-#define WINDOW    ((size_t)1 << 20)
 #define COPY      ((size_t)8 << 10) /* smaller pieces leave in one write with their message */
 #define SOON      ((size_t)4 << 10) /* what is worth looking for a moment longer, */
 #define SOON_NS   ((uint64_t)50000) /* and how long: about what it takes to be woken */
@@ -84,7 +84,8 @@ static void feed(crti_exchange_t *x, crti_peer_queue_t *peer)
     if (stream == NULL || peer->is_feeding)
         return;
     peer->is_feeding = true;
-    while (!crti_list_is_empty(&peer->outgoing) && crti_stream_queued(stream) < WINDOW) {
+    while (!crti_list_is_empty(&peer->outgoing) &&
+           crti_stream_queued(stream) < CRTI_LIMIT(collective_window)) {
         crti_exchange_outgoing_t *out =
             CRTI_CONTAINER(peer->outgoing.next, crti_exchange_outgoing_t, link);
 

@@ -17,6 +17,7 @@
 
 #include "runtime/base/clock.h"
 #include "runtime/base/crt_printable.h"
+#include "runtime/base/limit.h"
 #include "runtime/base/number_text.h"
 
 #define MODULES_MAX 16
@@ -220,7 +221,7 @@ static crt_status_t open_file(const char *path)
     struct stat st;
     int fd;
 
-    if (stat(path, &st) == 0 && st.st_size >= CRTI_LOG_FILE_MAX) {
+    if (stat(path, &st) == 0 && st.st_size >= (off_t)CRTI_LIMIT(log_file)) {
         snprintf(old, sizeof(old), "%s.1", path);
         if (rename(path, old) != 0)
             return crt_raise(CRT_ERR_IO, "%s: %s", old, strerror(errno));
@@ -253,7 +254,7 @@ static void rotate(void)
 
     if (!file.path[0] || pthread_mutex_trylock(&file.lock) != 0)
         return;
-    if (fstat(STDERR_FILENO, &st) == 0 && st.st_size >= CRTI_LOG_FILE_MAX)
+    if (fstat(STDERR_FILENO, &st) == 0 && st.st_size >= (off_t)CRTI_LIMIT(log_file))
         (void)open_file(file.path);
     pthread_mutex_unlock(&file.lock);
 }

@@ -9,7 +9,7 @@
  * warnings, notices and infos on stderr CRTI_LOG_BURST come at once and CRTI_LOG_RATE a second; a
  * line gives the number of missing ones. Debug and trace lines, which the user enabled, all come.
  *
- * A daemon's log is a file of bounded size (crti_log_to_file): at CRTI_LOG_FILE_MAX it is renamed
+ * A daemon's log is a file of bounded size (crti_log_to_file): at log_file it is renamed
  * to FILE.1, in the place of the one before, and a new one begins.
  */
 #ifndef CRTI_BASE_LOG_H
@@ -21,8 +21,6 @@
 
 #define CRTI_LOG_BURST 2000
 #define CRTI_LOG_RATE  20
-
-#define CRTI_LOG_FILE_MAX (8 << 20) /* bytes of a log file before it is rotated */
 
 typedef enum crti_log_level {
     CRTI_LOG_ERROR,

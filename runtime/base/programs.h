@@ -17,7 +17,6 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define CRTI_PROGRAMS_BYTES ((uint64_t)4 << 30)
 #define CRTI_PROGRAMS_PIN_S 600
 
 /* The program that is open at `fd` stays in the cache as long as this descriptor is open. It counts

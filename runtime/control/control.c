@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/base/limit.h"
 #include "runtime/base/log.h"
 #include "runtime/control/control_actor.h"
 #include "runtime/control/control_autoscale.h"
@@ -135,7 +136,7 @@ static void grant_grace(crti_control_t *c, uint64_t now_ns)
     if (!was_away(c, now_ns))
         return;
     c->grace_until_ns = now_ns + CRTI_NODE_EXPECTED_NS;
-    crti_node_table_wait(&c->nodes, now_ns + CRTI_NODE_SILENT_NS);
+    crti_node_table_wait(&c->nodes, now_ns + CRTI_LIMIT(heartbeat_timeout));
 }
 
 /* Every event begins here: rows stored from now on belong to it. */
@@ -418,11 +419,11 @@ static void expire(crti_control_t *c)
 void crti_control_tick(crti_control_t *c, uint64_t now_ns)
 {
     crti_node_entry_t *node;
-    const char *text;
+    char why[CRTI_NODE_WHY];
 
     begin(c, now_ns);
-    while ((node = crti_node_table_overdue(&c->nodes, now_ns, &text)))
-        crti_control_node_died(c, node, text);
+    while ((node = crti_node_table_overdue(&c->nodes, now_ns, why)))
+        crti_control_node_died(c, node, why);
     crti_control_requests_overdue(c);
     crti_control_watches_overdue(c);
     crti_control_placement_groups_overdue(c);

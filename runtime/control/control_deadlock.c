@@ -7,10 +7,10 @@
  *     JOB_REST -> deadlock_facts.c -> resource_deadlock.h (decides) -> [ control_deadlock.c ] ->
  *     LOG to drivers, reports
  * Rules
- *     Nobody is asked while nothing waits. Then every PERIOD_NS nodes say whether what runs for the
- *     jobs that wait is at rest. A job is taken to be stuck when that was so in two looks, with
- *     nothing done between them. While a node is away, or does not answer, nothing is decided, and
- *     what was told stays. A head that was started again finds it anew.
+ *     Nobody is asked while nothing waits. Then every deadlock_interval nodes say whether what runs
+ *     for the jobs that wait is at rest. A job is taken to be stuck when that was so in two looks,
+ *     with nothing done between them. While a node is away, or does not answer, nothing is decided,
+ *     and what was told stays. A head that was started again finds it anew.
  */
 #include "runtime/control/control_deadlock.h"
 
@@ -18,6 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/base/limit.h"
 #include "runtime/base/log.h"
 #include "runtime/control/control_actor.h"
 #include "runtime/control/control_forward.h"
@@ -27,7 +28,6 @@
 #include "runtime/control/deadlock_facts.h"
 #include "runtime/control/outbox.h"
 
-#define PERIOD_NS   (300 * CRTI_MS) /* from an answer to the next question */
 #define PATIENCE_NS (1 * CRTI_S) /* for nodes, which answer when their processes have */
 #define REPORTS_MAX 100
 #define NAMED       4 /* jobs in a text */
@@ -229,7 +229,7 @@ static void on_told(crti_control_t *c, const crti_gather_t *gather)
     crti_deadlock_facts_t *facts = NULL;
 
     c->deadlocks.is_asking = false;
-    c->deadlocks.due_ns = c->now_ns + PERIOD_NS;
+    c->deadlocks.due_ns = c->now_ns + CRTI_LIMIT(deadlock_interval);
     if (gather->silent || !are_all_there(c) ||
         crti_deadlock_facts_new(c, crti_span(gather->rows.data, gather->rows.size),
                                 &c->deadlocks.last, &facts) != CRT_OK) {
@@ -249,7 +249,7 @@ void crti_control_deadlock_look(crti_control_t *c)
 
     if (!are_all_there(c)) {
         forget_last(&c->deadlocks);
-        c->deadlocks.due_ns = c->now_ns + PERIOD_NS;
+        c->deadlocks.due_ns = c->now_ns + CRTI_LIMIT(deadlock_interval);
         return;
     }
     c->deadlocks.due_ns = UINT64_MAX;

@@ -8,11 +8,10 @@
 
 #include "runtime/base/clock.h"
 #include "runtime/base/id.h"
+#include "runtime/base/limit.h"
 #include "runtime/base/list.h"
 #include "runtime/base/map.h"
 #include "runtime/control/control.h"
-
-#define CRTI_DEADLOCK_FIRST_NS (200 * CRTI_MS) /* most that waits finds room before */
 
 /* A job that can't go on. Texts: "2 CPU", "1 CPU (actor Counter)". */
 typedef struct crti_deadlock_member {
@@ -46,7 +45,7 @@ void crti_deadlocks_fini(crti_deadlocks_t *deadlocks);
 static inline void crti_deadlocks_expect(crti_deadlocks_t *deadlocks, uint64_t now_ns)
 {
     if (deadlocks->due_ns == UINT64_MAX && !deadlocks->is_asking)
-        deadlocks->due_ns = now_ns + CRTI_DEADLOCK_FIRST_NS;
+        deadlocks->due_ns = now_ns + CRTI_LIMIT(deadlock_delay);
 }
 /* The look that is due. */
 void crti_control_deadlock_look(crti_control_t *control);

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/base/limit.h"
 #include "runtime/base/log.h"
 #include "runtime/control/control_actor.h"
 #include "runtime/control/control_drain.h"
@@ -167,8 +168,11 @@ static void welcome(crti_control_t *c, crti_node_entry_t *node,
         .http = crti_str(c->config.http ? c->config.http : ""),
         .http_pin = crti_str(c->config.http_pin ? c->config.http_pin : ""),
     };
+    char limits[CRTI_LIMITS_PACKED];
     uint64_t link = node->link;
 
+    crti_limits_pack(limits);
+    answer.limits = crti_str(limits);
     put_node(c, node);
     node->link =
         0; /* what ends now is in the answer; orders before it would be ignored */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What nodes hear of each other. See views.h. */
 #include "runtime/control/control_views.h"
+#include "runtime/base/limit.h"
 #include "runtime/base/log.h"
 #include "runtime/control/control_state.h"
 
@@ -212,7 +213,7 @@ void crti_control_send_views(crti_control_t *c)
     if (left)
         plan(c, c->now_ns);
     else if (is_behind)
-        plan(c, c->now_ns + CRTI_VIEW_NS);
+        plan(c, c->now_ns + CRTI_LIMIT(view_delay));
 }
 
 static void tell_now(crti_control_t *c)
@@ -247,7 +248,7 @@ void crti_control_room_changed(crti_control_t *c, crti_node_entry_t *node)
     if (node->drain_ns)
         return;
     note(c, node, &node->news.room);
-    plan(c, c->now_ns + CRTI_VIEW_NS);
+    plan(c, c->now_ns + CRTI_LIMIT(view_delay));
 }
 
 void crti_control_views_join(crti_control_t *c, crti_node_entry_t *node)

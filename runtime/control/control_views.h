@@ -5,10 +5,8 @@
 
 #include "runtime/control/control_state.h"
 
-#define CRTI_VIEW_NS (50 * CRTI_MS) /* changes of resources are gathered this long */
-
 /* The others hear of it at once, or as soon as that has its share of the head's time; only of what
- * it has free: gathered at least CRTI_VIEW_NS. */
+ * it has free: gathered at least view_delay. */
 void crti_control_view_changed(crti_control_t *c, crti_node_entry_t *node);
 void crti_control_room_changed(crti_control_t *c, crti_node_entry_t *node);
 /* It has a new link, and hears of all, as they of it. */

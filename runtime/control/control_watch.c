@@ -7,11 +7,12 @@
  */
 #include <stdlib.h>
 
+#include "runtime/base/limit.h"
 #include "runtime/control/control_state.h"
 #include "runtime/control/control_watch.h"
 #include "runtime/control/outbox.h"
 
-#define PENDING_NS (10 * CRTI_S)
+#define PENDING_NS (2 * CRTI_LIMIT(heartbeat_timeout))
 
 typedef struct pending_watch {
     crti_list_t in_pending;

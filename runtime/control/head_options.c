@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "runtime/base/cleanup.h"
+#include "runtime/base/limit.h"
 #include "runtime/base/rundir.h"
 #include "runtime/base/whole_options.h"
 
@@ -181,6 +182,8 @@ crt_status_t crti_head_options_parse(int argc, char **argv,
                            "--dashboard-cert and --dashboard-key go together");
     if (status == CRT_OK)
         status = crti_redis_external_check(&o.redis);
+    if (status == CRT_OK)
+        status = crti_limits_load();
     /* Also after an error: it is told there. */
     *options_out = o;
     return status;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Calls of actors by HTTP. See actor_call.h. */
 #include "runtime/http/actor_call.h"
+#include "runtime/base/limit.h"
 #include "runtime/base/tensor_check.h"
 
 #include <stdio.h>
@@ -10,16 +11,11 @@
 
 #include "runtime/http/json_value.h"
 
-#define BODY_MAX      ((uint64_t)64 << 20)
-#define BODY_STRANGER ((uint64_t)1 << 20) /* of who has no token */
-#define LARGE         ((size_t)32 << 10)  /* a body whose arguments may go to the store */
-#define TIMEOUT_MS    60000
+#define LARGE         ((size_t)32 << 10) /* a body whose arguments may go to the store */
 #define TIMEOUT_MAX   (60u * 60 * 1000)
-#define RESULT_MAX    ((size_t)256 << 20) /* bytes of a reply, */
-#define RESULT_FAR    ((size_t)16 << 20)  /* and of one to a stranger */
-#define ARGS_MEMORY   ((size_t)4 << 30)   /* that arguments take while a call is made, */
-#define ARGS_FAR      ((size_t)40 << 20)  /* and a stranger's */
-#define STRANGERS_MAX ((size_t)8 << 20)   /* bytes of bodies, of all strangers together */
+#define ARGS_MEMORY   ((size_t)4 << 30)  /* that arguments take while a call is made, */
+#define ARGS_FAR      ((size_t)40 << 20) /* and a stranger's */
+#define STRANGERS_MAX ((size_t)8 << 20)  /* bytes of bodies, of all strangers together */
 
 struct crti_actor_call {
     crti_order_t order;
@@ -49,7 +45,8 @@ struct crti_actor_call {
 /* Strangers get, and make others do, a bounded amount of work. */
 static size_t result_max(const crti_actor_call_t *call)
 {
-    return call->order.has_token ? RESULT_MAX : RESULT_FAR;
+    return call->order.has_token ? CRTI_LIMIT(http_result)
+                                 : CRTI_LIMIT(http_result_stranger);
 }
 
 /* ---------------------------------------------------------------- failures */
@@ -488,15 +485,17 @@ static void on_free(crti_order_t *order)
 static crt_status_t read_request(crti_actor_call_t *call,
                                  const crti_http_request_t *request, uint64_t body_size)
 {
-    uint64_t most = call->order.has_token ? BODY_MAX : BODY_STRANGER, timeout_ms;
+    uint64_t most =
+        call->order.has_token ? CRTI_LIMIT(http_body) : CRTI_LIMIT(http_body_stranger);
+    uint64_t timeout_ms;
 
     if (!read_path(&call->order, request->path))
         return crt_raise(CRT_ERR_INVALID,
                          "the path is /api/actors/NAMESPACE/NAME/METHOD, each of 1 to %d "
                          "bytes",
                          CRTI_CALLER_NAME - 1);
-    if (!crti_http_arg_number(request, "timeout_ms", TIMEOUT_MAX, TIMEOUT_MS,
-                              &timeout_ms) ||
+    if (!crti_http_arg_number(request, "timeout_ms", TIMEOUT_MAX,
+                              CRTI_LIMIT(http_call_timeout) / CRTI_MS, &timeout_ms) ||
         timeout_ms == 0)
         return crt_raise(CRT_ERR_INVALID, "timeout_ms is a number from 1 to %u",
                          TIMEOUT_MAX);

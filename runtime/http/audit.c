@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "runtime/base/cleanup.h"
+#include "runtime/base/limit.h"
 #include "runtime/base/log.h"
 
 #define PATH_SHOWN 512 /* bytes of a path */
@@ -157,7 +158,7 @@ void crti_audit_end(crti_audit_t *audit, char *begun_take, unsigned code,
     write_word(to, *subject ? subject : "-", PATH_SHOWN);
     fputc('\n', to);
     fflush(to);
-    if (audit->size + (off_t)size > CRTI_LOG_FILE_MAX)
+    if (audit->size + (off_t)size > (off_t)CRTI_LIMIT(log_file))
         rotate(audit);
     if (audit->fd < 0 && open_file(audit) != CRT_OK)
         return;

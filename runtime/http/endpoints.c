@@ -15,6 +15,7 @@
 
 #include "crt_config.h"
 #include "runtime/base/clock.h"
+#include "runtime/base/limit.h"
 #include "runtime/http/actor_call.h"
 #include "runtime/http/metrics_text.h"
 #include "runtime/http/page.h"
@@ -460,7 +461,8 @@ static void reply_code(crti_http_exchange_t *x)
         crti_sign_in_make(&x->http->sign_in, crti_now_ns(), &x->token, code);
     crti_http_exchange_json(x, 200,
                             json_pack("{s:s, s:s, s:i}", "url", x->http->url, "code",
-                                      code, "expires_s", CRTI_SIGN_IN_SECONDS));
+                                      code, "expires_s",
+                                      (int)(CRTI_LIMIT(http_link_time) / CRTI_S)));
 }
 
 static void begin_cluster_status(crti_http_exchange_t *x,

@@ -8,20 +8,17 @@
 #include <string.h>
 
 #include "runtime/base/json_escape.h"
+#include "runtime/base/limit.h"
 #include "runtime/base/log.h"
 #include "runtime/http/actor_call.h"
 #include "runtime/http/filter.h"
 
-#define CHUNK            ((size_t)16 << 10) /* of a reply's body */
-#define DRAIN_MAX        (1u << 20) /* of a refused body that is read; a larger one breaks off */
-#define SEND_SECONDS     30         /* for each chunk */
-#define PATIENCE_SECONDS 10         /* for an answer of the head */
-#define PAUSE_US         (2 * LWS_US_PER_SEC)
-#define PAUSE_MOST_US    (10 * LWS_US_PER_SEC)
-#define PAUSE_APART_US   (LWS_US_PER_SEC / 50) /* between the ends of two pauses */
-#define LINGER_SECONDS   1           /* for a client that still sends what was refused */
-#define BODY_SECONDS     20          /* for a body, plus its size at BODY_RATE */
-#define BODY_RATE        (64u << 10) /* bytes a second that a client must reach */
+#define CHUNK          ((size_t)16 << 10) /* of a reply's body */
+#define DRAIN_MAX      (1u << 20) /* of a refused body that is read; a larger one breaks off */
+#define PAUSE_US       (2 * LWS_US_PER_SEC)
+#define PAUSE_MOST_US  (10 * LWS_US_PER_SEC)
+#define PAUSE_APART_US (LWS_US_PER_SEC / 50) /* between the ends of two pauses */
+#define LINGER_NS      CRTI_S /* for a client that still sends what was refused */
 
 #define TO(state) (1u << CRTI_HTTP_EXCHANGE_##state)
 static const struct {
@@ -49,10 +46,10 @@ static void on_deadline(lws_sorted_usec_list_t *sul);
 
 /* Replaces the deadline of the step before. (lws_set_timer_usecs can't be cancelled in all
  * versions: it fires at once instead.) */
-static void set_deadline(crti_http_exchange_t *x, uint64_t seconds)
+static void set_deadline(crti_http_exchange_t *x, uint64_t ns)
 {
     lws_sul_schedule(lws_get_context(x->wsi), 0, &x->deadline, on_deadline,
-                     (lws_usec_t)seconds * LWS_US_PER_SEC);
+                     (lws_usec_t)(ns / CRTI_US));
 }
 
 /* ---------------------------------------------------------------- the reply */
@@ -68,7 +65,7 @@ static void reply_is_made(crti_http_exchange_t *x)
         return;
     }
     set_state(x, CRTI_HTTP_EXCHANGE_REPLYING);
-    set_deadline(x, SEND_SECONDS);
+    set_deadline(x, CRTI_LIMIT(http_send_timeout));
     lws_callback_on_writable(x->wsi);
 }
 
@@ -234,7 +231,7 @@ void crti_http_exchange_ask(crti_http_exchange_t *x, crti_message_kind_t kind,
     set_state(x, CRTI_HTTP_EXCHANGE_ASKING);
     x->on_answer = on_answer;
     lws_set_timeout(x->wsi, NO_PENDING_TIMEOUT, 0);
-    set_deadline(x, timeout_ms / 1000 + x->patience_s);
+    set_deadline(x, timeout_ms * CRTI_MS + x->patience_s * CRTI_S);
     status =
         crti_head_link_ask(x->http->link, kind, body, on_head_answer, x, &x->question);
     x->was_sent = status == CRT_OK;
@@ -248,7 +245,7 @@ void crti_http_exchange_wait(crti_http_exchange_t *x, uint64_t timeout_ms,
     set_state(x, CRTI_HTTP_EXCHANGE_ASKING);
     x->on_answer = on_answer;
     lws_set_timeout(x->wsi, NO_PENDING_TIMEOUT, 0);
-    set_deadline(x, timeout_ms / 1000 + x->patience_s);
+    set_deadline(x, timeout_ms * CRTI_MS + x->patience_s * CRTI_S);
 }
 
 bool crti_http_exchange_is_served(const crti_http_exchange_t *x)
@@ -304,6 +301,15 @@ static bool is_audited(const crti_http_exchange_t *x, const crti_http_request_t 
            (refusal || x->route != CRTI_ROUTE_ACTOR_CALL);
 }
 
+/* A body has so long to come. */
+static uint64_t body_time(uint64_t size)
+{
+    uint64_t most = CRTI_LIMIT(http_upload);
+
+    return CRTI_LIMIT(http_body_timeout) +
+           CRTI_S * ((size < most ? size : most) / CRTI_LIMIT(http_body_rate));
+}
+
 void crti_http_exchange_begin(crti_http_exchange_t *x, const crti_http_request_t *request,
                               uint64_t body_size)
 {
@@ -314,7 +320,7 @@ void crti_http_exchange_begin(crti_http_exchange_t *x, const crti_http_request_t
     x->is_python = request->is_python;
     x->access = crti_http_access_of(&x->http->policy, request, &x->token);
     x->body_size = body_size;
-    x->patience_s = PATIENCE_SECONDS;
+    x->patience_s = CRTI_LIMIT(http_head_timeout) / CRTI_S;
     x->is_head = request->method == CRTI_HTTP_HEAD;
     if (!refusal.code)
         refusal = crti_http_find_route(request, &x->route, x->id);
@@ -333,9 +339,7 @@ void crti_http_exchange_begin(crti_http_exchange_t *x, const crti_http_request_t
             set_state(x, CRTI_HTTP_EXCHANGE_READING);
     }
     if (x->state == CRTI_HTTP_EXCHANGE_READING || x->state == CRTI_HTTP_EXCHANGE_DRAINING)
-        set_deadline(x, BODY_SECONDS +
-                            (body_size < CRTI_UPLOAD_MAX ? body_size : CRTI_UPLOAD_MAX) /
-                                BODY_RATE);
+        set_deadline(x, body_time(body_size));
     if (x->state == CRTI_HTTP_EXCHANGE_READING && body_size == 0)
         x->http->body(x);
 }
@@ -514,7 +518,7 @@ static bool finish(crti_http_exchange_t *x)
     /* A connection that ends before what was sent is read may take the answer with it. */
     if (closes && x->body_size > 0) {
         set_state(x, CRTI_HTTP_EXCHANGE_LINGERING);
-        set_deadline(x, LINGER_SECONDS);
+        set_deadline(x, LINGER_NS);
         return true;
     }
     set_state(x, CRTI_HTTP_EXCHANGE_IDLE);
@@ -574,8 +578,9 @@ bool crti_http_exchange_write(crti_http_exchange_t *x)
 
     if (x->state != CRTI_HTTP_EXCHANGE_REPLYING)
         return true;
-    set_deadline(x, SEND_SECONDS);
-    lws_set_timeout(x->wsi, PENDING_TIMEOUT_HTTP_CONTENT, SEND_SECONDS);
+    set_deadline(x, CRTI_LIMIT(http_send_timeout));
+    lws_set_timeout(x->wsi, PENDING_TIMEOUT_HTTP_CONTENT,
+                    (int)(CRTI_LIMIT(http_send_timeout) / CRTI_S));
     if (x->headers_sent)
         return write_body(x, reply);
     if (!write_headers(x, reply.size))

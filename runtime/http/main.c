@@ -20,6 +20,7 @@
 
 #include <sodium.h>
 
+#include "runtime/base/limit.h"
 #include "runtime/base/log.h"
 #include "runtime/base/rundir.h"
 #include "runtime/base/whole_options.h"
@@ -196,6 +197,8 @@ int main(int argc, char **argv)
         return 1;
     crti_log_select(selection ? selection : "info");
     status = parse(argc, argv, &arguments);
+    if (status == CRT_OK)
+        status = crti_limits_load();
     if (status == CRT_OK && arguments.log)
         status = crti_log_to_file(arguments.log);
     if (status == CRT_OK && sodium_init() < 0)

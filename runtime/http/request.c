@@ -9,6 +9,7 @@
 
 #include <sodium.h>
 
+#include "runtime/base/limit.h"
 #include "runtime/http/upload.h"
 
 #define HOST_MAX 256
@@ -134,7 +135,8 @@ uint32_t crti_http_session(const crti_http_policy_t *policy, const crti_token_t 
                            crti_http_access_t access, char text[CRTI_TOKEN_TEXT])
 {
     crti_token_t session = {.generation = policy->generation,
-                            .end = policy->now + CRTI_HTTP_SESSION_SECONDS};
+                            .end = policy->now +
+                                   (uint32_t)(CRTI_LIMIT(http_session) / CRTI_S)};
 
     if (token->end != 0 && token->end < session.end)
         session.end = token->end;

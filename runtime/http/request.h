@@ -109,8 +109,7 @@ crti_http_access_t crti_http_token_access(const crti_http_policy_t *policy,
                                           const char *given, crti_token_t *token_out);
 
 /* What a page keeps instead of the token: good for this head's HTTP alone, no longer than the token
- * and at most CRTI_HTTP_SESSION_SECONDS. Returns how long that is. */
-#define CRTI_HTTP_SESSION_SECONDS (30u * 24 * 60 * 60)
+ * and at most http_session. Returns how long that is. */
 uint32_t crti_http_session(const crti_http_policy_t *policy, const crti_token_t *token,
                            crti_http_access_t access, char text[CRTI_TOKEN_TEXT]);
 

@@ -15,6 +15,7 @@
 #include <sys/socket.h>
 #include <time.h>
 
+#include "runtime/base/limit.h"
 #include "runtime/base/log.h"
 #include "runtime/http/exchange.h"
 #include "runtime/http/lws_file.h"
@@ -22,12 +23,11 @@
 #include "runtime/http/received.h"
 #include "runtime/http/tail.h"
 
-#define ACCEPTS        16 /* in one turn: what they sent is read before the next ones come */
-#define URL_BYTES      (8u << 10)
-#define HEADER_BYTES   (8u << 10) /* of one request's headers that are known, and the URL */
-#define HEADERS_MAX    (32u << 10) /* of all before the body: beyond it there is no answer */
-#define HEADER_SECONDS 5
-#define JUDGE_US       (LWS_US_PER_SEC / 2) /* between two looks at what lasts */
+#define ACCEPTS      16 /* in one turn: what they sent is read before the next ones come */
+#define URL_BYTES    (8u << 10)
+#define HEADER_BYTES (8u << 10) /* of one request's headers that are known, and the URL */
+#define HEADERS_MAX  (32u << 10) /* of all before the body: beyond it there is no answer */
+#define JUDGE_US     (LWS_US_PER_SEC / 2) /* between two looks at what lasts */
 
 typedef struct listener {
     crti_http_server_t *server;
@@ -581,6 +581,7 @@ static void log_line(int level, const char *line)
 
 static crt_status_t make_context(crti_http_server_t *server, const crti_http_options_t *o)
 {
+    unsigned header_seconds = (unsigned)(CRTI_LIMIT(http_header_timeout) / CRTI_S);
     struct lws_context_creation_info info = {
         .port = CONTEXT_PORT_NO_LISTEN_SERVER,
         .protocols = protocols,
@@ -591,9 +592,9 @@ static crt_status_t make_context(crti_http_server_t *server, const crti_http_opt
         .alpn = "http/1.1",
         .max_http_header_data = HEADERS_MAX,
         .max_http_header_pool = CRTI_PLACES_MAX + 8,
-        .timeout_secs = HEADER_SECONDS,
-        .timeout_secs_ah_idle = HEADER_SECONDS,
-        .keepalive_timeout = HEADER_SECONDS,
+        .timeout_secs = header_seconds,
+        .timeout_secs_ah_idle = header_seconds,
+        .keepalive_timeout = header_seconds,
         .options = LWS_SERVER_OPTION_DISABLE_IPV6 |
                    (o->certificate ? LWS_SERVER_OPTION_DO_SSL_GLOBAL_INIT : 0),
         .ssl_cert_filepath = o->certificate,

@@ -6,7 +6,7 @@
 
 #include <sodium.h>
 
-#include "runtime/base/clock.h"
+#include "runtime/base/limit.h"
 
 void crti_sign_in_make(crti_sign_in_t *self, uint64_t now_ns, const crti_token_t *token,
                        char text[CRTI_SIGN_IN_TEXT])
@@ -16,7 +16,7 @@ void crti_sign_in_make(crti_sign_in_t *self, uint64_t now_ns, const crti_token_t
 
     randombytes_buf(bytes, sizeof(bytes));
     sodium_bin2hex(code->text, sizeof(code->text), bytes, sizeof(bytes));
-    code->end_ns = now_ns + CRTI_SIGN_IN_SECONDS * CRTI_S;
+    code->end_ns = now_ns + CRTI_LIMIT(http_link_time);
     code->token = *token;
     memcpy(text, code->text, CRTI_SIGN_IN_TEXT);
 }

@@ -5,7 +5,7 @@
  * Where it sits
  *     http/endpoints.c (an owner asks for a code, a page shows it) -> [ http/sign_in.c ]
  * Rules
- *     A code is good once, for CRTI_SIGN_IN_SECONDS, and never longer than the token that it was
+ *     A code is good once, for http_link_time, and never longer than the token that it was
  *     asked for with. The newest CRTI_SIGN_IN_CODES are kept, in memory only: with crt-http they
  *     go.
  * Threads: the loop's.
@@ -18,9 +18,8 @@
 
 #include "runtime/net/token.h"
 
-#define CRTI_SIGN_IN_SECONDS 60
-#define CRTI_SIGN_IN_CODES   16
-#define CRTI_SIGN_IN_TEXT    33 /* bytes of a code as text, with the final zero */
+#define CRTI_SIGN_IN_CODES 16
+#define CRTI_SIGN_IN_TEXT  33 /* bytes of a code as text, with the final zero */
 
 typedef struct crti_sign_in_code {
     char text[CRTI_SIGN_IN_TEXT]; /* "": none */

@@ -12,6 +12,7 @@
 
 #include <sodium.h>
 
+#include "runtime/base/limit.h"
 #include "runtime/base/programs.h"
 #include "runtime/base/rundir.h"
 #include "runtime/http/request.h"
@@ -45,9 +46,10 @@ crt_status_t crti_upload_new(const char *directory, const char *name, uint64_t s
     CRTI_AUTO(crti_upload_free) crti_upload_t *self = NULL;
     crt_status_t status;
 
-    if (size > CRTI_UPLOAD_MAX && size != CRTI_UPLOAD_UNKNOWN)
+    if (size > CRTI_LIMIT(http_upload) && size != CRTI_UPLOAD_UNKNOWN)
         return crt_raise(CRT_ERR_TOO_LARGE, "a program of %llu bytes; the limit is %llu",
-                         (unsigned long long)size, (unsigned long long)CRTI_UPLOAD_MAX);
+                         (unsigned long long)size,
+                         (unsigned long long)CRTI_LIMIT(http_upload));
     status = crti_dir_make(directory);
     if (status != CRT_OK)
         return status;
@@ -81,9 +83,9 @@ crt_status_t crti_upload_write(crti_upload_t *upload, const void *data, size_t s
     if (size > upload->size - upload->written)
         return crt_raise(CRT_ERR_TOO_LARGE, "more bytes than the %llu announced",
                          (unsigned long long)upload->size);
-    if (size > CRTI_UPLOAD_MAX - upload->written)
+    if (size > CRTI_LIMIT(http_upload) - upload->written)
         return crt_raise(CRT_ERR_TOO_LARGE, "a program of more than %llu bytes",
-                         (unsigned long long)CRTI_UPLOAD_MAX);
+                         (unsigned long long)CRTI_LIMIT(http_upload));
     crypto_hash_sha256_update(&upload->hash, data, size);
     while (size) {
         ssize_t n = write(upload->fd, at, size);
@@ -152,7 +154,7 @@ crt_status_t crti_upload_finish(crti_upload_t *upload)
         return status;
     if (fsync(directory) != 0)
         return disk_failed(upload, "fsync");
-    crti_programs_trim(upload->directory, CRTI_PROGRAMS_BYTES);
+    crti_programs_trim(upload->directory, CRTI_LIMIT(program_cache));
     return CRT_OK;
 }
 

@@ -21,8 +21,7 @@
 #include "runtime/base/cleanup.h"
 #include "runtime/base/crt_base.h"
 
-#define CRTI_UPLOAD_MAX     ((uint64_t)1 << 30) /* bytes of an executable or a zip */
-#define CRTI_UPLOAD_UNKNOWN UINT64_MAX          /* a size that is known at the end only */
+#define CRTI_UPLOAD_UNKNOWN UINT64_MAX /* a size that is known at the end only */
 
 typedef struct crti_upload crti_upload_t;
 

@@ -17,6 +17,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
+#include "runtime/base/limit.h"
 #include "runtime/base/log.h"
 
 #define HEADER      4u
@@ -132,7 +133,7 @@ crt_status_t crti_channel_new(int *fd_take, const crti_channel_handlers_t *handl
     channel->fd = crti_take_fd(fd_take);
     channel->handlers = *handlers;
     channel->events = EPOLLIN;
-    channel->out_limit = queue_bytes ? queue_bytes : CRTI_CHANNEL_QUEUE;
+    channel->out_limit = queue_bytes ? queue_bytes : CRTI_LIMIT(link_queue);
     *channel_out = channel;
     return CRT_OK;
 }

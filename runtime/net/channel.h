@@ -39,7 +39,6 @@
 
 #define CRTI_CHANNEL_FDS 4 /* most descriptors of one frame */
 /* Bytes that may wait for a peer that does not read; above it the channel is closed. */
-#define CRTI_CHANNEL_QUEUE ((size_t)64 << 20)
 
 typedef struct crti_channel crti_channel_t;
 
@@ -56,7 +55,7 @@ typedef struct crti_channel_handlers {
 } crti_channel_handlers_t;
 
 /* Makes a channel of a connected stream socket; on CRT_OK `*fd_take` is -1. `queue_bytes` 0:
- * CRTI_CHANNEL_QUEUE. Caller owns the result and frees it with crti_channel_free. */
+ * link_queue. Caller owns the result and frees it with crti_channel_free. */
 crt_status_t crti_channel_new(int *fd_take, const crti_channel_handlers_t *handlers,
                               size_t queue_bytes, crti_channel_t **channel_out);
 

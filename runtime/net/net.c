@@ -11,6 +11,7 @@
 
 #include <sodium.h>
 
+#include "runtime/base/limit.h"
 #include "runtime/net/net_int.h"
 
 #define LAST_ROUNDS 256 /* rounds of CRTI_NET_RECEIVE_MAX frames */
@@ -70,9 +71,9 @@ static void init(crti_net_t *net, const crti_net_config_t *config)
     net->config.cluster_key = NULL;
     net->config.run_dir = net->config.ip = NULL;
     if (net->config.window_bytes == 0)
-        net->config.window_bytes = CRTI_NET_WINDOW_BYTES;
+        net->config.window_bytes = CRTI_LIMIT(session_window);
     if (net->config.record_bytes == 0)
-        net->config.record_bytes = CRTI_NET_RECORD_BYTES;
+        net->config.record_bytes = CRTI_LIMIT(record_limit);
     if (net->config.sessions_max <= 0)
         net->config.sessions_max = CRTI_NET_SESSIONS;
     if (net->config.record_bytes > CRTI_FRAME_RECORD_LIMIT)

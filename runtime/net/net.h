@@ -41,11 +41,8 @@
 #include "runtime/base/crt_base.h"
 #include "runtime/base/id.h"
 
-#define CRTI_NET_WINDOW_BYTES                                                            \
-    ((size_t)16 << 20) /* default window per session and direction */
-#define CRTI_NET_RECORD_BYTES ((size_t)64 << 20) /* default largest record */
-#define CRTI_NET_SESSIONS     16000              /* with processes of other nodes */
-#define CRTI_NET_NO_DEADLINE  UINT64_MAX
+#define CRTI_NET_SESSIONS    16000 /* with processes of other nodes */
+#define CRTI_NET_NO_DEADLINE UINT64_MAX
 
 /* Where a process can be called. "Same node" means same node id: then a lane begins at `ipc`, else
  * `tcp`. Empty text: not reachable that way. The forms are those of PEER in protocol.h. */
@@ -102,8 +99,8 @@ typedef struct crti_net_config {
     uint16_t port_low, port_high; /* 0, 0: the system chooses */
     /* 32 bytes, copied; NULL: neither tcp endpoint nor tcp peers */
     const unsigned char *cluster_key;
-    size_t window_bytes; /* 0: CRTI_NET_WINDOW_BYTES */
-    size_t record_bytes; /* largest record; 0: CRTI_NET_RECORD_BYTES */
+    size_t window_bytes; /* 0: session_window */
+    size_t record_bytes; /* largest record; 0: record_limit */
     /* With processes of other nodes that this process initiates at one time; 0:
      * CRTI_NET_SESSIONS. Each costs 12 bytes once libzmq has started, and two descriptors when it
      * exists. A session with a process of this node costs one descriptor. */

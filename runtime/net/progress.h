@@ -33,9 +33,9 @@
  *     none does for LATE_END_NS it ends. So a worker that was called once has one thread again,
  *     which woke twice. Rare calls neither set timers nor make new threads.
  * Spinning
- *     Before it sleeps a waiter watches the lanes that are awake for SPIN_NS, about what a wake
+ *     Before it sleeps a waiter watches the lanes that are awake for wait_spin, about what a wake
  *     across cores costs: an answer that comes in this time costs no thread switch on either side.
- *     If the sleep after a miss turns out to have been short, the next spin is SPIN_LONG_NS: the
+ *     If the sleep after a miss turns out to have been short, the next spin is wait_spin_long: the
  *     other side had to be woken from deep idle. After three misses on end (a long method, no free
  *     core) it sleeps at once for 16 waits, then tries once, and doubles the pause up to 1024 waits
  *     until a try succeeds. The progress thread never spins.

@@ -235,13 +235,14 @@
  * `encrypt_streams` is the cluster's option, for streams that others make to this process.
  * `fenced`: the actor takes no calls while the blackboard says that the head has not heard of the
  * node. `gpus`: those of the worker, as in CUDA_VISIBLE_DEVICES, "" for none. `saved`: the last
- * ACTOR_SAVE. */
+ * ACTOR_SAVE. `limits`: those of the cluster (base/limit.h). */
 #define CRTI_FIELDS_ATTACHED(F)                                                          \
     F(ID, node)                                                                          \
     F(ID, cluster) F(ID, job) F(U64, slot) F(BIN, key) F(STR, run_dir) F(STR, ip)        \
         F(U64, port_low) F(U64, port_high) F(STR, head) F(F64, cpus) F(ID, actor)        \
             F(U64, actor_incarnation) F(STR, class_name) F(BIN, creation)                \
-                F(BOOL, encrypt_streams) F(BOOL, fenced) F(STR, gpus) F(BIN, saved)
+                F(BOOL, encrypt_streams) F(BOOL, fenced) F(STR, gpus) F(BIN, saved)         \
+                    F(STR, limits)
 
 /* Notice: the process has bound its endpoints and can be called. A worker sends it at once; an
  * actor's calls queue behind its creation. */
@@ -491,12 +492,12 @@
  * `jobs_to_end` likewise. `http`: URL of the dashboard for commands on other hosts, "" where there
  * is none; `http_pin`: of its certificate, "" where that follows from the cluster's key.
  * `fail_if_infeasible`: what CRTI_INFEASIBLE_DEFAULT means; `may_grow`: nodes come for what waits,
- * so that tasks are not infeasible. */
+ * so that tasks are not infeasible. `limits`: those of the cluster (base/limit.h). */
 #define CRTI_FIELDS_NODE_REGISTERED(F)                                                   \
     F(ID, cluster)                                                                       \
     F(U64, head_incarnation) F(BIN, actors_to_end) F(BIN, jobs_to_end)                   \
         F(BOOL, encrypt_streams) F(U64, headless_timeout_ms) F(STR, http) F(STR, http_pin)   \
-            F(BOOL, fail_if_infeasible) F(BOOL, may_grow)
+            F(BOOL, fail_if_infeasible) F(BOOL, may_grow) F(STR, limits)
 
 /* Every second, and at once (at most every 50 ms) when resources change. `demand` is a list of
  * (encoded LEASE_REQUEST) that wait here; memory_ended: so many workers were ended for lack of

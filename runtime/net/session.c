@@ -14,6 +14,7 @@
 
 #include "runtime/base/arrow.h"
 #include "runtime/base/fault.h"
+#include "runtime/base/limit.h"
 #include "runtime/base/number_text.h"
 #include "runtime/net/protocol.h"
 #include "runtime/net/session_int.h"
@@ -229,7 +230,7 @@ void crti_session_disarm(crti_session_t *s)
 /* The next probe, but not later than the moment when silence has lasted too long. */
 static void set_probe(crti_session_t *s, uint64_t at)
 {
-    uint64_t limit = s->silent_since + CRTI_SESSION_SILENCE_NS;
+    uint64_t limit = s->silent_since + CRTI_LIMIT(session_timeout);
 
     s->probe_at = at < limit ? at : limit;
 }
@@ -244,8 +245,9 @@ static void probe(crti_session_t *s, uint64_t now)
         s->config.counts->probes++;
         crti_session_transmit(s, CRTI_FRAME_PROBE, s->probe_number);
     }
-    s->probe_wait = s->probe_wait * 2 < CRTI_SESSION_PROBE_MAX ? s->probe_wait * 2
-                                                               : CRTI_SESSION_PROBE_MAX;
+    s->probe_wait = s->probe_wait * 2 < CRTI_LIMIT(session_probe_max)
+                        ? s->probe_wait * 2
+                        : CRTI_LIMIT(session_probe_max);
     set_probe(s, now + s->probe_wait);
 }
 
@@ -258,14 +260,17 @@ static void probe_timer(crti_session_t *s, uint64_t now)
     s->probe_at = CRTI_SESSION_NEVER;
     if (!crti_session_is_outstanding(s))
         return;
-    if (now >= s->silent_since + CRTI_SESSION_SILENCE_NS) {
-        give_up(s, CRT_ERR_UNREACHABLE, "no sign for 30 s");
+    if (now >= s->silent_since + CRTI_LIMIT(session_timeout)) {
+        char why[64];
+
+        snprintf(why, sizeof(why), "no sign for %s", CRTI_LIMIT_SAID(session_timeout));
+        give_up(s, CRT_ERR_UNREACHABLE, why);
         return;
     }
     if (crti_session_is_talking(s)) {
         quiet = !crti_session_all_acked(s) ? s->progress_at + s->probe_wait
-                : s->is_blocked            ? s->silent_since + CRTI_SESSION_PROBE_MAX
-                                           : s->silent_since + CRTI_SESSION_WATCH_NS;
+                : s->is_blocked ? s->silent_since + CRTI_LIMIT(session_probe_max)
+                                : s->silent_since + CRTI_SESSION_WATCH_NS;
         if (now < quiet) {
             set_probe(s, quiet);
             return;
@@ -551,8 +556,8 @@ static void init(crti_session_t *s, const crti_session_config_t *config, uint64_
     s->newest = &s->oldest;
     s->gap_told = s->nacked = UINT64_MAX;
     s->silent_since = s->progress_at = now;
-    s->probe_wait = CRTI_SESSION_PROBE_NS;
-    s->probe_at = now + CRTI_SESSION_PROBE_NS;
+    s->probe_wait = CRTI_LIMIT(session_probe);
+    s->probe_at = now + CRTI_LIMIT(session_probe);
 }
 
 void crti_session_start(crti_session_t *s, const crti_session_config_t *config,

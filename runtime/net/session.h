@@ -31,8 +31,8 @@
  *     records never exceed the window, except for one record that is larger than it. Nothing is
  *     sent but HELLO before WELCOME. ops->ended is called once; nothing is called after it.
  * Failure
- *     A malformed acknowledgement, a refusal, a RESET, 30 s of silence while something is
- *     outstanding, 30 s of frames that acknowledge nothing of it, or crti_session_fail end it.
+ *     A malformed acknowledgement, a refusal, a RESET, session_timeout of silence while something
+ *     is outstanding, or of frames that acknowledge nothing of it, or crti_session_fail end it.
  *     `acked` and `handed` then say what certainly was and what certainly was not delivered.
  */
 #ifndef CRTI_NET_SESSION_H
@@ -42,21 +42,19 @@
 
 #include "runtime/base/buffer.h"
 #include "runtime/base/clock.h"
+#include "runtime/base/limit.h"
 #include "runtime/net/frame.h"
 
 /* Bytes of a gathered frame, about: with our header and CURVE's it fits into the 8192 bytes that
  * libzmq sends and receives by one call of the system. */
-#define CRTI_SESSION_GATHER    8064
-#define CRTI_SESSION_ACK_NS    (25 * CRTI_MS)  /* an acknowledgement waits for company */
-#define CRTI_SESSION_PROBE_NS  (200 * CRTI_MS) /* first probe; doubles up to */
-#define CRTI_SESSION_PROBE_MAX (2 * CRTI_S)
-#define CRTI_SESSION_ACK_STEADY_NS                                                       \
-    CRTI_S /* the same where nothing is lost; the first probe is PROBE_MAX then */
-#define CRTI_SESSION_WATCH_NS                                                            \
-    (10 * CRTI_S) /* silence of a watched session before a probe */
-#define CRTI_SESSION_SILENCE_NS (30 * CRTI_S) /* without any sign: unreachable */
-#define CRTI_SESSION_NEVER      UINT64_MAX
-#define CRTI_SESSION_MESSAGE    64 /* bytes ops->make may use in a batch */
+#define CRTI_SESSION_GATHER 8064
+/* An acknowledgement waits so long where nothing is lost; the first probe comes after
+ * session_probe_max there. */
+#define CRTI_SESSION_ACK_STEADY_NS (CRTI_LIMIT(session_probe_max) / 2)
+/* Silence of a watched session before a probe. */
+#define CRTI_SESSION_WATCH_NS (CRTI_LIMIT(session_timeout) / 3)
+#define CRTI_SESSION_NEVER    UINT64_MAX
+#define CRTI_SESSION_MESSAGE  64 /* bytes ops->make may use in a batch */
 
 /*  initiator     WELCOME              close asked            all acknowledged
  *  GREETING --------------> OPEN -------------------> DRAINING --------------> CLOSED

@@ -3,6 +3,7 @@
 #ifndef CRTI_NET_SESSION_INT_H
 #define CRTI_NET_SESSION_INT_H
 
+#include "runtime/base/limit.h"
 #include "runtime/net/session.h"
 
 /* One sealed frame. */
@@ -56,12 +57,14 @@ static inline bool crti_session_owes_ack(const crti_session_t *s)
 
 static inline uint64_t crti_session_ack_wait(const crti_session_t *s)
 {
-    return s->config.is_steady ? CRTI_SESSION_ACK_STEADY_NS : CRTI_SESSION_ACK_NS;
+    return s->config.is_steady ? CRTI_SESSION_ACK_STEADY_NS
+                               : CRTI_LIMIT(session_ack_delay);
 }
 
 static inline uint64_t crti_session_first_probe(const crti_session_t *s)
 {
-    return s->config.is_steady ? CRTI_SESSION_PROBE_MAX : CRTI_SESSION_PROBE_NS;
+    return s->config.is_steady ? CRTI_LIMIT(session_probe_max)
+                               : CRTI_LIMIT(session_probe);
 }
 
 static inline void crti_session_want_ack(crti_session_t *s, uint64_t at)

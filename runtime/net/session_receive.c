@@ -5,18 +5,25 @@
  */
 #include "runtime/net/session.h"
 
+#include <stdio.h>
+
 #include "runtime/base/fault.h"
+#include "runtime/base/limit.h"
 #include "runtime/net/protocol.h"
 #include "runtime/net/session_int.h"
 
 /* The peer is heard and has acknowledged nothing since the last frame that did. */
 static crt_status_t take_no_ack(crti_session_t *s, uint64_t now)
 {
+    char why[64];
+
     if (s->unacked_since == 0)
         s->unacked_since = now;
-    else if (now - s->unacked_since >= CRTI_SESSION_SILENCE_NS)
-        return crti_session_malformed(s, "sends for 30 s and acknowledges nothing");
-    return CRT_OK;
+    if (now - s->unacked_since < CRTI_LIMIT(session_timeout))
+        return CRT_OK;
+    snprintf(why, sizeof(why), "sends for %s and acknowledges nothing",
+             CRTI_LIMIT_SAID(session_timeout));
+    return crti_session_malformed(s, why);
 }
 
 static void take_new_ack(crti_session_t *s, uint64_t ack, uint64_t now)
@@ -68,7 +75,7 @@ static void take_nack(crti_session_t *s, const crti_frame_t *frame, uint64_t now
     if (frame->ack < s->acked || (frame->ack == s->nacked && now < s->nack_until))
         return;
     s->nacked = frame->ack;
-    s->nack_until = now + CRTI_SESSION_PROBE_NS / 4;
+    s->nack_until = now + CRTI_LIMIT(session_probe) / 4;
     crti_session_resend(s, s->acked);
 }
 
@@ -78,7 +85,7 @@ static void report_gap(crti_session_t *s, uint64_t now)
     if (s->received == s->gap_told && now < s->gap_until)
         return;
     s->gap_told = s->received;
-    s->gap_until = now + CRTI_SESSION_PROBE_NS / 4;
+    s->gap_until = now + CRTI_LIMIT(session_probe) / 4;
     crti_session_transmit(s, CRTI_FRAME_NACK, 0);
 }
 
@@ -275,7 +282,7 @@ crt_status_t crti_session_receive(crti_session_t *s, const crti_frame_t *frame,
     if (frame->session != s->id || s->id == 0) /* of an earlier session */
         return CRT_OK;
     /* One of us stood still: its acknowledgement may be behind this. */
-    if (now - s->silent_since >= CRTI_SESSION_SILENCE_NS / 3)
+    if (now - s->silent_since >= CRTI_LIMIT(session_timeout) / 3)
         s->unacked_since = 0;
     s->silent_since = now;
     if (frame->type == CRTI_FRAME_RESET) {

@@ -3,10 +3,9 @@
 #include "runtime/net/spin.h"
 
 #include "runtime/base/clock.h"
+#include "runtime/base/limit.h"
 
-#define SPIN_NS        (20 * CRTI_MS / 1000)
-#define SPIN_LONG_NS   (250 * CRTI_MS / 1000) /* a wake from deep idle, and the way back */
-#define SPIN_LOOKS     16                     /* between two looks at the clock */
+#define SPIN_LOOKS     16 /* between two looks at the clock */
 #define SPIN_MISSES    3
 #define SPIN_PAUSE_MAX 1024
 
@@ -29,10 +28,11 @@ static void relax(void)
 
 bool crti_spin_watch(crti_spin_t *spin, const crti_progress_word_t *words, size_t count)
 {
+    uint64_t span = spin->is_long ? CRTI_LIMIT(wait_spin_long) : CRTI_LIMIT(wait_spin);
     uint64_t until;
 
     spin->began = crti_now_ns();
-    until = spin->began + (spin->is_long ? SPIN_LONG_NS : SPIN_NS);
+    until = spin->began + span;
     do {
         for (int i = 0; i < SPIN_LOOKS; i++) {
             if (has_changed(words, count) ||
@@ -63,6 +63,6 @@ void crti_spin_learn(crti_spin_t *spin, bool hit)
 void crti_spin_look_back(crti_spin_t *spin)
 {
     if (spin->has_missed)
-        spin->is_long = crti_now_ns() - spin->began < SPIN_LONG_NS;
+        spin->is_long = crti_now_ns() - spin->began < CRTI_LIMIT(wait_spin_long);
     spin->has_missed = false;
 }

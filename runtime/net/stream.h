@@ -40,9 +40,7 @@
 #include "runtime/net/loop.h"
 #include "runtime/net/message.h"
 
-#define CRTI_STREAM_HANDSHAKE_MS    3000
 #define CRTI_STREAM_UNAUTHENTICATED 64 /* connections of a listener in their handshake */
-#define CRTI_STREAM_QUEUE           ((size_t)64 << 20) /* messages that wait for the socket */
 #define CRTI_STREAM_PIECES          1024         /* of a stream with a reply limit */
 #define CRTI_STREAM_ADDRESS         CRTI_ADDRESS /* bytes of "host:port" with the final zero */
 
@@ -97,7 +95,7 @@ void crti_stream_close(crti_stream_t *stream);
 
 /* Queues one message; all of one turn of the loop leave together. Sends before on_open are
  * kept. CRT_ERR_CLOSED on a closed stream; CRT_ERR_BACKPRESSURE: the peer does not read and
- * CRTI_STREAM_QUEUE bytes wait (nothing was queued, the caller decides). */
+ * link_queue bytes wait (nothing was queued, the caller decides). */
 crt_status_t crti_stream_send(crti_stream_t *stream, crti_message_kind_t kind,
                               uint64_t request, const void *body);
 
@@ -179,7 +177,7 @@ crt_status_t crti_stream_bind(const char *ip, uint16_t port, int *fd_out,
 
 /* Listens on `ip` (numeric) and `port` (0: any). `on_accept` gets each authenticated stream with
  * the ownership of it, and sets its handlers before it returns. Connections in their handshake
- * are capped (the oldest gives way) and end after CRTI_STREAM_HANDSHAKE_MS in which the loop had
+ * are capped (the oldest gives way) and end after handshake_timeout in which the loop had
  * time; so does an accepted stream on which no message has come after as long. CRT_ERR_EXISTS: the
  * port is taken. Caller owns the result and frees it with crti_stream_listener_free, which leaves
  * accepted streams alone. */

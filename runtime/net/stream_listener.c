@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "runtime/base/clock.h"
+#include "runtime/base/limit.h"
 #include "runtime/base/log.h"
 #include "runtime/net/stream_int.h"
 #include "runtime/net/stream_silent.h"
@@ -206,7 +207,8 @@ static void on_spoken(void *user, int fd, const struct sockaddr_storage *from)
     if (listener->handshake_count >= CRTI_STREAM_UNAUTHENTICATED)
         drop(listener, next_to_go(listener, &patience));
     if (crti_stream_new(listener->loop, &listener->context, &owned, true,
-                        CRTI_STREAM_HANDSHAKE_MS, &stream) != CRT_OK) {
+                        (int)(CRTI_LIMIT(handshake_timeout) / CRTI_MS),
+                        &stream) != CRT_OK) {
         crti_log(CRTI_LOG_WARN, "stream", "incoming connection: %s", crt_error_detail());
         return;
     }
@@ -319,7 +321,7 @@ crt_status_t crti_stream_listen(crti_loop_t *loop, crti_stream_context_t *contex
     listener->pause = (crti_timer_t){.on_expired = on_pause_over, .user = listener};
     crti_list_init(&listener->handshakes);
     listener->silent = (crti_silent_t){.loop = loop,
-                                       .timeout_ns = CRTI_STREAM_HANDSHAKE_MS * CRTI_MS,
+                                       .timeout_ns = CRTI_LIMIT(handshake_timeout),
                                        .user = listener,
                                        .on_spoken = on_spoken,
                                        .on_refused = on_refused};

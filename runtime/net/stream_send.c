@@ -10,6 +10,7 @@
  */
 #include <stdlib.h>
 
+#include "runtime/base/limit.h"
 #include "runtime/net/stream_int.h"
 
 #define SEGMENT_SIZE ((size_t)64 << 10) /* messages gathered in one segment */
@@ -91,7 +92,7 @@ static crt_status_t check_sendable(const crti_stream_t *s)
 {
     if (s->state > CRTI_STREAM_OPEN)
         return crt_raise(CRT_ERR_CLOSED, "stream to %s is closed", s->address);
-    if (s->queued_control > CRTI_STREAM_QUEUE)
+    if (s->queued_control > CRTI_LIMIT(link_queue))
         return crt_raise(CRT_ERR_BACKPRESSURE, "%s does not read: %zu bytes wait",
                          s->address, s->queued_control);
     return CRT_OK;

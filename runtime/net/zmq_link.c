@@ -14,6 +14,7 @@
 
 #include <sodium.h>
 
+#include "runtime/base/limit.h"
 #include "runtime/net/zmq_library.h"
 
 #ifndef ZMQ_ZAP_ENFORCE_DOMAIN
@@ -21,10 +22,6 @@
 #endif
 #define ZAP_ENDPOINT  "inproc://zeromq.zap.01"
 #define ZAP_DOMAIN    "crt"
-#define HANDSHAKE_MS  3000
-#define HEARTBEAT_MS  5000
-#define RECONNECT_MS  10
-#define RECONNECT_MAX 1000
 #define CONTEXT_FILES 16 /* what a context and its first sockets open, and some more */
 #define ZAP_PARTS     7
 
@@ -165,6 +162,11 @@ void crti_zmq_free(crti_zmq_t *zmq)
 
 /* ---------------------------------------------------------------- sockets */
 
+static int milliseconds(uint64_t ns)
+{
+    return (int)(ns / CRTI_MS);
+}
+
 static bool set_int(crti_socket_t *s, int option, int value)
 {
     return api->set(s->zmq, option, &value, sizeof(value)) == 0;
@@ -183,7 +185,8 @@ static crt_status_t open_socket(crti_zmq_t *zmq, int type, crti_socket_t **socke
     if (!s->zmq)
         return failed("cannot make", "a socket (limit of open files, or of sessions?)");
     if (!set_int(s, ZMQ_LINGER, 0) || !set_int(s, ZMQ_SNDHWM, 0) ||
-        !set_int(s, ZMQ_RCVHWM, 0) || !set_int(s, ZMQ_HANDSHAKE_IVL, HANDSHAKE_MS) ||
+        !set_int(s, ZMQ_RCVHWM, 0) ||
+        !set_int(s, ZMQ_HANDSHAKE_IVL, milliseconds(CRTI_LIMIT(handshake_timeout))) ||
         api->set(s->zmq, ZMQ_MAXMSGSIZE, &zmq->message_max, sizeof(zmq->message_max)) !=
             0 ||
         api->get(s->zmq, ZMQ_FD, &s->fd, &size) != 0)
@@ -202,9 +205,11 @@ static bool set_router(crti_socket_t *s)
  * that, and was closed. */
 static bool set_heartbeat(crti_socket_t *s)
 {
-    return set_int(s, ZMQ_HEARTBEAT_IVL, HEARTBEAT_MS) &&
-           set_int(s, ZMQ_HEARTBEAT_TIMEOUT, 3 * HEARTBEAT_MS) &&
-           set_int(s, ZMQ_HEARTBEAT_TTL, 3 * HEARTBEAT_MS);
+    int interval_ms = milliseconds(CRTI_LIMIT(tcp_heartbeat));
+
+    return set_int(s, ZMQ_HEARTBEAT_IVL, interval_ms) &&
+           set_int(s, ZMQ_HEARTBEAT_TIMEOUT, 3 * interval_ms) &&
+           set_int(s, ZMQ_HEARTBEAT_TTL, 3 * interval_ms);
 }
 
 void crti_socket_close(crti_socket_t *s, int linger_ms)
@@ -288,8 +293,8 @@ crt_status_t crti_zmq_dial(crti_zmq_t *zmq, const char *tcp,
     if (status != CRT_OK)
         return status;
     snprintf(endpoint, sizeof(endpoint), "tcp://%s", tcp);
-    if (!set_int(s, ZMQ_RECONNECT_IVL, RECONNECT_MS) ||
-        !set_int(s, ZMQ_RECONNECT_IVL_MAX, RECONNECT_MAX) ||
+    if (!set_int(s, ZMQ_RECONNECT_IVL, milliseconds(CRTI_LIMIT(tcp_reconnect))) ||
+        !set_int(s, ZMQ_RECONNECT_IVL_MAX, milliseconds(CRTI_LIMIT(tcp_reconnect_max))) ||
         api->set(s->zmq, ZMQ_ROUTING_ID, route, CRTI_ZMQ_ROUTE) != 0 ||
         !set_int(s, ZMQ_IPV6, tcp[0] == '[') || !set_heartbeat(s) ||
         !set_curve_client(s) || attach(s, api->connect_to, endpoint) != 0)

@@ -18,6 +18,7 @@
 #include <sys/prctl.h>
 
 #include "runtime/base/clock.h"
+#include "runtime/base/limit.h"
 #include "runtime/base/log.h"
 #include "runtime/base/rundir.h"
 #include "runtime/node/actors/actor.h"
@@ -87,7 +88,7 @@ static crt_status_t make_dirs(crti_node_t *node)
         crti_log(CRTI_LOG_WARN, "node", "its logs are not locked: %s",
                  crt_error_detail());
     crti_old_logs_start(node->old_logs, node->state_dir, node->own_state,
-                        node->options.log_total);
+                        CRTI_LIMIT(log_total));
     return CRT_OK;
 }
 

@@ -7,13 +7,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/base/limit.h"
 #include "runtime/base/whole_options.h"
 #include "runtime/net/protocol.h"
 #include "runtime/node/host/host.h"
-#include "runtime/node/host/log_quota.h"
-#include "runtime/node/process/memory_watch.h"
 
-#define LOG_LEAST  1024                      /* a log has room for more than the marker */
 #define TYPE_LABEL "ray.io/accelerator-type" /* what programs that come from Ray select */
 
 enum {
@@ -234,43 +232,6 @@ static crt_status_t one(int option, const char *text, const char **num_cpus,
     }
 }
 
-/* Bytes, from the environment; left alone when it is not set. */
-static crt_status_t quota(const char *name, uint64_t *bytes)
-{
-    const char *text = getenv(name);
-    char *end;
-
-    if (text == NULL || *text == '\0')
-        return CRT_OK;
-    errno = 0;
-    *bytes = strtoull(text, &end, 10);
-    if (errno || *end || end == text || *text == '-' || *bytes < LOG_LEAST ||
-        *bytes > INT64_MAX)
-        return crt_raise(CRT_ERR_INVALID, "%s=%s: a number of bytes from %d is needed",
-                         name, text, LOG_LEAST);
-    return CRT_OK;
-}
-
-/* Percent, from the environment. */
-static crt_status_t memory_limit(unsigned *percent)
-{
-    const char *text = getenv("CRT_MEMORY_LIMIT");
-    unsigned long value;
-    char *end;
-
-    if (text == NULL || *text == '\0')
-        return CRT_OK;
-    value = strtoul(text, &end, 10);
-    if (*end || end == text || *text == '-' || value > 100)
-        return crt_raise(
-            CRT_ERR_INVALID,
-            "CRT_MEMORY_LIMIT=%s: percent of the memory, or 0 for no limit, is "
-            "needed",
-            text);
-    *percent = (unsigned)value;
-    return CRT_OK;
-}
-
 crt_status_t crti_options_parse(int argc, char **argv, crti_options_t *options_out)
 {
     crti_options_t o = {.head_dir = "",
@@ -278,12 +239,9 @@ crt_status_t crti_options_parse(int argc, char **argv, crti_options_t *options_o
                         .spill_dirs = "",
                         .ready_fd = -1,
                         .lifeline_fd = -1,
-                        .share = 1,
-                        .log_limit = CRTI_LOG_LIMIT,
-                        .log_total = CRTI_LOG_TOTAL,
-                        .memory_limit = CRTI_MEMORY_LIMIT};
+                        .share = 1};
     const char *num_cpus = NULL, *num_gpus = NULL, *custom = NULL;
-    crt_status_t status = CRT_OK;
+    crt_status_t status = crti_limits_load();
     int option, index;
 
     optind = 1;
@@ -305,12 +263,6 @@ crt_status_t crti_options_parse(int argc, char **argv, crti_options_t *options_o
         status = crt_raise(CRT_ERR_INVALID,
                            "crt-node: --address H:P and --key-file F are needed, nothing "
                            "else than options");
-    if (status == CRT_OK)
-        status = quota("CRT_LOG_LIMIT", &o.log_limit);
-    if (status == CRT_OK)
-        status = quota("CRT_LOG_TOTAL", &o.log_total);
-    if (status == CRT_OK)
-        status = memory_limit(&o.memory_limit);
     if (status == CRT_OK)
         *options_out = o;
     return status;

@@ -26,10 +26,7 @@ typedef struct crti_options {
         spill_dirs; /* DIR[,DIR]; "": below the state directory; NULL: nothing is spilled */
     uint64_t spill_limit; /* bytes; 0: as much as there is room */
     uint16_t port_low, port_high;
-    uint64_t log_limit;    /* bytes of one log file (CRT_LOG_LIMIT) */
-    uint64_t log_total;    /* bytes of all logs of ended processes (CRT_LOG_TOTAL) */
-    unsigned ids_tried;    /* that were another node's, one after the other */
-    unsigned memory_limit; /* percent; beyond it a worker is ended (CRT_MEMORY_LIMIT) */
+    unsigned ids_tried; /* that were another node's, one after the other */
 } crti_options_t;
 
 /* `argv` must live as long as the options. CRT_ERR_INVALID names the option and the cure. */

@@ -8,6 +8,7 @@
  */
 #include <stdlib.h>
 
+#include "runtime/base/limit.h"
 #include "runtime/node/actors/actors_int.h"
 #include "runtime/node/dispatch/dispatch_int.h"
 #include "runtime/node/host/log_quota.h"
@@ -92,7 +93,7 @@ crt_status_t crti_node_init_parts(crti_node_t *node)
 {
     crt_status_t status;
 
-    crti_log_quota_init(node->log_quota, node->options.log_total);
+    crti_log_quota_init(node->log_quota, CRTI_LIMIT(log_total));
     crti_process_init(node, &crti_death_dispatch);
     crti_local_init(node, &crti_local_dispatch);
     crti_head_init(node);

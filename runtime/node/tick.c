@@ -11,6 +11,7 @@
  *     crti_node_schedule_tick.
  */
 #include "runtime/base/clock.h"
+#include "runtime/base/limit.h"
 #include "runtime/node/dispatch/dispatch.h"
 #include "runtime/node/leases/fair_share.h"
 #include "runtime/node/leases/job_shares.h"
@@ -34,7 +35,7 @@
 static void ask_for_levels(crti_node_t *node, uint64_t now)
 {
     const crti_lease_table_t *table = node->lease_table;
-    uint64_t every = CRTI_FAIR_TURN_NS + crti_lease_table_nodes(table) * CRTI_MS;
+    uint64_t every = CRTI_LIMIT(share_turn) + crti_lease_table_nodes(table) * CRTI_MS;
 
     if (crti_lease_table_waiting(table) && crti_lease_table_shares(table)->jobs > 1 &&
         now - crti_registration_beat_ns(node) >= every)

@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "runtime/base/cleanup.h"
+#include "runtime/base/limit.h"
 #include "runtime/base/rundir.h"
 #include "runtime/node/host/package_dir.h"
 #include "runtime/node/host/unpack.h"
@@ -31,7 +32,7 @@ static crt_status_t enter_new(const char *directory)
 
 static crt_status_t unpack(const char *zip, uint64_t *bytes_out)
 {
-    static const crti_unpack_limits_t limits = {CRTI_UNPACK_BYTES, CRTI_UNPACK_ENTRIES};
+    const crti_unpack_limits_t limits = {CRTI_LIMIT(job_folder_max), CRTI_UNPACK_ENTRIES};
     CRTI_AUTO(crti_close) int fd = open(zip, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
 
     if (fd < 0)
@@ -96,12 +97,15 @@ int main(int argc, char **argv)
     }
     umask(022);
     snprintf(directory, sizeof(directory), "%s/%s", argv[2], argv[3]);
-    status = crti_package_lock(argv[2], argv[3], &lock);
+    status = crti_limits_load();
+    if (status == CRT_OK)
+        status = crti_package_lock(argv[2], argv[3], &lock);
     if (status == CRT_OK &&
         !crti_package_is_complete(lock)) /* by another one, meanwhile */
         status = make(argv[1], directory, argc > 4 ? argv[4] : "", lock);
     if (status == CRT_OK)
-        crti_package_trim(argv[2], CRTI_PACKAGES_BYTES, CRTI_PACKAGES_AGE_S);
+        crti_package_trim(argv[2], CRTI_LIMIT(job_folders),
+                          (CRTI_LIMIT(job_folders_time) / CRTI_S));
     if (status != CRT_OK)
         fprintf(stderr, "%s\n", crt_error_detail());
     return status == CRT_OK ? 0 : 1;

@@ -425,8 +425,6 @@ void crti_store_catch_up(crti_store_t *store);
 
 /* ---- spill_signal.c ---- */
 
-#define CRTI_SPILL_FREE_SHARE 5 /* so much of the store is kept free or evictable */
-
 /* How much those who want room want the saver to look. */
 typedef enum crti_spill_ask {
     CRTI_SPILL_NOT_ASKED,

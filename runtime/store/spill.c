@@ -11,6 +11,7 @@
  */
 #include <stdlib.h>
 
+#include "runtime/base/limit.h"
 #include "runtime/store/space.h"
 
 #define LEAST_SHARE 32 /* is chosen at least: a walk over all objects is long */
@@ -49,7 +50,7 @@ static int by_stamp(const void *a, const void *b)
 static uint64_t lacking(crti_store_t *store, const survey_t *survey, bool is_waited)
 {
     uint64_t pages = store->geometry.page_count;
-    uint64_t keep = pages / CRTI_SPILL_FREE_SHARE << CRTI_PAGE_SHIFT;
+    uint64_t keep = pages * CRTI_LIMIT(spill_store_free) / 100 << CRTI_PAGE_SHIFT;
     uint64_t least = pages / LEAST_SHARE << CRTI_PAGE_SHIFT;
     uint64_t has = (crti_read(&store->header->heap.pages_free) << CRTI_PAGE_SHIFT) +
                    survey->evictable;

@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "runtime/base/clock.h"
+#include "runtime/base/limit.h"
 #include "runtime/store/arena.h"
 #include "runtime/store/futex.h"
 
@@ -64,8 +65,8 @@ void crti_store_spill_set(crti_store_t *store, crti_store_spill_t state, int err
     atomic_store(&header->spill_state, (uint32_t)state << 16 | (uint16_t)error);
     if (state != CRTI_STORE_SPILL_OFF && atomic_load(&header->spill_mark) == 0) {
         crti_write(&header->clock_ns, crti_now_ns());
-        atomic_store(&header->spill_mark,
-                     store->geometry.page_count / CRTI_SPILL_FREE_SHARE);
+        atomic_store(&header->spill_mark, (uint32_t)(store->geometry.page_count *
+                                                     CRTI_LIMIT(spill_store_free) / 100));
     }
 }
 

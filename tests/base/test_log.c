@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "runtime/base/limit.h"
 #include "runtime/base/log.h"
 
 #include <pthread.h>
@@ -312,7 +313,7 @@ static void log_three_files_full(const char *path)
 
     memset(text, 'x', sizeof(text) - 1);
     text[sizeof(text) - 1] = '\0';
-    for (int i = 0; i < 3 * (CRTI_LOG_FILE_MAX / 1000); i++)
+    for (int i = 0; i < 3 * (int)(CRTI_LIMIT(log_file) / 1000); i++)
         crti_log(CRTI_LOG_DEBUG, "node", "%s", text);
     crti_log(CRTI_LOG_ERROR, "node", "the end");
 }
@@ -322,8 +323,9 @@ static void a_log_file_that_is_full_begins_anew_and_the_one_before_stays(void **
     char path[256];
 
     child_with_file(log_three_files_full, path, sizeof(path));
-    assert_in_range(size_of(path, ""), 1, CRTI_LOG_FILE_MAX + 2048);
-    assert_in_range(size_of(path, ".1"), CRTI_LOG_FILE_MAX, CRTI_LOG_FILE_MAX + 2048);
+    assert_in_range(size_of(path, ""), 1, CRTI_LIMIT(log_file) + 2048);
+    assert_in_range(size_of(path, ".1"), CRTI_LIMIT(log_file),
+                    CRTI_LIMIT(log_file) + 2048);
     remove_files(path);
 }
 

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "runtime/base/clock.h"
+#include "runtime/base/limit.h"
 #include "runtime/control/tables/actor_table.h"
 #include "tests/control/control_test.h"
 
@@ -61,7 +62,7 @@ static void an_actor_is_started_again_while_it_has_restarts(void **state)
     control_watch(bed, NODE_A, 50);
     for (uint64_t i = 1; i <= 3; i++) {
         assert_true(bed_start_actor(bed, NODE_A, 100 + i));
-        bed_pass(bed, CRTI_ACTOR_YOUNG_NS);
+        bed_pass(bed, CRTI_LIMIT(actor_young));
         bed_forget(bed);
         died.actor_incarnation = i;
         bed_say(bed, NODE_A, CRTI_MSG_ACTOR_DIED, 0, &died);
@@ -131,8 +132,8 @@ static void a_retry_that_came_due_while_the_head_was_busy_is_made(void **state)
     start = bed_next(bed, NODE_A, CRTI_MSG_ACTOR_START);
     assert_non_null(start);
     bed_say(bed, NODE_A, CRTI_MSG_ERROR, start->request, &full);
-    due = bed->now + CRTI_ACTOR_RETRY_NS;
-    bed_pass(bed, CRTI_ACTOR_RETRY_NS - 1); /* all else is done */
+    due = bed->now + CRTI_LIMIT(actor_retry);
+    bed_pass(bed, CRTI_LIMIT(actor_retry) - 1); /* all else is done */
     assert_int_equal(crti_control_deadline(bed->control), due);
     bed_forget(bed);
     bed->now = due + 5 * CRTI_MS; /* nothing ran meanwhile */
@@ -240,9 +241,9 @@ static void an_actor_that_dies_soon_after_its_start_waits_as_well(void **state)
 
     create_restartable(bed);
     for (uint64_t i = 1; i <= 4; i++) {
-        dies_after(bed, i, CRTI_ACTOR_YOUNG_NS - CRTI_MS);
+        dies_after(bed, i, CRTI_LIMIT(actor_young) - CRTI_MS);
         assert_int_equal(time_to_start(bed, 20 * CRTI_S),
-                         i == 1 ? 0 : CRTI_ACTOR_PAUSE_NS << (i - 2));
+                         i == 1 ? 0 : CRTI_LIMIT(actor_restart_pause) << (i - 2));
     }
 }
 
@@ -255,7 +256,7 @@ static void an_actor_that_lived_for_a_while_is_restarted_at_once(void **state)
         cannot_start(bed);
         time_to_start(bed, 20 * CRTI_S);
     }
-    dies_after(bed, 5, CRTI_ACTOR_YOUNG_NS);
+    dies_after(bed, 5, CRTI_LIMIT(actor_young));
     assert_int_equal(time_to_start(bed, 20 * CRTI_S), 0);
     cannot_start(bed); /* counted anew */
     assert_int_equal(time_to_start(bed, 20 * CRTI_S), 0);

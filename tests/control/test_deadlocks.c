@@ -3,6 +3,7 @@
  * does. Which jobs are stuck: test_resource_deadlock.c. */
 #include <string.h>
 
+#include "runtime/base/limit.h"
 #include "runtime/control/tables/node_table.h"
 #include "tests/control/control_test.h"
 
@@ -192,7 +193,7 @@ static void nothing_is_decided_while_a_node_does_not_answer(void **state)
         assert_true(answer_look(bed, rests, 2));
     assert_null(told(bed, 5, text));
     crti_control_closed(bed->control, NODE_B, "it broke", bed->now);
-    bed_pass(bed, CRTI_NODE_SUSPECT_NS + CRTI_S);
+    bed_pass(bed, CRTI_LIMIT(node_suspect_timeout) + CRTI_S);
     be_full(bed);
     while (bed_next(bed, NODE_A, CRTI_MSG_STATE_QUERY))
         continue; /* it did not answer those */

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "runtime/base/clock.h"
+#include "runtime/base/limit.h"
 #include "runtime/base/resources.h"
 
 #include <cmocka.h>
@@ -16,7 +17,7 @@
 #define B    ((crti_id_t){1, 2})
 #define X    ((crti_id_t){2, 1})
 #define Y    ((crti_id_t){2, 2})
-#define TURN (ONE * (double)CRTI_FAIR_TURN_NS)
+#define TURN (ONE * (double)CRTI_LIMIT(share_turn))
 
 static crti_job_levels_t levels;
 

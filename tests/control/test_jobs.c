@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "runtime/base/clock.h"
+#include "runtime/base/limit.h"
 #include "runtime/control/tables/job_table.h"
 #include "tests/control/control_test.h"
 
@@ -144,7 +145,7 @@ static void a_submission_id_that_is_used_again_is_another_job(void **state)
     assert_true(
         crti_id_equal(bed_next(bed, NODE_A, CRTI_MSG_JOB_STOP)->job_stop.job, second));
     bed_say(bed, NODE_A, CRTI_MSG_JOB_EXITED, 9, &(crti_msg_job_exited_t){.job = second});
-    bed_pass(bed, CRTI_JOB_ENDED_KEEP_NS + 2 * CRTI_S);
+    bed_pass(bed, CRTI_LIMIT(ended_jobs_time) + 2 * CRTI_S);
     bed_join(bed, 30, 1, 2, 4, NULL, NULL); /* it was silent for a day */
     bed_forget(bed);
     assert_false(crti_id_equal(run_submission(bed, 30), second));

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Placement groups as the head reserves, loses and removes them. */
 #include "runtime/base/clock.h"
+#include "runtime/base/limit.h"
 #include "runtime/control/placement/bundle_placement.h"
 #include "runtime/control/tables/placement_group_table.h"
 #include "tests/control/control_test.h"
@@ -173,7 +174,7 @@ static void a_node_that_refuses_gives_the_others_their_room_back(void **state)
     assert_int_equal(back->bundle_return.incarnation, first.incarnation);
     assert_int_equal(answer(bed, 7, NULL), CRTI_PLACEMENT_GROUP_PENDING);
     bed_forget(bed);
-    bed_pass(bed, CRTI_PLACEMENT_GROUP_RETRY_NS);
+    bed_pass(bed, CRTI_LIMIT(group_retry));
     again = reserve(bed, NODE_A, true);
     assert_true(again.incarnation > first.incarnation);
     bed->seen = 0;
@@ -200,7 +201,7 @@ static void a_node_whose_link_breaks_refuses(void **state)
     bed_forget(bed);
     join_with(bed, NODE_B + 1, 2, &asked);
     assert_int_equal(bed_count(bed, NODE_B + 1, CRTI_MSG_BUNDLE_RETURN), 1);
-    bed_pass(bed, CRTI_PLACEMENT_GROUP_RETRY_NS);
+    bed_pass(bed, CRTI_LIMIT(group_retry));
     bed->seen = 0;
     reserve(bed, NODE_A, true);
     bed->seen = 0;
@@ -234,7 +235,7 @@ static void removed_groups_are_not_kept_for_ever(void **state)
 {
     bed_t *bed = *state;
 
-    for (uint64_t i = 0; i < CRTI_PLACEMENT_GROUP_REMOVED_MAX + 100; i++) {
+    for (uint64_t i = 0; i < CRTI_LIMIT(removed_groups) + 100; i++) {
         crti_msg_placement_group_remove_t end = {.group = bed_id(1000 + i)};
 
         create(bed, 1000 + i, 1, CRTI_PLACEMENT_PACK, 7);
@@ -247,7 +248,7 @@ static void removed_groups_are_not_kept_for_ever(void **state)
     ask(bed, 1000, 0, 9);
     assert_int_equal(control_error_of(bed_next(bed, NODE_A, CRTI_MSG_ERROR)),
                      CRT_ERR_NOT_FOUND);
-    ask(bed, 1000 + CRTI_PLACEMENT_GROUP_REMOVED_MAX + 99, 0, 10);
+    ask(bed, 1000 + CRTI_LIMIT(removed_groups) + 99, 0, 10);
     assert_int_equal(answer(bed, 10, NULL), CRTI_PLACEMENT_GROUP_REMOVED);
     assert_int_equal(groups(bed), 0);
     assert_false(bed_has_row(bed, CRTI_STORE_PLACEMENT_GROUPS, bed_id(1000)));

@@ -6,6 +6,8 @@
 
 #include <cmocka.h>
 
+#define WANTED 10 /* lease_requests, when nobody says otherwise */
+
 #define MS UINT64_C(1000000)
 
 static void nothing_follows_ended(void **state)
@@ -17,17 +19,17 @@ static void nothing_follows_ended(void **state)
 static void as_many_workers_are_asked_for_as_tasks_wait_up_to_a_limit(void **state)
 {
     crti_lease_pool_t pool;
-    crti_lease_t leases[CRTI_LEASE_WANTED];
+    crti_lease_t leases[WANTED];
 
     crti_lease_pool_init(&pool);
     assert_false(crti_lease_should_want(&pool));
     pool.queued = 1000;
-    for (unsigned i = 0; i < CRTI_LEASE_WANTED; i++) {
+    for (unsigned i = 0; i < WANTED; i++) {
         assert_true(crti_lease_should_want(&pool));
         crti_lease_want(&pool, &leases[i]);
     }
     assert_false(crti_lease_should_want(&pool));
-    pool.queued = CRTI_LEASE_WANTED - 1;
+    pool.queued = WANTED - 1;
     assert_non_null(crti_lease_unwanted(&pool));
     crti_lease_end(&pool, crti_lease_unwanted(&pool));
     assert_null(crti_lease_unwanted(&pool));

@@ -20,6 +20,7 @@
 
 #include "ok.h"
 #include "runtime/base/clock.h"
+#include "runtime/base/limit.h"
 #include "runtime/core/process/context.h"
 #include "runtime/core/process/entry.h"
 #include "runtime/core/refs/refs.h"
@@ -235,7 +236,7 @@ static void open_session(asker_t *a)
     must(poll(&p, 1, 10000) == 1 && crti_lane_take_socket(a->lane) == CRT_OK);
     crti_lane_close_socket(a->lane);
     hello.greeting = (crti_greeting_t){.protocol = CRTI_PROTOCOL_VERSION,
-                                       .window = CRTI_NET_WINDOW_BYTES,
+                                       .window = CRTI_LIMIT(session_window),
                                        .from = a->order.process,
                                        .from_incarnation = 1,
                                        .from_node = a->order.node,

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Tests of http/request.c: who may send a request and what it asks for. */
+#include "runtime/base/limit.h"
 #include "runtime/http/request.h"
 
 #include <setjmp.h>
@@ -240,9 +241,9 @@ static void a_session_lives_no_longer_than_its_token(void **state)
     assert_int_equal(session.end, NOW + 60);
     token.end = 0;
     assert_int_equal(crti_http_session(&policy, &token, CRTI_HTTP_OWNER, text),
-                     CRTI_HTTP_SESSION_SECONDS);
+                     CRTI_LIMIT(http_session) / CRTI_S);
     assert_true(crti_token_read(policy.session_key, text, &session));
-    assert_int_equal(session.end, NOW + CRTI_HTTP_SESSION_SECONDS);
+    assert_int_equal(session.end, NOW + CRTI_LIMIT(http_session) / CRTI_S);
 }
 
 static void a_read_only_token_and_its_session_change_nothing(void **state)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Tests of http/upload.c that a whole server does not show: a full disk, what a killed process
  * leaves. */
+#include "runtime/base/limit.h"
 #include "runtime/http/upload.h"
 
 #include <setjmp.h>
@@ -58,8 +59,9 @@ static void a_program_above_the_limit_is_refused(void **state)
 {
     crti_upload_t *upload;
 
-    assert_int_equal(crti_upload_new(directory, SHA, CRTI_UPLOAD_MAX + 1, &upload),
-                     CRT_ERR_TOO_LARGE);
+    assert_int_equal(
+        crti_upload_new(directory, SHA, CRTI_LIMIT(http_upload) + 1, &upload),
+        CRT_ERR_TOO_LARGE);
 }
 
 static void an_empty_program_has_its_hash_too(void **state)

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "runtime/base/limit.h"
 #include "runtime/net/zmq_library.h"
 
 static void echo_all_sizes(bool tcp)
@@ -332,7 +333,7 @@ static void a_record_above_the_limit_is_refused_at_the_sender(void **state)
     party_t party;
     crti_peer_t *peer;
     static char byte;
-    struct iovec part = {&byte, CRTI_NET_RECORD_BYTES + 1};
+    struct iovec part = {&byte, CRTI_LIMIT(record_limit) + 1};
 
     fixture_init(&f);
     party_start(&f, false, 0, &party);

@@ -22,6 +22,7 @@
 
 #include <zmq.h>
 
+#include "runtime/base/limit.h"
 #include "runtime/net/channel.h"
 #include "runtime/net/frame.h"
 #include "runtime/net/key.h"
@@ -644,7 +645,7 @@ static void a_malformed_frame_ends_its_session_alone(void **state)
 
 static void an_oversized_message_ends_its_connection_alone(void **state)
 {
-    size_t size = CRTI_NET_RECORD_BYTES + ((size_t)1 << 20);
+    size_t size = CRTI_LIMIT(record_limit) + ((size_t)1 << 20);
     crti_net_stats_t before, after;
     void *big = calloc(1, size);
     stranger_t x;

@@ -12,6 +12,7 @@
 
 #include <openssl/ssl.h>
 
+#include "runtime/base/limit.h"
 #include "runtime/net/stream_int.h"
 #include "runtime/net/tls.h"
 #include "tests/net/tls_write.h"
@@ -442,7 +443,7 @@ static void who_has_spoken_may_be_silent(void **state)
     world_start(&w, true);
     world_join(&w);
     assert_int_equal(crti_stream_send(w.client.stream, CRTI_MSG_DONE, 1, NULL), CRT_OK);
-    end = crti_now_ns() + (CRTI_STREAM_HANDSHAKE_MS + 500) * CRTI_MS;
+    end = crti_now_ns() + CRTI_LIMIT(handshake_timeout) + 500 * CRTI_MS;
     while (crti_now_ns() < end)
         assert_int_equal(crti_loop_turn(w.loop, end), CRT_OK);
     assert_false(w.server.closed);
@@ -595,7 +596,7 @@ static void a_peer_that_does_not_read_costs_bounded_memory(void **state)
         assert_int_equal(crti_loop_turn(w.loop, 0), CRT_OK);
     }
     assert_int_equal(status, CRT_ERR_BACKPRESSURE);
-    assert_true(crti_stream_queued(w.server.stream) < CRTI_STREAM_QUEUE + 2 * size);
+    assert_true(crti_stream_queued(w.server.stream) < CRTI_LIMIT(link_queue) + 2 * size);
     close(fds[1]);
     pthread_join(raw.thread, NULL);
     close(fds[0]);

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "runtime/base/limit.h"
 #include "runtime/node/leases/fair_share.h"
 
 #include "lease_scene.h"
 
-#define TURN CRTI_FAIR_TURN_NS
+#define TURN CRTI_LIMIT(share_turn)
 
 static crti_id_t id(uint64_t number)
 {
@@ -217,7 +218,7 @@ static uint64_t sought(scene_t *s)
 static void told(scene_t *s, double level, double ahead)
 {
     crti_job_shares_t *shares = crti_lease_table_change_shares(s->table);
-    double turn = (double)CRTI_RESOURCE_ONE * (double)CRTI_FAIR_TURN_NS;
+    double turn = (double)CRTI_RESOURCE_ONE * (double)CRTI_LIMIT(share_turn);
     crti_job_level_t said = {.job = id(1), .level = level * turn};
 
     crti_job_shares_told(shares, &said, s->now);
@@ -234,7 +235,7 @@ static void a_job_that_is_behind_seeks_turns_on_other_nodes(void **state)
     full_node(s, 3);
     for (uint64_t lease = 1; lease <= 6; lease++) /* two run, four wait */
         ask(s, lease, 1, 1);
-    s->now += CRTI_FAIR_TURN_NS;
+    s->now += CRTI_LIMIT(share_turn);
     assert_int_equal(sought(s), 0); /* nobody is known to be ahead */
     told(s, 0, 4.2);                /* it has used two turns and holds two CPUs */
     assert_int_equal(sought(s), 0);
@@ -261,12 +262,12 @@ static void the_only_request_of_a_job_leaves_when_nobody_gives_way_at_home(void 
     ask(s, 1, 1, 1);
     ask(s, 2, 2, 1);
     ask(s, 3, 1, 1);
-    s->now += CRTI_FAIR_TURN_NS + 10;
+    s->now += CRTI_LIMIT(share_turn) + 10;
     told(s, -9, 40);
     assert_int_equal(sought(s), 0); /* job 2 does, here */
     assert_true(crti_lease_table_end(s->table, id(2), s->now));
     ask(s, 4, 1, 1);
-    s->now += CRTI_FAIR_TURN_NS;
+    s->now += CRTI_LIMIT(share_turn);
     told(s, -9, 40);
     assert_int_equal(sought(s), 2);
 }
@@ -311,9 +312,9 @@ static void behind_a_long_task_nobody_waits_for_a_turn_on_another_node(void **st
     ask(s, 2, 1, 1);
     s->now += CRTI_S;
     ask_for_a_turn(s, 3, 2);
-    s->now += CRTI_FAIR_TURN_NS;
+    s->now += CRTI_LIMIT(share_turn);
     assert_int_equal(yields(s), 1);
-    s->now += CRTI_FAIR_YIELD_NS - CRTI_FAIR_TURN_NS - 1;
+    s->now += CRTI_FAIR_YIELD_NS - CRTI_LIMIT(share_turn) - 1;
     (void)yields(s);
     assert_non_null(crti_lease_table_get(s->table, id(3))); /* its task runs */
     s->now += 1;

@@ -7,13 +7,14 @@
 #include <stdlib.h>
 
 #include "runtime/base/clock.h"
+#include "runtime/base/limit.h"
 #include "runtime/node/leases/fair_share.h"
 
 #include <cmocka.h>
 
 #define SELF ((crti_id_t){0, 1})
 #define ONE  CRTI_RESOURCE_ONE
-#define TURN CRTI_FAIR_TURN_NS
+#define TURN CRTI_LIMIT(share_turn)
 
 static crti_id_t id(uint64_t number)
 {

@@ -8,6 +8,7 @@
 #include <time.h>
 
 #include "runtime/base/clock.h"
+#include "runtime/base/limit.h"
 #include "runtime/node/objects/share_table.h"
 
 #include <cmocka.h>
@@ -308,7 +309,8 @@ static void a_pull_that_does_not_come_forward_goes_elsewhere(void **state)
     start(s, 1, A, (crti_id_t){0});
     send_on(s, A, B);
     expect_asks(s, 1, B, 1, false);
-    for (uint64_t end = s->now + 2 * CRTI_PULL_STALL_NS; s->now < end; s->now = due) {
+    for (uint64_t end = s->now + 2 * CRTI_LIMIT(transfer_timeout); s->now < end;
+         s->now = due) {
         crti_pull_table_part(s->table, object(1), 0); /* once is not forward */
         due = crti_pull_table_tick(s->table, s->now);
         assert_true(due > s->now && due <= s->now + CRTI_S);
@@ -321,7 +323,8 @@ static void a_pull_that_does_not_come_forward_goes_elsewhere(void **state)
         assert_true(s->action.direct);
     }
     /* There is no other but B, which is asked when this does not help, and so on. */
-    for (uint64_t end = s->now + 2 * CRTI_PULL_STALL_NS; s->now < end; s->now = due)
+    for (uint64_t end = s->now + 2 * CRTI_LIMIT(transfer_timeout); s->now < end;
+         s->now = due)
         due = crti_pull_table_tick(s->table, s->now);
     expect_leave(s, 1, A);
     expect_ask(s, 1, B, PART, PART);
@@ -333,7 +336,8 @@ static void two_that_wait_for_each_other_find_out(void **state)
     uint64_t due;
 
     start(s, 1, A, (crti_id_t){0});
-    for (uint64_t end = s->now + 2 * CRTI_PULL_STALL_NS; s->now < end; s->now = due)
+    for (uint64_t end = s->now + 2 * CRTI_LIMIT(transfer_timeout); s->now < end;
+         s->now = due)
         due = crti_pull_table_tick(s->table, s->now);
     expect_asks(s, 1, A, 0, true); /* says now that it has nothing yet */
     refuse(s, A, "not yet");
@@ -398,12 +402,12 @@ static void parts_under_way_are_bounded_for_an_object_and_for_all(void **state)
         crti_pull_table_room(s->table, object(n));
         for (uint64_t mine = 0; crti_pull_table_action(s->table, &s->action); mine++) {
             assert_int_equal(s->action.verb, CRTI_PULL_ASK);
-            assert_true(mine < CRTI_PULL_OBJECT_PARTS);
+            assert_true(mine < CRTI_LIMIT(transfer_parts));
             asked++;
         }
     }
-    assert_int_equal(asked, CRTI_PULL_BYTES / PART);
-    assert_int_equal(crti_pull_table_bytes(s->table), CRTI_PULL_BYTES);
+    assert_int_equal(asked, CRTI_LIMIT(transfer_window) / PART);
+    assert_int_equal(crti_pull_table_bytes(s->table), CRTI_LIMIT(transfer_window));
     crti_pull_table_part(s->table, object(1), 0);
     expect_ask(s, 1, A, 8 * PART, PART); /* the oldest first */
     expect_nothing(s);
@@ -573,7 +577,7 @@ static void thousands_of_small_objects_come_at_once(void **state)
 static void those_that_wait_for_their_turn_are_served_oldest_first(void **state)
 {
     scene_t *s = *state;
-    uint64_t parts = CRTI_PULL_BYTES / PART;
+    uint64_t parts = CRTI_LIMIT(transfer_window) / PART;
 
     for (uint64_t i = 0; i < parts + 3; i++) {
         pull_from(s, i, PART, 1, A, B);

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/base/limit.h"
 #include "tests/sim/system_net_int.h"
 
 /* ---------------------------------------------------------------- frames out */
@@ -217,8 +218,8 @@ crti_peer_t *sys_peer_new(crti_net_t *net, unsigned to, crti_id_t id,
                                           .peer = id,
                                           .peer_incarnation = incarnation,
                                           .nonce = nonce,
-                                          .window = CRTI_NET_WINDOW_BYTES,
-                                          .record_max = CRTI_NET_RECORD_BYTES};
+                                          .window = CRTI_LIMIT(session_window),
+                                          .record_max = CRTI_LIMIT(record_limit)};
     return peer;
 }
 

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "runtime/base/clock.h"
+#include "runtime/base/limit.h"
 #include "runtime/control/tables/job_levels.h"
 #include "runtime/node/leases/fair_share.h"
 
@@ -317,7 +318,7 @@ static void tick(world_t *w, unsigned node)
         crti_fair_share_tick(w->table[node], w->now);
         act(w, node);
         if (crti_lease_table_waiting(table) && crti_lease_table_shares(table)->jobs > 1 &&
-            w->now - w->beat[node] >= CRTI_FAIR_TURN_NS + w->nodes * STEP)
+            w->now - w->beat[node] >= CRTI_LIMIT(share_turn) + w->nodes * STEP)
             w->beat_due[node] = w->now;
     }
     if ((w->beat_due[node] && w->now >= w->beat_due[node]) ||

@@ -9,12 +9,12 @@
 
 #include <sodium.h>
 
+#include "runtime/base/limit.h"
 #include "runtime/base/log.h"
 
-#define BACKOFF_MOST_NS (2 * CRTI_S)
-#define SCAN_COUNT      "1000"
-#define REACH_NS        (5 * CRTI_S)  /* an external server must answer within */
-#define LOAD_NS         (20 * CRTI_S) /* and have read its file when the head starts */
+#define SCAN_COUNT "1000"
+#define REACH_NS   (5 * CRTI_S)  /* an external server must answer within */
+#define LOAD_NS    (20 * CRTI_S) /* and have read its file when the head starts */
 
 static const char *const tables[CRTI_STORE_TABLES] = {
     [CRTI_STORE_META] = "meta",
@@ -136,8 +136,9 @@ static void went_down(crti_redis_t *r, const char *text)
         return;
     }
     arm(r, crti_now_ns() + r->backoff_ns);
-    r->backoff_ns =
-        r->backoff_ns * 2 < BACKOFF_MOST_NS ? r->backoff_ns * 2 : BACKOFF_MOST_NS;
+    r->backoff_ns = r->backoff_ns * 2 < CRTI_LIMIT(redis_retry_max)
+                        ? r->backoff_ns * 2
+                        : CRTI_LIMIT(redis_retry_max);
 }
 
 static void drop_connection(crti_redis_t *r)
@@ -524,7 +525,7 @@ static void init(crti_redis_t *r, const crti_redis_config_t *config)
     const char *prefix = "crt";
 
     r->config = *config;
-    r->backoff_ns = BACKOFF_FIRST_NS;
+    r->backoff_ns = CRTI_LIMIT(redis_retry);
     r->state = REDIS_STARTING;
     r->started_ns = crti_now_ns();
     r->timer = (crti_timer_t){.on_expired = on_timer, .user = r};

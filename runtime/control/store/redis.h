@@ -28,10 +28,6 @@
 #include "runtime/control/store/redis_endpoint.h"
 #include "runtime/net/loop.h"
 
-#define CRTI_REDIS_GIVE_UP_NS      (3 * CRTI_S)
-#define CRTI_REDIS_GIVE_UP_AWAY_NS (10 * CRTI_S)
-#define CRTI_REDIS_QUEUE           ((size_t)256 << 20) /* bytes of operations without an answer */
-
 typedef struct crti_redis crti_redis_t;
 
 typedef struct crti_redis_config {

@@ -14,8 +14,6 @@
 #include "runtime/control/store/redis_server.h"
 #include "runtime/control/store/redis_tls_proxy.h"
 
-#define BACKOFF_FIRST_NS (50 * CRTI_MS)
-
 /*            ready            authenticated        all rows (first time only)
  *  STARTING --------> CONNECTING ----------> LOADING ----------> UP
  *     ^                   |   |                 |                ^ |

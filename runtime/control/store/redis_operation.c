@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/base/limit.h"
 #include "runtime/base/log.h"
 
 #define STRIKES 2 /* ends of redis-server that an operation survives */
@@ -47,7 +48,8 @@ static void done(crti_redis_t *r, crti_redis_operation_t *operation, crt_status_
 static bool is_hopeless(const crti_redis_t *r, const crti_redis_operation_t *operation,
                         uint64_t now)
 {
-    uint64_t patience = r->server ? CRTI_REDIS_GIVE_UP_NS : CRTI_REDIS_GIVE_UP_AWAY_NS;
+    uint64_t patience =
+        r->server ? CRTI_LIMIT(redis_timeout) : CRTI_LIMIT(redis_away_timeout);
 
     /* An external server may be restarted any number of times. */
     return operation->is_too_much || (r->server && operation->strikes >= STRIKES) ||
@@ -95,7 +97,7 @@ crti_redis_operation_t *crti_redis_operation_add(crti_redis_t *r,
     if (from->expected.size)
         memcpy(operation->bytes + from->key.size + from->value.size, from->expected.data,
                from->expected.size);
-    if (r->queued_bytes > CRTI_REDIS_QUEUE && r->state != REDIS_UP)
+    if (r->queued_bytes > CRTI_LIMIT(redis_queue) && r->state != REDIS_UP)
         operation->is_too_much = true;
     r->queued_bytes +=
         operation->key_size + operation->value_size + operation->expected_size;
@@ -171,7 +173,7 @@ static void on_reply(redisAsyncContext *connection, void *reply, void *user)
 
     if (reply == NULL) /* the connection broke: it stays in the queue */
         return;
-    r->backoff_ns = BACKOFF_FIRST_NS;
+    r->backoff_ns = CRTI_LIMIT(redis_retry);
     answer(r, operation, reply);
     free(operation);
 }

@@ -10,6 +10,7 @@
 #include "runtime/base/arrow.h"
 #include "runtime/base/fault.h"
 #include "runtime/base/fence.h"
+#include "runtime/base/limit.h"
 #include "runtime/base/log.h"
 
 #define TO(state) (1u << CRTI_ACTOR_##state)
@@ -355,7 +356,7 @@ crt_status_t crti_actor_table_load(crti_actor_table_t *table, crti_actor_entry_t
     actor->status = (crt_status_t)row->status;
     actor->end_ms = row->end_ms;
     actor->start_written = row->state == CRTI_ACTOR_STARTING;
-    actor->expires_ns = now_ns + CRTI_ACTOR_DEAD_KEEP_NS;
+    actor->expires_ns = now_ns + CRTI_LIMIT(dead_actors_time);
     crti_str_replace(&actor->ipc, row->ipc);
     crti_str_replace(&actor->tcp, row->tcp);
     crti_str_replace(&actor->text, row->text);
@@ -422,7 +423,7 @@ bool crti_actor_entry_started(crti_actor_table_t *table, crti_actor_entry_t *act
 void crti_actor_entry_refused(crti_actor_table_t *table, crti_actor_entry_t *actor,
                               const char *text, uint64_t now_ns)
 {
-    actor->retry_ns = now_ns + (CRTI_ACTOR_RETRY_NS << actor->refusals);
+    actor->retry_ns = now_ns + (CRTI_LIMIT(actor_retry) << actor->refusals);
     if (actor->refusals < CRTI_ACTOR_BACKOFF)
         actor->refusals++;
     crti_str_replace(&actor->text, crti_str(text));
@@ -435,11 +436,11 @@ static uint64_t pause_of(crti_actor_entry_t *actor, crt_status_t status, uint64_
     if (status == CRT_ERR_NODE_LOST)
         return 0;
     if (actor->is_killed ||
-        (actor->alive_ns && now_ns - actor->alive_ns >= CRTI_ACTOR_YOUNG_NS))
+        (actor->alive_ns && now_ns - actor->alive_ns >= CRTI_LIMIT(actor_young)))
         actor->deaths = 0;
     else if (actor->deaths <= CRTI_ACTOR_PAUSES)
         actor->deaths++;
-    return actor->deaths < 2 ? 0 : CRTI_ACTOR_PAUSE_NS << (actor->deaths - 2);
+    return actor->deaths < 2 ? 0 : CRTI_LIMIT(actor_restart_pause) << (actor->deaths - 2);
 }
 
 static void restart_later(crti_actor_entry_t *actor, uint64_t pause, uint64_t now_ns)
@@ -451,7 +452,8 @@ static void restart_later(crti_actor_entry_t *actor, uint64_t pause, uint64_t no
     if (now_ns + pause > actor->retry_ns)
         actor->retry_ns = now_ns + pause;
     snprintf(text, sizeof(text), "%s (again within %g s; the next process comes in %g s)",
-             actor->text, (double)CRTI_ACTOR_YOUNG_NS / CRTI_S, (double)pause / CRTI_S);
+             actor->text, (double)CRTI_LIMIT(actor_young) / CRTI_S,
+             (double)pause / CRTI_S);
     crti_str_replace(&actor->text, crti_str(text));
 }
 
@@ -482,7 +484,7 @@ void crti_actor_entry_end(crti_actor_table_t *table, crti_actor_entry_t *actor,
         return;
     actor->status = status;
     actor->end_ms = wall_ms;
-    actor->expires_ns = now_ns + CRTI_ACTOR_DEAD_KEEP_NS;
+    actor->expires_ns = now_ns + CRTI_LIMIT(dead_actors_time);
     crti_str_replace(&actor->text, crti_str(text));
     free_name(table, actor);
     crti_buffer_fini(&actor->creation);
@@ -584,7 +586,7 @@ crti_actor_entry_t *crti_actor_table_expired(const crti_actor_table_t *table,
     oldest = CRTI_ACTOR_OF(table->dead.next);
     if (oldest->fence_ns > now_ns)
         return NULL;
-    if (table->counts[CRTI_ACTOR_DEAD] > CRTI_ACTOR_DEAD_MAX ||
+    if (table->counts[CRTI_ACTOR_DEAD] > CRTI_LIMIT(dead_actors) ||
         oldest->expires_ns <= now_ns)
         return oldest;
     return NULL;

@@ -29,14 +29,9 @@
 #include "runtime/base/scheduling.h"
 #include "runtime/net/message.h"
 
-#define CRTI_ACTOR_DEAD_MAX     1000
-#define CRTI_ACTOR_DEAD_KEEP_NS (600 * CRTI_S)
-#define CRTI_ACTOR_RETRY_NS     (100 * CRTI_MS) /* after a node refused, doubled */
-#define CRTI_ACTOR_BACKOFF      5 /* so often: thousands that find no room ask seldom */
-#define CRTI_ACTOR_YOUNG_NS     (1 * CRTI_S)
-#define CRTI_ACTOR_PAUSE_NS     (100 * CRTI_MS) /* after a second young death, doubled */
-#define CRTI_ACTOR_PAUSES       8               /* so often: at most 12.8 s */
-#define CRTI_ACTOR_STATES       5 /* the numbers are CRTI_ACTOR_* of protocol.h */
+#define CRTI_ACTOR_BACKOFF 5 /* so often: thousands that find no room ask seldom */
+#define CRTI_ACTOR_PAUSES  8 /* so often: at most 12.8 s */
+#define CRTI_ACTOR_STATES  5 /* the numbers are CRTI_ACTOR_* of protocol.h */
 
 /*            placed              created
  *  PENDING -----------> STARTING ---------> ALIVE

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "runtime/base/clock.h"
+#include "runtime/base/limit.h"
 #include "runtime/base/resources.h"
 
 #define REMEMBER_NS (10 * CRTI_S)
@@ -98,7 +99,8 @@ static job_t *add_job(crti_job_levels_t *levels, const crti_job_use_t *use,
 static void begin(const crti_job_levels_t *levels, job_t *job, const crti_job_use_t *use,
                   uint64_t now_ns)
 {
-    double turn = (double)CRTI_RESOURCE_ONE * (double)CRTI_FAIR_TURN_NS / job->weight;
+    double turn =
+        (double)CRTI_RESOURCE_ONE * (double)CRTI_LIMIT(share_turn) / job->weight;
     double least = -1;
     bool is_first = true;
 
@@ -216,7 +218,7 @@ double crti_job_levels_ahead(const crti_job_levels_t *levels, uint64_t now_ns)
 
     CRTI_MAP_FOREACH (const job_t, job, &levels->jobs) {
         double used = used_by(job, now_ns) +
-                      (double)job->held * (double)CRTI_FAIR_TURN_NS / job->weight;
+                      (double)job->held * (double)CRTI_LIMIT(share_turn) / job->weight;
 
         if (job->held <= 0 || (!is_first && used <= most))
             continue;

@@ -9,6 +9,7 @@
 #include <sys/wait.h>
 
 #include "runtime/base/arrow.h"
+#include "runtime/base/limit.h"
 #include "runtime/base/log.h"
 
 #define TO(state) (1u << CRTI_JOB_##state)
@@ -398,7 +399,7 @@ crt_status_t crti_job_table_load_state(crti_job_table_t *table, crti_job_entry_t
         row->has_groups || row->state <= CRTI_JOB_RUNNING; /* or not known */
     job->start_ms = row->start_ms;
     job->end_ms = row->end_ms;
-    job->expires_ns = now_ns + CRTI_JOB_ENDED_KEEP_NS;
+    job->expires_ns = now_ns + CRTI_LIMIT(ended_jobs_time);
     crti_str_replace(&job->error_type, row->error_type);
     crti_str_replace(&job->text, row->text);
     if (crti_job_entry_is_ended(job)) {
@@ -431,7 +432,7 @@ void crti_job_entry_end(crti_job_table_t *table, crti_job_entry_t *job,
     if (crti_job_entry_is_ended(job))
         return;
     job->end_ms = wall_ms;
-    job->expires_ns = now_ns + CRTI_JOB_ENDED_KEEP_NS;
+    job->expires_ns = now_ns + CRTI_LIMIT(ended_jobs_time);
     crti_str_replace(&job->error_type, crti_str(error_type));
     crti_str_replace(&job->text, crti_str(text));
     set_state(table, job, state);
@@ -522,7 +523,7 @@ crti_job_entry_t *crti_job_table_expired(const crti_job_table_t *table, uint64_t
     CRTI_LIST_FOREACH (item, &table->ended) {
         crti_job_entry_t *job = CRTI_JOB_OF(item);
 
-        if (count <= CRTI_JOB_ENDED_MAX && job->expires_ns > now_ns)
+        if (count <= CRTI_LIMIT(ended_jobs) && job->expires_ns > now_ns)
             return NULL;
         if (job->actors == 0)
             return job;

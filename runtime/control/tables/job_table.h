@@ -21,10 +21,8 @@
 #include "runtime/base/resources.h"
 #include "runtime/net/message.h"
 
-#define CRTI_JOB_ENDED_MAX 1000
 #define CRTI_JOB_MESSAGE                                                                 \
     ((size_t)21000) /* bytes that what is shown of a job's state takes */
-#define CRTI_JOB_ENDED_KEEP_NS (24 * 3600 * CRTI_S)
 
 /*             runs                 exit status 0
  *  PENDING ----------> RUNNING ------------------> SUCCEEDED

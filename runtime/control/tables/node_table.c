@@ -3,9 +3,11 @@
 #include "runtime/control/tables/node_table.h"
 
 #include <assert.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "runtime/base/arrow.h"
+#include "runtime/base/limit.h"
 #include "runtime/base/log.h"
 
 #define TO(state) (1u << CRTI_NODE_##state)
@@ -186,7 +188,8 @@ crt_status_t crti_node_table_register(crti_node_table_t *table,
         node = NULL;
     }
     if (node == NULL) {
-        status = add_entry(table, message->node, now_ns + CRTI_NODE_SILENT_NS, &node);
+        status = add_entry(table, message->node, now_ns + CRTI_LIMIT(heartbeat_timeout),
+                           &node);
         if (status != CRT_OK)
             return status;
         node->incarnation = message->incarnation;
@@ -266,7 +269,7 @@ void crti_node_heard(crti_node_table_t *table, crti_node_entry_t *node, uint64_t
     node->heard_ns = now_ns;
     node->was_heard = true;
     if (node->state == CRTI_NODE_ALIVE)
-        set_due(table, node, now_ns + CRTI_NODE_SILENT_NS);
+        set_due(table, node, now_ns + CRTI_LIMIT(heartbeat_timeout));
 }
 
 void crti_node_table_suspect(crti_node_table_t *table, crti_node_entry_t *node,
@@ -275,8 +278,9 @@ void crti_node_table_suspect(crti_node_table_t *table, crti_node_entry_t *node,
     set_state(table, node, CRTI_NODE_SUSPECT);
     node->link = 0;
     set_due(table, node,
-            now_ns + CRTI_NODE_SUSPECT_NS > least_ns ? now_ns + CRTI_NODE_SUSPECT_NS
-                                                     : least_ns);
+            now_ns + CRTI_LIMIT(node_suspect_timeout) > least_ns
+                ? now_ns + CRTI_LIMIT(node_suspect_timeout)
+                : least_ns);
     crti_node_table_offer(table, node);
 }
 
@@ -297,7 +301,7 @@ void crti_node_table_kill(crti_node_table_t *table, crti_node_entry_t *node,
     set_state(table, node, CRTI_NODE_DEAD);
     node->link = 0;
     node->end_ms = wall_ms;
-    node->expires_ns = now_ns + CRTI_NODE_DEAD_KEEP_NS;
+    node->expires_ns = now_ns + CRTI_LIMIT(dead_nodes_time);
     crti_deadlines_remove(&table->due, &node->due);
     crti_node_table_offer(table, node);
     node->workers = 0;
@@ -309,7 +313,7 @@ void crti_node_table_kill(crti_node_table_t *table, crti_node_entry_t *node,
 }
 
 crti_node_entry_t *crti_node_table_overdue(const crti_node_table_t *table,
-                                           uint64_t now_ns, const char **text_out)
+                                           uint64_t now_ns, char why[CRTI_NODE_WHY])
 {
     crti_node_entry_t *node;
 
@@ -318,12 +322,16 @@ crti_node_entry_t *crti_node_table_overdue(const crti_node_table_t *table,
     node = CRTI_CONTAINER(table->due.items[0], crti_node_entry_t, due);
     switch (node->state) {
     case CRTI_NODE_SUSPECT:
-        *text_out = "its connection broke and did not come back";
+        snprintf(why, CRTI_NODE_WHY, "its connection broke and did not come back");
         break;
     case CRTI_NODE_EXPECTED:
-        *text_out = "it did not come back after the head was started again";
+        snprintf(why, CRTI_NODE_WHY,
+                 "it did not come back after the head was started again");
         break;
-    default: *text_out = "nothing was heard of it for 5 s"; break;
+    default:
+        snprintf(why, CRTI_NODE_WHY, "nothing was heard of it for %s",
+                 CRTI_LIMIT_SAID(heartbeat_timeout));
+        break;
     }
     return node;
 }
@@ -336,8 +344,9 @@ crti_node_entry_t *crti_node_table_expired(const crti_node_table_t *table,
     if (crti_list_is_empty(&table->dead))
         return NULL;
     oldest = CRTI_NODE_OF(table->dead.next);
-    return table->dead_count > CRTI_NODE_DEAD_MAX || oldest->expires_ns <= now_ns ? oldest
-                                                                                  : NULL;
+    return table->dead_count > CRTI_LIMIT(dead_nodes) || oldest->expires_ns <= now_ns
+               ? oldest
+               : NULL;
 }
 
 void crti_node_table_forget(crti_node_table_t *table, crti_node_entry_t *node)

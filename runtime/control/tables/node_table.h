@@ -19,6 +19,7 @@
 
 #include "runtime/base/buffer.h"
 #include "runtime/base/clock.h"
+#include "runtime/base/limit.h"
 #include "runtime/base/list.h"
 #include "runtime/base/map.h"
 #include "runtime/base/resources.h"
@@ -27,11 +28,8 @@
 #include "runtime/net/deadlines.h"
 #include "runtime/net/message.h"
 
-#define CRTI_NODE_SUSPECT_NS   (600 * CRTI_MS) /* all hear of it within 1 s, with room */
-#define CRTI_NODE_SILENT_NS    (5 * CRTI_S)
-#define CRTI_NODE_EXPECTED_NS  (10 * CRTI_S)
-#define CRTI_NODE_DEAD_MAX     64
-#define CRTI_NODE_DEAD_KEEP_NS (600 * CRTI_S)
+/* For a node that a new head knows from the store. */
+#define CRTI_NODE_EXPECTED_NS (2 * CRTI_LIMIT(heartbeat_timeout))
 
 /*                link broke              back in time
  *    ALIVE -----------------> SUSPECT ----------------> ALIVE
@@ -144,9 +142,11 @@ void crti_node_table_wait(crti_node_table_t *table, uint64_t until_ns);
 void crti_node_table_kill(crti_node_table_t *table, crti_node_entry_t *node,
                           const char *text, uint64_t now_ns, int64_t wall_ms);
 
-/* The next living node whose time is over, NULL: none. `*text_out` is why (static). */
+#define CRTI_NODE_WHY 80 /* bytes of the text of an end */
+
+/* The next living node whose time is over, NULL: none. `why` is the reason. */
 crti_node_entry_t *crti_node_table_overdue(const crti_node_table_t *table,
-                                           uint64_t now_ns, const char **text_out);
+                                           uint64_t now_ns, char why[CRTI_NODE_WHY]);
 
 /* The oldest dead entry when there are too many or it is too old, else NULL. */
 crti_node_entry_t *crti_node_table_expired(const crti_node_table_t *table,

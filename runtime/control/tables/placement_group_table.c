@@ -8,6 +8,7 @@
 
 #include "runtime/base/arrow.h"
 #include "runtime/base/cleanup.h"
+#include "runtime/base/limit.h"
 #include "runtime/control/placement/bundle_placement.h"
 #include "runtime/control/tables/actor_table.h"
 
@@ -330,7 +331,7 @@ void crti_placement_group_removed(crti_placement_group_table_t *table,
 crti_placement_group_entry_t *
 crti_placement_group_table_expired(const crti_placement_group_table_t *table)
 {
-    return table->removed_count > CRTI_PLACEMENT_GROUP_REMOVED_MAX
+    return table->removed_count > CRTI_LIMIT(removed_groups)
                ? CRTI_PLACEMENT_GROUP_OF(table->removed.next)
                : NULL;
 }
@@ -374,12 +375,12 @@ bool crti_placement_group_answered(crti_placement_group_entry_t *group,
 
 void crti_placement_group_refused(crti_placement_group_entry_t *group, uint64_t now_ns)
 {
-    uint64_t pause = CRTI_PLACEMENT_GROUP_RETRY_NS;
+    uint64_t pause = CRTI_LIMIT(group_retry);
 
     for (unsigned i = 0; i < group->refusals; i++)
         pause += pause / 2;
-    if (pause >= CRTI_PLACEMENT_GROUP_RETRY_MAX_NS)
-        pause = CRTI_PLACEMENT_GROUP_RETRY_MAX_NS;
+    if (pause >= CRTI_LIMIT(group_retry_max))
+        pause = CRTI_LIMIT(group_retry_max);
     else
         group->refusals++;
     group->retry_ns = now_ns + pause;

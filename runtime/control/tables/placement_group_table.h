@@ -27,12 +27,9 @@
 #include "runtime/base/scheduling.h"
 #include "runtime/net/message.h"
 
-#define CRTI_BUNDLES_MAX                  1000
-#define CRTI_PLACEMENT_GROUP_RETRY_NS     (100 * CRTI_MS)
-#define CRTI_PLACEMENT_GROUP_RETRY_MAX_NS (1 * CRTI_S)
-#define CRTI_PLACEMENT_GROUP_REMOVED_MAX  1000
-#define CRTI_PLACEMENT_GROUP_WAIT_NS      (30 * CRTI_S) /* an answer comes then anyhow */
-#define CRTI_PLACEMENT_GROUP_STATES       4 /* CRTI_PLACEMENT_GROUP_* of protocol.h */
+#define CRTI_BUNDLES_MAX             1000
+#define CRTI_PLACEMENT_GROUP_WAIT_NS (30 * CRTI_S) /* an answer comes then anyhow */
+#define CRTI_PLACEMENT_GROUP_STATES  4 /* CRTI_PLACEMENT_GROUP_* of protocol.h */
 
 /*            asked          the node: DONE
  *   UNPLACED -----> RESERVING -----------> RESERVED

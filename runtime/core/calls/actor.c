@@ -19,10 +19,12 @@
  */
 #include "runtime/core/calls/actor.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "runtime/base/clock.h"
+#include "runtime/base/limit.h"
 #include "runtime/base/log.h"
 #include "runtime/core/calls/call_events.h"
 #include "runtime/core/calls/calls_int.h"
@@ -30,9 +32,9 @@
 #include "runtime/core/process/node_link.h"
 #include "runtime/core/process/remotes.h"
 
-#define QUEUE_BYTES    ((size_t)16 << 20) /* calls that wait for one actor */
-#define SUSPECT_NS     (10 * CRTI_S)   /* how long a lost session may stay unexplained */
-#define REPORT_NS      (500 * CRTI_MS) /* how long the head may take to explain a death */
+/* How long a lost session may stay unexplained, and the head may take to explain a death. */
+#define SUSPECT_NS     (2 * CRTI_LIMIT(heartbeat_timeout))
+#define REPORT_NS      (500 * CRTI_MS)
 #define DRAIN_AGAIN_NS (10 * CRTI_MS)
 #define WARN_AGAIN_NS  CRTI_S
 
@@ -241,6 +243,15 @@ static void queue_call(crti_pending_t *p, const crti_buffer_t *record)
         crti_actor_observe(actor);
 }
 
+static void fail_too_large(crti_pending_t *p)
+{
+    char text[100];
+
+    snprintf(text, sizeof(text), "the arguments of one call exceed %s (record_limit)",
+             CRTI_LIMIT_SAID(record_limit));
+    crti_pending_fail(p, CRT_ERR_TOO_LARGE, text, false);
+}
+
 void crti_actor_submit(crti_pending_t *p, const crti_buffer_t *record)
 {
     crt_actor_t *actor = p->spec.actor;
@@ -249,9 +260,8 @@ void crti_actor_submit(crti_pending_t *p, const crti_buffer_t *record)
         crti_actor_observe(actor);
     if (actor->phase == CRTI_ACTOR_GONE)
         crti_pending_fail(p, actor->status, actor->text ? actor->text : "", false);
-    else if (record->size > CRTI_NET_RECORD_BYTES)
-        crti_pending_fail(p, CRT_ERR_TOO_LARGE, "the arguments of one call exceed 64 MiB",
-                          false);
+    else if (record->size > CRTI_LIMIT(record_limit))
+        fail_too_large(p);
     else if ((crti_pending_most(p) || actor->is_unconfirmed || !actor->has_answered) &&
              keep_record(p, &record) != CRT_OK)
         crti_pending_fail(p, CRT_ERR_NO_MEMORY, crt_error_detail(), false);
@@ -318,7 +328,8 @@ static bool has_room(void *user)
 {
     crt_actor_t *actor = user;
 
-    return actor->queue_bytes <= QUEUE_BYTES || actor->phase == CRTI_ACTOR_GONE;
+    return actor->queue_bytes <= CRTI_LIMIT(actor_queue) ||
+           actor->phase == CRTI_ACTOR_GONE;
 }
 
 crt_status_t crti_actor_room(crt_actor_t *actor, bool try_only)

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/base/limit.h"
 #include "runtime/core/calls/actor.h"
 #include "runtime/core/calls/defaults.h"
 #include "runtime/core/calls/placement_group.h"
@@ -22,7 +23,6 @@
 #include "runtime/core/refs/value_of.h"
 #include "runtime/core/values/handles.h"
 
-#define ANSWER_MS  30000
 #define FIND_TRIES 100
 
 /* ------------------------------------------------------------------ what create needs */
@@ -274,7 +274,8 @@ static crt_actor_t *find_or_make(crti_core_t *core, const crti_class_t *class_,
         actor = make_actor(core, class_, o, given);
         if (!actor)
             return NULL;
-        status = crti_wait_for(core, is_answered, actor, ANSWER_MS, NULL,
+        status = crti_wait_for(core, is_answered, actor,
+                               (int64_t)(CRTI_LIMIT(head_timeout) / CRTI_MS), NULL,
                                "the head, which names an actor");
         if (status != CRT_OK || actor->phase != CRTI_ACTOR_GONE ||
             actor->status != CRT_ERR_EXISTS)

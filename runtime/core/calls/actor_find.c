@@ -8,12 +8,11 @@
  */
 #include <string.h>
 
+#include "runtime/base/limit.h"
 #include "runtime/core/calls/actor.h"
 #include "runtime/core/calls/calls_int.h"
 #include "runtime/core/process/blocking.h"
 #include "runtime/core/process/node_link.h"
-
-#define ANSWER_MS 30000
 
 static bool is_registered(void *user)
 {
@@ -36,7 +35,8 @@ static crt_status_t await_end(crt_actor_t *actor)
     crt_status_t status;
 
     crti_actor_observe(actor);
-    status = crti_wait_for(actor->core, is_gone, actor, ANSWER_MS, NULL,
+    status = crti_wait_for(actor->core, is_gone, actor,
+                           (int64_t)(CRTI_LIMIT(head_timeout) / CRTI_MS), NULL,
                            "the end of an actor");
     return status == CRT_OK
                ? crt_raise(CRT_ERR_NOT_FOUND, "the actor has just ended: %s",
@@ -62,7 +62,8 @@ static crt_status_t keep_alive(crt_actor_t *actor, const crti_msg_actor_state_t 
     crti_ref_cover(ref);
     crti_actor_lifetime_hold(actor, ref);
     crti_ref_uncover(ref, NULL); /* nobody else's hold: it has to be registered */
-    status = crti_wait_for(actor->core, is_registered, ref, ANSWER_MS, NULL,
+    status = crti_wait_for(actor->core, is_registered, ref,
+                           (int64_t)(CRTI_LIMIT(head_timeout) / CRTI_MS), NULL,
                            "an actor that it has found");
     if (status == CRT_OK && !ref->is_owned && ref->borrow.state == CRTI_BORROW_ORPHANED)
         status = await_end(actor);
@@ -109,7 +110,8 @@ crt_status_t crti_actor_find(crti_core_t *core, const char *name_space, const ch
     if (!name || !*name)
         return crt_raise(CRT_ERR_INVALID, "the name is empty");
     status =
-        crti_node_ask(core, CRTI_MSG_ACTOR_FIND, &body, ANSWER_MS, &answer, &storage);
+        crti_node_ask(core, CRTI_MSG_ACTOR_FIND, &body,
+                      (int64_t)(CRTI_LIMIT(head_timeout) / CRTI_MS), &answer, &storage);
     if (status == CRT_OK && answer.kind != CRTI_MSG_ACTOR_STATE)
         status = crt_raise(CRT_ERR_PROTOCOL,
                            "the head answered a question for an actor with %s",
@@ -132,7 +134,8 @@ crt_status_t crti_actor_find_own(crti_core_t *core, crt_actor_t **actor_out)
         return CRT_OK;
     }
     status =
-        crti_node_ask(core, CRTI_MSG_ACTOR_WATCH, &body, ANSWER_MS, &answer, &storage);
+        crti_node_ask(core, CRTI_MSG_ACTOR_WATCH, &body,
+                      (int64_t)(CRTI_LIMIT(head_timeout) / CRTI_MS), &answer, &storage);
     if (status == CRT_OK && answer.kind != CRTI_MSG_ACTOR_STATE)
         status = crt_raise(CRT_ERR_PROTOCOL,
                            "the head answered a question for an actor with %s",

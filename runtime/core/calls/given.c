@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/base/limit.h"
 #include "runtime/core/calls/object.h"
 #include "runtime/core/process/context.h"
 #include "runtime/core/refs/value_of.h"
@@ -33,13 +34,13 @@ static size_t weight(const crt_arg_t *arg, int depth)
     case CRT_KIND_LIST:
     case CRT_KIND_MAP:
         for (size_t i = 0; arg->as.list.items && i < arg->as.list.count &&
-                           depth < CRTI_VALUE_DEPTH && sum <= CRTI_INLINE_MAX;
+                           depth < CRTI_VALUE_DEPTH && sum <= CRTI_LIMIT(inline_limit);
              i++)
             sum += 1 + weight(&arg->as.list.items[i], depth + 1);
         return sum;
     case CRT_KIND_VALUE:
         for (size_t i = 0; i < crti_value_items(arg->as.value) &&
-                           depth < CRTI_VALUE_DEPTH && sum <= CRTI_INLINE_MAX;
+                           depth < CRTI_VALUE_DEPTH && sum <= CRTI_LIMIT(inline_limit);
              i++) {
             crt_arg_t item = crt_arg_value(&arg->as.value->as.items[i]);
 
@@ -75,7 +76,8 @@ crt_status_t crti_given_take(crti_core_t *core, const crt_arg_t *args, size_t co
     *given = (crti_given_t){.args = args, .count = count};
     status = crti_objects_claim(core, args, count, &given->objects);
     for (size_t i = 0; status == CRT_OK && args && i < count; i++)
-        if (args[i].kind > CRT_KIND_FLOAT && weight(&args[i], 0) > CRTI_INLINE_MAX)
+        if (args[i].kind > CRT_KIND_FLOAT &&
+            weight(&args[i], 0) > CRTI_LIMIT(inline_limit))
             status = put_one(core, given, i);
     return status;
 }

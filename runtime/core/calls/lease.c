@@ -5,6 +5,7 @@
 #include <assert.h>
 
 #include "runtime/base/arrow.h"
+#include "runtime/base/limit.h"
 
 #define TO(state) (1u << CRTI_LEASE_##state)
 
@@ -52,7 +53,7 @@ void crti_lease_pool_init(crti_lease_pool_t *pool)
 bool crti_lease_should_want(const crti_lease_pool_t *pool)
 {
     return pool->wanted < pool->queued + pool->wants_one_more &&
-           pool->wanted < CRTI_LEASE_WANTED;
+           pool->wanted < CRTI_LIMIT(lease_requests);
 }
 
 void crti_lease_want(crti_lease_pool_t *pool, crti_lease_t *lease)
@@ -98,8 +99,9 @@ static unsigned depth(const crti_lease_pool_t *pool)
 
     if (pool->service_ns == 0)
         return 1;
-    tasks = 1 + CRTI_LEASE_WORK_NS / pool->service_ns;
-    return tasks < CRTI_LEASE_DEPTH ? (unsigned)tasks : CRTI_LEASE_DEPTH;
+    tasks = 1 + CRTI_LIMIT(lease_work) / pool->service_ns;
+    return tasks < CRTI_LIMIT(lease_depth) ? (unsigned)tasks
+                                           : (unsigned)CRTI_LIMIT(lease_depth);
 }
 
 crti_lease_t *crti_lease_pick(const crti_lease_pool_t *pool)

@@ -21,18 +21,15 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "runtime/base/limit.h"
 #include "runtime/base/list.h"
 
-#define CRTI_LEASE_DEPTH   1000               /* most tasks in flight on one worker */
-#define CRTI_LEASE_WORK_NS UINT64_C(2000000)  /* work that may wait in a worker */
-#define CRTI_LEASE_IDLE_NS UINT64_C(20000000) /* an idle worker is given back after it, */
 #define CRTI_LEASE_WANTED_IDLE_NS                                                        \
     UINT64_C(200000) /* or, when others wait for one, after it */
 #define CRTI_LEASE_STUCK_NS                                                              \
     UINT64_C(20000000) /* tasks behind one that runs as long come back */
 #define CRTI_LEASE_CLOSING_NS                                                            \
-    UINT64_C(1000000000)     /* for a worker to end as it was told */
-#define CRTI_LEASE_WANTED 10 /* requests that wait at a time */
+    UINT64_C(1000000000) /* for a worker to end as it was told */
 
 /*           granted            tasks came back         answer
  *  WANTED ----------> HELD ----------------------> STUCK ------> HELD
@@ -104,7 +101,7 @@ static inline void crti_lease_wanted_by_others(crti_lease_t *lease)
 }
 static inline uint64_t crti_lease_idle_ns(const crti_lease_t *lease)
 {
-    return lease->is_wanted ? CRTI_LEASE_WANTED_IDLE_NS : CRTI_LEASE_IDLE_NS;
+    return lease->is_wanted ? CRTI_LEASE_WANTED_IDLE_NS : CRTI_LIMIT(lease_idle);
 }
 /* A task that was to end with its worker has ended: what else runs there by now has the time it
  * needs. */

@@ -8,51 +8,21 @@
 #include <string.h>
 
 #include "runtime/base/clock.h"
+#include "runtime/base/limit.h"
 #include "runtime/core/calls/call_options.h"
 #include "runtime/core/calls/tasks.h"
 #include "runtime/core/process/timer.h"
 
-#define DEFAULT_LIMIT ((size_t)64 << 20)
-#define OVERHEAD      16 /* of a block of the heap */
+#define OVERHEAD 16 /* of a block of the heap */
 /* Of the limit for spare objects: they take room in a store that others want, too. */
 #define SPARES_PART 8
-
-/* ------------------------------------------------------------------ the limit */
-
-/* Whether the environment has a number of bytes for it. */
-static bool read_limit(size_t *limit_out)
-{
-    const char *text = getenv(CRTI_LINEAGE_LIMIT);
-    char *end;
-    unsigned long long bytes;
-
-    *limit_out = DEFAULT_LIMIT;
-    if (!text || !*text)
-        return true;
-    bytes = strtoull(text, &end, 10);
-    if (*end || *text < '0' || *text > '9')
-        return false;
-    *limit_out = bytes < SIZE_MAX / 2 ? (size_t)bytes : SIZE_MAX / 2;
-    return true;
-}
-
-crt_status_t crti_lineage_check(void)
-{
-    size_t limit;
-
-    return read_limit(&limit) ? CRT_OK
-                              : crt_raise(CRT_ERR_INVALID,
-                                          CRTI_LINEAGE_LIMIT
-                                          "=%s: a number of bytes is needed, 0 for none",
-                                          getenv(CRTI_LINEAGE_LIMIT));
-}
 
 void crti_lineages_init(crti_lineages_t *lineages)
 {
     crti_list_init(&lineages->all);
     crti_list_init(&lineages->under_way);
     crti_list_init(&lineages->ending);
-    (void)read_limit(&lineages->limit);
+    lineages->limit = CRTI_LIMIT(lineage_limit);
 }
 
 /* For the node, which shows it. */
@@ -472,12 +442,12 @@ static void tell_bound(const crt_ref_t *ref, const char *name, char *text, size_
     if (ref->more->made_by)
         snprintf(text, size,
                  "%s made it, and how was forgotten: what is kept to make lost objects "
-                 "again had reached %zu bytes (" CRTI_LINEAGE_LIMIT ")",
+                 "again had reached %zu bytes (CRT_LINEAGE_LIMIT)",
                  name, limit);
     else
         snprintf(text, size,
                  "it was put and dropped, and its bytes were not kept: those of such "
-                 "objects are at most %zu (an eighth of " CRTI_LINEAGE_LIMIT ")",
+                 "objects are at most %zu (an eighth of CRT_LINEAGE_LIMIT)",
                  limit / SPARES_PART);
 }
 

@@ -27,8 +27,6 @@
 #include "runtime/core/types.h"
 #include "runtime/core/values/record.h"
 
-#define CRTI_LINEAGE_LIMIT "CRT_LINEAGE_LIMIT" /* the variable of the environment */
-
 typedef struct crti_lineage crti_lineage_t;
 
 /* Why an object can't be made again. */
@@ -56,8 +54,6 @@ typedef struct crti_lineages {
 
 void crti_lineages_init(crti_lineages_t *lineages);
 void crti_lineages_fini(crti_lineages_t *lineages);
-/* CRT_ERR_INVALID: CRT_LINEAGE_LIMIT is no number of bytes. */
-crt_status_t crti_lineage_check(void);
 
 /* The call has its results, or has failed, and ends next: what it takes to make them again is
  * kept. `result`: the first one. */

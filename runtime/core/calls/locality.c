@@ -2,6 +2,7 @@
 /* Locality. See locality.h. */
 #include "runtime/core/calls/locality.h"
 
+#include "runtime/base/limit.h"
 #include "runtime/core/process/context.h"
 #include "runtime/core/refs/refs.h"
 
@@ -57,5 +58,5 @@ bool crti_locality(const crti_core_t *core, crt_ref_t *const *refs, size_t count
             most = tally.bytes[i];
             *node_out = tally.node[i];
         }
-    return most >= here + CRTI_LOCALITY_BYTES;
+    return most >= here + CRTI_LIMIT(locality_limit);
 }

@@ -16,9 +16,8 @@
 #include "runtime/core/types.h"
 
 /* Less than that is fetched as fast as a worker elsewhere is asked for. */
-#define CRTI_LOCALITY_BYTES ((size_t)1 << 20)
 
-/* True: another node has at least CRTI_LOCALITY_BYTES more of what `refs` hold than this one. */
+/* True: another node has at least locality_limit more of what `refs` hold than this one. */
 bool crti_locality(const crti_core_t *core, crt_ref_t *const *refs, size_t count,
                    crti_id_t *node_out);
 

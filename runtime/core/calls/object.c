@@ -17,14 +17,13 @@
 #include "runtime/base/clock.h"
 #include "runtime/base/copy_struct.h"
 #include "runtime/base/fault.h"
+#include "runtime/base/limit.h"
 #include "runtime/base/tensor_check.h"
 #include "runtime/core/calls/calls_int.h"
 #include "runtime/core/process/entry.h"
 #include "runtime/core/process/remotes.h"
 #include "runtime/core/refs/kept_copies.h"
 #include "runtime/core/values/handles.h"
-
-#define PUT_INLINE 4096 /* larger puts go to the store */
 
 /* ------------------------------------------------------------------ joining */
 
@@ -83,7 +82,7 @@ static crt_status_t put_inline(crti_core_t *core, crt_ref_t *ref,
 static crt_status_t put_encoded(crti_core_t *core, crt_ref_t *ref,
                                 crti_encoder_t *encoder, int64_t copies)
 {
-    if (crti_encoder_size(encoder) <= PUT_INLINE)
+    if (crti_encoder_size(encoder) <= CRTI_LIMIT(put_inline_limit))
         return put_inline(core, ref, encoder);
     CRT_TRY(crti_kept_copies_want(ref, copies));
     return put_stored(core, ref, encoder);

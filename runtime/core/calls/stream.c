@@ -4,11 +4,10 @@
 
 #include <stdlib.h>
 
+#include "runtime/base/limit.h"
 #include "runtime/core/calls/calls_int.h"
 #include "runtime/core/process/remotes.h"
 #include "runtime/core/values/handles.h"
-
-#define WINDOW_DEFAULT 1000
 
 /* ------------------------------------------------------------------ life of a stream */
 
@@ -17,10 +16,11 @@ crt_status_t crti_call_stream_window(int64_t wanted, uint64_t *window_out)
     if (wanted < -1 || wanted > CRTI_STREAM_OUT_MAX)
         return crt_raise(CRT_ERR_INVALID,
                          "generator_backpressure_num_objects is %lld: 1 to %d, -1 for as "
-                         "many as can be, or 0 for %d",
-                         (long long)wanted, CRTI_STREAM_OUT_MAX, WINDOW_DEFAULT);
+                         "many as can be, or 0 for %llu",
+                         (long long)wanted, CRTI_STREAM_OUT_MAX,
+                         (unsigned long long)CRTI_LIMIT(stream_window));
     *window_out = wanted < 0    ? CRTI_STREAM_OUT_MAX
-                  : wanted == 0 ? WINDOW_DEFAULT
+                  : wanted == 0 ? CRTI_LIMIT(stream_window)
                                 : (uint64_t)wanted;
     return CRT_OK;
 }
@@ -33,7 +33,7 @@ crt_stream_t *crti_call_stream_new(crti_core_t *core)
         return NULL;
     stream->core = core;
     stream->holds = 1;
-    stream->window = WINDOW_DEFAULT;
+    stream->window = CRTI_LIMIT(stream_window);
     stream->is_ended = true; /* until its call is made */
     if (core && crti_handles_add(&core->calls->streams, stream) != CRT_OK) {
         free(stream);

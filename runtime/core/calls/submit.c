@@ -16,6 +16,7 @@
 #include <string.h>
 
 #include "runtime/base/clock.h"
+#include "runtime/base/limit.h"
 #include "runtime/base/log.h"
 #include "runtime/core/calls/call_events.h"
 #include "runtime/core/calls/call_options.h"
@@ -29,11 +30,7 @@
 #include "runtime/core/process/remotes.h"
 #include "runtime/core/process/timer.h"
 
-#define TASK_BYTES     ((size_t)128 << 20) /* tasks of a shape that wait */
-#define FIRST_PAUSE_NS (50 * CRTI_MS)      /* after a bundle was not there, doubled, */
-#define LAST_PAUSE_NS  (1600 * CRTI_MS)
-#define TELL_AGAIN_NS  (10000 * CRTI_MS) /* from one reason for waiting to the next */
-#define QUEUE_FRONT    8192              /* tasks of a pool that wait as pending calls */
+#define TELL_AGAIN_NS (10000 * CRTI_MS) /* from one reason for waiting to the next */
 
 static crti_task_lease_t *task_lease(crti_lease_t *lease)
 {
@@ -189,9 +186,9 @@ static void take_grant(crti_task_lease_t *lease, const crti_msg_lease_granted_t 
 /* The bundle is not where it was: the head says where it is, and by then the node may know, too. */
 static void ask_later(crti_task_pool_t *pool)
 {
-    pool->pause_ns = pool->pause_ns ? pool->pause_ns * 2 : FIRST_PAUSE_NS;
-    if (pool->pause_ns > LAST_PAUSE_NS)
-        pool->pause_ns = LAST_PAUSE_NS;
+    pool->pause_ns = pool->pause_ns ? pool->pause_ns * 2 : CRTI_LIMIT(bundle_pause);
+    if (pool->pause_ns > CRTI_LIMIT(bundle_pause_max))
+        pool->pause_ns = CRTI_LIMIT(bundle_pause_max);
     pool->retry_ns = crti_now_ns() + pool->pause_ns;
     pool->refused_version = pool->group->version;
     crti_core_wake_at(pool->core, pool->retry_ns);
@@ -299,7 +296,8 @@ static bool wants_another(const crti_task_pool_t *pool)
         pool->leases.held)
         return false;
     bundles = crti_placement_group_fitting(pool->group, &pool->shape.resources);
-    return pool->leases.wanted < CRTI_LEASE_WANTED && pool->leases.wanted < bundles;
+    return pool->leases.wanted < CRTI_LIMIT(lease_requests) &&
+           pool->leases.wanted < bundles;
 }
 
 static bool should_ask_another(const crti_task_pool_t *pool, uint64_t now_ns)
@@ -439,7 +437,7 @@ static void go_where_arguments_are(crti_pending_t *p)
 
 static bool is_long(const crti_task_pool_t *pool)
 {
-    return pool->backlog.count > 0 || pool->leases.queued > QUEUE_FRONT;
+    return pool->backlog.count > 0 || pool->leases.queued > CRTI_LIMIT(task_queue_front);
 }
 
 void crti_task_submit(crti_pending_t *p)
@@ -471,7 +469,7 @@ void crti_task_close_lease(const crti_pending_t *p)
 
 static bool has_room(void *user)
 {
-    return ((crti_task_pool_t *)user)->queue_bytes <= TASK_BYTES;
+    return ((crti_task_pool_t *)user)->queue_bytes <= CRTI_LIMIT(task_queue);
 }
 
 crt_status_t crti_task_room(crti_task_pool_t *pool, bool try_only)

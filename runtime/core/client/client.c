@@ -25,6 +25,7 @@
 
 #include "runtime/base/clock.h"
 #include "runtime/base/copy_struct.h"
+#include "runtime/base/limit.h"
 #include "runtime/base/log.h"
 #include "runtime/base/number_text.h"
 #include "runtime/base/rundir.h"
@@ -47,7 +48,6 @@
 #include "runtime/core/process/timer.h"
 #include "runtime/core/refs/kept_copies.h"
 
-#define ATTACH_NS  (30 * CRTI_S)
 #define LEAVE_NS   (5 * CRTI_S)
 #define SILENCE_NS (1 * CRTI_S) /* a driver that waits longer says what for */
 
@@ -142,12 +142,16 @@ static crt_status_t take_attached(crti_core_t *core, const crti_msg_attached_t *
                                   int *fds, int fd_count)
 {
     struct stat board;
+    crt_status_t status;
     void *page;
 
     if (fd_count != 2 || m->key.size != 32)
         return crt_raise(CRT_ERR_PROTOCOL,
                          "ATTACHED with %d descriptors and a key of %zu bytes", fd_count,
                          m->key.size);
+    status = crti_limits_take(m->limits.data, m->limits.size);
+    if (status != CRT_OK)
+        return status;
     core->node = m->node;
     core->job = m->job;
     core->cluster = m->cluster;
@@ -224,7 +228,7 @@ static crt_status_t attach(crti_core_t *core, const char *socket_path,
                            const crti_msg_attach_t *body, const crti_channel_late_t *late,
                            crti_buffer_t *storage, crti_message_t *answer)
 {
-    uint64_t deadline = crti_now_ns() + ATTACH_NS;
+    uint64_t deadline = crti_now_ns() + CRTI_LIMIT(attach_timeout);
     crti_channel_handlers_t handlers = crti_node_link_handlers;
     int fds[CRTI_CHANNEL_FDS], fd_count = 0;
     crt_status_t status;
@@ -393,7 +397,7 @@ static void say_that_we_wait(void *user)
     p->is_head = p->core->link->head_is_away;
     fprintf(stderr, "crt: %s %s; waiting for it, at most %d s\n",
             p->is_head ? "the head can't be reached: cluster" : "no answer from cluster",
-            p->address, (int)(ATTACH_NS / CRTI_S));
+            p->address, (int)(CRTI_LIMIT(attach_timeout) / CRTI_S));
 }
 
 /* What it came to. */
@@ -511,8 +515,6 @@ static crt_status_t join(crti_core_t *core, int argc, char **argv,
     if (status == CRT_OK)
         status =
             crti_name_space_pack(options ? options->name_space : NULL, &id->environment);
-    if (status == CRT_OK)
-        status = crti_lineage_check();
     if (status == CRT_OK && job && !crti_id_parse(job, &body.job))
         status = crt_raise(CRT_ERR_INVALID, "CRT_JOB=%s is no job id", job);
     if (status == CRT_OK)
@@ -545,8 +547,7 @@ static crt_status_t start_driver(int argc, char **argv, const crt_options_t *opt
     core->seeds->seed = options ? options->random_seed : 0;
     core->has_seeds = core->seeds->seed != 0;
     status = crti_worker_lines_begin(core, options);
-    if (status == CRT_OK)
-        status = crti_slow_waits_begin(core);
+    crti_slow_waits_begin(core);
     if (status == CRT_OK)
         status = join(core, argc, argv, options);
     if (status == CRT_OK) {
@@ -595,6 +596,9 @@ crt_status_t crt_init(int argc, char **argv, const crt_options_t *options)
         return crt_raise(CRT_ERR_EXISTS, "crt_init was called already");
     }
     open_missing_streams();
+    status = crti_limits_load();
+    if (status != CRT_OK)
+        return status;
     switch (crti_process_role(&birth, &zygote_fd)) {
     case CRTI_PROCESS_ZYGOTE:
         core = new_worker(&o);

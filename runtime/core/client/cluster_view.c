@@ -13,10 +13,9 @@
 #include <string.h>
 
 #include "runtime/base/copy_struct.h"
+#include "runtime/base/limit.h"
 #include "runtime/core/process/entry.h"
 #include "runtime/core/process/node_link.h"
-
-#define PATIENCE_MS 30000
 
 /* ------------------------------------------------------------------ questions */
 
@@ -65,9 +64,9 @@ crt_status_t crti_view_ask(const char *what, const char *filter, crti_message_ki
     CRTI_AUTO(crti_buffer_fini) crti_buffer_t storage = {0};
     crti_msg_view_query_t query = {.what = crti_str(what), .filter = crti_str(filter)};
     crti_message_t answer;
-    crt_status_t status =
-        crti_head_question(CRTI_MSG_VIEW_QUERY, &query, CRTI_MSG_VIEW_ANSWER, PATIENCE_MS,
-                           &answer, &storage);
+    crt_status_t status = crti_head_question(
+        CRTI_MSG_VIEW_QUERY, &query, CRTI_MSG_VIEW_ANSWER,
+        (int64_t)(CRTI_LIMIT(head_timeout) / CRTI_MS), &answer, &storage);
 
     return status == CRT_OK ? take_rows(answer.view_answer.rows, kind, take, user)
                             : status;

@@ -16,10 +16,10 @@
 
 #include "runtime/base/clock.h"
 #include "runtime/base/copy_struct.h"
+#include "runtime/base/limit.h"
 #include "runtime/base/scheduling.h"
 #include "runtime/core/client/cluster_view.h"
 
-#define PATIENCE_MS   30000
 #define LOG_WAIT_MAX  INT64_C(600000)
 #define LOG_SLICE_MS  10000 /* what one question waits for more of a log */
 #define LOG_PART      (1u << 20)
@@ -123,8 +123,9 @@ crt_status_t crt_job_submit(const char *command, const crt_job_options_t *option
     body.argv = crti_span(argv.data, argv.size);
     body.environment = crti_span(environment.data, environment.size);
     body.metadata = crti_str(metadata);
-    return crti_head_question(CRTI_MSG_JOB_SUBMIT, &body, CRTI_MSG_DONE, PATIENCE_MS,
-                              &answer, &storage);
+    return crti_head_question(CRTI_MSG_JOB_SUBMIT, &body, CRTI_MSG_DONE,
+                              (int64_t)(CRTI_LIMIT(head_timeout) / CRTI_MS), &answer,
+                              &storage);
 }
 
 /* ------------------------------------------------------------------ status */
@@ -201,8 +202,9 @@ crt_status_t crt_job_stop(const char *id)
 
     if (status != CRT_OK)
         return status;
-    status = crti_head_question(CRTI_MSG_JOB_STOP, &body, CRTI_MSG_DONE, PATIENCE_MS,
-                                &answer, &storage);
+    status = crti_head_question(CRTI_MSG_JOB_STOP, &body, CRTI_MSG_DONE,
+                                (int64_t)(CRTI_LIMIT(head_timeout) / CRTI_MS), &answer,
+                                &storage);
     if (status == CRT_OK)
         return CRT_OK;
     snprintf(text, sizeof(text), "%s", crt_error_detail());
@@ -222,7 +224,8 @@ static crt_status_t read_part(const char *id, uint64_t offset, int64_t wait_ms,
     read.name = crti_str(name);
     crti_buffer_fini(storage);
     return crti_head_question(CRTI_MSG_LOG_READ, &read, CRTI_MSG_LOG_DATA,
-                              PATIENCE_MS + wait_ms, answer, storage);
+                              (int64_t)(CRTI_LIMIT(head_timeout) / CRTI_MS) + wait_ms,
+                              answer, storage);
 }
 
 static int64_t left_ms(uint64_t end_ns)

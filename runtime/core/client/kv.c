@@ -5,17 +5,19 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/base/limit.h"
 #include "runtime/core/client/cluster_view.h"
 
 #define KEY_BYTES   255
 #define VALUE_BYTES (1u << 20)
-#define PATIENCE_MS 30000
 
 static crt_status_t ask(crti_message_kind_t request, const void *body,
                         crti_message_kind_t kind, crti_message_t *answer,
                         crti_buffer_t *storage)
 {
-    return crti_head_question(request, body, kind, PATIENCE_MS, answer, storage);
+    return crti_head_question(request, body, kind,
+                              (int64_t)(CRTI_LIMIT(head_timeout) / CRTI_MS), answer,
+                              storage);
 }
 
 static crt_status_t check_key(const char *key)

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "runtime/base/copy_struct.h"
+#include "runtime/base/limit.h"
 #include "runtime/base/log.h"
 #include "runtime/core/calls/calls.h"
 #include "runtime/core/calls/placement_group.h"
@@ -18,8 +19,6 @@
 #include "runtime/core/process/entry.h"
 #include "runtime/core/process/node_link.h"
 #include "runtime/core/values/handles.h"
-
-#define ANSWER_MS 30000
 
 static pthread_mutex_t orphans = PTHREAD_MUTEX_INITIALIZER;
 
@@ -236,8 +235,9 @@ static crt_status_t find(crti_core_t *core, const crti_msg_placement_group_get_t
 {
     CRTI_AUTO(crti_buffer_fini) crti_buffer_t storage = {0};
     crti_message_t answer;
-    crt_status_t status = crti_node_ask(core, CRTI_MSG_PLACEMENT_GROUP_GET, m, ANSWER_MS,
-                                        &answer, &storage);
+    crt_status_t status =
+        crti_node_ask(core, CRTI_MSG_PLACEMENT_GROUP_GET, m,
+                      (int64_t)(CRTI_LIMIT(head_timeout) / CRTI_MS), &answer, &storage);
 
     if (status == CRT_OK && answer.kind != CRTI_MSG_PLACEMENT_GROUP_STATE)
         status = crt_raise(CRT_ERR_PROTOCOL, "an unexpected answer of the head");

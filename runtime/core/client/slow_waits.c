@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Slow waits. A thread of a driver that has waited for CRT_TELL_WAITS seconds (10) says once, as a
+/* Slow waits. A thread of a driver that has waited for tell_waits says once, as a
  * warning on the standard error, for what: a call that is queued, and for what; one that runs,
  * since when, where and in which process; an actor that is not there, and why; an object that is
  * fetched.
@@ -22,6 +22,7 @@
 #include <string.h>
 
 #include "runtime/base/clock.h"
+#include "runtime/base/limit.h"
 #include "runtime/base/log.h"
 #include "runtime/base/number_text.h"
 #include "runtime/core/calls/actor.h"
@@ -35,11 +36,8 @@
 #include "runtime/core/process/remotes.h"
 #include "runtime/core/process/timer.h"
 
-#define VARIABLE "CRT_TELL_WAITS"
-#define DEFAULT  10.0
-#define MOST     1e6 /* seconds */
-#define LOOKS    10
-#define NAME     128
+#define LOOKS 10
+#define NAME  128
 #define PAUSE                                                                            \
     (60 * CRTI_S) /* before what was told last is told of again; then twice that, */
 #define PAUSE_MAX (3600 * CRTI_S) /* up to this */
@@ -55,18 +53,9 @@ typedef struct question {
     char name[NAME];
 } question_t;
 
-crt_status_t crti_slow_waits_begin(crti_core_t *core)
+void crti_slow_waits_begin(crti_core_t *core)
 {
-    const char *text = getenv(VARIABLE);
-    double seconds = DEFAULT;
-
-    if (text && *text &&
-        (!crti_read_whole_number(text, &seconds) || !(seconds >= 0 && seconds <= MOST)))
-        return crt_raise(CRT_ERR_INVALID,
-                         "%s=%.20s is no number of seconds from 0 (never) to 1000000",
-                         VARIABLE, text);
-    core->blocked->look_ns = (uint64_t)(seconds * (double)CRTI_S / LOOKS);
-    return CRT_OK;
+    core->blocked->look_ns = CRTI_LIMIT(tell_waits) / LOOKS;
 }
 
 /* ------------------------------------------------------------------ what is said */

@@ -5,8 +5,8 @@
 
 #include "runtime/core/types.h"
 
-/* Of a driver, before its first wait. CRT_ERR_INVALID: CRT_TELL_WAITS is no number of seconds. */
-crt_status_t crti_slow_waits_begin(crti_core_t *core);
+/* Of a driver, before its first wait. */
+void crti_slow_waits_begin(crti_core_t *core);
 /* Lock held. */
 void crti_slow_waits_tick(crti_core_t *core, uint64_t now_ns);
 

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "runtime/base/fault.h"
+#include "runtime/base/limit.h"
 #include "runtime/base/number_text.h"
 #include "runtime/core/calls/calls.h"
 #include "runtime/core/execution/execution_int.h"
@@ -212,7 +213,7 @@ static crt_status_t return_value(crt_call_t *call, crti_call_result_t *result,
     status = hold_refs(call, result, refs, count);
     if (status != CRT_OK)
         return status;
-    if (size > CRTI_INLINE_MAX)
+    if (size > CRTI_LIMIT(inline_limit))
         return return_stored(call, result);
     status = crti_buffer_reserve(&result->value, size);
     if (status != CRT_OK)

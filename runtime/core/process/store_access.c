@@ -15,12 +15,10 @@
 
 #include "runtime/base/clock.h"
 #include "runtime/base/fault.h"
+#include "runtime/base/limit.h"
 #include "runtime/core/process/context.h"
 #include "runtime/core/process/entry.h"
 #include "runtime/core/values/value.h"
-
-#define STORE_WAIT     (5 * CRTI_S)   /* while no room is made */
-#define STORE_WAIT_MAX (300 * CRTI_S) /* while it is: others may take it each time */
 
 crt_status_t crti_core_join_store(crti_core_t *core)
 {
@@ -51,13 +49,13 @@ static crt_status_t wait_for_room(crti_core_t *core, size_t size, uint64_t since
 
     do {
         saved = crti_store_saved_bytes(core->store);
-        deadline = crti_now_ns() + STORE_WAIT;
-        if (deadline > since + STORE_WAIT_MAX)
-            deadline = since + STORE_WAIT_MAX;
+        deadline = crti_now_ns() + CRTI_LIMIT(store_timeout);
+        if (deadline > since + CRTI_LIMIT(store_timeout_max))
+            deadline = since + CRTI_LIMIT(store_timeout_max);
         status = crti_store_wait_space(core->store, size, deadline);
     } while (status == CRT_ERR_STORE_FULL &&
              saved != crti_store_saved_bytes(core->store) &&
-             crti_now_ns() < since + STORE_WAIT_MAX);
+             crti_now_ns() < since + CRTI_LIMIT(store_timeout_max));
     return status;
 }
 

@@ -19,6 +19,7 @@
 #include <stdlib.h>
 
 #include "runtime/base/clock.h"
+#include "runtime/base/limit.h"
 #include "runtime/base/log.h"
 #include "runtime/core/process/timer.h"
 #include "runtime/core/refs/copy_query.h"
@@ -26,9 +27,9 @@
 #include "runtime/core/refs/kept_copies.h"
 #include "runtime/core/refs/refs_int.h"
 
-/* For those who do not answer: a node that lives is silent for 5 s at most (else it counts as
- * dead), and what was lost on the way is sent again within 2 s (net/session.h). */
-#define MISSING_NS (7 * CRTI_S)
+/* For those who do not answer: a node that is silent for longer counts as dead, and what was lost
+ * on the way is sent again (net/session.h). */
+#define MISSING_NS (CRTI_LIMIT(heartbeat_timeout) + CRTI_LIMIT(session_probe_max))
 
 typedef struct wanted {
     crti_list_t link; /* core->refs->missing */

@@ -12,23 +12,21 @@
  * Ownership
  *     A record holds its ref until the bytes are here or the ref has failed; a tick ends it then.
  * Failure
- *     After ASKS times the ref fails with what the last pull said, or is made again. The owner's
- *     death, and a session with it that is lost, end it at once.
+ *     After fetch_tries times the ref fails with what the last pull said, or is made again. The
+ *     owner's death, and a session with it that is lost, end it at once.
  */
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "runtime/base/clock.h"
+#include "runtime/base/limit.h"
 #include "runtime/core/process/timer.h"
 #include "runtime/core/refs/forward.h"
 #include "runtime/core/refs/refs_int.h"
 #include "runtime/core/refs/value_of.h"
 
 /* Within 2 s. The pauses grow: as a rule the owner hears of a death a moment after our node did. */
-#define ASKS         14
-#define ASKS_AGAIN   4 /* of what can be made again instead */
-#define PAUSE_NS     (10 * CRTI_MS)
-#define PAUSE_MAX_NS (200 * CRTI_MS)
+#define ASKS_AGAIN 4 /* of what can be made again instead */
 
 typedef struct crti_again {
     crti_list_t link; /* core->refs->retries */
@@ -52,9 +50,9 @@ static retry_t *make(crt_ref_t *ref)
 
 static uint64_t pause_of(const retry_t *a)
 {
-    uint64_t pause = PAUSE_NS << (a->asked < 8 ? a->asked : 8);
+    uint64_t pause = CRTI_LIMIT(fetch_pause) << (a->asked < 8 ? a->asked : 8);
 
-    return pause < PAUSE_MAX_NS ? pause : PAUSE_MAX_NS;
+    return pause < CRTI_LIMIT(fetch_pause_max) ? pause : CRTI_LIMIT(fetch_pause_max);
 }
 
 static void end(retry_t *a)
@@ -95,7 +93,8 @@ static void ask(retry_t *a)
     if (ref->more->forward)
         status = pull_forwarded(ref);
     else
-        status = crti_ref_ask_owner(ref, a->asked >= ASKS ? ref->more->object.number : 0);
+        status = crti_ref_ask_owner(
+            ref, a->asked >= CRTI_LIMIT(fetch_tries) ? ref->more->object.number : 0);
     if (status != CRT_OK)
         crti_ref_lose(ref, status);
 }
@@ -107,7 +106,8 @@ bool crti_ref_is_asked_again(const crt_ref_t *ref)
 
 static unsigned asks_of(const crt_ref_t *ref)
 {
-    return ref->is_owned && ref->owned.is_repeatable ? ASKS_AGAIN : ASKS;
+    return ref->is_owned && ref->owned.is_repeatable ? ASKS_AGAIN
+                                                     : (unsigned)CRTI_LIMIT(fetch_tries);
 }
 
 bool crti_ref_ask_again(crt_ref_t *ref, crt_status_t status)

@@ -89,7 +89,6 @@ typedef struct crti_segment {
 
 /* An encoded value in parts, before it is written somewhere. Zero-initialised it is empty; its
  * memory is reused by the next crti_encode. */
-#define CRTI_INLINE_MAX 65536 /* larger results and arguments go to the store */
 
 struct crti_encoder {
     const crti_naming_t *naming;

@@ -5,6 +5,7 @@
  *     local_dispatch.c -> [ node/dispatch/attach.c ] -> process.c, job.c, worker_table.c ->
  *     ATTACHED
  */
+#include "runtime/base/limit.h"
 #include "runtime/node/actors/actor.h"
 #include "runtime/node/dispatch/dispatch_int.h"
 #include "runtime/node/jobs/job.h"
@@ -59,9 +60,11 @@ static void send_attached(crti_local_t *local, uint64_t request)
                                     .port_high = node->options.port_high,
                                     .head = crti_str(node->head_address),
                                     .encrypt_streams = crti_peer_encrypts(node)};
-    char gpus[CRTI_GPU_TEXT];
+    char gpus[CRTI_GPU_TEXT], limits[CRTI_LIMITS_PACKED];
     bool is_sent;
 
+    crti_limits_pack(limits);
+    attached.limits = crti_str(limits);
     if (p->worker) {
         attached.cpus = p->worker->cpus;
         attached.gpus =

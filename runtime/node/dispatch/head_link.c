@@ -5,14 +5,15 @@
  *     [ node/dispatch/head_link.c ] <-> net/stream.c <-> crt-head
  *         -> head.c (answers), head_dispatch.c (orders and news)
  * Rules
- *     A broken link is made anew at once, then every RETRY_NS. Silence for SILENCE_NS breaks the
- *     link. Without a head for `headless_ns` the node stops. A head that says this node was dead
- *     gets a new incarnation of it, with all old workers gone; one that can't tell this node from
- *     another one gets a node with another id.
+ *     A broken link is made anew at once, then every reconnect_pause. Silence for heartbeat_timeout
+ *     breaks the link. Without a head for `headless_ns` the node stops. A head that says this node
+ *     was dead gets a new incarnation of it, with all old workers gone; one that can't tell this
+ *     node from another one gets a node with another id.
  */
 
 #include "crt_config.h"
 #include "runtime/base/clock.h"
+#include "runtime/base/limit.h"
 #include "runtime/base/log.h"
 #include "runtime/node/actors/actor.h"
 #include "runtime/node/dispatch/dispatch_int.h"
@@ -28,11 +29,6 @@
 #include "runtime/node/process/metric_totals.h"
 #include "runtime/node/watches/watch.h"
 
-#define CONNECT_MS 5000
-#define RETRY_NS   (200 * CRTI_MS)
-#define BEAT_NS    (1 * CRTI_S)
-#define GATHER_NS  (50 * CRTI_MS)
-#define SILENCE_NS (5 * CRTI_S)
 #define HEADLESS   (600 * CRTI_S) /* until the head says otherwise */
 #define DEMAND_MAX 100            /* waiting requests that the head is told of */
 
@@ -67,7 +63,8 @@ static void lose(crti_node_t *node, const char *why)
         return;
     }
     /* The first attempt at once, also when the head was merely restarted. */
-    crti_loop_start(node->loop, &r->retry, r->attempts ? now + RETRY_NS : now);
+    crti_loop_start(node->loop, &r->retry,
+                    r->attempts ? now + CRTI_LIMIT(reconnect_pause) : now);
 }
 
 /* ---------------------------------------------------------------- heartbeats */
@@ -135,7 +132,7 @@ static void beat(crti_node_t *node)
 
 void crti_head_changed(crti_node_t *node)
 {
-    uint64_t at = node->registration->beat_ns + GATHER_NS;
+    uint64_t at = node->registration->beat_ns + CRTI_LIMIT(report_delay);
 
     if (!crti_head_is_open(node) || node->registration->changed)
         return;
@@ -150,12 +147,17 @@ static void on_beat(void *user)
 
     if (!crti_head_is_open(node) || node->stopping)
         return;
-    if (now - node->registration->heard_ns > SILENCE_NS) {
-        lose(node, "the head was silent for 5 s");
+    if (now - node->registration->heard_ns > CRTI_LIMIT(heartbeat_timeout)) {
+        char why[64];
+
+        snprintf(why, sizeof(why), "the head was silent for %s",
+                 CRTI_LIMIT_SAID(heartbeat_timeout));
+        lose(node, why);
         return;
     }
     beat(node);
-    crti_loop_start(node->loop, &node->registration->beat, now + BEAT_NS);
+    crti_loop_start(node->loop, &node->registration->beat,
+                    now + CRTI_LIMIT(heartbeat_interval));
 }
 
 /* ---------------------------------------------------------------- registration */
@@ -205,6 +207,10 @@ static void end_ids(crti_node_t *node, crti_span_t list, bool actors)
 
 static void on_registered(crti_node_t *node, const crti_msg_node_registered_t *m)
 {
+    if (crti_limits_take(m->limits.data, m->limits.size) != CRT_OK) {
+        crti_node_fail_start(node, crt_error_detail());
+        return;
+    }
     node->registration->cluster = m->cluster;
     if (m->encrypt_streams != crti_peer_encrypts(node) &&
         crti_peer_listen_again(node, m->encrypt_streams) != CRT_OK) {
@@ -228,7 +234,8 @@ static void on_registered(crti_node_t *node, const crti_msg_node_registered_t *m
     end_ids(node, m->jobs_to_end, false);
     crti_log(CRTI_LOG_INFO, "head", "registered with %s", node->head_address);
     beat(node);
-    crti_loop_start(node->loop, &node->registration->beat, crti_node_now(node) + BEAT_NS);
+    crti_loop_start(node->loop, &node->registration->beat,
+                    crti_node_now(node) + CRTI_LIMIT(heartbeat_interval));
     crti_head_registered(node);
     crti_actor_watch_again(node); /* behind them: these are sent as they are asked */
     crti_local_broadcast(node, CRTI_MSG_HEAD_LINK, &(crti_msg_head_link_t){.up = true});
@@ -353,7 +360,8 @@ void crti_registration_start(crti_node_t *node)
     if (node->registration->lost_ns == 0)
         node->registration->lost_ns = crti_node_now(node);
     node->registration->attempts++;
-    status = crti_head_connect(node, CONNECT_MS, &handlers);
+    status =
+        crti_head_connect(node, CRTI_LIMIT(head_connect_timeout) / CRTI_MS, &handlers);
     if (status != CRT_OK)
         lose(node, crt_error_detail());
 }

@@ -20,8 +20,6 @@
 #include "runtime/base/list.h"
 #include "runtime/node/host/output.h"
 
-#define CRTI_LOG_LIMIT  ((uint64_t)64 << 20)
-#define CRTI_LOG_TOTAL  ((uint64_t)1 << 30)
 #define CRTI_LOG_FILES  10000
 #define CRTI_LOG_MARKER 128 /* bytes of the longest marker line */
 

@@ -20,8 +20,6 @@
 
 #include "runtime/base/crt_base.h"
 
-#define CRTI_PACKAGES_BYTES ((uint64_t)8 << 30)
-#define CRTI_PACKAGES_AGE_S (7 * 24 * 3600)
 #define CRTI_PACKAGES_PIN_S 600
 #define CRTI_PACKAGE_KEY    96 /* bytes, with the final zero */
 

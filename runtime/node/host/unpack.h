@@ -17,9 +17,8 @@
 
 #include "runtime/base/crt_base.h"
 
-#define CRTI_UNPACK_BYTES   ((uint64_t)4 << 30) /* of all files together */
-#define CRTI_UNPACK_ENTRIES 200000              /* with the directories above members */
-#define CRTI_UNPACK_NAME    1024                /* bytes of a path */
+#define CRTI_UNPACK_ENTRIES 200000 /* with the directories above members */
+#define CRTI_UNPACK_NAME    1024   /* bytes of a path */
 
 typedef struct crti_unpack_limits {
     uint64_t bytes, entries;

@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <string.h>
 
+#include "runtime/base/limit.h"
 #include "runtime/base/log.h"
 #include "runtime/node/jobs/job_int.h"
 #include "runtime/node/links/local.h"
@@ -63,7 +64,7 @@ crti_job_t *crti_job_get(crti_node_t *node, crti_id_t id)
     job->id = id;
     job->exec_fd = job->zip_fd = job->zygote.pidfd = job->zygote.report = -1;
     job->zygote.output[0].fd = job->zygote.output[1].fd = -1;
-    crti_log_file_init(&job->zygote.log, node->options.log_limit);
+    crti_log_file_init(&job->zygote.log, CRTI_LIMIT(log_limit));
     crti_list_init(&job->wanted);
     crti_list_init(&job->forking);
     if (crti_map_put(&node->jobs->by_id, &id, job) == CRT_OK)

@@ -15,14 +15,13 @@
 #include <sys/wait.h>
 
 #include "runtime/base/clock.h"
+#include "runtime/base/limit.h"
 #include "runtime/base/programs.h"
 #include "runtime/crt.h"
 #include "runtime/crt_tools.h"
 #include "runtime/node/host/exec.h"
 #include "runtime/node/host/package_dir.h"
 #include "runtime/node/jobs/job_int.h"
-
-#define MAKE_NS (3600 * CRTI_S) /* until it is ready, its setup command included */
 
 struct crti_package {
     crti_node_t *node;
@@ -96,7 +95,7 @@ static crt_status_t result_of(crti_package_t *p, const siginfo_t *info)
     if (p->is_late)
         return crt_raise(CRT_ERR_TIMED_OUT,
                          CRTI_JOB_SETUP_FAILED "it took longer than %d s",
-                         (int)(MAKE_NS / CRTI_S));
+                         (int)(CRTI_LIMIT(job_setup_timeout) / CRTI_S));
     crti_log_file_last(&p->log, last, sizeof(last));
     return crt_raise(CRT_ERR_IO, CRTI_JOB_SETUP_FAILED "%s",
                      is_made   ? "the folder went meanwhile"
@@ -140,8 +139,8 @@ static crt_status_t watch(crti_package_t *p)
     p->timer = (crti_timer_t){.on_expired = on_late, .user = p};
     status = crti_loop_add(p->node->loop, &p->pidfd_watch, p->pidfd, EPOLLIN);
     if (status == CRT_OK)
-        status =
-            crti_loop_start(p->node->loop, &p->timer, crti_node_now(p->node) + MAKE_NS);
+        status = crti_loop_start(p->node->loop, &p->timer,
+                                 crti_node_now(p->node) + CRTI_LIMIT(job_setup_timeout));
     for (int i = 0; i < 2 && status == CRT_OK; i++)
         status = crti_output_start(&p->output[i], p->node->loop);
     return status;
@@ -195,7 +194,7 @@ static crti_package_t *new_package(crti_node_t *node, const char *sha, const cha
     p->node = node;
     p->hold_fd = p->pidfd = p->report = -1;
     p->output[0].fd = p->output[1].fd = -1;
-    crti_log_file_init(&p->log, node->options.log_limit);
+    crti_log_file_init(&p->log, CRTI_LIMIT(log_limit));
     crti_package_key(sha, setup, p->key);
     snprintf(p->packages, sizeof(p->packages), "%s/packages", node->state_dir);
     snprintf(p->directory, sizeof(p->directory), "%s/%s", p->packages, p->key);

@@ -10,7 +10,8 @@
  *     after LOOK_NS without progress, and frees what it was given when it comes back.
  * Failure
  *     A node that can't be reached is not one without the program: while the head does not say that
- *     it is dead it is asked again, for GIVE_UP since its last part, as for objects (pull_retry.c).
+ *     it is dead it is asked again, for transfer_retry_timeout since its last part, as for objects
+ *     (pull_retry.c).
  * Trust
  *     What is executed was hashed through the descriptor that is executed. Bytes from another
  *     node become a file of the cache only when their hash is right.
@@ -24,6 +25,7 @@
 #include <sys/stat.h>
 
 #include "runtime/base/clock.h"
+#include "runtime/base/limit.h"
 #include "runtime/base/log.h"
 #include "runtime/base/programs.h"
 #include "runtime/base/rundir.h"
@@ -31,7 +33,6 @@
 #include "runtime/node/links/peer.h"
 
 #define RETRY_NS         (200 * CRTI_MS)
-#define GIVE_UP          (30 * CRTI_S)
 #define LOOK_NS          (10 * CRTI_S)
 #define HANGING_MAX      16 /* threads left behind */
 #define PART             ((uint64_t)1 << 20)
@@ -382,7 +383,7 @@ static bool tries_again(fetch_t *f)
     f->is_broken = false;
     if (f->broken_ns == 0)
         f->broken_ns = now;
-    if (now - f->broken_ns > GIVE_UP)
+    if (now - f->broken_ns > CRTI_LIMIT(transfer_retry_timeout))
         return false;
     crti_loop_start(f->node->loop, &f->retry, now + RETRY_NS);
     return true;
@@ -500,7 +501,7 @@ static crt_status_t complete(fetch_t *f)
     if (f->found_fd < 0 || !crti_programs_hold(f->found_fd))
         return crt_raise(CRT_ERR_IO, "%s: %s", cache, strerror(errno));
     *strrchr(cache, '/') = '\0';
-    crti_programs_trim(cache, CRTI_PROGRAMS_BYTES);
+    crti_programs_trim(cache, CRTI_LIMIT(program_cache));
     return CRT_OK;
 }
 

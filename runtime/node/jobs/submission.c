@@ -8,9 +8,9 @@
  *     A job is named by its job id: a submission id may be used again. The driver has a supervisor
  *     (host/supervisor.h), a process group, a directory and a log file of its own below the head's
  *     state directory. Stopping is SIGTERM to the group, then SIGKILL to all that it started after
- *     STOP_NS. When the driver has ended the rest is killed, in whatever session. Its end is told
- *     until the head answers. Nobody waits for its program to be executed: that may be on a file
- *     server that does not answer.
+ *     job_stop_timeout. When the driver has ended the rest is killed, in whatever session. Its end
+ *     is told until the head answers. Nobody waits for its program to be executed: that may be on a
+ *     file server that does not answer.
  */
 #include <assert.h>
 #include <errno.h>
@@ -20,6 +20,7 @@
 #include <sys/wait.h>
 
 #include "runtime/base/clock.h"
+#include "runtime/base/limit.h"
 #include "runtime/base/log.h"
 #include "runtime/node/host/exec.h"
 #include "runtime/node/host/supervisor.h"
@@ -27,9 +28,7 @@
 #include "runtime/node/leases/lease_table.h"
 #include "runtime/node/logs/logs.h"
 
-#define STOP_NS       (3 * CRTI_S)
-#define START_NS      (10 * CRTI_S) /* until its program is executed */
-#define ENDED_MAX     100           /* ends that are remembered */
+#define ENDED_MAX     100 /* ends that are remembered */
 #define TELL_AGAIN_NS (1 * CRTI_S)
 #define LAST_BYTES    20000
 #define LAST_LINES    10
@@ -295,7 +294,7 @@ static void on_start_late(void *user)
     start_failed(s, crt_raise(CRT_ERR_TIMED_OUT,
                               "%s could not be executed within %d s: its file server "
                               "does not answer?",
-                              s->program, (int)(START_NS / CRTI_S)));
+                              s->program, (int)(CRTI_LIMIT(job_start_timeout) / CRTI_S)));
 }
 
 static void on_gone(void *user, uint32_t events)
@@ -332,7 +331,8 @@ static void terminate(crti_submission_t *s)
 {
     set_state(s, CRTI_SUBMISSION_STOPPING);
     crti_supervisor_terminate(s->pid);
-    crti_loop_start(s->node->loop, &s->stop_timer, crti_node_now(s->node) + STOP_NS);
+    crti_loop_start(s->node->loop, &s->stop_timer,
+                    crti_node_now(s->node) + CRTI_LIMIT(job_stop_timeout));
 }
 
 static void stop(crti_submission_t *s)
@@ -415,7 +415,7 @@ static crt_status_t watch(crti_submission_t *s)
         status = crti_loop_add(s->node->loop, &s->report_watch, s->report, EPOLLIN);
     if (status == CRT_OK)
         status = crti_loop_start(s->node->loop, &s->start_timer,
-                                 crti_node_now(s->node) + START_NS);
+                                 crti_node_now(s->node) + CRTI_LIMIT(job_start_timeout));
     for (int i = 0; i < 2 && status == CRT_OK; i++)
         status = crti_output_start(&s->output[i], s->node->loop);
     return status;
@@ -541,7 +541,7 @@ static crt_status_t new_submission(crti_node_t *node, const crti_msg_job_start_t
     s->pidfd = s->program_fd = s->report = -1;
     s->output[0].fd = s->output[1].fd = -1;
     memcpy(s->name, name, sizeof(s->name));
-    crti_log_file_init(&s->log, node->options.log_limit);
+    crti_log_file_init(&s->log, CRTI_LIMIT(log_limit));
     status = keep(s, start);
     if (status != CRT_OK) {
         free_submission(s);

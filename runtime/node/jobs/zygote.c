@@ -5,8 +5,8 @@
  *     job.c -> [ node/jobs/zygote.c ] -> exec, zygote link (net/channel.c) -> core's zygote
  * Failure
  *     A program that can't be loaded (a missing shared library, another processor), that ends
- *     before it says READY, or that is silent for START_NS fails all who wait for a worker,
- *     with its last words. A zygote that dies takes its workers along (their parent-death
+ *     before it says READY, or that is silent for worker_start_timeout fails all who wait for a
+ *     worker, with its last words. A zygote that dies takes its workers along (their parent-death
  *     signal); the next wish starts another.
  */
 #include <errno.h>
@@ -16,6 +16,7 @@
 #include <sys/wait.h>
 
 #include "runtime/base/clock.h"
+#include "runtime/base/limit.h"
 #include "runtime/base/log.h"
 #include "runtime/node/host/exec.h"
 #include "runtime/node/host/log_quota.h"
@@ -23,7 +24,6 @@
 #include "runtime/node/leases/worker_table.h"
 #include "runtime/node/process/process.h"
 
-#define START_NS    (30 * CRTI_S)
 #define END_NS      (1 * CRTI_S) /* to end what its workers left */
 #define OMP_THREADS "OMP_NUM_THREADS"
 
@@ -305,12 +305,13 @@ static void on_late(void *user)
 
     if (is_executed)
         snprintf(text, sizeof(text),
-                 "the program did not reach crt_main or crt_init within 30 s");
+                 "the program did not reach crt_main or crt_init within %s",
+                 CRTI_LIMIT_SAID(worker_start_timeout));
     else
         snprintf(text, sizeof(text),
-                 "%s could not be executed in %s within 30 s: a file server does not "
+                 "%s could not be executed in %s within %s: a file server does not "
                  "answer?",
-                 job->program, job->directory);
+                 job->program, job->directory, CRTI_LIMIT_SAID(worker_start_timeout));
     crti_zygote_kill(job);
     crti_job_fail(job, CRT_ERR_TIMED_OUT, text);
 }
@@ -340,8 +341,9 @@ static crt_status_t watch_zygote(crti_job_t *job, int *fd)
     for (int i = 0; i < 2 && status == CRT_OK; i++)
         status = crti_output_start(&z->output[i], job->node->loop);
     if (status == CRT_OK)
-        status = crti_loop_start(job->node->loop, &z->start_timer,
-                                 crti_node_now(job->node) + START_NS);
+        status =
+            crti_loop_start(job->node->loop, &z->start_timer,
+                            crti_node_now(job->node) + CRTI_LIMIT(worker_start_timeout));
     return status;
 }
 
@@ -350,7 +352,7 @@ static crt_status_t open_pipes(crti_job_t *job, int fds[4])
     crti_zygote_t *z = &job->zygote;
     crt_status_t status = crti_channel_pair(fds);
 
-    crti_log_file_init(&z->log, job->node->options.log_limit);
+    crti_log_file_init(&z->log, CRTI_LIMIT(log_limit));
     if (status == CRT_OK)
         status = crti_output_open(&z->output[0], false, &z->log, NULL, NULL, &fds[2]);
     if (status == CRT_OK)

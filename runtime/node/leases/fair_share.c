@@ -2,6 +2,7 @@
 /* Fair share. See fair_share.h. */
 #include "runtime/node/leases/fair_share.h"
 
+#include "runtime/base/limit.h"
 #include "runtime/node/leases/lease_table_int.h"
 
 /* What runs in a bundle of a placement group is reserved, and nobody's share. */
@@ -112,7 +113,7 @@ static const crti_lease_t *find_turn(const crti_lease_table_t *table,
 
         if (lease->state != CRTI_LEASE_GRANTED || !is_held(lease) || !is_shared(lease) ||
             crti_id_equal(lease->job, request->job) ||
-            now_ns - lease->granted_ns < CRTI_FAIR_TURN_NS ||
+            now_ns - lease->granted_ns < CRTI_LIMIT(share_turn) ||
             !helps(table, lease, request))
             continue;
         used = used_by(table, lease->job, now_ns);
@@ -316,7 +317,8 @@ static double turns_behind(const crti_lease_table_t *table, const crti_lease_t *
 static bool may_leave(const crti_lease_t *request, uint64_t now_ns)
 {
     return request->state == CRTI_LEASE_WAITING && is_shared(request) &&
-           request->spillbacks == 0 && now_ns - request->since_ns >= CRTI_FAIR_TURN_NS;
+           request->spillbacks == 0 &&
+           now_ns - request->since_ns >= CRTI_LIMIT(share_turn);
 }
 
 static seeker_t *find_seeker(seeker_t *seekers, unsigned *count, crti_id_t job)
@@ -380,7 +382,7 @@ uint64_t crti_fair_share_tick(crti_lease_table_t *table, uint64_t now_ns)
         if (request->state != CRTI_LEASE_WAITING || !is_shared(request))
             continue;
         is_any = true;
-        if (now_ns - request->since_ns < CRTI_FAIR_TURN_NS ||
+        if (now_ns - request->since_ns < CRTI_LIMIT(share_turn) ||
             !is_allowed(table, request) || !is_first_of_its_job(table, request) ||
             ++jobs <= yielding)
             continue;
@@ -390,5 +392,5 @@ uint64_t crti_fair_share_tick(crti_lease_table_t *table, uint64_t now_ns)
     }
     judge_turns(table, now_ns);
     seek_turns(table, now_ns);
-    return is_any ? now_ns + CRTI_FAIR_TURN_NS / 4 : UINT64_MAX;
+    return is_any ? now_ns + CRTI_LIMIT(share_turn) / 4 : UINT64_MAX;
 }

@@ -6,7 +6,7 @@
  *     tick.c, lease_table.c (who is served next) -> [ leases/fair_share.c ] -> lease_table.h
  *     (LEASE_YIELD to the owner)
  * Policy
- *     Weighted fair shares of CPUs, in turns: when a request has waited for CRTI_FAIR_TURN_NS, a
+ *     Weighted fair shares of CPUs, in turns: when a request has waited for share_turn, a
  *     lease of the job that has used most for its weight, and more than the waiting job has, ends
  *     its turn if that has lasted as long. One lease for each job that waits is on its way back at
  *     a time. What runs is not interrupted: the owner gives the worker back when its task has
@@ -25,13 +25,14 @@
 #ifndef CRTI_NODE_FAIR_SHARE_H
 #define CRTI_NODE_FAIR_SHARE_H
 
+#include "runtime/base/limit.h"
 #include "runtime/node/leases/lease_table.h"
 
 /* That a request waits for a turn on another node; for one that is over, and whose task runs on;
  * and until a node that gave one back is asked again. */
-#define CRTI_FAIR_AWAY_NS  (4 * CRTI_FAIR_TURN_NS)
-#define CRTI_FAIR_YIELD_NS (10 * CRTI_FAIR_TURN_NS)
-#define CRTI_FAIR_AGAIN_NS (2 * CRTI_FAIR_TURN_NS)
+#define CRTI_FAIR_AWAY_NS  (4 * CRTI_LIMIT(share_turn))
+#define CRTI_FAIR_YIELD_NS (10 * CRTI_LIMIT(share_turn))
+#define CRTI_FAIR_AGAIN_NS (2 * CRTI_LIMIT(share_turn))
 
 /* Looked at at a time; requests of others are served by arrival. */
 #define CRTI_FAIR_JOBS 64

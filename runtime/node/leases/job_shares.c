@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "runtime/base/clock.h"
+#include "runtime/base/limit.h"
 #include "runtime/base/resources.h"
 
 #define REMEMBER_NS (10 * CRTI_S)
@@ -102,7 +103,8 @@ static account_t *add(crti_job_shares_t *shares, crti_id_t job, uint64_t now_ns)
 static double begin_at(const crti_job_shares_t *shares, const account_t *a,
                        uint64_t now_ns)
 {
-    double credit = (double)CRTI_RESOURCE_ONE * (double)CRTI_FAIR_TURN_NS / a->weight;
+    double credit =
+        (double)CRTI_RESOURCE_ONE * (double)CRTI_LIMIT(share_turn) / a->weight;
     double least = least_used(shares, now_ns) - credit;
 
     return a->used > least ? a->used : least;
@@ -213,7 +215,7 @@ double crti_job_shares_used(const crti_job_shares_t *shares, crti_id_t job,
     const account_t *a = find(shares, job);
 
     return a ? used_by(a, now_ns) + (double)(a->held + a->elsewhere) *
-                                        (double)CRTI_FAIR_TURN_NS / a->weight
+                                        (double)CRTI_LIMIT(share_turn) / a->weight
              : 0;
 }
 
@@ -222,7 +224,7 @@ double crti_job_shares_turn(const crti_job_shares_t *shares, crti_id_t job,
 {
     const account_t *a = find(shares, job);
 
-    return (double)amount * (double)CRTI_FAIR_TURN_NS / (a ? a->weight : 1);
+    return (double)amount * (double)CRTI_LIMIT(share_turn) / (a ? a->weight : 1);
 }
 
 bool crti_job_shares_allow(const crti_job_shares_t *shares, crti_id_t job, int64_t amount,

@@ -26,8 +26,6 @@
 #include "runtime/base/id.h"
 #include "runtime/base/map.h"
 
-#define CRTI_FAIR_TURN_NS UINT64_C(100000000)
-
 #define CRTI_JOB_WEIGHT_MAX 1000
 #define CRTI_JOB_SHARE_ONE  10000 /* all CPUs of a node */
 

@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "runtime/base/limit.h"
 #include "runtime/node/leases/fair_share.h"
 #include "runtime/node/leases/leases_int.h"
 #include "runtime/node/leases/room.h"
@@ -48,7 +49,7 @@ void crti_lease_act(crti_node_t *node)
     node->leases->carry_out(node);
     node->leases->is_acting = false;
     if (crti_lease_table_waiting(node->lease_table)) /* others may have to yield */
-        crti_node_schedule_tick(node, crti_node_now(node) + CRTI_FAIR_TURN_NS);
+        crti_node_schedule_tick(node, crti_node_now(node) + CRTI_LIMIT(share_turn));
 }
 
 /* ---------------------------------------------------------------- answers */

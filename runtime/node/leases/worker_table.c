@@ -13,13 +13,11 @@
 #include "runtime/base/arrow.h"
 #include "runtime/base/buffer.h"
 #include "runtime/base/clock.h"
+#include "runtime/base/limit.h"
 #include "runtime/base/log.h"
 #include "runtime/base/map.h"
 
-#define START_NS  (30 * CRTI_S)
-#define END_NS    (1 * CRTI_S) /* for a method that runs, and for destroy */
 #define RETIRE_NS (30 * CRTI_S)
-#define IDLE_NS   (30 * CRTI_S) /* an idle worker may own objects that others use */
 
 struct crti_worker_table {
     size_t keep;
@@ -232,7 +230,7 @@ void crti_worker_table_forking(crti_worker_table_t *table, crti_worker_t *worker
                                uint64_t now_ns)
 {
     set_state(table, worker, CRTI_WORKER_FORKING);
-    worker->deadline_ns = now_ns + START_NS;
+    worker->deadline_ns = now_ns + CRTI_LIMIT(worker_start_timeout);
 }
 
 bool crti_worker_table_attached(crti_worker_table_t *table, crti_worker_t *worker,
@@ -241,7 +239,7 @@ bool crti_worker_table_attached(crti_worker_table_t *table, crti_worker_t *worke
     if (worker->state != CRTI_WORKER_FORKING)
         return false;
     set_state(table, worker, CRTI_WORKER_ATTACHED);
-    worker->deadline_ns = now_ns + START_NS;
+    worker->deadline_ns = now_ns + CRTI_LIMIT(worker_start_timeout);
     return true;
 }
 
@@ -311,7 +309,7 @@ void crti_worker_table_end(crti_worker_table_t *table, crti_worker_t *worker,
     if (worker->state == CRTI_WORKER_WANTED) {
         act(table, CRTI_WORKER_DISCARD, worker, worker->purpose, worker->is_actor);
         set_state(table, worker, CRTI_WORKER_ENDING);
-        worker->deadline_ns = now_ns + END_NS;
+        worker->deadline_ns = now_ns + CRTI_LIMIT(worker_end_timeout);
         return;
     }
     if (worker->state == CRTI_WORKER_ENDING) {
@@ -327,7 +325,7 @@ void crti_worker_table_end(crti_worker_table_t *table, crti_worker_t *worker,
     act(table, at_once ? CRTI_WORKER_KILL : CRTI_WORKER_SHUTDOWN, worker, worker->purpose,
         worker->is_actor);
     set_state(table, worker, CRTI_WORKER_ENDING);
-    worker->deadline_ns = now_ns + END_NS;
+    worker->deadline_ns = now_ns + CRTI_LIMIT(worker_end_timeout);
 }
 
 void crti_worker_table_retire(crti_worker_table_t *table, crti_worker_t *worker,
@@ -404,7 +402,8 @@ static uint64_t check_deadlines(crti_worker_table_t *table, crti_worker_state_t 
             continue;
         }
         act(table, CRTI_WORKER_KILL, w, w->purpose, w->is_actor);
-        w->deadline_ns = now_ns + END_NS; /* it may hang in the kernel: again */
+        /* It may hang in the kernel: again. */
+        w->deadline_ns = now_ns + CRTI_LIMIT(worker_end_timeout);
         crti_list_remove(&w->link);
         crti_list_append(&table->lists[state], &w->link);
     }
@@ -421,8 +420,8 @@ uint64_t crti_worker_table_tick(crti_worker_table_t *table, uint64_t now_ns)
         crti_worker_t *oldest =
             CRTI_CONTAINER(table->lists[CRTI_WORKER_IDLE].next, crti_worker_t, link);
 
-        if (oldest->deadline_ns + IDLE_NS > now_ns) {
-            next = oldest->deadline_ns + IDLE_NS;
+        if (oldest->deadline_ns + CRTI_LIMIT(worker_idle_timeout) > now_ns) {
+            next = oldest->deadline_ns + CRTI_LIMIT(worker_idle_timeout);
             break;
         }
         crti_worker_table_end(table, oldest, false, now_ns);
@@ -432,7 +431,8 @@ uint64_t crti_worker_table_tick(crti_worker_table_t *table, uint64_t now_ns)
 
         next = due < next ? due : next;
     }
-    if (!crti_list_is_empty(&table->lists[CRTI_WORKER_ENDING]) && next > now_ns + END_NS)
-        next = now_ns + END_NS;
+    if (!crti_list_is_empty(&table->lists[CRTI_WORKER_ENDING]) &&
+        next > now_ns + CRTI_LIMIT(worker_end_timeout))
+        next = now_ns + CRTI_LIMIT(worker_end_timeout);
     return next;
 }

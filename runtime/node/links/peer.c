@@ -5,11 +5,10 @@
 #include <string.h>
 
 #include "runtime/base/clock.h"
+#include "runtime/base/limit.h"
 #include "runtime/base/log.h"
 #include "runtime/node/links/links_int.h"
 
-#define CONNECT_MS   2000
-#define RETRY_NS     (200 * CRTI_MS)
 #define KEPT_MAX     ((size_t)1 << 20)
 #define SILENT_LOOKS 3 /* once a second */
 
@@ -164,7 +163,7 @@ static void close_lane(lane_t *lane, const char *why)
     fail_questions(lane, why);
     if (!peer->node->stopping)
         crti_loop_start(peer->node->loop, &peer->retry,
-                        crti_node_now(peer->node) + RETRY_NS);
+                        crti_node_now(peer->node) + CRTI_LIMIT(reconnect_pause));
 }
 
 static void on_lane_closed(void *user, crti_stream_t *stream, crt_status_t status,
@@ -220,7 +219,8 @@ static crt_status_t open_lane(lane_t *lane)
 
     if (lane->stream)
         return CRT_OK;
-    status = crti_stream_connect(node->loop, node->context, peer->endpoint, CONNECT_MS,
+    status = crti_stream_connect(node->loop, node->context, peer->endpoint,
+                                 (int)(CRTI_LIMIT(peer_connect_timeout) / CRTI_MS),
                                  &handlers, &lane->stream);
     if (status == CRT_OK)
         status = crti_stream_send(lane->stream, CRTI_MSG_NODE_HELLO, 0, &hello);
@@ -245,7 +245,7 @@ static void on_retry(void *user)
     if (!crti_list_is_empty(&lane->order) &&
         (open_lane(lane) != CRT_OK || !say_again(lane, false)))
         crti_loop_start(peer->node->loop, &peer->retry,
-                        crti_node_now(peer->node) + RETRY_NS);
+                        crti_node_now(peer->node) + CRTI_LIMIT(reconnect_pause));
     peer->node->peers->handlers->on_retry(peer->node, peer->id);
 }
 
@@ -476,7 +476,8 @@ void crti_node_send_reliable(crti_node_t *node, crti_id_t to, crti_message_kind_
     else
         (void)open_lane(lane); /* which says all */
     if (!a->is_said)
-        crti_loop_start(node->loop, &peer->retry, crti_node_now(node) + RETRY_NS);
+        crti_loop_start(node->loop, &peer->retry,
+                        crti_node_now(node) + CRTI_LIMIT(reconnect_pause));
 }
 
 void crti_node_send_ordered(crti_node_t *node, crti_id_t to, crti_lane_t lane,

@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 
 #include "runtime/base/clock.h"
+#include "runtime/base/limit.h"
 #include "runtime/node/host/log_quota.h"
 #include "runtime/node/links/head.h"
 #include "runtime/node/links/local.h"
@@ -142,7 +143,7 @@ static crt_status_t find_log(crti_node_t *node, const char *name, char *path, si
                : crt_raise(CRT_ERR_NOT_FOUND,
                            "no worker or actor %s is known here, and no log of one (old "
                            "logs go when all are more than %llu MiB)",
-                           name, (unsigned long long)(node->options.log_total >> 20));
+                           name, (unsigned long long)(CRTI_LIMIT(log_total) >> 20));
 }
 
 /* ---------------------------------------------------------------- reading */

@@ -11,12 +11,12 @@
  */
 #include <string.h>
 
+#include "runtime/base/limit.h"
 #include "runtime/base/log.h"
 #include "runtime/node/objects/objects_int.h"
 #include "runtime/node/process/process.h"
 
 #define RETRY_NS  (200 * CRTI_MS)
-#define GIVE_UP   (30 * CRTI_S)
 #define NODES_MAX 16
 
 typedef struct again {
@@ -56,7 +56,8 @@ static void on_retry(void *user)
     }
     a->waiting = (crti_buffer_t){0};
     a->node_count = 0;
-    crti_loop_start(node->loop, &a->retry, crti_node_now(node) + GIVE_UP);
+    crti_loop_start(node->loop, &a->retry,
+                    crti_node_now(node) + CRTI_LIMIT(transfer_retry_timeout));
     for (size_t at = 0; at < copy.waiting.size; at += sizeof(crti_pull_requester_t)) {
         crti_pull_requester_t r;
 
@@ -96,7 +97,8 @@ void crti_pull_unreachable(crti_node_t *node, crti_object_id_t object, crti_id_t
     if (a == NULL)
         return;
     if (a->waiting.size == 0)
-        crti_loop_start(node->loop, &a->retry, crti_node_now(node) + GIVE_UP);
+        crti_loop_start(node->loop, &a->retry,
+                        crti_node_now(node) + CRTI_LIMIT(transfer_retry_timeout));
     for (size_t i = 0; i < a->node_count; i++)
         if (crti_id_equal(a->nodes[i], from))
             return;
@@ -116,7 +118,7 @@ bool crti_pull_begins_again(crti_node_t *node, crti_pull_action_t *answer)
             forget(a);
         return false;
     }
-    if (now - a->since_ns > GIVE_UP) {
+    if (now - a->since_ns > CRTI_LIMIT(transfer_retry_timeout)) {
         answer->status = CRT_ERR_UNREACHABLE;
         return false;
     }

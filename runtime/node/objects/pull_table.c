@@ -8,6 +8,7 @@
 #include "runtime/base/arrow.h"
 #include "runtime/base/buffer.h"
 #include "runtime/base/clock.h"
+#include "runtime/base/limit.h"
 #include "runtime/base/list.h"
 #include "runtime/base/log.h"
 #include "runtime/base/map.h"
@@ -257,14 +258,14 @@ static void ask_part(crti_pull_table_t *table, pull_t *p, uint64_t part)
 
 static void ask(crti_pull_table_t *table, pull_t *p)
 {
-    while (p->under_way < CRTI_PULL_OBJECT_PARTS && p->next < p->part_count) {
+    while (p->under_way < CRTI_LIMIT(transfer_parts) && p->next < p->part_count) {
         uint64_t length = part_length(p, p->next);
 
         if (p->parts[p->next].state != PART_NEEDED) {
             p->next++;
             continue;
         }
-        if (table->bytes && table->bytes + length > CRTI_PULL_BYTES)
+        if (table->bytes && table->bytes + length > CRTI_LIMIT(transfer_window))
             return;
         ask_part(table, p, p->next++);
     }
@@ -317,7 +318,7 @@ static void advance(crti_pull_table_t *table, pull_t *p)
 static void advance_all(crti_pull_table_t *table)
 {
     CRTI_LIST_FOREACH_SAFE (item, &table->hungry) {
-        if (table->bytes + CRTI_PULL_PART > CRTI_PULL_BYTES)
+        if (table->bytes + CRTI_PULL_PART > CRTI_LIMIT(transfer_window))
             return;
         advance(table, CRTI_CONTAINER(item, pull_t, in_hungry));
     }
@@ -702,7 +703,7 @@ static uint64_t look_at(crti_pull_table_t *table, pull_t *p, uint64_t now_ns)
     if (p->done != p->seen_done || p->under_way == 0 || p->seen_ns == 0) {
         p->seen_done = p->done;
         p->seen_ns = now_ns;
-    } else if (now_ns - p->seen_ns >= CRTI_PULL_STALL_NS) {
+    } else if (now_ns - p->seen_ns >= CRTI_LIMIT(transfer_timeout)) {
         p->seen_ns = now_ns;
         unstall(table, p);
     }

@@ -7,7 +7,7 @@
  *         -> [ node/objects/pull_table.c ] -> actions
  * Rules
  *     One pull per object, however many ask for it. Parts of CRTI_PULL_PART bytes are asked for
- *     in order, at most CRTI_PULL_OBJECT_PARTS at once for one object and CRTI_PULL_BYTES for
+ *     in order, at most transfer_parts at once for one object and transfer_window for
  *     all. A source that fails or lacks the object is left out; parts that were under way are
  *     asked for again from the next one. With no source left the pull fails with
  *     CRT_ERR_OBJECT_LOST and says what each source said last.
@@ -33,11 +33,8 @@
 #include "runtime/base/crt_base.h"
 #include "runtime/base/id.h"
 
-#define CRTI_PULL_PART         ((uint64_t)1 << 20)
-#define CRTI_PULL_OBJECT_PARTS 8u
-#define CRTI_PULL_BYTES        ((uint64_t)64 << 20)
-#define CRTI_PULL_SOURCES      16u /* that a request names; more are left out */
-#define CRTI_PULL_STALL_NS     (15 * CRTI_S)
+#define CRTI_PULL_PART    ((uint64_t)1 << 20)
+#define CRTI_PULL_SOURCES 16u /* that a request names; more are left out */
 
 /*             room in the store          last part
  *   NEEDS_ROOM ---------------> RUNNING -----------> DONE

@@ -18,11 +18,11 @@
 #include <unistd.h>
 
 #include "runtime/base/id.h"
+#include "runtime/base/limit.h"
 #include "runtime/base/rundir.h"
 #include "runtime/node/objects/spill_place.h"
 
 #define PREFIX     ".crt-spill-"
-#define KEEP_SHARE 20         /* so much of the file system is left to others */
 #define KICK_BYTES (4u << 20) /* written out while more is appended */
 
 typedef struct file {
@@ -165,7 +165,7 @@ static int room(const char *where, uint64_t *bytes_out)
     if (statvfs(where, &all) != 0)
         return errno;
     available = (uint64_t)all.f_bavail * all.f_frsize;
-    keep = (uint64_t)all.f_blocks * all.f_frsize / KEEP_SHARE;
+    keep = (uint64_t)all.f_blocks * all.f_frsize / 100 * CRTI_LIMIT(spill_disk_free);
     *bytes_out = available > keep ? available - keep : 0;
     return 0;
 }

@@ -18,17 +18,16 @@
 
 #include "runtime/base/clock.h"
 #include "runtime/base/fault.h"
+#include "runtime/base/limit.h"
 #include "runtime/base/list.h"
 #include "runtime/base/map.h"
 #include "runtime/node/objects/spill_shares.h"
 
-#define FILE_BYTES   ((uint64_t)256 << 20) /* then another begins */
-#define FILES_MOST   64u                   /* with more than that they are larger */
+#define FILES_MOST   64u /* with more than that they are larger */
 #define BLOCK_SHIFT  16
 #define STAGED_BYTES (1u << 20)  /* small objects are written together */
 #define SMALL_BYTES  (64u << 10) /* smaller is small */
 #define ALIGNMENT    64u
-#define REST_NS      (2 * CRTI_S)         /* of a place that failed */
 #define LOOK_BYTES   ((uint64_t)64 << 20) /* between two looks how much room there is */
 #define TAG_BYTES    crypto_onetimeauth_poly1305_BYTES
 
@@ -329,8 +328,9 @@ static int find_file(crti_spill_files_t *files, uint64_t size)
     size_t blocks;
 
     pthread_mutex_lock(&files->lock);
-    most = files->file_count > FILES_MOST ? files->file_count * FILE_BYTES / FILES_MOST
-                                          : FILE_BYTES;
+    most = files->file_count > FILES_MOST
+               ? files->file_count * CRTI_LIMIT(spill_file) / FILES_MOST
+               : CRTI_LIMIT(spill_file);
     pthread_mutex_unlock(&files->lock);
     if (file && file->end > 0 && file->end + size > most) {
         error = flush(files);
@@ -432,7 +432,7 @@ static int enter(crti_spill_files_t *files, record_t *record)
 
 static crti_spill_result_t failed(crti_spill_files_t *files, int error, int *error_out)
 {
-    files->places[files->place].rests_until_ns = crti_now_ns() + REST_NS;
+    files->places[files->place].rests_until_ns = crti_now_ns() + CRTI_LIMIT(spill_retry);
     end_current(files);
     *error_out = error;
     return CRTI_SPILL_FAILED;

@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "runtime/base/limit.h"
 #include "runtime/base/log.h"
 #include "runtime/base/memory.h"
 #include "runtime/node/host/host.h"
@@ -181,7 +182,7 @@ void crti_memory_figures(const crti_node_t *node, uint64_t *used_out, uint64_t *
 
 crt_status_t crti_memory_start(crti_node_t *node)
 {
-    crti_memory_watch_init(&node->memory->watch, node->options.memory_limit);
+    crti_memory_watch_init(&node->memory->watch, (unsigned)CRTI_LIMIT(memory_limit));
     node->memory->kills = crti_memory_kills(crti_host_root());
     node->memory->timer = (crti_timer_t){.on_expired = on_time, .user = node};
     return crti_loop_start(node->loop, &node->memory->timer, crti_node_now(node));

@@ -27,8 +27,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define CRTI_MEMORY_LIMIT 95 /* percent of the memory; CRT_MEMORY_LIMIT changes it */
-
 /*            70 %               95 %                    nobody grew
  *   CALM <--------> WATCHING ----------> (verdict) -------------------> HELPLESS
  *     ^                 ^                    |  END                         |

@@ -12,6 +12,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "runtime/base/limit.h"
 #include "runtime/base/log.h"
 #include "runtime/node/host/host.h"
 #include "runtime/node/host/log_quota.h"
@@ -34,7 +35,7 @@ crt_status_t crti_process_new(crti_node_t *node, crti_id_t id, unsigned role,
     p->role = role;
     p->pidfd = p->board_fd = -1;
     p->output[0].fd = p->output[1].fd = -1;
-    crti_log_file_init(&p->log, node->options.log_limit);
+    crti_log_file_init(&p->log, CRTI_LIMIT(log_limit));
     crti_list_init(&p->link);
     crti_list_init(&p->in_fenced);
     status = crti_map_put(&node->processes->by_id, &id, p);
