@@ -9,7 +9,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "runtime/base/limit.h"
+
 #define ENVIRONMENT   "environment"
+#define LIMITS        "limits"
 #define SETTINGS_MOST 1000
 #define LINE_MOST     4096
 
@@ -89,20 +92,41 @@ static crt_status_t begin_section(char *text, const char *file, unsigned line,
         return crt_raise(CRT_ERR_INVALID, "%s:%u: a section is [COMMAND]", file, line);
     text[length - 1] = '\0';
     snprintf(section, LINE_MOST, "%s", trim(text + 1));
-    if (strcmp(section, ENVIRONMENT) != 0 && !is_section(section))
+    if (strcmp(section, ENVIRONMENT) != 0 && strcmp(section, LIMITS) != 0 &&
+        !is_section(section))
         return crt_raise(
             CRT_ERR_INVALID,
             "%s:%u: there is no command \"%s\": sections are commands, as in "
-            "[job submit], and [" ENVIRONMENT "]",
+            "[job submit], [" LIMITS "] and [" ENVIRONMENT "]",
             file, line, section);
     return CRT_OK;
+}
+
+/* A value that is obeyed by daemons is refused here, where its line is known. */
+static crt_status_t check_limit(const char *name, const char *value, const char *file,
+                                unsigned line)
+{
+    const crti_limit_t *limit = crti_limit_find(name);
+    const char *nearest = limit ? NULL : crti_limit_nearest(name);
+    char why[512];
+    uint64_t number;
+
+    if (limit && crti_limit_read(limit, name, value, &number) == CRT_OK)
+        return CRT_OK;
+    if (!limit)
+        return crt_raise(CRT_ERR_INVALID, "%s:%u: there is no limit \"%s\"%s%s", file,
+                         line, name, nearest ? "; the nearest one is " : "",
+                         nearest ? nearest : "");
+    snprintf(why, sizeof(why), "%s", crt_error_detail());
+    return crt_raise(CRT_ERR_INVALID, "%s:%u: %s", file, line, why);
 }
 
 static crt_status_t read_line(char *text, const char *file, unsigned line,
                               bool (*is_section)(const char *name),
                               char section[LINE_MOST])
 {
-    char *equals;
+    char *equals, *name, *value;
+    crt_status_t status = CRT_OK;
 
     text = trim(text);
     if (*text == '\0' || *text == '#')
@@ -117,7 +141,11 @@ static crt_status_t read_line(char *text, const char *file, unsigned line,
                          "%s:%u: a setting needs its section before it, as [start]", file,
                          line);
     *equals = '\0';
-    return add(section, trim(text), trim(equals + 1), file, line);
+    name = trim(text);
+    value = trim(equals + 1);
+    if (strcmp(section, LIMITS) == 0)
+        status = check_limit(name, value, file, line);
+    return status == CRT_OK ? add(section, name, value, file, line) : status;
 }
 
 /* ---------------------------------------------------------------- files */
@@ -190,15 +218,27 @@ static crt_status_t find_files(void)
                     : CRT_OK;
 }
 
+bool crti_config_sets_variable(const config_setting_t *setting, char *name, size_t size)
+{
+    bool is_limit = strcmp(setting->section, LIMITS) == 0;
+    char variable[CRTI_LIMIT_VARIABLE];
+
+    if (is_limit)
+        crti_limit_variable(crti_limit_find(setting->name), variable);
+    snprintf(name, size, "%s", is_limit ? variable : setting->name);
+    return is_limit || strcmp(setting->section, ENVIRONMENT) == 0;
+}
+
 static crt_status_t set_variables(void)
 {
     for (size_t i = 0; i < setting_count; i++) {
         const config_setting_t *s = &settings[i];
+        char name[LINE_MOST];
 
-        if (strcmp(s->section, ENVIRONMENT) == 0 && !s->is_replaced &&
-            setenv(s->name, s->value, 0) != 0)
+        if (!s->is_replaced && crti_config_sets_variable(s, name, sizeof(name)) &&
+            setenv(name, s->value, 0) != 0)
             return crt_raise(CRT_ERR_INVALID, "%s:%u: the variable %s: %s", s->file,
-                             s->line, s->name, strerror(errno));
+                             s->line, name, strerror(errno));
     }
     return CRT_OK;
 }

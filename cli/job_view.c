@@ -9,10 +9,9 @@
 #include "cli/answer.h"
 #include "cli/clock.h"
 #include "cli/patience.h"
+#include "runtime/base/limit.h"
 
-#define WAIT_MS      10000 /* of one long poll */
-#define TELL_WAITS   "CRT_TELL_WAITS"
-#define TELL_WAITS_S 10.0
+#define WAIT_MS 10000 /* of one long poll */
 
 const char *crti_cli_job_text(const json_t *job, const char *key)
 {
@@ -184,24 +183,18 @@ static int tell_end(http_client_t *client, const char *name, const char *id,
 }
 
 /* When it is said why a job has not started; 0: never, or it is known that it has. False: printed
- * why the variable is wrong, which drivers read, too. */
+ * why the variables of limits are wrong, which drivers read, too. */
 static bool read_tell_at(const char *name, int64_t *at_ms)
 {
-    const char *text = getenv(TELL_WAITS);
-    double seconds = TELL_WAITS_S;
-    char *end;
+    crti_limits_t limits;
 
-    if (text && *text) {
-        seconds = strtod(text, &end);
-        if (*end || !(seconds >= 0 && seconds <= 1e6)) {
-            crti_cli_fail(name,
-                          TELL_WAITS "=%.20s is no number of seconds from 0 (never) to "
-                                     "1000000",
-                          text);
-            return false;
-        }
+    if (crti_limits_environment(&limits) != CRT_OK) {
+        crti_cli_fail_detail(name);
+        return false;
     }
-    *at_ms = seconds > 0 ? crti_cli_now_ms() + (int64_t)(seconds * 1000) : 0;
+    *at_ms = limits.tell_waits > 0
+                 ? crti_cli_now_ms() + (int64_t)(limits.tell_waits / CRTI_MS)
+                 : 0;
     return true;
 }
 

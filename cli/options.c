@@ -9,50 +9,25 @@
 
 #include "cli/config_file.h"
 #include "runtime/base/spelling.h"
+#include "runtime/base/variables_list.h"
 #include "runtime/base/whole_options.h"
 
 #define HELP_COLUMN  34
 #define SECONDS_MOST (3650u * 24 * 60 * 60)
 #define AMOUNTS      "0 to 1000000000000, at most four digits behind the point"
 
-static const char *const environment[][2] = {
-    {"CRT_ADDRESS", "HOST:PORT of the cluster that is meant, like --address"},
-    {"CRT_KEY_FILE", "key file of the cluster, like --key-file"},
-    {"CRT_HTTP",
-     "https://HOST:PORT of the dashboard, on a host without a node, or unix:PATH (job "
-     "commands)"},
-    {"CRT_TOKEN", "token for CRT_HTTP; default: made from the key file"},
-    {"SSL_CERT_FILE", "certificate authorities for CRT_HTTP without CRT_KEY_FILE"},
-    {"CRT_RUN_DIR",
-     "directory for sockets and locks; $XDG_RUNTIME_DIR/crt-UID or /tmp/crt-UID"},
-    {"CRT_STATE_DIR", "directory for keys, logs and tables; $XDG_STATE_HOME/crt or "
-                      "~/.local/state/crt"},
-    {"CRT_CONFIG", "configuration files, separated by ':'; /etc/crt/crt.conf and "
-                   "~/.config/crt/crt.conf"},
-    {"CRT_COLLECTIVE_ALGORITHM",
-     "algorithms of groups between nodes, for example allreduce:ring,broadcast:tree"},
-    {"CRT_DEBUG_WORKER",
-     "class or task whose workers wait for a debugger before their first call"},
-    {"CRT_DEDUP_LOGS", "1: a driver shows equal lines of several workers once"},
-    {"CRT_TELL_WAITS", "seconds after which a driver says what it waits for; 0: never"},
-    {"CRT_LIBEXEC", "directory of crt-head, crt-node and crt-http"},
-    {"CRT_LINEAGE_LIMIT",
-     "bytes that a program keeps to make lost objects again; default 64 MiB"},
-    {"CRT_LOG", "what is logged, for example info,session=trace"},
-    {"CRT_LOG_FORMAT", "json: each line that is logged is a JSON object; default text"},
-    {"CRT_LOG_LIMIT", "bytes kept of each worker's or job's log; default 64 MiB"},
-    {"CRT_LOG_TOTAL", "bytes kept of all logs of ended workers; default 1 GiB"},
-    {"CRT_MEMORY_LIMIT",
-     "percent of a node's memory beyond which a worker is ended; default 95, 0 never"},
-    {"CRT_NVML_LIBRARY",
-     "NVIDIA's library that tells a node its GPUs; default libnvidia-ml.so.1"},
-};
-
 void crti_cli_print_environment(void)
 {
+    static const char *const list[][3] = {
+#define ROW(name, who, meaning) {#name, who, meaning},
+        CRTI_VARIABLES(ROW)
+#undef ROW
+    };
+
     printf("\nEnvironment:\n");
-    for (size_t i = 0; i < sizeof(environment) / sizeof(environment[0]); i++)
-        printf("  %-16s %s\n", environment[i][0], environment[i][1]);
+    for (size_t i = 0; i < sizeof(list) / sizeof(list[0]); i++)
+        printf("  %-16s %s (%s)\n", list[i][0], list[i][2], list[i][1]);
+    printf("Limits have variables, too: crt config --limits, man 7 crt-limits.\n");
 }
 
 int crti_cli_misused(const char *command, const char *format, ...)

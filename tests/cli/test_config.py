@@ -62,7 +62,8 @@ class Config(unittest.TestCase):
         second = self.write("[start]\nnum-cpus = 5\nkey-file = /k\n", "b.conf")
         said = self.crt("config", CRT_CONFIG=f"{first}:{second}:/nowhere/c.conf", CRT_LOG="info",
                         CRT_KEY_FILE="/other")
-        rows = [re.split(r"\s{2,}", row.strip()) for row in said.splitlines()[1:]]
+        rows = [re.split(r"\s{2,}", row.strip())
+                for row in said.split("\n\n", maxsplit=1)[0].splitlines()[1:]]
         self.assertEqual(rows, [
             ["start", "num-cpus", "4", f"{first}:2", "no: a later file"],
             ["environment", "CRT_LOG", "trace", f"{first}:4", "no: CRT_LOG is set"],
@@ -71,12 +72,54 @@ class Config(unittest.TestCase):
         ])
         self.assertIn("No configuration file has a setting", self.crt("config", CRT_CONFIG=""))
 
+    def limits(self, *words, **environment):
+        """{name: [value, from, range, obeyed by]} that is shown."""
+        said = self.crt("config", *words, **environment)
+        table = said if words else said.split("\n\n")[1]
+        return {cells[0]: cells[1:5] for cells in
+                (re.split(r"\s{2,}", row.strip()) for row in table.splitlines()[1:])}
+
+    def test_limits_are_shown_with_where_they_come_from(self):
+        path = self.write("[limits]\nheartbeat_timeout = 1.5m\nlog_limit = 1K\n"
+                          "tell_waits = 3\n[environment]\nCRT_ENDED_JOBS = 7\n")
+        limits = self.limits(CRT_LOG_LIMIT="2048", CRT_LEASE_DEPTH="5")
+        self.assertEqual(limits, {
+            "heartbeat_timeout": ["90s", f"{path}:2", "1s to 1h", "cluster"],
+            "log_limit": ["2K", "environment", "1K to 1024T", "node"],
+            "tell_waits": ["3s", f"{path}:4", "0 to 1000000s", "program"],
+            "ended_jobs": ["7", f"{path}:6", "1 to 1000000", "head"],
+            "lease_depth": ["5", "environment", "1 to 100000", "program"]})
+        every = self.limits("--limits")
+        self.assertGreater(len(every), 60)
+        self.assertEqual(every["session_timeout"], ["30s", "default", "1s to 1h", "cluster"])
+        self.assertEqual(every["heartbeat_timeout"], limits["heartbeat_timeout"])
+        self.assertIn("All limits have their defaults", self.crt("config", CRT_CONFIG=""))
+
+    def test_a_wrong_limit_of_the_environment_is_told_and_the_table_printed(self):
+        said = self.crt("config", "--limits", code=1, CRT_LEASE_DEPTH="many")
+        self.assertIn("CRT_LEASE_DEPTH=many: a whole number from 1 to 100000 is needed", said)
+        self.assertIn("session_timeout", said)
+
+    def test_a_limit_of_a_file_reaches_the_daemons(self):
+        self.write("[limits]\nmemory_limit = 91\n[start]\nhead = yes\nport = 0\n"
+                   "dashboard-port = 0\nobject-store-memory = 50M\n")
+        said = self.crt("start")
+        address = re.search(r"--address (\S+) --key-file", said)[1]
+        self.addCleanup(self.crt, "stop", "--address", address)
+        node = json.loads(self.crt("status", "--json", "--address", address))["cluster"]["nodes"][0]
+        with open(f"/proc/{node['pid']}/environ", "rb") as file:
+            self.assertIn(b"CRT_MEMORY_LIMIT=91", file.read().split(b"\0"))
+
     def test_a_mistake_is_told_with_its_file_and_line(self):
         for text, command, part in (
             ("[strat]\n", "version", ":1: there is no command \"strat\""),
             ("num-cpus = 4\n", "version", ":1: a setting needs its section"),
             ("[start]\n\nnum-cpus\n", "version", ":3: a setting is NAME = VALUE"),
             ("[start\n", "version", ":1: a section is [COMMAND]"),
+            ("[limits]\nheartbeat_timeot = 5s\n", "version",
+             ":2: there is no limit \"heartbeat_timeot\"; the nearest one is heartbeat_timeout"),
+            ("[limits]\nheartbeat_timeout = 2h\n", "version",
+             ":2: heartbeat_timeout=2h: a time from 1s to 1h is needed"),
             ("[start]\nnum-cpu = 4\n", "start", ":2: there is no option --num-cpu; the nearest one "
              "is --num-cpus"),
             ("[start]\nhead = true\n", "start", ":2: head takes yes or no, not \"true\""),

@@ -131,8 +131,10 @@ INLINE = {
 IN_BOTH = {
     "runtime/base/copy_struct.h": ["ml", "actors"],
     "runtime/base/late_library.h": ["cli"],
+    "runtime/base/limit.h": ["cli"],
     "runtime/base/spawn_attributes.h": ["cli"],
     "runtime/base/spelling.h": ["cli"],
+    "runtime/base/variables_list.h": ["cli"],
 }
 CIRCLE_MAX = 3  # files that call each other
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*(["<])([^">]+)[">]', re.MULTILINE)

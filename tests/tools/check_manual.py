@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Fails unless the manual says what the program says: the options of each command in crt.1 are
-those of its --help, the environment variables too, crt-errors.7 has the statuses of crt_base.h, and
-every public function has a page in section 3. Usage: check_manual.py CRT SOURCE_ROOT"""
+those of its --help, the environment variables too, crt-errors.7 has the statuses of crt_base.h,
+crt-limits.7 has what `crt config --limits` says, and every public function has a page in section 3.
+Usage: check_manual.py CRT SOURCE_ROOT"""
 import importlib.util
 import os
 import re
@@ -68,9 +69,32 @@ def check_commands(problems, crt, manual):
             continue
         compare(problems, where, options_of_help(help_of(crt, *words)),
                 options_of_manual(manual[where]))
-    said = dict.fromkeys(re.findall(r"^  (CRT_\w+) ", help_of(crt), re.MULTILINE), "")
-    written = dict.fromkeys(re.findall(r"^(CRT_\w+)$", manual["ENVIRONMENT"], re.MULTILINE), "")
+    said = dict.fromkeys(re.findall(r"^  ([A-Z]+_\w+) ", help_of(crt), re.MULTILINE), "")
+    titles = re.findall(r"^([A-Z]+_\w+(?:, CRT_\w+)*)$", manual["ENVIRONMENT"], re.MULTILINE)
+    written = dict.fromkeys((name for title in titles for name in title.split(", ")), "")
     compare(problems, "ENVIRONMENT", said, written)
+
+
+def check_limits(problems, crt, root):
+    """crt-limits.7 is made from the list; here the command says what it has compiled."""
+    spec = importlib.util.spec_from_file_location("limits",
+                                                  os.path.join(root, "docs/man/limits.py"))
+    limits = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(limits)
+    written, orders = limits.read_list(os.path.join(root, "runtime/base/limit_list.h"))
+    environment = {n: v for n, v in os.environ.items() if not n.startswith("CRT_")}
+    said = subprocess.run([crt, "config", "--limits"], capture_output=True, text=True, check=True,
+                          env=environment | {"CRT_CONFIG": ""}).stdout
+    rows = [re.split(r"\s{2,}", row.strip()) for row in said.splitlines()[1:]]
+    for name, _, _, default, least, most, meaning in written:
+        row = next((r for r in rows if r[0] == name), None)
+        if row is None or row[1:4] != [default, "default", f"{least} to {most}"] or \
+                row[-1] != meaning:
+            problems.append(f"crt-limits.7: {name} is {row} in crt config --limits")
+    listed = len(re.findall(r"^ *L\(\w+, [A-Z]+, [A-Z]+,", read(root, "runtime/base/limit_list.h"),
+                            re.MULTILINE))
+    if not len(rows) == len(written) == listed or not orders:
+        problems.append(f"crt-limits.7: {len(written)} limits of {len(rows)}")
 
 
 def check_statuses(problems, header, manual):
@@ -187,6 +211,7 @@ def main(crt, root):
     check_commands(problems, crt, sections_of(read(root, "docs/man/crt.1.scd")))
     check_statuses(problems, read(root, "runtime/base/crt_base.h"),
                    read(root, "docs/man/crt-errors.7.scd"))
+    check_limits(problems, crt, root)
     check_section_3(problems, root)
     finish(problems, "manual")
 
