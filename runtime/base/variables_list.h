@@ -34,6 +34,8 @@
       "once")                                                                            \
     V(CRT_JOB_PRIORITY, "programs", "weight of the job, like --priority of job submit")  \
     V(CRT_JOB_MAX_SHARE, "programs", "cap of the job, like --max-share of job submit")   \
+    V(CRT_JOB_COPIES, "programs",                                                        \
+      "copies of the job's values, like --copies of job submit")                         \
     V(CRT_JOB_NAMESPACE, "programs",                                                     \
       "namespace of the job, like --namespace of job submit")                            \
     V(CRT_LIBEXEC, "all", "directory of crt-head, crt-node and crt-http")                \

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "runtime/base/fence.h"
+#include "runtime/base/limit.h"
 #include "runtime/control/control_request.h"
 #include "tests/sim/cluster.h"
 
@@ -110,6 +111,15 @@ static bool may_be_dead(const scene_t *s, const truth_actor_t *a,
     return !s->calm || a->deaths > 0;
 }
 
+/* The head keeps the dead for some time, which may be over. */
+static bool may_be_forgotten(const scene_t *s, const truth_actor_t *a)
+{
+    bool may_have_died = a->killed || a->failed || a->deaths > 0 || !s->calm ||
+                         (!a->detached && s->job[a->job].over);
+
+    return may_have_died && s->world->now > SIM_START + CRTI_LIMIT(dead_actors_time);
+}
+
 static void check_actor(scene_t *s, unsigned index)
 {
     const truth_actor_t *a = &s->actor[index];
@@ -118,7 +128,7 @@ static void check_actor(scene_t *s, unsigned index)
     const process_t *process = running(s, index, &count);
     bool alive = entry && entry->state == CRTI_ACTOR_ALIVE;
 
-    if (a->acked && entry == NULL)
+    if (a->acked && entry == NULL && !may_be_forgotten(s, a))
         sim_fail(s->world, "acknowledged actor %u is lost", index);
     else if (entry && a->acked && entry->state == CRTI_ACTOR_DEAD &&
              !may_be_dead(s, a, entry))

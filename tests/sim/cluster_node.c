@@ -3,11 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/base/limit.h"
 #include "tests/sim/cluster.h"
-
-#define SILENCE_NS (5 * CRTI_S)
-#define BEAT_NS    CRTI_S
-#define RETRY_NS   (200 * CRTI_MS)
 
 static void send_on(sim_place_t *p, crti_message_kind_t kind, uint64_t request,
                     const void *body)
@@ -417,7 +414,7 @@ static void connect_now(void *user, uint64_t number)
         return;
     p->connecting = false;
     if (!links_connect(s, p->index)) {
-        node_reconnect(s, p->index, RETRY_NS);
+        node_reconnect(s, p->index, CRTI_LIMIT(reconnect_pause));
         return;
     }
     p->heard_ns = s->world->now;
@@ -466,10 +463,10 @@ static void beat(void *user, uint64_t number)
 
     if (!p->up || p->life != number / PLACES)
         return;
-    sim_after(s->world, BEAT_NS, beat, s, number);
+    sim_after(s->world, CRTI_LIMIT(heartbeat_interval), beat, s, number);
     if (p->link < 0)
         return;
-    if (s->world->now - p->heard_ns > SILENCE_NS)
+    if (s->world->now - p->heard_ns > CRTI_LIMIT(heartbeat_timeout))
         drop_link(p);
     else if (p->registered)
         send_on(p, CRTI_MSG_HEARTBEAT, 0, &m);
@@ -606,7 +603,7 @@ void node_start(scene_t *s, unsigned place)
     crti_resources_set(&p->available, "CPU", 4 * CRTI_RESOURCE_ONE);
     node_reconnect(s, place, sim_below(s->world, 50 * CRTI_MS));
     if (place != ADMIN_PLACE)
-        sim_after(s->world, sim_below(s->world, BEAT_NS), beat, s,
+        sim_after(s->world, sim_below(s->world, CRTI_LIMIT(heartbeat_interval)), beat, s,
                   p->life * PLACES + place);
 }
 

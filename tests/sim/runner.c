@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "tests/sim/arrows.h"
+#include "tests/sim/seed_limits.h"
 
 #include <cmocka.h>
 
@@ -39,9 +40,14 @@ static char no_end_text[100]; /* why a seed fails that does not end */
 
 static void print_again(void)
 {
-    char line[300];
-    int n =
-        snprintf(line, sizeof(line), "seed %llu failed; run again: CRT_SEED=%llu %s\n",
+    char line[6000], limits[5000];
+    int n;
+
+    sim_limits_text(current, limits, sizeof(limits));
+    n = snprintf(line, sizeof(line),
+                 "limits of seed %llu: %s\n"
+                 "seed %llu failed; run again: CRT_SEED=%llu %s\n",
+                 (unsigned long long)current, *limits ? limits : "the defaults",
                  (unsigned long long)current, (unsigned long long)current, program);
 
     if (n > 0 && write(STDOUT_FILENO, line, (size_t)n) < 0)
@@ -91,6 +97,7 @@ static outcome_t run_here(uint64_t seed, bool trace)
     sim_world_t world;
 
     current = seed;
+    sim_limits_draw(seed);
     sim_world_init(&world, seed, trace);
     sim_arrows_watch(&world);
     set_limit(number_from("CRT_LIMIT", LIMIT));
@@ -259,7 +266,10 @@ static void the_same_seed_does_the_same_again(void **state)
 static int replay(uint64_t seed)
 {
     outcome_t outcome = run_seed(seed, true);
+    char limits[5000];
 
+    sim_limits_text(seed, limits, sizeof(limits));
+    printf("limits: %s\n", *limits ? limits : "the defaults");
     printf("seed %llu: %llu events, %s\nhash %016llx\n", (unsigned long long)seed,
            (unsigned long long)outcome.events, outcome.failed ? outcome.why : "holds",
            (unsigned long long)outcome.hash);
@@ -270,8 +280,10 @@ static int replay(uint64_t seed)
 static bool take_options(int argc, char **argv)
 {
     static const char *const options[][2] = {
-        {"--seed", "CRT_SEED"}, {"--seeds", "CRT_SEEDS"}, {"--from", "CRT_FROM"},
-        {"--jobs", "CRT_JOBS"}, {"--limit", "CRT_LIMIT"}, {"--failures", "CRT_FAILURES"}};
+        {"--seed", "CRT_SEED"},         {"--seeds", "CRT_SEEDS"},
+        {"--from", "CRT_FROM"},         {"--jobs", "CRT_JOBS"},
+        {"--failures", "CRT_FAILURES"}, {"--limit", "CRT_LIMIT"},
+        {"--draw-limits", "CRT_DRAW_LIMITS"}};
 
     for (int i = 1; i < argc; i += 2) {
         bool known = false;
@@ -284,7 +296,7 @@ static bool take_options(int argc, char **argv)
         if (!known) {
             fprintf(stderr,
                     "usage: %s [--seed N | --seeds N --from N --jobs N --failures N] "
-                    "[--limit N]\n",
+                    "[--limit N] [--draw-limits 0]\n",
                     argv[0]);
             return false;
         }

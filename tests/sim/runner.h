@@ -9,6 +9,7 @@
  *     --failures N CRT_FAILURES=N  go on until so many have failed (1)
  *     --limit N   CRT_LIMIT=N   seconds that a seed may compute (300): it fails then, and is named;
  *                               where seeds are not processes the run ends with it. 0: no limit
+ *     --draw-limits 0 CRT_DRAW_LIMITS=0  with the default limits (seed_limits.h)
  */
 #ifndef TESTS_SIM_RUNNER_H
 #define TESTS_SIM_RUNNER_H

@@ -130,6 +130,10 @@ crt_status_t sys_wait_for(bool (*done)(void *user), void *user, uint64_t deadlin
 void sys_sleep(uint64_t time);
 void sys_exit(int code) __attribute__((noreturn));
 
+/* ---------------------------------------------------------------- system_stubs.c */
+
+crt_status_t sys_limits_load(void);
+
 /* ---------------------------------------------------------------- system_fiber.c */
 
 sys_fiber_t *sys_fiber_new(void (*run)(void *user), void *user);

@@ -14,12 +14,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/base/limit.h"
 #include "runtime/base/log.h"
 #include "tests/sim/cluster.h"
 #include "tests/sim/runner.h"
+#include "tests/sim/seed_limits.h"
 
 #define NAMES 12
-#define REST  (40 * CRTI_S)
+#define REST  (40 * CRTI_S * sim_limits_slack())
 
 /* ---------------------------------------------------------------- drivers */
 
@@ -205,9 +207,10 @@ static void end_some_process(scene_t *s)
 
 static void cut(scene_t *s, unsigned place)
 {
-    s->place[place].cut_until = s->world->now + sim_below(s->world, 9 * CRTI_S);
+    s->place[place].cut_until =
+        s->world->now + sim_below(s->world, CRTI_LIMIT(heartbeat_timeout) / 5 * 9);
     sim_note(s->world, "place %u is cut off until %.3f", place,
-             (double)(s->place[place].cut_until - 1000 * CRTI_S) / 1e9);
+             (double)(s->place[place].cut_until - SIM_START) / 1e9);
 }
 
 static void trouble_store(scene_t *s)
@@ -291,7 +294,8 @@ static void let_rest(scene_t *s)
     revive_head(s, 0);
     for (unsigned i = 0; i < SIM_NODES; i++)
         revive_node(s, i);
-    sim_run_until(s->world, s->world->now + REST, 100000, "after all was well again");
+    sim_run_until(s->world, s->world->now + REST, 100000 * 32,
+                  "after all was well again");
 }
 
 static void end(scene_t *s)

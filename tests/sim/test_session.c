@@ -18,6 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/base/limit.h"
 #include "tests/sim/process.h"
 #include "tests/sim/runner.h"
 
@@ -172,7 +173,8 @@ static void on_ended(sim_process_t *p, sim_peer_t *peer, crt_status_t status)
         sim_fail(scene->world, "closed in order, but %llu of %llu were delivered",
                  (unsigned long long)end->delivered, (unsigned long long)end->sent);
     if (status == CRT_ERR_UNREACHABLE && has_other_end(scene, end_of(peer)) &&
-        (cut_at == 0 || cut_at + 35 * CRTI_S < scene->world->now))
+        (cut_at == 0 ||
+         cut_at + CRTI_LIMIT(session_timeout) + 5 * CRTI_S < scene->world->now))
         sim_fail(scene->world, "unreachable, without a cut");
 }
 
@@ -392,7 +394,7 @@ static void weather(void *user, uint64_t number)
         return;
     sim_after(w, sim_below(w, 40 * CRTI_MS), weather, scene, 0);
     if (sim_chance(w, 50)) /* a stop of everything: all timers are late */
-        w->now += sim_below(w, 8 * CRTI_S);
+        w->now += sim_below(w, CRTI_LIMIT(session_timeout) / 15 * 4);
     if (kind < 15)
         kill_process(scene, &scene->process[a]);
     else if (kind < 20)
@@ -400,7 +402,8 @@ static void weather(void *user, uint64_t number)
     else if (kind < 40)
         sim_network_cut(&scene->net, a, (a + 1) % scene->places, sim_below(w, CRTI_S));
     else if (kind == 40)
-        sim_network_cut(&scene->net, a, (a + 1) % scene->places, 40 * CRTI_S);
+        sim_network_cut(&scene->net, a, (a + 1) % scene->places,
+                        CRTI_LIMIT(session_timeout) + 10 * CRTI_S);
     else if (kind < 80)
         sim_network_reconnect(&scene->net, a, (a + 1) % scene->places);
     else

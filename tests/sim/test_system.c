@@ -14,14 +14,16 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "runtime/base/limit.h"
 #include "runtime/base/log.h"
 #include "runtime/node/process/context.h"
 #include "tests/sim/runner.h"
+#include "tests/sim/seed_limits.h"
 #include "tests/sim/system_truth.h"
 
 typedef enum sky { CALM, HEAD, NETWORK, DEATHS, STORM, SKIES } sky_t;
 
-#define REST      (90 * CRTI_S)
+#define REST      (90 * CRTI_S * sim_limits_slack())
 #define DRAIN_MAX (20 * CRTI_S)
 
 static sky_t sky;
@@ -37,13 +39,26 @@ static unsigned any_host(void)
 
 /* ---------------------------------------------------------------- weather */
 
-/* In mild weather there is time to breathe between cuts: a node that is silent for 5 s is dead. */
+/* What is away for longer is given up by somebody. */
+static uint64_t longest_outage(void)
+{
+    uint64_t lost = CRTI_LIMIT(heartbeat_timeout) / 5 * 8, /* actor.c, SUSPECT_NS */
+        attached = CRTI_LIMIT(attach_timeout) / 15 * 4,
+             answered = CRTI_LIMIT(head_timeout) / 15 * 4;
+
+    lost = lost < attached ? lost : attached;
+    return lost < answered ? lost : answered;
+}
+
+/* In mild weather there is time to breathe between cuts: a node that is silent for longer is
+ * dead. */
 static void cut(unsigned a, unsigned b, uint64_t time)
 {
     const uint64_t *until =
         &sys->net.cut_until[a < b ? a * SYS_PLACES + b : b * SYS_PLACES + a];
 
-    if (!truth->is_mild || *until + 4 * CRTI_S < sys->world->now)
+    if (!truth->is_mild ||
+        *until + CRTI_LIMIT(heartbeat_timeout) / 5 * 4 < sys->world->now)
         sys_cut(a, b, time);
 }
 
@@ -64,16 +79,19 @@ static void trouble_head(void)
 
     if (kind < 25 && sys_head_is_up() && !(truth->is_mild && cuts_head)) {
         sys_head_kill();
-        sim_after(w, sim_below(w, sim_chance(w, 2000) ? 8 * CRTI_S : CRTI_S), revive_head,
-                  NULL, 0);
+        sim_after(
+            w,
+            sim_below(w, sim_chance(w, 2000) ? longest_outage() : longest_outage() / 8),
+            revive_head, NULL, 0);
     } else if (kind < 80 && !(truth->is_mild && cuts_head)) {
         sys_streams_break(any_host(), SYS_HEAD_HOST);
     } else if (kind < 80) {
-        cut(any_host(), SYS_HEAD_HOST, sim_below(w, 3 * CRTI_S));
+        cut(any_host(), SYS_HEAD_HOST,
+            sim_below(w, CRTI_LIMIT(heartbeat_timeout) / 5 * 3));
     } else if (truth->is_mild || sim_chance(w, 5000)) {
-        sys_redis_stall(w->now + sim_below(w, 2 * CRTI_S));
+        sys_redis_stall(w->now + sim_below(w, longest_outage() / 4));
     } else {
-        sys_redis_refuse(w->now + sim_below(w, 2 * CRTI_S));
+        sys_redis_refuse(w->now + sim_below(w, longest_outage() / 4));
         if (sim_chance(w, 5000)) { /* what it could not write may be there */
             sys_head_kill();
             sim_after(w, sim_below(w, CRTI_S), revive_head, NULL, 0);
@@ -109,10 +127,10 @@ static void trouble_network(void)
     else if (kind < 70)
         sim_network_reconnect(&sys->net, a, b);
     else if (kind < 90)
-        cut(a, b, sim_below(w, 3 * CRTI_S));
+        cut(a, b, sim_below(w, CRTI_LIMIT(heartbeat_timeout) / 5 * 3));
     else
         for (unsigned i = 0; i < sys->hosts; i++)
-            cut(a, i, sim_below(w, 3 * CRTI_S));
+            cut(a, i, sim_below(w, CRTI_LIMIT(heartbeat_timeout) / 5 * 3));
 }
 
 static void kill_some(sys_kind_t kind)
@@ -249,7 +267,7 @@ static void let_rest(sim_world_t *w)
                       "as nodes were drained");
         start_all();
     }
-    sim_run_until(w, w->now + REST, 2000000, "after all was well again");
+    sim_run_until(w, w->now + REST, 2000000 * 32, "after all was well again");
 }
 
 static void run(sim_world_t *w)

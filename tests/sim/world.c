@@ -17,7 +17,7 @@ struct sim_event {
 void sim_world_init(sim_world_t *w, uint64_t seed, bool trace)
 {
     *w = (sim_world_t){.seed = seed,
-                       .now = 1000 * CRTI_S,
+                       .now = SIM_START,
                        .hash = 0xcbf29ce484222325ull,
                        .chance = seed * 0x9e3779b97f4a7c15ull,
                        .serial = 1,
@@ -141,7 +141,7 @@ void sim_print(const sim_world_t *w, const char *format, ...)
 {
     va_list args;
 
-    printf("%10.6f ", (double)(w->now - 1000 * CRTI_S) / 1e9);
+    printf("%10.6f ", (double)(w->now - SIM_START) / 1e9);
     va_start(args, format);
     vprintf(format, args);
     va_end(args);

@@ -29,6 +29,8 @@
 
 typedef void sim_run_t(void *user, uint64_t number);
 
+#define SIM_START (1000 * CRTI_S) /* of virtual time */
+
 typedef struct sim_event sim_event_t;
 
 typedef struct sim_world {
