@@ -279,11 +279,13 @@ static int replay(uint64_t seed)
 /* Options are another spelling of the environment. */
 static bool take_options(int argc, char **argv)
 {
-    static const char *const options[][2] = {
-        {"--seed", "CRT_SEED"},         {"--seeds", "CRT_SEEDS"},
-        {"--from", "CRT_FROM"},         {"--jobs", "CRT_JOBS"},
-        {"--failures", "CRT_FAILURES"}, {"--limit", "CRT_LIMIT"},
-        {"--draw-limits", "CRT_DRAW_LIMITS"}};
+    static const char *const options[][2] = {{"--seed", "CRT_SEED"},
+                                             {"--seeds", "CRT_SEEDS"},
+                                             {"--from", "CRT_FROM"},
+                                             {"--jobs", "CRT_JOBS"},
+                                             {"--failures", "CRT_FAILURES"},
+                                             {"--limit", "CRT_LIMIT"},
+                                             {"--draw-limits", "CRT_DRAW_LIMITS"}};
 
     for (int i = 1; i < argc; i += 2) {
         bool known = false;
