@@ -133,6 +133,28 @@ static void an_object_comes_in_parts_and_is_sealed_and_answered(void **state)
     assert_int_equal(crti_pull_table_bytes(s->table), 0);
 }
 
+static void how_far_a_pull_is_can_be_asked(void **state)
+{
+    scene_t *s = *state;
+    crti_pull_progress_t p;
+
+    assert_false(crti_pull_table_progress(s->table, object(1), &p));
+    pull_from(s, 1, 2 * PART + 10, 1, A, (crti_id_t){0});
+    assert_true(crti_pull_table_progress(s->table, object(1), &p));
+    assert_true(p.needs_room);
+    assert_int_equal(p.came, 0);
+    expect(s, CRTI_PULL_MAKE_ROOM, 1);
+    crti_pull_table_room(s->table, object(1));
+    crti_pull_table_part(s->table, object(1), PART);
+    assert_true(crti_pull_table_progress(s->table, object(1), &p));
+    assert_false(p.needs_room);
+    assert_int_equal(p.came, PART);
+    assert_true(crti_id_equal(p.from, A));
+    crti_pull_table_part(s->table, object(1), 0);
+    crti_pull_table_part(s->table, object(1), 2 * PART);
+    assert_false(crti_pull_table_progress(s->table, object(1), &p));
+}
+
 static void an_empty_object_needs_no_part(void **state)
 {
     scene_t *s = *state;
@@ -603,6 +625,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(an_object_comes_in_parts_and_is_sealed_and_answered),
+        TEST(how_far_a_pull_is_can_be_asked),
         TEST(an_empty_object_needs_no_part),
         TEST(one_pull_serves_everybody_who_asks),
         TEST(the_next_source_takes_over_where_the_first_stopped),
