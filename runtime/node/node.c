@@ -43,6 +43,8 @@
 #include "runtime/node/watches/watch.h"
 
 #define START_NS (6 * CRTI_S) /* for the head to answer */
+/* More, where nothing has failed: its host or ours may be busy. */
+#define BUSY_NS (18 * CRTI_S)
 
 /* ---------------------------------------------------------------- directories */
 
@@ -128,7 +130,7 @@ static void remove_dirs(crti_node_t *node)
         unmake_dirs(node);
 }
 
-static void on_start_late(void *user)
+static void fail_late_start(void *user)
 {
     crti_node_t *node = user;
     const char *why = crti_registration_why(node);
@@ -137,6 +139,17 @@ static void on_start_late(void *user)
     snprintf(text, sizeof(text), "the head at %s can't be reached: %s",
              node->head_address, *why ? why : "it does not answer");
     crti_node_fail_start(node, text);
+}
+
+static void on_start_late(void *user)
+{
+    crti_node_t *node = user;
+
+    node->start_timer.on_expired = fail_late_start;
+    if (*crti_registration_why(node) ||
+        crti_loop_start(node->loop, &node->start_timer, crti_node_now(node) + BUSY_NS) !=
+            CRT_OK)
+        fail_late_start(node);
 }
 
 /* ---------------------------------------------------------------- events */
