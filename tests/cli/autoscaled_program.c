@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What test_autoscaler.py runs on a cluster that grows: autoscaled_program tasks COUNT SECONDS |
- * request COUNT CPUS | gang COUNT CPUS. Each says when it has what it waited for, and on how many
- * nodes; "request" and "gang" then wait for a line of standard input. */
+ * request COUNT CPUS | gang COUNT CPUS | train WORKERS STEPS. Each says when it has what it waited
+ * for, and on how many nodes; "request" and "gang" then wait for a line of standard input; "train"
+ * finds by gradients that y is 3 x. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -101,6 +102,61 @@ static int reserve(size_t count, double cpus)
     return 0;
 }
 
+struct shard {
+    double x;
+};
+
+CRT_DEFINE_ACTOR(shard, struct shard, (double, x))
+{
+    self->x = x;
+    return CRT_OK;
+}
+
+CRT_DEFINE_METHOD(shard, gradient, (double, weight))
+{
+    nanosleep(&(struct timespec){0, 20000000}, NULL);
+    return crt_return(call, 2 * (weight * self->x - 3 * self->x) * self->x);
+}
+
+static double take_step(crt_actor_t **actors, size_t count, double weight)
+{
+    crt_ref_t **refs = calloc(count, sizeof(crt_ref_t *));
+    double sum = 0, gradient;
+
+    for (size_t i = 0; i < count; i++)
+        refs[i] = shard_gradient_call(actors[i], NULL, weight);
+    for (size_t i = 0; i < count; i++) {
+        CRT_CHECK(crt_get(refs[i], &gradient));
+        sum += gradient;
+    }
+    crt_refs_drop(refs, count);
+    free(refs);
+    return weight - 0.1 * sum / (double)count;
+}
+
+/* Workers that die are made again elsewhere, and what they were asked for is done there. */
+static int train(size_t count, int steps)
+{
+    crt_actor_t **actors = calloc(count, sizeof(*actors));
+    double weight = 0;
+
+    for (size_t i = 0; i < count; i++)
+        actors[i] =
+            shard_new(CRT_ACTOR_OPTIONS(.num_cpus = 1, .max_restarts = CRT_UNLIMITED,
+                                        .max_task_retries = CRT_UNLIMITED),
+                      1.0);
+    for (int step = 1; step <= steps; step++) {
+        weight = take_step(actors, count, weight);
+        printf("step %d\n", step);
+        fflush(stdout);
+    }
+    printf("weight %.3f\n", weight);
+    for (size_t i = 0; i < count; i++)
+        crt_actor_drop(&actors[i]);
+    free(actors);
+    return 0;
+}
+
 static int driver(int argc, char **argv)
 {
     size_t count = argc > 2 ? (size_t)atoi(argv[2]) : 0;
@@ -110,6 +166,8 @@ static int driver(int argc, char **argv)
         return run_tasks(count, amount);
     if (argc > 1 && strcmp(argv[1], "request") == 0)
         return request(count, amount);
+    if (argc > 1 && strcmp(argv[1], "train") == 0)
+        return train(count, (int)amount);
     return reserve(count, amount);
 }
 

@@ -148,6 +148,21 @@ class Local(Cluster):
         self.assertRegex(self.read(process, "^done"), r"^done 40 ")
         self.assertEqual(process.wait(PATIENCE), 0)
 
+    def test_a_training_goes_on_with_new_nodes_when_its_own_are_killed(self):
+        self.start_local(**{"num-cpus": 1})
+        process = self.run_program("train", "3", "200")
+        gone = set()
+        for step in (20, 60):
+            self.read(process, f"^step {step}$")
+            victim = self.nodes()[0]
+            gone.add(victim["node_id"])
+            os.kill(victim["pid"], signal.SIGKILL)
+        self.assertEqual(self.read(process, "^weight").strip(), "weight 3.000")
+        self.assertEqual(process.wait(PATIENCE), 0)
+        said = "\n".join(self.decisions())
+        self.assertEqual(said.count("another one comes if it is needed"), 2)
+        self.assertFalse(gone & {n["node_id"] for n in self.nodes()})
+
     def test_a_gang_gets_all_its_nodes_or_none(self):
         self.start_local()
         process = self.run_program("gang", "3", "2")
