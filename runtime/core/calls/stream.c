@@ -49,7 +49,7 @@ crt_stream_t *crti_call_stream_unread(crti_core_t *core, uint64_t first)
     if (!stream)
         return NULL;
     stream->core = core;
-    stream->window = WINDOW_DEFAULT;
+    stream->window = CRTI_LIMIT(stream_window);
     stream->received = first;
     return stream;
 }
