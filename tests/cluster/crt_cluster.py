@@ -16,10 +16,10 @@ class Cluster:
     """Head on the first host, which has no CPU to give; one CPU on each of the others. Each of
     these may have a resource of its own: host0, host1, ..."""
 
-    def __init__(self, lab, head, *others, numbered=False, head_options=()):
+    def __init__(self, lab, head, *others, numbered=False, head_options=(), env=None):
         self.lab, self.head, self.others = lab, head, others
         said = head.run("crt", "start", "--head", "--node-ip-address", head.ip, "--num-cpus", "0",
-                        "--object-store-memory", "256M", *head_options)
+                        "--object-store-memory", "256M", *head_options, env=env)
         self.address = f"{head.ip}:{PORT}"
         hosts.check(self.address in said, f"crt start does not name {self.address}:\n{said}")
         # The join line names the key file, as a user would copy it.

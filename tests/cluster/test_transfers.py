@@ -25,7 +25,8 @@ def start_cluster(lab, count, rate=None):
     if rate:
         for host in others:
             lab.shape(host, rate)
-    return Cluster(lab, a, *others, numbered=True)
+    # Links that are full and a machine that is busy keep heartbeats waiting.
+    return Cluster(lab, a, *others, numbered=True, env={"CRT_HEARTBEAT_TIMEOUT": "15s"})
 
 
 def transfer(cluster, *options, size=SIZE):
