@@ -13,8 +13,6 @@
 
 #include "crt.h"
 
-#include "crt_placement_group.h"
-
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -104,6 +102,9 @@ CRT_API crt_status_t crt_cluster_query(const crt_cluster_info_t *cluster,
 CRT_API crt_status_t crt_cluster_drain(const crt_cluster_info_t *cluster,
                                        const char *node, int64_t limit_ms);
 
+/* The tag of crt_bundle_t of crt_placement_group.h, which may include this header. */
+struct crt_bundle;
+
 /* Asks the cluster to have room for these bundles, as crt_request_resources does, until the next
  * call of this function. `count` 0: nothing is asked for any more.
  *
@@ -112,7 +113,7 @@ CRT_API crt_status_t crt_cluster_drain(const crt_cluster_info_t *cluster,
  * when the connection breaks; CRT_ERR_PERMISSION, when the daemon belongs to another user;
  * CRT_ERR_NO_MEMORY, when memory is out. */
 CRT_API crt_status_t crt_cluster_request_resources(const crt_cluster_info_t *cluster,
-                                                   const crt_bundle_t *bundles,
+                                                   const struct crt_bundle *bundles,
                                                    size_t count);
 
 /* A part of a log, filled by crt_cluster_log. */
