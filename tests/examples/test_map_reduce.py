@@ -46,17 +46,37 @@ class MapReduce(unittest.TestCase):
                 file.write(piece())
         return path
 
+    def run_until_spilled(self, program):
+        """A node that has objects on disk. The driver, which is stopped, runs for a while at a
+        time, however fast it is, and nodes report what they have on disk before the next one."""
+        slice_seconds = 0.2
+        while True:
+            program.send_signal(signal.SIGCONT)
+            try:
+                program.wait(slice_seconds)
+                self.fail("it ended before anything was on disk")
+            except subprocess.TimeoutExpired:
+                program.send_signal(signal.SIGSTOP)
+            stopped = self.cluster.state()["time"]
+            self.cluster.wait_for(lambda: all(node["heard_time"] > stopped + 1000  # heartbeats
+                                              for node in self.cluster.nodes()))
+            found = self.spilled()
+            if found:
+                return found[0]
+            slice_seconds *= 1.3
+
     def run_while_nodes_come_and_go(self, *words):
         """What the program prints; a node dies when its store has overflown."""
         with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as program:
             self.addCleanup(program.kill)
             self.cluster.wait_for(lambda: self.cluster.status()["jobs"])
+            program.send_signal(signal.SIGSTOP)
             for _ in range(NODES):  # the driver is at the only one there was
                 self.join()
-            self.cluster.wait_for(self.spilled)
-            victim = self.spilled()[0]
+            victim = self.run_until_spilled(program)
             self.join()
             os.kill(victim["pid"], signal.SIGKILL)
+            program.send_signal(signal.SIGCONT)
             said, _ = program.communicate(timeout=400)
         self.assertEqual(program.returncode, 0)
         return said
