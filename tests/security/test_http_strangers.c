@@ -23,10 +23,10 @@
 #define STRANGERS 2000
 #define QUESTIONS 21
 /* Of half of the answers meanwhile. On an idle machine they take 9 ms with the address sanitizer:
- * what 2,000 strangers send in between has its turn, and a busy machine makes that several times as
- * long. A server that waits for one of them takes seconds. */
-#define LIMIT_MS  500
-#define WORST_MS  1000 /* a connection that the system itself tries again takes more */
+ * what 2,000 strangers send in between has its turn, and on a machine with ten other programs that
+ * compute it took 700. A server that waits for one of them takes as long as that keeps silent. */
+#define LIMIT_MS  1500
+#define WORST_MS  4000 /* of each answer; likewise */
 #define HTTP_HOST " HTTP/1.1\r\nHost: localhost\r\n"
 
 static http_fixture_t shared;
