@@ -169,6 +169,8 @@
       "time for a node to take a process in")                                            \
     L(head_timeout, PROGRAM, TIME, 30 * CRTI_S, 100 * CRTI_MS, CRTI_DAY,                 \
       "time for the head to answer: keys, names, new actors, jobs")                      \
+    L(print_timeout, PROGRAM, TIME, 200 * CRTI_MS, 0, 60 * CRTI_S,                       \
+      "time that a result waits at most for what its call has printed to be shown")      \
     L(inline_limit, PROGRAM, BYTES, 64 * CRTI_KIB, 64, CRTI_MIB,                         \
       "bytes of an argument or result that goes in the message; larger ones go "         \
       "to the store")                                                                    \

@@ -51,8 +51,9 @@ class Printed(unittest.TestCase):
                 self.assertLess(shown[0], driver, f"{text} comes behind the driver's line")
 
     def prints(self, nodes, actors):
+        patient = dict(os.environ, CRT_PRINT_TIMEOUT="60s")  # on a busy machine, too
         done = subprocess.run(command(nodes, ROUNDS, actors), stdout=subprocess.PIPE,
-                              stderr=subprocess.STDOUT, text=True, timeout=100)
+                              stderr=subprocess.STDOUT, text=True, timeout=100, env=patient)
         self.assertEqual(done.returncode, 0, done.stdout)
         self.expect_in_order(done.stdout.splitlines(), ROUNDS)
 

@@ -4,12 +4,12 @@
  * Where it sits
  *     user code -> [ core/client/resource_request.c ] -> RESOURCE_REQUEST -> head
  */
+#include "runtime/base/clock.h"
+#include "runtime/base/limit.h"
 #include "runtime/core/client/bundles.h"
 #include "runtime/core/client/cluster_view.h"
 #include "runtime/core/process/context.h"
 #include "runtime/core/process/entry.h"
-
-#define PATIENCE_MS 30000
 
 crt_status_t crt_request_resources(const crt_bundle_t *bundles, size_t count)
 {
@@ -28,6 +28,7 @@ crt_status_t crt_request_resources(const crt_bundle_t *bundles, size_t count)
     if (status != CRT_OK)
         return status;
     m.bundles = crti_span(list.data, list.size);
-    return crti_head_question(CRTI_MSG_RESOURCE_REQUEST, &m, CRTI_MSG_DONE, PATIENCE_MS,
-                              &answer, &storage);
+    return crti_head_question(CRTI_MSG_RESOURCE_REQUEST, &m, CRTI_MSG_DONE,
+                              (int64_t)(CRTI_LIMIT(head_timeout) / CRTI_MS), &answer,
+                              &storage);
 }

@@ -6,10 +6,9 @@
 #include <stdio_ext.h>
 
 #include "runtime/base/clock.h"
+#include "runtime/base/limit.h"
 #include "runtime/core/process/context.h"
 #include "runtime/core/process/node_link.h"
-
-#define PATIENCE_MS 200
 
 void crti_printed_count(void)
 {
@@ -52,11 +51,12 @@ void crti_printed_flush(crti_core_t *core)
         return;
     /* Another thread's: what this one has printed may be behind it. */
     if (core->printed->is_flushing)
-        crti_net_wait(core->net, is_flushed, core, crti_now_ns() + PATIENCE_MS * CRTI_MS);
+        crti_net_wait(core->net, is_flushed, core,
+                      crti_now_ns() + CRTI_LIMIT(print_timeout));
     core->printed->is_flushing = true;
     if (crti_node_request(core, CRTI_MSG_LOG_FLUSH, &body, on_flushed, core) != CRT_OK)
         on_flushed(core, NULL);
-    crti_net_wait(core->net, is_flushed, core, crti_now_ns() + PATIENCE_MS * CRTI_MS);
+    crti_net_wait(core->net, is_flushed, core, crti_now_ns() + CRTI_LIMIT(print_timeout));
     if (core->printed->is_flushing)
         core->printed->log_end = CRTI_TASK_LOG_UNKNOWN;
 }
@@ -76,8 +76,8 @@ void crti_printed_show(crti_core_t *core)
 {
     if (core->is_worker || !core->board || is_shown(core))
         return;
-    if (crti_net_wait(core->net, is_shown, core, crti_now_ns() + PATIENCE_MS * CRTI_MS) ==
-        CRT_ERR_TIMED_OUT)
+    if (crti_net_wait(core->net, is_shown, core,
+                      crti_now_ns() + CRTI_LIMIT(print_timeout)) == CRT_ERR_TIMED_OUT)
         core->printed->logs =
             atomic_load_explicit(&core->board->logs, memory_order_acquire);
 }

@@ -16,8 +16,8 @@
  *     write(2) to the descriptor, and what children print: their lines are shown when they come,
  *     and in the log they are those of the next call that prints.
  * Failure
- *     Each wait ends after PATIENCE_MS: a slow terminal or a node that is away delays no result for
- *     longer, and a worker whose last question has no answer yet asks no other.
+ *     Each wait ends after print_timeout: a slow terminal or a node that is away delays no result
+ *     for longer, and a worker whose last question has no answer yet asks no other.
  */
 #ifndef CRTI_CORE_PRINTED_H
 #define CRTI_CORE_PRINTED_H
