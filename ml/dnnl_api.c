@@ -2,7 +2,9 @@
 /* See ml/dnnl_api.h. */
 #include "ml/dnnl_api.h"
 
+#include <stdbool.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define DIRECT dnnl_convolution_direct
 
@@ -101,6 +103,43 @@ static dnnl_status_t describe(dnnl_primitive_desc_t *out, dnnl_status_t describe
                                       context->engine, context->hint);
 }
 
+/* On processors with AVX2 and no more, oneDNN 2.6 computes a wrong gradient of the weights of a
+ * convolution 1 x 1 with strides, and writes behind its memory, unless the channels of the input
+ * are a multiple of 8. */
+static bool is_wrong(const crti_dnnl_convolution_t *c, const_dnnl_primitive_desc_t what)
+{
+    const char *name = "";
+
+    if (c->strides[0] == 1 || c->w->dims[1] % 8 == 0)
+        return false;
+    dnnl_primitive_desc_query(what, dnnl_query_impl_info_str, 0, &name);
+    return strncmp(name, "jit_1x1", strlen("jit_1x1")) == 0;
+}
+
+/* The first way to compute it that is right. */
+static dnnl_status_t describe_gradient(dnnl_primitive_desc_t *out,
+                                       const_dnnl_op_desc_t operation,
+                                       const crti_dnnl_convolution_t *c,
+                                       const crti_dnnl_context_t *context)
+{
+    dnnl_primitive_desc_iterator_t ways;
+    dnnl_status_t status = dnnl_primitive_desc_iterator_create(
+        &ways, operation, context->attributes, context->engine, context->hint);
+
+    if (status != dnnl_success)
+        return status;
+    *out = dnnl_primitive_desc_iterator_fetch(ways);
+    while (status == dnnl_success && is_wrong(c, *out)) {
+        dnnl_primitive_desc_destroy(*out);
+        *out = NULL;
+        status = dnnl_primitive_desc_iterator_next(ways);
+        if (status == dnnl_success)
+            *out = dnnl_primitive_desc_iterator_fetch(ways);
+    }
+    dnnl_primitive_desc_iterator_destroy(ways);
+    return status != dnnl_success ? status : *out ? dnnl_success : dnnl_out_of_memory;
+}
+
 dnnl_status_t crti_dnnl_convolution(dnnl_primitive_desc_t *out, crti_dnnl_pass_t pass,
                                     const crti_dnnl_convolution_t *c,
                                     const crti_dnnl_context_t *context)
@@ -116,7 +155,8 @@ dnnl_status_t crti_dnnl_convolution(dnnl_primitive_desc_t *out, crti_dnnl_pass_t
     case CRTI_DNNL_WEIGHTS_BACK:
         described = dnnl_convolution_backward_weights_desc_init(
             &d, DIRECT, c->x, c->w, c->b, c->y, c->strides, c->padding, c->padding);
-        break;
+        return described == dnnl_success ? describe_gradient(out, &d, c, context)
+                                         : described;
     default:
         described = dnnl_convolution_forward_desc_init(&d, forward_of(pass), DIRECT, c->x,
                                                        c->w, c->b, c->y, c->strides,
