@@ -6,6 +6,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "runtime/base/plain_text.h"
 #include "runtime/base/spelling.h"
@@ -91,6 +92,13 @@ yaml_node_t *crti_yaml_root(yaml_reader_t *reader)
 
 crt_status_t crti_yaml_read_file(const char *path, char **text_out)
 {
+    struct stat st;
+
+    if (stat(path, &st) == 0 && S_ISREG(st.st_mode) && (st.st_mode & S_IWOTH))
+        return crt_raise(CRT_ERR_PERMISSION,
+                         "%s is not obeyed: every user of this host can write it; chmod "
+                         "o-w %s",
+                         path, path);
     *text_out = crti_plain_text_read(path, YAML_BYTES_MAX);
     if (*text_out)
         return CRT_OK;

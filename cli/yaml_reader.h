@@ -25,7 +25,8 @@ typedef struct yaml_reader {
     yaml_document_t document;
 } yaml_reader_t;
 
-/* The whole file as a text, released by free. */
+/* The whole file as a text, released by free. CRT_ERR_PERMISSION: every user of the host can
+ * write it, and these files say what is run as this one. */
 crt_status_t crti_yaml_read_file(const char *path, char **text_out);
 
 /* Reads the one document of the text. CRT_ERR_INVALID: the form is wrong. */

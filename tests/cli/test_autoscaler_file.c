@@ -7,6 +7,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -126,11 +128,34 @@ static void errors_have_their_place_and_say_what_to_do(void **state)
     }
 }
 
+/* It has commands, which run as the user of the head. */
+static void a_file_that_everybody_can_write_is_not_obeyed(void **state)
+{
+    static const char rules[] =
+        "provider: local\nnode-types:\n  small: {max: 1, num-cpus: 2}\n";
+    char path[] = "/tmp/crt-rules-XXXXXX";
+    int fd = mkstemp(path);
+    json_t *file = NULL;
+
+    (void)state;
+    assert_true(fd >= 0);
+    assert_int_equal(write(fd, rules, strlen(rules)), strlen(rules));
+    fchmod(fd, 0666);
+    assert_int_equal(crti_autoscaler_file_read(path, &file), CRT_ERR_PERMISSION);
+    assert_non_null(strstr(crt_error_detail(), "every user of this host can write it"));
+    fchmod(fd, 0664);
+    assert_int_equal(crti_autoscaler_file_read(path, &file), CRT_OK);
+    json_decref(file);
+    close(fd);
+    unlink(path);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rules_are_read_with_their_defaults),
         cmocka_unit_test(errors_have_their_place_and_say_what_to_do),
+        cmocka_unit_test(a_file_that_everybody_can_write_is_not_obeyed),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
