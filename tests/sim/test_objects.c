@@ -430,7 +430,7 @@ static void run(sim_world_t *world)
 int main(int argc, char **argv)
 {
     static const char *const machines[] = {"ownership", "borrow", "pull"};
-    static const sim_scenario_t scenario = {"objects", run, machines, 3};
+    static const sim_scenario_t scenario = {"objects", run, machines, 3, .seeds = 500};
 
     return sim_main(argc, argv, &scenario);
 }

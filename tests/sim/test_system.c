@@ -295,7 +295,7 @@ int main(int argc, char **argv)
                                             .machines = machines,
                                             .machine_count = 3,
                                             .forks = true,
-                                            .seeds = 65};
+                                            .seeds = 45};
 
     crti_log_select(getenv("CRT_LOG") ? getenv("CRT_LOG") : "error");
     return sim_main(argc, argv, &scenario);
