@@ -12,7 +12,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -22,7 +21,7 @@
 #include "runtime/http/caller_int.h"
 
 #define IDLE_SECONDS 3  /* of the helper, before memory is given back */
-#define NICE         10 /* of the helper */
+#define NICER        10 /* than the loop */
 
 /* ---------------------------------------------------------------- waking the loop */
 
@@ -158,7 +157,7 @@ static void *help(void *user)
     crti_caller_t *c = user;
     crti_errand_t errand = {0};
 
-    (void)setpriority(PRIO_PROCESS, (id_t)gettid(), NICE); /* the loop goes first */
+    (void)!nice(NICER); /* on Linux: this thread; the loop goes first */
     while (!errand.stops) {
         crti_order_t *order;
 

@@ -24,7 +24,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
+#include <unistd.h>
 
 #include "runtime/base/clock.h"
 #include "runtime/base/thread.h"
@@ -41,14 +41,16 @@
 #    define MADV_COLLAPSE 25 /* Linux 6.1 */
 #endif
 
-#define AHEAD_LEAST  (16u << 20)
-#define ZONE_LEAST   (4u << 20) /* at the end of the arena, where slabs are */
-#define AHEAD_MOST   (512u << 20)
-#define STEP_BYTES   (8u << 20)  /* between two looks whether to stop */
+#define AHEAD_LEAST (16u << 20)
+#define ZONE_LEAST  (4u << 20) /* at the end of the arena, where slabs are */
+#define AHEAD_MOST  (512u << 20)
+/* Between two looks whether to stop. The kernel holds the lock on the mappings of the daemon for as
+ * long, and on a busy machine this thread gets little of a processor. */
+#define STEP_BYTES   (2u << 20)
 #define BLOCK_BYTES  (1u << 20)  /* smaller blocks fault as they are written */
 #define HELPED_BYTES (32u << 20) /* of small pages: mapping them takes milliseconds */
 #define PAUSE_NS     (10 * CRTI_S)
-#define LOW_PRIORITY 10
+#define NICER        10 /* than the daemon */
 
 static void wake(crti_store_t *store)
 {
@@ -144,7 +146,7 @@ static void *fault_main(void *arg)
     const uint64_t pages = store->geometry.page_count;
     uint64_t low_ready = 0, high_ready = 0;
 
-    setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid), LOW_PRIORITY);
+    (void)!nice(NICER); /* on Linux: this thread */
     while (!atomic_load(&store->fault_stop)) {
         uint32_t sequence = atomic_load(&header->fault_sequence);
         uint64_t high_water = crti_read(&header->heap.high_water);
