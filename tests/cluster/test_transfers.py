@@ -116,7 +116,8 @@ def broadcast(lab):
     sent = maker.bytes_sent() - before
     print(f"to 5 hosts in {result['seconds']:.2f} s; the first sent {sent / SIZE:.2f} of its size",
           flush=True)
-    check(sent < 2 * SIZE, f"{sent} bytes were sent by the host that had the {SIZE}")
+    # On a busy host a reader may find that the others have nothing yet, and ask the first.
+    check(sent < 2.5 * SIZE, f"{sent} bytes were sent by the host that had the {SIZE}")
     cluster.stop()
 
 

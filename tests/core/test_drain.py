@@ -65,6 +65,17 @@ class Drain(unittest.TestCase):
                   for actor in self.cluster.status()["actors"]]
         self.assertEqual(actors, [("ALIVE", 0)])
 
+    def test_programs_that_start_while_a_node_ends_join_another_one(self):
+        for _ in range(2):
+            drain = self.begin("--deadline", 60)
+            while drain.poll() is None:
+                with Driver(PROGRAM) as driver:
+                    driver.ok("node")
+            self.assertIn("it was drained", self.end(drain))
+            self.cluster.join("--num-cpus", "2")
+            self.node = next(node["node_id"] for node in self.cluster.nodes()
+                             if node["state"] == "ALIVE" and node["node_id"] != self.here)
+
     def test_its_deadline_ends_it_whatever_it_still_has(self):
         driver = self.driver
         driver.ok("actor", self.node, 0)

@@ -89,6 +89,28 @@ static void a_node_whose_daemon_was_killed_is_passed_over(void **state)
     close(other);
 }
 
+static void a_node_that_leaves_is_joined_only_when_there_is_no_other(void **state)
+{
+    int leaving = make_place("node-1", "h:1", "", ""), other;
+    crt_cluster_info_t info;
+    char path[200];
+
+    snprintf(path, sizeof(path), "%s/node-1/node.info", run);
+    assert_int_equal(crti_info_write(path,
+                                     (crti_info_entry_t[]){{"address", "h:1"},
+                                                           {"node", "node-1"},
+                                                           {"leaving", "1"}},
+                                     3),
+                     CRT_OK);
+    assert_int_equal(crt_cluster_find("h:1", sizeof(info), &info), CRT_OK);
+    assert_string_equal(info.node, "node-1");
+    other = make_place("node-2", "h:1", "", "");
+    assert_int_equal(crt_cluster_find("h:1", sizeof(info), &info), CRT_OK);
+    assert_string_equal(info.node, "node-2");
+    close(leaving);
+    close(other);
+}
+
 static void nothing_runs_at_first(void **state)
 {
     crt_cluster_info_t info;
@@ -323,6 +345,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, make_run, remove_run)
+        TEST(a_node_that_leaves_is_joined_only_when_there_is_no_other),
         TEST(nothing_runs_at_first),
         TEST(a_node_whose_daemon_was_killed_is_passed_over),
         TEST(the_only_living_cluster_is_meant),

@@ -46,6 +46,10 @@ void crti_node_clash(crti_node_t *node, const char *why)
     sys_exit(0);
 }
 
+void crti_node_tell_leaving(crti_node_t *node)
+{
+}
+
 void crti_node_stop(crti_node_t *node, const char *why)
 {
     sim_note(sys->world, "node on %u stops: %s", sys->self->host, why);

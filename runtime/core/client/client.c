@@ -48,8 +48,10 @@
 #include "runtime/core/process/timer.h"
 #include "runtime/core/refs/kept_copies.h"
 
-#define LEAVE_NS   (5 * CRTI_S)
-#define SILENCE_NS (1 * CRTI_S) /* a driver that waits longer says what for */
+#define RUN_DIR_MAX sizeof(((crt_cluster_info_t *)NULL)->run_dir)
+#define NODES_TRIED 8 /* that end while this driver joins them */
+#define LEAVE_NS    (5 * CRTI_S)
+#define SILENCE_NS  (1 * CRTI_S) /* a driver that waits longer says what for */
 
 static pthread_mutex_t joining = PTHREAD_MUTEX_INITIALIZER;
 
@@ -495,8 +497,9 @@ static crti_id_t make_id(const char *run_dir)
     return crti_id_parse(hex, &node) ? crti_id_of_node(node) : crti_id_random();
 }
 
+/* `run_dir` becomes that of the node, when one was found. */
 static crt_status_t join(crti_core_t *core, int argc, char **argv,
-                         const crt_options_t *options)
+                         const crt_options_t *options, char run_dir[RUN_DIR_MAX])
 {
     identity_t *id = calloc(1, sizeof(*id));
     const char *job = getenv("CRT_JOB");
@@ -520,6 +523,7 @@ static crt_status_t join(crti_core_t *core, int argc, char **argv,
     if (status == CRT_OK)
         status = find_node(core, options, &info);
     if (status == CRT_OK) {
+        memcpy(run_dir, info.run_dir, RUN_DIR_MAX);
         core->process = body.process = make_id(info.run_dir);
         body.incarnation = core->incarnation;
         body.program = crti_str(id->path);
@@ -536,7 +540,8 @@ static crt_status_t join(crti_core_t *core, int argc, char **argv,
     return status;
 }
 
-static crt_status_t start_driver(int argc, char **argv, const crt_options_t *options)
+static crt_status_t start_at_node(int argc, char **argv, const crt_options_t *options,
+                                  char run_dir[RUN_DIR_MAX])
 {
     char why[1024];
     crti_core_t *core = NULL;
@@ -549,7 +554,7 @@ static crt_status_t start_driver(int argc, char **argv, const crt_options_t *opt
     status = crti_worker_lines_begin(core, options);
     crti_slow_waits_begin(core);
     if (status == CRT_OK)
-        status = join(core, argc, argv, options);
+        status = join(core, argc, argv, options, run_dir);
     if (status == CRT_OK) {
         crti_net_lock(core->net);
         say_ready(core);
@@ -562,6 +567,38 @@ static crt_status_t start_driver(int argc, char **argv, const crt_options_t *opt
     snprintf(why, sizeof(why), "%s", crt_error_detail());
     free_core(core, NULL);
     return crt_raise(status, "%s", why);
+}
+
+/* Whether that node ended before it took this driver in, and another one of the cluster is here. */
+static bool has_another_node(const crt_options_t *options, crt_status_t status,
+                             const char *run_dir)
+{
+    char why[1024];
+    crt_cluster_info_t info;
+    bool is_another;
+
+    if (!*run_dir || (status != CRT_ERR_NOT_FOUND && status != CRT_ERR_CLOSED))
+        return false;
+    snprintf(why, sizeof(why), "%s", crt_error_detail());
+    is_another = crt_cluster_find(options ? options->address : NULL, sizeof(info),
+                                  &info) == CRT_OK &&
+                 info.run_dir[0] && strcmp(info.run_dir, run_dir) != 0;
+    (void)crt_raise(status, "%s", why);
+    return is_another;
+}
+
+static crt_status_t start_driver(int argc, char **argv, const crt_options_t *options)
+{
+    char run_dir[RUN_DIR_MAX];
+    crt_status_t status;
+    int tries = 0;
+
+    do {
+        *run_dir = '\0';
+        status = start_at_node(argc, argv, options, run_dir);
+    } while (status != CRT_OK && ++tries < NODES_TRIED &&
+             has_another_node(options, status, run_dir));
+    return status;
 }
 
 /* A program may be started without them. What is opened next would take their numbers, and text

@@ -195,6 +195,17 @@ static bool is_own_node(const crt_cluster_info_t *info)
     return own && info->run_dir[0] && strcmp(info->run_dir, own) == 0;
 }
 
+/* It is drained or ends: a program that joins it would lose it. */
+static bool is_leaving(const crt_cluster_info_t *info)
+{
+    CRTI_AUTO(free) char *text = NULL;
+    char file[112];
+
+    snprintf(file, sizeof(file), "%s/node.info", info->run_dir);
+    return info->run_dir[0] &&
+           (crti_info_read(file, &text) != CRT_OK || crti_info_int(text, "leaving") != 0);
+}
+
 /* HOST:PORT; a host of colons stands in brackets. */
 static bool is_address(const char *text)
 {
@@ -385,9 +396,10 @@ crt_status_t crt_cluster_find(const char *address, size_t info_size,
         }
         if (found && strcmp(found->address, infos[i].address) != 0)
             return several(infos, count, state);
-        /* Nodes come before heads in the list of one directory: the first is the best, unless
-         * one of them is the node that executed this process. */
-        if (!found || is_own_node(&infos[i]))
+        /* Nodes come before heads in the list of one directory: the first that stays is the
+         * best, unless one of them is the node that executed this process. */
+        if (!found || is_own_node(&infos[i]) ||
+            (infos[i].run_dir[0] && !is_own_node(found) && is_leaving(found)))
             found = &infos[i];
     }
     if (!found)

@@ -73,10 +73,14 @@ void crti_drain_begin(crti_node_t *node, uint64_t left_ms)
 {
     uint64_t now = crti_node_now(node);
 
-    if (node->drain->deadline_ns == 0)
+    const bool is_first = node->drain->deadline_ns == 0;
+
+    node->drain->deadline_ns = now + left_ms * CRTI_MS;
+    if (is_first) {
         crti_log(CRTI_LOG_INFO, "node", "is drained: it ends in %g s at the latest",
                  (double)left_ms / 1000);
-    node->drain->deadline_ns = now + left_ms * CRTI_MS;
+        crti_node_tell_leaving(node);
+    }
     crti_lease_drain(node);
     crti_node_schedule_tick(node, now);
 }

@@ -36,20 +36,28 @@ static crt_status_t write_info(crti_node_t *node)
     snprintf(pid, sizeof(pid), "%d", (int)getpid());
     snprintf(start, sizeof(start), "%llu", (unsigned long long)started);
     snprintf(path, sizeof(path), "%s/node.info", node->run_dir);
-    return crti_info_write(path,
-                           (const crti_info_entry_t[]){
-                               {"pid", pid},
-                               {"start", start},
-                               {"node", node->hex},
-                               {"address", node->head_address},
-                               {"node_ip", node->ip},
-                               {"head_dir", node->options.head_dir},
-                               {"http", node->lifecycle->http},
-                               {"http_pin", node->lifecycle->http_pin},
-                               {"key_file", node->options.key_file},
-                               {"state_dir", node->own_state},
-                               {"private", node->options.private_dir[0] ? "1" : "0"}},
-                           11);
+    return crti_info_write(
+        path,
+        (const crti_info_entry_t[]){{"pid", pid},
+                                    {"start", start},
+                                    {"node", node->hex},
+                                    {"address", node->head_address},
+                                    {"node_ip", node->ip},
+                                    {"head_dir", node->options.head_dir},
+                                    {"http", node->lifecycle->http},
+                                    {"http_pin", node->lifecycle->http_pin},
+                                    {"key_file", node->options.key_file},
+                                    {"state_dir", node->own_state},
+                                    {"private", node->options.private_dir[0] ? "1" : "0"},
+                                    {"leaving", node->lifecycle->is_leaving ? "1" : "0"}},
+        12);
+}
+
+void crti_node_tell_leaving(crti_node_t *node)
+{
+    node->lifecycle->is_leaving = true;
+    if (node->ready && write_info(node) != CRT_OK)
+        crti_log(CRTI_LOG_WARN, "node", "%s", crt_error_detail());
 }
 
 void crti_node_tell_parent(crti_node_t *node, const char *line)
@@ -192,6 +200,7 @@ void crti_node_stop(crti_node_t *node, const char *why)
     node->stopping = true;
     crti_log(CRTI_LOG_INFO, "node", "stops: %s", why);
     crti_head_leave(node, why);
+    crti_node_tell_leaving(node);
     crti_local_listen_no_more(node);
     set_stop_timer(node, on_kill, crti_node_now(node) + KILL_NS);
     crti_submission_stop_all(node);

@@ -18,6 +18,8 @@ void crti_node_fail_start(crti_node_t *node, const char *text);
 void crti_node_registered(crti_node_t *node, const crti_msg_node_registered_t *m);
 void crti_node_tell_parent(crti_node_t *node, const char *line);
 
+/* In node.info: it takes no new work, programs join another node of this host if there is one. */
+void crti_node_tell_leaving(crti_node_t *node);
 /* Begins the orderly end. */
 void crti_node_stop(crti_node_t *node, const char *why);
 /* The head can't tell its processes from another node's: it ends, and begins anew with another

@@ -12,6 +12,7 @@ struct crti_lifecycle {
     uint64_t flush_until_ns; /* all are gone; the last words go out */
     /* its id is another node's: the process begins anew with another one */
     bool is_clash;
+    bool is_leaving; /* node.info says so */
 };
 
 struct crti_drain {

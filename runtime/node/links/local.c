@@ -230,6 +230,10 @@ void crti_local_listen_no_more(crti_node_t *node)
 {
     crti_loop_cancel(node->loop, &node->locals->listen_pause);
     crti_loop_remove(node->loop, &node->locals->listen_watch);
+    if (node->locals->listen_fd >=
+        0) /* a process that wants in hears at once that it is late */
+        close(node->locals->listen_fd);
+    node->locals->listen_fd = -1;
 }
 
 void crti_local_init(crti_node_t *node, const crti_local_handlers_t *handlers)
