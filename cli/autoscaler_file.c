@@ -36,7 +36,7 @@ static crt_status_t take_seconds(yaml_reader_t *reader, const char *name,
     uint64_t seconds;
 
     CRT_TRY(crti_yaml_text(reader, value, name, &text));
-    if (!crti_cli_read_seconds(text, &seconds) || seconds > 86400 * 365)
+    if (!crti_option_seconds(text, &seconds) || seconds > 86400 * 365)
         return crti_yaml_wrong(
             reader, value, "%s takes a time such as 90s or 10m, not \"%s\"", name, text);
     json_object_set_new(file, key, json_integer((json_int_t)seconds));
@@ -205,7 +205,7 @@ static crt_status_t take_type_key(yaml_reader_t *reader, const char *written,
     option = crti_start_option(name);
     if (!option || !crti_start_is_key(option))
         return crti_yaml_unknown(reader, key, written, type_key_name);
-    if (crti_start_is_head_only(name) || strcmp(name, "node-ip-address") == 0)
+    if (crti_start_is_head_only(option) || strcmp(name, "node-ip-address") == 0)
         return crti_yaml_wrong(reader, key, "%s is not of a node type", name);
     return take_option(reader, option, key, value, t);
 }

@@ -159,7 +159,7 @@ static crt_status_t take_option(yaml_reader_t *reader, const option_spec_t *opti
                                 const yaml_node_t *key, const yaml_node_t *value,
                                 group_t *group)
 {
-    if (crti_start_is_head_only(option->name) && !group->is_head)
+    if (crti_start_is_head_only(option) && !group->is_head)
         return crti_yaml_wrong(reader, key, "%s belongs under head", option->name);
     if (strcmp(option->name, "node-ip-address") == 0)
         group->one_host = key;
@@ -333,7 +333,8 @@ static crt_status_t take_ssh(yaml_reader_t *reader, const char *name,
     CRT_TRY(crti_yaml_text(reader, value, name, &text));
     if (is_user && (!*text || *text == '-'))
         return crti_yaml_wrong(reader, value, "\"%s\" is no user", text);
-    if (!is_user && !crti_cli_is_value(OPTION_PORT, text, &expected))
+    if (!is_user &&
+        !crti_cli_is_value(&(option_spec_t){.kind = OPTION_PORT}, text, &expected))
         return crti_yaml_wrong(reader, value, "port takes %s, not \"%s\"", expected,
                                text);
     json_array_append_new(to, json_string(is_user ? "-l" : "-p"));
@@ -352,7 +353,7 @@ static crt_status_t take_number(yaml_reader_t *reader, const char *name,
 
     CRT_TRY(crti_yaml_text(reader, value, name, &text));
     if (is_time) {
-        if (!crti_cli_read_seconds(text, &number))
+        if (!crti_option_seconds(text, &number))
             return crti_yaml_wrong(reader, value,
                                    "timeout takes a time such as 90s or 10m, not \"%s\"",
                                    text);

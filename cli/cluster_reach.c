@@ -71,7 +71,7 @@ static bool split(const char *link, parts_t *parts)
     crt_make_printable(parts->rest);
     colon = strrchr(parts->at, ':');
     parts->port = colon ? (unsigned)strtoul(colon + 1, NULL, 10) : 0;
-    return crti_cli_is_address(parts->at);
+    return crti_option_is_address(parts->at);
 }
 
 /* That port of loopback when it is free, else any one; 0: there is none. */

@@ -192,7 +192,7 @@ static int check_request(void)
         if (!*key || strchr(key, '=') || !json_is_string(item))
             return fail("no environment");
     }
-    if (address && !crti_cli_is_address(address))
+    if (address && !crti_option_is_address(address))
         return fail("%s is no HOST:PORT", address);
     if (asked("key") && !is_key(asked("key")))
         return fail("a key has 64 hexadecimal digits");
@@ -666,7 +666,7 @@ static void add_options(const char *argv[ARGS_MAX], size_t *used, bool for_head)
     for (size_t i = 0; i < json_array_size(options); i++) {
         const char *name = json_string_value(json_array_get(options, i));
         const option_spec_t *option = crti_start_option(name + strspn(name, "-"));
-        bool is_wanted = for_head || !option || !crti_start_is_head_only(option->name);
+        bool is_wanted = for_head || !option || !crti_start_is_head_only(option);
 
         if (is_wanted)
             argv[(*used)++] = name;

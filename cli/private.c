@@ -72,7 +72,7 @@ static crt_status_t start_head(private_cluster_t *c, const private_options_t *op
     d->lifeline = lifeline;
     crti_daemon_option(d, "--port", options->port ? options->port : "0");
     crti_daemon_option(d, "--node-ip-address", ip_of(options));
-    crti_daemon_option(d, "--dashboard-port", "none");
+    crti_daemon_flag(d, "--no-dashboard");
     if (options->ip) /* nodes elsewhere end when it is killed */
         crti_daemon_option(d, "--headless-timeout", HEADLESS_SECONDS);
     crti_daemon_option(d, "--private", c->dir);

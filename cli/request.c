@@ -52,7 +52,7 @@ static size_t add(const char *text, crt_bundle_t *bundles, size_t count, char *o
             return 0;
     }
     star = star ? star + 1 : copy;
-    if (!crti_cli_is_value(OPTION_RESOURCES, star, &expected) ||
+    if (!crti_cli_is_value(&(option_spec_t){.kind = OPTION_RESOURCES}, star, &expected) ||
         count + times > BUNDLES_MOST)
         return 0;
     take_parts(star, &bundle, others);

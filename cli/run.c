@@ -47,8 +47,7 @@
 static const int passed_on[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2};
 
 static struct {
-    const char *nodes, *num_cpus, *num_gpus, *resources, *ranks, *address;
-    uint64_t store_bytes;
+    const char *nodes, *num_cpus, *num_gpus, *resources, *ranks, *address, *store_bytes;
     bool tag_output;
 } given;
 
@@ -264,12 +263,11 @@ static int run_program(const private_cluster_t *cluster, char **argv, int signal
 
 static int run(private_cluster_t *cluster, unsigned nodes, char **argv)
 {
-    char bytes[24];
     private_options_t wanted = {.nodes = nodes,
                                 .num_cpus = given.num_cpus,
                                 .num_gpus = given.num_gpus,
                                 .resources = given.resources,
-                                .store_bytes = given.store_bytes ? bytes : NULL};
+                                .store_bytes = given.store_bytes};
     sigset_t mask;
     int signal_fd, result, ended;
     crt_status_t status;
@@ -277,7 +275,6 @@ static int run(private_cluster_t *cluster, unsigned nodes, char **argv)
     signal_fd = crti_daemon_watch_signals(passed_on, SIGNALS_COUNT, &mask);
     if (signal_fd < 0)
         return crti_cli_fail(NAME, "signalfd: %s", strerror(errno));
-    snprintf(bytes, sizeof(bytes), "%llu", (unsigned long long)given.store_bytes);
     status = crti_private_start(cluster, &wanted, signal_fd);
     if (status == CRT_ERR_INTERRUPTED) {
         crti_cli_fail(NAME, "interrupted; nothing is left running");

@@ -161,7 +161,7 @@ static void tell_all(const char *words)
     if (sscanf(words, "%127s %224s", address, hex) != 2 ||
         sodium_hex2bin(sealed, sizeof(sealed), hex, strlen(hex), NULL, &size, NULL) !=
             0 ||
-        size != sizeof(sealed) || !crti_cli_is_address(address) ||
+        size != sizeof(sealed) || !crti_option_is_address(address) ||
         crypto_box_seal_open(key, sealed, size, job.public_key, job.secret_key) != 0) {
         crti_cli_fail(NAME, "what the first node says is not understood");
         ask_to_end();

@@ -108,7 +108,7 @@ static bool read_head(char address[128], char key[KEY_DIGITS + 1])
     }
     line[used] = '\0';
     return sscanf(line, "%127s %64[0-9a-f]", address, key) == 2 &&
-           crti_cli_is_address(address) && strlen(key) == KEY_DIGITS;
+           crti_option_is_address(address) && strlen(key) == KEY_DIGITS;
 }
 
 static int be_other(private_options_t *wanted)

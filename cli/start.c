@@ -55,27 +55,10 @@ static double now_s(void)
 
 /* ---------------------------------------------------------------- what was asked */
 
-/* An option that only a head has, and that was given-> */
-static const option_spec_t *head_only(void)
-{
-    for (size_t i = 0; i < crti_start_spec.count; i++) {
-        const option_spec_t *option = &crti_start_spec.options[i];
-        bool is_given = option->kind == OPTION_FLAG ? *(const bool *)option->to
-                        : option->kind == OPTION_BYTES
-                            ? *(const uint64_t *)option->to > 0
-                            : *(const char *const *)option->to != NULL;
-
-        if (is_given && crti_start_is_head_only(option->name))
-            return option;
-    }
-    return NULL;
-}
-
 static int check_options(void)
 {
-    if (given->log_format && strcmp(given->log_format, "text") != 0 &&
-        strcmp(given->log_format, "json") != 0)
-        return crti_cli_misused(NAME, "--log-format is text or json");
+    const option_spec_t *head_only = crti_start_given_for_head();
+
     if (given->log_format)
         setenv("CRT_LOG_FORMAT", given->log_format, 1); /* the daemons inherit it */
     if (given->head && given->address)
@@ -85,10 +68,11 @@ static int check_options(void)
     if (!given->head && !given->address)
         return crti_cli_misused(
             NAME, "give --head to start a cluster, or --address to join one");
-    if (given->address && head_only())
+    if (given->address && head_only)
         return crti_cli_misused(NAME, "--%s belongs to the head: give it with --head",
-                                head_only()->name);
-    if (given->autoscaler && given->infeasible && strcmp(given->infeasible, "on") == 0)
+                                head_only->name);
+    if (given->autoscaler && given->fail_if_infeasible &&
+        strcmp(given->fail_if_infeasible, "on") == 0)
         return crti_cli_misused(NAME,
                                 "with --autoscaler what fits no node waits for one: "
                                 "--fail-if-infeasible is off");
@@ -188,6 +172,18 @@ static crt_status_t read_autoscaler(int *fd_out)
     return CRT_OK;
 }
 
+static void pass_on(daemon_t *daemon, bool is_head)
+{
+    const char *option, *value;
+    size_t index = 0;
+
+    while ((option = crti_start_pass_on(is_head, &index, &value))) {
+        crti_daemon_flag(daemon, option);
+        if (value)
+            crti_daemon_flag(daemon, value);
+    }
+}
+
 static crt_status_t start_head_with(started_t *s, int cancel_fd, int autoscaler_fd)
 {
     static char certificate[PATH_MAX], key[PATH_MAX];
@@ -204,34 +200,9 @@ static crt_status_t start_head_with(started_t *s, int cancel_fd, int autoscaler_
 
     crti_daemon_init(d, "crt-head");
     d->undo_signal = SIGUSR2; /* one that has resumed leaves its tables */
-    crti_daemon_option(d, "--port", given->port ? given->port : "6380");
-    crti_daemon_option(d, "--node-ip-address", given->node_ip);
-    crti_daemon_option(d, "--dashboard-host",
-                       given->dashboard_host ? given->dashboard_host : "127.0.0.1");
-    crti_daemon_option(d, "--dashboard-port",
-                       given->dashboard_port ? given->dashboard_port : "8265");
-    crti_daemon_option(d, "--dashboard-cert", given->dashboard_cert);
-    crti_daemon_option(d, "--dashboard-key", given->dashboard_key);
-    crti_daemon_option(d, "--max-running-jobs", given->max_jobs);
-    if (given->no_auth)
-        crti_daemon_flag(d, "--no-auth");
-    crti_daemon_option(d, "--headless-timeout", given->headless_timeout);
-    crti_daemon_option(d, "--encrypt-streams", given->encrypt);
+    pass_on(d, true);
     snprintf(autoscaler, sizeof(autoscaler), "%d", autoscaler_fd);
     crti_daemon_option(d, "--autoscaler-fd", autoscaler_fd >= 0 ? autoscaler : NULL);
-    crti_daemon_option(d, "--fail-if-infeasible", given->infeasible);
-    crti_daemon_option(d, "--on-resource-deadlock", given->deadlock);
-    crti_daemon_option(d, "--redis-address", given->redis);
-    crti_daemon_option(d, "--redis-password-file", given->redis_password);
-    crti_daemon_option(d, "--redis-prefix", given->redis_prefix);
-    crti_daemon_option(d, "--redis-user", given->redis_user);
-    crti_daemon_option(d, "--redis-ca-file", given->redis_ca);
-    if (given->redis_tls)
-        crti_daemon_flag(d, "--redis-tls");
-    if (given->redis_plaintext)
-        crti_daemon_flag(d, "--redis-plaintext-ok");
-    if (given->fresh)
-        crti_daemon_flag(d, "--fresh");
     status = crti_daemon_start(d, START_TIMEOUT, cancel_fd);
     if (status != CRT_OK)
         return status;
@@ -260,29 +231,17 @@ static crt_status_t start_head(started_t *s, int cancel_fd)
 static crt_status_t start_node(started_t *s, int cancel_fd)
 {
     daemon_t *d = &s->node;
-    char bytes[24], limit[24], absolute[PATH_MAX];
+    char absolute[PATH_MAX];
     crt_status_t status;
 
     if (!realpath(s->key_file, absolute))
         return crt_raise(CRT_ERR_NOT_FOUND, "key file %s: %s", s->key_file,
                          strerror(errno));
     snprintf(s->key_file, sizeof(s->key_file), "%s", absolute);
-    snprintf(bytes, sizeof(bytes), "%llu", (unsigned long long)given->store_bytes);
-    snprintf(limit, sizeof(limit), "%llu", (unsigned long long)given->spill_limit);
     crti_daemon_init(d, "crt-node");
     crti_daemon_option(d, "--address", s->address);
     crti_daemon_option(d, "--key-file", s->key_file);
-    crti_daemon_option(d, "--node-ip-address", given->node_ip);
-    crti_daemon_option(d, "--num-cpus", given->num_cpus);
-    crti_daemon_option(d, "--num-gpus", given->num_gpus);
-    crti_daemon_option(d, "--labels", given->labels);
-    crti_daemon_option(d, "--resources", given->resources);
-    crti_daemon_option(d, "--object-store-memory", given->store_bytes ? bytes : NULL);
-    crti_daemon_option(d, "--spill-dir", given->spill_dirs);
-    crti_daemon_option(d, "--spill-limit", given->spill_limit ? limit : NULL);
-    if (given->no_spill)
-        crti_daemon_flag(d, "--no-spill");
-    crti_daemon_option(d, "--worker-port-range", given->worker_ports);
+    pass_on(d, false);
     crti_daemon_option(d, "--head-dir", s->head_dir[0] ? s->head_dir : NULL);
     status = crti_daemon_start(d, START_TIMEOUT, cancel_fd);
     if (status != CRT_OK)

@@ -57,16 +57,6 @@ static bool is_given(const json_t *options, const char *dashed)
     return false;
 }
 
-bool crti_start_is_key(const option_spec_t *option)
-{
-    static const char *const others[] = {"head", "address", "key-file", "block", "fresh"};
-
-    for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
-        if (strcmp(option->name, others[i]) == 0)
-            return false;
-    return true;
-}
-
 const char *crti_start_key_name(size_t index)
 {
     for (size_t i = 0; i < crti_start_spec.count; i++)
@@ -96,7 +86,7 @@ crt_status_t crti_start_key_take(yaml_reader_t *reader, const option_spec_t *opt
             json_array_append_new(options, json_string(dashed));
         return CRT_OK;
     }
-    if (!crti_cli_is_value(option->kind, text, &expected))
+    if (!crti_cli_is_value(option, text, &expected))
         return crti_yaml_wrong(reader, value, "%s takes %s, not \"%s\"", option->name,
                                expected, text);
     json_array_append_new(options, json_string(dashed));

@@ -13,8 +13,6 @@
 #include "cli/options.h"
 #include "cli/yaml_reader.h"
 
-/* False of those that say what a file says in another way, or what it may not say each time. */
-bool crti_start_is_key(const option_spec_t *option);
 /* The names of those that are keys, one by one, NULL behind the last. */
 const char *crti_start_key_name(size_t index);
 

@@ -7,77 +7,30 @@
 start_given_t crti_start_given;
 
 static const option_spec_t options[] = {
-    {"head", 0, NULL, OPTION_FLAG, &crti_start_given.head,
-     "start a new cluster: its head and a node"},
-    {"address", 'a', "HOST:PORT", OPTION_ADDRESS, &crti_start_given.address,
-     "join the cluster whose head is there"},
-    {"key-file", 'k', "FILE", OPTION_TEXT, &crti_start_given.key_file,
-     "key of the cluster to join (CRT_KEY_FILE)"},
-    {"port", 'p', "PORT", OPTION_PORT, &crti_start_given.port,
-     "port of the head; default 6380"},
-    {"num-cpus", 0, "N", OPTION_AMOUNT, &crti_start_given.num_cpus,
-     "CPUs of this node; default: those of the machine"},
-    {"num-gpus", 0, "N", OPTION_AMOUNT, &crti_start_given.num_gpus,
-     "GPUs of this node; default: those of CUDA_VISIBLE_DEVICES, or all that NVML has"},
-    {"labels", 0, "K=V,...", OPTION_TEXT, &crti_start_given.labels,
-     "labels of this node, by which tasks and actors choose it; the type of its GPUs is "
-     "one"},
-    {"resources", 0, "K=V,...", OPTION_RESOURCES, &crti_start_given.resources,
-     "more resources of this node, for example tape=1,disk=2"},
-    {"object-store-memory", 0, "BYTES", OPTION_BYTES, &crti_start_given.store_bytes,
-     "size of this node's object store; default 30 % of memory"},
-    {"spill-dir", 0, "DIR,...", OPTION_TEXT, &crti_start_given.spill_dirs,
-     "where a store that fills writes objects; default: in the state directory"},
-    {"spill-limit", 0, "BYTES", OPTION_BYTES, &crti_start_given.spill_limit,
-     "so much at most; default: as the disk has room, but for a twentieth"},
-    {"no-spill", 0, NULL, OPTION_FLAG, &crti_start_given.no_spill,
-     "all objects stay in memory: a full store is an error"},
-    {"node-ip-address", 0, "IP", OPTION_TEXT, &crti_start_given.node_ip,
-     "address by which other hosts reach this one"},
-    {"dashboard-host", 0, "HOST", OPTION_TEXT, &crti_start_given.dashboard_host,
-     "where the dashboard listens; default 127.0.0.1"},
-    {"dashboard-port", 0, "PORT", OPTION_PORT, &crti_start_given.dashboard_port,
-     "its port; default 8265, 0: any free one"},
-    {"dashboard-cert", 0, "FILE", OPTION_TEXT, &crti_start_given.dashboard_cert,
-     "its certificate, PEM; default: one that follows from the cluster's key"},
-    {"dashboard-key", 0, "FILE", OPTION_TEXT, &crti_start_given.dashboard_key,
-     "the key of --dashboard-cert, PEM"},
-    {"no-auth", 0, NULL, OPTION_FLAG, &crti_start_given.no_auth,
-     "the dashboard wants no token: every user of this host can run programs as you"},
-    {"max-running-jobs", 0, "N", OPTION_COUNT, &crti_start_given.max_jobs,
-     "submitted jobs that run at a time, others wait; default: any number"},
-    {"worker-port-range", 0, "LOW-HIGH", OPTION_RANGE, &crti_start_given.worker_ports,
-     "ports of workers; default: any free ones"},
-    {"headless-timeout", 0, "SECONDS", OPTION_COUNT, &crti_start_given.headless_timeout,
-     "nodes end when the head is gone that long; default 600"},
-    {"encrypt-streams", 0, "on|off", OPTION_ON_OFF, &crti_start_given.encrypt,
-     "encrypt the bytes of objects between hosts; default on"},
-    {"autoscaler", 0, "FILE", OPTION_TEXT, &crti_start_given.autoscaler,
-     "nodes come and go as work does, by the rules in this YAML file"},
-    {"fail-if-infeasible", 0, "on|off", OPTION_ON_OFF, &crti_start_given.infeasible,
-     "what no node has the resources for fails; default off: it waits for one"},
-    {"on-resource-deadlock", 0, "WHAT", OPTION_TEXT, &crti_start_given.deadlock,
-     "when jobs hold what each other waits for: tell (default), or fail-youngest"},
-    {"redis-address", 0, "HOST:PORT", OPTION_ADDRESS, &crti_start_given.redis,
-     "keep the tables on this redis-server; default: one of its own"},
-    {"redis-password-file", 0, "FILE", OPTION_TEXT, &crti_start_given.redis_password,
-     "file with its password, readable by you alone"},
-    {"redis-user", 0, "NAME", OPTION_TEXT, &crti_start_given.redis_user,
-     "of its access list; default: its default user"},
-    {"redis-tls", 0, NULL, OPTION_FLAG, &crti_start_given.redis_tls,
-     "encrypt the way there, and check its certificate"},
-    {"redis-ca-file", 0, "FILE", OPTION_TEXT, &crti_start_given.redis_ca,
-     "authorities of its certificate; default: those of this host"},
-    {"redis-prefix", 0, "PREFIX", OPTION_TEXT, &crti_start_given.redis_prefix,
-     "of this cluster's keys there; default crt"},
-    {"redis-plaintext-ok", 0, NULL, OPTION_FLAG, &crti_start_given.redis_plaintext,
-     "it may be on another host: nothing encrypts the way there"},
-    {"log-format", 0, "FORMAT", OPTION_TEXT, &crti_start_given.log_format,
-     "of what the daemons log: text (default), or json: an object each line"},
-    {"block", 0, NULL, OPTION_FLAG, &crti_start_given.block,
-     "stay in the foreground; Ctrl-C ends what was started"},
-    {"fresh", 0, NULL, OPTION_FLAG, &crti_start_given.fresh,
-     "forget what an earlier head on this port knew"}};
+#define ROW(field, name, letter, argument, kind, least, most, standard, key, help)       \
+    {name, letter,   argument, OPTION_##kind, &crti_start_given.field,                   \
+     help, standard, least,    most},
+    CRTI_START_TABLE(ROW)
+#undef ROW
+};
+
+/* What becomes of each one. */
+static const struct use {
+    const char *dashed;
+    bool is_key, is_for_head, is_for_node, is_head_only;
+} uses[] = {
+#define IS_KEY  true
+#define IS_ONCE false
+#define USE(head, node, head_only, field, name, letter, argument, kind, least, most,     \
+            standard, key, help)                                                         \
+    {"--" name, IS_##key, head, node, head_only},
+#define START(...)      USE(false, false, false, __VA_ARGS__)
+#define START_HEAD(...) USE(false, false, true, __VA_ARGS__)
+#define BOTH(...)       USE(true, true, false, __VA_ARGS__)
+#define NODE(...)       USE(false, true, false, __VA_ARGS__)
+#define HEAD(...)       USE(true, false, true, __VA_ARGS__)
+    CRTI_START_OPTIONS(START) CRTI_START_HEAD_OPTIONS(START_HEAD)
+        CRTI_HEAD_AND_NODE_OPTIONS(BOTH) CRTI_NODE_OPTIONS(NODE) CRTI_HEAD_OPTIONS(HEAD)};
 
 const command_spec_t crti_start_spec = {
     .name = "crt start",
@@ -95,31 +48,43 @@ const option_spec_t *crti_start_option(const char *name)
     return NULL;
 }
 
-bool crti_start_is_head_only(const char *name)
+bool crti_start_is_head_only(const option_spec_t *option)
 {
-    static const char *const names[] = {"port",
-                                        "dashboard-host",
-                                        "dashboard-port",
-                                        "dashboard-cert",
-                                        "dashboard-key",
-                                        "no-auth",
-                                        "max-running-jobs",
-                                        "headless-timeout",
-                                        "encrypt-streams",
-                                        "autoscaler",
-                                        "fail-if-infeasible",
-                                        "on-resource-deadlock",
-                                        "redis-address",
-                                        "redis-password-file",
-                                        "redis-prefix",
-                                        "redis-user",
-                                        "redis-tls",
-                                        "redis-ca-file",
-                                        "redis-plaintext-ok",
-                                        "fresh"};
+    return uses[option - options].is_head_only;
+}
 
-    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
-        if (strcmp(names[i], name) == 0)
-            return true;
-    return false;
+bool crti_start_is_key(const option_spec_t *option)
+{
+    return uses[option - options].is_key;
+}
+
+/* NULL: it was not given. */
+static const char *text_of(const option_spec_t *option)
+{
+    if (option->kind == OPTION_FLAG)
+        return *(const bool *)option->to ? "" : NULL;
+    return *(const char *const *)option->to;
+}
+
+const option_spec_t *crti_start_given_for_head(void)
+{
+    for (size_t i = 0; i < crti_start_spec.count; i++)
+        if (uses[i].is_head_only && text_of(&options[i]))
+            return &options[i];
+    return NULL;
+}
+
+const char *crti_start_pass_on(bool to_head, size_t *index, const char **text_out)
+{
+    while (*index < crti_start_spec.count) {
+        size_t i = (*index)++;
+        bool is_for = to_head ? uses[i].is_for_head : uses[i].is_for_node;
+        const char *text = text_of(&options[i]);
+
+        if (is_for && text) {
+            *text_out = options[i].argument ? text : NULL;
+            return uses[i].dashed;
+        }
+    }
+    return NULL;
 }

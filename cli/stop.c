@@ -323,7 +323,7 @@ int crti_cli_stop(int argc, char **argv)
         address = getenv("CRT_ADDRESS");
     if (address && !*address)
         address = NULL;
-    if (address && !crti_cli_is_address(address)) {
+    if (address && !crti_option_is_address(address)) {
         free(dirs);
         return crti_cli_misused(NAME, "CRT_ADDRESS is HOST:PORT, not \"%s\"", address);
     }

@@ -46,8 +46,8 @@
 #define TIMEOUT_MAX 86400
 
 static struct {
-    const char *address, *nodes, *key_file, *num_cpus, *num_gpus, *resources, *timeout;
-    uint64_t store_bytes;
+    const char *address, *nodes, *key_file, *num_cpus, *num_gpus, *resources, *timeout,
+        *store_bytes;
 } given;
 
 static host_program_t self = {.name = NAME, .end_fd = -1};
@@ -374,7 +374,7 @@ static int check(int argc, int first)
 int crti_cli_symmetric_run(int argc, char **argv)
 {
     static const int signals[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
-    char key[KEY_DIGITS + 1], ip[64], bytes[24];
+    char key[KEY_DIGITS + 1], ip[64];
     private_options_t wanted = {.nodes = 1, .key = key, .ip = ip};
     crt_status_t status;
     int first, result;
@@ -393,8 +393,7 @@ int crti_cli_symmetric_run(int argc, char **argv)
     wanted.num_cpus = given.num_cpus;
     wanted.num_gpus = given.num_gpus;
     wanted.resources = given.resources;
-    snprintf(bytes, sizeof(bytes), "%llu", (unsigned long long)given.store_bytes);
-    wanted.store_bytes = given.store_bytes ? bytes : NULL;
+    wanted.store_bytes = given.store_bytes;
     self.signal_fd =
         crti_daemon_watch_signals(signals, sizeof(signals) / sizeof(signals[0]), NULL);
     if (self.signal_fd < 0)

@@ -67,7 +67,7 @@ static void keep_head(cluster_t *c, const json_t *answer)
     const char *address = json_string_value(json_object_get(answer, "address"));
     const char *key = json_string_value(json_object_get(answer, "key"));
 
-    if (!address || !key || !crti_cli_is_address(address))
+    if (!address || !key || !crti_option_is_address(address))
         return;
     c->address = strdup(address);
     c->key = strdup(key);

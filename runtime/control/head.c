@@ -484,10 +484,10 @@ static crt_status_t make_control(head_t *h)
     crti_control_config_t config = {
         .cluster = crti_id_random(),
         .address = h->address,
-        .headless_timeout_ms = h->options.headless_timeout_ms,
-        .max_jobs = h->options.max_jobs,
+        .headless_timeout_ms = h->options.headless_timeout * 1000,
+        .max_jobs = (size_t)h->options.max_running_jobs,
         .fail_if_infeasible = h->options.fail_if_infeasible,
-        .fail_youngest = h->options.fail_youngest,
+        .fail_youngest = strcmp(h->options.on_resource_deadlock, "tell") != 0,
         .encrypt_streams = h->options.encrypt_streams,
         .http = crti_head_http_far_url(h->http),
         .http_pin = crti_head_http_far_pin(h->http),
@@ -550,19 +550,20 @@ static crt_status_t make_redis(head_t *h)
 
 static crt_status_t make_http(head_t *h)
 {
-    crti_head_http_config_t http = {.loop = h->loop,
-                                    .host = h->options.dashboard_host,
-                                    .ip = h->options.ip,
-                                    .port = h->options.dashboard_port,
-                                    .certificate = h->options.dashboard_certificate,
-                                    .certificate_key = h->options.dashboard_key,
-                                    .is_open = h->options.no_auth,
-                                    .head_dir = h->paths.head_dir,
-                                    .key_file = h->paths.key,
-                                    .log = h->paths.http_log,
-                                    .socket = h->paths.http_socket,
-                                    .user = h,
-                                    .on_change = on_http};
+    crti_head_http_config_t http = {
+        .loop = h->loop,
+        .host = h->options.no_dashboard ? NULL : h->options.dashboard_host,
+        .ip = h->options.ip,
+        .port = h->options.dashboard_port,
+        .certificate = h->options.dashboard_cert,
+        .certificate_key = h->options.dashboard_key,
+        .is_open = h->options.no_auth,
+        .head_dir = h->paths.head_dir,
+        .key_file = h->paths.key,
+        .log = h->paths.http_log,
+        .socket = h->paths.http_socket,
+        .user = h,
+        .on_change = on_http};
 
     return crti_head_http_new(&http, &h->http);
 }
@@ -716,10 +717,6 @@ int main(int argc, char **argv)
     signal(SIGHUP, SIG_IGN);
     crti_log_select(getenv("CRT_LOG") ? getenv("CRT_LOG") : "info");
     status = crti_head_options_parse(argc, argv, &h.options);
-    if (h.options.help) {
-        crti_head_options_usage();
-        return 0;
-    }
     if (status == CRT_OK && h.options.autoscaler_fd >= 0)
         status = crti_scale_file_read(h.options.autoscaler_fd, &h.scale_file);
     if (h.options.ready_fd >= 0) {

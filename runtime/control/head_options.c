@@ -16,191 +16,40 @@
 #include "runtime/base/cleanup.h"
 #include "runtime/base/limit.h"
 #include "runtime/base/rundir.h"
-#include "runtime/base/whole_options.h"
+#include "runtime/daemon/daemon_options.h"
 
 #define REMAINS_MS 3000
 
 /* ---------------------------------------------------------------- arguments */
 
-static crt_status_t number(const char *name, const char *text, uint64_t most,
-                           uint64_t *value_out)
+/* What follows from the texts. */
+static crt_status_t derive(crti_head_options_t *o)
 {
-    char *end;
-
-    errno = 0;
-    *value_out = strtoull(text, &end, 10);
-    if (errno || end == text || *end || *text == '-' || *value_out > most)
-        return crt_raise(CRT_ERR_INVALID, "--%s: \"%s\" is not a number of 0 to %llu",
-                         name, text, (unsigned long long)most);
-    return CRT_OK;
-}
-
-static crt_status_t on_off(const char *name, const char *text, bool *value_out)
-{
-    if (strcmp(text, "on") != 0 && strcmp(text, "off") != 0)
-        return crt_raise(CRT_ERR_INVALID, "--%s: \"%s\" is neither on nor off", name,
-                         text);
-    *value_out = strcmp(text, "on") == 0;
-    return CRT_OK;
-}
-
-static crt_status_t on_deadlock(const char *text, bool *fail_youngest_out)
-{
-    *fail_youngest_out = strcmp(text, "fail-youngest") == 0;
-    if (!*fail_youngest_out && strcmp(text, "tell") != 0)
+    CRT_TRY(crti_ip_check(o->node_ip_address ? o->node_ip_address : "127.0.0.1", o->ip));
+    if (!o->dashboard_cert != !o->dashboard_key)
         return crt_raise(CRT_ERR_INVALID,
-                         "--on-resource-deadlock: \"%s\" is neither tell nor "
-                         "fail-youngest",
-                         text);
-    return CRT_OK;
-}
-
-static crt_status_t take(crti_head_options_t *o, const char *name, const char *text)
-{
-    uint64_t value = 0;
-    crt_status_t status = CRT_OK;
-
-    if (strcmp(name, "port") == 0) {
-        status = number(name, text, 65535, &value);
-        o->port = (uint16_t)value;
-    } else if (strcmp(name, "node-ip-address") == 0) {
-        status = crti_ip_check(text, o->ip);
-    } else if (strcmp(name, "dashboard-host") == 0) {
-        o->dashboard_host = text;
-    } else if (strcmp(name, "dashboard-cert") == 0) {
-        o->dashboard_certificate = text;
-    } else if (strcmp(name, "dashboard-key") == 0) {
-        o->dashboard_key = text;
-    } else if (strcmp(name, "dashboard-port") == 0) {
-        if (strcmp(text, "none") == 0) {
-            o->dashboard_host = NULL;
-        } else {
-            status = number(name, text, 65535, &value);
-            o->dashboard_port = (uint16_t)value;
-        }
-    } else if (strcmp(name, "ready-fd") == 0) {
-        status = number(name, text, INT_MAX, &value);
-        o->ready_fd = (int)value;
-    } else if (strcmp(name, "lifeline-fd") == 0) {
-        status = number(name, text, INT_MAX, &value);
-        o->lifeline_fd = (int)value;
-    } else if (strcmp(name, "autoscaler-fd") == 0) {
-        status = number(name, text, INT_MAX, &value);
-        o->autoscaler_fd = (int)value;
-    } else if (strcmp(name, "private") == 0) {
-        o->private_dir = text;
-    } else if (strcmp(name, "headless-timeout") == 0) {
-        status = number(name, text, 1000000000, &value);
-        o->headless_timeout_ms = value * 1000;
-    } else if (strcmp(name, "max-running-jobs") == 0) {
-        status = number(name, text, 1000000, &value);
-        o->max_jobs = (size_t)value;
-    } else if (strcmp(name, "encrypt-streams") == 0) {
-        status = on_off(name, text, &o->encrypt_streams);
-    } else if (strcmp(name, "fail-if-infeasible") == 0) {
-        status = on_off(name, text, &o->fail_if_infeasible);
-    } else if (strcmp(name, "on-resource-deadlock") == 0) {
-        status = on_deadlock(text, &o->fail_youngest);
-    } else if (strcmp(name, "redis-address") == 0) {
-        o->redis.address = text;
-    } else if (strcmp(name, "redis-password-file") == 0) {
-        o->redis.password_file = text;
-    } else if (strcmp(name, "redis-prefix") == 0) {
-        o->redis.prefix = text;
-    } else if (strcmp(name, "redis-user") == 0) {
-        o->redis.user = text;
-    } else if (strcmp(name, "redis-tls") == 0) {
-        o->redis.tls = true;
-    } else if (strcmp(name, "redis-ca-file") == 0) {
-        o->redis.ca_file = text;
-    } else if (strcmp(name, "redis-plaintext-ok") == 0) {
-        o->redis.plaintext_ok = true;
-    } else if (strcmp(name, "fresh") == 0) {
-        o->fresh = true;
-    } else if (strcmp(name, "no-auth") == 0) {
-        o->no_auth = true;
-    } else {
-        o->help = true;
-    }
-    return status;
+                         "--dashboard-cert and --dashboard-key go together");
+    o->redis = (crti_redis_external_t){.address = o->redis_address,
+                                       .password_file = o->redis_password_file,
+                                       .prefix = o->redis_prefix,
+                                       .user = o->redis_user,
+                                       .ca_file = o->redis_ca_file,
+                                       .tls = o->redis_tls,
+                                       .plaintext_ok = o->redis_plaintext_ok};
+    return crti_redis_external_check(&o->redis);
 }
 
 crt_status_t crti_head_options_parse(int argc, char **argv,
                                      crti_head_options_t *options_out)
 {
-    static const struct option names[] = {
-        {"port", required_argument, NULL, 0},
-        {"node-ip-address", required_argument, NULL, 0},
-        {"dashboard-host", required_argument, NULL, 0},
-        {"dashboard-cert", required_argument, NULL, 0},
-        {"dashboard-key", required_argument, NULL, 0},
-        {"dashboard-port", required_argument, NULL, 0},
-        {"ready-fd", required_argument, NULL, 0},
-        {"lifeline-fd", required_argument, NULL, 0},
-        {"autoscaler-fd", required_argument, NULL, 0},
-        {"private", required_argument, NULL, 0},
-        {"headless-timeout", required_argument, NULL, 0},
-        {"fail-if-infeasible", required_argument, NULL, 0},
-        {"on-resource-deadlock", required_argument, NULL, 0},
-        {"encrypt-streams", required_argument, NULL, 0},
-        {"redis-address", required_argument, NULL, 0},
-        {"redis-password-file", required_argument, NULL, 0},
-        {"redis-prefix", required_argument, NULL, 0},
-        {"redis-user", required_argument, NULL, 0},
-        {"redis-tls", no_argument, NULL, 0},
-        {"redis-ca-file", required_argument, NULL, 0},
-        {"redis-plaintext-ok", no_argument, NULL, 0},
-        {"fresh", no_argument, NULL, 0},
-        {"no-auth", no_argument, NULL, 0},
-        {"max-running-jobs", required_argument, NULL, 0},
-        {"help", no_argument, NULL, 0},
-        {NULL, 0, NULL, 0},
-    };
-    crti_head_options_t o = {.ip = "127.0.0.1",
-                             .dashboard_host = "127.0.0.1",
-                             .port = 6380,
-                             .dashboard_port = 8265,
-                             .ready_fd = -1,
-                             .lifeline_fd = -1,
-                             .autoscaler_fd = -1,
-                             .headless_timeout_ms = 600 * 1000,
-                             .encrypt_streams = true};
-    crt_status_t status = CRT_OK;
-    int index, letter;
+    crti_head_options_t *o = options_out;
+    const option_spec_t table[] = {CRTI_HEAD_TABLE(CRTI_OPTION_ROW)};
+    option_scan_t scan = {.options = table, .count = sizeof(table) / sizeof(table[0])};
 
-    opterr = 0;
-    optind = 1;
-    while (status == CRT_OK &&
-           (letter = crti_whole_option(argc, argv, "", names, &index)) != -1)
-        status = letter ? crt_raise(CRT_ERR_INVALID, "unknown or incomplete argument %s",
-                                    argv[optind - 1])
-                        : take(&o, names[index].name, optarg);
-    if (status == CRT_OK && optind < argc)
-        status = crt_raise(CRT_ERR_INVALID, "unexpected argument %s", argv[optind]);
-    if (status == CRT_OK && !o.dashboard_certificate != !o.dashboard_key)
-        status = crt_raise(CRT_ERR_INVALID,
-                           "--dashboard-cert and --dashboard-key go together");
-    if (status == CRT_OK)
-        status = crti_redis_external_check(&o.redis);
-    if (status == CRT_OK)
-        status = crti_limits_load();
-    /* Also after an error: it is told there. */
-    *options_out = o;
-    return status;
-}
-
-void crti_head_options_usage(void)
-{
-    printf(
-        "crt-head is started by: crt start --head\n"
-        "    --port P  --node-ip-address IP  --dashboard-host H  --no-auth\n"
-        "    --dashboard-port P|none  --dashboard-cert F  --dashboard-key F\n"
-        "    --ready-fd N  --lifeline-fd N  --autoscaler-fd N  --fresh  --private DIR\n"
-        "    --headless-timeout S  --encrypt-streams on|off  --fail-if-infeasible "
-        "on|off  --max-running-jobs N\n"
-        "    --on-resource-deadlock tell|fail-youngest\n"
-        "    --redis-address H:P  --redis-password-file F  --redis-prefix P\n"
-        "    --redis-user NAME  --redis-tls  --redis-ca-file F  --redis-plaintext-ok\n");
+    *o = (crti_head_options_t){0};
+    CRT_TRY(crti_daemon_options(&scan, argc, argv));
+    CRT_TRY(derive(o));
+    return crti_limits_load();
 }
 
 /* ---------------------------------------------------------------- directories */

@@ -8,28 +8,27 @@
 
 #include "runtime/base/address.h"
 #include "runtime/control/store/redis_endpoint.h"
+#include "runtime/daemon/option.h"
+#include "runtime/daemon/option_list.h"
 
+#define CRTI_HEAD_TABLE(O)                                                               \
+    CRTI_HEAD_AND_NODE_OPTIONS(O)                                                        \
+    CRTI_HEAD_OPTIONS(O)                                                                 \
+    CRTI_STARTED_OPTIONS(O)                                                              \
+    CRTI_PRIVATE_OPTIONS(O)                                                              \
+    CRTI_HEAD_OWN_OPTIONS(O)
+
+/* As they were given: texts are NULL, descriptors -1 and numbers 0 where the list has no
+ * default. */
 typedef struct crti_head_options {
-    char ip[CRTI_ADDRESS];                             /* --node-ip-address */
-    const char *dashboard_host;                        /* NULL: no dashboard */
-    const char *dashboard_certificate, *dashboard_key; /* NULL: made at need */
-    const char *private_dir; /* NULL: a cluster that others may join */
-    uint16_t port, dashboard_port;
-    int ready_fd, lifeline_fd; /* -1: none */
-    int autoscaler_fd;         /* scale_file.h; -1: no autoscaler */
-    uint64_t headless_timeout_ms;
-    size_t max_jobs; /* --max-running-jobs, 0: any number */
-    crti_redis_external_t redis;
-    bool encrypt_streams, fail_if_infeasible, fresh, help;
-    bool fail_youngest; /* --on-resource-deadlock fail-youngest */
-    bool no_auth;       /* HTTP without a token */
+    CRTI_HEAD_TABLE(CRTI_OPTION_FIELD)
+    char ip[CRTI_ADDRESS];       /* of node_ip_address */
+    crti_redis_external_t redis; /* of redis_... */
 } crti_head_options_t;
 
+/* CRT_ERR_INVALID names the option and the cure; `ready_fd` is set also then. */
 crt_status_t crti_head_options_parse(int argc, char **argv,
                                      crti_head_options_t *options_out);
-
-/* Prints them. */
-void crti_head_options_usage(void);
 
 typedef struct crti_head_paths {
     char head_dir[PATH_MAX]; /* RUN/head-PORT */

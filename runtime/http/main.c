@@ -2,13 +2,9 @@
 /* crt-http: dashboard and REST API, a process of its own, so that a parser's bug can't stop
  * scheduling. Started by crt-head, which starts it again when it dies.
  *
- *     crt-http --head-dir DIR --host H --listen-fd N --local-fd N --ready-fd N --key-file F
- *              [--tls | --cert FILE --cert-key FILE] [--log FILE] [--instance WORD]
- *
- * It serves at the descriptors that it inherits: a TCP socket, which was bound to H, and a unix
- * socket. --instance: of the head; browsers that signed in stay so as long as it is the same.
- * --tls: with a certificate that follows from the cluster's key. Failure: before it serves, one
- * line "error TEXT" on the ready descriptor and exit status 1. It ends with its parent.
+ * Its options are CRTI_HTTP_OPTIONS. It serves at the descriptors that it inherits, --listen-fd
+ * and --local-fd. Failure: before it serves, one line "error TEXT" on the ready descriptor and exit
+ * status 1. It ends with its parent.
  */
 #include <errno.h>
 #include <malloc.h>
@@ -23,7 +19,8 @@
 #include "runtime/base/limit.h"
 #include "runtime/base/log.h"
 #include "runtime/base/rundir.h"
-#include "runtime/base/whole_options.h"
+#include "runtime/daemon/daemon_options.h"
+#include "runtime/daemon/option_list.h"
 #include "runtime/http/certificate.h"
 #include "runtime/http/scrape_target.h"
 #include "runtime/http/server.h"
@@ -32,58 +29,28 @@
 #define LARGE                                                                            \
     (128 << 10) /* bytes of memory that is the system's again when it is freed */
 
+#define TABLE(O)                                                                         \
+    CRTI_STARTED_OPTIONS(O)                                                              \
+    CRTI_HTTP_OPTIONS(O)
+
 typedef struct arguments {
-    const char *head_dir, *host, *key_file, *log, *certificate, *certificate_key,
-        *instance;
-    int listen_fd, local_fd, ready_fd;
-    bool has_tls, is_open;
+    TABLE(CRTI_OPTION_FIELD)
 } arguments_t;
 
-static crt_status_t parse(int argc, char **argv, arguments_t *a)
+static crt_status_t parse(int argc, char **argv, arguments_t *o)
 {
-    static const struct option options[] = {{"head-dir", required_argument, NULL, 'd'},
-                                            {"host", required_argument, NULL, 'h'},
-                                            {"listen-fd", required_argument, NULL, 't'},
-                                            {"local-fd", required_argument, NULL, 'u'},
-                                            {"ready-fd", required_argument, NULL, 'r'},
-                                            {"key-file", required_argument, NULL, 'k'},
-                                            {"cert", required_argument, NULL, 'c'},
-                                            {"tls", no_argument, NULL, 'e'},
-                                            {"cert-key", required_argument, NULL, 's'},
-                                            {"log", required_argument, NULL, 'l'},
-                                            {"auth", required_argument, NULL, 'a'},
-                                            {"instance", required_argument, NULL, 'i'},
-                                            {0}};
-    int option, index;
+    const option_spec_t table[] = {TABLE(CRTI_OPTION_ROW)};
+    option_scan_t scan = {.options = table, .count = sizeof(table) / sizeof(table[0])};
 
-    *a = (arguments_t){.host = "127.0.0.1",
-                       .instance = "",
-                       .listen_fd = -1,
-                       .local_fd = -1,
-                       .ready_fd = -1};
-    while ((option = crti_whole_option(argc, argv, "", options, &index)) != -1) {
-        switch (option) {
-        case 'd': a->head_dir = optarg; break;
-        case 'h': a->host = optarg; break;
-        case 'k': a->key_file = optarg; break;
-        case 'l': a->log = optarg; break;
-        case 'i': a->instance = optarg; break;
-        case 't': a->listen_fd = atoi(optarg); break;
-        case 'u': a->local_fd = atoi(optarg); break;
-        case 'c': a->certificate = optarg; break;
-        case 'e': a->has_tls = true; break;
-        case 'a': a->is_open = strcmp(optarg, "none") == 0; break;
-        case 's': a->certificate_key = optarg; break;
-        case 'r': a->ready_fd = atoi(optarg); break;
-        default: return crt_raise(CRT_ERR_INVALID, "unknown option");
-        }
-    }
-    if (!a->head_dir || !a->key_file || optind != argc || a->listen_fd < 0 ||
-        a->local_fd < 0 || !a->certificate != !a->certificate_key)
-        return crt_raise(CRT_ERR_INVALID,
-                         "usage: crt-http --head-dir DIR --host H --key-file F "
-                         "--listen-fd N --local-fd N --ready-fd N");
-    return CRT_OK;
+    *o = (arguments_t){0};
+    CRT_TRY(crti_daemon_options(&scan, argc, argv));
+    if (!o->head_dir || !o->key_file || o->listen_fd < 0 || o->local_fd < 0 ||
+        !o->cert != !o->cert_key)
+        return crt_raise(
+            CRT_ERR_INVALID,
+            "crt-http: --head-dir, --key-file, --listen-fd and --local-fd are "
+            "needed, and --cert and --cert-key go together");
+    return crti_limits_load();
 }
 
 /* The directory of the key, which is the head's. */
@@ -100,12 +67,12 @@ static crt_status_t choose_certificate(const arguments_t *a, const crti_key_t *k
 {
     char directory[PATH_MAX], *slash;
 
-    if (a->certificate) {
-        snprintf(certificate->chain, PATH_MAX, "%s", a->certificate);
-        snprintf(certificate->key, PATH_MAX, "%s", a->certificate_key);
+    if (a->cert) {
+        snprintf(certificate->chain, PATH_MAX, "%s", a->cert);
+        snprintf(certificate->key, PATH_MAX, "%s", a->cert_key);
         return crti_certificate_check(certificate);
     }
-    if (!a->has_tls)
+    if (!a->tls)
         return CRT_OK;
     snprintf(directory, sizeof(directory), "%s", a->key_file);
     slash = strrchr(directory, '/');
@@ -143,7 +110,7 @@ static crt_status_t serve(arguments_t *a)
                                    .head_socket = socket_path,
                                    .programs = programs,
                                    .audit_log = audit_log,
-                                   .is_open = a->is_open};
+                                   .is_open = strcmp(a->auth, "none") == 0};
     crt_status_t status = crti_state_dir(programs, sizeof(programs) - 16);
 
     if (status != CRT_OK)
@@ -155,7 +122,7 @@ static crt_status_t serve(arguments_t *a)
     if (status != CRT_OK)
         return status;
     options.key = &key;
-    options.instance = a->instance;
+    options.instance = a->instance ? a->instance : "";
     status = choose_certificate(a, &key, &certificate);
     if (certificate.chain[0]) {
         options.certificate = certificate.chain;
@@ -197,8 +164,6 @@ int main(int argc, char **argv)
         return 1;
     crti_log_select(selection ? selection : "info");
     status = parse(argc, argv, &arguments);
-    if (status == CRT_OK)
-        status = crti_limits_load();
     if (status == CRT_OK && arguments.log)
         status = crti_log_to_file(arguments.log);
     if (status == CRT_OK && sodium_init() < 0)

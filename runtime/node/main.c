@@ -70,16 +70,16 @@ static bool serve(crti_options_t *options, bool is_daemon, int *status_out)
 int main(int argc, char **argv)
 {
     const char *selection = getenv("CRT_LOG");
-    crti_options_t options = {.ready_fd = -1};
+    crti_options_t options;
     bool is_daemon;
     int status;
 
     crti_log_select(selection && *selection ? selection : "info");
     if (crti_options_parse(argc, argv, &options) != CRT_OK)
-        return fail(crti_options_ready_fd(argc, argv), crt_error_detail());
-    is_daemon = options.ready_fd >= 0;
+        return fail(options.given.ready_fd, crt_error_detail());
+    is_daemon = options.given.ready_fd >= 0;
     if (is_daemon)
-        crti_close_inherited(options.ready_fd, options.lifeline_fd);
+        crti_close_inherited(options.given.ready_fd, options.given.lifeline_fd);
     block_ends();
     while (serve(&options, is_daemon, &status))
         continue;

@@ -51,7 +51,7 @@
 static crt_status_t make_dirs(crti_node_t *node)
 {
     char run[CRTI_NODE_PATH], logs[CRTI_NODE_PATH + 8];
-    const char *private_dir = node->options.private_dir;
+    const char *private_dir = node->options.given.private_dir;
     crt_status_t status = CRT_OK;
 
     if (private_dir[0]) {
@@ -112,9 +112,9 @@ static void remove_own_dirs(crti_node_t *node)
     snprintf(lock, sizeof(lock), "%s/logs", node->own_state);
     rmdir(lock);
     rmdir(node->own_state); /* without a log nothing is left to keep */
-    if (node->options.private_dir[0]) {
+    if (node->options.given.private_dir[0]) {
         crti_dir_remove(node->own_state);
-        crti_dir_remove_private(node->options.private_dir);
+        crti_dir_remove_private(node->options.given.private_dir);
     }
     close(node->lock_fd);
     node->lock_fd = -1;
@@ -169,7 +169,7 @@ static void on_lifeline(void *user, uint32_t events)
     crti_node_t *node = user;
     char byte;
 
-    if (read(node->options.lifeline_fd, &byte, 1) > 0)
+    if (read(node->options.given.lifeline_fd, &byte, 1) > 0)
         return;
     crti_loop_remove(node->loop, &node->lifeline_watch);
     crti_node_stop(node, "its driver has ended");
@@ -179,10 +179,10 @@ static void on_lifeline(void *user, uint32_t events)
 
 static crt_status_t make_store(crti_node_t *node)
 {
-    uint64_t total = crti_host_memory() / node->options.share;
-    uint64_t available = crti_host_available() / node->options.share;
+    uint64_t total = crti_host_memory() / node->options.given.share;
+    uint64_t available = crti_host_available() / node->options.given.share;
 
-    node->store_bytes = node->options.store_bytes;
+    node->store_bytes = node->options.given.object_store_memory;
     if (node->store_bytes == 0) {
         node->store_bytes = total / 10 * 3;
         if (node->store_bytes > available / 2)
@@ -213,12 +213,12 @@ static crt_status_t start_loop(crti_node_t *node)
 
     crti_node_start_ticks(node);
     node->start_timer = (crti_timer_t){.on_expired = on_start_late, .user = node};
-    if (node->options.lifeline_fd >= 0) {
+    if (node->options.given.lifeline_fd >= 0) {
         crti_wake_with_parent(true);
-        fcntl(node->options.lifeline_fd, F_SETFD, FD_CLOEXEC);
+        fcntl(node->options.given.lifeline_fd, F_SETFD, FD_CLOEXEC);
         node->lifeline_watch = (crti_watch_t){.on_ready = on_lifeline, .user = node};
         status = crti_loop_add(node->loop, &node->lifeline_watch,
-                               node->options.lifeline_fd, EPOLLIN);
+                               node->options.given.lifeline_fd, EPOLLIN);
     }
     if (status == CRT_OK)
         status = crti_loop_start(node->loop, &node->start_timer,
@@ -232,10 +232,11 @@ static crt_status_t start_loop(crti_node_t *node)
 
 static crt_status_t start(crti_node_t *node)
 {
-    crt_status_t status = crti_stream_resolve(node->options.address, node->head_address);
+    crt_status_t status =
+        crti_stream_resolve(node->options.given.address, node->head_address);
 
     if (status == CRT_OK)
-        status = crti_key_load(node->options.key_file, &node->key);
+        status = crti_key_load(node->options.given.key_file, &node->key);
     if (status == CRT_OK)
         status = make_loop(node);
     if (status == CRT_OK)

@@ -8,7 +8,6 @@
  * SIGTERM, as user code may.
  */
 #include <fcntl.h>
-#include <getopt.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,48 +18,30 @@
 
 #include "runtime/base/id.h"
 #include "runtime/base/rundir.h"
+#include "runtime/daemon/daemon_options.h"
+#include "runtime/node/options.h"
 
 static struct {
-    const char *address, *key_file, *head_dir;
-    int ready_fd;
+    crti_node_given_t given;
     char run[256];
-} node = {.address = "", .key_file = "", .head_dir = "", .ready_fd = -1};
+} node;
 
 static void fail(const char *text)
 {
-    if (dprintf(node.ready_fd, "error %s\n", text) < 0)
+    if (dprintf(node.given.ready_fd, "error %s\n", text) < 0)
         exit(3);
     exit(1);
 }
 
 static void parse(int argc, char **argv)
 {
-    static const struct option options[] = {
-        {"address", required_argument, NULL, 'a'},
-        {"key-file", required_argument, NULL, 'k'},
-        {"head-dir", required_argument, NULL, 'd'},
-        {"ready-fd", required_argument, NULL, 'r'},
-        {"node-ip-address", required_argument, NULL, 'x'},
-        {"num-cpus", required_argument, NULL, 'x'},
-        {"num-gpus", required_argument, NULL, 'x'},
-        {"resources", required_argument, NULL, 'x'},
-        {"object-store-memory", required_argument, NULL, 'x'},
-        {"spill-dir", required_argument, NULL, 'x'},
-        {"spill-limit", required_argument, NULL, 'x'},
-        {"no-spill", no_argument, NULL, 'x'},
-        {"worker-port-range", required_argument, NULL, 'x'},
-        {0}};
-    int option;
+    crti_node_given_t *o = &node.given;
+    const option_spec_t table[] = {CRTI_NODE_TABLE(CRTI_OPTION_ROW)};
+    option_scan_t scan = {.options = table, .count = sizeof(table) / sizeof(table[0])};
 
-    while ((option = getopt_long(argc, argv, "", options, NULL)) != -1)
-        switch (option) {
-        case 'a': node.address = optarg; break;
-        case 'k': node.key_file = optarg; break;
-        case 'd': node.head_dir = optarg; break;
-        case 'r': node.ready_fd = atoi(optarg); break;
-        case 'x': break;
-        default: exit(2);
-        }
+    o->head_dir = "";
+    if (crti_daemon_options(&scan, argc, argv) != CRT_OK)
+        exit(2);
 }
 
 /* Executes a shell that waits; `stays` outlives the daemon, until somebody kills it. Comes back
@@ -110,10 +91,10 @@ static void write_info(const char *id)
                         (crti_info_entry_t[]){{"pid", pid},
                                               {"start", start},
                                               {"node", id},
-                                              {"address", node.address},
+                                              {"address", node.given.address},
                                               {"node_ip", "127.0.0.1"},
-                                              {"head_dir", node.head_dir},
-                                              {"key_file", node.key_file},
+                                              {"head_dir", node.given.head_dir},
+                                              {"key_file", node.given.key_file},
                                               {"state_dir", own_state},
                                               {"private", "0"}},
                         9) != CRT_OK)
@@ -167,7 +148,7 @@ int main(int argc, char **argv)
 
     mode = mode ? mode : "";
     parse(argc, argv);
-    fcntl(node.ready_fd, F_SETFD, FD_CLOEXEC);
+    fcntl(node.given.ready_fd, F_SETFD, FD_CLOEXEC);
     if (strncmp(mode, "error ", 6) == 0)
         fail(mode + 6);
     if (strcmp(mode, "crash") == 0) {
@@ -188,9 +169,9 @@ int main(int argc, char **argv)
     if (strcmp(mode, "litter") == 0)
         run_child(true);
     write_info(id);
-    if (dprintf(node.ready_fd, "ready node %s run_dir %s\n", id, node.run) < 0)
+    if (dprintf(node.given.ready_fd, "ready node %s run_dir %s\n", id, node.run) < 0)
         return 1;
-    close(node.ready_fd);
+    close(node.given.ready_fd);
     serve(worker);
     return 0;
 }

@@ -236,7 +236,7 @@ class State(unittest.TestCase):
                              {("time", "level", "module", "pid", "text")})
         subprocess.run([CRT, "stop", "--address", address], stdout=subprocess.DEVNULL, check=True)
         self.assertIn(
-            "text or json",
+            "one of text|json",
             subprocess.run([CRT, "start", "--head", "--log-format", "xml"], stderr=subprocess.PIPE,
                            text=True, check=False).stderr)
 

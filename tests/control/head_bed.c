@@ -180,7 +180,7 @@ void head_take_key(head_bed_t *bed)
 
 bool head_start(head_bed_t *bed, const char *port, const char *const *extra)
 {
-    static const char *const none[] = {"--dashboard-port", "none", NULL};
+    static const char *const none[] = {"--no-dashboard", NULL};
     int ready[2], lifeline[2];
     bool serves;
 

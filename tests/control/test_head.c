@@ -313,7 +313,7 @@ static void a_private_cluster_leaves_nothing(void **state)
 {
     head_bed_t *bed = *state;
     char folder[64];
-    const char *arguments[] = {"--dashboard-port", "none", "--private", folder, NULL};
+    const char *arguments[] = {"--no-dashboard", "--private", folder, NULL};
 
     snprintf(folder, sizeof(folder), "%s/private", bed->folder);
     assert_int_equal(mkdir(folder, 0700), 0);
@@ -327,7 +327,7 @@ static void a_private_cluster_leaves_nothing_of_a_node_that_was_killed(void **st
 {
     head_bed_t *bed = *state;
     char folder[64], dead[80];
-    const char *arguments[] = {"--dashboard-port", "none", "--private", folder, NULL};
+    const char *arguments[] = {"--no-dashboard", "--private", folder, NULL};
     int fd;
 
     snprintf(folder, sizeof(folder), "%s/private", bed->folder);

@@ -60,7 +60,7 @@ static void wreck(const char *path)
 
 static void damaged_tables_are_named_with_the_ways_out(void **state)
 {
-    static const char *const fresh[] = {"--dashboard-port", "none", "--fresh", NULL};
+    static const char *const fresh[] = {"--no-dashboard", "--fresh", NULL};
     head_bed_t *bed = *state;
     fake_node_t *node;
     char port[16], file[256], repair[280];
@@ -93,7 +93,7 @@ static void damaged_tables_are_named_with_the_ways_out(void **state)
 static void
 tables_that_are_gone_are_missed_and_a_wrecked_list_of_files_is_named(void **state)
 {
-    static const char *const fresh[] = {"--dashboard-port", "none", "--fresh", NULL};
+    static const char *const fresh[] = {"--no-dashboard", "--fresh", NULL};
     head_bed_t *bed = *state;
     char port[16], manifest[256], command[600];
     fake_node_t *node;

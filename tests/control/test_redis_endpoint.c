@@ -65,8 +65,8 @@ static bool start_head(scene_t *s, head_bed_t *bed, const char *port, const char
 /* The start fails with one sentence that holds `part`. */
 static void expect_refusal(scene_t *s, const char *part, const char *const *arguments)
 {
-    const char *all[16] = {"--dashboard-port", "none"};
-    size_t count = 2;
+    const char *all[16] = {"--no-dashboard"};
+    size_t count = 1;
 
     while (*arguments)
         all[count++] = *arguments++;

@@ -13,7 +13,6 @@
  */
 #include <arpa/inet.h>
 #include <fcntl.h>
-#include <getopt.h>
 #include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,6 +26,7 @@
 #include "crt_tools.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/rundir.h"
+#include "runtime/control/head_options.h"
 #include "runtime/control/links/http_sockets.h"
 #include "runtime/control/rows/row_query.h"
 #include "runtime/crt.h"
@@ -416,27 +416,15 @@ static void on_connection(void *user, uint32_t events)
 
 static void parse(int argc, char **argv)
 {
-    static const struct option options[] = {
-        {"port", required_argument, NULL, 'p'},
-        {"node-ip-address", required_argument, NULL, 'x'},
-        {"dashboard-host", required_argument, NULL, 'h'},
-        {"dashboard-port", required_argument, NULL, 'd'},
-        {"ready-fd", required_argument, NULL, 'r'},
-        {"headless-timeout", required_argument, NULL, 'x'},
-        {"encrypt-streams", required_argument, NULL, 'x'},
-        {"fresh", no_argument, NULL, 'x'},
-        {0}};
-    int option;
+    crti_head_options_t given;
 
-    while ((option = getopt_long(argc, argv, "", options, NULL)) != -1)
-        switch (option) {
-        case 'p': snprintf(head.port, sizeof(head.port), "%s", optarg); break;
-        case 'h': snprintf(head.http_host, sizeof(head.http_host), "%s", optarg); break;
-        case 'd': snprintf(head.http_port, sizeof(head.http_port), "%s", optarg); break;
-        case 'r': head.ready_fd = atoi(optarg); break;
-        case 'x': break;
-        default: exit(2);
-        }
+    if (crti_head_options_parse(argc, argv, &given) != CRT_OK)
+        exit(2);
+    snprintf(head.port, sizeof(head.port), "%u", given.port);
+    snprintf(head.http_host, sizeof(head.http_host), "%s", given.dashboard_host);
+    snprintf(head.http_port, sizeof(head.http_port), given.no_dashboard ? "none" : "%u",
+             given.dashboard_port);
+    head.ready_fd = given.ready_fd;
 }
 
 /* Holds the port, as the real one does. */

@@ -50,7 +50,9 @@ static void every_failure_before_ready_is_one_sentence(void **state)
 
     scene_start_fails(s, (const char *[]){"--num-cpus", "many", NULL}, line,
                       sizeof(line));
-    assert_string_equal(line, "error --num-cpus \"many\" is not a number of CPUs\n");
+    assert_string_equal(
+        line, "error --num-cpus takes a number of 0 to 1000000000000, at most four "
+              "digits behind the point, not \"many\"\n");
     scene_start_fails(s, (const char *[]){"--nonsense", NULL}, line, sizeof(line));
     assert_non_null(strstr(line, "--nonsense"));
     scene_start_fails(s, (const char *[]){"--key-file", "/no/such/key", NULL}, line,

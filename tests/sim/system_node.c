@@ -69,7 +69,7 @@ static void serve(sys_process_t *self)
     if (!node)
         abort();
     self->node = node;
-    node->options.head_dir = "";
+    node->options.given.head_dir = "";
     crti_resources_set(&node->options.resources, "CPU", cpus * CRTI_RESOURCE_ONE);
     node->id = crti_id_random();
     crti_id_hex(node->id, node->hex);

@@ -44,9 +44,10 @@ PRIVATE = {
     "runtime/store": LIBRARY[:2],
     "runtime/core": LIBRARY[:3],
     "runtime/util": [],
-    "runtime/node": LIBRARY,
-    "runtime/control": LIBRARY + ["runtime/node"],
-    "runtime/http": LIBRARY + ["runtime/node", "runtime/control"],
+    "runtime/daemon": LIBRARY,
+    "runtime/node": LIBRARY + ["runtime/daemon"],
+    "runtime/control": LIBRARY + ["runtime/daemon", "runtime/node"],
+    "runtime/http": LIBRARY + ["runtime/daemon", "runtime/node", "runtime/control"],
     "collective": LIBRARY,
     "ml": [],
     "actors": [],
@@ -135,6 +136,8 @@ IN_BOTH = {
     "runtime/base/spawn_attributes.h": ["cli"],
     "runtime/base/spelling.h": ["cli"],
     "runtime/base/variables_list.h": ["cli"],
+    "runtime/daemon/option.h": ["cli"],
+    "runtime/daemon/option_list.h": ["cli"],
 }
 CIRCLE_MAX = 3  # files that call each other
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*(["<])([^">]+)[">]', re.MULTILINE)

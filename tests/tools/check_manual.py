@@ -34,7 +34,7 @@ def options_of_help(text):
                        re.MULTILINE)
     arguments = {name: argument for name, argument in found}
     # A long line has one space before its text: an argument is written in capitals or on|off.
-    return {n: a if re.fullmatch(r"[A-Z][A-Z:=,|.-]*|on\|off|K=V,\.\.\.", a) else ""
+    return {n: a if re.fullmatch(r"[A-Z][A-Z:=,|.-]*|[a-z-]+\|[a-z-]+|K=V,\.\.\.", a) else ""
             for n, a in arguments.items()}
 
 

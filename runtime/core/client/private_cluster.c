@@ -38,10 +38,12 @@ typedef struct command {
     char path[PATH_MAX];
 } command_t;
 
+/* `value` NULL: a flag. */
 static void add(command_t *command, const char *option, const char *value)
 {
     command->argv[command->count++] = option;
-    command->argv[command->count++] = value;
+    if (value)
+        command->argv[command->count++] = value;
     command->argv[command->count] = NULL;
 }
 
@@ -168,8 +170,7 @@ static crt_status_t start_head(crti_private_cluster_t *cluster, int lifeline,
         snprintf(port, sizeof(port), "%s", colon + 1);
     add(&command, "--port", port);
     add(&command, "--node-ip-address", "127.0.0.1");
-    add(&command, "--dashboard-host", "127.0.0.1");
-    add(&command, "--dashboard-port", "none");
+    add(&command, "--no-dashboard", NULL);
     add(&command, "--private", cluster->directory);
     add(&command, "--ready-fd", "3");
     add(&command, "--lifeline-fd", "4");

@@ -56,8 +56,9 @@ static void send_attached(crti_local_t *local, uint64_t request)
                                     .key = crti_span(node->key.bytes, CRTI_KEY_SIZE),
                                     .run_dir = crti_str(node->run_dir),
                                     .ip = crti_str(node->ip),
-                                    .port_low = node->options.port_low,
-                                    .port_high = node->options.port_high,
+                                    .port_low = node->options.given.worker_port_range.low,
+                                    .port_high =
+                                        node->options.given.worker_port_range.high,
                                     .head = crti_str(node->head_address),
                                     .encrypt_streams = crti_peer_encrypts(node)};
     char gpus[CRTI_GPU_TEXT], limits[CRTI_LIMITS_PACKED];

@@ -21,11 +21,11 @@ crt_status_t crti_submission_directory(crti_node_t *node, crti_id_t job, char *p
     CRTI_AUTO(free) char *text = NULL;
     crt_status_t status;
 
-    if (node->options.head_dir[0] == '\0') { /* the head is on another host */
+    if (node->options.given.head_dir[0] == '\0') { /* the head is on another host */
         snprintf(path, size, "%s/jobs/%s", node->own_state, crti_id_hex(job, hex));
         return CRT_OK;
     }
-    snprintf(file, sizeof(file), "%s/head.info", node->options.head_dir);
+    snprintf(file, sizeof(file), "%s/head.info", node->options.given.head_dir);
     status = crti_info_read(file, &text);
     if (status != CRT_OK)
         return status;

@@ -83,7 +83,7 @@ void crti_submission_fetch(crti_submission_t *s,
                            void (*on_ready)(crti_submission_t *s, crt_status_t status))
 {
     s->on_fetched = on_ready;
-    if (crti_id_equal(s->source, s->node->id) || s->node->options.head_dir[0])
+    if (crti_id_equal(s->source, s->node->id) || s->node->options.given.head_dir[0])
         on_ready(s, CRT_OK); /* the cache is the head's */
     else
         fetch_next(s);
@@ -122,7 +122,7 @@ void crti_submission_forget(crti_node_t *node, crti_id_t job)
     char path[CRTI_NODE_PATH + CRTI_ID_HEX + 8], *copy;
     pthread_t thread;
 
-    if (node->options.head_dir[0] || (s && s->state != CRTI_SUBMISSION_ENDED) ||
+    if (node->options.given.head_dir[0] || (s && s->state != CRTI_SUBMISSION_ENDED) ||
         crti_submission_directory(node, job, path, sizeof(path)) != CRT_OK)
         return; /* on the head's host the head does it */
     copy = strdup(path);

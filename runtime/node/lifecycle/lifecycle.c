@@ -38,18 +38,19 @@ static crt_status_t write_info(crti_node_t *node)
     snprintf(path, sizeof(path), "%s/node.info", node->run_dir);
     return crti_info_write(
         path,
-        (const crti_info_entry_t[]){{"pid", pid},
-                                    {"start", start},
-                                    {"node", node->hex},
-                                    {"address", node->head_address},
-                                    {"node_ip", node->ip},
-                                    {"head_dir", node->options.head_dir},
-                                    {"http", node->lifecycle->http},
-                                    {"http_pin", node->lifecycle->http_pin},
-                                    {"key_file", node->options.key_file},
-                                    {"state_dir", node->own_state},
-                                    {"private", node->options.private_dir[0] ? "1" : "0"},
-                                    {"leaving", node->lifecycle->is_leaving ? "1" : "0"}},
+        (const crti_info_entry_t[]){
+            {"pid", pid},
+            {"start", start},
+            {"node", node->hex},
+            {"address", node->head_address},
+            {"node_ip", node->ip},
+            {"head_dir", node->options.given.head_dir},
+            {"http", node->lifecycle->http},
+            {"http_pin", node->lifecycle->http_pin},
+            {"key_file", node->options.given.key_file},
+            {"state_dir", node->own_state},
+            {"private", node->options.given.private_dir[0] ? "1" : "0"},
+            {"leaving", node->lifecycle->is_leaving ? "1" : "0"}},
         12);
 }
 
@@ -62,10 +63,10 @@ void crti_node_tell_leaving(crti_node_t *node)
 
 void crti_node_tell_parent(crti_node_t *node, const char *line)
 {
-    int fd = node->options.ready_fd;
+    int fd = node->options.given.ready_fd;
     size_t size = strlen(line);
 
-    node->options.ready_fd = -1;
+    node->options.given.ready_fd = -1;
     if (fd < 0)
         return;
     if (write(fd, line, size) != (ssize_t)size)
@@ -226,7 +227,7 @@ bool crti_node_begins_anew(const crti_node_t *node, crti_options_t *options_out)
 {
     if (!node->lifecycle->is_clash || node->exit_status)
         return false;
-    options_out->ready_fd = node->options.ready_fd;
+    options_out->given.ready_fd = node->options.given.ready_fd;
     options_out->ids_tried = node->ready ? 0 : node->options.ids_tried + 1;
     return true;
 }

@@ -385,7 +385,7 @@ static crt_status_t take_places(crti_node_t *node)
     char *rest = spill->dirs, *path;
     crt_status_t status = CRT_OK;
 
-    if (snprintf(spill->dirs, sizeof(spill->dirs), "%s", node->options.spill_dirs) >=
+    if (snprintf(spill->dirs, sizeof(spill->dirs), "%s", node->options.given.spill_dir) >=
         (int)sizeof(spill->dirs))
         return crt_raise(CRT_ERR_TOO_LARGE, "--spill-dir: more than %zu characters",
                          sizeof(spill->dirs) - 1);
@@ -394,7 +394,7 @@ static crt_status_t take_places(crti_node_t *node)
             status = crt_raise(CRT_ERR_INVALID,
                                "--spill-dir \"%s\": paths that begin with / are needed, "
                                "between commas",
-                               node->options.spill_dirs);
+                               node->options.given.spill_dir);
         else if (spill->place_count == CRTI_SPILL_PLACES)
             status = crt_raise(CRT_ERR_TOO_LARGE, "--spill-dir: %u directories at most",
                                CRTI_SPILL_PLACES);
@@ -411,7 +411,7 @@ static crt_status_t start(crti_node_t *node)
     crti_spill_t *spill = node->spill;
     crt_status_t status =
         crti_spill_files_new(&crti_spill_directory, spill->places, spill->place_count,
-                             node->options.spill_limit, &spill->files);
+                             node->options.given.spill_limit, &spill->files);
 
     return status == CRT_OK ? crti_spill_threads_start(node->store, spill->files, on_done,
                                                        node, &spill->threads)
@@ -422,9 +422,9 @@ crt_status_t crti_spill_start(crti_node_t *node)
 {
     crt_status_t status;
 
-    if (!node->options.spill_dirs)
+    if (node->options.given.no_spill)
         return CRT_OK;
-    if (*node->options.spill_dirs) {
+    if (node->options.given.spill_dir) {
         status = take_places(node);
         return status == CRT_OK ? start(node) : status;
     }
@@ -450,7 +450,7 @@ bool crti_spill_stop(crti_node_t *node)
     if (is_over)
         crti_spill_files_free(spill->files);
     spill->files = NULL;
-    if (spill->place_count && !*node->options.spill_dirs)
+    if (spill->place_count && !node->options.given.spill_dir)
         rmdir(spill->dirs); /* unless another node of ours has made it anew */
     CRTI_MAP_FOREACH (restore_t, restore, &spill->restores) {
         crti_buffer_fini(&restore->requesters);
