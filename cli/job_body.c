@@ -3,14 +3,11 @@
 #include "cli/job_submit.h"
 
 #include <dlfcn.h>
-#include <errno.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/base/plain_text.h"
-
-#define FILE_MOST ((size_t)16 << 20)
+#include "cli/runtime_env.h"
 
 /* One word of a line that a shell would read back as it was. */
 static void append_word(char **line, const char *word)
@@ -73,21 +70,11 @@ static void add_wish(json_t *environment)
 
 /* ---------------------------------------------------------------- the runtime environment */
 
-/* `text`, or what the file holds. */
-static json_t *read_object(const char *option, const char *file, const char *text)
+static json_t *read_object(const char *option, const char *text)
 {
-    char *content = file ? crti_plain_text_read(file, FILE_MOST) : NULL;
     json_error_t error;
-    json_t *json;
+    json_t *json = json_loads(text, JSON_REJECT_DUPLICATES, &error);
 
-    if (file && !content) {
-        crti_cli_fail(JOB_SUBMIT, "%s %s: %s", option, file,
-                      errno == EILSEQ ? "it is UTF-16: save it as UTF-8"
-                                      : strerror(errno));
-        return NULL;
-    }
-    json = json_loads(file ? content : text, JSON_REJECT_DUPLICATES, &error);
-    free(content);
     if (json_is_object(json))
         return json;
     if (json)
@@ -96,6 +83,21 @@ static json_t *read_object(const char *option, const char *file, const char *tex
         crti_cli_fail(JOB_SUBMIT, "%s is not JSON: %s (line %d, column %d)", option,
                       error.text, error.line, error.column);
     json_decref(json);
+    return NULL;
+}
+
+/* As it was given. NULL: it said why. */
+static json_t *given_env(const job_options_t *o)
+{
+    json_t *env = NULL;
+
+    if (o->runtime_env_json)
+        return read_object("--runtime-env-json", o->runtime_env_json);
+    if (!o->runtime_env)
+        return json_object();
+    if (crti_runtime_env_read(o->runtime_env, &env) == CRT_OK)
+        return env;
+    crti_cli_fail_detail(JOB_SUBMIT);
     return NULL;
 }
 
@@ -110,21 +112,19 @@ static void add_variable(json_t *environment, const char *variable)
 
 json_t *crti_job_runtime_env(const job_options_t *o)
 {
-    json_t *env, *variables = json_object(), *given;
+    json_t *env = given_env(o), *variables, *given;
 
-    if (o->runtime_env)
-        env = read_object("--runtime-env", o->runtime_env, NULL);
-    else if (o->runtime_env_json)
-        env = read_object("--runtime-env-json", NULL, o->runtime_env_json);
-    else
-        env = json_object();
+    if (!env)
+        return NULL;
+    crti_runtime_env_pass_over(JOB_SUBMIT, env);
     given = json_object_get(env, "env_vars");
-    if (env && given && !json_is_object(given)) {
+    if (given && !json_is_object(given)) {
         crti_cli_fail(JOB_SUBMIT,
                       "env_vars of the runtime environment must be an object");
         json_decref(env);
-        env = NULL;
+        return NULL;
     }
+    variables = json_object();
     add_library_path(variables);
     add_wish(variables);
     if (given)
@@ -215,7 +215,7 @@ json_t *crti_job_body(const job_options_t *o, const json_t *runtime_env, int arg
     }
     if (!o->metadata_json)
         return body;
-    metadata = read_object("--metadata-json", NULL, o->metadata_json);
+    metadata = read_object("--metadata-json", o->metadata_json);
     if (metadata) {
         json_object_set_new(body, "metadata", metadata);
         return body;

@@ -3,7 +3,7 @@
  *
  * Where it sits
  *     cli/job_submit.c -> cli/job_body.c (JSON), cli/job_upload.c (program, folder) ->
- *     http_client.c
+ *     http_client.c; cli/runtime_env.c (files of users)
  */
 #ifndef CRTI_CLI_JOB_SUBMIT_H
 #define CRTI_CLI_JOB_SUBMIT_H

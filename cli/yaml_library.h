@@ -2,9 +2,9 @@
 /* libyaml: the functions that are called here, found when the first of them is needed.
  *
  * Where it sits
- *     cluster_file.c -> [ yaml library ] -> libyaml (dlopen)
+ *     yaml_reader.c -> [ yaml library ] -> libyaml (dlopen)
  * Why
- *     Only the commands that take a cluster file read YAML.
+ *     Only the commands that take a YAML file read YAML.
  * How
  *     A file that includes this header writes the library's own names. They lead through a table;
  *     the linker finds those that the table lacks.

@@ -14,7 +14,7 @@
 #define KEYS_MAX 1024
 
 CRTI_LATE_LIBRARY(crti_yaml, CRTI_YAML_SYMBOLS, "libyaml-0.so.2",
-                  "cluster files can't be read")
+                  "YAML files can't be read")
 
 static crt_status_t malformed(const char *path, const yaml_parser_t *parser)
 {

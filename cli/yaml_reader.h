@@ -3,7 +3,8 @@
  * there is.
  *
  * Where it sits
- *     cli/cluster_file.c, cli/autoscaler_file.c -> [ cli/yaml_reader.c ] -> libyaml
+ *     cli/cluster_file.c, cli/autoscaler_file.c, cli/runtime_env.c -> [ cli/yaml_reader.c ]
+ *     -> libyaml
  * Ownership
  *     A reader has its document until crti_yaml_close; nodes and their texts live as long.
  */

@@ -148,8 +148,9 @@ static crt_status_t check_keys(const json_t *runtime_env)
             is_known = is_known || strcmp(key, known[i]) == 0;
         if (!is_known)
             return crt_raise(CRT_ERR_INVALID,
-                             "runtime_env.%s is not supported; there are working_dir, "
-                             "excludes, env_vars, setup and program (an uploaded "
+                             "runtime_env.%s is not supported: let \"setup\", a command "
+                             "that is run in working_dir, install what the job needs; "
+                             "there are also excludes, env_vars and program (an uploaded "
                              "executable)",
                              key);
     }

@@ -102,6 +102,29 @@ static void the_setup_command_runs_once_and_its_failure_is_the_jobs(void **state
     cli_expect(0, "Stopped", "stop");
 }
 
+static void a_runtime_environment_in_yaml_is_obeyed(void **state)
+{
+    const char *folder = make_folder();
+
+    shell("cd %s && printf 'working_dir: %s # here\nexcludes: [sub]\nnum_cpus: 1\n"
+          "resources: null\nsetup: |\n  echo one >made\n  echo two >>made\nenv_vars:\n"
+          "  KEY: \"VALUE\"\n  HERE: ${CRT_TEST_JOB}\n' >env.yaml",
+          folder, folder);
+    cli_expect(0, "The cluster", START);
+    cli_expect(0, "one\ntwo\n", "job submit --runtime-env %s/env.yaml -- cat made",
+               folder);
+    assert_non_null(strstr(cli_output, "num_cpus of the runtime environment: passed"));
+    cli_expect(0, "\nKEY=VALUE\n", "job submit --runtime-env %s/env.yaml -- env", folder);
+    assert_non_null(strstr(cli_output, getenv("CRT_TEST_JOB"))); /* as the node has it */
+    shell("echo 'setpu: make' >>%s/env.yaml", folder);
+    cli_expect(1, "env.yaml:11:1: unknown key \"setpu\"; the nearest one is setup",
+               "job submit --runtime-env %s/env.yaml -- env", folder);
+    shell("chmod o+w %s/env.yaml", folder);
+    cli_expect(1, "env.yaml is not obeyed: every user of this host can write it",
+               "job submit --runtime-env %s/env.yaml -- env", folder);
+    cli_expect(0, "Stopped", "stop");
+}
+
 static void a_job_whose_folder_is_being_made_can_be_stopped(void **state)
 {
     const char *folder = make_folder();
@@ -193,6 +216,7 @@ int main(void)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
         TEST(a_job_runs_in_its_folder_under_its_own_name),
         TEST(the_setup_command_runs_once_and_its_failure_is_the_jobs),
+        TEST(a_runtime_environment_in_yaml_is_obeyed),
         TEST(a_job_whose_folder_is_being_made_can_be_stopped),
         TEST(workers_on_another_node_run_in_the_folder_there),
         TEST(a_broken_zip_fails_its_job_with_the_reason_and_leaves_nothing),

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Fuzz target: cluster files (cli/cluster_file.c) and rules of the autoscaler
- * (cli/autoscaler_file.c). Whatever is taken has one head, which is the first host, and no host
- * that ssh would take for an option; rules have node types with a max, and nothing that a shell
- * would take for more than a word. */
+/* Fuzz target: cluster files (cli/cluster_file.c), rules of the autoscaler (cli/autoscaler_file.c)
+ * and runtime environments (cli/runtime_env.c). Whatever is taken has one head, which is the first
+ * host, and no host that ssh would take for an option; rules have node types with a max, and
+ * nothing that a shell would take for more than a word; variables are texts. */
 #include "fuzz.h"
 
 #include <stdlib.h>
@@ -11,6 +11,7 @@
 #include "cli/autoscaler_file.h"
 #include "cli/cluster_file.h"
 #include "cli/cluster_hosts.h"
+#include "cli/runtime_env.h"
 
 static void try_rules(const char *text, size_t size)
 {
@@ -35,12 +36,29 @@ static void try_rules(const char *text, size_t size)
     json_decref(file);
 }
 
+static void try_environment(const char *text, size_t size)
+{
+    char *copy = strndup(text, size);
+    json_t *env = NULL, *value;
+
+    if (copy && crti_runtime_env_parse("fuzz.yaml", copy, &env) == CRT_OK) {
+        json_object_foreach(json_object_get(env, "env_vars"), text, value)
+        {
+            if (!json_is_string(value))
+                abort();
+        }
+        json_decref(env);
+    }
+    free(copy);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     json_t *file, *hosts, *host;
     size_t i;
 
     try_rules((const char *)data, size);
+    try_environment((const char *)data, size);
 
     if (crti_cluster_file_parse("fuzz.yaml", (const char *)data, size, &file) != CRT_OK)
         return 0;
@@ -74,6 +92,8 @@ size_t fuzz_seed(unsigned index, uint8_t *out, size_t room)
         "provider: {ask: a, list: l, end: e}\nidle-timeout: 5m\nupscaling-speed: 0.5\n"
         "node-types:\n  gpu:\n    min: 1\n    max: 2\n    num_cpus: 8\n"
         "    labels: {zone: a}\n    resources: tape=1\n  cpu: {max: 3, num-cpus: 1}\n",
+        "working_dir: .\nexcludes: [/out, '*.o']\nsetup: |\n  make\nnum_cpus: 1\n"
+        "resources:\n  TPU: 4\nenv_vars:\n  A: 1\n  B: ${A}\n",
     };
     size_t size;
 

@@ -114,7 +114,7 @@ static void each_mistake_is_named(void **state)
          "../x\"}}",
          "must be gcs://_ray_pkg_HEX.zip"},
         {"{\"entrypoint\":\"x\",\"runtime_env\":{\"pip\":[\"numpy\"]}}",
-         "runtime_env.pip is not supported"},
+         "runtime_env.pip is not supported: let \"setup\""},
         {"{\"entrypoint\":\"x\",\"runtime_env\":{\"setup\":\"make\"}}",
          "working_dir, which is not given"},
         {"{\"entrypoint\":\"x\",\"runtime_env\":{\"program\":\"zz\"}}",
