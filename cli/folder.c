@@ -23,7 +23,7 @@ CRTI_LATE_LIBRARY(crti_archive, CRTI_ARCHIVE_SYMBOLS, "libarchive.so.13",
 typedef struct pack {
     struct archive *zip;
     size_t root; /* bytes of the folder's path, with its slash */
-    uint64_t bytes;
+    uint64_t bytes, entries;
     struct {
         char name[200];
         uint64_t size;
@@ -68,6 +68,55 @@ static crt_status_t too_large(const pack_t *p)
         (unsigned long long)(FOLDER_BYTES >> 20), text);
 }
 
+/* ---------------------------------------------------------------- links */
+
+/* True when the target, from where the link is, stays below the folder: "../" at its start only. */
+static bool stays_inside(const char *name, const char *target)
+{
+    size_t depth = 0;
+
+    for (const char *at = name; (at = strchr(at, '/')) != NULL; at++)
+        depth++;
+    for (; strncmp(target, "../", 3) == 0; target += 3)
+        if (depth-- == 0)
+            return false;
+    return *target && *target != '/' && strcmp(target, "..") != 0 &&
+           strncmp(target, "../", 3) != 0 && !strstr(target, "/../") &&
+           (strlen(target) < 3 || strcmp(target + strlen(target) - 3, "/..") != 0);
+}
+
+/* The way from a link to a place in the folder: up to its root, and down from there. */
+static bool lead_inside(size_t root_size, const FTSENT *at, char target[PATH_MAX])
+{
+    char real[PATH_MAX];
+    size_t used = 0, root = root_size - 1; /* without the slash */
+
+    if (!realpath(at->fts_path, real) || strncmp(real, at->fts_path, root) != 0 ||
+        real[root] != '/')
+        return false;
+    for (const char *name = at->fts_path + root_size; (name = strchr(name, '/')); name++)
+        used += (size_t)snprintf(target + used, PATH_MAX - used, "../");
+    return snprintf(target + used, PATH_MAX - used, "%s", real + root + 1) <
+           (int)(PATH_MAX - used);
+}
+
+/* Where the link leads, as it is written. */
+static void read_link(const FTSENT *at, char target[PATH_MAX])
+{
+    ssize_t length = readlink(at->fts_accpath, target, PATH_MAX - 1);
+
+    target[length > 0 ? length : 0] = '\0';
+}
+
+/* It is, or lies in, what a link led to outside. */
+static bool is_followed(const FTSENT *at)
+{
+    for (; at && at->fts_level >= FTS_ROOTLEVEL; at = at->fts_parent)
+        if (at->fts_number)
+            return true;
+    return false;
+}
+
 /* ---------------------------------------------------------------- members */
 
 static crt_status_t copy_bytes(pack_t *p, int fd, uint64_t size, const char *name)
@@ -91,7 +140,8 @@ static crt_status_t copy_bytes(pack_t *p, int fd, uint64_t size, const char *nam
 
 static crt_status_t add_file(pack_t *p, struct archive_entry *entry, const FTSENT *at)
 {
-    int fd = open(at->fts_accpath, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    int flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK | (at->fts_number ? 0 : O_NOFOLLOW);
+    int fd = open(at->fts_accpath, flags);
     const char *name = at->fts_path + p->root;
     crt_status_t status;
     struct stat st;
@@ -116,56 +166,20 @@ static crt_status_t add_file(pack_t *p, struct archive_entry *entry, const FTSEN
     return status;
 }
 
-/* True when the target, from where the link is, stays below the folder: "../" at its start only. */
-static bool stays_inside(const char *name, const char *target)
-{
-    size_t depth = 0;
-
-    for (const char *at = name; (at = strchr(at, '/')) != NULL; at++)
-        depth++;
-    for (; strncmp(target, "../", 3) == 0; target += 3)
-        if (depth-- == 0)
-            return false;
-    return *target && *target != '/' && strcmp(target, "..") != 0 &&
-           strncmp(target, "../", 3) != 0 && !strstr(target, "/../") &&
-           (strlen(target) < 3 || strcmp(target + strlen(target) - 3, "/..") != 0);
-}
-
-/* The way from a link to a place in the folder: up to its root, and down from there. */
-static bool lead_inside(const pack_t *p, const FTSENT *at, char target[PATH_MAX])
-{
-    char real[PATH_MAX];
-    size_t used = 0, root = p->root - 1; /* without the slash */
-
-    if (!realpath(at->fts_path, real) || strncmp(real, at->fts_path, root) != 0 ||
-        real[root] != '/')
-        return false;
-    for (const char *name = at->fts_path + p->root; (name = strchr(name, '/')); name++)
-        used += (size_t)snprintf(target + used, PATH_MAX - used, "../");
-    return snprintf(target + used, PATH_MAX - used, "%s", real + root + 1) <
-           (int)(PATH_MAX - used);
-}
-
+/* One that stays inside, or leads nowhere. */
 static crt_status_t add_link(pack_t *p, struct archive_entry *entry, const FTSENT *at)
 {
     char target[PATH_MAX], way[PATH_MAX];
-    ssize_t length = readlink(at->fts_accpath, target, sizeof(target) - 1);
-    bool is_plain;
 
-    target[length > 0 ? length : 0] = '\0';
-    is_plain = stays_inside(at->fts_path + p->root, target);
-    if (!is_plain && access(at->fts_path, F_OK) != 0) {
-        fprintf(stderr, "the link %s leads nowhere, to %s: left out\n", at->fts_path,
-                target);
-        return CRT_OK;
-    }
-    if (!is_plain && !lead_inside(p, at, way))
-        return crt_raise(CRT_ERR_INVALID,
-                         "the link %s leads out of the folder, to %s: leave it out by "
-                         "\"excludes\", or put a copy there",
-                         at->fts_path, target);
-    if (!is_plain)
+    read_link(at, target);
+    if (is_followed(at) || !stays_inside(at->fts_path + p->root, target)) {
+        if (!lead_inside(p->root, at, way)) {
+            fprintf(stderr, "the link %s leads nowhere, to %s: left out\n", at->fts_path,
+                    target);
+            return CRT_OK;
+        }
         strcpy(target, way);
+    }
     archive_entry_set_filetype(entry, AE_IFLNK);
     archive_entry_set_perm(entry, 0777);
     archive_entry_set_symlink(entry, target);
@@ -203,7 +217,13 @@ static crt_status_t add(void *user, const char *name, const FTSENT *at)
     pack_t *p = user;
 
     p->root = (size_t)(name - at->fts_path);
-
+    if (++p->entries > FOLDER_ENTRIES) {
+        archive_entry_free(entry);
+        return crt_raise(CRT_ERR_TOO_LARGE,
+                         "the folder has more than %d files and directories, up to %s; "
+                         "leave some out by .gitignore or \"excludes\"",
+                         FOLDER_ENTRIES, at->fts_path);
+    }
     if (!entry)
         return crt_raise(CRT_ERR_NO_MEMORY, "out of memory");
     status = set_name(entry, name);
@@ -226,6 +246,7 @@ static crt_status_t add(void *user, const char *name, const FTSENT *at)
 typedef struct walk {
     size_t root; /* bytes of the folder's path, with its slash */
     ignore_list_t ignored, excluded;
+    bool follows;
     folder_visit_t visit;
     void *user;
 } walk_t;
@@ -251,6 +272,42 @@ static crt_status_t read_patterns(walk_t *p, const FTSENT *at)
     return crti_ignore_add_file(&p->ignored, path, base);
 }
 
+/* It is there, and not in the folder. Below what was followed every link is: its way there is none
+ * in the zip. */
+static bool leads_out(const walk_t *p, const FTSENT *at)
+{
+    char target[PATH_MAX];
+
+    if (at->fts_number || access(at->fts_path, F_OK) != 0)
+        return false;
+    if (is_followed(at))
+        return true;
+    read_link(at, target);
+    return !stays_inside(at->fts_path + p->root, target) &&
+           !lead_inside(p->root, at, target);
+}
+
+/* Visits next what the link leads to, if it may. */
+static void follow(const walk_t *p, FTS *tree, FTSENT *at)
+{
+    char real[PATH_MAX];
+    size_t length = realpath(at->fts_path, real) ? strlen(real) : 0;
+    const char *why =
+        length == 0 || access(real, R_OK) != 0 ? ", which can't be read" : NULL;
+
+    if (!why && strncmp(real, at->fts_path, length) == 0 && length < p->root &&
+        (at->fts_path[length] == '/' || length == 1))
+        why = ", which holds this folder";
+    if (why || !is_followed(at->fts_parent))
+        fprintf(stderr, "the link %s leads out of the folder, to %s%s%s\n", at->fts_path,
+                length ? real : "a place", why ? why : ": what is there is packed",
+                why ? ": left out" : "");
+    if (why)
+        return;
+    at->fts_number = 1;
+    fts_set(tree, at, FTS_FOLLOW);
+}
+
 static crt_status_t visit(walk_t *p, FTS *tree, FTSENT *at)
 {
     crt_status_t status;
@@ -261,6 +318,10 @@ static crt_status_t visit(walk_t *p, FTS *tree, FTSENT *at)
         return crt_raise(CRT_ERR_IO, "%s: %s", at->fts_path, strerror(at->fts_errno));
     if (at->fts_level > 0 && is_left_out(p, at)) {
         fts_set(tree, at, FTS_SKIP);
+        return CRT_OK;
+    }
+    if (p->follows && at->fts_info == FTS_SL && leads_out(p, at)) {
+        follow(p, tree, at);
         return CRT_OK;
     }
     status = at->fts_info == FTS_D ? read_patterns(p, at) : CRT_OK;
@@ -296,9 +357,9 @@ static crt_status_t walk(walk_t *p, const char *directory)
 }
 
 crt_status_t crti_folder_walk(const char *directory, const char *const *excludes,
-                              folder_visit_t visit_one, void *user)
+                              bool follows, folder_visit_t visit_one, void *user)
 {
-    walk_t w = {.visit = visit_one, .user = user};
+    walk_t w = {.follows = follows, .visit = visit_one, .user = user};
     crt_status_t status = CRT_OK;
 
     for (; status == CRT_OK && *excludes; excludes++)
@@ -331,7 +392,7 @@ static crt_status_t pack(const char *directory, const char *const *excludes,
          archive_write_open_fd(p.zip, fileno(file)) != ARCHIVE_OK))
         status = zip_failed(&p);
     if (status == CRT_OK)
-        status = crti_folder_walk(directory, excludes, add, &p);
+        status = crti_folder_walk(directory, excludes, true, add, &p);
     if (status == CRT_OK && p.bytes > FOLDER_BYTES)
         status = too_large(&p);
     if (status == CRT_OK && archive_write_close(p.zip) != ARCHIVE_OK)

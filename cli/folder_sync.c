@@ -84,7 +84,7 @@ crt_status_t crti_folder_sync_open(const char *directory)
         return crt_raise(CRT_ERR_NOT_FOUND, "the folder %s: %s", directory,
                          strerror(errno));
     sync_of.files = json_array();
-    return crti_folder_walk(sync_of.root, none, add_file, NULL);
+    return crti_folder_walk(sync_of.root, none, false, add_file, NULL);
 }
 
 void crti_folder_sync_close(void)

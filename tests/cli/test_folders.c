@@ -68,6 +68,8 @@ static void a_job_runs_in_its_folder_under_its_own_name(void **state)
     cli_expect(0, "changed", "job submit --working-dir %s -- ./prog", folder);
     cli_expect(1, "./nope can't be executed: No such file",
                "job submit --working-dir %s -- ./nope", folder);
+    shell("mkdir %s", cli_path("empty"));
+    cli_expect(0, "/packages/", "job submit --working-dir %s -- pwd", cli_path("empty"));
     /* Without a folder the name is the program's, too. */
     cli_expect(0, "/program/prog with alone", "job submit -- %s/prog alone", folder);
     cli_expect(0, "Stopped", "stop");
