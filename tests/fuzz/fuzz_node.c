@@ -149,8 +149,8 @@ static void make(bed_t *bed)
     crti_log_set_sink(on_line, NULL);
     world_begin();
     *bed = (bed_t){.node = node, .locals = {-1, -1, -1}};
-    node->options.ready_fd = node->options.lifeline_fd = -1;
-    node->options.head_dir = node->options.private_dir = "";
+    node->options.given.ready_fd = node->options.given.lifeline_fd = -1;
+    node->options.given.head_dir = node->options.given.private_dir = "";
     crti_resources_set(&node->options.resources, "CPU", 4 * CRTI_RESOURCE_ONE);
     node->id = (crti_id_t){0, 9};
     snprintf(node->ip, sizeof(node->ip), "10.0.0.1");
