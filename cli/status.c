@@ -449,6 +449,16 @@ static void print_text(const json_t *state, const json_t *actors, const json_t *
     print_jobs(jobs);
 }
 
+/* As crt_context_info gives them to a program. */
+static json_t *addresses_of(const crt_cluster_info_t *c)
+{
+    return json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s}", "address",
+                     c->address, "node", c->node, "node_ip", c->node_ip, "http", c->http,
+                     "object_store", c->object_store, "control_store", c->control_store,
+                     "run_dir", c->run_dir, "head_dir", c->head_dir, "state_dir",
+                     c->state_dir, "key_file", c->key_file);
+}
+
 static int show(const crt_cluster_info_t *cluster, bool as_json)
 {
     json_t *state = crti_answer_query(cluster, "cluster", NULL);
@@ -461,8 +471,8 @@ static int show(const crt_cluster_info_t *cluster, bool as_json)
     int result = jobs ? 0 : crti_cli_fail_detail(NAME);
 
     if (jobs && as_json) {
-        json_t *all = json_pack("{s:O, s:O, s:O}", "cluster", state, "actors", actors,
-                                "jobs", jobs);
+        json_t *all = json_pack("{s:O, s:O, s:O, s:o}", "cluster", state, "actors",
+                                actors, "jobs", jobs, "addresses", addresses_of(cluster));
 
         json_dumpf(all, stdout, JSON_INDENT(2));
         putchar('\n');

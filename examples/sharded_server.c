@@ -2,9 +2,12 @@
 /* A parameter server in shards: each actor holds a range of 100 MB of parameters. Workers fetch all
  * shards at once, and send an update to each.
  *
- *     ./sharded_server [CONFIG.cfg] [--section.key=value ...]
+ *     ./sharded_server [CONFIG.cfg] [--section.key=value ...] [--cluster CLUSTER]
  *                      [--shards S] [--workers W] [--iterations I] [--elements N] [--csv FILE]
  *                      [--svg PREFIX]
+ *
+ * With --shards 1 it is one parameter server. CLUSTER is local:4, HOST:PORT, file:lab.yaml or
+ * slurm:4 (docs/clusters.md).
  *
  * CONFIG.cfg has shards and elements in [server], workers and iterations in [training], csv and svg
  * in [output].
@@ -414,7 +417,10 @@ static int driver(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
-    return crt_main(
-        argc, argv,
-        CRT_OPTIONS(.classes = CRT_CLASSES(&shard), .tasks = CRT_TASKS(&work)), driver);
+    const char *cluster = crt_context_option(&argc, argv, "--cluster");
+
+    return crt_main(argc, argv,
+                    CRT_OPTIONS(.classes = CRT_CLASSES(&shard), .tasks = CRT_TASKS(&work),
+                                .cluster = cluster),
+                    driver);
 }

@@ -707,6 +707,7 @@ static int driver(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
+    const char *cluster = crt_context_option(&argc, argv, "--cluster");
     bool evaluates = argc > 1 && strcmp(argv[1], "evaluate") == 0;
     int taken = evaluates || (argc > 1 && strcmp(argv[1], "train") == 0) ? 2 : 1;
     crt_configuration_t *configuration = read_settings(argc - taken, argv + taken);
@@ -719,7 +720,8 @@ int main(int argc, char **argv)
     else
         result = crt_main(
             argc, argv,
-            CRT_OPTIONS(.num_cpus = (double)members > cores ? (double)members : cores),
+            CRT_OPTIONS(.num_cpus = (double)members > cores ? (double)members : cores,
+                        .cluster = cluster),
             settings.fits ? fit_images : driver);
     crt_configuration_drop(&configuration);
     return result;

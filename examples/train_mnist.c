@@ -678,6 +678,7 @@ static int driver(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
+    const char *cluster = crt_context_option(&argc, argv, "--cluster");
     double cores;
 
     read_options(argc,
@@ -687,6 +688,7 @@ int main(int argc, char **argv)
     cores = (double)sysconf(_SC_NPROCESSORS_ONLN);
     return crt_main(
         argc, argv,
-        CRT_OPTIONS(.num_cpus = options.workers > cores ? options.workers : cores),
+        CRT_OPTIONS(.num_cpus = options.workers > cores ? options.workers : cores,
+                    .cluster = cluster),
         driver);
 }

@@ -57,8 +57,11 @@ static const char usage[] =
     "[training], frequency in\n"
     "[evaluation], hidden_width and dropout in [model], learn_rate in [optimizer], "
     "num_workers in [ray].\n"
+    "  --cluster CLUSTER    local:4 (nodes of this host), HOST:PORT, file:lab.yaml or "
+    "slurm:4\n"
     "  --help\n"
-    "Joins the cluster of CRT_ADDRESS or this user's only one, else starts its own.\n";
+    "Without --cluster: joins the cluster of CRT_ADDRESS or this user's only one, else "
+    "starts its own.\n";
 
 static const char *const modes[] = {"sync", "async", "allreduce", "sharded", NULL};
 static const char *const strategies[] = {"server", "allreduce", "sharded", NULL};

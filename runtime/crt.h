@@ -111,6 +111,12 @@ typedef struct crt_options {
      * crt_put_options_t. CRT_JOB_COPIES of the environment (crt job submit --copies) overrides
      * this member. */
     int64_t copies;
+    /* The cluster of the program, started when the program starts: "local:4", "HOST:PORT",
+     * "file:lab.yaml", "slurm:4", as in crt_context_options_t. crt_main ends what it has started
+     * for this; after crt_init, crt_context_stop or the end of the program does. num_cpus is then
+     * that of all nodes of a local cluster together. NULL: as without this member. Not together
+     * with address. */
+    const char *cluster;
 } crt_options_t;
 #define CRT_OPTIONS(...)                                                                 \
     CRTI_CONSTANT(crt_options_t, .struct_size = sizeof(crt_options_t), __VA_ARGS__)

@@ -1354,6 +1354,36 @@ class placement_group
 
 // ------------------------------------------------------------------ start and stop
 
+// The cluster that a program starts for itself, from here until the end of the scope:
+// crt_context_start, and crt_context_stop. Make it at the beginning of main, before the session:
+//
+//     crt::context context(argc, argv, "local:4");
+//     crt::session session(argc, argv);
+//
+// `cluster` is as in crt_context_options_t; NULL: the cluster that a session would join or start.
+// With "file:" and "slurm" the program goes on from the beginning of main on another host. Throws
+// the errors of crt_context_start. In a worker process the context does nothing.
+class context
+{
+  public:
+    context(int argc, char **argv, const char *cluster = nullptr)
+    {
+        check(crt_context_start(
+            CRT_CONTEXT_OPTIONS(.cluster = cluster, .argc = argc, .argv = argv)));
+    }
+    context(const context &) = delete;
+    context &operator=(const context &) = delete;
+    ~context() { (void)crt_context_stop(); }
+    // The addresses of the cluster. Throws the errors of crt_context_info.
+    crt_cluster_info_t info() const
+    {
+        crt_cluster_info_t result;
+
+        check(crt_context_info(sizeof(result), &result));
+        return result;
+    }
+};
+
 // The membership of a program in a cluster, for programs that do not use run: crt_init, and
 // crt_shutdown at the end. In a worker process the constructor serves calls and does not return.
 // Throws the errors of crt_init.

@@ -42,6 +42,14 @@ typedef struct crt_cluster_info {
     int64_t pid;
     /* The cluster is private: the cluster belongs to one driver. */
     bool is_private;
+    /* Keeps the place of padding, which older programs do not set to zero. */
+    char crti_padding[7];
+    /* Socket by which processes of the host get the object store of the node: a path; "" if there
+     * is no node. */
+    char object_store[112];
+    /* Address of the tables of the cluster, a Redis server: the path of a socket, or HOST:PORT; ""
+     * if the head is on another host. */
+    char control_store[128];
 } crt_cluster_info_t;
 
 /* Lists the running nodes of this user on this host, including nodes of private clusters. Fills at
@@ -67,6 +75,15 @@ CRT_API crt_status_t crt_cluster_list(crt_cluster_info_t *infos, size_t info_siz
  * CRT_ERR_NO_MEMORY, when memory is out. */
 CRT_API crt_status_t crt_cluster_find(const char *address, size_t info_size,
                                       crt_cluster_info_t *info_out);
+
+/* Gives the addresses of the cluster of this program: its head, its dashboard, the object store,
+ * the tables of the cluster, directories and the file of the key. Works after crt_context_start and
+ * after crt_init, in workers too. `info_size` is sizeof(*info_out).
+ *
+ * Errors: CRT_ERR_NOT_FOUND, when the program has no cluster, or its node has ended;
+ * CRT_ERR_INVALID, when info_size is too small to be the size of a crt_cluster_info_t;
+ * CRT_ERR_NO_MEMORY. */
+CRT_API crt_status_t crt_context_info(size_t info_size, crt_cluster_info_t *info_out);
 
 /* Returns true when both texts are the same address HOST:PORT, also when they are written
  * differently: a host name in upper or lower case, a numeric address, an IPv4 address inside an

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The context of a program: ids of the running call, of refs and of the process, the handle of
- * the actor that a method belongs to, and lines for the log that carry these ids. Part of crt.h.
+/* The context of a program: the cluster that the program starts for itself, ids of the running
+ * call, of refs and of the process, the handle of the actor that a method belongs to, and lines for
+ * the log that carry these ids. Part of crt.h.
  *
  * Functions may be called from any thread; functions with a `call` only from the thread that runs
  * the call. */
@@ -12,6 +13,90 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
+
+/* ---------------------------------------------------------------- the cluster of the program */
+
+/* Options of crt_context_start. Zero is the default of every member. */
+typedef struct crt_context_options {
+    /* Set by CRT_CONTEXT_OPTIONS. */
+    size_t struct_size;
+    /* The cluster, at most 255 bytes:
+     *
+     *     local             one node on this host, with all its CPUs
+     *     local:4           four nodes on this host, 1 to 64, that divide its CPUs
+     *     local:4x2         four nodes of 2 CPUs each
+     *     HOST:PORT         the cluster whose head is there, for example the head's Service in
+     *                       Kubernetes. If this host has no node of it, one without CPUs joins with
+     *                       the key in the file that CRT_KEY_FILE of the environment names
+     *     file:lab.yaml     the hosts of a cluster file: crt up, then the program runs on the head
+     *     slurm             the nodes of the Slurm allocation that the program runs in
+     *     slurm:4           four nodes of a Slurm job; srun makes an allocation if there is none
+     *
+     * NULL: the cluster that crt_init would join or start. */
+    const char *cluster;
+    /* The arguments of main. Needed for file: and slurm, which run the program again. */
+    int argc;
+    char **argv;
+    /* CPUs of all nodes of a local cluster together, if the text does not say them. Default: all
+     * CPUs of the machine. */
+    double num_cpus;
+    /* Further resources of each node of a local cluster: "GPU=1,disk=2". */
+    const char *resources;
+    /* Object store of each node of a local cluster, in bytes. Default: 30 % of memory, divided. */
+    uint64_t object_store_memory;
+} crt_context_options_t;
+#define CRT_CONTEXT_OPTIONS(...)                                                         \
+    CRTI_CONSTANT(crt_context_options_t, .struct_size = sizeof(crt_context_options_t),   \
+                  __VA_ARGS__)
+
+/* Starts or finds the cluster of the program. crt_init and crt_main join that cluster afterwards.
+ * Call this function at the beginning of main, before crt_init; `options` may be NULL. A context
+ * that runs is enough: a second start of the same cluster, or without a name, does nothing.
+ *
+ * A local cluster, and a node that joins for the program, belong to the process: they end with
+ * crt_context_stop, at exit, and when the process is killed. A local cluster has a dashboard, at a
+ * free port of this host.
+ *
+ * With file: and slurm the function does not return when it succeeds. The program goes on, with the
+ * same arguments and from the beginning of main, on the head of the cluster file or on the first
+ * node of the job, as by crt exec and crt slurm, whose place this process takes: its exit status is
+ * that of the program. There the function returns at once. A cluster of a file stays when the
+ * program ends, for the next run; crt down ends it. A cluster of a Slurm job ends with the program.
+ *
+ * A process that a cluster has started (a worker, a job, a program of crt run, crt slurm or crt
+ * exec with file:) stays in that cluster, whatever `cluster` says.
+ *
+ * Errors: CRT_ERR_INVALID, when `cluster` is none of these texts, or argv is missing;
+ * CRT_ERR_EXISTS, when another context runs, or crt_init was called before; CRT_ERR_NOT_FOUND, when
+ * the host has no node of the address and there is no CRT_KEY_FILE, when there is no cluster file,
+ * or no srun; CRT_ERR_IO, when crt up fails, when the head can't be reached, or when a process or
+ * directory can't be made; CRT_ERR_TIMED_OUT, when a node does not serve after 30 s;
+ * CRT_ERR_PERMISSION, when CRT_KEY_FILE has the key of another cluster; CRT_ERR_TOO_LARGE;
+ * CRT_ERR_NO_MEMORY; CRT_ERR_FORKED, in a child of the process that started the context. */
+CRT_API crt_status_t crt_context_start(const crt_context_options_t *options);
+
+/* Leaves the cluster as crt_shutdown does, if the program has joined one, and ends what
+ * crt_context_start has started on this host. Does nothing when no context runs. Waits until the
+ * daemons have ended, at most 10 s.
+ *
+ * Errors: those of crt_shutdown; CRT_ERR_INVALID, in a worker. */
+CRT_API crt_status_t crt_context_stop(void);
+
+/* Takes an option out of the arguments of main: "--cluster TEXT" or "--cluster=TEXT" for the name
+ * "--cluster". Arguments behind "--" are left alone. Returns the text, which lies in argv; NULL if
+ * the option is not there; "" if nothing follows, which is no cluster. If the option is there
+ * several times, all are taken, and the last counts.
+ *
+ *     int main(int argc, char **argv)
+ *     {
+ *         const char *cluster = crt_context_option(&argc, argv, "--cluster");
+ *
+ *         return crt_main(argc, argv, CRT_OPTIONS(.cluster = cluster), driver);
+ *     }
+ */
+CRT_API const char *crt_context_option(int *argc, char **argv, const char *name);
+
+/* ---------------------------------------------------------------- ids */
 
 /* Bytes of an id of a process, node, job or actor, with the final zero. */
 #define CRT_ID_SIZE 33

@@ -41,6 +41,8 @@ static const char usage[] =
     "                       where members compute gradients (distributed.accelerator);\n"
     "                       each has distributed.num_gpus of a GPU, 1 if not told\n"
     "  --gpu-id, -g N       as of spaCy: on GPU N of this host; -1: on CPUs\n"
+    "  --cluster CLUSTER    local:4 (nodes of this host), HOST:PORT, file:lab.yaml or "
+    "slurm:4\n"
     "evaluate: precision, recall and F of all entities and of each label;\n"
     "  --output FILE        the same as JSON\n"
     "settings: which settings of spaCy are obeyed, which are refused, and which have no "
@@ -186,6 +188,7 @@ static int driver(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
+    const char *cluster = crt_context_option(&argc, argv, "--cluster");
     const char *command = argc > 1 ? argv[1] : "--help";
     double cores = (double)sysconf(_SC_NPROCESSORS_ONLN), members = 0;
     crt_status_t status;
@@ -209,6 +212,7 @@ int main(int argc, char **argv)
         return failed(status);
     return crt_main(argc, argv,
                     CRT_OPTIONS(.classes = CRT_CLASSES(&ner_member, &ner_evaluator),
-                                .num_cpus = members > cores ? members : cores),
+                                .num_cpus = members > cores ? members : cores,
+                                .cluster = cluster),
                     driver);
 }

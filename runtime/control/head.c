@@ -107,6 +107,7 @@ static void give_up(head_t *h, const char *text)
 static void write_info(head_t *h)
 {
     char pid[16], start[24], http_pid[16], redis_pid[16];
+    char control_store[PATH_MAX + 16];
     uint64_t ticks = 0;
     crti_info_entry_t entries[] = {
         {"pid", pid},
@@ -115,6 +116,7 @@ static void write_info(head_t *h)
         {"http", crti_head_http_address(h->http)},
         {"http_pid", http_pid},
         {"redis_pid", redis_pid},
+        {"control_store", control_store},
         {"key_file", h->paths.key},
         {"state_dir", h->paths.state_dir},
         {"token_file", h->paths.token},
@@ -126,6 +128,11 @@ static void write_info(head_t *h)
     snprintf(start, sizeof(start), "%llu", (unsigned long long)ticks);
     snprintf(http_pid, sizeof(http_pid), "%d", (int)crti_head_http_pid(h->http));
     snprintf(redis_pid, sizeof(redis_pid), "%d", (int)h->redis_pid);
+    if (h->options.redis.address)
+        snprintf(control_store, sizeof(control_store), "%s", h->options.redis.address);
+    else
+        snprintf(control_store, sizeof(control_store), "%s/redis.sock",
+                 h->paths.head_dir);
     if (crti_info_write(h->paths.info, entries, sizeof(entries) / sizeof(entries[0])) !=
         CRT_OK)
         crti_log(CRTI_LOG_WARN, "head", "%s", crt_error_detail());

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""crt slurm under a real Slurm with four nodes (slurm_lab.py). Usage: test_slurm.py CRT PROGRAMS"""
+"""crt slurm under a real Slurm with four nodes (slurm_lab.py). Usage: test_slurm.py CRT PROGRAMS
+CONTEXT_PROGRAM"""
 import os
 import re
 import signal
@@ -10,7 +11,7 @@ import unittest
 
 import slurm_lab
 
-CRT, PROGRAMS = (os.path.abspath(path) for path in sys.argv[1:3])
+CRT, PROGRAMS, CONTEXT_PROGRAM = (os.path.abspath(path) for path in sys.argv[1:4])
 MARK = f"CRT_TEST_MARK={os.getpid()}"
 
 
@@ -82,6 +83,11 @@ class UnderSlurm(unittest.TestCase):
             said = file.read()
         self.assertRegex(said, r"final accuracy: 0\.[3-9]")
         self.assertIsNone(re.search(r"[0-9a-f]{64}", said), said)
+
+    def test_a_program_takes_a_job_by_its_own_option(self):
+        said = self.slurm.run(CONTEXT_PROGRAM, "--cluster", "slurm:3", env=self.env)
+        self.assertIn("nodes 3\n", said)
+        self.slurm.run(CONTEXT_PROGRAM, "--cluster", "slurm:2", "fail", code=7, env=self.env)
 
     def test_a_cancelled_job_leaves_nothing(self):
         begun = self.slurm.path("begun")

@@ -3,6 +3,7 @@
  * zygotes of their own, clusters found by files, disks. See system.h. */
 #include <stdio.h>
 
+#include "runtime/core/client/context_start.h"
 #include "runtime/core/client/private_cluster.h"
 #include "runtime/node/links/peer.h"
 #include "runtime/node/objects/objects_int.h"
@@ -37,6 +38,21 @@ crt_status_t crt_cluster_find(const char *address, size_t info_size,
     *info_out = (crt_cluster_info_t){.address = "10.0.0.51:6380"};
     snprintf(info_out->run_dir, sizeof(info_out->run_dir), "/n%u", sys->self->host);
     return CRT_OK;
+}
+
+bool crti_context_runs(void)
+{
+    return false;
+}
+
+crt_status_t crti_context_cluster(crt_cluster_info_t *info_out)
+{
+    return crt_raise(CRT_ERR_UNSUPPORTED, "no contexts here");
+}
+
+crt_status_t crti_context_of_options(int argc, char **argv, const crt_options_t *options)
+{
+    return crt_raise(CRT_ERR_UNSUPPORTED, "no contexts here");
 }
 
 crt_status_t crti_private_cluster_start(const crt_options_t *options,

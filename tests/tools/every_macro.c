@@ -197,14 +197,18 @@ int main(int argc, char **argv)
     static const char *const environment[] = {"A=b", NULL};
     char id[CRT_JOB_ID_SIZE];
 
-    CRT_CHECK(crt_init(argc, argv,
-                       CRT_OPTIONS(.classes = CRT_CLASSES(&actor_class),
-                                   .tasks = CRT_TASKS(&task), .address = NULL,
-                                   .num_cpus = 1, .resources = "disk=1",
-                                   .object_store_memory = 1, .no_log_to_driver = true,
-                                   .priority = 1, .max_share = 1, .name_space = "space",
-                                   .dedup_logs = true, .execute_workers = true,
-                                   .worker_start = NULL, .random_seed = 7, .copies = 2)));
+    CRT_CHECK(crt_context_start(CRT_CONTEXT_OPTIONS(.cluster = "local:2x1", .argc = argc,
+                                                    .argv = argv, .num_cpus = 1,
+                                                    .resources = "disk=1",
+                                                    .object_store_memory = 1)));
+    CRT_CHECK(crt_init(
+        argc, argv,
+        CRT_OPTIONS(.classes = CRT_CLASSES(&actor_class), .tasks = CRT_TASKS(&task),
+                    .address = NULL, .num_cpus = 1, .resources = "disk=1",
+                    .object_store_memory = 1, .no_log_to_driver = true, .priority = 1,
+                    .max_share = 1, .name_space = "space", .dedup_logs = true,
+                    .execute_workers = true, .worker_start = NULL, .random_seed = 7,
+                    .copies = 2, .cluster = NULL)));
     CRT_CHECK(crt_job_submit("true", CRT_JOB_OPTIONS(.environment = environment), id,
                              sizeof(id)));
     objects();

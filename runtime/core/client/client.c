@@ -30,6 +30,7 @@
 #include "runtime/base/number_text.h"
 #include "runtime/base/rundir.h"
 #include "runtime/core/calls/lineage.h"
+#include "runtime/core/client/context_start.h"
 #include "runtime/core/client/job_quota.h"
 #include "runtime/core/client/name_space.h"
 #include "runtime/core/client/parts.h"
@@ -462,8 +463,11 @@ static crt_status_t find_node(crti_core_t *core, const crt_options_t *options,
     const char *address = options ? options->address : NULL;
     const char *variable = getenv("CRT_ADDRESS");
     bool is_option = address && *address, is_variable = variable && *variable;
-    crt_status_t status = crt_cluster_find(address, sizeof(*info), info);
+    crt_status_t status;
 
+    if (!is_option && crti_context_runs())
+        return crti_context_cluster(info);
+    status = crt_cluster_find(address, sizeof(*info), info);
     if (status == CRT_OK && !info->run_dir[0])
         return crt_raise(CRT_ERR_NOT_FOUND,
                          "the cluster %s has no node on this host: crt start "
@@ -649,6 +653,8 @@ crt_status_t crt_init(int argc, char **argv, const crt_options_t *options)
     if (getenv("CRT_RANKS")) /* crt_main takes it */
         return crt_raise(CRT_ERR_INVALID, "crt run --ranks runs programs whose main "
                                           "calls crt_main, not crt_init");
+    if (o.cluster)
+        CRT_TRY(crti_context_of_options(argc, argv, &o));
     pthread_mutex_lock(&joining);
     status = start_driver(argc, argv, &o);
     pthread_mutex_unlock(&joining);

@@ -25,6 +25,7 @@
 #include "runtime/base/address.h"
 #include "runtime/base/copy_struct.h"
 #include "runtime/base/rundir.h"
+#include "runtime/core/client/cluster_place.h"
 #include "runtime/net/key.h"
 
 #define LIST_FIRST 64
@@ -74,8 +75,8 @@ static void add(list_t *list, const crt_cluster_info_t *info)
 #define GET(field) crti_info_get(text, #field, info.field, sizeof(info.field))
 
 /* The dashboard is the head's: where that is on this host, only its own file is believed, and only
- * while it lives. The port of one that died may be a stranger's now. */
-static void read_http(crt_cluster_info_t *info)
+ * while it lives. The port of one that died may be a stranger's now. The control store, too. */
+static void read_head(crt_cluster_info_t *info)
 {
     CRTI_AUTO(free) char *text = NULL;
     char file[112];
@@ -84,8 +85,11 @@ static void read_http(crt_cluster_info_t *info)
         return;
     info->http[0] = '\0';
     snprintf(file, sizeof(file), "%s/head.info", info->head_dir);
-    if (crti_dir_is_locked(info->head_dir) && crti_info_read(file, &text) == CRT_OK)
-        crti_info_get(text, "http", info->http, sizeof(info->http));
+    if (!crti_dir_is_locked(info->head_dir) || crti_info_read(file, &text) != CRT_OK)
+        return;
+    crti_info_get(text, "http", info->http, sizeof(info->http));
+    crti_info_get(text, "control_store", info->control_store,
+                  sizeof(info->control_store));
 }
 
 /* Its lock is held by the watchdog, too, which ends what a killed daemon has left. */
@@ -117,7 +121,8 @@ static void visit_node(list_t *list, const char *path)
     GET(http_pin);
     GET(key_file);
     GET(state_dir);
-    read_http(&info);
+    snprintf(info.object_store, sizeof(info.object_store), "%s/node.sock", path);
+    read_head(&info);
     info.pid = crti_info_int(text, "pid");
     info.is_private = crti_info_int(text, "private") != 0;
     add(list, &info);
@@ -139,6 +144,7 @@ static void visit_head(list_t *list, const char *path)
     snprintf(info.head_dir, sizeof(info.head_dir), "%s", path);
     GET(address);
     GET(http);
+    GET(control_store);
     GET(key_file);
     GET(state_dir);
     info.pid = crti_info_int(text, "pid");
@@ -186,6 +192,16 @@ static crt_status_t list_all(crt_cluster_info_t **infos_out, size_t *count_out)
             *infos_out = CRTI_TAKE(infos);
         return status;
     }
+}
+
+crt_status_t crti_cluster_place(const char *run_dir, crt_cluster_info_t *info_out)
+{
+    list_t list = {.infos = info_out, .room = 1};
+
+    visit_node(&list, run_dir);
+    return list.count
+               ? CRT_OK
+               : crt_raise(CRT_ERR_NOT_FOUND, "no node runs in %s any more", run_dir);
 }
 
 static bool is_own_node(const crt_cluster_info_t *info)

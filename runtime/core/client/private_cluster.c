@@ -156,7 +156,7 @@ static crt_status_t start_daemon(command_t *command, const char *name, int lifel
 }
 
 static crt_status_t start_head(crti_private_cluster_t *cluster, int lifeline,
-                               char *head_dir, size_t size)
+                               bool has_dashboard, char *head_dir, size_t size)
 {
     command_t command = {.argv = {"crt-head"}, .count = 1};
     const char *colon = strrchr(cluster->address, ':');
@@ -170,7 +170,10 @@ static crt_status_t start_head(crti_private_cluster_t *cluster, int lifeline,
         snprintf(port, sizeof(port), "%s", colon + 1);
     add(&command, "--port", port);
     add(&command, "--node-ip-address", "127.0.0.1");
-    add(&command, "--no-dashboard", NULL);
+    if (has_dashboard)
+        add(&command, "--dashboard-port", "0");
+    else
+        add(&command, "--no-dashboard", NULL);
     add(&command, "--private", cluster->directory);
     add(&command, "--ready-fd", "3");
     add(&command, "--lifeline-fd", "4");
@@ -184,39 +187,51 @@ static crt_status_t start_head(crti_private_cluster_t *cluster, int lifeline,
     return CRT_OK;
 }
 
+static void add_resources(command_t *command, const crti_private_wish_t *wish,
+                          char amounts[2][32])
+{
+    if (wish->num_cpus != 0) {
+        crti_format(amounts[0], 32, "%.4f", wish->num_cpus > 0 ? wish->num_cpus : 0.0);
+        add(command, "--num-cpus", amounts[0]);
+    }
+    if (wish->resources && wish->resources[0])
+        add(command, "--resources", wish->resources);
+    if (wish->store_bytes) {
+        snprintf(amounts[1], 32, "%llu", (unsigned long long)wish->store_bytes);
+        add(command, "--object-store-memory", amounts[1]);
+    }
+}
+
+/* The address of one that joins a head elsewhere is the one by which it reaches that head. */
 static crt_status_t start_node(crti_private_cluster_t *cluster, int lifeline,
-                               const crt_options_t *options, const char *head_dir)
+                               const crti_private_wish_t *wish, const char *head_dir)
 {
     command_t command = {.argv = {"crt-node"}, .count = 1};
-    char line[4096], cpus[32], bytes[32];
+    char line[4096], amounts[2][32], share[16];
     crt_status_t status =
         crti_daemon_path("crt-node", command.path, sizeof(command.path));
 
     if (status != CRT_OK)
         return status;
+    snprintf(share, sizeof(share), "%u", wish->nodes);
     add(&command, "--address", cluster->address);
     add(&command, "--key-file", cluster->key_file);
-    add(&command, "--node-ip-address", "127.0.0.1");
-    add(&command, "--head-dir", head_dir);
+    if (!wish->address) {
+        add(&command, "--node-ip-address", "127.0.0.1");
+        add(&command, "--head-dir", head_dir);
+    }
     add(&command, "--private", cluster->directory);
     add(&command, "--ready-fd", "3");
     add(&command, "--lifeline-fd", "4");
-    if (options && options->num_cpus > 0) {
-        crti_format(cpus, sizeof(cpus), "%.4f", options->num_cpus);
-        add(&command, "--num-cpus", cpus);
-    }
-    if (options && options->resources && options->resources[0])
-        add(&command, "--resources", options->resources);
-    if (options && options->object_store_memory) {
-        snprintf(bytes, sizeof(bytes), "%llu",
-                 (unsigned long long)options->object_store_memory);
-        add(&command, "--object-store-memory", bytes);
-    }
-    status =
-        start_daemon(&command, "crt-node", lifeline, &cluster->node, line, sizeof(line));
+    add(&command, "--share", share);
+    add_resources(&command, wish, amounts);
+    status = start_daemon(&command, "crt-node", lifeline, &cluster->nodes[cluster->count],
+                          line, sizeof(line));
+    cluster->count += cluster->nodes[cluster->count] != 0;
     if (status != CRT_OK)
         return status;
-    crti_ready_get(line, "run_dir", cluster->run_dir, sizeof(cluster->run_dir));
+    if (cluster->count == 1)
+        crti_ready_get(line, "run_dir", cluster->run_dir, sizeof(cluster->run_dir));
     return CRT_OK;
 }
 
@@ -243,8 +258,24 @@ static crt_status_t make_directory(crti_private_cluster_t *cluster)
     return CRT_OK;
 }
 
-crt_status_t crti_private_cluster_start(const crt_options_t *options,
-                                        crti_private_cluster_t *cluster_out)
+static crt_status_t take_head(crti_private_cluster_t *cluster,
+                              const crti_private_wish_t *wish)
+{
+    char path[PATH_MAX];
+
+    if (!realpath(wish->key_file, path))
+        return crt_raise(CRT_ERR_NOT_FOUND, "the key file %s: %s", wish->key_file,
+                         strerror(errno));
+    if (snprintf(cluster->key_file, sizeof(cluster->key_file), "%s", path) >=
+        (int)sizeof(cluster->key_file))
+        return crt_raise(CRT_ERR_TOO_LARGE, "the path of the key file %s is too long",
+                         path);
+    snprintf(cluster->address, sizeof(cluster->address), "%s", wish->address);
+    return CRT_OK;
+}
+
+crt_status_t crti_private_cluster_make(const crti_private_wish_t *wish,
+                                       crti_private_cluster_t *cluster_out)
 {
     crti_private_cluster_t cluster = {.lifeline = -1};
     char head_dir[96] = "";
@@ -254,10 +285,13 @@ crt_status_t crti_private_cluster_start(const crt_options_t *options,
     if (status == CRT_OK)
         status = make_pipe(lifeline);
     cluster.lifeline = lifeline[1];
-    if (status == CRT_OK)
-        status = start_head(&cluster, lifeline[0], head_dir, sizeof(head_dir));
-    if (status == CRT_OK)
-        status = start_node(&cluster, lifeline[0], options, head_dir);
+    if (status == CRT_OK && wish->address)
+        status = take_head(&cluster, wish);
+    else if (status == CRT_OK)
+        status = start_head(&cluster, lifeline[0], wish->has_dashboard, head_dir,
+                            sizeof(head_dir));
+    while (status == CRT_OK && cluster.count < wish->nodes)
+        status = start_node(&cluster, lifeline[0], wish, head_dir);
     crti_close_auto(&lifeline[0]);
     if (status != CRT_OK) {
         crti_private_cluster_stop(&cluster); /* keeps the detail: it raises nothing */
@@ -265,6 +299,19 @@ crt_status_t crti_private_cluster_start(const crt_options_t *options,
     }
     *cluster_out = cluster;
     return CRT_OK;
+}
+
+crt_status_t crti_private_cluster_start(const crt_options_t *options,
+                                        crti_private_cluster_t *cluster_out)
+{
+    crti_private_wish_t wish = {.nodes = 1};
+
+    if (options) {
+        wish.num_cpus = options->num_cpus;
+        wish.resources = options->resources;
+        wish.store_bytes = options->object_store_memory;
+    }
+    return crti_private_cluster_make(&wish, cluster_out);
 }
 
 crt_status_t crti_private_head_start(crti_private_cluster_t *cluster)
@@ -278,7 +325,7 @@ crt_status_t crti_private_head_start(crti_private_cluster_t *cluster)
     crti_close_auto(&cluster->lifeline);
     cluster->lifeline = lifeline[1];
     if (status == CRT_OK)
-        status = start_head(cluster, lifeline[0], head_dir, sizeof(head_dir));
+        status = start_head(cluster, lifeline[0], false, head_dir, sizeof(head_dir));
     crti_close_auto(&lifeline[0]);
     return status;
 }
@@ -317,8 +364,8 @@ void crti_private_cluster_stop(crti_private_cluster_t *cluster)
 
     crti_close_auto(&cluster->lifeline);
     cluster->lifeline = -1;
-    if (cluster->node)
-        await_end(cluster->node, deadline);
+    for (unsigned i = 0; i < cluster->count; i++)
+        await_end(cluster->nodes[i], deadline);
     if (cluster->head)
         await_end(cluster->head, deadline);
     if (cluster->directory[0])

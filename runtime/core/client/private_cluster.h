@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A private cluster: a head and one node that belong to one driver and end with it.
+/* A private cluster: a head and nodes, or a node of a head elsewhere, that belong to one driver and
+ * end with it.
  *
  * Where it sits
- *     crt_init without a cluster -> [ core/client/private_cluster.c ] -> crt-head, crt-node
+ *     crt_init without a cluster, core/client/context_start.c -> [ core/client/private_cluster.c ]
+ *                                                              -> crt-head, crt-node
  * Threads
  *     One caller at a time; no state but the struct.
  * Ownership
@@ -19,17 +21,37 @@
 #include "runtime/core/types.h"
 #include "runtime/crt.h"
 
+#define CRTI_PRIVATE_NODES_MAX 64
+
+/* What a private cluster is to be. */
+typedef struct crti_private_wish {
+    unsigned nodes; /* 1 to CRTI_PRIVATE_NODES_MAX */
+    /* Of each node: CPUs, 0: its share of this host, below 0: none; others as in crt_options_t. */
+    double num_cpus;
+    const char *resources;
+    uint64_t store_bytes;
+    bool has_dashboard; /* at a free port, for this host */
+    /* Of a head elsewhere, which one node of this host joins; NULL: the head is private, too. */
+    const char *address, *key_file;
+} crti_private_wish_t;
+
 struct crti_private_cluster {
-    pid_t head, node; /* 0: not started */
-    int lifeline;     /* -1: none */
+    pid_t head; /* 0: not started, or elsewhere */
+    pid_t nodes[CRTI_PRIVATE_NODES_MAX];
+    unsigned count; /* nodes that were started */
+    int lifeline;   /* -1: none */
     char directory[96];
     char address[72]; /* of the head */
-    char run_dir[96]; /* of the node */
+    char run_dir[96]; /* of the first node */
     char key_file[256];
 };
 
-/* Starts both and waits until the node serves (at most 30 s). On failure nothing is left.
+/* Starts all and waits until each node serves (at most 30 s). On failure nothing is left.
  * CRT_ERR_IO, CRT_ERR_NOT_FOUND (no daemon, no redis-server), CRT_ERR_TIMED_OUT. */
+crt_status_t crti_private_cluster_make(const crti_private_wish_t *wish,
+                                       crti_private_cluster_t *cluster_out);
+
+/* One node with what the options say of a private cluster. */
 crt_status_t crti_private_cluster_start(const crt_options_t *options,
                                         crti_private_cluster_t *cluster_out);
 
@@ -38,7 +60,7 @@ crt_status_t crti_private_cluster_start(const crt_options_t *options,
  * crti_private_cluster_stop follows in each case. */
 crt_status_t crti_private_head_start(crti_private_cluster_t *cluster);
 
-/* Ends both and waits; after 10 s they are killed. The directory is gone afterwards. */
+/* Ends all and waits; after 10 s they are killed. The directory is gone afterwards. */
 void crti_private_cluster_stop(crti_private_cluster_t *cluster);
 
 #endif

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where the daemons are: in an installation beside the library or the program, in a build tree
- * in their own folders.
+/* Where the daemons and the command are: in an installation beside the library or the program, in
+ * a build tree in their own folders.
  *
  * Where it sits
- *     private_cluster.c, crt-head (for crt-http), the command -> [ core/process/daemon_path.c ]
+ *     private_cluster.c, context_command.c, crt-head (for crt-http), the command
+ *     -> [ core/process/daemon_path.c ]
  * Threads: any; no state.
  */
 #include "runtime/crt.h"
@@ -17,6 +18,7 @@
 #include <unistd.h>
 
 #include "crt_config.h"
+#include "runtime/core/process/command_path.h"
 
 /* An address inside the library or program that this file is linked into. */
 static const char anchor;
@@ -69,6 +71,39 @@ static bool find_near(const char *file, const char *name, char *path, size_t siz
             return true;
     }
     return false;
+}
+
+/* `file` is the library or the program. */
+static bool find_command(const char *file, char *path, size_t size)
+{
+    /* lib/ and bin/, lib/TRIPLET/; the build tree's root, its folders, and two levels down. */
+    static const char *const places[] = {"../bin", "../../bin", "cli", "../cli",
+                                         "../../cli"};
+    char directory[PATH_MAX], candidate[2 * PATH_MAX];
+    char *slash;
+
+    if (!realpath(file, directory) || !(slash = strrchr(directory, '/')))
+        return false;
+    *slash = '\0';
+    for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
+        snprintf(candidate, sizeof(candidate), "%s/%s", directory, places[i]);
+        if (is_executable(candidate, "crt", path, size))
+            return true;
+    }
+    return false;
+}
+
+crt_status_t crti_command_path(char *path, size_t size)
+{
+    Dl_info here;
+
+    if ((dladdr(&anchor, &here) && here.dli_fname &&
+         find_command(here.dli_fname, path, size)) ||
+        find_command("/proc/self/exe", path, size))
+        return CRT_OK;
+    if (snprintf(path, size, "crt") >= (int)size)
+        return crt_raise(CRT_ERR_TOO_LARGE, "the path of crt");
+    return CRT_OK;
 }
 
 crt_status_t crti_daemon_path(const char *name, char *path, size_t size)
