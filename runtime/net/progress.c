@@ -20,6 +20,10 @@
 #define EVENTS      64
 #define QUIET_NS    (4 * CRTI_MS) /* between waits that are no loop */
 #define FUTEX_SLEEP (3600 * CRTI_S)
+/* A waiter that sleeps for so long is no short call: another one takes the token from it. */
+#define DISPLACE_NS    (200 * CRTI_US)
+#define DISPLACED_MAX  4 /* each may cost a wake-up when another one of them is done */
+#define DISPLACE_TRIES 2 /* when it comes, and when the holder has slept for so long */
 
 /* ---------------------------------------------------------------- system calls */
 
@@ -271,6 +275,16 @@ static void pass_on(crti_progress_t *p, struct epoll_event *events, int count,
         crti_progress_kick(p);
 }
 
+static void forget_displaced(crti_progress_t *p, crti_progress_waiter_t *w)
+{
+    if (crti_list_is_empty(&w->displaced))
+        return;
+    crti_list_remove(&w->displaced);
+    p->displaced_count--;
+    if (p->is_letting_out)
+        wake_word(&p->token->word);
+}
+
 void crti_progress_break(crti_progress_t *p)
 {
     if (p->stopping)
@@ -298,6 +312,8 @@ void crti_progress_turn(crti_progress_t *p, crti_progress_waiter_t *me,
     arm(p, p->ops->deadline(p->user));
     if (p->early_rests > 0 && p->state == CRTI_PROGRESS_TICKING && me != &p->self)
         crti_progress_rest_early(p);
+    if (me->slept_at == 0)
+        me->slept_at = crti_now_ns();
     p->sleeping = me;
     pthread_mutex_unlock(&p->lock);
     count = epoll_wait(p->epoll_fd, events, EVENTS, timeout_ms(deadline_ns));
@@ -305,6 +321,7 @@ void crti_progress_turn(crti_progress_t *p, crti_progress_waiter_t *me,
     pthread_mutex_lock(&p->lock);
     if (p->sleeping == me)
         p->sleeping = NULL;
+    forget_displaced(p, me);
     if (p->turnover != turnover) {
         if (count > 0)
             pass_on(p, events, count, freed_count);
@@ -319,6 +336,11 @@ void crti_progress_turn(crti_progress_t *p, crti_progress_waiter_t *me,
     p->ops->pump(p->user);
 }
 
+static bool is_told(const crti_progress_waiter_t *w)
+{
+    return __atomic_load_n(&w->word, __ATOMIC_RELAXED) != 0; /* the lock orders it */
+}
+
 void crti_progress_wake(crti_progress_t *p)
 {
     CRTI_LIST_FOREACH (item, &p->waiters) {
@@ -327,8 +349,10 @@ void crti_progress_wake(crti_progress_t *p)
         if (w == p->token) {
             if (w == p->sleeping && w->done(w->user))
                 crti_progress_kick(p);
-        } else if (__atomic_load_n(&w->word, __ATOMIC_RELAXED) == 0 && w->done(w->user)) {
+        } else if (!is_told(w) && w->done(w->user)) {
             wake_word(&w->word);
+            if (!crti_list_is_empty(&w->displaced))
+                crti_progress_kick(p); /* the holder may receive it: see let_out */
         }
     }
 }
@@ -342,11 +366,17 @@ static void take_token(crti_progress_t *p, crti_progress_waiter_t *w)
     p->turnover++;
 }
 
-/* As if it had never been taken: epoll tells the thread of everything. False: there is input. */
-static bool give_back(crti_progress_t *p)
+/* From now on epoll tells of everything. False: there is input. */
+static bool quiesce(crti_progress_t *p)
 {
     p->ops->flush(p->user);
-    if (p->ops->pump(p->user) || !p->ops->sleep(p->user))
+    return !p->ops->pump(p->user) && p->ops->sleep(p->user);
+}
+
+/* As if it had never been taken. False: there is input. */
+static bool give_back(crti_progress_t *p)
+{
+    if (!quiesce(p))
         return false;
     p->token = p->sleeping = &p->self;
     crti_progress_need(p, p->ops->deadline(p->user));
@@ -364,13 +394,114 @@ static void leave_to_sleeper(crti_progress_t *p)
         arm(p, now + CRTI_PROGRESS_TICK_NS);
 }
 
+/* ---------------------------------------------------------------- long waits beside short ones */
+
+/* Of those whose token was taken while they slept: one that is done, else the last one, which epoll
+ * wakes first. */
+static crti_progress_waiter_t *next_displaced(const crti_progress_t *p)
+{
+    CRTI_LIST_FOREACH (item, &p->displaced)
+        if (is_told(CRTI_CONTAINER(item, crti_progress_waiter_t, displaced)))
+            return CRTI_CONTAINER(item, crti_progress_waiter_t, displaced);
+    return CRTI_CONTAINER(p->displaced.next, crti_progress_waiter_t, displaced);
+}
+
+/* It sleeps on, and never learns that it was without, unless it is done or there is input. */
+static void return_token(crti_progress_t *p)
+{
+    bool is_quiet = !p->stopping && quiesce(p);
+    crti_progress_waiter_t *w = next_displaced(p);
+
+    forget_displaced(p, w);
+    p->token = p->sleeping = w;
+    p->turnover++;
+    if (is_quiet && !is_told(w))
+        crti_progress_need(p, p->ops->deadline(p->user));
+    else
+        crti_progress_kick(p);
+}
+
+static bool has_told_displaced(const crti_progress_t *p)
+{
+    return p->displaced_count > 0 && is_told(next_displaced(p));
+}
+
+/* When `w` may take the token from its holder, which sleeps: 0 for never. Else each event of a short
+ * wait would wake the thread of a long one, to be told of it by that: two switches, the first of
+ * which is slow where that thread computes much. */
+static uint64_t displace_at(const crti_progress_t *p, const crti_progress_waiter_t *w)
+{
+    const crti_progress_waiter_t *holder = p->token;
+
+    if (w->is_long || w->tries == DISPLACE_TRIES || p->displaced_count == DISPLACED_MAX)
+        return 0;
+    if (holder->handed_at > 0)
+        return holder->handed_at + DISPLACE_NS;
+    if (p->sleeping != holder || p->spin.is_on)
+        return crti_now_ns() + DISPLACE_NS;
+    return holder->slept_at + DISPLACE_NS;
+}
+
+/* It sleeps on in epoll. One that was handed the token and is not awake yet sleeps on its word. */
+static void displace_holder(crti_progress_t *p)
+{
+    crti_progress_waiter_t *holder = p->token;
+
+    holder->is_long = true;
+    if (holder->handed_at == 0) {
+        crti_list_append(p->displaced.next, &holder->displaced);
+        p->displaced_count++;
+    }
+    holder->handed_at = 0;
+}
+
+/* One that sleeps in epoll is to end its wait. Epoll wakes the thread that came last, so that the
+ * holder would receive what is meant for the other one: until that is awake the holder sleeps
+ * elsewhere, and looks now and then. */
+static void let_out(crti_progress_t *p, crti_progress_waiter_t *w, uint64_t deadline_ns)
+{
+    uint64_t at = crti_now_ns() + DISPLACE_NS;
+
+    crti_progress_kick(p);
+    p->is_letting_out = true;
+    pthread_mutex_unlock(&p->lock);
+    sleep_on_word(&w->word, at < deadline_ns ? at : deadline_ns);
+    pthread_mutex_lock(&p->lock);
+    p->is_letting_out = false;
+    if (!has_told_displaced(p))
+        return;
+    crti_progress_turn(p, w, 0);
+    crti_progress_wake(p);
+}
+
+/* ---------------------------------------------------------------- waiting */
+
+/* Whichever is awake first takes the token. But one that waits for long, and was woken in epoll, is
+ * given it, so that it sleeps there again: it would be woken after each of a loop of short waits,
+ * to find the token taken. */
+static void wake_next(crti_progress_t *p)
+{
+    crti_progress_waiter_t *next =
+        CRTI_CONTAINER(p->waiters.next, crti_progress_waiter_t, link);
+
+    if (next->is_long) {
+        p->token = next;
+        next->handed_at = crti_now_ns();
+    }
+    wake_word(&next->word);
+}
+
 /* Hands the token to another waiter, or sees to it that the progress thread looks soon. */
 static void leave_token(crti_progress_t *p)
 {
+    if (p->displaced_count > 0) {
+        return_token(p);
+        return;
+    }
     p->token = NULL;
     p->turnover++;
     if (!crti_list_is_empty(&p->waiters)) {
-        wake_word(&CRTI_CONTAINER(p->waiters.next, crti_progress_waiter_t, link)->word);
+        wake_next(p);
     } else if (p->state == CRTI_PROGRESS_PARKED) {
         if (!p->is_late) /* else it looks now and then */
             crti_progress_begin_ticking(p);
@@ -384,19 +515,40 @@ static void leave_token(crti_progress_t *p)
     }
 }
 
+static void hold_token(crti_progress_t *p, crti_progress_waiter_t *w,
+                       uint64_t deadline_ns)
+{
+    take_token(p, w);
+    w->handed_at = 0;
+    __atomic_store_n(&w->word, 0, __ATOMIC_RELAXED); /* the lock orders it */
+    if (has_told_displaced(p)) {
+        let_out(p, w, deadline_ns);
+        return;
+    }
+    crti_progress_turn(p, w, deadline_ns);
+    if (w->link.next != w->link.prev) /* others wait too */
+        crti_progress_wake(p);
+}
+
 /* One sleep, with the token if it can be had. */
 static void wait_once(crti_progress_t *p, crti_progress_waiter_t *w, uint64_t deadline_ns)
 {
+    uint64_t at;
+
     if (!p->token || p->token == &p->self || p->token == w) {
-        take_token(p, w);
-        crti_progress_turn(p, w, deadline_ns);
-        if (w->link.next != w->link.prev) /* others wait too */
-            crti_progress_wake(p);
+        hold_token(p, w, deadline_ns);
         return;
     }
-    __atomic_store_n(&w->word, 0, __ATOMIC_RELAXED); /* the lock orders it */
+    at = displace_at(p, w);
+    if (at > 0 && at <= crti_now_ns()) {
+        displace_holder(p);
+        hold_token(p, w, deadline_ns);
+        return;
+    }
+    w->tries += at > 0;
+    __atomic_store_n(&w->word, 0, __ATOMIC_RELAXED);
     pthread_mutex_unlock(&p->lock);
-    sleep_on_word(&w->word, deadline_ns);
+    sleep_on_word(&w->word, at > 0 && at < deadline_ns ? at : deadline_ns);
     pthread_mutex_lock(&p->lock);
 }
 
@@ -411,6 +563,7 @@ crt_status_t crti_progress_wait(crti_progress_t *p, bool (*done)(void *user), vo
     if (done(user))
         return CRT_OK;
     crti_list_append(&p->waiters, &w.link);
+    crti_list_init(&w.displaced);
     while (!done(user)) {
         if (p->stopping)
             status = crt_raise(CRT_ERR_CLOSED, "the runtime shuts down");
@@ -423,8 +576,11 @@ crt_status_t crti_progress_wait(crti_progress_t *p, bool (*done)(void *user), vo
     crti_list_remove(&w.link);
     /* A free token was meant for whoever of us woke: one that leaves without taking it passes it
      * on, or the others would sleep with nobody receiving. */
-    if (!p->token || p->token == &w)
+    if (!p->token || p->token == &w) {
+        if (status != CRT_OK)
+            p->token = NULL; /* nothing more is received for us */
         leave_token(p);
+    }
     return status;
 }
 
@@ -439,6 +595,8 @@ crt_status_t crti_progress_init(crti_progress_t *p, const crti_progress_ops_t *o
     p->spin = (crti_spin_t){.pause = CRTI_SPIN_PAUSE_MIN};
     pthread_mutex_init(&p->lock, NULL);
     crti_list_init(&p->waiters);
+    crti_list_init(&p->displaced);
+    crti_list_init(&p->self.displaced);
     crti_list_init(&p->removed_sources);
     p->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     p->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);

@@ -9,6 +9,13 @@
  *     one that dispatches events. A thread that waits takes the token if it is free, or takes it
  *     away from the progress thread; else it sleeps until the holder finds its condition true,
  *     or leaves and hands the token on.
+ * A long wait beside short ones
+ *     A waiter that finds the token with one that has slept for 200 us takes it from there, too:
+ *     the other one sleeps on in epoll and is given the token back when the new one leaves, unless
+ *     it woke meanwhile. So the thread that came last receives, and an answer to a short wait wakes
+ *     the thread that waits for it and no other. Epoll wakes the thread that came last, so one that
+ *     sleeps there without the token can't be woken beside the holder: while its condition is true
+ *     and it is not awake, the holder sleeps on its word and looks every 200 us.
  * The progress thread
  *     POLLING holds the token and sleeps in epoll: no thread waits. When a waiter took the token
  *     away it goes, at its next wake, to TICKING: once per millisecond it flushes gathered
@@ -98,7 +105,12 @@ typedef struct crti_progress_waiter {
     crti_list_t link;
     bool (*done)(void *user);
     void *user;
-    uint32_t word; /* futex; 1: look again */
+    uint32_t word;     /* futex; 1: look again */
+    int tries;         /* so often it found the token with one that sleeps or receives */
+    bool is_long;      /* its token was taken while it slept: it takes none from others */
+    uint64_t slept_at; /* when it slept with the token first, 0 before */
+    uint64_t handed_at;    /* when it was handed the token, until it is awake; else 0 */
+    crti_list_t displaced; /* while it sleeps in epoll without the token */
 } crti_progress_waiter_t;
 
 typedef enum crti_progress_state {
@@ -123,6 +135,9 @@ typedef struct crti_progress {
     crti_spin_t spin;
     crti_progress_waiter_t self;
     crti_list_t waiters;
+    crti_list_t displaced; /* who sleep in epoll without the token: the last one first */
+    int displaced_count;
+    bool is_letting_out; /* the holder sleeps on its word, until one of these is awake */
     crti_list_t removed_sources;
     uint64_t freed_count; /* how many sources were freed */
     uint64_t armed;       /* what timer_fd is set to, UINT64_MAX: off */

@@ -4,7 +4,9 @@
  * microseconds. */
 #include "net_fixture.h"
 
+#include <stdio.h>
 #include <sys/epoll.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "runtime/net/net_int.h"
@@ -161,6 +163,241 @@ static void the_first_calls_of_a_worker_send_its_late_thread_to_rest(void **stat
     fixture_fini(&f);
 }
 
+/* ---------------------------------------------------------------- long waits beside short ones */
+
+#define SLEEPERS 8
+
+/* A thread that waits until it is told to end. */
+typedef struct sleeper {
+    crti_net_t *net;
+    uint64_t deadline;
+    bool is_over;
+    crt_status_t status;
+    pid_t id;
+    pthread_t thread;
+} sleeper_t;
+
+static bool sleeper_is_over(void *user)
+{
+    return ((sleeper_t *)user)->is_over;
+}
+
+static void *sleeper_main(void *argument)
+{
+    sleeper_t *s = argument;
+
+    crti_net_lock(s->net);
+    s->id = (pid_t)syscall(SYS_gettid);
+    s->status = crti_net_wait(s->net, sleeper_is_over, s, s->deadline);
+    crti_net_unlock(s->net);
+    return NULL;
+}
+
+static bool has_token_for_long(const crti_progress_t *p, const sleeper_t *s)
+{
+    const crti_progress_waiter_t *holder = p->token;
+
+    return holder && holder->user == s && p->sleeping == holder &&
+           crti_now_ns() > holder->slept_at + CRTI_MS;
+}
+
+/* With the lock held. It takes the token from those that came before. */
+static void sleeper_start(sleeper_t *s, crti_net_t *net, uint64_t deadline)
+{
+    uint64_t end = DEADLINE;
+
+    *s = (sleeper_t){.net = net, .deadline = deadline};
+    assert_int_equal(pthread_create(&s->thread, NULL, sleeper_main, s), 0);
+    while (!has_token_for_long(&net->progress, s) && crti_now_ns() < end) {
+        crti_net_unlock(net);
+        usleep(1000);
+        crti_net_lock(net);
+    }
+    assert_true(has_token_for_long(&net->progress, s));
+}
+
+static void sleeper_join(sleeper_t *s, crt_status_t status)
+{
+    crti_net_unlock(s->net);
+    pthread_join(s->thread, NULL);
+    crti_net_lock(s->net);
+    assert_int_equal(s->status, status);
+}
+
+static void sleeper_end(sleeper_t *s)
+{
+    s->is_over = true;
+    crti_net_wake(s->net);
+    sleeper_join(s, CRT_OK);
+}
+
+/* How often the thread has gone to sleep: as often it was woken. */
+static long count_sleeps(const sleeper_t *s)
+{
+    char path[64], line[128];
+    long count = -1;
+    FILE *f;
+
+    snprintf(path, sizeof(path), "/proc/self/task/%d/status", s->id);
+    f = fopen(path, "re");
+    assert_non_null(f);
+    while (fgets(line, sizeof(line), f))
+        if (sscanf(line, "voluntary_ctxt_switches: %ld", &count) == 1)
+            break;
+    fclose(f);
+    return count;
+}
+
+/* Calls for a thread that waits for the answers: each is made when that thread sleeps, since an
+ * answer that comes before wakes whichever thread sleeps. */
+typedef struct caller {
+    pair_t *pair;
+    const sleeper_t *sleeper;
+    int calls;
+    pthread_t thread;
+} caller_t;
+
+static bool another_sleeps(const crti_progress_t *p, const sleeper_t *s)
+{
+    return p->token && p->token != &p->self && p->token->user != s &&
+           p->sleeping == p->token && !p->spin.is_on;
+}
+
+static void *caller_main(void *argument)
+{
+    caller_t *c = argument;
+    party_t *party = &c->pair->party;
+    uint64_t end = DEADLINE + 60 * CRTI_S;
+
+    crti_net_lock(party->net);
+    for (int i = 0; i < c->calls; i++) {
+        size_t count = party->count;
+
+        while (!another_sleeps(&party->net->progress, c->sleeper) &&
+               crti_now_ns() < end) {
+            crti_net_unlock(party->net);
+            usleep(500);
+            crti_net_lock(party->net);
+        }
+        party_send(party, c->pair->peer, 'e', "x", 1);
+        crti_net_flush(party->net);
+        while (party->count == count && crti_now_ns() < end) {
+            crti_net_unlock(party->net);
+            usleep(500);
+            crti_net_lock(party->net);
+        }
+    }
+    crti_net_unlock(party->net);
+    return NULL;
+}
+
+/* It was woken for each answer to wake the thread that waited for it. */
+static void a_short_wait_beside_a_long_one_wakes_no_thread_but_its_own(void **state)
+{
+    enum { CALLS = 100, FEW = CALLS / 5 };
+    pair_t s;
+    sleeper_t sleeper;
+    caller_t caller = {.pair = &s, .sleeper = &sleeper, .calls = CALLS};
+    long sleeps;
+
+    pair_open(&s, false, 0);
+    sleeper_start(&sleeper, s.party.net, DEADLINE + 60 * CRTI_S);
+    sleeps = count_sleeps(&sleeper);
+    assert_int_equal(pthread_create(&caller.thread, NULL, caller_main, &caller), 0);
+    for (size_t i = 1; i <= CALLS; i++)
+        party_wait_count(&s.party, i);
+    assert_in_range(count_sleeps(&sleeper) - sleeps, 0, FEW);
+    crti_net_unlock(s.party.net);
+    pthread_join(caller.thread, NULL);
+    crti_net_lock(s.party.net);
+    sleeper_end(&sleeper);
+    pair_close(&s);
+}
+
+static void after_a_short_wait_the_long_one_goes_on_receiving(void **state)
+{
+    pair_t s;
+    sleeper_t sleeper;
+
+    pair_open(&s, false, 0);
+    sleeper_start(&sleeper, s.party.net, DEADLINE);
+    for (int i = 0; i < 50; i++) {
+        party_send(&s.party, s.peer, 'e', "x", 1);
+        party_wait_count(&s.party, s.party.count + 1);
+        assert_int_equal(s.party.net->progress.displaced_count, 0);
+        receive_outside(&s.party, s.peer);
+    }
+    sleeper_end(&sleeper);
+    pair_close(&s);
+}
+
+static void long_waits_whose_token_was_taken_end_in_any_order(void **state)
+{
+    static const int orders[][3] = {{0, 1, 2}, {0, 2, 1}, {1, 0, 2},
+                                    {1, 2, 0}, {2, 0, 1}, {2, 1, 0}};
+    fixture_t f;
+    party_t party;
+    sleeper_t s[3];
+
+    fixture_init(&f);
+    party_start(&f, false, 0, &party);
+    for (size_t i = 0; i < sizeof(orders) / sizeof(orders[0]); i++) {
+        for (int k = 0; k < 3; k++)
+            sleeper_start(&s[k], party.net, DEADLINE);
+        assert_int_equal(party.net->progress.displaced_count, 2);
+        for (int k = 0; k < 3; k++)
+            sleeper_end(&s[orders[i][k]]);
+        assert_int_equal(party.net->progress.displaced_count, 0);
+    }
+    party_stop(&party);
+    fixture_fini(&f);
+}
+
+static void a_long_wait_whose_token_was_taken_times_out(void **state)
+{
+    fixture_t f;
+    party_t party;
+    sleeper_t first, second;
+
+    fixture_init(&f);
+    party_start(&f, false, 0, &party);
+    sleeper_start(&first, party.net, crti_now_ns() + CRTI_S);
+    sleeper_start(&second, party.net, DEADLINE);
+    sleeper_join(&first, CRT_ERR_TIMED_OUT);
+    sleeper_end(&second);
+    party_stop(&party);
+    fixture_fini(&f);
+}
+
+/* More than may sleep in epoll at once, which end all together beside short waits. */
+static void many_long_waits_beside_short_ones_all_end(void **state)
+{
+    pair_t s;
+    sleeper_t sleepers[SLEEPERS];
+
+    pair_open(&s, false, 0);
+    for (int round = 0; round < 10; round++) {
+        for (int i = 0; i < SLEEPERS; i++) {
+            sleepers[i] =
+                (sleeper_t){.net = s.party.net, .deadline = DEADLINE + 60 * CRTI_S};
+            assert_int_equal(
+                pthread_create(&sleepers[i].thread, NULL, sleeper_main, &sleepers[i]), 0);
+            party_send(&s.party, s.peer, 'e', "x", 1);
+            party_wait_count(&s.party, s.party.count + 1);
+            receive_outside(&s.party, s.peer);
+        }
+        for (int i = 0; i < SLEEPERS; i++)
+            sleepers[i].is_over = true;
+        party_send(&s.party, s.peer, 'e', "x", 1);
+        party_wait_count(&s.party, s.party.count + 1);
+        crti_net_wake(s.party.net);
+        for (int i = 0; i < SLEEPERS; i++)
+            sleeper_join(&sleepers[i], CRT_OK);
+        assert_int_equal(s.party.net->progress.displaced_count, 0);
+    }
+    pair_close(&s);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -169,6 +406,11 @@ int main(int argc, char **argv)
         cmocka_unit_test(
             a_late_thread_that_was_often_needed_is_told_nothing_after_a_pause),
         cmocka_unit_test(the_first_calls_of_a_worker_send_its_late_thread_to_rest),
+        cmocka_unit_test(a_short_wait_beside_a_long_one_wakes_no_thread_but_its_own),
+        cmocka_unit_test(after_a_short_wait_the_long_one_goes_on_receiving),
+        cmocka_unit_test(long_waits_whose_token_was_taken_end_in_any_order),
+        cmocka_unit_test(a_long_wait_whose_token_was_taken_times_out),
+        cmocka_unit_test(many_long_waits_beside_short_ones_all_end),
     };
 
     return fixture_main(argc, argv, tests, sizeof(tests) / sizeof(tests[0]));
