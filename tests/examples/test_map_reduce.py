@@ -3,9 +3,7 @@
 """word_count and sort with twice as many bytes as the stores of the nodes hold, while a node dies
 and another one joins: exact all the same.
 Usage: test_map_reduce.py CRT WORD_COUNT SORT"""
-import collections
 import os
-import random
 import shutil
 import signal
 import subprocess
@@ -14,10 +12,11 @@ import tempfile
 import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "core"))
+import map_reduce_data  # pylint: disable=wrong-import-position
 from real_cluster import Cluster  # pylint: disable=wrong-import-position
 
 CRT, WORD_COUNT, SORT = sys.argv[1:4]
-MIB = 1 << 20
+MIB = map_reduce_data.MIB
 STORE, NODES, DATA = 10, 3, 60  # MiB of a store; MiB of the file
 
 
@@ -38,13 +37,6 @@ class MapReduce(unittest.TestCase):
         """Nodes of tasks that have objects on disk."""
         return [node for node in self.cluster.nodes() if node["state"] == "ALIVE" and
                 node["resources_total"].get("CPU") and node["spilled_bytes"] > MIB]
-
-    def write(self, name, piece):
-        path = os.path.join(self.dir, name)
-        with open(path, "wb") as file:
-            while file.tell() < DATA * MIB:
-                file.write(piece())
-        return path
 
     def run_until_spilled(self, program):
         """A node that has objects on disk. The driver, which is stopped, runs for a while at a
@@ -82,22 +74,15 @@ class MapReduce(unittest.TestCase):
         return said
 
     def test_words_are_counted_exactly(self):
-        source = random.Random(7)
-        words = [b"word%d" % min(int(source.paretovariate(0.5)), 10**9) for _ in range(20000)]
-        path = self.write("words", lambda: b"%s %0200x\n" % (source.choice(words),  # comes once
-                                                             source.getrandbits(800)))
-        with open(path, "rb") as file:
-            counted = collections.Counter(file.read().split())
+        path = os.path.join(self.dir, "words")
+        map_reduce_data.write_words(path, DATA)
         said = self.run_while_nodes_come_and_go(WORD_COUNT, "-p", "4", "-r", "32", "-n", "300",
                                                 path)
-        wanted = sorted(counted.items(), key=lambda item: (-item[1], item[0]))[:300]
-        self.assertEqual(said.splitlines(),
-                         [f"{count} {word.decode()}" for word, count in wanted])
+        self.assertEqual(said.splitlines(), map_reduce_data.most_frequent(path, 300))
 
     def test_records_are_sorted_exactly(self):
-        source = random.Random(8)
-        path = self.write("records", lambda: b"%099x\n" % source.getrandbits(396))
-        folder = os.path.join(self.dir, "sorted")
+        path, folder = os.path.join(self.dir, "records"), os.path.join(self.dir, "sorted")
+        map_reduce_data.write_records(path, DATA)
         self.run_while_nodes_come_and_go(SORT, "-p", "4", "-r", "16", path, folder)
         with open(path, "rb") as file:
             wanted = sorted(file)
