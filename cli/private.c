@@ -63,52 +63,50 @@ static crt_status_t give_key(const private_cluster_t *c, const private_options_t
 static crt_status_t start_head(private_cluster_t *c, const private_options_t *options,
                                int lifeline, int cancel_fd)
 {
-    daemon_t *d = &c->head;
+    crti_starter_t *d = &c->head;
     crt_status_t status;
 
     if (options->key)
         CRT_TRY(give_key(c, options));
-    crti_daemon_init(d, "crt-head");
-    d->lifeline = lifeline;
-    crti_daemon_option(d, "--port", options->port ? options->port : "0");
-    crti_daemon_option(d, "--node-ip-address", ip_of(options));
-    crti_daemon_flag(d, "--no-dashboard");
+    crti_starter_init(d, "crt-head", lifeline);
+    crti_starter_option(d, "--port", options->port ? options->port : "0");
+    crti_starter_option(d, "--node-ip-address", ip_of(options));
+    crti_starter_flag(d, "--no-dashboard");
     if (options->ip) /* nodes elsewhere end when it is killed */
-        crti_daemon_option(d, "--headless-timeout", HEADLESS_SECONDS);
-    crti_daemon_option(d, "--private", c->dir);
+        crti_starter_option(d, "--headless-timeout", HEADLESS_SECONDS);
+    crti_starter_option(d, "--private", c->dir);
     status = crti_daemon_start(d, START_TIMEOUT, cancel_fd);
     if (status != CRT_OK)
         return status;
-    crti_daemon_value(d, "address", c->address, sizeof(c->address));
-    crti_daemon_value(d, "key_file", c->key_file, sizeof(c->key_file));
-    crti_daemon_value(d, "head_dir", c->head_dir, sizeof(c->head_dir));
+    crti_ready_get(d->ready, "address", c->address, sizeof(c->address));
+    crti_ready_get(d->ready, "key_file", c->key_file, sizeof(c->key_file));
+    crti_ready_get(d->ready, "head_dir", c->head_dir, sizeof(c->head_dir));
     return CRT_OK;
 }
 
 static crt_status_t start_node(private_cluster_t *c, const private_options_t *options,
                                int lifeline, int cancel_fd)
 {
-    daemon_t *d = &c->nodes[c->count];
+    crti_starter_t *d = &c->nodes[c->count];
     char share[16];
     crt_status_t status;
 
     snprintf(share, sizeof(share), "%u", options->nodes);
-    crti_daemon_init(d, "crt-node");
-    d->lifeline = lifeline;
-    crti_daemon_option(d, "--address", c->address);
-    crti_daemon_option(d, "--key-file", c->key_file);
-    crti_daemon_option(d, "--node-ip-address", ip_of(options));
-    crti_daemon_option(d, "--head-dir", c->head_dir[0] ? c->head_dir : NULL);
-    crti_daemon_option(d, "--private", c->dir);
-    crti_daemon_option(d, "--share", share);
-    crti_daemon_option(d, "--num-cpus", options->num_cpus);
-    crti_daemon_option(d, "--num-gpus", options->num_gpus);
-    crti_daemon_option(d, "--resources", options->resources);
-    crti_daemon_option(d, "--object-store-memory", options->store_bytes);
+    crti_starter_init(d, "crt-node", lifeline);
+    crti_starter_option(d, "--address", c->address);
+    crti_starter_option(d, "--key-file", c->key_file);
+    crti_starter_option(d, "--node-ip-address", ip_of(options));
+    crti_starter_option(d, "--head-dir", c->head_dir[0] ? c->head_dir : NULL);
+    crti_starter_option(d, "--private", c->dir);
+    crti_starter_option(d, "--share", share);
+    crti_starter_option(d, "--num-cpus", options->num_cpus);
+    crti_starter_option(d, "--num-gpus", options->num_gpus);
+    crti_starter_option(d, "--resources", options->resources);
+    crti_starter_option(d, "--object-store-memory", options->store_bytes);
     status = crti_daemon_start(d, START_TIMEOUT, cancel_fd);
     if (status != CRT_OK)
         return status;
-    crti_daemon_value(d, "run_dir", c->run_dirs[c->count], sizeof(c->run_dirs[0]));
+    crti_ready_get(d->ready, "run_dir", c->run_dirs[c->count], sizeof(c->run_dirs[0]));
     c->count++;
     return CRT_OK;
 }
@@ -122,7 +120,7 @@ crt_status_t crti_private_start(private_cluster_t *c, const private_options_t *o
     *c = (private_cluster_t){.lifeline = -1, .head = {.pidfd = -1}};
     status = crti_run_dirs_make_private(c->dir, sizeof(c->dir));
     if (status == CRT_OK)
-        status = crti_daemon_pipe(lifeline);
+        status = crti_starter_pipe(lifeline);
     c->lifeline = lifeline[1];
     if (status == CRT_OK)
         status = options->address ? take_head(c, options)
@@ -141,10 +139,10 @@ static void reap(private_cluster_t *c)
 {
     if (c->head.pid)
         waitpid(c->head.pid, NULL, WNOHANG);
-    crti_daemon_release(&c->head);
+    crti_starter_release(&c->head);
     for (unsigned i = 0; i < c->count; i++) {
         waitpid(c->nodes[i].pid, NULL, WNOHANG);
-        crti_daemon_release(&c->nodes[i]);
+        crti_starter_release(&c->nodes[i]);
     }
 }
 

@@ -32,8 +32,8 @@ typedef struct private_cluster {
     char dir[96]; /* RUN/private-XXXXXX; "" when there is none */
     int lifeline; /* -1: none */
     char address[128], key_file[256], head_dir[128];
-    daemon_t head;
-    daemon_t nodes[PRIVATE_NODES_MAX];
+    crti_starter_t head;
+    crti_starter_t nodes[PRIVATE_NODES_MAX];
     char run_dirs[PRIVATE_NODES_MAX][128]; /* of the nodes */
     unsigned count;                        /* nodes that were started */
 } private_cluster_t;

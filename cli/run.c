@@ -185,7 +185,7 @@ static void pass_on(running_t *r)
 }
 
 /* Says that a daemon ended, once: the program may go on without it. */
-static void say_ended(struct pollfd *waiting, const daemon_t *daemon)
+static void say_ended(struct pollfd *waiting, const crti_starter_t *daemon)
 {
     crti_cli_fail(NAME, "%s (pid %d) ended while the program runs", daemon->argv[0],
                   (int)daemon->pid);

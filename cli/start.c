@@ -38,7 +38,7 @@ static start_given_t *const given = &crti_start_given;
 
 /* What is known once both serve. */
 typedef struct started {
-    daemon_t head, node;
+    crti_starter_t head, node;
     char address[128], http[300], key_file[PATH_MAX], head_dir[256];
     char node_id[64], run_dir[256];
     double seconds;
@@ -172,15 +172,15 @@ static crt_status_t read_autoscaler(int *fd_out)
     return CRT_OK;
 }
 
-static void pass_on(daemon_t *daemon, bool is_head)
+static void pass_on(crti_starter_t *daemon, bool is_head)
 {
     const char *option, *value;
     size_t index = 0;
 
     while ((option = crti_start_pass_on(is_head, &index, &value))) {
-        crti_daemon_flag(daemon, option);
+        crti_starter_flag(daemon, option);
         if (value)
-            crti_daemon_flag(daemon, value);
+            crti_starter_flag(daemon, value);
     }
 }
 
@@ -188,7 +188,7 @@ static crt_status_t start_head_with(started_t *s, int cancel_fd, int autoscaler_
 {
     static char certificate[PATH_MAX], key[PATH_MAX];
     char autoscaler[16];
-    daemon_t *d = &s->head;
+    crti_starter_t *d = &s->head;
     const char *warning;
     crt_status_t status =
         make_absolute("--dashboard-cert", &given->dashboard_cert, certificate);
@@ -198,18 +198,18 @@ static crt_status_t start_head_with(started_t *s, int cancel_fd, int autoscaler_
     if (status != CRT_OK)
         return status;
 
-    crti_daemon_init(d, "crt-head");
+    crti_starter_init(d, "crt-head", -1);
     d->undo_signal = SIGUSR2; /* one that has resumed leaves its tables */
     pass_on(d, true);
     snprintf(autoscaler, sizeof(autoscaler), "%d", autoscaler_fd);
-    crti_daemon_option(d, "--autoscaler-fd", autoscaler_fd >= 0 ? autoscaler : NULL);
+    crti_starter_option(d, "--autoscaler-fd", autoscaler_fd >= 0 ? autoscaler : NULL);
     status = crti_daemon_start(d, START_TIMEOUT, cancel_fd);
     if (status != CRT_OK)
         return status;
-    crti_daemon_value(d, "address", s->address, sizeof(s->address));
-    crti_daemon_value(d, "http", s->http, sizeof(s->http));
-    crti_daemon_value(d, "key_file", s->key_file, sizeof(s->key_file));
-    crti_daemon_value(d, "head_dir", s->head_dir, sizeof(s->head_dir));
+    crti_ready_get(d->ready, "address", s->address, sizeof(s->address));
+    crti_ready_get(d->ready, "http", s->http, sizeof(s->http));
+    crti_ready_get(d->ready, "key_file", s->key_file, sizeof(s->key_file));
+    crti_ready_get(d->ready, "head_dir", s->head_dir, sizeof(s->head_dir));
     warning = strstr(d->ready, " warning "); /* the rest of the line */
     if (warning)
         crti_cli_fail(NAME, "warning: %s", warning + strlen(" warning "));
@@ -230,7 +230,7 @@ static crt_status_t start_head(started_t *s, int cancel_fd)
 
 static crt_status_t start_node(started_t *s, int cancel_fd)
 {
-    daemon_t *d = &s->node;
+    crti_starter_t *d = &s->node;
     char absolute[PATH_MAX];
     crt_status_t status;
 
@@ -238,16 +238,16 @@ static crt_status_t start_node(started_t *s, int cancel_fd)
         return crt_raise(CRT_ERR_NOT_FOUND, "key file %s: %s", s->key_file,
                          strerror(errno));
     snprintf(s->key_file, sizeof(s->key_file), "%s", absolute);
-    crti_daemon_init(d, "crt-node");
-    crti_daemon_option(d, "--address", s->address);
-    crti_daemon_option(d, "--key-file", s->key_file);
+    crti_starter_init(d, "crt-node", -1);
+    crti_starter_option(d, "--address", s->address);
+    crti_starter_option(d, "--key-file", s->key_file);
     pass_on(d, false);
-    crti_daemon_option(d, "--head-dir", s->head_dir[0] ? s->head_dir : NULL);
+    crti_starter_option(d, "--head-dir", s->head_dir[0] ? s->head_dir : NULL);
     status = crti_daemon_start(d, START_TIMEOUT, cancel_fd);
     if (status != CRT_OK)
         return status;
-    crti_daemon_value(d, "node", s->node_id, sizeof(s->node_id));
-    crti_daemon_value(d, "run_dir", s->run_dir, sizeof(s->run_dir));
+    crti_ready_get(d->ready, "node", s->node_id, sizeof(s->node_id));
+    crti_ready_get(d->ready, "run_dir", s->run_dir, sizeof(s->run_dir));
     return CRT_OK;
 }
 
@@ -504,8 +504,8 @@ int crti_cli_start(int argc, char **argv)
     s->head.pidfd = s->node.pidfd = -1;
     signal(SIGPIPE, SIG_IGN); /* a reader that is gone is told like a full disk */
     result = run(s, signal_fd);
-    crti_daemon_release(&s->head);
-    crti_daemon_release(&s->node);
+    crti_starter_release(&s->head);
+    crti_starter_release(&s->node);
     free(s);
     close(signal_fd);
     return result;

@@ -408,54 +408,6 @@ int64_t crti_info_int(const char *text, const char *key)
     return strtoll(crti_info_get(text, key, value, sizeof(value)), NULL, 10);
 }
 
-void crti_ready_add(char *line, size_t size, const char *key, const char *value)
-{
-    size_t used = strlen(line), before = used;
-
-    used += (size_t)snprintf(line + used, size - used, " %s ", key);
-    for (; *value && used + 4 < size; value++)
-        used += (size_t)snprintf(line + used, size - used,
-                                 (unsigned char)*value <= ' ' || *value == '%' ? "%%%02x"
-                                                                               : "%c",
-                                 (unsigned char)*value);
-    if (*value || used + 1 >= size)
-        line[before] = '\0';
-}
-
-/* The byte at `*text`, which it leaves behind; a zero at the end of the value. */
-static char next_byte(const char **text)
-{
-    char hex[3] = {0};
-
-    if (**text == ' ' || **text == '\n' || !**text)
-        return 0;
-    if (**text != '%' || !isxdigit((unsigned char)(*text)[1]) ||
-        !isxdigit((unsigned char)(*text)[2]))
-        return *(*text)++;
-    memcpy(hex, *text + 1, 2);
-    *text += 3;
-    return (char)strtol(hex, NULL, 16);
-}
-
-const char *crti_ready_get(const char *line, const char *key, char *value, size_t size)
-{
-    size_t length = strlen(key), used = 0;
-
-    for (const char *at = strchr(line, ' '); at; at = strchr(at + 1, ' ')) {
-        const char *text = at + 2 + length;
-
-        if (strncmp(at + 1, key, length) != 0 || at[1 + length] != ' ')
-            continue;
-        while (used < size - 1 && (value[used] = next_byte(&text)))
-            used++;
-        if (used == size - 1 && next_byte(&text))
-            used = 0; /* a part of a path is another path */
-        break;
-    }
-    value[used] = '\0';
-    return value;
-}
-
 const char *crti_process_stat(pid_t pid, int number, char *text, size_t size)
 {
     CRTI_AUTO(crti_close) int fd = -1;

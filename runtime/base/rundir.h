@@ -82,14 +82,6 @@ crt_status_t crti_info_read(const char *path, char **text_out);
 const char *crti_info_get(const char *text, const char *key, char *value, size_t size);
 int64_t crti_info_int(const char *text, const char *key);
 
-/* What a daemon reports to its starter: one line "ready KEY VALUE KEY VALUE...", in which a blank,
- * a percent sign and a control character of a value are written as %HH. Adds one; what does not fit
- * is left out. */
-void crti_ready_add(char *line, size_t size, const char *key, const char *value);
-
-/* The value of `key` in such a line, as it was; "" when it is not there or does not fit. */
-const char *crti_ready_get(const char *line, const char *key, char *value, size_t size);
-
 /* Field `number` of /proc/PID/stat and what follows; NULL: no such process, or an unknown form. The
  * name, field 2, is in parentheses and may hold any of them. */
 const char *crti_process_stat(pid_t pid, int number, char *text, size_t size);

@@ -46,6 +46,7 @@
 #include "runtime/control/scale_file.h"
 #include "runtime/control/store/redis.h"
 #include "runtime/crt.h"
+#include "runtime/daemon/ready.h"
 #include "runtime/net/key.h"
 #include "runtime/net/stream.h"
 #include "runtime/net/token.h"
@@ -84,15 +85,6 @@ typedef struct head {
 } head_t;
 
 /* ---------------------------------------------------------------- telling the starter */
-
-static void tell(head_t *h, const char *line)
-{
-    if (h->options.ready_fd < 0)
-        return;
-    (void)!write(h->options.ready_fd, line, strlen(line));
-    close(h->options.ready_fd);
-    h->options.ready_fd = -1;
-}
 
 /* The start failed, or something that can't be lived without is lost. */
 static void give_up(head_t *h, const char *text)
@@ -326,7 +318,7 @@ static void on_http(void *user, const char *problem)
     crti_ready_add(line, sizeof(line), "head_dir", h->paths.head_dir);
     used = strlen(line);
     snprintf(line + used, sizeof(line) - used, "%s\n", h->warning);
-    tell(h, line);
+    crti_ready_tell(&h->options.ready_fd, line);
     crti_log(CRTI_LOG_INFO, "head", "serving at %s, dashboard at %s", h->address,
              *http ? http : "none");
 }
@@ -697,7 +689,7 @@ static int finish(head_t *h, crt_status_t status)
         return 0;
     crti_log(CRTI_LOG_ERROR, "head", "%s", h->problem);
     snprintf(line, sizeof(line), "error %s\n", h->problem);
-    tell(h, line);
+    crti_ready_tell(&h->options.ready_fd, line);
     return 1;
 }
 

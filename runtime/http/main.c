@@ -21,6 +21,7 @@
 #include "runtime/base/rundir.h"
 #include "runtime/daemon/daemon_options.h"
 #include "runtime/daemon/option_list.h"
+#include "runtime/daemon/ready.h"
 #include "runtime/http/certificate.h"
 #include "runtime/http/scrape_target.h"
 #include "runtime/http/server.h"
@@ -88,12 +89,8 @@ static void report(int *ready_fd, const char *what, const char *text)
 {
     char line[1200];
 
-    if (*ready_fd < 0)
-        return;
     snprintf(line, sizeof(line), "%s %s\n", what, text);
-    if (write(*ready_fd, line, strlen(line)) < 0)
-        crti_log(CRTI_LOG_WARN, "http", "ready descriptor: %s", strerror(errno));
-    close(crti_take_fd(ready_fd));
+    crti_ready_tell(ready_fd, line);
 }
 
 static crt_status_t serve(arguments_t *a)

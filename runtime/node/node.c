@@ -21,6 +21,7 @@
 #include "runtime/base/limit.h"
 #include "runtime/base/log.h"
 #include "runtime/base/rundir.h"
+#include "runtime/daemon/ready.h"
 #include "runtime/node/actors/actor.h"
 #include "runtime/node/dispatch/dispatch.h"
 #include "runtime/node/host/host.h"
@@ -368,6 +369,6 @@ void crti_node_free(crti_node_t *node)
     crti_key_wipe(&node->key, sizeof(node->key));
     snprintf(line, sizeof(line), "error %s\n", node->start_error);
     if (node->exit_status) /* after everything was undone */
-        crti_node_tell_parent(node, line);
+        crti_ready_tell(&node->options.given.ready_fd, line);
     free(node);
 }

@@ -325,27 +325,6 @@ static void a_damaged_file_gives_empty_values(void **state)
     assert_string_equal(crti_info_get("pid 17", "pid", value, sizeof(value)), "17");
 }
 
-static void values_of_a_ready_line_are_read_as_they_were_written(void **state)
-{
-    char line[80] = "ready", value[40];
-
-    crti_ready_add(line, sizeof(line), "a", "x y%41\t\xc3\xbc z");
-    crti_ready_add(line, sizeof(line), "b", "");
-    crti_ready_add(line, sizeof(line), "c", "[fe80::1%eth0]:6380");
-    assert_null(strpbrk(line, "\t\n"));
-    assert_string_equal(crti_ready_get(line, "a", value, sizeof(value)),
-                        "x y%41\t\xc3\xbc z");
-    assert_string_equal(crti_ready_get(line, "b", value, sizeof(value)), "");
-    assert_string_equal(crti_ready_get(line, "c", value, sizeof(value)),
-                        "[fe80::1%eth0]:6380");
-    assert_string_equal(crti_ready_get(line, "d", value, sizeof(value)), "");
-    assert_string_equal(crti_ready_get(line, "c", value, 19), ""); /* no part of it */
-    assert_string_equal(crti_ready_get(line, "c", value, 20), "[fe80::1%eth0]:6380");
-    memset(line + 5, 0, sizeof(line) - 5);
-    crti_ready_add(line, 20, "a", "0123456789abcdef");
-    assert_string_equal(line, "ready");
-}
-
 static void pid_and_start_name_one_process(void **state)
 {
     uint64_t mine = 0, again = 0, other = 0;
@@ -483,7 +462,6 @@ int main(void)
         TEST(an_entry_with_a_newline_is_refused_and_the_old_file_stays),
         TEST(a_file_that_is_missing_too_large_or_a_link_is_not_read),
         TEST(a_damaged_file_gives_empty_values),
-        TEST(values_of_a_ready_line_are_read_as_they_were_written),
         TEST(pid_and_start_name_one_process),
         TEST(a_process_is_ending_when_it_has_ended_too),
         TEST(the_directory_of_a_private_cluster_lives_as_long_as_one_of_its_locks),

@@ -3,202 +3,76 @@
 #include "runtime/core/client/private_cluster.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <ftw.h>
 #include <limits.h>
-#include <poll.h>
-#include <signal.h>
-#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "runtime/base/clock.h"
 #include "runtime/base/number_text.h"
 #include "runtime/base/rundir.h"
-#include "runtime/base/spawn_attributes.h"
 #include "runtime/core/types.h"
 #include "runtime/crt_tools.h"
+#include "runtime/daemon/ready.h"
+#include "runtime/daemon/starter.h"
 
-#define START_DEADLINE (30 * CRTI_S)
-#define STOP_DEADLINE  (10 * CRTI_S)
-#define CRASH_MS       1000
-#define ARGUMENTS_MAX  32
-#define FD_READY       3 /* numbers in the daemon */
-#define FD_LIFELINE    4
+#define START_MS      30000
+#define STOP_DEADLINE (10 * CRTI_S)
 
-extern char **environ;
-
-typedef struct command {
-    const char *argv[ARGUMENTS_MAX];
-    int count;
+static crt_status_t start_daemon(crti_starter_t *starter, pid_t *pid_out)
+{
     char path[PATH_MAX];
-} command_t;
+    crt_status_t status = crti_daemon_path(starter->argv[0], path, sizeof(path));
 
-/* `value` NULL: a flag. */
-static void add(command_t *command, const char *option, const char *value)
-{
-    command->argv[command->count++] = option;
-    if (value)
-        command->argv[command->count++] = value;
-    command->argv[command->count] = NULL;
-}
-
-/* Both ends are above the numbers they get in the daemon, so that no dup2 hits the other. */
-static crt_status_t make_pipe(int ends[2])
-{
-    int low[2];
-
-    if (pipe2(low, O_CLOEXEC) < 0)
-        return crt_raise(CRT_ERR_IO, "private cluster: pipe: %s", strerror(errno));
-    ends[0] = fcntl(low[0], F_DUPFD_CLOEXEC, FD_LIFELINE + 1);
-    ends[1] = fcntl(low[1], F_DUPFD_CLOEXEC, FD_LIFELINE + 1);
-    close(low[0]);
-    close(low[1]);
-    if (ends[0] >= 0 && ends[1] >= 0)
-        return CRT_OK;
-    crti_close_auto(&ends[0]);
-    crti_close_auto(&ends[1]);
-    return crt_raise(CRT_ERR_IO, "private cluster: pipe: %s", strerror(errno));
-}
-
-/* A daemon with default signals and no descriptor of ours but the two pipes. */
-static int spawn_daemon(const command_t *command, int ready, int lifeline, pid_t *pid_out)
-{
-    posix_spawn_file_actions_t actions;
-    posix_spawnattr_t attributes;
-    int failed;
-
-    posix_spawn_file_actions_init(&actions);
-    crti_spawn_attributes(&attributes, 0);
-    posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
-    posix_spawn_file_actions_adddup2(&actions, ready, FD_READY);
-    posix_spawn_file_actions_adddup2(&actions, lifeline, FD_LIFELINE);
-    failed = posix_spawn(pid_out, command->path, &actions, &attributes,
-                         (char *const *)(uintptr_t)command->argv, environ);
-    posix_spawn_file_actions_destroy(&actions);
-    posix_spawnattr_destroy(&attributes);
-    return failed;
-}
-
-/* It has closed its pipe, so it ends at once; whoever ends the cluster reaps it. */
-static crt_status_t crashed(pid_t pid, const char *name)
-{
-    struct pollfd ended = {.fd = (int)syscall(SYS_pidfd_open, pid, 0), .events = POLLIN};
-    siginfo_t how = {0};
-
-    poll(&ended, 1, CRASH_MS);
-    if (ended.fd >= 0)
-        close(ended.fd);
-    if (waitid(P_PID, (id_t)pid, &how, WEXITED | WNOWAIT | WNOHANG) == 0 &&
-        (how.si_code == CLD_KILLED || how.si_code == CLD_DUMPED))
-        return crt_raise(CRT_ERR_IO,
-                         "%s ended before it served (killed by signal %d: %s)", name,
-                         how.si_status, strsignal(how.si_status));
-    return crt_raise(CRT_ERR_IO, "%s ended before it served", name);
-}
-
-/* Reads the one line that a daemon writes when it serves, or why it can't. */
-static crt_status_t read_ready(int fd, pid_t pid, const char *name, char *line,
-                               size_t size)
-{
-    uint64_t deadline = crti_now_ns() + START_DEADLINE;
-    size_t used = 0;
-
-    while (used < size - 1) {
-        struct pollfd waiting = {.fd = fd, .events = POLLIN};
-        uint64_t now = crti_now_ns();
-        ssize_t n;
-
-        if (now >= deadline)
-            return crt_raise(CRT_ERR_TIMED_OUT, "%s does not serve after 30 s", name);
-        if (poll(&waiting, 1, (int)((deadline - now) / CRTI_MS) + 1) < 0 &&
-            errno == EINTR)
-            continue;
-        if (!waiting.revents)
-            continue;
-        n = read(fd, line + used, size - 1 - used);
-        if (n <= 0)
-            break;
-        used += (size_t)n;
-    }
-    line[used] = '\0';
-    line[strcspn(line, "\n")] = '\0';
-    if (strncmp(line, "error ", 6) == 0)
-        return crt_raise(CRT_ERR_IO, "%s", line + 6);
-    if (strncmp(line, "ready", 5) != 0)
-        return crashed(pid, name);
-    return CRT_OK;
-}
-
-static crt_status_t start_daemon(command_t *command, const char *name, int lifeline,
-                                 pid_t *pid_out, char *line, size_t size)
-{
-    int ready[2], failed;
-    crt_status_t status = make_pipe(ready);
-
-    if (status != CRT_OK)
-        return status;
-    failed = spawn_daemon(command, ready[1], lifeline, pid_out);
-    close(ready[1]);
-    if (failed) {
-        *pid_out = 0;
-        status = crt_raise(CRT_ERR_IO, "can't execute %s: %s", command->path,
-                           strerror(failed));
-    } else {
-        status = read_ready(ready[0], *pid_out, name, line, size);
-    }
-    close(ready[0]);
+    if (status == CRT_OK)
+        status = crti_starter_spawn(starter, path);
+    *pid_out = starter->pid; /* reaped when the cluster ends */
+    if (status == CRT_OK)
+        status = crti_starter_wait(starter, START_MS, -1);
+    crti_starter_close(starter);
+    crti_starter_release(starter);
     return status;
 }
 
 static crt_status_t start_head(crti_private_cluster_t *cluster, int lifeline,
                                bool has_dashboard, char *head_dir, size_t size)
 {
-    command_t command = {.argv = {"crt-head"}, .count = 1};
+    crti_starter_t d;
     const char *colon = strrchr(cluster->address, ':');
-    char line[4096], port[8] = "0";
-    crt_status_t status =
-        crti_daemon_path("crt-head", command.path, sizeof(command.path));
+    char port[8] = "0";
 
-    if (status != CRT_OK)
-        return status;
+    crti_starter_init(&d, "crt-head", lifeline);
     if (colon) /* of one that was killed */
         snprintf(port, sizeof(port), "%s", colon + 1);
-    add(&command, "--port", port);
-    add(&command, "--node-ip-address", "127.0.0.1");
+    crti_starter_option(&d, "--port", port);
+    crti_starter_option(&d, "--node-ip-address", "127.0.0.1");
     if (has_dashboard)
-        add(&command, "--dashboard-port", "0");
+        crti_starter_option(&d, "--dashboard-port", "0");
     else
-        add(&command, "--no-dashboard", NULL);
-    add(&command, "--private", cluster->directory);
-    add(&command, "--ready-fd", "3");
-    add(&command, "--lifeline-fd", "4");
-    status =
-        start_daemon(&command, "crt-head", lifeline, &cluster->head, line, sizeof(line));
-    if (status != CRT_OK)
-        return status;
-    crti_ready_get(line, "address", cluster->address, sizeof(cluster->address));
-    crti_ready_get(line, "key_file", cluster->key_file, sizeof(cluster->key_file));
-    crti_ready_get(line, "head_dir", head_dir, size);
+        crti_starter_flag(&d, "--no-dashboard");
+    crti_starter_option(&d, "--private", cluster->directory);
+    CRT_TRY(start_daemon(&d, &cluster->head));
+    crti_ready_get(d.ready, "address", cluster->address, sizeof(cluster->address));
+    crti_ready_get(d.ready, "key_file", cluster->key_file, sizeof(cluster->key_file));
+    crti_ready_get(d.ready, "head_dir", head_dir, size);
     return CRT_OK;
 }
 
-static void add_resources(command_t *command, const crti_private_wish_t *wish,
+static void add_resources(crti_starter_t *d, const crti_private_wish_t *wish,
                           char amounts[2][32])
 {
     if (wish->num_cpus != 0) {
         crti_format(amounts[0], 32, "%.4f", wish->num_cpus > 0 ? wish->num_cpus : 0.0);
-        add(command, "--num-cpus", amounts[0]);
+        crti_starter_option(d, "--num-cpus", amounts[0]);
     }
     if (wish->resources && wish->resources[0])
-        add(command, "--resources", wish->resources);
+        crti_starter_option(d, "--resources", wish->resources);
     if (wish->store_bytes) {
         snprintf(amounts[1], 32, "%llu", (unsigned long long)wish->store_bytes);
-        add(command, "--object-store-memory", amounts[1]);
+        crti_starter_option(d, "--object-store-memory", amounts[1]);
     }
 }
 
@@ -206,32 +80,27 @@ static void add_resources(command_t *command, const crti_private_wish_t *wish,
 static crt_status_t start_node(crti_private_cluster_t *cluster, int lifeline,
                                const crti_private_wish_t *wish, const char *head_dir)
 {
-    command_t command = {.argv = {"crt-node"}, .count = 1};
-    char line[4096], amounts[2][32], share[16];
-    crt_status_t status =
-        crti_daemon_path("crt-node", command.path, sizeof(command.path));
+    crti_starter_t d;
+    char amounts[2][32], share[16];
+    crt_status_t status;
 
-    if (status != CRT_OK)
-        return status;
     snprintf(share, sizeof(share), "%u", wish->nodes);
-    add(&command, "--address", cluster->address);
-    add(&command, "--key-file", cluster->key_file);
+    crti_starter_init(&d, "crt-node", lifeline);
+    crti_starter_option(&d, "--address", cluster->address);
+    crti_starter_option(&d, "--key-file", cluster->key_file);
     if (!wish->address) {
-        add(&command, "--node-ip-address", "127.0.0.1");
-        add(&command, "--head-dir", head_dir);
+        crti_starter_option(&d, "--node-ip-address", "127.0.0.1");
+        crti_starter_option(&d, "--head-dir", head_dir);
     }
-    add(&command, "--private", cluster->directory);
-    add(&command, "--ready-fd", "3");
-    add(&command, "--lifeline-fd", "4");
-    add(&command, "--share", share);
-    add_resources(&command, wish, amounts);
-    status = start_daemon(&command, "crt-node", lifeline, &cluster->nodes[cluster->count],
-                          line, sizeof(line));
+    crti_starter_option(&d, "--private", cluster->directory);
+    crti_starter_option(&d, "--share", share);
+    add_resources(&d, wish, amounts);
+    status = start_daemon(&d, &cluster->nodes[cluster->count]);
     cluster->count += cluster->nodes[cluster->count] != 0;
     if (status != CRT_OK)
         return status;
     if (cluster->count == 1)
-        crti_ready_get(line, "run_dir", cluster->run_dir, sizeof(cluster->run_dir));
+        crti_ready_get(d.ready, "run_dir", cluster->run_dir, sizeof(cluster->run_dir));
     return CRT_OK;
 }
 
@@ -283,7 +152,7 @@ crt_status_t crti_private_cluster_make(const crti_private_wish_t *wish,
     crt_status_t status = make_directory(&cluster);
 
     if (status == CRT_OK)
-        status = make_pipe(lifeline);
+        status = crti_starter_pipe(lifeline);
     cluster.lifeline = lifeline[1];
     if (status == CRT_OK && wish->address)
         status = take_head(&cluster, wish);
@@ -321,7 +190,7 @@ crt_status_t crti_private_head_start(crti_private_cluster_t *cluster)
     crt_status_t status = cluster->directory[0] ? CRT_OK : make_directory(cluster);
 
     if (status == CRT_OK)
-        status = make_pipe(lifeline);
+        status = crti_starter_pipe(lifeline);
     crti_close_auto(&cluster->lifeline);
     cluster->lifeline = lifeline[1];
     if (status == CRT_OK)
@@ -330,25 +199,13 @@ crt_status_t crti_private_head_start(crti_private_cluster_t *cluster)
     return status;
 }
 
-/* Waits until the process ended and takes its status, whoever else waits for children. */
 static void await_end(pid_t pid, uint64_t deadline)
 {
-    struct pollfd ended = {.fd = (int)syscall(SYS_pidfd_open, pid, 0), .events = POLLIN};
+    int fd = (int)syscall(SYS_pidfd_open, pid, 0);
 
-    while (ended.fd >= 0) {
-        uint64_t now = crti_now_ns();
-        int left = now < deadline ? (int)((deadline - now) / CRTI_MS) + 1 : 0;
-        int n = poll(&ended, 1, left);
-
-        if (n > 0 || (n < 0 && errno != EINTR))
-            break;
-        if (n == 0)
-            kill(pid, SIGKILL);
-    }
-    if (ended.fd >= 0)
-        close(ended.fd);
-    while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
-        continue;
+    crti_starter_await_end(pid, fd, deadline);
+    if (fd >= 0)
+        close(fd);
 }
 
 static int remove_entry(const char *path, const struct stat *unused_stat, int type,

@@ -9,6 +9,7 @@
 #include "runtime/base/clock.h"
 #include "runtime/base/log.h"
 #include "runtime/base/rundir.h"
+#include "runtime/daemon/ready.h"
 #include "runtime/node/host/watchdog.h"
 #include "runtime/node/jobs/job.h"
 #include "runtime/node/leases/lease.h"
@@ -61,19 +62,6 @@ void crti_node_tell_leaving(crti_node_t *node)
         crti_log(CRTI_LOG_WARN, "node", "%s", crt_error_detail());
 }
 
-void crti_node_tell_parent(crti_node_t *node, const char *line)
-{
-    int fd = node->options.given.ready_fd;
-    size_t size = strlen(line);
-
-    node->options.given.ready_fd = -1;
-    if (fd < 0)
-        return;
-    if (write(fd, line, size) != (ssize_t)size)
-        crti_log(CRTI_LOG_WARN, "node", "the parent does not listen");
-    close(fd);
-}
-
 /* True when it is another one. */
 static bool take_text(char *text, size_t size, crti_span_t given)
 {
@@ -107,7 +95,7 @@ void crti_node_registered(crti_node_t *node, const crti_msg_node_registered_t *m
     crti_ready_add(line, sizeof(line) - 1, "node", node->hex);
     crti_ready_add(line, sizeof(line) - 1, "run_dir", node->run_dir);
     strcat(line, "\n");
-    crti_node_tell_parent(node, line);
+    crti_ready_tell(&node->options.given.ready_fd, line);
 }
 
 void crti_node_fail_start(crti_node_t *node, const char *text)

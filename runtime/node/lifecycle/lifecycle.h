@@ -16,7 +16,6 @@
 void crti_node_fail_start(crti_node_t *node, const char *text);
 /* NODE_REGISTERED came: node.info is written, and the first time the parent told. */
 void crti_node_registered(crti_node_t *node, const crti_msg_node_registered_t *m);
-void crti_node_tell_parent(crti_node_t *node, const char *line);
 
 /* In node.info: it takes no new work, programs join another node of this host if there is one. */
 void crti_node_tell_leaving(crti_node_t *node);
