@@ -24,10 +24,7 @@
 
 #define TO(state) (1u << CRTI_SESSION_##state)
 
-static const struct {
-    const char *name;
-    unsigned next; /* bit set of the states which may follow */
-} states[CRTI_SESSION_STATES] = {
+static const crti_state_row_t states[CRTI_SESSION_STATES] = {
     [CRTI_SESSION_GREETING] = {"greeting", TO(OPEN) | TO(LEAVING) | TO(LOST)},
     [CRTI_SESSION_LEAVING] = {"leaving", TO(DRAINING) | TO(LOST)},
     [CRTI_SESSION_WELCOMED] = {"welcomed", TO(OPEN) | TO(LOST)},

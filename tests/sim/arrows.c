@@ -50,10 +50,8 @@ static machine_t *learn(const crti_arrow_table_t *table)
     m->name = table->machine;
     m->states = table->states;
     for (int i = 0; i < m->states; i++) {
-        const char *row = (const char *)table->rows + (size_t)i * table->row_size;
-
-        memcpy(&m->state[i], row + table->name_offset, sizeof(m->state[i]));
-        memcpy(&m->next[i], row + table->next_offset, sizeof(m->next[i]));
+        m->state[i] = table->rows[i].name;
+        m->next[i] = table->rows[i].next;
     }
     return m;
 }

@@ -14,10 +14,7 @@
 #include "runtime/base/log.h"
 
 #define TO(state) (1u << CRTI_ACTOR_##state)
-static const struct {
-    const char *name;
-    unsigned next;
-} states[CRTI_ACTOR_STATES] = {
+static const crti_state_row_t states[CRTI_ACTOR_STATES] = {
     [CRTI_ACTOR_PENDING] = {"PENDING", TO(STARTING) | TO(DEAD)},
     [CRTI_ACTOR_STARTING] = {"STARTING",
                              TO(ALIVE) | TO(PENDING) | TO(RESTARTING) | TO(DEAD)},

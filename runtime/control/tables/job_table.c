@@ -13,18 +13,19 @@
 #include "runtime/base/log.h"
 
 #define TO(state) (1u << CRTI_JOB_##state)
-static const struct {
-    const char *name;
-    const char *message;
-    unsigned next;
-} states[CRTI_JOB_STATES] = {
-    [CRTI_JOB_PENDING] = {"PENDING", "Job has not started yet.",
-                          TO(RUNNING) | TO(STOPPED) | TO(FAILED)},
-    [CRTI_JOB_RUNNING] = {"RUNNING", "Job is currently running.",
-                          TO(STOPPED) | TO(SUCCEEDED) | TO(FAILED)},
-    [CRTI_JOB_STOPPED] = {"STOPPED", "Job was intentionally stopped.", 0},
-    [CRTI_JOB_SUCCEEDED] = {"SUCCEEDED", "Job finished successfully.", 0},
-    [CRTI_JOB_FAILED] = {"FAILED", "Job failed.", 0},
+static const crti_state_row_t states[CRTI_JOB_STATES] = {
+    [CRTI_JOB_PENDING] = {"PENDING", TO(RUNNING) | TO(STOPPED) | TO(FAILED)},
+    [CRTI_JOB_RUNNING] = {"RUNNING", TO(STOPPED) | TO(SUCCEEDED) | TO(FAILED)},
+    [CRTI_JOB_STOPPED] = {"STOPPED", 0},
+    [CRTI_JOB_SUCCEEDED] = {"SUCCEEDED", 0},
+    [CRTI_JOB_FAILED] = {"FAILED", 0},
+};
+static const char *const messages[CRTI_JOB_STATES] = {
+    [CRTI_JOB_PENDING] = "Job has not started yet.",
+    [CRTI_JOB_RUNNING] = "Job is currently running.",
+    [CRTI_JOB_STOPPED] = "Job was intentionally stopped.",
+    [CRTI_JOB_SUCCEEDED] = "Job finished successfully.",
+    [CRTI_JOB_FAILED] = "Job failed.",
 };
 
 const char *crti_job_state_name(crti_job_entry_state_t state)
@@ -553,10 +554,9 @@ const char *crti_job_entry_message(const crti_job_entry_t *job, char *text, size
     int most = (int)size - 1; /* snprintf goes through all of what is longer, slowly */
 
     if (job->state == CRTI_JOB_PENDING && *job->text)
-        snprintf(text, size, "%s %.*s", states[job->state].message, most, job->text);
+        snprintf(text, size, "%s %.*s", messages[job->state], most, job->text);
     else
-        snprintf(text, size, "%.*s", most,
-                 *job->text ? job->text : states[job->state].message);
+        snprintf(text, size, "%.*s", most, *job->text ? job->text : messages[job->state]);
     return text;
 }
 

@@ -11,10 +11,7 @@
 #include "runtime/base/log.h"
 
 #define TO(state) (1u << CRTI_NODE_##state)
-static const struct {
-    const char *name;
-    unsigned next;
-} states[CRTI_NODE_STATES] = {
+static const crti_state_row_t states[CRTI_NODE_STATES] = {
     [CRTI_NODE_EXPECTED] = {"EXPECTED", TO(ALIVE) | TO(DEAD)},
     [CRTI_NODE_ALIVE] = {"ALIVE", TO(SUSPECT) | TO(DEAD)},
     [CRTI_NODE_SUSPECT] = {"SUSPECT", TO(ALIVE) | TO(DEAD)},

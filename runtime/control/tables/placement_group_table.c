@@ -13,10 +13,7 @@
 #include "runtime/control/tables/actor_table.h"
 
 #define TO(state) (1u << CRTI_PLACEMENT_GROUP_##state)
-static const struct {
-    const char *name;
-    unsigned next;
-} states[CRTI_PLACEMENT_GROUP_STATES] = {
+static const crti_state_row_t states[CRTI_PLACEMENT_GROUP_STATES] = {
     [CRTI_PLACEMENT_GROUP_PENDING] = {"PENDING", TO(CREATED) | TO(REMOVED)},
     [CRTI_PLACEMENT_GROUP_CREATED] = {"CREATED", TO(RESCHEDULING) | TO(REMOVED)},
     [CRTI_PLACEMENT_GROUP_RESCHEDULING] = {"RESCHEDULING", TO(CREATED) | TO(REMOVED)},

@@ -8,10 +8,7 @@
 
 #define TO(state) (1u << CRTI_ATTEMPT_##state)
 
-static const struct {
-    const char *name;
-    unsigned next;
-} states[CRTI_ATTEMPT_STATES] = {
+static const crti_state_row_t states[CRTI_ATTEMPT_STATES] = {
     [CRTI_ATTEMPT_MADE] = {"made", TO(ARGUMENTS) | TO(QUEUED) | TO(SENT) | TO(SUSPECT) |
                                        TO(INLINE) | TO(ENDED)},
     [CRTI_ATTEMPT_ARGUMENTS] = {"waits for arguments", TO(MADE) | TO(QUEUED)},
@@ -21,11 +18,6 @@ static const struct {
     [CRTI_ATTEMPT_INLINE] = {"inline", TO(MADE)},
     [CRTI_ATTEMPT_ENDED] = {"ended", 0},
 };
-
-const char *crti_attempt_state_name(crti_attempt_state_t state)
-{
-    return state < CRTI_ATTEMPT_STATES ? states[state].name : "unknown";
-}
 
 bool crti_attempt_may_follow(crti_attempt_state_t state, crti_attempt_state_t next)
 {

@@ -72,7 +72,6 @@ typedef enum crti_attempt_action {
     CRTI_ATTEMPT_DO_EXPIRE     /* fail its results; then cancel */
 } crti_attempt_action_t;
 
-const char *crti_attempt_state_name(crti_attempt_state_t state);
 bool crti_attempt_may_follow(crti_attempt_state_t state, crti_attempt_state_t next);
 
 /* Where it goes: its arguments are waited for; it is in a queue; it was handed to the transport; a

@@ -9,21 +9,13 @@
 
 #define TO(state) (1u << CRTI_LEASE_##state)
 
-static const struct {
-    const char *name;
-    unsigned next;
-} states[CRTI_LEASE_STATES] = {
+static const crti_state_row_t states[CRTI_LEASE_STATES] = {
     [CRTI_LEASE_WANTED_STATE] = {"wanted", TO(HELD) | TO(ENDED)},
     [CRTI_LEASE_HELD] = {"held", TO(STUCK) | TO(CLOSING) | TO(ENDED)},
     [CRTI_LEASE_STUCK] = {"stuck", TO(HELD) | TO(CLOSING) | TO(ENDED)},
     [CRTI_LEASE_CLOSING] = {"closing", TO(ENDED)},
     [CRTI_LEASE_ENDED] = {"ended", 0},
 };
-
-const char *crti_lease_state_name(crti_lease_state_t state)
-{
-    return state < CRTI_LEASE_STATES ? states[state].name : "unknown";
-}
 
 bool crti_lease_may_follow(crti_lease_state_t state, crti_lease_state_t next)
 {

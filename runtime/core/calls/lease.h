@@ -70,7 +70,6 @@ typedef struct crti_lease_pool {
 } crti_lease_pool_t;
 
 bool crti_lease_may_follow(crti_lease_state_t state, crti_lease_state_t next);
-const char *crti_lease_state_name(crti_lease_state_t state);
 
 void crti_lease_pool_init(crti_lease_pool_t *pool);
 

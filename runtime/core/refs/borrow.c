@@ -8,10 +8,7 @@
 
 #define TO(state) (1u << CRTI_BORROW_##state)
 
-static const struct {
-    const char *name;
-    unsigned next;
-} states[CRTI_BORROW_STATES] = {
+static const crti_state_row_t states[CRTI_BORROW_STATES] = {
     [CRTI_BORROW_COVERED] = {"covered",
                              TO(REGISTERING) | TO(HELD) | TO(ORPHANED) | TO(ENDED)},
     [CRTI_BORROW_REGISTERING] = {"registering", TO(HELD) | TO(ORPHANED)},

@@ -10,10 +10,7 @@
 
 #define TO(state) (1u << CRTI_OWNED_##state)
 
-static const struct {
-    const char *name;
-    unsigned next;
-} states[CRTI_OWNED_STATES] = {
+static const crti_state_row_t states[CRTI_OWNED_STATES] = {
     [CRTI_OWNED_PENDING] = {"pending", TO(INLINE) | TO(STORED) | TO(FAILED)},
     [CRTI_OWNED_INLINE] = {"inline", TO(FREED)},
     [CRTI_OWNED_STORED] = {"stored", TO(MISSING) | TO(FAILED) | TO(FREED)},

@@ -28,10 +28,7 @@
 
 #define TO(content) (1u << CRTI_CONTENT_##content)
 
-static const struct {
-    const char *name;
-    unsigned next;
-} states[] = {
+static const crti_state_row_t states[] = {
     [CRTI_CONTENT_NONE] = {"none", TO(INLINE) | TO(STORED) | TO(FAILED)},
     [CRTI_CONTENT_INLINE] = {"inline", TO(NONE)}, /* freed */
     [CRTI_CONTENT_STORED] = {"stored", TO(NONE)}, /* missing, lost or freed */

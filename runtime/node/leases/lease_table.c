@@ -20,10 +20,7 @@
 #define PATIENCE   (5 * CRTI_S)
 
 #define TO(state) (1u << CRTI_LEASE_##state)
-static const struct {
-    const char *name;
-    unsigned next;
-} states[CRTI_LEASE_STATES] = {
+static const crti_state_row_t states[CRTI_LEASE_STATES] = {
     [CRTI_LEASE_WAITING] = {"waiting", TO(STARTING) | TO(SPILLBACK) | TO(GONE)},
     [CRTI_LEASE_STARTING] = {"starting", TO(GRANTED) | TO(GONE)},
     [CRTI_LEASE_GRANTED] = {"granted", TO(GONE)},

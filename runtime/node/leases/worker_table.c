@@ -31,10 +31,7 @@ struct crti_worker_table {
 
 #define TO(state)  (1u << CRTI_WORKER_##state)
 #define END_OR_DIE (TO(ENDING) | TO(DEAD))
-static const struct {
-    const char *name;
-    unsigned next;
-} states[CRTI_WORKER_STATES] = {
+static const crti_state_row_t states[CRTI_WORKER_STATES] = {
     [CRTI_WORKER_WANTED] = {"wanted", TO(FORKING) | END_OR_DIE},
     [CRTI_WORKER_FORKING] = {"forking", TO(ATTACHED) | END_OR_DIE},
     [CRTI_WORKER_ATTACHED] = {"attached", TO(IDLE) | TO(ACTOR) | END_OR_DIE},

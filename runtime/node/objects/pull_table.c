@@ -71,10 +71,7 @@ struct crti_pull_table {
 };
 
 #define TO(state) (1u << CRTI_PULL_##state)
-static const struct {
-    const char *name;
-    unsigned next;
-} states[CRTI_PULL_STATES] = {
+static const crti_state_row_t states[CRTI_PULL_STATES] = {
     [CRTI_PULL_NEEDS_ROOM] = {"needs room", TO(RUNNING) | TO(DONE) | TO(FAILED)},
     [CRTI_PULL_RUNNING] = {"running", TO(DONE) | TO(FAILED)},
     [CRTI_PULL_DONE] = {"done", 0},
