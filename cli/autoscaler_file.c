@@ -9,18 +9,18 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/provider_file.h"
 #include "cli/start_keys.h"
 #include "cli/start_options.h"
 #include "cli/yaml_reader.h"
 
-#define TYPES_MAX    32
-#define NAME_MOST    31 /* of a node type */
-#define COMMAND_MOST 4096
-#define NODES_MOST   10000
-#define SPEED_MOST   1000.0
-#define IDLE_S       60
-#define LOCAL_S      60  /* until a node of this host has joined */
-#define COMMANDS_S   600 /* until a machine of a provider has */
+#define TYPES_MAX  32
+#define NAME_MOST  31 /* of a node type */
+#define NODES_MOST 10000
+#define SPEED_MOST 1000.0
+#define IDLE_S     60
+#define LOCAL_S    60  /* until a node of this host has joined */
+#define COMMANDS_S 600 /* until a machine of a provider has */
 
 typedef struct type_reader {
     json_t *type, *options;
@@ -73,61 +73,6 @@ static crt_status_t take_count(yaml_reader_t *reader, const char *name,
         return crti_yaml_wrong(reader, value, "%s takes 0 to %d, not \"%s\"", name,
                                NODES_MOST, text);
     json_object_set_new(type, name, json_integer((json_int_t)count));
-    return CRT_OK;
-}
-
-/* ---------------------------------------------------------------- the provider */
-
-static const char *command_name(const void *user, size_t index)
-{
-    static const char *const names[] = {"ask", "list", "end", NULL};
-
-    return names[index];
-}
-
-static crt_status_t take_command(yaml_reader_t *reader, const char *name,
-                                 const yaml_node_t *key, const yaml_node_t *value,
-                                 void *to)
-{
-    const char *text;
-    size_t i = 0;
-
-    while (command_name(NULL, i) && strcmp(command_name(NULL, i), name) != 0)
-        i++;
-    if (!command_name(NULL, i))
-        return crti_yaml_unknown(reader, key, name, command_name);
-    CRT_TRY(crti_yaml_text(reader, value, name, &text));
-    if (!*text || strlen(text) > COMMAND_MOST)
-        return crti_yaml_wrong(reader, value, "%s is a command of 1 to %d bytes", name,
-                               COMMAND_MOST);
-    if (json_object_set_new(to, name, json_string(text)) != 0)
-        return crti_yaml_wrong(reader, value, "%s is not UTF-8", name);
-    return CRT_OK;
-}
-
-static crt_status_t take_provider(yaml_reader_t *reader, const yaml_node_t *value,
-                                  json_t *file)
-{
-    const char *text;
-
-    if (value->type == YAML_MAPPING_NODE) {
-        CRT_TRY(crti_yaml_each_key(reader, value, "provider", take_command, file));
-        for (size_t i = 0; command_name(NULL, i); i++)
-            if (!json_object_get(file, command_name(NULL, i)))
-                return crti_yaml_wrong(reader, value,
-                                       "the provider has no command %s: it needs ask, "
-                                       "list and end",
-                                       command_name(NULL, i));
-        json_object_set_new(file, "provider", json_string("commands"));
-        return CRT_OK;
-    }
-    CRT_TRY(crti_yaml_text(reader, value, "provider", &text));
-    if (strcmp(text, "local") != 0)
-        return crti_yaml_wrong(reader, value,
-                               "provider is local, or a map of three commands: ask, list "
-                               "and end; not \"%s\"",
-                               text);
-    json_object_set_new(file, "provider", json_string("local"));
     return CRT_OK;
 }
 
@@ -284,7 +229,7 @@ static crt_status_t take_file_key(yaml_reader_t *reader, const char *written,
         if (*at == '-')
             *at = '_';
     if (strcmp(name, "provider") == 0)
-        return take_provider(reader, value, to);
+        return crti_provider_take(reader, value, to);
     if (strcmp(name, "node-types") == 0)
         return crti_yaml_each_key(reader, value, name, take_type,
                                   json_object_get(to, "node_types"));
@@ -302,9 +247,9 @@ static void set_default(json_t *file, const char *key, int seconds)
         json_object_set_new(file, key, json_integer(seconds));
 }
 
-static crt_status_t read_whole(yaml_reader_t *reader, json_t *file)
+static crt_status_t read_rules(yaml_reader_t *reader, const yaml_node_t *root,
+                               json_t *file)
 {
-    const yaml_node_t *root = crti_yaml_root(reader);
     const char *provider;
     bool is_local;
 
@@ -314,7 +259,7 @@ static crt_status_t read_whole(yaml_reader_t *reader, json_t *file)
     if (!provider)
         return crti_yaml_wrong(reader, root,
                                "no provider: say by provider: local that "
-                               "nodes are of this host, or name three "
+                               "nodes are of this host, or name ssh, slurm or three "
                                "commands");
     if (json_array_size(json_object_get(file, "node_types")) == 0)
         return crti_yaml_wrong(reader, root, "no node-types: which nodes there may be");
@@ -322,6 +267,22 @@ static crt_status_t read_whole(yaml_reader_t *reader, json_t *file)
     set_default(file, "start_timeout", is_local ? LOCAL_S : COMMANDS_S);
     set_default(file, "command_timeout", is_local ? LOCAL_S : COMMANDS_S);
     return CRT_OK;
+}
+
+crt_status_t crti_autoscaler_read_node(yaml_reader_t *reader, const yaml_node_t *node,
+                                       json_t **rules_out)
+{
+    crt_status_t status;
+
+    *rules_out = json_pack("{s:[], s:i, s:f, s:f}", "node_types", "idle_timeout", IDLE_S,
+                           "upscaling_speed", 1.0, "downscaling_speed", 1.0);
+    status = *rules_out ? read_rules(reader, node, *rules_out)
+                        : crt_raise(CRT_ERR_NO_MEMORY, "%s", reader->path);
+    if (status != CRT_OK) {
+        json_decref(*rules_out);
+        *rules_out = NULL;
+    }
+    return status;
 }
 
 crt_status_t crti_autoscaler_file_parse(const char *path, const char *text, size_t size,
@@ -332,15 +293,8 @@ crt_status_t crti_autoscaler_file_parse(const char *path, const char *text, size
 
     *file_out = NULL;
     CRT_TRY(crti_yaml_open(&reader, path, text, size));
-    *file_out = json_pack("{s:[], s:i, s:f, s:f}", "node_types", "idle_timeout", IDLE_S,
-                          "upscaling_speed", 1.0, "downscaling_speed", 1.0);
-    status = *file_out ? read_whole(&reader, *file_out)
-                       : crt_raise(CRT_ERR_NO_MEMORY, "%s", path);
+    status = crti_autoscaler_read_node(&reader, crti_yaml_root(&reader), file_out);
     crti_yaml_close(&reader);
-    if (status != CRT_OK) {
-        json_decref(*file_out);
-        *file_out = NULL;
-    }
     return status;
 }
 

@@ -32,6 +32,7 @@ int crti_cli_job(int argc, char **argv);
 int crti_cli_job_submit(int argc, char **argv);
 int crti_cli_drain(int argc, char **argv);
 int crti_cli_request(int argc, char **argv);
+int crti_cli_pool(int argc, char **argv);
 int crti_cli_token(int argc, char **argv);
 int crti_cli_dashboard(int argc, char **argv);
 int crti_cli_memory(int argc, char **argv);

@@ -17,11 +17,21 @@
 
 int crti_cluster_open(cluster_t *c, const char *command, const char *path)
 {
-    static const int signals[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
+    json_t *file;
 
     *c = (cluster_t){.command = command, .signal_fd = -1};
-    if (crti_cluster_file_read(path, &c->file) != CRT_OK)
+    if (crti_cluster_file_read(path, &file) != CRT_OK)
         return crti_cli_fail_detail(command);
+    return crti_cluster_open_object(c, command, file);
+}
+
+int crti_cluster_open_object(cluster_t *c, const char *command, json_t *file)
+{
+    static const int signals[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
+
+    *c = (cluster_t){.command = command, .file = file, .signal_fd = -1};
+    if (!file)
+        return crti_cli_fail(command, "out of memory");
     c->hosts = json_object_get(c->file, "hosts");
     c->count = json_array_size(c->hosts);
     c->calls = calloc(c->count, sizeof(*c->calls));

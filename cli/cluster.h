@@ -2,7 +2,7 @@
 /* A cluster file at work: its hosts, a call for each of them, and what a request always has.
  *
  * Where it sits
- *     cli/up.c, cli/cluster_exec.c, cli/cluster_reach.c -> [ cli/cluster.c ]
+ *     cli/up.c, cli/cluster_exec.c, cli/cluster_reach.c, cli/pool.c -> [ cli/cluster.c ]
  *                                                        -> cli/cluster_file.c, cli/ssh.c
  * Ownership
  *     A cluster has its file and its calls until crti_cluster_close.
@@ -35,6 +35,8 @@ typedef struct cluster {
 /* Reads the file and watches for signals. 0, or the exit status after a sentence; closed in any
  * case. */
 int crti_cluster_open(cluster_t *c, const char *command, const char *path);
+/* The same of what a file says: takes the reference of the object. */
+int crti_cluster_open_object(cluster_t *c, const char *command, json_t *file);
 void crti_cluster_close(cluster_t *c);
 
 /* What every request has: the version, what is to be done, the cluster and the environment of that

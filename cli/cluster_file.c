@@ -8,7 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/autoscaler_file.h"
 #include "cli/cluster_hosts.h"
+#include "cli/ssh_keys.h"
 #include "cli/start_keys.h"
 #include "cli/start_options.h"
 #include "cli/yaml_reader.h"
@@ -141,20 +143,6 @@ static crt_status_t take_variable(yaml_reader_t *reader, const char *name,
     return CRT_OK;
 }
 
-static crt_status_t take_text(yaml_reader_t *reader, const char *name,
-                              const yaml_node_t *key, const yaml_node_t *value, void *to)
-{
-    const char *text;
-
-    (void)name;
-    CRT_TRY(crti_yaml_text(reader, value, "an item of this list", &text));
-    if (!*text)
-        return crti_yaml_wrong(reader, key, "an empty text");
-    if (json_array_append_new(to, json_string(text)) != 0)
-        return crti_yaml_wrong(reader, key, "a text that is not UTF-8");
-    return CRT_OK;
-}
-
 static crt_status_t take_option(yaml_reader_t *reader, const option_spec_t *option,
                                 const yaml_node_t *key, const yaml_node_t *value,
                                 group_t *group)
@@ -191,7 +179,7 @@ static crt_status_t take_common(yaml_reader_t *reader, const char *name,
     if (strcmp(name, "environment") == 0)
         return crti_yaml_each_key(reader, value, name, take_variable, group->environment);
     if (strcmp(name, "setup") == 0)
-        return crti_yaml_each_item(reader, value, name, take_text, group->setup);
+        return crti_yaml_each_item(reader, value, name, crti_ssh_text_take, group->setup);
     if (!group->is_head && strcmp(name, "hosts") == 0)
         return crti_yaml_each_item(reader, value, name, take_host, group->hosts);
     if (!group->is_head && strcmp(name, "hosts-address") == 0)
@@ -315,32 +303,16 @@ static crt_status_t take_head(yaml_reader_t *reader, const yaml_node_t *value,
 
 static const char *ssh_name(const void *user, size_t index)
 {
-    static const char *const names[] = {"user", "port", "options", NULL};
-
-    return names[index];
+    return crti_ssh_key_name(index);
 }
 
 static crt_status_t take_ssh(yaml_reader_t *reader, const char *name,
                              const yaml_node_t *key, const yaml_node_t *value, void *to)
 {
-    const char *text, *expected;
-    bool is_user = strcmp(name, "user") == 0;
-
-    if (strcmp(name, "options") == 0)
-        return crti_yaml_each_item(reader, value, "options", take_text, to);
-    if (!is_user && strcmp(name, "port") != 0)
-        return crti_yaml_unknown(reader, key, name, ssh_name);
-    CRT_TRY(crti_yaml_text(reader, value, name, &text));
-    if (is_user && (!*text || *text == '-'))
-        return crti_yaml_wrong(reader, value, "\"%s\" is no user", text);
-    if (!is_user &&
-        !crti_cli_is_value(&(option_spec_t){.kind = OPTION_PORT}, text, &expected))
-        return crti_yaml_wrong(reader, value, "port takes %s, not \"%s\"", expected,
-                               text);
-    json_array_append_new(to, json_string(is_user ? "-l" : "-p"));
-    if (json_array_append_new(to, json_string(text)) != 0)
-        return crti_yaml_wrong(reader, value, "%s is not UTF-8", name);
-    return CRT_OK;
+    for (size_t i = 0; crti_ssh_key_name(i); i++)
+        if (strcmp(name, crti_ssh_key_name(i)) == 0)
+            return crti_ssh_key_take(reader, name, value, to);
+    return crti_yaml_unknown(reader, key, name, ssh_name);
 }
 
 static crt_status_t take_number(yaml_reader_t *reader, const char *name,
@@ -385,6 +357,36 @@ static crt_status_t take_name(yaml_reader_t *reader, const char *name,
     return CRT_OK;
 }
 
+/* The section goes to the head as it is; there crt start reads it. */
+static crt_status_t take_autoscaler(yaml_reader_t *reader, const yaml_node_t *value,
+                                    json_t *file)
+{
+    json_t *rules, *section;
+
+    CRT_TRY(crti_autoscaler_read_node(reader, value, &rules));
+    json_decref(rules);
+    CRT_TRY(crti_yaml_json(reader, value, &section));
+    json_object_set_new(file, "autoscaler", section);
+    return CRT_OK;
+}
+
+/* Not beside a path under head. */
+static crt_status_t check_autoscaler(yaml_reader_t *reader, const whole_t *whole)
+{
+    const json_t *option;
+    size_t i;
+
+    json_array_foreach(whole->head.options, i, option)
+    {
+        if (json_object_get(whole->file, "autoscaler") &&
+            strcmp(json_string_value(option), "--autoscaler") == 0)
+            return crti_yaml_wrong(reader, whole->head_key,
+                                   "autoscaler is there twice: as a path under head, and "
+                                   "as a section");
+    }
+    return CRT_OK;
+}
+
 /* A folder here, that of the program. */
 static crt_status_t take_folder(yaml_reader_t *reader, const yaml_node_t *value,
                                 json_t *file)
@@ -403,8 +405,8 @@ static crt_status_t take_folder(yaml_reader_t *reader, const yaml_node_t *value,
 static const char *file_name(const void *user, size_t index)
 {
     static const char *const names[] = {
-        "name",        "head",  "hosts",  "hosts-address", "groups",  "ssh", "crt",
-        "environment", "setup", "folder", "parallel",      "timeout", NULL};
+        "name",        "head",  "hosts",  "hosts-address", "groups",  "ssh",        "crt",
+        "environment", "setup", "folder", "parallel",      "timeout", "autoscaler", NULL};
 
     return names[index];
 }
@@ -432,6 +434,8 @@ static crt_status_t take_file_key(yaml_reader_t *reader, const char *written,
                                   json_object_get(whole->file, "ssh"));
     if (strcmp(name, "name") == 0 || strcmp(name, "crt") == 0)
         return take_name(reader, name, value, whole->file);
+    if (strcmp(name, "autoscaler") == 0)
+        return take_autoscaler(reader, value, whole->file);
     if (strcmp(name, "folder") == 0)
         return take_folder(reader, value, whole->file);
     if (strcmp(name, "parallel") == 0 || strcmp(name, "timeout") == 0)
@@ -446,6 +450,7 @@ static crt_status_t read_whole(yaml_reader_t *reader, whole_t *whole)
     CRT_TRY(crti_yaml_each_key(reader, root, "a cluster file", take_file_key, whole));
     if (!whole->head_key)
         return crti_yaml_wrong(reader, root, "no head: say by head: HOST where it runs");
+    CRT_TRY(check_autoscaler(reader, whole));
     CRT_TRY(add_hosts(reader, whole, &whole->head, "head", whole->head_key));
     CRT_TRY(add_hosts(reader, whole, &whole->all, "", root));
     if (whole->groups)

@@ -53,6 +53,7 @@
 #define LOCK_SECONDS 60
 #define KEY_DIGITS   64
 #define OWNER        "CRT_UP"
+#define AUTOSCALER   "autoscaler.yaml" /* the section of the cluster file */
 #define INTERRUPTED  130
 #define CANNOT_RUN   126
 #define NOT_FOUND    127
@@ -366,7 +367,8 @@ static void remove_ended(void)
 static void remove_files(void)
 {
     static const char *const files[] = {"cluster.key", "cluster.key.new", "address",
-                                        "address.new", "started",         "started.new"};
+                                        "address.new", "started",         "started.new",
+                                        AUTOSCALER,    AUTOSCALER ".new"};
     char path[PATH_MAX + 16];
 
     for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
@@ -596,20 +598,23 @@ static int run_setup(void)
 /* Options, and what stands for the environment, which may be secret. Released by free. */
 static char *describe_start(void)
 {
+    const json_t *section = json_object_get(here.request, "autoscaler");
+    char *autoscaler = section ? json_dumps(section, JSON_COMPACT) : strdup("");
     char *options = json_dumps(json_object_get(here.request, "options"), JSON_COMPACT);
     char *environment = json_dumps(json_object_get(here.request, "environment"),
                                    JSON_COMPACT | JSON_SORT_KEYS);
     unsigned char hash[crypto_hash_sha256_BYTES];
     char digits[2 * sizeof(hash) + 1], *text = NULL;
 
-    if (options && environment) {
+    if (options && environment && autoscaler) {
         crypto_hash_sha256(hash, (const unsigned char *)environment, strlen(environment));
         sodium_bin2hex(digits, sizeof(digits), hash, sizeof(hash));
-        if (asprintf(&text, "%s %s", digits, options) < 0)
+        if (asprintf(&text, "%s %s%s", digits, options, autoscaler) < 0)
             text = NULL;
         explicit_bzero(environment, strlen(environment));
     }
     free(options);
+    free(autoscaler);
     free(environment);
     return text;
 }
@@ -704,20 +709,43 @@ static bool own_address(char address[64])
     return words && sscanf(words, "%*s %*s %63s %*s", address) == 1;
 }
 
+/* The section of the cluster file, as a file that crt start reads: JSON is YAML. */
+static crt_status_t write_autoscaler(char path[PATH_MAX + 16])
+{
+    char *text = json_dumps(json_object_get(here.request, "autoscaler"), JSON_COMPACT);
+    crt_status_t status = text ? write_file(AUTOSCALER, text)
+                               : crt_raise(CRT_ERR_NO_MEMORY, "the autoscaler's file");
+
+    free(text);
+    path_of(AUTOSCALER, path);
+    return status;
+}
+
 static int start_head(const char *self)
 {
     const char *argv[ARGS_MAX] = {self, "start", "--head"};
-    char address[64];
+    char address[64], autoscaler[PATH_MAX + 16];
     size_t used = 3;
+    int result;
 
     add_options(argv, &used, true);
+    if (json_object_get(here.request, "autoscaler")) {
+        if (write_autoscaler(autoscaler) != CRT_OK)
+            return fail("%s", crt_error_detail());
+        argv[used++] = "--autoscaler";
+        argv[used++] = autoscaler;
+        argv[used] = NULL;
+    }
     if (json_is_true(json_object_get(here.request, "others")) &&
         !has_option("--node-ip-address") && own_address(address)) {
         argv[used++] = "--node-ip-address";
         argv[used++] = address;
         argv[used] = NULL;
     }
-    return start(argv);
+    result = start(argv);
+    if (result != 0)
+        remove_files();
+    return result;
 }
 
 static int start_node(const char *self, const char *address, const char *key_file)

@@ -35,7 +35,11 @@ static crt_status_t prepare_up(cluster_t *c, size_t index)
     json_object_set(request, "options", json_object_get(host, "options"));
     json_object_set(request, "setup", json_object_get(host, "setup"));
     json_object_set(request, "head", json_object_get(host, "head"));
-    json_object_set_new(request, "others", json_boolean(c->count > 1));
+    if (index == 0 && json_object_get(c->file, "autoscaler"))
+        json_object_set(request, "autoscaler", json_object_get(c->file, "autoscaler"));
+    json_object_set_new(
+        request, "others",
+        json_boolean(c->count > 1 || json_object_get(c->file, "autoscaler")));
     json_object_set_new(request, "check", json_boolean(only_checks));
     if (crti_folder_sync_files())
         json_object_set(request, "files", crti_folder_sync_files());
@@ -151,6 +155,8 @@ static void print_plan(const cluster_t *c)
             crti_shell_word(json_string_value(text), word, sizeof(word));
             printf(" %s", word);
         }
+        if (is_head && json_object_get(c->file, "autoscaler"))
+            printf(" --autoscaler SECTION");
         printf("\n");
     }
 }

@@ -190,6 +190,43 @@ crt_status_t crti_yaml_each_key(yaml_reader_t *reader, const yaml_node_t *map,
     return CRT_OK;
 }
 
+static crt_status_t add_item(yaml_reader_t *reader, const char *name,
+                             const yaml_node_t *key, const yaml_node_t *value, void *to)
+{
+    json_t *item = NULL;
+
+    CRT_TRY(crti_yaml_json(reader, value, &item));
+    if (name ? json_object_set_new(to, name, item) != 0
+             : json_array_append_new(to, item) != 0)
+        return crti_yaml_wrong(reader, key, "a text that is not UTF-8");
+    return CRT_OK;
+}
+
+crt_status_t crti_yaml_json(yaml_reader_t *reader, const yaml_node_t *node,
+                            json_t **json_out)
+{
+    const char *text;
+    crt_status_t status = CRT_OK;
+
+    if (node->type == YAML_MAPPING_NODE) {
+        *json_out = json_object();
+        status = crti_yaml_each_key(reader, node, "a map", add_item, *json_out);
+    } else if (node->type == YAML_SEQUENCE_NODE) {
+        *json_out = json_array();
+        status = crti_yaml_each_item(reader, node, "a list", add_item, *json_out);
+    } else {
+        CRT_TRY(crti_yaml_text(reader, node, "a value", &text));
+        *json_out = json_string(text);
+        if (!*json_out)
+            status = crti_yaml_wrong(reader, node, "a text that is not UTF-8");
+    }
+    if (status != CRT_OK) {
+        json_decref(*json_out);
+        *json_out = NULL;
+    }
+    return status;
+}
+
 void crti_yaml_name(const char *key, char name[YAML_KEY_MAX])
 {
     snprintf(name, YAML_KEY_MAX, "%s", key);

@@ -15,6 +15,7 @@
 #include <stddef.h>
 
 #include <crt.h>
+#include <jansson.h>
 
 #include "cli/yaml_library.h"
 
@@ -62,6 +63,10 @@ crt_status_t crti_yaml_each_item(yaml_reader_t *reader, const yaml_node_t *list,
 /* All keys as they are written; each may be there once. */
 crt_status_t crti_yaml_each_key(yaml_reader_t *reader, const yaml_node_t *map,
                                 const char *what, yaml_take_t take, void *to);
+
+/* A node with all that is in it, its scalars as texts: JSON, which is YAML, too. */
+crt_status_t crti_yaml_json(yaml_reader_t *reader, const yaml_node_t *node,
+                            json_t **json_out);
 
 /* The key in the form of the names of options: "num_cpus" is "num-cpus". */
 void crti_yaml_name(const char *key, char name[YAML_KEY_MAX]);

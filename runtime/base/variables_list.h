@@ -69,6 +69,8 @@
     V(CRT_RANKS_MARK, "programs",                                                        \
       "file that a rank removes when it has come to crt_main")                           \
     V(CRT_TAG_OUTPUT, "programs", "lines of ranks are shown with their rank")            \
+    V(CRT_INSTANCE, "commands", "the node that the autoscaler asks for, or ends")        \
+    V(CRT_POOL, "commands", "hosts of which the autoscaler takes one for a node")        \
     V(CRT_CONTEXT, "programs",                                                           \
       "the program runs in the cluster that its option asked for")                       \
     V(CRT_UP, "commands", "by it crt down finds what crt up has started")                \

@@ -3,11 +3,7 @@
  *
  * Where it sits
  *     head_scaler.c == JSON lines on descriptor 3 ==> [ control/scaler.c ] -> a provider's commands
- * Providers
- *     A row of `providers`: how an instance is asked for and ended, and which there are. Each makes
- *     a command, or has the answer at once.
- *         local     nodes of this host: crt start, crt stop
- *         commands  three commands of the user's, run by /bin/sh
+ *     (scaler_provider.c: which those are)
  * Rules
  *     A command has a process group of its own and a deadline. It gets SIGTERM at the deadline and
  *     SIGKILL after END_NS more; then it has failed. So has one that exits with another status than
@@ -36,12 +32,10 @@
 #include "runtime/base/clock.h"
 #include "runtime/base/list.h"
 #include "runtime/base/log.h"
-#include "runtime/control/autoscale/autoscaler.h"
-#include "runtime/control/autoscale/provider.h"
+#include "runtime/control/scaler_provider.h"
 #include "runtime/net/loop.h"
 
 #define HEAD_FD      3
-#define ARGS_MAX     64
 #define OUTPUT_MAX   (1u << 20) /* of a command; more is not read */
 #define END_NS       (5 * CRTI_S)
 #define COMMANDS_MAX 16 /* at a time; others wait for their turn */
@@ -53,10 +47,7 @@ typedef struct command {
     scaler_t *scaler;
     crti_list_t link;
     json_t *order; /* as it came */
-    crti_provider_verb_t verb;
-    const char *instance, *type, *node;           /* of it */
-    char *argv[ARGS_MAX + 1], *env[ARGS_MAX + 1]; /* env: what is added */
-    size_t args, envs;
+    crti_provider_call_t call;
     pid_t pid; /* 0: it waits for its turn */
     int pidfd, out_fd, error_fd;
     crti_watch_t ended, out_watch, error_watch;
@@ -65,162 +56,23 @@ typedef struct command {
     bool is_late;
 } command_t;
 
-typedef struct provider {
-    const char *name;
-    /* Makes the command of that verb; NULL: there is nothing to do, which is done. */
-    void (*of[CRTI_PROVIDER_VERBS])(command_t *command);
-} provider_t;
-
 struct scaler {
     crti_loop_t *loop;
     crti_watch_t watch;
     crti_buffer_t in;
     json_t *setup; /* {"address", "key_file", "file"} */
     const json_t *file;
-    const provider_t *provider;
+    const crti_provider_t *provider;
     uint64_t patience_ns;
     crti_list_t waiting, running;
     size_t running_count;
 };
-
-/* ---------------------------------------------------------------- what commands are made of */
 
 static const char *text_of(const json_t *object, const char *key)
 {
     const char *text = json_string_value(json_object_get(object, key));
 
     return text ? text : "";
-}
-
-static void add_arg(command_t *c, const char *text)
-{
-    if (c->args < ARGS_MAX)
-        c->argv[c->args++] = strdup(text);
-}
-
-static void add_env(command_t *c, const char *name, const char *value)
-{
-    if (c->envs < ARGS_MAX && asprintf(&c->env[c->envs], "%s=%s", name, value) >= 0)
-        c->envs++;
-}
-
-static const json_t *type_of(const command_t *c)
-{
-    json_t *types = json_object_get(c->scaler->file, "node_types");
-
-    for (size_t i = 0; i < json_array_size(types); i++)
-        if (strcmp(text_of(json_array_get(types, i), "name"), c->type) == 0)
-            return json_array_get(types, i);
-    return NULL;
-}
-
-/* By which the head knows the node when it has joined. */
-static void labels_of(const command_t *c, char *labels, size_t size)
-{
-    const char *own = text_of(type_of(c), "labels");
-
-    snprintf(labels, size, "%s%s" CRTI_LABEL_INSTANCE "=%s," CRTI_LABEL_NODE_TYPE "=%s",
-             own, *own ? "," : "", c->instance, c->type);
-}
-
-/* Of crt start, for a node of that type. */
-static void add_options(command_t *c)
-{
-    const json_t *options = json_object_get(type_of(c), "options");
-    char labels[2 * CRTI_LABELS_SIZE];
-
-    for (size_t i = 0; i < json_array_size(options); i++) {
-        const char *option = json_string_value(json_array_get(options, i));
-
-        add_arg(c, option ? option : "");
-    }
-    labels_of(c, labels, sizeof(labels));
-    add_arg(c, "--labels");
-    add_arg(c, labels);
-}
-
-/* ---------------------------------------------------------------- nodes of this host */
-
-static void local_ask(command_t *c)
-{
-    add_arg(c, text_of(c->scaler->file, "crt"));
-    add_arg(c, "start");
-    add_arg(c, "--address");
-    add_arg(c, text_of(c->scaler->setup, "address"));
-    add_arg(c, "--key-file");
-    add_arg(c, text_of(c->scaler->setup, "key_file"));
-    add_options(c);
-}
-
-/* One that never joined ended with its crt start. */
-static void local_end(command_t *c)
-{
-    if (!*c->node)
-        return;
-    add_arg(c, text_of(c->scaler->file, "crt"));
-    add_arg(c, "stop");
-    add_arg(c, "--address");
-    add_arg(c, text_of(c->scaler->setup, "address"));
-    add_arg(c, "--node");
-    add_arg(c, c->node);
-    add_arg(c, "--force");
-}
-
-/* ---------------------------------------------------------------- commands of the user's */
-
-/* The options of crt start as one text, for a shell: none of them has a blank or a quote. */
-static void options_of(command_t *c, crti_buffer_t *text)
-{
-    const json_t *options = json_object_get(type_of(c), "options");
-
-    for (size_t i = 0; i < json_array_size(options); i++) {
-        const char *option = json_string_value(json_array_get(options, i));
-
-        if (i)
-            crti_buffer_append(text, " ", 1);
-        crti_buffer_append(text, option ? option : "", strlen(option ? option : ""));
-    }
-    crti_buffer_append(text, "", 1);
-}
-
-static void run_users(command_t *c)
-{
-    CRTI_AUTO(crti_buffer_fini) crti_buffer_t options = {0};
-    char labels[2 * CRTI_LABELS_SIZE];
-
-    add_arg(c, "/bin/sh");
-    add_arg(c, "-c");
-    add_arg(c, text_of(c->scaler->file, crti_provider_verb_name(c->verb)));
-    add_env(c, "CRT_ADDRESS", text_of(c->scaler->setup, "address"));
-    add_env(c, "CRT_KEY_FILE", text_of(c->scaler->setup, "key_file"));
-    if (c->verb == CRTI_PROVIDER_LIST)
-        return;
-    labels_of(c, labels, sizeof(labels));
-    options_of(c, &options);
-    add_env(c, "CRT_INSTANCE", c->instance);
-    add_env(c, "CRT_NODE_TYPE", c->type);
-    add_env(c, "CRT_NODE", c->node);
-    add_env(c, "CRT_NODE_LABELS", labels);
-    add_env(c, "CRT_NODE_OPTIONS", options.data ? (const char *)options.data : "");
-}
-
-static const provider_t providers[] = {
-    {"local",
-     {[CRTI_PROVIDER_ASK] = local_ask,
-      [CRTI_PROVIDER_END] = local_end,
-      [CRTI_PROVIDER_LIST] = NULL}},
-    {"commands",
-     {[CRTI_PROVIDER_ASK] = run_users,
-      [CRTI_PROVIDER_END] = run_users,
-      [CRTI_PROVIDER_LIST] = run_users}},
-};
-
-static const provider_t *find_provider(const char *name)
-{
-    for (size_t i = 0; i < sizeof(providers) / sizeof(providers[0]); i++)
-        if (strcmp(providers[i].name, name) == 0)
-            return &providers[i];
-    return NULL;
 }
 
 /* ---------------------------------------------------------------- answers */
@@ -258,10 +110,7 @@ static json_t *names_of(const crti_buffer_t *out)
 
 static void free_command(command_t *c)
 {
-    for (size_t i = 0; i < c->args; i++)
-        free(c->argv[i]);
-    for (size_t i = 0; i < c->envs; i++)
-        free(c->env[i]);
+    crti_provider_call_release(&c->call);
     crti_buffer_fini(&c->out);
     crti_buffer_fini(&c->error);
     json_decref(c->order);
@@ -270,13 +119,14 @@ static void free_command(command_t *c)
 
 static void answer(command_t *c, bool is_done, const char *text)
 {
-    json_t *line = json_pack("{s:s, s:s, s:b}", "verb", crti_provider_verb_name(c->verb),
-                             "instance", c->instance, "done", is_done);
+    json_t *line =
+        json_pack("{s:s, s:s, s:b}", "verb", crti_provider_verb_name(c->call.verb),
+                  "instance", c->call.instance, "done", is_done);
     json_t *said = json_string(text);
     char *written;
 
     json_object_set_new(line, "text", said ? said : json_string("it failed"));
-    if (c->verb == CRTI_PROVIDER_LIST && is_done)
+    if (c->call.verb == CRTI_PROVIDER_LIST && is_done)
         json_object_set_new(line, "names", names_of(&c->out));
     written = json_dumps(line, JSON_COMPACT);
     if (!written)
@@ -401,8 +251,8 @@ static void execute(const command_t *c, char **environment, int out, int error,
         dup2(out, STDOUT_FILENO) < 0 || dup2(error, STDERR_FILENO) < 0)
         _exit(126);
     syscall(SYS_close_range, STDERR_FILENO + 1, ~0u, 0); /* an old kernel: CLOEXEC does */
-    execve(c->argv[0], c->argv, environment);
-    (void)!write(STDERR_FILENO, c->argv[0], strlen(c->argv[0]));
+    execvpe(c->call.argv[0], c->call.argv, environment);
+    (void)!write(STDERR_FILENO, c->call.argv[0], strlen(c->call.argv[0]));
     (void)!write(STDERR_FILENO, " can't be executed", 18);
     _exit(127);
 }
@@ -416,18 +266,18 @@ static char **make_environment(const command_t *c)
 
     while (environ[count])
         count++;
-    list = calloc(count + c->envs + 1, sizeof(*list));
+    list = calloc(count + c->call.envs + 1, sizeof(*list));
     for (size_t i = 0; list && i < count; i++) {
         size_t name = strcspn(environ[i], "=") + 1;
         bool is_replaced = strncmp(environ[i], "CRT_HEAD_DIR=", name) == 0;
 
-        for (size_t k = 0; k < c->envs; k++)
-            is_replaced |= strncmp(environ[i], c->env[k], name) == 0;
+        for (size_t k = 0; k < c->call.envs; k++)
+            is_replaced |= strncmp(environ[i], c->call.env[k], name) == 0;
         if (!is_replaced)
             list[used++] = environ[i];
     }
-    for (size_t i = 0; list && i < c->envs; i++)
-        list[used++] = c->env[i];
+    for (size_t i = 0; list && i < c->call.envs; i++)
+        list[used++] = c->call.env[i];
     return list;
 }
 
@@ -507,15 +357,16 @@ static void take_order(scaler_t *s, json_t *order_take)
         exit(1);
     c->scaler = s;
     c->order = order_take;
-    c->instance = text_of(order_take, "instance");
-    c->type = text_of(order_take, "type");
-    c->node = text_of(order_take, "node");
-    while (c->verb < CRTI_PROVIDER_LIST &&
-           strcmp(crti_provider_verb_name(c->verb), verb) != 0)
-        c->verb++;
-    if (s->provider->of[c->verb])
-        s->provider->of[c->verb](c);
-    if (c->args == 0) {
+    c->call = (crti_provider_call_t){.instance = text_of(order_take, "instance"),
+                                     .type = text_of(order_take, "type"),
+                                     .node = text_of(order_take, "node"),
+                                     .setup = s->setup,
+                                     .file = s->file};
+    while (c->call.verb < CRTI_PROVIDER_LIST &&
+           strcmp(crti_provider_verb_name(c->call.verb), verb) != 0)
+        c->call.verb++;
+    crti_provider_make_call(s->provider, &c->call);
+    if (c->call.args == 0) {
         answer(c, true, "");
         return;
     }
@@ -536,7 +387,7 @@ static void take_line(scaler_t *s, const char *line, size_t size)
     }
     s->setup = json;
     s->file = json_object_get(json, "file");
-    s->provider = find_provider(text_of(s->file, "provider"));
+    s->provider = crti_provider_find(text_of(s->file, "provider"));
     s->patience_ns =
         (uint64_t)(json_number_value(json_object_get(s->file, "command_timeout")) *
                    (double)CRTI_S);

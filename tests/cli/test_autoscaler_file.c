@@ -59,6 +59,35 @@ static void rules_are_read_with_their_defaults(void **state)
         "\"provider\":\"commands\",\"start_timeout\":3600,\"upscaling_speed\":0.5}");
 }
 
+static void providers_of_hosts_and_jobs_are_read(void **state)
+{
+#define REST "\nnode-types: {s: {max: 1, num-cpus: 2}}\n"
+#define TYPES                                                                            \
+    "\"node_types\":[{\"labels\":\"\",\"max\":1,\"min\":0,\"name\":\"s\",\"options\":["  \
+    "\"--num-cpus\",\"2\"],\"resources\":{\"CPU\":2.0}}],"
+    (void)state;
+    assert_read(
+        "provider: {ssh: {hosts: [a, \"b[1-2]\"], user: me, options: [-F, c], "
+        "crt: /crt, setup: true}}" REST,
+        "{\"command_timeout\":600,\"downscaling_speed\":1.0,\"idle_timeout\":60," TYPES
+        "\"pool\":{\"crt\":\"/crt\",\"hosts\":[\"a\",\"b1\",\"b2\"],"
+        "\"setup\":[\"true\"],\"ssh\":[\"-l\",\"me\",\"-F\",\"c\"]},"
+        "\"provider\":\"ssh\",\"start_timeout\":600,\"upscaling_speed\":1.0}");
+    assert_read(
+        "provider: slurm" REST,
+        "{\"command_timeout\":600,\"downscaling_speed\":1.0,\"idle_timeout\":60," TYPES
+        "\"provider\":\"slurm\",\"slurm_options\":[],"
+        "\"start_timeout\":600,\"upscaling_speed\":1.0}");
+    assert_read(
+        "provider: {slurm: {options: [-p, all], key_file: /home/k}}" REST,
+        "{\"command_timeout\":600,\"downscaling_speed\":1.0,\"idle_timeout\":60," TYPES
+        "\"provider\":\"slurm\",\"slurm_key_file\":\"/home/k\","
+        "\"slurm_options\":[\"-p\",\"all\"],\"start_timeout\":600,"
+        "\"upscaling_speed\":1.0}");
+#undef REST
+#undef TYPES
+}
+
 static void errors_have_their_place_and_say_what_to_do(void **state)
 {
     static const struct {
@@ -66,18 +95,32 @@ static void errors_have_their_place_and_say_what_to_do(void **state)
     } wrong[] = {
         {"provder: local\n",
          "r.yaml:1:1: unknown key \"provder\"; the nearest one is provider"},
-        {"provider: aws\n", "r.yaml:1:11: provider is local, or a map of three commands: "
-                            "ask, list and end; not \"aws\""},
+        {"provider: aws\n", "r.yaml:1:11: provider is local, slurm, or a map: ssh: with "
+                            "hosts; slurm: with options; or three commands ask, list "
+                            "and end; not \"aws\""},
         {"provider: {ask: a, lst: b}\n",
          "r.yaml:1:20: unknown key \"lst\"; the nearest one is list"},
         {"provider: {ask: a, list: b}\n",
          "r.yaml:1:11: the provider has no command end: it "
          "needs ask, list and end"},
         {"provider: {ask: '', list: b, end: c}\n",
-         "r.yaml:1:17: ask is a command of 1 to 4096 bytes"},
+         "r.yaml:1:17: ask is a text of 1 to 4096 bytes"},
         {"node-types: {}\n",
          "r.yaml:1:1: no provider: say by provider: local that nodes are "
-         "of this host, or name three commands"},
+         "of this host, or name ssh, slurm or three commands"},
+        {"provider: {ssh: {hosts: []}}\n",
+         "r.yaml:1:17: the pool has no hosts: node[02-16]"},
+        {"provider: {ssh: {hosts: [a, \"b[1-2]\", b1]}}\n",
+         "r.yaml:1:17: the host b1 is there twice"},
+        {"provider: {ssh: {host: a}}\n",
+         "r.yaml:1:18: unknown key \"host\"; the nearest one is hosts"},
+        {"provider: {ssh: {hosts: a, port: none}}\n", NULL},
+        {"provider: {ssh: {hosts: a, user: -x}}\n", "r.yaml:1:34: \"-x\" is no user"},
+        {"provider: {slurm: {option: x}}\n",
+         "r.yaml:1:20: unknown key \"option\"; the nearest one is options"},
+        {"provider: {slurm: [], ask: b}\n", "r.yaml:1:19: slurm is a map of KEY: VALUE"},
+        {"provider: {slurm: {}, ask: b}\n",
+         "r.yaml:1:23: a second provider: there is one"},
         {"provider: local\n", "r.yaml:1:1: no node-types: which nodes there may be"},
         {"provider: local\nidle-timeout: soon\n",
          "r.yaml:2:15: idle-timeout takes a time such as 90s or 10m, not \"soon\""},
@@ -154,6 +197,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rules_are_read_with_their_defaults),
+        cmocka_unit_test(providers_of_hosts_and_jobs_are_read),
         cmocka_unit_test(errors_have_their_place_and_say_what_to_do),
         cmocka_unit_test(a_file_that_everybody_can_write_is_not_obeyed),
     };

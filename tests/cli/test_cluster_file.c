@@ -176,6 +176,32 @@ static void groups_have_their_options_behind_what_all_hosts_have(void **state)
     json_decref(file);
 }
 
+static void the_section_of_the_autoscaler_goes_to_the_head_as_it_is(void **state)
+{
+    json_t *file = parse("head: a\nautoscaler:\n  provider: {ssh: {hosts: [b]}}\n"
+                         "  node_types:\n    s: {max: 2, num-cpus: 4, no-spill: true}\n");
+    char *text =
+        json_dumps(json_object_get(file, "autoscaler"), JSON_COMPACT | JSON_SORT_KEYS);
+
+    (void)state;
+    assert_string_equal(text,
+                        "{\"node_types\":{\"s\":{\"max\":\"2\",\"no-spill\":\"true\","
+                        "\"num-cpus\":\"4\"}},\"provider\":{\"ssh\":{\"hosts\":["
+                        "\"b\"]}}}");
+    free(text);
+    json_decref(file);
+    assert_wrong("head: a\nautoscaler: {provider: aws}\n",
+                 "lab.yaml:2:24: provider is local, slurm, or a map: ssh: with hosts; "
+                 "slurm: with options; or three commands ask, list and end; not \"aws\"");
+    assert_wrong("head: a\nautoscaler: {provider: local}\n",
+                 "lab.yaml:2:13: no node-types: which nodes there may be");
+    assert_wrong(
+        "head: {host: a, autoscaler: /r.yaml}\nautoscaler:\n  provider: local\n"
+        "  node-types: {s: {max: 1, num-cpus: 1}}\n",
+        "lab.yaml:1:7: autoscaler is there twice: as a path under head, and as a "
+        "section");
+}
+
 static void an_unknown_key_is_told_with_the_nearest_one(void **state)
 {
     (void)state;
@@ -285,6 +311,7 @@ int main(void)
         cmocka_unit_test(the_shortest_file_is_a_head),
         cmocka_unit_test(the_folder_is_seen_from_the_file),
         cmocka_unit_test(groups_have_their_options_behind_what_all_hosts_have),
+        cmocka_unit_test(the_section_of_the_autoscaler_goes_to_the_head_as_it_is),
         cmocka_unit_test(an_unknown_key_is_told_with_the_nearest_one),
         cmocka_unit_test(errors_have_line_and_column),
         cmocka_unit_test(what_belongs_elsewhere_is_refused),

@@ -1,0 +1,303 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Nodes of the autoscaler from a pool of hosts, by real ssh, and from Slurm: a real one where it is
+installed, and stand-ins for sbatch, squeue and scancel. Usage: test_providers.py CRT PROGRAM"""
+import getpass
+import glob
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+import slurm_lab
+import test_up
+
+CRT, PROGRAM = (os.path.abspath(path) for path in sys.argv[1:3])
+PATIENCE = 180
+TYPES = "node-types:\n  small: {max: 3, num-cpus: 1, object-store-memory: 64M}\n"
+
+
+class Cluster(unittest.TestCase):
+    """A head whose own node has no CPU to give."""
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory(prefix="crt-p-")
+        self.addCleanup(folder.cleanup)
+        self.folder = folder.name
+        self.environment = dict(os.environ, CRT_RUN_DIR=self.path("r"),
+                                CRT_STATE_DIR=self.path("s"))
+
+    def path(self, name):
+        return os.path.join(self.folder, name)
+
+    def crt(self, *arguments, code=0):
+        done = subprocess.run([CRT, *arguments], text=True, timeout=PATIENCE, check=False,
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                              env=self.environment)
+        if code is not None and done.returncode != code:
+            raise AssertionError((arguments, done.returncode, done.stdout))
+        return done.stdout
+
+    def start(self, provider, more="idle-timeout: 2s\n"):
+        rules = self.path("rules.yaml")
+        with open(rules, "w", encoding="utf-8") as file:
+            file.write(f"provider: {provider}\n{more}{TYPES}")
+        said = self.crt("start", "--head", "--port", "0", "--dashboard-port", "0", "--num-cpus",
+                        "0", "--node-ip-address", "127.0.0.1", "--object-store-memory", "64M",
+                        "--autoscaler", rules)
+        self.address, self.key = re.search(r"--address (\S+) --key-file (\S+)", said).groups()
+        self.addCleanup(self.crt, "stop", "--address", self.address, code=None)
+
+    def state(self):
+        return json.loads(self.crt("status", "--json", "--address", self.address))["cluster"]
+
+    def nodes(self):
+        return [n for n in self.state()["nodes"]
+                if n["state"] == "ALIVE" and "crt/instance=" in n["labels"]]
+
+    def message(self):
+        return self.state()["autoscaler"]["node_types"][0]["message"]
+
+    def until(self, what, is_so):
+        end = time.monotonic() + PATIENCE
+        while True:
+            found = is_so()
+            if found:
+                return found
+            if time.monotonic() > end:
+                self.fail(f"not in {PATIENCE} s: {what}\n" +
+                          self.crt("status", "-v", "--address", self.address, code=None))
+            time.sleep(0.1)
+
+    def request(self, count):
+        self.crt("request", "--address", self.address, *([f"{count}*CPU=1"] if count else
+                                                         ["--none"]))
+
+    def run_tasks(self, count):
+        done = subprocess.run([PROGRAM, "tasks", str(count), "0.1"], text=True, check=False,
+                              stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT, timeout=PATIENCE,
+                              env=self.environment | {"CRT_ADDRESS": self.address})
+        self.assertEqual(done.returncode, 0, done.stdout)
+        self.assertRegex(done.stdout, rf"(?m)^done {count} ")
+
+
+@unittest.skipUnless(test_up.SSHD, "no sshd: apt-get install openssh-server")
+class Pool(Cluster):
+
+    def setUp(self):
+        super().setUp()
+        self.lab = test_up.Lab(3)
+        self.addCleanup(self.lab.end)
+
+    def start_pool(self, hosts):
+        self.start(f"{{ssh: {{hosts: {hosts}, crt: {CRT}, "
+                   f"options: [-F, {self.lab.path('config')}]}}}}")
+
+    def table(self):
+        try:
+            with open(os.path.join(os.path.dirname(self.key), "pool.json"),
+                      encoding="utf-8") as file:
+                rows = json.load(file)["hosts"]
+        except OSError:
+            return {}
+        return {host: row["instance"] for host, row in rows.items() if row["instance"]}
+
+    def test_hosts_of_a_pool_come_and_go(self):
+        self.start_pool("[\"n[0-2]\"]")
+        self.run_tasks(6)
+        self.request(3)
+        self.until("3 nodes", lambda: len(self.nodes()) == 3)
+        self.assertEqual([host.daemons() for host in self.lab.hosts], [["node"]] * 3)
+        self.assertEqual(sorted(self.table()), ["n0", "n1", "n2"])
+        self.request(0)
+        self.until("no node is left", lambda: not self.nodes())
+        self.until("all hosts are free", lambda: not self.table())
+        for host in self.lab.hosts:
+            self.assertEqual(host.daemons(), [])
+            self.assertEqual(host.key_files(), [])
+
+    def test_a_host_that_can_not_be_reached_is_told_and_another_one_is_taken(self):
+        self.start_pool("[nowhere, n1]")
+        self.request(1)
+        self.until("a node", lambda: len(self.nodes()) == 1)
+        self.assertEqual(list(self.table()), ["n1"])
+        said = "\n".join(d["message"] for d in self.state()["autoscaler"]["decisions"])
+        self.assertIn("nowhere: ", said)
+        self.assertIn("Connection refused", said)
+
+    def test_a_pool_without_a_free_host_says_so(self):
+        self.start_pool("[n0]")
+        self.request(2)
+        self.until("a node", lambda: len(self.nodes()) == 1)
+        self.until("it is told", lambda: "all 1 hosts of the pool are taken" in self.message())
+        self.assertEqual(len(self.table()), 1)
+
+    def test_a_node_that_is_killed_frees_its_host_for_another_one(self):
+        self.start_pool("[n0]")
+        self.request(1)
+        first = self.until("a node", self.nodes)[0]["node_id"]
+        os.kill(self.lab.hosts[0].daemon_pid("node"), signal.SIGKILL)
+        self.until("another one", lambda: [n for n in self.nodes() if n["node_id"] != first])
+        self.assertEqual(list(self.table()), ["n0"])
+
+
+@unittest.skipUnless(test_up.SSHD, "no sshd: apt-get install openssh-server")
+class Section(unittest.TestCase):
+    """The autoscaler of a cluster file."""
+
+    SECTION = """autoscaler:
+  provider: local
+  idle-timeout: 2s
+  node-types:
+    small: {max: 2, num-cpus: 2, object-store-memory: 64M}
+"""
+
+    def setUp(self):
+        self.lab = test_up.Lab(2)
+        self.addCleanup(self.lab.end)
+
+    def test_a_cluster_file_starts_a_head_that_asks_for_nodes(self):
+        file = self.lab.file(hosts="[n1]", more=self.SECTION)
+        self.addCleanup(test_up.crt, "down", file, code=None)
+        self.assertIn("--autoscaler SECTION", test_up.crt("up", "--dry-run", file))
+        test_up.crt("up", file)
+        self.assertIn("runs already\n", test_up.crt("up", file))
+        test_up.crt("exec", file, "--", CRT, "request", "2*CPU=2")
+        alive = lambda count: test_up.crt("exec", file, "--", CRT, "list",
+                                          "nodes").count("ALIVE") == count
+        test_up.until("2 more nodes", lambda: alive(4))
+        test_up.crt("exec", file, "--", CRT, "request", "--none")
+        test_up.until("they are gone", lambda: alive(2))
+        changed = self.lab.file(hosts="[n1]", more=self.SECTION.replace("max: 2", "max: 3"))
+        self.assertIn("n0 (head): runs already, with other options", test_up.crt("up", changed))
+        test_up.crt("down", file)
+        for host in self.lab.hosts:
+            self.assertEqual(host.daemons(), [])
+            left = {name for _, _, names in os.walk(host.state) for name in names}
+            self.assertEqual(left - {"node.log"}, set()) # those of nodes that have left stay
+
+
+class StandIn(Cluster):
+    """Commands of Slurm that run the job at once, in a process group of its own."""
+
+    SBATCH = """#!/bin/sh
+echo "$@" >>"$JOBS/given"
+test -e "$JOBS/fail" && { echo "sbatch: error: invalid partition" >&2; exit 1; }
+for word do
+    case $word in --job-name=*) name=${word#--job-name=};; esac
+    test "$last" = --wrap && wrap=$word
+    last=$word
+done
+setsid sh -c "$wrap" >"$JOBS/$name.log" 2>&1 </dev/null &
+echo $! >"$JOBS/$name.job"
+"""
+    SQUEUE = """#!/bin/sh
+for job in "$JOBS"/*.job; do
+    test -e "$job" && kill -0 "$(cat "$job")" 2>/dev/null && basename "$job" .job
+done
+exit 0
+"""
+    SCANCEL = """#!/bin/sh
+for word do
+    case $word in --name=*) name=${word#--name=};; esac
+done
+test -e "$JOBS/$name.job" || exit 0
+kill -TERM -- "-$(cat "$JOBS/$name.job")" 2>/dev/null
+rm "$JOBS/$name.job"
+"""
+
+    def setUp(self):
+        super().setUp()
+        os.mkdir(self.path("bin"))
+        os.mkdir(self.path("jobs"))
+        for name, text in (("sbatch", self.SBATCH), ("squeue", self.SQUEUE),
+                           ("scancel", self.SCANCEL)):
+            with open(self.path(f"bin/{name}"), "w", encoding="ascii") as file:
+                file.write(text)
+            os.chmod(self.path(f"bin/{name}"), 0o755)
+        self.environment |= {"JOBS": self.path("jobs"),
+                             "PATH": f"{self.path('bin')}:{os.environ['PATH']}"}
+        self.addCleanup(self.end_jobs)
+
+    def jobs(self):
+        return glob.glob(self.path("jobs/*.job"))
+
+    def end_jobs(self):
+        for job in self.jobs():
+            with open(job, encoding="ascii") as file:
+                try:
+                    os.killpg(int(file.read()), signal.SIGKILL)
+                except ProcessLookupError:
+                    pass
+
+    def test_jobs_of_one_node_come_and_go(self):
+        self.start("{slurm: {options: [\"--partition=all\", \"--comment=a b\"]}}")
+        self.run_tasks(4)
+        self.request(2)
+        self.until("2 nodes", lambda: len(self.nodes()) == 2)
+        self.request(0)
+        self.until("no node is left", lambda: not self.nodes())
+        self.until("no job is left", lambda: not self.jobs())
+        with open(self.path("jobs/given"), encoding="ascii") as file:
+            given = file.read()
+        self.assertIn("--nodes=1 --ntasks=1 --no-requeue --output=/dev/null --cpus-per-task=1 "
+                      "--partition=all --comment=a b --wrap", given)
+        self.assertIn(self.key, given)
+        with open(self.key, encoding="ascii") as file:
+            self.assertNotIn(file.read().strip(), given)
+
+    def test_a_job_that_is_refused_is_told_and_asked_for_again(self):
+        with open(self.path("jobs/fail"), "w", encoding="ascii"):
+            pass
+        self.start("slurm")
+        self.request(1)
+        self.until("it is told", lambda: "invalid partition" in self.message())
+        os.unlink(self.path("jobs/fail"))
+        self.until("a node", self.nodes)
+
+    def test_a_host_without_slurm_says_so(self):
+        os.mkdir(self.path("bare"))
+        os.symlink(shutil.which("redis-server"), self.path("bare/redis-server"))
+        self.environment["PATH"] = self.path("bare")
+        self.start("slurm")
+        self.request(1)
+        self.until("it is told", lambda: "sbatch can't be executed" in self.message())
+
+
+@unittest.skipIf(slurm_lab.missing(), f"not installed: {slurm_lab.missing()}")
+class Slurm(Cluster):
+    """Under a real slurmctld with three nodes."""
+
+    def setUp(self):
+        super().setUp()
+        self.slurm = slurm_lab.Slurm(3)
+        self.addCleanup(self.slurm.end)
+        self.environment = self.slurm.environment | {
+            name: self.environment[name] for name in ("CRT_RUN_DIR", "CRT_STATE_DIR")}
+
+    def jobs(self):
+        return self.slurm.run("squeue", "-h", "-u", getpass.getuser(), "-o", "%j").split()
+
+    def test_nodes_are_jobs_of_a_real_slurm(self):
+        self.start("{slurm: {options: [\"--partition=all\"]}}")
+        self.run_tasks(4)
+        self.request(3)
+        nodes = self.until("3 nodes", lambda: len(self.nodes()) == 3 and self.nodes())
+        self.assertEqual(len(self.jobs()), 3)
+        os.kill(nodes[0]["pid"], signal.SIGKILL)
+        self.until("another one", lambda: len(self.nodes()) == 3 and nodes[0]["node_id"] not in
+                   {n["node_id"] for n in self.nodes()})
+        self.request(0)
+        self.until("no node is left", lambda: not self.nodes())
+        self.until("no job is left", lambda: not self.jobs())
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1], verbosity=2)
