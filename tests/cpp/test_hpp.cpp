@@ -551,6 +551,11 @@ int main(int argc, char **argv)
         crt::session session(argc, argv, CRT_OPTIONS(.num_cpus = 1, .no_log_to_driver = true));
         return crt::submit<square>(5).get() == 25 ? 0 : 1;
     }
+    if (argc > 1 && std::string_view(argv[1]) == "context") {
+        crt::context context(argc, argv, "local:2x1");
+        crt::session session(argc, argv);
+        return crt::submit<square>(5).get() == 25 && context.info().is_private ? 0 : 1;
+    }
     return crt::run<driver>(
         argc, argv,
         CRT_OPTIONS(.num_cpus = 4, .object_store_memory = 64 << 20, .no_log_to_driver = true));
