@@ -35,6 +35,7 @@ int crti_cli_request(int argc, char **argv);
 int crti_cli_pool(int argc, char **argv);
 int crti_cli_token(int argc, char **argv);
 int crti_cli_dashboard(int argc, char **argv);
+int crti_cli_data(int argc, char **argv);
 int crti_cli_memory(int argc, char **argv);
 int crti_cli_stack(int argc, char **argv);
 int crti_cli_top(int argc, char **argv);

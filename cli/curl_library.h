@@ -2,7 +2,7 @@
 /* libcurl: the functions that are called here, found when the first of them is needed.
  *
  * Where it sits
- *     http_client.c -> [ curl library ] -> libcurl (dlopen)
+ *     http_client.c, download.c -> [ curl library ] -> libcurl (dlopen)
  * Why
  *     libcurl brings more than 30 libraries along: opening them takes longer than all that most
  *     commands do.

@@ -16,7 +16,7 @@
 #include "cli/ignore.h"
 
 CRTI_LATE_LIBRARY(crti_archive, CRTI_ARCHIVE_SYMBOLS, "libarchive.so.13",
-                  "no folder can be packed")
+                  "no archive can be read or written")
 
 #define LARGEST 5
 

@@ -5,9 +5,10 @@
  *     cli/job_upload.c, cli/folder_sync.c -> [ cli/folder.c ] -> cli/ignore.c, libarchive
  * Rules
  *     Sorted names, no times, no owners, modes 0644 or 0755. .gitignore files and `excludes` are
- *     obeyed, .git is left out. Links that stay inside are kept. What one leads to outside is packed
- *     in its place, with a line that says so; what can't be read, leads nowhere or to a folder that
- *     holds this one is left out with a line. Sockets, pipes and devices are left out.
+ *     obeyed, .git is left out. Links that stay inside are kept. What one leads to outside is
+ *     packed in its place, with a line that says so; one that leads to what can't be read, nowhere
+ *     or to a folder that holds this one is left out with a line. Sockets, pipes and devices are
+ *     left out.
  * Threads: any.
  */
 #ifndef CRTI_CLI_FOLDER_H

@@ -117,6 +117,11 @@ json_t *crti_job_runtime_env(const job_options_t *o)
     if (!env)
         return NULL;
     crti_runtime_env_pass_over(JOB_SUBMIT, env);
+    if (crti_runtime_env_read_requirements(env) != CRT_OK) {
+        crti_cli_fail_detail(JOB_SUBMIT);
+        json_decref(env);
+        return NULL;
+    }
     given = json_object_get(env, "env_vars");
     if (given && !json_is_object(given)) {
         crti_cli_fail(JOB_SUBMIT,

@@ -60,12 +60,19 @@ static void tell_when_interrupted(const char *id)
         sigaction(SIGINT, &action, NULL);
 }
 
-/* A folder that is on this host, not one that was uploaded. */
-static bool is_local(const json_t *runtime_env)
+/* A folder that is to be uploaded, not one that was. */
+static bool has_folder(const json_t *runtime_env)
 {
     const char *folder = json_string_value(json_object_get(runtime_env, "working_dir"));
 
-    return folder && !strstr(folder, "://");
+    return folder && strncmp(folder, "gcs://", 6) != 0;
+}
+
+/* What has no path is then searched on the node, in the environment that is named. */
+static bool names_python(const json_t *runtime_env)
+{
+    return json_object_get(runtime_env, "conda") || json_object_get(runtime_env, "pip") ||
+           json_object_get(runtime_env, "uv");
 }
 
 /* What was uploaded is named in runtime_env. The id, which the caller frees; NULL: it said why. */
@@ -93,9 +100,10 @@ static int submit(http_client_t *client, int argc, char **argv)
     char *id = NULL;
     int result = CLI_FAILED;
 
-    if (is_local(runtime_env))
+    if (has_folder(runtime_env))
         result = crti_job_upload_folder(client, runtime_env);
-    else if (json_object_get(runtime_env, "working_dir"))
+    else if (json_object_get(runtime_env, "working_dir") ||
+             (names_python(runtime_env) && !strchr(argv[0], '/')))
         result = 0;
     else if (runtime_env)
         result = crti_job_upload_program(client, argv[0], runtime_env);
@@ -227,7 +235,7 @@ static const option_spec_t specs[] = {
     {"working-dir", 0, "DIR", OPTION_TEXT, &options.working_dir,
      "folder, or zip of one, that the program runs in, on every node"},
     {"runtime-env", 0, "FILE", OPTION_TEXT, &options.runtime_env,
-     "YAML or JSON file with working_dir, excludes, env_vars, setup"},
+     "YAML or JSON file: working_dir, excludes, env_vars, setup, conda, pip, uv"},
     {"runtime-env-json", 0, "JSON", OPTION_TEXT, &options.runtime_env_json,
      "the same, as a text in JSON"},
     {"metadata-json", 0, "JSON", OPTION_TEXT, &options.metadata_json,

@@ -4,13 +4,13 @@
 #include "cli/job_submit.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <sodium.h>
-
+#include "cli/download.h"
 #include "cli/folder.h"
 
 /* What the kernel executes: an ELF file, or a script that names its interpreter. */
@@ -64,24 +64,6 @@ static FILE *open_program(const char *name, char *path, size_t size)
     return NULL;
 }
 
-static bool hash_file(FILE *file, char sha[65], uint64_t *size_out)
-{
-    unsigned char digest[crypto_hash_sha256_BYTES];
-    crypto_hash_sha256_state state;
-    static unsigned char part[1 << 16];
-    size_t n;
-
-    *size_out = 0;
-    crypto_hash_sha256_init(&state);
-    while ((n = fread(part, 1, sizeof(part), file)) > 0) {
-        crypto_hash_sha256_update(&state, part, n);
-        *size_out += n;
-    }
-    crypto_hash_sha256_final(&state, digest);
-    sodium_bin2hex(sha, 65, digest, sizeof(digest));
-    return !ferror(file);
-}
-
 /* Under `url`, unless it is there. */
 static int upload(http_client_t *client, const char *path, FILE *file, const char *url,
                   uint64_t size)
@@ -108,14 +90,14 @@ static int upload(http_client_t *client, const char *path, FILE *file, const cha
 
 int crti_job_upload_program(http_client_t *client, const char *name, json_t *runtime_env)
 {
-    char path[4096], sha[65], url[128];
+    char path[4096], sha[SHA256_TEXT], url[128];
     FILE *file = open_program(name, path, sizeof(path));
     uint64_t size;
     int result;
 
     if (!file)
         return CLI_FAILED;
-    if (hash_file(file, sha, &size)) {
+    if (crti_file_sha256(file, sha, &size)) {
         snprintf(url, sizeof(url), "/api/packages/crt/%s", sha);
         result = upload(client, path, file, url, size);
     } else {
@@ -139,6 +121,42 @@ static const char **excludes_of(const json_t *runtime_env)
     return excludes;
 }
 
+/* A zip from elsewhere: URL#sha256=HEX. */
+static FILE *open_remote(const char *given)
+{
+    static const char mark[] = "#sha256=";
+    const char *end = strstr(given, mark), *tmp = getenv("TMPDIR");
+    char place[PATH_MAX], path[PATH_MAX + 16], url[4096] = "";
+    FILE *file = NULL;
+    download_t download = {.from = url, .path = path, .most = FOLDER_BYTES};
+
+    if (strncmp(given, "https://", 8) != 0 || !end ||
+        !crti_is_sha256(end + sizeof(mark) - 1) || end - given >= (long)sizeof(url)) {
+        crti_cli_fail(JOB_SUBMIT,
+                      "working_dir %s: from elsewhere a zip is taken by https only, with "
+                      "its SHA-256: https://HOST/FILE.zip#sha256=HEX",
+                      given);
+        return NULL;
+    }
+    snprintf(url, sizeof(url), "%.*s", (int)(end - given), given);
+    download.sha256 = end + sizeof(mark) - 1;
+    snprintf(place, sizeof(place), "%s/crt-folder-XXXXXX", tmp && *tmp ? tmp : "/tmp");
+    if (!mkdtemp(place)) {
+        crti_cli_fail(JOB_SUBMIT, "%s: %s", place, strerror(errno));
+        return NULL;
+    }
+    snprintf(path, sizeof(path), "%s/folder.zip", place);
+    if (crti_download(&download) != CRT_OK)
+        crti_cli_fail_detail(JOB_SUBMIT);
+    else
+        file = fopen(path, "re");
+    unlink(path);
+    snprintf(path, sizeof(path), "%s/folder.zip.part", place);
+    unlink(path);
+    rmdir(place);
+    return file;
+}
+
 /* A zip as it is, or one that is made of a directory. */
 static FILE *open_folder(const char *path, const json_t *runtime_env)
 {
@@ -146,6 +164,8 @@ static FILE *open_folder(const char *path, const json_t *runtime_env)
     FILE *file = NULL;
     struct stat st;
 
+    if (strstr(path, "://"))
+        return open_remote(path);
     if (stat(path, &st) != 0) {
         crti_cli_fail(JOB_SUBMIT, "%s: %s", path, strerror(errno));
         return NULL;
@@ -166,14 +186,14 @@ static FILE *open_folder(const char *path, const json_t *runtime_env)
 int crti_job_upload_folder(http_client_t *client, json_t *runtime_env)
 {
     const char *path = json_string_value(json_object_get(runtime_env, "working_dir"));
-    char sha[65], url[160], uri[128];
+    char sha[SHA256_TEXT], url[160], uri[128];
     FILE *file = open_folder(path, runtime_env);
     uint64_t size;
     int result;
 
     if (!file)
         return CLI_FAILED;
-    if (hash_file(file, sha, &size)) {
+    if (crti_file_sha256(file, sha, &size)) {
         snprintf(url, sizeof(url), "/api/packages/gcs/_ray_pkg_%s.zip", sha);
         result = upload(client, path, file, url, size);
     } else {

@@ -48,6 +48,7 @@ static const struct {
     {"logs", "show the output of workers and actors, and the logs of daemons",
      crti_cli_logs},
     {"job", "submit a program; list, watch, read and stop jobs", crti_cli_job},
+    {"data", "bring the files of a data set", crti_cli_data},
     {"dashboard", "print a link that signs a browser in", crti_cli_dashboard},
     {"token", "print the cluster's token for HTTP", crti_cli_token},
     {"microbenchmark", "measure calls, tasks and objects on this host",

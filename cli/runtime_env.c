@@ -77,6 +77,45 @@ static crt_status_t variables_of(yaml_reader_t *reader, const char *name,
     return crti_yaml_each_key(reader, value, name, add_variable, *made_out);
 }
 
+static crt_status_t add_packages(yaml_reader_t *reader, const char *name,
+                                 const yaml_node_t *key, const yaml_node_t *value,
+                                 void *to)
+{
+    json_t *packages = NULL;
+    crt_status_t status;
+
+    if (strcmp(name, "packages") != 0)
+        return crti_yaml_wrong(reader, key,
+                               "%s is not supported: there is \"packages\"; let "
+                               "\"setup\" do more",
+                               name);
+    status = list_of(reader, name, value, &packages);
+    json_object_set_new(to, name, packages);
+    return status;
+}
+
+/* A list, its file here, or an object with the list. */
+static crt_status_t requirements_of(yaml_reader_t *reader, const char *name,
+                                    const yaml_node_t *value, json_t **made_out)
+{
+    if (value->type == YAML_SCALAR_NODE)
+        return text_of(reader, name, value, made_out);
+    if (value->type == YAML_SEQUENCE_NODE)
+        return list_of(reader, name, value, made_out);
+    *made_out = json_object();
+    return crti_yaml_each_key(reader, value, name, add_packages, *made_out);
+}
+
+static crt_status_t conda_of(yaml_reader_t *reader, const char *name,
+                             const yaml_node_t *value, json_t **made_out)
+{
+    if (value->type != YAML_SCALAR_NODE)
+        return crti_yaml_wrong(reader, value,
+                               "conda is the name of an environment that the nodes have; "
+                               "let \"setup\" make one from a list of packages");
+    return text_of(reader, name, value, made_out);
+}
+
 static crt_status_t nothing_of(yaml_reader_t *reader, const char *name,
                                const yaml_node_t *value, json_t **made_out)
 {
@@ -92,8 +131,9 @@ static const struct {
                          const yaml_node_t *value, json_t **made_out);
 } keys[] = {{"working_dir", text_of},   {"excludes", list_of},
             {"env_vars", variables_of}, {"setup", text_of},
-            {"num_cpus", nothing_of},   {"num_gpus", nothing_of},
-            {"resources", nothing_of}};
+            {"conda", conda_of},        {"pip", requirements_of},
+            {"uv", requirements_of},    {"num_cpus", nothing_of},
+            {"num_gpus", nothing_of},   {"resources", nothing_of}};
 #define KEYS (sizeof(keys) / sizeof(keys[0]))
 
 static const char *key_name(const void *user, size_t index)
@@ -104,19 +144,11 @@ static const char *key_name(const void *user, size_t index)
 /* Of Ray, and not of crt. */
 static bool is_rays(const char *name)
 {
-    static const char *const names[] = {"conda",
-                                        "config",
-                                        "container",
-                                        "image_uri",
-                                        "java_jars",
-                                        "mpi",
-                                        "nsight",
-                                        "pip",
-                                        "py_executable",
-                                        "py_modules",
-                                        "rocprof_sys",
-                                        "uv",
-                                        "worker_process_setup_hook"};
+    static const char *const names[] = {"config",        "container",
+                                        "image_uri",     "java_jars",
+                                        "mpi",           "nsight",
+                                        "py_executable", "py_modules",
+                                        "rocprof_sys",   "worker_process_setup_hook"};
 
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
         if (strcmp(name, names[i]) == 0)
@@ -203,6 +235,47 @@ crt_status_t crti_runtime_env_read(const char *path, json_t **env_out)
         status = crti_runtime_env_parse(path, text, env_out);
     free(text);
     return status;
+}
+
+/* Its lines, without comments. */
+static crt_status_t read_requirements(const char *path, json_t *list)
+{
+    char *text = NULL, *line, *save = NULL;
+
+    CRT_TRY(crti_yaml_read_file(path, &text));
+    line = strtok_r(text, "\r\n", &save);
+    for (; line; line = strtok_r(NULL, "\r\n", &save)) {
+        line += strspn(line, " \t");
+        if (*line && *line != '#')
+            json_array_append_new(list, json_string(line));
+    }
+    free(text);
+    return CRT_OK;
+}
+
+crt_status_t crti_runtime_env_read_requirements(json_t *env)
+{
+    static const char *const tools[] = {"pip", "uv"};
+    char why[400];
+
+    for (size_t i = 0; i < 2; i++) {
+        const char *path = json_string_value(json_object_get(env, tools[i]));
+        json_t *list = path ? json_array() : NULL;
+
+        if (!path)
+            continue;
+        if (read_requirements(path, list) != CRT_OK) {
+            json_decref(list);
+            snprintf(why, sizeof(why), "%s", crt_error_detail());
+            return crt_raise(
+                CRT_ERR_INVALID,
+                "%s of the runtime environment is a list of requirements, or "
+                "a file of them here; %s",
+                tools[i], why);
+        }
+        json_object_set_new(env, tools[i], list);
+    }
+    return CRT_OK;
 }
 
 void crti_runtime_env_pass_over(const char *command, json_t *env)

@@ -23,6 +23,9 @@ crt_status_t crti_runtime_env_read(const char *path, json_t **env_out);
 /* The same of what that file holds. */
 crt_status_t crti_runtime_env_parse(const char *path, const char *text, json_t **env_out);
 
+/* Where pip or uv names a file of requirements here, its lines take the place of the name. */
+crt_status_t crti_runtime_env_read_requirements(json_t *env);
+
 /* Takes out what Ray passes over too (num_cpus, num_gpus, resources), and prints a line when there
  * was something, for `command`. */
 void crti_runtime_env_pass_over(const char *command, json_t *env);

@@ -58,6 +58,10 @@
     V(CRT_JOB_PACKAGE, "nodes", "SHA-256 of the zip that the job came with")             \
     V(CRT_JOB_SETUP, "nodes", "command that is run once in each unpacked folder of it")  \
     V(CRT_JOB_DIRECTORY, "nodes", "where that folder lies on the driver's node")         \
+    V(CRT_JOB_PIP, "nodes", "requirements from which pip makes its Python environment")  \
+    V(CRT_JOB_UV, "nodes", "the same for uv")                                            \
+    V(CRT_JOB_CONDA, "nodes", "name of the environment of conda that it runs in")        \
+    V(CRT_JOB_PYTHON, "nodes", "where that environment lies on the driver's node")       \
     V(CRT_NODE_DIR, "programs", "run directory of the node that has started a process")  \
     V(CRT_NODE_SOCKET, "workers", "its socket")                                          \
     V(CRT_HEAD_DIR, "head", "by it the children of a head that was killed are found")    \

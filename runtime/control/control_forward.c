@@ -178,7 +178,8 @@ static bool hold_until_begun(crti_control_t *c, const crti_request_t *like)
             : NULL;
     crti_request_t *request;
 
-    if (job == NULL || job->state != CRTI_JOB_PENDING)
+    if (job == NULL || job->state != CRTI_JOB_PENDING ||
+        (job->start_sent && job->is_set_up))
         return false;
     request = crti_control_new_request(c, &nowhere, CRTI_MSG_LOG_READ, job->id);
     if (request == NULL)

@@ -23,7 +23,7 @@ void crti_control_requests_free(crti_control_t *c);
 uint64_t crti_control_requests_deadline(const crti_control_t *c);
 void crti_control_log_read(crti_control_t *c, uint64_t link, uint64_t request,
                            const crti_msg_log_read_t *m);
-/* It is PENDING no more: pending reads of its log are forwarded. */
+/* It is PENDING no more, or is set up: pending reads of its log are forwarded. */
 void crti_control_job_begun(crti_control_t *c, const crti_job_entry_t *job);
 void crti_control_query(crti_control_t *c, uint64_t link, uint64_t request,
                         const crti_msg_state_query_t *m);

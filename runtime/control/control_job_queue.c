@@ -12,7 +12,10 @@
  */
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
+#include "runtime/base/job_variables.h"
+#include "runtime/control/control_forward.h"
 #include "runtime/control/control_job.h"
 #include "runtime/control/control_request.h"
 #include "runtime/control/control_state.h"
@@ -25,6 +28,21 @@ static void put_state(crti_control_t *c, const crti_job_entry_t *job)
     crti_msg_row_job_state_t row = crti_job_entry_state_row(job);
 
     crti_control_put(c, CRTI_STORE_JOB_STATES, job->id, CRTI_MSG_ROW_JOB_STATE, &row);
+}
+
+/* Its node runs something for it before its program, which may take long and print. */
+static bool needs_setup(const crti_job_entry_t *job)
+{
+    static const char *const names[] = {CRTI_JOB_SETUP "=", CRTI_JOB_PIP "=",
+                                        CRTI_JOB_UV "="};
+    crti_span_t list = crti_span(job->environment.data, job->environment.size), entry;
+
+    while (crti_list_unpack(&list, &entry) == CRT_OK)
+        for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+            if (entry.size > strlen(names[i]) &&
+                memcmp(entry.data, names[i], strlen(names[i])) == 0)
+                return true;
+    return false;
 }
 
 /* The row that says which node may have begun is durable: so it is never begun twice. */
@@ -60,6 +78,9 @@ static void after_start(crti_control_t *c, const crti_outgoing_t *out)
         .source = host ? host->id : node->id,
     };
     crti_control_send(c, node->link, CRTI_MSG_JOB_START, request->number, &body);
+    job->is_set_up = needs_setup(job);
+    if (job->is_set_up) /* who reads its log sees how that goes */
+        crti_control_job_begun(c, job);
 }
 
 static void start_job(crti_control_t *c, crti_job_entry_t *job, crti_node_entry_t *node)

@@ -9,13 +9,16 @@
 #include <jansson.h>
 #include <sodium.h>
 
+#include "runtime/base/job_variables.h"
 #include "runtime/base/json_shape.h"
 #include "runtime/http/upload.h"
 #include "runtime/net/message.h"
 
-#define ARGV_MAX    4096
-#define RETRIES_MAX 1000
-#define SETUP_MAX   4096 /* bytes, with the final zero */
+#define ARGV_MAX         4096
+#define RETRIES_MAX      1000
+#define SETUP_MAX        4096 /* bytes, with the final zero */
+#define CONDA_MAX        200  /* of a name */
+#define REQUIREMENTS_MAX 16384
 
 static void json_decref_auto(json_t **json)
 {
@@ -133,11 +136,90 @@ static crt_status_t read_environment(const json_t *runtime_env, crti_http_submis
     return CRT_OK;
 }
 
+/* ---------------------------------------------------------------- a Python environment */
+
+/* Lines of a requirements file. */
+static crt_status_t join_lines(const json_t *list, const char *tool, crti_buffer_t *lines)
+{
+    const json_t *line;
+    size_t i;
+
+    json_array_foreach((json_t *)list, i, line)
+    {
+        const char *text = json_string_value(line);
+
+        if (!text || !*text || strpbrk(text, "\r\n") ||
+            strlen(text) != json_string_length(line))
+            return crt_raise(CRT_ERR_INVALID,
+                             "runtime_env.%s must be a list of requirements, such as "
+                             "\"numpy==2.1\"",
+                             tool);
+        CRT_TRY(crti_buffer_append(lines, text, strlen(text)));
+        CRT_TRY(crti_buffer_append(lines, "\n", 1));
+    }
+    if (lines->size == 0 || lines->size > REQUIREMENTS_MAX)
+        return crt_raise(CRT_ERR_INVALID,
+                         "runtime_env.%s must have 1 to %d bytes of requirements", tool,
+                         REQUIREMENTS_MAX);
+    return crti_buffer_append(lines, "", 1);
+}
+
+/* A list, or an object with "packages" alone. */
+static crt_status_t read_requirements(const json_t *runtime_env, const char *tool,
+                                      const char *variable, crti_http_submission_t *s)
+{
+    CRTI_AUTO(crti_buffer_fini) crti_buffer_t lines = {0};
+    const json_t *given = member(runtime_env, tool), *list = given;
+
+    if (json_is_object(given) && json_object_size(given) == 1)
+        list = json_object_get(given, "packages");
+    if (!given)
+        return CRT_OK;
+    if (!json_is_array(list))
+        return crt_raise(CRT_ERR_INVALID,
+                         "runtime_env.%s must be a list of requirements, or an object "
+                         "with \"packages\" alone; more is for \"setup\"",
+                         tool);
+    CRT_TRY(join_lines(list, tool, &lines));
+    return crti_submission_variable(s, variable, (const char *)lines.data);
+}
+
+static crt_status_t read_conda(const json_t *runtime_env, crti_http_submission_t *s)
+{
+    const json_t *conda = member(runtime_env, "conda");
+    const char *name = json_string_value(conda), *end = name ? strrchr(name, '.') : NULL;
+
+    if (!conda)
+        return CRT_OK;
+    if (!name || !*name || strlen(name) != json_string_length(conda) ||
+        strlen(name) >= CONDA_MAX || *name == '-' || strpbrk(name, "/ \t\r\n:#") ||
+        (end && (strcmp(end, ".yml") == 0 || strcmp(end, ".yaml") == 0)))
+        return crt_raise(CRT_ERR_INVALID,
+                         "runtime_env.conda must be the name of an environment that the "
+                         "nodes have; let \"setup\" make one from a file or a list");
+    return crti_submission_variable(s, CRTI_JOB_CONDA, name);
+}
+
+static crt_status_t read_python(const json_t *runtime_env, crti_http_submission_t *s)
+{
+    if ((member(runtime_env, "pip") != NULL) + (member(runtime_env, "uv") != NULL) +
+            (member(runtime_env, "conda") != NULL) >
+        1)
+        return crt_raise(CRT_ERR_INVALID,
+                         "a runtime_env has one of conda, pip and uv, not several");
+    CRT_TRY(read_requirements(runtime_env, "pip", CRTI_JOB_PIP, s));
+    CRT_TRY(read_requirements(runtime_env, "uv", CRTI_JOB_UV, s));
+    return read_conda(runtime_env, s);
+}
+
+/* ---------------------------------------------------------------- the environment */
+
 /* Keys of others are refused: a job must not run without what it asked for. */
 static crt_status_t check_keys(const json_t *runtime_env)
 {
     static const char *const known[] = {"working_dir", "excludes", "env_vars",
-                                        "setup",       "program",  "config"};
+                                        "setup",       "program",  "config",
+                                        "conda",       "pip",      "uv"};
 
     for (void *at = json_object_iter((json_t *)runtime_env); at;
          at = json_object_iter_next((json_t *)runtime_env, at)) {
@@ -150,8 +232,8 @@ static crt_status_t check_keys(const json_t *runtime_env)
             return crt_raise(CRT_ERR_INVALID,
                              "runtime_env.%s is not supported: let \"setup\", a command "
                              "that is run in working_dir, install what the job needs; "
-                             "there are also excludes, env_vars and program (an uploaded "
-                             "executable)",
+                             "there are also excludes, env_vars, conda, pip, uv and "
+                             "program (an uploaded executable)",
                              key);
     }
     return CRT_OK;
@@ -210,6 +292,8 @@ static crt_status_t read_runtime_env(const json_t *body, crti_http_submission_t 
         status = read_program(runtime_env, s);
     if (status == CRT_OK)
         status = read_folder(runtime_env, s);
+    if (status == CRT_OK)
+        status = read_python(runtime_env, s);
     return status == CRT_OK ? read_environment(runtime_env, s) : status;
 }
 

@@ -395,6 +395,23 @@ static void who_reads_the_log_of_a_job_that_has_not_begun_waits_for_it(void **st
     control_expect_rest(bed);
 }
 
+static void who_reads_the_log_of_a_job_that_is_set_up_sees_how_that_goes(void **state)
+{
+    static const char variable[] = "CRT_JOB_SETUP=make";
+    CRTI_AUTO(crti_buffer_fini) crti_buffer_t environment = {0};
+    crti_msg_job_submit_t m = {.submission = crti_str("s"),
+                               .entrypoint = crti_str("train"),
+                               .argv = crti_str("argv")};
+    bed_t *bed = *state;
+
+    assert_int_equal(crti_list_pack(&environment, variable, strlen(variable)), CRT_OK);
+    m.environment = crti_span(environment.data, environment.size);
+    bed_say(bed, ADMIN, CRTI_MSG_JOB_SUBMIT, 1, &m);
+    assert_non_null(bed_next(bed, NODE_A, CRTI_MSG_JOB_START));
+    read_log(bed, 21, 30000); /* it is PENDING, and its node has a log */
+    assert_non_null(bed_next(bed, NODE_A, CRTI_MSG_LOG_READ));
+}
+
 static void who_reads_the_log_of_a_job_and_leaves_is_forgotten(void **state)
 {
     bed_t *bed = *state;
@@ -526,6 +543,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         CONTROL_TEST(who_reads_the_log_of_a_job_that_has_not_begun_waits_for_it),
+        CONTROL_TEST(who_reads_the_log_of_a_job_that_is_set_up_sees_how_that_goes),
         CONTROL_TEST(who_reads_the_log_of_a_job_and_leaves_is_forgotten),
         CONTROL_TEST(the_exit_status_of_a_driver_decides_how_its_job_ended),
         CONTROL_TEST(a_log_of_a_node_that_is_away_is_not_missing),

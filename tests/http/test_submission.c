@@ -50,6 +50,26 @@ static void a_full_description_is_taken(void **state)
     assert_list(&s.environment, (const char *const[]){"K=V=1"}, 1);
 }
 
+static void a_python_environment_is_told_to_nodes(void **state)
+{
+    static const struct {
+        const char *json, *variable;
+    } cases[] = {
+        {"{\"pip\":[\"a==1\",\"--no-index\"]}", "CRT_JOB_PIP=a==1\n--no-index\n"},
+        {"{\"uv\":{\"packages\":[\"a\"]}}", "CRT_JOB_UV=a\n"},
+        {"{\"conda\":\"aims-ray\"}", "CRT_JOB_CONDA=aims-ray"}};
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        CRTI_AUTO(crti_submission_fini) crti_http_submission_t s = {0};
+        char body[256];
+
+        snprintf(body, sizeof(body), "{\"entrypoint\":\"x\",\"runtime_env\":%s}",
+                 cases[i].json);
+        assert_int_equal(parse(body, &s), CRT_OK);
+        assert_list(&s.environment, &cases[i].variable, 1);
+    }
+}
+
 static void without_a_program_the_shell_runs_the_entrypoint(void **state)
 {
     CRTI_AUTO(crti_submission_fini) crti_http_submission_t s = {0};
@@ -88,6 +108,39 @@ static void job_id_is_an_old_name_of_submission_id(void **state)
     assert_string_equal(s.id, "old");
 }
 
+static void a_wrong_python_environment_is_refused_with_what_is_wrong(void **state)
+{
+    static const struct {
+        const char *json, *reason;
+    } cases[] = {
+        {"{\"entrypoint\":\"x\",\"runtime_env\":{\"pip\":\"a.txt\"}}",
+         "runtime_env.pip must be a list of requirements"},
+        {"{\"entrypoint\":\"x\",\"runtime_env\":{\"pip\":[]}}", "1 to 16384 bytes"},
+        {"{\"entrypoint\":\"x\",\"runtime_env\":{\"pip\":[\"a\\nb\"]}}",
+         "runtime_env.pip must be a list of requirements"},
+        {"{\"entrypoint\":\"x\",\"runtime_env\":{\"uv\":[\"a\\u0000\"]}}", "zero"},
+        {"{\"entrypoint\":\"x\",\"runtime_env\":{\"uv\":{\"packages\":[\"a\"],"
+         "\"uv_check\":true}}}",
+         "more is for \"setup\""},
+        {"{\"entrypoint\":\"x\",\"runtime_env\":{\"conda\":\"a.yaml\"}}",
+         "let \"setup\" make one"},
+        {"{\"entrypoint\":\"x\",\"runtime_env\":{\"conda\":\"-p\"}}",
+         "the name of an environment"},
+        {"{\"entrypoint\":\"x\",\"runtime_env\":{\"conda\":{\"name\":\"a\"}}}",
+         "the name of an environment"},
+        {"{\"entrypoint\":\"x\",\"runtime_env\":{\"conda\":\"a\",\"pip\":[\"b\"]}}",
+         "one of conda, pip and uv"},
+    };
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        CRTI_AUTO(crti_submission_fini) crti_http_submission_t s = {0};
+
+        assert_int_equal(parse(cases[i].json, &s), CRT_ERR_INVALID);
+        if (!strstr(crt_error_detail(), cases[i].reason))
+            fail_msg("%s gave \"%s\"", cases[i].json, crt_error_detail());
+    }
+}
+
 static void each_mistake_is_named(void **state)
 {
     static const struct {
@@ -113,8 +166,8 @@ static void each_mistake_is_named(void **state)
         {"{\"entrypoint\":\"x\",\"runtime_env\":{\"working_dir\":\"gcs://_ray_pkg_a.zip/"
          "../x\"}}",
          "must be gcs://_ray_pkg_HEX.zip"},
-        {"{\"entrypoint\":\"x\",\"runtime_env\":{\"pip\":[\"numpy\"]}}",
-         "runtime_env.pip is not supported: let \"setup\""},
+        {"{\"entrypoint\":\"x\",\"runtime_env\":{\"py_modules\":[\"a\"]}}",
+         "runtime_env.py_modules is not supported: let \"setup\""},
         {"{\"entrypoint\":\"x\",\"runtime_env\":{\"setup\":\"make\"}}",
          "working_dir, which is not given"},
         {"{\"entrypoint\":\"x\",\"runtime_env\":{\"program\":\"zz\"}}",
@@ -176,6 +229,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_full_description_is_taken),
+        cmocka_unit_test(a_python_environment_is_told_to_nodes),
+        cmocka_unit_test(a_wrong_python_environment_is_refused_with_what_is_wrong),
         cmocka_unit_test(without_a_program_the_shell_runs_the_entrypoint),
         cmocka_unit_test(an_id_is_chosen_when_none_is_given_and_differs_each_time),
         cmocka_unit_test(job_id_is_an_old_name_of_submission_id),

@@ -260,13 +260,17 @@ static void a_folder_is_held_only_when_it_is_complete(void **state)
 
     memset(sha, 'a', 64);
     sha[64] = '\0';
-    crti_package_key(sha, "", key);
+    crti_package_key(sha, "", "", key);
     assert_string_equal(key, sha);
-    crti_package_key(sha, "make", other);
+    crti_package_key(sha, "make", "conda", key);
+    crti_package_key(sha, "make", "", other);
+    assert_string_not_equal(key, other); /* what it is run with counts */
+    crti_package_key(sha, "", "conda", key);
+    assert_string_equal(key, sha);
     assert_int_equal(strncmp(other, sha, 64), 0);
     assert_int_equal(strlen(other), 64 + 1 + 16);
     assert_false(crti_package_hold(folder, key, &hold));
-    assert_int_equal(crti_package_lock(folder, key, &lock), CRT_OK);
+    assert_int_equal(crti_package_lock(folder, key, NULL, &lock), CRT_OK);
     assert_false(crti_package_is_complete(lock));
     assert_int_equal(crti_package_complete(lock, 5), CRT_OK);
     assert_false(crti_package_hold(folder, key, &hold)); /* it is locked still */
@@ -287,7 +291,7 @@ static void put_package(char letter, uint64_t bytes, int64_t age_s)
     sha[64] = '\0';
     snprintf(path, sizeof(path), "%s/%s", folder, sha);
     assert_int_equal(mkdir(path, 0700), 0);
-    assert_int_equal(crti_package_lock(folder, sha, &lock), CRT_OK);
+    assert_int_equal(crti_package_lock(folder, sha, NULL, &lock), CRT_OK);
     assert_int_equal(crti_package_complete(lock, bytes), CRT_OK);
     assert_int_equal(futimens(lock, times), 0);
     close(lock);

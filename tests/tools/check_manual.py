@@ -60,8 +60,9 @@ def compare(problems, where, said, written):
 
 
 def check_commands(problems, crt, manual):
-    commands = [(c,) for c in listed_commands(crt) if c != "job"]
-    commands += [("job", c) for c in listed_commands(crt, "job")]
+    families = ("job", "data")
+    commands = [(c,) for c in listed_commands(crt) if c not in families]
+    commands += [(family, c) for family in families for c in listed_commands(crt, family)]
     for words in commands:
         where = " ".join(words).upper()
         if where not in manual:

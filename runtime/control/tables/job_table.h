@@ -69,6 +69,7 @@ typedef struct crti_job_entry {
     size_t actors;   /* living detached actors that keep the program */
     bool unsaved;    /* its row is on the way to the store */
     bool start_sent; /* PENDING submission: JOB_START is on its way */
+    bool is_set_up;  /* and was sent: a node makes what it needs, and writes its log */
     /* values of its groups may be in the store; stored when it has ended */
     bool has_groups;
     uint64_t expires_ns;  /* ended */

@@ -28,15 +28,22 @@ typedef struct package {
     int64_t used; /* seconds */
 } package_t;
 
-void crti_package_key(const char *sha, const char *setup, char key[CRTI_PACKAGE_KEY])
+void crti_package_key(const char *sha, const char *setup, const char *base,
+                      char key[CRTI_PACKAGE_KEY])
 {
     unsigned char digest[crypto_hash_sha256_BYTES];
+    crypto_hash_sha256_state state;
     char hex[2 * sizeof(digest) + 1];
 
     snprintf(key, CRTI_PACKAGE_KEY, "%.64s", sha);
     if (!*setup)
         return;
-    crypto_hash_sha256(digest, (const unsigned char *)setup, strlen(setup));
+    crypto_hash_sha256_init(&state);
+    crypto_hash_sha256_update(&state, (const unsigned char *)setup, strlen(setup));
+    if (*base) /* behind a zero, which no command has */
+        crypto_hash_sha256_update(&state, (const unsigned char *)"", 1);
+    crypto_hash_sha256_update(&state, (const unsigned char *)base, strlen(base));
+    crypto_hash_sha256_final(&state, digest);
     sodium_bin2hex(hex, sizeof(hex), digest, sizeof(digest));
     snprintf(key, CRTI_PACKAGE_KEY, "%.64s-%.16s", sha, hex);
 }
@@ -109,7 +116,8 @@ bool crti_package_hold(const char *packages, const char *key, int *fd_out)
     return true;
 }
 
-crt_status_t crti_package_lock(const char *packages, const char *key, int *fd_out)
+crt_status_t crti_package_lock(const char *packages, const char *key,
+                               void (*on_wait)(void), int *fd_out)
 {
     crt_status_t status = crti_dir_make(packages);
     char path[4400];
@@ -117,7 +125,12 @@ crt_status_t crti_package_lock(const char *packages, const char *key, int *fd_ou
     if (status != CRT_OK)
         return status;
     snprintf(path, sizeof(path), "%s/%s" LOCK, packages, key);
-    *fd_out = open_locked(path, O_RDWR | O_CREAT, LOCK_EX);
+    *fd_out = open_locked(path, O_RDWR | O_CREAT, LOCK_EX | LOCK_NB);
+    if (*fd_out < 0 && errno == EWOULDBLOCK) {
+        if (on_wait)
+            on_wait();
+        *fd_out = open_locked(path, O_RDWR | O_CREAT, LOCK_EX);
+    }
     return *fd_out >= 0 ? CRT_OK : crt_raise(CRT_ERR_IO, "%s: %s", path, strerror(errno));
 }
 

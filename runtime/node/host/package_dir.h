@@ -4,7 +4,8 @@
  * Where it sits
  *     node/jobs/package.c (holds), crt-unpack (makes, trims) -> [ node/host/package_dir.c ]
  * Rules
- *     KEY is the SHA-256 of the zip, and of the setup command where there is one. Beside each lies
+ *     KEY is the SHA-256 of the zip, and of the setup command where there is one; of a Python
+ *     environment that of its requirements. Beside each lies
  *     KEY.lock: who makes the folder has it exclusively, who uses it has it shared, until that
  *     process ends. What is written in it says that the folder is complete, since this boot of the
  *     host: what a crash left half on disk is made anew. Folders that nobody holds go, the least
@@ -23,15 +24,19 @@
 #define CRTI_PACKAGES_PIN_S 600
 #define CRTI_PACKAGE_KEY    96 /* bytes, with the final zero */
 
-/* The name of the folder of that zip and setup command ("": none). */
-void crti_package_key(const char *sha, const char *setup, char key[CRTI_PACKAGE_KEY]);
+/* The name of the folder of that zip and setup command ("": none), which is run in the Python
+ * environment `base` ("": none). */
+void crti_package_key(const char *sha, const char *setup, const char *base,
+                      char key[CRTI_PACKAGE_KEY]);
 
 /* True when the folder is complete: it stays as long as `*fd_out`, which the caller closes, is
  * open. */
 bool crti_package_hold(const char *packages, const char *key, int *fd_out);
 
-/* Waits until nobody else makes or uses it. Caller closes `*fd_out`. */
-crt_status_t crti_package_lock(const char *packages, const char *key, int *fd_out);
+/* Waits until nobody else makes or uses it, after a call of `on_wait` (NULL: none) where it is so.
+ * Caller closes `*fd_out`. */
+crt_status_t crti_package_lock(const char *packages, const char *key,
+                               void (*on_wait)(void), int *fd_out);
 
 /* What lock gave says that the folder is complete. */
 bool crti_package_is_complete(int fd);

@@ -23,6 +23,7 @@ static void free_job(crti_job_t *job)
     crti_program_cancel(job);
     crti_zygote_fini(job);
     crti_package_close(job->package);
+    crti_package_close(job->python);
     crti_close_auto(&job->zip_fd);
     crti_close_auto(&job->exec_fd);
     free(job->program);

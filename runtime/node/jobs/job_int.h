@@ -4,7 +4,9 @@
 #ifndef CRTI_NODE_JOB_INT_H
 #define CRTI_NODE_JOB_INT_H
 
+#include "runtime/base/job_variables.h"
 #include "runtime/node/host/output.h"
+#include "runtime/node/host/package_dir.h"
 #include "runtime/node/jobs/job.h"
 #include "runtime/node/process/context.h"
 
@@ -80,9 +82,10 @@ struct crti_job {
     char sha[CRTI_SHA_TEXT];
     crti_buffer_t argv, environment; /* lists of text */
 
-    int exec_fd;                  /* the executable, -1: not here yet */
-    int zip_fd;                   /* its folder's, while that is made; -1: none */
-    struct crti_package *package; /* its folder; NULL: none, or not here yet */
+    int exec_fd;                 /* the executable, -1: not here yet */
+    int zip_fd;                  /* its folder's, while that is made; -1: none */
+    struct crti_package *python; /* its Python environment; NULL: none, or not here yet */
+    struct crti_package *package; /* its folder; likewise */
     void (*on_found)(crti_job_t *job, crt_status_t status, const char *text);
     bool is_silent; /* the file server of its path did not answer */
     struct crti_fetch *fetch;
@@ -145,22 +148,46 @@ typedef struct crti_package crti_package_t;
 typedef void crti_package_ready_t(void *user, crt_status_t status, const char *text);
 
 typedef struct crti_package_wish {
-    const char *sha, *setup;  /* setup "": none */
-    char *const *environment; /* of the setup command */
+    const char *key;  /* its name on this host; NULL: nothing is wished */
+    const char *tool; /* pip or uv, which makes a Python environment; NULL: a folder */
+    const char *sha, *setup;  /* of a folder: its zip, its setup command, "": none */
+    char *const *environment; /* of the tool, or the setup command */
     const char *log_path;     /* where its output goes */
     crti_package_ready_t *on_ready;
     void *user;
 } crti_package_wish_t;
 
 /* The folder, when it is on this host already; else NULL. Caller closes it. */
-crti_package_t *crti_package_find(crti_node_t *node, const char *sha, const char *setup);
-/* Makes it from the zip, which the cache has. `on_ready` is called once, unless it is closed
- * before, with texts that begin with CRTI_JOB_SETUP_FAILED. Caller closes it in any case. */
+crti_package_t *crti_package_find(crti_node_t *node, const crti_package_wish_t *wish);
+/* Makes it; a folder from the zip, which the cache has. `on_ready` is called once, unless it is
+ * closed before, with texts that begin with CRTI_JOB_SETUP_FAILED. Caller closes it in any case. */
 crt_status_t crti_package_make(crti_node_t *node, const crti_package_wish_t *wish,
                                crti_package_t **package_out);
 /* NULL is fine. */
 void crti_package_close(crti_package_t *package);
 const char *crti_package_directory(const crti_package_t *package);
+
+/* ---------------------------------------------------------------- python.c */
+
+/* What of a wish for a folder is text of its own. */
+typedef struct crti_folder_names {
+    char sha[CRTI_SHA_TEXT + 1], setup[CRTI_JOB_SETUP_MAX], key[CRTI_PACKAGE_KEY];
+} crti_folder_names_t;
+
+/* What the variables ask for, as a wish that is to be completed; no `key`: no folder. */
+crt_status_t crti_folder_wanted(crti_span_t environment, crti_folder_names_t *names,
+                                crti_package_wish_t *wish);
+/* The same; false: no Python environment that is to be made. */
+bool crti_python_wanted(crti_span_t environment, crti_package_wish_t *wish,
+                        char key[CRTI_PACKAGE_KEY]);
+/* One is to be made, or conda has it: what has no path is searched there. */
+bool crti_python_is_named(crti_span_t environment);
+/* Puts its programs first, in the variables of a driver or a setup command. */
+void crti_python_enter(const crti_package_t *python, crti_arguments_t *v);
+/* Of `v`, made of the driver's variables: the place of the environment becomes that on this node.
+ * NULL is fine. */
+void crti_python_move(const crti_package_t *python, crti_span_t environment,
+                      crti_arguments_t *v);
 
 /* spawn.c: the zygote forks, or the program is to be executed: who waits is served. */
 void crti_job_serve(crti_job_t *job);

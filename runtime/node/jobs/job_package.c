@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the workers of a job need on this node: its folder, if it was submitted with one, then its
- * executable.
+/* What the workers of a job need on this node: its Python environment and its folder, if it was
+ * submitted with them, then its executable.
  *
  * Where it sits
  *     spawn.c -> [ node/jobs/job_package.c ] -> package.c (the folder), program.c (zip and
@@ -76,53 +76,89 @@ static void on_package(void *user, crt_status_t status, const char *text)
     job->on_found(job, status, text);
 }
 
-static const char *setup_of(const crti_job_t *job, char *text, size_t size)
+/* `user` and what else is the same for the folder and the Python environment. */
+static crt_status_t make_package(crti_job_t *job, crti_package_wish_t *wish,
+                                 crti_package_ready_t *on_ready,
+                                 crti_package_t **package_out)
 {
-    return crti_job_variable(environment_of(job), CRTI_JOB_SETUP, text, size);
+    CRTI_AUTO(crti_arguments_fini) crti_arguments_t environment = {0};
+    char log[CRTI_NODE_PATH + 64], hex[CRTI_ID_HEX];
+
+    crti_arguments_add_list(&environment, environment_of(job));
+    crti_python_move(job->python, environment_of(job), &environment);
+    snprintf(log, sizeof(log), "%s/logs/package-%.8s.log", job->node->own_state,
+             crti_id_hex(job->id, hex));
+    wish->environment = environment.list;
+    wish->log_path = log;
+    wish->on_ready = on_ready;
+    wish->user = job;
+    return environment.status == CRT_OK ? crti_package_make(job->node, wish, package_out)
+                                        : environment.status;
 }
 
 /* The zip is in the cache, and stays there while the job has it open. */
 static void on_zip(crti_job_t *job, crt_status_t status, const char *text)
 {
-    CRTI_AUTO(crti_arguments_fini) crti_arguments_t environment = {0};
-    char setup[CRTI_JOB_SETUP_MAX], sha[CRTI_SHA_TEXT], log[CRTI_NODE_PATH + 64];
-    crti_package_wish_t wish = {.sha = sha,
-                                .setup = setup_of(job, setup, sizeof(setup)),
-                                .log_path = log,
-                                .on_ready = on_package,
-                                .user = job};
+    crti_folder_names_t names;
+    crti_package_wish_t wish;
 
     if (status != CRT_OK) {
         job->on_found(job, status, text);
         return;
     }
-    crti_job_variable(environment_of(job), CRTI_JOB_PACKAGE, sha, sizeof(sha));
-    crti_arguments_add_list(&environment, environment_of(job));
-    status = environment.status;
-    wish.environment = environment.list;
-    snprintf(log, sizeof(log), "%s/logs/package-%.8s.log", job->node->own_state,
-             crti_id_hex(job->id, (char[CRTI_ID_HEX]){0}));
+    status = crti_folder_wanted(environment_of(job), &names, &wish);
     if (status == CRT_OK)
-        status = crti_package_make(job->node, &wish, &job->package);
+        status = make_package(job, &wish, on_package, &job->package);
     if (status != CRT_OK)
         job->on_found(job, status, crt_error_detail());
 }
 
-void crti_job_find_program(crti_job_t *job, crti_program_found_t *on_found)
+static void find_folder(crti_job_t *job)
 {
-    char setup[CRTI_JOB_SETUP_MAX], sha[CRTI_SHA_TEXT + 1];
-    crti_program_wish_t wish = {.sha = sha, .fd_out = &job->zip_fd};
+    crti_folder_names_t names;
+    crti_package_wish_t folder;
+    crti_program_wish_t zip = {.sha = names.sha, .fd_out = &job->zip_fd};
 
-    job->on_found = on_found;
-    crti_job_variable(environment_of(job), CRTI_JOB_PACKAGE, sha, sizeof(sha));
-    if (job->package || strspn(sha, "0123456789abcdef") != CRTI_SHA_TEXT - 1 ||
-        sha[CRTI_SHA_TEXT - 1]) {
+    if (job->package ||
+        crti_folder_wanted(environment_of(job), &names, &folder) != CRT_OK ||
+        !folder.key) {
         find_executable(job);
         return;
     }
-    job->package = crti_package_find(job->node, sha, setup_of(job, setup, sizeof(setup)));
+    job->package = crti_package_find(job->node, &folder);
     if (job->package)
         use_folder(job);
     else
-        crti_program_find(job, &wish, on_zip);
+        crti_program_find(job, &zip, on_zip);
+}
+
+static void on_python(void *user, crt_status_t status, const char *text)
+{
+    crti_job_t *job = user;
+
+    if (status == CRT_OK) {
+        find_folder(job);
+        return;
+    }
+    crti_package_close(CRTI_TAKE(job->python));
+    job->on_found(job, status, text);
+}
+
+void crti_job_find_program(crti_job_t *job, crti_program_found_t *on_found)
+{
+    char key[CRTI_PACKAGE_KEY];
+    crti_package_wish_t wish;
+    crt_status_t status;
+
+    job->on_found = on_found;
+    if (!job->python && crti_python_wanted(environment_of(job), &wish, key)) {
+        job->python = crti_package_find(job->node, &wish);
+        if (!job->python) {
+            status = make_package(job, &wish, on_python, &job->python);
+            if (status != CRT_OK)
+                job->on_found(job, status, crt_error_detail());
+            return;
+        }
+    }
+    find_folder(job);
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Packages: the folder of a job on this node, unpacked from the zip that lies in the content cache.
+/* Packages: what a job needs on this node beside its program. Its folder, unpacked from the zip
+ * that lies in the content cache; its Python environment.
  *
  * Where it sits
  *     submission.c (the driver), job_package.c (workers) -> [ node/jobs/package.c ] -> crt-unpack
@@ -22,6 +23,7 @@
 #include "runtime/node/host/exec.h"
 #include "runtime/node/host/package_dir.h"
 #include "runtime/node/jobs/job_int.h"
+#include "runtime/node/logs/logs.h"
 
 struct crti_package {
     crti_node_t *node;
@@ -85,6 +87,16 @@ bool crti_package_has(crti_node_t *node, pid_t pid)
 
 /* ---------------------------------------------------------------- making it */
 
+/* What is told as the reason has no lines about how far it was. */
+static const char *without_progress(const char *text)
+{
+    const char *next;
+
+    while (strncmp(text, "(crt) ", 6) == 0 && (next = strstr(text, " | ")) != NULL)
+        text = next + 3;
+    return text;
+}
+
 static crt_status_t result_of(crti_package_t *p, const siginfo_t *info)
 {
     char last[600];
@@ -99,7 +111,7 @@ static crt_status_t result_of(crti_package_t *p, const siginfo_t *info)
     crti_log_file_last(&p->log, last, sizeof(last));
     return crt_raise(CRT_ERR_IO, CRTI_JOB_SETUP_FAILED "%s",
                      is_made   ? "the folder went meanwhile"
-                     : last[0] ? last
+                     : last[0] ? without_progress(last)
                                : "crt-unpack was killed");
 }
 
@@ -146,24 +158,37 @@ static crt_status_t watch(crti_package_t *p)
     return status;
 }
 
-static crt_status_t make(crti_package_t *p, const char *sha, const char *setup,
-                         char *const *environment)
+static void zip_path(const crti_package_t *p, const char *sha, char *path, size_t size)
+{
+    snprintf(path, size, "%s/programs/%s", p->node->state_dir, sha ? sha : "");
+}
+
+static void on_lines(void *user, bool is_stderr, const char *lines, size_t size)
+{
+    const crti_package_t *p = user;
+
+    crti_logs_grown(p->node, p->log.path);
+}
+
+static crt_status_t make(crti_package_t *p, const crti_package_wish_t *wish)
 {
     char program[CRTI_NODE_PATH], zip[CRTI_NODE_PATH + 80];
-    char *argv[] = {"crt-unpack", zip,  p->packages,
-                    p->key,       NULL, NULL}; /* exec takes them as they are */
+    /* exec takes them as they are */
+    char *folder[] = {"crt-unpack", zip, p->packages, p->key, NULL, NULL};
+    char *python[] = {"crt-unpack", "--python", (char *)wish->tool,
+                      p->packages,  p->key,     NULL};
     int fds[2] = {-1, -1};
     crti_exec_t exec = {.exec_fd = -1,
                         .path = program,
-                        .argv = argv,
-                        .environment = environment,
+                        .argv = wish->tool ? python : folder,
+                        .environment = wish->environment,
                         .keep_fd = -1};
     crt_status_t status = crti_daemon_path("crt-unpack", program, sizeof(program));
 
-    snprintf(zip, sizeof(zip), "%s/programs/%s", p->node->state_dir, sha);
-    argv[4] = *setup ? (char *)setup : NULL;
+    zip_path(p, wish->sha, zip, sizeof(zip));
+    folder[4] = wish->setup && *wish->setup ? (char *)wish->setup : NULL;
     for (int i = 0; i < 2 && status == CRT_OK; i++)
-        status = crti_output_open(&p->output[i], i == 1, &p->log, NULL, NULL, &fds[i]);
+        status = crti_output_open(&p->output[i], i == 1, &p->log, on_lines, p, &fds[i]);
     exec.stdout_fd = fds[0];
     exec.stderr_fd = fds[1];
     if (status == CRT_OK)
@@ -179,33 +204,34 @@ static void hold_zip(crti_package_t *p, const char *sha)
 {
     char zip[CRTI_NODE_PATH + 80];
 
-    snprintf(zip, sizeof(zip), "%s/programs/%s", p->node->state_dir, sha);
+    zip_path(p, sha, zip, sizeof(zip));
     p->zip_fd = open(zip, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
     if (p->zip_fd >= 0)
         crti_programs_hold(p->zip_fd);
 }
 
-static crti_package_t *new_package(crti_node_t *node, const char *sha, const char *setup)
+static crti_package_t *new_package(crti_node_t *node, const crti_package_wish_t *wish)
 {
     crti_package_t *p = calloc(1, sizeof(*p));
 
     if (p == NULL)
         return NULL;
     p->node = node;
-    p->hold_fd = p->pidfd = p->report = -1;
+    p->hold_fd = p->zip_fd = p->pidfd = p->report = -1;
     p->output[0].fd = p->output[1].fd = -1;
     crti_log_file_init(&p->log, CRTI_LIMIT(log_limit));
-    crti_package_key(sha, setup, p->key);
+    snprintf(p->key, sizeof(p->key), "%s", wish->key);
     snprintf(p->packages, sizeof(p->packages), "%s/packages", node->state_dir);
     snprintf(p->directory, sizeof(p->directory), "%s/%s", p->packages, p->key);
     crti_list_append(&node->jobs->packages, &p->link);
-    hold_zip(p, sha);
+    if (wish->sha)
+        hold_zip(p, wish->sha);
     return p;
 }
 
-crti_package_t *crti_package_find(crti_node_t *node, const char *sha, const char *setup)
+crti_package_t *crti_package_find(crti_node_t *node, const crti_package_wish_t *wish)
 {
-    crti_package_t *p = new_package(node, sha, setup);
+    crti_package_t *p = new_package(node, wish);
 
     if (p && crti_package_hold(p->packages, p->key, &p->hold_fd))
         return p;
@@ -216,7 +242,7 @@ crti_package_t *crti_package_find(crti_node_t *node, const char *sha, const char
 crt_status_t crti_package_make(crti_node_t *node, const crti_package_wish_t *wish,
                                crti_package_t **package_out)
 {
-    crti_package_t *p = new_package(node, wish->sha, wish->setup);
+    crti_package_t *p = new_package(node, wish);
     crt_status_t status;
 
     if (p == NULL)
@@ -224,7 +250,7 @@ crt_status_t crti_package_make(crti_node_t *node, const crti_package_wish_t *wis
     p->on_ready = wish->on_ready;
     p->user = wish->user;
     snprintf(p->log.path, sizeof(p->log.path), "%s", wish->log_path);
-    status = make(p, wish->sha, wish->setup, wish->environment);
+    status = make(p, wish);
     if (status == CRT_OK)
         *package_out = p;
     else

@@ -61,6 +61,7 @@ static void free_submission(crti_submission_t *s)
         if (s->uploads[i] >= 0)
             close(s->uploads[i]);
     crti_package_close(s->package);
+    crti_package_close(s->python);
     free(s->entrypoint);
     crti_buffer_fini(&s->argv);
     crti_buffer_fini(&s->environment);
@@ -258,6 +259,7 @@ static void start_failed(crti_submission_t *s, crt_status_t status)
     crti_map_remove(&node->submissions->by_job, &s->job);
     close_process(s);
     free_submission(s);
+    crti_logs_wake(node);
     crti_node_progress(node);
 }
 
@@ -311,6 +313,7 @@ static void on_gone(void *user, uint32_t events)
     close_process(s);
     give_back(s);
     crti_package_close(CRTI_TAKE(s->package));
+    crti_package_close(CRTI_TAKE(s->python));
     set_state(s, CRTI_SUBMISSION_ENDED);
     s->ended_order = ++node->submissions->ended_count;
     tell_exited(s);
@@ -470,37 +473,67 @@ static void on_package(void *user, crt_status_t status, const char *text)
         start_failed(s, status);
 }
 
-/* Makes its folder, or takes one that is on this host already. */
-static crt_status_t prepare(crti_submission_t *s)
+static crt_status_t make_package(crti_submission_t *s, crti_package_wish_t *wish,
+                                 crti_package_t **package_out)
 {
     CRTI_AUTO(crti_arguments_fini)
     crti_arguments_t environment = {.most = CRTI_SUBMISSION_STRINGS};
-    char sha[CRTI_SHA_TEXT + 1], setup[CRTI_JOB_SETUP_MAX];
     char dir[CRTI_NODE_PATH + CRTI_ID_HEX + 8];
-    crti_span_t list = crti_span(s->environment.data, s->environment.size);
-    crti_package_wish_t wish = {
-        .sha = sha,
-        .setup = crti_job_variable(list, CRTI_JOB_SETUP, setup, sizeof(setup)),
-        .log_path = s->log.path,
-        .on_ready = on_package,
-        .user = s};
-    crt_status_t status;
+    crt_status_t status = crti_submission_places(s, dir, sizeof(dir));
 
-    crti_job_variable(list, CRTI_JOB_PACKAGE, sha, sizeof(sha));
-    if (sha[0] == '\0')
-        return begin(s);
-    if (strspn(sha, "0123456789abcdef") != CRTI_SHA_TEXT - 1 || sha[CRTI_SHA_TEXT - 1])
-        return crt_raise(CRT_ERR_PROTOCOL, "the folder's SHA-256 is not one");
-    s->package = crti_package_find(s->node, sha, wish.setup);
-    if (s->package)
-        return begin(s);
-    status = crti_submission_places(s, dir, sizeof(dir));
     if (status != CRT_OK)
         return status;
     crti_submission_environment(s, &environment);
-    wish.environment = environment.list;
-    return environment.status == CRT_OK ? crti_package_make(s->node, &wish, &s->package)
+    wish->environment = environment.list;
+    wish->log_path = s->log.path;
+    wish->user = s;
+    return environment.status == CRT_OK ? crti_package_make(s->node, wish, package_out)
                                         : environment.status;
+}
+
+/* Makes its folder, or takes one that is on this host already. */
+static crt_status_t prepare_folder(crti_submission_t *s)
+{
+    crti_folder_names_t names;
+    crti_package_wish_t wish;
+    crt_status_t status = crti_folder_wanted(
+        crti_span(s->environment.data, s->environment.size), &names, &wish);
+
+    if (status != CRT_OK)
+        return status;
+    if (wish.key)
+        s->package = crti_package_find(s->node, &wish);
+    if (!wish.key || s->package)
+        return begin(s);
+    wish.on_ready = on_package;
+    return make_package(s, &wish, &s->package);
+}
+
+static void on_python(void *user, crt_status_t status, const char *text)
+{
+    crti_submission_t *s = user;
+
+    if (status == CRT_OK)
+        status = prepare_folder(s);
+    if (status != CRT_OK)
+        start_failed(s, status);
+}
+
+/* Makes its Python environment, or takes one that is on this host already; then its folder, whose
+ * setup command may need that. */
+static crt_status_t prepare(crti_submission_t *s)
+{
+    char key[CRTI_PACKAGE_KEY];
+    crti_package_wish_t wish;
+
+    if (!crti_python_wanted(crti_span(s->environment.data, s->environment.size), &wish,
+                            key))
+        return prepare_folder(s);
+    s->python = crti_package_find(s->node, &wish);
+    if (s->python)
+        return prepare_folder(s);
+    wish.on_ready = on_python;
+    return make_package(s, &wish, &s->python);
 }
 
 static crt_status_t keep(crti_submission_t *s, const crti_msg_job_start_t *start)

@@ -133,6 +133,8 @@ void crti_submission_environment(const crti_submission_t *s, crti_arguments_t *v
         if (!has_variable(v, *e, length) && strncmp(*e, "CRT_HEAD_DIR=", 13) != 0)
             crti_arguments_add(v, crti_str(*e));
     }
+    if (s->python)
+        crti_python_enter(s->python, v);
 }
 
 crt_status_t crti_submission_places(crti_submission_t *s, char *dir, size_t size)
@@ -180,11 +182,15 @@ static crt_status_t link_program(crti_submission_t *s, const char *dir, char *pa
     return status;
 }
 
-/* A program without a slash in its name, as the shell of this host would find it. */
-static crt_status_t search_path(const char *name, char *path, size_t size)
+/* A program without a slash in its name, as a shell would find it that has the job's variables. */
+static crt_status_t search_path(const crti_arguments_t *environment, const char *name,
+                                char *path, size_t size)
 {
-    const char *search = getenv("PATH");
+    const char *search = NULL;
 
+    for (size_t i = 0; i < environment->count; i++)
+        if (strncmp(environment->list[i], "PATH=", 5) == 0)
+            search = environment->list[i] + 5;
     while (search && *search) {
         size_t length = strcspn(search, ":");
 
@@ -198,15 +204,18 @@ static crt_status_t search_path(const char *name, char *path, size_t size)
 
 /* What is executed: the uploaded program, one of the job's folder, or, where there is neither (a
  * shell command), one of this host by its whole path. */
-static crt_status_t path_of(crti_submission_t *s, const char *dir, char *path,
-                            size_t size)
+static crt_status_t path_of(crti_submission_t *s, const char *dir,
+                            const crti_arguments_t *environment, char *path, size_t size)
 {
+    bool is_named = s->package || crti_python_is_named(crti_span(s->environment.data,
+                                                                 s->environment.size));
+
     if (*s->sha && (strspn(s->sha, "0123456789abcdef") != 64 || s->sha[64]))
         return crt_raise(CRT_ERR_PROTOCOL, "the program's SHA-256 is not one");
     if (*s->sha)
         return link_program(s, dir, path, size);
-    if (s->package && !strchr(s->program, '/'))
-        return search_path(s->program, path, size);
+    if (is_named && !strchr(s->program, '/'))
+        return search_path(environment, s->program, path, size);
     if (!s->package && s->program[0] != '/')
         return crt_raise(CRT_ERR_INVALID, "the program \"%s\" is not a whole path",
                          s->program);
@@ -215,16 +224,62 @@ static crt_status_t path_of(crti_submission_t *s, const char *dir, char *path,
     return CRT_OK;
 }
 
-crt_status_t crti_submission_execute(crti_submission_t *s, const crti_arguments_t *argv,
+/* `conda run` before the program, which is one of the environment where its name has no slash. */
+static crt_status_t enter_conda(const char *name, const crti_arguments_t *environment,
+                                const crti_arguments_t *given, crti_arguments_t *argv,
+                                char *path, size_t size)
+{
+    static const char *const words[] = {"conda", "run", "--no-capture-output", "-n"};
+
+    for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
+        crti_arguments_add(argv, crti_str(words[i]));
+    crti_arguments_add(argv, crti_str(name));
+    crti_arguments_add(argv, crti_str(path));
+    for (size_t i = 1; i < given->count; i++)
+        crti_arguments_add(argv, crti_str(given->list[i]));
+    if (search_path(environment, "conda", path, size) == CRT_OK)
+        return argv->status;
+    return crt_raise(
+        CRT_ERR_NOT_FOUND,
+        CRTI_JOB_SETUP_FAILED
+        "the job wants the environment \"%s\" of conda, and there is no conda "
+        "in the PATH of this node: install it there, or let \"setup\" make "
+        "what the job needs",
+        name);
+}
+
+/* What is executed, with which arguments. */
+static crt_status_t choose(crti_submission_t *s, const char *dir,
+                           const crti_arguments_t *environment,
+                           const crti_arguments_t *given, crti_arguments_t *argv,
+                           char *path, size_t size)
+{
+    char conda[256];
+
+    crti_job_variable(crti_span(s->environment.data, s->environment.size), CRTI_JOB_CONDA,
+                      conda, sizeof(conda));
+    if (conda[0] && !*s->sha && !strchr(s->program, '/'))
+        snprintf(path, size, "%s", s->program);
+    else
+        CRT_TRY(path_of(s, dir, environment, path, size));
+    if (conda[0])
+        return enter_conda(conda, environment, given, argv, path, size);
+    for (size_t i = 0; i < given->count; i++)
+        crti_arguments_add(argv, crti_str(given->list[i]));
+    return argv->status;
+}
+
+crt_status_t crti_submission_execute(crti_submission_t *s, const crti_arguments_t *given,
                                      const int fds[2])
 {
     CRTI_AUTO(crti_arguments_fini)
     crti_arguments_t environment = {.most = CRTI_SUBMISSION_STRINGS};
+    CRTI_AUTO(crti_arguments_fini)
+    crti_arguments_t argv = {.most = CRTI_SUBMISSION_STRINGS + 8};
     char dir[CRTI_NODE_PATH + CRTI_ID_HEX + 8], path[2 * CRTI_NODE_PATH];
     char cwd[sizeof(dir) + 128];
     crti_exec_t exec = {.exec_fd = -1,
                         .path = path,
-                        .argv = argv->list,
                         .directory = cwd,
                         .stdout_fd = fds[0],
                         .stderr_fd = fds[1],
@@ -232,8 +287,6 @@ crt_status_t crti_submission_execute(crti_submission_t *s, const crti_arguments_
                         .is_supervised = true};
     crt_status_t status = crti_submission_places(s, dir, sizeof(dir));
 
-    if (status == CRT_OK)
-        status = path_of(s, dir, path, sizeof(path));
     if (s->package)
         snprintf(cwd, sizeof(cwd), "%s", crti_package_directory(s->package));
     else
@@ -244,6 +297,9 @@ crt_status_t crti_submission_execute(crti_submission_t *s, const crti_arguments_
         crti_submission_environment(s, &environment);
         status = environment.status;
     }
+    if (status == CRT_OK)
+        status = choose(s, dir, &environment, given, &argv, path, sizeof(path));
+    exec.argv = argv.list;
     exec.environment = environment.list;
     return status == CRT_OK ? crti_exec_start(&exec, &s->pid, &s->report) : status;
 }

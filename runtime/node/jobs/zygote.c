@@ -79,6 +79,8 @@ static void make_environment(const crti_job_t *job, const char *extra, const cha
         crti_arguments_add(out, crti_str(OMP_THREADS "=1"));
         crti_arguments_add(out, crti_str(CRTI_NODE_SETS_OMP "=1"));
     }
+    crti_python_move(job->python, crti_span(job->environment.data, job->environment.size),
+                     out);
     crti_arguments_format(out, "CRT_NODE_SOCKET=%s/node.sock", job->node->run_dir);
     crti_arguments_format(out, "CRT_NODE_DIR=%s", job->node->run_dir);
 }

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Variables by which nodes hear of the Python environment that a job was submitted with. Those of
+ * its folder are in net/protocol.h.
+ *
+ * Where it sits
+ *     http/submission.c (set), control/control_job_queue.c -> node/jobs/python.c, crt-unpack
+ */
+#ifndef CRTI_BASE_JOB_VARIABLES_H
+#define CRTI_BASE_JOB_VARIABLES_H
+
+/* Lines of requirements, from which pip or uv makes one on each node; the name of one that conda
+ * has there; and where the one that was made lies on the driver's node. */
+#define CRTI_JOB_PIP    "CRT_JOB_PIP"
+#define CRTI_JOB_UV     "CRT_JOB_UV"
+#define CRTI_JOB_CONDA  "CRT_JOB_CONDA"
+#define CRTI_JOB_PYTHON "CRT_JOB_PYTHON"
+
+#endif
