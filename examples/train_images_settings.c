@@ -58,9 +58,8 @@ static const char usage[] =
     "are; "
     "also as\n"
     "                                       --devices\n"
-    "                 epochs = 1            accumulate = 1    batches of each member in "
-    "a "
-    "step\n"
+    "                 epochs = 1            also as --epochs\n"
+    "                 accumulate = 1        batches of each member in a step\n"
     "                 clip = 0              largest norm of a gradient; 0: any\n"
     "                 sync_norms = false    bfloat16 = false    validation = 0.2    test "
     "= "
@@ -371,11 +370,11 @@ static crt_configuration_t *open_configuration(int *argc, char ***argv)
     return c;
 }
 
-/* One argument, or, of --devices N and --accelerator NAME, two. */
+/* One argument, or, of --devices N, --accelerator NAME and --epochs N, two. */
 static crt_status_t override(crt_configuration_t *c, const char *argument,
                              const char *next, int *at)
 {
-    static const char *const plain[] = {"--devices", "--accelerator"};
+    static const char *const plain[] = {"--devices", "--accelerator", "--epochs"};
     static const char *const of_fit[] = {"--training.strategy",    "--training.devices",
                                          "--training.accelerator", "--training.epochs",
                                          "--training.accumulate",  "--training.clip",

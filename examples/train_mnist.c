@@ -523,6 +523,12 @@ static void open_data(training_t *t)
                 crt_dataset_count(train), options.workers);
         exit(1);
     }
+    if (options.epochs) { /* of rounds in which each worker computes a gradient */
+        size_t round = (size_t)options.batch * (size_t)options.workers;
+        size_t samples = (size_t)options.epochs * crt_dataset_count(train);
+
+        options.iterations = (int)((samples + round - 1) / round);
+    }
     t->features = crt_put(crt_dataset_features(train));
     t->labels = crt_put(crt_dataset_labels(train));
     check_ref(t->features);

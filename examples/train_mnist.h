@@ -23,7 +23,7 @@ struct options {
     overlap_t overlap;
     crt_on_death_t on_death;
     bool bfloat16, sharded, json;
-    int workers, shards, iterations, batch, hidden, eval_every, bucket;
+    int workers, shards, iterations, epochs, batch, hidden, eval_every, bucket;
     double dropout, lr;
     uint64_t seed;
 };

@@ -31,6 +31,8 @@ static const char usage[] =
     "  --accelerator cpu|auto   where workers compute: on CPUs\n"
     "Others:\n"
     "  --iterations N       rounds; async makes N x workers updates (200)\n"
+    "  --epochs N           times that all samples are used, in the place of "
+    "--iterations\n"
     "  --batch N            samples per gradient (128)\n"
     "  --hidden N           width of each of the two hidden layers (128)\n"
     "  --dropout P          (0.2)\n"
@@ -179,6 +181,8 @@ static void set_option(const char *name, const char *text)
         o->shards = whole(name, text, 1, SHARDS_MAX);
     else if (strcmp(name, "iterations") == 0)
         o->iterations = whole(name, text, 1, 1000000);
+    else if (strcmp(name, "epochs") == 0)
+        o->epochs = whole(name, text, 1, 100000);
     else if (strcmp(name, "batch") == 0)
         o->batch = whole(name, text, 1, 1000000);
     else if (strcmp(name, "hidden") == 0)
@@ -331,6 +335,7 @@ void read_options(int argc, char **argv)
                                           {"accelerator", required_argument, NULL, 0},
                                           {"shards", required_argument, NULL, 0},
                                           {"iterations", required_argument, NULL, 0},
+                                          {"epochs", required_argument, NULL, 0},
                                           {"batch", required_argument, NULL, 0},
                                           {"hidden", required_argument, NULL, 0},
                                           {"dropout", required_argument, NULL, 0},

@@ -140,6 +140,7 @@ static crt_status_t take_option(training_t *t, crt_configuration_t *c, char **wo
     static const char *const own[][2] = {{"--n-workers", "distributed.workers"},
                                          {"-w", "distributed.workers"},
                                          {"--devices", "distributed.workers"},
+                                         {"--epochs", "training.max_epochs"},
                                          {"--mode", "distributed.mode"}};
     const char *value;
     char override[512];

@@ -29,6 +29,7 @@ static const char usage[] =
     "  --output, -o DIR     model-best, model-last, config.cfg, log.csv, curve-*.svg\n"
     "                       (output)\n"
     "  --n-workers, -w N    members (distributed.workers)\n"
+    "  --epochs N           times that all documents are used (training.max_epochs)\n"
     "  --mode allreduce|peer|shared_optimizer|head_child\n"
     "                       who owns parameters: all members with the average of their "
     "gradients; each\n"

@@ -93,6 +93,13 @@ def async_makes_an_update_of_every_gradient():
     assert result["final_accuracy"] > 0.5 and result["loop_seconds"] > 0, result
 
 
+def epochs_say_how_often_all_samples_are_used():
+    once, twice = (json.loads(
+        run("--epochs", n, *SMALL, "--eval-every", "0", "--json").stdout)["updates"]
+                   for n in ("1", "2"))
+    assert once > 1 and twice in (2 * once, 2 * once - 1), (once, twice)
+
+
 def what_is_reported_is_complete(folder):
     out = run("--mode", "async", "--iterations", "60", *SMALL, "--eval-every", "30", "--csv",
               f"{folder}/log.csv", "--svg", f"{folder}/curve").stdout
@@ -238,6 +245,7 @@ with tempfile.TemporaryDirectory() as where:
     reached = sync_equals_the_arithmetic_without_a_runtime(where)
     loaded_weights_go_on_where_they_were(where, reached)
     async_makes_an_update_of_every_gradient()
+    epochs_say_how_often_all_samples_are_used()
     what_is_reported_is_complete(where)
     the_configuration_of_the_notebook_is_read(where)
     shards_make_the_updates_of_one_server(where, reached)
