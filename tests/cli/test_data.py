@@ -247,8 +247,8 @@ class Data(unittest.TestCase):
             archive.writestr("said", "by the server\n")
         self.server.files = {"/f.zip": packed.getvalue()}
         os.environ["CRT_STATE_DIR"] = self.path("state")
-        said = self.crt("start", "--head", "--port", "0", "--dashboard-port", "0", "--num-cpus", "1",
-                        "--object-store-memory", "50M")
+        said = self.crt("start", "--head", "--port", "0", "--dashboard-port", "0", "--num-cpus",
+                        "1", "--object-store-memory", "50M")
         address = said.split("--address ")[1].split()[0]
         submit = ("job", "submit", "--address", address, "--working-dir")
         url, sha = self.server.url + "/f.zip", sum_of(packed.getvalue())

@@ -179,8 +179,9 @@ class Environments(unittest.TestCase):
             file.write("#!/bin/sh\necho \"$0 $1\"\n")
         os.chmod(program, 0o755)
         self.assertIn("/program/program x\n", self.submit(CPU_YAML, program, "x"))
-        said = self.submit(f"conda: e\nworking_dir: {self.folder}\nsetup: echo $CONDA_DEFAULT_ENV\n",
-                           "./program", "y")
+        said = self.submit(
+            f"conda: e\nworking_dir: {self.folder}\nsetup: echo $CONDA_DEFAULT_ENV\n",
+            "./program", "y")
         self.assertIn("conda runs e\ne\n", said)
         self.assertIn("./program y\n", said)
 
@@ -193,8 +194,10 @@ class Environments(unittest.TestCase):
                 "PATH of this node: install it there, or let \"setup\" make what the job needs\n")
 
     def test_what_is_wrong_or_not_supported_is_told_with_the_word_setup(self):
-        for text, why in (("conda: environment.yml\n", "name of an environment that the nodes have"),
-                          ("conda:\n  dependencies: [a]\n", "environment.yaml:2:3: conda is the name"),
+        for text, why in (("conda: environment.yml\n",
+                           "name of an environment that the nodes have"),
+                          ("conda:\n  dependencies: [a]\n",
+                           "environment.yaml:2:3: conda is the name"),
                           ("pip: {packages: [a], pip_check: true}\n", "pip_check is not supported"),
                           ("pip: [a]\nuv: [a]\n", "one of conda, pip and uv, not several"),
                           ("pip: []\n", "1 to 16384 bytes of requirements"),
