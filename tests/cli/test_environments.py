@@ -17,6 +17,8 @@ import zipfile
 
 CRT, JOB_PROGRAM = map(os.path.abspath, sys.argv[1:3])
 PATIENCE = 280
+HAS_PIP = subprocess.run(["python3", "-c", "import pip"], stderr=subprocess.DEVNULL,
+                         check=False).returncode == 0
 CONDA = """#!/bin/sh
 [ "$1 $2 $3" = "run --no-capture-output -n" ] || exit 9
 echo "conda runs $4"
@@ -126,6 +128,7 @@ class Environments(unittest.TestCase):
             if not path.endswith(".lock")
         }
 
+    @unittest.skipUnless(HAS_PIP, "this Python has no pip")
     def test_pip_makes_an_environment_once_and_workers_have_it_on_their_node(self):
         line = "import sys, tiny; print(tiny.word, sys.prefix)"
         first = self.submit({"pip": self.requirements}, "python", "-c", line)
@@ -155,6 +158,7 @@ class Environments(unittest.TestCase):
         made = glob.glob(self.path("state2", "packages", "*", "lib", "*", "*", "tiny.py"))
         self.assertEqual(len(made), 1)
 
+    @unittest.skipUnless(HAS_PIP, "this Python has no pip")
     def test_what_pip_cannot_install_fails_the_job_with_the_end_of_its_log(self):
         before = self.packages()
         said = self.submit({"pip": ["--no-index", "no-such-package-at-all"]}, "python", "-c", "",
