@@ -49,7 +49,7 @@ class Drain(unittest.TestCase):
         driver.ok("put", self.node, 20 << 20)
         driver.ok("actor", self.node, 1)
         self.assertEqual(driver.ok("where"), self.node)
-        driver.ok("slow", self.node, 2000, 0)
+        driver.ok("slow", self.node, 5000, 0)
         self.cluster.wait_for(lambda: self.entry(self.node)["resources_available"]["CPU"] == 1)
         drain = self.begin("--deadline", 60)
         self.assertRegex(run(CRT, "status"), self.node[:8] + r" +ALIVE .*drained, ends within")

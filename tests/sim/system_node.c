@@ -195,6 +195,11 @@ crt_status_t crti_exec_result(int *report_take, const char *path)
 
 /* ---------------------------------------------------------------- what is not simulated */
 
+void crti_python_move(const crti_package_t *python, crti_span_t environment,
+                      crti_arguments_t *v)
+{
+}
+
 void crti_package_close(crti_package_t *package)
 {
 }
