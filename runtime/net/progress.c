@@ -426,9 +426,9 @@ static bool has_told_displaced(const crti_progress_t *p)
     return p->displaced_count > 0 && is_told(next_displaced(p));
 }
 
-/* When `w` may take the token from its holder, which sleeps: 0 for never. Else each event of a short
- * wait would wake the thread of a long one, to be told of it by that: two switches, the first of
- * which is slow where that thread computes much. */
+/* When `w` may take the token from its holder, which sleeps: 0 for never. Else each event of a
+ * short wait would wake the thread of a long one, to be told of it by that: two switches, the first
+ * of which is slow where that thread computes much. */
 static uint64_t displace_at(const crti_progress_t *p, const crti_progress_waiter_t *w)
 {
     const crti_progress_waiter_t *holder = p->token;
