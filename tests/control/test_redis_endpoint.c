@@ -49,8 +49,7 @@ static int tear_down(void **state)
 
 static bool start_head(scene_t *s, head_bed_t *bed, const char *port, const char *prefix)
 {
-    const char *arguments[] = {"--dashboard-port",
-                               "none",
+    const char *arguments[] = {"--no-dashboard",
                                "--redis-address",
                                s->server.address,
                                "--redis-prefix",
@@ -172,8 +171,7 @@ static void a_fresh_start_forgets_what_an_earlier_head_knew(void **state)
                                s->server.address,
                                "--redis-password-file",
                                s->server.password_file,
-                               "--dashboard-port",
-                               "none",
+                               "--no-dashboard",
                                "--fresh",
                                NULL};
     fake_node_t *node;
@@ -375,7 +373,7 @@ static void wrong_addresses_and_prefixes_are_one_sentence(void **state)
     snprintf(address, sizeof(address), "127.0.0.1:%d", redis_bed_free_port());
     expect_refusal(s, ": Connection refused",
                    (const char *[]){"--redis-address", address, NULL});
-    expect_refusal(s, "a host and a port are needed",
+    expect_refusal(s, "--redis-address takes HOST:PORT",
                    (const char *[]){"--redis-address", "localhost", NULL});
     expect_refusal(s, "not on this host, and what goes there is not encrypted",
                    (const char *[]){"--redis-address", "192.0.2.1:6379", NULL});

@@ -49,8 +49,7 @@ static int end(void **state)
 static bool start_head(scene_t *s, const char *address, const char *authorities,
                        const char *const *more)
 {
-    const char *all[20] = {"--dashboard-port",
-                           "none",
+    const char *all[20] = {"--no-dashboard",
                            "--redis-address",
                            address,
                            "--redis-password-file",
@@ -58,7 +57,7 @@ static bool start_head(scene_t *s, const char *address, const char *authorities,
                            "--redis-tls",
                            "--redis-ca-file",
                            authorities};
-    size_t count = 9;
+    size_t count = 8;
 
     while (more && *more)
         all[count++] = *more++;
