@@ -95,6 +95,8 @@ sim() {
     build build-release -Dbuildtype=release || return
     tests/sim/run.sh "$seeds" build-release >"$logs/sim.log" 2>&1
     local status=$?
+    CRT_TEST_TRACES=$seeds build-release/tests/control/test_control_autoscaler \
+        >"$logs/autoscaler.log" 2>&1 || status=1
     echo "$seeds seeds of each simulation: $(tail -n 1 "$logs/sim.log")"
     return $status
 }
