@@ -205,7 +205,7 @@ static crt_status_t add_item(yaml_reader_t *reader, const char *name,
 crt_status_t crti_yaml_json(yaml_reader_t *reader, const yaml_node_t *node,
                             json_t **json_out)
 {
-    const char *text;
+    const char *text = NULL;
     crt_status_t status = CRT_OK;
 
     if (node->type == YAML_MAPPING_NODE) {

@@ -160,4 +160,4 @@ if __name__ == "__main__":
     if slurm_lab.missing():
         print(f"skipped: needs {slurm_lab.missing()} (setup.sh --with-slurm)")
         sys.exit(77)
-    unittest.main(argv=[sys.argv[0], *sys.argv[3:]], verbosity=2)
+    unittest.main(argv=[sys.argv[0], *sys.argv[4:]], verbosity=2)
