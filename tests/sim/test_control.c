@@ -330,7 +330,7 @@ static void run(sim_world_t *world)
 int main(int argc, char **argv)
 {
     static const char *const machines[] = {"node", "actor", "job"};
-    static const sim_scenario_t scenario = {"control", run, machines, 3, .seeds = 80};
+    static const sim_scenario_t scenario = {"control", run, machines, 3, .seeds = 120};
 
     crti_log_select(getenv("CRT_LOG") ? getenv("CRT_LOG") : "error");
     return sim_main(argc, argv, &scenario);
