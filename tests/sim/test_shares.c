@@ -426,7 +426,7 @@ static void jobs_have_their_shares_of_several_nodes(void **state)
                 for (unsigned i = 0; i < jobs; i++)
                     w->home[i] = spread ? i % nodes : 0;
                 run(w, 3000);
-                assert_shares(w, 10000);
+                assert_shares(w, 20000); /* 10 s: up to 11 % by the order of a map */
                 end(w);
             }
 }
