@@ -16,10 +16,12 @@ class Cluster:
     """Head on the first host, which has no CPU to give; one CPU on each of the others. Each of
     these may have a resource of its own: host0, host1, ..."""
 
-    def __init__(self, lab, head, *others, numbered=False, head_options=(), env=None):
+    def __init__(self, lab, head, *others, numbered=False, head_options=(), env=None,
+                 store="256M"):
         self.lab, self.head, self.others = lab, head, others
+        self.store = ("--object-store-memory", store)
         said = head.run("crt", "start", "--head", "--node-ip-address", head.ip, "--num-cpus", "0",
-                        "--object-store-memory", "256M", *head_options, env=env)
+                        *self.store, *head_options, env=env)
         self.address = f"{head.ip}:{PORT}"
         hosts.check(self.address in said, f"crt start does not name {self.address}:\n{said}")
         # The join line names the key file, as a user would copy it.
@@ -33,7 +35,7 @@ class Cluster:
     def join(self, host, *options):
         self.head.give(self.key_file, host, KEY)
         host.run("crt", "start", "--address", self.address, "--key-file", KEY, "--node-ip-address",
-                 host.ip, "--num-cpus", "1", "--object-store-memory", "256M", *options)
+                 host.ip, "--num-cpus", "1", *self.store, *options)
 
     def status(self):
         """What `crt status --json` says on the head's host."""
@@ -95,7 +97,7 @@ def new_lab():
 
 def nothing_is_left(host):
     """Fails when a process, a socket or shared memory of a cluster is left on the host."""
-    for name in (*DAEMONS, "train_mnist", "transfer_program"):
+    for name in (*DAEMONS, "train_mnist", "transfer_program", "word_count", "sort"):
         hosts.check(not host.pids(name), f"host {host.name}: {name} still runs")
     for folder in ("/tmp", "/dev/shm", "/run"):
         left = [n for n in os.listdir(host.path(folder)) if "crt" in n]

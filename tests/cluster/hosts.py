@@ -26,6 +26,7 @@ INSIDE = "CRT_TEST_INSIDE_NAMESPACES"
 SPACE = "/mnt"  # a tmpfs of the outer namespaces
 PREFIX = "/opt/crt"
 HOME = "/home/user"
+SHARED = "/srv"  # see share
 PATH = "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin"
 KEPT_VARIABLES = re.compile(r"^(ASAN|UBSAN|TSAN|LSAN)_OPTIONS$|^OPENBLAS_NUM_THREADS$|^CRT_LOG$")
 
@@ -70,6 +71,13 @@ def installed_crt():
         for path in re.findall(r"=> (\S+/libcrt(?:_ml)?\.so\S*)", listed)
     }
     return sorted(filter(os.path.exists, found))
+
+
+def share(folder=None):
+    """Hosts that are made from now on, and the test, see that folder at SHARED; without one a tmpfs
+    that goes with them."""
+    what = ["--bind", folder] if folder else ["-t", "tmpfs", "tmpfs"]
+    subprocess.run(["mount", *what, SHARED], check=True)
 
 
 def run(main):
@@ -163,6 +171,8 @@ class Process:
 
     def kill(self, signal_number=signal.SIGKILL):
         self.host.kill(self.pid, signal_number)
+        if signal_number == signal.SIGCONT:
+            self.popen.send_signal(signal_number)  # nsenter stops when its child does
 
     def __str__(self):
         return f"{self.host.name}: {' '.join(self.argv)}"
