@@ -15,10 +15,10 @@
 static crt_status_t not_understood(const char *text)
 {
     return crt_raise(CRT_ERR_INVALID,
-                     "\"%.200s\" is no cluster: give local, local:NODES, "
-                     "local:NODESxCPUS, HOST:PORT of a head, file:CLUSTER-FILE, slurm or "
-                     "slurm:NODES",
-                     text);
+                     "\"%.200s\" is no cluster: give local, local:NODES (1 to %d), "
+                     "local:NODESxCPUS, HOST:PORT of a head (a port from %d on), "
+                     "file:CLUSTER-FILE, slurm or slurm:NODES",
+                     text, CRTI_PRIVATE_NODES_MAX, PORT_FIRST);
 }
 
 /* A whole number of 1 to `most` at the beginning of the text; NULL: there is none. */
