@@ -26,6 +26,7 @@
 #include "runtime/base/clock.h"
 #include "runtime/base/job_variables.h"
 #include "runtime/base/limit.h"
+#include "runtime/base/path_search.h"
 #include "runtime/base/rundir.h"
 #include "runtime/node/host/package_dir.h"
 #include "runtime/node/host/unpack.h"
@@ -80,27 +81,11 @@ static crt_status_t run(const char *what, const char *const argv[])
                      WEXITSTATUS(ended));
 }
 
-/* True when a shell would find it. */
-static bool has_program(const char *name)
-{
-    const char *search = getenv("PATH");
-    char path[4096];
-
-    while (search && *search) {
-        size_t length = strcspn(search, ":");
-
-        if (snprintf(path, sizeof(path), "%.*s/%s", (int)length, search, name) <
-                (int)sizeof(path) &&
-            access(path, X_OK) == 0)
-            return true;
-        search += length + (search[length] == ':');
-    }
-    return false;
-}
-
 static crt_status_t need(const char *program, const char *whose)
 {
-    return has_program(program)
+    char path[4096];
+
+    return crti_path_search(getenv("PATH"), program, path, sizeof(path))
                ? CRT_OK
                : crt_raise(CRT_ERR_NOT_FOUND,
                            "the job wants %s, and there is no %s in the PATH of this "

@@ -13,6 +13,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "runtime/base/path_search.h"
+
 #define ENVIRONMENT_MAX 4096
 
 /* ---------------------------------------------------------------- in the child */
@@ -213,13 +215,7 @@ crt_status_t crti_child_find(const char *name, char *path, size_t size)
 
     if (from == NULL || *from == '\0')
         from = "/usr/local/bin:/usr/bin:/bin";
-    while (*from) {
-        int length = (int)strcspn(from, ":");
-
-        if (length && snprintf(path, size, "%.*s/%s", length, from, name) < (int)size &&
-            access(path, X_OK) == 0)
-            return CRT_OK;
-        from += length + (from[length] == ':');
-    }
+    if (crti_path_search(from, name, path, size))
+        return CRT_OK;
     return crt_raise(CRT_ERR_NOT_FOUND, "%s is not installed (not found in PATH)", name);
 }

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "runtime/base/cleanup.h"
+#include "runtime/base/path_search.h"
 #include "runtime/core/process/command_path.h"
 
 #define WORDS_MAX 8 /* before those of the program */
@@ -105,32 +106,15 @@ crt_status_t crti_context_become_file(const char *file, int argc, char **argv)
 
 /* ---------------------------------------------------------------- Slurm */
 
-static bool is_in_path(const char *name)
-{
-    const char *path = getenv("PATH");
-    char candidate[PATH_MAX];
-
-    while (path && *path) {
-        size_t length = strcspn(path, ":");
-
-        if (snprintf(candidate, sizeof(candidate), "%.*s/%s", (int)length, path, name) <
-                (int)sizeof(candidate) &&
-            access(candidate, X_OK) == 0)
-            return true;
-        path += length + (path[length] == ':');
-    }
-    return false;
-}
-
 crt_status_t crti_context_become_slurm(unsigned nodes, int argc, char **argv)
 {
-    char command[PATH_MAX], number[16];
+    char command[PATH_MAX], srun[PATH_MAX], number[16];
     const char *const all[] = {command, "slurm", "--", NULL};
     const char *const some[] = {command, "slurm", "-N", number, "--", NULL};
     crt_status_t status = check_program(argc, argv);
 
     snprintf(number, sizeof(number), "%u", nodes);
-    if (status == CRT_OK && !is_in_path("srun"))
+    if (status == CRT_OK && !crti_path_search(getenv("PATH"), "srun", srun, sizeof(srun)))
         status =
             crt_raise(CRT_ERR_NOT_FOUND, "srun is not in PATH: this is no host of Slurm");
     if (status == CRT_OK)

@@ -8,6 +8,7 @@
 #include <fcntl.h>
 #include <string.h>
 
+#include "runtime/base/path_search.h"
 #include "runtime/base/programs.h"
 #include "runtime/base/rundir.h"
 #include "runtime/node/host/exec.h"
@@ -191,14 +192,8 @@ static crt_status_t search_path(const crti_arguments_t *environment, const char 
     for (size_t i = 0; i < environment->count; i++)
         if (strncmp(environment->list[i], "PATH=", 5) == 0)
             search = environment->list[i] + 5;
-    while (search && *search) {
-        size_t length = strcspn(search, ":");
-
-        if (snprintf(path, size, "%.*s/%s", (int)length, search, name) < (int)size &&
-            access(path, X_OK) == 0)
-            return CRT_OK;
-        search += length + (search[length] == ':');
-    }
+    if (crti_path_search(search, name, path, size))
+        return CRT_OK;
     return crt_raise(CRT_ERR_NOT_FOUND, "%s is not found in the PATH of the node", name);
 }
 
