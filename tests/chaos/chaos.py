@@ -304,8 +304,16 @@ class Chaos:
         self.is_winding_down = True
         for host in self.places.hosts.values():
             host.put_text("stop", "")
-        self.until("the drivers end", lambda: not any(self.drivers.values()), 150)
+        if not self.until("the drivers end", lambda: not any(self.drivers.values()), 150):
+            self.say_where("driver")
         self.until("the submitted jobs end", lambda: not self.jobs, 150)
+
+    def say_where(self, kind):
+        """What processes do that should have ended."""
+        for process in self.places.of_kind(kind):
+            self.say(f"{process}:")
+            for line in places.stacks(process.pid):
+                self.say(line)
 
     def goes_on_as_before(self):
         """A driver and a job, without faults: nothing may fail."""

@@ -79,30 +79,41 @@ def has(environment, name):
     return any(e.startswith(name.encode() + b"=") for e in environment)
 
 
-def is_part_of_command(parent):
-    """A crt below a crt: LeakSanitizer's helper, which looks at a command that ends. The command
-    would wait for it without end if it were killed."""
-    name, _ = parts_of(parent)
-    return name == "crt"
+def stacks(pid):
+    """Where its threads are, told by gdb, or by the kernel where there is none."""
+    if shutil.which("gdb"):
+        told = subprocess.run(["gdb", "-p", str(pid), "-batch", "-ex", "thread apply all bt 12"],
+                              capture_output=True, text=True, errors="replace", timeout=60,
+                              check=False, stdin=subprocess.DEVNULL)
+        return [line for line in told.stdout.splitlines() if line.startswith(("#", "Thread"))]
+    lines = []
+    for task in sorted(os.listdir(f"/proc/{pid}/task"), key=int):
+        folder = f"/proc/{pid}/task/{task}/"
+        lines.append(" ".join(read(folder + name).decode(errors="replace").strip()
+                              for name in ("comm", "wchan", "syscall")))
+    return lines
 
 
 def kind_of(pid):
-    """What a process is to the cluster; None: none of its, or gone."""
+    """What a process is to the cluster; None: none of its, or gone. What runs below a command, a
+    driver, a job or a worker is LeakSanitizer's helper, which looks at a program that ends: the
+    program would wait for it without end if it were killed."""
     try:
         name, environment = parts_of(pid)
         stat = stat_of(pid)
         if stat[0] in "ZX":
             return None
-        if name == "crt" and is_part_of_command(int(stat[1])):
+        if name not in DAEMONS and name != PROGRAM:
+            return None
+        parent = int(stat[1])
+        above = kind_of(parent) if parts_of(parent)[0] == name else None
+        if above in ("command", "driver", "job", "worker"):
             return None
         if name in DAEMONS:
             return DAEMONS[name]
-        if name != PROGRAM:
-            return None
         if not has(environment, "CRT_ZYGOTE_FD"):
             return "job" if has(environment, "CRT_SUBMISSION") else "driver"
-        parent, _ = parts_of(int(stat[1]))
-        return "worker" if parent == PROGRAM else "zygote"
+        return "worker" if above == "zygote" else "zygote"
     except (OSError, ValueError, IndexError):
         return None
 

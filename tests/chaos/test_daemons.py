@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """When a chaos run may go on to its end: every daemon is there, and no node is about to leave."""
+import contextlib
 import json
 import os
 import subprocess
@@ -59,15 +60,33 @@ def serve(nodes, then=lambda places: None):
     return daemons(Places(nodes, then)).all_serve()
 
 
-def a_process_below_a_command_is_hit_by_no_fault():
-    """As LeakSanitizer's helper is: killed, the command would wait for it without end."""
-    below = "import subprocess, sys; p = subprocess.Popen(['crt', '60'], executable='sleep');" \
-            "print(p.pid, flush=True); sys.stdin.read(); p.kill()"
-    with subprocess.Popen(["crt", "-c", below], executable=sys.executable, stdin=subprocess.PIPE,
-                          stdout=subprocess.PIPE) as command:
-        child = int(command.stdout.readline())
-        assert kind_of(command.pid) == "command", kind_of(command.pid)
-        assert kind_of(child) is None, kind_of(child)
+@contextlib.contextmanager
+def family(*names, **environment):
+    """Processes of these names, each one the child of the one before."""
+    below = "import os, subprocess, sys; text, python, *names = sys.argv[1:]; " \
+            "print(os.getpid(), flush=True); " \
+            "more = [names[0], '-c', text, text, python, *names[1:]] if names else []; " \
+            "child = more and subprocess.Popen(more, executable=python, " \
+            "stdin=subprocess.PIPE); " \
+            "sys.stdin.read(); child and child.communicate()"
+    with subprocess.Popen([names[0], "-c", below, below, sys.executable, *names[1:]],
+                          executable=sys.executable, env={**os.environ, **environment},
+                          stdin=subprocess.PIPE, stdout=subprocess.PIPE) as first:
+        yield [int(first.stdout.readline()) for _ in names]
+        first.stdin.close()
+
+
+def what_runs_below_a_program_is_hit_by_no_fault():
+    """As LeakSanitizer's helper is: killed, the program would wait for it without end."""
+    for names, environment, kinds in (
+            (["crt", "crt"], {}, ["command", None]),
+            (["chaos_program", "chaos_program"], {}, ["driver", None]),
+            (["chaos_program", "chaos_program"], {"CRT_SUBMISSION": "1"}, ["job", None]),
+            (["crt-node"] + 3 * ["chaos_program"], {"CRT_ZYGOTE_FD": "3"},
+             ["node", "zygote", "worker", None])):
+        with family(*names, **environment) as pids:
+            found = [kind_of(pid) for pid in pids]
+            assert found == kinds, found
 
 
 def all_serve_when_each_is_there_and_stays():
@@ -132,6 +151,6 @@ if __name__ == "__main__":
     all_serve_when_each_is_there_and_stays()
     a_node_that_ends_while_the_head_is_asked_is_not_there()
     a_drain_is_under_way_until_its_command_has_ended()
-    a_process_below_a_command_is_hit_by_no_fault()
+    what_runs_below_a_program_is_hit_by_no_fault()
     a_node_whose_start_failed_is_not_judged_by_the_log_of_the_one_before()
     print("passed")
