@@ -13,7 +13,7 @@ static crti_context_text_t understood(const char *text)
     crti_context_text_t read;
 
     if (crti_context_text_read(text, &read) != CRT_OK)
-        fail_msg("%s: %s", text, crt_error_detail());
+        fail_msg("%s: %s", text ? text : "no text", crt_error_detail());
     return read;
 }
 
