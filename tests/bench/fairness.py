@@ -81,9 +81,9 @@ def counts(given, weights, seconds, later_ms=0):
         for each in drivers:
             if each.stdout.readline() != "begun\n":
                 sys.exit("fairness: a driver has ended")
-        time.sleep(later_ms / 1000)
+        begin = time.monotonic() * 1000 + later_ms
         for each in drivers:
-            each.stdin.write("\n")
+            each.stdin.write(f"{begin}\n")
             each.stdin.flush()
         return [
             int(re.search(r"^between (\d+)$",

@@ -4,10 +4,12 @@
  *         keeps ten tasks in flight until COUNT have ended, or the program with these arguments
  *         has, which begins after the first one
  *     fair_program between TASK_MS MS [PRIORITY [SHARE]]
- *         the same, but prints "begun" when some tasks have ended and then, behind a line of the
- *         standard input, how many tasks ended within MS
+ *         the same, but prints "begun" when some tasks have ended, and then how many tasks ended
+ *         within MS from the time on that the standard input tells: milliseconds of
+ *         CLOCK_MONOTONIC, so that drivers side by side count in the same time
  *     fair_program short COUNT [PAUSE_MS]
  *         one task of 10 ms after the other, so long after it */
+#include <math.h>
 #include <poll.h>
 #include <spawn.h>
 #include <stdio.h>
@@ -92,23 +94,26 @@ static int greedy(int argc, char **argv)
     return status != 0;
 }
 
-static bool has_line(void)
+/* What the standard input tells; without end, as long as it has not. */
+static double told_begin(void)
 {
     struct pollfd waiting = {.fd = STDIN_FILENO, .events = POLLIN};
+    double begin;
 
-    return poll(&waiting, 1, 0) == 1;
+    return poll(&waiting, 1, 0) == 1 && scanf("%lf", &begin) == 1 ? begin : HUGE_VAL;
 }
 
 static int between(int64_t task_ms, double ms)
 {
     crt_ref_t *refs[PLENTY];
-    double begin = 0; /* not yet */
+    double begin = HUGE_VAL;
     int ended = 0, before = 0;
 
     for (int i = 0; i < PLENTY; i++)
         refs[i] = crt_submit(&nap, NULL, task_ms);
-    while (begin == 0 || ms_now() < begin + ms) {
+    while (ms_now() < begin + ms) {
         size_t ready[PLENTY], found;
+        double now;
 
         check(crt_wait(refs, PLENTY, 1, -1, ready, &found));
         check(crt_get(refs[ready[0]], NULL));
@@ -116,9 +121,10 @@ static int between(int64_t task_ms, double ms)
         refs[ready[0]] = crt_submit(&nap, NULL, task_ms);
         if (++before == SETTLED)
             puts("begun");
-        if (begin == 0 && has_line())
-            begin = ms_now();
-        ended += begin != 0 && ms_now() < begin + ms;
+        if (begin == HUGE_VAL)
+            begin = told_begin();
+        now = ms_now();
+        ended += now >= begin && now < begin + ms;
     }
     printf("between %d\n", ended);
     for (int i = 0; i < PLENTY; i++) {

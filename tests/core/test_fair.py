@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+import time
 import unittest
 
 CRT, PROGRAM = sys.argv[1:3]
@@ -59,8 +60,9 @@ class Cluster:
                 ], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                                  text=True, env=dict(os.environ, **({} if is_option else quota))))
         said = [self.until_begun(driver) for driver in drivers]
+        begin = time.monotonic() * 1000
         for driver in drivers:
-            driver.stdin.write("\n")
+            driver.stdin.write(f"{begin}\n")
             driver.stdin.flush()
         said = [text + driver.communicate(timeout=100)[0] for text, driver in zip(said, drivers)]
         self.warnings = [len(re.findall("tasks? waits?: ", text)) for text in said]
@@ -70,8 +72,8 @@ class Cluster:
 
 class Weights(unittest.TestCase):
     def assert_shares(self, cluster, quotas, wanted):
-        """A machine that is busy otherwise gives each driver its window at another time: shares
-        that are wrong are wrong three times."""
+        """A machine that is busy otherwise starts tasks late: shares that are wrong are wrong three
+        times."""
         for _ in range(3):
             found = cluster.shares(quotas, SECONDS)
             print("shares of greedy drivers, wanted", *(f"{part:.3f}" for part in wanted), "found",
