@@ -36,6 +36,7 @@
     X(archive_read_support_filter_gzip)                                                  \
     X(archive_read_support_format_tar)                                                   \
     X(archive_write_add_filter_gzip)                                                     \
+    X(archive_write_add_filter_zstd)                                                     \
     X(archive_write_close)                                                               \
     X(archive_write_data)                                                                \
     X(archive_write_free)                                                                \
@@ -67,6 +68,7 @@ CRTI_LATE_TABLE(crti_archive, CRTI_ARCHIVE_SYMBOLS);
     crti_archive_api.archive_read_support_filter_gzip_
 #define archive_read_support_format_tar crti_archive_api.archive_read_support_format_tar_
 #define archive_write_add_filter_gzip   crti_archive_api.archive_write_add_filter_gzip_
+#define archive_write_add_filter_zstd   crti_archive_api.archive_write_add_filter_zstd_
 #define archive_write_close             crti_archive_api.archive_write_close_
 #define archive_write_data              crti_archive_api.archive_write_data_
 #define archive_write_free              crti_archive_api.archive_write_free_

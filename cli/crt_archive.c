@@ -28,7 +28,7 @@
 
 #define PIECES_MAX   256
 #define LIST_MOST    65536 /* bytes that the loader says of one file */
-#define ENDING       ".tar.gz"
+#define ENDING       ".tars"
 #define SIGNATURE    32 /* digits */
 #define KEPT_SECONDS (30 * 24 * 3600)
 #define DAEMONS      "libexec/crt/"
@@ -37,7 +37,8 @@ extern char **environ;
 
 typedef struct piece {
     char from[PATH_MAX];
-    char to[128]; /* in the tree */
+    char to[128];  /* in the tree */
+    bool is_first; /* what the others are unpacked by */
 } piece_t;
 
 typedef struct pieces {
@@ -245,9 +246,24 @@ static crt_status_t add_redis(pieces_t *p)
     return add_libraries(p, path);
 }
 
-static int by_name(const void *a, const void *b)
+static int by_part_and_name(const void *a, const void *b)
 {
-    return strcmp(((const piece_t *)a)->to, ((const piece_t *)b)->to);
+    const piece_t *left = a, *right = b;
+
+    return left->is_first != right->is_first ? right->is_first - left->is_first
+                                             : strcmp(left->to, right->to);
+}
+
+static crt_status_t find_first(pieces_t *p)
+{
+    char path[PATH_MAX];
+
+    CRT_TRY(crti_daemon_path("crt-decompress", path, sizeof(path)));
+    CRT_TRY(add(p, path, DAEMONS, "crt-decompress"));
+    CRT_TRY(add_libraries(p, path));
+    for (size_t i = 0; i < p->count; i++)
+        p->all[i].is_first = true;
+    return CRT_OK;
 }
 
 static crt_status_t find_loader(pieces_t *p)
@@ -271,8 +287,9 @@ static crt_status_t find_pieces(pieces_t *p)
     char path[PATH_MAX];
 
     CRT_TRY(find_loader(p));
+    CRT_TRY(find_first(p));
     CRT_TRY(add(p, "/proc/self/exe", "bin/", "crt"));
-    CRT_TRY(add_libraries(p, p->all[0].from));
+    CRT_TRY(add_libraries(p, p->all[p->count - 1].from));
     for (size_t i = 0; i < sizeof(daemons) / sizeof(daemons[0]); i++) {
         crt_status_t status = crti_daemon_path(daemons[i], path, sizeof(path));
 
@@ -286,7 +303,7 @@ static crt_status_t find_pieces(pieces_t *p)
     CRT_TRY(add_ml(p));
     CRT_TRY(add_late_libraries(p));
     CRT_TRY(add_redis(p));
-    qsort(p->all, p->count, sizeof(p->all[0]), by_name);
+    qsort(p->all, p->count, sizeof(p->all[0]), by_part_and_name);
     return CRT_OK;
 }
 
@@ -353,28 +370,43 @@ static crt_status_t write_piece(struct archive *to, const piece_t *piece, unsign
     return status;
 }
 
-static crt_status_t write_pieces(const pieces_t *p, int fd, unsigned *glibc)
+/* ARCHIVE_WARN: by a program that libarchive starts, where it is built without the library. */
+static bool opens(struct archive *to, bool is_first, int fd)
 {
-    struct archive *to;
+    return archive_write_set_format_ustar(to) == ARCHIVE_OK &&
+           (is_first ? archive_write_add_filter_gzip(to)
+                     : archive_write_add_filter_zstd(to)) >= ARCHIVE_WARN &&
+           archive_write_set_options(to, is_first ? "gzip:!timestamp"
+                                                  : "zstd:compression-level=3") ==
+               ARCHIVE_OK &&
+           archive_write_open_fd(to, fd) == ARCHIVE_OK;
+}
+
+static crt_status_t write_part(const pieces_t *p, bool is_first, int fd, unsigned *glibc)
+{
+    struct archive *to = archive_write_new();
     crt_status_t status = CRT_OK;
 
-    CRT_TRY(crti_archive_library());
-    fprintf(stderr, "packs crt for other hosts, once\n");
-    to = archive_write_new();
     if (!to)
         return crt_raise(CRT_ERR_NO_MEMORY, "out of memory");
-    if (archive_write_set_format_ustar(to) != ARCHIVE_OK ||
-        archive_write_add_filter_gzip(to) != ARCHIVE_OK ||
-        archive_write_set_options(to, "gzip:compression-level=1,gzip:!timestamp") !=
-            ARCHIVE_OK ||
-        archive_write_open_fd(to, fd) != ARCHIVE_OK)
+    if (!opens(to, is_first, fd))
         status = archive_failed(to);
     for (size_t i = 0; i < p->count && status == CRT_OK; i++)
-        status = write_piece(to, &p->all[i], glibc);
+        if (p->all[i].is_first == is_first)
+            status = write_piece(to, &p->all[i], glibc);
     if (status == CRT_OK && archive_write_close(to) != ARCHIVE_OK)
         status = archive_failed(to);
     archive_write_free(to);
     return status;
+}
+
+static crt_status_t write_pieces(const pieces_t *p, int fd, crt_archive_t *archive)
+{
+    CRT_TRY(crti_archive_library());
+    fprintf(stderr, "packs crt for other hosts, once\n");
+    CRT_TRY(write_part(p, true, fd, &archive->glibc));
+    archive->first_size = (size_t)lseek(fd, 0, SEEK_CUR);
+    return write_part(p, false, fd, &archive->glibc);
 }
 
 /* ---------------------------------------------------------------- where it is kept */
@@ -442,15 +474,15 @@ static bool is_archive(const char *name)
     return length > end && strcmp(name + length - end, ENDING) == 0;
 }
 
-/* True of "SIGNATURE-ID-SIZE-GLIBC.tar.gz" of that signature, when all of it is there. */
+/* True of "SIGNATURE-ID-SIZE-FIRST-GLIBC.tars" of that signature, when all of it is there. */
 static bool is_wanted(const char *name, const char *signature, const struct stat *st,
                       crt_archive_t *archive)
 {
     size_t size;
 
     return strncmp(name, signature, SIGNATURE) == 0 &&
-           sscanf(name + SIGNATURE, "-%64[0-9a-f]-%zu-%u", archive->id, &size,
-                  &archive->glibc) == 3 &&
+           sscanf(name + SIGNATURE, "-%64[0-9a-f]-%zu-%zu-%u", archive->id, &size,
+                  &archive->first_size, &archive->glibc) == 4 &&
            strlen(archive->id) == CRT_ARCHIVE_ID && st->st_size > 0 &&
            (size_t)st->st_size == size;
 }
@@ -515,14 +547,14 @@ static crt_status_t make(const pieces_t *p, int cache, const char *signature,
     }
     if (fd < 0)
         return crt_raise(CRT_ERR_IO, "no file to pack crt into: %s", strerror(errno));
-    status = write_pieces(p, fd, &archive->glibc);
+    status = write_pieces(p, fd, archive);
     if (status == CRT_OK)
         status = map_archive(fd, archive);
     if (status == CRT_OK) {
         crypto_hash_sha256(hash, archive->bytes, archive->size);
         to_digits(archive->id, sizeof(archive->id), hash);
-        snprintf(name, sizeof(name), "%s-%s-%zu-%u" ENDING, signature, archive->id,
-                 archive->size, archive->glibc);
+        snprintf(name, sizeof(name), "%s-%s-%zu-%zu-%u" ENDING, signature, archive->id,
+                 archive->size, archive->first_size, archive->glibc);
         if (cache >= 0 && renameat(cache, fresh, cache, name) != 0)
             unlinkat(cache, fresh, 0);
     } else if (cache >= 0) {

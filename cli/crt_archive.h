@@ -8,6 +8,8 @@
  *     bin/crt, lib/libcrt.so.0, libexec/crt/crt-node ..., libexec/crt/lib/libsodium.so.23 ...
  *     A tree that runs wherever it lies: paths of libraries begin at $ORIGIN. In lib/ lies what
  *     users' programs are linked with and nothing else.
+ *     Two parts, one behind the other: crt-decompress by gzip, which each host has, and the rest by
+ *     Zstandard.
  * Invariants
  *     Equal files make equal bytes. It is kept in ~/.cache/crt until a file of it changes.
  */
@@ -24,7 +26,8 @@ typedef struct crt_archive {
     char id[CRT_ARCHIVE_ID + 1]; /* SHA-256 of the bytes */
     const unsigned char *bytes;  /* mapped */
     size_t size;
-    unsigned glibc; /* N of the GLIBC_2.N that it needs */
+    size_t first_size; /* of the first part */
+    unsigned glibc;    /* N of the GLIBC_2.N that it needs */
     char machine[68];
 } crt_archive_t;
 

@@ -6,7 +6,7 @@
 #include <string.h>
 
 /* A word for any shell: no newline, no quote within, no "!", no backslash. $1 is the id, $2 the
- * size, $3 the version, $4 the processor, $5 N of glibc 2.N, $6 the mode. The tree is unpacked
+ * size, $3 the version, $4 the processor, $5 N of glibc 2.N, $6 the mode, $7 the size of the first part. The tree is unpacked
  * beside its place, tried, and renamed: another one that did the same meanwhile is as good. Files
  * are empty that had no time to reach the disk before a host lost its power. */
 static const char script[] =
@@ -28,7 +28,10 @@ static const char script[] =
     "echo crt-hand send; "
     "head -c \"$2\" >\"$t/a\" || n write \"$b\"; "
     "h=$(sha256sum <\"$t/a\"); [ \"${h%% *}\" = \"$1\" ] || n content; "
-    "mkdir \"$t/$1\" && tar -xzof \"$t/a\" -C \"$t/$1\" || n write \"$b\"; "
+    "mkdir \"$t/$1\" && head -c \"$7\" \"$t/a\" | tar -xzof - -C \"$t/$1\" || "
+    "n write \"$b\"; "
+    "tail -c +$(($7 + 1)) \"$t/a\" | \"$t/$1/libexec/crt/crt-decompress\" | "
+    "tar -xof - -C \"$t/$1\" || n write \"$b\"; "
     "\"$t/$1/bin/crt\" version >/dev/null || n run \"$b\"; "
     "mv \"$t/$1\" \"$b\" 2>/dev/null; [ -x \"$d/bin/crt\" ] || n write \"$b\"; "
     "c; trap - EXIT HUP INT TERM PIPE; "
@@ -43,9 +46,10 @@ void crti_hand_over_command(const crt_archive_t *archive, hand_over_mode_t mode,
 {
     static const char *const modes[] = {"gives", "checks", "ends"};
 
-    snprintf(command, HAND_OVER_COMMAND, "exec /bin/sh -c '%s' crt %s %zu %s %s %u %s",
-             script, archive->id, archive->size, crt_version(), archive->machine,
-             archive->glibc, modes[mode]);
+    snprintf(command, HAND_OVER_COMMAND,
+             "exec /bin/sh -c '%s' crt %s %zu %s %s %u %s %zu", script, archive->id,
+             archive->size, crt_version(), archive->machine, archive->glibc, modes[mode],
+             archive->first_size);
 }
 
 bool crti_hand_over_is_fine(const char *word, const char **did_out)
