@@ -88,6 +88,8 @@ PasswordAuthentication no
 PidFile none
 SetEnv {" ".join(f'"{name}={value}"' for name, value in passed.items())}
 """)
+        if os.geteuid() == 0:
+            os.makedirs("/run/sshd", mode=0o755, exist_ok=True)  # where init has not started one
         self.log = open(self.path("sshd.log"), "wb")
         self.sshd = subprocess.Popen([SSHD, "-D", "-e", "-f", self.path("sshd_config")],
                                      stderr=self.log)
@@ -654,6 +656,4 @@ if __name__ == "__main__":
     if not SSHD or not shutil.which("ssh"):
         print("skipped: needs sshd and ssh")
         sys.exit(77)
-    if os.geteuid() == 0:
-        os.makedirs("/run/sshd", mode=0o755, exist_ok=True)
     unittest.main(argv=sys.argv[:1], verbosity=2)

@@ -201,6 +201,7 @@ class Spill(unittest.TestCase):
     def test_nothing_is_left_of_a_daemon_that_is_killed_while_it_writes(self):
         """What its tasks had made is made again on another node: the driver's has no CPU."""
         driver = self.start(cpus=0)
+        driver.ok("count")  # it has joined that node
         self.cluster.join("--num-cpus", 1, "--spill-dir", self.dir)
         for _ in range(int(os.environ.get("CRT_KILL_ROUNDS", 1))):
             victim = next(node["pid"] for node in self.cluster.nodes()
