@@ -151,13 +151,14 @@ CRT_API size_t crt_placement_group_count(crt_placement_group_t *group);
 /* Asks the cluster to have room for these bundles, whether the room is in use or not: an
  * autoscaler starts the nodes that are missing, and keeps the nodes while the job runs. Nothing is
  * reserved. A call replaces what this job asked for before; `count` 0: nothing. At most 1000
- * bundles. Without an autoscaler the call has no effect. A head that is started again forgets the
- * request. Waits for the answer of the head, up to 30 s.
+ * bundles. Without an autoscaler the call has no effect. A head that is started again goes on with
+ * the request. Waits for the answer of the head, up to 30 s.
  *
  * Errors: CRT_ERR_INVALID, when a bundle is invalid or there are too many; CRT_ERR_NO_MEMORY, when
- * memory is out, or too many jobs have asked; CRT_ERR_HEAD_LOST, when the head is away for 30 s;
- * CRT_ERR_TIMED_OUT, when the head does not answer within 30 s; CRT_ERR_NOT_INITIALIZED, before
- * crt_init; CRT_ERR_FORKED, in a child process after fork. */
+ * memory is out, or too many jobs have asked; CRT_ERR_CLOSED, in an actor that has outlived its
+ * job; CRT_ERR_IO, when the head can't write it down; CRT_ERR_HEAD_LOST, when the head is away for
+ * 30 s; CRT_ERR_TIMED_OUT, when the head does not answer within 30 s; CRT_ERR_NOT_INITIALIZED,
+ * before crt_init; CRT_ERR_FORKED, in a child process after fork. */
 CRT_API crt_status_t crt_request_resources(const crt_bundle_t *bundles, size_t count);
 
 /* Drops a handle and sets `*group` to NULL. Does nothing if `*group` is NULL. The group itself is

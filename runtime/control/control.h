@@ -34,15 +34,16 @@ struct crti_provider_answer; /* the same */
 
 /* Tables of the store. */
 typedef enum crti_store_table {
-    CRTI_STORE_META,             /* ROW_META, one row */
-    CRTI_STORE_NODES,            /* ROW_NODE by node id */
-    CRTI_STORE_ACTORS,           /* ACTOR_CREATE by actor id */
-    CRTI_STORE_ACTOR_STATES,     /* ROW_ACTOR by actor id */
-    CRTI_STORE_JOBS,             /* ROW_JOB by job id */
-    CRTI_STORE_JOB_STATES,       /* ROW_JOB_STATE by job id */
-    CRTI_STORE_PLACEMENT_GROUPS, /* ROW_PLACEMENT_GROUP by group id */
-    CRTI_STORE_ACTOR_SAVES,      /* ACTOR_SAVE by actor id */
-    CRTI_STORE_KV,               /* the users' values by key */
+    CRTI_STORE_META,              /* ROW_META, one row */
+    CRTI_STORE_NODES,             /* ROW_NODE by node id */
+    CRTI_STORE_ACTORS,            /* ACTOR_CREATE by actor id */
+    CRTI_STORE_ACTOR_STATES,      /* ROW_ACTOR by actor id */
+    CRTI_STORE_JOBS,              /* ROW_JOB by job id */
+    CRTI_STORE_JOB_STATES,        /* ROW_JOB_STATE by job id */
+    CRTI_STORE_PLACEMENT_GROUPS,  /* ROW_PLACEMENT_GROUP by group id */
+    CRTI_STORE_ACTOR_SAVES,       /* ACTOR_SAVE by actor id */
+    CRTI_STORE_RESOURCE_REQUESTS, /* RESOURCE_REQUEST by job id; zero: by command */
+    CRTI_STORE_KV,                /* the users' values by key */
     CRTI_STORE_TABLES
 } crti_store_table_t;
 

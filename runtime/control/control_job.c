@@ -10,6 +10,7 @@
 #include "runtime/control/control_job.h"
 #include "runtime/control/control_placement_group.h"
 #include "runtime/control/control_request.h"
+#include "runtime/control/control_resource_request.h"
 #include "runtime/control/control_revoke.h"
 #include "runtime/control/control_state.h"
 #include "runtime/control/kv.h"
@@ -55,6 +56,8 @@ void crti_control_on_job(void *user, crti_job_entry_t *job)
     if (!job->unsaved)
         put_state(user, job);
     crti_control_clear_groups(user, job);
+    if (crti_job_entry_is_ended(job))
+        crti_control_resource_requests_end(user, false);
     if (job->state != CRTI_JOB_PENDING)
         crti_control_job_begun(user, job);
 }

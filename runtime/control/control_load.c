@@ -7,6 +7,7 @@
 #include "runtime/control/control_actor.h"
 #include "runtime/control/control_autoscale.h"
 #include "runtime/control/control_placement_group.h"
+#include "runtime/control/control_resource_request.h"
 #include "runtime/control/control_revoke.h"
 #include "runtime/control/control_save.h"
 #include "runtime/control/control_state.h"
@@ -85,6 +86,11 @@ static crt_status_t load_actor_save(crti_control_t *c, const crti_message_t *m)
     return crti_control_load_save(c, &m->actor_save);
 }
 
+static crt_status_t load_resource_request(crti_control_t *c, const crti_message_t *m)
+{
+    return crti_control_load_resource_request(c, &m->resource_request);
+}
+
 /* Users' values stay where they are. */
 static const struct {
     crti_message_kind_t kind;
@@ -98,6 +104,7 @@ static const struct {
     [CRTI_STORE_JOBS] = {CRTI_MSG_ROW_JOB, load_job},
     [CRTI_STORE_JOB_STATES] = {CRTI_MSG_ROW_JOB_STATE, load_job_state},
     [CRTI_STORE_PLACEMENT_GROUPS] = {CRTI_MSG_ROW_PLACEMENT_GROUP, load_placement_group},
+    [CRTI_STORE_RESOURCE_REQUESTS] = {CRTI_MSG_RESOURCE_REQUEST, load_resource_request},
 };
 
 static crt_status_t load_row(crti_control_t *c, crti_store_table_t table,
@@ -258,6 +265,7 @@ void crti_control_joined(crti_control_t *c)
     c->joining = false;
     end_orphans(c, true);
     crti_control_placement_group_orphans(c, true);
+    crti_control_resource_requests_end(c, true);
 }
 
 void crti_control_loaded(crti_control_t *c, uint64_t now_ns)
@@ -275,6 +283,7 @@ void crti_control_loaded(crti_control_t *c, uint64_t now_ns)
     end_homeless(c);
     end_orphans(c, false);
     crti_control_placement_group_orphans(c, false);
+    crti_control_resource_requests_end(c, false);
     wait_for_names(c);
     CRTI_LIST_FOREACH (item, &c->jobs.ended) /* what the head before had begun */
         crti_control_clear_groups(c, CRTI_JOB_OF(item));
@@ -353,6 +362,7 @@ void crti_control_rewrite(crti_control_t *c, crti_store_table_t table, crti_id_t
     case CRTI_STORE_JOBS:
     case CRTI_STORE_JOB_STATES: rewrite_job(c, table, id); break;
     case CRTI_STORE_PLACEMENT_GROUPS: rewrite_placement_group(c, id); break;
+    case CRTI_STORE_RESOURCE_REQUESTS: crti_control_put_resource_request(c, id); break;
     case CRTI_STORE_KV: crti_control_clear_groups_of(c, id); break;
     default: break;
     }

@@ -6,7 +6,9 @@
  *         -> control_demand.c
  * Rules
  *     Each job has one request, the last one, which ends with it; by command there is one more,
- *     that ends when it is replaced. A head that is started again has none.
+ *     that ends when it is replaced. It is durable before it is answered, so that a head that is
+ *     started again has it. One whose row can't be stored is told to have failed, and counts all
+ *     the same until the head ends: its row is tried again.
  */
 #include "runtime/control/control_resource_request.h"
 
@@ -73,22 +75,26 @@ static crt_status_t check(crti_span_t bundles)
     return status;
 }
 
-/* Those of the job before, and of jobs that have ended. */
-static void drop_old(crti_control_t *c, crti_id_t job)
+static resource_request_t *find(const crti_control_t *c, crti_id_t job)
 {
-    CRTI_LIST_FOREACH_SAFE (item, &c->resource_requests) {
-        resource_request_t *old = CRTI_CONTAINER(item, resource_request_t, link);
+    CRTI_LIST_FOREACH (item, &c->resource_requests) {
+        resource_request_t *mine = CRTI_CONTAINER(item, resource_request_t, link);
 
-        if (crti_id_equal(old->job, job) || is_over(c, old->job))
-            forget(c, old);
+        if (crti_id_equal(mine->job, job))
+            return mine;
     }
+    return NULL;
 }
 
 static crt_status_t keep(crti_control_t *c, crti_id_t job, crti_span_t bundles)
 {
-    resource_request_t *mine;
+    resource_request_t *mine = find(c, job);
     crt_status_t status;
 
+    if (mine)
+        forget(c, mine);
+    if (!bundles.size)
+        return CRT_OK;
     if (c->resource_request_count >= REQUESTS_MAX)
         return crt_raise(CRT_ERR_NO_MEMORY, "%d jobs ask for resources", REQUESTS_MAX);
     mine = calloc(1, sizeof(*mine));
@@ -108,15 +114,53 @@ void crti_control_resource_request(crti_control_t *c, uint64_t link, uint64_t re
 {
     crt_status_t status = check(m->bundles);
 
-    if (status == CRT_OK) {
-        drop_old(c, m->job);
-        if (m->bundles.size)
-            status = keep(c, m->job, m->bundles);
-    }
+    /* While nodes are expected, the one with its driver may be to come. */
+    if (status == CRT_OK && !c->joining && is_over(c, m->job))
+        status =
+            crt_raise(CRT_ERR_CLOSED, "its job has ended, and what it asks for with it");
     if (status == CRT_OK)
-        crti_control_send(c, link, CRTI_MSG_DONE, request, NULL);
-    else
+        status = keep(c, m->job, m->bundles);
+    if (status != CRT_OK) {
         crti_control_refuse(c, link, request, status);
+        return;
+    }
+    crti_control_put_resource_request(c, m->job);
+    crti_control_answer(c, link, CRTI_MSG_DONE, request, NULL, true);
+}
+
+void crti_control_put_resource_request(crti_control_t *c, crti_id_t job)
+{
+    const resource_request_t *mine = find(c, job);
+    crti_msg_resource_request_t row = {.job = job};
+
+    if (!mine) {
+        crti_control_delete(c, CRTI_STORE_RESOURCE_REQUESTS, job);
+        return;
+    }
+    row.bundles = crti_span(mine->bundles.data, mine->bundles.size);
+    crti_control_put(c, CRTI_STORE_RESOURCE_REQUESTS, job, CRTI_MSG_RESOURCE_REQUEST,
+                     &row);
+}
+
+crt_status_t crti_control_load_resource_request(crti_control_t *c,
+                                                const crti_msg_resource_request_t *row)
+{
+    crt_status_t status = check(row->bundles);
+
+    return status == CRT_OK ? keep(c, row->job, row->bundles) : status;
+}
+
+void crti_control_resource_requests_end(crti_control_t *c, bool unknown)
+{
+    CRTI_LIST_FOREACH_SAFE (item, &c->resource_requests) {
+        resource_request_t *mine = CRTI_CONTAINER(item, resource_request_t, link);
+        crti_id_t job = mine->job;
+
+        if (!is_over(c, job) || (!unknown && !crti_job_table_get(&c->jobs, job)))
+            continue;
+        forget(c, mine);
+        crti_control_delete(c, CRTI_STORE_RESOURCE_REQUESTS, job);
+    }
 }
 
 void crti_control_resource_requests_add(const crti_control_t *c, crti_demand_t *demand)

@@ -199,19 +199,46 @@ class Local(Cluster):
         time.sleep(1)
         self.assertEqual(self.nodes(), [])
 
-    def test_a_head_that_is_started_again_knows_its_nodes(self):
-        self.start_local(min=1)
-        node = self.until("a node", self.nodes)[0]
+    def start_again(self):
+        """The head is killed, and started again on its port."""
         with open(os.path.join(os.environ["CRT_RUN_DIR"], f"head-{self.port()}", "head.info"),
                   encoding="utf-8") as info:
             pid = int(re.search(r"^pid (\d+)$", info.read(), re.M)[1])
         os.kill(pid, signal.SIGKILL)
         crt("start", "--head", "--port", self.port(), "--dashboard-port", "0", "--num-cpus", "0",
             "--autoscaler", os.path.join(self.folder, "rules.yaml"))
+
+    def test_a_head_that_is_started_again_knows_its_nodes(self):
+        self.start_local(min=1)
+        node = self.until("a node", self.nodes)[0]
+        self.start_again()
         self.until("its node is back", lambda: [n["node_id"] for n in self.nodes()] ==
                    [node["node_id"]])
         time.sleep(IDLE_S)
         self.assertEqual([n["node_id"] for n in self.nodes()], [node["node_id"]])
+
+    def test_what_was_asked_for_is_served_by_a_head_that_is_started_again(self):
+        self.start_local()
+        crt("request", "--address", self.address, "2*CPU=2")
+        process = self.run_program("request", "1", "1")
+        self.read(process, "^asked")
+        self.until("3 nodes", lambda: len(self.nodes()) == 3)
+        self.start_again()
+        requested = [(r["count"], r["resources"]) for r in
+                     self.state()["autoscaler"]["requested"]]
+        self.assertEqual(sorted(requested), [(1, "1 CPU"), (2, "2 CPU")])
+        victim = self.until("they are back", lambda: len(self.nodes()) == 3 and self.nodes())[0]
+        os.kill(victim["pid"], signal.SIGKILL)
+        ids = lambda: {n["node_id"] for n in self.nodes()}
+        self.until("another one", lambda: len(ids() - {victim["node_id"]}) == 3)
+        time.sleep(IDLE_S + 1) # they would have gone by now
+        self.assertEqual(len(self.nodes()), 3)
+        process.communicate("\n", timeout=PATIENCE)
+        self.until("its request ended with it",
+                   lambda: len(self.state()["autoscaler"]["requested"]) == 1)
+        self.until("2 nodes", lambda: len(self.nodes()) == 2)
+        crt("request", "--address", self.address, "--none")
+        self.until("no node is left", lambda: not self.nodes())
 
 
 class Commands(Cluster):

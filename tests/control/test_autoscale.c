@@ -176,19 +176,27 @@ static void what_a_provider_says_is_told_and_it_is_asked_again(void **state)
     assert_string_not_equal(bed->orders[bed->order_count - 1].instance, ask.instance);
 }
 
-static void jobs_and_requests_are_demand_and_requests_end_with_their_job(void **state)
+/* Room for one bundle of so many CPUs; of no job: by command. 0: nothing. */
+static void ask_room(bed_t *bed, uint64_t link, crti_id_t job, int64_t cpus)
 {
     CRTI_AUTO(crti_buffer_fini) crti_buffer_t bundle = {0}, bundles = {0};
     crti_msg_bundle_t one = {.selector = crti_str("")};
+
+    crti_resources_set(&one.resources, "CPU", cpus * CRTI_RESOURCE_ONE);
+    crti_message_encode(CRTI_MSG_BUNDLE, 0, &one, &bundle);
+    if (cpus)
+        crti_list_pack(&bundles, bundle.data, bundle.size);
+    bed_say(bed, link, CRTI_MSG_RESOURCE_REQUEST, 3,
+            &(crti_msg_resource_request_t){
+                .job = job, .bundles = crti_span(bundles.data, bundles.size)});
+}
+
+static void jobs_and_requests_are_demand_and_requests_end_with_their_job(void **state)
+{
     bed_t *bed = *state;
     bed_order_t ask;
 
-    crti_resources_set(&one.resources, "CPU", 2 * CRTI_RESOURCE_ONE);
-    crti_message_encode(CRTI_MSG_BUNDLE, 0, &one, &bundle);
-    crti_list_pack(&bundles, bundle.data, bundle.size);
-    bed_say(bed, NODE_A, CRTI_MSG_RESOURCE_REQUEST, 3,
-            &(crti_msg_resource_request_t){
-                .job = bed_id(5), .bundles = crti_span(bundles.data, bundles.size)});
+    ask_room(bed, NODE_A, bed_id(5), 2);
     assert_non_null(bed_next(bed, NODE_A, CRTI_MSG_DONE));
     bed_pass(bed, CRTI_S);
     assert_int_equal(bed->order_count, 1);
@@ -205,6 +213,73 @@ static void jobs_and_requests_are_demand_and_requests_end_with_their_job(void **
             &(crti_msg_resource_request_t){.bundles = crti_str("no list of bundles")});
     assert_int_equal(control_error_of(bed_next(bed, ADMIN, CRTI_MSG_ERROR)) != CRT_OK,
                      true);
+    ask_room(bed, NODE_A, bed_id(5), 2);
+    assert_int_equal(control_error_of(bed_next(bed, NODE_A, CRTI_MSG_ERROR)),
+                     CRT_ERR_CLOSED);
+}
+
+/* The head is killed and started again; node 1 comes back with its driver, or without. */
+static void start_again(bed_t *bed, bool with_driver)
+{
+    CRTI_AUTO(crti_buffer_fini) crti_buffer_t one = {0}, jobs = {0};
+    crti_msg_job_add_t job = {
+        .job = bed_id(5), .driver = bed_id(1005), .node = bed_id(1)};
+
+    crti_message_encode(CRTI_MSG_JOB_ADD, 0, &job, &one);
+    crti_list_pack(&jobs, one.data, one.size);
+    bed_restart(bed, true);
+    crti_control_opened(bed->control, ADMIN, true, bed->now);
+    bed_join(bed, NODE_A, 1, 1, 0, NULL, with_driver ? &jobs : NULL);
+}
+
+static bool has_request_row(const bed_t *bed, uint64_t job)
+{
+    return bed_has_row(bed, CRTI_STORE_RESOURCE_REQUESTS, bed_id(job));
+}
+
+static void what_was_asked_for_is_there_when_the_head_is_started_again(void **state)
+{
+    bed_t *bed = *state;
+
+    bed->scans_twice = true;
+    ask_room(bed, NODE_A, bed_id(5), 2);
+    ask_room(bed, ADMIN, bed_id(0), 1);
+    start_again(bed, true);
+    assert_told(bed, "\"requested\":[{\"count\":1,\"resources\":\"2 CPU\"");
+    assert_told(bed, "\"resources\":\"1 CPU\"");
+    ask_room(bed, ADMIN, bed_id(0), 0);
+    assert_false(has_request_row(bed, 0));
+    start_again(bed, true);
+    assert_told(bed, "\"requested\":[{\"count\":1,\"resources\":\"2 CPU\"");
+    start_again(bed, false); /* the driver ended while the head was away */
+    bed_pass(bed, CRTI_S);
+    assert_told(bed, "\"requested\":[]");
+    assert_false(has_request_row(bed, 5));
+}
+
+static void the_row_of_a_request_goes_with_the_job(void **state)
+{
+    bed_t *bed = *state;
+
+    ask_room(bed, NODE_A, bed_id(5), 2);
+    assert_true(has_request_row(bed, 5));
+    bed_say(bed, NODE_A, CRTI_MSG_JOB_END, 0, &(crti_msg_job_end_t){.job = bed_id(5)});
+    assert_false(has_request_row(bed, 5));
+}
+
+static void
+a_request_that_can_not_be_stored_is_told_and_its_row_is_tried_again(void **state)
+{
+    bed_t *bed = *state;
+
+    bed->failing = CRT_ERR_IO;
+    ask_room(bed, ADMIN, bed_id(0), 1);
+    assert_int_equal(control_error_of(bed_next(bed, ADMIN, CRTI_MSG_ERROR)), CRT_ERR_IO);
+    assert_told(bed, "\"resources\":\"1 CPU\"");
+    assert_false(has_request_row(bed, 0));
+    bed->failing = CRT_OK;
+    bed_pass(bed, 2 * CRTI_S);
+    assert_true(has_request_row(bed, 0));
 }
 
 static void what_a_node_type_has_is_not_infeasible_and_what_none_has_fails(void **state)
@@ -253,6 +328,14 @@ int main(void)
             what_a_provider_says_is_told_and_it_is_asked_again, begin, control_test_end),
         cmocka_unit_test_setup_teardown(
             jobs_and_requests_are_demand_and_requests_end_with_their_job, begin,
+            control_test_end),
+        cmocka_unit_test_setup_teardown(
+            what_was_asked_for_is_there_when_the_head_is_started_again, begin,
+            control_test_end),
+        cmocka_unit_test_setup_teardown(the_row_of_a_request_goes_with_the_job, begin,
+                                        control_test_end),
+        cmocka_unit_test_setup_teardown(
+            a_request_that_can_not_be_stored_is_told_and_its_row_is_tried_again, begin,
             control_test_end),
         cmocka_unit_test_setup_teardown(
             what_a_node_type_has_is_not_infeasible_and_what_none_has_fails, begin,

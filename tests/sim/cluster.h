@@ -28,6 +28,7 @@
 #define JOBS        300
 #define PROCESSES   4000
 #define LINKS       4000
+#define ROOM_OF_JOB 1000 /* so that what each asks for is told apart */
 
 typedef struct scene scene_t;
 
@@ -61,6 +62,8 @@ typedef struct truth_job {
     crti_id_t id, driver;
     unsigned place;
     bool added, over; /* over: somebody who may decide it said that the driver is gone */
+    uint64_t room_asked, room_acked; /* amounts; each is more than the one before */
+    bool room_busy;
     /* a submission */
     char submission[16];
     bool acked, refused, stop_asked;

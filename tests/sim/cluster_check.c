@@ -5,6 +5,7 @@
 #include "runtime/base/fence.h"
 #include "runtime/base/limit.h"
 #include "runtime/control/control_request.h"
+#include "runtime/control/control_resource_request.h"
 #include "tests/sim/cluster.h"
 
 int truth_actor_of(const scene_t *s, crti_id_t id)
@@ -249,6 +250,33 @@ static void check_groups(scene_t *s)
     }
 }
 
+/* What a driver was told to be asked for is, or what it asked for since. */
+static void check_room(scene_t *s)
+{
+    crti_demand_t demand;
+
+    crti_demand_init(&demand);
+    crti_control_resource_requests_add(s->control, &demand);
+    for (unsigned place = 0; place < SIM_NODES; place++) {
+        int driver = s->place[place].driver;
+        const truth_job_t *job = &s->job[driver < 0 ? 0 : driver];
+        bool is_there = driver < 0 || job->room_acked == 0;
+
+        for (size_t i = 0; i < demand.count && !is_there; i++) {
+            uint64_t amount =
+                (uint64_t)crti_resources_get(&demand.entries[i].need, "CPU");
+
+            is_there = amount / ROOM_OF_JOB == (uint64_t)driver &&
+                       amount % ROOM_OF_JOB >= job->room_acked &&
+                       amount % ROOM_OF_JOB <= job->room_asked;
+        }
+        if (!is_there)
+            sim_fail(s->world, "job %d was told that %llu is asked for, and it is not",
+                     driver, (unsigned long long)job->room_acked);
+    }
+    crti_demand_fini(&demand);
+}
+
 static void check_rows(scene_t *s)
 {
     const crti_control_t *c = s->control;
@@ -265,6 +293,12 @@ static void check_rows(scene_t *s)
     if (store_count(s, CRTI_STORE_NODES) != c->nodes.by_id.count)
         sim_fail(s->world, "%zu nodes, %zu rows", c->nodes.by_id.count,
                  store_count(s, CRTI_STORE_NODES));
+    if (store_count(s, CRTI_STORE_RESOURCE_REQUESTS) != c->resource_request_count)
+        sim_fail(s->world, "%zu requests for room, %zu rows", c->resource_request_count,
+                 store_count(s, CRTI_STORE_RESOURCE_REQUESTS));
+    if (c->resource_request_count > SIM_NODES)
+        sim_fail(s->world, "%zu requests for room of %d drivers",
+                 c->resource_request_count, SIM_NODES);
     check_groups(s);
 }
 
@@ -304,4 +338,5 @@ void check_rest(scene_t *s)
     check_names(s);
     check_watchers(s);
     check_rows(s);
+    check_room(s);
 }

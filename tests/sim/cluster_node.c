@@ -107,6 +107,13 @@ static void answered_kv(sim_place_t *p, const question_t *q, const crti_message_
                  (unsigned long long)p->kv_asked);
 }
 
+static void answered_room(truth_job_t *job, const question_t *q, const crti_message_t *m)
+{
+    job->room_busy = false;
+    if (m->kind == CRTI_MSG_DONE)
+        job->room_acked = q->value;
+}
+
 static void tell_again(void *user, uint64_t number)
 {
     scene_t *s = user;
@@ -143,6 +150,8 @@ static void answered(sim_place_t *p, const crti_message_t *m)
         else if (q->kind == CRTI_MSG_JOB_ADD)
             *(m->kind == CRTI_MSG_JOB_INFO ? &s->job[q->subject].added
                                            : &s->job[q->subject].over) = true;
+        else if (q->kind == CRTI_MSG_RESOURCE_REQUEST)
+            answered_room(&s->job[q->subject], q, m);
         else if (q->kind == CRTI_MSG_KV_PUT || q->kind == CRTI_MSG_KV_GET)
             answered_kv(p, q, m);
         free_question(q);
@@ -303,7 +312,8 @@ static void drop_driver_questions(sim_place_t *p, unsigned job)
     CRTI_LIST_FOREACH_SAFE (item, &p->questions) {
         question_t *q = CRTI_CONTAINER(item, question_t, in_list);
 
-        if ((q->kind == CRTI_MSG_JOB_ADD && q->subject == job) ||
+        if (((q->kind == CRTI_MSG_JOB_ADD || q->kind == CRTI_MSG_RESOURCE_REQUEST) &&
+             q->subject == job) ||
             (q->kind == CRTI_MSG_ACTOR_CREATE && p->scene->actor[q->subject].job == job))
             free_question(q);
     }

@@ -7,6 +7,7 @@
  * fenced actor, or of one that has its name, may take calls at the same time. Checked at rest:
  *     nothing that was acknowledged is lost, and nothing is dead without a reason;
  *     an actor that is alive has one process, the one that the head names, others have none;
+ *     the room that a living job asked for last is kept, of others nothing;
  *     no two actors live under one name; a submission ran at most once;
  *     whoever watches saw the last state; no question, request, row or message is left over.
  */
@@ -134,6 +135,26 @@ static void agree(scene_t *s, unsigned place)
     node_ask(s, place, CRTI_MSG_KV_SWAP, &swap, 0, 0);
 }
 
+/* The driver asks for more room than before. */
+static void ask_room(scene_t *s, unsigned place)
+{
+    CRTI_AUTO(crti_buffer_fini) crti_buffer_t bundle = {0}, bundles = {0};
+    unsigned index = (unsigned)s->place[place].driver;
+    truth_job_t *job = &s->job[index];
+    crti_msg_bundle_t one = {.selector = crti_str("")};
+    crti_msg_resource_request_t m = {.job = job->id};
+
+    if (job->room_busy)
+        return;
+    crti_resources_set(&one.resources, "CPU",
+                       (int64_t)(index * ROOM_OF_JOB + ++job->room_asked));
+    crti_message_encode(CRTI_MSG_BUNDLE, 0, &one, &bundle);
+    crti_list_pack(&bundles, bundle.data, bundle.size);
+    m.bundles = crti_span(bundles.data, bundles.size);
+    job->room_busy =
+        node_ask(s, place, CRTI_MSG_RESOURCE_REQUEST, &m, index, job->room_asked);
+}
+
 static void act(void *user, uint64_t place)
 {
     scene_t *s = user;
@@ -160,6 +181,8 @@ static void act(void *user, uint64_t place)
         node_end_driver(s, (unsigned)place, true);
     } else if (kind < 86 && s->job[p->driver].added) {
         agree(s, (unsigned)place);
+    } else if (kind < 90 && s->job[p->driver].added) {
+        ask_room(s, (unsigned)place);
     }
 }
 

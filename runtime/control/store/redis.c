@@ -23,6 +23,7 @@ static const char *const tables[CRTI_STORE_TABLES] = {
     [CRTI_STORE_ACTORS] = "actors",
     [CRTI_STORE_ACTOR_STATES] = "actor-states",
     [CRTI_STORE_ACTOR_SAVES] = "actor-saves",
+    [CRTI_STORE_RESOURCE_REQUESTS] = "resource-requests",
     [CRTI_STORE_JOBS] = "jobs",
     [CRTI_STORE_JOB_STATES] = "job-states",
     [CRTI_STORE_KV] = "kv",

@@ -55,7 +55,7 @@ struct crti_redis {
     crti_redis_endpoint_t endpoint;
     crti_redis_prefix_lock_t lock;
     crti_redis_durability_t durability;
-    char names[CRTI_STORE_TABLES][CRTI_REDIS_PREFIX + 16]; /* of the tables */
+    char names[CRTI_STORE_TABLES][CRTI_REDIS_PREFIX + 20]; /* of the tables */
     uint64_t started_ns;
     redisAsyncContext *connection;          /* NULL: none */
     crti_redis_reply_validator_t validator; /* of the connection */
