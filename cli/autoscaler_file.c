@@ -247,6 +247,37 @@ static void set_default(json_t *file, const char *key, int seconds)
         json_object_set_new(file, key, json_integer(seconds));
 }
 
+/* A Deployment for each type: the one that was named, else crt-TYPE. */
+static crt_status_t set_deployments(yaml_reader_t *reader, const yaml_node_t *root,
+                                    json_t *file)
+{
+    json_t *given = json_object_get(json_object_get(file, "kubernetes"), "deployments");
+    json_t *types = json_object_get(file, "node_types");
+    json_t *taken = json_object();
+    crt_status_t status = CRT_OK;
+
+    for (size_t i = 0; status == CRT_OK && i < json_array_size(types); i++) {
+        const json_t *type = json_array_get(types, i);
+        const char *name = json_string_value(json_object_get(type, "name"));
+
+        if (!json_object_get(given, name))
+            json_object_set_new(given, name, json_sprintf("crt-%s", name));
+        name = json_string_value(json_object_get(given, name));
+        if (!crti_is_kubernetes_name(name))
+            status = crti_yaml_wrong(
+                reader, root, "there is no Deployment %s: name it by deployments", name);
+        else if (json_object_get(taken, name))
+            status = crti_yaml_wrong(reader, root,
+                                     "two node types share the Deployment %s", name);
+        json_object_set_new(taken, name, json_true());
+    }
+    if (status == CRT_OK && json_object_size(given) > json_array_size(types))
+        status =
+            crti_yaml_wrong(reader, root, "deployments names one that is no node type");
+    json_decref(taken);
+    return status;
+}
+
 static crt_status_t read_rules(yaml_reader_t *reader, const yaml_node_t *root,
                                json_t *file)
 {
@@ -259,10 +290,12 @@ static crt_status_t read_rules(yaml_reader_t *reader, const yaml_node_t *root,
     if (!provider)
         return crti_yaml_wrong(reader, root,
                                "no provider: say by provider: local that "
-                               "nodes are of this host, or name ssh, slurm or three "
-                               "commands");
+                               "nodes are of this host, or name ssh, slurm, kubernetes "
+                               "or three commands");
     if (json_array_size(json_object_get(file, "node_types")) == 0)
         return crti_yaml_wrong(reader, root, "no node-types: which nodes there may be");
+    if (strcmp(provider, "kubernetes") == 0)
+        CRT_TRY(set_deployments(reader, root, file));
     is_local = strcmp(provider, "local") == 0;
     set_default(file, "start_timeout", is_local ? LOCAL_S : COMMANDS_S);
     set_default(file, "command_timeout", is_local ? LOCAL_S : COMMANDS_S);

@@ -33,6 +33,7 @@ int crti_cli_job_submit(int argc, char **argv);
 int crti_cli_drain(int argc, char **argv);
 int crti_cli_request(int argc, char **argv);
 int crti_cli_pool(int argc, char **argv);
+int crti_cli_kubernetes(int argc, char **argv);
 int crti_cli_token(int argc, char **argv);
 int crti_cli_dashboard(int argc, char **argv);
 int crti_cli_data(int argc, char **argv);

@@ -32,6 +32,7 @@ static const struct {
     {"host", NULL, crti_cli_host},
     {"drain", "end a node when what it has is done or moved", crti_cli_drain},
     {"pool", NULL, crti_cli_pool},
+    {"kubernetes", NULL, crti_cli_kubernetes},
     {"request", "ask an autoscaler for nodes before work is there", crti_cli_request},
     {"stop", "end this host's part of a cluster", crti_cli_stop},
     {"status", "show nodes, resources, what waits, actors and jobs", crti_cli_status},

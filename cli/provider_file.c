@@ -8,11 +8,13 @@
 #include "cli/ssh_keys.h"
 
 #define COMMAND_MOST 4096
+#define OBJECT_MOST  253  /* bytes of a name of Kubernetes */
 #define HOSTS_MOST   1000 /* of a pool: it goes to commands in a variable */
 
 static const char PROVIDERS[] =
-    "provider is local, slurm, or a map: ssh: with hosts; slurm: with options; or three "
-    "commands ask, list and end";
+    "provider is local, slurm, kubernetes, or a map: ssh: with hosts; slurm: with "
+    "options; "
+    "kubernetes: with deployments; or three commands ask, list and end";
 
 /* ---------------------------------------------------------------- texts */
 
@@ -135,6 +137,84 @@ static crt_status_t take_slurm(yaml_reader_t *reader, const yaml_node_t *map,
     return map ? crti_yaml_each_key(reader, map, "slurm", take_slurm_key, file) : CRT_OK;
 }
 
+/* ---------------------------------------------------------------- Kubernetes */
+
+bool crti_is_kubernetes_name(const char *text)
+{
+    size_t size = strlen(text);
+
+    return size && size <= OBJECT_MOST && !strchr(".-", text[0]) &&
+           !strchr(".-", text[size - 1]) &&
+           strspn(text, "abcdefghijklmnopqrstuvwxyz0123456789.-") == size;
+}
+
+static crt_status_t take_object_name(yaml_reader_t *reader, const char *what,
+                                     const yaml_node_t *value, json_t *to,
+                                     const char *key)
+{
+    const char *text;
+
+    CRT_TRY(crti_yaml_text(reader, value, what, &text));
+    if (!crti_is_kubernetes_name(text))
+        return crti_yaml_wrong(
+            reader, value,
+            "\"%s\" is no name of Kubernetes: small letters, digits, . "
+            "and -",
+            text);
+    json_object_set_new(to, key, json_string(text));
+    return CRT_OK;
+}
+
+static crt_status_t take_deployment(yaml_reader_t *reader, const char *name,
+                                    const yaml_node_t *key, const yaml_node_t *value,
+                                    void *to)
+{
+    (void)key;
+    return take_object_name(reader, name, value, to, name);
+}
+
+static const char *kubernetes_name(const void *user, size_t index)
+{
+    static const char *const names[] = {"deployments", "namespace", "server",
+                                        "service-account", NULL};
+
+    return names[index];
+}
+
+static crt_status_t take_kubernetes_key(yaml_reader_t *reader, const char *written,
+                                        const yaml_node_t *key, const yaml_node_t *value,
+                                        void *to)
+{
+    char name[YAML_KEY_MAX];
+
+    crti_yaml_name(written, name);
+    if (strcmp(name, "deployments") == 0)
+        return crti_yaml_each_key(reader, value, name, take_deployment,
+                                  json_object_get(to, "deployments"));
+    if (strcmp(name, "namespace") == 0)
+        return take_object_name(reader, name, value, to, name);
+    if (strcmp(name, "service-account") == 0)
+        return take_line(reader, name, value, to, "service_account");
+    if (strcmp(name, "server") != 0)
+        return crti_yaml_unknown(reader, key, written, kubernetes_name);
+    CRT_TRY(take_line(reader, name, value, to, name));
+    if (strncmp(json_string_value(json_object_get(to, name)), "https://", 8) != 0)
+        return crti_yaml_wrong(reader, value, "server is https://HOST:PORT");
+    return CRT_OK;
+}
+
+/* `map` NULL: kubernetes alone. */
+static crt_status_t take_kubernetes(yaml_reader_t *reader, const yaml_node_t *map,
+                                    json_t *file)
+{
+    json_t *where = json_pack("{s:{}}", "deployments");
+
+    json_object_set_new(file, "provider", json_string("kubernetes"));
+    json_object_set_new(file, "kubernetes", where);
+    return map ? crti_yaml_each_key(reader, map, "kubernetes", take_kubernetes_key, where)
+               : CRT_OK;
+}
+
 /* ---------------------------------------------------------------- commands of the user's */
 
 static const char *const commands[] = {"ask", "list", "end"};
@@ -157,7 +237,8 @@ static crt_status_t check_commands(yaml_reader_t *reader, const yaml_node_t *val
 
 static const char *provider_name(const void *user, size_t index)
 {
-    static const char *const names[] = {"ask", "list", "end", "ssh", "slurm", NULL};
+    static const char *const names[] = {"ask",   "list",       "end", "ssh",
+                                        "slurm", "kubernetes", NULL};
 
     return names[index];
 }
@@ -171,6 +252,8 @@ static crt_status_t take_key(yaml_reader_t *reader, const char *name,
         return take_pool(reader, value, to);
     if (strcmp(name, "slurm") == 0)
         return take_slurm(reader, value, to);
+    if (strcmp(name, "kubernetes") == 0)
+        return take_kubernetes(reader, value, to);
     for (size_t i = 0; i < COMMANDS; i++)
         if (strcmp(name, commands[i]) == 0)
             return take_line(reader, name, value, to, name);
@@ -190,6 +273,8 @@ crt_status_t crti_provider_take(yaml_reader_t *reader, const yaml_node_t *value,
     CRT_TRY(crti_yaml_text(reader, value, "provider", &text));
     if (strcmp(text, "slurm") == 0)
         return take_slurm(reader, NULL, file);
+    if (strcmp(text, "kubernetes") == 0)
+        return take_kubernetes(reader, NULL, file);
     if (strcmp(text, "local") != 0)
         return crti_yaml_wrong(reader, value, "%s; not \"%s\"", PROVIDERS, text);
     json_object_set_new(file, "provider", json_string("local"));

@@ -16,4 +16,7 @@
 crt_status_t crti_provider_take(yaml_reader_t *reader, const yaml_node_t *value,
                                 json_t *file);
 
+/* A name of an object of Kubernetes: of DNS, and a part of paths. */
+bool crti_is_kubernetes_name(const char *text);
+
 #endif

@@ -74,6 +74,10 @@
       "file that a rank removes when it has come to crt_main")                           \
     V(CRT_TAG_OUTPUT, "programs", "lines of ranks are shown with their rank")            \
     V(CRT_INSTANCE, "commands", "the node that the autoscaler asks for, or ends")        \
+    V(CRT_KUBERNETES, "crt kubernetes", "where its Deployments are, JSON")               \
+    V(CRT_NODE_TYPE, "crt kubernetes", "node type of the order")                         \
+    V(CRT_MACHINE, "crt kubernetes", "the pod of the instance, as far as is known")      \
+    V(CRT_CLUSTER, "crt kubernetes", "the part of names of instances that says whose")   \
     V(CRT_POOL, "commands", "hosts of which the autoscaler takes one for a node")        \
     V(CRT_CONTEXT, "programs",                                                           \
       "the program runs in the cluster that its option asked for")                       \

@@ -14,6 +14,7 @@
 #include "runtime/control/control_forward.h"
 #include "runtime/control/control_job.h"
 #include "runtime/control/control_load.h"
+#include "runtime/control/control_machine_names.h"
 #include "runtime/control/control_node.h"
 #include "runtime/control/control_placement_group.h"
 #include "runtime/control/control_resource_request.h"
@@ -65,6 +66,9 @@ crt_status_t crti_control_new(const crti_control_config_t *config,
     crti_list_init(&c->requests);
     crti_list_init(&c->deaths);
     crti_list_init(&c->pending_watches);
+    crti_list_init(&c->machine_names);
+    crti_map_init(&c->machine_of, 0);
+    crti_map_init(&c->machines, 0);
     crti_list_init(&c->resource_requests);
     if (c->address == NULL) {
         crti_control_free(c);
@@ -86,6 +90,7 @@ void crti_control_free(crti_control_t *c)
     if (c == NULL)
         return;
     crti_control_autoscale_end(c);
+    crti_control_machines_free(c);
     crti_control_resource_requests_free(c);
     crti_control_requests_free(c);
     crti_control_forget_deaths(c);
@@ -107,6 +112,8 @@ void crti_control_free(crti_control_t *c)
     crti_job_table_fini(&c->jobs);
     crti_job_levels_fini(&c->job_levels);
     crti_deadlocks_fini(&c->deadlocks);
+    crti_map_fini(&c->machine_of);
+    crti_map_fini(&c->machines);
     crti_map_fini(&c->owners);
     crti_map_fini(&c->links);
     crti_map_fini(&c->request_map);

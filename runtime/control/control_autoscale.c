@@ -11,39 +11,44 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "runtime/base/log.h"
 #include "runtime/control/autoscale/provider.h"
 #include "runtime/control/control_demand.h"
 #include "runtime/control/control_drain.h"
+#include "runtime/control/control_machine_names.h"
 
 #define LOOK_NS (50 * CRTI_MS)
 
 /* ---------------------------------------------------------------- orders */
 
-static void order(crti_control_t *c, const crti_provider_order_t *what)
+static void order(crti_control_t *c, crti_provider_order_t what)
 {
-    c->config.actions.scale(c->config.actions.user, what);
+    what.cluster = c->autoscaler->cluster;
+    c->config.actions.scale(c->config.actions.user, &what);
 }
 
 static void on_ask(void *user, const char *instance, const crti_node_type_t *type)
 {
-    order(user, &(crti_provider_order_t){
+    order(user, (crti_provider_order_t){
                     .verb = CRTI_PROVIDER_ASK, .instance = instance, .type = type->name});
 }
 
 static void on_end(void *user, const char *instance, const crti_node_type_t *type,
                    crti_id_t node)
 {
-    order(user, &(crti_provider_order_t){.verb = CRTI_PROVIDER_END,
-                                         .instance = instance,
-                                         .type = type->name,
-                                         .node = node});
+    order(user,
+          (crti_provider_order_t){.verb = CRTI_PROVIDER_END,
+                                  .instance = instance,
+                                  .type = type->name,
+                                  .node = node,
+                                  .machine = crti_control_machine_of(user, instance)});
 }
 
 static void on_list(void *user)
 {
-    order(user, &(crti_provider_order_t){.verb = CRTI_PROVIDER_LIST});
+    order(user, (crti_provider_order_t){.verb = CRTI_PROVIDER_LIST});
 }
 
 static void on_drain(void *user, crti_id_t id)
@@ -64,10 +69,10 @@ static bool is_busy(const crti_node_entry_t *node)
            !crti_resources_fit(&node->available, &node->resources);
 }
 
-static crti_scale_node_t see(const crti_node_entry_t *node)
+static crti_scale_node_t see(crti_control_t *c, const crti_node_entry_t *node)
 {
     return (crti_scale_node_t){.node = node->id,
-                               .labels = node->labels ? node->labels : "",
+                               .labels = crti_control_machine_labels(c, node),
                                .total = &node->resources,
                                .available = &node->available,
                                .is_away = node->state != CRTI_NODE_ALIVE,
@@ -88,7 +93,7 @@ static void look(crti_control_t *c)
     crti_demand_init(&demand);
     crti_control_demand(c, &demand);
     CRTI_LIST_FOREACH (item, &c->nodes.living) {
-        crti_scale_node_t node = see(CRTI_NODE_OF(item));
+        crti_scale_node_t node = see(c, CRTI_NODE_OF(item));
 
         if (status == CRT_OK)
             status = crti_buffer_append(&nodes, &node, sizeof(node));
@@ -132,6 +137,30 @@ void crti_control_autoscale_tick(crti_control_t *c)
     log_events(c);
 }
 
+/* The names alone, of which some have a machine behind them. What is a node already is taken by the
+ * next look, by its labels. */
+static void take_list(crti_control_t *c, const crti_provider_answer_t *answer,
+                      uint64_t now_ns)
+{
+    char **names = calloc(answer->count + 1, sizeof(*names));
+    bool is_done = answer->is_done && names;
+    size_t count = 0;
+
+    for (size_t i = 0; is_done && i < answer->count; i++) {
+        if (crti_control_machine_is_found(c, answer->names[i]))
+            continue;
+        names[count] = strndup(answer->names[i], strcspn(answer->names[i], "="));
+        count += names[count] != NULL;
+    }
+    crti_control_machines_learn(c, answer);
+    crti_autoscaler_listed(c->autoscaler, is_done,
+                           answer->is_done && !is_done ? "out of memory" : answer->text,
+                           (const char *const *)names, count, now_ns);
+    while (count)
+        free(names[--count]);
+    free(names);
+}
+
 void crti_control_scaled(crti_control_t *c, const crti_provider_answer_t *answer,
                          uint64_t now_ns)
 {
@@ -141,15 +170,16 @@ void crti_control_scaled(crti_control_t *c, const crti_provider_answer_t *answer
         return;
     switch (answer->verb) {
     case CRTI_PROVIDER_ASK:
+        crti_control_machines_learn(c, answer);
         crti_autoscaler_asked(s, answer->instance, answer->is_done, answer->text, now_ns);
         break;
     case CRTI_PROVIDER_END:
+        crti_control_machines_learn(c, answer);
         crti_autoscaler_ended(s, answer->instance, answer->is_done, answer->text, now_ns);
+        if (answer->is_done)
+            crti_control_machine_forget(c, answer->instance);
         break;
-    default:
-        crti_autoscaler_listed(s, answer->is_done, answer->text, answer->names,
-                               answer->count, now_ns);
-        break;
+    default: take_list(c, answer, now_ns); break;
     }
     log_events(c);
     crti_control_autoscale_touch(c);

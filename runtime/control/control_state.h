@@ -76,6 +76,9 @@ struct crti_control {
     uint64_t scale_due_ns, scale_looked_ns;
     uint64_t scale_logged; /* decisions that are in the log */
 
+    crti_list_t machine_names;       /* control_machine_names.c */
+    crti_map_t machine_of, machines; /* by instance, by the provider's name */
+
     crti_list_t resource_requests; /* control_resource_request.c */
     size_t resource_request_count;
 

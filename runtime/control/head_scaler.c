@@ -322,10 +322,12 @@ void crti_head_scaler_order(crti_head_scaler_t *s, const crti_provider_order_t *
     }
     if (!crti_id_is_zero(order->node))
         crti_id_hex(order->node, hex);
-    put_line(s, json_pack("{s:s, s:s, s:s, s:s}", "verb",
+    put_line(s, json_pack("{s:s, s:s, s:s, s:s, s:s, s:s}", "verb",
                           crti_provider_verb_name(order->verb), "instance",
                           order->instance ? order->instance : "", "type",
-                          order->type ? order->type : "", "node", hex));
+                          order->type ? order->type : "", "node", hex, "machine",
+                          order->machine ? order->machine : "", "cluster",
+                          order->cluster ? order->cluster : ""));
     send_more(s);
 }
 

@@ -6,12 +6,14 @@
  *     cli/autoscaler_file.c -> a file in memory -> [ control/scale_file.c ] -> autoscaler.h, and
  *         scaler.c
  * Form
- *     {"provider": "local" | "ssh" | "slurm" | "commands",
+ *     {"provider": "local" | "ssh" | "slurm" | "kubernetes" | "commands",
  *      "idle_timeout", "start_timeout", "command_timeout",
  *      (seconds) "upscaling_speed", "downscaling_speed", "crt": path of the command,
  *      "ask", "list", "end": commands of the user,
  *      "pool": of ssh: {"hosts": [NAME], "ssh": [ARGUMENT], "setup": [COMMAND], "crt": PATH},
  *      "slurm_options": [ARGUMENT of sbatch], "slurm_key_file": PATH,
+ *      "kubernetes": {"server": URL, "service_account": FOLDER, "namespace": NAME (all of them may
+ *                     be missing), "deployments": {NODE TYPE: NAME}},
  *      "node_types": [{"name", "min", "max", "resources": {NAME: AMOUNT}, "labels": "K=V,...",
  *                      "options": ["--num-cpus", "2", ...] (of crt start)}]}
  */

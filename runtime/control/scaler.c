@@ -126,7 +126,7 @@ static void answer(command_t *c, bool is_done, const char *text)
     char *written;
 
     json_object_set_new(line, "text", said ? said : json_string("it failed"));
-    if (c->call.verb == CRTI_PROVIDER_LIST && is_done)
+    if ((c->call.verb == CRTI_PROVIDER_LIST && is_done) || c->call.tells_machines)
         json_object_set_new(line, "names", names_of(&c->out));
     written = json_dumps(line, JSON_COMPACT);
     if (!written)
@@ -360,6 +360,8 @@ static void take_order(scaler_t *s, json_t *order_take)
     c->call = (crti_provider_call_t){.instance = text_of(order_take, "instance"),
                                      .type = text_of(order_take, "type"),
                                      .node = text_of(order_take, "node"),
+                                     .machine = text_of(order_take, "machine"),
+                                     .cluster = text_of(order_take, "cluster"),
                                      .setup = s->setup,
                                      .file = s->file};
     while (c->call.verb < CRTI_PROVIDER_LIST &&

@@ -271,6 +271,25 @@ static void slurm_end(crti_provider_call_t *c)
     add_format(c, "--name=", c->instance);
 }
 
+/* ---------------------------------------------------------------- pods of Kubernetes */
+
+static void run_kubernetes(crti_provider_call_t *c)
+{
+    CRTI_AUTO(free)
+    char *where = json_dumps(json_object_get(c->file, "kubernetes"), JSON_COMPACT);
+
+    add_arg(c, text_of(c->file, "crt"));
+    add_arg(c, "kubernetes");
+    add_arg(c, crti_provider_verb_name(c->verb));
+    add_env(c, "CRT_KEY_FILE", text_of(c->setup, "key_file"));
+    add_env(c, "CRT_INSTANCE", c->instance);
+    add_env(c, "CRT_NODE_TYPE", c->type);
+    add_env(c, "CRT_MACHINE", c->machine);
+    add_env(c, "CRT_CLUSTER", c->cluster);
+    add_env(c, "CRT_KUBERNETES", where ? where : "");
+    c->tells_machines = true;
+}
+
 static const crti_provider_t providers[] = {
     {"local",
      {[CRTI_PROVIDER_ASK] = local_ask,
@@ -284,6 +303,10 @@ static const crti_provider_t providers[] = {
      {[CRTI_PROVIDER_ASK] = slurm_ask,
       [CRTI_PROVIDER_END] = slurm_end,
       [CRTI_PROVIDER_LIST] = slurm_list}},
+    {"kubernetes",
+     {[CRTI_PROVIDER_ASK] = run_kubernetes,
+      [CRTI_PROVIDER_END] = run_kubernetes,
+      [CRTI_PROVIDER_LIST] = run_kubernetes}},
     {"commands",
      {[CRTI_PROVIDER_ASK] = run_users,
       [CRTI_PROVIDER_END] = run_users,

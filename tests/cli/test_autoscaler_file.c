@@ -84,8 +84,49 @@ static void providers_of_hosts_and_jobs_are_read(void **state)
         "\"provider\":\"slurm\",\"slurm_key_file\":\"/home/k\","
         "\"slurm_options\":[\"-p\",\"all\"],\"start_timeout\":600,"
         "\"upscaling_speed\":1.0}");
+    assert_read("provider: kubernetes" REST,
+                "{\"command_timeout\":600,\"downscaling_speed\":1.0,\"idle_timeout\":60,"
+                "\"kubernetes\":{\"deployments\":{\"s\":\"crt-s\"}}," TYPES
+                "\"provider\":\"kubernetes\",\"start_timeout\":600,"
+                "\"upscaling_speed\":1.0}");
+    assert_read(
+        "provider: {kubernetes: {namespace: lab, deployments: {s: crt-nodes}, "
+        "server: 'https://[::1]:6443', service_account: /s}}" REST,
+        "{\"command_timeout\":600,\"downscaling_speed\":1.0,\"idle_timeout\":60,"
+        "\"kubernetes\":{\"deployments\":{\"s\":\"crt-nodes\"},\"namespace\":\"lab\","
+        "\"server\":\"https://[::1]:6443\",\"service_account\":\"/s\"}," TYPES
+        "\"provider\":\"kubernetes\",\"start_timeout\":600,\"upscaling_speed\":1.0}");
 #undef REST
 #undef TYPES
+}
+
+static void errors_of_providers_have_their_place(void **state)
+{
+    static const struct {
+        const char *text, *detail;
+    } wrong[] = {
+        {"provider: {slurm: {option: x}}\n",
+         "r.yaml:1:20: unknown key \"option\"; the nearest one is options"},
+        {"provider: {kubernetes: {deployment: x}}\n",
+         "r.yaml:1:25: unknown key \"deployment\"; the nearest one is deployments"},
+        {"provider: {kubernetes: {namespace: ../x}}\n",
+         "r.yaml:1:36: \"../x\" is no name of Kubernetes: small letters, digits, . and "
+         "-"},
+        {"provider: {kubernetes: {server: 'http://h:1'}}\n",
+         "r.yaml:1:33: server is https://HOST:PORT"},
+        {"provider: {kubernetes: {deployments: {b: x}}}\n"
+         "node-types: {a: {max: 1, num-cpus: 1}}\n",
+         "r.yaml:1:1: deployments names one that is no node type"},
+        {"provider: kubernetes\nnode-types: {A: {max: 1, num-cpus: 1}}\n",
+         "r.yaml:1:1: there is no Deployment crt-A: name it by deployments"},
+        {"provider: {kubernetes: {deployments: {a: crt-b}}}\n"
+         "node-types: {a: {max: 1, num-cpus: 1}, b: {max: 1, num-cpus: 1}}\n",
+         "r.yaml:1:1: two node types share the Deployment crt-b"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++)
+        assert_wrong(wrong[i].text, wrong[i].detail);
 }
 
 static void errors_have_their_place_and_say_what_to_do(void **state)
@@ -95,9 +136,10 @@ static void errors_have_their_place_and_say_what_to_do(void **state)
     } wrong[] = {
         {"provder: local\n",
          "r.yaml:1:1: unknown key \"provder\"; the nearest one is provider"},
-        {"provider: aws\n", "r.yaml:1:11: provider is local, slurm, or a map: ssh: with "
-                            "hosts; slurm: with options; or three commands ask, list "
-                            "and end; not \"aws\""},
+        {"provider: aws\n",
+         "r.yaml:1:11: provider is local, slurm, kubernetes, or a map: ssh: with hosts; "
+         "slurm: with options; kubernetes: with deployments; or three commands ask, list "
+         "and end; not \"aws\""},
         {"provider: {ask: a, lst: b}\n",
          "r.yaml:1:20: unknown key \"lst\"; the nearest one is list"},
         {"provider: {ask: a, list: b}\n",
@@ -107,7 +149,7 @@ static void errors_have_their_place_and_say_what_to_do(void **state)
          "r.yaml:1:17: ask is a text of 1 to 4096 bytes"},
         {"node-types: {}\n",
          "r.yaml:1:1: no provider: say by provider: local that nodes are "
-         "of this host, or name ssh, slurm or three commands"},
+         "of this host, or name ssh, slurm, kubernetes or three commands"},
         {"provider: {ssh: {hosts: []}}\n",
          "r.yaml:1:17: the pool has no hosts: node[02-16]"},
         {"provider: {ssh: {hosts: [a, \"b[1-2]\", b1]}}\n",
@@ -116,8 +158,6 @@ static void errors_have_their_place_and_say_what_to_do(void **state)
          "r.yaml:1:18: unknown key \"host\"; the nearest one is hosts"},
         {"provider: {ssh: {hosts: a, port: none}}\n", NULL},
         {"provider: {ssh: {hosts: a, user: -x}}\n", "r.yaml:1:34: \"-x\" is no user"},
-        {"provider: {slurm: {option: x}}\n",
-         "r.yaml:1:20: unknown key \"option\"; the nearest one is options"},
         {"provider: {slurm: [], ask: b}\n", "r.yaml:1:19: slurm is a map of KEY: VALUE"},
         {"provider: {slurm: {}, ask: b}\n",
          "r.yaml:1:23: a second provider: there is one"},
@@ -198,6 +238,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rules_are_read_with_their_defaults),
         cmocka_unit_test(providers_of_hosts_and_jobs_are_read),
+        cmocka_unit_test(errors_of_providers_have_their_place),
         cmocka_unit_test(errors_have_their_place_and_say_what_to_do),
         cmocka_unit_test(a_file_that_everybody_can_write_is_not_obeyed),
     };

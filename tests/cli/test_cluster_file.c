@@ -190,9 +190,11 @@ static void the_section_of_the_autoscaler_goes_to_the_head_as_it_is(void **state
                         "\"b\"]}}}");
     free(text);
     json_decref(file);
-    assert_wrong("head: a\nautoscaler: {provider: aws}\n",
-                 "lab.yaml:2:24: provider is local, slurm, or a map: ssh: with hosts; "
-                 "slurm: with options; or three commands ask, list and end; not \"aws\"");
+    assert_wrong(
+        "head: a\nautoscaler: {provider: aws}\n",
+        "lab.yaml:2:24: provider is local, slurm, kubernetes, or a map: ssh: with hosts; "
+        "slurm: with options; kubernetes: with deployments; or three commands ask, list "
+        "and end; not \"aws\"");
     assert_wrong("head: a\nautoscaler: {provider: local}\n",
                  "lab.yaml:2:13: no node-types: which nodes there may be");
     assert_wrong(

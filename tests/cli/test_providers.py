@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Nodes of the autoscaler from a pool of hosts, by real ssh, and from Slurm: a real one where it is
-installed, and stand-ins for sbatch, squeue and scancel. Usage: test_providers.py CRT PROGRAM"""
+"""Nodes of the autoscaler from a pool of hosts, by real ssh, from Slurm: a real one where it is
+installed, and stand-ins for sbatch, squeue and scancel, and from Kubernetes: a stand-in for its API
+server. Usage: test_providers.py CRT PROGRAM"""
 import getpass
 import glob
 import json
@@ -15,6 +16,7 @@ import tempfile
 import time
 import unittest
 
+import kubernetes_lab
 import slurm_lab
 import test_up
 
@@ -297,6 +299,208 @@ class Slurm(Cluster):
         self.request(0)
         self.until("no node is left", lambda: not self.nodes())
         self.until("no job is left", lambda: not self.jobs())
+
+
+@unittest.skipUnless(shutil.which("openssl"), "no openssl")
+class Kubernetes(Cluster):
+    """Pods of a Deployment, each a node of this host."""
+
+    def setUp(self):
+        super().setUp()
+        os.mkdir(self.path("k"))
+        self.lab = kubernetes_lab.Kubernetes(self.path("k"), "crt-small", self.start_pod)
+        self.addCleanup(self.lab.end)
+
+    def start_pod(self, name):
+        with open(self.path("pods.log"), "ab") as log:
+            return subprocess.Popen([CRT, "start", "--block", "--address", self.address,
+                                     "--key-file", self.key, "--num-cpus", "1",
+                                     "--object-store-memory", "64M", "--labels",
+                                     f"crt/pod={name}"], env=self.environment, stdout=log,
+                                    stderr=log, stdin=subprocess.DEVNULL)
+
+    def where(self):
+        return f"{{server: '{self.lab.url}', service-account: {self.lab.account}}}"
+
+    def start_pods(self):
+        self.start(f"{{kubernetes: {self.where()}}}")
+
+    def nodes(self):
+        return [n for n in self.state()["nodes"]
+                if n["state"] == "ALIVE" and "crt/pod=" in n["labels"]]
+
+    def instances(self, state):
+        return [i for i in self.state()["autoscaler"]["instances"] if i["state"] == state]
+
+    def pod_of(self, node):
+        return re.search(r"crt/pod=([^,]*)", node["labels"])[1]
+
+    def run_command(self, verb, **more):
+        """crt kubernetes as crt-scaler runs it."""
+        where = {"server": self.lab.url, "service_account": self.lab.account,
+                 "deployments": {"small": "crt-small"}}
+        given = {"CRT_KUBERNETES": json.dumps(where), "CRT_INSTANCE": "small-0a0b0c0d-1",
+                 "CRT_NODE_TYPE": "small", "CRT_MACHINE": "", "CRT_CLUSTER": "0a0b0c0d",
+                 "CRT_KEY_FILE": self.path("key")}
+        return subprocess.run([CRT, "kubernetes", verb], text=True, timeout=PATIENCE, check=False,
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                              env=self.environment | given | more)
+
+    def test_pods_of_a_deployment_come_and_go(self):
+        self.start_pods()
+        self.run_tasks(6)
+        self.request(3)
+        self.until("3 nodes", lambda: len(self.instances("RUNNING")) == 3 ==
+                   len(self.nodes()))
+        self.assertEqual(self.lab.replicas, 3)
+        names = {pod.annotations["crt/instance"] for pod in self.lab.live()}
+        self.assertEqual(names, {i["name"] for i in self.instances("RUNNING")})
+        self.request(0)
+        self.until("no pod is left", lambda: self.lab.replicas == 0 and not self.lab.pods)
+        self.until("no node is left", lambda: not self.nodes())
+        self.until("all are forgotten", lambda: not self.state()["autoscaler"]["instances"])
+
+    def test_exactly_the_pod_of_the_node_that_was_drained_goes(self):
+        self.start_pods()
+        self.request(3)
+        nodes = self.until("3 nodes", lambda: len(self.instances("RUNNING")) == 3 and
+                           self.nodes())
+        hold = subprocess.Popen([PROGRAM, "tasks", "2", "20"], text=True, stdin=subprocess.DEVNULL,
+                                stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                                env=self.environment | {"CRT_ADDRESS": self.address})
+        self.addCleanup(hold.stdout.close)
+        busy = lambda: {n["node_id"] for n in self.nodes()
+                        if n["resources_available"].get("CPU", 0) == 0}
+        self.until("2 are busy", lambda: len(busy()) == 2)
+        idle = [n for n in nodes if n["node_id"] not in busy()]
+        self.request(0)
+        self.until("one pod has gone", lambda: self.lab.deleted)
+        self.assertEqual(self.lab.deleted, [self.pod_of(idle[0])])
+        self.assertRegex(hold.communicate(timeout=PATIENCE)[0], r"(?m)^done 2 ")
+
+    def test_a_head_that_is_started_again_knows_its_pods(self):
+        self.start_pods()
+        self.request(2)
+        before = self.until("2 nodes", lambda: len(self.instances("RUNNING")) == 2 and
+                            self.instances("RUNNING"))
+        port = self.address.rsplit(":", 1)[1]
+        with open(os.path.join(self.environment["CRT_RUN_DIR"], f"head-{port}", "head.info"),
+                  encoding="utf-8") as info:
+            pid = int(re.search(r"^pid (\d+)$", info.read(), re.M)[1])
+        os.kill(pid, signal.SIGKILL)
+        self.crt("start", "--head", "--port", port, "--dashboard-port", "0", "--num-cpus", "0",
+                 "--node-ip-address", "127.0.0.1", "--object-store-memory", "64M",
+                 "--autoscaler", self.path("rules.yaml"))
+        self.until("they are known", lambda: {i["name"] for i in self.instances("RUNNING")} ==
+                   {i["name"] for i in before})
+        self.assertEqual(self.lab.replicas, 2)
+        self.request(0)
+        self.until("no pod is left", lambda: not self.lab.pods)
+
+    def test_a_pod_that_somebody_deletes_is_replaced_and_nothing_is_left(self):
+        self.start_pods()
+        self.request(2)
+        nodes = self.until("2 nodes", lambda: len(self.instances("RUNNING")) == 2 and
+                           self.nodes())
+        self.lab.evict(self.pod_of(nodes[0]))
+        self.until("2 others", lambda: len(self.instances("RUNNING")) == 2 and
+                   nodes[0]["node_id"] not in {n["node_id"] for n in self.nodes()} and
+                   len(self.nodes()) == 2 == self.lab.replicas)
+        self.request(0)
+        self.until("no pod is left", lambda: not self.lab.pods)
+
+    def test_wrong_answers_are_sentences_and_change_nothing(self):
+        for answer, said in (((401, "{}"), "does not take the token of"),
+                             ((403, '{"message": "deployments.apps is forbidden"}'),
+                              "deployments.apps is forbidden (403); the service account needs"),
+                             ((404, '{"message": "no crt-small"}'), "no crt-small (404)"),
+                             ((409, '{"message": "modified"}'), "modified (409)"),
+                             ((500, "<html>"), "it gave no reason (500)"),
+                             ((302, "{}"), "it gave no reason (302)"),
+                             ((200, "<html>"), "did not answer with JSON"),
+                             ((200, "[]"), "has no selector"),
+                             ("hang", "no answer from https://127.0.0.1:")):
+            self.lab.answer = answer
+            for verb in ("ask", "list") if answer != "hang" else ("ask",):
+                done = self.run_command(verb)
+                self.assertEqual(done.returncode, 1, (answer, done.stdout))
+                self.assertIn(said, done.stdout)
+                self.assertEqual(done.stdout.count("\n"), 1)
+                self.assertNotIn(self.lab.token, done.stdout)
+        self.lab.answer = None
+        self.lab.trust("other")
+        self.assertIn("does not prove by", self.run_command("ask").stdout)
+        self.lab.trust("ca")
+        self.lab.put("token", "")
+        self.assertIn("The head needs a service account", self.run_command("ask").stdout)
+        self.lab.put("token", "another")
+        self.assertIn("(401)", self.run_command("ask").stdout)
+        self.assertEqual(self.lab.replicas, 0)
+
+    def test_somebody_else_who_scales_at_the_same_time_is_passed(self):
+        self.lab.start_pod = lambda name: subprocess.Popen(["sleep", "60"])
+        self.lab.conflicts = 2
+        done = self.run_command("ask")
+        self.assertEqual(done.stdout, "small-0a0b0c0d-1=crt-small-5d9c-00001\n")
+        self.assertEqual(self.lab.replicas, 1)
+        self.lab.conflicts = 100
+        done = self.run_command("ask", CRT_INSTANCE="small-0a0b0c0d-2")
+        self.assertIn("the object has been modified (409)", done.stdout)
+        self.assertEqual(self.lab.replicas, 1)
+
+    def test_a_pod_of_which_it_is_not_known_whether_it_is_a_node_is_told_first(self):
+        self.lab.start_pod = lambda name: subprocess.Popen(["sleep", "60"])
+        self.run_command("ask")
+        done = self.run_command("end")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("small-0a0b0c0d-1=crt-small-5d9c-00001\n", done.stdout)
+        self.assertEqual(self.lab.replicas, 1)
+        done = self.run_command("end", CRT_MACHINE="crt-small-5d9c-00001")
+        self.assertEqual((done.returncode, self.lab.replicas), (0, 0), done.stdout)
+        self.assertEqual(self.run_command("end").returncode, 0)
+
+    def test_pods_that_are_nobodys_get_a_name_and_another_clusters_too(self):
+        self.lab.start_pod = lambda name: subprocess.Popen(["sleep", "60"])
+        self.run_command("ask")
+        said = self.run_command("list", CRT_CLUSTER="ffffffff").stdout
+        self.assertRegex(said, r"^small-ffffffff-[0-9a-f]{8}=crt-small-5d9c-00001\n$")
+        self.assertEqual(self.run_command("list", CRT_CLUSTER="ffffffff").stdout, said)
+
+    def test_a_server_that_refuses_is_told_and_asked_again_and_nobody_sees_the_token(self):
+        self.lab.answer = (403, '{"message": "not allowed"}')
+        self.start_pods()
+        self.request(1)
+        said = lambda: self.state()["autoscaler"]["provider_message"]
+        self.until("it is told", lambda: "not allowed (403)" in said())
+        self.lab.answer = None
+        self.until("a node", self.nodes)
+        self.lab.answer = "hang"
+        self.request(2)
+        self.until("a request hangs", self.lab.hung.is_set)
+        self.assertEqual(self.seen_in_processes(self.lab.token), [])
+        self.lab.answer = None
+        self.until("2 nodes", lambda: len(self.nodes()) == 2)
+        logs = ""
+        for folder, _, names in os.walk(self.path("s")):
+            for name in names:
+                with open(os.path.join(folder, name), encoding="utf-8", errors="replace") as file:
+                    logs += file.read()
+        self.assertIn("403", logs)
+        self.assertNotIn(self.lab.token, logs + json.dumps(self.state()))
+
+    @staticmethod
+    def seen_in_processes(secret):
+        """Paths of arguments and variables that have it."""
+        found, seen = [], 0
+        for path in glob.glob("/proc/[0-9]*/cmdline") + glob.glob("/proc/[0-9]*/environ"):
+            try:
+                with open(path, "rb") as file:
+                    text = file.read()
+            except OSError:
+                continue
+            seen += b"CRT_KUBERNETES=" in text
+            found += [path] if secret.encode() in text else []
+        return found if seen else ["no crt kubernetes runs"]
 
 
 if __name__ == "__main__":

@@ -154,6 +154,9 @@ static void do_scale(void *user, const crti_provider_order_t *order)
     *mine = (bed_order_t){.verb = order->verb, .node = order->node};
     snprintf(mine->instance, sizeof(mine->instance), "%s",
              order->instance ? order->instance : "");
+    snprintf(mine->machine, sizeof(mine->machine), "%s",
+             order->machine ? order->machine : "");
+    snprintf(mine->cluster, sizeof(mine->cluster), "%s", order->cluster);
 }
 
 static void start(bed_t *bed)

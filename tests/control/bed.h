@@ -33,7 +33,7 @@ typedef struct bed_operation {
 /* To a provider of nodes. */
 typedef struct bed_order {
     crti_provider_verb_t verb;
-    char instance[96];
+    char instance[96], machine[96], cluster[16];
     crti_id_t node;
 } bed_order_t;
 

@@ -71,26 +71,50 @@ static void want_actor(bed_t *bed, uint64_t actor, int64_t cpus)
     bed_say(bed, NODE_A, CRTI_MSG_ACTOR_CREATE, 1, &m);
 }
 
-/* The node that the order has become. */
-static void join(bed_t *bed, const bed_order_t *order, uint64_t node)
+static void join_as(bed_t *bed, uint64_t node, const char *labels, const char *hostname)
 {
     crti_msg_node_register_t m = {.protocol = CRTI_PROTOCOL_VERSION,
                                   .version = crti_str("test"),
                                   .node = bed_id(node),
                                   .incarnation = 1,
                                   .ip = crti_str("10.0.0.2"),
-                                  .hostname = crti_str("other"),
+                                  .hostname = crti_str(hostname),
                                   .endpoint = crti_str("10.0.0.2:7000"),
                                   .pid = 18};
-    char labels[300];
 
-    snprintf(labels, sizeof(labels), "crt/instance=%s,crt/node-type=small",
-             order->instance);
     m.labels = crti_str(labels);
     crti_resources_set(&m.resources, "CPU", 2 * CRTI_RESOURCE_ONE);
     m.available = m.resources;
     crti_control_opened(bed->control, LINK, false, bed->now);
     bed_say(bed, LINK, CRTI_MSG_NODE_REGISTER, 1, &m);
+}
+
+/* The node that the order has become. */
+static void join(bed_t *bed, const bed_order_t *order, uint64_t node)
+{
+    char labels[300];
+
+    snprintf(labels, sizeof(labels), "crt/instance=%s,crt/node-type=small",
+             order->instance);
+    join_as(bed, node, labels, "other");
+}
+
+/* What becomes of the order, and what its provider calls it. */
+static void answer(bed_t *bed, const bed_order_t *order, bool is_done,
+                   const char *machine)
+{
+    char name[200];
+    const char *names[] = {name};
+
+    snprintf(name, sizeof(name), "%s=%s", order->instance, machine);
+    crti_control_scaled(bed->control,
+                        &(crti_provider_answer_t){.verb = order->verb,
+                                                  .instance = order->instance,
+                                                  .is_done = is_done,
+                                                  .text = "later",
+                                                  .names = names,
+                                                  .count = 1},
+                        bed->now);
 }
 
 /* The JSON of "cluster"; freed by the caller. */
@@ -282,6 +306,116 @@ a_request_that_can_not_be_stored_is_told_and_its_row_is_tried_again(void **state
     assert_true(has_request_row(bed, 0));
 }
 
+static void assert_is_a_node(bed_t *bed, const bed_order_t *order)
+{
+    bed_pass(bed, CRTI_S);
+    assert_told(bed, "\"RUNNING\":1,\"DRAINING\"");
+    assert_told(bed, order->instance);
+}
+
+static void a_node_that_says_which_pod_it_is_in_is_the_instance_of_the_pod(void **state)
+{
+    bed_t *bed = *state;
+    bed_order_t ask;
+
+    want_actor(bed, 50, 2);
+    bed_pass(bed, CRTI_S);
+    ask = bed->orders[0];
+    assert_int_equal(strlen(ask.cluster), 8);
+    join_as(bed, 2, "zone=a,crt/pod=pod-1", "other");
+    assert_true(bed_start_actor(bed, LINK, 500));
+    pass(bed, CRTI_S, 0, true); /* it is there before its provider has said which it is */
+    assert_told(bed, "\"RUNNING\":0,\"DRAINING\"");
+    answer(bed, &ask, true, "pod-1");
+    assert_is_a_node(bed, &ask);
+    bed_say(bed, NODE_A, CRTI_MSG_ACTOR_KILL, 2,
+            &(crti_msg_actor_kill_t){.actor = bed_id(50), .no_restart = true});
+    pass(bed, IDLE_NS + CRTI_S, 2, false);
+    assert_int_equal(bed_count(bed, LINK, CRTI_MSG_NODE_DRAIN), 1);
+    bed->order_count = 0;
+    bed_say(bed, LINK, CRTI_MSG_NODE_LEAVE, 0,
+            &(crti_msg_node_leave_t){.text = crti_str("it was drained")});
+    bed_pass(bed, CRTI_S);
+    assert_int_equal(bed->orders[0].verb, CRTI_PROVIDER_END);
+    assert_string_equal(bed->orders[0].machine, "pod-1");
+}
+
+static void the_host_of_a_pod_has_its_name_and_a_list_says_it_again(void **state)
+{
+    bed_t *bed = *state;
+    bed_order_t ask;
+
+    want_actor(bed, 50, 2);
+    bed_pass(bed, CRTI_S);
+    ask = bed->orders[0];
+    answer(bed, &ask, true, "pod-1");
+    join_as(bed, 2, "", "pod-1");
+    assert_true(bed_start_actor(bed, LINK, 500));
+    assert_is_a_node(bed, &ask);
+    bed_restart(bed, true);
+    crti_control_opened(bed->control, ADMIN, true, bed->now);
+    join_as(bed, 2, "", "pod-1");
+    bed->order_count = 0;
+    bed_pass(bed, CRTI_S);
+    assert_told(bed, "\"RUNNING\":0,\"DRAINING\"");
+    assert_int_equal(bed->orders[0].verb, CRTI_PROVIDER_LIST);
+    ask.verb = CRTI_PROVIDER_LIST;
+    answer(bed, &ask, true, "pod-1");
+    bed_pass(bed, CRTI_S);
+    assert_told(bed, "\"RUNNING\":1,\"DRAINING\"");
+}
+
+static void
+a_pod_that_nobody_asked_for_and_is_a_node_stays_as_long_as_it_is_needed(void **state)
+{
+    bed_t *bed = *state;
+    bed_order_t list = {.verb = CRTI_PROVIDER_LIST};
+
+    join_as(bed, 2, "", "pod-9");
+    want_actor(bed, 50, 2);
+    assert_true(bed_start_actor(bed, LINK, 500));
+    for (int i = 0; i < 70; i++)
+        pass(bed, CRTI_S / 2, 0, true);
+    assert_int_equal(bed->orders[bed->order_count - 1].verb, CRTI_PROVIDER_LIST);
+    assert_told(bed, "\"RUNNING\":0,\"DRAINING\"");
+    snprintf(list.instance, sizeof(list.instance), "small-%s-0000000a",
+             bed->orders[bed->order_count - 1].cluster);
+    answer(bed, &list, true, "pod-9");
+    pass(bed, 2 * IDLE_NS, 0, true);
+    assert_told(bed, "\"RUNNING\":1,\"DRAINING\"");
+    assert_int_equal(bed_count(bed, LINK, CRTI_MSG_NODE_DRAIN), 0);
+    bed_say(bed, NODE_A, CRTI_MSG_ACTOR_KILL, 2,
+            &(crti_msg_actor_kill_t){.actor = bed_id(50), .no_restart = true});
+    pass(bed, IDLE_NS + CRTI_S, 2, false);
+    assert_int_equal(bed_count(bed, LINK, CRTI_MSG_NODE_DRAIN), 1);
+}
+
+static void
+a_pod_whose_start_was_said_to_have_failed_is_drained_when_it_is_a_node(void **state)
+{
+    bed_t *bed = *state;
+    bed_order_t ask, end;
+
+    want_actor(bed, 50, 2);
+    bed_pass(bed, CRTI_S);
+    ask = bed->orders[0];
+    join_as(bed, 2, "", "pod-1");
+    bed->order_count = 0;
+    crti_control_scaled(bed->control,
+                        &(crti_provider_answer_t){.verb = CRTI_PROVIDER_ASK,
+                                                  .instance = ask.instance,
+                                                  .text = "crt-scaler ended"},
+                        bed->now);
+    pass(bed, CRTI_S, 0, true);
+    end = bed->orders[0];
+    assert_int_equal(end.verb, CRTI_PROVIDER_END);
+    assert_string_equal(end.machine, "");
+    answer(bed, &end, false, "pod-1"); /* it ends none of which this is not known */
+    pass(bed, CRTI_S, 0, true);
+    assert_int_equal(bed_count(bed, LINK, CRTI_MSG_NODE_DRAIN), 1);
+    assert_told(bed, "it has come after it was given up");
+}
+
 static void what_a_node_type_has_is_not_infeasible_and_what_none_has_fails(void **state)
 {
     bed_t *bed = *state;
@@ -336,6 +470,18 @@ int main(void)
                                         control_test_end),
         cmocka_unit_test_setup_teardown(
             a_request_that_can_not_be_stored_is_told_and_its_row_is_tried_again, begin,
+            control_test_end),
+        cmocka_unit_test_setup_teardown(
+            a_node_that_says_which_pod_it_is_in_is_the_instance_of_the_pod, begin,
+            control_test_end),
+        cmocka_unit_test_setup_teardown(
+            the_host_of_a_pod_has_its_name_and_a_list_says_it_again, begin,
+            control_test_end),
+        cmocka_unit_test_setup_teardown(
+            a_pod_that_nobody_asked_for_and_is_a_node_stays_as_long_as_it_is_needed,
+            begin, control_test_end),
+        cmocka_unit_test_setup_teardown(
+            a_pod_whose_start_was_said_to_have_failed_is_drained_when_it_is_a_node, begin,
             control_test_end),
         cmocka_unit_test_setup_teardown(
             what_a_node_type_has_is_not_infeasible_and_what_none_has_fails, begin,

@@ -24,14 +24,18 @@ typedef struct crti_provider_order {
     crti_provider_verb_t verb;
     const char *instance, *type; /* not of LIST */
     crti_id_t node;              /* of END: the one that it became; zero: none */
+    const char *machine; /* of END: the provider's own name of it; "": not known */
+    const char *cluster; /* the part of names of instances that says whose they are */
 } crti_provider_order_t;
 
 typedef struct crti_provider_answer {
     crti_provider_verb_t verb;
     const char *instance; /* not of LIST */
     bool is_done;
-    const char *text;         /* why it is not */
-    const char *const *names; /* of LIST */
+    const char *text; /* why it is not */
+    /* Of LIST: instances; "INSTANCE=MACHINE" where the provider has names of its own, then also
+     * of ASK and END. */
+    const char *const *names;
     size_t count;
 } crti_provider_answer_t;
 
