@@ -59,8 +59,10 @@ static const char usage[] =
     "[training], frequency in\n"
     "[evaluation], hidden_width and dropout in [model], learn_rate in [optimizer], "
     "num_workers in [ray].\n"
-    "  --cluster CLUSTER    local:4 (nodes of this host), HOST:PORT, file:lab.yaml or "
-    "slurm:4\n"
+    "  --cluster CLUSTER    local:4 (nodes of this host), HOST:PORT, file:lab.yaml, "
+    "slurm:4 "
+    "or\n"
+    "                       kubernetes\n"
     "  --help\n"
     "Without --cluster: joins the cluster of CRT_ADDRESS or this user's only one, else "
     "starts its own.\n";

@@ -25,9 +25,14 @@ typedef struct crt_context_options {
      *     local             one node on this host, with all its CPUs
      *     local:4           four nodes on this host, 1 to 64, that divide its CPUs
      *     local:4x2         four nodes of 2 CPUs each
-     *     HOST:PORT         the cluster whose head is there, for example the head's Service in
-     *                       Kubernetes. If this host has no node of it, one without CPUs joins with
-     *                       the key in the file that CRT_KEY_FILE of the environment names
+     *     HOST:PORT         the cluster whose head is there. If this host has no node of it, one
+     *                       without CPUs joins with the key in the file that CRT_KEY_FILE of the
+     *                       environment names
+     *     kubernetes        in a pod: the cluster whose head is behind the Service crt-head of its
+     *                       namespace. Needs CRT_KEY_FILE: the key, mounted from its Secret
+     *     kubernetes:SERVICE.NAMESPACE
+     *                       another Service; its port is 6380, or that of SERVICE_SERVICE_PORT,
+     *                       which Kubernetes sets. SERVICE alone: of the pod's namespace
      *     file:lab.yaml     the hosts of a cluster file: crt up, then the program runs on the head
      *     slurm             the nodes of the Slurm allocation that the program runs in
      *     slurm:4           four nodes of a Slurm job; srun makes an allocation if there is none
@@ -69,10 +74,11 @@ typedef struct crt_context_options {
  * Errors: CRT_ERR_INVALID, when `cluster` is none of these texts, or argv is missing;
  * CRT_ERR_EXISTS, when another context runs, or crt_init was called before; CRT_ERR_NOT_FOUND, when
  * the host has no node of the address and there is no CRT_KEY_FILE, when there is no cluster file,
- * or no srun; CRT_ERR_IO, when crt up fails, when the head can't be reached, or when a process or
- * directory can't be made; CRT_ERR_TIMED_OUT, when a node does not serve after 30 s;
- * CRT_ERR_PERMISSION, when CRT_KEY_FILE has the key of another cluster; CRT_ERR_TOO_LARGE;
- * CRT_ERR_NO_MEMORY; CRT_ERR_FORKED, in a child of the process that started the context. */
+ * no srun, or no pod of Kubernetes around the program; CRT_ERR_IO, when crt up fails, when the head
+ * can't be reached, or when a process or directory can't be made; CRT_ERR_TIMED_OUT, when a node
+ * does not serve after 30 s; CRT_ERR_PERMISSION, when CRT_KEY_FILE has the key of another cluster;
+ * CRT_ERR_TOO_LARGE; CRT_ERR_NO_MEMORY; CRT_ERR_FORKED, in a child of the process that started the
+ * context. */
 CRT_API crt_status_t crt_context_start(const crt_context_options_t *options);
 
 /* Leaves the cluster as crt_shutdown does, if the program has joined one, and ends what

@@ -173,6 +173,25 @@ class Here(unittest.TestCase):
         until("its node has left", lambda: not other.processes())
         self.assertEqual(other.left(), [])
 
+    def test_kubernetes_is_the_service_of_the_head_with_the_mounted_key(self):
+        address, key_file = self.start_head()
+        other = Host()
+        self.addCleanup(other.end)
+        pod = {"KUBERNETES_SERVICE_HOST": "10.96.0.1", "CRT_KEY_FILE": key_file}
+        port = {"LOCALHOST_SERVICE_PORT": address.rsplit(":", 1)[1]} # a name that resolves
+        info = addresses(other.program("kubernetes:localhost", **pod, **port))
+        self.assertEqual(info["nodes"], "2")
+        self.assertTrue(info["run_dir"].startswith(other.run))
+        self.assertIn("this is no pod of Kubernetes", other.program("kubernetes", code=1))
+        self.assertIn("CRT_KEY_FILE is not set: mount the Secret",
+                      other.program("kubernetes", code=1, KUBERNETES_SERVICE_HOST="10.96.0.1"))
+        for text, name in (("kubernetes", "crt-head"), ("kubernetes:h.nowhere", "h.nowhere")):
+            said = other.program(text, code=1, **pod)
+            self.assertIn(f"crt: no Service of Kubernetes is at {name}:6380 (", said)
+            self.assertEqual(said.count("\n"), 1, said)
+        until("its node has left", lambda: not other.processes())
+        self.assertEqual(other.left(), [])
+
     def test_a_dead_address_is_told(self):
         key_file = self.host.path("key")
         with open(key_file, "w", encoding="ascii") as file:

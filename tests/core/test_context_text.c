@@ -62,6 +62,15 @@ static void slurm_has_the_nodes_of_the_allocation_or_a_number(void **state)
     assert_int_equal(understood("slurm:16").nodes, 16);
 }
 
+static void kubernetes_has_a_service_or_the_usual_one(void **state)
+{
+    assert_int_equal(understood("kubernetes").mode, CRTI_CONTEXT_KUBERNETES);
+    assert_string_equal(understood("kubernetes").where, "");
+    assert_string_equal(understood("kubernetes:head").where, "head");
+    assert_string_equal(understood("kubernetes:my-head.lab-2").where, "my-head.lab-2");
+    assert_int_equal(understood("kubernetes:6380").mode, CRTI_CONTEXT_ADDRESS);
+}
+
 static void other_texts_are_refused_with_what_there_is(void **state)
 {
     static const char *const texts[] = {"",
@@ -79,6 +88,11 @@ static void other_texts_are_refused_with_what_there_is(void **state)
                                         "slurm:all",
                                         "file",
                                         "file:",
+                                        "kubernetes:",
+                                        "kubernetes:Head",
+                                        "kubernetes:head.",
+                                        "kubernetes:head.a.b",
+                                        "kubernetes:../head",
                                         "yarn:4",
                                         "k8s:4",
                                         "host",
@@ -157,6 +171,7 @@ int main(void)
         cmocka_unit_test(an_address_is_a_host_and_its_port),
         cmocka_unit_test(a_file_is_a_path_of_any_kind),
         cmocka_unit_test(slurm_has_the_nodes_of_the_allocation_or_a_number),
+        cmocka_unit_test(kubernetes_has_a_service_or_the_usual_one),
         cmocka_unit_test(other_texts_are_refused_with_what_there_is),
         cmocka_unit_test(the_option_is_taken_out_of_the_arguments),
         cmocka_unit_test(the_last_of_several_options_counts),

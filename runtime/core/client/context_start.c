@@ -2,12 +2,14 @@
 /* The cluster that a program starts for itself. See context_start.h. */
 #include "runtime/core/client/context_start.h"
 
+#include <ctype.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "runtime/base/address.h"
 #include "runtime/base/copy_struct.h"
 #include "runtime/core/client/cluster_place.h"
 #include "runtime/core/client/context_command.h"
@@ -16,7 +18,9 @@
 #include "runtime/core/process/context.h"
 #include "runtime/core/process/entry.h"
 
-#define TEXT_MOST 256
+#define TEXT_MOST    256
+#define HEAD_SERVICE "crt-head" /* of packaging/kubernetes */
+#define HEAD_PORT    "6380"
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
@@ -149,6 +153,50 @@ static crt_status_t join_address(const char *address)
                      address, address);
 }
 
+/* The port that Kubernetes gives to the pods of the Service's namespace in a variable, unless the
+ * Service has no address of its own: NAME_SERVICE_PORT, in capitals. */
+static const char *service_port(const char *service)
+{
+    char name[TEXT_MOST + 16];
+    const char *port;
+
+    snprintf(name, sizeof(name), "%s_SERVICE_PORT", service);
+    for (char *at = name; *at; at++)
+        *at = *at == '-' ? '_' : (char)toupper((unsigned char)*at);
+    port = getenv(name);
+    return port && *port ? port : HEAD_PORT;
+}
+
+/* In a pod: the head's Service, by the name that it has there. */
+static crt_status_t join_kubernetes(const char *service)
+{
+    const char *inside = getenv("KUBERNETES_SERVICE_HOST");
+    const char *key_file = getenv("CRT_KEY_FILE");
+    char address[TEXT_MOST + 16], canonical[CRTI_ADDRESS], why[256];
+
+    service = *service ? service : HEAD_SERVICE;
+    if (!inside || !*inside)
+        return crt_raise(
+            CRT_ERR_NOT_FOUND,
+            "this is no pod of Kubernetes (KUBERNETES_SERVICE_HOST is not "
+            "set): run the program in one, or hand it in as a job by crt job "
+            "submit");
+    if (!key_file || !*key_file)
+        return crt_raise(
+            CRT_ERR_NOT_FOUND,
+            "CRT_KEY_FILE is not set: mount the Secret with the cluster's key, "
+            "and name its file there");
+    snprintf(address, sizeof(address), "%s:%s", service, service_port(service));
+    if (crti_address_resolve(address, canonical) != CRT_OK) {
+        snprintf(why, sizeof(why), "%s", crt_error_detail());
+        return crt_raise(CRT_ERR_NOT_FOUND,
+                         "no Service of Kubernetes is at %s (%s): name the head's by "
+                         "kubernetes:SERVICE.NAMESPACE",
+                         address, why);
+    }
+    return join_address(address);
+}
+
 /* As crt_init does. */
 static crt_status_t find_or_make(const crti_context_text_t *text,
                                  const crt_context_options_t *options)
@@ -187,6 +235,7 @@ static crt_status_t start(const crt_context_options_t *options)
     case CRTI_CONTEXT_FOUND: return find_or_make(&text, options);
     case CRTI_CONTEXT_LOCAL: return start_local(&text, options);
     case CRTI_CONTEXT_ADDRESS: return join_address(text.where);
+    case CRTI_CONTEXT_KUBERNETES: return join_kubernetes(text.where);
     case CRTI_CONTEXT_FILE:
         return crti_context_become_file(text.where, options->argc, options->argv);
     case CRTI_CONTEXT_SLURM:

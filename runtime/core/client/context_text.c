@@ -17,7 +17,8 @@ static crt_status_t not_understood(const char *text)
     return crt_raise(CRT_ERR_INVALID,
                      "\"%.200s\" is no cluster: give local, local:NODES (1 to %d), "
                      "local:NODESxCPUS, HOST:PORT of a head (a port from %d on), "
-                     "file:CLUSTER-FILE, slurm or slurm:NODES",
+                     "file:CLUSTER-FILE, slurm, slurm:NODES, kubernetes or "
+                     "kubernetes:SERVICE.NAMESPACE",
                      text, CRTI_PRIVATE_NODES_MAX, PORT_FIRST);
 }
 
@@ -68,6 +69,21 @@ static bool read_slurm(const char *size, crti_context_text_t *read_out)
     return size && !*size;
 }
 
+/* A name of DNS, SERVICE or SERVICE.NAMESPACE, where a service begins with a letter: so
+ * "kubernetes:6380" is an address. */
+static bool read_kubernetes(const char *service, crti_context_text_t *read_out)
+{
+    static const char letters[] = "abcdefghijklmnopqrstuvwxyz",
+                      all[] = "abcdefghijklmnopqrstuvwxyz0123456789-.";
+    const char *dot = strchr(service, '.');
+
+    read_out->mode = CRTI_CONTEXT_KUBERNETES;
+    read_out->where = service;
+    return !*service ||
+           (strchr(letters, *service) && service[strspn(service, all)] == '\0' &&
+            (!dot || (dot[1] && !strchr(dot + 1, '.'))));
+}
+
 static bool read_address(const char *text, crti_context_text_t *read_out)
 {
     const char *colon = strrchr(text, ':'), *end;
@@ -95,6 +111,8 @@ crt_status_t crti_context_text_read(const char *text, crti_context_text_t *read_
         read_out->mode = CRTI_CONTEXT_FILE;
         read_out->where = rest;
         is_understood = *rest != '\0';
+    } else if ((rest = behind(text, "kubernetes")) && read_kubernetes(rest, read_out)) {
+        is_understood = true;
     } else {
         is_understood = read_address(text, read_out);
     }

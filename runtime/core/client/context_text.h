@@ -15,6 +15,7 @@ typedef enum crti_context_mode {
     CRTI_CONTEXT_LOCAL,
     CRTI_CONTEXT_ADDRESS,
     CRTI_CONTEXT_FILE,
+    CRTI_CONTEXT_KUBERNETES,
     CRTI_CONTEXT_SLURM
 } crti_context_mode_t;
 
@@ -22,7 +23,8 @@ typedef struct crti_context_text {
     crti_context_mode_t mode;
     unsigned nodes;    /* of local: at least 1; of slurm: 0, as the allocation has */
     unsigned num_cpus; /* of each node of local; 0: not said */
-    const char *where; /* the address or the path; points into the text */
+    /* The address, the path, or the Service ("": the usual one); points into the text. */
+    const char *where;
 } crti_context_text_t;
 
 /* `text` NULL: CRTI_CONTEXT_FOUND. CRT_ERR_INVALID: it means nothing; the detail has the modes. */
