@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What must hold in a cluster. See cluster.h. */
+#include <stdio.h>
 #include <string.h>
 
 #include "runtime/base/fence.h"
@@ -232,9 +233,9 @@ static void check_watchers(scene_t *s)
 /* What groups agreed on is there for jobs that somebody belongs to. */
 static void check_groups(scene_t *s)
 {
-    const char *before = "6/collective/";
-    char hex[CRTI_ID_HEX];
+    char before[32], hex[CRTI_ID_HEX];
 
+    snprintf(before, sizeof(before), "%d/collective/", (int)CRTI_STORE_KV);
     CRTI_LIST_FOREACH (item, &s->rows) {
         const char *key = CRTI_CONTAINER(item, row_t, in_rows)->key;
         const crti_job_entry_t *job;
