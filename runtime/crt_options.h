@@ -118,6 +118,18 @@ typedef struct crt_task_options {
      * the result: see crt_put_options_t. 0: the default of the job (crt_options_t), else 1.
      * CRT_ERR_INVALID for streams. */
     int64_t copies;
+    /* Environment variables of the task, "NAME=VALUE", with NULL behind the last:
+     * (const char *const[]){"MODE=fast", "OMP_NUM_THREADS=2", NULL}. They are added to those of the
+     * job, or of the task or actor that submits this one, and replace those of the same name. The
+     * task runs in a worker process that was executed with them, so that libraries that read them
+     * at their start see them; tasks with the same environment share workers. Such a process takes
+     * longer to start than others, which are forked. Names that begin with CRT_ are refused. At
+     * most 64 KiB. NULL: the environment of the job. */
+    const char *const *env_vars;
+    /* The folder in which the task runs: a path from /, of a folder that the node has. The task
+     * fails with CRT_ERR_WORKER_DIED, and a text that says why, if the folder can't be entered.
+     * NULL: the folder of the job, or of the task or actor that submits this one. */
+    const char *working_dir;
 } crt_task_options_t;
 /* For retry_exceptions: any error that the task or method returns. */
 #define CRT_RETRY_ALL CRT_STATUSES(CRT_ANY_ERROR)
@@ -214,6 +226,12 @@ typedef struct crt_actor_options {
     /* A call begins as soon as its arguments are ready. A call whose argument is still being
      * computed does not delay calls that were made later, including calls of the same caller. */
     bool allow_out_of_order_execution;
+    /* Keeps the place of padding, which older programs do not set to zero. */
+    char crti_padding[7];
+    /* Environment variables of the actor and the folder in which its process runs: see
+     * crt_task_options_t. A process that replaces the actor's has them, too. */
+    const char *const *env_vars;
+    const char *working_dir;
 } crt_actor_options_t;
 #define CRT_ACTOR_OPTIONS(...)                                                           \
     CRTI_CONSTANT(crt_actor_options_t, .struct_size = sizeof(crt_actor_options_t),       \

@@ -207,6 +207,7 @@ static void send_start(crti_control_t *c, crti_actor_entry_t *actor,
         .fenced = actor->fenced,
         .creation = crti_span(actor->creation.data, actor->creation.size),
         .saved = crti_span(actor->saved.data, actor->saved.size),
+        .environment = crti_span(actor->environment.data, actor->environment.size),
         .group = actor->how->group,
         .bundle = actor->bundle,
     };

@@ -25,7 +25,7 @@
 /* Raised in each release in which a peer of the last one would misread a message or a record: a
  * field that is added, taken out or means something else. A new kind that only who knows it is sent
  * does not raise it. */
-#define CRTI_PROTOCOL_VERSION 19
+#define CRTI_PROTOCOL_VERSION 20
 #define CRTI_MESSAGE_MAX      (16u << 20) /* largest control message */
 #define CRTI_CREATION_MAX     (1u << 20)  /* largest creation record of an actor */
 #define CRTI_SAVED_MAX        (1u << 20)  /* largest state that an actor saves */
@@ -242,7 +242,7 @@
         F(U64, port_low) F(U64, port_high) F(STR, head) F(F64, cpus) F(ID, actor)        \
             F(U64, actor_incarnation) F(STR, class_name) F(BIN, creation)                \
                 F(BOOL, encrypt_streams) F(BOOL, fenced) F(STR, gpus) F(BIN, saved)         \
-                    F(STR, limits)
+                    F(STR, limits) F(BIN, environment)
 
 /* Notice: the process has bound its endpoints and can be called. A worker sends it at once; an
  * actor's calls queue behind its creation. */
@@ -267,7 +267,7 @@
     F(ID, lease)                                                                         \
     F(ID, job) F(ID, owner) F(ID, owner_node) F(RES, resources) F(STR, function)         \
         F(ID, prefer) F(U64, spillbacks) F(I64, if_infeasible) CRTI_SCHEDULING(F)           \
-            F(U64, weight) F(U64, max_share) F(BOOL, awaits_turn)
+            F(U64, weight) F(U64, max_share) F(BOOL, awaits_turn) F(BIN, environment)
 #define CRTI_FIELDS_LEASE_GRANTED(F) F(ID, lease) CRTI_PEER(F)
 
 /* Notice to the owner, when it must wait longer than 1 s, and again when the reason changes:
@@ -348,7 +348,7 @@
             F(I64, max_task_retries) F(BOOL, fenced) F(BIN, creation)                    \
                 F(I64, if_infeasible) F(I64, max_pending_calls) CRTI_SCHEDULING(F)       \
                     F(U64, owner_incarnation) F(STR, owner_tcp) F(U64, lifetime)         \
-                        F(STR, name_space) F(BOOL, is_unordered)
+                        F(STR, name_space) F(BOOL, is_unordered) F(BIN, environment)
 
 /* Answer: ACTOR_STATE now; then ACTOR_STATE notices on every change until unwatched. `ran_no_call`:
  * of the process that has ended, RESTARTING and DEAD, as in PEER_DIED. */
@@ -566,7 +566,7 @@
     F(ID, actor)                                                                         \
     F(U64, actor_incarnation) F(ID, job) F(STR, class_name) F(STR, name)                 \
         F(RES, resources) F(BOOL, fenced) F(BIN, creation) F(ID, group) F(I64, bundle)   \
-            F(BIN, saved)
+            F(BIN, saved) F(BIN, environment)
 #define CRTI_FIELDS_ACTOR_STARTED(F)                                                     \
     F(ID, actor) F(U64, actor_incarnation) F(I64, pid) CRTI_PEER(F)
 

@@ -323,6 +323,32 @@ static void what_an_actor_saved_goes_to_its_next_process_and_with_it(void **stat
     assert_false(bed_has_row(bed, CRTI_STORE_ACTOR_SAVES, bed_id(50)));
 }
 
+static void each_process_of_an_actor_has_its_environment(void **state)
+{
+    static const char environment[] = "/folder\0MODE=1";
+    bed_t *bed = *state;
+    crti_msg_actor_create_t m = bed_actor(50, 5, "there");
+    crti_span_t given;
+
+    m.max_restarts = -1;
+    m.detached = true;
+    m.environment = crti_span(environment, sizeof(environment));
+    bed_say(bed, NODE_A, CRTI_MSG_ACTOR_CREATE, 1, &m);
+    for (int i = 0; i < 2; i++) {
+        uint64_t link = i ? NODE_B : NODE_A;
+        const crti_message_t *start = bed_next(bed, link, CRTI_MSG_ACTOR_START);
+
+        assert_non_null(start);
+        given = start->actor_start.environment;
+        assert_int_equal(given.size, sizeof(environment));
+        assert_memory_equal(given.data, environment, sizeof(environment));
+        if (i)
+            break;
+        bed_restart(bed, true);
+        bed_join(bed, NODE_B, 1, 2, 4, NULL, NULL);
+    }
+}
+
 static void what_is_saved_has_a_limit_and_a_living_actor(void **state)
 {
     static char large[CRTI_SAVED_MAX + 2];
@@ -592,6 +618,7 @@ int main(void)
         CONTROL_TEST(an_actor_that_lived_for_a_while_is_restarted_at_once),
         CONTROL_TEST(an_actor_that_its_user_kills_is_restarted_at_once),
         CONTROL_TEST(what_an_actor_saved_goes_to_its_next_process_and_with_it),
+        CONTROL_TEST(each_process_of_an_actor_has_its_environment),
         CONTROL_TEST(what_is_saved_has_a_limit_and_a_living_actor),
         CONTROL_TEST(a_kill_of_a_process_that_was_followed_by_another_does_nothing),
         CONTROL_TEST(an_actor_that_waits_for_its_next_process_can_be_ended),

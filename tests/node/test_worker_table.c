@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "runtime/base/clock.h"
+#include "runtime/base/environment.h"
 
 #include <cmocka.h>
 
@@ -56,9 +57,9 @@ static void expect_nothing(scene_t *s)
 
 static crti_worker_t *want(scene_t *s, uint64_t n, bool actor)
 {
-    assert_int_equal(
-        crti_worker_table_want(s->table, id(n), job, actor, id(100 + n), 1, 0, s->now),
-        CRT_OK);
+    assert_int_equal(crti_worker_table_want(s->table, id(n), job, actor, id(100 + n), 1,
+                                            0, NULL, s->now),
+                     CRT_OK);
     return crti_worker_table_of(s->table, id(100 + n));
 }
 
@@ -95,7 +96,7 @@ static void a_worker_is_spawned_attached_ready_and_assigned(void **state)
     assert_false(s->action.is_actor);
     assert_ptr_equal(crti_worker_table_get(s->table, id(1)), w);
     assert_int_equal(
-        crti_worker_table_want(s->table, id(2), job, false, id(101), 1, 0, s->now),
+        crti_worker_table_want(s->table, id(2), job, false, id(101), 1, 0, NULL, s->now),
         CRT_ERR_EXISTS);
 }
 
@@ -104,10 +105,10 @@ static void a_returned_worker_takes_the_next_lease_of_its_job_and_shape_only(voi
     scene_t *s = *state;
     crti_worker_t *w = bring_to(s, 1, CRTI_WORKER_IDLE);
 
-    crti_worker_table_want(s->table, id(2), (crti_id_t){6, 6}, false, id(102), 1, 0,
+    crti_worker_table_want(s->table, id(2), (crti_id_t){6, 6}, false, id(102), 1, 0, NULL,
                            s->now);
     assert_ptr_not_equal(expect(s, CRTI_WORKER_SPAWN), w); /* another job */
-    crti_worker_table_want(s->table, id(3), job, false, id(103), 2, 0, s->now);
+    crti_worker_table_want(s->table, id(3), job, false, id(103), 2, 0, NULL, s->now);
     assert_ptr_not_equal(expect(s, CRTI_WORKER_SPAWN), w); /* more CPUs */
     want(s, 4, true);
     assert_ptr_not_equal(expect(s, CRTI_WORKER_SPAWN), w); /* actors get their own */
@@ -116,12 +117,47 @@ static void a_returned_worker_takes_the_next_lease_of_its_job_and_shape_only(voi
     assert_null(crti_worker_table_get(s->table, id(5)));
 }
 
+static crti_environment_t *environment(const char *bytes, size_t size)
+{
+    crti_environment_t *made;
+
+    assert_int_equal(crti_environment_read(crti_span(bytes, size), &made), CRT_OK);
+    return made;
+}
+
+static void a_worker_serves_leases_with_its_own_environment_only(void **state)
+{
+    scene_t *s = *state;
+    crti_worker_t *plain = bring_to(s, 1, CRTI_WORKER_IDLE), *w;
+    crti_environment_t *a = environment("\0A=1", 5), *same = environment("\0A=1", 5),
+                       *other = environment("\0A=2", 5);
+
+    crti_worker_table_want(s->table, id(2), job, false, id(102), 1, 0, a, s->now);
+    w = expect(s, CRTI_WORKER_SPAWN);
+    assert_ptr_not_equal(w, plain);
+    assert_true(crti_environment_equal(w->environment, a));
+    crti_environment_drop(a); /* it keeps it */
+    crti_worker_table_forking(s->table, w, s->now);
+    assert_true(crti_worker_table_attached(s->table, w, s->now));
+    assert_true(crti_worker_table_ready(s->table, w, s->now));
+    assert_ptr_equal(expect(s, CRTI_WORKER_ASSIGN), w);
+    crti_worker_table_released(s->table, w, false, s->now);
+    crti_worker_table_want(s->table, id(3), job, false, id(103), 1, 0, other, s->now);
+    assert_ptr_not_equal(expect(s, CRTI_WORKER_SPAWN), w);
+    want(s, 4, false);
+    assert_ptr_equal(expect(s, CRTI_WORKER_ASSIGN), plain);
+    crti_worker_table_want(s->table, id(5), job, false, id(105), 1, 0, same, s->now);
+    assert_ptr_equal(expect(s, CRTI_WORKER_ASSIGN), w);
+    crti_environment_drop(same);
+    crti_environment_drop(other);
+}
+
 static void a_worker_with_gpus_serves_one_lease_and_ends(void **state)
 {
     scene_t *s = *state;
     crti_worker_t *w = bring_to(s, 1, CRTI_WORKER_IDLE);
 
-    crti_worker_table_want(s->table, id(2), job, false, id(102), 1, 5, s->now);
+    crti_worker_table_want(s->table, id(2), job, false, id(102), 1, 5, NULL, s->now);
     assert_ptr_not_equal(expect(s, CRTI_WORKER_SPAWN), w); /* CUDA may see others there */
     w = crti_worker_table_of(s->table, id(102));
     assert_int_equal(w->gpus, 5);
@@ -131,7 +167,7 @@ static void a_worker_with_gpus_serves_one_lease_and_ends(void **state)
     expect(s, CRTI_WORKER_ASSIGN);
     crti_worker_table_released(s->table, w, false, s->now);
     assert_ptr_equal(expect(s, CRTI_WORKER_SHUTDOWN), w);
-    crti_worker_table_want(s->table, id(3), job, false, id(103), 1, 1, s->now);
+    crti_worker_table_want(s->table, id(3), job, false, id(103), 1, 1, NULL, s->now);
     w = expect(s, CRTI_WORKER_SPAWN);
     crti_worker_table_forking(s->table, w, s->now);
     crti_worker_table_unwanted(s->table, id(103), s->now); /* cancelled meanwhile */
@@ -358,7 +394,7 @@ static void a_jobs_end_ends_its_workers_and_spares_actors_and_other_jobs(void **
     bring_to(s, 1, CRTI_WORKER_LEASED);
     bring_to(s, 2, CRTI_WORKER_ATTACHED);
     bring_to(s, 3, CRTI_WORKER_ACTOR);
-    crti_worker_table_want(s->table, id(4), (crti_id_t){6, 6}, false, id(104), 1, 0,
+    crti_worker_table_want(s->table, id(4), (crti_id_t){6, 6}, false, id(104), 1, 0, NULL,
                            s->now);
     other = expect(s, CRTI_WORKER_SPAWN);
     crti_worker_table_end_job(s->table, job, false, false, s->now);
@@ -417,6 +453,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(a_worker_is_spawned_attached_ready_and_assigned),
         TEST(a_returned_worker_takes_the_next_lease_of_its_job_and_shape_only),
+        TEST(a_worker_serves_leases_with_its_own_environment_only),
         TEST(a_worker_with_gpus_serves_one_lease_and_ends),
         TEST(a_broken_worker_is_not_used_again),
         TEST(a_worker_of_tasks_retires_when_it_has_answered),

@@ -98,6 +98,7 @@ static void free_actor(crti_actor_entry_t *actor)
     free(actor->text);
     free(actor->watchers);
     crti_buffer_fini(&actor->creation);
+    crti_buffer_fini(&actor->environment);
     crti_buffer_fini(&actor->saved);
     free(actor);
 }
@@ -210,7 +211,9 @@ static crti_actor_entry_t *make(const crti_msg_actor_create_t *m)
         actor->name_space && actor->full_name && actor->ipc && actor->tcp &&
         actor->text &&
         crti_buffer_append(&actor->creation, m->creation.data, m->creation.size) ==
-            CRT_OK)
+            CRT_OK &&
+        crti_buffer_append(&actor->environment, m->environment.data,
+                           m->environment.size) == CRT_OK)
         return actor;
     free_actor(actor);
     return NULL;
@@ -234,6 +237,7 @@ crti_msg_actor_create_t crti_actor_entry_create(const crti_actor_entry_t *actor)
         .is_unordered = actor->is_unordered,
         .fenced = actor->fenced,
         .creation = crti_span(actor->creation.data, actor->creation.size),
+        .environment = crti_span(actor->environment.data, actor->environment.size),
         .if_infeasible = actor->if_infeasible,
         .owner_incarnation = actor->owner_incarnation,
         .owner_tcp = crti_str(actor->owner_tcp),
@@ -373,6 +377,7 @@ crt_status_t crti_actor_table_load(crti_actor_table_t *table, crti_actor_entry_t
     if (actor->state != CRTI_ACTOR_DEAD)
         return claim_loaded(table, actor);
     crti_buffer_fini(&actor->creation);
+    crti_buffer_fini(&actor->environment);
     return CRT_OK;
 }
 
@@ -485,6 +490,7 @@ void crti_actor_entry_end(crti_actor_table_t *table, crti_actor_entry_t *actor,
     crti_str_replace(&actor->text, crti_str(text));
     free_name(table, actor);
     crti_buffer_fini(&actor->creation);
+    crti_buffer_fini(&actor->environment);
     set_state(table, actor, CRTI_ACTOR_DEAD);
 }
 

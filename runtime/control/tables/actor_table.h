@@ -63,7 +63,8 @@ typedef struct crti_actor_entry {
     int64_t bundle; /* of its placement group, in which it is; -1: not known */
     bool fenced;    /* never served by two processes at once (base/fence.h) */
     crti_buffer_t creation;
-    crti_buffer_t saved; /* what its next process begins with */
+    crti_buffer_t environment; /* of its process: base/environment.h; empty: the job's */
+    crti_buffer_t saved;       /* what its next process begins with */
 
     unsigned state;
     uint64_t incarnation; /* of the latest placement; 0: never placed */

@@ -13,7 +13,9 @@
 
 #include "runtime/base/limit.h"
 #include "runtime/core/calls/actor.h"
+#include "runtime/core/calls/calls_int.h"
 #include "runtime/core/calls/defaults.h"
+#include "runtime/core/calls/environment.h"
 #include "runtime/core/calls/placement_group.h"
 #include "runtime/core/calls/scheduling.h"
 #include "runtime/core/process/context.h"
@@ -170,6 +172,7 @@ static crt_status_t ask_for_actor(crt_actor_t *actor, const crt_actor_options_t 
     crti_scheduling_t how = crti_scheduling_default;
     crti_placement_t placement;
     CRTI_AUTO(crti_buffer_fini) crti_buffer_t record = {0};
+    CRTI_AUTO(crti_environment_drop) crti_environment_t *environment = NULL;
     crti_msg_actor_create_t m = {
         .actor = actor->id,
         .job = core->job,
@@ -207,6 +210,10 @@ static crt_status_t ask_for_actor(crt_actor_t *actor, const crt_actor_options_t 
     m.group = how.group;
     m.bundle = how.bundle;
     m.selector = crti_str(how.selector);
+    if (status == CRT_OK)
+        status = crti_environment_of_options(core->calls->environment, o->env_vars,
+                                             o->working_dir, &environment);
+    m.environment = crti_environment_bytes(environment);
     if (status == CRT_OK)
         status = build_creation(actor, concurrency_of(o), &placement, given, &record);
     if (status == CRT_OK && !m.detached)

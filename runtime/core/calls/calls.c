@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The state of this module: made and taken apart. See calls.h. */
+#include "runtime/base/environment.h"
 #include "runtime/core/calls/actor.h"
 #include "runtime/core/calls/calls_int.h"
 #include "runtime/core/calls/placement_group.h"
@@ -20,6 +21,11 @@ void crti_calls_init(crti_calls_t *calls)
     calls->on_placement_group = crti_tasks_of_placement_group;
 }
 
+crt_status_t crti_calls_in_environment(crti_calls_t *calls, crti_span_t bytes)
+{
+    return crti_environment_read(bytes, &calls->environment);
+}
+
 void crti_calls_orphan(crti_core_t *core)
 {
     size_t cursor = 0;
@@ -37,6 +43,7 @@ void crti_calls_fini(crti_calls_t *calls)
 {
     crti_lineages_fini(&calls->lineages);
     crti_backups_fini(calls->backups);
+    crti_environment_drop(calls->environment);
     crti_map_fini(&calls->actors);
     crti_map_fini(&calls->placement_groups);
     crti_numbers_fini(&calls->retried);

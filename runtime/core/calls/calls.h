@@ -90,6 +90,8 @@ struct crti_pending {
 };
 
 void crti_calls_init(crti_calls_t *calls);
+/* The bytes of the environment that this worker was made with; none: the job's. */
+crt_status_t crti_calls_in_environment(crti_calls_t *calls, crti_span_t bytes);
 /* At shutdown: handles that the user may still drop; tasks and their leases end. */
 void crti_calls_orphan(crti_core_t *core);
 void crti_calls_fini(crti_calls_t *calls);

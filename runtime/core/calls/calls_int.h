@@ -20,8 +20,9 @@ struct crti_calls {
     crti_list_t task_pools;
     crti_deadlines_t deadlines; /* of calls with a timeout */
     crti_lineages_t lineages;
-    struct crti_backups *backups; /* backup.h; NULL: no task has had the option */
-    crti_map_t placement_groups;  /* id -> crt_placement_group_t */
+    struct crti_environment *environment; /* of this worker; NULL: the job's */
+    struct crti_backups *backups;         /* backup.h; NULL: no task has had the option */
+    crti_map_t placement_groups;          /* id -> crt_placement_group_t */
     /* That one is another one now; set once. */
     void (*on_placement_group)(crti_core_t *core, crti_id_t group);
     uint64_t warned_ns; /* when it was told last that an actor waits */

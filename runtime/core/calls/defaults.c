@@ -67,6 +67,8 @@ crt_status_t crti_task_defaults(const crti_function_t *task,
     TAKE(generator_backpressure_num_objects);
     TAKE(backup_after);
     TAKE(copies);
+    TAKE(env_vars);
+    TAKE(working_dir);
     return status;
 }
 
@@ -91,5 +93,7 @@ crt_status_t crti_actor_defaults(const crti_class_t *class_,
     TAKE_PLACE();
     TAKE(name_space);
     TAKE(allow_out_of_order_execution);
+    TAKE(env_vars);
+    TAKE(working_dir);
     return status;
 }

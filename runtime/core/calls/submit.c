@@ -45,6 +45,7 @@ static bool is_same(const crti_task_shape_t *a, const crti_task_shape_t *b)
            a->captures_children == b->captures_children &&
            crti_id_equal(a->prefer, b->prefer) && crti_id_equal(a->avoid, b->avoid) &&
            crti_scheduling_equal(a->how, b->how) &&
+           crti_environment_equal(a->environment, b->environment) &&
            crti_resources_fit(&a->resources, &b->resources) &&
            crti_resources_fit(&b->resources, &a->resources);
 }
@@ -78,6 +79,7 @@ crt_status_t crti_task_pool(crti_core_t *core, const crti_task_shape_t *shape,
         }
         crti_placement_group_follow(pool->group);
     }
+    crti_environment_keep(pool->shape.environment);
     pool->base = pool;
     crti_lease_pool_init(&pool->leases);
     crti_list_init(&pool->queue);
@@ -243,7 +245,9 @@ static crt_status_t ask_for_lease(crti_task_pool_t *pool)
                                   .if_infeasible = pool->shape.if_infeasible,
                                   .prefer = pool->shape.prefer,
                                   CRTI_SCHEDULING_FIELDS(pool->shape.how),
-                                  .function = crti_str(function)};
+                                  .function = crti_str(function),
+                                  .environment =
+                                      crti_environment_bytes(pool->shape.environment)};
     crt_status_t status;
 
     if (!lease || !asked) {
@@ -691,6 +695,7 @@ static void free_pool(crti_task_pool_t *pool)
     if (pool->group)
         crti_placement_group_release(pool->group);
     crti_backlog_fini(&pool->backlog);
+    crti_environment_drop(pool->shape.environment);
     free(pool);
 }
 
@@ -733,6 +738,7 @@ void crti_tasks_fini(crti_core_t *core)
             free_lease(
                 task_lease(CRTI_CONTAINER(pool->leases.leases.next, crti_lease_t, link)));
         crti_backlog_fini(&pool->backlog);
+        crti_environment_drop(pool->shape.environment);
         free(pool); /* its group is an orphan by now */
     }
 }

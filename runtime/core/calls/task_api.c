@@ -6,7 +6,9 @@
  *     call)
  */
 #include "runtime/core/calls/call_options.h"
+#include "runtime/core/calls/calls_int.h"
 #include "runtime/core/calls/defaults.h"
+#include "runtime/core/calls/environment.h"
 #include "runtime/core/calls/placement_group.h"
 #include "runtime/core/calls/scheduling.h"
 #include "runtime/core/calls/stream.h"
@@ -14,7 +16,7 @@
 #include "runtime/core/process/context.h"
 #include "runtime/core/process/entry.h"
 
-/* `how` has room for what the options say of nodes. */
+/* `how` has room for what the options say of nodes. The environment is the caller's to drop. */
 static crt_status_t make_shape(crti_core_t *core, const crt_task_options_t *o,
                                crti_scheduling_t *how, crti_task_shape_t *shape)
 {
@@ -24,6 +26,7 @@ static crt_status_t make_shape(crti_core_t *core, const crt_task_options_t *o,
     shape->if_infeasible = CRTI_INFEASIBLE_DEFAULT;
     shape->how = &crti_scheduling_default;
     shape->prefer = shape->avoid = (crti_id_t){0};
+    shape->environment = NULL;
     if (o->no_cpus && o->num_cpus != 0)
         return crt_raise(CRT_ERR_INVALID, "num_cpus is %g, and no_cpus is set",
                          o->num_cpus);
@@ -43,7 +46,10 @@ static crt_status_t make_shape(crti_core_t *core, const crt_task_options_t *o,
                                              &shape->captures_children);
     if (said || !crti_id_is_zero(how->group))
         shape->how = how;
-    return status;
+    return status == CRT_OK
+               ? crti_environment_of_options(core->calls->environment, o->env_vars,
+                                             o->working_dir, &shape->environment)
+               : status;
 }
 
 static crt_status_t take_options(const crt_task_options_t *o, crti_target_t *target)
@@ -71,7 +77,7 @@ static void submit(crti_core_t *core, const crt_task_t *task,
 {
     crti_target_t target = {
         .returns = returns, .max_retries = CRTI_TASK_RETRIES, .stream = stream};
-    crti_task_shape_t shape;
+    crti_task_shape_t shape = {.environment = NULL};
     crti_scheduling_t how;
     crt_task_options_t o;
     crt_status_t status = crti_program_task(core->program, task, &target.function);
@@ -88,6 +94,7 @@ static void submit(crti_core_t *core, const crt_task_t *task,
         crti_call_out(core, &target, given, refs);
     else
         crti_call_refused(core, status, refs, returns);
+    crti_environment_drop(shape.environment); /* the pool keeps it */
 }
 
 void crt_submit_returns_v(crt_ref_t **refs, size_t returns, const crt_task_t *task,

@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "runtime/base/environment.h"
 #include "runtime/base/list.h"
 #include "runtime/base/resources.h"
 #include "runtime/base/scheduling.h"
@@ -17,9 +18,10 @@
 /* What a task needs of the node that runs it. */
 typedef struct crti_task_shape {
     crti_resources_t resources;
-    int64_t if_infeasible;        /* CRTI_INFEASIBLE */
-    const crti_scheduling_t *how; /* of a pool: its own, or crti_scheduling_default */
-    bool captures_children;       /* what it makes is in its placement group, too */
+    int64_t if_infeasible;           /* CRTI_INFEASIBLE */
+    const crti_scheduling_t *how;    /* of a pool: its own, or crti_scheduling_default */
+    crti_environment_t *environment; /* of a pool: kept; NULL: the job's */
+    bool captures_children;          /* what it makes is in its placement group, too */
     crti_id_t prefer; /* the node with most bytes of their arguments, zero: any */
     crti_id_t avoid;  /* of second runs (backup.h): where the first one is; zero: none */
 } crti_task_shape_t;

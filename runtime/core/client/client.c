@@ -29,6 +29,7 @@
 #include "runtime/base/log.h"
 #include "runtime/base/number_text.h"
 #include "runtime/base/rundir.h"
+#include "runtime/core/calls/calls.h"
 #include "runtime/core/calls/lineage.h"
 #include "runtime/core/client/context_start.h"
 #include "runtime/core/client/job_quota.h"
@@ -162,6 +163,9 @@ static crt_status_t take_attached(crti_core_t *core, const crti_msg_attached_t *
     core->gpus = crti_str_dup(m->gpus);
     if (!core->gpus)
         return crt_raise(CRT_ERR_NO_MEMORY, "the names of GPUs");
+    status = crti_calls_in_environment(core->calls, m->environment);
+    if (status != CRT_OK)
+        return status;
     core->actor_id = m->actor;
     core->actor_incarnation = m->actor_incarnation;
     core->is_fenced = m->fenced;

@@ -5,6 +5,7 @@
 #include <assert.h>
 #include <string.h>
 
+#include "runtime/base/environment.h"
 #include "runtime/base/log.h"
 #include "runtime/node/actors/actors_int.h"
 #include "runtime/node/leases/lease.h"
@@ -204,6 +205,7 @@ static crt_status_t make_actor(const crti_msg_actor_start_t *start, actor_t **ac
 static crt_status_t begin(crti_node_t *node, const crti_msg_actor_start_t *start,
                           uint64_t request)
 {
+    CRTI_AUTO(crti_environment_drop) crti_environment_t *environment = NULL;
     double cpus =
         (double)crti_resources_get(&start->resources, "CPU") / CRTI_RESOURCE_ONE;
     uint64_t now = crti_node_now(node);
@@ -213,6 +215,9 @@ static crt_status_t begin(crti_node_t *node, const crti_msg_actor_start_t *start
 
     if (node->stopping)
         return crt_raise(CRT_ERR_CLOSED, "the node is stopping");
+    status = crti_environment_read(start->environment, &environment);
+    if (status != CRT_OK)
+        return status;
     status = crti_id_is_zero(start->group)
                  ? crti_lease_table_take(node->lease_table, start->actor, start->job,
                                          &start->resources)
@@ -234,7 +239,7 @@ static crt_status_t begin(crti_node_t *node, const crti_msg_actor_start_t *start
     }
     crti_lease_table_gpus(node->lease_table, start->actor, &gpus);
     status = crti_worker_table_want(node->workers, crti_id_of_node(node->id), start->job,
-                                    true, start->actor, cpus, gpus, now);
+                                    true, start->actor, cpus, gpus, environment, now);
     if (status != CRT_OK)
         forget(node, actor);
     return status;

@@ -5,6 +5,7 @@
  *     local_dispatch.c -> [ node/dispatch/attach.c ] -> process.c, job.c, worker_table.c ->
  *     ATTACHED
  */
+#include "runtime/base/environment.h"
 #include "runtime/base/limit.h"
 #include "runtime/node/actors/actor.h"
 #include "runtime/node/dispatch/dispatch_int.h"
@@ -68,6 +69,7 @@ static void send_attached(crti_local_t *local, uint64_t request)
     attached.limits = crti_str(limits);
     if (p->worker) {
         attached.cpus = p->worker->cpus;
+        attached.environment = crti_environment_bytes(p->worker->environment);
         attached.gpus =
             crti_str(crti_gpus_format(&node->options.gpus, p->worker->gpus, gpus));
         if (!crti_id_is_zero(p->actor))

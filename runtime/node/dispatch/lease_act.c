@@ -27,9 +27,9 @@ static void find_worker(crti_node_t *node, crti_id_t id)
     if (lease == NULL || node->stopping)
         return; /* whoever asked from elsewhere sees the link break, and asks another node */
     cpus = (double)crti_resources_get(&lease->resources, "CPU") / CRTI_RESOURCE_ONE;
-    status =
-        crti_worker_table_want(node->workers, crti_id_of_node(node->id), lease->job,
-                               false, id, cpus, lease->gpus.gpus, crti_node_now(node));
+    status = crti_worker_table_want(
+        node->workers, crti_id_of_node(node->id), lease->job, false, id, cpus,
+        lease->gpus.gpus, crti_lease_environment(node, id), crti_node_now(node));
     if (status != CRT_OK)
         crti_lease_fail(node, id, status, crt_error_detail());
 }

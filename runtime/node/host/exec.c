@@ -37,6 +37,18 @@ static void report_and_exit(int fd, const char *path)
     _exit(127);
 }
 
+static void fail_to_enter(const char *directory)
+{
+    const char *why = strerrordesc_np(errno);
+
+    say("the working_dir ");
+    say(directory);
+    say(" can't be entered: ");
+    say(why ? why : "an unknown error");
+    say("\n");
+    _exit(127);
+}
+
 /* Inherited by what it forks. Who may not say so is as likely to be taken as others. */
 static void be_taken_first(void)
 {
@@ -61,6 +73,8 @@ static bool is_at(const char *path, int fd)
  * this process for as long as it likes. */
 static void enter_and_execute(const crti_exec_t *exec, int report)
 {
+    if (exec->must_enter && chdir(exec->directory) < 0)
+        fail_to_enter(exec->directory);
     if (exec->directory && chdir(exec->directory) < 0 && chdir("/") < 0)
         report_and_exit(report, exec->path);
     /* By its path when that is still the same file: then ps shows its name. */

@@ -22,7 +22,8 @@ typedef struct crti_exec {
     bool is_silent; /* the file server of `path`: nobody looks there */
     char *const *argv;
     char *const *environment;
-    const char *directory; /* entered if it exists */
+    const char *directory; /* entered if it exists, */
+    bool must_enter;       /* or else told to its stderr, and nothing is executed */
     int stdout_fd, stderr_fd;
     int keep_fd; /* inherited under its number, -1 none */
     /* nothing that it starts outlives it (supervisor.h), whose pid is told */

@@ -140,14 +140,15 @@ static crt_status_t open_outputs(crti_process_t *p, int fds[2])
     return CRT_OK;
 }
 
-/* Asks the zygote to fork it, or executes the program for it: `fds` are its stdout and stderr. */
+/* Asks the zygote to fork it, or executes the program for it, also where it has an environment of
+ * its own: `fds` are its stdout and stderr. */
 static crt_status_t start(crti_process_t *process, const int fds[2])
 {
     crti_job_t *job = process->job;
     crt_status_t status;
     pid_t pid;
 
-    if (job->state == CRTI_JOB_SERVING)
+    if (job->state == CRTI_JOB_SERVING && !process->worker->environment)
         return crti_zygote_fork(job, process, fds);
     status = crti_zygote_execute(job, process, fds, &pid);
     if (status != CRT_OK)

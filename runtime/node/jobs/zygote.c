@@ -16,6 +16,7 @@
 #include <sys/wait.h>
 
 #include "runtime/base/clock.h"
+#include "runtime/base/environment.h"
 #include "runtime/base/limit.h"
 #include "runtime/base/log.h"
 #include "runtime/node/host/exec.h"
@@ -55,19 +56,47 @@ static void unpack_argv(const crti_job_t *job, crti_arguments_t *out)
         crti_arguments_add(out, entry);
 }
 
-/* A worker without GPUs sees what its driver sees. */
+/* The worker's environment has a variable of that name. */
+static bool is_replaced(crti_span_t entry, const crti_environment_t *own)
+{
+    const char *text = NULL;
+
+    while ((text = crti_environment_next(own, text)))
+        if (entry.size > strcspn(text, "=") &&
+            memcmp(entry.data, text, strcspn(text, "=") + 1) == 0)
+            return true;
+    return false;
+}
+
+static void add_own(const crti_environment_t *own, const char *gpus, bool *has_omp,
+                    crti_arguments_t *out)
+{
+    const char *text = NULL;
+
+    while ((text = crti_environment_next(own, text))) {
+        *has_omp |= is_of(crti_str(text), OMP_THREADS "=");
+        if (!is_ours(crti_str(text)) &&
+            !(*gpus && is_of(crti_str(text), CRTI_VISIBLE_GPUS "=")))
+            crti_arguments_add(out, crti_str(text));
+    }
+}
+
+/* A worker without GPUs sees what its driver sees. `own`: beside what the job has. */
 static void make_environment(const crti_job_t *job, const char *extra, const char *gpus,
-                             crti_arguments_t *out)
+                             const crti_environment_t *own, crti_arguments_t *out)
 {
     crti_span_t list = crti_span(job->environment.data, job->environment.size), entry;
     char visible[sizeof(CRTI_VISIBLE_GPUS) + 1 + CRTI_GPU_TEXT];
     bool has_omp = false;
 
     while (crti_list_unpack(&list, &entry) == CRT_OK) {
+        if (is_ours(entry) || (*gpus && is_of(entry, CRTI_VISIBLE_GPUS "=")) ||
+            is_replaced(entry, own))
+            continue;
         has_omp |= is_of(entry, OMP_THREADS "=");
-        if (!is_ours(entry) && !(*gpus && is_of(entry, CRTI_VISIBLE_GPUS "=")))
-            crti_arguments_add(out, entry);
+        crti_arguments_add(out, entry);
     }
+    add_own(own, gpus, &has_omp, out);
     crti_arguments_add(out, crti_str(extra));
     if (is_of(crti_str(extra), "CRT_ZYGOTE_FD="))
         crti_arguments_add(out, crti_str("CRT_WORKER=zygote")); /* main may look */
@@ -86,22 +115,26 @@ static void make_environment(const crti_job_t *job, const char *extra, const cha
 }
 
 static crt_status_t execute(crti_job_t *job, const char *variable, const char *gpus,
-                            const int fds[2], int keep_fd, pid_t *pid_out,
-                            int *report_out)
+                            const crti_environment_t *own, const int fds[2], int keep_fd,
+                            pid_t *pid_out, int *report_out)
 {
+    const char *directory = crti_environment_directory(own);
     CRTI_AUTO(crti_arguments_fini) crti_arguments_t argv = {0};
     CRTI_AUTO(crti_arguments_fini) crti_arguments_t environment = {0};
     crti_exec_t exec = {.exec_fd = job->exec_fd,
                         .path = job->program,
                         .is_silent = job->is_silent,
-                        .directory = job->directory[0] ? job->directory : NULL,
+                        .directory = *directory          ? directory
+                                     : job->directory[0] ? job->directory
+                                                         : NULL,
+                        .must_enter = *directory != '\0',
                         .stdout_fd = fds[0],
                         .stderr_fd = fds[1],
                         .keep_fd = keep_fd,
                         .is_worker = true};
 
     unpack_argv(job, &argv);
-    make_environment(job, variable, gpus, &environment);
+    make_environment(job, variable, gpus, own, &environment);
     if (argv.status != CRT_OK || environment.status != CRT_OK)
         return argv.status != CRT_OK ? argv.status : environment.status;
     exec.argv = argv.list;
@@ -373,7 +406,7 @@ crt_status_t crti_zygote_start(crti_job_t *job)
     status = open_pipes(job, fds);
     snprintf(variable, sizeof(variable), "CRT_ZYGOTE_FD=%d", fds[1]);
     if (status == CRT_OK)
-        status = execute(job, variable, "", fds + 2, fds[1], &job->zygote.pid,
+        status = execute(job, variable, "", NULL, fds + 2, fds[1], &job->zygote.pid,
                          &job->zygote.report);
     if (status == CRT_OK) {
         crti_job_set_state(job, CRTI_JOB_STARTING);
@@ -448,5 +481,6 @@ crt_status_t crti_zygote_execute(crti_job_t *job, const crti_process_t *process,
 
     strcat(variable, crti_id_hex(process->id, hex));
     crti_gpus_format(&job->node->options.gpus, process->worker->gpus, gpus);
-    return execute(job, variable, gpus, fds, -1, pid_out, NULL);
+    return execute(job, variable, gpus, process->worker->environment, fds, -1, pid_out,
+                   NULL);
 }

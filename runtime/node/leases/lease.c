@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "runtime/base/environment.h"
 #include "runtime/base/limit.h"
 #include "runtime/node/leases/fair_share.h"
 #include "runtime/node/leases/leases_int.h"
@@ -20,7 +21,15 @@ typedef struct asker {
     uint64_t local;
     crti_stream_t *stream;
     uint64_t request;
+    crti_environment_t *environment; /* that the worker is to have; owned */
 } asker_t;
+
+static void free_asker(asker_t *asker)
+{
+    if (asker)
+        crti_environment_drop(asker->environment);
+    free(asker);
+}
 
 crt_status_t crti_lease_init(crti_node_t *node, void (*carry_out)(crti_node_t *node))
 {
@@ -74,7 +83,7 @@ static void answer(crti_node_t *node, crti_id_t lease, crti_message_kind_t kind,
     if (asker == NULL)
         return;
     send_to(node, asker, kind, asker->request, body);
-    free(asker);
+    free_asker(asker);
 }
 
 void crti_lease_answer_error(crti_node_t *node, crti_id_t lease, crt_status_t status,
@@ -141,23 +150,35 @@ void crti_lease_grant(crti_node_t *node, crti_id_t id, const crti_process_t *pro
 
 /* ---------------------------------------------------------------- requests */
 
-static crt_status_t note_asker(crti_node_t *node, crti_id_t lease, const asker_t *who)
+static crt_status_t note_asker(crti_node_t *node, const crti_msg_lease_request_t *ask,
+                               const asker_t *who)
 {
-    asker_t *asker = crti_map_get(&node->leases->askers, &lease);
+    asker_t *asker = crti_map_get(&node->leases->askers, &ask->lease);
     crt_status_t status;
 
-    if (asker) {
-        *asker = *who; /* asked again: after a reconnect */
+    if (asker) { /* asked again: after a reconnect */
+        asker->local = who->local;
+        asker->stream = who->stream;
+        asker->request = who->request;
         return CRT_OK;
     }
     asker = malloc(sizeof(*asker));
     if (asker == NULL)
         return crt_raise(CRT_ERR_NO_MEMORY, "lease");
     *asker = *who;
-    status = crti_map_put(&node->leases->askers, &lease, asker);
+    status = crti_environment_read(ask->environment, &asker->environment);
+    if (status == CRT_OK)
+        status = crti_map_put(&node->leases->askers, &ask->lease, asker);
     if (status != CRT_OK)
-        free(asker);
+        free_asker(asker);
     return status;
+}
+
+crti_environment_t *crti_lease_environment(const crti_node_t *node, crti_id_t id)
+{
+    const asker_t *asker = crti_map_get(&node->leases->askers, &id);
+
+    return asker ? asker->environment : NULL;
 }
 
 static void grant_again(crti_node_t *node, const crti_lease_t *lease)
@@ -211,7 +232,7 @@ void crti_lease_asked(crti_node_t *node, uint64_t local, crti_stream_t *stream,
     }
     status = crti_id_is_zero(ask->lease) /* it would name the workers that serve nobody */
                  ? crt_raise(CRT_ERR_PROTOCOL, "a lease without an id")
-                 : note_asker(node, ask->lease, &who);
+                 : note_asker(node, ask, &who);
     if (status == CRT_OK)
         status = crti_scheduling_read(CRTI_SCHEDULING_SAID(ask), ask->selector.data,
                                       ask->selector.size, &lease.how);
@@ -225,7 +246,7 @@ void crti_lease_asked(crti_node_t *node, uint64_t local, crti_stream_t *stream,
     if (status != CRT_OK) {
         crti_msg_error_t error = {.status = status, .text = crti_str(crt_error_detail())};
 
-        free(crti_map_remove(&node->leases->askers, &ask->lease));
+        free_asker(crti_map_remove(&node->leases->askers, &ask->lease));
         send_to(node, &who, CRTI_MSG_ERROR, request, &error);
     }
     crti_lease_act(node);
@@ -255,7 +276,7 @@ static void end_lease(crti_node_t *node, crti_id_t id, worker_end_t end)
     }
     worker = crti_worker_table_of(node->workers, id);
     crti_lease_table_end(node->lease_table, id, now);
-    free(crti_map_remove(&node->leases->askers, &id));
+    free_asker(crti_map_remove(&node->leases->askers, &id));
     if (worker && end == WORKER_ENDS_AT_ONCE)
         crti_worker_table_end(node->workers, worker, true, now);
     else if (worker && end == WORKER_RETIRES)
@@ -335,18 +356,20 @@ void crti_lease_forward(crti_node_t *node, crti_id_t id, crti_id_t to)
 
     if (lease == NULL)
         return;
-    body = (crti_msg_lease_request_t){.lease = id,
-                                      .job = lease->job,
-                                      .owner = lease->owner,
-                                      .owner_node = lease->owner_node,
-                                      .resources = lease->resources,
-                                      .function = crti_str(lease->function),
-                                      .prefer = lease->prefer,
-                                      .spillbacks = lease->spillbacks + 1,
-                                      .weight = lease->quota.weight,
-                                      .max_share = lease->quota.max_share,
-                                      .awaits_turn = lease->awaits_turn,
-                                      CRTI_SCHEDULING_FIELDS(&lease->how)};
+    body = (crti_msg_lease_request_t){
+        .lease = id,
+        .job = lease->job,
+        .owner = lease->owner,
+        .owner_node = lease->owner_node,
+        .resources = lease->resources,
+        .function = crti_str(lease->function),
+        .prefer = lease->prefer,
+        .spillbacks = lease->spillbacks + 1,
+        .weight = lease->quota.weight,
+        .max_share = lease->quota.max_share,
+        .awaits_turn = lease->awaits_turn,
+        .environment = crti_environment_bytes(crti_lease_environment(node, id)),
+        CRTI_SCHEDULING_FIELDS(&lease->how)};
     if (crti_node_ask(node, to, CRTI_LANE_CONTROL, &ask, &body) != CRT_OK)
         crti_lease_table_bounced(node->lease_table, id, crti_node_now(node));
 }
@@ -562,8 +585,8 @@ void crti_lease_add_own(crti_node_t *node)
 
 void crti_lease_free(crti_node_t *node)
 {
-    CRTI_MAP_FOREACH (void, value, &node->leases->askers)
-        free(value);
+    CRTI_MAP_FOREACH (asker_t, asker, &node->leases->askers)
+        free_asker(asker);
     crti_map_fini(&node->leases->askers);
     crti_lease_table_free(node->lease_table);
     crti_worker_table_free(node->workers);

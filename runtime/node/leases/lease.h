@@ -47,6 +47,8 @@ void crti_lease_fail(crti_node_t *node, crti_id_t lease, crt_status_t status,
                      const char *text);
 /* LEASE_REFUSE of the head: it fails, if it waits here. */
 void crti_lease_refused(crti_node_t *node, const crti_msg_lease_refuse_t *refuse);
+/* What was asked for with a request that is not answered; NULL: the job's. Borrowed. */
+struct crti_environment *crti_lease_environment(const crti_node_t *node, crti_id_t id);
 void crti_lease_forward(crti_node_t *node, crti_id_t id, crti_id_t to);
 /* lease_levels.c: a list of JOB_USE, and what the head answers. */
 crt_status_t crti_lease_uses(crti_node_t *node, crti_buffer_t *list);

@@ -13,6 +13,7 @@
 #include "runtime/base/arrow.h"
 #include "runtime/base/buffer.h"
 #include "runtime/base/clock.h"
+#include "runtime/base/environment.h"
 #include "runtime/base/limit.h"
 #include "runtime/base/log.h"
 #include "runtime/base/map.h"
@@ -78,8 +79,10 @@ void crti_worker_table_free(crti_worker_table_t *table)
 {
     if (table == NULL)
         return;
-    CRTI_MAP_FOREACH (void, value, &table->workers)
-        free(value);
+    CRTI_MAP_FOREACH (crti_worker_t, worker, &table->workers) {
+        crti_environment_drop(worker->environment);
+        free(worker);
+    }
     crti_map_fini(&table->workers);
     crti_map_fini(&table->purposes);
     crti_buffer_fini(&table->actions);
@@ -154,7 +157,7 @@ static void assign(crti_worker_table_t *table, crti_worker_t *w)
 /* One that serves nobody: the one that idled last, as its memory is warm, or one that is being made
  * for a lease that was cancelled. */
 static crti_worker_t *find_free(const crti_worker_table_t *table, crti_id_t job,
-                                double cpus)
+                                double cpus, const crti_environment_t *environment)
 {
     for (int state = CRTI_WORKER_IDLE; state > CRTI_WORKER_WANTED; state--) {
         const crti_list_t *list = &table->lists[state];
@@ -163,7 +166,7 @@ static crti_worker_t *find_free(const crti_worker_table_t *table, crti_id_t job,
             crti_worker_t *w = CRTI_CONTAINER(item, crti_worker_t, link);
 
             if (crti_id_is_zero(w->purpose) && crti_id_equal(w->job, job) &&
-                w->cpus == cpus)
+                w->cpus == cpus && crti_environment_equal(w->environment, environment))
                 return w;
         }
     }
@@ -192,9 +195,10 @@ static crt_status_t add_worker(crti_worker_table_t *table, crti_id_t id, crti_id
 
 crt_status_t crti_worker_table_want(crti_worker_table_t *table, crti_id_t id,
                                     crti_id_t job, bool is_actor, crti_id_t purpose,
-                                    double cpus, uint64_t gpus, uint64_t now_ns)
+                                    double cpus, uint64_t gpus,
+                                    crti_environment_t *environment, uint64_t now_ns)
 {
-    crti_worker_t *w = is_actor || gpus ? NULL : find_free(table, job, cpus);
+    crti_worker_t *w = is_actor || gpus ? NULL : find_free(table, job, cpus, environment);
     bool is_new = w == NULL;
     crt_status_t status = CRT_OK;
 
@@ -202,8 +206,10 @@ crt_status_t crti_worker_table_want(crti_worker_table_t *table, crti_id_t id,
         return crt_raise(CRT_ERR_EXISTS, "a worker serves it already");
     if (is_new)
         status = add_worker(table, id, job, cpus, &w);
-    if (is_new && status == CRT_OK)
+    if (is_new && status == CRT_OK) {
         w->gpus = gpus;
+        w->environment = crti_environment_keep(environment);
+    }
     if (status == CRT_OK)
         status = crti_map_put(&table->purposes, &purpose, w);
     if (status != CRT_OK) {
@@ -380,6 +386,7 @@ void crti_worker_table_died(crti_worker_table_t *table, crti_worker_t *worker,
     set_state(table, worker, CRTI_WORKER_DEAD);
     crti_list_remove(&worker->link);
     crti_map_remove(&table->workers, &worker->id);
+    crti_environment_drop(worker->environment);
     free(worker);
 }
 

@@ -8,9 +8,10 @@
  *         -> [ node/leases/worker_table.c ] -> actions (spawn, assign, shut down, kill, report)
  * Rules
  *     A worker is made for one task lease or one actor. After a lease it idles and takes the
- *     next lease of its job with the same number of CPUs (BLAS threads are fixed at its start); so
- *     does one whose lease is cancelled while it is being made: programs whose tasks wait for their
- *     own tasks cancel thousands. One with GPUs ends with its lease: CUDA keeps memory of a GPU,
+ *     next lease of its job with the same number of CPUs (BLAS threads are fixed at its start) and
+ *     the same environment (it was executed with that); so does one whose lease is cancelled while
+ *     it is being made: programs whose tasks wait for their own tasks cancel thousands. One with
+ *     GPUs ends with its lease: CUDA keeps memory of a GPU,
  *     and can't be told of another one. At most `keep` idle workers stay; more end after IDLE_NS,
  *     the oldest first. A worker that does not attach within START_NS, or does not end within
  *     END_NS, is killed.
@@ -59,7 +60,8 @@ struct crti_worker {
     crti_id_t id; /* process id */
     crti_id_t job;
     double cpus;
-    uint64_t gpus; /* bit i: GPU i of the node is given to it */
+    uint64_t gpus;                        /* bit i: GPU i of the node is given to it */
+    struct crti_environment *environment; /* its own; NULL: the job's */
     bool is_actor;
     crti_id_t purpose; /* lease or actor id; zero when idle */
     crti_worker_state_t state;
@@ -109,10 +111,12 @@ size_t crti_worker_table_count(const crti_worker_table_t *table);
 /* ---------------------------------------------------------------- events */
 
 /* A lease or an actor needs a worker: an idle one is assigned, or one is spawned. `id` is the
- * process id that a new one gets. */
+ * process id that a new one gets; `environment` NULL: that of the job. */
 crt_status_t crti_worker_table_want(crti_worker_table_t *table, crti_id_t id,
                                     crti_id_t job, bool is_actor, crti_id_t purpose,
-                                    double cpus, uint64_t gpus, uint64_t now_ns);
+                                    double cpus, uint64_t gpus,
+                                    struct crti_environment *environment,
+                                    uint64_t now_ns);
 
 /* The process exists (or will: the zygote was asked). */
 void crti_worker_table_forking(crti_worker_table_t *table, crti_worker_t *worker,
