@@ -11,21 +11,20 @@
 #include <unistd.h>
 
 #include "runtime/base/cleanup.h"
+#include "runtime/base/control_group.h"
 
 #define PATH           1024
 #define TREE_PROCESSES 4096
 
 /* The files of one version of control groups. */
 typedef struct version {
-    const char *mount;
     const char *limit, *usage;
     const char *cache; /* key in memory.stat */
 } version_t;
 
-static const version_t version1 = {"/sys/fs/cgroup/memory", "memory.limit_in_bytes",
-                                   "memory.usage_in_bytes", "total_inactive_file "};
-static const version_t version2 = {"/sys/fs/cgroup", "memory.max", "memory.current",
-                                   "inactive_file "};
+static const version_t versions[] = {
+    [1] = {"memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file "},
+    [2] = {"memory.max", "memory.current", "inactive_file "}};
 
 /* The number behind `key` at the start of a line. */
 static bool read_key(const char *path, const char *key, uint64_t *value_out)
@@ -62,10 +61,12 @@ static void add_host(const char *root, crti_memory_t *memory)
 }
 
 /* A group without a limit has one that is no number, or larger than any host. */
-static void add_group(const char *directory, const version_t *v, crti_memory_t *memory)
+static void add_group(void *user, const char *directory, int version)
 {
+    const version_t *v = &versions[version];
+    crti_memory_t *memory = user;
     uint64_t limit, used, cache = 0;
-    char path[PATH];
+    char path[PATH + 32];
 
     snprintf(path, sizeof(path), "%s/%s", directory, v->limit);
     if (!read_key(path, "", &limit) || limit > INT64_MAX / 2)
@@ -78,51 +79,11 @@ static void add_group(const char *directory, const version_t *v, crti_memory_t *
     add(memory, limit, used > cache ? used - cache : 0);
 }
 
-/* The group and all above it. In a container its path may be the host's, while its own group is
- * what is mounted. */
-static void add_groups(const char *root, const version_t *v, const char *group,
-                       crti_memory_t *memory)
-{
-    char directory[PATH], mount[PATH];
-    size_t least;
-
-    snprintf(mount, sizeof(mount), "%s%s", root, v->mount);
-    least = strlen(mount);
-    snprintf(directory, sizeof(directory), "%s%s", mount, group);
-    if (access(directory, F_OK) != 0)
-        snprintf(directory, sizeof(directory), "%s", mount);
-    while (strlen(directory) > least) {
-        char *slash = strrchr(directory, '/');
-
-        if (slash[1]) /* else the root group's path was "/" */
-            add_group(directory, v, memory);
-        *slash = '\0';
-    }
-    add_group(directory, v, memory);
-}
-
 void crti_memory_read(const char *root, crti_memory_t *memory_out)
 {
-    char path[PATH], line[PATH / 2];
-    CRTI_AUTO(fclose) FILE *file = NULL;
-
     *memory_out = (crti_memory_t){0};
     add_host(root, memory_out);
-    snprintf(path, sizeof(path), "%s/proc/self/cgroup", root);
-    file = fopen(path, "re");
-    while (file && fgets(line, sizeof(line), file)) { /* number:controllers:path */
-        char *controllers = strchr(line, ':');
-        char *group = controllers ? strchr(controllers + 1, ':') : NULL;
-
-        line[strcspn(line, "\n")] = '\0';
-        if (!group)
-            continue;
-        *group++ = '\0';
-        if (strcmp(controllers, ":memory") == 0)
-            add_groups(root, &version1, group, memory_out);
-        else if (strcmp(controllers, ":") == 0)
-            add_groups(root, &version2, group, memory_out);
-    }
+    crti_control_groups_visit(root, "memory", add_group, memory_out);
 }
 
 uint64_t crti_memory_total(const crti_memory_t *memory)

@@ -3,7 +3,7 @@
  * host, its control group and the groups above that one (version 1 or 2).
  *
  * Where it sits
- *     /proc, /sys/fs/cgroup -> [ base/memory.c ] -> store (size of an arena), node (limits, watch)
+ *     /proc, control_group.h -> [ base/memory.c ] -> store (size of an arena), node (limits, watch)
  * What counts as used
  *     Of the host what is not available (MemAvailable); of a group its usage without the file
  *     pages that the kernel would drop first (inactive_file).

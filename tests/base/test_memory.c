@@ -18,28 +18,10 @@
 #include <cmocka.h>
 
 #include "runtime/base/memory.h"
+#include "tests/base/made_host.h"
 
 #define GIB   ((uint64_t)1 << 30)
 #define GROUP "/sys/fs/cgroup/job/step"
-
-static char root[64];
-
-/* Makes the directories of the file, too. */
-static void put(const char *path, const char *text)
-{
-    char whole[256];
-    FILE *file;
-
-    snprintf(whole, sizeof(whole), "%s%s", root, path);
-    for (char *at = whole + strlen(root) + 1; (at = strchr(at, '/')); *at++ = '/') {
-        *at = '\0';
-        mkdir(whole, 0700);
-    }
-    file = fopen(whole, "we");
-    assert_non_null(file);
-    fputs(text, file);
-    fclose(file);
-}
 
 /* Not by memset: the thread sanitizer remembers who wrote what, in four times as much memory. */
 __attribute__((no_sanitize_thread, noinline)) static void fill(char *at, size_t bytes)
@@ -52,8 +34,7 @@ __attribute__((no_sanitize_thread, noinline)) static void fill(char *at, size_t 
 
 static int setup(void **state)
 {
-    snprintf(root, sizeof(root), "/tmp/crt-memory-XXXXXX");
-    assert_non_null(mkdtemp(root));
+    made_host_begin();
     put("/proc/meminfo", "MemTotal:       16777216 kB\nMemFree:         1 kB\n"
                          "MemAvailable:   12582912 kB\n");
     return 0;
@@ -61,10 +42,7 @@ static int setup(void **state)
 
 static int teardown(void **state)
 {
-    char command[128];
-
-    snprintf(command, sizeof(command), "rm -r %s", root);
-    return system(command);
+    return made_host_end();
 }
 
 static void the_host_alone_has_what_is_not_available_in_use(void **state)

@@ -10,6 +10,7 @@
 
 #include "runtime/base/cleanup.h"
 #include "runtime/base/clock.h"
+#include "runtime/base/control_group.h"
 #include "runtime/base/memory.h"
 #include "runtime/base/resources.h"
 
@@ -26,57 +27,21 @@ static bool read_line(const char *path, char *text, size_t size)
     return file && fgets(text, (int)size, file);
 }
 
-/* A file of the control group of this process (version 2 hierarchy). */
-static bool group_line(const char *name, char *text, size_t size)
-{
-    char group[256], path[600];
-    CRTI_AUTO(fclose) FILE *file = fopen("/proc/self/cgroup", "re");
-
-    while (file && fgets(group, sizeof(group), file)) {
-        if (strncmp(group, "0::", 3) != 0)
-            continue;
-        group[strcspn(group, "\n")] = '\0';
-        snprintf(path, sizeof(path), "/sys/fs/cgroup%s/%s", group + 3, name);
-        if (read_line(path, text, size))
-            return true;
-    }
-    snprintf(path, sizeof(path), "/sys/fs/cgroup/%s", name);
-    return read_line(path, text, size);
-}
-
-int64_t crti_host_cpus(void)
-{
-    char line[64];
-    cpu_set_t set;
-    int64_t cpus = CRTI_RESOURCE_ONE;
-    long long quota, period;
-
-    if (sched_getaffinity(0, sizeof(set), &set) == 0)
-        cpus = CPU_COUNT(&set) * (int64_t)CRTI_RESOURCE_ONE;
-    if (group_line("cpu.max", line, sizeof(line)) &&
-        sscanf(line, "%lld %lld", &quota, &period) == 2 && quota > 0 && period > 0) {
-        int64_t whole = (quota + period - 1) / period * CRTI_RESOURCE_ONE;
-
-        cpus = whole < cpus ? whole : cpus;
-    }
-    return cpus;
-}
-
-static uint64_t group_number(const char *name)
-{
-    char line[64];
-    unsigned long long value;
-
-    return group_line(name, line, sizeof(line)) && sscanf(line, "%llu", &value) == 1
-               ? value
-               : UINT64_MAX;
-}
-
 const char *crti_host_root(void)
 {
     const char *root = getenv("CRT_TEST_HOST");
 
     return root ? root : "";
+}
+
+int64_t crti_host_cpus(void)
+{
+    uint64_t cpus = 1, quota = crti_control_group_cpus(crti_host_root());
+    cpu_set_t set;
+
+    if (sched_getaffinity(0, sizeof(set), &set) == 0)
+        cpus = (uint64_t)CPU_COUNT(&set);
+    return (int64_t)(quota < cpus ? quota : cpus) * CRTI_RESOURCE_ONE;
 }
 
 uint64_t crti_host_memory(void)
@@ -99,13 +64,13 @@ static crt_status_t check_processes(void)
 {
     char line[128];
     unsigned long long tasks = 0, limit;
-    uint64_t used = group_number("pids.current"), most = group_number("pids.max");
+    crti_control_group_pids_t group = crti_control_group_pids(crti_host_root());
 
-    if (used != UINT64_MAX && most != UINT64_MAX && used + PIDS_SPARE > most)
+    if (group.most < PIDS_SPARE || group.used > group.most - PIDS_SPARE)
         return crt_raise(CRT_ERR_BACKPRESSURE,
                          "the control group has %llu processes of at most %llu "
                          "(pids.max)",
-                         (unsigned long long)used, (unsigned long long)most);
+                         (unsigned long long)group.used, (unsigned long long)group.most);
     if (!read_line("/proc/loadavg", line, sizeof(line)) ||
         sscanf(line, "%*f %*f %*f %*d/%llu", &tasks) != 1)
         return CRT_OK;
