@@ -21,10 +21,19 @@
 _Static_assert(CRTI_KEY_SIZE == crypto_kdf_KEYBYTES, "crypto_kdf's key");
 _Static_assert(crypto_kdf_CONTEXTBYTES == 8, "contexts below have 8 letters");
 
+/* Root may let a group read it, as PostgreSQL has it: secrets that are mounted into the container
+ * of another user have no other way. */
+static bool is_lent_by_root(const struct stat *st)
+{
+    return st->st_uid == 0 && geteuid() != 0 && !(st->st_mode & 027);
+}
+
 static crt_status_t check_mode(const char *path, const struct stat *st)
 {
     if (!S_ISREG(st->st_mode))
         return crt_raise(CRT_ERR_CORRUPT, "key file %s is not a regular file", path);
+    if (is_lent_by_root(st))
+        return CRT_OK;
     if (st->st_uid != geteuid())
         return crt_raise(CRT_ERR_PERMISSION,
                          "key file %s belongs to user %u, not to you (user %u)", path,
@@ -136,18 +145,16 @@ static crt_status_t sync_directory_of(const char *path)
     return CRT_OK;
 }
 
-crt_status_t crti_key_create(const char *path, crti_key_t *key_out)
+crt_status_t crti_key_keep(const char *path, const crti_key_t *key)
 {
     char text[DIGITS + 2], temporary[4096];
     unsigned char salt[8];
     crt_status_t status;
-    crti_key_t key;
 
     if (sodium_init() < 0)
         return crt_raise(CRT_ERR_IO, "libsodium has no source of random numbers");
-    randombytes_buf(key.bytes, sizeof(key.bytes));
     randombytes_buf(salt, sizeof(salt));
-    sodium_bin2hex(text, sizeof(text), key.bytes, sizeof(key.bytes));
+    sodium_bin2hex(text, sizeof(text), key->bytes, sizeof(key->bytes));
     memcpy(text + DIGITS, "\n", 2);
     if ((size_t)snprintf(temporary, sizeof(temporary), "%s.%02x%02x%02x%02x", path,
                          salt[0], salt[1], salt[2], salt[3]) >= sizeof(temporary))
@@ -159,8 +166,18 @@ crt_status_t crti_key_create(const char *path, crti_key_t *key_out)
         status = crt_raise(errno == EEXIST ? CRT_ERR_EXISTS : CRT_ERR_IO,
                            "key file %s: %s", path, strerror(errno));
     unlink(temporary);
-    if (status == CRT_OK)
-        status = sync_directory_of(path);
+    return status == CRT_OK ? sync_directory_of(path) : status;
+}
+
+crt_status_t crti_key_create(const char *path, crti_key_t *key_out)
+{
+    crt_status_t status;
+    crti_key_t key;
+
+    if (sodium_init() < 0)
+        return crt_raise(CRT_ERR_IO, "libsodium has no source of random numbers");
+    randombytes_buf(key.bytes, sizeof(key.bytes));
+    status = crti_key_keep(path, &key);
     if (status == CRT_OK)
         *key_out = key;
     sodium_memzero(&key, sizeof(key));

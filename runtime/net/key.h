@@ -33,13 +33,16 @@ typedef struct crti_key_pair {
 
 typedef enum crti_key_role { CRTI_KEY_SERVER, CRTI_KEY_CLIENT } crti_key_role_t;
 
-/* Reads and checks a key file. CRT_ERR_NOT_FOUND: no such file; CRT_ERR_PERMISSION: of another
- * owner, or open to others; CRT_ERR_CORRUPT: no key in it. */
+/* Reads and checks a key file: its owner's alone, or root's, which a group may read.
+ * CRT_ERR_NOT_FOUND: no such file; CRT_ERR_PERMISSION: of another owner, or open to others;
+ * CRT_ERR_CORRUPT: no key in it. */
 crt_status_t crti_key_load(const char *path, crti_key_t *key_out);
 
 /* Makes a new key and its file, mode 0600, all at once: no reader ever sees a part of it.
  * CRT_ERR_EXISTS when there is a file already; it is left alone. */
 crt_status_t crti_key_create(const char *path, crti_key_t *key_out);
+/* The same with a key that is there already. */
+crt_status_t crti_key_keep(const char *path, const crti_key_t *key);
 
 /* Derived secrets. Nothing here fails. */
 void crti_key_curve(const crti_key_t *key, crti_key_role_t role,

@@ -3,6 +3,7 @@
 #include "runtime/net/key.h"
 
 #include <fcntl.h>
+#include <grp.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -10,6 +11,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -130,6 +132,54 @@ static void a_key_of_another_user_is_refused(void **state)
     assert_non_null(strstr(crt_error_detail(), "12345"));
 }
 
+/* In a process of that user: an identity that a test gave away would not come back. */
+static int status_as_user(uid_t user, gid_t group)
+{
+    int wait_status;
+    pid_t child = fork();
+
+    if (child == 0) {
+        crti_key_t key;
+
+        if (setgroups(0, NULL) != 0 || setgid(group) != 0 || setuid(user) != 0)
+            _exit(99);
+        _exit(crti_key_load(path, &key) == CRT_OK               ? 0
+              : strstr(crt_error_detail(), "belongs to user 0") ? 1
+                                                                : 2);
+    }
+    assert_int_equal(waitpid(child, &wait_status, 0), child);
+    assert_true(WIFEXITED(wait_status));
+    return WEXITSTATUS(wait_status);
+}
+
+static void a_key_of_root_that_one_group_may_read_is_a_mounted_secret(void **state)
+{
+    static const struct {
+        mode_t mode;
+        int expected;
+    } cases[] = {{0440, 0}, {0640, 0}, {0460, 1}, {0444, 1}, {0442, 1}, {0400, 2}};
+
+    if (geteuid() != 0)
+        skip(); /* only root can give a file away */
+    assert_int_equal(chmod(folder, 0755), 0);
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        write_file(digits, cases[i].mode);
+        assert_int_equal(chown(path, 0, 12345), 0);
+        assert_int_equal(status_as_user(54321, 12345), cases[i].expected);
+    }
+}
+
+static void a_given_key_is_kept_and_replaces_none(void **state)
+{
+    crti_key_t given, read;
+
+    memset(&given, 7, sizeof(given));
+    assert_int_equal(crti_key_keep(path, &given), CRT_OK);
+    assert_int_equal(crti_key_load(path, &read), CRT_OK);
+    assert_memory_equal(&given, &read, sizeof(given));
+    assert_int_equal(crti_key_keep(path, &given), CRT_ERR_EXISTS);
+}
+
 static void a_file_without_64_digits_is_refused(void **state)
 {
     const char *bad[] = {
@@ -225,6 +275,8 @@ int main(void)
         TEST(creating_never_replaces_a_key),
         TEST(a_key_that_others_can_read_is_refused_with_the_cure),
         TEST(a_key_of_another_user_is_refused),
+        TEST(a_key_of_root_that_one_group_may_read_is_a_mounted_secret),
+        TEST(a_given_key_is_kept_and_replaces_none),
         TEST(a_file_without_64_digits_is_refused),
         TEST(a_missing_file_and_a_folder_are_told_apart),
         TEST(a_fifo_in_the_keys_place_does_not_hang),
