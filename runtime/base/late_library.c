@@ -6,13 +6,42 @@
 #include <pthread.h>
 #include <string.h>
 
+#define NEEDED_DEPTH 8
+
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* covers all of them */
+
+/* The libraries that it needs may lie beside it in a tree of crt (cli/crt_archive.h). The loader
+ * does not look there for them, as it does for itself: those that it misses are opened first. */
+static void *open_library(const char *file, unsigned depth)
+{
+    char missing[128], last[sizeof(missing)] = "";
+    void *library;
+
+    while (!(library = dlopen(file, RTLD_NOW | RTLD_LOCAL)) && depth < NEEDED_DEPTH) {
+        const char *reason = dlerror(); /* "NAME: ..." in the language of the program */
+        size_t length = reason ? strcspn(reason, ":") : 0;
+
+        if (length == 0 || length >= sizeof(missing))
+            break;
+        memcpy(missing, reason, length);
+        missing[length] = '\0';
+        if (!strstr(missing, ".so") || strcmp(missing, file) == 0 ||
+            strcmp(missing, last) == 0 || !open_library(missing, depth + 1))
+            break;
+        memcpy(last, missing, sizeof(last));
+    }
+    return library;
+}
 
 static crt_status_t load(crti_late_library_t *l)
 {
-    void *library = dlopen(l->file, RTLD_NOW | RTLD_LOCAL);
-    const char *reason = library ? NULL : dlerror();
+    void *library = open_library(l->file, 0);
+    const char *reason;
 
+    if (!library) {
+        library = dlopen(l->file, RTLD_NOW | RTLD_LOCAL);
+        reason = library ? NULL : dlerror();
+    }
     if (!library)
         return crt_raise(CRT_ERR_UNSUPPORTED, "%s: %s", l->loss,
                          reason ? reason : l->file);
