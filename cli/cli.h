@@ -10,6 +10,8 @@
 
 #include "cli/failure.h"
 
+int crti_cli_archive(int argc, char **argv);
+int crti_cli_health_check(int argc, char **argv);
 int crti_cli_start(int argc, char **argv);
 int crti_cli_up(int argc, char **argv);
 int crti_cli_down(int argc, char **argv);

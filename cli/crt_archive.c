@@ -279,7 +279,7 @@ static crt_status_t find_loader(pieces_t *p)
                       : crt_raise(CRT_ERR_UNSUPPORTED, "this crt is linked statically");
 }
 
-static crt_status_t find_pieces(pieces_t *p)
+static crt_status_t find_pieces(pieces_t *p, bool with_ml)
 {
     static const char *const daemons[] = {"crt-head",   "crt-node",  "crt-http",
                                           "crt-unpack", "crt-stack", "crt-scaler",
@@ -300,7 +300,8 @@ static crt_status_t find_pieces(pieces_t *p)
         CRT_TRY(add(p, path, DAEMONS, daemons[i]));
         CRT_TRY(add_libraries(p, path));
     }
-    CRT_TRY(add_ml(p));
+    if (with_ml)
+        CRT_TRY(add_ml(p));
     CRT_TRY(add_late_libraries(p));
     CRT_TRY(add_redis(p));
     qsort(p->all, p->count, sizeof(p->all[0]), by_part_and_name);
@@ -564,7 +565,7 @@ static crt_status_t make(const pieces_t *p, int cache, const char *signature,
     return status;
 }
 
-crt_status_t crti_crt_archive_open(crt_archive_t *archive_out)
+crt_status_t crti_crt_archive_open(bool with_ml, crt_archive_t *archive_out)
 {
     pieces_t p = {.all = calloc(PIECES_MAX, sizeof(*p.all))};
     char signature[SIGNATURE + 1];
@@ -575,7 +576,8 @@ crt_status_t crti_crt_archive_open(crt_archive_t *archive_out)
     *archive_out = (crt_archive_t){0};
     uname(&here);
     snprintf(archive_out->machine, sizeof(archive_out->machine), "%s", here.machine);
-    status = p.all ? find_pieces(&p) : crt_raise(CRT_ERR_NO_MEMORY, "out of memory");
+    status =
+        p.all ? find_pieces(&p, with_ml) : crt_raise(CRT_ERR_NO_MEMORY, "out of memory");
     if (status == CRT_OK)
         status = sign(&p, signature);
     if (status == CRT_OK) {

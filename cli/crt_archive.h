@@ -3,7 +3,7 @@
  * redis-server and the shared libraries that they need, those of glibc apart.
  *
  * Where it sits
- *     cli/cluster.c -> [ cli/crt_archive.c ] -> cli/elf_file.c, libarchive, the loader
+ *     cli/cluster.c, archive.c -> [ cli/crt_archive.c ] -> cli/elf_file.c, libarchive, the loader
  * What is in it
  *     bin/crt, lib/libcrt.so.0, libexec/crt/crt-node ..., libexec/crt/lib/libsodium.so.23 ...
  *     A tree that runs wherever it lies: paths of libraries begin at $ORIGIN. In lib/ lies what
@@ -31,9 +31,9 @@ typedef struct crt_archive {
     char machine[68];
 } crt_archive_t;
 
-/* CRT_ERR_UNSUPPORTED: this crt is not built in a way that can be handed over. Released by
- * crti_crt_archive_close. */
-crt_status_t crti_crt_archive_open(crt_archive_t *archive_out);
+/* `with_ml`: with libcrt_ml, too. CRT_ERR_UNSUPPORTED: this crt is not built in a way that can be
+ * handed over. Released by crti_crt_archive_close. */
+crt_status_t crti_crt_archive_open(bool with_ml, crt_archive_t *archive_out);
 void crti_crt_archive_close(crt_archive_t *archive);
 
 #endif

@@ -10,14 +10,16 @@
 
 #include "cli/answer.h"
 #include "cli/options.h"
+#include "cli/run_dirs.h"
 
 #define NAME      "crt drain"
 #define LOOK_MS   100
+#define SPARE_MS  15000 /* behind the deadline, for what it still has to end */
 #define MAX_S     (30 * 86400.0)
 #define DEFAULT_S "3600"
 
 static const char *address, *deadline;
-static bool no_wait;
+static bool here, no_wait;
 
 /* The node whose id begins so, or NULL after saying why: it owns its members. */
 static json_t *find(const crt_cluster_info_t *cluster, const char *prefix, bool must_live)
@@ -69,6 +71,17 @@ static int await_end(const crt_cluster_info_t *cluster, const char *id)
     }
 }
 
+/* The node of this host answers no question when it has ended. */
+static int await_end_here(const crt_cluster_info_t *cluster, double seconds)
+{
+    crti_run_dir_await_end(cluster->run_dir, (int64_t)(seconds * 1000) + SPARE_MS);
+    if (crti_run_dir_is_living(cluster->run_dir))
+        return crti_cli_fail(NAME, "node %.8s does not end", cluster->node);
+    printf("node %.8s has ended\n", cluster->node);
+    return 0;
+}
+
+/* `prefix` NULL: the node of this host. */
 static int drain(const char *prefix, double seconds)
 {
     static crt_cluster_info_t cluster;
@@ -77,7 +90,9 @@ static int drain(const char *prefix, double seconds)
 
     if (crt_cluster_find(address, sizeof(cluster), &cluster) != CRT_OK)
         return crti_cli_fail_detail(NAME);
-    node = find(&cluster, prefix, true);
+    if (!prefix && !cluster.node[0])
+        return crti_cli_fail(NAME, "no node of %s runs on this host", cluster.address);
+    node = find(&cluster, prefix ? prefix : cluster.node, true);
     if (!node)
         return 1;
     snprintf(id, sizeof(id), "%s", crti_answer_text(node, "node_id"));
@@ -86,7 +101,9 @@ static int drain(const char *prefix, double seconds)
         return crti_cli_fail_detail(NAME);
     printf("node %.8s is drained; it ends in %g s at the latest\n", id, seconds);
     fflush(stdout);
-    return no_wait ? 0 : await_end(&cluster, id);
+    if (no_wait)
+        return 0;
+    return prefix ? await_end(&cluster, id) : await_end_here(&cluster, seconds);
 }
 
 int crti_cli_drain(int argc, char **argv)
@@ -96,10 +113,12 @@ int crti_cli_drain(int argc, char **argv)
          "the cluster's head; default: the only cluster here"},
         {"deadline", 0, "SECONDS", OPTION_TEXT, &deadline,
          "by then it ends, whatever it still has; default: " DEFAULT_S},
+        {"here", 0, NULL, OPTION_FLAG, &here,
+         "the node of this host, in the place of NODE"},
         {"no-wait", 0, NULL, OPTION_FLAG, &no_wait, "do not wait until it has ended"}};
     static const command_spec_t spec = {
         .name = NAME,
-        .operands = "NODE",
+        .operands = "NODE | --here",
         .summary =
             "Ends a node, whose id begins with NODE, without loss: it takes no new "
             "work, actors that\nmay restart move to other nodes, what else runs "
@@ -115,11 +134,13 @@ int crti_cli_drain(int argc, char **argv)
     case PARSE_WRONG: return CLI_USAGE;
     case PARSE_OK: break;
     }
-    if (first + 1 != argc || !*argv[first])
+    if (here && first != argc)
+        return crti_cli_misused(NAME, "give NODE or --here");
+    if (!here && (first + 1 != argc || !*argv[first]))
         return crti_cli_misused(NAME, "which node? (crt status shows their ids)");
     seconds = strtod(deadline ? deadline : DEFAULT_S, &end);
     if (*end || !(seconds >= 0.001 && seconds <= MAX_S))
         return crti_cli_misused(NAME, "--deadline takes 0.001 to %g seconds, not \"%s\"",
                                 MAX_S, deadline);
-    return drain(argv[first], seconds);
+    return drain(here ? NULL : argv[first], seconds);
 }

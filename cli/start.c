@@ -78,9 +78,6 @@ static int check_options(void)
                                 "--fail-if-infeasible is off");
     if (!given->dashboard_cert != !given->dashboard_key)
         return crti_cli_misused(NAME, "--dashboard-cert and --dashboard-key go together");
-    if (given->head && given->key_file)
-        return crti_cli_misused(NAME,
-                                "--key-file goes with --address: a head makes its key");
     return 0;
 }
 
@@ -186,7 +183,7 @@ static void pass_on(crti_starter_t *daemon, bool is_head)
 
 static crt_status_t start_head_with(started_t *s, int cancel_fd, int autoscaler_fd)
 {
-    static char certificate[PATH_MAX], key[PATH_MAX];
+    static char certificate[PATH_MAX], key[PATH_MAX], cluster_key[PATH_MAX];
     char autoscaler[16];
     crti_starter_t *d = &s->head;
     const char *warning;
@@ -195,12 +192,15 @@ static crt_status_t start_head_with(started_t *s, int cancel_fd, int autoscaler_
 
     if (status == CRT_OK)
         status = make_absolute("--dashboard-key", &given->dashboard_key, key);
+    if (status == CRT_OK)
+        status = make_absolute("--key-file", &given->key_file, cluster_key);
     if (status != CRT_OK)
         return status;
 
     crti_starter_init(d, "crt-head", -1);
     d->undo_signal = SIGUSR2; /* one that has resumed leaves its tables */
     pass_on(d, true);
+    crti_starter_option(d, "--key-file", given->key_file);
     snprintf(autoscaler, sizeof(autoscaler), "%d", autoscaler_fd);
     crti_starter_option(d, "--autoscaler-fd", autoscaler_fd >= 0 ? autoscaler : NULL);
     status = crti_daemon_start(d, START_TIMEOUT, cancel_fd);
@@ -388,6 +388,15 @@ static int end_started(started_t *s)
     return crti_cli_end_run_dirs(dirs, count, false);
 }
 
+/* It was drained, or stopped by another command: what it was told to do. */
+static bool has_ended_well(int pidfd)
+{
+    siginfo_t about = {0};
+
+    return waitid(P_PIDFD, (id_t)pidfd, &about, WEXITED | WNOWAIT | WNOHANG) == 0 &&
+           about.si_code == CLD_EXITED && about.si_status == 0;
+}
+
 static int stay(started_t *s, int signal_fd)
 {
     struct pollfd fds[3] = {{.fd = signal_fd, .events = POLLIN},
@@ -400,7 +409,7 @@ static int stay(started_t *s, int signal_fd)
     fflush(stdout);
     while (poll(fds, 3, -1) < 0 && errno == EINTR)
         continue;
-    if (!fds[0].revents)
+    if (!fds[0].revents && !has_ended_well(fds[fds[1].revents ? 1 : 2].fd))
         ended = fds[1].revents ? "crt-node" : "crt-head";
     /* A killed daemon is a child of this process: reaped, so that it counts as gone. */
     while (waitpid(-1, NULL, WNOHANG) > 0)
@@ -451,7 +460,7 @@ static int run(started_t *s, int signal_fd)
     int result;
 
     if (given->head) {
-        unsetenv("CRT_KEY_FILE"); /* it makes its key */
+        unsetenv("CRT_KEY_FILE"); /* that of a cluster to join */
         status = start_head(s, signal_fd);
     } else {
         snprintf(s->address, sizeof(s->address), "%s", given->address);

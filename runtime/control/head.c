@@ -12,7 +12,8 @@
  * End
  *     SIGTERM, SIGINT, or end of file on the lifeline: the nodes are told, then crt-http,
  *     redis-server and the directories go; the tables too, a clean end is a fresh beginning.
- *     After SIGKILL the tables stay, and the next start on this port resumes.
+ *     After SIGKILL the tables stay, and the next start on this port resumes; with --keep-tables
+ *     after SIGTERM and SIGINT, too: nodes are told nothing.
  *     SIGUSR2: the start that this head is part of failed elsewhere. A head that has resumed goes
  *     as it came, tables and nodes stay for the next one; else it is a clean end.
  */
@@ -80,7 +81,7 @@ typedef struct head {
     char warning[320]; /* the end of the ready line; "" none */
     bool serving, stopping, failed;
     bool has_resumed; /* there were tables of an earlier head */
-    bool is_undone, is_taken_back;
+    bool keeps_tables, is_taken_back;
     char problem[1200];
 } head_t;
 
@@ -372,9 +373,22 @@ static void begin_stop(head_t *h, const char *why)
     crti_loop_start(h->loop, &h->stop_timer, crti_now_ns() + STOP_NODES_NS);
 }
 
+/* Nodes take it for a head that was killed. */
+static void leave_tables(head_t *h, const char *why)
+{
+    crti_log(CRTI_LOG_INFO, "head", "stopping: %s; the tables stay", why);
+    h->keeps_tables = true;
+    crti_loop_stop(h->loop);
+}
+
 static void on_signal(void *user, int signal_number)
 {
-    begin_stop(user, strsignal(signal_number));
+    head_t *h = user;
+
+    if (h->options.keep_tables && h->serving)
+        leave_tables(h, strsignal(signal_number));
+    else
+        begin_stop(h, strsignal(signal_number));
 }
 
 static void on_undo(void *user, int signal_number)
@@ -386,9 +400,7 @@ static void on_undo(void *user, int signal_number)
         begin_stop(h, "its start is undone");
         return;
     }
-    crti_log(CRTI_LOG_INFO, "head", "its start is undone; the tables stay");
-    h->is_undone = true;
-    crti_loop_stop(h->loop);
+    leave_tables(h, "its start is undone");
 }
 
 static void on_lifeline(void *user, uint32_t events)
@@ -437,12 +449,36 @@ static crt_status_t open_port(head_t *h)
     return status;
 }
 
+/* The key that was given becomes that of the state directory, where all look for it. */
+static crt_status_t take_given_key(head_t *h, crti_key_t *key)
+{
+    crti_key_t given;
+    crt_status_t status = crti_key_load(h->options.key_file, &given);
+
+    if (status != CRT_OK)
+        return status;
+    status = crti_key_load(h->paths.key, key);
+    if (status == CRT_ERR_NOT_FOUND) {
+        *key = given;
+        status = crti_key_keep(h->paths.key, key);
+    } else if (status == CRT_OK && sodium_memcmp(&given, key, sizeof(given)) != 0) {
+        status =
+            crt_raise(CRT_ERR_PERMISSION,
+                      "--key-file %s is not the key of the cluster that was here, %s: "
+                      "give that one, or set CRT_STATE_DIR to another directory",
+                      h->options.key_file, h->paths.key);
+    }
+    crti_key_wipe(&given, sizeof(given));
+    return status;
+}
+
 static crt_status_t take_key(head_t *h)
 {
     crti_key_t key;
-    crt_status_t status = crti_key_load(h->paths.key, &key);
+    crt_status_t status =
+        h->options.key_file ? take_given_key(h, &key) : crti_key_load(h->paths.key, &key);
 
-    if (status == CRT_ERR_NOT_FOUND)
+    if (status == CRT_ERR_NOT_FOUND && !h->options.key_file)
         status = crti_key_create(h->paths.key, &key);
     if (status == CRT_OK)
         status = crti_stream_context_new(&key, h->options.encrypt_streams, &h->context);
@@ -552,6 +588,7 @@ static crt_status_t make_http(head_t *h)
     crti_head_http_config_t http = {
         .loop = h->loop,
         .host = h->options.no_dashboard ? NULL : h->options.dashboard_host,
+        .name = h->options.dashboard_name,
         .ip = h->options.ip,
         .port = h->options.dashboard_port,
         .certificate = h->options.dashboard_cert,
@@ -682,7 +719,7 @@ static int finish(head_t *h, crt_status_t status)
         snprintf(h->problem, sizeof(h->problem), "%s", crt_error_detail());
     }
     /* A start that failed leaves the tables of an earlier head alone. */
-    clean_up(h, was_serving && !h->failed && !h->is_undone);
+    clean_up(h, was_serving && !h->failed && !h->keeps_tables);
     if (!was_serving || h->is_taken_back)
         crti_head_paths_unmake(&h->paths);
     if (!h->failed)

@@ -18,7 +18,7 @@
     O(address, "address", 'a', "HOST:PORT", ADDRESS, 0, 0, NULL, ONCE,                   \
       "join the cluster whose head is there")                                            \
     O(key_file, "key-file", 'k', "FILE", TEXT, 0, 0, NULL, ONCE,                         \
-      "key of the cluster to join (CRT_KEY_FILE)")                                       \
+      "key of the cluster to join (CRT_KEY_FILE); with --head, that it is to have")      \
     O(block, "block", 0, NULL, FLAG, 0, 0, NULL, ONCE,                                   \
       "stay in the foreground; Ctrl-C ends what was started")                            \
     O(log_format, "log-format", 0, "text|json", CHOICE, 0, 0, "text", KEY,               \
@@ -60,6 +60,8 @@
       "where the dashboard listens")                                                     \
     O(dashboard_port, "dashboard-port", 0, "PORT", PORT, 0, 0, "8265", KEY,              \
       "its port, 0: any free one")                                                       \
+    O(dashboard_name, "dashboard-name", 0, "NAME", TEXT, 0, 0, NULL, KEY,                \
+      "host by which others call it, as that of a proxy; default: this host's name")     \
     O(dashboard_cert, "dashboard-cert", 0, "FILE", TEXT, 0, 0, NULL, KEY,                \
       "its certificate, PEM; default: one that follows from the cluster's key")          \
     O(dashboard_key, "dashboard-key", 0, "FILE", TEXT, 0, 0, NULL, KEY,                  \
@@ -90,6 +92,8 @@
       "of this cluster's keys there; default crt")                                       \
     O(redis_plaintext_ok, "redis-plaintext-ok", 0, NULL, FLAG, 0, 0, NULL, KEY,          \
       "it may be on another host: nothing encrypts the way there")                       \
+    O(keep_tables, "keep-tables", 0, NULL, FLAG, 0, 0, NULL, KEY,                        \
+      "a head that is ended leaves tables and nodes: the next start goes on with them")  \
     O(fresh, "fresh", 0, NULL, FLAG, 0, 0, NULL, ONCE,                                   \
       "forget what an earlier head on this port knew")
 
@@ -107,6 +111,8 @@
       "directory of a private cluster")
 
 #define CRTI_HEAD_OWN_OPTIONS(O)                                                         \
+    O(key_file, "key-file", 0, "FILE", TEXT, 0, 0, NULL, ONCE,                           \
+      "of the cluster; default: one that it makes")                                      \
     O(autoscaler_fd, "autoscaler-fd", 0, "N", DESCRIPTOR, 0, 0, NULL, ONCE,              \
       "a file with the rules of the autoscaler")                                         \
     O(no_dashboard, "no-dashboard", 0, NULL, FLAG, 0, 0, NULL, ONCE,                     \
@@ -127,6 +133,8 @@
     O(key_file, "key-file", 0, "FILE", TEXT, 0, 0, NULL, ONCE, "of the cluster")         \
     O(host, "host", 0, "HOST", TEXT, 0, 0, "127.0.0.1", ONCE,                            \
       "what --listen-fd was bound to")                                                   \
+    O(name, "name", 0, "NAME", TEXT, 0, 0, "localhost", ONCE,                            \
+      "host by which others call it")                                                    \
     O(listen_fd, "listen-fd", 0, "N", DESCRIPTOR, 0, 0, NULL, ONCE, "a TCP socket")      \
     O(local_fd, "local-fd", 0, "N", DESCRIPTOR, 0, 0, NULL, ONCE, "a unix socket")       \
     O(tls, "tls", 0, NULL, FLAG, 0, 0, NULL, ONCE,                                       \

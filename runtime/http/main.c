@@ -100,6 +100,7 @@ static crt_status_t serve(arguments_t *a)
     crti_certificate_t certificate = {0};
     crti_key_t key;
     crti_http_options_t options = {.host = a->host,
+                                   .name = a->name,
                                    .listen_fd = a->listen_fd,
                                    .local_fd = a->local_fd,
                                    .key_file = a->key_file,

@@ -236,7 +236,7 @@ crti_http_refusal_t crti_http_guard(const crti_http_policy_t *policy,
     if (!host_is_known(policy, request->host))
         return (crti_http_refusal_t){
             403, "Forbidden: unknown Host header; use an address, localhost, or the name "
-                 "given by --dashboard-host"};
+                 "given by --dashboard-name"};
     if (is_cross_site(request))
         return (crti_http_refusal_t){405, "Method Not Allowed for browser traffic."};
     if (is_public(request->path))

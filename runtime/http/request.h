@@ -67,7 +67,7 @@ typedef struct crti_http_policy {
     bool has_generation;   /* false: none is */
     uint32_t now;          /* seconds since 1970 */
     const char *bound_to;  /* host that the server listens on, as it was given */
-    const char *host_name; /* of this machine */
+    const char *host_name; /* of this machine, or that of --dashboard-name */
     unsigned port;
     bool is_secure; /* served over TLS */
 } crti_http_policy_t;

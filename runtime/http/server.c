@@ -49,7 +49,6 @@ struct crti_http_server {
     bool stops;
     const char *key_file;
     char url[300];
-    char host_name[256];
 };
 
 /* What lives in a connection's memory at libwebsockets. */
@@ -623,10 +622,8 @@ crt_status_t crti_http_server_new(const crti_http_options_t *options,
     if (!self)
         return crt_raise(CRT_ERR_NO_MEMORY, "out of memory");
     self->signal_fd = -1;
-    if (gethostname(self->host_name, sizeof(self->host_name) - 1) != 0)
-        self->host_name[0] = '\0';
     self->http.policy = (crti_http_policy_t){.bound_to = options->host,
-                                             .host_name = self->host_name,
+                                             .host_name = options->name,
                                              .is_secure = options->certificate != NULL};
     crti_key_token(options->key, self->http.policy.token_key);
     crti_key_session(options->key, options->instance, self->http.policy.session_key);

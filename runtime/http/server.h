@@ -21,6 +21,7 @@ typedef struct crti_http_server crti_http_server_t;
 
 typedef struct crti_http_options {
     const char *host;        /* that the first one was bound to, as it was given */
+    const char *name;        /* by which others call it, too */
     int listen_fd, local_fd; /* borrowed: listening, non-blocking; TCP and unix */
     const char *certificate; /* PEM files; NULL: the TCP socket has no TLS */
     const char *certificate_key;

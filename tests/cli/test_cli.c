@@ -116,7 +116,6 @@ static const struct {
      "--fail-if-infeasible belongs to the head"},
     {"start --head --resources x=1,x=2",
      "--resources takes each resource once (x comes again), not \"x=1,x=2\""},
-    {"start --head --key-file k", "a head makes its key"},
     {"start --address 10.0.0.1", "--address takes HOST:PORT, for example "
                                  "10.0.0.1:6380, not \"10.0.0.1\""},
     {"start --address :6380", "--address takes HOST:PORT"},

@@ -2,12 +2,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """crt start as it is typed: addresses by any words, an output that takes nothing, a directory that
 is gone; and what a followed job says. Real daemons. Usage: test_start.py CRT"""
+import http.client
 import os
 import re
 import signal
 import socket
 import subprocess
 import sys
+import tarfile
 import tempfile
 import unittest
 
@@ -138,6 +140,60 @@ class Start(unittest.TestCase):
             there("status", "--address", address)
             self.assertIn("succeeded", there("job", "submit", "--address", address, "--", "true"))
             there("stop", "--address", address)
+
+    def test_a_head_has_the_key_that_it_is_given_and_keeps_its_tables_where_it_is_told_to(self):
+        with tempfile.TemporaryDirectory() as place:
+            mine, other = (os.path.join(place, name) for name in ("mine", "other"))
+            for path, digit in ((mine, "7"), (other, "8")):
+                with open(path, "w", encoding="ascii") as file:
+                    file.write(64 * digit)
+                os.chmod(path, 0o600)
+            options = ("--key-file", mine, "--keep-tables")
+            address, key = self.start(*options)
+            port = address.rsplit(":", 1)[1]
+            with open(key, encoding="ascii") as file:
+                self.assertEqual(file.read().strip(), 64 * "7")
+            crt("job", "submit", "--address", address, "--submission-id", "first", "--", "true")
+            crt("stop", "--address", address)
+            self.assertEqual(runs_here(), [])
+            self.assertIn("is not the key of the cluster that was here",
+                          crt(*HEAD, "--port", port, "--key-file", other, code=1))
+            crt(*HEAD, "--port", port, *options)
+            self.assertIn("first", crt("job", "list", "--address", address))
+
+    def test_the_node_of_this_host_says_how_it_is_and_is_drained(self):
+        address, _ = self.start()
+        self.assertIn("answers", crt("health-check", "--address", address))
+        self.assertIn("give NODE or --here", crt("drain", "--here", "abc", code=2))
+        self.assertRegex(crt("drain", "--here", "--address", address), "node [0-9a-f]{8} has ended")
+        self.assertIn("no node of", crt("health-check", "--address", address, code=1))
+
+    def test_the_dashboard_answers_by_the_name_that_it_is_given(self):
+        said = crt(*HEAD, "--dashboard-name", "crt-head")
+        self.addCleanup(crt, "stop", code=None)
+        host, port = re.search(r"http://([0-9.]+):(\d+)", said).groups()
+
+        def status(name):
+            connection = http.client.HTTPConnection(host, int(port), timeout=PATIENCE)
+            self.addCleanup(connection.close)
+            connection.request("GET", "/api/healthz", headers={"Host": name})
+            return connection.getresponse().status
+
+        self.assertEqual([status(name) for name in ("crt-head:8265", "localhost", "evil.example")],
+                         [200, 200, 403])
+
+    def test_crt_as_one_file_runs_where_it_is_unpacked(self):
+        with tempfile.TemporaryDirectory() as place:
+            path = os.path.join(place, "crt.tar.gz")
+            self.assertIn("SHA-256", crt("archive", "--without-ml", "--output", path))
+            with tarfile.open(path) as archive:
+                names = archive.getnames()
+                archive.extractall(place)
+            self.assertFalse([name for name in names if "crt_ml" in name or "openblas" in name])
+            done = subprocess.run([os.path.join(place, "bin", "crt"), "version"], text=True,
+                                  stdout=subprocess.PIPE, timeout=PATIENCE, check=True)
+            self.assertRegex(done.stdout, r"^crt \d")
+            self.assertIn("No such file", crt("archive", "--output", f"{place}/no/file", code=1))
 
     def test_the_output_of_a_failed_job_is_printed_once(self):
         address, _ = self.start()

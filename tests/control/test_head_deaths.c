@@ -49,6 +49,25 @@ static void a_killed_head_started_again_knows_everything(void **state)
     node_free(node);
 }
 
+static void a_head_that_keeps_its_tables_is_ended_and_goes_on(void **state)
+{
+    static const char *const keep[] = {"--no-dashboard", "--keep-tables", NULL};
+    head_bed_t *bed = *state;
+    fake_node_t *node;
+    char port[16];
+
+    assert_true(head_start(bed, "0", keep));
+    snprintf(port, sizeof(port), "%s", head_port(bed));
+    node = node_new(bed, 1);
+    node_join(node);
+    node_put(node, "k", "v");
+    assert_int_equal(head_stop(bed), 0);
+    assert_true(head_start(bed, port, keep));
+    node_join(node);
+    node_expect_stored(node, "k", "v");
+    node_free(node);
+}
+
 static void wreck(const char *path)
 {
     int fd = open(path, O_WRONLY | O_CLOEXEC);
@@ -354,6 +373,7 @@ int main(int argc, char **argv)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, head_set_up, head_tear_down)
     const struct CMUnitTest tests[] = {
         TEST(a_killed_head_started_again_knows_everything),
+        TEST(a_head_that_keeps_its_tables_is_ended_and_goes_on),
         TEST(damaged_tables_are_named_with_the_ways_out),
         TEST(tables_that_are_gone_are_missed_and_a_wrecked_list_of_files_is_named),
         TEST(a_disk_that_is_full_at_the_start_is_named),

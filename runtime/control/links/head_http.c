@@ -121,9 +121,17 @@ static void on_exit_child(void *user, int wait_status)
     http->config.on_change(http->config.user, text);
 }
 
+static const char *own_host(char *name, size_t size)
+{
+    if (gethostname(name, size) != 0)
+        snprintf(name, size, "localhost");
+    name[size - 1] = '\0';
+    return name;
+}
+
 static crt_status_t spawn(crti_head_http_t *http, const char *path, int ready, int log)
 {
-    char ready_fd[8], listen_fd[8], local_fd[8];
+    char ready_fd[8], listen_fd[8], local_fd[8], own_name[256];
     const char *const argv[] = {"crt-http",
                                 "--head-dir",
                                 http->config.head_dir,
@@ -141,6 +149,9 @@ static crt_status_t spawn(crti_head_http_t *http, const char *path, int ready, i
                                 ready_fd,
                                 "--listen-fd",
                                 listen_fd,
+                                "--name",
+                                http->config.name ? http->config.name
+                                                  : own_host(own_name, sizeof(own_name)),
                                 "--local-fd",
                                 local_fd,
                                 http->config.certificate    ? "--cert"

@@ -13,6 +13,7 @@ typedef struct crti_head_http crti_head_http_t;
 typedef struct crti_head_http_config {
     crti_loop_t *loop;
     const char *host; /* NULL: no dashboard */
+    const char *name; /* by which others call it; NULL: that of this host */
     const char *ip;   /* of the head, for other hosts */
     uint16_t port;
     const char *certificate,

@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* crt archive: this crt as one file, with the libraries that it needs. Containers are made of it
+ * (packaging/kubernetes), and hosts that ssh does not reach.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli/crt_archive.h"
+#include "cli/options.h"
+
+#define NAME "crt archive"
+
+static int write_file(int fd, const char *path, const crt_archive_t *archive)
+{
+    size_t done = 0;
+    ssize_t n = 1;
+    int error;
+
+    while (done < archive->size && n > 0) {
+        n = write(fd, archive->bytes + done, archive->size - done);
+        if (n < 0 && errno == EINTR)
+            n = 1;
+        else
+            done += n > 0 ? (size_t)n : 0;
+    }
+    error = done < archive->size ? errno : 0;
+    if (close(fd) != 0 && !error)
+        error = errno;
+    return error ? crti_cli_fail(NAME, "%s: %s", path, strerror(error)) : 0;
+}
+
+/* All of it, or no file. */
+static int write_archive(const char *path, bool with_ml)
+{
+    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644), result;
+    crt_archive_t archive;
+
+    if (fd < 0)
+        return crti_cli_fail(NAME, "%s: %s", path, strerror(errno));
+    if (crti_crt_archive_open(with_ml, &archive) != CRT_OK) {
+        close(fd);
+        result = crti_cli_fail_detail(NAME);
+    } else {
+        result = write_file(fd, path, &archive);
+        if (result == 0)
+            printf("%s: %zu bytes, SHA-256 %s, for %s with glibc 2.%u or later\n", path,
+                   archive.size, archive.id, archive.machine, archive.glibc);
+        crti_crt_archive_close(&archive);
+    }
+    if (result != 0)
+        unlink(path);
+    return result;
+}
+
+int crti_cli_archive(int argc, char **argv)
+{
+    static const char *output;
+    static bool without_ml;
+    static const option_spec_t options[] = {
+        {"output", 'o', "FILE", OPTION_TEXT, &output, "where it is written; needed"},
+        {"without-ml", 0, NULL, OPTION_FLAG, &without_ml,
+         "leave out libcrt_ml, and with it OpenBLAS and oneDNN"}};
+    static const command_spec_t spec = {
+        .name = NAME,
+        .summary = "Writes this crt as one file (tar.gz): command, daemons, libraries, "
+                   "redis-server and the\nlibraries that they need, those of glibc "
+                   "apart. It runs "
+                   "wherever it is unpacked.",
+        .options = options,
+        .count = sizeof(options) / sizeof(options[0])};
+    int first;
+
+    switch (crti_cli_parse(argc, argv, &spec, &first)) {
+    case PARSE_DONE: return 0;
+    case PARSE_WRONG: return CLI_USAGE;
+    case PARSE_OK: break;
+    }
+    if (!output)
+        return crti_cli_misused(NAME, "which file? --output FILE");
+    return write_archive(output, !without_ml);
+}
