@@ -7,7 +7,8 @@ set -euo pipefail
 usage() {
     cat <<'TEXT'
 usage: ./setup.sh [--without-tests] [--with-cuda] [--with-browser] [--with-mpi] [--with-iperf3]
-                  [--with-slurm] [--with-prometheus] [--with-arm64] [--with-nightly] [--help]
+                  [--with-slurm] [--with-kubernetes] [--with-prometheus] [--with-arm64]
+                  [--with-nightly] [--help]
 
 Installs the Debian packages that crt is built from and tested with (as root, or by sudo): those of
 the table in docs/building.md, which says what each is for.
@@ -22,6 +23,9 @@ the table in docs/building.md, which says what each is for.
   --with-iperf3    iperf3, which build/tests/bench/transfer runs beside crt
   --with-mpi       Open MPI (20 MB), which build/tests/bench/collective runs beside crt
   --with-slurm     slurmctld, slurmd and munge, under which tests/cli/test_slurm.py runs
+  --with-kubernetes  podman and busybox, of which packaging/container/build.sh makes an image, and
+                   which tests/cluster/test_kubernetes.py plays; Kubernetes' schemas from the Python
+                   registry, into build-kubernetes/ of this folder
   --with-prometheus  prometheus, whose promtool tests/http/test_metrics.py asks
   --with-arm64     a cross compiler for arm64 and qemu-user, for tests/arm64.sh
   --with-nightly   cppcheck, clang and clang-tidy, for tests/nightly.sh
@@ -152,8 +156,17 @@ install_axe() {
     rm -f "$into"/*.whl
 }
 
+install_schemas() {
+    local into="$root/build-kubernetes"
+    [ ! -d "$into/kubernetes_validate" ] || return 0
+    command -v pip3 >/dev/null || install_rows "build|wheels from the Python registry|python3-pip"
+    say "fetching the schemas of Kubernetes"
+    pip3 install -q --only-binary :all: --target "$into" kubernetes-validate ||
+        { rm -rf "$into"; die "pip3 could not install kubernetes-validate"; }
+}
+
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-with_cuda=0 with_browser=0 groups='build|parts|tests'
+with_cuda=0 with_browser=0 with_kubernetes=0 groups='build|parts|tests'
 more=()
 for argument; do
     case "$argument" in
@@ -178,6 +191,11 @@ for argument; do
         more+=('build|Slurm|slurmctld' 'build|Slurm|slurmd' 'build|Slurm|slurm-client'
             'build|Slurm|munge')
         ;;
+    --with-kubernetes)
+        with_kubernetes=1
+        more+=('build|containers|podman' 'build|containers|crun'
+            'build|commands in images|busybox-static' 'build|manifests|python3-yaml')
+        ;;
     --with-mpi) more+=('build|a benchmark|libopenmpi-dev' 'build|a benchmark|openmpi-bin') ;;
     --help | -h) usage; exit 0 ;;
     *) usage >&2; die "no such option: $argument" ;;
@@ -195,3 +213,4 @@ else
 fi
 [ $with_cuda = 0 ] || install_cuda
 [ $with_browser = 0 ] || install_axe
+[ $with_kubernetes = 0 ] || install_schemas
