@@ -193,7 +193,7 @@ for argument; do
         ;;
     --with-kubernetes)
         with_kubernetes=1
-        more+=('build|containers|podman' 'build|containers|crun'
+        more+=('build|containers|podman' 'build|containers|crun' 'build|containers|catatonit'
             'build|commands in images|busybox-static' 'build|manifests|python3-yaml')
         ;;
     --with-mpi) more+=('build|a benchmark|libopenmpi-dev' 'build|a benchmark|openmpi-bin') ;;

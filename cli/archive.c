@@ -13,43 +13,22 @@
 
 #define NAME "crt archive"
 
-static int write_file(int fd, const char *path, const crt_archive_t *archive)
-{
-    size_t done = 0;
-    ssize_t n = 1;
-    int error;
-
-    while (done < archive->size && n > 0) {
-        n = write(fd, archive->bytes + done, archive->size - done);
-        if (n < 0 && errno == EINTR)
-            n = 1;
-        else
-            done += n > 0 ? (size_t)n : 0;
-    }
-    error = done < archive->size ? errno : 0;
-    if (close(fd) != 0 && !error)
-        error = errno;
-    return error ? crti_cli_fail(NAME, "%s: %s", path, strerror(error)) : 0;
-}
-
 /* All of it, or no file. */
 static int write_archive(const char *path, bool with_ml)
 {
-    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644), result;
+    int fd = open(path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0644), result = 0;
     crt_archive_t archive;
 
     if (fd < 0)
         return crti_cli_fail(NAME, "%s: %s", path, strerror(errno));
-    if (crti_crt_archive_open(with_ml, &archive) != CRT_OK) {
-        close(fd);
+    if (crti_crt_archive_write(fd, with_ml, &archive) != CRT_OK)
         result = crti_cli_fail_detail(NAME);
-    } else {
-        result = write_file(fd, path, &archive);
-        if (result == 0)
-            printf("%s: %zu bytes, SHA-256 %s, for %s with glibc 2.%u or later\n", path,
-                   archive.size, archive.id, archive.machine, archive.glibc);
-        crti_crt_archive_close(&archive);
-    }
+    else
+        printf("%s: %zu bytes, SHA-256 %s, for %s with glibc 2.%u or later\n", path,
+               archive.size, archive.id, archive.machine, archive.glibc);
+    crti_crt_archive_close(&archive);
+    if (close(fd) != 0 && result == 0)
+        result = crti_cli_fail(NAME, "%s: %s", path, strerror(errno));
     if (result != 0)
         unlink(path);
     return result;

@@ -38,7 +38,7 @@ int crti_cluster_open_object(cluster_t *c, const char *command, json_t *file)
     c->signal_fd =
         crti_daemon_watch_signals(signals, sizeof(signals) / sizeof(signals[0]), NULL);
     if (!json_object_get(c->file, "crt") &&
-        crti_crt_archive_open(true, &c->archive) != CRT_OK)
+        crti_crt_archive_open(&c->archive) != CRT_OK)
         return crti_cli_fail_detail(command);
     if (!c->calls || c->signal_fd < 0)
         return crti_cli_fail(command, "can't watch for Ctrl-C: %s", strerror(errno));

@@ -515,6 +515,7 @@ static int find_kept(int cache, const char *signature, crt_archive_t *archive)
 
 static crt_status_t map_archive(int fd, crt_archive_t *archive)
 {
+    unsigned char hash[crypto_hash_sha256_BYTES];
     struct stat st;
     void *at;
 
@@ -525,6 +526,10 @@ static crt_status_t map_archive(int fd, crt_archive_t *archive)
         return crt_raise(CRT_ERR_IO, "can't map the packed crt: %s", strerror(errno));
     archive->bytes = at;
     archive->size = (size_t)st.st_size;
+    if (!*archive->id) {
+        crypto_hash_sha256(hash, archive->bytes, archive->size);
+        to_digits(archive->id, sizeof(archive->id), hash);
+    }
     return CRT_OK;
 }
 
@@ -532,7 +537,6 @@ static crt_status_t map_archive(int fd, crt_archive_t *archive)
 static crt_status_t make(const pieces_t *p, int cache, const char *signature,
                          crt_archive_t *archive)
 {
-    unsigned char hash[crypto_hash_sha256_BYTES];
     char fresh[64] = "", name[256];
     crt_status_t status;
     int fd = -1;
@@ -552,8 +556,6 @@ static crt_status_t make(const pieces_t *p, int cache, const char *signature,
     if (status == CRT_OK)
         status = map_archive(fd, archive);
     if (status == CRT_OK) {
-        crypto_hash_sha256(hash, archive->bytes, archive->size);
-        to_digits(archive->id, sizeof(archive->id), hash);
         snprintf(name, sizeof(name), "%s-%s-%zu-%zu-%u" ENDING, signature, archive->id,
                  archive->size, archive->first_size, archive->glibc);
         if (cache >= 0 && renameat(cache, fresh, cache, name) != 0)
@@ -565,19 +567,26 @@ static crt_status_t make(const pieces_t *p, int cache, const char *signature,
     return status;
 }
 
-crt_status_t crti_crt_archive_open(bool with_ml, crt_archive_t *archive_out)
+/* `p->all` is to be freed by the caller, also after an error. */
+static crt_status_t begin(pieces_t *p, bool with_ml, crt_archive_t *archive)
 {
-    pieces_t p = {.all = calloc(PIECES_MAX, sizeof(*p.all))};
-    char signature[SIGNATURE + 1];
     struct utsname here;
-    int cache = -1, kept = -1;
-    crt_status_t status;
 
-    *archive_out = (crt_archive_t){0};
+    *archive = (crt_archive_t){0};
     uname(&here);
-    snprintf(archive_out->machine, sizeof(archive_out->machine), "%s", here.machine);
-    status =
-        p.all ? find_pieces(&p, with_ml) : crt_raise(CRT_ERR_NO_MEMORY, "out of memory");
+    snprintf(archive->machine, sizeof(archive->machine), "%s", here.machine);
+    *p = (pieces_t){.all = calloc(PIECES_MAX, sizeof(*p->all))};
+    return p->all ? find_pieces(p, with_ml)
+                  : crt_raise(CRT_ERR_NO_MEMORY, "out of memory");
+}
+
+crt_status_t crti_crt_archive_open(crt_archive_t *archive_out)
+{
+    pieces_t p;
+    char signature[SIGNATURE + 1];
+    int cache = -1, kept = -1;
+    crt_status_t status = begin(&p, true, archive_out);
+
     if (status == CRT_OK)
         status = sign(&p, signature);
     if (status == CRT_OK) {
@@ -590,6 +599,23 @@ crt_status_t crti_crt_archive_open(bool with_ml, crt_archive_t *archive_out)
         close(kept);
     if (cache >= 0)
         close(cache);
+    free(p.all);
+    return status;
+}
+
+crt_status_t crti_crt_archive_write(int fd, bool with_ml, crt_archive_t *archive_out)
+{
+    pieces_t p;
+    crt_status_t status = begin(&p, with_ml, archive_out);
+
+    for (size_t i = 0; status == CRT_OK && i < p.count; i++)
+        p.all[i].is_first = true;
+    if (status == CRT_OK)
+        status = crti_archive_library();
+    if (status == CRT_OK)
+        status = write_part(&p, true, fd, &archive_out->glibc);
+    if (status == CRT_OK)
+        status = map_archive(fd, archive_out);
     free(p.all);
     return status;
 }

@@ -31,9 +31,12 @@ typedef struct crt_archive {
     char machine[68];
 } crt_archive_t;
 
-/* `with_ml`: with libcrt_ml, too. CRT_ERR_UNSUPPORTED: this crt is not built in a way that can be
- * handed over. Released by crti_crt_archive_close. */
-crt_status_t crti_crt_archive_open(bool with_ml, crt_archive_t *archive_out);
+/* CRT_ERR_UNSUPPORTED: this crt is not built in a way that can be handed over. Released by
+ * crti_crt_archive_close. */
+crt_status_t crti_crt_archive_open(crt_archive_t *archive_out);
+/* The same tree by gzip alone, one part, into an empty file that is open for reading, too; without
+ * libcrt_ml and what it needs unless `with_ml`. Released as above. */
+crt_status_t crti_crt_archive_write(int fd, bool with_ml, crt_archive_t *archive_out);
 void crti_crt_archive_close(crt_archive_t *archive);
 
 #endif
