@@ -185,7 +185,8 @@ class Start(unittest.TestCase):
     def test_crt_as_one_file_runs_where_it_is_unpacked(self):
         with tempfile.TemporaryDirectory() as place:
             path = os.path.join(place, "crt.tar.gz")
-            self.assertIn("SHA-256", crt("archive", "--without-ml", "--output", path))
+            env = dict(os.environ, XDG_CACHE_HOME=place)
+            self.assertIn("SHA-256", crt("archive", "--without-ml", "--output", path, env=env))
             with tarfile.open(path) as archive:
                 names = archive.getnames()
                 archive.extractall(place)
