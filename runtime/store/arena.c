@@ -213,8 +213,8 @@ crt_status_t crti_arena_plan(size_t bytes, unsigned slots, crti_geometry_t *geom
         align_up(g.slots_offset + slots * sizeof(crti_arena_slot_t), CRTI_PAGE_BYTES);
     g.pages_offset = align_up(g.buckets_offset + g.bucket_count * sizeof(crti_bucket_t),
                               CRTI_PAGE_BYTES);
-    g.data_offset = align_up(g.pages_offset + (g.page_count + 2ull) * sizeof(crti_page_t),
-                             CRTI_HUGE_BYTES);
+    g.marks_offset = g.pages_offset + (g.page_count + 2ull) * sizeof(crti_page_t);
+    g.data_offset = align_up(g.marks_offset + g.page_count + 2ull, CRTI_HUGE_BYTES);
     g.file_bytes = align_up(g.data_offset + ((uint64_t)g.page_count << CRTI_PAGE_SHIFT),
                             CRTI_HUGE_BYTES);
     *geometry_out = g;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Arena: how the shared file is laid out, and one process's attachment to it.
  *
- *     header | slots | buckets | page descriptors | (2 MiB boundary) pages with objects
+ *     header | slots | buckets | page descriptors | marks | (2 MiB boundary) pages with objects
  *
  * Where it sits
  *     store.c, space.c, reclaim.c -> table.c -> slab.c -> heap.c -> transaction.c -> [ arena ]
@@ -25,7 +25,7 @@
 #include "runtime/store/store.h"
 
 #define CRTI_ARENA_MAGIC   0x616e657261747263ull /* "crtarena" */
-#define CRTI_ARENA_VERSION 4u
+#define CRTI_ARENA_VERSION 5u
 #define CRTI_PAGE_SHIFT    12
 #define CRTI_PAGE_BYTES    (1u << CRTI_PAGE_SHIFT)
 #define CRTI_HUGE_BYTES    (2u << 20)
@@ -58,6 +58,7 @@ typedef struct crti_geometry {
     uint64_t slots_offset;
     uint64_t buckets_offset;
     uint64_t pages_offset;
+    uint64_t marks_offset;
     uint64_t data_offset;
     uint64_t bucket_count; /* power of two */
     uint32_t slot_count;
@@ -250,9 +251,10 @@ struct crti_store {
     int fd;             /* the daemon's, else -1 */
     unsigned log_count; /* trusted copies of me->log_count and me->held */
     unsigned lock_count;
-    bool damaged; /* this transaction met something impossible */
-    bool freed;   /* this transaction gave memory back */
-    bool lacks;   /* ... took memory, and the saver is to look */
+    bool damaged;    /* this transaction met something impossible */
+    bool freed;      /* this transaction gave memory back */
+    bool lacks;      /* ... took memory, and the saver is to look */
+    uint32_t marked; /* ... gave an entry of that page memory, 0: of none */
     crti_lock_t *locks[CRTI_TX_LOCKS];
     uint64_t patience_ns;
     crti_later_t *later;
@@ -362,6 +364,14 @@ static inline crti_page_t *crti_page_at(const crti_store_t *store, uint64_t page
 static inline crti_page_t *crti_page(const crti_store_t *store, uint64_t page)
 {
     return (crti_page_t *)(store->base + store->geometry.pages_offset) + page;
+}
+
+/* A byte for each page, which says something of slabs of entries: 0 when none of its objects has
+ * memory, so that walks that look for memory pass by what lies on disk. No lock: set by who gives
+ * an object memory, cleared by who has seen none there (space.c). `page` was checked. */
+static inline _Atomic uint8_t *crti_page_mark(const crti_store_t *store, uint64_t page)
+{
+    return (_Atomic uint8_t *)(store->base + store->geometry.marks_offset) + page;
 }
 
 /* Where a page's bytes lie in the file. `page` was checked. */

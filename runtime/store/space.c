@@ -48,27 +48,51 @@ crt_status_t crti_space_slabs(crti_store_t *store, const crti_arena_list_t *list
     return CRT_OK;
 }
 
-static void look_at_slab(crti_store_t *store, uint32_t page,
-                         void (*look)(void *user, const crti_seen_t *seen), void *user)
+typedef struct walk {
+    void (*look)(void *user, const crti_seen_t *seen); /* may be NULL */
+    void *user;
+    bool only_memory; /* what has no memory is passed by */
+} walk_t;
+
+/* True when one of its objects has memory. */
+static bool look_at_slab(crti_store_t *store, uint32_t page, const walk_t *walk)
 {
+    bool has_memory = false;
+
     for (uint64_t unit = 0; unit < CRTI_PAGE_BYTES / CRTI_RECORD_BYTES; unit++) {
         uint64_t ref = (uint64_t)page << 6 | unit;
         const crti_entry_t *entry = crti_slab_unit(store, ref, CRTI_CLASS_ENTRY, NULL);
         crti_seen_t seen;
+        bool is_on_disk;
 
         if (!entry)
             continue;
         seen = (crti_seen_t){crti_entry_id(entry), crti_read(&entry->size),
                              crti_read(&entry->state), crti_read(&entry->stamp)};
-        if (crti_state_of(seen.state) != CRTI_ENTRY_GONE &&
-            crti_state_of(seen.state) < CRTI_ENTRY_STATES)
-            look(user, &seen);
+        if (crti_state_of(seen.state) == CRTI_ENTRY_GONE ||
+            crti_state_of(seen.state) >= CRTI_ENTRY_STATES)
+            continue;
+        is_on_disk = crti_state_of(seen.state) == CRTI_ENTRY_SPILLED;
+        has_memory = has_memory || !is_on_disk;
+        if (walk->look && !(is_on_disk && walk->only_memory))
+            walk->look(walk->user, &seen);
     }
+    return has_memory;
 }
 
-crt_status_t crti_space_walk(crti_store_t *store,
-                             void (*look)(void *user, const crti_seen_t *seen),
-                             void *user)
+/* It is passed by until one of its objects is given memory: also by who does so just now, and has
+ * not seen that the mark is gone. */
+static void clear_mark(crti_store_t *store, uint32_t page)
+{
+    _Atomic uint8_t *mark = crti_page_mark(store, page);
+
+    atomic_store(mark, 0);
+    atomic_thread_fence(memory_order_seq_cst);
+    if (look_at_slab(store, page, &(walk_t){.only_memory = true}))
+        atomic_store(mark, 1);
+}
+
+static crt_status_t walk_slabs(crti_store_t *store, const walk_t *walk)
 {
     CRTI_AUTO(crti_buffer_fini) crti_buffer_t slabs = {0};
     crti_heap_t *heap = &store->header->heap;
@@ -82,9 +106,27 @@ crt_status_t crti_space_walk(crti_store_t *store,
             crti_space_slabs(store, &heap->entry_list, CRTI_ARENA_CHAIN_MORE, &slabs);
     status = crti_tx_end(store, status);
     pages = (const uint32_t *)(const void *)slabs.data;
-    for (size_t i = 0; status == CRT_OK && i < slabs.size / sizeof(*pages); i++)
-        look_at_slab(store, pages[i], look, user);
+    for (size_t i = 0; status == CRT_OK && i < slabs.size / sizeof(*pages); i++) {
+        if (walk->only_memory && !atomic_load(crti_page_mark(store, pages[i])))
+            continue;
+        if (!look_at_slab(store, pages[i], walk) && walk->only_memory)
+            clear_mark(store, pages[i]);
+    }
     return status;
+}
+
+crt_status_t crti_space_walk(crti_store_t *store,
+                             void (*look)(void *user, const crti_seen_t *seen),
+                             void *user)
+{
+    return walk_slabs(store, &(walk_t){look, user, false});
+}
+
+crt_status_t crti_space_walk_memory(crti_store_t *store,
+                                    void (*look)(void *user, const crti_seen_t *seen),
+                                    void *user)
+{
+    return walk_slabs(store, &(walk_t){look, user, true});
 }
 
 struct gathering {
@@ -123,9 +165,11 @@ bool crti_space_is_evictable(uint64_t state)
            (!is_primary(state) || crti_state_flags(state) & CRTI_ENTRY_SAVED);
 }
 
-static bool is_evictable(void *user, const crti_seen_t *seen)
+/* Without memory those found so far will do. */
+static void gather_evictable(void *list, const crti_seen_t *seen)
 {
-    return crti_space_is_evictable(seen->state);
+    if (crti_space_is_evictable(seen->state))
+        (void)crti_buffer_append(list, seen, sizeof(*seen));
 }
 
 /* Copies first: another node has them. */
@@ -229,7 +273,7 @@ crt_status_t crti_space_make(crti_store_t *store, size_t size, bool *room_out)
 
     if (status != CRT_OK || *room_out)
         return status;
-    crti_space_gather(store, is_evictable, NULL, &found);
+    (void)crti_space_walk_memory(store, gather_evictable, &found);
     copies = (crti_seen_t *)(void *)found.data;
     count = found.size / sizeof(*copies);
     if (count > 0)

@@ -18,6 +18,12 @@ crt_status_t crti_space_walk(crti_store_t *store,
                              void (*look)(void *user, const crti_seen_t *seen),
                              void *user);
 
+/* The same but for those that have no memory, which are on disk: it costs little more than there
+ * are others. */
+crt_status_t crti_space_walk_memory(crti_store_t *store,
+                                    void (*look)(void *user, const crti_seen_t *seen),
+                                    void *user);
+
 /* All objects that `wanted` agrees to, as crti_seen_t. Outside transactions. */
 void crti_space_gather(crti_store_t *store,
                        bool (*wanted)(void *user, const crti_seen_t *seen), void *user,

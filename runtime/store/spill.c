@@ -111,7 +111,7 @@ crt_status_t crti_store_spill_choose(crti_store_t *store, bool is_waited,
                                      crti_store_cold_t **cold_out, size_t *count_out)
 {
     survey_t survey = {0};
-    crt_status_t status = crti_space_walk(store, look, &survey);
+    crt_status_t status = crti_space_walk_memory(store, look, &survey);
     uint64_t wanted = lacking(store, &survey, is_waited);
 
     *cold_out = NULL;

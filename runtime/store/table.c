@@ -132,6 +132,7 @@ crt_status_t crti_table_add(crti_store_t *store, crti_object_id_t id, size_t siz
     crti_write(&entry->stamp, 0);
     found->state = crti_state_word(CRTI_ENTRY_WRITING, 0, store->slot, 0);
     crti_write(&entry->state, found->state);
+    store->marked = (uint32_t)(ref >> 6);
     crti_tx_set(store, &found->bucket->head, ref);
     found->entry = entry;
     found->ref = ref;
@@ -259,6 +260,7 @@ crt_status_t crti_table_restore(crti_store_t *store, crti_found_t *found)
     if (status != CRT_OK)
         return status;
     crti_tx_set(store, &found->entry->place, place);
+    store->marked = (uint32_t)(found->ref >> 6);
     /* Written by the daemon from now on: a slot that ends has nothing to do with it. */
     found->state = crti_state_word(crti_state_of(found->state),
                                    crti_state_flags(found->state), store->slot, 0);

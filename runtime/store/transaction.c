@@ -33,6 +33,7 @@ CRTI_HOT void crti_tx_begin(crti_store_t *store)
     pthread_mutex_lock(&store->mutex);
     store->damaged = false;
     store->freed = store->lacks = false;
+    store->marked = 0;
     crti_write(&store->me->sequence, crti_read(&store->me->sequence) + 1);
 }
 
@@ -137,6 +138,27 @@ static void unlock(crti_lock_t *lock)
         crti_futex_wake(lock, 1);
 }
 
+/* Who clears the mark looks at the entries once more then (space.c): it sees what this process has
+ * written before it opened its locks, or has cleared the mark by now. */
+static void mark(const crti_store_t *store, uint32_t page)
+{
+    _Atomic uint8_t *mark = crti_page_mark(store, page);
+
+    if (!atomic_load(mark))
+        atomic_store(mark, 1);
+}
+
+/* An object was on disk for those who looked meanwhile, and has its memory again. */
+static void mark_page_of(const crti_store_t *store, uint64_t offset)
+{
+    const crti_geometry_t *g = &store->geometry;
+
+    atomic_thread_fence(memory_order_seq_cst);
+    if (offset >= g->data_offset &&
+        (offset - g->data_offset) >> CRTI_PAGE_SHIFT < g->page_count)
+        mark(store, (uint32_t)((offset - g->data_offset) >> CRTI_PAGE_SHIFT) + 1);
+}
+
 /* Writes the old values back, newest first. The log may be any bytes. */
 static void roll_back(crti_store_t *store, crti_arena_slot_t *slot, uint64_t count)
 {
@@ -146,9 +168,11 @@ static void roll_back(crti_store_t *store, crti_arena_slot_t *slot, uint64_t cou
         uint64_t offset = crti_read(&slot->log[count].offset);
 
         if (offset % 8 == 0 && offset >= offsetof(crti_header_t, heap) &&
-            offset <= store->geometry.file_bytes - 8)
+            offset <= store->geometry.file_bytes - 8) {
             crti_write((crti_word_t *)(store->base + offset),
                        crti_read(&slot->log[count].old));
+            mark_page_of(store, offset);
+        }
     }
     atomic_signal_fence(memory_order_seq_cst);
     crti_write(&slot->log_count, 0);
@@ -193,6 +217,8 @@ CRTI_HOT crt_status_t crti_tx_end(crti_store_t *store, crt_status_t status)
         atomic_signal_fence(memory_order_seq_cst);
         crti_write(&store->me->held[n], 0);
     }
+    if (store->marked)
+        mark(store, store->marked);
     pthread_mutex_unlock(&store->mutex);
     if (freed && status == CRT_OK)
         crti_tx_wake_creators(store);

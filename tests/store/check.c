@@ -263,6 +263,8 @@ static crt_status_t check_entry(struct checker *c, const crti_bucket_t *bucket,
         return crti_state_flags(state) & CRTI_ENTRY_SAVED && place == 0
                    ? CRT_OK
                    : broken("a spilled object was not saved, or has memory", ref);
+    if (!atomic_load(crti_page_mark(store, ref >> 6)))
+        return broken("walks pass by an object that has memory", ref);
     if (crti_table_place(store, entry, &offset, &size) != CRT_OK)
         return CRT_ERR_CORRUPT;
     facts = &c->pages[place >> 32];

@@ -36,6 +36,7 @@ static struct field pick_field(const crti_store_t *store, uint64_t low, uint64_t
         {g->pages_offset, 64 * sizeof(crti_page_t)},
         {g->pages_offset + low * sizeof(crti_page_t),
          (g->page_count + 2 - low) * sizeof(crti_page_t)},
+        {g->marks_offset, (g->page_count + 2) & ~7ul},
         {g->data_offset + (low << CRTI_PAGE_SHIFT), (g->page_count - low)
                                                         << CRTI_PAGE_SHIFT},
     };

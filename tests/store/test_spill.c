@@ -300,6 +300,48 @@ static void copies_go_before_what_is_saved(void **state)
     assert_false(crti_store_contains(daemon, object(1, 1)));
 }
 
+static void count_seen(void *count, const crti_seen_t *seen)
+{
+    ++*(uint64_t *)count;
+}
+
+static uint64_t count_marks(const crti_store_t *store)
+{
+    uint64_t count = 0;
+
+    for (uint64_t page = 1; page <= store->geometry.page_count; page++)
+        count += atomic_load(crti_page_mark(store, page)) != 0;
+    return count;
+}
+
+static void walks_for_memory_pass_by_what_is_on_disk(void **state)
+{
+    enum { COUNT = 6400 };
+    CRTI_AUTO(crti_store_detach) crti_store_t *daemon = spilling_store();
+    CRTI_AUTO(crti_store_detach) crti_store_t *user = join(daemon, 1);
+    uint64_t seen = 0, i = 1, n;
+
+    for (n = 1; n <= COUNT; n++)
+        assert_ok(put(user, object(1, n), 1000, true));
+    for (n = 1; n <= COUNT; n++)
+        assert_true(save(daemon, object(1, n)));
+    assert_true(count_marks(user) >= COUNT / 64);
+    for (n = 1; stats_of(user).spilled_objects < COUNT / 2; n++)
+        assert_ok(put(user, object(2, n), 10000, true));
+    assert_ok(crti_space_walk_memory(user, count_seen, &seen));
+    assert_int_equal(seen, stats_of(user).objects);
+    assert_true(count_marks(user) <= stats_of(user).objects / 64 + 4);
+    assert_ok(crti_store_check(daemon));
+    while (n-- > 1)
+        crti_store_free(user, object(2, n));
+    while (restore(daemon, object(1, i)) == CRT_ERR_NOT_FOUND) /* it was not evicted */
+        assert_true(i++ < COUNT);
+    seen = 0;
+    assert_ok(crti_space_walk_memory(user, count_seen, &seen));
+    assert_int_equal(seen, stats_of(user).objects);
+    assert_ok(crti_store_check(daemon));
+}
+
 static void *saver(void *arg)
 {
     crti_store_t *daemon = arg;
@@ -364,6 +406,7 @@ int main(void)
         cmocka_unit_test(the_coldest_are_chosen_and_only_beyond_four_fifths),
         cmocka_unit_test(objects_of_a_group_that_may_not_are_left_to_memory),
         cmocka_unit_test(copies_go_before_what_is_saved),
+        cmocka_unit_test(walks_for_memory_pass_by_what_is_on_disk),
         cmocka_unit_test(a_creator_that_waits_wakes_the_saver_and_gets_its_room),
         cmocka_unit_test(a_full_store_says_why_nothing_is_spilled),
     };

@@ -306,8 +306,7 @@ static void copy_arena(crti_store_t *to, const crti_store_t *from)
     uint64_t all = (uint64_t)g->page_count << CRTI_PAGE_SHIFT;
     uint64_t high = (crti_read(&heap->low_water) - 1) << CRTI_PAGE_SHIFT;
 
-    memcpy(to->base, from->base,
-           g->pages_offset + (g->page_count + 2ull) * sizeof(crti_page_t));
+    memcpy(to->base, from->base, g->marks_offset + g->page_count + 2ull);
     memcpy(to->base + g->data_offset + high, from->base + g->data_offset + high,
            all - high);
 }
