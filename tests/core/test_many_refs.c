@@ -31,6 +31,30 @@ static crt_status_t return_and_drop(crt_call_t *call, crt_arg_t *items, size_t c
     return status;
 }
 
+/* A list of which nothing but its ref is registered for who gets it. */
+static crt_status_t keeper_list_run(void *self, crt_call_t *call)
+{
+    crt_ref_t **list = self;
+    static crt_arg_t items[MANY];
+
+    for (int i = 0; !*list && i < MANY; i++)
+        items[i] = crt_arg_ref(crt_put(i));
+    if (!*list) {
+        *list = crt_put(crt_list(items, MANY));
+        for (int i = 0; i < MANY; i++)
+            crt_ref_drop(&items[i].as.ref);
+    }
+    items[0] = crt_arg_ref(*list);
+    return crt_return(call, crt_list(items, 1));
+}
+static const crt_method_t keeper_list =
+    CRT_METHOD(.name = "list", .run = keeper_list_run, .signature = "");
+
+static void keeper_destroy(void *self)
+{
+    crt_ref_drop(self);
+}
+
 static crt_status_t keeper_numbers_run(void *self, crt_call_t *call)
 {
     static crt_arg_t items[MANY];
@@ -123,9 +147,10 @@ static const crt_method_t reader_half =
     CRT_METHOD(.name = "half", .run = reader_half_run, .signature = "list, string");
 
 static const crt_actor_class_t keeper_class =
-    CRT_ACTOR_CLASS(.name = "Keeper",
-                    .methods = CRT_METHODS(&keeper_numbers, &keeper_texts, &keeper_tasks,
-                                           &keeper_pid, &reader_half));
+    CRT_ACTOR_CLASS(.name = "Keeper", .size = sizeof(crt_ref_t *),
+                    .destroy = keeper_destroy,
+                    .methods = CRT_METHODS(&keeper_list, &keeper_numbers, &keeper_texts,
+                                           &keeper_tasks, &keeper_pid, &reader_half));
 
 /* ---------------------------------------------------------------- in the driver */
 
@@ -163,6 +188,39 @@ static void they_are_read_from_the_last_to_the_first_too(void **state)
         OK(read_numbers(list, i, 1, &sum));
     assert_int_equal(sum, sum_of_all);
     crt_ref_drop(&ref);
+    crt_actor_drop(&keeper);
+}
+
+/* And then it comes again, when some of it is here and some is not. */
+static void some_are_kept_when_their_list_goes(void **state)
+{
+    static crt_ref_t *kept[MANY];
+    crt_actor_t *keeper = crt_actor_new(&keeper_class, NULL);
+
+    for (size_t step = 1; step < 64; step = step * 3 + 1) {
+        crt_ref_t *answer = crt_call(keeper, &keeper_list), *ref;
+        const crt_value_t *list;
+        int64_t number, sum = 0;
+
+        OK(crt_value_read(crt_value_at(get_list(answer, 1), 0), &ref));
+        list = get_list(ref, MANY);
+        OK(read_numbers(list, 0, MANY / 2, &sum));
+        for (size_t i = 0; i < MANY; i++) {
+            OK(crt_value_read(crt_value_at(list, i), &ref));
+            if (i % step == 0 && !kept[i])
+                kept[i] = crt_ref_keep(ref);
+        }
+        crt_ref_drop(&answer);
+        for (size_t i = 0; i < MANY; i++) {
+            if (!kept[i])
+                continue;
+            OK(crt_get_for(kept[i], PATIENCE_MS, &number));
+            assert_int_equal(number, i);
+            if (i % 3 == step % 3)
+                crt_ref_drop(&kept[i]);
+        }
+    }
+    crt_refs_drop(kept, MANY);
     crt_actor_drop(&keeper);
 }
 
@@ -280,6 +338,7 @@ static int driver(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_is_read),
         cmocka_unit_test(they_are_read_from_the_last_to_the_first_too),
+        cmocka_unit_test(some_are_kept_when_their_list_goes),
         cmocka_unit_test(long_values_and_stored_ones_are_read),
         cmocka_unit_test(what_is_not_there_yet_is_waited_for_alone_and_together),
         cmocka_unit_test(the_owner_dies_in_the_middle),

@@ -15,7 +15,8 @@
 
 #include "ok.h"
 
-#define LARGE ((int64_t)3 << 20) /* bytes: they lie in the store */
+#define LARGE   ((int64_t)3 << 20) /* bytes: they lie in the store */
+#define NUMBERS 100                /* refs in a list */
 
 static int argc_of_main;
 static char **argv_of_main;
@@ -38,6 +39,24 @@ static crt_status_t fill_run(crt_call_t *call)
 static const crt_task_t fill =
     CRT_TASK(.name = "fill", .run = fill_run, .signature = "int, int");
 
+/* A list of so many refs of the worker, in a list. */
+static crt_status_t numbers_run(crt_call_t *call)
+{
+    crt_arg_t items[NUMBERS], inner;
+    crt_status_t status;
+
+    for (int i = 0; i < NUMBERS; i++)
+        items[i] = crt_arg_ref(crt_put(i));
+    inner = crt_arg_ref(crt_put(crt_list(items, NUMBERS)));
+    for (int i = 0; i < NUMBERS; i++)
+        crt_ref_drop(&items[i].as.ref);
+    status = crt_return(call, crt_list(&inner, 1));
+    crt_ref_drop(&inner.as.ref);
+    return status;
+}
+static const crt_task_t numbers =
+    CRT_TASK(.name = "numbers", .run = numbers_run, .signature = "");
+
 static crt_status_t add_run(void *self, crt_call_t *call)
 {
     return crt_return(call, ++*(int64_t *)self);
@@ -50,7 +69,7 @@ static const crt_actor_class_t counter =
 
 static const crt_options_t program = {.struct_size = sizeof(program),
                                       .classes = CRT_CLASSES(&counter),
-                                      .tasks = CRT_TASKS(&fill),
+                                      .tasks = CRT_TASKS(&fill, &numbers),
                                       .num_cpus = 2,
                                       .no_log_to_driver = true,
                                       .object_store_memory = 64 << 20};
@@ -128,6 +147,36 @@ static void the_refs_in_a_list_that_was_got_live_as_long_as_it(void **state)
     crt_ref_drop(&outer);
     assert_true(is_all(tensor, 1));
     crt_ref_drop(&inner);
+}
+
+static void the_refs_of_a_long_list_of_somebody_else_end_in_any_order(void **state)
+{
+    crt_ref_t *outer, *inner, *ref, *kept[NUMBERS];
+    const crt_value_t *value;
+    int number;
+
+    join_cluster();
+    outer = crt_submit(&numbers, NULL);
+    OK(crt_get(outer, &value));
+    OK(crt_value_read(crt_value_at(value, 0), &inner));
+    OK(crt_get(inner, &value));
+    for (int i = 0; i < NUMBERS; i++) {
+        OK(crt_value_read(crt_value_at(value, (size_t)i), &ref));
+        if (i % 2)
+            OK(crt_get(ref, &number));
+        kept[i] = i % 5 ? NULL : crt_ref_keep(ref);
+    }
+    OK(crt_shutdown());
+    for (int i = 0; i < NUMBERS; i++) {
+        OK(crt_value_read(crt_value_at(value, (size_t)i), &ref));
+        if (i % 2 == 0)
+            continue;
+        OK(crt_get(ref, &number));
+        assert_int_equal(number, i);
+    }
+    crt_refs_drop(kept, NUMBERS / 2);
+    crt_ref_drop(&outer);
+    crt_refs_drop(kept + NUMBERS / 2, NUMBERS / 2);
 }
 
 /* ------------------------------------------------------------------ objects in writing */
@@ -296,6 +345,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_value_that_was_got_is_there_until_its_ref_is_dropped),
         cmocka_unit_test(the_refs_in_a_list_that_was_got_live_as_long_as_it),
+        cmocka_unit_test(the_refs_of_a_long_list_of_somebody_else_end_in_any_order),
         cmocka_unit_test(who_writes_an_object_meanwhile_writes_into_memory_of_his_own),
         cmocka_unit_test(each_function_is_refused_when_the_cluster_was_left),
         cmocka_unit_test(other_threads_may_be_anywhere_when_the_cluster_is_left),

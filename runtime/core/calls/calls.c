@@ -7,6 +7,7 @@
 #include "runtime/core/calls/stream.h"
 #include "runtime/core/calls/tasks.h"
 #include "runtime/core/process/remotes.h"
+#include "runtime/core/refs/borrowed.h"
 #include "runtime/core/values/handles.h"
 
 void crti_calls_init(crti_calls_t *calls)
@@ -87,7 +88,7 @@ crt_status_t crti_calls_awaited(const crti_core_t *core, crti_buffer_t *ids)
         if (status == CRT_OK && actor->pending_calls > 0 && !is_made_here(actor))
             status = add(ids, actor->id);
     CRTI_MAP_FOREACH (const crti_remote_t, remote, &core->remotes->table)
-        if (status == CRT_OK && remote->borrowed.count)
+        if (status == CRT_OK && crti_borrowed_any(remote))
             status = add(ids, remote->address.process);
     return status;
 }

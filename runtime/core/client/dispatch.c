@@ -25,6 +25,7 @@
 #include "runtime/core/execution/result_wait.h"
 #include "runtime/core/execution/yield.h"
 #include "runtime/core/process/context.h"
+#include "runtime/core/refs/borrowed.h"
 #include "runtime/core/refs/borrowers.h"
 #include "runtime/core/refs/copy_query.h"
 #include "runtime/core/refs/kept_copies.h"
@@ -124,8 +125,7 @@ static crt_status_t on_located(crti_core_t *core, crti_remote_t *remote, const v
     uint64_t number;
     crti_result_t result;
     crt_status_t status = crti_get_result(data, size, &number, &result);
-    crt_ref_t *ref =
-        status == CRT_OK ? crti_numbers_get(&remote->borrowed, number) : NULL;
+    crt_ref_t *ref = status == CRT_OK ? crti_borrowed_get(remote, number) : NULL;
 
     if (ref && ref->is_locating && ref->content == CRTI_CONTENT_STORED)
         crti_ref_located_again(ref, &result);

@@ -29,6 +29,7 @@ static void free_remote(crti_core_t *core, crti_remote_t *remote)
     if (core->remotes->last == remote)
         core->remotes->last = NULL;
     crti_numbers_fini(&remote->borrowed);
+    crti_numbers_fini(&remote->blocks);
     if (remote->is_watched && !remote->is_dead && core->link->channel)
         crti_node_notice(core, CRTI_MSG_UNWATCH,
                          &(crti_msg_unwatch_t){.process = remote->address.process});
@@ -89,6 +90,7 @@ static crt_status_t new_remote(crti_core_t *core, const crti_address_t *address,
     crti_list_init(&remote->gathers);
     crti_list_init(&remote->watchers);
     crti_list_init(&remote->unasked);
+    crti_list_init(&remote->unasked_blocks);
     status = crti_map_put(&core->remotes->table, &remote->address.process, remote);
     if (status != CRT_OK) {
         free(remote);
@@ -302,6 +304,7 @@ void crti_remotes_end(crti_core_t *core)
 
         crti_peer_unref(remote->peer);
         crti_numbers_fini(&remote->borrowed);
+        crti_numbers_fini(&remote->blocks);
         free(remote);
     }
     core->remotes->last = NULL;

@@ -34,8 +34,11 @@ struct crti_remote {
     crti_list_t gathers;     /* core->refs->gathering: it has some that are sent soon */
     crti_list_t watchers;    /* crti_process_watch_t.link */
     crti_numbers_t borrowed; /* number of an object of it -> crt_ref_t, */
-    crti_list_t unasked;     /* crt_ref_t.unasked: in the order in which they came; */
-    uint32_t peeked;         /* answers to PEEK that nobody has read */
+    crti_numbers_t blocks;   /* and those that lie in blocks, refs/borrowed.h; */
+    struct crti_ref_block *last_block; /* the last one that was looked for; may be NULL */
+    /* crt_ref_t.unasked, and crti_ref_block_t.unasked: in the order in which they came; */
+    crti_list_t unasked, unasked_blocks;
+    uint32_t peeked; /* answers to PEEK that nobody has read */
     uint32_t uses;
     int64_t pid;          /* when its death was told, 0 not known */
     uint64_t carried_out; /* the highest request about our objects, borrowers.c */

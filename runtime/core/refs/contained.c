@@ -37,6 +37,27 @@ static crt_status_t open_ref(void *user, uint32_t index, const crti_ref_name_t *
     return CRT_OK;
 }
 
+/* What is known of a ref that is new here is the same for all of them. */
+static bool open_block(void *user, uint32_t index, const crti_ref_name_t *first)
+{
+    opening_t *o = user;
+    crti_contained_t *inner = o->inner;
+    crti_borrow_t borrow;
+
+    crti_borrow_init(&borrow);
+    if (inner->mode == CRTI_CONTAINED_HELD)
+        crti_borrow_hold(&borrow);
+    else
+        crti_borrow_cover(&borrow);
+    if (o->has_tokens)
+        (void)crti_borrow_token(&borrow);
+    if (!crti_ref_arrive_block(o->core, first, &o->arrivals, borrow,
+                               &inner->refs[inner->ref_count]))
+        return false;
+    inner->ref_count += CRTI_REF_BLOCK;
+    return true;
+}
+
 static crt_status_t open_actor(void *user, uint32_t index, const crti_actor_name_t *name)
 {
     opening_t *o = user;
@@ -55,7 +76,7 @@ crt_status_t crti_contained_open(crti_core_t *core, crti_span_t bytes,
                                  crti_contained_t *inner)
 {
     opening_t opening = {core, inner, has_tokens, CRT_OK, {.name = NULL}};
-    crti_table_visitor_t visitor = {&opening, open_ref, open_actor};
+    crti_table_visitor_t visitor = {&opening, open_ref, open_actor, open_block};
     crti_table_t table;
     crt_status_t status = crti_table_open(bytes, &table);
 
@@ -76,22 +97,6 @@ crt_status_t crti_contained_open(crti_core_t *core, crti_span_t bytes,
     return status;
 }
 
-bool crti_contained_is_kept(const crti_contained_t *inner)
-{
-    if (inner->mode != CRTI_CONTAINED_COVERED)
-        return false;
-    for (uint32_t i = 0; i < inner->ref_count; i++) {
-        const crt_ref_t *ref = inner->refs[i];
-
-        if (!ref->is_owned &&
-            (ref->borrow.state == CRTI_BORROW_REGISTERING ||
-             (ref->borrow.state == CRTI_BORROW_COVERED && ref->borrow.holds) ||
-             ref->more->inner.ref_count > 0))
-            return true;
-    }
-    return false;
-}
-
 static void release_actors(crti_contained_t *inner)
 {
     for (uint32_t i = 0; i < inner->actor_count; i++)
@@ -110,6 +115,9 @@ static void close_now(crti_contained_t *inner, crti_completion_t *ending)
             crti_ref_prefetch(inner->refs[i - AHEAD]);
         if (inner->mode == CRTI_CONTAINED_HELD)
             crti_ref_release(inner->refs[i]);
+        else if (i + 1 >= CRTI_REF_BLOCK &&
+                 crti_ref_uncover_block(&inner->refs[i + 1 - CRTI_REF_BLOCK]))
+            i -= CRTI_REF_BLOCK - 1;
         else
             crti_ref_uncover(inner->refs[i], ending);
     }

@@ -52,7 +52,5 @@ crt_status_t crti_contained_open(struct crti_core *core, crti_span_t table,
 void crti_contained_close(crti_contained_t *inner, struct crti_completion *ending);
 /* Lets go of one hold in the same way. */
 void crti_contained_release(struct crt_ref *ref);
-/* True when closing may have to wait for a registration, be it of what lies deeper inside. */
-bool crti_contained_is_kept(const crti_contained_t *inner);
 
 #endif

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "runtime/core/process/entry.h"
+#include "runtime/core/refs/borrowed.h"
 #include "runtime/core/refs/peek.h"
 #include "runtime/core/refs/refs_int.h"
 #include "runtime/net/message.h"
@@ -27,17 +28,15 @@ const crti_ref_more_t crti_ref_no_more = {
     .turn = EMPTY(crti_ref_no_more.turn),
     .awaited = EMPTY(crti_ref_no_more.awaited)};
 
-static crt_ref_t *new_ref(crti_core_t *core)
+/* Its memory is of any value. */
+static void begin(crti_core_t *core, crt_ref_t *ref, uint64_t number, bool is_in_block)
 {
-    crt_ref_t *ref = crti_slab_get(&core->refs->slabs);
-
-    if (!ref)
-        return NULL;
     memset(ref, 0, sizeof(*ref));
     ref->core = core;
-    ref->is_in_slab = true;
+    ref->number = number;
+    ref->is_in_block = is_in_block;
+    ref->is_in_slab = !is_in_block;
     ref->more = CRTI_REF_NO_MORE;
-    return ref;
 }
 
 crti_ref_more_t *crti_ref_more(crt_ref_t *ref)
@@ -84,12 +83,12 @@ crt_ref_t *crti_ref_new(crti_core_t *core)
 
 crt_ref_t *crti_ref_new_numbered(crti_core_t *core, uint64_t number)
 {
-    crt_ref_t *ref = new_ref(core);
+    crt_ref_t *ref = crti_slab_get(&core->refs->slabs);
 
     if (!ref)
         return NULL;
+    begin(core, ref, number, false);
     ref->is_owned = true;
-    ref->number = number;
     crti_owned_init(&ref->owned);
     if (crti_numbers_add(&core->refs->owned, ref->number, ref) != CRT_OK) {
         crti_slab_put(ref);
@@ -119,21 +118,16 @@ static crt_status_t use_owner(crti_core_t *core, const crti_ref_name_t *name,
 static crt_status_t new_borrowed(crti_core_t *core, const crti_ref_name_t *name,
                                  crti_remote_t *owner, crt_ref_t **ref_out)
 {
-    void **place = crti_numbers_place(&owner->borrowed, name->id.number);
-    crt_ref_t *ref = place ? *place : NULL;
+    bool is_new, is_in_block;
+    crt_ref_t *ref =
+        crti_borrowed_place(core, owner, name->id.number, &is_new, &is_in_block);
 
-    if (!ref && place) {
-        ref = new_ref(core);
-        if (!ref)
-            crti_numbers_remove(&owner->borrowed, name->id.number);
-    }
     if (!ref)
         return crt_raise(CRT_ERR_NO_MEMORY, "a ref");
     *ref_out = ref;
-    if (*place)
+    if (!is_new)
         return CRT_OK;
-    *place = ref;
-    ref->number = name->id.number;
+    begin(core, ref, name->id.number, is_in_block);
     ref->owner = owner;
     owner->uses++;
     crti_borrow_init(&ref->borrow);
@@ -145,9 +139,9 @@ static crt_status_t new_borrowed(crti_core_t *core, const crti_ref_name_t *name,
 
 crt_ref_t *crti_ref_borrowed(crti_core_t *core, crti_id_t owner, uint64_t number)
 {
-    const crti_remote_t *remote = crti_remote_find(core, owner);
+    crti_remote_t *remote = crti_remote_find(core, owner);
 
-    return remote ? crti_numbers_get(&remote->borrowed, number) : NULL;
+    return remote ? crti_borrowed_get(remote, number) : NULL;
 }
 
 static crt_status_t find_own(crti_core_t *core, uint64_t number, crt_ref_t **ref_out)
@@ -159,6 +153,52 @@ static crt_status_t find_own(crti_core_t *core, uint64_t number, crt_ref_t **ref
                            (unsigned long long)number);
 }
 
+static crt_status_t find_owner(crti_core_t *core, const crti_ref_name_t *name,
+                               crti_arrivals_t *arrivals)
+{
+    crt_status_t status;
+
+    if (name == arrivals->name)
+        return CRT_OK;
+    *arrivals = (crti_arrivals_t){
+        .name = name, .is_ours = crti_id_equal(name->id.owner, core->process)};
+    status = arrivals->is_ours ? CRT_OK : use_owner(core, name, &arrivals->owner);
+    if (status != CRT_OK) {
+        arrivals->name = NULL;
+        return status;
+    }
+    if (arrivals->owner)
+        arrivals->owner->uses--; /* it stays until others are made */
+    return CRT_OK;
+}
+
+bool crti_ref_arrive_block(crti_core_t *core, const crti_ref_name_t *first,
+                           crti_arrivals_t *arrivals, crti_borrow_t borrow,
+                           crt_ref_t **refs_out)
+{
+    crti_remote_t *owner;
+    crti_ref_block_t *block;
+    crt_ref_t *ref;
+
+    if (find_owner(core, first, arrivals) != CRT_OK || arrivals->is_ours)
+        return false;
+    owner = arrivals->owner;
+    block = crti_borrowed_new_block(core, owner, first->id.number);
+    if (!block)
+        return false;
+    for (unsigned i = 0; i < CRTI_REF_BLOCK; i++) {
+        ref = refs_out[i] = &block->refs[i];
+        begin(core, ref, first->id.number + i, true);
+        ref->owner = owner;
+        ref->borrow = borrow;
+    }
+    crti_peek_may_all(owner, block);
+    owner->uses += CRTI_REF_BLOCK;
+    core->refs->borrowed += CRTI_REF_BLOCK;
+    crti_remote_watch(core, owner);
+    return true;
+}
+
 crt_status_t crti_ref_arrive_among(crti_core_t *core, const crti_ref_name_t *name,
                                    crti_arrivals_t *arrivals, crt_ref_t **ref_out)
 {
@@ -166,17 +206,9 @@ crt_status_t crti_ref_arrive_among(crti_core_t *core, const crti_ref_name_t *nam
 
     if (name->id.number == 0)
         return crt_raise(CRT_ERR_PROTOCOL, "a ref without a number");
-    if (name != arrivals->name) {
-        *arrivals = (crti_arrivals_t){
-            .name = name, .is_ours = crti_id_equal(name->id.owner, core->process)};
-        status = arrivals->is_ours ? CRT_OK : use_owner(core, name, &arrivals->owner);
-        if (status != CRT_OK) {
-            arrivals->name = NULL;
-            return status;
-        }
-        if (arrivals->owner)
-            arrivals->owner->uses--; /* it stays until others are made */
-    }
+    status = find_owner(core, name, arrivals);
+    if (status != CRT_OK)
+        return status;
     return arrivals->is_ours ? find_own(core, name->id.number, ref_out)
                              : new_borrowed(core, name, arrivals->owner, ref_out);
 }

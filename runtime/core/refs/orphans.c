@@ -14,6 +14,7 @@
 #include <stdlib.h>
 
 #include "runtime/core/process/context.h"
+#include "runtime/core/refs/borrowed.h"
 #include "runtime/core/refs/owner_requests.h"
 #include "runtime/core/refs/peek.h"
 #include "runtime/core/values/pool.h"
@@ -30,10 +31,7 @@ static void free_orphan(crt_ref_t *ref)
         free(ref->more->inner.refs);
         free(ref->more);
     }
-    if (ref->is_in_slab)
-        crti_slab_put(ref);
-    else
-        free(ref);
+    crti_borrowed_give_back_orphan(ref);
 }
 
 /* With the last handle it goes, and so do its handles of what is in it: one after the other, since

@@ -15,37 +15,92 @@ static void send_now(crti_core_t *core, crti_remote_t *owner, const crti_buffer_
                         CRTI_SEND_CONTROL | CRTI_SEND_NOW, CRTI_NET_NO_DEADLINE, NULL);
 }
 
-/* Those behind `from`, which is one of them or the list itself. */
-static void ask(crti_core_t *core, crti_remote_t *owner, crti_list_t *from, uint32_t most)
-{
+typedef struct question {
     uint64_t numbers[CRTI_PEEK_MAX];
-    crti_buffer_t out;
-    uint32_t count = 0;
+    uint32_t count, most;
+} question_t;
 
-    while (count < most && from->next != &owner->unasked) {
+/* Those behind `from`, which is one of them or the list itself. */
+static void add_singles(question_t *q, crti_remote_t *owner, crti_list_t *from)
+{
+    while (q->count < q->most && from->next != &owner->unasked) {
         crt_ref_t *next = CRTI_CONTAINER(from->next, crt_ref_t, unasked);
 
-        numbers[count++] = next->number;
+        q->numbers[q->count++] = next->number;
         crti_peek_may_not(next);
     }
-    if (count == 0)
+}
+
+/* The refs are not looked at, which takes less memory through the caches. */
+static void add_of_block(question_t *q, crti_ref_block_t *block, uint32_t among)
+{
+    uint64_t first = (block->key - 1) * CRTI_REF_BLOCK;
+
+    for (uint32_t bits = block->may_peek & among; bits && q->count < q->most;
+         bits &= bits - 1) {
+        q->numbers[q->count++] = first + (unsigned)__builtin_ctz(bits);
+        block->may_peek &= ~(bits & -bits);
+    }
+    if (!block->may_peek)
+        crti_list_remove(&block->unasked);
+}
+
+static void add_blocks(question_t *q, crti_remote_t *owner, crti_list_t *item)
+{
+    while (q->count < q->most && item != &owner->unasked_blocks) {
+        crti_list_t *next = item->next;
+
+        add_of_block(q, CRTI_CONTAINER(item, crti_ref_block_t, unasked), UINT32_MAX);
+        item = next;
+    }
+}
+
+static void ask(crti_core_t *core, crti_remote_t *owner, const question_t *q)
+{
+    crti_buffer_t out;
+
+    if (q->count == 0)
         return;
     out = crti_scratch_take(core);
     if (crti_remote_connect(core, owner) == CRT_OK &&
-        crti_put_peek(&out, numbers, count) == CRT_OK)
+        crti_put_peek(&out, q->numbers, q->count) == CRT_OK)
         send_now(core, owner, &out);
     crti_scratch_give(core, &out);
 }
 
+/* In the order in which they arrived, as far as it is known. */
 void crti_peek_ahead(crt_ref_t *ref)
 {
-    if (ref->may_peek)
-        ask(ref->core, ref->owner, &ref->unasked, CRTI_PEEK_FIRST);
+    crti_remote_t *owner = ref->owner;
+    question_t q;
+
+    if (!crti_peek_is_unasked(ref))
+        return;
+    q.count = 0;
+    q.most = CRTI_PEEK_FIRST;
+    if (ref->is_in_block) {
+        crti_ref_block_t *block = crti_borrowed_block_of(ref);
+        crti_list_t *next = block->unasked.next;
+
+        add_of_block(&q, block, ~(2 * crti_borrowed_bit(ref->number) - 1));
+        add_blocks(&q, owner, next);
+        add_singles(&q, owner, &owner->unasked);
+    } else {
+        add_singles(&q, owner, &ref->unasked);
+        add_blocks(&q, owner, owner->unasked_blocks.next);
+    }
+    ask(ref->core, owner, &q);
 }
 
 void crti_peek_behind(crti_core_t *core, crti_remote_t *owner)
 {
-    ask(core, owner, &owner->unasked, CRTI_PEEK_MAX);
+    question_t q;
+
+    q.count = 0;
+    q.most = CRTI_PEEK_MAX;
+    add_blocks(&q, owner, owner->unasked_blocks.next);
+    add_singles(&q, owner, &owner->unasked);
+    ask(core, owner, &q);
 }
 
 /* Refs that are looked at side by side, so that memory is waited for once and not for each. */
@@ -73,13 +128,13 @@ static void take_several(crti_remote_t *owner, const uint64_t *numbers,
     bool are_sure = true;
 
     for (unsigned i = 0; i < count; i++) {
-        refs[i] = crti_numbers_get(&owner->borrowed, numbers[i]);
+        refs[i] = crti_borrowed_get(owner, numbers[i]);
         if (refs[i])
             crti_ref_prefetch(refs[i]);
     }
     for (unsigned i = 0; i < count; i++) {
         if (!are_sure)
-            refs[i] = crti_numbers_get(&owner->borrowed, numbers[i]);
+            refs[i] = crti_borrowed_get(owner, numbers[i]);
         if (refs[i] && take(owner, refs[i], &results[i]))
             are_sure = false;
     }
@@ -101,7 +156,7 @@ crt_status_t crti_peek_answered(crti_core_t *core, crti_remote_t *owner, const v
                (status = crti_next_peeked(&peeked, &is_there, &numbers[count],
                                           &results[count])) == CRT_OK &&
                is_there)
-            crti_numbers_prefetch(&owner->borrowed, numbers[count++]);
+            crti_borrowed_prefetch(owner, numbers[count++]);
         take_several(owner, numbers, results, count);
     }
     return status;
@@ -122,6 +177,11 @@ static crt_status_t put(crti_buffer_t *out, crt_ref_t *ref)
     crti_result_t result;
     crt_status_t status;
 
+    if (ref->content == CRTI_CONTENT_INLINE &&
+        crti_value_is_flat(crti_ref_bytes(ref), ref->size)) {
+        crti_owned_tell(&ref->owned);
+        return crti_put_peeked_flat(out, ref->number, crti_ref_bytes(ref), ref->size);
+    }
     crti_ref_describe(ref, &result, &nodes);
     status = crti_put_peeked(out, ref->number, &result);
     crti_buffer_fini(&nodes);

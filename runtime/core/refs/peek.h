@@ -20,8 +20,7 @@
 #ifndef CRTI_CORE_PEEK_H
 #define CRTI_CORE_PEEK_H
 
-#include "runtime/core/process/remotes.h"
-#include "runtime/core/refs/refs.h"
+#include "runtime/core/refs/borrowed.h"
 
 #define CRTI_PEEK_MAX   1024 /* refs of a question, */
 #define CRTI_PEEK_FIRST 256  /* of the first one */
@@ -29,18 +28,48 @@
 #define CRTI_PEEK_BYTES (256u << 10)      /* of an answer, about */
 #define CRTI_PEEK_VALUE ((size_t)4 << 10) /* longest value in it */
 
-/* It arrived, and may be asked for; it is asked for, has content, or ends. */
+/* It arrived, and may be asked for; so may all of a block, which is new; it is asked for, has
+ * content, or ends. */
 static inline void crti_peek_may(crt_ref_t *ref)
 {
-    ref->may_peek = true;
-    crti_list_append(&ref->owner->unasked, &ref->unasked);
+    crti_ref_block_t *block;
+
+    if (!ref->is_in_block) {
+        ref->may_peek = true;
+        crti_list_append(&ref->owner->unasked, &ref->unasked);
+        return;
+    }
+    block = crti_borrowed_block_of(ref);
+    if (!block->may_peek)
+        crti_list_append(&ref->owner->unasked_blocks, &block->unasked);
+    block->may_peek |= crti_borrowed_bit(ref->number);
+}
+static inline void crti_peek_may_all(crti_remote_t *owner, crti_ref_block_t *block)
+{
+    block->may_peek = block->used;
+    crti_list_append(&owner->unasked_blocks, &block->unasked);
+}
+static inline bool crti_peek_is_unasked(crt_ref_t *ref)
+{
+    return ref->is_in_block
+               ? crti_borrowed_block_of(ref)->may_peek & crti_borrowed_bit(ref->number)
+               : ref->may_peek;
 }
 static inline void crti_peek_may_not(crt_ref_t *ref)
 {
-    if (!ref->may_peek)
+    crti_ref_block_t *block;
+
+    if (!crti_peek_is_unasked(ref))
         return;
-    ref->may_peek = false;
-    crti_list_remove(&ref->unasked);
+    if (!ref->is_in_block) {
+        ref->may_peek = false;
+        crti_list_remove(&ref->unasked);
+        return;
+    }
+    block = crti_borrowed_block_of(ref);
+    block->may_peek &= ~crti_borrowed_bit(ref->number);
+    if (!block->may_peek)
+        crti_list_remove(&block->unasked);
 }
 /* The refs of the same owner behind this one, which is about to be asked for; and those behind
  * these, after it. */

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "runtime/core/process/remotes.h"
+#include "runtime/core/refs/borrowed.h"
 #include "runtime/core/refs/refs_int.h"
 
 void crti_refs_init(crti_refs_t *refs, const crti_ref_handlers_t *handlers)
@@ -11,6 +12,9 @@ void crti_refs_init(crti_refs_t *refs, const crti_ref_handlers_t *handlers)
     refs->next_number = refs->next_request = 1;
     refs->handlers = *handlers;
     crti_slabs_init(&refs->slabs, sizeof(crt_ref_t), CRTI_POOL_KEEPS);
+    crti_pool_init(&refs->block_pool, sizeof(crti_ref_block_t),
+                   CRTI_POOL_KEEPS / CRTI_REF_BLOCK, NULL);
+    refs->block_pool.is_aligned = true;
     crti_pool_init(&refs->more_pool, sizeof(crti_ref_more_t), CRTI_POOL_KEEPS, NULL);
     crti_list_init(&refs->to_tell);
     crti_list_init(&refs->to_close);
@@ -31,6 +35,7 @@ void crti_refs_fini(crti_refs_t *refs)
 {
     crti_numbers_fini(&refs->owned);
     crti_slabs_leave(&refs->slabs);
+    crti_pool_fini(&refs->block_pool);
     crti_pool_fini(&refs->more_pool);
     crti_buffer_fini(&refs->drained);
 }
@@ -42,14 +47,29 @@ typedef struct gathered {
     size_t count;
 } gathered_t;
 
-static void gather(gathered_t *g, const crti_numbers_t *table)
+static void gather(crt_ref_t *ref, void *gathered)
+{
+    gathered_t *g = gathered;
+
+    if (g->wants(ref, g->what))
+        g->refs[g->count++] = ref;
+}
+
+static void walk_owned(const crti_core_t *core, void (*each)(crt_ref_t *ref, void *user),
+                       void *user)
 {
     size_t cursor = 0;
     crt_ref_t *ref;
 
-    while ((ref = crti_numbers_next(table, &cursor)))
-        if (g->wants(ref, g->what))
-            g->refs[g->count++] = ref;
+    while ((ref = crti_numbers_next(&core->refs->owned, &cursor)))
+        each(ref, user);
+}
+
+static void walk_borrowed(const crti_core_t *core,
+                          void (*each)(crt_ref_t *ref, void *user), void *user)
+{
+    CRTI_MAP_FOREACH (const crti_remote_t, owner, &core->remotes->table)
+        crti_borrowed_walk(owner, each, user);
 }
 
 crt_ref_t **crti_refs_gather(crti_core_t *core, bool borrowed, crti_ref_wants_t *wants,
@@ -62,24 +82,13 @@ crt_ref_t **crti_refs_gather(crti_core_t *core, bool borrowed, crti_ref_wants_t 
     if (!g.refs)
         return NULL;
     if (borrowed)
-        CRTI_MAP_FOREACH (crti_remote_t, owner, &core->remotes->table)
-            gather(&g, &owner->borrowed);
+        walk_borrowed(core, gather, &g);
     else
-        gather(&g, &core->refs->owned);
+        walk_owned(core, gather, &g);
     for (size_t i = 0; i < g.count; i++)
         crti_ref_hold(g.refs[i]);
     *count_out = g.count;
     return g.refs;
-}
-
-static void walk(const crti_numbers_t *table, void (*each)(crt_ref_t *ref, void *user),
-                 void *user)
-{
-    size_t cursor = 0;
-    crt_ref_t *ref;
-
-    while ((ref = crti_numbers_next(table, &cursor)))
-        each(ref, user);
 }
 
 crt_ref_t *crti_ref_owned(const crti_core_t *core, uint64_t number)
@@ -95,7 +104,6 @@ crti_ref_changes_t crti_ref_changes(const crti_core_t *core)
 void crti_refs_walk(crti_core_t *core, void (*each)(crt_ref_t *ref, void *user),
                     void *user)
 {
-    walk(&core->refs->owned, each, user);
-    CRTI_MAP_FOREACH (crti_remote_t, owner, &core->remotes->table)
-        walk(&owner->borrowed, each, user);
+    walk_owned(core, each, user);
+    walk_borrowed(core, each, user);
 }

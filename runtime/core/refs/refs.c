@@ -17,6 +17,7 @@
 
 #include "runtime/base/arrow.h"
 #include "runtime/core/process/store_access.h"
+#include "runtime/core/refs/borrowed.h"
 #include "runtime/core/refs/owner_requests.h"
 #include "runtime/core/refs/peek.h"
 #include "runtime/core/refs/refs_int.h"
@@ -60,16 +61,13 @@ void crti_ref_free_content(crt_ref_t *ref)
         crti_store_release(ref->core->store, &more->view);
 }
 
-static void free_ref(crt_ref_t *ref)
+/* All but its memory, in which it can be seen that it was freed. */
+static void end_ref(crti_core_t *core, crt_ref_t *ref)
 {
-    crti_core_t *core = ref->core;
-
     crti_peek_may_not(ref);
     if (ref->is_peeked)
         ref->owner->peeked--;
     crti_ref_free_content(ref);
-    if (ref->is_owned)
-        crti_owned_fini(&ref->owned);
     if (ref->more != &crti_ref_no_more)
         crti_pool_put(&core->refs->more_pool, ref->more);
     ref->more = CRTI_REF_NO_MORE;
@@ -77,6 +75,12 @@ static void free_ref(crt_ref_t *ref)
     ref->is_free = true;
     if (ref->content != CRTI_CONTENT_NONE)
         set_content(ref, CRTI_CONTENT_NONE);
+}
+
+static void free_owned(crt_ref_t *ref)
+{
+    end_ref(ref->core, ref);
+    crti_owned_fini(&ref->owned);
     crti_slab_put(ref);
 }
 
@@ -95,16 +99,21 @@ static void on_late_end(crti_completion_t *ending)
     crti_ref_release(ref);
 }
 
-/* Closes `inner`; `held` is released once what was kept of it is registered. False: there is
- * nothing to wait for, and nothing was done. */
+/* Closes `inner` when its refs are covered; `held` is released once what was kept of it is
+ * registered. False: there is nothing to wait for, and `held` is still the caller's. */
 static bool close_late(crti_contained_t *inner, crt_ref_t *held)
 {
-    late_end_t *late = crti_contained_is_kept(inner) ? calloc(1, sizeof(*late)) : NULL;
+    bool are_covered = inner->core && inner->mode == CRTI_CONTAINED_COVERED;
+    late_end_t *late = are_covered ? calloc(1, sizeof(*late)) : NULL;
 
     if (!late)
         return false;
     *late = (late_end_t){{.waits = 1, .on_end = on_late_end}, held};
     crti_contained_close(inner, &late->ending);
+    if (late->ending.waits == 1) {
+        free(late);
+        return false;
+    }
     crti_completion_done(&late->ending);
     return true;
 }
@@ -151,7 +160,7 @@ void crti_owned_bits(crt_ref_t *ref, unsigned bits)
                             ref->owned.node_count);
     end_forward(ref);
     crti_contained_close(&ref->more->inner, NULL);
-    free_ref(ref);
+    free_owned(ref);
 }
 
 void crti_ref_hold(crt_ref_t *ref)
@@ -204,9 +213,10 @@ static void forget(crt_ref_t *ref)
     crti_core_t *core = ref->core;
     crti_remote_t *owner = ref->owner;
 
-    crti_numbers_remove(&owner->borrowed, ref->number);
+    crti_borrowed_forget(ref);
     core->refs->borrowed--;
-    free_ref(ref);
+    end_ref(core, ref);
+    crti_borrowed_give_back(core, owner, ref);
     crti_remote_unuse(core, owner);
 }
 
@@ -275,6 +285,37 @@ void crti_ref_uncover(crt_ref_t *ref, crti_completion_t *ending)
         wait_for_registration(ref, ending);
     else
         crti_borrowed_bits(ref, bits);
+}
+
+static bool is_held_by_cover_only(const crt_ref_t *ref)
+{
+    const crti_borrow_t *b = &ref->borrow;
+
+    return b->state == CRTI_BORROW_COVERED && b->covers == 1 && b->holds == 0 &&
+           ref->more == &crti_ref_no_more;
+}
+
+bool crti_ref_uncover_block(crt_ref_t *const *refs)
+{
+    crti_ref_block_t *block = crti_borrowed_block(refs);
+    crti_core_t *core = refs[0]->core;
+    crti_remote_t *owner;
+
+    if (!block)
+        return false;
+    for (unsigned i = 0; i < CRTI_REF_BLOCK; i++)
+        if (!is_held_by_cover_only(refs[i]))
+            return false;
+    owner = refs[0]->owner;
+    for (unsigned i = 0; i < CRTI_REF_BLOCK; i++) {
+        (void)crti_borrow_uncover(&refs[i]->borrow); /* forget it */
+        end_ref(core, refs[i]);
+    }
+    crti_borrowed_end_block(core, owner, block);
+    core->refs->borrowed -= CRTI_REF_BLOCK;
+    owner->uses -= CRTI_REF_BLOCK - 1;
+    crti_remote_unuse(core, owner);
+    return true;
 }
 
 void crti_ref_add_token(crt_ref_t *ref)
@@ -498,8 +539,10 @@ void crti_ref_fail(crt_ref_t *ref, crt_status_t status)
 void crti_ref_set_value(crt_ref_t *ref, crti_span_t value, bool has_tokens)
 {
     crti_span_t table = {"", 0};
-    crt_status_t status = crti_value_table(value.data, value.size, &table);
+    crt_status_t status = CRT_OK;
 
+    if (!crti_value_is_flat(value.data, value.size))
+        status = crti_value_table(value.data, value.size, &table);
     if (status == CRT_OK && table.size)
         status = crti_ref_more(ref)
                      ? crti_contained_open(ref->core, table,

@@ -141,7 +141,7 @@ struct crt_ref {
     bool is_tell : 1;     /* nobody will ask: errors are logged */
     bool is_result : 1;   /* of a call */
     bool is_lifetime : 1; /* of an actor, which ends with it */
-    bool may_peek : 1;    /* borrowed: in its owner's `unasked`; */
+    bool may_peek : 1;    /* borrowed, in no block: in its owner's `unasked`; */
     bool is_peeked : 1;   /* answered, and in its owner's count of those */
     bool is_locating : 1, is_pulling : 1;
     bool is_decoded : 1;     /* more->value */
@@ -150,7 +150,8 @@ struct crt_ref {
     bool is_searched : 1;    /* by crti_check_result_wait, which is going on */
     bool is_unconfirmed : 1; /* borrowed: `nodes` are not its owner's word */
     bool is_counted : 1;     /* by crt_wait, which looks for those that stand twice */
-    bool is_in_slab : 1;     /* else of the heap: made without a runtime */
+    /* Its memory; neither: of the heap, it was made without a runtime. */
+    bool is_in_slab : 1, is_in_block : 1;
     union {
         crti_owned_t owned;
         struct {
@@ -252,6 +253,11 @@ typedef struct crti_arrivals {
 } crti_arrivals_t;
 crt_status_t crti_ref_arrive_among(crti_core_t *core, const crti_ref_name_t *name,
                                    crti_arrivals_t *arrivals, crt_ref_t **ref_out);
+/* The same for CRTI_REF_BLOCK of another process whose numbers follow each other, none of which has
+ * arrived before; with what is known of each. False: they arrive one by one. */
+bool crti_ref_arrive_block(crti_core_t *core, const crti_ref_name_t *first,
+                           crti_arrivals_t *arrivals, crti_borrow_t borrow,
+                           crt_ref_t **refs_out);
 crti_ref_name_t crti_ref_name(const crt_ref_t *ref);
 crti_object_id_t crti_ref_id(const crt_ref_t *ref);
 /* The one that we borrow of that process; NULL: none. */
@@ -268,6 +274,9 @@ void crti_ref_unpin(crt_ref_t *ref);
 /* Covers; when the end must wait, `ending` gets one more wait. */
 void crti_ref_cover(crt_ref_t *ref);
 void crti_ref_uncover(crt_ref_t *ref, crti_completion_t *ending);
+/* CRTI_REF_BLOCK refs at once, when they are a whole block that nothing holds but these covers.
+ * False: nothing was done. */
+bool crti_ref_uncover_block(crt_ref_t *const *refs);
 void crti_ref_end_covers(crt_ref_t *ref); /* those that wait for our registration */
 void crti_ref_add_token(crt_ref_t *ref);
 void crti_completion_done(crti_completion_t *ending);

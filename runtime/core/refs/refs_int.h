@@ -12,7 +12,8 @@ struct crti_refs {
     crti_numbers_t owned; /* number -> crt_ref_t */
     size_t borrowed;      /* those of others: in crti_remote_t.borrowed */
     crti_ref_changes_t changes;
-    crti_slabs_t slabs; /* of crt_ref_t */
+    crti_slabs_t slabs;     /* of crt_ref_t */
+    crti_pool_t block_pool; /* crti_ref_block_t */
     crti_pool_t more_pool;
     uint64_t next_number; /* of an object of ours, or of another try of a call */
     crti_id_t sender;     /* whose result is being taken; zero: our own */

@@ -38,7 +38,7 @@ void crti_ref_locate(crt_ref_t *ref)
         crti_missing_wanted(ref);
     if (ref->is_owned || ref->is_locating || ref->content != CRTI_CONTENT_NONE)
         return;
-    is_first = ref->may_peek;
+    is_first = crti_peek_is_unasked(ref);
     crti_peek_ahead(ref);
     status = crti_ref_ask_owner(ref, 0);
     if (status != CRT_OK)

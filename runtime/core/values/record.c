@@ -539,12 +539,49 @@ crt_status_t crti_put_peeked(crti_buffer_t *out, uint64_t number,
     return CRT_OK;
 }
 
+/* In front of the value of an object that is one: size 32 of what follows | kind | number 64 |
+ * form | size 32 */
+#define PEEKED_HEAD 18u
+
+crt_status_t crti_put_peeked_flat(crti_buffer_t *out, uint64_t number, const void *value,
+                                  size_t size)
+{
+    crt_status_t status = crti_buffer_reserve(out, PEEKED_HEAD + size);
+    unsigned char *to;
+
+    if (status != CRT_OK)
+        return status;
+    to = crti_put_u32(tail(out), (uint32_t)(PEEKED_HEAD - sizeof(uint32_t) + size));
+    to = crti_put_u64(crti_put_u8(to, CRTI_RECORD_LOCATED), number);
+    to = crti_put_u32(crti_put_u8(to, CRTI_RESULT_VALUE), (uint32_t)size);
+    end_at(out, crti_put_bytes(to, value, size));
+    return CRT_OK;
+}
+
 crti_reader_t crti_read_peeked(const void *data, size_t size)
 {
     crti_reader_t r = crti_reader(data, size);
 
     crti_read_u8(&r);
     return r;
+}
+
+/* Most are values: for them nothing else of the result is set, which is long. False: it is
+ * something else, or damaged. */
+static bool get_peeked_value(crti_span_t located, uint64_t *number_out,
+                             crti_result_t *result)
+{
+    const unsigned char *at = located.data;
+    size_t head = PEEKED_HEAD - sizeof(uint32_t);
+    uint32_t size;
+
+    if (located.size < head + 2 || at[9] != CRTI_RESULT_VALUE)
+        return false;
+    memcpy(number_out, at + 1, sizeof(*number_out));
+    memcpy(&size, at + 10, sizeof(size));
+    result->form = CRTI_RESULT_VALUE;
+    result->value = crti_span(at + head, size);
+    return size == located.size - head;
 }
 
 crt_status_t crti_next_peeked(crti_reader_t *peeked, bool *is_there_out,
@@ -556,8 +593,10 @@ crt_status_t crti_next_peeked(crti_reader_t *peeked, bool *is_there_out,
     if (!*is_there_out)
         return CRT_OK;
     located = crti_read_blob(peeked);
-    return peeked->bad
-               ? malformed("an answer about objects that is cut off")
+    if (peeked->bad)
+        return malformed("an answer about objects that is cut off");
+    return get_peeked_value(located, number_out, result_out)
+               ? CRT_OK
                : crti_get_result(located.data, located.size, number_out, result_out);
 }
 

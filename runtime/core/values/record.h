@@ -259,6 +259,9 @@ crt_status_t crti_get_peek(const void *data, size_t size, const void **numbers_o
 crt_status_t crti_begin_peeked(crti_buffer_t *out);
 crt_status_t crti_put_peeked(crti_buffer_t *out, uint64_t number,
                              const crti_result_t *result);
+/* The same of a flat value (value.h). */
+crt_status_t crti_put_peeked_flat(crti_buffer_t *out, uint64_t number, const void *value,
+                                  size_t size);
 crti_reader_t crti_read_peeked(const void *data, size_t size);
 /* The next one; false at the end. */
 crt_status_t crti_next_peeked(crti_reader_t *peeked, bool *is_there_out,

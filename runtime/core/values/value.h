@@ -161,6 +161,11 @@ static inline size_t crti_value_items(const crt_value_t *value)
 /* The first byte of an encoded value that has neither a table nor data apart. */
 #define CRTI_VALUE_FLAT 0
 
+static inline bool crti_value_is_flat(const void *value, size_t size)
+{
+    return size >= 2 && *(const unsigned char *)value == CRTI_VALUE_FLAT;
+}
+
 /* The table of an encoded value, checked. */
 typedef struct crti_table {
     crti_span_t bytes;
@@ -171,12 +176,18 @@ typedef struct crti_table {
 /* The table's bytes of an encoded value; empty when it has none. */
 crt_status_t crti_value_table(const void *value, size_t size, crti_span_t *table_out);
 crt_status_t crti_table_open(crti_span_t bytes, crti_table_t *table_out);
-/* Calls `each` for every ref, then for every actor, in order. Names are borrowed; refs of one owner
- * have theirs at one address. */
+/* So many refs of one owner, whose numbers follow each other and begin at a multiple of it, are
+ * taken together where that can be. */
+#define CRTI_REF_BLOCK 16u
+
+/* Calls `ref` for every ref, then `actor` for every actor, in order. Names are borrowed; refs of
+ * one owner have theirs at one address. `block` (may be NULL) is called before `ref` for
+ * CRTI_REF_BLOCK refs; true: it has taken them all. */
 typedef struct crti_table_visitor {
     void *user;
     crt_status_t (*ref)(void *user, uint32_t index, const crti_ref_name_t *name);
     crt_status_t (*actor)(void *user, uint32_t index, const crti_actor_name_t *name);
+    bool (*block)(void *user, uint32_t index, const crti_ref_name_t *first);
 } crti_table_visitor_t;
 crt_status_t crti_table_visit(const crti_table_t *table,
                               const crti_table_visitor_t *visitor);

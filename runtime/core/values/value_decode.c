@@ -8,7 +8,8 @@
 #include "runtime/base/tensor_check.h"
 #include "runtime/core/values/bytes.h"
 
-#define HEADER 24
+#define HEADER    24
+#define REF_BYTES 12u /* in a table: owner 32 | number 64 */
 
 /* The parts of an encoded value, lengths checked. */
 typedef struct parts {
@@ -111,7 +112,7 @@ crt_status_t crti_table_open(crti_span_t bytes, crti_table_t *t)
     t->owners = r.at;
     skip_owners(&r, t->owner_count);
     t->refs = r.at;
-    crti_read_bytes(&r, (size_t)t->ref_count * 12);
+    crti_read_bytes(&r, (size_t)t->ref_count * REF_BYTES);
     t->actors = r.at;
     for (uint32_t i = 0; i < t->actor_count && !r.bad; i++)
         read_actor(&r);
@@ -137,19 +138,45 @@ static crt_status_t read_owners(const crti_table_t *t, crti_ref_name_t **names_o
     return CRT_OK;
 }
 
+/* Whether the refs at `at`, of which there are `count`, begin with a block. */
+static bool is_block(const unsigned char *at, uint32_t count, uint32_t owner,
+                     uint64_t number)
+{
+    uint64_t differs = number % CRTI_REF_BLOCK;
+
+    if (differs || count < CRTI_REF_BLOCK)
+        return false;
+    for (unsigned i = 1; i < CRTI_REF_BLOCK; i++) {
+        uint32_t its_owner;
+        uint64_t its_number;
+
+        memcpy(&its_owner, at + i * REF_BYTES, sizeof(its_owner));
+        memcpy(&its_number, at + i * REF_BYTES + sizeof(its_owner), sizeof(its_number));
+        differs |= (its_owner ^ owner) | (its_number ^ (number + i));
+    }
+    return differs == 0;
+}
+
 static crt_status_t visit_refs(const crti_table_t *t, const crti_table_visitor_t *v)
 {
-    crti_reader_t r = crti_reader(t->refs, (size_t)t->ref_count * 12);
+    crti_reader_t r = crti_reader(t->refs, (size_t)t->ref_count * REF_BYTES);
     CRTI_AUTO(free) crti_ref_name_t *names = NULL;
     crt_status_t status = t->owner_count ? read_owners(t, &names) : CRT_OK;
 
     for (uint32_t i = 0; i < t->ref_count && status == CRT_OK; i++) {
+        const unsigned char *at = r.at;
         uint32_t owner = crti_read_u32(&r);
         uint64_t number = crti_read_u64(&r);
 
         if (owner >= t->owner_count || !names || number == 0)
             return damaged("a ref without an owner or number");
         names[owner].id.number = number;
+        if (v->block && is_block(at, t->ref_count - i, owner, number) &&
+            v->block(v->user, i, &names[owner])) {
+            crti_read_bytes(&r, (size_t)(CRTI_REF_BLOCK - 1) * REF_BYTES);
+            i += CRTI_REF_BLOCK - 1;
+            continue;
+        }
         status = v->ref(v->user, i, &names[owner]);
     }
     return status;
