@@ -13,6 +13,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "options.h"
 #include "own_cluster.h"
 
 static crt_status_t answer_run(void *self, crt_call_t *call)
@@ -70,8 +71,7 @@ static int driver(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
-    if (argc == 3 && strcmp(argv[1], "--actors") == 0 && atoi(argv[2]) > 0)
-        actors = atoi(argv[2]);
+    TAKE_OPTIONS(argc, argv, OPTION("actors", actors, 1, 1e6));
     use_own_cluster();
     return crt_main(argc, argv, CRT_OPTIONS(.classes = CRT_CLASSES(&echo_class)), driver);
 }

@@ -16,7 +16,6 @@
  * latency that 99 of 100 single calls stay below. Last line: processor time of an idle server in
  * one second.
  */
-#include <getopt.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -31,6 +30,7 @@
 
 #include "bare_echo.h"
 #include "call_path_net.h"
+#include "options.h"
 #include "runtime/base/clock.h"
 
 #define ROUNDS_MAX 1000
@@ -392,38 +392,20 @@ static void share_memory(void)
 
 static void parse(int argc, char **argv)
 {
-    static const struct option longs[] = {{"transport", required_argument, NULL, 't'},
-                                          {"rounds", required_argument, NULL, 'r'},
-                                          {"calls", required_argument, NULL, 'c'},
-                                          {"idle", required_argument, NULL, 'i'},
-                                          {"free", no_argument, NULL, 'f'},
-                                          {"one-core", no_argument, NULL, 'o'},
-                                          {"json", no_argument, NULL, 'j'},
-                                          {"busy", required_argument, NULL, 'b'},
-                                          {"pairs", required_argument, NULL, 'p'},
-                                          {"row", required_argument, NULL, 'w'},
-                                          {0}};
-    int c;
+    const char *transport = "";
+    bool is_free = false, is_one_core = false;
 
-    while ((c = getopt_long(argc, argv, "", longs, NULL)) >= 0) {
-        switch (c) {
-        case 't': options.curve = strcmp(optarg, "curve") == 0; break;
-        case 'r': options.rounds = atoi(optarg); break;
-        case 'c': options.calls = atoi(optarg); break;
-        case 'i': options.idle = atoi(optarg); break;
-        case 'f': options.place = FREE; break;
-        case 'o': options.place = ONE_CORE; break;
-        case 'j': options.json = true; break;
-        case 'b': options.busy = atoi(optarg); break;
-        case 'p': options.pairs = atoi(optarg); break;
-        case 'w': options.row = optarg; break;
-        default: exit(2);
-        }
-    }
-    ECHO_CHECK(options.rounds > 0 && options.rounds <= ROUNDS_MAX && options.idle > 0 &&
-               options.idle <= ROUNDS_MAX && options.calls > 0 && options.busy >= 0 &&
-               options.busy <= BUSY_MAX && options.pairs > 0 &&
-               options.pairs <= PAIRS_MAX);
+    TAKE_OPTIONS(
+        argc, argv, OPTION("transport", transport, 0, 0),
+        OPTION("rounds", options.rounds, 1, ROUNDS_MAX),
+        OPTION("calls", options.calls, 1, 1e9),
+        OPTION("idle", options.idle, 1, ROUNDS_MAX), OPTION("free", is_free, 0, 0),
+        OPTION("one-core", is_one_core, 0, 0), OPTION("json", options.json, 0, 0),
+        OPTION("busy", options.busy, 0, BUSY_MAX),
+        OPTION("pairs", options.pairs, 1, PAIRS_MAX), OPTION("row", options.row, 0, 0));
+    options.curve = strcmp(transport, "curve") == 0;
+    if (is_free || is_one_core)
+        options.place = is_one_core ? ONE_CORE : FREE;
 }
 
 int main(int argc, char **argv)

@@ -10,7 +10,6 @@
  *         call of each round, those of single calls, and the processor time of the whole machine
  *         per call.
  */
-#include <getopt.h>
 #include <pthread.h>
 #include <string.h>
 #include <time.h>
@@ -19,6 +18,7 @@
 #include <crt.h>
 
 #include "bare_echo.h"
+#include "options.h"
 
 #define ROUNDS_MAX  100
 #define CALLS_MAX   20000
@@ -230,43 +230,22 @@ static int driver(int argc, char **argv)
     return 0;
 }
 
+/* False: it can't be run so. */
 static bool read_options(int argc, char **argv)
 {
-    static const struct option known[] = {{"serve", required_argument, NULL, 's'},
-                                          {"plain", required_argument, NULL, 'p'},
-                                          {"curve", required_argument, NULL, 'c'},
-                                          {"key", required_argument, NULL, 'k'},
-                                          {"rounds", required_argument, NULL, 'r'},
-                                          {"calls", required_argument, NULL, 'l'},
-                                          {"batches", required_argument, NULL, 'b'},
-                                          {"row", required_argument, NULL, 'w'},
-                                          {0}};
-    int option;
+    const char *plain_at = "", *curve_at = "", *key = "";
 
-    while ((option = getopt_long(argc, argv, "", known, NULL)) != -1)
-        switch (option) {
-        case 's': serve = optarg; break;
-        case 'p':
-            snprintf(plain_place.endpoint, sizeof(plain_place.endpoint), "%s", optarg);
-            break;
-        case 'c':
-            snprintf(curve_place.endpoint, sizeof(curve_place.endpoint), "%s", optarg);
-            break;
-        case 'k': snprintf(curve_place.key, sizeof(curve_place.key), "%s", optarg); break;
-        case 'r': rounds = atol(optarg); break;
-        case 'l': calls = atol(optarg); break;
-        case 'b': batches = atol(optarg); break;
-        case 'w': wanted = optarg; break;
-        default: return false;
-        }
-    if (serve || (plain_place.endpoint[0] && curve_place.endpoint[0] && rounds >= 1 &&
-                  rounds <= ROUNDS_MAX && calls >= 1 && calls <= CALLS_MAX &&
-                  batches >= 1 && batches <= BATCHES_MAX))
+    TAKE_OPTIONS(argc, argv, OPTION("serve", serve, 0, 0),
+                 OPTION("plain", plain_at, 0, 0), OPTION("curve", curve_at, 0, 0),
+                 OPTION("key", key, 0, 0), OPTION("rounds", rounds, 1, ROUNDS_MAX),
+                 OPTION("calls", calls, 1, CALLS_MAX),
+                 OPTION("batches", batches, 1, BATCHES_MAX), OPTION("row", wanted, 0, 0));
+    snprintf(plain_place.endpoint, sizeof(plain_place.endpoint), "%s", plain_at);
+    snprintf(curve_place.endpoint, sizeof(curve_place.endpoint), "%s", curve_at);
+    snprintf(curve_place.key, sizeof(curve_place.key), "%s", key);
+    if (serve || (*plain_at && *curve_at))
         return true;
-    fprintf(stderr,
-            "calls: --serve IP, or the endpoints of a server; 1 to %d rounds, 1 to "
-            "%d calls, 1 to %d batches\n",
-            ROUNDS_MAX, CALLS_MAX, BATCHES_MAX);
+    fprintf(stderr, "calls: --serve IP, or the endpoints of a server\n");
     return false;
 }
 

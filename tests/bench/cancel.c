@@ -18,13 +18,13 @@
 #include <crt.h>
 
 #include <errno.h>
-#include <getopt.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "options.h"
 #include "own_cluster.h"
 #include "timing.h"
 
@@ -265,21 +265,8 @@ static int driver(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
-    static const struct option names[] = {{"rounds", required_argument, NULL, 'r'},
-                                          {NULL, 0, NULL, 0}};
-    int c;
-
     use_own_cluster();
-    while ((c = getopt_long(argc, argv, "", names, NULL)) != -1) {
-        if (c != 'r')
-            return 2;
-        rounds = atoi(optarg);
-    }
-    if (rounds < 1 || rounds > ROUNDS_MAX) {
-        fprintf(stderr, "cancel: --rounds 1 to %d\n", ROUNDS_MAX);
-        return 2;
-    }
-    optind = 1;
+    TAKE_OPTIONS(argc, argv, OPTION("rounds", rounds, 1, ROUNDS_MAX));
     return crt_main(argc, argv,
                     CRT_OPTIONS(.tasks = CRT_TASKS(&listens, &deaf, &nothing),
                                 .classes = CRT_CLASSES(&pair)),

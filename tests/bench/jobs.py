@@ -14,14 +14,14 @@ import argparse
 import glob
 import json
 import os
-import re
-import shutil
 import signal
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
+
+from own_cluster import OwnCluster
 
 SOURCE = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
 ROWS = ("latency", "many", "at_once", "log")
@@ -41,39 +41,21 @@ def read_arguments():
     parser.add_argument("--lines", type=int, default=1000000, help="of log")
     parser.add_argument("--json", action="store_true", help="print the figures as JSON")
     given = parser.parse_args()
-    given.crt = os.path.join(given.build, "cli", "crt")
     given.program = os.path.join(given.build, "examples", "hello_task")
     return given
 
 
-class Cluster:
+class Cluster(OwnCluster):
     def __init__(self, given):
-        self.given = given
-        self.folder = tempfile.mkdtemp(prefix="crt-jobs-")
-        self.env = {k: v for k, v in os.environ.items() if not k.startswith("CRT_")}
-        self.env.update(CRT_RUN_DIR=f"{self.folder}/run", CRT_STATE_DIR=f"{self.folder}/state")
-        said = self.crt("start", "--head", "--port", "0", "--dashboard-port", "0", "--num-cpus",
-                        "2", "--object-store-memory", "50M")
-        self.address = re.search(r"--address (\S+) --key-file", said)[1]
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self.crt("stop", "--force")
-        shutil.rmtree(self.folder)
-
-    def crt(self, *words):
-        return subprocess.run([self.given.crt, *words], env=self.env, text=True, check=True,
-                              stdout=subprocess.PIPE, timeout=PATIENCE).stdout
+        super().__init__(given.build, "50M")
 
     def follow(self, *words, options=(), cwd=None):
         return subprocess.Popen(
-            [self.given.crt, "job", "submit", "--address", self.address, *options, "--", *words],
+            [self.command, "job", "submit", "--address", self.address, *options, "--", *words],
             env=self.env, cwd=cwd, stdout=subprocess.PIPE)
 
     def jobs(self):
-        return json.loads(self.crt("job", "list", "--address", self.address, "--format", "json"))
+        return json.loads(self.run("job", "list", "--address", self.address, "--format", "json"))
 
     def daemons(self):
         """{name: pid}, by the run directory that they were given."""
@@ -159,7 +141,7 @@ def many(given):
         def delete_all():
             for job in cluster.jobs():
                 if job["submission_id"]:
-                    cluster.crt("job", "delete", "--address", cluster.address, job["submission_id"])
+                    cluster.run("job", "delete", "--address", cluster.address, job["submission_id"])
 
         one()
         delete_all()

@@ -33,6 +33,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "options.h"
 #include "own_cluster.h"
 
 #define SAMPLE        200
@@ -556,16 +557,10 @@ int main(int argc, char **argv)
 {
     bool is_driver = getenv("CRT_NODE_SOCKET") == NULL; /* a zygote comes by here, too */
 
-    for (int i = 1; i + 1 < argc; i += 2) {
-        if (strcmp(argv[i], "--actors") == 0)
-            count_option = atoi(argv[i + 1]);
-        else if (strcmp(argv[i], "--idle-actors") == 0)
-            idle_option = atoi(argv[i + 1]);
-        else if (strcmp(argv[i], "--idle") == 0)
-            seconds_option = atof(argv[i + 1]);
-        else if (strcmp(argv[i], "--touch") == 0)
-            touch_option = atoi(argv[i + 1]);
-    }
+    TAKE_OPTIONS(argc, argv, OPTION("actors", count_option, 0, 1e6),
+                 OPTION("idle-actors", idle_option, 0, 1e6),
+                 OPTION("idle", seconds_option, 0, 1e6),
+                 OPTION("touch", touch_option, 0, 1e6));
     use_own_cluster();
     raise_limits(count_option > idle_option ? count_option : idle_option);
     if (is_driver && count_option > 0) {

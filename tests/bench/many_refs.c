@@ -16,11 +16,11 @@
  */
 #include <crt.h>
 
-#include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "options.h"
 #include "own_cluster.h"
 #include "timing.h"
 
@@ -380,28 +380,10 @@ static int driver(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
-    static const struct option names[] = {{"refs", required_argument, NULL, 'n'},
-                                          {"rounds", required_argument, NULL, 'r'},
-                                          {"only", required_argument, NULL, 'o'},
-                                          {NULL, 0, NULL, 0}};
-    int c;
-
     use_own_cluster();
-    while ((c = getopt_long(argc, argv, "", names, NULL)) != -1) {
-        switch (c) {
-        case 'n': options.refs = atoll(optarg); break;
-        case 'r': options.rounds = atoll(optarg); break;
-        case 'o': options.only = optarg; break;
-        default: return 2;
-        }
-    }
-    if (options.rounds < 1 || options.rounds > ROUNDS_MAX || options.refs < 1 ||
-        options.refs > 10000000) {
-        fprintf(stderr, "many_refs: --rounds 1 to %d, --refs 1 to 10000000\n",
-                ROUNDS_MAX);
-        return 2;
-    }
-    optind = 1;
+    TAKE_OPTIONS(argc, argv, OPTION("refs", options.refs, 1, 10000000),
+                 OPTION("rounds", options.rounds, 1, ROUNDS_MAX),
+                 OPTION("only", options.only, 0, 0));
     return crt_main(argc, argv, CRT_OPTIONS(.classes = CRT_CLASSES(&keeper_class)),
                     driver);
 }

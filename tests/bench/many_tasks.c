@@ -19,12 +19,12 @@
  */
 #include <crt.h>
 
-#include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "options.h"
 #include "own_cluster.h"
 #include "timing.h"
 
@@ -402,26 +402,10 @@ static int driver(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
-    static const struct option names[] = {{"tasks", required_argument, NULL, 't'},
-                                          {"rounds", required_argument, NULL, 'r'},
-                                          {"only", required_argument, NULL, 'o'},
-                                          {NULL, 0, NULL, 0}};
-    int c;
-
     use_own_cluster();
-    while ((c = getopt_long(argc, argv, "", names, NULL)) != -1) {
-        switch (c) {
-        case 't': options.tasks = atoll(optarg); break;
-        case 'r': options.rounds = atoll(optarg); break;
-        case 'o': options.only = optarg; break;
-        default: return 2;
-        }
-    }
-    if (options.rounds < 1 || options.rounds > ROUNDS_MAX || options.tasks < 1) {
-        fprintf(stderr, "many_tasks: --rounds 1 to %d, --tasks at least 1\n", ROUNDS_MAX);
-        return 2;
-    }
-    optind = 1;
+    TAKE_OPTIONS(argc, argv, OPTION("tasks", options.tasks, 1, 1e9),
+                 OPTION("rounds", options.rounds, 1, ROUNDS_MAX),
+                 OPTION("only", options.only, 0, 0));
     return crt_main(
         argc, argv,
         CRT_OPTIONS(.tasks = CRT_TASKS(&nothing, &wait_for_file, &next, &sum, &lists)),

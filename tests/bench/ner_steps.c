@@ -9,13 +9,14 @@
  * kernels, is not timed. --write: the corpus, a word and its tag in each line, so that another
  * program trains on it (tests/bench/ner_gpu_spacy.py).
  */
-#include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
 
 #include <crt_ml_gpu.h>
 #include <crt_ner.h>
+
+#include "options.h"
 
 typedef struct options {
     const char *precision, *file;
@@ -36,35 +37,18 @@ static double now(void)
 
 static options_t read_options(int argc, char **argv)
 {
-    static const struct option known[] = {
-        {"gpu-id", 1, NULL, 'g'}, {"precision", 1, NULL, 'p'},
-        {"steps", 1, NULL, 's'},  {"documents", 1, NULL, 'd'},
-        {"words", 1, NULL, 'w'},  {"threads", 1, NULL, 't'},
-        {"write", 1, NULL, 'f'},  {0}};
     options_t o = {.precision = "float32",
                    .gpu = 0,
                    .steps = 100,
                    .documents = 2000,
                    .words = 1000,
                    .threads = 1};
-    int c;
 
-    while ((c = getopt_long(argc, argv, "", known, NULL)) != -1) {
-        switch (c) {
-        case 'g': o.gpu = atoi(optarg); break;
-        case 'p': o.precision = optarg; break;
-        case 's': o.steps = atoi(optarg); break;
-        case 'd': o.documents = atoi(optarg); break;
-        case 'w': o.words = atoi(optarg); break;
-        case 't': o.threads = atoi(optarg); break;
-        case 'f': o.file = optarg; break;
-        default: exit(2);
-        }
-    }
-    if (o.steps < 1 || o.documents < 1 || o.words < 1) {
-        fprintf(stderr, "ner_steps: --steps, --documents and --words are at least 1\n");
-        exit(2);
-    }
+    TAKE_OPTIONS(argc, argv, OPTION("gpu-id", o.gpu, -1, 63),
+                 OPTION("precision", o.precision, 0, 0), OPTION("steps", o.steps, 1, 1e9),
+                 OPTION("documents", o.documents, 1, 1e9),
+                 OPTION("words", o.words, 1, 1e9), OPTION("threads", o.threads, 0, 1024),
+                 OPTION("write", o.file, 0, 0));
     return o;
 }
 

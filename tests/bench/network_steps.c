@@ -14,7 +14,6 @@
  * inputs, channels last, then uint8 labels. On a data set the learn rate falls to zero along a
  * cosine. Prints step, loss and milliseconds of each step, or accuracy of each epoch.
  */
-#include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,6 +21,8 @@
 
 #include <crt_ml_gpu.h>
 #include <crt_networks.h>
+
+#include "options.h"
 
 typedef struct options {
     const char *network, *weights, *batches, *data, *gpu, *precision;
@@ -40,14 +41,6 @@ static double now_ms(void)
 
 static options_t read_options(int argc, char **argv)
 {
-    static const struct option known[] = {
-        {"network", 1, NULL, 'n'},    {"weights", 1, NULL, 'w'},
-        {"batches", 1, NULL, 'b'},    {"data", 1, NULL, 'd'},
-        {"rows", 1, NULL, 'r'},       {"steps", 1, NULL, 's'},
-        {"epochs", 1, NULL, 'e'},     {"threads", 1, NULL, 't'},
-        {"learn-rate", 1, NULL, 'l'}, {"momentum", 1, NULL, 'm'},
-        {"seed", 1, NULL, 'x'},       {"gpu-id", 1, NULL, 'g'},
-        {"precision", 1, NULL, 'p'},  {0}};
     options_t o = {.network = "lenet",
                    .data = "builtin",
                    .precision = "float32",
@@ -57,26 +50,15 @@ static options_t read_options(int argc, char **argv)
                    .threads = 1,
                    .learn_rate = 0.01,
                    .momentum = 0.9};
-    int c;
 
-    while ((c = getopt_long(argc, argv, "", known, NULL)) != -1) {
-        switch (c) {
-        case 'n': o.network = optarg; break;
-        case 'w': o.weights = optarg; break;
-        case 'b': o.batches = optarg; break;
-        case 'd': o.data = optarg; break;
-        case 'r': o.rows = atoi(optarg); break;
-        case 's': o.steps = atoi(optarg); break;
-        case 'e': o.epochs = atoi(optarg); break;
-        case 't': o.threads = atoi(optarg); break;
-        case 'l': o.learn_rate = atof(optarg); break;
-        case 'm': o.momentum = atof(optarg); break;
-        case 'g': o.gpu = optarg; break;
-        case 'p': o.precision = optarg; break;
-        case 'x': o.seed = strtoull(optarg, NULL, 10); break;
-        default: exit(2);
-        }
-    }
+    TAKE_OPTIONS(argc, argv, OPTION("network", o.network, 0, 0),
+                 OPTION("weights", o.weights, 0, 0), OPTION("batches", o.batches, 0, 0),
+                 OPTION("data", o.data, 0, 0), OPTION("rows", o.rows, 1, 1e9),
+                 OPTION("steps", o.steps, 0, 1e9), OPTION("epochs", o.epochs, 0, 1e9),
+                 OPTION("threads", o.threads, 0, 1024),
+                 OPTION("learn-rate", o.learn_rate, 0, 1e9),
+                 OPTION("momentum", o.momentum, 0, 1), OPTION("seed", o.seed, 0, 1e15),
+                 OPTION("gpu-id", o.gpu, 0, 0), OPTION("precision", o.precision, 0, 0));
     return o;
 }
 

@@ -6,12 +6,12 @@
  *
  * Prints one line of JSON. The cluster's nodes have resources host0, host1, ..., one each.
  */
-#include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "options.h"
 #include "scaling_modes.h"
 
 static const char *const modes[] = {"server", "sharded", "blocking", "overlapped"};
@@ -103,45 +103,18 @@ static void set_mode(const char *text)
     exit(2);
 }
 
-static double number(const char *name, const char *text, double low, double high)
-{
-    char *end;
-    double value = strtod(text, &end);
-
-    if (end == text || *end || !(value >= low && value <= high)) {
-        fprintf(stderr, "scaling: --%s %s: not a number in %g..%g\n", name, text, low,
-                high);
-        exit(2);
-    }
-    return value;
-}
-
 int main(int argc, char **argv)
 {
-    static const struct option known[] = {{"mode", required_argument, NULL, 'm'},
-                                          {"workers", required_argument, NULL, 'w'},
-                                          {"updates", required_argument, NULL, 'u'},
-                                          {"warm-up", required_argument, NULL, 'p'},
-                                          {"update-ms", required_argument, NULL, 't'},
-                                          {"bucket-bytes", required_argument, NULL, 'b'},
-                                          {NULL, 0, NULL, 0}};
-    int c, at;
+    const char *mode = NULL;
 
-    while ((c = getopt_long(argc, argv, "", known, &at)) != -1) {
-        switch (c) {
-        case 'm': set_mode(optarg); break;
-        case 'w':
-            options.workers = (int)number("workers", optarg, 1, SCALING_HOSTS);
-            break;
-        case 'u': options.updates = (int)number("updates", optarg, 1, 1e6); break;
-        case 'p': options.warm_up = (int)number("warm-up", optarg, 1, 1e6); break;
-        case 't': options.update_ms = number("update-ms", optarg, 0, 1e6); break;
-        case 'b':
-            options.bucket_bytes = (size_t)number("bucket-bytes", optarg, 0, 1e9);
-            break;
-        default: return 2;
-        }
-    }
+    TAKE_OPTIONS(argc, argv, OPTION("mode", mode, 0, 0),
+                 OPTION("workers", options.workers, 1, SCALING_HOSTS),
+                 OPTION("updates", options.updates, 1, 1e6),
+                 OPTION("warm-up", options.warm_up, 1, 1e6),
+                 OPTION("update-ms", options.update_ms, 0, 1e6),
+                 OPTION("bucket-bytes", options.bucket_bytes, 0, 1e9));
+    if (mode)
+        set_mode(mode);
     if (options.bucket_bytes == 0) /* as crt_buckets_new */
         options.bucket_bytes =
             options.workers > 16 ? (size_t)options.workers << 16 : 1 << 20;

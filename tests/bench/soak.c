@@ -25,6 +25,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "options.h"
 #include "own_cluster.h"
 
 #define PROCESSES_MAX  64
@@ -331,29 +332,11 @@ static int driver(int argc, char **argv)
     return grown ? 1 : 0;
 }
 
-/* The number that option `name` sets, or NULL. */
-static int64_t *option(const char *name)
-{
-    if (strcmp(name, "--calls") == 0)
-        return &calls;
-    if (strcmp(name, "--rounds") == 0)
-        return &rounds;
-    return strcmp(name, "--actors") == 0 ? &short_lived : NULL;
-}
-
 int main(int argc, char **argv)
 {
-    for (int i = 1; i < argc; i += 2) {
-        int64_t *number = option(argv[i]);
-        char *end = NULL;
-
-        if (number && argv[i + 1])
-            *number = strtoll(argv[i + 1], &end, 10);
-        if (!end || end == argv[i + 1] || *end || *number < 0) {
-            fprintf(stderr, "usage: soak [--calls N] [--rounds N] [--actors N]\n");
-            return 2;
-        }
-    }
+    TAKE_OPTIONS(argc, argv, OPTION("calls", calls, 0, 1e15),
+                 OPTION("rounds", rounds, 0, 1e15),
+                 OPTION("actors", short_lived, 0, 1e9));
     use_own_cluster();
     return crt_main(argc, argv, CRT_OPTIONS(.classes = CRT_CLASSES(&counter_class)),
                     driver);

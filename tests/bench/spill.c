@@ -22,7 +22,6 @@
  */
 #include <crt.h>
 
-#include <getopt.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -31,6 +30,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "options.h"
 #include "own_cluster.h"
 #include "spill.h"
 #include "timing.h"
@@ -406,44 +406,20 @@ static void make_directory(void)
     setenv("CRT_STATE_DIR", directory, 1);
 }
 
-static bool read_options(int argc, char **argv)
-{
-    static const struct option names[] = {{"store", required_argument, NULL, 's'},
-                                          {"object-bytes", required_argument, NULL, 'b'},
-                                          {"objects", required_argument, NULL, 'n'},
-                                          {"dir", required_argument, NULL, 'd'},
-                                          {"only", required_argument, NULL, 'o'},
-                                          {"warm", no_argument, NULL, 'w'},
-                                          {NULL, 0, NULL, 0}};
-    int c;
-
-    while ((c = getopt_long(argc, argv, "", names, NULL)) != -1) {
-        switch (c) {
-        case 's': options.store_mib = strtod(optarg, NULL); break;
-        case 'b': options.object_bytes = strtod(optarg, NULL); break;
-        case 'n': options.objects = strtod(optarg, NULL); break;
-        case 'd': options.directory = optarg; break;
-        case 'o': options.only = optarg; break;
-        case 'w': options.is_warm = true; break;
-        default: return false;
-        }
-    }
-    if (options.objects < 1)
-        options.objects = 4 * options.store_mib * MIB / options.object_bytes;
-    return options.store_mib >= 1 && options.object_bytes >= 8 && options.objects < 1e9;
-}
-
 int main(int argc, char **argv)
 {
     int status;
 
     use_own_cluster();
-    if (!read_options(argc, argv)) {
-        fprintf(stderr, "spill: --store at least 1, --object-bytes at least 8\n");
-        return 2;
-    }
+    TAKE_OPTIONS(argc, argv, OPTION("store", options.store_mib, 1, 1e9),
+                 OPTION("object-bytes", options.object_bytes, 8, 1e15),
+                 OPTION("objects", options.objects, 1, 1e9),
+                 OPTION("dir", options.directory, 0, 0),
+                 OPTION("only", options.only, 0, 0),
+                 OPTION("warm", options.is_warm, 0, 0));
+    if (options.objects < 1)
+        options.objects = 4 * options.store_mib * MIB / options.object_bytes;
     make_directory();
-    optind = 1;
     status =
         crt_main(argc, argv,
                  CRT_OPTIONS(.classes = CRT_CLASSES(&echo_class), .num_cpus = 2,

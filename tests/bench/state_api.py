@@ -10,13 +10,11 @@ import argparse
 import http.client
 import json
 import os
-import re
-import shutil
 import statistics
-import subprocess
 import sys
-import tempfile
 import time
+
+from own_cluster import OwnCluster
 
 SOURCE = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
 PATHS = ("/api/v0/actors",
@@ -58,35 +56,18 @@ def read_arguments(name, what, rounds):
     return parser.parse_args()
 
 
-class Cluster:
+class Cluster(OwnCluster):
     def __init__(self, given):
-        self.crt = os.path.join(given.build, "cli", "crt")
-        self.folder = tempfile.mkdtemp(prefix="crt-state-")
-        self.env = {k: v for k, v in os.environ.items() if not k.startswith("CRT_")}
-        self.env.update(CRT_RUN_DIR=f"{self.folder}/run", CRT_STATE_DIR=f"{self.folder}/state")
-        said = self.run("start", "--head", "--port", "0", "--dashboard-port", "0", "--num-cpus",
-                        "2", "--object-store-memory", str(50_000_000 + 10_000 * given.objects))
-        self.place = re.search(r"http://([0-9.:]+)", said)[1]
+        super().__init__(given.build, str(50_000_000 + 10_000 * given.objects))
         self.token = self.run("token").strip()
-        self.env["CRT_ADDRESS"] = re.search(r"--address (\S+) --key-file", said)[1]
-        self.program = subprocess.Popen([
-            os.path.join(given.build, "tests", "bench", "state_api_program"),
-            str(given.actors),
-            str(given.tasks),
-            str(given.objects),
-            str(given.dead)
-        ], env=self.env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
-                                        text=True)
-        assert self.program.stdout.readline() == "ready\n", "the program ended"
+        self.program = self.start(
+            "ready", os.path.join(given.build, "tests", "bench", "state_api_program"),
+            str(given.actors), str(given.tasks), str(given.objects), str(given.dead))
 
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
+    def __exit__(self, *error):
         self.program.kill()
         self.program.communicate()
-        self.run("stop", "--force")
-        shutil.rmtree(self.folder)
+        super().__exit__(*error)
 
     def sign_in_code(self):
         """Of a link that signs a browser in."""
@@ -94,11 +75,6 @@ class Cluster:
         connection.request("POST", "/api/authenticate/code",
                            headers={"Authorization": f"Bearer {self.token}"})
         return json.loads(connection.getresponse().read())["code"]
-
-    def run(self, *arguments):
-        return subprocess.run([self.crt, *arguments], env=self.env, stdout=subprocess.PIPE,
-                              stderr=subprocess.STDOUT, text=True, check=True,
-                              timeout=PATIENCE).stdout
 
 
 class Asker:

@@ -20,11 +20,11 @@
  * Processes are pinned to processors of their own. Once on a tmpfs with huge pages (where the host
  * allows it), once on a memfd.
  */
-#include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "options.h"
 #include "store_bench.h"
 
 #include "runtime/crt.h"
@@ -178,24 +178,14 @@ static void bench_alone(bool huge, const char *only, unsigned rounds)
 
 int main(int argc, char **argv)
 {
-    static const struct option options[] = {{"rounds", required_argument, NULL, 'r'},
-                                            {"only", required_argument, NULL, 'o'},
-                                            {NULL, 0, NULL, 0}};
     const char *only = NULL;
-    int option, rounds = 21;
+    int rounds = 21;
 
     /* A worker of the last part is this program, too. */
     if (getenv("CRT_NODE_SOCKET"))
         return bench_api(argc, argv);
-    while ((option = getopt_long(argc, argv, "", options, NULL)) != -1) {
-        if (option == 'r')
-            rounds = atoi(optarg);
-        else if (option == 'o')
-            only = optarg;
-        else
-            return 2;
-    }
-    rounds = rounds < 1 ? 1 : rounds;
+    TAKE_OPTIONS(argc, argv, OPTION("rounds", rounds, 1, 1e6),
+                 OPTION("only", only, 0, 0));
     if (!only || strcmp(only, "api") != 0) {
         bench_alone(true, only, (unsigned)rounds);
         bench_alone(false, only, (unsigned)rounds);

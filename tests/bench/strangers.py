@@ -15,14 +15,13 @@ import json
 import multiprocessing
 import os
 import re
-import shutil
 import socket
 import statistics
-import subprocess
 import sys
-import tempfile
 import threading
 import time
+
+from own_cluster import OwnCluster
 
 SOURCE = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
 PATIENCE = 60
@@ -46,36 +45,19 @@ def read_arguments():
     return parser.parse_args()
 
 
-class Cluster:
+class Cluster(OwnCluster):
     def __init__(self, given):
-        self.crt = os.path.join(given.build, "cli", "crt")
-        self.folder = tempfile.mkdtemp(prefix="crt-strangers-")
-        self.env = {k: v for k, v in os.environ.items() if not k.startswith("CRT_")}
-        self.env.update(CRT_RUN_DIR=f"{self.folder}/run", CRT_STATE_DIR=f"{self.folder}/state")
-        said = self.run("start", "--head", "--port", "0", "--dashboard-port", "0", "--num-cpus",
-                        "2", "--object-store-memory", "100M")
-        self.host, self.port = re.search(r"http://([0-9.]+):([0-9]+)", said).groups()
+        super().__init__(given.build, "100M")
+        self.host, self.port = self.place.split(":")
         self.token = self.run("token").strip()
         self.reader = self.run("token", "--read-only").strip()
-        self.env["CRT_ADDRESS"] = re.search(r"--address (\S+) --key-file", said)[1]
-        self.program = subprocess.Popen(
-            [os.path.join(given.build, "tests", "bench", "http_calls_program")], env=self.env,
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        assert self.program.stdout.readline().startswith("pid "), "the program ended"
+        self.program = self.start(
+            "pid ", os.path.join(given.build, "tests", "bench", "http_calls_program"))
         self.http = self.find_http()
 
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
+    def __exit__(self, *error):
         self.program.communicate("")
-        self.run("stop", "--force")
-        shutil.rmtree(self.folder)
-
-    def run(self, *arguments):
-        return subprocess.run([self.crt, *arguments], env=self.env, stdout=subprocess.PIPE,
-                              stderr=subprocess.STDOUT, text=True, check=True,
-                              timeout=PATIENCE).stdout
+        super().__exit__(*error)
 
     def find_http(self):
         """The process that serves, which runs in this cluster's folder."""

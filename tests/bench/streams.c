@@ -17,6 +17,7 @@
 
 #include <crt.h>
 
+#include "options.h"
 #include "own_cluster.h"
 #include "timing.h"
 
@@ -180,11 +181,8 @@ static int driver(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
-    for (int i = 1; i + 1 < argc; i += 2)
-        if (strcmp(argv[i], "--items") == 0)
-            items = atoll(argv[i + 1]);
-        else if (strcmp(argv[i], "--ahead") == 0)
-            ahead = atoll(argv[i + 1]);
+    TAKE_OPTIONS(argc, argv, OPTION("items", items, 1, 1e9),
+                 OPTION("ahead", ahead, 0, 1e9));
     use_own_cluster();
     return crt_main(argc, argv,
                     CRT_OPTIONS(.classes = CRT_CLASSES(&producer),

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "options.h"
 #include "own_cluster.h"
 #include "runtime/core/process/context.h"
 #include "runtime/core/process/entry.h"
@@ -87,13 +88,10 @@ static double measure(crt_actor_t *server, bool is_on)
 static int driver(int argc, char **argv)
 {
     static double on[ROUNDS_MAX], off[ROUNDS_MAX], ratio[ROUNDS_MAX];
-    int rounds = argc == 3 && strcmp(argv[1], "--rounds") == 0 ? atoi(argv[2]) : 100;
+    int rounds = 100;
     crt_actor_t *server = crt_actor_new(&server_class, NULL);
 
-    if ((argc != 1 && argc != 3) || rounds < 1 || rounds > ROUNDS_MAX) {
-        fprintf(stderr, "usage: task_events [--rounds N]\n");
-        return 2;
-    }
+    TAKE_OPTIONS(argc, argv, OPTION("rounds", rounds, 1, ROUNDS_MAX));
     CRT_CHECK(crt_actor_ready(server, -1));
     measure(server, true);
     for (int i = 0; i < rounds; i++) {

@@ -11,13 +11,14 @@
  *     train_serial [--data DIR|builtin] [--iterations N] [--seed S] [--batch N]
  *                  [--hidden N]
  */
-#include <getopt.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
 
 #include <crt_ml.h>
+
+#include "options.h"
 
 #define WORKERS 2
 
@@ -108,25 +109,12 @@ static double run(training_t *t, worker_t *workers)
 
 static options_t read_options(int argc, char **argv)
 {
-    static const struct option known[] = {{"data", required_argument, NULL, 'd'},
-                                          {"iterations", required_argument, NULL, 'i'},
-                                          {"seed", required_argument, NULL, 's'},
-                                          {"batch", required_argument, NULL, 'b'},
-                                          {"hidden", required_argument, NULL, 'h'},
-                                          {NULL, 0, NULL, 0}};
     options_t o = {.data = "builtin", .iterations = 200, .batch = 128, .hidden = 128};
-    int c;
 
-    while ((c = getopt_long(argc, argv, "", known, NULL)) != -1) {
-        switch (c) {
-        case 'd': o.data = optarg; break;
-        case 'i': o.iterations = atoi(optarg); break;
-        case 's': o.seed = strtoull(optarg, NULL, 10); break;
-        case 'b': o.batch = atoi(optarg); break;
-        case 'h': o.hidden = atoi(optarg); break;
-        default: exit(2);
-        }
-    }
+    TAKE_OPTIONS(argc, argv, OPTION("data", o.data, 0, 0),
+                 OPTION("iterations", o.iterations, 0, 1e9),
+                 OPTION("seed", o.seed, 0, 1e15), OPTION("batch", o.batch, 1, 1e6),
+                 OPTION("hidden", o.hidden, 1, 1e6));
     return o;
 }
 

@@ -9,12 +9,13 @@
  * read in turns, each when the one before it has the object, or it is told which one has it; and so
  * many of them may fail.
  */
-#include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
 
 #include <crt.h>
+
+#include "options.h"
 
 #define READERS_MAX 64
 #define OBJECTS_MAX 4096
@@ -192,38 +193,12 @@ static int driver(int argc, char **argv)
     return 0;
 }
 
-static bool read_options(int argc, char **argv)
-{
-    static const struct option known[] = {{"bytes", required_argument, NULL, 'b'},
-                                          {"objects", required_argument, NULL, 'o'},
-                                          {"readers", required_argument, NULL, 'r'},
-                                          {"in-turns", no_argument, NULL, 't'},
-                                          {"tell", no_argument, NULL, 'l'},
-                                          {"may-fail", required_argument, NULL, 'f'},
-                                          {0}};
-    int option;
-
-    while ((option = getopt_long(argc, argv, "", known, NULL)) != -1)
-        switch (option) {
-        case 'b': bytes = atol(optarg); break;
-        case 'o': objects = atol(optarg); break;
-        case 'r': readers = atol(optarg); break;
-        case 't': in_turns = true; break;
-        case 'l': tell = true; break;
-        case 'f': may_fail = atol(optarg); break;
-        default: return false;
-        }
-    if (bytes >= 8 && objects >= 1 && objects <= OBJECTS_MAX && readers >= 1 &&
-        readers <= READERS_MAX)
-        return true;
-    fprintf(stderr, "transfer: 1 to %d objects of at least 8 bytes, 1 to %d readers\n",
-            OBJECTS_MAX, READERS_MAX);
-    return false;
-}
-
 int main(int argc, char **argv)
 {
-    if (!read_options(argc, argv))
-        return 2;
+    TAKE_OPTIONS(argc, argv, OPTION("bytes", bytes, 8, 1e15),
+                 OPTION("objects", objects, 1, OBJECTS_MAX),
+                 OPTION("readers", readers, 1, READERS_MAX),
+                 OPTION("in-turns", in_turns, 0, 0), OPTION("tell", tell, 0, 0),
+                 OPTION("may-fail", may_fail, 0, 1e9));
     return crt_main(argc, argv, CRT_OPTIONS(.classes = CRT_CLASSES(&holder)), driver);
 }

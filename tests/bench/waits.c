@@ -18,10 +18,10 @@
  */
 #include <crt.h>
 
-#include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "options.h"
 #include "own_cluster.h"
 #include "timing.h"
 
@@ -176,15 +176,7 @@ static int driver(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
-    const struct option options[] = {{"refs", required_argument, NULL, 'n'}, {0}};
-    int option;
-
-    while ((option = getopt_long(argc, argv, "", options, NULL)) != -1) {
-        if (option != 'n' || (count = strtoul(optarg, NULL, 10)) < 1) {
-            fprintf(stderr, "usage: waits [--refs N]\n");
-            return 2;
-        }
-    }
+    TAKE_OPTIONS(argc, argv, OPTION("refs", count, 1, 1e9));
     use_own_cluster();
     return crt_main(
         argc, argv,
