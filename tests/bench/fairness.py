@@ -22,7 +22,7 @@ import sys
 import time
 
 SOURCE = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
-sys.path.insert(0, os.path.join(SOURCE, "tests", "core"))
+sys.path.insert(0, os.path.join(SOURCE, "tests", "tools"))
 from real_cluster import Cluster  # noqa: E402
 
 CPUS = 2

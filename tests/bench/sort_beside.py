@@ -18,7 +18,7 @@ import tempfile
 import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path[:0] = [os.path.join(HERE, "..", "core"), os.path.join(HERE, "..", "examples")]
+sys.path[:0] = [os.path.join(HERE, "..", "tools"), os.path.join(HERE, "..", "examples")]
 import map_reduce_data  # pylint: disable=wrong-import-position
 from real_cluster import Cluster  # pylint: disable=wrong-import-position
 

@@ -8,7 +8,8 @@ import signal
 import socket
 import subprocess
 import tempfile
-import time
+
+from real_cluster import free_port, until
 
 PROGRAMS = ("munged", "slurmctld", "slurmd", "srun", "sbatch", "scancel", "sinfo")
 PATH = os.environ["PATH"] + ":/usr/sbin:/sbin"
@@ -20,20 +21,6 @@ def missing():
     if os.geteuid() != 0:
         return "root"
     return " ".join(name for name in PROGRAMS if not shutil.which(name, path=PATH))
-
-
-def free_port():
-    with socket.socket() as s:
-        s.bind(("", 0))
-        return s.getsockname()[1]
-
-
-def until(what, holds):
-    deadline = time.monotonic() + PATIENCE
-    while not holds():
-        if time.monotonic() > deadline:
-            raise AssertionError(f"not within {PATIENCE} s: {what}")
-        time.sleep(0.05)
 
 
 class Slurm:

@@ -9,14 +9,13 @@ import os
 import re
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
-import time
 import unittest
 
 import test_up
+from real_cluster import free_port, until
 
 CRT, PROGRAM = (os.path.abspath(path) for path in sys.argv[1:3])
 PATIENCE = 120
@@ -24,20 +23,6 @@ ADDRESSES = ("address", "node", "node_ip", "http", "object_store", "control_stor
              "head_dir", "state_dir", "key_file")
 OWN = ("CRT_ADDRESS", "CRT_KEY_FILE", "CRT_NODE_DIR", "CRT_JOB", "CRT_CONTEXT", "CRT_RUN_DIR",
        "CRT_STATE_DIR")
-
-
-def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
-
-
-def until(what, holds):
-    deadline = time.monotonic() + PATIENCE
-    while not holds():
-        if time.monotonic() > deadline:
-            raise AssertionError(f"not within {PATIENCE} s: {what}")
-        time.sleep(0.02)
 
 
 class Host:

@@ -14,8 +14,8 @@ import threading
 import time
 import unittest
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "tools"))
-from forwarder import Forwarder  # pylint: disable=wrong-import-position
+import real_cluster
+from forwarder import Forwarder
 
 CRT, PROGRAM = sys.argv[1:3]
 LINES = int(sys.argv[3]) if len(sys.argv) > 3 else 100000
@@ -23,22 +23,14 @@ LOG_BYTES = sum(len(f"line {n} of a log\n") for n in range(1, LINES + 1))
 PATIENCE = 180
 
 
-class Cluster:
+class Cluster(real_cluster.Cluster):
     def __init__(self):
-        self.words = ("start", "--head", "--dashboard-port", "0", "--num-cpus", "2",
-                      "--object-store-memory", "50M", "--no-auth")
-        said = self.run(*self.words, "--port", "0")
-        self.address = re.search(r"--address (\S+) --key-file", said)[1]
-        self.http_port = int(re.search(r"http://[0-9.]+:([0-9]+)", said)[1])
-
-    @staticmethod
-    def run(*words):
-        return subprocess.run([CRT, *words], text=True, stdout=subprocess.PIPE, check=True,
-                              timeout=PATIENCE).stdout
+        super().__init__(CRT, "--num-cpus", "2", "--no-auth")
+        self.http_port = int(self.url.rsplit(":", 1)[1])
 
     def submit(self, script):
-        said = self.run("job", "submit", "--address", self.address, "--no-wait", "--", "/bin/sh",
-                        "-c", script)
+        said = real_cluster.run(CRT, "job", "submit", "--address", self.address, "--no-wait", "--",
+                                "/bin/sh", "-c", script)
         return re.search(r"Job '(\S+)' submitted", said)[1]
 
     @staticmethod
@@ -63,11 +55,8 @@ class Cluster:
         os.kill(pid, signal.SIGKILL)
 
     def restart_head(self):
-        self.kill("crt-head")
-        self.run(*self.words, "--port", self.address.rsplit(":", 1)[1])
-
-    def stop(self):
-        self.run("stop", "--address", self.address)
+        self.kill_head()
+        super().restart_head("--no-auth")
 
 
 class Follower:

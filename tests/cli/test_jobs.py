@@ -16,20 +16,15 @@ import urllib.error
 import urllib.request
 import zipfile
 
+import real_cluster
+
 CRT, PRINTING_PROGRAM = sys.argv[1:3]
 PATIENCE = 90
 
 
-class Cluster:
+class Cluster(real_cluster.Cluster):
     def __init__(self, *options):
-        self.address = None
-        said = subprocess.run([
-            CRT, "start", "--head", "--port", "0", "--dashboard-port", "0", "--num-cpus", "2",
-            "--object-store-memory", "50M", *options
-        ], stdout=subprocess.PIPE, text=True, check=True).stdout
-        self.address = re.search(r"--address (\S+) --key-file", said)[1]
-        self.key = re.search(r"--key-file (\S+)", said)[1]
-        self.url = re.search(r"(http://[0-9.:]+)", said)[1]
+        super().__init__(CRT, "--num-cpus", "2", *options)
 
     def crt(self, *arguments, code=0, address=None, env=None):
         words = [CRT, *arguments]
@@ -42,9 +37,6 @@ class Cluster:
 
     def job(self, *arguments, **more):
         return self.crt("job", *arguments, **more)
-
-    def token(self, *options):
-        return self.crt("token", *options).strip()
 
     def ask(self, method, path, token=None, body=None, headers=()):
         """The code and the text of an answer."""
@@ -62,21 +54,17 @@ class Cluster:
         return re.search(r"Job '(\S+)' submitted",
                          self.job("submit", "--no-wait", *options, "--", *command))[1]
 
-    def state(self, job):
+    def job_state(self, job):
         return json.loads(self.job("status", "--format", "json", job))
 
     def await_state(self, job, *states):
         end = time.monotonic() + PATIENCE
         while True:
-            state = self.state(job)
+            state = self.job_state(job)
             if state["status"] in states:
                 return state
             assert time.monotonic() < end, state
             time.sleep(0.05)
-
-    def end(self):
-        subprocess.run([CRT, "stop", "--address", self.address], stdout=subprocess.DEVNULL,
-                       check=True)
 
 
 class WithCluster(unittest.TestCase):
@@ -88,7 +76,7 @@ class WithCluster(unittest.TestCase):
 
     @classmethod
     def tearDownClass(cls):
-        cls.cluster.end()
+        cls.cluster.stop()
 
 
 class Jobs(WithCluster):
@@ -116,7 +104,7 @@ class Jobs(WithCluster):
         self.assertIn("non-terminal state RUNNING", c.job("delete", job, code=1))
         c.job("stop", job)
         self.assertIn("had ended: STOPPED", c.job("stop", job))
-        directory = os.path.join(os.path.dirname(c.key), "jobs", c.state(job)["job_id"])
+        directory = os.path.join(os.path.dirname(c.key), "jobs", c.job_state(job)["job_id"])
         self.assertTrue(os.path.exists(directory))
         self.assertEqual(c.job("delete", job), "Job 'sleeper' deleted successfully\n")
         end = time.monotonic() + PATIENCE
@@ -281,7 +269,7 @@ class BadInput(WithCluster):
         ask(400, "there is no parameter", "GET", "/api/v0/tasks?colour=red")
         ask(401, "Missing authentication token", "GET", "/api/jobs/ended", None, None)
         ask(403, "Invalid authentication token", "GET", "/api/jobs/ended", None, "0" * 64)
-        self.assertEqual(c.state("ended")["status"], "SUCCEEDED")
+        self.assertEqual(c.job_state("ended")["status"], "SUCCEEDED")
 
 
 class Queue(WithCluster):
@@ -294,10 +282,10 @@ class Queue(WithCluster):
             c.await_state(job, "RUNNING")
         low, high = (c.submit("/bin/sleep", "600", options=("--priority", priority))
                      for priority in ("2", "9"))
-        self.assertIn("2 jobs run, and no more may", c.state(low)["message"])
+        self.assertIn("2 jobs run, and no more may", c.job_state(low)["message"])
         c.job("stop", running[0])
         c.await_state(high, "RUNNING")
-        self.assertEqual(c.state(low)["status"], "PENDING")
+        self.assertEqual(c.job_state(low)["status"], "PENDING")
         c.job("stop", running[1])
         c.await_state(low, "RUNNING")
         for job in (low, high):
@@ -391,7 +379,7 @@ class TwoHosts(WithCluster):
                 said = c.job("submit", "--working-dir", folder, *options, "--", "./prog")
                 self.assertIn("./prog\nfrom the folder\n", said)
                 job = re.search(r"Job '(\S+)' submitted", said)[1]
-                self.assertEqual(c.state(job)["driver_node_id"], nodes["b"], options)
+                self.assertEqual(c.job_state(job)["driver_node_id"], nodes["b"], options)
                 self.assertIn("from the folder", c.job("logs", job))
             said = c.job("submit", "--entrypoint-resources", "far=1", "--",
                          os.path.join(folder, "prog"), code=1)
@@ -399,7 +387,7 @@ class TwoHosts(WithCluster):
         here = c.submit("/bin/true")
         self.assertEqual(c.await_state(here, "SUCCEEDED")["driver_node_id"], nodes["a"])
         directory = f"{self.place.name}/state/node-{nodes['b'][:8]}/jobs"
-        self.assertIn(c.state(job)["job_id"], os.listdir(directory))
+        self.assertIn(c.job_state(job)["job_id"], os.listdir(directory))
         c.job("delete", job)
         end = time.monotonic() + PATIENCE
         while len(os.listdir(directory)) != 4:
@@ -409,9 +397,9 @@ class TwoHosts(WithCluster):
     def test_what_no_node_has_waits_with_the_reason(self):
         c = self.cluster
         job = c.submit("/bin/true", options=("--entrypoint-resources", "moon=1"))
-        self.assertIn("moon", c.state(job)["message"])
+        self.assertIn("moon", c.job_state(job)["message"])
         c.job("stop", job)
-        self.assertEqual(c.state(job)["status"], "STOPPED")
+        self.assertEqual(c.job_state(job)["status"], "STOPPED")
 
 
 class NoToken(WithCluster):

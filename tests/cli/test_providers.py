@@ -7,75 +7,35 @@ import getpass
 import glob
 import json
 import os
-import re
 import shutil
 import signal
 import subprocess
 import sys
-import tempfile
-import time
 import unittest
 
 import kubernetes_lab
 import slurm_lab
 import test_up
+from autoscaled import Autoscaled
 
 CRT, PROGRAM = (os.path.abspath(path) for path in sys.argv[1:3])
 PATIENCE = 180
 TYPES = "node-types:\n  small: {max: 3, num-cpus: 1, object-store-memory: 64M}\n"
 
 
-class Cluster(unittest.TestCase):
-    """A head whose own node has no CPU to give."""
+class Cluster(Autoscaled):
+    CRT = CRT
 
     def setUp(self):
-        folder = tempfile.TemporaryDirectory(prefix="crt-p-")
-        self.addCleanup(folder.cleanup)
-        self.folder = folder.name
+        super().setUp()
         self.environment = dict(os.environ, CRT_RUN_DIR=self.path("r"),
                                 CRT_STATE_DIR=self.path("s"))
 
-    def path(self, name):
-        return os.path.join(self.folder, name)
-
-    def crt(self, *arguments, code=0):
-        done = subprocess.run([CRT, *arguments], text=True, timeout=PATIENCE, check=False,
-                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                              env=self.environment)
-        if code is not None and done.returncode != code:
-            raise AssertionError((arguments, done.returncode, done.stdout))
-        return done.stdout
-
     def start(self, provider, more="idle-timeout: 2s\n"):
-        rules = self.path("rules.yaml")
-        with open(rules, "w", encoding="utf-8") as file:
-            file.write(f"provider: {provider}\n{more}{TYPES}")
-        said = self.crt("start", "--head", "--port", "0", "--dashboard-port", "0", "--num-cpus",
-                        "0", "--node-ip-address", "127.0.0.1", "--object-store-memory", "64M",
-                        "--autoscaler", rules)
-        self.address, self.key = re.search(r"--address (\S+) --key-file (\S+)", said).groups()
-        self.addCleanup(self.crt, "stop", "--address", self.address, code=None)
-
-    def state(self):
-        return json.loads(self.crt("status", "--json", "--address", self.address))["cluster"]
-
-    def nodes(self):
-        return [n for n in self.state()["nodes"]
-                if n["state"] == "ALIVE" and "crt/instance=" in n["labels"]]
+        super().start(f"provider: {provider}\n{more}{TYPES}")
 
     def message(self):
         return self.state()["autoscaler"]["node_types"][0]["message"]
-
-    def until(self, what, is_so):
-        end = time.monotonic() + PATIENCE
-        while True:
-            found = is_so()
-            if found:
-                return found
-            if time.monotonic() > end:
-                self.fail(f"not in {PATIENCE} s: {what}\n" +
-                          self.crt("status", "-v", "--address", self.address, code=None))
-            time.sleep(0.1)
 
     def request(self, count):
         self.crt("request", "--address", self.address, *([f"{count}*CPU=1"] if count else

@@ -13,26 +13,17 @@ import urllib.error
 import urllib.parse
 import urllib.request
 
+import real_cluster
+
 CRT, PROGRAM = sys.argv[1:3]
 PATIENCE = 60
 
 
-class Cluster:
+class Cluster(real_cluster.Cluster):
     def __init__(self):
-        said = subprocess.run([
-            CRT, "start", "--head", "--port", "0", "--dashboard-port", "0", "--num-cpus", "4",
-            "--object-store-memory", "50M"
-        ], stdout=subprocess.PIPE, text=True, check=True).stdout
-        self.address = re.search(r"--address (\S+) --key-file", said)[1]
-        self.token = subprocess.run([CRT, "token", "--address", self.address],
-                                    stdout=subprocess.PIPE, text=True, check=True).stdout.strip()
-        key = re.search(r"--key-file (\S+)", said)[1]
-        with open(os.path.join(os.path.dirname(key), "prometheus.json")) as file:
-            self.url = "http://" + json.load(file)[0]["targets"][0]
-        self.program = subprocess.Popen([PROGRAM], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                                        text=True, env=dict(os.environ, CRT_ADDRESS=self.address,
-                                                            TALKS="1"))
-        assert self.program.stdout.readline() == "ready\n"
+        super().__init__(CRT, "--num-cpus", "4")
+        self.owner = self.token()
+        self.program = self.start(PROGRAM, says="ready", TALKS="1")
 
     def crt(self, *arguments, code=0):
         done = subprocess.run([CRT, arguments[0], "--address", self.address, *arguments[1:]],
@@ -46,7 +37,7 @@ class Cluster:
 
     def get(self, path, code=200, is_json=True):
         request = urllib.request.Request(self.url + path,
-                                         headers={"Authorization": f"Bearer {self.token}"})
+                                         headers={"Authorization": f"Bearer {self.owner}"})
         try:
             with urllib.request.urlopen(request, timeout=20) as answer:
                 assert answer.status == code
@@ -57,25 +48,18 @@ class Cluster:
 
     def end(self):
         self.program.communicate("\n", timeout=PATIENCE)
-        subprocess.run([CRT, "stop", "--address", self.address], stdout=subprocess.DEVNULL,
-                       check=True)
+        self.stop()
 
 
 class Empty(unittest.TestCase):
     def test_a_cluster_that_nobody_uses_has_empty_lists(self):
-        address = re.search(
-            r"127\.0\.0\.1:\d+",
-            subprocess.run([CRT, "start", "--head", "--port", "0", "--dashboard-port", "0"],
-                           stdout=subprocess.PIPE, text=True, check=True).stdout)[0]
-        try:
+        with real_cluster.Cluster(CRT) as cluster:
             for what in "actors", "tasks", "objects", "jobs", "workers", "placement-groups":
-                said = subprocess.run([CRT, "list", what, "--address", address, "--format", "json"],
-                                      text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                                      check=True, timeout=PATIENCE)
+                said = subprocess.run([
+                    CRT, "list", what, "--address", cluster.address, "--format", "json"
+                ], text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=True,
+                                      timeout=PATIENCE)
                 self.assertEqual((json.loads(said.stdout), said.stderr), ([], ""), what)
-        finally:
-            subprocess.run([CRT, "stop", "--address", address], stdout=subprocess.DEVNULL,
-                           check=True)
 
 
 class State(unittest.TestCase):
@@ -139,7 +123,7 @@ class State(unittest.TestCase):
 
     def read(self, path):
         request = urllib.request.Request(self.cluster.url + path,
-                                         headers={"Authorization": f"Bearer {self.cluster.token}"})
+                                         headers={"Authorization": f"Bearer {self.cluster.owner}"})
         with urllib.request.urlopen(request, timeout=20) as answer:
             return answer.read().decode()
 
@@ -184,7 +168,7 @@ class State(unittest.TestCase):
         c = Cluster()
         task = c.rows("tasks", "--filter", "name=waits")[0]["task_id"]
         request = urllib.request.Request(c.url + f"/api/v0/logs/stream?task_id={task}",
-                                         headers={"Authorization": f"Bearer {c.token}"})
+                                         headers={"Authorization": f"Bearer {c.owner}"})
         command = [CRT, "logs", "--address", c.address, "--task", task, "--follow"]
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as follow, \
                 urllib.request.urlopen(request, timeout=PATIENCE) as stream:
@@ -195,7 +179,7 @@ class State(unittest.TestCase):
             self.assertEqual(follow.communicate(timeout=PATIENCE)[0], "")
             self.assertEqual(follow.returncode, 0)
             self.assertEqual(stream.read(), b"")
-        subprocess.run([CRT, "stop", "--address", c.address], stdout=subprocess.DEVNULL, check=True)
+        c.stop()
 
     def test_logs_are_found_by_what_one_knows(self):
         c = self.cluster

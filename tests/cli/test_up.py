@@ -17,10 +17,11 @@ import stat
 import subprocess
 import sys
 import tempfile
-import time
 import unittest
 import urllib.error
 import urllib.request
+
+from real_cluster import free_port, until
 
 CRT = os.path.abspath(sys.argv[1])
 PATIENCE = 120
@@ -29,20 +30,6 @@ SSHD = shutil.which("sshd", path=os.environ.get("PATH", "") + ":/usr/sbin:/sbin"
 PASSED = ("ASAN_OPTIONS", "UBSAN_OPTIONS", "CRT_TEST_FOLDER", "LD_LIBRARY_PATH", "PATH")
 LONG = unittest.skipUnless("all" in sys.argv[2:], "with the argument all")
 SECRET = "a-secret-of-the-environment"
-
-
-def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
-
-
-def until(what, holds):
-    deadline = time.monotonic() + PATIENCE
-    while not holds():
-        if time.monotonic() > deadline:
-            raise AssertionError(f"not within {PATIENCE} s: {what}")
-        time.sleep(0.02)
 
 
 def end(pid):

@@ -15,7 +15,7 @@ import tempfile
 
 import hosts
 from crt_cluster import Cluster, build_folder, new_lab
-from hosts import SHARED, TestFailure, check, until
+from hosts import SHARED, check, until
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "examples"))
 import map_reduce_data  # pylint: disable=wrong-import-position
@@ -34,25 +34,17 @@ def read_options():
     return parser.parse_args()
 
 
-def stop_when_spilled(cluster, driver):
-    """A host that has objects on disk. The driver, which is stopped then, runs for a while at a
-    time, however fast it is, and nodes report what they have on disk before the next one."""
-    seconds = 0.2
-    while True:
-        driver.kill(signal.SIGCONT)
-        try:
-            driver.popen.wait(seconds)
-            raise TestFailure(f"it ended before anything was on disk:\n{driver.text}")
-        except subprocess.TimeoutExpired:
-            driver.kill(signal.SIGSTOP)
-        stopped = cluster.status()["cluster"]["time"]
-        until(120, "all nodes have reported", lambda: all(
-            node["heard_time"] > stopped + 1000 for node in cluster.nodes().values()))
-        nodes = cluster.nodes()
-        for host in cluster.others:
-            if nodes[host.ip]["spilled_bytes"] > map_reduce_data.MIB:
-                return host
-        seconds *= 1.3
+def await_reports(cluster):
+    now = cluster.status()["cluster"]["time"]
+    until(120, "all nodes have reported", lambda: all(
+        node["heard_time"] > now + 1000 for node in cluster.nodes().values()))
+
+
+def spilled(cluster):
+    """Hosts that have objects on disk."""
+    nodes = cluster.nodes()
+    return [host for host in cluster.others
+            if nodes[host.ip]["spilled_bytes"] > map_reduce_data.MIB]
 
 
 def start_cluster(lab, options, head, *others):
@@ -73,7 +65,8 @@ def run_while_hosts_come_and_go(lab, options, program, *arguments):
     a.put(os.path.join(build_folder(), "examples", program), program)
     cluster = start_cluster(lab, options, a, b, c, d)
     driver = a.start(f"./{program}", *arguments, env={"CRT_ADDRESS": cluster.address})
-    victim = stop_when_spilled(cluster, driver)
+    victim = map_reduce_data.run_until(lambda: spilled(cluster), lambda: await_reports(cluster),
+                                       driver.popen.wait, driver.kill)[0]
     victim.kill(victim.only_pid("crt-node"))
     cluster.join(late, *SPILL)
     driver.kill(signal.SIGCONT)

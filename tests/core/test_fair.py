@@ -9,32 +9,20 @@ import sys
 import time
 import unittest
 
+import real_cluster
+
 CRT, PROGRAM = sys.argv[1:3]
 SECONDS = float(sys.argv[3]) if len(sys.argv) > 3 else 5
 NAP = 200  # ms: a task that runs is not interrupted
 
 
-class Cluster:
+class Cluster(real_cluster.Cluster):
     warnings = ()  # how often each driver said that its tasks wait
 
     def __init__(self, cpus, nodes=1):
-        said = subprocess.run([
-            CRT, "start", "--head", "--port", "0", "--dashboard-port", "0", "--num-cpus",
-            str(cpus), "--object-store-memory", "50M"
-        ], stdout=subprocess.PIPE, text=True, check=True).stdout
-        self.address, key = re.search(r"--address (\S+) --key-file (\S+)", said).groups()
+        super().__init__(CRT, "--num-cpus", cpus)
         for _ in range(nodes - 1):
-            subprocess.run([
-                CRT, "start", "--address", self.address, "--key-file", key, "--num-cpus",
-                str(cpus), "--object-store-memory", "50M"
-            ], stdout=subprocess.DEVNULL, check=True)
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        subprocess.run([CRT, "stop", "--address", self.address], stdout=subprocess.DEVNULL,
-                       check=False)
+            self.join("--num-cpus", cpus)
 
     @staticmethod
     def until_begun(driver):

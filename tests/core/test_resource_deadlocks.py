@@ -10,8 +10,7 @@ import tempfile
 import time
 import unittest
 
-sys.path.insert(0, os.path.dirname(__file__))
-import real_cluster  # pylint: disable=wrong-import-position
+import real_cluster
 
 CRT, PROGRAM = sys.argv[1:3]
 FOUND = "resource deadlock: none of these jobs can go on before another one ends"

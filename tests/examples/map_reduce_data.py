@@ -2,6 +2,8 @@
 """What word_count and sort are tried with, and what they have to say of it."""
 import collections
 import random
+import signal
+import subprocess
 
 MIB = 1 << 20
 
@@ -32,3 +34,22 @@ def most_frequent(path, count):
             counted.update(line.split())
     found = sorted(counted.items(), key=lambda item: (-item[1], item[0]))[:count]
     return [f"{times} {word.decode()}" for word, times in found]
+
+
+def run_until(found, await_reports, wait, send):
+    """What `found` gives as soon as that is something. The driver, which is stopped then, runs for
+    a while at a time, however fast it is, and nodes report what they have on disk before the next
+    one. `wait(seconds)` waits for its end, `send(signal)` signals it."""
+    seconds = 0.2
+    while True:
+        send(signal.SIGCONT)
+        try:
+            wait(seconds)
+            raise AssertionError("it ended before anything was on disk")
+        except subprocess.TimeoutExpired:
+            send(signal.SIGSTOP)
+        await_reports()
+        there = found()
+        if there:
+            return there
+        seconds *= 1.3

@@ -11,9 +11,8 @@ import sys
 import tempfile
 import unittest
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "core"))
-import map_reduce_data  # pylint: disable=wrong-import-position
-from real_cluster import Cluster  # pylint: disable=wrong-import-position
+import map_reduce_data
+from real_cluster import Cluster
 
 CRT, WORD_COUNT, SORT = sys.argv[1:4]
 MIB = map_reduce_data.MIB
@@ -38,24 +37,10 @@ class MapReduce(unittest.TestCase):
         return [node for node in self.cluster.nodes() if node["state"] == "ALIVE" and
                 node["resources_total"].get("CPU") and node["spilled_bytes"] > MIB]
 
-    def run_until_spilled(self, program):
-        """A node that has objects on disk. The driver, which is stopped, runs for a while at a
-        time, however fast it is, and nodes report what they have on disk before the next one."""
-        slice_seconds = 0.2
-        while True:
-            program.send_signal(signal.SIGCONT)
-            try:
-                program.wait(slice_seconds)
-                self.fail("it ended before anything was on disk")
-            except subprocess.TimeoutExpired:
-                program.send_signal(signal.SIGSTOP)
-            stopped = self.cluster.state()["time"]
-            self.cluster.wait_for(lambda: all(node["heard_time"] > stopped + 1000  # heartbeats
-                                              for node in self.cluster.nodes()))
-            found = self.spilled()
-            if found:
-                return found[0]
-            slice_seconds *= 1.3
+    def await_reports(self):
+        now = self.cluster.state()["time"]
+        self.cluster.wait_for(lambda: all(node["heard_time"] > now + 1000  # heartbeats
+                                          for node in self.cluster.nodes()))
 
     def run_while_nodes_come_and_go(self, *words):
         """What the program prints; a node dies when its store has overflown."""
@@ -65,7 +50,8 @@ class MapReduce(unittest.TestCase):
             program.send_signal(signal.SIGSTOP)
             for _ in range(NODES):  # the driver is at the only one there was
                 self.join()
-            victim = self.run_until_spilled(program)
+            victim = map_reduce_data.run_until(self.spilled, self.await_reports, program.wait,
+                                               program.send_signal)[0]
             self.join()
             os.kill(victim["pid"], signal.SIGKILL)
             program.send_signal(signal.SIGCONT)

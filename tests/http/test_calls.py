@@ -7,8 +7,6 @@ import array
 import contextlib
 import http.client
 import json
-import os
-import re
 import select
 import shutil
 import socket
@@ -18,27 +16,17 @@ import threading
 import time
 import unittest
 
+import real_cluster
+
 CRT, PROGRAM, SERVE_MNIST = sys.argv[1:4]
 PATIENCE = 60
 
 
-class Cluster:
+class Cluster(real_cluster.Cluster):
     def __init__(self):
-        said = subprocess.run([
-            CRT, "start", "--head", "--port", "0", "--dashboard-port", "0", "--num-cpus", "2",
-            "--object-store-memory", "200M"
-        ], stdout=subprocess.PIPE, text=True, check=True).stdout
-        self.address = re.search(r"--address (\S+) --key-file", said)[1]
-        self.token = subprocess.run([CRT, "token", "--address", self.address],
-                                    stdout=subprocess.PIPE, text=True, check=True).stdout.strip()
-        self.url = re.search(r"http://[\d.]+:\d+", said)[0]
-        self.environment = dict(os.environ, CRT_ADDRESS=self.address)
-        self.program = self.start([PROGRAM])
-        assert self.program.stdout.readline() == "ready\n"
-
-    def start(self, command):
-        return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-                                env=self.environment)
+        super().__init__(CRT, "--num-cpus", "2", store="200M")
+        self.owner = self.token()
+        self.program = self.start(PROGRAM, says="ready")
 
     def connect(self):
         return http.client.HTTPConnection(*self.url[7:].split(":"), timeout=PATIENCE)
@@ -50,7 +38,7 @@ class Cluster:
                 return self.call(path, body, token, own, **headers)
         headers = {name.replace("_", "-"): value for name, value in headers.items()}
         if token:
-            headers["Authorization"] = f"Bearer {self.token if token is True else token}"
+            headers["Authorization"] = f"Bearer {self.owner if token is True else token}"
         connection.request("POST",
                            path if path.startswith("/") else f"/api/actors/calls/open/{path}", body,
                            headers)
@@ -59,8 +47,7 @@ class Cluster:
 
     def end(self):
         self.program.communicate("", timeout=PATIENCE)
-        subprocess.run([CRT, "stop", "--address", self.address], stdout=subprocess.DEVNULL,
-                       check=True)
+        self.stop()
 
 
 class Calls(unittest.TestCase):
@@ -171,7 +158,7 @@ class Calls(unittest.TestCase):
             self.assertEqual(self.refusal(path)[0], 400, path)
         with contextlib.closing(self.cluster.connect()) as connection:
             connection.request("GET", "/api/actors/calls/open/add",
-                               headers={"Authorization": f"Bearer {self.cluster.token}"})
+                               headers={"Authorization": f"Bearer {self.cluster.owner}"})
             self.assertEqual(connection.getresponse().status, 405)
 
     def test_without_a_token_only_what_is_public(self):
@@ -303,7 +290,7 @@ class Calls(unittest.TestCase):
             s.sendall(
                 b"POST /api/actors/calls/open/hang HTTP/1.1\r\nHost: localhost\r\n"
                 b"Content-Length: 2\r\n"
-                b"Authorization: Bearer " + self.cluster.token.encode() + b"\r\n\r\n[]")
+                b"Authorization: Bearer " + self.cluster.owner.encode() + b"\r\n\r\n[]")
             self.wait_for("hanging", 1)
         self.wait_for("hanging", 0)
         self.assertEqual(self.answer("cancelled"), before + 1)
@@ -356,8 +343,7 @@ class Served(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         cls.cluster = Cluster()
-        cls.server = cls.cluster.start([SERVE_MNIST])
-        assert cls.server.stdout.readline() == "POST /api/actors/serve/digits/predict\n"
+        cls.server = cls.cluster.start(SERVE_MNIST, says="POST /api/actors/serve/digits/predict")
 
     @classmethod
     def tearDownClass(cls):
@@ -369,7 +355,7 @@ class Served(unittest.TestCase):
         drawing = subprocess.run([SERVE_MNIST, "--example", str(digit)], stdout=subprocess.PIPE,
                                  check=True).stdout
         return subprocess.run([
-            "curl", "-sS", "-H", f"Authorization: Bearer {self.cluster.token}", "--data", "@-",
+            "curl", "-sS", "-H", f"Authorization: Bearer {self.cluster.owner}", "--data", "@-",
             *more, f"{self.cluster.url}/api/actors/serve/digits/{method}"
         ], input=drawing, stdout=subprocess.PIPE, check=True).stdout.decode()
 

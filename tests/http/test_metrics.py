@@ -8,7 +8,6 @@ import json
 import os
 import re
 import shutil
-import socket
 import subprocess
 import sys
 import tempfile
@@ -17,30 +16,18 @@ import unittest
 import urllib.parse
 import urllib.request
 
+import real_cluster
+
 CRT, PROGRAM, ROOT = sys.argv[1:4]
 PATIENCE = 60
 
 
-def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
-
-
-class Cluster:
+class Cluster(real_cluster.Cluster):
     def __init__(self):
-        said = subprocess.run([
-            CRT, "start", "--head", "--port", "0", "--dashboard-port", "0", "--num-cpus", "2",
-            "--object-store-memory", "50M"
-        ], stdout=subprocess.PIPE, text=True, check=True).stdout
-        self.address = re.search(r"--address (\S+) --key-file", said)[1]
-        self.key = re.search(r"--key-file (\S+)", said)[1]
-        self.token = subprocess.run([CRT, "token", "--address", self.address],
-                                    stdout=subprocess.PIPE, text=True, check=True).stdout.strip()
+        super().__init__(CRT, "--num-cpus", "2")
+        self.owner = self.token()
         self.target = os.path.join(os.path.dirname(self.key), "prometheus.json")
-        self.program = subprocess.Popen([PROGRAM], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                                        text=True, env=dict(os.environ, CRT_ADDRESS=self.address))
-        assert self.program.stdout.readline() == "counted\n"
+        self.program = self.start(PROGRAM, says="counted")
 
     def metrics(self):
         with open(self.target) as file:
@@ -48,7 +35,7 @@ class Cluster:
         request = urllib.request.Request(
             f"{target['labels']['__scheme__']}://{target['targets'][0]}"
             f"{target['labels']['__metrics_path__']}",
-            headers={"Authorization": f"Bearer {self.token}"})
+            headers={"Authorization": f"Bearer {self.owner}"})
         with urllib.request.urlopen(request, timeout=20) as answer:
             return answer.read().decode()
 
@@ -58,8 +45,7 @@ class Cluster:
 
     def end(self):
         self.program.communicate("\n\n", timeout=PATIENCE)
-        subprocess.run([CRT, "stop", "--address", self.address], stdout=subprocess.DEVNULL,
-                       check=True)
+        self.stop()
 
 
 def value(text, name, *labels):
@@ -120,7 +106,7 @@ class Metrics(unittest.TestCase):
     def test_3_prometheus_scrapes_it(self):
         if not shutil.which("prometheus"):
             self.skipTest("prometheus is not installed")
-        port = free_port()
+        port = real_cluster.free_port()
         with tempfile.TemporaryDirectory() as folder:
             shutil.copy(f"{ROOT}/packaging/prometheus/alerts.yml", folder)
             with open(f"{ROOT}/packaging/prometheus/prometheus.yml") as file:
@@ -128,7 +114,7 @@ class Metrics(unittest.TestCase):
             with open(f"{folder}/prometheus.yml", "w") as file:
                 file.write(config.replace("interval: 5s", "interval: 200ms"))
             with open(f"{folder}/token", "w") as file:
-                file.write(self.cluster.token)
+                file.write(self.cluster.owner)
             server = subprocess.Popen([
                 "prometheus", f"--config.file={folder}/prometheus.yml",
                 f"--storage.tsdb.path={folder}/data", f"--web.listen-address=127.0.0.1:{port}"

@@ -36,7 +36,9 @@ def environment(folder):
         MARK: "", "CRT_RUN_DIR": "r", "CRT_STATE_DIR": "s", "XDG_RUNTIME_DIR": "x",
         "XDG_STATE_HOME": "y", "CRT_CONFIG": "none"
     }
-    return kept | {name: os.path.join(folder, part) for name, part in own.items()}
+    modules = [os.path.dirname(os.path.abspath(__file__)), os.environ.get("PYTHONPATH", "")]
+    return kept | {name: os.path.join(folder, part) for name, part in own.items()} | {
+        "PYTHONPATH": ":".join(filter(None, modules))}
 
 
 def processes_of(folder):

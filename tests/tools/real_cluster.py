@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What tests with real daemons of one host share: a cluster, and a driver that does what it is
-told."""
+"""What tests with real daemons of one host share: a cluster, a driver that does what it is told,
+and waiting. Found by tests that run under isolated.py."""
 import json
 import os
 import re
 import select
 import signal
+import socket
 import subprocess
 import time
 
@@ -18,23 +19,50 @@ def run(*words, status=0):
     return done.stdout
 
 
+def free_port():
+    with socket.socket() as s:
+        s.bind(("", 0))
+        return s.getsockname()[1]
+
+
+def until(what, holds, seconds=120):
+    deadline = time.monotonic() + seconds
+    while not holds():
+        if time.monotonic() > deadline:
+            raise AssertionError(f"not within {seconds} s: {what}")
+        time.sleep(0.02)
+
+
 class Cluster:
     """A head with a node of its own; more nodes join on this host. `soon`: seconds that something
     may take."""
 
     def __init__(self, crt, *options, store="50M", soon=20):
-        self.crt, self.soon = crt, soon
+        self.command, self.soon = crt, soon
         self.store = ("--object-store-memory", store)
         said = run(crt, "start", "--head", "--port", 0, "--dashboard-port", 0, *self.store,
                    *options)
         self.address, self.key = re.search(r"--address (\S+) --key-file (\S+)", said).groups()
+        self.url = re.search(r"https?://[\w.:]+", said)[0]  # of the dashboard
+
+    def token(self, *options):
+        return run(self.command, "token", "--address", self.address, *options).strip()
+
+    def start(self, *words, says=None, **variables):
+        """A driver that reads and prints lines; `says`: the first one."""
+        driver = subprocess.Popen(
+            words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+            env=dict(os.environ, CRT_ADDRESS=self.address, **variables))
+        said = driver.stdout.readline() if says else ""
+        assert not says or said == says + "\n", f"{words[0]} says {said!r}"
+        return driver
 
     def join(self, *options):
-        run(self.crt, "start", "--address", self.address, "--key-file", self.key, *self.store,
+        run(self.command, "start", "--address", self.address, "--key-file", self.key, *self.store,
             *options)
 
     def status(self):
-        return json.loads(run(self.crt, "status", "--json"))
+        return json.loads(run(self.command, "status", "--json"))
 
     def state(self):
         return self.status()["cluster"]
@@ -62,12 +90,12 @@ class Cluster:
         select.select([ended], [], [], self.soon)
         os.close(ended)
 
-    def restart_head(self):
-        run(self.crt, "start", "--head", "--port",
-            self.address.rsplit(":", 1)[1], "--dashboard-port", 0)
+    def restart_head(self, *options):
+        run(self.command, "start", "--head", "--port",
+            self.address.rsplit(":", 1)[1], "--dashboard-port", 0, *options)
 
     def stop(self):
-        run(self.crt, "stop", "--address", self.address)
+        run(self.command, "stop", "--address", self.address)
 
     def __enter__(self):
         return self
