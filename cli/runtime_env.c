@@ -116,6 +116,33 @@ static crt_status_t conda_of(yaml_reader_t *reader, const char *name,
     return text_of(reader, name, value, made_out);
 }
 
+static crt_status_t add_setting(yaml_reader_t *reader, const char *name,
+                                const yaml_node_t *key, const yaml_node_t *value,
+                                void *to)
+{
+    const char *text;
+    char *end;
+    long long seconds;
+
+    CRT_TRY(crti_yaml_text(reader, value, name, &text));
+    if (strcmp(name, "eager_install") == 0 && strcmp(text, "true") == 0)
+        return CRT_OK; /* as it is */
+    seconds = strtoll(text, &end, 10);
+    if (strcmp(name, "setup_timeout_seconds") != 0 || *end || !*text)
+        return crti_yaml_wrong(reader, key,
+                               "config has setup_timeout_seconds, a whole number, and "
+                               "eager_install, which is true");
+    json_object_set_new(to, name, json_integer(seconds));
+    return CRT_OK;
+}
+
+static crt_status_t config_of(yaml_reader_t *reader, const char *name,
+                              const yaml_node_t *value, json_t **made_out)
+{
+    *made_out = json_object();
+    return crti_yaml_each_key(reader, value, name, add_setting, *made_out);
+}
+
 static crt_status_t nothing_of(yaml_reader_t *reader, const char *name,
                                const yaml_node_t *value, json_t **made_out)
 {
@@ -129,11 +156,11 @@ static const struct {
     const char *name;
     crt_status_t (*make)(yaml_reader_t *reader, const char *name,
                          const yaml_node_t *value, json_t **made_out);
-} keys[] = {{"working_dir", text_of},   {"excludes", list_of},
-            {"env_vars", variables_of}, {"setup", text_of},
-            {"conda", conda_of},        {"pip", requirements_of},
-            {"uv", requirements_of},    {"num_cpus", nothing_of},
-            {"num_gpus", nothing_of},   {"resources", nothing_of}};
+} keys[] = {
+    {"working_dir", text_of}, {"excludes", list_of},    {"env_vars", variables_of},
+    {"setup", text_of},       {"conda", conda_of},      {"pip", requirements_of},
+    {"uv", requirements_of},  {"config", config_of},    {"num_cpus", nothing_of},
+    {"num_gpus", nothing_of}, {"resources", nothing_of}};
 #define KEYS (sizeof(keys) / sizeof(keys[0]))
 
 static const char *key_name(const void *user, size_t index)
@@ -144,11 +171,10 @@ static const char *key_name(const void *user, size_t index)
 /* Of Ray, and not of crt. */
 static bool is_rays(const char *name)
 {
-    static const char *const names[] = {"config",        "container",
-                                        "image_uri",     "java_jars",
-                                        "mpi",           "nsight",
-                                        "py_executable", "py_modules",
-                                        "rocprof_sys",   "worker_process_setup_hook"};
+    static const char *const names[] = {
+        "container",  "image_uri",   "java_jars",
+        "mpi",        "nsight",      "py_executable",
+        "py_modules", "rocprof_sys", "worker_process_setup_hook"};
 
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
         if (strcmp(name, names[i]) == 0)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Variables by which nodes hear of the Python environment that a job was submitted with. Those of
- * its folder are in net/protocol.h.
+/* Variables by which nodes hear of the Python environment that a job was submitted with, and of the
+ * time for it. Those of its folder are in net/protocol.h.
  *
  * Where it sits
  *     http/submission.c (set), control/control_job_queue.c -> node/jobs/python.c, crt-unpack
@@ -14,5 +14,8 @@
 #define CRTI_JOB_UV     "CRT_JOB_UV"
 #define CRTI_JOB_CONDA  "CRT_JOB_CONDA"
 #define CRTI_JOB_PYTHON "CRT_JOB_PYTHON"
+
+/* How long each of them, and the folder, may take: seconds, -1: without an end. */
+#define CRTI_JOB_SETUP_SECONDS "CRT_JOB_SETUP_SECONDS"
 
 #endif

@@ -62,6 +62,7 @@
     V(CRT_JOB_UV, "nodes", "the same for uv")                                            \
     V(CRT_JOB_CONDA, "nodes", "name of the environment of conda that it runs in")        \
     V(CRT_JOB_PYTHON, "nodes", "where that environment lies on the driver's node")       \
+    V(CRT_JOB_SETUP_SECONDS, "nodes", "time for the folder, and for that environment")   \
     V(CRT_NODE_DIR, "programs", "run directory of the node that has started a process")  \
     V(CRT_NODE_SOCKET, "workers", "its socket")                                          \
     V(CRT_HEAD_DIR, "head", "by it the children of a head that was killed are found")    \
@@ -74,8 +75,11 @@
       "file that a rank removes when it has come to crt_main")                           \
     V(CRT_TAG_OUTPUT, "programs", "lines of ranks are shown with their rank")            \
     V(CRT_INSTANCE, "commands", "the node that the autoscaler asks for, or ends")        \
+    V(CRT_NODE, "commands", "id of that node; empty: it has not joined")                 \
+    V(CRT_NODE_TYPE, "commands", "its type")                                             \
+    V(CRT_NODE_LABELS, "commands", "its labels")                                         \
+    V(CRT_NODE_OPTIONS, "commands", "options of crt start for it")                       \
     V(CRT_KUBERNETES, "crt kubernetes", "where its Deployments are, JSON")               \
-    V(CRT_NODE_TYPE, "crt kubernetes", "node type of the order")                         \
     V(CRT_MACHINE, "crt kubernetes", "the pod of the instance, as far as is known")      \
     V(CRT_CLUSTER, "crt kubernetes", "the part of names of instances that says whose")   \
     V(CRT_POOL, "commands", "hosts of which the autoscaler takes one for a node")        \

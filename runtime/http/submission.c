@@ -19,6 +19,7 @@
 #define SETUP_MAX        4096 /* bytes, with the final zero */
 #define CONDA_MAX        200  /* of a name */
 #define REQUIREMENTS_MAX 16384
+#define SECONDS_MAX      (365 * 24 * 60 * 60)
 
 static void json_decref_auto(json_t **json)
 {
@@ -212,6 +213,37 @@ static crt_status_t read_python(const json_t *runtime_env, crti_http_submission_
     return read_conda(runtime_env, s);
 }
 
+/* Ray's RuntimeEnvConfig. Environments are always made before the program runs. */
+static crt_status_t read_config(const json_t *runtime_env, crti_http_submission_t *s)
+{
+    const json_t *config = member(runtime_env, "config");
+    const json_t *seconds = member(config, "setup_timeout_seconds");
+    char text[24];
+
+    if (config && !json_is_object(config))
+        return wrong_type("runtime_env.config", "an object");
+    for (void *at = json_object_iter((json_t *)config); at;
+         at = json_object_iter_next((json_t *)config, at)) {
+        const json_t *value = json_object_iter_value(at);
+
+        if (value != seconds && !json_is_null(value) &&
+            !(json_is_true(value) &&
+              strcmp(json_object_iter_key(at), "eager_install") == 0))
+            return crt_raise(CRT_ERR_INVALID,
+                             "runtime_env.config has setup_timeout_seconds, and "
+                             "eager_install, which is true; \"%s\" is not supported",
+                             json_object_iter_key(at));
+    }
+    if (!seconds)
+        return CRT_OK;
+    if (json_integer_value(seconds) != -1 &&
+        (json_integer_value(seconds) < 1 || json_integer_value(seconds) > SECONDS_MAX))
+        return wrong_type("runtime_env.config.setup_timeout_seconds",
+                          "a whole number of 1 to 31536000, or -1: no end");
+    snprintf(text, sizeof(text), "%lld", (long long)json_integer_value(seconds));
+    return crti_submission_variable(s, CRTI_JOB_SETUP_SECONDS, text);
+}
+
 /* ---------------------------------------------------------------- the environment */
 
 /* Keys of others are refused: a job must not run without what it asked for. */
@@ -294,6 +326,8 @@ static crt_status_t read_runtime_env(const json_t *body, crti_http_submission_t 
         status = read_folder(runtime_env, s);
     if (status == CRT_OK)
         status = read_python(runtime_env, s);
+    if (status == CRT_OK)
+        status = read_config(runtime_env, s);
     return status == CRT_OK ? read_environment(runtime_env, s) : status;
 }
 

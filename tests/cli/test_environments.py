@@ -228,6 +228,11 @@ class Environments(unittest.TestCase):
             said, r"\(crt\) setting up the folder: echo begins; [^\n]*\nbegins\nends\n"
             r"\(crt\) that took [0-9.]+ s\n(.*\n)*the program\n")
 
+    def test_a_setup_that_takes_longer_than_its_job_allows_is_ended(self):
+        said = self.submit({"working_dir": self.folder, "setup": "echo begins; sleep 600",
+                            "config": {"setup_timeout_seconds": 1}}, "true", code=1)
+        self.assertIn("runtime_env setup failed: it took longer than 1 s", said)
+
     def test_jobs_at_the_same_time_share_one_setup(self):
         count = self.path("count")
         environment = {"working_dir": self.folder, "setup": f"echo x >>{count}; sleep 1"}

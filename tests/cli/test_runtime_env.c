@@ -60,6 +60,8 @@ static void yaml_is_read_as_json_is(void **state)
     expect("e.yaml", "excludes: data\nsetup: ~\nworking_dir: null\nenv_vars:\n",
            "{\"excludes\":[\"data\"]}");
     expect("e.yaml", "setup: 'null'\n", "{\"setup\":\"null\"}");
+    expect("e.yaml", "config:\n  setup_timeout_seconds: 90\n  eager_install: true\n",
+           "{\"config\":{\"setup_timeout_seconds\":90}}");
 }
 
 static void an_error_has_its_line_and_column_and_the_nearest_key(void **state)
@@ -74,6 +76,8 @@ static void an_error_has_its_line_and_column_and_the_nearest_key(void **state)
     refuse("a.yaml", "env_vars:\n  K:\n", "a.yaml:2:3: the variable K has no value");
     refuse("a.yaml", "env_vars:\n  K: [1]\n", "a.yaml:2:6: K is a text or a number");
     refuse("a.yaml", "excludes: {a: b}\n", "excludes is a list, not a map");
+    refuse("a.yaml", "config: {setup_timeout_seconds: 9s}\n", "a whole number");
+    refuse("a.yaml", "config:\n  eager_install: false\n", "a.yaml:2:3: config has");
     refuse("a.yaml", "setup: a\nsetup: b\n", "a.yaml:2:1: setup is there already");
     refuse("a.yaml", "- setup\n", "a runtime environment is a map of KEY: VALUE");
     refuse("a.yaml", "", "a.yaml: nothing is in it");

@@ -57,6 +57,8 @@ static void a_python_environment_is_told_to_nodes(void **state)
     } cases[] = {
         {"{\"pip\":[\"a==1\",\"--no-index\"]}", "CRT_JOB_PIP=a==1\n--no-index\n"},
         {"{\"uv\":{\"packages\":[\"a\"]}}", "CRT_JOB_UV=a\n"},
+        {"{\"config\":{\"setup_timeout_seconds\":-1,\"eager_install\":true}}",
+         "CRT_JOB_SETUP_SECONDS=-1"},
         {"{\"conda\":\"aims-ray\"}", "CRT_JOB_CONDA=aims-ray"}};
 
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
@@ -108,7 +110,7 @@ static void job_id_is_an_old_name_of_submission_id(void **state)
     assert_string_equal(s.id, "old");
 }
 
-static void a_wrong_python_environment_is_refused_with_what_is_wrong(void **state)
+static void a_wrong_environment_is_refused_with_what_is_wrong(void **state)
 {
     static const struct {
         const char *json, *reason;
@@ -130,6 +132,18 @@ static void a_wrong_python_environment_is_refused_with_what_is_wrong(void **stat
          "the name of an environment"},
         {"{\"entrypoint\":\"x\",\"runtime_env\":{\"conda\":\"a\",\"pip\":[\"b\"]}}",
          "one of conda, pip and uv"},
+        {"{\"entrypoint\":\"x\",\"runtime_env\":{\"config\":[]}}",
+         "\"runtime_env.config\" must be an object"},
+        {"{\"entrypoint\":\"x\",\"runtime_env\":{\"config\":{\"setup_timeout_seconds\":0}"
+         "}}",
+         "1 to 31536000, or -1"},
+        {"{\"entrypoint\":\"x\",\"runtime_env\":{\"config\":{\"setup_timeout_seconds\":"
+         "\"9\"}}}",
+         "1 to 31536000, or -1"},
+        {"{\"entrypoint\":\"x\",\"runtime_env\":{\"config\":{\"eager_install\":false}}}",
+         "\"eager_install\" is not supported"},
+        {"{\"entrypoint\":\"x\",\"runtime_env\":{\"config\":{\"log_files\":[]}}}",
+         "\"log_files\" is not supported"},
     };
 
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
@@ -230,7 +244,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_full_description_is_taken),
         cmocka_unit_test(a_python_environment_is_told_to_nodes),
-        cmocka_unit_test(a_wrong_python_environment_is_refused_with_what_is_wrong),
+        cmocka_unit_test(a_wrong_environment_is_refused_with_what_is_wrong),
         cmocka_unit_test(without_a_program_the_shell_runs_the_entrypoint),
         cmocka_unit_test(an_id_is_chosen_when_none_is_given_and_differs_each_time),
         cmocka_unit_test(job_id_is_an_old_name_of_submission_id),

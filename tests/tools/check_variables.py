@@ -15,6 +15,7 @@ FOLDERS = ("runtime/", "cli/", "collective/", "ml/", "actors/")
 # argument of these, with a '=' behind it, or as the value of a macro.
 USED = (re.compile(r"\b(?:getenv|setenv|unsetenv|environment|variable|take_variable)\(\s*"
                    r"\"(CRT_[A-Z0-9_]+)\""),
+        re.compile(r"\badd_env\(\w+, \"(CRT_[A-Z0-9_]+)\""),
         re.compile(r"\"(CRT_[A-Z0-9_]+)=[%\"]"),
         re.compile(r"\"(CRT_[A-Z0-9_]+_LIBRARY)\""),
         re.compile(r"^#define \w+ +\"(CRT_[A-Z0-9_]+)\"$", re.MULTILINE))

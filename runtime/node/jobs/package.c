@@ -16,6 +16,7 @@
 #include <sys/wait.h>
 
 #include "runtime/base/clock.h"
+#include "runtime/base/job_variables.h"
 #include "runtime/base/limit.h"
 #include "runtime/base/programs.h"
 #include "runtime/crt.h"
@@ -34,6 +35,7 @@ struct crti_package {
     int zip_fd;
     pid_t pid; /* 0: nothing makes it */
     int pidfd, report;
+    uint64_t patience_ns; /* UINT64_MAX: it may take as long as it likes */
     bool is_late;
     crti_watch_t pidfd_watch;
     crti_timer_t timer;
@@ -106,8 +108,8 @@ static crt_status_t result_of(crti_package_t *p, const siginfo_t *info)
         return CRT_OK;
     if (p->is_late)
         return crt_raise(CRT_ERR_TIMED_OUT,
-                         CRTI_JOB_SETUP_FAILED "it took longer than %d s",
-                         (int)(CRTI_LIMIT(job_setup_timeout) / CRTI_S));
+                         CRTI_JOB_SETUP_FAILED "it took longer than %llu s",
+                         (unsigned long long)(p->patience_ns / CRTI_S));
     crti_log_file_last(&p->log, last, sizeof(last));
     return crt_raise(CRT_ERR_IO, CRTI_JOB_SETUP_FAILED "%s",
                      is_made   ? "the folder went meanwhile"
@@ -150,9 +152,9 @@ static crt_status_t watch(crti_package_t *p)
     p->pidfd_watch = (crti_watch_t){.on_ready = on_gone, .user = p};
     p->timer = (crti_timer_t){.on_expired = on_late, .user = p};
     status = crti_loop_add(p->node->loop, &p->pidfd_watch, p->pidfd, EPOLLIN);
-    if (status == CRT_OK)
+    if (status == CRT_OK && p->patience_ns != UINT64_MAX)
         status = crti_loop_start(p->node->loop, &p->timer,
-                                 crti_node_now(p->node) + CRTI_LIMIT(job_setup_timeout));
+                                 crti_node_now(p->node) + p->patience_ns);
     for (int i = 0; i < 2 && status == CRT_OK; i++)
         status = crti_output_start(&p->output[i], p->node->loop);
     return status;
@@ -170,6 +172,20 @@ static void on_lines(void *user, bool is_stderr, const char *lines, size_t size)
     crti_logs_grown(p->node, p->log.path);
 }
 
+/* What the job was submitted with, else this node's limit. */
+static uint64_t patience_of(char *const *environment)
+{
+    static const char name[] = CRTI_JOB_SETUP_SECONDS "=";
+
+    for (size_t i = 0; environment[i]; i++)
+        if (strncmp(environment[i], name, sizeof(name) - 1) == 0) {
+            long long seconds = strtoll(environment[i] + sizeof(name) - 1, NULL, 10);
+
+            return seconds > 0 ? (uint64_t)seconds * CRTI_S : UINT64_MAX;
+        }
+    return CRTI_LIMIT(job_setup_timeout);
+}
+
 static crt_status_t make(crti_package_t *p, const crti_package_wish_t *wish)
 {
     char program[CRTI_NODE_PATH], zip[CRTI_NODE_PATH + 80];
@@ -185,6 +201,7 @@ static crt_status_t make(crti_package_t *p, const crti_package_wish_t *wish)
                         .keep_fd = -1};
     crt_status_t status = crti_daemon_path("crt-unpack", program, sizeof(program));
 
+    p->patience_ns = patience_of(wish->environment);
     zip_path(p, wish->sha, zip, sizeof(zip));
     folder[4] = wish->setup && *wish->setup ? (char *)wish->setup : NULL;
     for (int i = 0; i < 2 && status == CRT_OK; i++)
