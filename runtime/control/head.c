@@ -17,8 +17,6 @@
  *     SIGUSR2: the start that this head is part of failed elsewhere. A head that has resumed goes
  *     as it came, tables and nodes stay for the next one; else it is a clean end.
  */
-#include <errno.h>
-#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -47,6 +45,7 @@
 #include "runtime/control/scale_file.h"
 #include "runtime/control/store/redis.h"
 #include "runtime/crt.h"
+#include "runtime/daemon/lifeline.h"
 #include "runtime/daemon/ready.h"
 #include "runtime/net/key.h"
 #include "runtime/net/stream.h"
@@ -76,7 +75,7 @@ typedef struct head {
     crti_timer_t settle; /* end of a turn: when must control look again? */
     crti_timer_t tick;
     crti_timer_t stop_timer;
-    crti_watch_t lifeline;
+    crti_lifeline_t lifeline;
     pid_t redis_pid;
     char warning[320]; /* the end of the ready line; "" none */
     bool serving, stopping, failed;
@@ -403,16 +402,9 @@ static void on_undo(void *user, int signal_number)
     leave_tables(h, "its start is undone");
 }
 
-static void on_lifeline(void *user, uint32_t events)
+static void on_lifeline_end(void *user)
 {
-    head_t *h = user;
-    char scrap[64];
-    ssize_t n = read(h->options.lifeline_fd, scrap, sizeof(scrap));
-
-    if (n > 0 || (n < 0 && (errno == EAGAIN || errno == EINTR)))
-        return;
-    crti_loop_remove(h->loop, &h->lifeline);
-    begin_stop(h, "the driver of this private cluster ended");
+    begin_stop(user, "the driver of this private cluster ended");
 }
 
 /* ---------------------------------------------------------------- the start */
@@ -624,20 +616,16 @@ static crt_status_t make_scaler(head_t *h)
 
 static crt_status_t watch_ends(head_t *h)
 {
-    int fd = h->options.lifeline_fd;
     crt_status_t status = crti_loop_signal(h->loop, SIGTERM, on_signal, h);
 
     if (status == CRT_OK)
         status = crti_loop_signal(h->loop, SIGINT, on_signal, h);
     if (status == CRT_OK)
         status = crti_loop_signal(h->loop, SIGUSR2, on_undo, h);
-    if (status != CRT_OK || fd < 0)
-        return status;
-    crti_wake_with_parent(true);
-    fcntl(fd, F_SETFD, FD_CLOEXEC);
-    fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK);
-    h->lifeline = (crti_watch_t){.on_ready = on_lifeline, .user = h};
-    return crti_loop_add(h->loop, &h->lifeline, fd, EPOLLIN);
+    return status == CRT_OK
+               ? crti_lifeline_watch(&h->lifeline, h->loop, h->options.lifeline_fd,
+                                     on_lifeline_end, h)
+               : status;
 }
 
 static crt_status_t start(head_t *h)
@@ -656,8 +644,8 @@ static crt_status_t start(head_t *h)
     if (status != CRT_OK)
         return status;
     /* A terminal stays the log of a head that was started by hand. */
-    if (h->options.ready_fd >= 0 && crti_log_to_file(h->paths.log) != CRT_OK)
-        crti_log(CRTI_LOG_WARN, "head", "%s; the log goes on here", crt_error_detail());
+    if (h->options.ready_fd >= 0)
+        crti_daemon_log_to(h->paths.log, "head");
     status = take_key(h);
     if (status == CRT_OK)
         status = make_http(h);
@@ -711,7 +699,6 @@ static void clean_up(head_t *h, bool is_clean)
 
 static int finish(head_t *h, crt_status_t status)
 {
-    char line[1300];
     bool was_serving = h->serving;
 
     if (status != CRT_OK && !h->failed) {
@@ -725,8 +712,7 @@ static int finish(head_t *h, crt_status_t status)
     if (!h->failed)
         return 0;
     crti_log(CRTI_LOG_ERROR, "head", "%s", h->problem);
-    snprintf(line, sizeof(line), "error %s\n", h->problem);
-    crti_ready_tell(&h->options.ready_fd, line);
+    crti_ready_fail(&h->options.ready_fd, h->problem);
     return 1;
 }
 
@@ -751,7 +737,7 @@ int main(int argc, char **argv)
     raise_limits();
     signal(SIGPIPE, SIG_IGN);
     signal(SIGHUP, SIG_IGN);
-    crti_log_select(getenv("CRT_LOG") ? getenv("CRT_LOG") : "info");
+    crti_daemon_log_select();
     status = crti_head_options_parse(argc, argv, &h.options);
     if (status == CRT_OK && h.options.autoscaler_fd >= 0)
         status = crti_scale_file_read(h.options.autoscaler_fd, &h.scale_file);

@@ -64,3 +64,11 @@ void crti_ready_tell(int *fd, const char *line)
     close(*fd);
     *fd = -1;
 }
+
+void crti_ready_fail(int *fd, const char *text)
+{
+    char line[1300];
+
+    snprintf(line, sizeof(line), "error %.1280s\n", text);
+    crti_ready_tell(fd, line);
+}

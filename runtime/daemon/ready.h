@@ -22,4 +22,7 @@ const char *crti_ready_get(const char *line, const char *key, char *value, size_
  * when `*fd` is -1. */
 void crti_ready_tell(int *fd, const char *line);
 
+/* Tells "error TEXT". */
+void crti_ready_fail(int *fd, const char *text);
+
 #endif

@@ -20,6 +20,7 @@
 #include "runtime/base/log.h"
 #include "runtime/base/rundir.h"
 #include "runtime/daemon/daemon_options.h"
+#include "runtime/daemon/lifeline.h"
 #include "runtime/daemon/option_list.h"
 #include "runtime/daemon/ready.h"
 #include "runtime/http/certificate.h"
@@ -84,19 +85,10 @@ static crt_status_t choose_certificate(const arguments_t *a, const crti_key_t *k
     return crti_certificate_make(key, directory, a->host, certificate);
 }
 
-/* The one line that the starter waits for. */
-static void report(int *ready_fd, const char *what, const char *text)
-{
-    char line[1200];
-
-    snprintf(line, sizeof(line), "%s %s\n", what, text);
-    crti_ready_tell(ready_fd, line);
-}
-
 static crt_status_t serve(arguments_t *a)
 {
     CRTI_AUTO(crti_http_server_free) crti_http_server_t *server = NULL;
-    char socket_path[4096], programs[4096], audit_log[PATH_MAX];
+    char socket_path[4096], programs[4096], audit_log[PATH_MAX], line[1200] = "ready";
     crti_certificate_t certificate = {0};
     crti_key_t key;
     crti_http_options_t options = {.host = a->host,
@@ -135,7 +127,9 @@ static crt_status_t serve(arguments_t *a)
     if (crti_scrape_target_write(a->key_file, crti_http_server_url(server)) != CRT_OK)
         crti_log(CRTI_LOG_WARN, "http", "Prometheus finds no target: %s",
                  crt_error_detail());
-    report(&a->ready_fd, "ready http", crti_http_server_url(server));
+    crti_ready_add(line, sizeof(line) - 1, "http", crti_http_server_url(server));
+    strcat(line, "\n");
+    crti_ready_tell(&a->ready_fd, line);
     status = crti_http_server_run(server);
     crti_scrape_target_remove(a->key_file);
     return status;
@@ -143,7 +137,6 @@ static crt_status_t serve(arguments_t *a)
 
 int main(int argc, char **argv)
 {
-    const char *selection = getenv("CRT_LOG");
     pid_t parent = getppid();
     arguments_t arguments;
     crt_status_t status;
@@ -160,7 +153,7 @@ int main(int argc, char **argv)
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent) /* it died before the line above */
         return 1;
-    crti_log_select(selection ? selection : "info");
+    crti_daemon_log_select();
     status = parse(argc, argv, &arguments);
     if (status == CRT_OK && arguments.log)
         status = crti_log_to_file(arguments.log);
@@ -171,6 +164,6 @@ int main(int argc, char **argv)
     if (status == CRT_OK)
         return 0;
     crti_log(CRTI_LOG_ERROR, "http", "%s", crt_error_detail());
-    report(&arguments.ready_fd, "error", crt_error_detail());
+    crti_ready_fail(&arguments.ready_fd, crt_error_detail());
     return 1;
 }

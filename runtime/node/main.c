@@ -2,11 +2,11 @@
 /* crt-node: the node daemon. Options are in docs/design/processes.md. */
 #include <fcntl.h>
 #include <signal.h>
-#include <stdlib.h>
 #include <unistd.h>
 
-#include "runtime/base/log.h"
 #include "runtime/base/rundir.h"
+#include "runtime/daemon/lifeline.h"
+#include "runtime/daemon/ready.h"
 #include "runtime/node/lifecycle/lifecycle.h"
 #include "runtime/node/node.h"
 #include "runtime/node/options.h"
@@ -16,7 +16,7 @@
 static int fail(int ready_fd, const char *text)
 {
     if (ready_fd >= 0)
-        dprintf(ready_fd, "error %s\n", text);
+        crti_ready_fail(&ready_fd, text);
     else
         dprintf(STDERR_FILENO, "crt-node: %s\n", text);
     return 1;
@@ -34,8 +34,7 @@ static void detach(const crti_node_t *node)
         dup2(null, STDIN_FILENO);
         close(null);
     }
-    if (crti_log_to_file(path) != CRT_OK)
-        crti_log(CRTI_LOG_WARN, "node", "%s; the log goes on here", crt_error_detail());
+    crti_daemon_log_to(path, "node");
 }
 
 /* Whoever reads them has them, and between two nodes they wait: none is lost, none ends a node that
@@ -69,12 +68,11 @@ static bool serve(crti_options_t *options, bool is_daemon, int *status_out)
 
 int main(int argc, char **argv)
 {
-    const char *selection = getenv("CRT_LOG");
     crti_options_t options;
     bool is_daemon;
     int status;
 
-    crti_log_select(selection && *selection ? selection : "info");
+    crti_daemon_log_select();
     if (crti_options_parse(argc, argv, &options) != CRT_OK)
         return fail(options.given.ready_fd, crt_error_detail());
     is_daemon = options.given.ready_fd >= 0;

@@ -10,8 +10,6 @@
  */
 #include "runtime/node/node.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -165,15 +163,9 @@ static void on_child(void *user, int number)
     crti_node_reap_orphans(user);
 }
 
-static void on_lifeline(void *user, uint32_t events)
+static void on_lifeline_end(void *user)
 {
-    crti_node_t *node = user;
-    char byte;
-
-    if (read(node->options.given.lifeline_fd, &byte, 1) > 0)
-        return;
-    crti_loop_remove(node->loop, &node->lifeline_watch);
-    crti_node_stop(node, "its driver has ended");
+    crti_node_stop(user, "its driver has ended");
 }
 
 /* ---------------------------------------------------------------- life */
@@ -210,17 +202,12 @@ static crt_status_t make_loop(crti_node_t *node)
 
 static crt_status_t start_loop(crti_node_t *node)
 {
-    crt_status_t status = CRT_OK;
+    crt_status_t status;
 
     crti_node_start_ticks(node);
     node->start_timer = (crti_timer_t){.on_expired = on_start_late, .user = node};
-    if (node->options.given.lifeline_fd >= 0) {
-        crti_wake_with_parent(true);
-        fcntl(node->options.given.lifeline_fd, F_SETFD, FD_CLOEXEC);
-        node->lifeline_watch = (crti_watch_t){.on_ready = on_lifeline, .user = node};
-        status = crti_loop_add(node->loop, &node->lifeline_watch,
-                               node->options.given.lifeline_fd, EPOLLIN);
-    }
+    status = crti_lifeline_watch(&node->lifeline, node->loop,
+                                 node->options.given.lifeline_fd, on_lifeline_end, node);
     if (status == CRT_OK)
         status = crti_loop_start(node->loop, &node->start_timer,
                                  crti_node_now(node) + START_NS);
@@ -353,7 +340,6 @@ static void free_parts(crti_node_t *node)
 
 void crti_node_free(crti_node_t *node)
 {
-    char line[600];
     bool is_store_free;
 
     crti_wake_with_parent(false);
@@ -367,8 +353,7 @@ void crti_node_free(crti_node_t *node)
     crti_watchdog_end(node->watchdog);
     remove_dirs(node);
     crti_key_wipe(&node->key, sizeof(node->key));
-    snprintf(line, sizeof(line), "error %s\n", node->start_error);
     if (node->exit_status) /* after everything was undone */
-        crti_ready_tell(&node->options.given.ready_fd, line);
+        crti_ready_fail(&node->options.given.ready_fd, node->start_error);
     free(node);
 }

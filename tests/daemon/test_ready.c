@@ -48,11 +48,29 @@ static void a_line_is_told_once(void **state)
     close(ends[0]);
 }
 
+static void a_failure_is_one_line_however_long_its_text_is(void **state)
+{
+    char text[2000], line[2000];
+    int ends[2];
+    ssize_t size;
+
+    memset(text, 'x', sizeof(text) - 1);
+    text[sizeof(text) - 1] = '\0';
+    assert_int_equal(pipe(ends), 0);
+    crti_ready_fail(&ends[1], text);
+    size = read(ends[0], line, sizeof(line));
+    assert_true(size > 1000);
+    assert_memory_equal(line, "error x", 7);
+    assert_int_equal(line[size - 1], '\n');
+    close(ends[0]);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(values_of_a_ready_line_are_read_as_they_were_written),
         cmocka_unit_test(a_line_is_told_once),
+        cmocka_unit_test(a_failure_is_one_line_however_long_its_text_is),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -42,7 +42,7 @@ PRIVATE = {
     "runtime/base": [],
     "runtime/net": LIBRARY[:1],
     "runtime/store": LIBRARY[:2],
-    "runtime/daemon": LIBRARY[:1],
+    "runtime/daemon": LIBRARY[:2],
     "runtime/core": LIBRARY[:4],
     "runtime/util": [],
     "runtime/node": LIBRARY,
@@ -122,9 +122,12 @@ FOREIGN = {
 }
 GENERATED = {"crt_config.h", "crt_version.h"}
 # Inline functions without a symbol of the library, for any folder: everything that people write or
-# type is read by them, and numbers of 16 bits are rounded by them.
+# type is read by them, numbers of 16 bits are rounded by them, answers of the head and the clock
+# are read.
 INLINE = {
+    "runtime/base/clock.h",
     "runtime/base/half.h",
+    "runtime/base/json_find.h",
     "runtime/base/plain_text.h",
     "runtime/base/whole_options.h",
 }
@@ -133,11 +136,14 @@ IN_BOTH = {
     "runtime/base/copy_struct.h": ["ml", "actors"],
     "runtime/base/late_library.h": ["cli"],
     "runtime/base/limit.h": ["cli"],
+    "runtime/base/path_search.h": ["cli"],
+    "runtime/base/rundir.h": ["cli"],
     "runtime/base/spawn_attributes.h": ["cli"],
     "runtime/base/spelling.h": ["cli"],
     "runtime/base/variables_list.h": ["cli"],
     "runtime/daemon/option.h": ["cli"],
     "runtime/daemon/option_list.h": ["cli"],
+    "runtime/daemon/private_start.h": ["cli"],
     "runtime/daemon/ready.h": ["cli"],
     "runtime/daemon/starter.h": ["cli"],
 }

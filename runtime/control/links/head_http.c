@@ -23,6 +23,7 @@
 #include "runtime/control/links/http_sockets.h"
 #include "runtime/control/store/child.h"
 #include "runtime/crt.h"
+#include "runtime/daemon/ready.h"
 #include "runtime/net/https_key.h"
 
 #define BACKOFF_FIRST_NS (100 * CRTI_MS)
@@ -61,14 +62,10 @@ static void close_ready(crti_head_http_t *http)
 /* "ready http URL", or "error TEXT". */
 static void take_ready(crti_head_http_t *http)
 {
-    const char *at = strstr(http->ready, " http ");
-
     close_ready(http);
     http->ready[strcspn(http->ready, "\n")] = '\0';
     if (strncmp(http->ready, "ready", 5) == 0) {
-        if (at)
-            snprintf(http->address, sizeof(http->address), "%.*s",
-                     (int)strcspn(at + 6, " "), at + 6);
+        crti_ready_get(http->ready, "http", http->address, sizeof(http->address));
         http->config.on_change(http->config.user, NULL);
     } else if (strncmp(http->ready, "error ", 6) == 0) {
         http->config.on_change(http->config.user, http->ready + 6);

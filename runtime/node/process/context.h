@@ -10,6 +10,7 @@
 #ifndef CRTI_NODE_CONTEXT_H
 #define CRTI_NODE_CONTEXT_H
 
+#include "runtime/daemon/lifeline.h"
 #include "runtime/net/key.h"
 #include "runtime/node/options.h"
 #include "runtime/node/types.h"
@@ -68,7 +69,7 @@ struct crti_node {
 
     crti_timer_t tick;
     uint64_t orphans_ns; /* when orphans and silent peers were looked for last */
-    crti_watch_t lifeline_watch;
+    crti_lifeline_t lifeline;
 
     bool ready; /* told the parent */
     bool stopping;
