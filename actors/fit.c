@@ -16,24 +16,16 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include <crt_ml_gpu.h>
 
 #include "actors/fit.h"
 #include "actors/members.h"
+#include "runtime/base/clock.h"
 #include "runtime/base/copy_struct.h"
 
 #define STRETCH_S     1.0
 #define FRUITLESS_MAX 10 /* deaths of members, and two more of each, without a step */
-
-static double now_s(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
 
 /* ---------------------------------------------------------------- what is told */
 
@@ -274,10 +266,10 @@ static crt_status_t train(crti_fit_t *f)
         uint64_t end = end_of_phase(f), before = f->step;
         uint64_t pass = f->batches / f->per_pass;
         uint64_t to = f->step + pace < end ? f->step + pace : end;
-        double start = now_s(), seconds;
+        double start = crti_now_s(), seconds;
 
         status = f->strategy->train(f, to, to == end, &sums);
-        seconds = now_s() - start;
+        seconds = crti_now_s() - start;
         if (status != CRT_OK || f->step <= before)
             continue;
         f->trained += seconds;

@@ -22,6 +22,7 @@
 
 #include "actors/fit.h"
 #include "actors/trainer.h"
+#include "runtime/base/clock.h"
 
 #define SUSPECT_MS 10000 /* for the cluster to say whether an actor died */
 #define FRUITLESS  20    /* new members that find no place, before a step is made */
@@ -178,15 +179,12 @@ static crt_status_t take_spares(crti_fit_t *f, int64_t wait_ms)
 static crt_status_t wait_for_members(crti_fit_t *f)
 {
     group_t *g = f->state;
-    struct timespec now;
     int64_t end_ms = 0;
     crt_status_t status = CRT_OK;
 
     while (status == CRT_OK && g->count < f->o.devices) {
-        int64_t now_ms;
+        int64_t now_ms = crti_now_ms();
 
-        clock_gettime(CLOCK_MONOTONIC, &now);
-        now_ms = (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
         end_ms = end_ms ? end_ms : now_ms + f->o.limit_ms;
         if (now_ms >= end_ms)
             return crti_fit_not_there(f, "%d of %d members were there", g->count,

@@ -18,6 +18,7 @@
 #include "actors/image_worker.h"
 #include "actors/piece_sender.h"
 #include "actors/spec.h"
+#include "runtime/base/clock.h"
 #include "runtime/base/copy_struct.h"
 #include <crt_actors.h>
 
@@ -43,14 +44,6 @@ typedef struct worker {
     double
         slowdown; /* how often the time of a gradient it takes: to try out what stragglers do */
 } worker_t;
-
-static double now_s(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
 
 /* ---------------------------------------------------------------- create */
 
@@ -198,10 +191,10 @@ static void destroy(void *self)
 /* Takes so many seconds, or until the call is cancelled. */
 static void dawdle(const crt_call_t *call, double seconds)
 {
-    double end = now_s() + seconds;
+    double end = crti_now_s() + seconds;
 
-    while (now_s() < end && !crt_cancelled(call)) {
-        double left = end - now_s();
+    while (crti_now_s() < end && !crt_cancelled(call)) {
+        double left = end - crti_now_s();
         struct timespec slice = {.tv_nsec = (long)(1e9 * SLOW_SLICE_S)};
 
         if (left < SLOW_SLICE_S)
@@ -278,17 +271,17 @@ static crt_status_t compute(worker_t *w, const crt_call_t *call, uint64_t number
 
     if (status != CRT_OK)
         return status;
-    told->began = now_s();
+    told->began = crti_now_s();
     crt_image_batches_seek(w->batches, number);
     batch = crt_image_batches_next(w->batches);
     told->samples = batch->labels.shape[0];
-    told->batched = now_s();
+    told->batched = crti_now_s();
     crt_model_set_seed(w->model, w->seed + number * 0x9e3779b97f4a7c15u);
     status = pass(w, &view, batch, &told->loss);
     if (status != CRT_OK)
         return status;
-    dawdle(call, (w->slowdown - 1) * (now_s() - told->began));
-    told->computed = now_s();
+    dawdle(call, (w->slowdown - 1) * (crti_now_s() - told->began));
+    told->computed = crti_now_s();
     if (crt_cancelled(call))
         return crt_raise(CRT_ERR_CANCELLED, "batch %llu is no longer wanted",
                          (unsigned long long)number);
@@ -302,7 +295,7 @@ static crt_status_t tell(crt_call_t *call, const told_t *t, size_t bytes)
         crt_list((crt_arg_t[]){crt_arg_float(t->loss),
                                crt_arg_float(t->batched - t->began),
                                crt_arg_float(t->computed - t->batched),
-                               crt_arg_float(now_s() - t->computed),
+                               crt_arg_float(crti_now_s() - t->computed),
                                crt_arg_int((int64_t)bytes), crt_arg_int(t->samples)},
                  6));
 }

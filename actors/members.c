@@ -7,26 +7,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "actors/members.h"
+#include "runtime/base/clock.h"
+#include "runtime/base/json_find.h"
 
 #define HOLDERS_TEXT 400
 #define PARTS        10000 /* of one GPU */
 
 /* ---------------------------------------------------------------- who holds GPUs */
-
-/* What follows a key in a row of the state, which ends at `end`; NULL: it has none. Quotes within
- * texts are escaped there, so no text looks like a key. */
-static const char *value_of(const char *row, const char *end, const char *key)
-{
-    const char *at = strstr(row, key);
-
-    if (!at || at >= end)
-        return NULL;
-    at += strlen(key);
-    return at + strspn(at, " :\"");
-}
 
 /* An amount of a resource, in its smallest parts. */
 static int64_t parts_of(const char *text)
@@ -40,25 +29,20 @@ static int64_t parts_of(const char *text)
     return parts;
 }
 
-static bool begins_with(const char *text, const char *word)
-{
-    return strncmp(text, word, strlen(word)) == 0;
-}
-
-/* The parts of GPUs that an actor has; 0: none, or no process. */
+/* The parts of GPUs that an actor has, whose row of the state ends at `end`; 0: none, or no
+ * process. */
 static int64_t read_holder(const char *row, const char *end, char *text, size_t size)
 {
-    const char *state = value_of(row, end, "\"state\"");
-    const char *name = value_of(row, end, "\"class_name\"");
-    const char *pid = value_of(row, end, "\"pid\"");
-    const char *needs = value_of(row, end, "\"required_resources\"");
-    const char *gpu = needs ? value_of(needs, end, "\"GPU\"") : NULL;
+    char state[32], name[100], pid[24], gpu[32];
 
-    if (!state || !name || !pid || !gpu || begins_with(state, "PENDING") ||
-        begins_with(state, "DEAD") || begins_with(state, "RESTARTING"))
+    crti_json_find(row, end, "state", state, sizeof(state));
+    crti_json_find(row, end, "class_name", name, sizeof(name));
+    crti_json_find(row, end, "pid", pid, sizeof(pid));
+    crti_json_find(row, end, "GPU", gpu, sizeof(gpu));
+    if (!*gpu || !*pid || !*name || !*state || strncmp(state, "PENDING", 7) == 0 ||
+        strcmp(state, "DEAD") == 0 || strcmp(state, "RESTARTING") == 0)
         return 0;
-    snprintf(text, size, "%.*s (pid %.*s) has %.*s", (int)strcspn(name, "\""), name,
-             (int)strcspn(pid, " ,}"), pid, (int)strcspn(gpu, " ,}"), gpu);
+    snprintf(text, size, "%s (pid %s) has %s", name, pid, gpu);
     return parts_of(gpu);
 }
 
@@ -80,7 +64,7 @@ static int64_t list_holders(const char *json, char text[HOLDERS_TEXT])
         int64_t held;
 
         next = strstr(row + 1, "\"actor_id\"");
-        held = read_holder(row, next ? next : row + strlen(row), one, sizeof(one));
+        held = read_holder(row, next, one, sizeof(one));
         all += held;
         if (held > 0 && strlen(text) + strlen(one) + 40 < HOLDERS_TEXT)
             add(text, one);
@@ -130,21 +114,13 @@ crt_status_t crti_members_missing(const char *what, double cpus, double gpus,
 
 /* ---------------------------------------------------------------- waiting */
 
-static int64_t now_ms(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
-}
-
 crt_status_t crt_members_ready(crt_actor_t *const *members, int count, double cpus,
                                double gpus, int64_t limit_ms)
 {
-    int64_t end = now_ms() + limit_ms;
+    int64_t end = crti_now_ms() + limit_ms;
 
     for (int i = 0; i < count; i++) {
-        int64_t left = end - now_ms();
+        int64_t left = end - crti_now_ms();
         crt_status_t status = crt_actor_ready(members[i], left > 0 ? left : 0);
         char what[80];
 

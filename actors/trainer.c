@@ -14,13 +14,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "actors/evaluate.h"
 #include "actors/feed.h"
 #include "actors/replica.h"
 #include "actors/spec.h"
 #include "actors/trainer.h"
+#include "runtime/base/clock.h"
 #include "runtime/base/copy_struct.h"
 #include <crt_actors.h>
 
@@ -43,14 +43,6 @@ typedef struct trainer {
     crt_replica_t *replica;
     int recoveries;
 } trainer_t;
-
-static double now_s(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
 
 /* ---------------------------------------------------------------- create */
 
@@ -375,11 +367,11 @@ static crt_status_t answer(trainer_t *t, const plan_t *p, const progress_t *prog
 static crt_status_t carry_out(trainer_t *t, plan_t *p)
 {
     progress_t progress = {.loss = 0};
-    double start = now_s();
+    double start = crti_now_s();
     crt_status_t status = train_and_compare(t, p, &progress);
 
     if (status == CRT_OK)
-        return answer(t, p, &progress, now_s() - start);
+        return answer(t, p, &progress, crti_now_s() - start);
     return leave_failed(t, status);
 }
 

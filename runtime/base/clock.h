@@ -19,6 +19,16 @@ static inline uint64_t crti_now_ns(void)
     return (uint64_t)t.tv_sec * CRTI_S + (uint64_t)t.tv_nsec;
 }
 
+static inline int64_t crti_now_ms(void)
+{
+    return (int64_t)(crti_now_ns() / CRTI_MS);
+}
+
+static inline double crti_now_s(void)
+{
+    return (double)crti_now_ns() / (double)CRTI_S;
+}
+
 /* Nanoseconds since the host booted, also those in which it slept. */
 static inline uint64_t crti_boot_ns(void)
 {

@@ -43,7 +43,7 @@ static crt_status_t create(void *self, crt_call_t *call)
         return crt_fail(call, CRT_ERR_INVALID, "a progress of %lld steps",
                         (long long)p->total);
     snprintf(p->label, sizeof(p->label), "%s", label);
-    p->start_ms = crti_deadline_now_ms();
+    p->start_ms = crti_now_ms();
     return CRT_OK;
 }
 
@@ -62,7 +62,7 @@ static crt_status_t read_run(void *self, crt_call_t *call)
     const progress_t *p = self;
     crt_arg_t items[] = {CRT_ARG((const char *)p->label), CRT_ARG(p->done),
                          CRT_ARG(p->total),
-                         CRT_ARG((double)(crti_deadline_now_ms() - p->start_ms) / 1000)};
+                         CRT_ARG((double)(crti_now_ms() - p->start_ms) / 1000)};
 
     return crt_return(call, crt_list(items, sizeof(items) / sizeof(items[0])));
 }

@@ -3,49 +3,24 @@
  *
  * Where it sits
  *     slow_waits.c -> [ slow_text.c ]
- * Trust: the JSON is the head's own; what is missing or odd makes a poorer sentence.
  */
 #include "runtime/core/client/slow_text.h"
 
-#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "runtime/base/json_find.h"
 #include "runtime/base/number_text.h"
-
-/* The text, or the digits, behind the first `"key":`; "" without one. An escape ends nothing. */
-static const char *find(const char *json, const char *key, char *value, size_t size)
-{
-    char pattern[48];
-    const char *at;
-    size_t used = 0;
-    bool is_text;
-
-    snprintf(pattern, sizeof(pattern), "\"%s\":", key);
-    at = strstr(json, pattern);
-    value[0] = '\0';
-    if (at == NULL)
-        return value;
-    at += strlen(pattern);
-    is_text = *at == '"';
-    at += is_text;
-    while (*at && used + 1 < size && !strchr(is_text ? "\"" : ",}]", *at)) {
-        at += *at == '\\' && at[1];
-        value[used++] = *at++;
-    }
-    value[used] = '\0';
-    return value;
-}
 
 void crti_slow_text_call(const char *json, int64_t wall_ms, char *text, size_t size)
 {
     char state[32], node[40], pid[24], began[40], since[32];
     double ms;
 
-    find(json, "state", state, sizeof(state));
-    find(json, "node_id", node, sizeof(node));
-    find(json, "worker_pid", pid, sizeof(pid));
-    find(json, "RUNNING", began, sizeof(began));
+    crti_json_find(json, NULL, "state", state, sizeof(state));
+    crti_json_find(json, NULL, "node_id", node, sizeof(node));
+    crti_json_find(json, NULL, "worker_pid", pid, sizeof(pid));
+    crti_json_find(json, NULL, "RUNNING", began, sizeof(began));
     if (strcmp(state, "RUNNING") == 0 && crti_read_whole_number(began, &ms)) {
         crti_format(since, sizeof(since), "%.1f", ((double)wall_ms - ms) / 1000);
         snprintf(text, size, "it has run for %s s in process %s of node %.8s", since, pid,
@@ -65,10 +40,12 @@ void crti_slow_text_transfer(const char *json, size_t bytes, char *text, size_t 
     double came = 0, ms = 0;
 
     if (json) {
-        find(json, "how", how, sizeof(how));
-        find(json, "from", node, sizeof(node));
-        (void)crti_read_whole_number(find(json, "came", value, sizeof(value)), &came);
-        (void)crti_read_whole_number(find(json, "for_ms", value, sizeof(value)), &ms);
+        crti_json_find(json, NULL, "how", how, sizeof(how));
+        crti_json_find(json, NULL, "from", node, sizeof(node));
+        (void)crti_read_whole_number(
+            crti_json_find(json, NULL, "came", value, sizeof(value)), &came);
+        (void)crti_read_whole_number(
+            crti_json_find(json, NULL, "for_ms", value, sizeof(value)), &ms);
     }
     if (strcmp(how, "disk") == 0)
         snprintf(text, size, "its %zu bytes are read from disk", bytes);
@@ -88,9 +65,9 @@ void crti_slow_text_actor(const char *json, char *text, size_t size)
 {
     char state[32], name[64], message[400];
 
-    find(json, "state", state, sizeof(state));
-    find(json, "class_name", name, sizeof(name));
-    find(json, "message", message, sizeof(message));
+    crti_json_find(json, NULL, "state", state, sizeof(state));
+    crti_json_find(json, NULL, "class_name", name, sizeof(name));
+    crti_json_find(json, NULL, "message", message, sizeof(message));
     if (*state)
         snprintf(text, size, "actor %s is %s%s%s", name, state, *message ? ": " : "",
                  message);
