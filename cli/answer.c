@@ -4,6 +4,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include <crt_printable.h>
 
@@ -23,6 +24,18 @@ json_t *crti_answer_query(const crt_cluster_info_t *cluster, const char *what,
     if (!json)
         crt_raise(CRT_ERR_PROTOCOL, "the head's answer is not JSON");
     return json;
+}
+
+size_t crti_answer_living_nodes(const crt_cluster_info_t *cluster, const char *filter)
+{
+    json_t *nodes = crti_answer_query(cluster, "nodes", filter);
+    size_t count = 0;
+
+    for (size_t i = 0; i < json_array_size(nodes); i++)
+        count +=
+            strcmp(crti_answer_text(json_array_get(nodes, i), "state"), "ALIVE") == 0;
+    json_decref(nodes);
+    return count;
 }
 
 json_t *crti_answer_rows(const crt_cluster_info_t *cluster, const char *what,

@@ -2,7 +2,8 @@
 /* Answer: what the head says of its cluster, as the commands that show it read it.
  *
  * Where it sits
- *     memory.c, stack.c, logs.c, top.c, status.c, drain.c -> [ answer ] -> crt_cluster_query
+ *     memory.c, stack.c, logs.c, top.c, status.c, drain.c, start.c, host_program.c -> [ answer ]
+ *     -> crt_cluster_query
  */
 #ifndef CRTI_CLI_ANSWER_H
 #define CRTI_CLI_ANSWER_H
@@ -15,6 +16,9 @@
  * caller's. */
 json_t *crti_answer_query(const crt_cluster_info_t *cluster, const char *what,
                           const char *filter);
+
+/* How many of the nodes that are asked for live (`filter` NULL: of all); 0 without an answer. */
+size_t crti_answer_living_nodes(const crt_cluster_info_t *cluster, const char *filter);
 
 /* The rows of "actors" or "jobs" that match the filters of a query ("": all), page after page.
  * NULL: crt_error_detail says why. The caller's. */

@@ -50,13 +50,10 @@ int crti_cli_archive(int argc, char **argv)
                    "wherever it is unpacked.",
         .options = options,
         .count = sizeof(options) / sizeof(options[0])};
-    int first;
+    int first = crti_cli_parse(argc, argv, &spec);
 
-    switch (crti_cli_parse(argc, argv, &spec, &first)) {
-    case PARSE_DONE: return 0;
-    case PARSE_WRONG: return CLI_USAGE;
-    case PARSE_OK: break;
-    }
+    if (first <= 0)
+        return -first;
     if (!output)
         return crti_cli_misused(NAME, "which file? --output FILE");
     return write_archive(output, !without_ml);

@@ -27,18 +27,14 @@ int crti_cluster_open(cluster_t *c, const char *command, const char *path)
 
 int crti_cluster_open_object(cluster_t *c, const char *command, json_t *file)
 {
-    static const int signals[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
-
     *c = (cluster_t){.command = command, .file = file, .signal_fd = -1};
     if (!file)
         return crti_cli_fail(command, "out of memory");
     c->hosts = json_object_get(c->file, "hosts");
     c->count = json_array_size(c->hosts);
     c->calls = calloc(c->count, sizeof(*c->calls));
-    c->signal_fd =
-        crti_daemon_watch_signals(signals, sizeof(signals) / sizeof(signals[0]), NULL);
-    if (!json_object_get(c->file, "crt") &&
-        crti_crt_archive_open(&c->archive) != CRT_OK)
+    c->signal_fd = crti_daemon_watch_ends();
+    if (!json_object_get(c->file, "crt") && crti_crt_archive_open(&c->archive) != CRT_OK)
         return crti_cli_fail_detail(command);
     if (!c->calls || c->signal_fd < 0)
         return crti_cli_fail(command, "can't watch for Ctrl-C: %s", strerror(errno));
@@ -118,10 +114,8 @@ const char *crti_cluster_only_file(int argc, char **argv, int first, const char 
 const char *crti_cluster_parse(int argc, char **argv, const command_spec_t *spec,
                                int *result_out)
 {
-    int first;
-    parse_result_t parsed = crti_cli_parse(argc, argv, spec, &first);
+    int first = crti_cli_parse(argc, argv, spec);
 
-    *result_out = parsed == PARSE_DONE ? 0 : CLI_USAGE;
-    return parsed == PARSE_OK ? crti_cluster_only_file(argc, argv, first, spec->name)
-                              : NULL;
+    *result_out = first > 0 ? CLI_USAGE : -first;
+    return first > 0 ? crti_cluster_only_file(argc, argv, first, spec->name) : NULL;
 }

@@ -184,13 +184,10 @@ int crti_cli_exec(int argc, char **argv)
                    "none.",
         .options = options,
         .count = sizeof(options) / sizeof(options[0])};
-    int first;
+    int first = crti_cli_parse(argc, argv, &spec);
 
-    switch (crti_cli_parse(argc, argv, &spec, &first)) {
-    case PARSE_DONE: return 0;
-    case PARSE_WRONG: return CLI_USAGE;
-    case PARSE_OK: break;
-    }
+    if (first <= 0)
+        return -first;
     if (first + 1 >= argc)
         return crti_cli_misused(spec.name,
                                 first < argc ? "which command?" : "which file?");

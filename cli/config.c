@@ -129,13 +129,10 @@ int crti_cli_config(int argc, char **argv)
         .options = options,
         .count = sizeof(options) / sizeof(options[0])};
     crti_limits_t limits;
-    int first;
+    int first = crti_cli_parse(argc, argv, &spec);
 
-    switch (crti_cli_parse(argc, argv, &spec, &first)) {
-    case PARSE_DONE: return 0;
-    case PARSE_WRONG: return CLI_USAGE;
-    case PARSE_OK: break;
-    }
+    if (first <= 0)
+        return -first;
     if (!is_all) {
         print_settings();
         printf("\n");

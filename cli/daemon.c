@@ -8,9 +8,9 @@
 #include <sys/signalfd.h>
 #include <sys/wait.h>
 
-#include "cli/clock.h"
 #include "cli/run_dirs.h"
 #include "cli/stop.h"
+#include "runtime/base/clock.h"
 
 #define UNDO_TIMEOUT 5000
 
@@ -27,6 +27,13 @@ int crti_daemon_watch_signals(const int *signals, size_t count, sigset_t *before
     }
     sigprocmask(SIG_BLOCK, &set, before);
     return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+}
+
+int crti_daemon_watch_ends(void)
+{
+    static const int ends[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
+
+    return crti_daemon_watch_signals(ends, sizeof(ends) / sizeof(ends[0]), NULL);
 }
 
 crt_status_t crti_daemon_start(crti_starter_t *daemon, int64_t timeout_ms, int cancel_fd)
@@ -60,7 +67,7 @@ static void remove_remains(pid_t pid)
 
 void crti_daemon_undo(crti_starter_t *daemon, int64_t timeout_ms)
 {
-    int64_t deadline_ms = crti_cli_now_ms() + timeout_ms;
+    int64_t deadline_ms = crti_now_ms() + timeout_ms;
     pid_t pid = daemon->pid;
 
     if (pid <= 0)

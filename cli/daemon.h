@@ -20,6 +20,8 @@
  * what it started has ended. Ignored signals stay ignored. Returns a descriptor that does not
  * block, or -1; `*before` (may be NULL) is the old mask. */
 int crti_daemon_watch_signals(const int *signals, size_t count, sigset_t *before);
+/* Those by which a user ends a command. */
+int crti_daemon_watch_ends(void);
 
 /* Executes and waits, at most `timeout_ms`. `cancel_fd` ends the wait when it can be read
  * (CRT_ERR_INTERRUPTED). On failure the process is gone, with everything it made. */

@@ -57,13 +57,10 @@ int crti_cli_dashboard(int argc, char **argv)
         .options = options,
         .count = sizeof(options) / sizeof(options[0])};
     char link[DASHBOARD_LINK];
-    int first;
+    int first = crti_cli_parse(argc, argv, &spec);
 
-    switch (crti_cli_parse(argc, argv, &spec, &first)) {
-    case PARSE_DONE: return 0;
-    case PARSE_WRONG: return CLI_USAGE;
-    case PARSE_OK: break;
-    }
+    if (first <= 0)
+        return -first;
     if (first < argc && address)
         return crti_cli_misused(NAME, "give --address or FILE");
     if (first < argc) {

@@ -305,13 +305,10 @@ static int run_get(int argc, char **argv)
             "brought again; what was\ninterrupted goes on.",
         .options = specs,
         .count = sizeof(specs) / sizeof(specs[0])};
-    int first;
+    int first = crti_cli_parse(argc, argv, &spec);
 
-    switch (crti_cli_parse(argc, argv, &spec, &first)) {
-    case PARSE_DONE: return 0;
-    case PARSE_WRONG: return CLI_USAGE;
-    case PARSE_OK: break;
-    }
+    if (first <= 0)
+        return -first;
     if (first + 1 != argc)
         return crti_cli_misused(DATA_GET, "which of mnist, cifar10, cifar100 and svhn?");
     if (!from)

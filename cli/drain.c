@@ -127,13 +127,10 @@ int crti_cli_drain(int argc, char **argv)
         .count = sizeof(options) / sizeof(options[0])};
     double seconds;
     char *end;
-    int first;
+    int first = crti_cli_parse(argc, argv, &spec);
 
-    switch (crti_cli_parse(argc, argv, &spec, &first)) {
-    case PARSE_DONE: return 0;
-    case PARSE_WRONG: return CLI_USAGE;
-    case PARSE_OK: break;
-    }
+    if (first <= 0)
+        return -first;
     if (here && first != argc)
         return crti_cli_misused(NAME, "give NODE or --here");
     if (!here && (first + 1 != argc || !*argv[first]))

@@ -40,13 +40,10 @@ int crti_cli_health_check(int argc, char **argv)
         .options = options,
         .count = sizeof(options) / sizeof(options[0])};
     static crt_cluster_info_t node;
-    int first;
+    int first = crti_cli_parse(argc, argv, &spec);
 
-    switch (crti_cli_parse(argc, argv, &spec, &first)) {
-    case PARSE_DONE: return 0;
-    case PARSE_WRONG: return CLI_USAGE;
-    case PARSE_OK: break;
-    }
+    if (first <= 0)
+        return -first;
     if (crt_cluster_find(address, sizeof(node), &node) != CRT_OK)
         return crti_cli_fail_detail(NAME);
     if (!node.node[0])

@@ -34,7 +34,6 @@
 
 #include <sodium.h>
 
-#include "cli/clock.h"
 #include "cli/cluster_file.h"
 #include "cli/dashboard.h"
 #include "cli/host_sync.h"
@@ -43,6 +42,8 @@
 #include "cli/ssh.h"
 #include "cli/start_options.h"
 #include "cli/stop.h"
+#include "runtime/base/clock.h"
+#include "runtime/base/rundir.h"
 #include "runtime/base/spawn_attributes.h"
 
 #define NAME         "crt host"
@@ -222,24 +223,15 @@ static crt_status_t make_dir(const char *path)
     return CRT_OK;
 }
 
-/* ${CRT_STATE_DIR:-${XDG_STATE_HOME:-$HOME/.local/state}/crt}/up */
+/* STATE/up, and in it the directory of this cluster. */
 static crt_status_t find_dir(char *up, size_t size)
 {
-    const char *state = getenv("CRT_STATE_DIR"), *xdg = getenv("XDG_STATE_HOME"),
-               *home = getenv("HOME");
-    int used;
+    char state[PATH_MAX];
 
-    if (state && *state)
-        used = snprintf(up, size, "%s/up", state);
-    else if (xdg && *xdg)
-        used = snprintf(up, size, "%s/crt/up", xdg);
-    else
-        used = snprintf(up, size, "%s/.local/state/crt/up", home ? home : "");
-    if (*up != '/')
-        return crt_raise(CRT_ERR_INVALID, "the state directory %s is no absolute path",
-                         up);
-    if (used >= (int)size || snprintf(here.dir, sizeof(here.dir), "%s/%s", up,
-                                      here.name) >= (int)sizeof(here.dir))
+    CRT_TRY(crti_state_dir(state, sizeof(state)));
+    if (snprintf(up, size, "%s/up", state) >= (int)size ||
+        snprintf(here.dir, sizeof(here.dir), "%s/%s", up, here.name) >=
+            (int)sizeof(here.dir))
         return crt_raise(CRT_ERR_TOO_LARGE,
                          "the path of the state directory is too long");
     return CRT_OK;
@@ -324,7 +316,8 @@ static void remove_state(const char *state, const char *name)
     crti_run_dir_remove(path);
 }
 
-/* Names of daemons that were killed, whose logs stay until crt down: a line each in "ended". */
+/* Names of daemons that were killed, whose logs stay until crt down: a line each in "ended", where
+ * crt stop writes those that the autoscaler has ended. */
 static void note_ended(void)
 {
     char path[PATH_MAX + 16];
@@ -501,7 +494,7 @@ static int attend(pid_t pid, int ask)
     int64_t kill_at = 0;
 
     while (pidfd >= 0) {
-        int64_t left = kill_at ? kill_at - crti_cli_now_ms() : -1;
+        int64_t left = kill_at ? kill_at - crti_now_ms() : -1;
         int n;
 
         fds[1].events = is_feeding() ? 0 : POLLIN;
@@ -514,7 +507,7 @@ static int attend(pid_t pid, int ask)
         if (n > 0 && fds[1].revents)
             read_end(&fds[1]);
         if (here.is_cancelled && !kill_at) {
-            kill_at = crti_cli_now_ms() + GRACE_MS;
+            kill_at = crti_now_ms() + GRACE_MS;
             kill(-pid, ask);
         } else if (n == 0) {
             kill_at += GRACE_MS; /* it may be in the kernel's hands */
@@ -1076,14 +1069,12 @@ int crti_cli_host(int argc, char **argv)
         .name = NAME,
         .summary = "What crt up, down and exec call on each host by ssh: reads a request "
                    "from standard input."};
-    int first, result;
+    int first = crti_cli_parse(argc, argv, &spec);
+    int result;
     char *line;
 
-    switch (crti_cli_parse(argc, argv, &spec, &first)) {
-    case PARSE_DONE: return 0;
-    case PARSE_WRONG: return CLI_USAGE;
-    case PARSE_OK: break;
-    }
+    if (first <= 0)
+        return -first;
     signal(SIGPIPE, SIG_IGN); /* the other side is gone: told by standard input */
     line = read_line();
     here.answer = json_object();

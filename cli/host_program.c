@@ -16,8 +16,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "cli/clock.h"
+#include "cli/answer.h"
 #include "cli/options.h"
+#include "runtime/base/clock.h"
 #include "runtime/base/spawn_attributes.h"
 
 #define LOOK_MS    50
@@ -46,7 +47,7 @@ void crti_host_program_wait(host_program_t *self, int pidfd, pid_t pid)
             {.fd = pidfd, .events = POLLIN},
             {.fd = self->is_asked_to_end ? -1 : self->end_fd, .events = POLLIN},
             {.fd = self->is_asked_to_end ? -1 : self->signal_fd, .events = POLLIN}};
-        int64_t left = kill_at - crti_cli_now_ms();
+        int64_t left = kill_at - crti_now_ms();
         int n = poll(fds, 3, kill_at ? (left > 0 ? (int)left : 0) : -1);
 
         if (n > 0 && fds[0].revents)
@@ -59,7 +60,7 @@ void crti_host_program_wait(host_program_t *self, int pidfd, pid_t pid)
             return;
         if (self->is_asked_to_end && !kill_at) {
             kill(pid, SIGTERM);
-            kill_at = crti_cli_now_ms() + GRACE_MS;
+            kill_at = crti_now_ms() + GRACE_MS;
         } else if (n == 0) {
             kill(pid, SIGKILL);
             kill_at += GRACE_MS;
@@ -67,34 +68,21 @@ void crti_host_program_wait(host_program_t *self, int pidfd, pid_t pid)
     }
 }
 
-size_t crti_host_program_count(const crt_cluster_info_t *info)
-{
-    char *text = NULL;
-    size_t count = 0;
-
-    if (crt_cluster_query(info, "nodes", NULL, &text) != CRT_OK)
-        return 0;
-    for (const char *at = text; (at = strstr(at, "\"ALIVE\"")) != NULL; at++)
-        count++;
-    crt_free(text);
-    return count;
-}
-
 crt_status_t crti_host_program_gather(host_program_t *self, size_t wanted,
                                       int64_t patience_ms, crt_cluster_info_t *info_out)
 {
-    int64_t until = crti_cli_now_ms() + patience_ms;
+    int64_t until = crti_now_ms() + patience_ms;
     size_t count = 0;
 
     setenv("CRT_ADDRESS", self->cluster.address, 1);
     setenv("CRT_KEY_FILE", self->cluster.key_file, 1);
-    setenv("CRT_NODE_DIR", self->cluster.run_dirs[0], 1);
+    setenv("CRT_NODE_DIR", self->cluster.nodes[0].run_dir, 1);
     CRT_TRY(crt_cluster_find(self->cluster.address, sizeof(*info_out), info_out));
-    while ((count = crti_host_program_count(info_out)) < wanted) {
+    while ((count = crti_answer_living_nodes(info_out, NULL)) < wanted) {
         struct pollfd fds[2] = {{.fd = self->end_fd, .events = POLLIN},
                                 {.fd = self->signal_fd, .events = POLLIN}};
 
-        if (crti_cli_now_ms() > until)
+        if (crti_now_ms() > until)
             return crt_raise(CRT_ERR_TIMED_OUT,
                              "%zu of %zu nodes joined within %lld s: do they reach %s?",
                              count, wanted, (long long)patience_ms / 1000,

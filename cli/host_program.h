@@ -3,7 +3,7 @@
  * for the nodes, run the program, wait for what has a descriptor.
  *
  * Where it sits
- *     cli/slurm_node.c, cli/symmetric_run.c -> [ cli/host_program.c ] -> crt_cluster_query, PROGRAM
+ *     cli/slurm_node.c, cli/symmetric_run.c -> [ cli/host_program.c ] -> answer.c, PROGRAM
  * Ownership
  *     One of them in a process, and no threads: the caller fills in what is said below.
  */
@@ -14,7 +14,7 @@
 
 typedef struct host_program {
     const char *name; /* of the command, in messages */
-    private_cluster_t cluster;
+    crti_private_cluster_t cluster;
     int signal_fd; /* readable: the command is to end */
     int end_fd;    /* read until its end: then the command is to end; -1: none */
     bool is_asked_to_end;
@@ -23,9 +23,6 @@ typedef struct host_program {
 /* Until the descriptor of a process can be read, or the command is to end: then the process (0: it
  * is not ended) is asked to end, and killed after a while. A pidfd of -1 is none. */
 void crti_host_program_wait(host_program_t *self, int pidfd, pid_t pid);
-
-/* The nodes of the cluster that live now; 0 also when the head can't be asked. */
-size_t crti_host_program_count(const crt_cluster_info_t *info);
 
 /* Until `wanted` nodes live, this one of them; CRT_ERR_TIMED_OUT after `patience_ms` says how many
  * came. From then on this process and its children find the cluster by the environment. */

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "cli/run_dirs.h"
+#include "runtime/base/rundir.h"
 
 #define LOCAL_URL "http://localhost" /* only its path is looked at */
 
@@ -65,7 +66,7 @@ static crt_status_t find_local(const crt_cluster_info_t *cluster, http_target_t 
 {
     const char *colon = strrchr(cluster->address, ':');
 
-    if (!crti_run_dir_is_living(cluster->head_dir))
+    if (!crti_dir_is_locked(cluster->head_dir))
         return crt_raise(CRT_ERR_HEAD_LOST,
                          "the head of the cluster %s is gone; nothing was sent. Start it "
                          "again with: crt start --head --port %s",

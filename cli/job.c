@@ -347,13 +347,11 @@ static int run_one(size_t which, int argc, char **argv)
 {
     const command_spec_t *spec = &commands[which].spec;
     http_client_t *client;
-    int first, result;
+    int first = crti_cli_parse(argc, argv, spec);
+    int result;
 
-    switch (crti_cli_parse(argc, argv, spec, &first)) {
-    case PARSE_DONE: return 0;
-    case PARSE_WRONG: return CLI_USAGE;
-    case PARSE_OK: break;
-    }
+    if (first <= 0)
+        return -first;
     if (spec->operands && argc - first != 1)
         return crti_cli_misused(spec->name, "give one JOB, as crt job list shows it");
     if (all && limit)

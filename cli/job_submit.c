@@ -297,13 +297,11 @@ int crti_cli_job_submit(int argc, char **argv)
         .options = specs,
         .count = sizeof(specs) / sizeof(specs[0])};
     http_client_t *client;
-    int first, result;
+    int first = crti_cli_parse(argc, argv, &spec);
+    int result;
 
-    switch (crti_cli_parse(argc, argv, &spec, &first)) {
-    case PARSE_DONE: return 0;
-    case PARSE_WRONG: return CLI_USAGE;
-    case PARSE_OK: break;
-    }
+    if (first <= 0)
+        return -first;
     if (first >= argc)
         return crti_cli_misused(JOB_SUBMIT, "which program?");
     result = check_options();

@@ -12,6 +12,7 @@
 
 #include "cli/download.h"
 #include "cli/folder.h"
+#include "runtime/base/path_search.h"
 
 /* What the kernel executes: an ELF file, or a script that names its interpreter. */
 static bool is_program(FILE *file)
@@ -27,23 +28,16 @@ static bool is_program(FILE *file)
 /* The program as the shell would find it. */
 static FILE *open_program(const char *name, char *path, size_t size)
 {
-    const char *search = getenv("PATH");
+    const char *search = strchr(name, '/') ? NULL : getenv("PATH");
     FILE *file = NULL;
     struct stat st;
 
-    if (strchr(name, '/') || !search) {
+    if (!search)
         snprintf(path, size, "%s", name);
+    if (!search || crti_path_search(search, name, path, size))
         file = fopen(path, "re");
-    }
-    while (!file && !strchr(name, '/') && search && *search) {
-        size_t length = strcspn(search, ":");
-
-        snprintf(path, size, "%.*s/%s", (int)length, search, name);
-        if (access(path, X_OK) == 0)
-            file = fopen(path, "re");
-        search += length + (search[length] == ':');
+    else
         errno = ENOENT;
-    }
     if (!file) {
         crti_cli_fail(JOB_SUBMIT, "can't read the program %s: %s", name, strerror(errno));
         return NULL;

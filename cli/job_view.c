@@ -7,8 +7,8 @@
 #include <time.h>
 
 #include "cli/answer.h"
-#include "cli/clock.h"
 #include "cli/patience.h"
+#include "runtime/base/clock.h"
 #include "runtime/base/limit.h"
 
 #define WAIT_MS 10000 /* of one long poll */
@@ -193,7 +193,7 @@ static bool read_tell_at(const char *name, int64_t *at_ms)
         return false;
     }
     *at_ms = limits.tell_waits > 0
-                 ? crti_cli_now_ms() + (int64_t)(limits.tell_waits / CRTI_MS)
+                 ? crti_now_ms() + (int64_t)(limits.tell_waits / CRTI_MS)
                  : 0;
     return true;
 }
@@ -216,7 +216,7 @@ static void tell_a_late_start(http_client_t *client, const char *id)
 /* Of the next poll: no longer than until something is to be told. */
 static int wait_ms_until(int64_t tell_at_ms)
 {
-    int64_t left = tell_at_ms ? tell_at_ms - crti_cli_now_ms() : WAIT_MS;
+    int64_t left = tell_at_ms ? tell_at_ms - crti_now_ms() : WAIT_MS;
 
     return left < 1 ? 1 : left < WAIT_MS ? (int)left : WAIT_MS;
 }
@@ -255,7 +255,7 @@ int crti_cli_follow_job(http_client_t *client, const char *name, const char *id,
         offset = json_integer_value(json_object_get(part, "next"));
         attempt = json_integer_value(json_object_get(part, "attempt"));
         json_decref(part);
-        if (tell_at_ms && !size && !ended && crti_cli_now_ms() >= tell_at_ms) {
+        if (tell_at_ms && !size && !ended && crti_now_ms() >= tell_at_ms) {
             tell_a_late_start(client, id);
             tell_at_ms = 0;
         }

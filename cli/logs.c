@@ -409,13 +409,11 @@ int crti_cli_logs(int argc, char **argv)
         .count = sizeof(options) / sizeof(options[0])};
     crt_cluster_info_t cluster;
     char name[160];
-    int first, failed, chosen;
+    int first = crti_cli_parse(argc, argv, &spec);
+    int failed, chosen;
 
-    switch (crti_cli_parse(argc, argv, &spec, &first)) {
-    case PARSE_DONE: return 0;
-    case PARSE_WRONG: return CLI_USAGE;
-    case PARSE_OK: break;
-    }
+    if (first <= 0)
+        return -first;
     chosen = (argc > first) + (actor != NULL) + (task != NULL) + (pid || node) + of_head +
              of_http;
     if (argc - first > 1 || chosen > 1)

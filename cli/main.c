@@ -65,13 +65,10 @@ int crti_cli_version(int argc, char **argv)
 {
     static const command_spec_t spec = {.name = "crt version",
                                         .summary = "Prints the version of crt."};
-    int first;
+    int first = crti_cli_parse(argc, argv, &spec);
 
-    switch (crti_cli_parse(argc, argv, &spec, &first)) {
-    case PARSE_DONE: return 0;
-    case PARSE_WRONG: return CLI_USAGE;
-    case PARSE_OK: break;
-    }
+    if (first <= 0)
+        return -first;
     printf("crt %s\n", crt_version());
     return 0;
 }

@@ -19,32 +19,18 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "runtime/base/rundir.h"
+
 #define FILE_MAX ((size_t)4 << 20) /* an environment has at most a few MiB */
 
-/* Start in clock ticks since boot, and whether it still runs (a zombie does not). */
+/* Start in clock ticks since boot. False: it does not run any more (a zombie does not). */
 static bool read_start(pid_t pid, uint64_t *start)
 {
-    char path[64], text[1024];
-    const char *at;
-    ssize_t n;
-    int fd;
+    char text[1024];
+    const char *state = crti_process_stat(pid, 3, text, sizeof(text));
 
-    snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
-    fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return false;
-    n = read(fd, text, sizeof(text) - 1);
-    close(fd);
-    text[n > 0 ? n : 0] = '\0';
-    at = strrchr(text, ')'); /* behind the name, field 2 */
-    if (!at || at[1] != ' ' || at[2] == 'Z' || at[2] == 'X')
-        return false;
-    for (int field = 2; at && field < 22; field++)
-        at = strchr(at + 1, ' ');
-    if (!at)
-        return false;
-    *start = strtoull(at + 1, NULL, 10);
-    return true;
+    return state && *state != 'Z' && *state != 'X' &&
+           crti_process_start(pid, start) == CRT_OK;
 }
 
 /* A file of /proc/PID, ended by a zero; the size is 0 when it can't be read. */

@@ -321,13 +321,10 @@ int crti_cli_memory(int argc, char **argv)
                    "they are kept, and which line\nof a program made them.",
         .options = options,
         .count = 5};
-    int first;
+    int first = crti_cli_parse(argc, argv, &spec);
 
-    switch (crti_cli_parse(argc, argv, &spec, &first)) {
-    case PARSE_DONE: return 0;
-    case PARSE_WRONG: return CLI_USAGE;
-    case PARSE_OK: break;
-    }
+    if (first <= 0)
+        return -first;
     if (!find_order())
         return crti_cli_misused(
             NAME, "--sort-by is size, place, kind, address, node, process or object");

@@ -16,6 +16,7 @@
 #include "cli/microbenchmark_ray.h"
 #include "cli/microbenchmark_rows.h"
 #include "cli/options.h"
+#include "runtime/base/clock.h"
 #include "runtime/base/whole_options.h"
 
 #include <errno.h>
@@ -23,7 +24,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #define NAME                "crt microbenchmark"
@@ -36,14 +36,6 @@ static struct {
     const char *filter;
     bool first_row_printed;
 } settings = {.ray_timeout_s = 600};
-
-static double now(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
-}
 
 /* Seconds that all cores together were busy since the start of the machine. */
 static double busy_seconds(void)
@@ -73,27 +65,27 @@ typedef struct result {
  * `seconds`. */
 static double rate(void (*body)(void), double multiplier, long step, double seconds)
 {
-    double start = now(), elapsed;
+    double start = crti_now_s(), elapsed;
     long count = 0;
 
     do {
         for (long i = 0; i < step; i++)
             body();
         count += step;
-        elapsed = now() - start;
+        elapsed = crti_now_s() - start;
     } while (elapsed < seconds);
     return multiplier * (double)count / elapsed;
 }
 
 static long find_step(void (*body)(void), double seconds)
 {
-    double start = now();
+    double start = crti_now_s();
     long count = 0;
 
     do {
         body();
         count++;
-    } while (now() - start < seconds);
+    } while (crti_now_s() - start < seconds);
     return count / 10 + 1;
 }
 
@@ -137,10 +129,10 @@ static void measure(const row_t *row, result_t *result)
     step = find_step(row->body, 1.0);
     busy = busy_seconds();
     for (int i = 0; i < 4; i++) {
-        double start = now();
+        double start = crti_now_s();
 
         rates[i] = rate(row->body, multiplier, step, 2.0);
-        operations += rates[i] * (now() - start);
+        operations += rates[i] * (crti_now_s() - start);
         sum += rates[i];
     }
     result->cpu_us_per_op = (busy_seconds() - busy) * 1e6 / operations;
@@ -222,11 +214,11 @@ static int driver(int argc, char **argv)
     if (!bench_start())
         return 1;
     busy = busy_seconds();
-    start = now();
+    start = crti_now_s();
     sleep(1); /* the thing measured is a second without work */
     if (!settings.json)
         printf("idle: the machine is busy %.1f %% of a core\n",
-               100 * (busy_seconds() - busy) / (now() - start));
+               100 * (busy_seconds() - busy) / (crti_now_s() - start));
     if (settings.json)
         printf("[");
     for (size_t i = 0; i < row_count; i++) {

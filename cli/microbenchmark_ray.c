@@ -10,8 +10,7 @@
  *     process dies, the kernel kills it.
  */
 #include "cli/microbenchmark_ray.h"
-
-#include "cli/clock.h"
+#include "runtime/base/clock.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -138,7 +137,7 @@ static outcome_t follow(run_t *run, int64_t deadline_ms)
     char bytes[4096];
 
     for (;;) {
-        int64_t left = deadline_ms - crti_cli_now_ms();
+        int64_t left = deadline_ms - crti_now_ms();
         ssize_t count;
 
         if (left <= 0)
@@ -201,7 +200,7 @@ static bool supervise(run_t *run, const char *const argv[], int timeout_s)
                  "it can't be started: %s", strerror(errno));
         return false;
     }
-    outcome = follow(run, crti_cli_now_ms() + (int64_t)timeout_s * 1000);
+    outcome = follow(run, crti_now_ms() + (int64_t)timeout_s * 1000);
     status = end(run, outcome);
     if (outcome != FOUND)
         explain(run, outcome, status, timeout_s);

@@ -109,7 +109,7 @@ static bool take_setting(const command_spec_t *command, const option_spec_t *opt
 }
 
 /* What the files say of options that were not given. */
-static parse_result_t take_settings(const command_spec_t *command, const bool *given)
+static bool take_settings(const command_spec_t *command, const bool *given)
 {
     const config_setting_t *setting;
 
@@ -120,36 +120,30 @@ static parse_result_t take_settings(const command_spec_t *command, const bool *g
             continue;
         option = find_named(command, setting);
         if (!option)
-            return PARSE_WRONG;
+            return false;
         if (!given[option - command->options] && !crti_config_variable(option->name) &&
             !take_setting(command, option, setting))
-            return PARSE_WRONG;
+            return false;
     }
-    return PARSE_OK;
+    return true;
 }
 
 /* ---------------------------------------------------------------- parsing */
 
-parse_result_t crti_cli_parse(int argc, char **argv, const command_spec_t *command,
-                              int *first_operand)
+int crti_cli_parse(int argc, char **argv, const command_spec_t *command)
 {
     option_scan_t scan = {.options = command->options,
                           .count = command->count,
                           .stops_at_operand = command->stops_at_operand};
 
-    if (crti_options_scan(&scan, argc, argv) != CRT_OK) {
-        crti_cli_misused(command->name, "%s", crt_error_detail());
-        return PARSE_WRONG;
-    }
+    if (crti_options_scan(&scan, argc, argv) != CRT_OK)
+        return -crti_cli_misused(command->name, "%s", crt_error_detail());
     if (scan.wants_help) {
         print_help(command);
-        return PARSE_DONE;
+        return 0;
     }
-    *first_operand = scan.first_operand;
-    if (!command->operands && scan.first_operand < argc) {
-        crti_cli_misused(command->name, "unexpected argument %s",
-                         argv[scan.first_operand]);
-        return PARSE_WRONG;
-    }
-    return take_settings(command, scan.given);
+    if (!command->operands && scan.first_operand < argc)
+        return -crti_cli_misused(command->name, "unexpected argument %s",
+                                 argv[scan.first_operand]);
+    return take_settings(command, scan.given) ? scan.first_operand : -CLI_USAGE;
 }

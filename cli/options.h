@@ -16,12 +16,9 @@ typedef struct command_spec {
     size_t count;
 } command_spec_t;
 
-typedef enum parse_result { PARSE_OK, PARSE_DONE, PARSE_WRONG } parse_result_t;
-
-/* Parses; `*first_operand` is the index of the first argument that is no option. PARSE_DONE: the
- * help was printed. PARSE_WRONG: one sentence was printed; exit with CLI_USAGE. */
-parse_result_t crti_cli_parse(int argc, char **argv, const command_spec_t *command,
-                              int *first_operand);
+/* Parses; the index of the first argument that is no option, 1 or more. 0: the help was printed, a
+ * negated exit status: one sentence was; the command ends with that status. */
+int crti_cli_parse(int argc, char **argv, const command_spec_t *command);
 
 /* True when the option takes the text; false: `*expected` says what it takes. */
 bool crti_cli_is_value(const option_spec_t *option, const char *text,

@@ -4,8 +4,8 @@
 
 #include <stdio.h>
 
-#include "cli/clock.h"
 #include "cli/failure.h"
+#include "runtime/base/clock.h"
 
 #define FIRST_PAUSE_MS 50
 #define MOST_PAUSE_MS  1000
@@ -14,7 +14,7 @@
 
 bool crti_patience_wait(patience_t *patience, const char *command)
 {
-    int64_t now_ms = crti_cli_now_ms(), waited_ms;
+    int64_t now_ms = crti_now_ms(), waited_ms;
     char why[512];
 
     if (!patience->pause_ms)

@@ -108,13 +108,10 @@ int crti_cli_request(int argc, char **argv)
                                             "what was asked for by this command before.",
                                         .options = options,
                                         .count = sizeof(options) / sizeof(options[0])};
-    int first;
+    int first = crti_cli_parse(argc, argv, &spec);
 
-    switch (crti_cli_parse(argc, argv, &spec, &first)) {
-    case PARSE_DONE: return 0;
-    case PARSE_WRONG: return CLI_USAGE;
-    case PARSE_OK: break;
-    }
+    if (first <= 0)
+        return -first;
     if (nothing == (first < argc))
         return crti_cli_misused(NAME,
                                 "say what it is to have room for, as in 4*CPU=2, or "

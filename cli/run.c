@@ -31,9 +31,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "cli/clock.h"
+#include "cli/daemon.h"
 #include "cli/options.h"
 #include "cli/private.h"
+#include "runtime/base/clock.h"
 
 #define NAME          "crt run"
 #define GRACE_MS      10000
@@ -121,7 +122,7 @@ static void set_ranks(void)
 }
 
 /* What it must know of its cluster, and must not know of others. */
-static void set_environment(const private_cluster_t *cluster)
+static void set_environment(const crti_private_cluster_t *cluster)
 {
     static const char *const others[] = {
         "CRT_HTTP",     "CRT_TOKEN",       "CRT_JOB",       "CRT_SUBMISSION",
@@ -136,7 +137,7 @@ static void set_environment(const private_cluster_t *cluster)
         unsetenv(others[i]);
     setenv("CRT_ADDRESS", cluster->address, 1);
     setenv("CRT_KEY_FILE", cluster->key_file, 1);
-    setenv("CRT_NODE_DIR", cluster->run_dirs[0], 1);
+    setenv("CRT_NODE_DIR", cluster->nodes[0].run_dir, 1);
 }
 
 static int execute(char **argv)
@@ -150,7 +151,7 @@ static int execute(char **argv)
 }
 
 /* In the child: with the signals that this process was started with. */
-static _Noreturn void become(char **argv, const private_cluster_t *cluster,
+static _Noreturn void become(char **argv, const crti_private_cluster_t *cluster,
                              const sigset_t *mask, pid_t parent)
 {
     set_environment(cluster);
@@ -163,7 +164,7 @@ static _Noreturn void become(char **argv, const private_cluster_t *cluster,
 /* ---------------------------------------------------------------- while it runs */
 
 typedef struct running {
-    const private_cluster_t *cluster;
+    const crti_private_cluster_t *cluster;
     pid_t pid;
     int pidfd;
     int signal_fd;
@@ -181,20 +182,21 @@ static void pass_on(running_t *r)
     if (info.ssi_code != SI_KERNEL || info.ssi_signo == SIGHUP)
         kill(r->pid, (int)info.ssi_signo);
     if ((info.ssi_signo == SIGTERM || info.ssi_signo == SIGHUP) && !r->kill_at_ms)
-        r->kill_at_ms = crti_cli_now_ms() + GRACE_MS;
+        r->kill_at_ms = crti_now_ms() + GRACE_MS;
 }
 
 /* Says that a daemon ended, once: the program may go on without it. */
-static void say_ended(struct pollfd *waiting, const crti_starter_t *daemon)
+static void say_ended(struct pollfd *waiting, const char *name,
+                      const crti_private_daemon_t *daemon)
 {
-    crti_cli_fail(NAME, "%s (pid %d) ended while the program runs", daemon->argv[0],
+    crti_cli_fail(NAME, "%s (pid %d) ended while the program runs", name,
                   (int)daemon->pid);
     waiting->fd = -1;
 }
 
 static int milliseconds_left(const running_t *r)
 {
-    int64_t left = r->kill_at_ms - crti_cli_now_ms();
+    int64_t left = r->kill_at_ms - crti_now_ms();
 
     if (r->kill_at_ms == 0)
         return -1;
@@ -204,8 +206,8 @@ static int milliseconds_left(const running_t *r)
 /* Returns when the program has ended. */
 static void attend(running_t *r)
 {
-    const private_cluster_t *c = r->cluster;
-    struct pollfd waiting[PRIVATE_NODES_MAX + 3];
+    const crti_private_cluster_t *c = r->cluster;
+    struct pollfd waiting[CRTI_PRIVATE_NODES_MAX + 3];
     nfds_t count = 3;
 
     waiting[0] = (struct pollfd){.fd = r->pidfd, .events = POLLIN};
@@ -227,14 +229,14 @@ static void attend(running_t *r)
         if (waiting[1].revents)
             pass_on(r);
         if (waiting[2].revents)
-            say_ended(&waiting[2], &c->head);
+            say_ended(&waiting[2], "crt-head", &c->head);
         for (nfds_t i = 3; i < count; i++)
             if (waiting[i].revents)
-                say_ended(&waiting[i], &c->nodes[i - 3]);
+                say_ended(&waiting[i], "crt-node", &c->nodes[i - 3]);
     }
 }
 
-static int run_program(const private_cluster_t *cluster, char **argv, int signal_fd,
+static int run_program(const crti_private_cluster_t *cluster, char **argv, int signal_fd,
                        const sigset_t *mask)
 {
     running_t r = {.cluster = cluster, .signal_fd = signal_fd};
@@ -261,13 +263,13 @@ static int run_program(const private_cluster_t *cluster, char **argv, int signal
 
 /* ---------------------------------------------------------------- the command */
 
-static int run(private_cluster_t *cluster, unsigned nodes, char **argv)
+static int run(crti_private_cluster_t *cluster, unsigned nodes, char **argv)
 {
-    private_options_t wanted = {.nodes = nodes,
-                                .num_cpus = given.num_cpus,
-                                .num_gpus = given.num_gpus,
-                                .resources = given.resources,
-                                .store_bytes = given.store_bytes};
+    crti_private_options_t wanted = {.nodes = nodes,
+                                     .num_cpus = given.num_cpus,
+                                     .num_gpus = given.num_gpus,
+                                     .resources = given.resources,
+                                     .store_bytes = given.store_bytes};
     sigset_t mask;
     int signal_fd, result, ended;
     crt_status_t status;
@@ -275,14 +277,15 @@ static int run(private_cluster_t *cluster, unsigned nodes, char **argv)
     signal_fd = crti_daemon_watch_signals(passed_on, SIGNALS_COUNT, &mask);
     if (signal_fd < 0)
         return crti_cli_fail(NAME, "signalfd: %s", strerror(errno));
-    status = crti_private_start(cluster, &wanted, signal_fd);
+    wanted.cancel_fd = signal_fd;
+    status = crti_private_begin(cluster, &wanted, NULL);
     if (status == CRT_ERR_INTERRUPTED) {
         crti_cli_fail(NAME, "interrupted; nothing is left running");
         return INTERRUPTED;
     }
     if (status != CRT_OK)
         return crti_cli_fail_detail(NAME);
-    result = !given.ranks || make_mark(cluster->dir)
+    result = !given.ranks || make_mark(cluster->directory)
                  ? check_mark(argv[0], run_program(cluster, argv, signal_fd, &mask))
                  : CANNOT_RUN;
     ended = crti_private_end(cluster);
@@ -310,7 +313,7 @@ static int check_ranks(void)
 }
 
 /* The driver's end, however it comes, ends all ranks: nothing is to be done after it. */
-static int run_there(private_cluster_t *none, char **argv)
+static int run_there(crti_private_cluster_t *none, char **argv)
 {
     const char *dir = getenv("TMPDIR");
     sigset_t mask;
@@ -318,7 +321,7 @@ static int run_there(private_cluster_t *none, char **argv)
 
     if (signal_fd < 0)
         return crti_cli_fail(NAME, "signalfd: %s", strerror(errno));
-    *none = (private_cluster_t){.lifeline = -1, .head = {.pidfd = -1}};
+    *none = (crti_private_cluster_t)CRTI_PRIVATE_CLUSTER_NONE;
     if (!make_mark(dir && *dir ? dir : "/tmp"))
         return CANNOT_RUN;
     return check_mark(argv[0], run_program(none, argv, signal_fd, &mask));
@@ -327,19 +330,17 @@ static int run_there(private_cluster_t *none, char **argv)
 int crti_cli_run(int argc, char **argv)
 {
     unsigned long nodes = 1;
-    private_cluster_t *cluster;
-    int first, result;
+    crti_private_cluster_t *cluster;
+    int first = crti_cli_parse(argc, argv, &spec);
+    int result;
 
-    switch (crti_cli_parse(argc, argv, &spec, &first)) {
-    case PARSE_DONE: return 0;
-    case PARSE_WRONG: return CLI_USAGE;
-    case PARSE_OK: break;
-    }
+    if (first <= 0)
+        return -first;
     if (given.nodes)
         nodes = strchr(given.nodes, '.') ? 0 : strtoul(given.nodes, NULL, 10);
-    if (nodes < 1 || nodes > PRIVATE_NODES_MAX)
+    if (nodes < 1 || nodes > CRTI_PRIVATE_NODES_MAX)
         return crti_cli_misused(NAME, "--nodes takes 1 to %d, not \"%s\"",
-                                PRIVATE_NODES_MAX, given.nodes);
+                                CRTI_PRIVATE_NODES_MAX, given.nodes);
     result = check_ranks();
     if (result)
         return result;

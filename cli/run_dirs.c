@@ -15,36 +15,7 @@
 #include <sys/time.h>
 #include <unistd.h>
 
-/* False: it does not fit, or is relative; then no daemon can have its sockets there either. */
-static bool run_directory(char *path, size_t size)
-{
-    const char *own = getenv("CRT_RUN_DIR"), *base = getenv("XDG_RUNTIME_DIR");
-
-    if (own && *own)
-        return own[0] == '/' && snprintf(path, size, "%s", own) < (int)size;
-    return snprintf(path, size, "%s/crt-%u", base && *base ? base : "/tmp",
-                    (unsigned)geteuid()) < (int)size;
-}
-
-static int open_lock(const char *dir)
-{
-    char path[128];
-
-    snprintf(path, sizeof(path), "%s/lock", dir);
-    return open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-}
-
-bool crti_run_dir_is_living(const char *dir)
-{
-    int fd = open_lock(dir);
-    bool is_living;
-
-    if (fd < 0)
-        return false;
-    is_living = flock(fd, LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
-    close(fd);
-    return is_living;
-}
+#include "runtime/base/rundir.h"
 
 static void on_alarm(int number)
 {
@@ -58,8 +29,11 @@ void crti_run_dir_await_end(const char *dir, int64_t timeout_ms)
     const struct itimerval never = {0};
     struct sigaction action = {.sa_handler = on_alarm}, before; /* it ends flock */
     sigset_t alarm, mask;
-    int fd = open_lock(dir);
+    char path[128];
+    int fd;
 
+    snprintf(path, sizeof(path), "%s/lock", dir);
+    fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
     if (fd < 0)
         return;
     sigemptyset(&alarm);
@@ -100,41 +74,23 @@ static void read_state(run_dir_t *run_dir)
                              sizeof(run_dir->state));
 }
 
-/* The info file as "key value" lines. */
 static void read_info(run_dir_t *run_dir)
 {
-    char path[128], line[512];
-    FILE *file;
+    char path[128], *text = NULL;
 
     snprintf(path, sizeof(path), "%s/%s", run_dir->dir,
              run_dir->is_head ? "head.info" : "node.info");
-    file = fopen(path, "re");
-    while (file && fgets(line, sizeof(line), file)) {
-        char *value = strchr(line, ' ');
-
-        line[strcspn(line, "\n")] = '\0';
-        if (!value)
-            continue;
-        *value++ = '\0';
-        if (strcmp(line, "node") == 0)
-            snprintf(run_dir->node, sizeof(run_dir->node), "%s", value);
-        else if (strcmp(line, "address") == 0)
-            snprintf(run_dir->address, sizeof(run_dir->address), "%s", value);
-        else if (strcmp(line, "state_dir") == 0)
-            snprintf(run_dir->state, sizeof(run_dir->state), "%s", value);
-        else if (strcmp(line, "key_file") == 0)
-            snprintf(run_dir->key_file, sizeof(run_dir->key_file), "%s", value);
-        else if (strcmp(line, "pid") == 0)
-            run_dir->pid = (pid_t)atol(value);
-        else if (strcmp(line, "start") == 0)
-            run_dir->start = strtoull(value, NULL, 10);
-        else if (strcmp(line, "http_pid") == 0)
-            run_dir->children[0] = (pid_t)atol(value);
-        else if (strcmp(line, "redis_pid") == 0)
-            run_dir->children[1] = (pid_t)atol(value);
+    if (crti_info_read(path, &text) == CRT_OK) {
+        crti_info_get(text, "node", run_dir->node, sizeof(run_dir->node));
+        crti_info_get(text, "address", run_dir->address, sizeof(run_dir->address));
+        crti_info_get(text, "state_dir", run_dir->state, sizeof(run_dir->state));
+        crti_info_get(text, "key_file", run_dir->key_file, sizeof(run_dir->key_file));
+        run_dir->pid = (pid_t)crti_info_int(text, "pid");
+        run_dir->start = (uint64_t)crti_info_int(text, "start");
+        run_dir->children[0] = (pid_t)crti_info_int(text, "http_pid");
+        run_dir->children[1] = (pid_t)crti_info_int(text, "redis_pid");
     }
-    if (file)
-        fclose(file);
+    free(text);
     if (run_dir->pid == 0)
         read_lock(run_dir);
     read_state(run_dir);
@@ -154,7 +110,7 @@ size_t crti_run_dirs_find(const char *address, run_dir_t dirs[RUN_DIRS_MAX])
     size_t count = 0;
     DIR *dir;
 
-    if (!run_directory(run, sizeof(run)) || !(dir = opendir(run)))
+    if (crti_run_dir(run, sizeof(run)) != CRT_OK || !(dir = opendir(run)))
         return 0;
     while (count < RUN_DIRS_MAX && (entry = readdir(dir))) {
         run_dir_t *run_dir = &dirs[count];
@@ -166,7 +122,7 @@ size_t crti_run_dirs_find(const char *address, run_dir_t dirs[RUN_DIRS_MAX])
                 (int)sizeof(run_dir->dir) ||
             !is_our_directory(run_dir->dir))
             continue;
-        run_dir->is_living = crti_run_dir_is_living(run_dir->dir);
+        run_dir->is_living = crti_dir_is_locked(run_dir->dir);
         read_info(run_dir);
         if (!address ||
             (run_dir->address[0] && crt_cluster_same_address(address, run_dir->address)))
@@ -214,55 +170,6 @@ size_t crti_run_dirs_keep_own(run_dir_t *dirs, size_t count)
     return kept;
 }
 
-static bool is_private_to_us(const char *path)
-{
-    struct stat st;
-
-    return lstat(path, &st) == 0 && S_ISDIR(st.st_mode) && st.st_uid == geteuid() &&
-           (st.st_mode & 077) == 0;
-}
-
-/* Every directory of the path that is missing. */
-static void make_parents(char *path)
-{
-    for (char *at = strchr(path + 1, '/'); at; at = strchr(at + 1, '/')) {
-        *at = '\0';
-        mkdir(path, 0700);
-        *at = '/';
-    }
-}
-
-crt_status_t crti_run_dirs_make_private(char *path, size_t size)
-{
-    char run[96];
-
-    path[0] = '\0';
-    if (!run_directory(run, sizeof(run)) ||
-        snprintf(path, size, "%s/private-XXXXXX", run) >= (int)size)
-        return crt_raise(
-            CRT_ERR_INVALID,
-            "the run directory's path is relative, or too long for sockets below it: "
-            "set CRT_RUN_DIR to an absolute, short one");
-    /* Whoever leaves last removes the run directory: it may go between two steps. */
-    for (int tries = 0; tries < 100; tries++) {
-        make_parents(path);
-        if (lstat(run, &(struct stat){0}) == 0 && !is_private_to_us(run)) {
-            path[0] = '\0';
-            return crt_raise(CRT_ERR_PERMISSION,
-                             "%s must be a directory that only you can use: chmod 700 "
-                             "it, or set CRT_RUN_DIR",
-                             run);
-        }
-        if (mkdtemp(path))
-            return CRT_OK;
-        if (errno != ENOENT)
-            break;
-        snprintf(path, size, "%s/private-XXXXXX", run);
-    }
-    path[0] = '\0';
-    return crt_raise(CRT_ERR_IO, "a directory below %s: %s", run, strerror(errno));
-}
-
 static int remove_entry(const char *path, const struct stat *st, int type,
                         struct FTW *walk)
 {
@@ -279,6 +186,6 @@ void crti_run_dirs_remove_root(void)
     const char *own = getenv("CRT_RUN_DIR");
     char run[96];
 
-    if (!(own && *own) && run_directory(run, sizeof(run)))
+    if (!(own && *own) && crti_run_dir(run, sizeof(run)) == CRT_OK)
         rmdir(run); /* fails when somebody else uses it: as it should */
 }

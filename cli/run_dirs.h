@@ -38,12 +38,6 @@ size_t crti_run_dirs_find(const char *address, run_dir_t dirs[RUN_DIRS_MAX]);
  * directory is not known. */
 size_t crti_run_dirs_keep_own(run_dir_t *dirs, size_t count);
 
-/* Makes a directory RUN/private-XXXXXX for a private cluster. CRT_ERR_PERMISSION: others may write
- * to the run directory. */
-crt_status_t crti_run_dirs_make_private(char *path, size_t size);
-
-/* True while the daemon of that directory lives. */
-bool crti_run_dir_is_living(const char *dir);
 /* Waits until no process holds the lock of that directory, or the time is over. Uses SIGALRM. */
 void crti_run_dir_await_end(const char *dir, int64_t timeout_ms);
 

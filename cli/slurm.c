@@ -27,10 +27,10 @@
 
 #include <sodium.h>
 
-#include "cli/clock.h"
 #include "cli/daemon.h"
 #include "cli/options.h"
 #include "cli/slurm.h"
+#include "runtime/base/clock.h"
 #include "runtime/base/spawn_attributes.h"
 
 #define NAME        "crt slurm"
@@ -146,7 +146,7 @@ static void ask_to_end(void)
 {
     close_input();
     if (!job.kill_at)
-        job.kill_at = crti_cli_now_ms() + GRACE_MS;
+        job.kill_at = crti_now_ms() + GRACE_MS;
 }
 
 /* "ADDRESS SEALED" of the head, to all nodes as "ADDRESS KEY". */
@@ -221,7 +221,7 @@ static void read_output(struct pollfd *output)
 
 static void check_time(void)
 {
-    if (!job.kill_at || crti_cli_now_ms() < job.kill_at)
+    if (!job.kill_at || crti_now_ms() < job.kill_at)
         return;
     kill(job.pid, job.interrupted ? SIGTERM : SIGKILL);
     job.interrupted = false; /* the next time it is killed */
@@ -237,7 +237,7 @@ static int attend(void)
     int how = 0;
 
     while (!fds[0].revents) {
-        int64_t left = job.kill_at - crti_cli_now_ms();
+        int64_t left = job.kill_at - crti_now_ms();
 
         fds[0].revents = fds[1].revents = fds[2].revents = 0;
         poll(fds, 3, job.kill_at ? (left > 0 ? (int)left : 0) : -1);
@@ -277,14 +277,11 @@ int crti_cli_slurm(int argc, char **argv)
             "Runs a program on a cluster of the nodes of a Slurm job, which ends with "
             "it: inside of\nan allocation (sbatch, salloc), or in one that srun makes. "
             "The program runs on the first\nnode, when all have joined."};
-    static const int signals[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
     const char *wrong;
     int first = 1, result;
 
-    if (argc == 2 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0)) {
-        crti_cli_parse(argc, argv, &spec, &first);
-        return 0;
-    }
+    if (argc == 2 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0))
+        return -crti_cli_parse(argc, argv, &spec);
     while (first < argc && strcmp(argv[first], "--") != 0)
         first++;
     if (first + 1 >= argc)
@@ -294,8 +291,7 @@ int crti_cli_slurm(int argc, char **argv)
         return crti_cli_misused(NAME, "%s is what crt slurm sees to", wrong);
     if (sodium_init() < 0)
         return crti_cli_fail(NAME, "libsodium can't be used");
-    job.signal_fd =
-        crti_daemon_watch_signals(signals, sizeof(signals) / sizeof(signals[0]), NULL);
+    job.signal_fd = crti_daemon_watch_ends();
     if (job.signal_fd < 0)
         return crti_cli_fail(NAME, "signalfd: %s", strerror(errno));
     signal(SIGPIPE, SIG_IGN);

@@ -16,6 +16,7 @@
 
 #include <sodium.h>
 
+#include "cli/daemon.h"
 #include "cli/host_program.h"
 #include "cli/options.h"
 #include "cli/slurm.h"
@@ -60,9 +61,9 @@ static crt_status_t say_head(const char *public_key)
     return CRT_OK;
 }
 
-static int be_first(const char *public_key, const private_options_t *wanted, char **argv)
+static int be_first(const char *public_key, crti_private_options_t *wanted, char **argv)
 {
-    crt_status_t status = crti_private_start(&self.cluster, wanted, self.signal_fd);
+    crt_status_t status = crti_private_begin(&self.cluster, wanted, NULL);
     bool has_begun = status == CRT_OK;
     crt_cluster_info_t info;
     int result = CLI_FAILED, ended;
@@ -111,7 +112,7 @@ static bool read_head(char address[128], char key[KEY_DIGITS + 1])
            crti_option_is_address(address) && strlen(key) == KEY_DIGITS;
 }
 
-static int be_other(private_options_t *wanted)
+static int be_other(crti_private_options_t *wanted)
 {
     char address[128], key[KEY_DIGITS + 1];
     crt_status_t status;
@@ -119,8 +120,7 @@ static int be_other(private_options_t *wanted)
     if (!read_head(address, key))
         return 0; /* the job has ended before it began */
     wanted->address = address;
-    wanted->key = key;
-    status = crti_private_start(&self.cluster, wanted, self.signal_fd);
+    status = crti_private_begin(&self.cluster, wanted, key);
     explicit_bzero(key, sizeof(key));
     if (status == CRT_ERR_INTERRUPTED)
         return 0;
@@ -132,11 +132,10 @@ static int be_other(private_options_t *wanted)
 
 int crti_cli_slurm_node(int argc, char **argv)
 {
-    static const int signals[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
     long cpus = number_of("SLURM_CPUS_ON_NODE", 0);
     const char *launcher = getenv("SLURM_LAUNCH_NODE_IPADDR");
     char amount[24], ip[64] = "";
-    private_options_t wanted = {
+    crti_private_options_t wanted = {
         .nodes = 1, .num_cpus = cpus > 0 ? amount : NULL, .ip = ip};
 
     if (argc < 3 || !getenv("SLURM_JOB_ID"))
@@ -148,8 +147,8 @@ int crti_cli_slurm_node(int argc, char **argv)
     if (!ip[0])
         snprintf(ip, sizeof(ip), "127.0.0.1");
     signal(SIGPIPE, SIG_IGN);
-    self.signal_fd =
-        crti_daemon_watch_signals(signals, sizeof(signals) / sizeof(signals[0]), NULL);
+    self.signal_fd = crti_daemon_watch_ends();
+    wanted.cancel_fd = self.signal_fd;
     return number_of("SLURM_NODEID", 0) == 0 ? be_first(argv[1], &wanted, argv + 2)
                                              : be_other(&wanted);
 }

@@ -16,8 +16,8 @@
 
 #include <crt_printable.h>
 
-#include "cli/clock.h"
 #include "cli/shell_word.h"
+#include "runtime/base/clock.h"
 #include "runtime/base/spawn_attributes.h"
 
 #define GRACE_MS    5000
@@ -204,7 +204,7 @@ static void start(const ssh_run_t *run, ssh_call_t *call)
     }
     call->state = SSH_RUNS;
     call->turn = run->archive ? SSH_LISTENS : SSH_ASKS;
-    call->deadline = run->timeout_ms ? crti_cli_now_ms() + run->timeout_ms : INT64_MAX;
+    call->deadline = run->timeout_ms ? crti_now_ms() + run->timeout_ms : INT64_MAX;
 }
 
 crt_status_t crti_ssh_become(const json_t *file, const char *host)
@@ -376,9 +376,9 @@ static void end(const ssh_run_t *run, ssh_call_t *call)
 static void tell_to_end(ssh_call_t *call)
 {
     if (!call->kill_at) {
-        call->kill_at = crti_cli_now_ms() + GRACE_MS;
+        call->kill_at = crti_now_ms() + GRACE_MS;
         syscall(SYS_pidfd_send_signal, call->pidfd, SIGTERM, NULL, 0);
-    } else if (crti_cli_now_ms() >= call->kill_at) {
+    } else if (crti_now_ms() >= call->kill_at) {
         call->kill_at += GRACE_MS;
         syscall(SYS_pidfd_send_signal, call->pidfd, SIGKILL, NULL, 0);
     }
@@ -386,7 +386,7 @@ static void tell_to_end(ssh_call_t *call)
 
 static void check_time(ssh_call_t *call)
 {
-    int64_t now = crti_cli_now_ms();
+    int64_t now = crti_now_ms();
 
     if (now >= call->deadline && !call->kill_at)
         call->timed_out = true;
@@ -420,7 +420,7 @@ static int milliseconds_left(const ssh_call_t *calls, size_t count)
     }
     if (first == INT64_MAX)
         return -1;
-    left = first - crti_cli_now_ms();
+    left = first - crti_now_ms();
     return left < 0 ? 0 : left > 1000000 ? 1000000 : (int)left;
 }
 

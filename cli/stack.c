@@ -241,13 +241,10 @@ int crti_cli_stack(int argc, char **argv)
                    "cluster.",
         .options = options,
         .count = 3};
-    int first;
+    int first = crti_cli_parse(argc, argv, &spec);
 
-    switch (crti_cli_parse(argc, argv, &spec, &first)) {
-    case PARSE_DONE: return 0;
-    case PARSE_WRONG: return CLI_USAGE;
-    case PARSE_OK: break;
-    }
+    if (first <= 0)
+        return -first;
     if (argc - first > 1)
         return crti_cli_misused(NAME, "one node, worker or actor at a time");
     if (format && strcmp(format, "text") != 0 && strcmp(format, "json") != 0 &&

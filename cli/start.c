@@ -21,6 +21,7 @@
 
 #include <jansson.h>
 
+#include "cli/answer.h"
 #include "cli/autoscaler_file.h"
 #include "cli/daemon.h"
 #include "cli/dashboard.h"
@@ -28,6 +29,8 @@
 #include "cli/start_options.h"
 #include "cli/stop.h"
 #include "crt_tools.h"
+#include "runtime/base/clock.h"
+#include "runtime/base/rundir.h"
 
 #define NAME              "crt start"
 #define START_TIMEOUT     30000
@@ -44,14 +47,6 @@ typedef struct started {
     double seconds;
     bool took_back; /* the node lived on without its head */
 } started_t;
-
-static double now_s(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
 
 /* ---------------------------------------------------------------- what was asked */
 
@@ -251,29 +246,18 @@ static crt_status_t start_node(started_t *s, int cancel_fd)
     return CRT_OK;
 }
 
-/* True when the head says that the node is one of its own. */
-static bool is_taken_back(const crt_cluster_info_t *node)
-{
-    char *json = NULL;
-    bool is_back = crt_cluster_query(node, "nodes", node->node, &json) == CRT_OK &&
-                   strstr(json, "\"ALIVE\"") != NULL;
-
-    crt_free(json);
-    return is_back;
-}
-
 /* A head that starts again after a crash takes its nodes back: the one that lives on this host is
  * this host's node, and no second one is started. False: there is none. */
 static bool take_node_back(started_t *s)
 {
     crt_cluster_info_t node;
-    double deadline = now_s() + TAKE_BACK_SECONDS;
+    double deadline = crti_now_s() + TAKE_BACK_SECONDS;
 
     if (crt_cluster_find(s->address, sizeof(node), &node) != CRT_OK || !node.node[0] ||
         strcmp(node.head_dir, s->head_dir) != 0)
         return false;
-    while (!is_taken_back(&node)) {
-        if (now_s() > deadline)
+    while (crti_answer_living_nodes(&node, node.node) == 0) {
+        if (crti_now_s() > deadline)
             return false;
         nanosleep(&(struct timespec){0, 20000000}, NULL);
     }
@@ -384,7 +368,7 @@ static int end_started(started_t *s)
         snprintf(dirs[count++].dir, sizeof(dirs[0].dir), "%.107s", s->head_dir);
     }
     for (size_t i = 0; i < count; i++)
-        dirs[i].is_living = crti_run_dir_is_living(dirs[i].dir);
+        dirs[i].is_living = crti_dir_is_locked(dirs[i].dir);
     return crti_cli_end_run_dirs(dirs, count, false);
 }
 
@@ -455,7 +439,7 @@ static int fail_unheard(started_t *s)
 
 static int run(started_t *s, int signal_fd)
 {
-    double begin = now_s();
+    double begin = crti_now_s();
     crt_status_t status = CRT_OK;
     int result;
 
@@ -477,7 +461,7 @@ static int run(started_t *s, int signal_fd)
         crti_run_dirs_remove_root();
         return fail_start(status);
     }
-    s->seconds = now_s() - begin;
+    s->seconds = crti_now_s() - begin;
     if (given->head)
         say_next(s);
     else
@@ -491,20 +475,16 @@ static int run(started_t *s, int signal_fd)
 
 int crti_cli_start(int argc, char **argv)
 {
-    static const int signals[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
     started_t *s;
-    int first, result, signal_fd;
+    int first = crti_cli_parse(argc, argv, &crti_start_spec);
+    int result, signal_fd;
 
-    switch (crti_cli_parse(argc, argv, &crti_start_spec, &first)) {
-    case PARSE_DONE: return 0;
-    case PARSE_WRONG: return CLI_USAGE;
-    case PARSE_OK: break;
-    }
+    if (first <= 0)
+        return -first;
     result = check_options();
     if (result != 0)
         return result;
-    signal_fd =
-        crti_daemon_watch_signals(signals, sizeof(signals) / sizeof(signals[0]), NULL);
+    signal_fd = crti_daemon_watch_ends();
     s = calloc(1, sizeof(*s));
     if (signal_fd < 0 || !s) {
         free(s);

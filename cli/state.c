@@ -235,27 +235,26 @@ static int list(const char *name, size_t resource, const char *id)
     return 0;
 }
 
-/* The resource that is meant, after the options; `count` operands are wanted. */
+/* Parses as crti_cli_parse does; `count` operands are wanted, the first of which is a resource. */
 static int parse(int argc, char **argv, const command_spec_t *spec, int count,
-                 size_t *resource, int *first)
+                 size_t *resource)
 {
-    switch (crti_cli_parse(argc, argv, spec, first)) {
-    case PARSE_DONE: return -1;
-    case PARSE_WRONG: return CLI_USAGE;
-    case PARSE_OK: break;
-    }
-    if (argc - *first != count)
-        return crti_cli_misused(spec->name, "%s", spec->operands);
-    *resource = find_resource(argv[*first]);
+    int first = crti_cli_parse(argc, argv, spec);
+
+    if (first <= 0)
+        return first;
+    if (argc - first != count)
+        return -crti_cli_misused(spec->name, "%s", spec->operands);
+    *resource = find_resource(argv[first]);
     if (*resource == RESOURCES)
-        return crti_cli_misused(spec->name,
-                                "there is no list of %s; there is one of actors, tasks, "
-                                "objects, nodes, workers, jobs, placement-groups, "
-                                "runtime-envs and cluster-events",
-                                argv[*first]);
+        return -crti_cli_misused(spec->name,
+                                 "there is no list of %s; there is one of actors, tasks, "
+                                 "objects, nodes, workers, jobs, placement-groups, "
+                                 "runtime-envs and cluster-events",
+                                 argv[first]);
     if (!check_format())
-        return crti_cli_misused(spec->name, "--format is table, json or yaml");
-    return 0;
+        return -crti_cli_misused(spec->name, "--format is table, json or yaml");
+    return first;
 }
 
 int crti_cli_list(int argc, char **argv)
@@ -275,9 +274,9 @@ int crti_cli_list(int argc, char **argv)
         .options = options,
         .count = 5};
     size_t resource;
-    int first, result = parse(argc, argv, &spec, 1, &resource, &first);
+    int first = parse(argc, argv, &spec, 1, &resource);
 
-    return result ? (result < 0 ? 0 : result) : list(spec.name, resource, NULL);
+    return first > 0 ? list(spec.name, resource, NULL) : -first;
 }
 
 int crti_cli_get(int argc, char **argv)
@@ -292,10 +291,10 @@ int crti_cli_get(int argc, char **argv)
         .options = options,
         .count = 2};
     size_t resource;
-    int first, result = parse(argc, argv, &spec, 2, &resource, &first);
+    int first = parse(argc, argv, &spec, 2, &resource);
 
-    if (result)
-        return result < 0 ? 0 : result;
+    if (first <= 0)
+        return -first;
     if (!resources[resource].id)
         return crti_cli_misused(spec.name, "%s have no ids", resources[resource].name);
     detail = true;
@@ -360,12 +359,12 @@ int crti_cli_summary(int argc, char **argv)
         .options = options,
         .count = 3};
     size_t resource;
-    int first, result = parse(argc, argv, &spec, 1, &resource, &first);
+    int first = parse(argc, argv, &spec, 1, &resource);
     char path[8192];
     json_t *answer;
 
-    if (result)
-        return result < 0 ? 0 : result;
+    if (first <= 0)
+        return -first;
     if (strcmp(resources[resource].path, "tasks") != 0 &&
         strcmp(resources[resource].path, "actors") != 0 &&
         strcmp(resources[resource].path, "objects") != 0)
@@ -404,13 +403,11 @@ int crti_cli_timeline(int argc, char **argv)
     http_client_t *client;
     char path[512] = "/api/v0/tasks/timeline?download=1";
     json_t *trace;
-    int first, result = 0;
+    int first = crti_cli_parse(argc, argv, &spec);
+    int result = 0;
 
-    switch (crti_cli_parse(argc, argv, &spec, &first)) {
-    case PARSE_DONE: return 0;
-    case PARSE_WRONG: return CLI_USAGE;
-    case PARSE_OK: break;
-    }
+    if (first <= 0)
+        return -first;
     if (job)
         add_argument(path, sizeof(path), "job_id", job);
     if (crti_client_new(address, &client) != CRT_OK)

@@ -509,13 +509,10 @@ int crti_cli_status(int argc, char **argv)
         .count = 5};
     crt_cluster_info_t cluster;
     unsigned long seconds;
-    int first;
+    int first = crti_cli_parse(argc, argv, &spec);
 
-    switch (crti_cli_parse(argc, argv, &spec, &first)) {
-    case PARSE_DONE: return 0;
-    case PARSE_WRONG: return CLI_USAGE;
-    case PARSE_OK: break;
-    }
+    if (first <= 0)
+        return -first;
     if (first < argc && address)
         return crti_cli_misused(NAME, "give --address or FILE");
     if (first < argc) {

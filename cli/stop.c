@@ -7,6 +7,7 @@
  * SIGTERM, and at its deadline kills.
  */
 #include <errno.h>
+#include <limits.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -15,10 +16,11 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "cli/clock.h"
 #include "cli/options.h"
 #include "cli/run_dirs.h"
 #include "cli/stop.h"
+#include "runtime/base/clock.h"
+#include "runtime/base/rundir.h"
 
 #define NAME        "crt stop"
 #define MEMBERS_MAX 65536
@@ -69,16 +71,16 @@ static bool await_all(const member_t *members, size_t count, int64_t deadline)
         size_t seen = open_some(members, count, fds, &living);
 
         for (nfds_t i = 0; i < living; i++) {
-            int64_t left = deadline - crti_cli_now_ms();
+            int64_t left = deadline - crti_now_ms();
 
             while (in_time && poll(&fds[i], 1, left > 0 ? (int)left : 0) <= 0) {
-                left = deadline - crti_cli_now_ms();
+                left = deadline - crti_now_ms();
                 in_time = left > 0;
             }
             close(fds[i].fd);
         }
         if (seen == 0 &&
-            (in_time = crti_cli_now_ms() < deadline)) /* not one file may be opened */
+            (in_time = crti_now_ms() < deadline)) /* not one file may be opened */
             poll(NULL, 0, 10);
         members += seen;
         count -= seen;
@@ -91,10 +93,10 @@ static bool await_all(const member_t *members, size_t count, int64_t deadline)
 static void end_all(const member_t *members, size_t count, int64_t grace_ms)
 {
     signal_all(members, count, SIGTERM);
-    if (await_all(members, count, crti_cli_now_ms() + grace_ms))
+    if (await_all(members, count, crti_now_ms() + grace_ms))
         return;
     signal_all(members, count, SIGKILL);
-    await_all(members, count, crti_cli_now_ms() + 5000);
+    await_all(members, count, crti_now_ms() + 5000);
 }
 
 /* The members that `wanted` chooses. */
@@ -122,10 +124,10 @@ static bool is_head(const member_t *member)
 /* The lock of a node is free when its watchdog has ended too (runtime/node/host/watchdog.h). */
 static void await_locks(const run_dir_t *dirs, size_t count)
 {
-    int64_t deadline = crti_cli_now_ms() + WATCHDOG_MS;
+    int64_t deadline = crti_now_ms() + WATCHDOG_MS;
 
     for (size_t i = 0; i < count; i++)
-        crti_run_dir_await_end(dirs[i].dir, deadline - crti_cli_now_ms());
+        crti_run_dir_await_end(dirs[i].dir, deadline - crti_now_ms());
 }
 
 static int remove_directories(const run_dir_t *dirs, size_t count)
@@ -291,6 +293,57 @@ static bool is_key_of(const char *address)
            crt_cluster_find(address, sizeof(info), &info) != CRT_ERR_PERMISSION;
 }
 
+/* A node that the autoscaler of a cluster file ends, if it has not ended by itself: crt down
+ * removes its logs, by this list. */
+static void note_ended(const char *node)
+{
+    const char *cluster = getenv("CRT_UP");
+    char state[PATH_MAX], path[PATH_MAX + 300];
+    FILE *file;
+
+    if (!cluster || !*cluster || crti_state_dir(state, sizeof(state)) != CRT_OK ||
+        snprintf(path, sizeof(path), "%s/up/%s/ended", state, cluster) >=
+            (int)sizeof(path) ||
+        !(file = fopen(path, "ae")))
+        return;
+    fprintf(file, "node-%.8s\n", node);
+    fclose(file);
+}
+
+/* Of the cluster whose head is at `address` (NULL: the only one here), or one node of it. */
+static int stop(run_dir_t *dirs, const char *address, const char *node, bool by_force)
+{
+    size_t count = crti_run_dirs_find(NULL, dirs), kept;
+    char chosen[72] = "";
+    int result;
+
+    if (!address && (kept = crti_run_dirs_keep_own(dirs, count)) == 0) {
+        say_none(dirs, count);
+        return 0;
+    }
+    count = address ? count : kept;
+    if (address)
+        snprintf(chosen, sizeof(chosen), "%s", address);
+    else if (!choose_cluster(dirs, count, chosen, sizeof(chosen)))
+        return CLI_FAILED;
+    if (!is_key_of(chosen))
+        return crti_cli_fail_detail(NAME);
+    if (*chosen) /* else all are dead, and all go */
+        count = keep(dirs, count, chosen);
+    if (count == 0)
+        return crti_cli_fail(NAME, "no node or head of the cluster %s runs on this host",
+                             address);
+    if (node && (count = keep_node(dirs, count, node)) == 0)
+        return say_no_node(node);
+    if (node && count > 1)
+        return crti_cli_fail(NAME, "%zu nodes here have an id that begins with %s", count,
+                             node);
+    result = crti_cli_end_run_dirs(dirs, count, by_force);
+    if (result == 0)
+        say_stopped(dirs, count, chosen);
+    return result;
+}
+
 int crti_cli_stop(int argc, char **argv)
 {
     static const char *address, *node;
@@ -309,58 +362,23 @@ int crti_cli_stop(int argc, char **argv)
             "workers\nand jobs, sockets and directories. Checks that nothing is left.",
         .options = options,
         .count = sizeof(options) / sizeof(options[0])};
-    run_dir_t *dirs = calloc(RUN_DIRS_MAX, sizeof(*dirs));
-    char chosen[72] = "";
-    size_t count, kept;
-    int result, first;
+    int first = crti_cli_parse(argc, argv, &spec), result;
+    run_dir_t *dirs;
 
-    switch (dirs ? crti_cli_parse(argc, argv, &spec, &first) : PARSE_WRONG) {
-    case PARSE_DONE: free(dirs); return 0;
-    case PARSE_WRONG: free(dirs); return CLI_USAGE;
-    case PARSE_OK: break;
-    }
+    if (first <= 0)
+        return -first;
     if (!address)
         address = getenv("CRT_ADDRESS");
     if (address && !*address)
         address = NULL;
-    if (address && !crti_option_is_address(address)) {
-        free(dirs);
+    if (address && !crti_option_is_address(address))
         return crti_cli_misused(NAME, "CRT_ADDRESS is HOST:PORT, not \"%s\"", address);
-    }
-    count = crti_run_dirs_find(NULL, dirs);
-    if (!address && (kept = crti_run_dirs_keep_own(dirs, count)) == 0) {
-        say_none(dirs, count);
-        free(dirs);
-        return 0;
-    }
-    count = address ? count : kept;
-    if (address)
-        snprintf(chosen, sizeof(chosen), "%s", address);
-    else if (!choose_cluster(dirs, count, chosen, sizeof(chosen))) {
-        free(dirs);
-        return CLI_FAILED;
-    }
-    if (!is_key_of(chosen)) {
-        free(dirs);
-        return crti_cli_fail_detail(NAME);
-    }
-    if (*chosen) /* else all are dead, and all go */
-        count = keep(dirs, count, chosen);
-    if (count == 0) {
-        free(dirs);
-        return crti_cli_fail(NAME, "no node or head of the cluster %s runs on this host",
-                             address);
-    }
-    if (node && (count = keep_node(dirs, count, node)) != 1) {
-        free(dirs);
-        return count
-                   ? crti_cli_fail(NAME, "%zu nodes here have an id that begins with %s",
-                                   count, node)
-                   : say_no_node(node);
-    }
-    result = crti_cli_end_run_dirs(dirs, count, force);
-    if (result == 0)
-        say_stopped(dirs, count, chosen);
+    if (node)
+        note_ended(node);
+    dirs = calloc(RUN_DIRS_MAX, sizeof(*dirs));
+    if (!dirs)
+        return crti_cli_fail(NAME, "no memory for the list of run directories");
+    result = stop(dirs, address, node, force);
     free(dirs);
     return result;
 }

@@ -4,9 +4,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "cli/clock.h"
 #include "cli/job_view.h"
 #include "cli/sweep.h"
+#include "runtime/base/clock.h"
 
 #define LOOK_MS   300   /* between two looks at the cluster */
 #define TRIES_MAX 100   /* in vain */
@@ -163,7 +163,7 @@ static bool may_begin(runner_t *r)
     if (!r->stopped_ms)
         return true;
     r->is_stopped = r->is_stopped || count_open(r->sweep) == 0;
-    if (!r->is_stopped && crti_cli_now_ms() - r->stopped_ms > STOP_MS)
+    if (!r->is_stopped && crti_now_ms() - r->stopped_ms > STOP_MS)
         r->stopped_ms = 0;
     return !r->stopped_ms;
 }
@@ -224,7 +224,7 @@ static void take_job(runner_t *r, size_t run, const json_t *job)
     else if (strcmp(status, "FAILED") == 0)
         set_state(r, run, SWEEP_FAILED);
     else if (strcmp(status, "STOPPED") == 0) {
-        r->stopped_ms = crti_cli_now_ms(); /* this run, or all: may_begin finds out */
+        r->stopped_ms = crti_now_ms(); /* this run, or all: may_begin finds out */
         set_state(r, run, SWEEP_STOPPED);
     } else if (s->state == SWEEP_WAITING)
         set_state(r, run, SWEEP_SUBMITTED);
@@ -392,9 +392,9 @@ static void warn_of_metric(runner_t *r)
     if (run == sweep->count || r->is_warned || !(sweep->metric || sweep->rule))
         return;
     if (!r->lacks_ms)
-        r->lacks_ms = crti_cli_now_ms();
+        r->lacks_ms = crti_now_ms();
     if (sweep->runs[run].state != SWEEP_SUCCEEDED &&
-        crti_cli_now_ms() - r->lacks_ms < LACKS_MS)
+        crti_now_ms() - r->lacks_ms < LACKS_MS)
         return;
     r->is_warned = true;
     crti_sweep_reported(sweep, names, sizeof(names));

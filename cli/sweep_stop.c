@@ -3,9 +3,9 @@
  * they are of. */
 #include <string.h>
 
-#include "cli/clock.h"
 #include "cli/job_view.h"
 #include "cli/sweep.h"
+#include "runtime/base/clock.h"
 
 #define PATIENCE_MS 30000 /* the kill comes 3 s after the wish */
 #define LOOK_MS     100
@@ -65,7 +65,7 @@ bool crti_sweep_stop(http_client_t *client, const char *command, const char *id,
 {
     size_t runs, open, left;
     crt_status_t status = look(client, id, true, &runs, &open);
-    int64_t until = crti_cli_now_ms() + PATIENCE_MS;
+    int64_t until = crti_now_ms() + PATIENCE_MS;
 
     *result_out = 0;
     if (status == CRT_OK && runs == 0)
@@ -75,7 +75,7 @@ bool crti_sweep_stop(http_client_t *client, const char *command, const char *id,
                runs, id, no_wait || !open ? "" : " (--no-wait does not wait)");
     fflush(stdout);
     left = open;
-    while (status == CRT_OK && left && !no_wait && crti_cli_now_ms() < until) {
+    while (status == CRT_OK && left && !no_wait && crti_now_ms() < until) {
         crti_cli_job_sleep_ms(LOOK_MS);
         status = look(client, id, false, &runs, &left);
     }

@@ -33,9 +33,10 @@
 #include <sodium.h>
 
 #include "cli/answer.h"
-#include "cli/clock.h"
+#include "cli/daemon.h"
 #include "cli/host_program.h"
 #include "cli/options.h"
+#include "runtime/base/clock.h"
 
 #define NAME        "crt symmetric-run"
 #define DEFAULT_MS  60000
@@ -109,7 +110,7 @@ static crt_status_t pause_until(int64_t end, const char *what)
 {
     struct pollfd fd = {.fd = self.signal_fd, .events = POLLIN};
 
-    if (crti_cli_now_ms() > end)
+    if (crti_now_ms() > end)
         return crt_raise(CRT_ERR_TIMED_OUT, "%s within %lld s", what,
                          (long long)patience_ms / 1000);
     return poll(&fd, 1, LOOK_MS) > 0 ? crt_raise(CRT_ERR_INTERRUPTED, "interrupted")
@@ -144,7 +145,7 @@ static bool answers(void)
 
 static crt_status_t await_head(void)
 {
-    int64_t end = crti_cli_now_ms() + patience_ms;
+    int64_t end = crti_now_ms() + patience_ms;
     char what[160];
 
     snprintf(what, sizeof(what), "nobody answered at %s", given.address);
@@ -210,7 +211,7 @@ static crt_status_t make_key(void)
 
 static crt_status_t take_key(bool is_head, char key[KEY_DIGITS + 1])
 {
-    int64_t end = crti_cli_now_ms() + patience_ms;
+    int64_t end = crti_now_ms() + patience_ms;
     crt_status_t status = read_key(key);
     char what[4200];
 
@@ -249,14 +250,14 @@ static void drain_others(const crt_cluster_info_t *info, const char *own_ip)
 
 static void end_others(const crt_cluster_info_t *info)
 {
-    int64_t end = crti_cli_now_ms() + LEAVE_MS;
+    int64_t end = crti_now_ms() + LEAVE_MS;
 
     drain_others(info, head_ip);
-    while (crti_host_program_count(info) > 1 && crti_cli_now_ms() < end)
+    while (crti_answer_living_nodes(info, NULL) > 1 && crti_now_ms() < end)
         poll(NULL, 0, LOOK_MS);
 }
 
-static int be_head(private_options_t *wanted, char **program)
+static int be_head(crti_private_options_t *wanted, const char *key, char **program)
 {
     size_t nodes = (size_t)strtoul(given.nodes, NULL, 10);
     crt_cluster_info_t info;
@@ -264,7 +265,7 @@ static int be_head(private_options_t *wanted, char **program)
     int result = CLI_FAILED, ended;
 
     wanted->port = port;
-    status = crti_private_start(&self.cluster, wanted, self.signal_fd);
+    status = crti_private_begin(&self.cluster, wanted, key);
     if (status != CRT_OK)
         return crti_cli_fail_detail(NAME);
     status = crti_host_program_gather(&self, nodes, patience_ms, &info);
@@ -297,14 +298,14 @@ static int how_node_ended(void)
                          given.address);
 }
 
-static int be_other(private_options_t *wanted)
+static int be_other(crti_private_options_t *wanted, const char *key)
 {
     crt_status_t status = await_head();
     int result = 0, ended;
 
     if (status == CRT_OK) {
         wanted->address = given.address;
-        status = crti_private_start(&self.cluster, wanted, self.signal_fd);
+        status = crti_private_begin(&self.cluster, wanted, key);
     }
     if (status != CRT_OK)
         return crti_cli_fail_detail(NAME);
@@ -373,18 +374,15 @@ static int check(int argc, int first)
 
 int crti_cli_symmetric_run(int argc, char **argv)
 {
-    static const int signals[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
     char key[KEY_DIGITS + 1], ip[64];
-    private_options_t wanted = {.nodes = 1, .key = key, .ip = ip};
+    crti_private_options_t wanted = {.nodes = 1, .ip = ip};
     crt_status_t status;
-    int first, result;
+    int first = crti_cli_parse(argc, argv, &spec);
+    int result;
     bool is_head;
 
-    switch (crti_cli_parse(argc, argv, &spec, &first)) {
-    case PARSE_DONE: return 0;
-    case PARSE_WRONG: return CLI_USAGE;
-    case PARSE_OK: break;
-    }
+    if (first <= 0)
+        return -first;
     result = check(argc, first);
     if (result)
         return result;
@@ -394,10 +392,10 @@ int crti_cli_symmetric_run(int argc, char **argv)
     wanted.num_gpus = given.num_gpus;
     wanted.resources = given.resources;
     wanted.store_bytes = given.store_bytes;
-    self.signal_fd =
-        crti_daemon_watch_signals(signals, sizeof(signals) / sizeof(signals[0]), NULL);
+    self.signal_fd = crti_daemon_watch_ends();
     if (self.signal_fd < 0)
         return crti_cli_fail(NAME, "signalfd: %s", strerror(errno));
+    wanted.cancel_fd = self.signal_fd;
     signal(SIGPIPE, SIG_IGN);
     status = resolve();
     is_head = status == CRT_OK && is_here();
@@ -410,7 +408,7 @@ int crti_cli_symmetric_run(int argc, char **argv)
         snprintf(ip, sizeof(ip), "%s", head_ip);
     if (!ip[0])
         return crti_cli_fail(NAME, "this host has no way to %s", given.address);
-    result = is_head ? be_head(&wanted, argv + first) : be_other(&wanted);
+    result = is_head ? be_head(&wanted, key, argv + first) : be_other(&wanted, key);
     explicit_bzero(key, sizeof(key));
     return result;
 }

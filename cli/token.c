@@ -102,13 +102,10 @@ int crti_cli_token(int argc, char **argv)
             "everything.",
         .options = options,
         .count = sizeof(options) / sizeof(options[0])};
-    int first;
+    int first = crti_cli_parse(argc, argv, &spec);
 
-    switch (crti_cli_parse(argc, argv, &spec, &first)) {
-    case PARSE_DONE: return 0;
-    case PARSE_WRONG: return CLI_USAGE;
-    case PARSE_OK: break;
-    }
+    if (first <= 0)
+        return -first;
     if (rotates && key_file)
         return crti_cli_misused(NAME, "--rotate goes to a head on this host: give "
                                       "--address instead of --key-file");

@@ -14,9 +14,9 @@
 #include <jansson.h>
 
 #include "cli/answer.h"
-#include "cli/clock.h"
 #include "cli/options.h"
 #include "cli/table.h"
+#include "runtime/base/clock.h"
 
 #define NAME       "crt top"
 #define ROWS_SHOWN 40
@@ -51,7 +51,7 @@ static void forget(look_t *look)
 static bool take_look(const crt_cluster_info_t *cluster, look_t *look)
 {
     *look = (look_t){.metrics = crti_answer_query(cluster, "metrics", NULL)};
-    look->at_ms = crti_cli_now_ms();
+    look->at_ms = crti_now_ms();
     look->workers = look->metrics ? crti_answer_query(cluster, "workers", NULL) : NULL;
     look->actors = look->workers ? crti_answer_rows(cluster, "actors", LIVING) : NULL;
     return look->actors != NULL;
@@ -246,13 +246,10 @@ int crti_cli_top(int argc, char **argv)
         .count = 4};
     crt_cluster_info_t cluster;
     unsigned long seconds;
-    int first;
+    int first = crti_cli_parse(argc, argv, &spec);
 
-    switch (crti_cli_parse(argc, argv, &spec, &first)) {
-    case PARSE_DONE: return 0;
-    case PARSE_WRONG: return CLI_USAGE;
-    case PARSE_OK: break;
-    }
+    if (first <= 0)
+        return -first;
     by_memory = strcmp(sort, "memory") == 0;
     if (!by_memory && strcmp(sort, "cpu") != 0)
         return crti_cli_misused(NAME, "--sort is cpu or memory");

@@ -2,8 +2,8 @@
 /* Where a program without a slash in its name is, as a shell finds it.
  *
  * Where it sits
- *     control/store/child.c, node/jobs/submission_exec.c, crt-unpack, core/client/context_command.c
- *     -> [ base/path_search.c ]
+ *     control/store/child.c, node/jobs/submission_exec.c, crt-unpack, cli/job_upload.c,
+ *     core/client/context_command.c -> [ base/path_search.c ]
  * Threads: any; no state.
  */
 #ifndef CRTI_BASE_PATH_SEARCH_H

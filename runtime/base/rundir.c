@@ -269,6 +269,29 @@ void crti_dir_remove(const char *dir)
 
 /* ---------------------------------------------------------------- private clusters */
 
+crt_status_t crti_dir_make_private(char *path, size_t size)
+{
+    char run[PATH_MAX];
+    crt_status_t status = crti_run_dir(run, sizeof(run));
+
+    /* Whoever leaves last removes the run directory: it may go between two steps. */
+    for (int tries = 0; status == CRT_OK; tries++) {
+        status = crti_dir_make(run);
+        if (status == CRT_OK &&
+            snprintf(path, size, "%s/private-XXXXXX", run) >= (int)size)
+            status =
+                crt_raise(CRT_ERR_TOO_LARGE,
+                          "%s is too long for sockets below it: set CRT_RUN_DIR", run);
+        if (status == CRT_OK && mkdtemp(path))
+            return CRT_OK;
+        if (status == CRT_OK && (errno != ENOENT || tries == 100))
+            status = crt_raise(CRT_ERR_IO, "private cluster: a directory below %s: %s",
+                               run, strerror(errno));
+    }
+    path[0] = '\0';
+    return status;
+}
+
 static bool is_used(const char *dir)
 {
     CRTI_AUTO(closedir) DIR *entries = opendir(dir);

@@ -55,6 +55,10 @@ void crti_dir_remove(const char *dir);
 /* True when a process held DIR/lock once and none does now. */
 bool crti_dir_is_left(const char *dir);
 
+/* Makes RUN/private-XXXXXX for a private cluster, and RUN if it is missing; "" after an error.
+ * CRT_ERR_TOO_LARGE: sockets would not fit below it. CRT_ERR_PERMISSION: others can use RUN. */
+crt_status_t crti_dir_make_private(char *path, size_t size);
+
 /* Removes the directory of a private cluster, unless a head or node below it still holds its lock:
  * then that one does it, when it ends. Whoever ends removes its own directory first. */
 void crti_dir_remove_private(const char *dir);

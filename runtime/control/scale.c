@@ -107,7 +107,7 @@ static double head_cpu(const scene_t *s)
     struct timespec used = {0};
     clockid_t clock;
 
-    if (clock_getcpuclockid(s->cluster.head, &clock) == 0)
+    if (clock_getcpuclockid(s->cluster.head.pid, &clock) == 0)
         clock_gettime(clock, &used);
     return (double)used.tv_sec + (double)used.tv_nsec / 1e9;
 }
@@ -119,7 +119,7 @@ static double head_mebibytes(const scene_t *s)
     long kib = 0;
     FILE *file;
 
-    snprintf(path, sizeof(path), "/proc/%d/status", (int)s->cluster.head);
+    snprintf(path, sizeof(path), "/proc/%d/status", (int)s->cluster.head.pid);
     file = fopen(path, "re");
     while (file && fgets(line, sizeof(line), file))
         sscanf(line, "VmRSS: %ld", &kib);
@@ -427,10 +427,10 @@ static void kill_head(scene_t *s)
 {
     uint64_t begin = crti_now_ns();
 
-    kill(s->cluster.head, SIGKILL);
-    while (waitpid(s->cluster.head, NULL, 0) < 0 && errno == EINTR)
-        continue;
-    s->cluster.head = 0;
+    kill(s->cluster.head.pid, SIGKILL);
+    crti_starter_await_end(s->cluster.head.pid, s->cluster.head.pidfd,
+                           begin + 60 * CRTI_S);
+    crti_private_daemon_forget(&s->cluster.head);
     check(s, crti_private_head_start(&s->cluster));
     report(s, "values", ENTRIES, "");
     report(s, "head_serves_again_after_kill", seconds_since(begin), "s");
@@ -530,7 +530,7 @@ static bool take_options(scene_t *s, int argc, char **argv, size_t *actors_out)
 
 int main(int argc, char **argv)
 {
-    scene_t s = {.cluster = {.lifeline = -1}};
+    scene_t s = {.cluster = CRTI_PRIVATE_CLUSTER_NONE};
     size_t actors;
 
     if (!take_options(&s, argc, argv, &actors))

@@ -24,7 +24,6 @@ typedef struct crti_refs crti_refs_t;             /* refs/refs_int.h */
 typedef struct crti_calls crti_calls_t;           /* calls/calls_int.h */
 typedef struct crti_execution crti_execution_t;   /* execution/execution_int.h */
 typedef struct crti_waits crti_waits_t;           /* client/waitset.h */
-typedef struct crti_private_cluster crti_private_cluster_t; /* client/private_cluster.h */
 
 typedef struct crti_stream_place crti_stream_place_t; /* process/context.h */
 typedef struct crti_remote crti_remote_t;             /* process/remotes.h */

@@ -3,7 +3,7 @@
  * (docs/design/processes.md).
  *
  * Where it sits
- *     cli/daemon.c, core/client/private_cluster.c -> [ daemon/starter.c ] -> crt-head, crt-node
+ *     cli/daemon.c, private_start.c -> [ daemon/starter.c ] -> crt-head, crt-node
  * Ownership
  *     The struct holds a pidfd until crti_starter_release, and between the start and
  *     crti_starter_close the ends of two pipes.

@@ -354,6 +354,25 @@ static void a_process_is_ending_when_it_has_ended_too(void **state)
     assert_true(crti_process_is_ending(pid));
 }
 
+static void a_private_cluster_gets_a_directory_of_its_own_or_a_sentence(void **state)
+{
+    char first[128], second[128], small[32];
+    struct stat st;
+
+    setenv("CRT_RUN_DIR", below("a/run"), 1);
+    assert_int_equal(crti_dir_make_private(first, sizeof(first)), CRT_OK);
+    assert_int_equal(crti_dir_make_private(second, sizeof(second)), CRT_OK);
+    assert_string_not_equal(first, second);
+    assert_int_equal(stat(first, &st), 0);
+    assert_int_equal(st.st_mode & 0777, 0700);
+    assert_int_equal(crti_dir_make_private(small, sizeof(small)), CRT_ERR_TOO_LARGE);
+    assert_string_equal(small, "");
+    assert_int_equal(chmod(below("a/run"), 0755), 0);
+    assert_int_equal(crti_dir_make_private(first, sizeof(first)), CRT_ERR_PERMISSION);
+    setenv("CRT_RUN_DIR", "r", 1);
+    assert_int_equal(crti_dir_make_private(first, sizeof(first)), CRT_ERR_INVALID);
+}
+
 static void
 the_directory_of_a_private_cluster_lives_as_long_as_one_of_its_locks(void **state)
 {
@@ -464,6 +483,7 @@ int main(void)
         TEST(a_damaged_file_gives_empty_values),
         TEST(pid_and_start_name_one_process),
         TEST(a_process_is_ending_when_it_has_ended_too),
+        TEST(a_private_cluster_gets_a_directory_of_its_own_or_a_sentence),
         TEST(the_directory_of_a_private_cluster_lives_as_long_as_one_of_its_locks),
         TEST(old_directories_of_dead_private_clusters_are_swept),
         TEST(a_process_is_continued_by_the_end_of_its_parent_until_it_begins_to_end),

@@ -15,8 +15,8 @@
 
 #include <cmocka.h>
 
-#include "cli/clock.h"
 #include "cli/microbenchmark_ray.h"
+#include "runtime/base/clock.h"
 
 #define ROW         "single client tasks sync"
 #define PATIENCE_MS 20000
@@ -128,7 +128,7 @@ static void after_the_figure_its_cluster_is_stopped_in_order(void **state)
 
 static void one_that_hangs_is_killed_with_its_children(void **state)
 {
-    int64_t start = crti_cli_now_ms();
+    int64_t start = crti_now_ms();
     int fd = watch_processes();
 
     ray_does("exec 3>held\n"
@@ -137,7 +137,7 @@ static void one_that_hangs_is_killed_with_its_children(void **state)
              "echo starts\n"
              "wait\n");
     gives_no_figure(1, "no figure after 1 s; it said last: starts");
-    assert_in_range(crti_cli_now_ms() - start, 1000, PATIENCE_MS);
+    assert_in_range(crti_now_ms() - start, 1000, PATIENCE_MS);
     all_processes_end(fd);
 }
 

@@ -136,7 +136,7 @@ class UnderSlurm(unittest.TestCase):
     def test_a_first_node_that_fails_ends_the_job(self):
         os.chmod(self.runs, 0o777)
         said = self.crt("-N", "4", "--", "true", code=1)
-        self.assertIn("must be a directory that only you can use", said)
+        self.assertIn("can be used by others", said)
         os.chmod(self.runs, 0o700)
 
     def test_the_key_is_in_no_argument(self):

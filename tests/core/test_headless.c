@@ -55,14 +55,14 @@ static void stop_head(void)
 {
     int status;
 
-    assert_int_equal(kill(cluster.head, SIGSTOP), 0);
-    assert_int_equal(waitpid(cluster.head, &status, WUNTRACED), cluster.head);
+    assert_int_equal(kill(cluster.head.pid, SIGSTOP), 0);
+    assert_int_equal(waitpid(cluster.head.pid, &status, WUNTRACED), cluster.head.pid);
     assert_true(WIFSTOPPED(status));
 }
 
 static int head_goes_on(void **state)
 {
-    return kill(cluster.head, SIGCONT);
+    return kill(cluster.head.pid, SIGCONT);
 }
 
 static int64_t get_int(crt_ref_t *ref)
@@ -299,7 +299,7 @@ static void a_new_driver_gives_up_with_the_command_that_helps(void **state)
 {
     newcomer_t newcomer;
 
-    kill(cluster.head, SIGKILL);
+    kill(cluster.head.pid, SIGKILL);
     newcomer = start_newcomer();
     assert_true(says(&newcomer, "crt: the head can't be reached: cluster"));
     assert_true(

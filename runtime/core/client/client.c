@@ -294,8 +294,9 @@ static void free_core(crti_core_t *core, const int *exit_status)
     core->task_events.ring = NULL;
     if (core->board && !core->has_metrics)
         munmap(core->board, core->board_bytes);
-    if (core->has_private_cluster)
+    if (core->private_cluster)
         crti_private_cluster_stop(core->private_cluster);
+    free(core->private_cluster);
     crti_core_free(core);
 }
 
@@ -459,6 +460,24 @@ static void say_which(const crt_cluster_info_t *info, bool is_option, bool is_va
                  info->node);
 }
 
+/* Starts a private cluster. */
+static crt_status_t start_own(crti_core_t *core, const crt_options_t *options,
+                              crt_cluster_info_t *info)
+{
+    crti_private_cluster_t *cluster = calloc(1, sizeof(*cluster));
+    crt_status_t status = cluster ? crti_private_cluster_start(options, cluster)
+                                  : crt_raise(CRT_ERR_NO_MEMORY, "a private cluster");
+
+    if (status != CRT_OK) {
+        free(cluster);
+        return status;
+    }
+    core->private_cluster = cluster;
+    snprintf(info->run_dir, sizeof(info->run_dir), "%s", cluster->nodes[0].run_dir);
+    snprintf(info->address, sizeof(info->address), "%s", cluster->address);
+    return CRT_OK;
+}
+
 /* The run directory and the cluster of the node to join; starts a private cluster when there is
  * none. */
 static crt_status_t find_node(crti_core_t *core, const crt_options_t *options,
@@ -483,13 +502,7 @@ static crt_status_t find_node(crti_core_t *core, const crt_options_t *options,
     }
     if (status != CRT_ERR_NOT_FOUND || is_option || is_variable)
         return status;
-    status = crti_private_cluster_start(options, core->private_cluster);
-    if (status != CRT_OK)
-        return status;
-    core->has_private_cluster = true;
-    snprintf(info->run_dir, sizeof(info->run_dir), "%s", core->private_cluster->run_dir);
-    snprintf(info->address, sizeof(info->address), "%s", core->private_cluster->address);
-    return CRT_OK;
+    return start_own(core, options, info);
 }
 
 /* The id of a driver at that node; any other one where the node can't be asked for its own. */

@@ -99,7 +99,8 @@ static crt_status_t make(const crti_private_wish_t *wish)
     if (status != CRT_OK)
         return status;
     context.is_ours = true;
-    snprintf(context.run_dir, sizeof(context.run_dir), "%s", context.cluster.run_dir);
+    snprintf(context.run_dir, sizeof(context.run_dir), "%s",
+             context.cluster.nodes[0].run_dir);
     if (!context.is_at_exit)
         atexit(at_exit);
     context.is_at_exit = true;
@@ -197,7 +198,7 @@ static crt_status_t join_kubernetes(const char *service)
     return join_address(address);
 }
 
-/* As crt_init does. */
+/* As a program does that says nothing of clusters. */
 static crt_status_t find_or_make(const crti_context_text_t *text,
                                  const crt_context_options_t *options)
 {
@@ -321,7 +322,7 @@ crt_status_t crti_context_cluster(crt_cluster_info_t *info_out)
     return status;
 }
 
-/* That of the context, or that which crt_init has found. */
+/* That of the context, or that which was found without one. */
 static crt_status_t find_info(crt_cluster_info_t *info_out)
 {
     crti_core_t *core = crti_is_forked() ? NULL : crti_enter_quiet();

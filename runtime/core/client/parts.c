@@ -9,7 +9,6 @@
 #include "runtime/core/calls/calls_int.h"
 #include "runtime/core/calls/lineage.h"
 #include "runtime/core/client/client.h"
-#include "runtime/core/client/private_cluster.h"
 #include "runtime/core/client/waitset.h"
 #include "runtime/core/execution/deadlock.h"
 #include "runtime/core/execution/execution_int.h"
@@ -59,7 +58,6 @@ typedef struct whole {
     crti_calls_t calls;
     crti_execution_t execution;
     crti_waits_t waits;
-    crti_private_cluster_t private_cluster;
 } whole_t;
 
 crti_core_t *crti_core_new(void)
@@ -83,7 +81,6 @@ crti_core_t *crti_core_new(void)
     core->calls = &whole->calls;
     core->execution = &whole->execution;
     core->waits = &whole->waits;
-    core->private_cluster = &whole->private_cluster;
     core->arena_fd = -1;
     core->encoder->user = core;
     crti_node_link_init(core->link);

@@ -4,7 +4,7 @@
  *
  * Where it sits
  *     crt_init without a cluster, core/client/context_start.c -> [ core/client/private_cluster.c ]
- *                                                              -> crt-head, crt-node
+ *         -> daemon/private_start.c -> crt-head, crt-node
  * Threads
  *     One caller at a time; no state but the struct.
  * Ownership
@@ -16,12 +16,9 @@
 #ifndef CRTI_CORE_PRIVATE_CLUSTER_H
 #define CRTI_CORE_PRIVATE_CLUSTER_H
 
-#include <sys/types.h>
-
 #include "runtime/core/types.h"
 #include "runtime/crt.h"
-
-#define CRTI_PRIVATE_NODES_MAX 64
+#include "runtime/daemon/private_start.h"
 
 /* What a private cluster is to be. */
 typedef struct crti_private_wish {
@@ -35,17 +32,6 @@ typedef struct crti_private_wish {
     const char *address, *key_file;
 } crti_private_wish_t;
 
-struct crti_private_cluster {
-    pid_t head; /* 0: not started, or elsewhere */
-    pid_t nodes[CRTI_PRIVATE_NODES_MAX];
-    unsigned count; /* nodes that were started */
-    int lifeline;   /* -1: none */
-    char directory[96];
-    char address[72]; /* of the head */
-    char run_dir[96]; /* of the first node */
-    char key_file[256];
-};
-
 /* Starts all and waits until each node serves (at most 30 s). On failure nothing is left.
  * CRT_ERR_IO, CRT_ERR_NOT_FOUND (no daemon, no redis-server), CRT_ERR_TIMED_OUT. */
 crt_status_t crti_private_cluster_make(const crti_private_wish_t *wish,
@@ -55,7 +41,7 @@ crt_status_t crti_private_cluster_make(const crti_private_wish_t *wish,
 crt_status_t crti_private_cluster_start(const crt_options_t *options,
                                         crti_private_cluster_t *cluster_out);
 
-/* Starts the head alone; `*cluster` is zeroed but for its lifeline, or one whose head was killed:
+/* Starts the head alone; `*cluster` is CRTI_PRIVATE_CLUSTER_NONE, or one whose head was killed:
  * that is started again on its port, with what it stored. Errors as above;
  * crti_private_cluster_stop follows in each case. */
 crt_status_t crti_private_head_start(crti_private_cluster_t *cluster);

@@ -56,8 +56,7 @@ struct crti_core {
     bool has_metrics; /* handles of the program point into it: it stays mapped */
     double cpus;
     char *gpus; /* of this worker, as in CUDA_VISIBLE_DEVICES; "" none */
-    crti_private_cluster_t *private_cluster;
-    bool has_private_cluster;
+    struct crti_private_cluster *private_cluster; /* daemon/private_start.h; NULL: none */
     /* Handlers of modules above those that call them. */
     void (*on_tick)(crti_core_t *core, uint64_t now_ns);
     void (*on_blocked)(crti_core_t *core); /* the main thread of a worker, by a wait */
