@@ -75,7 +75,7 @@ static int await_end(const crt_cluster_info_t *cluster, const char *id)
 static int await_end_here(const crt_cluster_info_t *cluster, double seconds)
 {
     crti_run_dir_await_end(cluster->run_dir, (int64_t)(seconds * 1000) + SPARE_MS);
-    if (crti_run_dir_is_living(cluster->run_dir))
+    if (crti_dir_is_locked(cluster->run_dir))
         return crti_cli_fail(NAME, "node %.8s does not end", cluster->node);
     printf("node %.8s has ended\n", cluster->node);
     return 0;

@@ -6,25 +6,20 @@ import json
 import os
 import re
 import shlex
+import shutil
 import signal
 import stat
 import subprocess
 import sys
-import tempfile
 import time
 import unittest
+import unittest.mock
+
+from autoscaled import Autoscaled
 
 CRT, PROGRAM = (os.path.abspath(path) for path in sys.argv[1:3])
 PATIENCE = 120
 IDLE_S = 2
-
-
-def crt(*arguments, code=0):
-    done = subprocess.run([CRT, *arguments], text=True, timeout=PATIENCE, check=False,
-                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
-    if code is not None and done.returncode != code:
-        raise AssertionError((arguments, done.returncode, done.stdout))
-    return done.stdout
 
 
 def alive(pid):
@@ -36,51 +31,13 @@ def alive(pid):
         return False
 
 
-class Cluster(unittest.TestCase):
-    """What the tests share."""
-
-    def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = folder.name
-
-    def write(self, name, text, mode=0o600):
-        path = os.path.join(self.folder, name)
-        with open(path, "w", encoding="utf-8") as file:
-            file.write(text)
-        os.chmod(path, mode)
-        return path
-
-    def start(self, rules):
-        """The head's own node has no CPU to give."""
-        said = crt("start", "--head", "--port", "0", "--dashboard-port", "0", "--num-cpus", "0",
-                   "--object-store-memory", "64M", "--autoscaler", self.write("rules.yaml", rules))
-        self.address, self.key = re.search(r"--address (\S+) --key-file (\S+)", said).groups()
-        self.addCleanup(crt, "stop", "--address", self.address, code=None)
+class Cluster(Autoscaled):
+    CRT, PATIENCE = CRT, PATIENCE
 
     def start_local(self, **more):
         types = {"min": 0, "max": 4, "num-cpus": 2, "object-store-memory": "64M", **more}
         self.start(f"provider: local\nidle-timeout: {IDLE_S}s\nnode-types:\n  small:\n" +
                    "".join(f"    {key}: {value}\n" for key, value in types.items()))
-
-    def state(self):
-        return json.loads(crt("status", "--json", "--address", self.address))["cluster"]
-
-    def nodes(self, state="ALIVE"):
-        """Those that were asked for."""
-        return [n for n in self.state()["nodes"]
-                if n["state"] == state and "crt/instance=" in n["labels"]]
-
-    def until(self, what, is_so, seconds=PATIENCE):
-        end = time.monotonic() + seconds
-        while True:
-            found = is_so()
-            if found:
-                return found
-            if time.monotonic() > end:
-                self.fail(f"not in {seconds} s: {what}\n" +
-                          crt("status", "-v", "--address", self.address, code=None))
-            time.sleep(0.1)
 
     def decisions(self):
         return [d["message"] for d in self.state()["autoscaler"]["decisions"]]
@@ -123,9 +80,9 @@ class Local(Cluster):
         self.assertIn("of type small: no room for", said)
         self.assertIn("is drained and ends: idle for 2 s", said)
         self.assertNotIn("is gone", said)
-        events = crt("list", "cluster-events", "--address", self.address)
+        events = self.crt("list", "cluster-events", "--address", self.address)
         self.assertIn("AUTOSCALER", events)
-        self.assertIn("Autoscaler", crt("status", "--address", self.address))
+        self.assertIn("Autoscaler", self.crt("status", "--address", self.address))
 
     def test_the_min_is_there_and_stays_and_the_dead_are_replaced(self):
         self.start_local(min=2)
@@ -186,14 +143,29 @@ class Local(Cluster):
         self.assertEqual(len(self.nodes()), 3)
         process.communicate("\n", timeout=PATIENCE)
         self.until("no node is left", lambda: not self.nodes())
-        self.assertIn("room for 2 bundles", crt("request", "--address", self.address, "2*CPU=2"))
+        self.assertIn("room for 2 bundles",
+                      self.crt("request", "--address", self.address, "2*CPU=2"))
         self.until("2 nodes", lambda: len(self.nodes()) == 2)
-        crt("request", "--address", self.address, "--none")
+        self.crt("request", "--address", self.address, "--none")
         self.until("no node is left", lambda: not self.nodes())
+
+    def test_crt_down_hears_of_the_nodes_that_ended_before_it(self):
+        of_cluster = os.path.join(os.environ["CRT_STATE_DIR"], "up", "lab")
+        os.makedirs(of_cluster, 0o700)
+        self.addCleanup(shutil.rmtree, of_cluster)
+        with unittest.mock.patch.dict(os.environ, CRT_UP="lab"):
+            self.start_local()
+        self.crt("request", "--address", self.address, "CPU=2")
+        node = self.until("a node", self.nodes)[0]["node_id"]
+        self.crt("request", "--address", self.address, "--none")
+        ended = os.path.join(of_cluster, "ended")
+        self.until("its name is there", lambda: os.path.exists(ended))
+        with open(ended, encoding="ascii") as names:
+            self.assertEqual(names.read(), f"node-{node[:8]}\n")
 
     def test_what_no_node_type_has_is_told_and_starts_nothing(self):
         self.start_local()
-        crt("request", "--address", self.address, "CPU=64")
+        self.crt("request", "--address", self.address, "CPU=64")
         self.until("it is told", lambda: "no node type has that" in
                    self.state()["autoscaler"]["waits"])
         time.sleep(1)
@@ -205,8 +177,8 @@ class Local(Cluster):
                   encoding="utf-8") as info:
             pid = int(re.search(r"^pid (\d+)$", info.read(), re.M)[1])
         os.kill(pid, signal.SIGKILL)
-        crt("start", "--head", "--port", self.port(), "--dashboard-port", "0", "--num-cpus", "0",
-            "--autoscaler", os.path.join(self.folder, "rules.yaml"))
+        self.crt("start", "--head", "--port", self.port(), "--dashboard-port", "0", "--num-cpus",
+                 "0", "--autoscaler", self.path("rules.yaml"))
 
     def test_a_head_that_is_started_again_knows_its_nodes(self):
         self.start_local(min=1)
@@ -219,7 +191,7 @@ class Local(Cluster):
 
     def test_what_was_asked_for_is_served_by_a_head_that_is_started_again(self):
         self.start_local()
-        crt("request", "--address", self.address, "2*CPU=2")
+        self.crt("request", "--address", self.address, "2*CPU=2")
         process = self.run_program("request", "1", "1")
         self.read(process, "^asked")
         self.until("3 nodes", lambda: len(self.nodes()) == 3)
@@ -237,7 +209,7 @@ class Local(Cluster):
         self.until("its request ended with it",
                    lambda: len(self.state()["autoscaler"]["requested"]) == 1)
         self.until("2 nodes", lambda: len(self.nodes()) == 2)
-        crt("request", "--address", self.address, "--none")
+        self.crt("request", "--address", self.address, "--none")
         self.until("no node is left", lambda: not self.nodes())
 
 
@@ -269,7 +241,7 @@ exit 0
 """
 
     def start_commands(self, mode, **more):
-        machines = os.path.join(self.folder, "machines")
+        machines = self.path("machines")
         os.mkdir(machines)
         self.machines = machines
         self.mode(mode)
@@ -306,7 +278,7 @@ exit 0
         self.assertEqual(stat.S_IMODE(os.stat(self.key).st_mode), 0o600)
         with open(self.key, encoding="ascii", errors="replace") as file:
             secret = file.read().strip()
-        token = crt("token", "--address", self.address).strip()
+        token = self.crt("token", "--address", self.address).strip()
         log = os.path.join(os.path.dirname(self.key), "scaler.log")
         with open(log, encoding="utf-8", errors="replace") as file:
             given += file.read()
@@ -320,7 +292,7 @@ exit 0
         process = self.run_program("tasks", "2", "0.1")
         self.until("two failures", lambda: self.type_state()["failures"] >= 2)
         self.assertIn("no machines today", self.type_state()["message"])
-        self.assertIn("no machines today", crt("status", "--address", self.address))
+        self.assertIn("no machines today", self.crt("status", "--address", self.address))
         self.mode("well")
         self.assertRegex(self.read(process, "^done"), "^done 2 ")
 
@@ -329,7 +301,7 @@ exit 0
         process = self.run_program("tasks", "2", "0.1")
         self.until("it hangs", lambda: os.path.exists(os.path.join(self.machines, "hung")))
         begin = time.monotonic()
-        crt("status", "--address", self.address)
+        self.crt("status", "--address", self.address)
         self.assertLess(time.monotonic() - begin, 20)
         with open(os.path.join(self.machines, "hung"), encoding="ascii") as file:
             pid = int(file.read())
@@ -371,22 +343,20 @@ exit 0
         self.assertRegex(self.read(process, "^done"), "^done 2 ")
 
 
-class Files(unittest.TestCase):
+class Files(Cluster):
     def test_rules_that_are_wrong_start_nothing(self):
-        with tempfile.TemporaryDirectory() as folder:
-            path = os.path.join(folder, "rules.yaml")
-            for text, said in (("provider: local\nnode-type: {}\n",
-                                'rules.yaml:2:1: unknown key "node-type"; the nearest one is '
-                                "node-types"),
-                               ("provider: local\n", "no node-types"),
-                               ("", "rules.yaml"), ("provider:\tlocal\n", "rules.yaml")):
-                with open(path, "w", encoding="utf-8") as file:
-                    file.write(text)
-                self.assertIn(said, crt("start", "--head", "--port", "0", "--dashboard-port", "0",
-                                        "--autoscaler", path, code=1))
-        self.assertIn("No such file", crt("start", "--head", "--autoscaler", path, code=1))
-        self.assertIn("belongs to the head", crt("start", "--address", "127.0.0.1:1",
-                                                 "--autoscaler", path, code=2))
+        for text, said in (("provider: local\nnode-type: {}\n",
+                            'rules.yaml:2:1: unknown key "node-type"; the nearest one is '
+                            "node-types"),
+                           ("provider: local\n", "no node-types"),
+                           ("", "rules.yaml"), ("provider:\tlocal\n", "rules.yaml")):
+            path = self.write("rules.yaml", text)
+            self.assertIn(said, self.crt("start", "--head", "--port", "0", "--dashboard-port", "0",
+                                         "--autoscaler", path, code=1))
+        path = self.path("none.yaml")
+        self.assertIn("No such file", self.crt("start", "--head", "--autoscaler", path, code=1))
+        self.assertIn("belongs to the head", self.crt("start", "--address", "127.0.0.1:1",
+                                                      "--autoscaler", path, code=2))
 
 
 if __name__ == "__main__":
