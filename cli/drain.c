@@ -11,6 +11,7 @@
 #include "cli/answer.h"
 #include "cli/options.h"
 #include "cli/run_dirs.h"
+#include "runtime/base/rundir.h"
 
 #define NAME      "crt drain"
 #define LOOK_MS   100
