@@ -25,7 +25,7 @@ static const char *host_name(const cluster_t *c, size_t index)
     return json_string_value(json_object_get(json_array_get(c->hosts, index), "host"));
 }
 
-static bool only_checks; /* crt up --check */
+static bool only_checks, only_plans; /* crt up --check, --dry-run */
 
 static crt_status_t prepare_up(cluster_t *c, size_t index)
 {
@@ -210,11 +210,36 @@ static int bring_up(cluster_t *c)
     return finish(c, done);
 }
 
+static int plan_or_bring_up(cluster_t *c)
+{
+    if (!only_plans)
+        return bring_up(c);
+    print_plan(c);
+    return 0;
+}
+
+/* A command of a cluster file. */
+static int on_file(int argc, char **argv, const command_spec_t *spec,
+                   int (*run)(cluster_t *c))
+{
+    cluster_t c;
+    int result;
+    const char *path = crti_cluster_parse(argc, argv, spec, &result);
+
+    if (!path)
+        return result;
+    result = crti_cluster_open(&c, spec->name, path);
+    if (result == 0)
+        result = run(&c);
+    crti_folder_sync_close();
+    crti_cluster_close(&c);
+    return result;
+}
+
 int crti_cli_up(int argc, char **argv)
 {
-    static bool is_dry;
     static const option_spec_t options[] = {
-        {"dry-run", 0, NULL, OPTION_FLAG, &is_dry,
+        {"dry-run", 0, NULL, OPTION_FLAG, &only_plans,
          "check the file and print what would be run, without asking a host"},
         {"check", 0, NULL, OPTION_FLAG, &only_checks,
          "ask each host what runs and what would be started, and change nothing"}};
@@ -226,21 +251,8 @@ int crti_cli_up(int argc, char **argv)
             "is left\nalone, what is missing is started.",
         .options = options,
         .count = sizeof(options) / sizeof(options[0])};
-    const char *path;
-    cluster_t c;
-    int result;
 
-    path = crti_cluster_parse(argc, argv, &spec, &result);
-    if (!path)
-        return result;
-    result = crti_cluster_open(&c, spec.name, path);
-    if (result == 0 && is_dry)
-        print_plan(&c);
-    else if (result == 0)
-        result = bring_up(&c);
-    crti_folder_sync_close();
-    crti_cluster_close(&c);
-    return result;
+    return on_file(argc, argv, &spec, plan_or_bring_up);
 }
 
 /* ---------------------------------------------------------------- down */
@@ -269,18 +281,8 @@ int crti_cli_down(int argc, char **argv)
         .operands = "FILE",
         .summary = "Ends the cluster of a cluster file on all its hosts, and removes its "
                    "key there."};
-    const char *path;
-    cluster_t c;
-    int result;
 
-    path = crti_cluster_parse(argc, argv, &spec, &result);
-    if (!path)
-        return result;
-    result = crti_cluster_open(&c, spec.name, path);
-    if (result == 0)
-        result = bring_down(&c);
-    crti_cluster_close(&c);
-    return result;
+    return on_file(argc, argv, &spec, bring_down);
 }
 
 /* ---------------------------------------------------------------- rsync */
@@ -309,17 +311,6 @@ int crti_cli_rsync(int argc, char **argv)
         .operands = "FILE",
         .summary = "Sends the folder of a cluster file to all its hosts, of which only "
                    "files that differ.\nNothing is removed there."};
-    const char *path;
-    cluster_t c;
-    int result;
 
-    path = crti_cluster_parse(argc, argv, &spec, &result);
-    if (!path)
-        return result;
-    result = crti_cluster_open(&c, spec.name, path);
-    if (result == 0)
-        result = send_folder(&c);
-    crti_folder_sync_close();
-    crti_cluster_close(&c);
-    return result;
+    return on_file(argc, argv, &spec, send_folder);
 }
