@@ -6,9 +6,10 @@
 #include <string.h>
 
 /* A word for any shell: no newline, no quote within, no "!", no backslash. $1 is the id, $2 the
- * size, $3 the version, $4 the processor, $5 N of glibc 2.N, $6 the mode, $7 the size of the first part. The tree is unpacked
- * beside its place, tried, and renamed: another one that did the same meanwhile is as good. Files
- * are empty that had no time to reach the disk before a host lost its power. */
+ * size, $3 the version, $4 the processor, $5 N of glibc 2.N, $6 the mode, $7 the size of the first
+ * part. The tree is unpacked beside its place, tried, and renamed: another one that did the same
+ * meanwhile is as good. Files are empty that had no time to reach the disk before a host lost its
+ * power. */
 static const char script[] =
     "umask 077; "
     "n() { echo crt-hand \"$@\"; exit 1; }; "

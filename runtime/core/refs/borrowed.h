@@ -7,8 +7,9 @@
  *     The core's lock; blocks of before a shutdown: that of orphans.c.
  * Idea
  *     The refs in a list mostly have numbers that follow each other. Such refs are made, found and
- *     ended by blocks: CRTI_REF_BLOCK of them side by side, with one entry in a table, so that little has
- *     to be done for each ref of a long list. Others are one by one in slabs and in a table.
+ *     ended by blocks: CRTI_REF_BLOCK of them side by side, with one entry in a table, so that
+ *     little has to be done for each ref of a long list. Others are one by one in slabs and in a
+ *     table.
  * Invariants
  *     While a block is there, each ref whose number is of it lies in it.
  * Ownership
@@ -48,8 +49,8 @@ void crti_borrowed_prefetch(const crti_remote_t *owner, uint64_t number);
 /* Its memory, of any value when the number (not 0) is new. NULL without memory. */
 crt_ref_t *crti_borrowed_place(crti_core_t *core, crti_remote_t *owner, uint64_t number,
                                bool *is_new_out, bool *is_in_block_out);
-/* A block for the numbers from `first` on, which is a multiple of CRTI_REF_BLOCK; its refs are of any
- * value. NULL: there is no memory, or there is a ref of one of the numbers. */
+/* A block for the numbers from `first` on, which is a multiple of CRTI_REF_BLOCK; its refs are of
+ * any value. NULL: there is no memory, or there is a ref of one of the numbers. */
 crti_ref_block_t *crti_borrowed_new_block(crti_core_t *core, crti_remote_t *owner,
                                           uint64_t first);
 /* The block of which these CRTI_REF_BLOCK refs are all, in order; NULL: of none. */
@@ -62,7 +63,8 @@ void crti_borrowed_forget(const crt_ref_t *ref);
 void crti_borrowed_give_back(crti_core_t *core, crti_remote_t *owner, crt_ref_t *ref);
 /* The same after a shutdown. */
 void crti_borrowed_give_back_orphan(crt_ref_t *ref);
-/* All of them. `each` may give the memory of a ref back (as an orphan), and changes nothing else. */
+/* All of them. `each` may give the memory of a ref back (as an orphan), and changes nothing
+ * else. */
 void crti_borrowed_walk(const crti_remote_t *owner,
                         void (*each)(crt_ref_t *ref, void *user), void *user);
 
