@@ -7,7 +7,7 @@ import os
 import yaml
 
 ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "../../packaging/kubernetes"))
-OVERLAYS = ("plain", "gpu")
+OVERLAYS = ("plain", "gpu", "autoscaled")
 # By which items of a list are the same one; other lists are replaced.
 KEYS = {"containers": "name", "initContainers": "name", "volumes": "name", "env": "name",
         "volumeMounts": "mountPath"}
@@ -20,10 +20,11 @@ def read(*path):
 
 
 def merge(old, new, name=""):
-    """A strategic merge."""
+    """A strategic merge; null takes a key away."""
     if isinstance(old, dict) and isinstance(new, dict):
         return {key: merge(old[key], new[key], key) if key in old and key in new else
-                new.get(key, old.get(key)) for key in {**old, **new}}
+                new.get(key, old.get(key)) for key in {**old, **new}
+                if new.get(key, old.get(key)) is not None}
     if isinstance(old, list) and isinstance(new, list) and name in KEYS:
         by = {item[KEYS[name]]: item for item in old}
         for item in new:

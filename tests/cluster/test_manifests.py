@@ -38,7 +38,8 @@ class Facts(unittest.TestCase):
                 self.assertTrue(pod["securityContext"]["runAsNonRoot"])
                 self.assertEqual(pod["securityContext"]["seccompProfile"]["type"],
                                  "RuntimeDefault")
-                self.assertFalse(pod["automountServiceAccountToken"])
+                self.assertEqual(pod["automountServiceAccountToken"],
+                                 pod.get("serviceAccountName") == "crt-head")
                 self.assertFalse(pod["enableServiceLinks"])
             for container in manifests.containers_of(document):
                 with self.subTest(where, name=name_of(document), container=container["name"]):
@@ -80,6 +81,18 @@ class Facts(unittest.TestCase):
                 wanted = selector.get("matchLabels", selector)
                 self.assertTrue(not wanted or any(wanted.items() <= pod for pod in labels),
                                 name_of(document))
+
+    def test_the_autoscaler_may_change_the_deployments_of_its_node_types_and_no_others(self):
+        found = {name_of(document): document for document in manifests.overlay("autoscaled")}
+        rules = found["ConfigMap crt-autoscaler"]["data"]["rules.yaml"]
+        deployments = [f"crt-{kind}" for kind in manifests.yaml.safe_load(rules)["node-types"]]
+        scales, pods = found["Role crt-autoscaler"]["rules"]
+        self.assertEqual(scales["resourceNames"], deployments)
+        self.assertEqual((scales["resources"], scales["verbs"]),
+                         (["deployments/scale"], ["get", "patch"]))
+        self.assertEqual((pods["resources"], pods["verbs"]), (["pods"], ["list", "patch"]))
+        for name in deployments:
+            self.assertNotIn("replicas", found[f"Deployment {name}"]["spec"])
 
     def test_images_have_the_version_of_this_crt(self):
         for where, document in with_pods():
