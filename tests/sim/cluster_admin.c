@@ -29,6 +29,14 @@ void admin_connected(scene_t *s)
     }
 }
 
+static void stop(scene_t *s, truth_job_t *job)
+{
+    crti_msg_job_stop_t m = {.submission = crti_str(job->submission)};
+
+    if (node_ask(s, ADMIN_PLACE, CRTI_MSG_JOB_STOP, &m, (unsigned)(job - s->job), 0))
+        job->stop_asked = true;
+}
+
 static void admin_answered(scene_t *s, const question_t *q, const crti_message_t *m)
 {
     truth_job_t *job = &s->job[q->subject];
@@ -40,6 +48,8 @@ static void admin_answered(scene_t *s, const question_t *q, const crti_message_t
         if (exists && !q->again)
             sim_fail(s->world, "submission %s exists before it was made",
                      job->submission);
+        if (job->acked && sim_below(s->world, 16) == 0)
+            stop(s, job); /* before it runs, mostly */
     }
 }
 
@@ -78,16 +88,12 @@ void admin_submit(scene_t *s)
 void admin_stop_some(scene_t *s)
 {
     truth_job_t *job;
-    crti_msg_job_stop_t m;
 
     if (s->jobs == 0)
         return;
     job = &s->job[sim_below(s->world, s->jobs)];
-    if (!job->acked)
-        return;
-    m = (crti_msg_job_stop_t){.submission = crti_str(job->submission)};
-    if (node_ask(s, ADMIN_PLACE, CRTI_MSG_JOB_STOP, &m, (unsigned)(job - s->job), 0))
-        job->stop_asked = true;
+    if (job->acked)
+        stop(s, job);
 }
 
 /* ---------------------------------------------------------------- the host */
