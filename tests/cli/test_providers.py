@@ -7,6 +7,7 @@ import getpass
 import glob
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess

@@ -7,7 +7,6 @@ names the file and the reason, what was saved before stays whole, and no half fi
 is a small tmpfs in a mount namespace of the test's own.
 """
 import os
-import shutil
 import subprocess
 import sys
 import tempfile
