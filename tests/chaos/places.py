@@ -94,6 +94,14 @@ def stacks(pid):
     return lines
 
 
+def kind_above(parent, name):
+    """What a parent is that runs the same program; None: another one, or it can't be looked at."""
+    try:
+        return kind_of(parent) if parts_of(parent)[0] == name else None
+    except OSError:
+        return None
+
+
 def kind_of(pid):
     """What a process is to the cluster; None: none of its, or gone. What runs below a command, a
     driver, a job or a worker is LeakSanitizer's helper, which looks at a program that ends: the
@@ -105,8 +113,7 @@ def kind_of(pid):
             return None
         if name not in DAEMONS and name != PROGRAM:
             return None
-        parent = int(stat[1])
-        above = kind_of(parent) if parts_of(parent)[0] == name else None
+        above = kind_above(int(stat[1]), name)
         if above in ("command", "driver", "job", "worker"):
             return None
         if name in DAEMONS:

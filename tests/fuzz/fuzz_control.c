@@ -326,14 +326,16 @@ static void put_query(text_t *t, unsigned index)
  * the last request there, or as the admin's; or, on a head that knows all by its rows. */
 size_t fuzz_seed(unsigned index, uint8_t *out, size_t room)
 {
-    static const crti_message_kind_t rows[] = {CRTI_MSG_ROW_META,
-                                               CRTI_MSG_ROW_NODE,
-                                               CRTI_MSG_ACTOR_CREATE,
-                                               CRTI_MSG_ROW_ACTOR,
-                                               CRTI_MSG_ROW_JOB,
-                                               CRTI_MSG_ROW_JOB_STATE,
-                                               CRTI_MSG_ROW_PLACEMENT_GROUP,
-                                               CRTI_MSG_ACTOR_SAVE};
+    static const crti_message_kind_t rows[CRTI_STORE_KV] = {
+        [CRTI_STORE_META] = CRTI_MSG_ROW_META,
+        [CRTI_STORE_NODES] = CRTI_MSG_ROW_NODE,
+        [CRTI_STORE_PLACEMENT_GROUPS] = CRTI_MSG_ROW_PLACEMENT_GROUP,
+        [CRTI_STORE_ACTORS] = CRTI_MSG_ACTOR_CREATE,
+        [CRTI_STORE_ACTOR_STATES] = CRTI_MSG_ROW_ACTOR,
+        [CRTI_STORE_ACTOR_SAVES] = CRTI_MSG_ACTOR_SAVE,
+        [CRTI_STORE_RESOURCE_REQUESTS] = CRTI_MSG_RESOURCE_REQUEST,
+        [CRTI_STORE_JOBS] = CRTI_MSG_ROW_JOB,
+        [CRTI_STORE_JOB_STATES] = CRTI_MSG_ROW_JOB_STATE};
     text_t t = {.out = out, .room = room};
 
     if (index >= KINDS + QUERIES)
