@@ -39,7 +39,9 @@ class Drain(unittest.TestCase):
         return drain
 
     def end(self, drain):
-        said, _ = drain.communicate(timeout=60)
+        drain.wait(timeout=60)
+        said = drain.stdout.read()  # communicate() would not see what came with the first line
+        drain.stdout.close()
         self.assertEqual(drain.returncode, 0, said)
         self.assertEqual(self.entry(self.node)["state"], "DEAD")
         return said
