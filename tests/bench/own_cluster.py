@@ -26,8 +26,12 @@ class OwnCluster:
         return self
 
     def __exit__(self, *_):
-        self.run("stop", "--force")
-        shutil.rmtree(self.folder)
+        self.end()
+
+    def end(self):
+        if os.path.isdir(self.folder):
+            self.run("stop", "--force")
+            shutil.rmtree(self.folder)
 
     def run(self, *words):
         return subprocess.run([self.command, *words], env=self.env, stdout=subprocess.PIPE,
@@ -36,7 +40,11 @@ class OwnCluster:
 
     def start(self, says, *words):
         """A program that is told and tells by lines; its first one begins with `says`."""
-        program = subprocess.Popen(words, env=self.env, stdin=subprocess.PIPE,
-                                   stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
-        assert program.stdout.readline().startswith(says), f"{words[0]} ended"
+        try:
+            program = subprocess.Popen(words, env=self.env, stdin=subprocess.PIPE,
+                                       stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+            assert program.stdout.readline().startswith(says), f"{words[0]} ended"
+        except (OSError, AssertionError):
+            self.end()  # a constructor may have called, before there is anybody else who would
+            raise
         return program
