@@ -94,7 +94,7 @@ const char *crti_client_url(const http_client_t *client)
     return client->target.socket[0] ? NULL : client->target.url;
 }
 
-static size_t on_bytes(char *data, size_t one, size_t count, void *user)
+size_t crti_reply_take(char *data, size_t one, size_t count, void *user)
 {
     http_reply_t *reply = user;
     char *larger;
@@ -205,7 +205,7 @@ static crt_status_t perform(http_client_t *client, const char *path, http_reply_
     snprintf(url, sizeof(url), "%s%s", client->target.url, path);
     curl_easy_setopt(client->curl, CURLOPT_URL, url);
     curl_easy_setopt(client->curl, CURLOPT_HTTPHEADER, client->headers);
-    curl_easy_setopt(client->curl, CURLOPT_WRITEFUNCTION, on_bytes);
+    curl_easy_setopt(client->curl, CURLOPT_WRITEFUNCTION, crti_reply_take);
     curl_easy_setopt(client->curl, CURLOPT_WRITEDATA, reply);
     curl_easy_setopt(client->curl, CURLOPT_ERRORBUFFER, client->error);
     curl_easy_setopt(client->curl, CURLOPT_NOSIGNAL, 1L);

@@ -29,6 +29,10 @@ typedef struct http_reply {
     size_t size;
 } http_reply_t;
 
+/* For CURLOPT_WRITEFUNCTION: `reply` is an http_reply_t that began as zeros. 0: it is larger than
+ * 64 MiB, or there is no memory. */
+size_t crti_reply_take(char *data, size_t one, size_t count, void *reply);
+
 /* `body` may be NULL (POST: empty). CRT_ERR_IO: no answer. The reply is released by
  * crti_reply_fini, also after a failure. */
 crt_status_t crti_client_send(http_client_t *client, const char *method, const char *path,

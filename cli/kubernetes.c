@@ -10,9 +10,9 @@
  * Rules
  *     The replicas of the Deployment are the autoscaler's. `ask` takes a pod that is no instance's,
  *     or has one made; `list` gives those that are nobody's a name, so that the head has them among
- *     its own. `end` marks the pod as the cheapest to delete before there is one
- *     replica less. It ends no pod of which the head does not know yet whether it has become a
- *     node: that is told first, and asked again.
+ *     its own. `end` marks the pod as the cheapest to delete before there is one replica less. It
+ *     ends no pod of which the head does not know yet whether it has become a node: that is told
+ *     first, and asked again.
  *     One command at a time, by a lock beside the cluster's key: each reads what the one before has
  *     changed. Somebody else who scales the Deployment meanwhile is noticed by its version.
  * Input
@@ -33,6 +33,7 @@
 
 #include "cli/kubernetes_server.h"
 #include "cli/options.h"
+#include "runtime/base/clock.h"
 
 #define NAME       "crt kubernetes"
 #define INSTANCE   "crt/instance" /* annotation */
@@ -208,24 +209,16 @@ static crt_status_t give_name(const char *pod, const char *instance)
 
 /* ---------------------------------------------------------------- waiting */
 
-static int64_t now_ms(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
-
 /* Looks again until `is_so`, for PATIENCE_S. To be told of changes instead, the service account
  * would need one more right. CRT_ERR_TIMED_OUT without a detail. */
 static crt_status_t look_until(deployment_t *d,
                                bool (*is_so)(const deployment_t *d, const char *pod),
                                const char *pod)
 {
-    int64_t end = now_ms() + PATIENCE_S * 1000;
+    int64_t end = crti_now_ms() + PATIENCE_S * 1000;
 
     while (!is_so(d, pod)) {
-        if (now_ms() > end)
+        if (crti_now_ms() > end)
             return CRT_ERR_TIMED_OUT;
         nanosleep(&(struct timespec){.tv_nsec = LOOK_MS * 1000000L}, NULL);
         CRT_TRY(look(d->name, d));

@@ -11,12 +11,12 @@
 #include <unistd.h>
 
 #include "cli/curl_library.h"
+#include "cli/http_client.h"
 
 #define ACCOUNT         "/var/run/secrets/kubernetes.io/serviceaccount"
 #define CONNECT_SECONDS 5L
 #define REQUEST_SECONDS 10L
 #define TOKEN_MOST      ((size_t)16 << 10)
-#define REPLY_MOST      ((size_t)64 << 20)
 
 struct kubernetes_server {
     CURL *curl;
@@ -24,12 +24,6 @@ struct kubernetes_server {
     char url[4200], account[PATH_MAX], authority[PATH_MAX + 8], space[KUBERNETES_NAME];
     char error[CURL_ERROR_SIZE];
 };
-
-typedef struct reply {
-    char *text;
-    size_t size;
-    long code;
-} reply_t;
 
 /* ---------------------------------------------------------------- who asks whom */
 
@@ -162,30 +156,15 @@ const char *crti_kubernetes_namespace(const kubernetes_server_t *s)
 
 /* ---------------------------------------------------------------- a request */
 
-static size_t on_bytes(char *data, size_t one, size_t count, void *user)
-{
-    reply_t *reply = user;
-    char *larger;
-
-    if (count > REPLY_MOST - reply->size ||
-        !(larger = realloc(reply->text, reply->size + count + 1)))
-        return 0;
-    memcpy(larger + reply->size, data, count);
-    reply->text = larger;
-    reply->size += count;
-    reply->text[reply->size] = '\0';
-    return count;
-}
-
 static void set_options(kubernetes_server_t *s, const char *url, const char *body,
-                        reply_t *reply)
+                        http_reply_t *reply)
 {
     CURL *curl = s->curl;
 
     curl_easy_reset(curl);
     curl_easy_setopt(curl, CURLOPT_URL, url);
     curl_easy_setopt(curl, CURLOPT_HTTPHEADER, s->headers);
-    curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, on_bytes);
+    curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, crti_reply_take);
     curl_easy_setopt(curl, CURLOPT_WRITEDATA, reply);
     curl_easy_setopt(curl, CURLOPT_ERRORBUFFER, s->error);
     curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L);
@@ -213,7 +192,7 @@ static crt_status_t no_answer(const kubernetes_server_t *s, CURLcode code)
 }
 
 /* The server's words are those of kubectl. */
-static crt_status_t refused(const kubernetes_server_t *s, const reply_t *reply)
+static crt_status_t refused(const kubernetes_server_t *s, const http_reply_t *reply)
 {
     json_t *json = json_loadb(reply->text ? reply->text : "", reply->size, 0, NULL);
     const char *said = text_of(json, "message", "it gave no reason");
@@ -240,7 +219,7 @@ static crt_status_t refused(const kubernetes_server_t *s, const reply_t *reply)
 static crt_status_t perform(kubernetes_server_t *s, const char *url, const char *body,
                             json_t **object_out)
 {
-    reply_t reply = {0};
+    http_reply_t reply = {0};
     crt_status_t status = CRT_OK;
     CURLcode code;
 
@@ -257,7 +236,7 @@ static crt_status_t perform(kubernetes_server_t *s, const char *url, const char 
                    json_loadb(reply.text ? reply.text : "", reply.size, 0, NULL)))
         status = crt_raise(CRT_ERR_IO,
                            "%s did not answer with JSON: is it an API server?", s->url);
-    free(reply.text);
+    crti_reply_fini(&reply);
     return status;
 }
 
