@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "cli/crt_archive.h"
@@ -18,9 +19,14 @@ static int write_archive(const char *path, bool with_ml)
 {
     int fd = open(path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0644), result = 0;
     crt_archive_t archive;
+    struct stat st;
 
     if (fd < 0)
         return crti_cli_fail(NAME, "%s: %s", path, strerror(errno));
+    if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode)) { /* a device is never removed */
+        close(fd);
+        return crti_cli_fail(NAME, "%s is no regular file", path);
+    }
     if (crti_crt_archive_write(fd, with_ml, &archive) != CRT_OK)
         result = crti_cli_fail_detail(NAME);
     else

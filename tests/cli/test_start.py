@@ -195,6 +195,11 @@ class Start(unittest.TestCase):
                                   stdout=subprocess.PIPE, timeout=PATIENCE, check=True)
             self.assertRegex(done.stdout, r"^crt \d")
             self.assertIn("No such file", crt("archive", "--output", f"{place}/no/file", code=1))
+            os.mkfifo(f"{place}/pipe")
+            reader = os.open(f"{place}/pipe", os.O_RDONLY | os.O_NONBLOCK)
+            self.assertIn("no regular file", crt("archive", "--output", f"{place}/pipe", code=1))
+            os.close(reader)
+            self.assertTrue(os.path.exists(f"{place}/pipe"))
 
     def test_the_output_of_a_failed_job_is_printed_once(self):
         address, _ = self.start()
