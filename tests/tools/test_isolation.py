@@ -30,7 +30,8 @@ BUSY = "while :; do {examples}/monte_carlo_pi --tasks {cpus} --samples 100000000
 
 def run(*words, env, **more):
     done = subprocess.run(words, env=env, text=True, **more)
-    assert done.returncode == 0, (words, done.returncode, done.stdout, done.stderr)
+    if done.returncode != 0:
+        raise AssertionError(f"{words} ended with {done.returncode}\n{done.stdout}{done.stderr}")
     return done.stdout
 
 
@@ -100,7 +101,8 @@ def keep_busy(cluster):
 
 
 def suite(cluster):
-    inner = [MESON, "test", "-C", BUILD, "--no-rebuild", "--logbase", "isolation", *SOME]
+    inner = [MESON, "test", "-C", BUILD, "--no-rebuild", "--logbase", "isolation",
+             "--print-errorlogs", *SOME]
     run(*inner, env=cluster.env, capture_output=True)
     # What the suite's longest example does, in short: it joins a cluster where it finds one.
     isolated = os.path.join(os.path.dirname(os.path.abspath(__file__)), "isolated.py")
