@@ -22,9 +22,10 @@
 
 #define LABEL_MAX 80
 #define DRAW_MS   100
-#define TRIES     5
-#define WIDTH     80 /* of a terminal that does not say */
-#define STEP      10 /* percent between two lines, where there is no terminal */
+#define POLL_MS   20
+#define LATE_MS   1000 /* for steps that are on their way when the results are here */
+#define WIDTH     80   /* of a terminal that does not say */
+#define STEP      10   /* percent between two lines, where there is no terminal */
 
 typedef struct progress {
     char label[LABEL_MAX + 1];
@@ -178,11 +179,14 @@ static bool draw(view_t *v, crt_actor_t *progress, bool is_end, bool may_be_shor
     return !is_short || may_be_short;
 }
 
-/* A step is told and not waited for: results may be here before it. */
-static void draw_end(view_t *v, crt_actor_t *progress)
+/* A step is told and not waited for: results may be here before it. A wait whose time is over
+ * takes no more of it. */
+static void draw_end(view_t *v, crt_actor_t *progress, crt_status_t status)
 {
-    for (int tries = 0; !v->is_lost && !draw(v, progress, true, tries == TRIES); tries++)
-        poll(NULL, 0, DRAW_MS / TRIES);
+    int64_t deadline = crti_deadline_after(status == CRT_OK ? LATE_MS : 0);
+
+    while (!v->is_lost && !draw(v, progress, true, crti_deadline_left(deadline) == 0))
+        poll(NULL, 0, POLL_MS);
 }
 
 crt_status_t crt_progress_wait(crt_actor_t *progress, crt_ref_t *const *refs,
@@ -203,7 +207,7 @@ crt_status_t crt_progress_wait(crt_actor_t *progress, crt_ref_t *const *refs,
                 draw(&view, progress, false, false);
             continue;
         }
-        draw_end(&view, progress);
+        draw_end(&view, progress, status);
         return status == CRT_ERR_TIMED_OUT
                    ? crt_raise(status, "%zu of %zu are ready", ready, count)
                    : status;

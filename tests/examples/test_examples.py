@@ -156,4 +156,6 @@ if __name__ == "__main__":
         os.environ.pop("CRT_ADDRESS", None)
         result = unittest.main(argv=sys.argv[:1], exit=False).result
         left = os.listdir(os.path.join(directory, "r"))
+    if left:
+        print("left behind:", left, file=sys.stderr)
     sys.exit(0 if result.wasSuccessful() and not left else 1)

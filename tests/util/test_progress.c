@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Progress on a private cluster: what is counted and shown, also when somebody dies. */
 #include <fcntl.h>
+#include <poll.h>
 #include <pty.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -15,6 +16,7 @@
 #include <cmocka.h>
 
 #define PATIENCE_MS 60000
+#define LATE_MS     300
 
 static crt_status_t work_run(crt_call_t *call)
 {
@@ -45,6 +47,18 @@ static crt_status_t await_run(crt_call_t *call)
 }
 static const crt_task_t await =
     CRT_TASK(.name = "await", .run = await_run, .signature = "actor");
+
+/* A step that comes later than every result. */
+static crt_status_t late_run(crt_call_t *call)
+{
+    crt_actor_t *progress;
+
+    CRT_TRY(crt_args(call, &progress));
+    poll(NULL, 0, LATE_MS);
+    return crt_progress_add(progress, 1);
+}
+static const crt_task_t late =
+    CRT_TASK(.name = "late", .run = late_run, .signature = "actor");
 
 /* What crt_progress_wait says on stderr while it is `fd`. */
 static char said[65536];
@@ -138,6 +152,19 @@ static void a_worker_that_dies_makes_no_more_steps(void **state)
     crt_actor_drop(&progress);
 }
 
+static void steps_that_are_still_on_their_way_are_waited_for(void **state)
+{
+    crt_actor_t *progress = crt_progress_new(NULL, "steps", 2);
+    crt_ref_t *other = crt_submit(&late, NULL, progress),
+              *ref = start(progress, 1, false);
+
+    assert_int_equal(wait_on_file(progress, &ref, 1, PATIENCE_MS), CRT_OK);
+    assert_non_null(strstr(said, "steps: 2 of 2 (100 %)\n"));
+    crt_ref_drop(&ref);
+    crt_ref_drop(&other);
+    crt_actor_drop(&progress);
+}
+
 static void the_wait_goes_on_without_its_progress(void **state)
 {
     crt_actor_t *progress = crt_progress_new(NULL, "steps", 20);
@@ -171,6 +198,7 @@ static int driver(int argc, char **argv)
         cmocka_unit_test(steps_of_many_workers_are_one_line_each_tenth),
         cmocka_unit_test(a_terminal_gets_a_bar_of_its_width),
         cmocka_unit_test(a_worker_that_dies_makes_no_more_steps),
+        cmocka_unit_test(steps_that_are_still_on_their_way_are_waited_for),
         cmocka_unit_test(the_wait_goes_on_without_its_progress),
         cmocka_unit_test(a_negative_number_of_steps_is_refused),
     };
@@ -181,7 +209,7 @@ static int driver(int argc, char **argv)
 int main(int argc, char **argv)
 {
     return crt_main(argc, argv,
-                    CRT_OPTIONS(.tasks = CRT_TASKS(&work, &await), .num_cpus = 2,
+                    CRT_OPTIONS(.tasks = CRT_TASKS(&work, &await, &late), .num_cpus = 2,
                                 .object_store_memory = 64 << 20),
                     driver);
 }
