@@ -57,6 +57,12 @@ class Cluster(real_cluster.Cluster):
     def job_state(self, job):
         return json.loads(self.job("status", "--format", "json", job))
 
+    def await_status(self, text):
+        """The head hears of what its nodes hold a little later."""
+        end = time.monotonic() + PATIENCE
+        while text not in (said := self.crt("status")):
+            assert time.monotonic() < end, said
+
     def await_state(self, job, *states):
         end = time.monotonic() + PATIENCE
         while True:
@@ -295,7 +301,7 @@ class Queue(WithCluster):
         c = self.cluster
         first = c.submit("/bin/sleep", "600", options=("--entrypoint-num-cpus", "2"))
         c.await_state(first, "RUNNING")
-        self.assertIn("2/2 CPU", c.crt("status"))
+        c.await_status("2/2 CPU")
         second = c.submit("/bin/true", options=("--entrypoint-num-cpus", "1.5"))
         self.assertIn("needs 1.5 CPU", c.await_state(second, "PENDING")["message"])
         follower = subprocess.Popen(
@@ -307,9 +313,7 @@ class Queue(WithCluster):
         c.job("stop", first)
         self.assertEqual(follower.communicate(timeout=PATIENCE)[1], "")
         c.await_state(second, "SUCCEEDED")
-        end = time.monotonic() + PATIENCE
-        while "0/2 CPU" not in c.crt("status"):
-            assert time.monotonic() < end
+        c.await_status("0/2 CPU")
         self.assertIn("--retries takes", c.job("submit", "--retries", "0.5", "--", "x", code=2))
         self.assertIn("--entrypoint-num-cpus takes",
                       c.job("submit", "--entrypoint-num-cpus", "x", "--", "x", code=2))

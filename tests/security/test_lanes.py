@@ -133,14 +133,15 @@ def besieged(lab):
         check(not report["files"], "it sees the cluster's files")
         check(report["told"] == 0 and report["descriptors"] == 0, "it was told something")
         check(report["open"] == 0, "who proved nothing was kept")
-        check(took < undisturbed + 0.1 * SLOW, "the training waited for it")
+        check(took < undisturbed + MORE_S, "the training waited for it")
         stranger.end()
     driver.kill(2)
     driver.wait(20)
     cluster.stop()
 
 
-SLOW = 5 if os.environ.get("CRT_TEST_SANITIZED") == "1" else 1
+# A training that waited for a stranger would do so until the handshake is given up, after 3 s.
+MORE_S = 2 if os.environ.get("CRT_TEST_SANITIZED") == "1" else 0.1
 
 
 def main():
