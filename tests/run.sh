@@ -36,7 +36,7 @@ while [ $# -gt 0 ]; do
     shift
 done
 jobs=$(nproc)
-tests=$((3 * jobs)) # most of them wait for something
+tests=$((jobs * 5 / 2)) # most of them wait for something
 under=() # what the tests are run under
 # Folders whose code runs in more than one thread.
 threaded=(--suite base --suite net --suite store --suite core --suite collective --suite actors)
