@@ -35,6 +35,8 @@
 #define RESERVE_MOST  4096
 #define BUCKET_BYTES  8192 /* of objects per bucket */
 #define EXTRA_PAGES   16 /* so that an object as large as the store fits with its entry */
+#define HUGE_PAGES    (CRTI_HUGE_BYTES / CRTI_PAGE_BYTES)
+#define MOST_PAGES    (UINT32_MAX / 2 - 8192) /* with as many records, and reserves */
 
 /* ---------------------------------------------------------------- the file */
 
@@ -191,12 +193,12 @@ crt_status_t crti_arena_plan(size_t bytes, unsigned slots, crti_geometry_t *geom
     crti_geometry_t g = {.slot_count = slots, .bucket_count = 1024};
     uint64_t pages = crti_pages_for(bytes);
 
-    if (bytes < CRTI_STORE_MIN_BYTES || pages > UINT32_MAX / 2)
+    if (bytes < CRTI_STORE_MIN_BYTES || pages > MOST_PAGES)
         return crt_raise(CRT_ERR_INVALID,
                          "an object store can't have %zu bytes: at least %u, at most "
                          "%llu",
                          bytes, CRTI_STORE_MIN_BYTES,
-                         (unsigned long long)(UINT32_MAX / 2) << CRTI_PAGE_SHIFT);
+                         (unsigned long long)MOST_PAGES << CRTI_PAGE_SHIFT);
     if (slots < 1 || slots > CRTI_STORE_MAX_SLOTS)
         return crt_raise(CRT_ERR_INVALID, "an object store for %u processes; at most %u",
                          slots, CRTI_STORE_MAX_SLOTS);
@@ -206,6 +208,8 @@ crt_status_t crti_arena_plan(size_t bytes, unsigned slots, crti_geometry_t *geom
                                            : g.reserve;
     g.capacity = pages << CRTI_PAGE_SHIFT;
     g.page_count = (uint32_t)(pages + g.reserve + EXTRA_PAGES);
+    g.first_record = (uint32_t)align_up(g.page_count + 1ull, HUGE_PAGES) + 1;
+    g.last_record = g.first_record + g.page_count - 1;
     while (g.bucket_count * BUCKET_BYTES < g.capacity)
         g.bucket_count *= 2;
     g.slots_offset = align_up(sizeof(crti_header_t), CRTI_PAGE_BYTES);
@@ -213,9 +217,9 @@ crt_status_t crti_arena_plan(size_t bytes, unsigned slots, crti_geometry_t *geom
         align_up(g.slots_offset + slots * sizeof(crti_arena_slot_t), CRTI_PAGE_BYTES);
     g.pages_offset = align_up(g.buckets_offset + g.bucket_count * sizeof(crti_bucket_t),
                               CRTI_PAGE_BYTES);
-    g.marks_offset = g.pages_offset + (g.page_count + 2ull) * sizeof(crti_page_t);
-    g.data_offset = align_up(g.marks_offset + g.page_count + 2ull, CRTI_HUGE_BYTES);
-    g.file_bytes = align_up(g.data_offset + ((uint64_t)g.page_count << CRTI_PAGE_SHIFT),
+    g.marks_offset = g.pages_offset + (g.last_record + 2ull) * sizeof(crti_page_t);
+    g.data_offset = align_up(g.marks_offset + g.last_record + 2ull, CRTI_HUGE_BYTES);
+    g.file_bytes = align_up(g.data_offset + ((uint64_t)g.last_record << CRTI_PAGE_SHIFT),
                             CRTI_HUGE_BYTES);
     *geometry_out = g;
     return CRT_OK;

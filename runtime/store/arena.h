@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Arena: how the shared file is laid out, and one process's attachment to it.
  *
- *     header | slots | buckets | page descriptors | marks | (2 MiB boundary) pages with objects
+ *     header | slots | buckets | page descriptors | marks
+ *         | (2 MiB boundary) pages with objects | (2 MiB boundary) pages with records
  *
  * Where it sits
  *     store.c, space.c, reclaim.c -> table.c -> slab.c -> heap.c -> transaction.c -> [ arena ]
@@ -25,7 +26,7 @@
 #include "runtime/store/store.h"
 
 #define CRTI_ARENA_MAGIC   0x616e657261747263ull /* "crtarena" */
-#define CRTI_ARENA_VERSION 5u
+#define CRTI_ARENA_VERSION 6u
 #define CRTI_PAGE_SHIFT    12
 #define CRTI_PAGE_BYTES    (1u << CRTI_PAGE_SHIFT)
 #define CRTI_HUGE_BYTES    (2u << 20)
@@ -62,8 +63,10 @@ typedef struct crti_geometry {
     uint64_t data_offset;
     uint64_t bucket_count; /* power of two */
     uint32_t slot_count;
-    /* pages 1 ... page_count; descriptors 0 and page_count + 1 are guards */
-    uint32_t page_count;
+    /* Pages 1 ... page_count hold objects, first_record ... last_record the store's own records, as
+     * many again. No more than page_count of all of them are in use at a time. Descriptors 0,
+     * page_count + 1, first_record - 1 and last_record + 1 are guards. */
+    uint32_t page_count, first_record, last_record;
     uint32_t reserve; /* pages that only pins may take */
     uint32_t huge_pages;
 } crti_geometry_t;
@@ -182,21 +185,35 @@ typedef struct crti_arena_slot {
     } slabs[CRTI_CLASSES];
 } crti_arena_slot_t;
 
+/* Free runs of one part of the pages, by their length. */
+typedef struct crti_zone {
+    crti_word_t map[CRTI_HEAP_BINS / 64]; /* bins that hold a run */
+    crti_arena_list_t bins[CRTI_HEAP_BINS];
+} crti_zone_t;
+
+/* Which part: below `floor`, from there on, records. */
+typedef enum crti_zone_kind {
+    CRTI_ZONE_OBJECTS, /* large ones */
+    CRTI_ZONE_SLABS,   /* of small ones */
+    CRTI_ZONE_RECORDS,
+    CRTI_ZONES
+} crti_zone_kind_t;
+
 typedef struct crti_heap {
     _Alignas(64) crti_lock_t lock; /* covers everything here */
-    crti_word_t pages_free;
+    crti_word_t pages_free;        /* of page_count; records are taken off it */
     /* ... at most so many since the last look (trim.c); a hint, not logged */
     crti_word_t least_free;
     crti_word_t cooling; /* the run of kind COOLING, 0: none */
     /* pages 1 ... high_water were in use since memory was given back */
     crti_word_t high_water;
-    crti_word_t low_water;        /* so were low_water ... page_count, for slabs */
-    crti_word_t floor;            /* first page of the slab zone at the arena's end */
+    crti_word_t low_water;    /* so were low_water ... page_count, for slabs */
+    crti_word_t record_water; /* so were first_record ... record_water */
+    crti_word_t floor; /* first page of the slabs at the end of the objects' pages */
     crti_word_t entry_slabs;      /* how many */
     crti_arena_list_t entry_list; /* all slabs of entries, linked through `more` */
     crti_word_t gone; /* the first entry of the list of saved objects that are gone */
-    crti_word_t map[CRTI_HEAP_BINS / 64]; /* bins that hold a run */
-    crti_arena_list_t bins[CRTI_HEAP_BINS];
+    crti_zone_t zones[CRTI_ZONES];
 } crti_heap_t;
 
 typedef struct crti_header {
@@ -209,8 +226,9 @@ typedef struct crti_header {
     _Atomic uint32_t space_wanted;                /* a process sleeps on it */
     _Atomic uint32_t complaint;                   /* slot + 1 that others waited for */
     _Atomic uint32_t fault_sequence;              /* futex: the pre-faulting thread */
-    _Atomic uint32_t fault_mark;      /* used pages from the start that wake it */
-    _Atomic uint32_t fault_zone_mark; /* ... from the end */
+    _Atomic uint32_t fault_mark;        /* used pages from the start that wake it */
+    _Atomic uint32_t fault_zone_mark;   /* ... from the end */
+    _Atomic uint32_t fault_record_mark; /* ... of records */
     _Atomic uint32_t trims; /* counts the trims: no process has that memory mapped */
     crti_word_t evictions;
     /* Spilling (spill.c). Words that others read often, and which change seldom. */
@@ -270,11 +288,11 @@ struct crti_store {
     pthread_t fault_thread;
     bool fault_running;
     atomic_bool fault_stop;
-    _Atomic uint64_t cold_low,
-        cold_high; /* data beyond the water marks that was given back */
+    /* data beyond the water marks that was given back; of records, its first byte */
+    _Atomic uint64_t cold_low, cold_high, cold_record;
     pthread_t trim_thread;
     bool trim_running;
-    _Atomic uint32_t trim_stop; /* futex */
+    _Atomic uint32_t trim_call; /* futex: crti_trim_call_t */
     crti_kept_t *kept;          /* keep.c; NULL: nothing is */
 };
 
@@ -355,7 +373,7 @@ static inline uint64_t crti_pages_for(uint64_t bytes)
 /* The descriptor of a page, NULL for a number that is none (guards are none). */
 static inline crti_page_t *crti_page_at(const crti_store_t *store, uint64_t page)
 {
-    if (page == 0 || page > store->geometry.page_count)
+    if (page == 0 || page > store->geometry.last_record)
         return NULL;
     return (crti_page_t *)(store->base + store->geometry.pages_offset) + page;
 }
@@ -457,6 +475,11 @@ uint64_t crti_prefault_reserve(const crti_store_t *store, bool at_end, uint64_t 
 /* Data from `first` to `last` - 1, beyond the water marks, is ready no more. */
 void crti_prefault_went_cold(crti_store_t *store, uint64_t first, uint64_t last);
 
+/* The same of records: bytes that are kept ready behind those in use, and from which byte of the
+ * data on they are ready no more. */
+uint64_t crti_prefault_record_reserve(const crti_store_t *store);
+void crti_prefault_records_went_cold(crti_store_t *store, uint64_t first);
+
 /* After an allocation: wakes that thread when it is time. */
 void crti_prefault_notice(crti_store_t *store);
 
@@ -471,10 +494,24 @@ typedef struct crti_trim {
     uint64_t peaks[2];
 } crti_trim_t;
 
+/* What its thread is to do. */
+typedef enum crti_trim_call {
+    CRTI_TRIM_WAIT,
+    CRTI_TRIM_LOOK, /* whether the file has more memory than it may */
+    CRTI_TRIM_STOP,
+} crti_trim_call_t;
+
 crt_status_t crti_trim_start(crti_store_t *store);
 void crti_trim_stop(crti_store_t *store);
 
-/* What an interval ends with: gives back half of the unneeded bytes. Returns their number. */
+/* Records were given memory: wakes the thread. */
+void crti_trim_look(crti_store_t *store);
+
+/* What an interval ends with: gives back half of the unneeded bytes, and all that the file has
+ * beyond the size of the store. Returns their number. */
 uint64_t crti_trim_step(crti_store_t *store, crti_trim_t *trim);
+
+/* Only the latter. */
+uint64_t crti_trim_excess(crti_store_t *store);
 
 #endif

@@ -21,8 +21,8 @@
 
 void crti_store_stop_threads(crti_store_t *store)
 {
-    crti_trim_stop(store); /* it gives work to the other one */
-    crti_prefault_stop(store);
+    crti_prefault_stop(store); /* it wakes the other one */
+    crti_trim_stop(store);
 }
 
 static void attachment_free(crti_store_t *store)
@@ -54,7 +54,7 @@ static crt_status_t attachment_new(const crti_geometry_t *geometry, unsigned slo
     self->geometry = *geometry;
     self->slot = slot;
     self->fd = -1;
-    self->cold_low = UINT64_MAX;
+    self->cold_low = self->cold_record = UINT64_MAX;
     self->patience_ns =
         slot == 0 ? CRTI_STORE_DAEMON_PATIENCE_NS : CRTI_STORE_PATIENCE_NS;
     *store_out = self;
@@ -103,6 +103,7 @@ crt_status_t crti_store_new_on(size_t bytes, unsigned process_slots, bool huge,
     self->header->header_bytes = sizeof(crti_header_t);
     atomic_store(&self->header->fault_mark, UINT32_MAX);
     atomic_store(&self->header->fault_zone_mark, UINT32_MAX);
+    atomic_store(&self->header->fault_record_mark, UINT32_MAX);
     crti_heap_format(self);
     self->header->magic = CRTI_ARENA_MAGIC;
     enter_slot(self, crti_id_random());

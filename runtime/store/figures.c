@@ -95,24 +95,33 @@ static void rank_user(struct crti_store_stats *stats, const struct user *user)
     stats->users[at].objects = user->objects;
 }
 
-/* The longest free run, to within its bin. */
-static size_t largest_free(const crti_store_t *store)
+/* The longest free run of a zone in pages, to within its bin. */
+static uint32_t longest_run(const crti_store_t *store, crti_zone_kind_t kind)
 {
-    const crti_heap_t *heap = &store->header->heap;
+    const crti_zone_t *zone = &store->header->heap.zones[kind];
 
     for (unsigned word = CRTI_HEAP_BINS / 64; word-- > 0;) {
-        uint64_t map = crti_read(&heap->map[word]);
+        uint64_t map = crti_read(&zone->map[word]);
         const crti_page_t *page;
         unsigned bin;
 
         if (map == 0)
             continue;
         bin = word * 64 + 63u - (unsigned)__builtin_clzll(map);
-        page = crti_page_at(store, crti_read(&heap->bins[bin].head));
-        return page ? (size_t)crti_run_length(crti_read(&page->run)) << CRTI_PAGE_SHIFT
-                    : 0;
+        page = crti_page_at(store, crti_read(&zone->bins[bin].head));
+        return page ? crti_run_length(crti_read(&page->run)) : 0;
     }
     return 0;
+}
+
+static size_t largest_free(const crti_store_t *store)
+{
+    uint64_t objects = longest_run(store, CRTI_ZONE_OBJECTS);
+    uint64_t slabs = longest_run(store, CRTI_ZONE_SLABS);
+    uint64_t run = objects > slabs ? objects : slabs;
+    uint64_t all = crti_read(&store->header->heap.pages_free);
+
+    return (size_t)(run < all ? run : all) << CRTI_PAGE_SHIFT;
 }
 
 /* What the daemon gives back to the system just now is not in use. */
@@ -137,7 +146,8 @@ void crti_store_stats(crti_store_t *store, struct crti_store_stats *stats_out)
     stats_out->capacity = store->geometry.capacity;
     stats_out->used =
         pages_free > pages ? 0 : (size_t)(pages - pages_free) << CRTI_PAGE_SHIFT;
-    touched = crti_read(&heap->high_water) + pages + 1 - crti_read(&heap->low_water);
+    touched = crti_read(&heap->high_water) + pages + 1 - crti_read(&heap->low_water) +
+              crti_read(&heap->record_water) - (store->geometry.first_record - 1);
     stats_out->high_water = (size_t)(touched < pages ? touched : pages)
                             << CRTI_PAGE_SHIFT;
     stats_out->largest_free = largest_free(store);

@@ -6,19 +6,24 @@
  * Threads
  *     The heap's lock covers bins, `run` of every page, and links of free runs.
  * Invariants
- *     Runs cover all pages without gap or overlap. A free run is in the bin of its length. No
- *     two free runs touch. pages_free is the sum of the free runs. `floor` is where a run ends.
+ *     Runs cover all pages of objects and all of records, each without gap or overlap. A free run
+ *     is in its zone's bin of its length. No two free runs touch. pages_free is the sum of the free
+ *     runs of objects less the records in use. `floor` is where a run ends.
  * Which run
  *     First one of the request's own bin that fits (a short look), then the first run of the
  *     next bin that has any: the smallest classes first, so that warm holes are used before the
  *     untouched end of the arena, and a freed 100 MB hole serves the next 100 MB exactly.
- *     Slabs go to the other end: a small hole, or the pages below the slab zone, which grows down
- *     from the end of the arena. In between large objects each would split a hole for as long
- *     as one small object lives.
+ * What lives for long does not lie between what does not
+ *     Slabs of small objects go to the other end: into a hole of their zone, or to the pages below
+ *     it, so that it grows down from the end of the arena. In between large objects each would
+ *     split a hole for as long as one small object lives.
+ *     Entries and pins have pages of their own, behind all objects: an entry outlives the memory of
+ *     its object by hours, when that is on disk. They are single pages, so that any hole there will
+ *     do; and since pages_free counts them, no more of both kinds are in use than the store may
+ *     have. What they take of the host's memory, trim.c takes back from free runs of objects.
  */
 #include "runtime/store/heap.h"
 
-#define SMALL_HOLE 64 /* pages; larger holes are kept for objects */
 #define SHORT_LOOK                                                                       \
     32 /* runs tried in the request's own bin before larger bins are used */
 
@@ -97,49 +102,63 @@ static void tag(crti_store_t *store, uint32_t page, uint64_t run)
                                   length));
 }
 
+/* The zone of a free run; `floor` moves over runs in use only, or with the run that is pushed. */
+static crti_zone_t *zone_of(crti_store_t *store, uint32_t page)
+{
+    crti_heap_t *heap = &store->header->heap;
+
+    if (page >= store->geometry.first_record)
+        return &heap->zones[CRTI_ZONE_RECORDS];
+    return &heap->zones[page < crti_read(&heap->floor) ? CRTI_ZONE_OBJECTS
+                                                       : CRTI_ZONE_SLABS];
+}
+
 static crt_status_t push_free(crti_store_t *store, uint32_t page, uint32_t length)
 {
     crti_heap_t *heap = &store->header->heap;
     unsigned bin = crti_heap_bin(length);
-    crti_word_t *map = &heap->map[bin / 64];
     uint64_t floor = crti_read(&heap->floor);
+    crti_zone_t *zone;
+    crti_word_t *map;
 
     tag(store, page, crti_run_word(CRTI_PAGE_FREE, 0, 0, length));
     if (page <= floor && floor < page + length)
-        crti_tx_set(store, &heap->floor, page + length); /* the slab zone got smaller */
+        crti_tx_set(store, &heap->floor, page + length); /* the slabs' zone got smaller */
+    zone = zone_of(store, page);
+    map = &zone->map[bin / 64];
     if (!(crti_read(map) >> (bin % 64) & 1))
         crti_tx_set(store, map, crti_read(map) | 1ull << (bin % 64));
-    return crti_arena_list_push(store, &heap->bins[bin], CRTI_ARENA_CHAIN_LINKS, page);
+    return crti_arena_list_push(store, &zone->bins[bin], CRTI_ARENA_CHAIN_LINKS, page);
 }
 
 /* A free run leaves its bin. Its length is checked here against the end of the arena. */
 static crt_status_t pull_free(crti_store_t *store, uint32_t page, uint32_t *length_out)
 {
-    crti_heap_t *heap = &store->header->heap;
+    crti_zone_t *zone = zone_of(store, page);
     uint64_t run = crti_read(&crti_page(store, page)->run);
     uint32_t length = crti_run_length(run);
     unsigned bin = crti_heap_bin(length);
-    crti_word_t *map = &heap->map[bin / 64];
+    crti_word_t *map = &zone->map[bin / 64];
     crt_status_t status;
 
     if (crti_run_kind(run) != CRTI_PAGE_FREE || length == 0 ||
-        length > store->geometry.page_count - page + 1)
+        length > store->geometry.last_record - page + 1)
         return crti_tx_damaged(store, "a free run is none, at page", page);
     status =
-        crti_arena_list_unlink(store, &heap->bins[bin], CRTI_ARENA_CHAIN_LINKS, page);
+        crti_arena_list_unlink(store, &zone->bins[bin], CRTI_ARENA_CHAIN_LINKS, page);
     if (status != CRT_OK)
         return status;
-    if (crti_read(&heap->bins[bin].head) == 0)
+    if (crti_read(&zone->bins[bin].head) == 0)
         crti_tx_set(store, map, crti_read(map) & ~(1ull << (bin % 64)));
     *length_out = length;
     return CRT_OK;
 }
 
 /* The first of at most `steps` runs of a bin that has `pages`; 0 when none. */
-static crt_status_t look(crti_store_t *store, unsigned bin, uint32_t pages,
-                         uint32_t steps, uint32_t *page_out)
+static crt_status_t look(crti_store_t *store, const crti_arena_list_t *bin,
+                         uint32_t pages, uint32_t steps, uint32_t *page_out)
 {
-    uint64_t page = crti_read(&store->header->heap.bins[bin].head);
+    uint64_t page = crti_read(&bin->head);
 
     *page_out = 0;
     while (page != 0 && steps-- > 0) {
@@ -157,36 +176,48 @@ static crt_status_t look(crti_store_t *store, unsigned bin, uint32_t pages,
 }
 
 /* The first bin above `bin` that has a run; CRTI_HEAP_BINS when none. */
-static unsigned next_bin(const crti_heap_t *heap, unsigned bin)
+static unsigned next_bin(const crti_zone_t *zone, unsigned bin)
 {
     unsigned word = ++bin / 64;
     uint64_t map;
 
     if (bin >= CRTI_HEAP_BINS)
         return CRTI_HEAP_BINS;
-    map = crti_read(&heap->map[word]) & ~0ull << (bin % 64);
+    map = crti_read(&zone->map[word]) & ~0ull << (bin % 64);
     while (map == 0) {
         if (++word == CRTI_HEAP_BINS / 64)
             return CRTI_HEAP_BINS;
-        map = crti_read(&heap->map[word]);
+        map = crti_read(&zone->map[word]);
     }
     return word * 64 + (unsigned)__builtin_ctzll(map);
 }
 
-crt_status_t crti_heap_find(crti_store_t *store, uint32_t pages, uint32_t *page_out)
+/* A run of `pages` or more in a zone; 0 when none. */
+static crt_status_t find_in(crti_store_t *store, crti_zone_kind_t kind, uint32_t pages,
+                            uint32_t *page_out)
 {
+    const crti_zone_t *zone = &store->header->heap.zones[kind];
     unsigned own = crti_heap_bin(pages), larger;
-    crt_status_t status = crti_tx_lock(store, &store->header->heap.lock);
+    crt_status_t status = look(store, &zone->bins[own], pages, SHORT_LOOK, page_out);
 
-    if (status != CRT_OK)
-        return status;
-    status = look(store, own, pages, SHORT_LOOK, page_out);
     if (status != CRT_OK || *page_out != 0)
         return status;
-    larger = next_bin(&store->header->heap, own);
+    larger = next_bin(zone, own);
     if (larger < CRTI_HEAP_BINS)
-        return look(store, larger, pages, 1, page_out);
-    return look(store, own, pages, store->geometry.page_count, page_out);
+        return look(store, &zone->bins[larger], pages, 1, page_out);
+    return look(store, &zone->bins[own], pages, store->geometry.page_count, page_out);
+}
+
+crt_status_t crti_heap_find(crti_store_t *store, uint32_t pages, uint32_t *page_out)
+{
+    crt_status_t status = crti_tx_lock(store, &store->header->heap.lock);
+
+    *page_out = 0;
+    if (status == CRT_OK)
+        status = find_in(store, CRTI_ZONE_OBJECTS, pages, page_out);
+    if (status == CRT_OK && *page_out == 0)
+        status = find_in(store, CRTI_ZONE_SLABS, pages, page_out);
+    return status;
 }
 
 /* The free run that ends just before `page`: moves `page` to its start and gives its length,
@@ -226,29 +257,33 @@ static crt_status_t carve(crti_store_t *store, uint32_t run, uint32_t pages,
     return rest > 0 ? push_free(store, from_end ? run : run + pages, rest) : CRT_OK;
 }
 
-/* A run for a slab: a small hole, else the next pages below the slab zone. *page_out is 0 when
- * there is neither. */
-static crt_status_t alloc_in_zone(crti_store_t *store, uint32_t pages, uint32_t *page_out)
+/* The first page of the slabs' zone, checked. */
+static crt_status_t read_floor(crti_store_t *store, uint32_t *floor_out)
+{
+    uint64_t floor = crti_read(&store->header->heap.floor);
+
+    *floor_out = (uint32_t)floor;
+    if (floor < 2 || floor > store->geometry.page_count + 1)
+        return crti_tx_damaged(store, "the slabs' zone starts outside the pages, at",
+                               floor);
+    return CRT_OK;
+}
+
+/* A run for a slab of objects: a hole in the slabs' zone, else the next pages below it. *page_out
+ * is 0 when there is neither. */
+static crt_status_t alloc_for_slab(crti_store_t *store, uint32_t pages,
+                                   uint32_t *page_out)
 {
     crti_heap_t *heap = &store->header->heap;
-    uint64_t floor = crti_read(&heap->floor);
-    uint32_t hole = 0, run, length = 0;
-    unsigned bin = crti_heap_bin(pages);
-    crt_status_t status = look(store, bin, pages, SHORT_LOOK, &hole);
+    uint32_t hole = 0, run = 0, length = 0;
+    crt_status_t status = find_in(store, CRTI_ZONE_SLABS, pages, &hole);
 
     *page_out = 0;
-    if (status == CRT_OK && hole == 0) {
-        bin = next_bin(heap, bin);
-        if (bin <= crti_heap_bin(SMALL_HOLE))
-            status = look(store, bin, pages, 1, &hole);
-    }
     if (status != CRT_OK || hole != 0)
-        return status == CRT_OK ? carve(store, hole, pages, false, page_out) : status;
-    if (floor < 2 || floor > store->geometry.page_count + 1)
-        return crti_tx_damaged(store, "the slab zone starts outside the pages, at",
-                               floor);
-    run = (uint32_t)floor;
-    status = find_before(store, &run, &length);
+        return status == CRT_OK ? carve(store, hole, pages, true, page_out) : status;
+    status = read_floor(store, &run);
+    if (status == CRT_OK)
+        status = find_before(store, &run, &length);
     if (status != CRT_OK || length < pages)
         return status;
     status = carve(store, run, pages, true, page_out);
@@ -256,6 +291,17 @@ static crt_status_t alloc_in_zone(crti_store_t *store, uint32_t pages, uint32_t 
     if (*page_out < crti_read(&heap->low_water))
         crti_tx_set(store, &heap->low_water, *page_out);
     return status;
+}
+
+static crt_status_t alloc_for_record(crti_store_t *store, uint32_t pages,
+                                     uint32_t *page_out)
+{
+    uint32_t run = 0;
+    crt_status_t status = find_in(store, CRTI_ZONE_RECORDS, pages, &run);
+
+    if (status != CRT_OK)
+        return status;
+    return run == 0 ? CRT_ERR_STORE_FULL : carve(store, run, pages, false, page_out);
 }
 
 static crt_status_t alloc_anywhere(crti_store_t *store, uint32_t pages,
@@ -267,6 +313,17 @@ static crt_status_t alloc_anywhere(crti_store_t *store, uint32_t pages,
     if (status != CRT_OK)
         return status;
     return run == 0 ? CRT_ERR_STORE_FULL : carve(store, run, pages, false, page_out);
+}
+
+/* Pages `first` ... `last` are in use; `low_water` is told by who moves the floor. */
+static void raise_marks(crti_store_t *store, uint32_t first, uint32_t last)
+{
+    crti_heap_t *heap = &store->header->heap;
+    bool is_record = first >= store->geometry.first_record;
+    crti_word_t *mark = is_record ? &heap->record_water : &heap->high_water;
+
+    if (last > crti_read(mark) && (is_record || first < crti_read(&heap->low_water)))
+        crti_tx_set(store, mark, last);
 }
 
 crt_status_t crti_heap_alloc(crti_store_t *store, uint32_t pages, crti_page_kind_t kind,
@@ -284,7 +341,8 @@ crt_status_t crti_heap_alloc(crti_store_t *store, uint32_t pages, crti_page_kind
     if (pages_free < (uint64_t)pages + (for_pins ? 0 : store->geometry.reserve))
         return CRT_ERR_STORE_FULL; /* the caller knows what it was for */
     if (kind == CRTI_PAGE_SLAB)
-        status = alloc_in_zone(store, pages, &page);
+        status = class < CRTI_CLASS_DATA ? alloc_for_record(store, pages, &page)
+                                         : alloc_for_slab(store, pages, &page);
     if (status == CRT_OK && page == 0)
         status = alloc_anywhere(store, pages, &page);
     if (status != CRT_OK)
@@ -296,9 +354,7 @@ crt_status_t crti_heap_alloc(crti_store_t *store, uint32_t pages, crti_page_kind
     if (pages_free - pages <
         atomic_load_explicit(&store->header->spill_mark, memory_order_relaxed))
         store->lacks = true;
-    if (page < crti_read(&heap->low_water) &&
-        page + pages - 1 > crti_read(&heap->high_water))
-        crti_tx_set(store, &heap->high_water, page + pages - 1);
+    raise_marks(store, page, page + pages - 1);
     *page_out = page;
     return CRT_OK;
 }
@@ -316,7 +372,7 @@ crt_status_t crti_heap_free(crti_store_t *store, uint32_t page)
         return status;
     if ((crti_run_kind(run) != CRTI_PAGE_OBJECT && crti_run_kind(run) != CRTI_PAGE_SLAB &&
          !is_cooling) ||
-        length == 0 || length > store->geometry.page_count - page + 1)
+        length == 0 || length > store->geometry.last_record - page + 1)
         return crti_tx_damaged(store, "freed pages are not in use, at", page);
     crti_tx_set(store, &heap->pages_free, crti_read(&heap->pages_free) + length);
     if (is_cooling)
@@ -336,9 +392,25 @@ crt_status_t crti_heap_free(crti_store_t *store, uint32_t page)
     return status;
 }
 
+static crt_status_t list_runs(crti_store_t *store, const crti_arena_list_t *bin,
+                              crti_free_run_t *runs, size_t room, size_t *count)
+{
+    uint64_t page = crti_read(&bin->head);
+
+    for (; page != 0 && *count < room; ++*count) {
+        const crti_page_t *p = crti_page_at(store, page);
+
+        if (!p)
+            return crti_tx_damaged(store, "a bin leads outside the pages", page);
+        runs[*count] =
+            (crti_free_run_t){(uint32_t)page, crti_run_length(crti_read(&p->run))};
+        page = (uint32_t)crti_read(&p->links);
+    }
+    return CRT_OK;
+}
+
 crt_status_t crti_heap_survey(crti_store_t *store, uint32_t least, crti_free_run_t *runs,
-                              size_t room, size_t *count_out, uint64_t *peak_out,
-                              uint32_t *floor_out)
+                              size_t room, size_t *count_out, uint32_t *floor_out)
 {
     crti_heap_t *heap = &store->header->heap;
     crt_status_t status = crti_tx_lock(store, &heap->lock);
@@ -346,21 +418,21 @@ crt_status_t crti_heap_survey(crti_store_t *store, uint32_t least, crti_free_run
     *count_out = 0;
     if (status != CRT_OK)
         return status;
-    for (unsigned bin = CRTI_HEAP_BINS; bin-- > crti_heap_bin(least);) {
-        uint64_t page = crti_read(&heap->bins[bin].head);
-
-        for (; page != 0 && *count_out < room; ++*count_out) {
-            const crti_page_t *p = crti_page_at(store, page);
-
-            if (!p)
-                return crti_tx_damaged(store, "a bin leads outside the pages", page);
-            runs[*count_out] =
-                (crti_free_run_t){(uint32_t)page, crti_run_length(crti_read(&p->run))};
-            page = (uint32_t)crti_read(&p->links);
-        }
-    }
-    *peak_out = store->geometry.page_count - crti_read(&heap->least_free);
+    for (unsigned bin = CRTI_HEAP_BINS; bin-- > crti_heap_bin(least);)
+        for (unsigned i = 0; i < CRTI_ZONES && status == CRT_OK; i++)
+            status = list_runs(store, &heap->zones[i].bins[bin], runs, room, count_out);
     *floor_out = (uint32_t)crti_read(&heap->floor);
+    return status;
+}
+
+crt_status_t crti_heap_peak(crti_store_t *store, uint64_t *peak_out)
+{
+    crti_heap_t *heap = &store->header->heap;
+    crt_status_t status = crti_tx_lock(store, &heap->lock);
+
+    if (status != CRT_OK)
+        return status;
+    *peak_out = store->geometry.page_count - crti_read(&heap->least_free);
     crti_write(&heap->least_free, crti_read(&heap->pages_free));
     return CRT_OK;
 }
@@ -375,7 +447,8 @@ static uint32_t free_length(crti_store_t *store, uint32_t page)
 
     if (crti_run_kind(run) != CRTI_PAGE_FREE)
         return 0;
-    next = crti_read(&store->header->heap.bins[crti_heap_bin(crti_run_length(run))].head);
+    next =
+        crti_read(&zone_of(store, page)->bins[crti_heap_bin(crti_run_length(run))].head);
     while (next != page && next != 0 && steps-- > 0) {
         p = crti_page_at(store, next);
         next = p ? (uint32_t)crti_read(&p->links) : 0;
@@ -387,21 +460,22 @@ static uint32_t free_length(crti_store_t *store, uint32_t page)
 static crt_status_t lower_marks(crti_store_t *store)
 {
     crti_heap_t *heap = &store->header->heap;
-    uint64_t floor = crti_read(&heap->floor);
-    uint32_t page, length = 0;
-    crt_status_t status;
+    uint32_t floor = 0, page, record = store->geometry.last_record + 1, length = 0;
+    crt_status_t status = read_floor(store, &floor);
 
-    if (floor < 2 || floor > store->geometry.page_count + 1)
-        return crti_tx_damaged(store, "the slab zone starts outside the pages, at",
-                               floor);
-    page = (uint32_t)floor;
-    status = find_before(store, &page, &length);
+    page = floor;
+    if (status == CRT_OK)
+        status = find_before(store, &page, &length);
+    if (status == CRT_OK)
+        status = find_before(store, &record, &length);
     if (status != CRT_OK)
         return status;
     if (page - 1 < crti_read(&heap->high_water))
         crti_tx_set(store, &heap->high_water, page - 1);
     if (floor > crti_read(&heap->low_water))
         crti_tx_set(store, &heap->low_water, floor);
+    if (record - 1 < crti_read(&heap->record_water))
+        crti_tx_set(store, &heap->record_water, record - 1);
     return CRT_OK;
 }
 
@@ -431,22 +505,33 @@ crt_status_t crti_heap_cool(crti_store_t *store, uint32_t run, uint32_t first,
     return CRT_OK;
 }
 
+/* Pages from `first` on, with a guard at both ends, are one free run. */
+static void format_zone(crti_store_t *store, crti_zone_kind_t kind, uint32_t first)
+{
+    const uint32_t count = store->geometry.page_count;
+    const uint64_t guard = crti_run_word(CRTI_PAGE_GUARD, 0, 0, 1);
+    const unsigned bin = crti_heap_bin(count);
+    crti_zone_t *zone = &store->header->heap.zones[kind];
+
+    crti_write(&crti_page(store, first - 1)->run, guard);
+    crti_write(&crti_page(store, first + count)->run, guard);
+    crti_write(&crti_page(store, first)->run, crti_run_word(CRTI_PAGE_FREE, 0, 0, count));
+    crti_write(&crti_page(store, first + count - 1)->run,
+               crti_run_word(CRTI_PAGE_FREE_END, 0, 0, count));
+    crti_write(&zone->bins[bin].head, first);
+    crti_write(&zone->map[bin / 64], 1ull << (bin % 64));
+}
+
 void crti_heap_format(crti_store_t *store)
 {
     const uint32_t count = store->geometry.page_count;
     crti_heap_t *heap = &store->header->heap;
-    const unsigned bin = crti_heap_bin(count);
 
-    crti_write(&crti_page(store, 0)->run, crti_run_word(CRTI_PAGE_GUARD, 0, 0, 1));
-    crti_write(&crti_page(store, count + 1)->run,
-               crti_run_word(CRTI_PAGE_GUARD, 0, 0, 1));
-    crti_write(&crti_page(store, 1)->run, crti_run_word(CRTI_PAGE_FREE, 0, 0, count));
-    crti_write(&crti_page(store, count)->run,
-               crti_run_word(CRTI_PAGE_FREE_END, 0, 0, count));
-    crti_write(&heap->bins[bin].head, 1);
-    crti_write(&heap->map[bin / 64], 1ull << (bin % 64));
+    format_zone(store, CRTI_ZONE_OBJECTS, 1);
+    format_zone(store, CRTI_ZONE_RECORDS, store->geometry.first_record);
     crti_write(&heap->pages_free, count);
     crti_write(&heap->least_free, count);
     crti_write(&heap->floor, count + 1ull);
     crti_write(&heap->low_water, count + 1ull);
+    crti_write(&heap->record_water, store->geometry.first_record - 1ull);
 }

@@ -2,9 +2,9 @@
 /* Heap: runs of pages, for large objects and for slabs. Called inside a transaction; each
  * function takes the heap's lock for it.
  *
- * Free runs hang in 256 bins by length (exact below 8 pages, then 8 bins per doubling). Both
- * ends of a run carry its kind and length, so that a freed run finds its neighbours and grows
- * together with them at once: two free runs never touch.
+ * Free runs hang in 256 bins by length (exact below 8 pages, then 8 bins per doubling), of each
+ * zone its own. Both ends of a run carry its kind and length, so that a freed run finds its
+ * neighbours and grows together with them at once: two free runs never touch.
  */
 #ifndef CRTI_STORE_HEAP_H
 #define CRTI_STORE_HEAP_H
@@ -38,18 +38,21 @@ typedef struct crti_free_run {
     uint32_t page, length;
 } crti_free_run_t;
 
-/* Daemon: the free runs of `least` pages or more, longest first, at most `room` of them; the most
- * that was in use since the last call, and the first page of the slab zone. */
+/* Daemon: the free runs of `least` pages or more, longest first, at most `room` of them, and the
+ * first page of the slabs' zone. */
 crt_status_t crti_heap_survey(crti_store_t *store, uint32_t least, crti_free_run_t *runs,
-                              size_t room, size_t *count_out, uint64_t *peak_out,
-                              uint32_t *floor_out);
+                              size_t room, size_t *count_out, uint32_t *floor_out);
+
+/* Daemon: the most pages that were in use since the last call. */
+crt_status_t crti_heap_peak(crti_store_t *store, uint64_t *peak_out);
 
 /* Daemon: takes `pages` from page `first` on out of the free run `run`, while their memory goes
  * back to the system; crti_heap_free ends it. CRT_ERR_NOT_FOUND: they are free no more. */
 crt_status_t crti_heap_cool(crti_store_t *store, uint32_t run, uint32_t first,
                             uint32_t pages);
 
-/* Whether crti_heap_alloc would find `pages` now; *pages_out is a run that fits or 0. */
+/* Whether crti_heap_alloc would find `pages` for an object, or for a slab of objects; *page_out is
+ * a run that fits or 0. */
 crt_status_t crti_heap_find(crti_store_t *store, uint32_t pages, uint32_t *page_out);
 
 /* Lays out the empty heap of a new arena; no other process exists yet. */

@@ -10,8 +10,8 @@
  * How far
  *     As far ahead as was used so far, at least AHEAD_LEAST, at most AHEAD_MOST: a store that is
  *     hardly used costs hardly any memory. What nobody needs for minutes is given back by trim.c,
- *     and made ready anew as the use grows. Objects grow up from the start, slabs down from the
- *     end.
+ *     and made ready anew as the use grows. Objects grow up from the start, slabs of small ones
+ *     down from the end, records up from the start of theirs.
  * Small pages
  *     A process has to map what it writes, which takes half as long as writing it when pages are
  *     small. So where the file has no huge pages by itself (a memfd), this thread puts 512 pages
@@ -41,9 +41,11 @@
 #    define MADV_COLLAPSE 25 /* Linux 6.1 */
 #endif
 
-#define AHEAD_LEAST (16u << 20)
-#define ZONE_LEAST  (4u << 20) /* at the end of the arena, where slabs are */
-#define AHEAD_MOST  (512u << 20)
+#define AHEAD_LEAST   (16u << 20)
+#define ZONE_LEAST    (4u << 20) /* at the end of the arena, where slabs are */
+#define AHEAD_MOST    (512u << 20)
+#define RECORDS_LEAST (2u << 20) /* 32,768 objects */
+#define RECORDS_MOST  (16u << 20)
 /* Between two looks whether to stop. The kernel holds the lock on the mappings of the daemon for as
  * long, and on a busy machine this thread gets little of a processor. */
 #define STEP_BYTES   (2u << 20)
@@ -58,23 +60,57 @@ static void wake(crti_store_t *store)
     crti_futex_wake(&store->header->fault_sequence, 1);
 }
 
-/* Bytes to have ready when `used` bytes were used from one end. */
-static uint64_t wanted(const crti_store_t *store, uint64_t used, uint64_t least)
+static uint64_t object_bytes(const crti_store_t *store)
 {
-    uint64_t all = (uint64_t)store->geometry.page_count << CRTI_PAGE_SHIFT;
-    uint64_t ahead = used < least ? least : used > AHEAD_MOST ? AHEAD_MOST : used;
+    return (uint64_t)store->geometry.page_count << CRTI_PAGE_SHIFT;
+}
+
+/* Bytes to have ready when `used` bytes were used from one end. */
+static uint64_t wanted(const crti_store_t *store, uint64_t used, uint64_t least,
+                       uint64_t most)
+{
+    uint64_t all = object_bytes(store);
+    uint64_t ahead = used < least ? least : used > most ? most : used;
 
     if (ahead > all / 4)
         ahead = all / 4;
     return used + ahead < all ? used + ahead : all;
 }
 
+/* Where records begin, in the data, and how many bytes of them are in use up to the mark. */
+static uint64_t records_at(const crti_store_t *store)
+{
+    return (store->geometry.first_record - 1ull) << CRTI_PAGE_SHIFT;
+}
+
+static uint64_t records_used(const crti_store_t *store)
+{
+    uint64_t water = crti_read(&store->header->heap.record_water);
+    uint64_t before = store->geometry.first_record - 1ull;
+
+    return water > before ? (water - before) << CRTI_PAGE_SHIFT : 0;
+}
+
 uint64_t crti_prefault_reserve(const crti_store_t *store, bool at_end, uint64_t used)
 {
-    uint64_t all = (uint64_t)store->geometry.page_count << CRTI_PAGE_SHIFT;
+    uint64_t all = object_bytes(store);
     uint64_t most = all / 4 < AHEAD_MOST ? all / 4 : AHEAD_MOST;
 
-    return at_end ? wanted(store, used, ZONE_LEAST) - used : most;
+    return at_end ? wanted(store, used, ZONE_LEAST, AHEAD_MOST) - used : most;
+}
+
+uint64_t crti_prefault_record_reserve(const crti_store_t *store)
+{
+    uint64_t used = records_used(store);
+
+    return wanted(store, used, RECORDS_LEAST, RECORDS_MOST) - used;
+}
+
+void crti_prefault_records_went_cold(crti_store_t *store, uint64_t first)
+{
+    if (first < atomic_load(&store->cold_record))
+        atomic_store(&store->cold_record, first);
+    wake(store);
 }
 
 void crti_prefault_went_cold(crti_store_t *store, uint64_t first, uint64_t last)
@@ -86,17 +122,25 @@ void crti_prefault_went_cold(crti_store_t *store, uint64_t first, uint64_t last)
     wake(store);
 }
 
+/* Bytes that are ready: from both ends of the objects' pages, and of records. */
+typedef struct ready {
+    uint64_t low, high, records;
+} ready_t;
+
 /* What was given back is to be made ready again. */
-static void forget_cold(crti_store_t *store, uint64_t *low_ready, uint64_t *high_ready)
+static void forget_cold(crti_store_t *store, ready_t *ready)
 {
-    uint64_t all = (uint64_t)store->geometry.page_count << CRTI_PAGE_SHIFT;
+    uint64_t all = object_bytes(store), at = records_at(store);
     uint64_t first = atomic_exchange(&store->cold_low, UINT64_MAX);
     uint64_t last = atomic_exchange(&store->cold_high, 0);
+    uint64_t record = atomic_exchange(&store->cold_record, UINT64_MAX);
 
-    if (first < *low_ready)
-        *low_ready = first;
-    if (last > 0 && all - last < *high_ready)
-        *high_ready = all - last;
+    if (first < ready->low)
+        ready->low = first;
+    if (last > 0 && all - last < ready->high)
+        ready->high = all - last;
+    if (record != UINT64_MAX && record - at < ready->records)
+        ready->records = record - at;
 }
 
 /* The next piece of one end, of whole huge pages where it does not end the arena. */
@@ -110,12 +154,14 @@ static uint64_t piece_of(uint64_t all, uint64_t goal, uint64_t ready, bool from_
     return step < all - ready ? step : all - ready;
 }
 
-/* Makes the next piece of one end ready. False when there is nothing to do, or no more can be
- * done: an old kernel, or no memory, which whoever writes will see. */
-static bool advance(crti_store_t *store, uint64_t goal, uint64_t *ready, bool from_end)
+/* Makes the next piece of one end of what begins at `start` of the data ready. False when there is
+ * nothing to do, or no more can be done: an old kernel, or no memory, which whoever writes will
+ * see. */
+static bool advance(crti_store_t *store, uint64_t start, uint64_t goal, uint64_t *ready,
+                    bool from_end)
 {
-    uint64_t all = (uint64_t)store->geometry.page_count << CRTI_PAGE_SHIFT, step;
-    uint8_t *data = store->base + store->geometry.data_offset;
+    uint64_t all = object_bytes(store), step; /* and as many of records */
+    uint8_t *data = store->base + store->geometry.data_offset + start;
 
     if (goal <= *ready)
         return false;
@@ -139,30 +185,58 @@ static uint32_t next_mark(uint64_t used, uint64_t ready)
     return (uint32_t)((used + (ready - used) / 2) >> CRTI_PAGE_SHIFT);
 }
 
+/* How much is in use, up to the water marks. False: damaged. */
+static bool look_at_marks(const crti_store_t *store, ready_t *used)
+{
+    const crti_heap_t *heap = &store->header->heap;
+    const uint64_t pages = store->geometry.page_count;
+    uint64_t high_water = crti_read(&heap->high_water);
+    uint64_t low_water = crti_read(&heap->low_water);
+
+    *used = (ready_t){high_water << CRTI_PAGE_SHIFT,
+                      (pages + 1 - low_water) << CRTI_PAGE_SHIFT, records_used(store)};
+    return high_water <= pages && low_water <= pages + 1 &&
+           used->records <= object_bytes(store);
+}
+
+/* The next piece; false when all is ready. Records have what they take of objects' memory: no more
+ * of both is made ready than the store may have. */
+static bool make_ready(crti_store_t *store, const ready_t *used, ready_t *ready)
+{
+    uint64_t all = object_bytes(store);
+    uint64_t records = wanted(store, used->records, RECORDS_LEAST, RECORDS_MOST);
+    uint64_t high = wanted(store, used->high, ZONE_LEAST, AHEAD_MOST);
+    uint64_t low = wanted(store, used->low, AHEAD_LEAST, AHEAD_MOST), spare;
+
+    spare = all > high + used->records ? all - high - used->records : 0;
+    if (low > spare)
+        low = spare > used->low ? spare : used->low;
+    if (advance(store, records_at(store), records, &ready->records, false)) {
+        crti_trim_look(store);
+        return true;
+    }
+    return advance(store, 0, high, &ready->high, true) ||
+           advance(store, 0, low, &ready->low, false);
+}
+
 static void *fault_main(void *arg)
 {
     crti_store_t *store = arg;
     crti_header_t *header = store->header;
-    const uint64_t pages = store->geometry.page_count;
-    uint64_t low_ready = 0, high_ready = 0;
+    ready_t ready = {0}, used;
 
     (void)!nice(NICER); /* on Linux: this thread */
     while (!atomic_load(&store->fault_stop)) {
         uint32_t sequence = atomic_load(&header->fault_sequence);
-        uint64_t high_water = crti_read(&header->heap.high_water);
-        uint64_t low_water = crti_read(&header->heap.low_water);
-        uint64_t low, high;
 
-        forget_cold(store, &low_ready, &high_ready);
-        if (high_water > pages || low_water > pages + 1)
-            return NULL; /* damaged */
-        low = high_water << CRTI_PAGE_SHIFT;
-        high = (pages + 1 - low_water) << CRTI_PAGE_SHIFT;
-        if (advance(store, wanted(store, high, ZONE_LEAST), &high_ready, true) ||
-            advance(store, wanted(store, low, AHEAD_LEAST), &low_ready, false))
+        forget_cold(store, &ready);
+        if (!look_at_marks(store, &used))
+            return NULL;
+        if (make_ready(store, &used, &ready))
             continue;
-        atomic_store(&header->fault_mark, next_mark(low, low_ready));
-        atomic_store(&header->fault_zone_mark, next_mark(high, high_ready));
+        atomic_store(&header->fault_mark, next_mark(used.low, ready.low));
+        atomic_store(&header->fault_zone_mark, next_mark(used.high, ready.high));
+        atomic_store(&header->fault_record_mark, next_mark(used.records, ready.records));
         crti_futex_wait(&header->fault_sequence, sequence, PAUSE_NS);
     }
     return NULL;
@@ -193,12 +267,16 @@ void crti_prefault_notice(crti_store_t *store)
     crti_header_t *header = store->header;
     uint64_t low = crti_read(&header->heap.high_water);
     uint64_t high = store->geometry.page_count + 1 - crti_read(&header->heap.low_water);
+    uint64_t record =
+        crti_read(&header->heap.record_water) - (store->geometry.first_record - 1);
 
     if (low <= atomic_load_explicit(&header->fault_mark, memory_order_relaxed) &&
-        high <= atomic_load_explicit(&header->fault_zone_mark, memory_order_relaxed))
+        high <= atomic_load_explicit(&header->fault_zone_mark, memory_order_relaxed) &&
+        record <= atomic_load_explicit(&header->fault_record_mark, memory_order_relaxed))
         return;
     atomic_store(&header->fault_mark, UINT32_MAX); /* once is enough */
     atomic_store(&header->fault_zone_mark, UINT32_MAX);
+    atomic_store(&header->fault_record_mark, UINT32_MAX);
     wake(store);
 }
 

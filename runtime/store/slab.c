@@ -8,7 +8,8 @@
  *     none: only the slot's process (or the daemon, after its death) touches them.
  * Invariants
  *     A slab with a free unit is in its slot's `partial` list, else in `full`. At most one slab
- *     of a class without a used unit is kept, and only while the slot has a process.
+ *     of a class without a used unit is kept, and only while the slot has a process and nobody
+ *     looks for room in vain.
  * Size
  *     A slot's first slab of a class is small (10,000 processes with one object each must not
  *     take 64 KiB each), later ones hold 64 units or 64 KiB.
@@ -18,7 +19,8 @@
 #define FULL_SLAB_BYTES  65536u
 #define FIRST_SLAB_BYTES 16384u
 #define FIRST_SLAB_UNITS 8u
-#define SMALL_STEPS      8u /* classes in steps of 64 bytes; then 4 per doubling */
+#define SMALL_STEPS      8u    /* classes in steps of 64 bytes; then 4 per doubling */
+#define IDLE_LOOKS       1024u /* at slabs of a list that may change meanwhile */
 
 unsigned crti_slab_class(size_t size)
 {
@@ -201,20 +203,44 @@ crt_status_t crti_slab_free(crti_store_t *store, uint64_t ref)
     return status;
 }
 
+/* A slab of that slot and class, without a used unit. */
+static bool is_idle(const crti_page_t *slab, unsigned slot, unsigned class)
+{
+    uint64_t run = crti_read(&slab->run);
+
+    return crti_run_kind(run) == CRTI_PAGE_SLAB && crti_run_slot(run) == slot &&
+           crti_run_class(run) == class &&
+           crti_read(&slab->bits) ==
+               all_units(crti_slab_units(class, crti_run_length(run)));
+}
+
+uint32_t crti_slab_idle(const crti_store_t *store, unsigned slot, unsigned class)
+{
+    uint64_t page = crti_read(&crti_arena_slot(store, slot)->slabs[class].partial.head);
+
+    for (unsigned i = 0; i < IDLE_LOOKS; i++) {
+        const crti_page_t *slab = crti_page_at(store, page);
+
+        if (!slab)
+            break;
+        if (is_idle(slab, slot, class))
+            return (uint32_t)page;
+        page = (uint32_t)crti_read(&slab->links);
+    }
+    return 0;
+}
+
 crt_status_t crti_slab_drop(crti_store_t *store, uint32_t page, unsigned index,
                             unsigned class)
 {
     const crti_page_t *slab = crti_page_at(store, page);
     crti_arena_slot_t *slot = crti_arena_slot(store, index);
     crt_status_t status = crti_tx_lock(store, &slot->lock);
-    uint64_t run = slab ? crti_read(&slab->run) : 0;
 
     if (status != CRT_OK)
         return status;
-    /* It may have gone since it was listed; only with our slot's lock do we know it is ours. */
-    if (crti_run_kind(run) != CRTI_PAGE_SLAB || crti_run_slot(run) != index ||
-        crti_run_class(run) != class ||
-        crti_read(&slab->bits) != all_units(crti_slab_units(class, crti_run_length(run))))
+    /* It may have gone since it was listed; only with its slot's lock do we know it is its. */
+    if (!slab || !is_idle(slab, index, class))
         return CRT_OK;
     return give_back(store, slot, class, page);
 }
@@ -228,7 +254,7 @@ CRTI_HOT void *crti_slab_unit(crti_store_t *store, uint64_t ref, unsigned class,
     uint32_t length = crti_run_length(run);
 
     if (crti_run_kind(run) != CRTI_PAGE_SLAB || crti_run_class(run) != class ||
-        length > store->geometry.page_count - (ref >> 6) + 1 ||
+        length > store->geometry.last_record - (ref >> 6) + 1 ||
         unit >= crti_slab_units(class, length) || (crti_read(&slab->bits) >> unit & 1))
         return NULL;
     if (slot_out)

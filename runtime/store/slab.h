@@ -34,7 +34,10 @@ crt_status_t crti_slab_free(crti_store_t *store, uint64_t ref);
  * one at hand. */
 uint32_t crti_slab_need(const crti_store_t *store, unsigned class);
 
-/* A slab of that slot and class goes back to the heap when it has no used unit (reclaim). */
+/* A slab without a used unit that the slot keeps at hand; 0: none. A hint, no lock is taken. */
+uint32_t crti_slab_idle(const crti_store_t *store, unsigned slot, unsigned class);
+
+/* A slab of that slot and class goes back to the heap when it has no used unit. */
 crt_status_t crti_slab_drop(crti_store_t *store, uint32_t page, unsigned slot,
                             unsigned class);
 

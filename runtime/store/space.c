@@ -201,7 +201,8 @@ static crt_status_t evict(crti_store_t *store, crti_object_id_t id, bool *evicte
     return status;
 }
 
-/* Room for an entry and for the data, exactly as crti_table_add looks for it. */
+/* Room for an entry and for the data, exactly as crti_table_add looks for it: records find theirs
+ * wherever the number of free pages allows it. */
 static crt_status_t has_room(crti_store_t *store, size_t size, bool *room_out)
 {
     const crti_heap_t *heap = &store->header->heap;
@@ -213,12 +214,37 @@ static crt_status_t has_room(crti_store_t *store, size_t size, bool *room_out)
     data = size <= CRTI_SMALL_BYTES ? crti_slab_need(store, crti_slab_class(size))
                                     : (uint32_t)crti_pages_for(size);
     entry = crti_slab_need(store, CRTI_CLASS_ENTRY);
-    if (status == CRT_OK && data + entry > 0)
-        status = crti_heap_find(store, data > 0 ? data : entry, &page);
-    *room_out = data + entry == 0 ||
-                (page != 0 && crti_read(&heap->pages_free) >=
+    if (status == CRT_OK && data > 0)
+        status = crti_heap_find(store, data, &page);
+    *room_out =
+        data + entry == 0 || ((data == 0 || page != 0) &&
+                              crti_read(&heap->pages_free) >=
                                   (uint64_t)data + entry + store->geometry.reserve);
     return crti_tx_end(store, status);
+}
+
+static crt_status_t drop_idle_of(crti_store_t *store, unsigned slot, unsigned class)
+{
+    uint32_t page = crti_slab_idle(store, slot, class);
+
+    if (page == 0)
+        return CRT_OK;
+    crti_tx_begin(store);
+    return crti_tx_end(store, crti_slab_drop(store, page, slot, class));
+}
+
+/* Slabs without a used unit, of which each process keeps one of each class at hand: they split what
+ * is free. Whether a slab is one is looked at again with its slot's lock. Those of pins stay: they
+ * belong to their process alone, and lie nowhere between objects. */
+static crt_status_t drop_idle_slabs(crti_store_t *store)
+{
+    crt_status_t status = CRT_OK;
+
+    for (unsigned i = 0; i < store->geometry.slot_count && status == CRT_OK; i++)
+        for (unsigned class = 0; class < CRTI_CLASSES && status == CRT_OK; class ++)
+            if (class != CRTI_CLASS_PIN)
+                status = drop_idle_of(store, i, class);
+    return status;
 }
 
 /* What the daemon has taken to give its memory back, or had taken when it was looked: free again in
@@ -271,6 +297,10 @@ crt_status_t crti_space_make(crti_store_t *store, size_t size, bool *room_out)
     size_t least = store->geometry.capacity / EVICT_SHARE, gone = 0, count;
     crt_status_t status = has_room_soon(store, size, room_out);
 
+    if (status == CRT_OK && !*room_out)
+        status = drop_idle_slabs(store);
+    if (status == CRT_OK && !*room_out)
+        status = has_room(store, size, room_out);
     if (status != CRT_OK || *room_out)
         return status;
     (void)crti_space_walk_memory(store, gather_evictable, &found);

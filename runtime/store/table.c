@@ -111,8 +111,6 @@ crt_status_t crti_table_add(crti_store_t *store, crti_object_id_t id, size_t siz
     crti_entry_t *entry;
     crt_status_t status = crti_tx_lock(store, &store->me->lock);
 
-    /* Data first: what is left always holds the one page that entries may need, so that this
-     * finds room whenever crti_space_make says so. */
     if (status == CRT_OK)
         status = take_block(store, size, &place);
     if (status == CRT_OK)
@@ -320,7 +318,7 @@ CRTI_HOT crt_status_t crti_table_place(crti_store_t *store, const crti_entry_t *
     uint32_t length = crti_run_length(run);
     unsigned class = crti_run_class(run);
 
-    if (!p || length > store->geometry.page_count - page + 1)
+    if (!p || length > store->geometry.last_record - page + 1)
         return crti_tx_damaged(store, "an object lies outside the pages, place", place);
     if (crti_run_kind(run) == CRTI_PAGE_OBJECT) {
         room = (uint64_t)length << CRTI_PAGE_SHIFT;
@@ -344,11 +342,11 @@ CRTI_HOT crt_status_t crti_table_span(crti_store_t *store, const crti_entry_t *e
     uint64_t place = crti_read(&entry->place), size = crti_read(&entry->size);
     uint64_t page = place >> 32, unit = (uint32_t)place, start = 0, end;
 
-    if (page == 0 || page > store->geometry.page_count)
+    if (page == 0 || page > store->geometry.last_record)
         return crti_tx_damaged(store, "an object lies outside the pages, place", place);
     if (size <= CRTI_SMALL_BYTES)
         start = unit * crti_slab_unit_bytes(crti_slab_class(size));
-    end = (uint64_t)(store->geometry.page_count - page + 1) << CRTI_PAGE_SHIFT;
+    end = (uint64_t)(store->geometry.last_record - page + 1) << CRTI_PAGE_SHIFT;
     if (start > end || size > end - start)
         return crti_tx_damaged(store, "an object is larger than its memory", size);
     *offset_out = crti_page_offset(store, page) + start;

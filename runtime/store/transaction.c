@@ -155,7 +155,7 @@ static void mark_page_of(const crti_store_t *store, uint64_t offset)
 
     atomic_thread_fence(memory_order_seq_cst);
     if (offset >= g->data_offset &&
-        (offset - g->data_offset) >> CRTI_PAGE_SHIFT < g->page_count)
+        (offset - g->data_offset) >> CRTI_PAGE_SHIFT < g->last_record)
         mark(store, (uint32_t)((offset - g->data_offset) >> CRTI_PAGE_SHIFT) + 1);
 }
 

@@ -9,8 +9,12 @@
  *     of it when it is little. So an idle store shrinks in steps, and one that fills and empties
  *     within two minutes keeps what it has. The reserve is what the next objects will be given: of
  *     the free runs, which are used from the smallest on and each from its start, the first of it
- *     stays; at both ends of the arena as much as prefault.c makes ready. The rest goes from the
- *     other side: from the end of the longest run.
+ *     stays; at both ends of the arena, and of records, as much as prefault.c makes ready. The rest
+ *     goes from the other side: from the end of the longest run.
+ * What has to be given back
+ *     Records have pages besides those of objects, and both together no more than the store may
+ *     have (heap.c). When they come to lie on new memory, as much goes elsewhere at once, of what
+ *     objects leave free, without a reserve: so the file is hardly ever larger than the store.
  * Safety
  *     Pages are taken out of the heap as for an object, then a hole is punched into the file, then
  *     they are freed: nobody else can be given them meanwhile, and who allocates at that moment
@@ -45,12 +49,15 @@
 
 static bool is_stopped(crti_store_t *store)
 {
-    return atomic_load(&store->trim_stop) != 0;
+    return atomic_load(&store->trim_call) == CRTI_TRIM_STOP;
 }
 
 static void nap(crti_store_t *store, uint64_t ns)
 {
-    crti_futex_wait(&store->trim_stop, 0, ns);
+    uint32_t call = atomic_load(&store->trim_call);
+
+    if (call != CRTI_TRIM_STOP)
+        crti_futex_wait(&store->trim_call, call, ns);
 }
 
 /* Where a page's bytes lie among the data. */
@@ -119,36 +126,61 @@ static crt_status_t punch(crti_store_t *store, uint32_t run, uint32_t first,
         status = crt_raise(CRT_ERR_IO, "object store: memory can't be given back: %s",
                            strerror(errno));
     atomic_fetch_add(&store->header->trims, 1);
-    if (first > crti_read(&store->header->heap.high_water) &&
-        first < crti_read(&store->header->heap.low_water))
+    if (first > crti_read(&store->header->heap.record_water))
+        crti_prefault_records_went_cold(store, data_at(first));
+    else if (first > crti_read(&store->header->heap.high_water) &&
+             first < crti_read(&store->header->heap.low_water))
         crti_prefault_went_cold(store, data_at(first), data_at(first) + size);
     given = give(store, first);
     return status == CRT_OK ? given : status;
 }
 
-/* The part of a free run that may go, of whole huge pages; what stays is taken off the reserve for
- * holes. */
+/* The part of a free run that may go, of whole huge pages. */
 typedef struct part {
     uint32_t run, first, last; /* `last` is the first page behind */
 } part_t;
 
-static part_t part_of(const crti_store_t *store, const crti_free_run_t *run,
-                      uint32_t floor, uint64_t *hole_reserve)
+/* The free runs, longest first. */
+typedef struct survey {
+    crti_free_run_t runs[RUNS];
+    part_t parts[RUNS];
+    size_t count;
+    uint32_t floor;
+    /* what stays of holes; the shortest, which are used first, take it off */
+    uint64_t hole_reserve;
+    bool has_reserves;
+} survey_t;
+
+/* What stays of a free run at its start and at its end, in bytes of the data. */
+static void keep_reserves(const crti_store_t *store, survey_t *survey,
+                          const crti_free_run_t *run, uint64_t *first, uint64_t *last)
 {
-    uint64_t all = data_at((uint64_t)store->geometry.page_count + 1);
+    uint64_t all = data_at((uint64_t)store->geometry.page_count + 1), stays;
+
+    if (run->page + run->length - 1 == store->geometry.last_record) {
+        *first +=
+            crti_prefault_record_reserve(store); /* else it would come back at once */
+    } else if (!survey->has_reserves) {
+        return;
+    } else if (run->page + run->length == survey->floor) { /* between objects and slabs */
+        *first += crti_prefault_reserve(store, false, *first);
+        *last -= crti_prefault_reserve(store, true, all - *last);
+    } else {
+        stays =
+            survey->hole_reserve < *last - *first ? survey->hole_reserve : *last - *first;
+        survey->hole_reserve -= stays;
+        *first += stays;
+    }
+}
+
+static part_t part_of(const crti_store_t *store, survey_t *survey,
+                      const crti_free_run_t *run)
+{
     uint64_t first = data_at(run->page),
              last = data_at((uint64_t)run->page + run->length);
     part_t part = {.run = run->page};
 
-    if (run->page + run->length == floor) { /* between objects and slabs */
-        first += crti_prefault_reserve(store, false, first);
-        last -= crti_prefault_reserve(store, true, all - last);
-    } else {
-        uint64_t stays = *hole_reserve < last - first ? *hole_reserve : last - first;
-
-        *hole_reserve -= stays;
-        first += stays;
-    }
+    keep_reserves(store, survey, run, &first, &last);
     first = (first + CRTI_HUGE_BYTES - 1) / CRTI_HUGE_BYTES * CRTI_HUGE_BYTES;
     last = last / CRTI_HUGE_BYTES * CRTI_HUGE_BYTES;
     part.first = (uint32_t)(first >> CRTI_PAGE_SHIFT) + 1;
@@ -179,46 +211,85 @@ static uint64_t trim_part(crti_store_t *store, const part_t *part, uint64_t budg
     return gone;
 }
 
-/* What may go of each run, longest run first; returns how much of what is free stays. */
-static uint64_t divide(const crti_store_t *store, const crti_free_run_t *runs,
-                       size_t count, uint32_t floor, part_t *parts)
+/* All free runs, and what may go of each; how much of them stays. False: without memory, or a
+ * process stalls. */
+static bool look_at_runs(crti_store_t *store, survey_t *survey, uint64_t *stays_out)
 {
-    uint64_t hole_reserve = crti_prefault_reserve(store, false, 0), stays = 0;
+    crt_status_t status;
 
-    for (size_t i = count; i-- > 0;) { /* the shortest are used first */
-        parts[i] = part_of(store, &runs[i], floor, &hole_reserve);
-        stays += ((uint64_t)runs[i].length - (parts[i].last - parts[i].first))
-                 << CRTI_PAGE_SHIFT;
+    survey->hole_reserve = crti_prefault_reserve(store, false, 0);
+    *stays_out = 0;
+    crti_tx_begin(store);
+    status = crti_tx_end(store, crti_heap_survey(store, HUGE_PAGES, survey->runs, RUNS,
+                                                 &survey->count, &survey->floor));
+    if (status != CRT_OK)
+        return false;
+    for (size_t i = survey->count; i-- > 0;) { /* the shortest are used first */
+        part_t *part = &survey->parts[i];
+
+        *part = part_of(store, survey, &survey->runs[i]);
+        *stays_out += ((uint64_t)survey->runs[i].length - (part->last - part->first))
+                      << CRTI_PAGE_SHIFT;
     }
-    return stays;
+    return true;
+}
+
+static uint64_t trim_runs(crti_store_t *store, const survey_t *survey, uint64_t budget)
+{
+    uint64_t gone = 0;
+
+    for (size_t i = 0; i < survey->count && gone < budget; i++)
+        gone += trim_part(store, &survey->parts[i], budget - gone);
+    return gone;
+}
+
+uint64_t crti_trim_excess(crti_store_t *store)
+{
+    uint64_t may = data_at((uint64_t)store->geometry.page_count + 1) +
+                   crti_prefault_record_reserve(store);
+    uint64_t have = resident(store), gone = 0, stays;
+    survey_t *survey = have > may ? calloc(1, sizeof(*survey)) : NULL;
+
+    if (survey && look_at_runs(store, survey, &stays))
+        gone = trim_runs(store, survey, have - may);
+    free(survey);
+    return gone;
 }
 
 uint64_t crti_trim_step(crti_store_t *store, crti_trim_t *trim)
 {
-    crti_free_run_t *runs = malloc(RUNS * sizeof(*runs));
-    part_t *parts = malloc(RUNS * sizeof(*parts));
-    uint64_t have = resident(store), need = 0, budget = 0, gone = 0;
-    size_t count = 0;
-    uint32_t floor = 0;
-    crt_status_t status = runs && parts ? CRT_OK : CRT_ERR_NO_MEMORY;
+    uint64_t gone = crti_trim_excess(store), have = resident(store), need, budget, stays;
+    survey_t *survey = calloc(1, sizeof(*survey));
+    crt_status_t status;
 
-    if (status == CRT_OK) {
-        crti_tx_begin(store);
-        status = crti_tx_end(store, crti_heap_survey(store, HUGE_PAGES, runs, RUNS,
-                                                     &count, &trim->peaks[0], &floor));
-    }
-    if (status == CRT_OK) {
-        need = trim->peaks[0] > trim->peaks[1] ? trim->peaks[0] : trim->peaks[1];
-        trim->peaks[1] = trim->peaks[0];
-        need = (need << CRTI_PAGE_SHIFT) + divide(store, runs, count, floor, parts);
+    crti_tx_begin(store);
+    status = crti_tx_end(store, crti_heap_peak(store, &trim->peaks[0]));
+    need = trim->peaks[0] > trim->peaks[1] ? trim->peaks[0] : trim->peaks[1];
+    trim->peaks[1] = trim->peaks[0];
+    if (survey)
+        survey->has_reserves = true;
+    if (status == CRT_OK && survey && look_at_runs(store, survey, &stays)) {
+        need = (need << CRTI_PAGE_SHIFT) + stays;
         budget = have > need ? have - need : 0;
-        budget = budget > LITTLE ? budget / 2 : budget;
+        gone += trim_runs(store, survey, budget > LITTLE ? budget / 2 : budget);
     }
-    for (size_t i = 0; i < count && gone < budget && status == CRT_OK; i++)
-        gone += trim_part(store, &parts[i], budget - gone);
-    free(runs);
-    free(parts);
+    free(survey);
     return gone;
+}
+
+/* Of an interval, in which it looks whenever it is called. False: this thread is to end. */
+static bool wait_for_end(crti_store_t *store, uint64_t end)
+{
+    while (crti_now_ns() < end && !is_stopped(store)) {
+        uint32_t call = CRTI_TRIM_LOOK;
+        uint64_t now = crti_now_ns();
+
+        if (atomic_compare_exchange_strong(&store->trim_call, &call, CRTI_TRIM_WAIT))
+            crti_trim_excess(store);
+        else if (now < end)
+            crti_futex_wait(&store->trim_call, CRTI_TRIM_WAIT, end - now);
+    }
+    return !is_stopped(store);
 }
 
 static void *trim_main(void *arg)
@@ -226,15 +297,9 @@ static void *trim_main(void *arg)
     crti_store_t *store = arg;
     crti_trim_t trim = {{0}};
 
-    for (;;) {
-        uint64_t end = crti_now_ns() + INTERVAL_NS, now = 0;
-
-        while (!is_stopped(store) && (now = crti_now_ns()) < end)
-            nap(store, end - now);
-        if (is_stopped(store))
-            return NULL;
+    while (wait_for_end(store, crti_now_ns() + INTERVAL_NS))
         crti_trim_step(store, &trim);
-    }
+    return NULL;
 }
 
 crt_status_t crti_trim_start(crti_store_t *store)
@@ -251,9 +316,17 @@ void crti_trim_stop(crti_store_t *store)
 {
     if (!store->trim_running)
         return;
-    atomic_store(&store->trim_stop, 1);
-    crti_futex_wake(&store->trim_stop, 1);
+    atomic_store(&store->trim_call, CRTI_TRIM_STOP);
+    crti_futex_wake(&store->trim_call, 1);
     pthread_join(store->trim_thread, NULL);
     store->trim_running = false;
-    atomic_store(&store->trim_stop, 0);
+    atomic_store(&store->trim_call, CRTI_TRIM_WAIT);
+}
+
+void crti_trim_look(crti_store_t *store)
+{
+    uint32_t call = CRTI_TRIM_WAIT;
+
+    if (atomic_compare_exchange_strong(&store->trim_call, &call, CRTI_TRIM_LOOK))
+        crti_futex_wake(&store->trim_call, 1);
 }

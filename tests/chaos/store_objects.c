@@ -37,7 +37,8 @@ static void say_process(const crti_store_t *store, const char *what, unsigned nu
 /* Who has the object pinned: the pin units that name an entry of that id. */
 static void say_pins(crti_store_t *store, crti_object_id_t id)
 {
-    for (uint64_t page = 1; page <= store->geometry.page_count;) {
+    for (uint64_t page = store->geometry.first_record;
+         page <= store->geometry.last_record;) {
         uint64_t run = crti_read(&crti_page(store, page)->run);
         bool has_pins =
             crti_run_kind(run) == CRTI_PAGE_SLAB && crti_run_class(run) == CRTI_CLASS_PIN;

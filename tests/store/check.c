@@ -56,7 +56,18 @@ static crt_status_t check_locks(struct checker *c)
     return CRT_OK;
 }
 
-static crt_status_t check_run(struct checker *c, uint64_t page, bool *was_free)
+static bool is_above_marks(const crti_heap_t *heap, uint64_t page, uint32_t length,
+                           bool is_record)
+{
+    if (is_record)
+        return page + length - 1 > crti_read(&heap->record_water);
+    return page + length - 1 > crti_read(&heap->high_water) &&
+           page < crti_read(&heap->low_water);
+}
+
+/* `last` ends the pages of this kind. */
+static crt_status_t check_run(struct checker *c, uint64_t page, uint64_t last,
+                              bool *was_free)
 {
     crti_store_t *store = c->store;
     const crti_heap_t *heap = &store->header->heap;
@@ -65,11 +76,12 @@ static crt_status_t check_run(struct checker *c, uint64_t page, bool *was_free)
     uint32_t length = crti_run_length(run);
     uint64_t end;
     bool is_cooling = kind == CRTI_PAGE_COOLING && page == crti_read(&heap->cooling);
+    bool is_record = page >= store->geometry.first_record;
 
     if (kind != CRTI_PAGE_FREE && kind != CRTI_PAGE_OBJECT && kind != CRTI_PAGE_SLAB &&
         !is_cooling)
         return broken("no run starts where one ended, page", page);
-    if (length == 0 || length > store->geometry.page_count - page + 1)
+    if (length == 0 || length > last - page + 1)
         return broken("a run is too long, page", page);
     end = crti_read(&crti_page(store, page + length - 1)->run);
     if (length > 1 &&
@@ -80,11 +92,12 @@ static crt_status_t check_run(struct checker *c, uint64_t page, bool *was_free)
     if (kind == CRTI_PAGE_FREE && *was_free)
         return broken("two free runs touch at page", page);
     if (kind != CRTI_PAGE_FREE && !is_cooling &&
-        page + length - 1 > crti_read(&heap->high_water) &&
-        page < crti_read(&heap->low_water))
+        is_above_marks(heap, page, length, is_record))
         return broken("a used page lies between the water marks", page);
     if (page < crti_read(&heap->floor) && page + length > crti_read(&heap->floor))
         return broken("the slab zone starts within a run, page", page);
+    if (kind == CRTI_PAGE_OBJECT && is_record)
+        return broken("an object lies among records, page", page);
     *was_free = kind == CRTI_PAGE_FREE;
     c->free_runs += *was_free;
     c->free_pages += *was_free ? length : 0;
@@ -92,6 +105,8 @@ static crt_status_t check_run(struct checker *c, uint64_t page, bool *was_free)
         if (crti_run_class(run) >= CRTI_CLASSES ||
             !crti_arena_slot(store, crti_run_slot(run)))
             return broken("a slab has no class or slot, page", page);
+        if ((crti_run_class(run) < CRTI_CLASS_DATA) != is_record)
+            return broken("records and objects are mixed, page", page);
         c->slabs++;
         if (crti_run_class(run) == CRTI_CLASS_ENTRY)
             c->pages[page].entries_index = c->entry_slabs++;
@@ -99,27 +114,39 @@ static crt_status_t check_run(struct checker *c, uint64_t page, bool *was_free)
     return CRT_OK;
 }
 
-static crt_status_t check_runs(struct checker *c)
+/* All runs from page `first` to page `last`. */
+static crt_status_t check_part(struct checker *c, uint64_t first, uint64_t last)
 {
-    uint64_t page = 1;
     bool was_free = false;
     crt_status_t status = CRT_OK;
 
-    while (page <= c->store->geometry.page_count && status == CRT_OK) {
-        status = check_run(c, page, &was_free);
+    for (uint64_t page = first; page <= last && status == CRT_OK;) {
+        status = check_run(c, page, last, &was_free);
         page += crti_run_length(crti_read(&crti_page(c->store, page)->run));
     }
+    return status;
+}
+
+/* Of objects, or all of records, as many again, are in nobody's use; both are in pages_free. */
+static crt_status_t check_runs(struct checker *c)
+{
+    const crti_geometry_t *g = &c->store->geometry;
+    crt_status_t status = check_part(c, 1, g->page_count);
+
+    if (status == CRT_OK)
+        status = check_part(c, g->first_record, g->last_record);
     if (status == CRT_OK &&
-        c->free_pages != crti_read(&c->store->header->heap.pages_free))
+        c->free_pages !=
+            crti_read(&c->store->header->heap.pages_free) + (uint64_t)g->page_count)
         return broken("the number of free pages is wrong by the runs", c->free_pages);
     return status;
 }
 
 /* One doubly linked list; `fits` looks at each member. */
-static crt_status_t check_list(struct checker *c, const crti_arena_list_t *list,
-                               crti_arena_chain_t chain,
-                               bool (*fits)(uint64_t run, uint64_t bits, uint64_t what),
-                               uint64_t what, uint32_t *count)
+static crt_status_t
+check_list(struct checker *c, const crti_arena_list_t *list, crti_arena_chain_t chain,
+           bool (*fits)(const struct checker *c, uint64_t page, uint64_t what),
+           uint64_t what, uint32_t *count)
 {
     uint32_t before = 0;
     uint64_t page = crti_read(&list->head);
@@ -133,7 +160,7 @@ static crt_status_t check_list(struct checker *c, const crti_arena_list_t *list,
         links = crti_read(chain == CRTI_ARENA_CHAIN_LINKS ? &p->links : &p->more);
         if (links >> 32 != before)
             return broken("a list's way back is wrong at page", page);
-        if (!fits(crti_read(&p->run), crti_read(&p->bits), what))
+        if (!fits(c, page, what))
             return broken("a page is in the wrong list, page", page);
         if (chain == CRTI_ARENA_CHAIN_LINKS && c->pages[page].listed++ != 0)
             return broken("a page is in two lists, page", page);
@@ -144,21 +171,33 @@ static crt_status_t check_list(struct checker *c, const crti_arena_list_t *list,
     return CRT_OK;
 }
 
-static bool fits_bin(uint64_t run, uint64_t bits, uint64_t bin)
+static bool fits_bin(const struct checker *c, uint64_t page, uint64_t what)
 {
+    uint64_t run = crti_read(&crti_page(c->store, page)->run);
+    crti_zone_kind_t zone = CRTI_ZONE_OBJECTS;
+
+    if (page >= c->store->geometry.first_record)
+        zone = CRTI_ZONE_RECORDS;
+    else if (page >= crti_read(&c->store->header->heap.floor))
+        zone = CRTI_ZONE_SLABS;
     return crti_run_kind(run) == CRTI_PAGE_FREE &&
-           crti_heap_bin(crti_run_length(run)) == bin;
+           (uint64_t)zone * CRTI_HEAP_BINS + crti_heap_bin(crti_run_length(run)) == what;
 }
 
-static bool fits_entries(uint64_t run, uint64_t bits, uint64_t what)
+static bool fits_entries(const struct checker *c, uint64_t page, uint64_t what)
 {
+    uint64_t run = crti_read(&crti_page(c->store, page)->run);
+
     return crti_run_kind(run) == CRTI_PAGE_SLAB &&
            crti_run_class(run) == CRTI_CLASS_ENTRY;
 }
 
 /* `what`: 1 bit partial, then slot, then class. */
-static bool fits_slab(uint64_t run, uint64_t bits, uint64_t what)
+static bool fits_slab(const struct checker *c, uint64_t page, uint64_t what)
 {
+    uint64_t run = crti_read(&crti_page(c->store, page)->run);
+    uint64_t bits = crti_read(&crti_page(c->store, page)->bits);
+
     return crti_run_kind(run) == CRTI_PAGE_SLAB && crti_run_class(run) == what >> 17 &&
            crti_run_slot(run) == (what >> 1 & 0xffff) && (bits != 0) == (what & 1);
 }
@@ -169,13 +208,15 @@ static crt_status_t check_bins(struct checker *c)
     uint32_t runs = 0;
     crt_status_t status = CRT_OK;
 
-    for (unsigned bin = 0; bin < CRTI_HEAP_BINS && status == CRT_OK; bin++) {
-        bool marked = crti_read(&heap->map[bin / 64]) >> (bin % 64) & 1;
+    for (unsigned i = 0; i < CRTI_ZONES * CRTI_HEAP_BINS && status == CRT_OK; i++) {
+        const crti_zone_t *zone = &heap->zones[i / CRTI_HEAP_BINS];
+        unsigned bin = i % CRTI_HEAP_BINS;
+        bool marked = crti_read(&zone->map[bin / 64]) >> (bin % 64) & 1;
 
-        if (marked != (crti_read(&heap->bins[bin].head) != 0))
-            return broken("the map of bins is wrong at bin", bin);
+        if (marked != (crti_read(&zone->bins[bin].head) != 0))
+            return broken("the map of bins is wrong at bin", i);
         status =
-            check_list(c, &heap->bins[bin], CRTI_ARENA_CHAIN_LINKS, fits_bin, bin, &runs);
+            check_list(c, &zone->bins[bin], CRTI_ARENA_CHAIN_LINKS, fits_bin, i, &runs);
     }
     if (status == CRT_OK && runs != c->free_runs)
         return broken("free runs are in no bin; in bins are", runs);
@@ -318,10 +359,23 @@ static crt_status_t check_gone(struct checker *c)
     return CRT_OK;
 }
 
+/* The first run of all pages, and the next one behind a run; 0: there is none. */
+static uint64_t next_run(const struct checker *c, uint64_t page)
+{
+    const crti_geometry_t *g = &c->store->geometry;
+    uint64_t next = page + crti_run_length(crti_read(&crti_page(c->store, page)->run));
+
+    if (page == 0)
+        return 1;
+    if (next == g->page_count + 1ull)
+        return g->first_record;
+    return next <= g->last_record ? next : 0;
+}
+
 /* Everything that is taken is taken for something. */
 static crt_status_t check_uses(struct checker *c)
 {
-    for (uint64_t page = 1; page <= c->store->geometry.page_count;) {
+    for (uint64_t page = next_run(c, 0); page != 0; page = next_run(c, page)) {
         const crti_page_t *p = crti_page(c->store, page);
         uint64_t run = crti_read(&p->run);
 
@@ -331,7 +385,6 @@ static crt_status_t check_uses(struct checker *c)
             crti_run_class(run) != CRTI_CLASS_PIN &&
             c->pages[page].used != used_units(run, crti_read(&p->bits)))
             return broken("units belong to no object, page", page);
-        page += crti_run_length(run);
     }
     return CRT_OK;
 }
@@ -340,12 +393,12 @@ static crt_status_t check_pins(struct checker *c)
 {
     crt_status_t status = CRT_OK;
 
-    for (uint64_t page = 1; page <= c->store->geometry.page_count && status == CRT_OK;) {
+    for (uint64_t page = next_run(c, 0); page != 0 && status == CRT_OK;
+         page = next_run(c, page)) {
         uint64_t run = crti_read(&crti_page(c->store, page)->run);
 
         if (crti_run_kind(run) == CRTI_PAGE_SLAB && crti_run_class(run) == CRTI_CLASS_PIN)
             status = count_pins(c, page);
-        page += crti_run_length(run);
     }
     return status;
 }
@@ -355,10 +408,10 @@ crt_status_t crti_store_check(crti_store_t *store)
     struct checker c = {.store = store};
     crt_status_t status;
 
-    c.pages = calloc(store->geometry.page_count + 2ull, sizeof(*c.pages));
+    c.pages = calloc(store->geometry.last_record + 2ull, sizeof(*c.pages));
     if (!c.pages)
         return crt_raise(CRT_ERR_NO_MEMORY, "object store: check of %u pages",
-                         store->geometry.page_count);
+                         store->geometry.last_record);
     pthread_mutex_lock(&store->mutex);
     status = check_locks(&c);
     if (status == CRT_OK)

@@ -23,9 +23,17 @@ struct field {
     size_t from, bytes;
 };
 
-/* The parts of the arena worth damaging: everything but objects' data. Slabs begin after page
- * `low`. */
-static struct field pick_field(const crti_store_t *store, uint64_t low, uint64_t *random)
+/* How many pages of records there are. */
+static uint64_t record_pages(const crti_store_t *store)
+{
+    return crti_read(&store->header->heap.record_water) + 1 -
+           store->geometry.first_record;
+}
+
+/* The parts of the arena worth damaging: everything but objects' data. `records` pages of them are
+ * in use, slabs begin after page `low`. */
+static struct field pick_field(const crti_store_t *store, uint64_t low, uint64_t records,
+                               uint64_t *random)
 {
     const crti_geometry_t *g = &store->geometry;
     const struct field fields[] = {
@@ -36,9 +44,10 @@ static struct field pick_field(const crti_store_t *store, uint64_t low, uint64_t
         {g->pages_offset, 64 * sizeof(crti_page_t)},
         {g->pages_offset + low * sizeof(crti_page_t),
          (g->page_count + 2 - low) * sizeof(crti_page_t)},
-        {g->marks_offset, (g->page_count + 2) & ~7ul},
-        {g->data_offset + (low << CRTI_PAGE_SHIFT), (g->page_count - low)
-                                                        << CRTI_PAGE_SHIFT},
+        {g->pages_offset + (g->first_record - 1) * sizeof(crti_page_t),
+         (records + 2) * sizeof(crti_page_t)},
+        {g->marks_offset, (g->last_record + 2) & ~7ul},
+        {crti_page_offset(store, g->first_record), records << CRTI_PAGE_SHIFT},
     };
 
     return fields[next_random(random) % (sizeof(fields) / sizeof(fields[0]))];
@@ -49,8 +58,8 @@ static uint64_t bad_value(const crti_store_t *store, uint64_t old, uint64_t *ran
     switch (next_random(random) % 6) {
     case 0: return next_random(random);
     case 1: return old ^ 1ull << next_random(random) % 64;
-    case 2: return next_random(random) % (store->geometry.page_count + 3);
-    case 3: return next_random(random) % store->geometry.page_count << 6;
+    case 2: return next_random(random) % (store->geometry.last_record + 3);
+    case 3: return next_random(random) % store->geometry.last_record << 6;
     case 4:
         return crti_pack((uint32_t)(next_random(random) % 2100),
                          (uint32_t)(next_random(random) % 2100));
@@ -58,12 +67,12 @@ static uint64_t bad_value(const crti_store_t *store, uint64_t old, uint64_t *ran
     }
 }
 
-static void damage(crti_store_t *store, uint64_t low, uint64_t *random)
+static void damage(crti_store_t *store, uint64_t low, uint64_t records, uint64_t *random)
 {
     unsigned words = 1 + (unsigned)(next_random(random) % 40);
 
     while (words-- > 0) {
-        struct field f = pick_field(store, low, random);
+        struct field f = pick_field(store, low, records, random);
         uint8_t *at = store->base + f.from + next_random(random) % (f.bytes / 8) * 8;
         uint64_t value;
 
@@ -124,20 +133,24 @@ static void no_damage_makes_the_daemon_crash_or_hang(void **state)
 {
     crti_store_t *daemon = new_store(STORE_BYTES), *a = join(daemon, 1),
                  *b = join(daemon, 2);
-    size_t bytes = daemon->geometry.file_bytes;
-    uint8_t *good = malloc(bytes);
-    uint64_t random = 88172645463325252ull, low;
+    uint64_t random = 88172645463325252ull, low, records;
+    uint8_t *good;
+    size_t bytes;
 
     crti_store_stop_threads(daemon);
     fill_store(daemon, a, b);
     low = crti_read(&daemon->header->heap.low_water) - 1;
+    records = record_pages(daemon);
+    bytes = crti_page_offset(daemon, daemon->geometry.first_record + records);
+    good = malloc(bytes);
+    assert_non_null(good);
     memcpy(good, daemon->base, bytes);
     daemon->patience_ns = 20000; /* locks may be held by nobody */
     for (unsigned round = 0; round < ROUNDS; round++) {
         uint64_t start = crti_now_ns(), seed = random;
 
         memcpy(daemon->base, good, bytes);
-        damage(daemon, low, &random);
+        damage(daemon, low, records, &random);
         use(daemon, &random);
         /* What was put off belongs to the round. */
         atomic_store(&daemon->later_count, 0);

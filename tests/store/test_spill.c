@@ -309,7 +309,7 @@ static uint64_t count_marks(const crti_store_t *store)
 {
     uint64_t count = 0;
 
-    for (uint64_t page = 1; page <= store->geometry.page_count; page++)
+    for (uint64_t page = 1; page <= store->geometry.last_record; page++)
         count += atomic_load(crti_page_mark(store, page)) != 0;
     return count;
 }

@@ -298,17 +298,15 @@ static crti_store_t *new_copy(void)
     return copy;
 }
 
-/* All tables, and the pages at the end, where slabs lie. What large objects hold says nothing. */
+/* All tables, with the records. What objects hold says nothing. */
 static void copy_arena(crti_store_t *to, const crti_store_t *from)
 {
-    const crti_heap_t *heap = &from->header->heap;
     const crti_geometry_t *g = &from->geometry;
-    uint64_t all = (uint64_t)g->page_count << CRTI_PAGE_SHIFT;
-    uint64_t high = (crti_read(&heap->low_water) - 1) << CRTI_PAGE_SHIFT;
+    uint64_t used = crti_read(&from->header->heap.record_water) + 1 - g->first_record;
+    uint64_t at = crti_page_offset(from, g->first_record);
 
-    memcpy(to->base, from->base, g->marks_offset + g->page_count + 2ull);
-    memcpy(to->base + g->data_offset + high, from->base + g->data_offset + high,
-           all - high);
+    memcpy(to->base, from->base, g->marks_offset + g->last_record + 2ull);
+    memcpy(to->base + at, from->base + at, used << CRTI_PAGE_SHIFT);
 }
 
 /* What must hold after the child's death, in `store`; living processes may keep slabs of `kept`

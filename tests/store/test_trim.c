@@ -173,6 +173,36 @@ static void what_was_given_back_is_made_ready_again_ahead_of_use(void **state)
     crti_store_abort(daemon, object(1, 2));
 }
 
+/* An object on disk has its record here, on pages of their own. */
+static void records_take_no_more_memory_than_the_store_may_have(void **state)
+{
+    enum { COUNT = 300000, BYTES = 32 * MIB };
+
+    for (int huge = 0; huge < 2; huge++) {
+        CRTI_AUTO(crti_store_detach) crti_store_t *daemon = NULL;
+        size_t most = BYTES + BYTES / 4 + 4 * MIB; /* with the reserve, and tables */
+        void *data;
+
+        assert_ok(crti_store_new_on(BYTES, 8, huge, &daemon));
+        crti_store_stop_threads(daemon);
+        assert_ok(put(daemon, object(1, 1), 31 * MIB, true));
+        crti_store_free(daemon, object(1, 1));
+        for (uint64_t i = 1; i <= COUNT; i++) {
+            crti_store_view_t view;
+
+            assert_ok(crti_store_create(daemon, object(2, i), 1000, &data));
+            assert_ok(crti_store_seal(daemon, object(2, i), true));
+            assert_ok(crti_store_get(daemon, object(2, i), &view));
+            assert_true(crti_store_saved(daemon, &view));
+        }
+        assert_true(memory_of(daemon) > most);
+        assert_true(crti_trim_excess(daemon) > 0);
+        assert_true(memory_of(daemon) < most);
+        assert_ok(crti_store_check(daemon));
+        assert_int_equal(crti_trim_excess(daemon), 0);
+    }
+}
+
 static void give_up(void)
 {
     fprintf(stderr, "%s\n", crt_error_detail());
@@ -325,6 +355,7 @@ int main(void)
         cmocka_unit_test(objects_between_the_holes_keep_their_bytes),
         cmocka_unit_test(who_had_it_mapped_gets_its_memory_before_it_writes),
         cmocka_unit_test(what_was_given_back_is_made_ready_again_ahead_of_use),
+        cmocka_unit_test(records_take_no_more_memory_than_the_store_may_have),
         cmocka_unit_test(pages_that_are_given_back_just_now_do_not_make_the_store_full),
         cmocka_unit_test(who_is_killed_while_memory_goes_back_costs_nobody_anything),
         cmocka_unit_test(who_puts_while_memory_goes_back_finds_its_own_bytes),
