@@ -33,7 +33,7 @@
 #define RESERVE_SHARE 128 /* of the pages, kept for pins */
 #define RESERVE_LEAST 16
 #define RESERVE_MOST  4096
-#define BUCKET_BYTES  8192 /* of objects per bucket */
+#define BUCKET_BYTES  2048 /* of objects; a store full of entries has 32 in each bucket */
 #define EXTRA_PAGES   16 /* so that an object as large as the store fits with its entry */
 #define HUGE_PAGES    (CRTI_HUGE_BYTES / CRTI_PAGE_BYTES)
 #define MOST_PAGES    (UINT32_MAX / 2 - 8192) /* with as many records, and reserves */

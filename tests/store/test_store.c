@@ -547,6 +547,19 @@ static void an_object_keeps_its_bytes_while_its_pages_are_put_together(void **st
     }
 }
 
+/* Also when all of it is on disk: then nothing but entries has memory. */
+static void few_objects_share_a_bucket_however_many_there_are(void **state)
+{
+    for (size_t bytes = 8 * MIB; bytes <= (size_t)1 << 40; bytes *= 2) {
+        crti_geometry_t g;
+        uint64_t most;
+
+        assert_ok(crti_arena_plan(bytes, 64, &g));
+        most = (uint64_t)g.page_count * (CRTI_PAGE_BYTES / CRTI_RECORD_BYTES);
+        assert_true(most / g.bucket_count <= 33);
+    }
+}
+
 /* Their numbers differ above CRTI_NUMBER_BITS only. */
 static void many_results_of_one_call_share_no_bucket(void **state)
 {
@@ -593,6 +606,7 @@ int main(void)
         cmocka_unit_test(large_copies_are_exact),
         cmocka_unit_test(a_large_object_is_mapped_when_it_is_made),
         cmocka_unit_test(a_hundred_thousand_rounds_leave_the_store_as_it_was),
+        cmocka_unit_test(few_objects_share_a_bucket_however_many_there_are),
         cmocka_unit_test(many_results_of_one_call_share_no_bucket),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
