@@ -15,12 +15,13 @@ COLUMNS = 100
 DATA = re.compile(r"\.(svg|png|json|lock|patch)$|^tests/ml/recorded_|^tests/abi/[^/]+/")
 
 
-def tracked_files(root):
-    """Those that git knows; outside a checkout all."""
+def files_of(root):
+    """Those that git knows, and new ones that it does not ignore; outside a checkout all."""
     if not shutil.which("git"):
         return project_files(root)
-    listed = subprocess.run(["git", "-C", root, "ls-files", "-z"], stdout=subprocess.PIPE,
-                            stderr=subprocess.DEVNULL, text=True, check=False).stdout
+    listed = subprocess.run(
+        ["git", "-C", root, "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+        stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, check=False).stdout
     return [path for path in listed.split("\0")
             if os.path.isfile(os.path.join(root, path))] or project_files(root)
 
@@ -31,7 +32,7 @@ def may_be_long(path, line):
 
 def main(root):
     problems = []
-    for path in tracked_files(root):
+    for path in files_of(root):
         if DATA.search(path):
             continue
         for number, line in enumerate(read(root, path).split("\n"), 1):
