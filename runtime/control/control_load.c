@@ -359,6 +359,7 @@ void crti_control_rewrite(crti_control_t *c, crti_store_table_t table, crti_id_t
         break;
     case CRTI_STORE_ACTORS:
     case CRTI_STORE_ACTOR_STATES: rewrite_actor(c, table, id); break;
+    case CRTI_STORE_ACTOR_SAVES: crti_control_put_save(c, id); break;
     case CRTI_STORE_JOBS:
     case CRTI_STORE_JOB_STATES: rewrite_job(c, table, id); break;
     case CRTI_STORE_PLACEMENT_GROUPS: rewrite_placement_group(c, id); break;

@@ -39,6 +39,22 @@ static crt_status_t keep(crti_actor_entry_t *actor, crti_span_t state)
     return CRT_OK;
 }
 
+void crti_control_put_save(crti_control_t *c, crti_id_t id)
+{
+    const crti_actor_entry_t *actor = crti_actor_table_get(&c->actors, id);
+    crti_msg_actor_save_t row;
+
+    if (!actor || !actor->saved.size) {
+        crti_control_delete(c, CRTI_STORE_ACTOR_SAVES, id);
+        return;
+    }
+    row =
+        (crti_msg_actor_save_t){.actor = id,
+                                .actor_incarnation = actor->incarnation,
+                                .state = crti_span(actor->saved.data, actor->saved.size)};
+    crti_control_put(c, CRTI_STORE_ACTOR_SAVES, id, CRTI_MSG_ACTOR_SAVE, &row);
+}
+
 void crti_control_actor_save(crti_control_t *c, crti_control_link_t *link,
                              uint64_t request, const crti_msg_actor_save_t *m)
 {
@@ -51,10 +67,7 @@ void crti_control_actor_save(crti_control_t *c, crti_control_link_t *link,
         crti_control_refuse(c, link->number, request, status);
         return;
     }
-    if (m->state.size)
-        crti_control_put(c, CRTI_STORE_ACTOR_SAVES, m->actor, CRTI_MSG_ACTOR_SAVE, m);
-    else
-        crti_control_delete(c, CRTI_STORE_ACTOR_SAVES, m->actor);
+    crti_control_put_save(c, m->actor);
     crti_control_answer(c, link->number, CRTI_MSG_DONE, request, NULL, true);
 }
 

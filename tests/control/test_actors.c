@@ -291,17 +291,24 @@ static const crti_message_t *save(bed_t *bed, uint64_t incarnation, const char *
     return bed->sent_count ? &bed->sent[0].message : NULL;
 }
 
-static void what_an_actor_saved_goes_to_its_next_process_and_with_it(void **state)
+/* One that outlives its job; it runs on node A. */
+static void create_saver(bed_t *bed)
 {
-    bed_t *bed = *state;
-    crti_msg_actor_kill_t kill = {.actor = bed_id(50), .no_restart = true};
     crti_msg_actor_create_t m = bed_actor(50, 5, "saver");
-    const crti_message_t *start;
 
     m.max_restarts = -1;
     m.detached = true;
     bed_say(bed, NODE_A, CRTI_MSG_ACTOR_CREATE, 1, &m);
     assert_true(bed_start_actor(bed, NODE_A, 101));
+}
+
+static void what_an_actor_saved_goes_to_its_next_process_and_with_it(void **state)
+{
+    bed_t *bed = *state;
+    crti_msg_actor_kill_t kill = {.actor = bed_id(50), .no_restart = true};
+    const crti_message_t *start;
+
+    create_saver(bed);
     assert_int_equal(save(bed, 1, "first")->kind, CRTI_MSG_DONE);
     assert_int_equal(save(bed, 1, "second")->kind, CRTI_MSG_DONE);
     bed_forget(bed);
@@ -363,6 +370,37 @@ static void what_is_saved_has_a_limit_and_a_living_actor(void **state)
     assert_false(bed_has_row(bed, CRTI_STORE_ACTOR_SAVES, bed_id(50)));
     bed->failing = CRT_ERR_IO;
     assert_int_equal(control_error_of(save(bed, 1, "x")), CRT_ERR_IO);
+}
+
+/* The head gives it to the actor's next process; so a later head must know it, too. */
+static void what_could_not_be_saved_while_the_store_failed_is_stored_later(void **state)
+{
+    bed_t *bed = *state;
+    crti_msg_actor_kill_t kill = {.actor = bed_id(50), .no_restart = true};
+    const crti_message_t *start;
+
+    create_saver(bed);
+    assert_int_equal(save(bed, 1, "first")->kind, CRTI_MSG_DONE);
+    bed->failing = CRT_ERR_IO;
+    assert_int_equal(control_error_of(save(bed, 1, "second")), CRT_ERR_IO);
+    for (int i = 0; i < 2; i++)
+        bed_pass(bed, CRTI_S); /* is tried again, in vain */
+    bed->failing = CRT_OK;
+    for (int i = 0; i < 2; i++)
+        bed_pass(bed, CRTI_S);
+    bed_restart(bed, true);
+    bed_join(bed, NODE_B, 1, 1, 4, NULL, NULL);
+    start = bed_next(bed, NODE_B, CRTI_MSG_ACTOR_START);
+    assert_non_null(start);
+    assert_true(crti_str_equal(start->actor_start.saved, "second"));
+    /* Nor that it is gone. */
+    bed->failing = CRT_ERR_IO;
+    bed_say(bed, NODE_B, CRTI_MSG_ACTOR_KILL, 3, &kill);
+    assert_true(bed_has_row(bed, CRTI_STORE_ACTOR_SAVES, bed_id(50)));
+    bed->failing = CRT_OK;
+    for (int i = 0; i < 3; i++)
+        bed_pass(bed, CRTI_S);
+    assert_false(bed_has_row(bed, CRTI_STORE_ACTOR_SAVES, bed_id(50)));
 }
 
 static void a_kill_of_a_process_that_was_followed_by_another_does_nothing(void **state)
@@ -619,6 +657,7 @@ int main(void)
         CONTROL_TEST(an_actor_that_its_user_kills_is_restarted_at_once),
         CONTROL_TEST(what_an_actor_saved_goes_to_its_next_process_and_with_it),
         CONTROL_TEST(each_process_of_an_actor_has_its_environment),
+        CONTROL_TEST(what_could_not_be_saved_while_the_store_failed_is_stored_later),
         CONTROL_TEST(what_is_saved_has_a_limit_and_a_living_actor),
         CONTROL_TEST(a_kill_of_a_process_that_was_followed_by_another_does_nothing),
         CONTROL_TEST(an_actor_that_waits_for_its_next_process_can_be_ended),
