@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include "cli/curl_library.h"
 #include "cli/http_target.h"
@@ -92,6 +93,11 @@ crt_status_t crti_client_new(const char *address, http_client_t **client_out)
 const char *crti_client_url(const http_client_t *client)
 {
     return client->target.socket[0] ? NULL : client->target.url;
+}
+
+bool crti_client_is_ended(const http_client_t *client)
+{
+    return client->target.socket[0] && access(client->target.socket, F_OK) != 0;
 }
 
 size_t crti_reply_take(char *data, size_t one, size_t count, void *user)

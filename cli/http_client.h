@@ -22,6 +22,8 @@ void crti_client_free(http_client_t *client);
 
 /* The server's URL; NULL: it is reached by a socket file. Borrowed as long as the client lives. */
 const char *crti_client_url(const http_client_t *client);
+/* The head of this host was ended, not killed: its socket file went with it. */
+bool crti_client_is_ended(const http_client_t *client);
 
 typedef struct http_reply {
     long code;

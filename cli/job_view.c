@@ -112,9 +112,12 @@ static json_t *ask_patiently(http_client_t *client, const char *name, const char
 
     for (;;) {
         answer = crti_client_json(client, "GET", path, NULL, &code);
-        if (answer)
+        if (answer) {
+            crti_patience_over(&patience, name);
             return answer;
-        if ((code != 0 && code != 503) || !crti_patience_wait(&patience, name)) {
+        }
+        if ((code != 0 && code != 503) ||
+            !crti_patience_wait(&patience, name, crti_client_is_ended(client))) {
             crti_cli_fail_detail(name);
             return NULL;
         }

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include <jansson.h>
 
@@ -290,6 +291,12 @@ static bool may_pass(crt_status_t status)
            status == CRT_ERR_TIMED_OUT;
 }
 
+/* The head of this host was ended, not killed: its directory went with it. */
+static bool is_ended(const crt_cluster_info_t *cluster)
+{
+    return cluster->head_dir[0] && access(cluster->head_dir, F_OK) != 0;
+}
+
 /* The same; who follows goes on where a connection was cut. */
 static crt_status_t read_patiently(const crt_cluster_info_t *cluster, const char *name,
                                    uint64_t *offset, uint64_t wait_ms,
@@ -301,7 +308,9 @@ static crt_status_t read_patiently(const crt_cluster_info_t *cluster, const char
     do
         status = read_part(cluster, name, offset, wait_ms, part);
     while (status != CRT_OK && follows && may_pass(status) &&
-           crti_patience_wait(&patience, NAME));
+           crti_patience_wait(&patience, NAME, is_ended(cluster)));
+    if (status == CRT_OK)
+        crti_patience_over(&patience, NAME);
     return status;
 }
 

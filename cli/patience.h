@@ -14,13 +14,17 @@
 /* Begins as zeros, and again with each answer. */
 typedef struct patience {
     int64_t since_ms; /* when it failed first */
+    int64_t ended_ms; /* since when `is_ended`; 0: it is not */
     long pause_ms;    /* until it was asked again; 0: it has not failed */
     bool is_said;
 } patience_t;
 
 /* It failed, as crt_error_detail says: waits for a while, longer with each failure. Who has to wait
- * for long is told so once, on stderr. False, and the detail says that, too: it has failed for 30
- * s, and is given up. */
-bool crti_patience_wait(patience_t *patience, const char *command);
+ * for long is told so once, on stderr. False, and the detail says that, too: it has failed for
+ * follow_timeout, and is given up; or for 30 s it was so that `is_ended`: what was asked has been
+ * ended, and nobody but a manager of services will start it again. */
+bool crti_patience_wait(patience_t *patience, const char *command, bool is_ended);
+/* It did not fail: who was told to wait is told so. */
+void crti_patience_over(const patience_t *patience, const char *command);
 
 #endif

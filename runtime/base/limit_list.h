@@ -68,6 +68,9 @@
       "time that a waiting thread looks before it sleeps; 0: it sleeps at once")         \
     L(wait_spin_long, EACH, TIME, 250 * CRTI_US, 0, 100 * CRTI_MS,                       \
       "the same, where a sleep would take longer to end than that")                      \
+    L(follow_timeout, EACH, TIME, 600 * CRTI_S, CRTI_MS, 365 * CRTI_DAY,                 \
+      "time for which who follows a log asks again when the head or a node does not "    \
+      "answer")                                                                          \
     L(log_file, EACH, BYTES, 8 * CRTI_MIB, 64 * CRTI_KIB, CRTI_TIB,                      \
       "bytes of a daemon's log before it is renamed and another one begins")
 

@@ -98,12 +98,12 @@ class Followed(unittest.TestCase):
         self.addCleanup(self.cluster.stop)
         self.script = f"seq -f 'line %.0f of a log' 1 {LINES}"
 
-    def through(self, forwarder, command, *words):
+    def through(self, forwarder, command, *words, **variables):
         """As on another host, over TCP."""
         elsewhere = tempfile.TemporaryDirectory()
         self.addCleanup(elsewhere.cleanup)
         return Follower("job", command, "--address", f"http://127.0.0.1:{forwarder.port}", *words,
-                        env=dict(os.environ, CRT_RUN_DIR=elsewhere.name))
+                        env=dict(os.environ, CRT_RUN_DIR=elsewhere.name, **variables))
 
     def assert_whole(self, follower, cuts):
         """All lines in order, and at most one sentence for each cut."""
@@ -136,15 +136,28 @@ class Followed(unittest.TestCase):
     def test_a_connection_that_does_not_come_back(self):
         forwarder = Forwarder(self.cluster.http_port)
         job = self.cluster.submit("echo begun; exec sleep 600")
-        follower = self.through(forwarder, "logs", "-f", job)
+        follower = self.through(forwarder, "logs", "-f", job, CRT_FOLLOW_TIMEOUT="3s")
         self.assertIn(b"begun\n", iter(follower.process.stdout.readline, b""))
         forwarder.close()
         follower.read()
         self.assertEqual((follower.lines, follower.code), (0, 1))
         self.assertRegex(
-            follower.errors, r"^crt job logs: no answer from \S+: .*; trying again for 30 s\n"
-            r"crt job logs: no answer from \S+: .*; given up after 30 s\n$")
-        self.assertLess(follower.took, 45)
+            follower.errors, r"^crt job logs: no answer from \S+: .*; trying again for 3s\n"
+            r"crt job logs: no answer from \S+: .*; given up after 3s\n$")
+        self.assertLess(follower.took, 18)
+
+    def test_a_head_that_comes_back(self):
+        job = self.cluster.submit("echo begun; exec sleep 600")
+        follower = Follower("job", "logs", "--address", self.cluster.address, "-f", job)
+        self.assertIn(b"begun\n", iter(follower.process.stdout.readline, b""))
+        self.cluster.kill_head()
+        self.assertIn(b"; trying again for 10m\n", follower.process.stderr.readline())
+        real_cluster.Cluster.restart_head(self.cluster, "--no-auth")
+        self.assertEqual(follower.process.stderr.readline(),
+                         b"crt job logs: is answered again, and goes on\n")
+        real_cluster.run(CRT, "job", "stop", "--address", self.cluster.address, job)
+        follower.read()
+        self.assertEqual((follower.errors, follower.code), ("", 1))
 
     def test_a_server_that_is_killed_again_and_again(self):
         actions = [lambda: self.cluster.kill("crt-http")] * 3

@@ -80,6 +80,11 @@ void crti_client_free(http_client_t *client)
     free(client);
 }
 
+bool crti_client_is_ended(const http_client_t *client)
+{
+    return false;
+}
+
 char *crti_client_escape(const char *id)
 {
     return strdup(id);
