@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/utsname.h>
@@ -29,7 +30,8 @@
 #define PIECES_MAX   256
 #define LIST_MOST    65536 /* bytes that the loader says of one file */
 #define ENDING       ".tars"
-#define SIGNATURE    32 /* digits */
+#define UNFINISHED   "new." /* begin of the name of one that is being written */
+#define SIGNATURE    32     /* digits */
 #define KEPT_SECONDS (30 * 24 * 3600)
 #define DAEMONS      "libexec/crt/"
 
@@ -488,7 +490,19 @@ static bool is_wanted(const char *name, const char *signature, const struct stat
            (size_t)st->st_size == size;
 }
 
-/* That of the signature is opened; others that nobody used for long go. */
+/* Who writes it holds its lock, until it has another name: this one was given up. */
+static void remove_unfinished(int cache, const char *name)
+{
+    int fd = openat(cache, name, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+
+    if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0)
+        unlinkat(cache, name, 0);
+    if (fd >= 0)
+        close(fd);
+}
+
+/* That of the signature is opened; others that nobody used for long go, and those that a process
+ * which was killed had begun. */
 static int find_kept(int cache, const char *signature, crt_archive_t *archive)
 {
     int copy = dup(cache), found = -1;
@@ -499,6 +513,8 @@ static int find_kept(int cache, const char *signature, crt_archive_t *archive)
         const char *name = entry->d_name;
         struct stat st;
 
+        if (strncmp(name, UNFINISHED, strlen(UNFINISHED)) == 0)
+            remove_unfinished(cache, name);
         if (!is_archive(name) || fstatat(cache, name, &st, AT_SYMLINK_NOFOLLOW) != 0)
             continue;
         if (found < 0 && is_wanted(name, signature, &st, archive)) {
@@ -541,12 +557,12 @@ static crt_status_t make(const pieces_t *p, int cache, const char *signature,
     crt_status_t status;
     int fd = -1;
 
-    snprintf(fresh, sizeof(fresh), "new.%ld", (long)getpid());
-    if (cache >= 0) {
-        unlinkat(cache, fresh, 0);
+    snprintf(fresh, sizeof(fresh), UNFINISHED "%ld", (long)getpid());
+    if (cache >= 0)
         fd = openat(cache, fresh, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-    }
-    if (fd < 0) {
+    if (fd >= 0) {
+        flock(fd, LOCK_EX); /* for remove_unfinished; a file system may have no locks */
+    } else {
         cache = -1;
         fd = memfd_create("crt-archive", MFD_CLOEXEC);
     }

@@ -3,6 +3,7 @@
 """crt up, down and exec over real ssh: each host is an sshd of its own on loopback, with a host
 key, a home, and run and state directories. Usage: test_up.py CRT [all]
 Without `all` the tests that take longest are left out; tests/nightly.sh runs them."""
+import fcntl
 import getpass
 import glob
 import json
@@ -577,6 +578,17 @@ class HandOver(unittest.TestCase):
         said = crt("up", self.file)
         self.assert_handed(said)
         self.assertEqual(said.count(": started\n"), 2)
+
+    def test_what_a_killed_command_had_begun_to_pack_is_removed(self):
+        folder = self.lab.path("cache/crt")
+        given_up, written = (os.path.join(folder, name) for name in ("new.1", "new.2"))
+        with open(given_up, "wb"), open(written, "wb") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            crt("up", "--check", self.file)
+            self.assertFalse(os.path.exists(given_up))
+            self.assertTrue(os.path.exists(written))
+        crt("up", "--check", self.file)
+        self.assertFalse(os.path.exists(written))
 
     @LONG
     def test_a_crt_of_the_same_version_is_taken_one_of_another_is_not(self):
