@@ -6,8 +6,8 @@
  *                      [--shards S] [--workers W] [--iterations I] [--elements N] [--csv FILE]
  *                      [--svg PREFIX]
  *
- * With --shards 1 it is one parameter server. CLUSTER is local:4, HOST:PORT, file:lab.yaml or
- * slurm:4 (docs/clusters.md).
+ * With --shards 1 it is one parameter server. CLUSTER is local:4, HOST:PORT, file:lab.yaml, slurm:4
+ * or kubernetes (docs/clusters.md).
  *
  * CONFIG.cfg has shards and elements in [server], workers and iterations in [training], csv and svg
  * in [output].

@@ -12,6 +12,7 @@ OVERLAYS = ("plain", "gpu", "autoscaled")
 KEYS = {"containers": "name", "initContainers": "name", "volumes": "name", "env": "name",
         "volumeMounts": "mountPath"}
 CLUSTER_WIDE = ("Namespace",)
+JOBS = ("job.yaml", "program.yaml")  # beside the overlays
 
 
 def read(*path):
@@ -82,4 +83,4 @@ def overlay(name):
 def everything():
     """(what, document) of all that a user applies."""
     found = [(f"overlays/{name}", document) for name in OVERLAYS for document in overlay(name)]
-    return found + [("job.yaml", document) for document in read("job.yaml")]
+    return found + [(name, document) for name in JOBS for document in read(name)]

@@ -15,6 +15,7 @@ import glob
 import json
 import os
 import resource
+import stat
 import subprocess
 import tempfile
 
@@ -38,9 +39,22 @@ lock_type = "file"
 """
 
 
+def own_null():
+    """crun gives what a container has as its standard streams to the container's user, /dev/null,
+    too: it gets one of the test's own."""
+    path = os.path.join(hosts.SPACE, "null")
+    os.mknod(path, stat.S_IFCHR | 0o666, os.stat(os.devnull).st_rdev)
+    os.chmod(path, 0o666)
+    subprocess.run(["mount", "--bind", path, os.devnull], check=True)
+    stdin = os.open(os.devnull, os.O_RDWR)
+    os.dup2(stdin, 0)
+    os.close(stdin)
+
+
 def own_mounts():
     """Files of podman that have fixed places become the test's own. podman takes the controllers
     of a kernel that has some in version 1 when there is no second version beside them."""
+    own_null()
     for folder in filter(os.path.isdir, ("/run", "/etc/cni")):
         subprocess.run(["mount", "-t", "tmpfs", "tmpfs", folder], check=True)
     layers = [os.path.join(hosts.SPACE, name) for name in ("upper", "work")]
@@ -112,12 +126,15 @@ class Pods:
         container["image"] = self.image
         for probe in ("startupProbe", "readinessProbe", "livenessProbe", "lifecycle"):
             container.pop(probe, None)
-        for variable in container.get("env", []):
+        # As the kubelet tells each container where the API server is.
+        container.setdefault("env", []).append({"name": "KUBERNETES_SERVICE_HOST",
+                                                "value": "10.96.0.1"})
+        for variable in container["env"]:
             source = variable.pop("valueFrom", None)
             if source:
                 hosts.check(source["fieldRef"]["fieldPath"] == "status.podIP", source)
                 variable["value"] = address
-        values = {v["name"]: v["value"] for v in container.get("env", [])}
+        values = {v["name"]: v["value"] for v in container["env"]}
         for part in ("command", "args"):
             if part in container:
                 container[part] = [_expand(text, values) for text in container[part]]

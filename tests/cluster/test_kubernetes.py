@@ -23,6 +23,8 @@ NODES = 3
 LIMITS = {"head": {"cpu": "1", "memory": "512Mi"}, "node": {"cpu": "1", "memory": "1Gi"}}
 ITERATIONS = 1500
 IMAGE = "localhost/crt-test:1"
+PROGRAMS = ("examples/train_mnist", "examples/sharded_server", "tests/cli/context_program")
+PROGRAM = "10.77.0.21"
 
 
 BEGIN = time.monotonic()
@@ -38,11 +40,11 @@ def skip(why):
 
 
 def build_image(podman, folder):
-    train = os.path.join(build_folder(), "examples", "train_mnist")
+    programs = [os.path.join(build_folder(), name) for name in PROGRAMS]
     said = subprocess.run(
         [os.path.join(source_folder(), "packaging", "container", "build.sh"), "--with-ml",
          "--crt", os.path.join(build_folder(), "cli", "crt"), "--tag", IMAGE,
-         "--engine", " ".join(podman.command), train],
+         "--engine", " ".join(podman.command), *programs],
         env={**podman.env, "XDG_CACHE_HOME": os.path.join(folder, "cache")}, text=True,
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=600, check=False)
     hosts.check(said.returncode == 0, said.stdout)
@@ -199,6 +201,40 @@ def job_submits(cluster):
     say("the Job has trained")
 
 
+def run_program(cluster, name, *command):
+    """What a program in a pod of its own has printed: the Job of the manifests, or another command
+    in its place."""
+    job, = pods.manifests.read("program.yaml")
+    if command:
+        container, = pods.manifests.containers_of(job)
+        container["command"], container["args"] = command[:1], command[1:]
+    cluster.play(name, job, PROGRAM)
+    code = cluster.podman.run("wait", f"{name}-program", seconds=300).strip()
+    said = cluster.podman.run("logs", f"{name}-program")
+    hosts.check(code == "0", f"{name}: {code}: {said}")
+    cluster.podman.run("pod", "rm", "--force", "--time", "0", name)
+    wait_nodes(cluster, 1 + NODES)  # its node has left
+    return said
+
+
+def programs_join_by_the_service(cluster):
+    """--cluster kubernetes: the addresses are complete, tasks and actors run on the nodes."""
+    said = run_program(cluster, "where", "/app/context_program", "--cluster", "kubernetes")
+    told = dict(re.findall(r"^(\w+) (.*)$", said, re.MULTILINE))
+    hosts.check((told["address"], told["node_ip"], told["nodes"], told["key_file"]) ==
+                (f"{pods.HEAD}:6380", PROGRAM, str(2 + NODES), "/etc/crt/key/cluster.key"), said)
+    hosts.check(told["http"].startswith(f"https://{pods.HEAD}:8265"), said)
+    for name in ("node", "object_store", "run_dir", "state_dir"):
+        hosts.check(told[name], f"no {name}: {said}")
+    said = run_program(cluster, "sharded", "/app/sharded_server", "--cluster", "kubernetes",
+                       "--shards", "1", "--workers", "2", "--elements", "1000000")
+    hosts.check(re.search(r"^0 of 1000000 elements are not exactly", said, re.MULTILINE), said)
+    say(re.search(r"^2 workers .*", said, re.MULTILINE)[0])
+    said = run_program(cluster, "train-mnist-program")
+    hosts.check("final accuracy" in said, said)
+    say("a program in a pod has trained")
+
+
 def ends_in_an_orderly_way(cluster):
     """preStop of a node; a head that is told to end, and made again, knows its jobs."""
     command = cluster.container_of("crt-node")["lifecycle"]["preStop"]["exec"]["command"]
@@ -214,6 +250,8 @@ def ends_in_an_orderly_way(cluster):
 
 
 def main():
+    outer = os.open(os.devnull, os.O_RDONLY)
+    owner = os.fstat(outer).st_uid
     pods.own_mounts()
     folder = os.path.join(hosts.SPACE, "pods")  # in memory: it goes with the namespaces
     os.mkdir(folder)
@@ -226,6 +264,7 @@ def main():
     finally:
         podman.run("pod", "rm", "--all", "--force", "--time", "0", status=None)
         pods.remove_groups()
+    hosts.check(os.fstat(outer).st_uid == owner, "/dev/null of this machine has another owner")
 
 
 def play(podman, folder):
@@ -246,6 +285,7 @@ def play(podman, folder):
     say("a stranger stayed outside")
     train_through_the_heads_death(cluster, outside, folder)
     job_submits(cluster)
+    programs_join_by_the_service(cluster)
     key_is_nowhere(cluster, key)
     ends_in_an_orderly_way(cluster)
     hosts.check("train" in outside.run("job", "list"), "the job is forgotten")
