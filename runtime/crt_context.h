@@ -43,7 +43,7 @@ typedef struct crt_context_options {
     int argc;
     char **argv;
     /* CPUs of all nodes of a local cluster together, if the text does not say them. Default: all
-     * CPUs of the machine. */
+     * CPUs of the machine. Each of several nodes has 1 at least. */
     double num_cpus;
     /* Further resources of each node of a local cluster: "GPU=1,disk=2". */
     const char *resources;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A program with one option for its cluster, for test_contexts.py.
  *
- *     context_program [--cluster TEXT] [wait|fail|twice|leave]
+ *     context_program [--cluster TEXT] [wait|fail|twice|leave|few]
  *
  * Prints the addresses of its cluster as lines "name value", and how many nodes there are. */
 #include <stdio.h>
@@ -103,5 +103,9 @@ int main(int argc, char **argv)
     if (argc > 1 && strcmp(argv[1], "twice") == 0 && !getenv("CRT_WORKER") &&
         !getenv("CRT_ZYGOTE_FD"))
         return twice(argc, argv, cluster);
-    return crt_main(argc, argv, CRT_OPTIONS(.cluster = cluster), driver);
+    return crt_main(
+        argc, argv,
+        CRT_OPTIONS(.cluster = cluster,
+                    .num_cpus = argc > 1 && strcmp(argv[1], "few") == 0 ? 2 : 0),
+        driver);
 }

@@ -104,6 +104,9 @@ class Here(unittest.TestCase):
         self.host.program("local:2", "fail", code=7)
         self.assert_nothing_is_left()
 
+    def test_each_of_more_nodes_than_cpus_can_run_a_task(self):
+        self.assertEqual(addresses(self.host.program("local:4", "few"))["nodes"], "4")
+
     def test_addresses_are_those_that_crt_status_tells(self):
         address, key_file = self.start_head()
         told = json.loads(self.host.execute(CRT, "status", "--json"))["addresses"]

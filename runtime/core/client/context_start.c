@@ -118,6 +118,9 @@ static crt_status_t start_local(const crti_context_text_t *text,
 
     if (!text->num_cpus && options->num_cpus > 0)
         wish.num_cpus = options->num_cpus / wish.nodes;
+    /* As by crt run: with a part of one no node could run what wants a CPU. */
+    if (wish.nodes > 1 && wish.num_cpus > 0 && wish.num_cpus < 1)
+        wish.num_cpus = 1;
     return make(&wish);
 }
 
