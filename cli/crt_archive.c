@@ -285,7 +285,7 @@ static crt_status_t find_pieces(pieces_t *p, bool with_ml)
 {
     static const char *const daemons[] = {"crt-head",   "crt-node",  "crt-http",
                                           "crt-unpack", "crt-stack", "crt-scaler",
-                                          "crt-scale"};
+                                          "crt-scale",  "crt-enter"};
     char path[PATH_MAX];
 
     CRT_TRY(find_loader(p));

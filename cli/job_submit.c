@@ -68,11 +68,14 @@ static bool has_folder(const json_t *runtime_env)
     return folder && strncmp(folder, "gcs://", 6) != 0;
 }
 
-/* What has no path is then searched on the node, in the environment that is named. */
-static bool names_python(const json_t *runtime_env)
+/* It is then searched on the node, in the environment or the image that is named. */
+static bool is_there(const json_t *runtime_env, const char *program)
 {
-    return json_object_get(runtime_env, "conda") || json_object_get(runtime_env, "pip") ||
-           json_object_get(runtime_env, "uv");
+    if (json_object_get(runtime_env, "image_uri"))
+        return program[0] == '/' || !strchr(program, '/');
+    return !strchr(program, '/') &&
+           (json_object_get(runtime_env, "conda") ||
+            json_object_get(runtime_env, "pip") || json_object_get(runtime_env, "uv"));
 }
 
 /* What was uploaded is named in runtime_env. The id, which the caller frees; NULL: it said why. */
@@ -103,7 +106,7 @@ static int submit(http_client_t *client, int argc, char **argv)
     if (has_folder(runtime_env))
         result = crti_job_upload_folder(client, runtime_env);
     else if (json_object_get(runtime_env, "working_dir") ||
-             (names_python(runtime_env) && !strchr(argv[0], '/')))
+             is_there(runtime_env, argv[0]))
         result = 0;
     else if (runtime_env)
         result = crti_job_upload_program(client, argv[0], runtime_env);
@@ -235,7 +238,8 @@ static const option_spec_t specs[] = {
     {"working-dir", 0, "DIR", OPTION_TEXT, &options.working_dir,
      "folder, or zip of one, that the program runs in, on every node"},
     {"runtime-env", 0, "FILE", OPTION_TEXT, &options.runtime_env,
-     "YAML or JSON file: working_dir, excludes, env_vars, setup, conda, pip, uv"},
+     "YAML or JSON file: working_dir, excludes, env_vars, setup, conda, pip, uv, "
+     "image_uri"},
     {"runtime-env-json", 0, "JSON", OPTION_TEXT, &options.runtime_env_json,
      "the same, as a text in JSON"},
     {"metadata-json", 0, "JSON", OPTION_TEXT, &options.metadata_json,

@@ -157,10 +157,10 @@ static const struct {
     crt_status_t (*make)(yaml_reader_t *reader, const char *name,
                          const yaml_node_t *value, json_t **made_out);
 } keys[] = {
-    {"working_dir", text_of}, {"excludes", list_of},    {"env_vars", variables_of},
-    {"setup", text_of},       {"conda", conda_of},      {"pip", requirements_of},
-    {"uv", requirements_of},  {"config", config_of},    {"num_cpus", nothing_of},
-    {"num_gpus", nothing_of}, {"resources", nothing_of}};
+    {"working_dir", text_of}, {"excludes", list_of},     {"env_vars", variables_of},
+    {"setup", text_of},       {"conda", conda_of},       {"pip", requirements_of},
+    {"uv", requirements_of},  {"config", config_of},     {"num_cpus", nothing_of},
+    {"num_gpus", nothing_of}, {"resources", nothing_of}, {"image_uri", text_of}};
 #define KEYS (sizeof(keys) / sizeof(keys[0]))
 
 static const char *key_name(const void *user, size_t index)
@@ -172,9 +172,8 @@ static const char *key_name(const void *user, size_t index)
 static bool is_rays(const char *name)
 {
     static const char *const names[] = {
-        "container",  "image_uri",   "java_jars",
-        "mpi",        "nsight",      "py_executable",
-        "py_modules", "rocprof_sys", "worker_process_setup_hook"};
+        "container",     "java_jars",  "mpi",         "nsight",
+        "py_executable", "py_modules", "rocprof_sys", "worker_process_setup_hook"};
 
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
         if (strcmp(name, names[i]) == 0)

@@ -62,7 +62,8 @@
     V(CRT_JOB_UV, "nodes", "the same for uv")                                            \
     V(CRT_JOB_CONDA, "nodes", "name of the environment of conda that it runs in")        \
     V(CRT_JOB_PYTHON, "nodes", "where that environment lies on the driver's node")       \
-    V(CRT_JOB_SETUP_SECONDS, "nodes", "time for the folder, and for that environment")   \
+    V(CRT_JOB_IMAGE, "nodes", "name of the image whose files its processes see")         \
+    V(CRT_JOB_SETUP_SECONDS, "nodes", "time for the folder, and for what tools make")    \
     V(CRT_NODE_DIR, "programs", "run directory of the node that has started a process")  \
     V(CRT_NODE_SOCKET, "workers", "its socket")                                          \
     V(CRT_HEAD_DIR, "head", "by it the children of a head that was killed are found")    \

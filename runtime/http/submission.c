@@ -201,6 +201,32 @@ static crt_status_t read_conda(const json_t *runtime_env, crti_http_submission_t
     return crti_submission_variable(s, CRTI_JOB_CONDA, name);
 }
 
+/* Alone: what else the job needs is in the image. Its folder may come along. */
+static crt_status_t read_image(const json_t *runtime_env, crti_http_submission_t *s)
+{
+    static const char *const others[] = {"conda", "pip", "uv", "setup"};
+    const json_t *image = member(runtime_env, "image_uri");
+    const char *name = json_string_value(image);
+
+    if (!image)
+        return CRT_OK;
+    if (!name || !*name || strlen(name) != json_string_length(image) ||
+        strlen(name) >= CRTI_JOB_IMAGE_MAX || *name == '-')
+        return wrong_type("runtime_env.image_uri",
+                          "the name of an image of less than 256 bytes, such as "
+                          "registry.example.org/train:1");
+    for (const char *c = name; *c; c++)
+        if (*c <= ' ' || *c > '~')
+            return wrong_type("runtime_env.image_uri", "a name without blanks");
+    for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
+        if (member(runtime_env, others[i]))
+            return crt_raise(CRT_ERR_INVALID,
+                             "runtime_env has image_uri and \"%s\": let the image have "
+                             "what the job needs",
+                             others[i]);
+    return crti_submission_variable(s, CRTI_JOB_IMAGE, name);
+}
+
 static crt_status_t read_python(const json_t *runtime_env, crti_http_submission_t *s)
 {
     if ((member(runtime_env, "pip") != NULL) + (member(runtime_env, "uv") != NULL) +
@@ -249,9 +275,9 @@ static crt_status_t read_config(const json_t *runtime_env, crti_http_submission_
 /* Keys of others are refused: a job must not run without what it asked for. */
 static crt_status_t check_keys(const json_t *runtime_env)
 {
-    static const char *const known[] = {"working_dir", "excludes", "env_vars",
-                                        "setup",       "program",  "config",
-                                        "conda",       "pip",      "uv"};
+    static const char *const known[] = {"working_dir", "excludes", "env_vars", "setup",
+                                        "program",     "config",   "conda",    "pip",
+                                        "uv",          "image_uri"};
 
     for (void *at = json_object_iter((json_t *)runtime_env); at;
          at = json_object_iter_next((json_t *)runtime_env, at)) {
@@ -264,8 +290,8 @@ static crt_status_t check_keys(const json_t *runtime_env)
             return crt_raise(CRT_ERR_INVALID,
                              "runtime_env.%s is not supported: let \"setup\", a command "
                              "that is run in working_dir, install what the job needs; "
-                             "there are also excludes, env_vars, conda, pip, uv and "
-                             "program (an uploaded executable)",
+                             "there are also excludes, env_vars, conda, pip, uv, "
+                             "image_uri and program (an uploaded executable)",
                              key);
     }
     return CRT_OK;
@@ -324,6 +350,8 @@ static crt_status_t read_runtime_env(const json_t *body, crti_http_submission_t 
         status = read_program(runtime_env, s);
     if (status == CRT_OK)
         status = read_folder(runtime_env, s);
+    if (status == CRT_OK)
+        status = read_image(runtime_env, s);
     if (status == CRT_OK)
         status = read_python(runtime_env, s);
     if (status == CRT_OK)

@@ -2,9 +2,10 @@
 /* crt-unpack ZIP PACKAGES KEY [SETUP]: makes the folder PACKAGES/KEY from a zip, once per host, and
  * runs the setup command in it. A process of its own: a parser's bug ends a job, not its node.
  *
- * crt-unpack --python TOOL PACKAGES KEY: makes a Python environment there, by pip or uv, with the
- * requirements that CRT_JOB_PIP or CRT_JOB_UV has, lines of a requirements file: as no argument,
- * since they may hold passwords of an index.
+ * crt-unpack --tool TOOL PACKAGES KEY: makes there what a tool gives. pip or uv: a Python
+ * environment, with the requirements that CRT_JOB_PIP or CRT_JOB_UV has, lines of a requirements
+ * file: as no argument, since they may hold passwords of an index. podman: the files and variables
+ * of the image that CRT_JOB_IMAGE names.
  *
  * Where it sits
  *     node/jobs/package.c -> [ crt-unpack ] -> host/unpack.c; host/package_dir.c
@@ -163,6 +164,46 @@ static crt_status_t install(const char *tool, const char *directory, const char 
     return run("pip install", with_pip);
 }
 
+/* ---------------------------------------------------------------- an image */
+
+/* $1 is the image, $2 a container of it that never runs. Devices, which a user other than root
+ * can't make, are those of the host; what nobody can write, nobody could remove. */
+static const char image_script[] =
+    "set -e; end() { podman rm --force --ignore \"$2\" >/dev/null; }; "
+    "podman image exists \"$1\" || podman pull --quiet \"$1\" >/dev/null; "
+    "podman image inspect --format '{{range .Config.Env}}{{println .}}{{end}}' \"$1\" "
+    ">" CRTI_IMAGE_VARIABLES "; "
+    "end \"$@\"; trap 'end \"$@\"' EXIT; "
+    "podman create --name \"$2\" \"$1\" none >/dev/null; "
+    "podman export --output files.tar \"$2\"; mkdir " CRTI_IMAGE_FILES "; "
+    "tar -xf files.tar -C " CRTI_IMAGE_FILES " --no-same-owner --anchored "
+    "--exclude='dev/*' --exclude='./dev/*'; "
+    "rm files.tar; chmod -R u+rwX " CRTI_IMAGE_FILES;
+
+/* In the directory that it is for. */
+static crt_status_t take_image(const char *image, const char *key)
+{
+    char container[160], path[4096];
+    struct stat packages;
+    const char *const argv[] = {"/bin/sh", "-c",      image_script, "sh",
+                                image,     container, NULL};
+
+    /* Nodes of a host with other state directories may have the same podman. */
+    if (stat("..", &packages) != 0)
+        return crt_raise(CRT_ERR_IO, "the packages: %s", strerror(errno));
+    snprintf(container, sizeof(container), "crt-%.64s-%llu", key,
+             (unsigned long long)packages.st_ino);
+    if (!crti_path_search(getenv("PATH"), "podman", path, sizeof(path)))
+        return crt_raise(CRT_ERR_NOT_FOUND,
+                         "the job wants the image %s, and there is no podman in the PATH "
+                         "of this node: install it there",
+                         image);
+    if (run("podman", argv) != CRT_OK)
+        return crt_raise(CRT_ERR_NOT_FOUND,
+                         "the image %s can't be had here; podman says why", image);
+    return CRT_OK;
+}
+
 static uint64_t bytes_of(const char *directory)
 {
     char *const roots[] = {(char *)directory, NULL};
@@ -186,6 +227,20 @@ static crt_status_t make_python(const char *tool, const char *directory, int loc
     tell(tool, " makes the job's Python environment");
     if (status == CRT_OK)
         status = install(tool, directory, text ? text : "");
+    if (status == CRT_OK)
+        status = crti_package_complete(lock, bytes_of(directory));
+    return status;
+}
+
+static crt_status_t make_image(const char *directory, const char *key, int lock)
+{
+    const char *image = getenv(CRTI_JOB_IMAGE);
+    crt_status_t status = enter_new(directory);
+
+    image = image ? image : "";
+    tell("podman gives the files of the image ", image);
+    if (status == CRT_OK)
+        status = take_image(image, key);
     if (status == CRT_OK)
         status = crti_package_complete(lock, bytes_of(directory));
     return status;
@@ -229,14 +284,21 @@ typedef struct task {
 
 static bool read_arguments(int argc, char **argv, task_t *t)
 {
-    if (argc == 5 && strcmp(argv[1], "--python") == 0) {
+    if (argc == 5 && strcmp(argv[1], "--tool") == 0) {
         *t = (task_t){.tool = argv[2], .packages = argv[3], .key = argv[4]};
-        return strcmp(t->tool, "pip") == 0 || strcmp(t->tool, "uv") == 0;
+        return strcmp(t->tool, "pip") == 0 || strcmp(t->tool, "uv") == 0 ||
+               strcmp(t->tool, "podman") == 0;
     }
     *t = (task_t){.zip = argv[1], .packages = argv[2], .key = argv[3], .setup = ""};
     if (argc > 4)
         t->setup = argv[4];
     return argc == 4 || argc == 5;
+}
+
+static crt_status_t make_by_tool(const task_t *t, const char *directory, int lock)
+{
+    return strcmp(t->tool, "podman") == 0 ? make_image(directory, t->key, lock)
+                                          : make_python(t->tool, directory, lock);
 }
 
 /* Unless another one did, meanwhile. */
@@ -249,7 +311,7 @@ static crt_status_t make(const task_t *t, int lock)
     if (crti_package_is_complete(lock))
         return CRT_OK;
     snprintf(directory, sizeof(directory), "%s/%s", t->packages, t->key);
-    status = t->tool ? make_python(t->tool, directory, lock)
+    status = t->tool ? make_by_tool(t, directory, lock)
                      : make_folder(t->zip, t->setup, directory, lock);
     if (status != CRT_OK) {
         crti_dir_remove(directory);
@@ -268,7 +330,7 @@ int main(int argc, char **argv)
 
     if (argc < 4 || !read_arguments(argc, argv, &task)) {
         fprintf(stderr, "usage: crt-unpack ZIP PACKAGES KEY [SETUP]\n"
-                        "       crt-unpack --python pip|uv PACKAGES KEY\n");
+                        "       crt-unpack --tool pip|uv|podman PACKAGES KEY\n");
         return 2;
     }
     umask(022);

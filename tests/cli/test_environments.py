@@ -1,21 +1,27 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Runtime environments of jobs: setup commands and what they print meanwhile, Python environments
-by pip, uv and conda. pip is the real one, with a wheel of this host; conda and uv are stand-ins.
-Usage: test_environments.py CRT JOB_PROGRAM"""
+by pip, uv and conda, images by podman. pip is the real one, with a wheel of this host; conda, uv
+and podman are stand-ins (cluster/images has a real podman).
+Usage: test_environments.py CRT JOB_PROGRAM IMAGE_PROGRAM"""
 import base64
 import glob
 import hashlib
 import json
 import os
 import re
+import shutil
+import signal
 import subprocess
 import sys
 import tempfile
 import unittest
 import zipfile
 
-CRT, JOB_PROGRAM = map(os.path.abspath, sys.argv[1:3])
+import images
+from real_cluster import until
+
+CRT, JOB_PROGRAM, IMAGE_PROGRAM = map(os.path.abspath, sys.argv[1:4])
 PATIENCE = 280
 HAS_PIP = subprocess.run(["python3", "-c", "import pip"], stderr=subprocess.DEVNULL,
                          check=False).returncode == 0
@@ -32,6 +38,18 @@ case "$1 $2" in
 "venv --system-site-packages") [ -z "$(ls "$3")" ] && python3 -m venv --without-pip "$3" ;;
 "pip install") [ "$3 $4 $5 $6" = "--python bin/python -r requirements.txt" ] &&
     sed 's/^/uv installs /' requirements.txt ;;
+*) exit 9 ;;
+esac
+"""
+# Which keeps what it was asked, and whose images are a tar file.
+PODMAN = """#!/bin/sh
+echo "$@" >>"$0.asked"
+case "$1 $2" in
+"image exists") [ "${3%:*}" = localhost/tiny ] ;;
+"image inspect") cat "$0.variables" ;;
+"pull --quiet") echo "Error: initializing source docker://$3: no such host" >&2; exit 125 ;;
+"export --output") cp "$0.tar" "$3" ;;
+"rm --force" | "create --name") ;;
 *) exit 9 ;;
 esac
 """
@@ -70,11 +88,15 @@ class Environments(unittest.TestCase):
         cls.place = tempfile.TemporaryDirectory()
         cls.programs = cls.path("bin")
         os.mkdir(cls.programs)
-        for name, text in (("conda", CONDA), ("uv", UV)):
+        for name, text in (("conda", CONDA), ("uv", UV), ("podman", PODMAN)):
             with open(os.path.join(cls.programs, name), "w", encoding="utf-8") as file:
                 file.write(text)
             os.chmod(file.name, 0o755)
         make_wheel(cls.place.name, "from a wheel")
+        podman = os.path.join(cls.programs, "podman")
+        variables = images.make(cls.path("image"), IMAGE_PROGRAM, podman + ".tar")
+        with open(podman + ".variables", "w", encoding="utf-8") as file:
+            file.write("\n".join([*variables, "CRT_STATE_DIR=/nowhere", "", ""]))
         cls.requirements = ["--no-index", f"--find-links {cls.place.name}", "tiny==1.0"]
         os.environ["CRT_STATE_DIR"] = cls.path("state")
         said = cls.start("--head", "--port", "0", "--dashboard-port", "0", "--num-cpus", "2")
@@ -149,11 +171,7 @@ class Environments(unittest.TestCase):
         self.assertIn("set up from a wheel\n", with_setup)
         self.assertNotIn("pip makes", with_setup)
 
-        os.environ["CRT_STATE_DIR"] = self.path("state2")
-        try:
-            self.start("--num-cpus", "1", "--resources", "far=1", "--address", self.address)
-        finally:
-            os.environ["CRT_STATE_DIR"] = self.path("state")
+        self.join("state2", "--resources", "far=1")
         self.submit({"pip": self.requirements}, JOB_PROGRAM, "look")
         made = glob.glob(self.path("state2", "packages", "*", "lib", "*", "*", "tiny.py"))
         self.assertEqual(len(made), 1)
@@ -208,6 +226,79 @@ class Environments(unittest.TestCase):
                           ("pip: /no/such/file\n", "a file of them here; /no/such/file: No such"),
                           ("py_modules: [a]\n", "py_modules is not supported: let \"setup\"")):
             self.assertIn(why, self.submit(text, "python", code=1))
+
+    def join(self, state, *options):
+        os.environ["CRT_STATE_DIR"] = self.path(state)
+        try:
+            self.start("--num-cpus", "1", *options, "--address", self.address)
+        finally:
+            os.environ["CRT_STATE_DIR"] = self.path("state")
+
+    def test_driver_and_workers_of_a_job_are_in_its_image(self):
+        self.join("state3", "--resources", "away=1")
+        image = {"image_uri": "localhost/tiny:2"}
+        said = self.submit(image, "program", "look", "away")
+        self.assertIn("(crt) podman gives the files of the image localhost/tiny:2\n", said)
+        self.assertRegex(said, rf"\(look pid=.*\) task: {images.SEEN}, 1048576\n")
+        self.assertIn(f"driver: {images.SEEN}, 1\n", said)
+        with open(os.path.join(self.programs, "podman.asked"), encoding="utf-8") as file:
+            made = re.findall(r"^create --name (\S+) localhost/tiny:2 ", file.read(), re.MULTILINE)
+        self.assertEqual((len(made), len(set(made))), (2, 2))  # once on each node
+        shutil.copy(IMAGE_PROGRAM, self.folder)
+        own = {"working_dir": self.folder, "env_vars": {"IMAGE_WORD": "mine"}}
+        again = self.submit(image | own, "./" + os.path.basename(IMAGE_PROGRAM), "look")
+        self.assertNotIn("podman gives", again)
+        self.assertEqual(again.count("tiny, mine, root is read-only"), 2, again)
+        self.assertIn("driver: no image, no word", self.submit({}, IMAGE_PROGRAM, "look"))
+
+    def in_image(self):
+        """Processes whose root directory is one of an image."""
+        roots = {(s.st_dev, s.st_ino) for s in map(os.stat, glob.glob(
+            self.path("state*", "packages", "*", "root")))}
+        found = []
+        for entry in filter(str.isdigit, os.listdir("/proc")):
+            try:
+                root = os.stat(f"/proc/{entry}/root")
+            except OSError:
+                continue
+            if (root.st_dev, root.st_ino) in roots:
+                found.append(int(entry))
+        return found
+
+    def test_a_worker_in_an_image_is_killed_like_any_other_and_leaves_nothing(self):
+        words = self.words({"image_uri": "localhost/tiny:1"}, "program", "stay")
+        with subprocess.Popen(words, text=True, stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT) as job:
+            pids = (int(pid) for pid in (re.findall(r"^worker (\d+)$", line)
+                                         for line in job.stdout) for pid in pid)
+            first = next(pids)
+            self.assertIn(first, self.in_image())
+            os.kill(first, signal.SIGKILL)
+            self.assertIn(next(pid for pid in pids if pid != first), self.in_image())
+            name = next(row["submission_id"] for row in json.loads(subprocess.run(
+                [CRT, "job", "list", "--address", self.address, "--json"], text=True,
+                stdout=subprocess.PIPE, check=True).stdout) if row["status"] == "RUNNING")
+            subprocess.run([CRT, "job", "stop", "--address", self.address, name],
+                           stdout=subprocess.DEVNULL, check=True)
+            job.stdout.read()
+        until("no process is in the image", lambda: not self.in_image())
+        with open("/proc/self/mounts", encoding="utf-8") as file:
+            self.assertNotIn(self.path("state"), file.read())
+
+    def test_an_image_that_can_not_be_had_fails_the_job_in_words(self):
+        before = self.packages()
+        said = self.submit({"image_uri": "here/no:1"}, "program", code=1)
+        self.assertIn("runtime_env setup failed: Error: initializing source docker://here/no:1: no "
+                      "such host | the image here/no:1 can't be had here; podman says why", said)
+        self.assertEqual(self.packages(), before)
+        said = self.submit({"image_uri": "localhost/tiny:1"}, "nothing", code=127)
+        self.assertIn("nothing can't be executed in the image: it, or the loader", said)
+        for text, why in (("image_uri: [a]\n", "image_uri"),
+                          ("image_uri: -x\n", "the name of an image"),
+                          ("image_uri: a b\n", "a name without blanks"),
+                          ("image_uri: a\npip: [b]\n", "image_uri and \"pip\": let the image"),
+                          ("image_uri: a\nworking_dir: .\nsetup: b\n", "and \"setup\": let")):
+            self.assertIn(why, self.submit(text, "program", code=1))
 
     def test_what_a_setup_command_prints_is_seen_while_it_runs(self):
         go = self.path("go")

@@ -59,7 +59,8 @@ static void a_python_environment_is_told_to_nodes(void **state)
         {"{\"uv\":{\"packages\":[\"a\"]}}", "CRT_JOB_UV=a\n"},
         {"{\"config\":{\"setup_timeout_seconds\":-1,\"eager_install\":true}}",
          "CRT_JOB_SETUP_SECONDS=-1"},
-        {"{\"conda\":\"aims-ray\"}", "CRT_JOB_CONDA=aims-ray"}};
+        {"{\"conda\":\"aims-ray\"}", "CRT_JOB_CONDA=aims-ray"},
+        {"{\"image_uri\":\"a.example/b:1\"}", "CRT_JOB_IMAGE=a.example/b:1"}};
 
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         CRTI_AUTO(crti_submission_fini) crti_http_submission_t s = {0};
@@ -132,6 +133,14 @@ static void a_wrong_environment_is_refused_with_what_is_wrong(void **state)
          "the name of an environment"},
         {"{\"entrypoint\":\"x\",\"runtime_env\":{\"conda\":\"a\",\"pip\":[\"b\"]}}",
          "one of conda, pip and uv"},
+        {"{\"entrypoint\":\"x\",\"runtime_env\":{\"image_uri\":[\"a\"]}}",
+         "the name of an image of less than 256 bytes"},
+        {"{\"entrypoint\":\"x\",\"runtime_env\":{\"image_uri\":\"--all\"}}",
+         "the name of an image of less than 256 bytes"},
+        {"{\"entrypoint\":\"x\",\"runtime_env\":{\"image_uri\":\"a b\"}}",
+         "a name without blanks"},
+        {"{\"entrypoint\":\"x\",\"runtime_env\":{\"image_uri\":\"a\",\"uv\":[\"b\"]}}",
+         "image_uri and \"uv\": let the image have"},
         {"{\"entrypoint\":\"x\",\"runtime_env\":{\"config\":[]}}",
          "\"runtime_env.config\" must be an object"},
         {"{\"entrypoint\":\"x\",\"runtime_env\":{\"config\":{\"setup_timeout_seconds\":0}"

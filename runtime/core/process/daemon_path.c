@@ -35,10 +35,10 @@ static const char *folder_of(const char *name)
 {
     static const struct {
         const char *name, *folder;
-    } daemons[] = {{"crt-head", "control"},   {"crt-node", "node"},
-                   {"crt-http", "http"},      {"crt-unpack", "node"},
-                   {"crt-stack", "node"},     {"crt-scale", "control"},
-                   {"crt-scaler", "control"}, {"crt-decompress", "node"}};
+    } daemons[] = {
+        {"crt-head", "control"},   {"crt-node", "node"},       {"crt-http", "http"},
+        {"crt-unpack", "node"},    {"crt-stack", "node"},      {"crt-scale", "control"},
+        {"crt-scaler", "control"}, {"crt-decompress", "node"}, {"crt-enter", "node"}};
 
     for (size_t i = 0; i < sizeof(daemons) / sizeof(daemons[0]); i++)
         if (strcmp(daemons[i].name, name) == 0)

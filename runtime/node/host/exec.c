@@ -89,7 +89,7 @@ static void enter_and_execute(const crti_exec_t *exec, int report)
 static void child(const crti_exec_t *exec, pid_t parent, int report)
 {
     struct sigaction plain = {.sa_handler = SIG_DFL};
-    int kept[] = {exec->keep_fd, exec->exec_fd, report};
+    int kept[] = {exec->keep_fd, exec->exec_fd, report, -1, -1};
     sigset_t none;
 
     setpgid(0, 0);
@@ -107,6 +107,11 @@ static void child(const crti_exec_t *exec, pid_t parent, int report)
         report_and_exit(report, exec->path);
     if (exec->keep_fd >= 0)
         fcntl(exec->keep_fd, F_SETFD, 0);
+    for (int i = 0; i < 2; i++)
+        if (exec->passed[i]) {
+            kept[3 + i] = exec->passed[i];
+            fcntl(exec->passed[i], F_SETFD, 0);
+        }
     /* Links that the daemon closes meanwhile must have an end. */
     crti_close_others(kept, sizeof(kept) / sizeof(kept[0]));
     if (exec->is_supervised)

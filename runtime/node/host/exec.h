@@ -25,7 +25,8 @@ typedef struct crti_exec {
     const char *directory; /* entered if it exists, */
     bool must_enter;       /* or else told to its stderr, and nothing is executed */
     int stdout_fd, stderr_fd;
-    int keep_fd; /* inherited under its number, -1 none */
+    int keep_fd;   /* inherited under its number, -1 none */
+    int passed[2]; /* likewise, 0 none */
     /* nothing that it starts outlives it (supervisor.h), whose pid is told */
     bool is_supervised;
     /* or will fork some: the first that the kernel takes without memory */

@@ -5,7 +5,7 @@
  *     node/jobs/package.c (holds), crt-unpack (makes, trims) -> [ node/host/package_dir.c ]
  * Rules
  *     KEY is the SHA-256 of the zip, and of the setup command where there is one; of a Python
- *     environment that of its requirements. Beside each lies
+ *     environment that of its requirements, of an image that of its name. Beside each lies
  *     KEY.lock: who makes the folder has it exclusively, who uses it has it shared, until that
  *     process ends. What is written in it says that the folder is complete, since this boot of the
  *     host: what a crash left half on disk is made anew. Folders that nobody holds go, the least
@@ -20,6 +20,10 @@
 #include <stdint.h>
 
 #include "runtime/base/crt_base.h"
+
+/* In the folder of an image: its files, and lines with the variables that it says. */
+#define CRTI_IMAGE_FILES     "root"
+#define CRTI_IMAGE_VARIABLES "variables"
 
 #define CRTI_PACKAGES_PIN_S 600
 #define CRTI_PACKAGE_KEY    96 /* bytes, with the final zero */

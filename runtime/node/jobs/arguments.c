@@ -48,6 +48,14 @@ void crti_arguments_add_list(crti_arguments_t *a, crti_span_t list)
             crti_arguments_add(a, entry);
 }
 
+bool crti_arguments_have(const crti_arguments_t *a, const char *name, size_t length)
+{
+    for (size_t i = 0; i < a->count; i++)
+        if (strncmp(a->list[i], name, length) == 0 && a->list[i][length] == '=')
+            return true;
+    return false;
+}
+
 void crti_arguments_format(crti_arguments_t *a, const char *format, ...)
 {
     char line[CRTI_NODE_PATH + 64];

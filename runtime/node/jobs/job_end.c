@@ -24,6 +24,7 @@ static void free_job(crti_job_t *job)
     crti_zygote_fini(job);
     crti_package_close(job->package);
     crti_package_close(job->python);
+    crti_package_close(job->image);
     crti_close_auto(&job->zip_fd);
     crti_close_auto(&job->exec_fd);
     free(job->program);
@@ -58,6 +59,9 @@ void crti_job_free_all(crti_node_t *node)
         free_job(value);
     crti_map_fini(&node->jobs->by_id);
     crti_program_free_all(node);
+    if (node->jobs->user_namespace)
+        close(node->jobs->user_namespace);
+    node->jobs->user_namespace = 0;
 }
 
 /* ---------------------------------------------------------------- the last lines */

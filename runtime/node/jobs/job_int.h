@@ -18,6 +18,7 @@ struct crti_jobs {
     crti_list_t looks;         /* of program.c */
     crti_list_t packages;      /* of package.c */
     crti_list_t stack_readers; /* of stack_reader.c */
+    int user_namespace;        /* of image.c; 0: none yet */
 };
 
 /* Arguments, or variables, of a program; zero it first. What can't be added is said by `status`,
@@ -33,6 +34,8 @@ void crti_arguments_add(crti_arguments_t *a, crti_span_t text);
 void crti_arguments_add_list(crti_arguments_t *a, crti_span_t list);
 void crti_arguments_format(crti_arguments_t *a, const char *format, ...) CRT_PRINTF(2, 3);
 void crti_arguments_fini_auto(crti_arguments_t *a);
+/* A variable with that name, of `length` bytes, is among them. */
+bool crti_arguments_have(const crti_arguments_t *a, const char *name, size_t length);
 
 /* Where the program is on its way to workers:
  *
@@ -82,9 +85,10 @@ struct crti_job {
     char sha[CRTI_SHA_TEXT];
     crti_buffer_t argv, environment; /* lists of text */
 
-    int exec_fd;                 /* the executable, -1: not here yet */
-    int zip_fd;                  /* its folder's, while that is made; -1: none */
-    struct crti_package *python; /* its Python environment; NULL: none, or not here yet */
+    int exec_fd;                  /* the executable, -1: not here yet */
+    int zip_fd;                   /* its folder's, while that is made; -1: none */
+    struct crti_package *image;   /* its image; NULL: none, or not here yet */
+    struct crti_package *python;  /* its Python environment; likewise */
     struct crti_package *package; /* its folder; likewise */
     void (*on_found)(crti_job_t *job, crt_status_t status, const char *text);
     bool is_silent; /* the file server of its path did not answer */
@@ -134,8 +138,8 @@ void crti_program_free_all(crti_node_t *node);
 /* The driver's node is dead. True: the fetch waited for it, and has failed. */
 bool crti_program_driver_died(crti_job_t *job);
 
-/* job_package.c: all that its workers need: the folder, if it was submitted with one, and the
- * executable. */
+/* job_package.c: all that its workers need: image, Python environment and folder, if it was
+ * submitted with them, and the executable. */
 void crti_job_find_program(crti_job_t *job, crti_program_found_t *on_found);
 
 /* The value of a variable in a list of them, "" when it is not there; cut to `size`. */
@@ -148,8 +152,9 @@ typedef struct crti_package crti_package_t;
 typedef void crti_package_ready_t(void *user, crt_status_t status, const char *text);
 
 typedef struct crti_package_wish {
-    const char *key;  /* its name on this host; NULL: nothing is wished */
-    const char *tool; /* pip or uv, which makes a Python environment; NULL: a folder */
+    const char *key; /* its name on this host; NULL: nothing is wished */
+    /* which makes it: pip or uv a Python environment, podman files of an image; NULL: a folder */
+    const char *tool;
     const char *sha, *setup;  /* of a folder: its zip, its setup command, "": none */
     char *const *environment; /* of the tool, or the setup command */
     const char *log_path;     /* where its output goes */
@@ -177,6 +182,9 @@ typedef struct crti_folder_names {
 /* What the variables ask for, as a wish that is to be completed; no `key`: no folder. */
 crt_status_t crti_folder_wanted(crti_span_t environment, crti_folder_names_t *names,
                                 crti_package_wish_t *wish);
+/* Name of what a tool makes here, by what it is made of: jobs that want the same have the same
+ * one. */
+void crti_tool_key(const char *tool, crti_span_t wanted, char key[CRTI_PACKAGE_KEY]);
 /* The same; false: no Python environment that is to be made. */
 bool crti_python_wanted(crti_span_t environment, crti_package_wish_t *wish,
                         char key[CRTI_PACKAGE_KEY]);
@@ -188,6 +196,32 @@ void crti_python_enter(const crti_package_t *python, crti_arguments_t *v);
  * NULL is fine. */
 void crti_python_move(const crti_package_t *python, crti_span_t environment,
                       crti_arguments_t *v);
+
+/* ---------------------------------------------------------------- image.c */
+
+#define CRTI_IMAGE_TOOL "podman"
+
+/* What the variables ask for, as a wish that is to be completed; false: no image. */
+bool crti_image_wanted(crti_span_t environment, crti_package_wish_t *wish,
+                       char key[CRTI_PACKAGE_KEY]);
+/* The variables that podman is asked with, on this node. */
+void crti_image_environment(const crti_node_t *node, crti_span_t environment,
+                            crti_arguments_t *v);
+/* Adds the image's own variables to those of a driver, where it has none of that name. */
+void crti_image_variables(const crti_package_t *image, crti_arguments_t *v);
+
+/* Text of an `exec` that enters an image; zero it first. */
+typedef struct crti_entered {
+    crti_arguments_t argv;
+    char path[CRTI_NODE_PATH];
+} crti_entered_t;
+
+void crti_entered_fini_auto(crti_entered_t *entered);
+
+struct crti_exec;
+/* What `exec` would execute is executed in the image. */
+crt_status_t crti_image_enter(crti_node_t *node, const crti_package_t *image,
+                              struct crti_exec *exec, crti_entered_t *entered);
 
 /* spawn.c: the zygote forks, or the program is to be executed: who waits is served. */
 void crti_job_serve(crti_job_t *job);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the workers of a job need on this node: its Python environment and its folder, if it was
- * submitted with them, then its executable.
+/* What the workers of a job need on this node: its image or its Python environment, and its folder,
+ * if it was submitted with them, then its executable.
  *
  * Where it sits
  *     spawn.c -> [ node/jobs/job_package.c ] -> package.c (the folder), program.c (zip and
@@ -76,7 +76,7 @@ static void on_package(void *user, crt_status_t status, const char *text)
     job->on_found(job, status, text);
 }
 
-/* `user` and what else is the same for the folder and the Python environment. */
+/* `user` and what else is the same for the folder, the Python environment and the image. */
 static crt_status_t make_package(crti_job_t *job, crti_package_wish_t *wish,
                                  crti_package_ready_t *on_ready,
                                  crti_package_t **package_out)
@@ -84,8 +84,12 @@ static crt_status_t make_package(crti_job_t *job, crti_package_wish_t *wish,
     CRTI_AUTO(crti_arguments_fini) crti_arguments_t environment = {0};
     char log[CRTI_NODE_PATH + 64], hex[CRTI_ID_HEX];
 
-    crti_arguments_add_list(&environment, environment_of(job));
-    crti_python_move(job->python, environment_of(job), &environment);
+    if (package_out == &job->image) {
+        crti_image_environment(job->node, environment_of(job), &environment);
+    } else {
+        crti_arguments_add_list(&environment, environment_of(job));
+        crti_python_move(job->python, environment_of(job), &environment);
+    }
     snprintf(log, sizeof(log), "%s/logs/package-%.8s.log", job->node->own_state,
              crti_id_hex(job->id, hex));
     wish->environment = environment.list;
@@ -144,13 +148,12 @@ static void on_python(void *user, crt_status_t status, const char *text)
     job->on_found(job, status, text);
 }
 
-void crti_job_find_program(crti_job_t *job, crti_program_found_t *on_found)
+static void find_python(crti_job_t *job)
 {
     char key[CRTI_PACKAGE_KEY];
     crti_package_wish_t wish;
     crt_status_t status;
 
-    job->on_found = on_found;
     if (!job->python && crti_python_wanted(environment_of(job), &wish, key)) {
         job->python = crti_package_find(job->node, &wish);
         if (!job->python) {
@@ -161,4 +164,35 @@ void crti_job_find_program(crti_job_t *job, crti_program_found_t *on_found)
         }
     }
     find_folder(job);
+}
+
+static void on_image(void *user, crt_status_t status, const char *text)
+{
+    crti_job_t *job = user;
+
+    if (status == CRT_OK) {
+        find_python(job);
+        return;
+    }
+    crti_package_close(CRTI_TAKE(job->image));
+    job->on_found(job, status, text);
+}
+
+void crti_job_find_program(crti_job_t *job, crti_program_found_t *on_found)
+{
+    char key[CRTI_PACKAGE_KEY];
+    crti_package_wish_t wish;
+    crt_status_t status;
+
+    job->on_found = on_found;
+    if (!job->image && crti_image_wanted(environment_of(job), &wish, key)) {
+        job->image = crti_package_find(job->node, &wish);
+        if (!job->image) {
+            status = make_package(job, &wish, on_image, &job->image);
+            if (status != CRT_OK)
+                job->on_found(job, status, crt_error_detail());
+            return;
+        }
+    }
+    find_python(job);
 }

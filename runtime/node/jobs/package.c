@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Packages: what a job needs on this node beside its program. Its folder, unpacked from the zip
- * that lies in the content cache; its Python environment.
+ * that lies in the content cache; its Python environment; its image.
  *
  * Where it sits
  *     submission.c (the driver), job_package.c (workers) -> [ node/jobs/package.c ] -> crt-unpack
@@ -191,12 +191,12 @@ static crt_status_t make(crti_package_t *p, const crti_package_wish_t *wish)
     char program[CRTI_NODE_PATH], zip[CRTI_NODE_PATH + 80];
     /* exec takes them as they are */
     char *folder[] = {"crt-unpack", zip, p->packages, p->key, NULL, NULL};
-    char *python[] = {"crt-unpack", "--python", (char *)wish->tool,
-                      p->packages,  p->key,     NULL};
+    char *tool[] = {"crt-unpack", "--tool", (char *)wish->tool,
+                    p->packages,  p->key,   NULL};
     int fds[2] = {-1, -1};
     crti_exec_t exec = {.exec_fd = -1,
                         .path = program,
-                        .argv = wish->tool ? python : folder,
+                        .argv = wish->tool ? tool : folder,
                         .environment = wish->environment,
                         .keep_fd = -1};
     crt_status_t status = crti_daemon_path("crt-unpack", program, sizeof(program));

@@ -33,16 +33,14 @@ static bool find_variable(crti_span_t environment, const char *name,
     return false;
 }
 
-/* By what it is made of, so that jobs with the same requirements have the same one. */
-static void python_key(const char *tool, crti_span_t requirements,
-                       char key[CRTI_PACKAGE_KEY])
+void crti_tool_key(const char *tool, crti_span_t wanted, char key[CRTI_PACKAGE_KEY])
 {
     unsigned char digest[crypto_hash_sha256_BYTES];
     crypto_hash_sha256_state state;
 
     crypto_hash_sha256_init(&state);
     crypto_hash_sha256_update(&state, (const unsigned char *)tool, strlen(tool) + 1);
-    crypto_hash_sha256_update(&state, requirements.data, requirements.size);
+    crypto_hash_sha256_update(&state, wanted.data, wanted.size);
     crypto_hash_sha256_final(&state, digest);
     sodium_bin2hex(key, CRTI_PACKAGE_KEY, digest, sizeof(digest));
 }
@@ -55,7 +53,7 @@ bool crti_python_wanted(crti_span_t environment, crti_package_wish_t *wish,
 
     for (size_t i = 0; i < 2; i++)
         if (find_variable(environment, tools[i][1], &requirements)) {
-            python_key(tools[i][0], requirements, key);
+            crti_tool_key(tools[i][0], requirements, key);
             *wish = (crti_package_wish_t){.key = key, .tool = tools[i][0]};
             return true;
         }

@@ -62,6 +62,7 @@ static void free_submission(crti_submission_t *s)
             close(s->uploads[i]);
     crti_package_close(s->package);
     crti_package_close(s->python);
+    crti_package_close(s->image);
     free(s->entrypoint);
     crti_buffer_fini(&s->argv);
     crti_buffer_fini(&s->environment);
@@ -314,6 +315,7 @@ static void on_gone(void *user, uint32_t events)
     give_back(s);
     crti_package_close(CRTI_TAKE(s->package));
     crti_package_close(CRTI_TAKE(s->python));
+    crti_package_close(CRTI_TAKE(s->image));
     set_state(s, CRTI_SUBMISSION_ENDED);
     s->ended_order = ++node->submissions->ended_count;
     tell_exited(s);
@@ -483,7 +485,11 @@ static crt_status_t make_package(crti_submission_t *s, crti_package_wish_t *wish
 
     if (status != CRT_OK)
         return status;
-    crti_submission_environment(s, &environment);
+    if (package_out == &s->image)
+        crti_image_environment(
+            s->node, crti_span(s->environment.data, s->environment.size), &environment);
+    else
+        crti_submission_environment(s, &environment);
     wish->environment = environment.list;
     wish->log_path = s->log.path;
     wish->user = s;
@@ -521,7 +527,7 @@ static void on_python(void *user, crt_status_t status, const char *text)
 
 /* Makes its Python environment, or takes one that is on this host already; then its folder, whose
  * setup command may need that. */
-static crt_status_t prepare(crti_submission_t *s)
+static crt_status_t prepare_python(crti_submission_t *s)
 {
     char key[CRTI_PACKAGE_KEY];
     crti_package_wish_t wish;
@@ -534,6 +540,32 @@ static crt_status_t prepare(crti_submission_t *s)
         return prepare_folder(s);
     wish.on_ready = on_python;
     return make_package(s, &wish, &s->python);
+}
+
+static void on_image(void *user, crt_status_t status, const char *text)
+{
+    crti_submission_t *s = user;
+
+    if (status == CRT_OK)
+        status = prepare_python(s);
+    if (status != CRT_OK)
+        start_failed(s, status);
+}
+
+/* Its image, or what it needs beside its program on a plain host. */
+static crt_status_t prepare(crti_submission_t *s)
+{
+    char key[CRTI_PACKAGE_KEY];
+    crti_package_wish_t wish;
+
+    if (!crti_image_wanted(crti_span(s->environment.data, s->environment.size), &wish,
+                           key))
+        return prepare_python(s);
+    s->image = crti_package_find(s->node, &wish);
+    if (s->image)
+        return prepare_python(s);
+    wish.on_ready = on_image;
+    return make_package(s, &wish, &s->image);
 }
 
 static crt_status_t keep(crti_submission_t *s, const crti_msg_job_start_t *start)

@@ -37,14 +37,6 @@ crt_status_t crti_submission_directory(crti_node_t *node, crti_id_t job, char *p
     return CRT_OK;
 }
 
-static bool has_variable(const crti_arguments_t *v, const char *name, size_t length)
-{
-    for (size_t i = 0; i < v->count; i++)
-        if (strncmp(v->list[i], name, length) == 0 && v->list[i][length] == '=')
-            return true;
-    return false;
-}
-
 /* Those that it holds, by the names that CUDA knows. */
 static void add_gpus(const crti_submission_t *s, crti_arguments_t *v)
 {
@@ -128,10 +120,12 @@ void crti_submission_environment(const crti_submission_t *s, crti_arguments_t *v
     add_own(s, v);
     if (crti_resources_get(&s->resources, "GPU") > 0)
         add_gpus(s, v);
+    if (s->image)
+        crti_image_variables(s->image, v);
     for (char **e = environ; *e && v->status == CRT_OK; e++) {
         size_t length = strcspn(*e, "=");
 
-        if (!has_variable(v, *e, length) && strncmp(*e, "CRT_HEAD_DIR=", 13) != 0)
+        if (!crti_arguments_have(v, *e, length) && strncmp(*e, "CRT_HEAD_DIR=", 13) != 0)
             crti_arguments_add(v, crti_str(*e));
     }
     if (s->python)
@@ -197,6 +191,13 @@ static crt_status_t search_path(const crti_arguments_t *environment, const char 
     return crt_raise(CRT_ERR_NOT_FOUND, "%s is not found in the PATH of the node", name);
 }
 
+static crt_status_t whole_path(const char *program, char *path, size_t size)
+{
+    return snprintf(path, size, "%s", program) < (int)size
+               ? CRT_OK
+               : crt_raise(CRT_ERR_TOO_LARGE, "the path of the program is too long");
+}
+
 /* What is executed: the uploaded program, one of the job's folder, or, where there is neither (a
  * shell command), one of this host by its whole path. */
 static crt_status_t path_of(crti_submission_t *s, const char *dir,
@@ -209,14 +210,14 @@ static crt_status_t path_of(crti_submission_t *s, const char *dir,
         return crt_raise(CRT_ERR_PROTOCOL, "the program's SHA-256 is not one");
     if (*s->sha)
         return link_program(s, dir, path, size);
+    if (s->image) /* crt-enter searches it there */
+        return whole_path(s->program, path, size);
     if (is_named && !strchr(s->program, '/'))
         return search_path(environment, s->program, path, size);
     if (!s->package && s->program[0] != '/')
         return crt_raise(CRT_ERR_INVALID, "the program \"%s\" is not a whole path",
                          s->program);
-    if (snprintf(path, size, "%s", s->program) >= (int)size)
-        return crt_raise(CRT_ERR_TOO_LARGE, "the path of the program is too long");
-    return CRT_OK;
+    return whole_path(s->program, path, size);
 }
 
 /* `conda run` before the program, which is one of the environment where its name has no slash. */
@@ -271,6 +272,7 @@ crt_status_t crti_submission_execute(crti_submission_t *s, const crti_arguments_
     crti_arguments_t environment = {.most = CRTI_SUBMISSION_STRINGS};
     CRTI_AUTO(crti_arguments_fini)
     crti_arguments_t argv = {.most = CRTI_SUBMISSION_STRINGS + 8};
+    CRTI_AUTO(crti_entered_fini) crti_entered_t entered = {0};
     char dir[CRTI_NODE_PATH + CRTI_ID_HEX + 8], path[2 * CRTI_NODE_PATH];
     char cwd[sizeof(dir) + 128];
     crti_exec_t exec = {.exec_fd = -1,
@@ -296,5 +298,7 @@ crt_status_t crti_submission_execute(crti_submission_t *s, const crti_arguments_
         status = choose(s, dir, &environment, given, &argv, path, sizeof(path));
     exec.argv = argv.list;
     exec.environment = environment.list;
+    if (status == CRT_OK && s->image)
+        status = crti_image_enter(s->node, s->image, &exec, &entered);
     return status == CRT_OK ? crti_exec_start(&exec, &s->pid, &s->report) : status;
 }

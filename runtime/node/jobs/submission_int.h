@@ -36,7 +36,8 @@ typedef struct crti_submission {
     char *entrypoint;
     char sha[CRTI_SHA_TEXT];         /* "": the program is no uploaded one */
     crti_buffer_t argv, environment; /* lists */
-    crti_package_t *python;          /* its Python environment; NULL: it has none */
+    crti_package_t *image;           /* its image; NULL: it has none */
+    crti_package_t *python;          /* its Python environment; likewise */
     crti_package_t *package;         /* its folder; likewise */
     pid_t pid;                       /* of its supervisor; 0: PREPARING */
     int pidfd;

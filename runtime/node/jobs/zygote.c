@@ -121,6 +121,7 @@ static crt_status_t execute(crti_job_t *job, const char *variable, const char *g
     const char *directory = crti_environment_directory(own);
     CRTI_AUTO(crti_arguments_fini) crti_arguments_t argv = {0};
     CRTI_AUTO(crti_arguments_fini) crti_arguments_t environment = {0};
+    CRTI_AUTO(crti_entered_fini) crti_entered_t entered = {0};
     crti_exec_t exec = {.exec_fd = job->exec_fd,
                         .path = job->program,
                         .is_silent = job->is_silent,
@@ -139,6 +140,8 @@ static crt_status_t execute(crti_job_t *job, const char *variable, const char *g
         return argv.status != CRT_OK ? argv.status : environment.status;
     exec.argv = argv.list;
     exec.environment = environment.list;
+    if (job->image)
+        CRT_TRY(crti_image_enter(job->node, job->image, &exec, &entered));
     return crti_exec_start(&exec, pid_out, report_out);
 }
 
