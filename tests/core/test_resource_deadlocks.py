@@ -4,6 +4,7 @@
 wanted, set free; those that are only slow are left alone.
 Usage: test_resource_deadlocks.py CRT DEADLOCK_PROGRAM"""
 import os
+import re
 import subprocess
 import sys
 import tempfile
