@@ -246,9 +246,7 @@ int main(int argc, char **argv)
     leave_namespaces(atoi(argv[2]));
     change_root(argv[1], places);
     if (chdir(directory) != 0 && atoi(argv[4]) == 1)
-        fail("%s is not in the image, and none of the directories that it shares with "
-             "this "
-             "host",
+        fail("%s is not in the image, nor in a directory of this host that is seen there",
              directory);
     /* A user namespace took it away. */
     prctl(PR_SET_PDEATHSIG, death_signal);
