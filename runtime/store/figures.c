@@ -124,20 +124,11 @@ static size_t largest_free(const crti_store_t *store)
     return (size_t)(run < all ? run : all) << CRTI_PAGE_SHIFT;
 }
 
-/* What the daemon gives back to the system just now is not in use. */
-static uint32_t cooling_pages(const crti_store_t *store)
-{
-    const crti_page_t *page =
-        crti_page_at(store, crti_read(&store->header->heap.cooling));
-
-    return page ? crti_run_length(crti_read(&page->run)) : 0;
-}
-
 void crti_store_stats(crti_store_t *store, struct crti_store_stats *stats_out)
 {
     struct tally tally = {.stats = stats_out};
     const crti_heap_t *heap = &store->header->heap;
-    uint64_t pages_free = crti_read(&heap->pages_free) + cooling_pages(store), touched;
+    uint64_t pages_free = crti_read(&heap->pages_free), touched;
     uint32_t pages = store->geometry.page_count;
     size_t cursor = 0;
     void *user;

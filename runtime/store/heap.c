@@ -8,7 +8,8 @@
  * Invariants
  *     Runs cover all pages of objects and all of records, each without gap or overlap. A free run
  *     is in its zone's bin of its length. No two free runs touch. pages_free is the sum of the free
- *     runs of objects less the records in use. `floor` is where a run ends.
+ *     runs of objects, with what is cooling, less the records in use: it may be less than one run.
+ *     `floor` is where a run ends.
  * Which run
  *     First one of the request's own bin that fits (a short look), then the first run of the
  *     next bin that has any: the smallest classes first, so that warm holes are used before the
@@ -374,9 +375,10 @@ crt_status_t crti_heap_free(crti_store_t *store, uint32_t page)
          !is_cooling) ||
         length == 0 || length > store->geometry.last_record - page + 1)
         return crti_tx_damaged(store, "freed pages are not in use, at", page);
-    crti_tx_set(store, &heap->pages_free, crti_read(&heap->pages_free) + length);
     if (is_cooling)
         crti_tx_set(store, &heap->cooling, 0);
+    else
+        crti_tx_set(store, &heap->pages_free, crti_read(&heap->pages_free) + length);
     if (crti_run_kind(crti_read(&crti_page(store, page + length)->run)) ==
         CRTI_PAGE_FREE) {
         status = pull_free(store, page + length, &after);
@@ -500,7 +502,6 @@ crt_status_t crti_heap_cool(crti_store_t *store, uint32_t run, uint32_t first,
     if (status != CRT_OK)
         return status;
     tag(store, first, crti_run_word(CRTI_PAGE_COOLING, 0, store->slot, pages));
-    crti_tx_set(store, &heap->pages_free, crti_read(&heap->pages_free) - pages);
     crti_tx_set(store, &heap->cooling, first);
     return CRT_OK;
 }

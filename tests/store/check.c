@@ -100,7 +100,7 @@ static crt_status_t check_run(struct checker *c, uint64_t page, uint64_t last,
         return broken("an object lies among records, page", page);
     *was_free = kind == CRTI_PAGE_FREE;
     c->free_runs += *was_free;
-    c->free_pages += *was_free ? length : 0;
+    c->free_pages += *was_free || is_cooling ? length : 0;
     if (kind == CRTI_PAGE_SLAB) {
         if (crti_run_class(run) >= CRTI_CLASSES ||
             !crti_arena_slot(store, crti_run_slot(run)))

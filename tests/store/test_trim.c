@@ -203,6 +203,39 @@ static void records_take_no_more_memory_than_the_store_may_have(void **state)
     }
 }
 
+/* A run may be longer than all that may still be used, as records are taken off that. */
+static void what_is_given_back_just_now_makes_no_store_larger(void **state)
+{
+    CRTI_AUTO(crti_store_detach) crti_store_t *daemon = quiet_store(false);
+    crti_free_run_t run;
+    size_t count = 0, used;
+    uint32_t floor;
+    uint64_t i = 0;
+    void *data;
+
+    while (used_bytes(daemon) < 100 * MIB) /* half of it are records */
+        for (unsigned n = 0; n < 10000; n++) {
+            assert_ok(crti_store_create(daemon, object(1, ++i), 0, &data));
+            assert_ok(crti_store_seal(daemon, object(1, i), true));
+        }
+    while (put(daemon, object(2, ++i), MIB, true) == CRT_OK)
+        ;
+    used = used_bytes(daemon);
+    crti_tx_begin(daemon);
+    assert_ok(crti_heap_survey(daemon, 512, &run, 1, &count, &floor));
+    assert_ok(crti_heap_cool(daemon, run.page, run.page, run.length / 2));
+    assert_ok(crti_tx_end(daemon, CRT_OK));
+    assert_int_equal(used_bytes(daemon), used);
+    assert_ok(crti_store_check(daemon));
+    crti_tx_begin(daemon);
+    assert_int_equal(crti_heap_alloc(daemon, 600, CRTI_PAGE_OBJECT, 0, 0, false, &floor),
+                     CRT_ERR_STORE_FULL);
+    (void)crti_tx_end(daemon, CRT_ERR_STORE_FULL);
+    crti_tx_begin(daemon);
+    assert_ok(crti_tx_end(daemon, crti_heap_free(daemon, run.page)));
+    assert_ok(crti_store_check(daemon));
+}
+
 static void give_up(void)
 {
     fprintf(stderr, "%s\n", crt_error_detail());
@@ -356,6 +389,7 @@ int main(void)
         cmocka_unit_test(who_had_it_mapped_gets_its_memory_before_it_writes),
         cmocka_unit_test(what_was_given_back_is_made_ready_again_ahead_of_use),
         cmocka_unit_test(records_take_no_more_memory_than_the_store_may_have),
+        cmocka_unit_test(what_is_given_back_just_now_makes_no_store_larger),
         cmocka_unit_test(pages_that_are_given_back_just_now_do_not_make_the_store_full),
         cmocka_unit_test(who_is_killed_while_memory_goes_back_costs_nobody_anything),
         cmocka_unit_test(who_puts_while_memory_goes_back_finds_its_own_bytes),
