@@ -285,6 +285,26 @@ class Environments(unittest.TestCase):
         with open("/proc/self/mounts", encoding="utf-8") as file:
             self.assertNotIn(self.path("state"), file.read())
 
+    def test_who_lacks_a_library_for_other_nodes_is_told_once(self):
+        self.join("state4", "--resources", "late=1")
+        with open(os.path.join(self.folder, "libzmq.so.5"), "w", encoding="ascii"):
+            pass
+        path = f"{self.folder}:{os.path.dirname(os.path.dirname(CRT))}"
+        subprocess.run(
+            self.words({"env_vars": {"LD_LIBRARY_PATH": path}}, IMAGE_PROGRAM, "look", "late",
+                       options=("--submission-id", "lacks", "--no-wait")),
+            stdout=subprocess.DEVNULL, check=True, timeout=PATIENCE)
+
+        def told():
+            return subprocess.run([CRT, "job", "logs", "--address", self.address, "lacks"],
+                                  text=True, stdout=subprocess.PIPE, check=True,
+                                  timeout=PATIENCE).stdout.count("other nodes can't be reached")
+
+        until("it is told", told)
+        subprocess.run([CRT, "job", "stop", "--address", self.address, "lacks"],
+                       stdout=subprocess.DEVNULL, check=True)
+        self.assertEqual(told(), 1)
+
     def test_an_image_that_can_not_be_had_fails_the_job_in_words(self):
         before = self.packages()
         said = self.submit({"image_uri": "here/no:1"}, "program", code=1)

@@ -11,6 +11,7 @@
  */
 #include "runtime/core/process/remotes.h"
 
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -145,6 +146,16 @@ void crti_remote_unuse(crti_core_t *core, crti_remote_t *remote)
         free_remote(core, remote);
 }
 
+/* A library is missing, so that no process of another node can be reached. Once: who needs one asks
+ * again and again. */
+static void tell_unsupported(void)
+{
+    static atomic_flag is_told = ATOMIC_FLAG_INIT;
+
+    if (!atomic_flag_test_and_set(&is_told))
+        crti_log(CRTI_LOG_WARN, "core", "%s", crt_error_detail());
+}
+
 crt_status_t crti_remote_connect(crti_core_t *core, crti_remote_t *remote)
 {
     crt_status_t status;
@@ -159,6 +170,8 @@ crt_status_t crti_remote_connect(crti_core_t *core, crti_remote_t *remote)
     crti_log(CRTI_LOG_DEBUG, "core", "process %s at %s %s: %s",
              crti_id_hex(remote->address.process, hex), remote->address.ipc,
              remote->address.tcp, crt_status_text(status));
+    if (status == CRT_ERR_UNSUPPORTED)
+        tell_unsupported();
     if (status != CRT_OK)
         return status;
     crti_peer_set_user(remote->peer, remote);
