@@ -200,6 +200,16 @@ void crti_python_move(const crti_package_t *python, crti_span_t environment,
 {
 }
 
+void crti_entered_fini_auto(crti_entered_t *entered)
+{
+}
+
+crt_status_t crti_image_enter(crti_node_t *node, const crti_package_t *image,
+                              crti_exec_t *exec, crti_entered_t *entered)
+{
+    return CRT_ERR_UNSUPPORTED;
+}
+
 void crti_package_close(crti_package_t *package)
 {
 }
