@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #define STORE_BYTES (256 * MIB)
-#define RESERVE     (STORE_BYTES / 4 + 8 * MIB) /* at both ends */
+#define RESERVE     (STORE_BYTES / 4 + 10 * MIB) /* at both ends, and 2 MiB of records */
 
 static size_t memory_of(const crti_store_t *store)
 {
