@@ -126,7 +126,9 @@ static void begin_job_list(crti_http_exchange_t *x, const crti_http_request_t *r
     }
     query = crti_columns_query(
         crti_job_columns, NULL,
-        (crti_row_page_t){.limit = limit, .offset = offset, .shown = CRTI_JOB_SHOWN},
+        (crti_row_page_t){.limit = limit,
+                          .offset = offset,
+                          .shown = crti_columns_shown(crti_job_columns)},
         NULL);
     if (query)
         crti_endpoint_ask_state(x, "jobs", query, on_job_list);

@@ -1,117 +1,91 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Filters as a query to the head. See row_columns.h. */
+/* Columns of lists as clients know them. See row_columns.h. */
 #include "runtime/http/row_columns.h"
 
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
+#include "runtime/control/rows/column_list.h"
 #include "runtime/http/filter.h"
+#include "runtime/http/view_parts.h"
 
-#define TEXT    CRTI_COLUMN_TEXT
-#define OR_NULL CRTI_COLUMN_TEXT_OR_NULL
-#define NUMBER  CRTI_COLUMN_NUMBER
-#define BOOL    CRTI_COLUMN_BOOL
-#define FIXED   CRTI_COLUMN_FIXED
+#define COLUMN(id, key, name, kind, level)                                               \
+    {name, key, CRTI_COLUMN_##kind, CRTI_VIEW_##level},
+#define CLIENT(key, name, kind, level) {name, key, CRTI_COLUMN_##kind, CRTI_VIEW_##level},
+#define HEAD(...)
+#define TABLE(LIST)                                                                      \
+    {                                                                                    \
+        LIST(COLUMN, HEAD, CLIENT)                                                       \
+        {                                                                                \
+            0                                                                            \
+        }                                                                                \
+    }
 
-const crti_column_t crti_actor_columns[] = {
-    {"actor_id", "actor_id", TEXT},
-    {"class_name", "class_name", TEXT},
-    {"state", "state", CRTI_COLUMN_ACTOR_STATE},
-    {"job_id", "job_id", TEXT},
-    {"name", "name", TEXT},
-    {"node_id", "node_id", OR_NULL},
-    {"pid", "pid", NUMBER},
-    {"ray_namespace", "namespace", TEXT},
-    {"serialized_runtime_env", NULL, FIXED},
-    {"is_detached", "is_detached", BOOL},
-    {"placement_group_id", "placement_group_id", OR_NULL},
-    {"repr_name", NULL, FIXED},
-    {"num_restarts", "num_restarts", NUMBER},
-    {"num_restarts_due_to_lineage_reconstruction", "0", CRTI_COLUMN_FIXED_NUMBER},
-    {"is_fenced", "is_fenced", BOOL},
-    {"has_failed", "has_failed", BOOL},
-    {"message", "message", OR_NULL},
-    {"queue_length", "queue_length", NUMBER, true},
-    {"queue_wait_ms", "queue_wait_ms", NUMBER, true},
-    {NULL, NULL, TEXT}};
+const crti_column_t crti_actor_columns[] = TABLE(CRTI_ACTOR_COLUMNS);
+const crti_column_t crti_task_columns[] = TABLE(CRTI_TASK_COLUMNS);
+const crti_column_t crti_object_columns[] = TABLE(CRTI_OBJECT_COLUMNS);
+const crti_column_t crti_job_columns[] = TABLE(CRTI_JOB_COLUMNS);
+const crti_column_t crti_runtime_env_columns[] = TABLE(CRTI_RUNTIME_ENV_COLUMNS);
+const crti_column_t crti_event_columns[] = TABLE(CRTI_EVENT_COLUMNS);
+const crti_column_t crti_node_columns[] = TABLE(CRTI_NODE_COLUMNS);
+const crti_column_t crti_worker_columns[] = TABLE(CRTI_WORKER_COLUMNS);
 
-const crti_column_t crti_task_columns[] = {{"task_id", "task_id", TEXT},
-                                           {"attempt_number", "attempt_number", NUMBER},
-                                           {"name", "name", TEXT},
-                                           {"state", "state", TEXT},
-                                           {"job_id", "job_id", TEXT},
-                                           {"actor_id", "actor_id", OR_NULL},
-                                           {"type", "type", TEXT},
-                                           {"func_or_class_name", "name", TEXT},
-                                           {"parent_task_id", "parent_task_id", TEXT},
-                                           {"node_id", "node_id", OR_NULL},
-                                           {"worker_id", "worker_id", OR_NULL},
-                                           {"worker_pid", "worker_pid", NUMBER},
-                                           {"error_type", "error_type", OR_NULL},
-                                           {"language", "C", FIXED},
-                                           {"creation_time_ms", "creation_time", NUMBER},
-                                           {"start_time_ms", "start_time", NUMBER},
-                                           {"end_time_ms", "end_time", NUMBER},
-                                           {"error_message", "error_message", OR_NULL},
-                                           {"is_debugger_paused", NULL, FIXED},
-                                           {"required_resources", NULL, FIXED},
-                                           {"runtime_env_info", NULL, FIXED},
-                                           {"placement_group_id", NULL, FIXED},
-                                           {"profiling_data", NULL, FIXED},
-                                           {"task_log_info", NULL, FIXED},
-                                           {"call_site", NULL, FIXED},
-                                           {"label_selector", NULL, FIXED},
-                                           {"fallback_strategy", NULL, FIXED},
-                                           {NULL, NULL, TEXT}};
+size_t crti_columns_shown(const crti_column_t *columns)
+{
+    size_t count = 0;
 
-const crti_column_t crti_object_columns[] = {
-    {"object_id", "object_id", TEXT},
-    {"object_size", "size", NUMBER},
-    {"task_status", "is_sealed", CRTI_COLUMN_SEALED},
-    {"attempt_number", "1", CRTI_COLUMN_FIXED_NUMBER},
-    {"reference_type", "reference_type", TEXT},
-    {"call_site", "call_site", TEXT},
-    {"type", "owner_type", TEXT},
-    {"pid", "owner_pid", NUMBER},
-    {"ip", "ip", TEXT},
-    {"node_id", "node_id", OR_NULL},
-    {"owner_id", "owner_id", OR_NULL},
-    {"pins", "pins", NUMBER},
-    {"is_copy", "is_copy", BOOL},
-    {"calls", "calls", NUMBER},
-    {"holders", NULL, FIXED},
-    {NULL, NULL, TEXT}};
+    for (; columns[count].name && columns[count].level == CRTI_VIEW_BASE; count++)
+        if (columns[count].kind == CRTI_COLUMN_HERE)
+            return 0;
+    return count;
+}
 
-const crti_column_t crti_job_columns[] = {
-    {"type", "type", TEXT},
-    {"job_id", "job_id", OR_NULL},
-    {"submission_id", "submission_id", OR_NULL},
-    {"driver_info", "driver_info", TEXT},
-    {"status", "status", TEXT},
-    {"entrypoint", "entrypoint", TEXT},
-    {"message", "message", OR_NULL},
-    {"error_type", "error_type", OR_NULL},
-    {"start_time", "start_time", NUMBER},
-    {"end_time", "end_time", NUMBER},
-    {"metadata", "metadata", TEXT},
-    {"runtime_env", "runtime_env", TEXT},
-    {"driver_agent_http_address", NULL, FIXED},
-    {"driver_node_id", "driver_node_id", OR_NULL},
-    {"driver_exit_code", "driver_exit_code", NUMBER},
-    {"attempt_number", "attempt_number", NUMBER},
-    {NULL, NULL, TEXT}};
+/* ---------------------------------------------------------------- a row */
 
-const crti_column_t crti_runtime_env_columns[] = {
-    {"runtime_env", "runtime_env", TEXT},
-    {"creation_time_ms", "start_time", NUMBER},
-    {"node_id", "driver_node_id", TEXT},
-    {NULL, NULL, TEXT}};
+const char *crti_view_actor_state(const json_t *actor)
+{
+    const char *state = crti_view_text(actor, "state");
 
-const crti_column_t crti_event_columns[] = {
-    {"severity", "severity", TEXT},       {"time", "time", TEXT},
-    {"source_type", "source_type", TEXT}, {"message", "message", TEXT},
-    {"event_id", "event_id", TEXT},       {NULL, NULL, TEXT}};
+    /* Ray has a fixed list of states. */
+    if (strcmp(state, "PENDING") == 0 || strcmp(state, "STARTING") == 0)
+        return "PENDING_CREATION";
+    return state;
+}
+
+static json_t *value_of(const crti_column_t *column, const json_t *entry)
+{
+    const char *key = column->key;
+
+    switch (column->kind) {
+    case CRTI_COLUMN_TEXT: return json_string(crti_view_text(entry, key));
+    case CRTI_COLUMN_TEXT_OR_NULL: return crti_part_text(entry, key);
+    case CRTI_COLUMN_NUMBER:
+    case CRTI_COLUMN_NODE_NUMBER: return crti_part(entry, key);
+    case CRTI_COLUMN_COUNT: return crti_part_number(entry, key);
+    case CRTI_COLUMN_TIME: return crti_part_time(entry, key);
+    case CRTI_COLUMN_OBJECT: return crti_part_object(entry, key);
+    case CRTI_COLUMN_BOOL: return crti_part_bool(entry, key);
+    case CRTI_COLUMN_ACTOR_STATE: return json_string(crti_view_actor_state(entry));
+    case CRTI_COLUMN_FIXED: return key ? json_string(key) : json_null();
+    case CRTI_COLUMN_FIXED_NUMBER: return json_integer(strtoll(key, NULL, 10));
+    case CRTI_COLUMN_SEALED:
+        return json_string(json_is_true(json_object_get(entry, key)) ? "FINISHED"
+                                                                     : "RUNNING");
+    default: return json_null();
+    }
+}
+
+json_t *crti_columns_row(const crti_column_t *columns, const json_t *entry,
+                         crti_view_level_t level)
+{
+    json_t *row = json_object();
+
+    for (; columns->name; columns++)
+        if (columns->level <= level)
+            json_object_set_new(row, columns->name, value_of(columns, entry));
+    return row;
+}
 
 /* ---------------------------------------------------------------- one filter */
 
@@ -121,7 +95,7 @@ static const crti_column_t *find(const crti_column_t *columns, const json_t *fil
 
     while (columns->name && strcmp(columns->name, name) != 0)
         columns++;
-    return columns->name ? columns : NULL;
+    return columns->name && columns->kind != CRTI_COLUMN_HERE ? columns : NULL;
 }
 
 static bool reads_number(const char *text, double *number_out)
@@ -149,9 +123,13 @@ static json_t *values_of(const crti_column_t *column, const char *text)
     bool yes;
 
     switch (column->kind) {
-    case CRTI_COLUMN_TEXT: return json_pack("[s]", text);
+    case CRTI_COLUMN_TEXT:
+    case CRTI_COLUMN_OBJECT: return json_pack("[s]", text);
     case CRTI_COLUMN_TEXT_OR_NULL: return *text ? json_pack("[s]", text) : json_array();
     case CRTI_COLUMN_NUMBER:
+    case CRTI_COLUMN_NODE_NUMBER:
+    case CRTI_COLUMN_COUNT:
+    case CRTI_COLUMN_TIME:
         return reads_number(text, &number) ? json_pack("[f]", number) : json_array();
     case CRTI_COLUMN_BOOL:
         return crti_http_is_yes(text, &yes) ? json_pack("[b]", yes) : json_array();
@@ -209,7 +187,7 @@ bool crti_columns_need_nodes(const crti_column_t *columns, const json_t *filters
     for (size_t i = 0; i < json_array_size(filters); i++) {
         const crti_column_t *column = find(columns, json_array_get(filters, i));
 
-        if (column && column->is_told_by_nodes)
+        if (column && column->kind == CRTI_COLUMN_NODE_NUMBER)
             return true;
     }
     return false;

@@ -67,7 +67,8 @@ static void refuse(crti_http_exchange_t *x)
 static bool is_written_there(const crti_http_exchange_t *x,
                              const crti_listing_t *resource)
 {
-    return x->level == CRTI_VIEW_BASE && resource->shown &&
+    return x->level == CRTI_VIEW_BASE && resource->columns &&
+           crti_columns_shown(resource->columns) > 0 &&
            crti_columns_know(resource->columns, x->filters);
 }
 
@@ -117,9 +118,9 @@ static void ask(crti_http_exchange_t *x, const crti_listing_t *resource,
     CRTI_AUTO(free) char *query = NULL;
 
     if (resource->columns && crti_columns_know(resource->columns, x->filters)) {
-        crti_row_page_t page = {.limit = counting ? 0 : x->limit,
-                                .shown = on_answer == on_rows ? resource->shown : 0,
-                                .only = resource->only};
+        size_t shown = on_answer == on_rows ? crti_columns_shown(resource->columns) : 0;
+        crti_row_page_t page = {
+            .limit = counting ? 0 : x->limit, .shown = shown, .only = resource->only};
 
         query = crti_columns_query(resource->columns, x->filters, page, counting);
         if (!query) {

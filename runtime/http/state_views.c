@@ -11,50 +11,18 @@
 
 /* ---------------------------------------------------------------- rows */
 
-const char *crti_view_actor_state(const json_t *actor)
-{
-    const char *state = crti_view_text(actor, "state");
-
-    /* Ray has a fixed list of states. */
-    if (strcmp(state, "PENDING") == 0 || strcmp(state, "STARTING") == 0)
-        return "PENDING_CREATION";
-    return state;
-}
-
 static json_t *actor_row(const json_t *actor, crti_view_level_t level)
 {
-    const char *state = crti_view_actor_state(actor);
-    json_t *cause = json_null();
-    json_t *row = json_pack(
-        "{s:s, s:s, s:s, s:s, s:s, s:o, s:o, s:s}", "actor_id",
-        crti_view_text(actor, "actor_id"), "class_name",
-        crti_view_text(actor, "class_name"), "state", state, "job_id",
-        crti_view_text(actor, "job_id"), "name", crti_view_text(actor, "name"), "node_id",
-        crti_part_text(actor, "node_id"), "pid", crti_part(actor, "pid"), "ray_namespace",
-        crti_view_text(actor, "namespace"));
+    json_t *row = crti_columns_row(crti_actor_columns, actor, level);
 
     if (!row || level == CRTI_VIEW_BASE)
         return row;
-    if (strcmp(state, "DEAD") == 0)
-        cause = json_pack("{s:s}", "error_message", crti_view_text(actor, "message"));
-    json_object_set_new(row, "serialized_runtime_env", json_null());
     json_object_set_new(row, "required_resources",
                         crti_part_object(actor, "required_resources"));
-    json_object_set_new(row, "death_cause", cause);
-    json_object_set_new(row, "is_detached", crti_part_bool(actor, "is_detached"));
-    json_object_set_new(row, "placement_group_id",
-                        crti_part_text(actor, "placement_group_id"));
-    json_object_set_new(row, "repr_name", json_null());
-    json_object_set_new(row, "num_restarts", crti_part_number(actor, "num_restarts"));
-    json_object_set_new(row, "num_restarts_due_to_lineage_reconstruction",
-                        json_integer(0));
-    if (level < CRTI_VIEW_ALL)
-        return row;
-    json_object_set_new(row, "is_fenced", crti_part_bool(actor, "is_fenced"));
-    json_object_set_new(row, "has_failed", crti_part_bool(actor, "has_failed"));
-    json_object_set_new(row, "message", crti_part_text(actor, "message"));
-    json_object_set_new(row, "queue_length", crti_part(actor, "queue_length"));
-    json_object_set_new(row, "queue_wait_ms", crti_part(actor, "queue_wait_ms"));
+    if (strcmp(crti_view_text(actor, "state"), "DEAD") == 0)
+        json_object_set_new(
+            row, "death_cause",
+            json_pack("{s:s}", "error_message", crti_view_text(actor, "message")));
     return row;
 }
 
@@ -79,21 +47,9 @@ static json_t *labels_of(const json_t *node)
 
 static json_t *node_row(const json_t *node, crti_view_level_t level)
 {
-    json_t *row =
-        json_pack("{s:s, s:s, s:b, s:s, s:o, s:s, s:o, s:o}", "node_id",
-                  crti_view_text(node, "node_id"), "node_ip", crti_view_text(node, "ip"),
-                  "is_head_node", json_is_true(json_object_get(node, "is_head_node")),
-                  "state", crti_view_text(node, "state"), "state_message",
-                  crti_part_text(node, "state_message"), "node_name",
-                  crti_view_text(node, "hostname"), "resources_total",
-                  crti_part_object(node, "resources_total"), "labels", labels_of(node));
+    json_t *row = crti_columns_row(crti_node_columns, node, level);
 
-    if (row && level >= CRTI_VIEW_DETAIL) {
-        json_object_set_new(row, "start_time_ms", crti_part(node, "start_time"));
-        json_object_set_new(row, "end_time_ms", crti_part(node, "end_time"));
-    }
-    if (row && level == CRTI_VIEW_ALL)
-        json_object_set_new(row, "heard_time_ms", crti_part(node, "heard_time"));
+    json_object_set_new(row, "labels", labels_of(node));
     return row;
 }
 
@@ -127,27 +83,7 @@ static json_t *placement_group_row(const json_t *group, crti_view_level_t level)
 
 static json_t *worker_row(const json_t *worker, crti_view_level_t level)
 {
-    static const char *const unknown[] = {
-        "worker_launch_time_ms", "worker_launched_time_ms", "start_time_ms",
-        "end_time_ms",           "debugger_port",           "num_paused_threads"};
-    json_t *row =
-        json_pack("{s:s, s:o, s:s, s:n, s:s, s:s, s:o}", "worker_id",
-                  crti_view_text(worker, "worker_id"), "is_alive",
-                  crti_part_bool(worker, "is_alive"), "worker_type",
-                  crti_view_text(worker, "worker_type"), "exit_type", "node_id",
-                  crti_view_text(worker, "node_id"), "ip", crti_view_text(worker, "ip"),
-                  "pid", crti_part_number(worker, "pid"));
-
-    if (!row || level == CRTI_VIEW_BASE)
-        return row;
-    json_object_set_new(row, "exit_detail", crti_part_text(worker, "exit_detail"));
-    for (size_t i = 0; i < sizeof(unknown) / sizeof(unknown[0]); i++)
-        json_object_set_new(row, unknown[i], json_null());
-    if (level < CRTI_VIEW_ALL)
-        return row;
-    json_object_set_new(row, "job_id", crti_part_text(worker, "job_id"));
-    json_object_set_new(row, "actor_id", crti_part_text(worker, "actor_id"));
-    return row;
+    return crti_columns_row(crti_worker_columns, worker, level);
 }
 
 /* [{"state": "RUNNING", "created_ms": 1763700000000}, ...] in the order of time. */
@@ -185,79 +121,31 @@ static json_t *task_log(const json_t *task)
                      "stderr_start", from, "stderr_end", to);
 }
 
-static void add_task_detail(json_t *row, const json_t *task)
-{
-    static const char *const unknown[] = {
-        "required_resources", "runtime_env_info", "placement_group_id", "profiling_data",
-        "call_site",          "label_selector",   "fallback_strategy"};
-
-    json_object_set_new(row, "language", json_string("C"));
-    json_object_set_new(row, "events", task_events(task));
-    json_object_set_new(row, "creation_time_ms", crti_part_time(task, "creation_time"));
-    json_object_set_new(row, "start_time_ms", crti_part_time(task, "start_time"));
-    json_object_set_new(row, "end_time_ms", crti_part_time(task, "end_time"));
-    json_object_set_new(row, "error_message", crti_part_text(task, "error_message"));
-    json_object_set_new(row, "is_debugger_paused", json_null());
-    json_object_set_new(row, "task_log_info", task_log(task));
-    for (size_t i = 0; i < sizeof(unknown) / sizeof(unknown[0]); i++)
-        json_object_set_new(row, unknown[i], json_null());
-}
-
 static json_t *task_row(const json_t *task, crti_view_level_t level)
 {
-    const char *name = crti_view_text(task, "name");
-    json_t *row = json_pack(
-        "{s:s, s:o, s:s, s:s, s:s, s:o, s:s, s:s, s:s, s:o, s:o, s:o, s:o}", "task_id",
-        crti_view_text(task, "task_id"), "attempt_number",
-        crti_part_number(task, "attempt_number"), "name", name, "state",
-        crti_view_text(task, "state"), "job_id", crti_view_text(task, "job_id"),
-        "actor_id", crti_part_text(task, "actor_id"), "type",
-        crti_view_text(task, "type"), "func_or_class_name", name, "parent_task_id",
-        crti_view_text(task, "parent_task_id"), "node_id",
-        crti_part_text(task, "node_id"), "worker_id", crti_part_text(task, "worker_id"),
-        "worker_pid", crti_part(task, "worker_pid"), "error_type",
-        crti_part_text(task, "error_type"));
+    json_t *row = crti_columns_row(crti_task_columns, task, level);
 
-    if (row && level >= CRTI_VIEW_DETAIL)
-        add_task_detail(row, task);
+    if (!row || level == CRTI_VIEW_BASE)
+        return row;
+    json_object_set_new(row, "events", task_events(task));
+    json_object_set_new(row, "task_log_info", task_log(task));
     return row;
 }
 
 static json_t *object_row(const json_t *object, crti_view_level_t level)
 {
-    bool is_sealed = json_is_true(json_object_get(object, "is_sealed"));
-    const char *type = crti_view_text(object, "owner_type");
-    json_t *row = json_pack(
-        "{s:s, s:o, s:s, s:i, s:s, s:s, s:s, s:o, s:s}", "object_id",
-        crti_view_text(object, "object_id"), "object_size",
-        crti_part_number(object, "size"), "task_status",
-        is_sealed ? "FINISHED" : "RUNNING", "attempt_number", 1, "reference_type",
-        crti_view_text(object, "reference_type"), "call_site",
-        crti_view_text(object, "call_site"), "type", *type ? type : "WORKER", "pid",
-        crti_part_number(object, "owner_pid"), "ip", crti_view_text(object, "ip"));
+    json_t *row = crti_columns_row(crti_object_columns, object, level);
 
-    if (!row || level < CRTI_VIEW_ALL)
-        return row;
-    json_object_set_new(row, "node_id", crti_part_text(object, "node_id"));
-    json_object_set_new(row, "owner_id", crti_part_text(object, "owner_id"));
-    json_object_set_new(row, "pins", crti_part_number(object, "pins"));
-    json_object_set_new(row, "is_copy", crti_part_bool(object, "is_copy"));
-    json_object_set_new(row, "calls", crti_part(object, "calls"));
-    json_object_set_new(row, "holders", crti_part(object, "holders"));
+    if (row && level == CRTI_VIEW_ALL)
+        json_object_set_new(row, "holders", crti_part(object, "holders"));
     return row;
 }
 
 static json_t *runtime_env_row(const json_t *job, crti_view_level_t level)
 {
-    json_t *row = json_pack("{s:o, s:b, s:o, s:s}", "runtime_env",
-                            crti_part_object(job, "runtime_env"), "success", 1,
-                            "creation_time_ms", crti_part(job, "start_time"), "node_id",
-                            crti_view_text(job, "driver_node_id"));
+    json_t *row = crti_columns_row(crti_runtime_env_columns, job, level);
 
-    if (row && level >= CRTI_VIEW_DETAIL) {
-        json_object_set_new(row, "ref_cnt", json_integer(1));
-        json_object_set_new(row, "error", json_null());
-    }
+    json_object_set_new(row, "success", json_true());
     return row;
 }
 
@@ -268,31 +156,22 @@ static bool has_runtime_env(const json_t *job)
 
 static json_t *event_row(const json_t *event, crti_view_level_t level)
 {
-    json_t *row = json_pack(
-        "{s:s, s:s, s:s, s:s, s:s}", "severity", crti_view_text(event, "severity"),
-        "time", crti_view_text(event, "time"), "source_type",
-        crti_view_text(event, "source_type"), "message", crti_view_text(event, "message"),
-        "event_id", crti_view_text(event, "event_id"));
-
-    if (row && level >= CRTI_VIEW_DETAIL)
-        json_object_set_new(row, "custom_fields", json_null());
-    return row;
+    return crti_columns_row(crti_event_columns, event, level);
 }
 
 /* ---------------------------------------------------------------- which there are */
 
 static const crti_listing_t resources[] = {
-    {"actors", "actors", "actors_detail", "actors", actor_row, NULL, crti_actor_columns,
-     8},
-    {"nodes", "nodes", NULL, NULL, node_row, NULL},
-    {"jobs", "jobs", NULL, "jobs", job_row, NULL, crti_job_columns, CRTI_JOB_SHOWN},
-    {"placement_groups", "placement_groups", NULL, NULL, placement_group_row, NULL},
-    {"workers", "workers", NULL, NULL, worker_row, NULL},
-    {"tasks", "tasks", NULL, "tasks", task_row, NULL, crti_task_columns, 13},
-    {"objects", "objects", NULL, "objects", object_row, NULL, crti_object_columns, 9},
+    {"actors", "actors", "actors_detail", "actors", actor_row, NULL, crti_actor_columns},
+    {"nodes", "nodes", NULL, NULL, node_row},
+    {"jobs", "jobs", NULL, "jobs", job_row, NULL, crti_job_columns},
+    {"placement_groups", "placement_groups", NULL, NULL, placement_group_row},
+    {"workers", "workers", NULL, NULL, worker_row},
+    {"tasks", "tasks", NULL, "tasks", task_row, NULL, crti_task_columns},
+    {"objects", "objects", NULL, "objects", object_row, NULL, crti_object_columns},
     {"runtime_envs", "jobs", NULL, "jobs", runtime_env_row, has_runtime_env,
-     crti_runtime_env_columns, 0, "has_runtime_env"},
-    {"cluster_events", "events", NULL, "events", event_row, NULL, crti_event_columns, 5},
+     crti_runtime_env_columns, "has_runtime_env"},
+    {"cluster_events", "events", NULL, "events", event_row, NULL, crti_event_columns},
 };
 
 const crti_listing_t *crti_listing_find(const char *name)

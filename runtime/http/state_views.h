@@ -25,8 +25,6 @@ typedef struct crti_listing {
     bool (*is_shown)(const json_t *entry); /* NULL: all are */
     /* the head picks and counts the rows by these; NULL: it tells all */
     const crti_column_t *columns;
-    /* how many of the columns are those of rows without details, which the head then writes */
-    size_t shown;
     const char *only; /* column of the head that is true of its rows; NULL: of any */
 } crti_listing_t;
 
@@ -56,8 +54,5 @@ json_t *crti_view_summary(const crti_listing_t *resource, const json_t *answer);
 /* The answer to "tasks" as a trace for chrome://tracing and Perfetto: each call where it ran and
  * where it waited, with an arrow from one to the other. `job`: only of that job; "": of all. */
 json_t *crti_view_timeline(const json_t *answer, const char *job);
-
-/* The state of an actor, as clients know it. */
-const char *crti_view_actor_state(const json_t *actor);
 
 #endif

@@ -107,7 +107,7 @@ static void read_state(const uint8_t *data, size_t size)
         if (crti_summary_counting(resource))
             json_decref(crti_view_summary(resource, json));
         text.size = 0;
-        if (resource->shown)
+        if (resource->columns && crti_columns_shown(resource->columns))
             (void)crti_view_rows(resource, crti_span(data, size), 10, &text);
     }
     json_decref(crti_view_timeline(json, ""));

@@ -13,37 +13,14 @@
 
 #include "runtime/base/fence.h"
 #include "runtime/control/control_state.h"
+#include "runtime/control/rows/column_list.h"
 #include "runtime/control/rows/row_query.h"
 #include "runtime/control/rows/state_rows.h"
 
 #define FENCE_TEXT 96
 
-enum {
-    ACTOR_ID,
-    CLASS_NAME,
-    NAME,
-    NAME_SPACE,
-    STATE,
-    JOB_ID,
-    NODE_ID,
-    WORKER_ID,
-    PID,
-    NUM_RESTARTS,
-    IS_DETACHED,
-    IS_FENCED,
-    HAS_FAILED,
-    MESSAGE,
-    PLACEMENT_GROUP_ID,
-    QUEUE_LENGTH,
-    QUEUE_WAIT_MS,
-    COLUMNS
-};
-
-static const char *const columns[COLUMNS + 1] = {
-    "actor_id",     "class_name",   "name",       "namespace", "state",
-    "job_id",       "node_id",      "worker_id",  "pid",       "num_restarts",
-    "is_detached",  "is_fenced",    "has_failed", "message",   "placement_group_id",
-    "queue_length", "queue_wait_ms"};
+CRTI_COLUMN_IDS(CRTI_ACTOR_COLUMNS);
+CRTI_COLUMN_KEYS(CRTI_ACTOR_COLUMNS);
 
 /* What rows are read from. */
 typedef struct view {
@@ -103,11 +80,6 @@ static const json_t *queue_figure(const view_t *view, const crti_actor_entry_t *
 
 /* ---------------------------------------------------------------- cells */
 
-static crti_cell_t id_cell(crti_id_t id, char text[CRTI_ID_HEX])
-{
-    return crti_cell_text(crti_id_is_zero(id) ? "" : crti_id_hex(id, text));
-}
-
 static crti_cell_t text_cell(const char *text)
 {
     return crti_cell_text(text ? text : "");
@@ -120,14 +92,14 @@ static crti_cell_t actor_cell(void *user, const void *row, size_t column)
     const json_t *figure;
 
     switch (column) {
-    case ACTOR_ID: return id_cell(actor->id, view->hex[0]);
+    case ACTOR_ID: return crti_cell_id(actor->id, view->hex[0]);
     case CLASS_NAME: return text_cell(actor->class_name);
     case NAME: return text_cell(actor->name);
     case NAME_SPACE: return text_cell(actor->name_space);
     case STATE: return crti_cell_text(crti_actor_state_name(actor->state));
-    case JOB_ID: return id_cell(actor->job, view->hex[1]);
-    case NODE_ID: return id_cell(actor->node, view->hex[2]);
-    case WORKER_ID: return id_cell(actor->process, view->hex[3]);
+    case JOB_ID: return crti_cell_id(actor->job, view->hex[1]);
+    case NODE_ID: return crti_cell_id(actor->node, view->hex[2]);
+    case WORKER_ID: return crti_cell_id(actor->process, view->hex[3]);
     case PID:
         return pid_of(actor) ? crti_cell_number((double)pid_of(actor)) : (crti_cell_t){0};
     case NUM_RESTARTS: return crti_cell_number((double)actor->restarts);
@@ -135,7 +107,7 @@ static crti_cell_t actor_cell(void *user, const void *row, size_t column)
     case IS_FENCED: return crti_cell_bool(actor->fenced);
     case HAS_FAILED: return crti_cell_bool(has_failed(actor));
     case MESSAGE: return text_cell(message_of(view, actor));
-    case PLACEMENT_GROUP_ID: return id_cell(actor->how->group, view->hex[4]);
+    case PLACEMENT_GROUP_ID: return crti_cell_id(actor->how->group, view->hex[4]);
     default:
         figure = queue_figure(view, actor, column);
         return json_is_number(figure) ? crti_cell_number(json_number_value(figure))
@@ -185,13 +157,11 @@ static void write_figures(crti_json_writer_t *w, const view_t *view,
 static void write_actor(crti_json_writer_t *w, view_t *view,
                         const crti_actor_entry_t *actor)
 {
-    crti_json_open(w, '{');
-    for (size_t column = 0; column < QUEUE_LENGTH; column++) {
-        crti_cell_t cell = actor_cell(view, actor, column);
+    const crti_row_table_t table = table_of(view);
 
-        crti_json_key(w, columns[column]);
-        crti_cell_write(w, &cell);
-    }
+    crti_json_open(w, '{');
+    for (size_t column = 0; column < QUEUE_LENGTH; column++)
+        crti_row_column_write(w, &table, actor, column);
     crti_json_key(w, "required_resources");
     write_resources(w, &actor->resources);
     if (view->is_detail)

@@ -16,41 +16,14 @@
 
 #include "runtime/base/json_shape.h"
 #include "runtime/control/control_state.h"
+#include "runtime/control/rows/column_list.h"
 #include "runtime/control/rows/row_query.h"
 #include "runtime/control/rows/state_rows.h"
 
 #define OBJECT_BYTES ((size_t)4096) /* of an object of users that a list shows */
 
-enum {
-    TYPE,
-    JOB_ID,
-    NUMBER,
-    SUBMISSION_ID,
-    ATTEMPT_NUMBER,
-    RETRIES_LEFT,
-    STATUS,
-    ENTRYPOINT,
-    MESSAGE,
-    ERROR_TYPE,
-    START_TIME,
-    END_TIME,
-    METADATA,
-    RUNTIME_ENV,
-    HAS_RUNTIME_ENV,
-    DRIVER_NODE_ID,
-    DRIVER_NODE_IP,
-    DRIVER_PID,
-    DRIVER_EXIT_CODE,
-    DRIVER_INFO,
-    COLUMNS
-};
-
-static const char *const columns[COLUMNS + 1] = {
-    "type",           "job_id",       "number",           "submission_id",
-    "attempt_number", "retries_left", "status",           "entrypoint",
-    "message",        "error_type",   "start_time",       "end_time",
-    "metadata",       "runtime_env",  "has_runtime_env",  "driver_node_id",
-    "driver_node_ip", "driver_pid",   "driver_exit_code", "driver_info"};
+CRTI_COLUMN_IDS(CRTI_JOB_COLUMNS);
+CRTI_COLUMN_KEYS(CRTI_JOB_COLUMNS);
 
 /* What rows are read from, and texts of their cells. */
 typedef struct view {
@@ -63,11 +36,6 @@ typedef struct view {
 } view_t;
 
 /* ---------------------------------------------------------------- cells */
-
-static crti_cell_t id_cell(crti_id_t id, char text[CRTI_ID_HEX])
-{
-    return crti_cell_text(crti_id_is_zero(id) ? "" : crti_id_hex(id, text));
-}
 
 static crti_cell_t time_cell(int64_t ms)
 {
@@ -151,7 +119,7 @@ static crti_cell_t info_cell(view_t *view, const crti_job_entry_t *job)
 static crti_cell_t driver_cell(view_t *view, const crti_job_entry_t *job, size_t column)
 {
     switch (column) {
-    case DRIVER_NODE_ID: return id_cell(job->node, view->hex[1]);
+    case DRIVER_NODE_ID: return crti_cell_id(job->node, view->hex[1]);
     case DRIVER_NODE_IP: return ip_cell(view, job);
     case DRIVER_PID:
         return job->pid ? crti_cell_number((double)job->pid) : (crti_cell_t){0};
@@ -171,7 +139,7 @@ static crti_cell_t job_cell(void *user, const void *row, size_t column)
     case TYPE:
         return crti_cell_text(crti_job_entry_is_submission(job) ? "SUBMISSION"
                                                                 : "DRIVER");
-    case JOB_ID: return id_cell(job->id, view->hex[0]);
+    case JOB_ID: return crti_cell_id(job->id, view->hex[0]);
     case NUMBER: return crti_cell_number((double)job->number);
     case SUBMISSION_ID: return crti_cell_text(job->submission);
     case ATTEMPT_NUMBER: return crti_cell_number((double)job->attempt);
@@ -199,15 +167,12 @@ static crti_row_table_t table_of(view_t *view)
 
 static void write_job(crti_json_writer_t *w, view_t *view, const crti_job_entry_t *job)
 {
-    crti_json_open(w, '{');
-    for (size_t column = 0; column < COLUMNS; column++) {
-        crti_cell_t cell = job_cell(view, job, column);
+    const crti_row_table_t table = table_of(view);
 
-        if (column == HAS_RUNTIME_ENV || column == DRIVER_INFO)
-            continue;
-        crti_json_key(w, columns[column]);
-        crti_cell_write(w, &cell);
-    }
+    crti_json_open(w, '{');
+    for (size_t column = 0; column < COLUMNS; column++)
+        if (column != HAS_RUNTIME_ENV && column != DRIVER_INFO)
+            crti_row_column_write(w, &table, job, column);
     crti_json_close(w, '}');
 }
 

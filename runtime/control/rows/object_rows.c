@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "runtime/base/object_records.h"
+#include "runtime/control/rows/column_list.h"
 #include "runtime/control/rows/row_query.h"
 #include "runtime/control/rows/state_rows.h"
 
@@ -185,33 +186,18 @@ static crt_status_t hear_processes(rows_t *rows)
 
 /* ---------------------------------------------------------------- cells */
 
-enum {
-    OBJECT_ID,
-    OWNER_ID,
-    OWNER_PID,
-    OWNER_TYPE,
-    NODE_ID,
-    IP,
-    SIZE,
-    PINS,
-    IS_SEALED,
-    IS_COPY,
-    CALL_SITE, /* from here on processes tell */
-    KIND,
-    REFERENCE_TYPE,
-    CALLS,
-    COLUMNS
-};
+CRTI_COLUMN_IDS(CRTI_OBJECT_COLUMNS);
+CRTI_COLUMN_KEYS(CRTI_OBJECT_COLUMNS);
 
-static const char *const columns[COLUMNS + 1] = {
-    "object_id", "owner_id", "owner_pid",      "owner_type", "node_id",
-    "ip",        "size",     "pins",           "is_sealed",  "is_copy",
-    "call_site", "kind",     "reference_type", "calls"};
+/* Where the texts of cells are: one of each column, for those that are ids. */
+typedef char hex_t[COLUMNS][CRTI_OBJECT_HEX];
 
-#define OBJECT_HEX 49 /* 24 bytes, and a zero */
-
-/* Where the texts of cells are: one of each column that is an id. */
-typedef char hex_t[NODE_ID + 1][OBJECT_HEX];
+/* Processes tell of it. */
+static bool is_told(size_t column)
+{
+    return column == CALL_SITE || column == KIND || column == REFERENCE_TYPE ||
+           column == CALLS;
+}
 
 static const char *kind_of(const row_t *row)
 {
@@ -237,14 +223,10 @@ static crti_cell_t object_cell(void *user, const void *entry, size_t column)
     const row_t *row = entry;
     const crti_object_record_t *object = &row->record;
     bool has_owner = row->told && row->told->has_owner;
-    char(*hex)[OBJECT_HEX] = user;
+    char(*hex)[CRTI_OBJECT_HEX] = user;
 
     switch (column) {
-    case OBJECT_ID:
-        crti_id_hex(object->id.owner, hex[column]);
-        snprintf(hex[column] + 32, OBJECT_HEX - 32, "%016llx",
-                 (unsigned long long)object->id.number);
-        return crti_cell_text(hex[column]);
+    case OBJECT_ID: return crti_cell_object(object->id, hex[column]);
     case OWNER_ID: return crti_cell_text(crti_id_hex(object->id.owner, hex[column]));
     case OWNER_PID: return crti_cell_number(object->owner_pid);
     case OWNER_TYPE: return crti_cell_text(object->is_of_driver ? "DRIVER" : "WORKER");
@@ -274,10 +256,10 @@ static crti_row_table_t table_of(hex_t hex)
 static bool reads_told(const crti_row_query_t *q)
 {
     for (size_t i = 0; i < q->filter_count; i++)
-        if (q->filters[i].column >= CALL_SITE)
+        if (is_told(q->filters[i].column))
             return true;
     for (size_t i = 0; i < q->grouped_count; i++)
-        if (q->grouped[i] >= CALL_SITE)
+        if (is_told(q->grouped[i]))
             return true;
     return false;
 }
@@ -355,12 +337,8 @@ static void write_row(crti_json_writer_t *w, const rows_t *rows, const row_t *ro
                       const crti_row_table_t *table)
 {
     crti_json_open(w, '{');
-    for (size_t column = 0; column < COLUMNS; column++) {
-        crti_cell_t cell = table->cell(table->user, row, column);
-
-        crti_json_key(w, columns[column]);
-        crti_cell_write(w, &cell);
-    }
+    for (size_t column = 0; column < COLUMNS; column++)
+        crti_row_column_write(w, table, row, column);
     crti_json_key(w, "holders");
     write_holders(w, rows, row->told);
     crti_json_close(w, '}');

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 
 #include "runtime/base/object_records.h"
+#include "runtime/control/rows/column_list.h"
 #include "runtime/control/rows/row_query.h"
 #include "runtime/control/rows/state_rows.h"
 
@@ -133,51 +134,14 @@ static int by_size(const void *a, const void *b)
 
 /* ---------------------------------------------------------------- cells */
 
-enum {
-    OBJECT_ID,
-    WORKER_ID,
-    NODE_ID,
-    JOB_ID,
-    ACTOR_ID,
-    SIZE,
-    CONTENT,
-    KIND,
-    CALL_SITE,
-    HANDLES,
-    CALLS,
-    BORROWER_COUNT,
-    WORKER_TYPE,
-    PID,
-    IP,
-    COLUMNS
-};
-
-static const char *const columns[COLUMNS + 1] = {
-    "object_id", "worker_id",      "node_id",     "job_id",    "actor_id",
-    "size",      "content",        "kind",        "call_site", "handles",
-    "calls",     "borrower_count", "worker_type", "pid",       "ip"};
-
-#define OBJECT_HEX 49 /* 24 bytes, and a zero */
+CRTI_COLUMN_IDS(CRTI_REF_COLUMNS);
+CRTI_COLUMN_KEYS(CRTI_REF_COLUMNS);
 
 /* What cells are made of. */
 typedef struct view {
     const process_t *processes;
-    char hex[ACTOR_ID + 1][OBJECT_HEX]; /* the texts of those that are ids */
+    char hex[ACTOR_ID + 1][CRTI_OBJECT_HEX]; /* the texts of those that are ids */
 } view_t;
-
-static crti_cell_t id_cell(view_t *view, size_t column, crti_id_t id)
-{
-    return crti_cell_text(crti_id_is_zero(id) ? "" : crti_id_hex(id, view->hex[column]));
-}
-
-static crti_cell_t object_cell(view_t *view, crti_object_id_t id)
-{
-    char *hex = view->hex[OBJECT_ID];
-
-    crti_id_hex(id.owner, hex);
-    snprintf(hex + 32, OBJECT_HEX - 32, "%016llx", (unsigned long long)id.number);
-    return crti_cell_text(id.number ? hex : "");
-}
 
 /* Only an owner knows. */
 static crti_cell_t owned_cell(const crti_ref_record_t *ref, uint32_t number)
@@ -194,11 +158,11 @@ static crti_cell_t ref_cell(void *user, const void *entry, size_t column)
     const crti_holder_record_t *holder = &process->record;
 
     switch (column) {
-    case OBJECT_ID: return object_cell(view, ref->id);
-    case WORKER_ID: return id_cell(view, column, holder->worker);
-    case NODE_ID: return id_cell(view, column, process->node);
-    case JOB_ID: return id_cell(view, column, holder->job);
-    case ACTOR_ID: return id_cell(view, column, holder->actor);
+    case OBJECT_ID: return crti_cell_object(ref->id, view->hex[column]);
+    case WORKER_ID: return crti_cell_id(holder->worker, view->hex[column]);
+    case NODE_ID: return crti_cell_id(process->node, view->hex[column]);
+    case JOB_ID: return crti_cell_id(holder->job, view->hex[column]);
+    case ACTOR_ID: return crti_cell_id(holder->actor, view->hex[column]);
     case SIZE: return crti_cell_number((double)ref->size);
     case CONTENT: return crti_cell_text(crti_ref_value_name(ref->value));
     case KIND: return crti_cell_text(crti_ref_kind_name(ref->kind));
@@ -222,13 +186,11 @@ static crti_row_table_t table_of(view_t *view)
 
 static void write_row(void *user, crti_json_writer_t *w, const void *row)
 {
-    crti_json_open(w, '{');
-    for (size_t column = 0; column < COLUMNS; column++) {
-        crti_cell_t cell = ref_cell(user, row, column);
+    const crti_row_table_t table = table_of(user);
 
-        crti_json_key(w, columns[column]);
-        crti_cell_write(w, &cell);
-    }
+    crti_json_open(w, '{');
+    for (size_t column = 0; column < COLUMNS; column++)
+        crti_row_column_write(w, &table, row, column);
     crti_json_close(w, '}');
 }
 

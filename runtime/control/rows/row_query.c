@@ -239,6 +239,14 @@ const char *crti_list_text(const char *text, char cut[CRTI_LIST_TEXT])
     return cut;
 }
 
+crti_cell_t crti_cell_object(crti_object_id_t id, char text[CRTI_OBJECT_HEX])
+{
+    crti_id_hex(id.owner, text);
+    snprintf(text + CRTI_ID_HEX - 1, CRTI_OBJECT_HEX - CRTI_ID_HEX + 1, "%016llx",
+             (unsigned long long)id.number);
+    return crti_cell_text(id.number ? text : "");
+}
+
 void crti_cell_write(crti_json_writer_t *w, const crti_cell_t *cell)
 {
     switch (cell->kind) {
@@ -248,6 +256,15 @@ void crti_cell_write(crti_json_writer_t *w, const crti_cell_t *cell)
     case CRTI_CELL_BOOL: crti_json_bool(w, cell->number != 0); break;
     case CRTI_CELL_JSON: crti_json_raw(w, cell->text); break;
     }
+}
+
+void crti_row_column_write(crti_json_writer_t *w, const crti_row_table_t *table,
+                           const void *row, size_t column)
+{
+    crti_cell_t cell = table->cell(table->user, row, column);
+
+    crti_json_key(w, table->columns[column]);
+    crti_cell_write(w, &cell);
 }
 
 /* What stands for what it has. */

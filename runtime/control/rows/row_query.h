@@ -17,6 +17,7 @@
 #define CRTI_CONTROL_ROW_QUERY_H
 
 #include "runtime/base/buffer.h"
+#include "runtime/base/id.h"
 #include "runtime/base/json_write.h"
 #include "runtime/base/map.h"
 
@@ -52,6 +53,10 @@ static inline crti_cell_t crti_cell_text(const char *text)
 {
     return (crti_cell_t){.kind = CRTI_CELL_TEXT, .text = text};
 }
+static inline crti_cell_t crti_cell_id(crti_id_t id, char text[CRTI_ID_HEX])
+{
+    return crti_cell_text(crti_id_is_zero(id) ? "" : crti_id_hex(id, text));
+}
 static inline crti_cell_t crti_cell_number(double number)
 {
     return (crti_cell_t){.kind = CRTI_CELL_NUMBER, .number = number};
@@ -64,6 +69,11 @@ static inline crti_cell_t crti_cell_bool(bool yes)
 {
     return (crti_cell_t){.kind = CRTI_CELL_BOOL, .number = yes};
 }
+
+#define CRTI_OBJECT_HEX (CRTI_ID_HEX + 16) /* bytes of an object's id as a text */
+
+/* The name of an object; number 0: none. */
+crti_cell_t crti_cell_object(crti_object_id_t id, char text[CRTI_OBJECT_HEX]);
 
 /* A table: `cell` tells what `row` has in a column; its text stays until the next cell of that
  * column is asked for. */
@@ -129,6 +139,9 @@ void crti_row_query_write(const crti_row_query_t *query, const crti_row_table_t 
 
 /* A text as a text, a number as a whole one. */
 void crti_cell_write(crti_json_writer_t *w, const crti_cell_t *cell);
+/* As a member that has the column's name. */
+void crti_row_column_write(crti_json_writer_t *w, const crti_row_table_t *table,
+                           const void *row, size_t column);
 
 /* Rows counted by what they have in the query's columns. */
 typedef struct crti_row_counts {

@@ -13,15 +13,14 @@
 
 #include "runtime/control/autoscale/autoscaler.h"
 #include "runtime/control/control_state.h"
+#include "runtime/control/rows/column_list.h"
 #include "runtime/control/rows/row_query.h"
 #include "runtime/control/rows/state_rows.h"
 
 #define EVENTS_MAX 10000 /* the newest */
 
-enum { SEVERITY, TIME, SOURCE_TYPE, EVENT_ID, MESSAGE, COLUMNS };
-
-static const char *const columns[COLUMNS + 1] = {"severity", "time", "source_type",
-                                                 "event_id", "message"};
+CRTI_COLUMN_IDS(CRTI_EVENT_COLUMNS);
+CRTI_COLUMN_KEYS(CRTI_EVENT_COLUMNS);
 
 /* One of them is set. */
 typedef struct event {
@@ -161,15 +160,19 @@ static crti_cell_t event_cell(void *user, const void *row, size_t column)
     }
 }
 
+static crti_row_table_t table_of(view_t *view)
+{
+    return (crti_row_table_t){
+        .name = "events", .columns = columns, .cell = event_cell, .user = view};
+}
+
 static void write_event(void *user, crti_json_writer_t *w, const void *row)
 {
-    crti_json_open(w, '{');
-    for (size_t column = 0; column < COLUMNS; column++) {
-        crti_cell_t cell = event_cell(user, row, column);
+    const crti_row_table_t table = table_of(user);
 
-        crti_json_key(w, columns[column]);
-        crti_cell_write(w, &cell);
-    }
+    crti_json_open(w, '{');
+    for (size_t column = 0; column < COLUMNS; column++)
+        crti_row_column_write(w, &table, row, column);
     crti_json_close(w, '}');
 }
 
@@ -242,12 +245,6 @@ static void offer(const crti_buffer_t *events, crti_row_picker_t *picker)
 
     for (size_t i = 0; i < count && i < EVENTS_MAX; i++)
         crti_row_picker_offer(picker, &all[i]);
-}
-
-static crti_row_table_t table_of(view_t *view)
-{
-    return (crti_row_table_t){
-        .name = "events", .columns = columns, .cell = event_cell, .user = view};
 }
 
 crt_status_t crti_state_events_check(crti_span_t filter)

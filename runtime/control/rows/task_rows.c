@@ -14,33 +14,12 @@
 #include <jansson.h>
 
 #include "runtime/base/task_records.h"
+#include "runtime/control/rows/column_list.h"
 #include "runtime/control/rows/row_query.h"
 #include "runtime/control/rows/state_rows.h"
 
-enum {
-    TASK_ID,
-    PARENT_TASK_ID,
-    JOB_ID,
-    ACTOR_ID,
-    NODE_ID,
-    WORKER_ID,
-    WORKER_PID,
-    ATTEMPT_NUMBER,
-    STATE,
-    TYPE,
-    NAME,
-    ERROR_TYPE,
-    ERROR_MESSAGE,
-    CREATION_TIME,
-    START_TIME,
-    END_TIME,
-    COLUMNS
-};
-
-static const char *const columns[COLUMNS + 1] = {
-    "task_id",       "parent_task_id", "job_id",     "actor_id", "node_id", "worker_id",
-    "worker_pid",    "attempt_number", "state",      "type",     "name",    "error_type",
-    "error_message", "creation_time",  "start_time", "end_time"};
+CRTI_COLUMN_IDS(CRTI_TASK_COLUMNS);
+CRTI_COLUMN_KEYS(CRTI_TASK_COLUMNS);
 
 /* An attempt, with what both sides know of it. */
 typedef struct row {
@@ -55,8 +34,6 @@ typedef struct rows {
     json_t *transfers;
     uint64_t dropped;
 } rows_t;
-
-#define OBJECT_HEX 49 /* 24 bytes, and a zero */
 
 /* ---------------------------------------------------------------- joining */
 
@@ -185,19 +162,13 @@ static const char *error_type(const crti_task_event_t *e)
     return e->state == CRTI_TASK_FAILED ? crt_status_name((crt_status_t)e->status) : "";
 }
 
-/* Where the texts of cells are: one of each column that is an id. */
-typedef char hex_t[COLUMNS][OBJECT_HEX];
+/* Where the texts of cells are: one of each column, for those that are ids. */
+typedef char hex_t[COLUMNS][CRTI_OBJECT_HEX];
 
-static crti_cell_t id_cell(hex_t hex, size_t column, crti_id_t id)
+static crti_cell_t task_id_cell(crti_id_t owner, uint64_t number,
+                                char text[CRTI_OBJECT_HEX])
 {
-    return crti_cell_text(crti_id_is_zero(id) ? "" : crti_id_hex(id, hex[column]));
-}
-
-static crti_cell_t object_cell(hex_t hex, size_t column, crti_id_t owner, uint64_t number)
-{
-    crti_id_hex(owner, hex[column]);
-    snprintf(hex[column] + 32, OBJECT_HEX - 32, "%016llx", (unsigned long long)number);
-    return crti_cell_text(number ? hex[column] : "");
+    return crti_cell_object((crti_object_id_t){owner, number}, text);
 }
 
 /* In whole milliseconds. */
@@ -210,15 +181,15 @@ static crti_cell_t task_cell(void *user, const void *entry, size_t column)
 {
     const row_t *row = entry;
     const crti_task_event_t *e = &row->record.event;
-    char(*hex)[OBJECT_HEX] = user;
+    char(*hex)[CRTI_OBJECT_HEX] = user;
 
     switch (column) {
-    case TASK_ID: return object_cell(hex, column, e->owner, e->number);
-    case PARENT_TASK_ID: return object_cell(hex, column, e->parent_owner, e->parent);
-    case JOB_ID: return id_cell(hex, column, row->record.job);
-    case ACTOR_ID: return id_cell(hex, column, e->actor);
-    case NODE_ID: return id_cell(hex, column, e->node);
-    case WORKER_ID: return id_cell(hex, column, e->worker);
+    case TASK_ID: return task_id_cell(e->owner, e->number, hex[column]);
+    case PARENT_TASK_ID: return task_id_cell(e->parent_owner, e->parent, hex[column]);
+    case JOB_ID: return crti_cell_id(row->record.job, hex[column]);
+    case ACTOR_ID: return crti_cell_id(e->actor, hex[column]);
+    case NODE_ID: return crti_cell_id(e->node, hex[column]);
+    case WORKER_ID: return crti_cell_id(e->worker, hex[column]);
     case WORKER_PID: return crti_cell_number(e->pid);
     case ATTEMPT_NUMBER: return crti_cell_number(e->attempts);
     case STATE: return crti_cell_text(crti_task_state_name(e->state));
@@ -278,25 +249,34 @@ static void write_log(crti_json_writer_t *w, const crti_task_event_t *e)
     crti_json_close(w, '}');
 }
 
-static void write_row(crti_json_writer_t *w, const row_t *row)
+/* Moments as exactly as they are known; an error where there is one. */
+static void write_column(crti_json_writer_t *w, const row_t *row, size_t column)
 {
     const crti_task_event_t *e = &row->record.event;
     hex_t hex;
+    const crti_row_table_t table = table_of(hex);
 
-    crti_json_open(w, '{');
-    for (size_t column = 0; column < CREATION_TIME; column++) {
-        crti_cell_t cell = task_cell(hex, row, column);
-
-        if (column >= ERROR_TYPE && !*cell.text)
-            continue;
-        crti_json_key(w, columns[column]);
-        crti_cell_write(w, &cell);
+    switch (column) {
+    case CREATION_TIME: write_time(w, columns[column], row->first_ns); return;
+    case START_TIME: write_time(w, columns[column], e->at_ns[CRTI_TASK_RUNNING]); return;
+    case END_TIME:
+        write_time(w, columns[column], crti_task_has_ended(e) ? row->last_ns : 0);
+        return;
+    case ERROR_TYPE:
+    case ERROR_MESSAGE:
+        if (!*task_cell(hex, row, column).text)
+            return;
     }
-    write_log(w, e);
-    write_events(w, e);
-    write_time(w, columns[CREATION_TIME], row->first_ns);
-    write_time(w, columns[START_TIME], e->at_ns[CRTI_TASK_RUNNING]);
-    write_time(w, columns[END_TIME], crti_task_has_ended(e) ? row->last_ns : 0);
+    crti_row_column_write(w, &table, row, column);
+}
+
+static void write_row(crti_json_writer_t *w, const row_t *row)
+{
+    crti_json_open(w, '{');
+    for (size_t column = 0; column < COLUMNS; column++)
+        write_column(w, row, column);
+    write_log(w, &row->record.event);
+    write_events(w, &row->record.event);
     crti_json_close(w, '}');
 }
 
