@@ -2,7 +2,7 @@
 /* Figures: how many operations this process has taken part in, and of how many bytes, for /metrics.
  *
  * Where it sits
- *     operation.c -> [ collective/figures.c ] -> runtime/core/client/own_metrics.h
+ *     operation_check.c -> [ collective/figures.c ] -> runtime/core/client/own_metrics.h
  * Threads: any.
  */
 #ifndef CRTI_COLLECTIVE_FIGURES_H

@@ -101,6 +101,9 @@ bool crti_posting_is_busy(crt_group_t *group);
 
 /* Checks and runs an operation. One at a time. */
 crt_status_t crti_operation_run(crt_group_t *group, const crt_collective_t *what);
+
+/* ------------------------------------------------------------------ operation_check.c */
+
 /* The first part of it: whether the group can be used, and the call is right in itself. */
 crt_status_t crti_operation_check(crt_group_t *group, const crt_collective_t *what,
                                   crti_step_t *step);
@@ -112,8 +115,17 @@ uint64_t crti_operation_deadline(const crt_group_t *group, const crt_collective_
 
 /* ------------------------------------------------------------------ message.c */
 
+/* Between two members, not of all. */
+static inline bool crti_is_message(crt_collective_kind_t kind)
+{
+    return kind == CRT_COLLECTIVE_SEND || kind == CRT_COLLECTIVE_RECV;
+}
+
 /* A send or receive from its begin to its end. */
 crt_status_t crti_message_run(crt_group_t *group, const crt_collective_t *what);
+/* Both at once. */
+crt_status_t crti_message_run_both(crt_group_t *group, const crt_collective_t *send,
+                                   const crt_collective_t *receive);
 /* Begins one; after a failure the backend has forgotten it. */
 crt_status_t crti_message_begin(crt_group_t *group, const crt_collective_t *what,
                                 crti_pair_t *pair);

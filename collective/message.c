@@ -2,8 +2,7 @@
 /* Messages between two members: send, receive, and both at once.
  *
  * Where it sits
- *     crt_group_send, recv, sendrecv -> operation.c -> [ message.c ] -> the group's backend
- *     crt_group_isend, irecv, wait   -> posting.c   ->
+ *     operation.c, posting.c -> [ message.c ] -> operation_check.c; the group's backend
  * Threads
  *     The one that uses the group carries them out, or the group's own while posted operations are
  *     pending.
@@ -144,8 +143,8 @@ crt_status_t crti_message_run(crt_group_t *group, const crt_collective_t *what)
 /* ---------------------------------------------------------------- both at once */
 
 /* Checked first, both: a call that is wrong begins nothing. */
-static crt_status_t run_both(crt_group_t *group, const crt_collective_t *send,
-                             const crt_collective_t *receive)
+crt_status_t crti_message_run_both(crt_group_t *group, const crt_collective_t *send,
+                                   const crt_collective_t *receive)
 {
     crti_pair_t going, coming;
     crti_step_t send_step, receive_step;
@@ -172,56 +171,4 @@ static crt_status_t run_both(crt_group_t *group, const crt_collective_t *send,
     crti_operation_ended(group, &send_step, begun_ns, status);
     crti_operation_ended(group, &receive_step, begun_ns, status);
     return status;
-}
-
-static crt_status_t post_both(crt_group_t *group, const crt_collective_t *send,
-                              const crt_collective_t *receive)
-{
-    crt_operation_t *operations[2] = {0};
-    crt_status_t status = crt_group_post(group, receive, &operations[0]), ended;
-
-    if (status == CRT_OK)
-        status = crt_group_post(group, send, &operations[1]);
-    ended = crt_operation_wait_all(operations, 2);
-    return status == CRT_OK ? ended : status;
-}
-
-crt_status_t crt_group_sendrecv(crt_group_t *group, const crt_tensor_t *input, int to,
-                                const crt_tensor_t *output, int from)
-{
-    const crt_collective_t send = {.struct_size = sizeof(send),
-                                   .kind = CRT_COLLECTIVE_SEND,
-                                   .input = input,
-                                   .peer = to};
-    const crt_collective_t receive = {.struct_size = sizeof(receive),
-                                      .kind = CRT_COLLECTIVE_RECV,
-                                      .output = output,
-                                      .peer = from};
-
-    if (!group)
-        return crt_raise(CRT_ERR_INVALID, "sendrecv: the group is NULL");
-    if (!output)
-        return crt_group_send(group, input, to);
-    if (!input)
-        return crt_group_recv(group, output, from);
-    CRT_TRY(crti_group_check_process());
-    return crti_posting_is_busy(group) ? post_both(group, &send, &receive)
-                                       : run_both(group, &send, &receive);
-}
-
-crt_status_t crt_group_isend(crt_group_t *group, const crt_tensor_t *tensor, int peer,
-                             crt_operation_t **operation_out)
-{
-    return crt_group_post(
-        group, CRT_COLLECTIVE(.kind = CRT_COLLECTIVE_SEND, .input = tensor, .peer = peer),
-        operation_out);
-}
-
-crt_status_t crt_group_irecv(crt_group_t *group, const crt_tensor_t *tensor, int peer,
-                             crt_operation_t **operation_out)
-{
-    return crt_group_post(
-        group,
-        CRT_COLLECTIVE(.kind = CRT_COLLECTIVE_RECV, .output = tensor, .peer = peer),
-        operation_out);
 }

@@ -195,8 +195,7 @@ static crt_status_t describe(crt_operation_t *operation, const crt_collective_t 
     crt_collective_t *mine = &operation->what;
 
     CRT_TRY(CRTI_COPY_STRUCT(mine, what, "CRT_COLLECTIVE"));
-    operation->is_message =
-        mine->kind == CRT_COLLECTIVE_SEND || mine->kind == CRT_COLLECTIVE_RECV;
+    operation->is_message = crti_is_message(mine->kind);
     if (mine->input) {
         operation->input = *mine->input;
         mine->input = &operation->input;

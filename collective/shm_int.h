@@ -181,18 +181,25 @@ crt_status_t crti_shm_pair_await(crti_shm_t *team, crti_pair_t *const *pairs, in
  * their part who have not arrived as often as we have. */
 crt_status_t crti_shm_wait_word(crti_shm_t *team, int who, const _Atomic uint32_t *word,
                                 uint32_t value);
+/* After a word of our own region has changed. */
+void crti_shm_wake(crti_shm_t *team, const _Atomic uint32_t *word);
+/* Tells the others of the group's failure; that we leave. */
+void crti_shm_report(crti_shm_t *team);
+void crti_shm_say_left(crti_shm_t *team);
+
+/* ------------------------------------------------------------------ shm_look.c */
+
+/* CRT_OK: all others live and have not failed, by their flags and their processes. Between
+ * operations. */
+crt_status_t crti_shm_look_around(crti_shm_t *team);
+/* The processes alone. */
+crt_status_t crti_shm_look_at_processes(crti_shm_t *team);
+/* Fails the group as that member's has. */
+crt_status_t crti_shm_take_failure(crti_shm_t *team, int who);
 /* Fails the group: two members did not mean the same. */
 crt_status_t crti_shm_mismatch(crti_shm_t *team, int who,
                                const crti_operation_signature_t *own,
                                const crti_operation_signature_t *other);
-/* After a word of our own region has changed. */
-void crti_shm_wake(crti_shm_t *team, const _Atomic uint32_t *word);
-/* CRT_OK: all others live and have not failed, by their flags and their processes. Between
- * operations. */
-crt_status_t crti_shm_look_around(crti_shm_t *team);
-/* Tells the others of the group's failure; that we leave. */
-void crti_shm_report(crti_shm_t *team);
-void crti_shm_say_left(crti_shm_t *team);
 
 /* ------------------------------------------------------------------ shm_region.c */
 

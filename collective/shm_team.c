@@ -15,7 +15,6 @@
 #define MISSES          3 /* in a row, before that */
 #define REST_LEAST      4
 #define REST_MOST       256
-#define LOST_NS         (60 * CRTI_MS) /* for the runtime to say why a process is gone */
 
 static inline void relax(void)
 {
@@ -54,22 +53,6 @@ void crti_shm_arrive(crti_shm_t *team)
 
 /* ---------------------------------------------------------------- looking */
 
-static crt_status_t take_failure(crti_shm_t *team, int who)
-{
-    const crti_shm_head_t *head = team->peers[who].head;
-    crti_shm_failure_t failure;
-    crt_status_t status;
-    int rank;
-
-    memcpy(&failure, &head->failure, sizeof(failure));
-    failure.text[sizeof(failure.text) - 1] = '\0';
-    status = failure.status < 0 && failure.status > -1000 ? (crt_status_t)failure.status
-                                                          : CRT_ERR_CANCELLED;
-    rank = failure.rank >= 0 && failure.rank < team->group->size ? failure.rank : -1;
-    /* A peer can't declare us dead. */
-    return crti_group_fail(team->group, status, rank, "%s", failure.text);
-}
-
 /* Who came out of the barrier that we wait in, or has nothing to do with the messages that we wait
  * for, may fail or leave: what we are in ends well. */
 static bool has_done_its_part(const crti_shm_t *team, int i)
@@ -95,31 +78,12 @@ static crt_status_t look_at_states(crti_shm_t *team)
         if (team->awaits && has_come(team)) /* its last message was there before that */
             return CRT_OK;
         if (state != CRTI_SHM_LEFT)
-            return take_failure(team, i);
+            return crti_shm_take_failure(team, i);
         return crti_group_fail(
             team->group, CRT_ERR_CLOSED, peer->rank, "%s has left the group",
             crti_group_describe(team->group, peer->rank, who, sizeof(who)));
     }
     return CRT_OK;
-}
-
-/* The kernel's word, which is there before any notice. */
-static crt_status_t look_at_processes(crti_shm_t *team)
-{
-    int ended = -1;
-
-    for (int i = 0; i < team->size; i++) {
-        team->polls[i] = (struct pollfd){
-            .fd = i == team->rank ? -1 : team->peers[i].pidfd, .events = POLLIN};
-    }
-    if (poll(team->polls, (nfds_t)team->size, 0) <= 0)
-        return CRT_OK;
-    for (int i = 0; i < team->size && ended < 0; i++)
-        if (team->polls[i].revents)
-            ended = team->peers[i].rank;
-    return ended < 0 ? CRT_OK
-                     : crti_group_lost(team->group, ended, crti_now_ns() + LOST_NS,
-                                       "its process has ended");
 }
 
 /* Whether a peer that waits for message `number` of `kind` with us can't go on before we have
@@ -133,21 +97,6 @@ static bool needs_us(const crti_shm_t *team, int who, int kind, uint32_t number)
     if (kind == CRT_COLLECTIVE_RECV)
         return !has_reached(peer->sends_posted, number);
     return !has_reached(received, number) && !has_reached(peer->receives_posted, number);
-}
-
-crt_status_t crti_shm_mismatch(crti_shm_t *team, int who,
-                               const crti_operation_signature_t *own,
-                               const crti_operation_signature_t *other)
-{
-    char mine[160], theirs[160], them[160], me[160];
-
-    return crti_group_fail(
-        team->group, CRT_ERR_INVALID, -1,
-        "the members' calls do not fit together: %s calls %s, but %s calls %s",
-        crti_group_describe(team->group, team->peers[team->rank].rank, me, sizeof(me)),
-        crti_operation_describe(own, mine, sizeof(mine)),
-        crti_group_describe(team->group, team->peers[who].rank, them, sizeof(them)),
-        crti_operation_describe(other, theirs, sizeof(theirs)));
 }
 
 /* What we wait in. */
@@ -235,7 +184,7 @@ static crt_status_t check_others(crti_shm_t *team, int waits_for)
     if (status == CRT_OK)
         status = look_at_states(team);
     if (status == CRT_OK)
-        status = look_at_processes(team);
+        status = crti_shm_look_at_processes(team);
     if (status == CRT_OK && now - team->last_look_ns > CRTI_GROUP_LOOK_NS / 2) {
         team->last_look_ns = now;
         status = look_for_cross(team, waits_for);
@@ -246,23 +195,6 @@ static crt_status_t check_others(crti_shm_t *team, int waits_for)
     if (status == CRT_OK)
         tell_if_slow(team, waits_for, now);
     return status;
-}
-
-/* Who has left has done its part: it stays until it has. */
-crt_status_t crti_shm_look_around(crti_shm_t *team)
-{
-    crt_status_t status = crti_group_failed(team->group);
-
-    for (int i = 0; i < team->size && status == CRT_OK; i++) {
-        const crti_shm_head_t *head = team->peers[i].head;
-
-        if (i != team->rank &&
-            atomic_load_explicit(&head->state, memory_order_acquire) == CRTI_SHM_FAILED)
-            status = crti_group_needs(team->group, team->peers[i].rank, head->done)
-                         ? take_failure(team, i)
-                         : CRT_OK;
-    }
-    return status == CRT_OK ? look_at_processes(team) : status;
 }
 
 /* ---------------------------------------------------------------- sleeping */

@@ -234,6 +234,18 @@ static crti_incoming_t *first_incoming(crti_peer_queue_t *peer)
                : CRTI_CONTAINER(peer->incoming.next, crti_incoming_t, link);
 }
 
+/* A message of the check; false: it is none of ours. */
+static bool take_check(crti_exchange_t *x, int rank, uint64_t round)
+{
+    int to;
+
+    if (!crti_exchange_check_arrived(x, rank, round))
+        return false;
+    while (crti_exchange_check_due(x, &to, &round))
+        crti_exchange_queue(x, to, round, NULL, 0, NULL);
+    return true;
+}
+
 /* CRTI_TAKE: of a message with bytes, the first that is expected takes them. */
 crti_verdict_t crti_exchange_judge(crti_exchange_t *x, crti_peer_queue_t *peer,
                                    const crti_msg_group_data_t *m)
@@ -246,8 +258,7 @@ crti_verdict_t crti_exchange_judge(crti_exchange_t *x, crti_peer_queue_t *peer,
     if (m->length ? !in : x->check.rounds == 0) /* it has not begun here */
         return CRTI_LATER;
     if (m->length ? m->round == in->round && m->length <= in->size - in->got
-                  : m->round & CHECK_ROUND &&
-                        crti_exchange_check_arrived(x, peer->rank, m->round))
+                  : m->round & CHECK_ROUND && take_check(x, peer->rank, m->round))
         return CRTI_TAKE;
     crti_exchange_nonsense(x, peer->rank,
                            m->length ? "a message out of turn"
@@ -567,6 +578,18 @@ void crti_exchange_begin(crti_exchange_t *x, const crti_exchange_call_t *call)
     x->lost = -1;
     for (int i = 0; i < x->group->size; i++)
         crti_exchange_pair_check(x, &x->peers[i]);
+    crti_exchange_look_again(x);
+}
+
+void crti_exchange_check(crti_exchange_t *x, const int *ranks, int size, int rank)
+{
+    int rounds = crti_exchange_check_begin(x, ranks, size, rank);
+
+    if (rounds == 0)
+        return;
+    for (int i = 0; i < rounds; i++)
+        crti_exchange_use(x, crti_exchange_check_from(x, i));
+    crti_exchange_queue(x, crti_exchange_check_to(x, 0), CHECK_ROUND, NULL, 0, NULL);
     crti_exchange_look_again(x);
 }
 

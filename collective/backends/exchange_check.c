@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The check: every member compares its call with others', in log2(n) rounds of messages without
- * bytes that run beside all else. See exchange.h.
+ * bytes that run beside all else. Without I/O: exchange.c sends them. See exchange.h.
  */
 #include "collective/backends/exchange_int.h"
 
@@ -14,14 +14,14 @@ static int check_peer(const crti_exchange_t *x, int round, int direction)
                x->check.size];
 }
 
-static void check_go_on(crti_exchange_t *x)
+bool crti_exchange_check_due(crti_exchange_t *x, int *to_out, uint64_t *round_out)
 {
-    while (x->check.next < x->check.rounds &&
-           (x->check.arrived & (1u << x->check.next))) {
-        if (++x->check.next < x->check.rounds)
-            crti_exchange_queue(x, check_peer(x, x->check.next, 1),
-                                CHECK_ROUND | (unsigned)x->check.next, NULL, 0, NULL);
-    }
+    if (x->check.next >= x->check.rounds || !(x->check.arrived & (1u << x->check.next)) ||
+        ++x->check.next == x->check.rounds)
+        return false;
+    *to_out = check_peer(x, x->check.next, 1);
+    *round_out = CHECK_ROUND | (unsigned)x->check.next;
+    return true;
 }
 
 bool crti_exchange_check_arrived(crti_exchange_t *x, int rank, uint64_t round)
@@ -33,11 +33,10 @@ bool crti_exchange_check_arrived(crti_exchange_t *x, int rank, uint64_t round)
         return false;
     x->check.arrived |= 1u << i;
     x->peers[rank].came_to = x->call.sequence + 1;
-    check_go_on(x);
     return true;
 }
 
-void crti_exchange_check(crti_exchange_t *x, const int *ranks, int size, int rank)
+int crti_exchange_check_begin(crti_exchange_t *x, const int *ranks, int size, int rank)
 {
     int rounds = 0;
 
@@ -49,12 +48,17 @@ void crti_exchange_check(crti_exchange_t *x, const int *ranks, int size, int ran
     x->check.rounds = rounds;
     x->check.next = 0;
     x->check.arrived = 0;
-    if (rounds == 0)
-        return;
-    for (int i = 0; i < rounds; i++)
-        crti_exchange_use(x, check_peer(x, i, -1));
-    crti_exchange_queue(x, check_peer(x, 0, 1), CHECK_ROUND, NULL, 0, NULL);
-    crti_exchange_look_again(x);
+    return rounds;
+}
+
+int crti_exchange_check_to(const crti_exchange_t *x, int round)
+{
+    return check_peer(x, round, 1);
+}
+
+int crti_exchange_check_from(const crti_exchange_t *x, int round)
+{
+    return check_peer(x, round, -1);
 }
 
 bool crti_exchange_check_waits_for(const crti_exchange_t *x, int rank)

@@ -139,8 +139,16 @@ crti_verdict_t crti_exchange_judge(crti_exchange_t *x, crti_peer_queue_t *peer,
                                    const crti_msg_group_data_t *m);
 
 /* exchange_check.c */
+/* Begins it, of `size` members, of which this is `rank`; how many rounds it has. The message of
+ * round 0 is due. */
+int crti_exchange_check_begin(crti_exchange_t *x, const int *ranks, int size, int rank);
+/* The member that gets this one's message of a round, and the one whose message comes. */
+int crti_exchange_check_to(const crti_exchange_t *x, int round);
+int crti_exchange_check_from(const crti_exchange_t *x, int round);
 /* A message of the check; false: it is none of ours. */
 bool crti_exchange_check_arrived(crti_exchange_t *x, int rank, uint64_t round);
+/* The next message that is due since one has arrived; false: none. */
+bool crti_exchange_check_due(crti_exchange_t *x, int *to_out, uint64_t *round_out);
 bool crti_exchange_check_waits_for(const crti_exchange_t *x, int rank);
 
 /* exchange_pair.c */
