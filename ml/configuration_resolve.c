@@ -596,3 +596,81 @@ crt_status_t crt_configuration_resolve(crt_configuration_t *c)
         status = resolve_entry(c, &c->entries[i], 0);
     return status == CRT_ERR_EXISTS ? CRT_ERR_INVALID : status;
 }
+
+/* ---------------------------------------------------------------- from text to values */
+
+crt_status_t crt_configuration_parse(const char *name, const char *text, size_t size,
+                                     crt_configuration_t **configuration_out)
+{
+    crt_configuration_t *c;
+    crt_status_t status;
+
+    if (size > CRTI_CONFIGURATION_BYTES_MAX)
+        return crt_raise(CRT_ERR_TOO_LARGE, "%s: %zu bytes, the limit is %zu", name, size,
+                         CRTI_CONFIGURATION_BYTES_MAX);
+    c = calloc(1, sizeof(*c));
+    if (!c || !(c->name = strdup(name))) {
+        free(c);
+        return crt_raise(CRT_ERR_NO_MEMORY, "%s", name);
+    }
+    status = crti_configuration_read_text(c, name, text, size, NULL, false);
+    if (status != CRT_OK) {
+        crt_configuration_drop(&c);
+        return status == CRT_ERR_EXISTS ? CRT_ERR_INVALID : status;
+    }
+    *configuration_out = c;
+    return CRT_OK;
+}
+
+crt_status_t crt_configuration_read(const char *path,
+                                    crt_configuration_t **configuration_out)
+{
+    unsigned char *data;
+    size_t size;
+    crt_status_t status =
+        crti_file_read(path, CRTI_CONFIGURATION_BYTES_MAX, &data, &size);
+
+    if (status != CRT_OK)
+        return status;
+    status = crt_configuration_parse(path, (const char *)data, size, configuration_out);
+    free(data);
+    return status;
+}
+
+/* "--section.key", "--section.key=value" or "group=choice". */
+static bool is_override(const char *word)
+{
+    size_t name = strcspn(word, "=");
+
+    if (strncmp(word, "--", 2) == 0)
+        return memchr(word, '.', name) != NULL;
+    return word[0] != '-' && word[name] == '=';
+}
+
+crt_status_t crt_configuration_arguments(int *argc, char **argv,
+                                         crt_configuration_t **configuration_out)
+{
+    crt_configuration_t *c;
+    bool has_file = *argc > 1 && argv[1][0] != '-' && !is_override(argv[1]);
+    crt_status_t status = has_file ? crt_configuration_read(argv[1], &c)
+                                   : crt_configuration_parse(argv[0], "", 0, &c);
+    int left = 1;
+
+    if (status != CRT_OK)
+        return status;
+    for (int i = has_file ? 2 : 1; i < *argc && status == CRT_OK; i++)
+        if (is_override(argv[i]))
+            status = crt_configuration_override(c, argv[i]);
+        else
+            argv[left++] = argv[i];
+    if (status == CRT_OK)
+        status = crt_configuration_resolve(c);
+    if (status != CRT_OK) {
+        crt_configuration_drop(&c);
+        return status;
+    }
+    argv[left] = NULL;
+    *argc = left;
+    *configuration_out = c;
+    return CRT_OK;
+}

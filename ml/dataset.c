@@ -9,9 +9,6 @@
 #include "ml/matrix.h"
 #include "ml/model.h"
 
-#define DIGITS_TRAIN 60000
-#define DIGITS_TEST  10000
-
 static crt_status_t check_labels(const uint8_t *labels, size_t count, int classes)
 {
     for (size_t i = 0; i < count; i++)
@@ -126,27 +123,6 @@ void crti_dataset_shorten(crt_dataset_t *set, size_t count)
         return;
     set->count = count;
     set->features.shape[0] = set->labels.shape[0] = (int64_t)count;
-}
-
-crt_status_t crt_dataset_open(const char *source, crt_split_t split,
-                              crt_dataset_t **set_out)
-{
-    /* Each is about by two names. */
-    static const char *const names[][3] = {
-        {"train-images-idx3-ubyte", "train-images.idx3-ubyte", NULL},
-        {"train-labels-idx1-ubyte", "train-labels.idx1-ubyte", NULL},
-        {"t10k-images-idx3-ubyte", "t10k-images.idx3-ubyte", NULL},
-        {"t10k-labels-idx1-ubyte", "t10k-labels.idx1-ubyte", NULL}};
-    bool test = split == CRT_SPLIT_TEST;
-    char images[PATH_MAX], labels[PATH_MAX];
-    crt_status_t status;
-
-    if (strcmp(source, "builtin") == 0)
-        return crt_dataset_new_digits(test ? DIGITS_TEST : DIGITS_TRAIN, split, set_out);
-    status = crti_file_find(source, names[2 * test], images);
-    if (status == CRT_OK)
-        status = crti_file_find(source, names[2 * test + 1], labels);
-    return status == CRT_OK ? crt_dataset_read_idx(images, labels, 10, set_out) : status;
 }
 
 size_t crt_dataset_count(const crt_dataset_t *set)

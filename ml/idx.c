@@ -10,6 +10,8 @@
 #include "ml/gzip.h"
 
 #define TYPE_UINT8    0x08
+#define DIGITS_TRAIN  60000
+#define DIGITS_TEST   10000
 #define EXPANSION_MAX 1032 /* deflate makes at most this of one byte */
 
 /* The bytes of the array, wherever they come from. */
@@ -198,4 +200,25 @@ crt_status_t crt_dataset_read_idx(const char *images_path, const char *labels_pa
         free(labels.data);
     }
     return status;
+}
+
+crt_status_t crt_dataset_open(const char *source, crt_split_t split,
+                              crt_dataset_t **set_out)
+{
+    /* Each is about by two names. */
+    static const char *const names[][3] = {
+        {"train-images-idx3-ubyte", "train-images.idx3-ubyte", NULL},
+        {"train-labels-idx1-ubyte", "train-labels.idx1-ubyte", NULL},
+        {"t10k-images-idx3-ubyte", "t10k-images.idx3-ubyte", NULL},
+        {"t10k-labels-idx1-ubyte", "t10k-labels.idx1-ubyte", NULL}};
+    bool test = split == CRT_SPLIT_TEST;
+    char images[PATH_MAX], labels[PATH_MAX];
+    crt_status_t status;
+
+    if (strcmp(source, "builtin") == 0)
+        return crt_dataset_new_digits(test ? DIGITS_TEST : DIGITS_TRAIN, split, set_out);
+    status = crti_file_find(source, names[2 * test], images);
+    if (status == CRT_OK)
+        status = crti_file_find(source, names[2 * test + 1], labels);
+    return status == CRT_OK ? crt_dataset_read_idx(images, labels, 10, set_out) : status;
 }

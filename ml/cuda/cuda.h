@@ -85,6 +85,7 @@ static inline crti_cuda_t *crti_cuda_of(const crti_layer_t *layer)
 bool crti_cuda_did(crti_cuda_t *c, cudaError_t error, const char *what);
 bool crti_cuda_did_dnn(crti_cuda_t *c, cudnnStatus_t status, const char *what);
 bool crti_cuda_did_blas(crti_cuda_t *c, cublasStatus_t status, const char *what);
+bool crti_cuda_did_driver(crti_cuda_t *c, CUresult result, const char *what);
 
 /* A kernel with a thread for each of `count` numbers, or with so many blocks of `threads`. */
 void crti_cuda_run(crti_cuda_t *c, crti_cuda_kernel_t kernel, size_t count,
@@ -112,7 +113,10 @@ void crti_cuda_send(crti_cuda_t *c, void *to, size_t bytes);
 /* From host memory, which may be changed when it returns. */
 void crti_cuda_upload(crti_cuda_t *c, void *to, const void *from, size_t bytes);
 
-/* CRT_ERR_NO_MEMORY: how much was wanted, for what, and who has the rest. Raised and remembered. */
+/* CRT_ERR_NO_MEMORY: how much was wanted, for what, and who has the rest. The second keeps it as
+ * what has failed, too. */
+crt_status_t crti_cuda_raise_memory(crti_device_t *device, size_t floats,
+                                    const char *what);
 void crti_cuda_no_memory(crti_cuda_t *c, size_t bytes, const char *what);
 
 /* `*memory` of the device with room for `bytes`: grown when it has less. */
