@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What streams are made with, and outgoing ones. See stream.h. */
 #include <errno.h>
-#include <netinet/tcp.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -40,19 +39,6 @@ void crti_stream_context_free(crti_stream_context_t *context)
 void crti_stream_context_avoid_bbr(crti_stream_context_t *context)
 {
     context->is_bursty = true;
-}
-
-void crti_stream_prepare(const crti_stream_context_t *context, int fd)
-{
-    char now[16] = "";
-    socklen_t size = sizeof(now) - 1;
-
-    if (!context->is_bursty ||
-        getsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, now, &size) != 0 ||
-        strncmp(now, "bbr", 3) != 0)
-        return;
-    if (setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, "cubic", 5) != 0)
-        setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, "reno", 4);
 }
 
 /* ---------------------------------------------------------------- outgoing */

@@ -65,6 +65,19 @@ void crti_stream_tune(int fd)
                sizeof(user_timeout_ms));
 }
 
+void crti_stream_prepare(const crti_stream_context_t *context, int fd)
+{
+    char now[16] = "";
+    socklen_t size = sizeof(now) - 1;
+
+    if (!context->is_bursty ||
+        getsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, now, &size) != 0 ||
+        strncmp(now, "bbr", 3) != 0)
+        return;
+    if (setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, "cubic", 5) != 0)
+        setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, "reno", 4);
+}
+
 void crti_stream_allow_stall(crti_stream_t *stream)
 {
     int none = 0;

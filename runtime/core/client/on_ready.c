@@ -45,11 +45,6 @@ bool crti_is_callback_thread(void)
     return is_callback_thread;
 }
 
-crt_waitset_t *crti_callbacks_set(const struct crti_callbacks *callbacks)
-{
-    return callbacks->set;
-}
-
 /* ------------------------------------------------------------------ the thread */
 
 /* After a shutdown the set is this thread's alone. */
@@ -122,11 +117,13 @@ static crt_status_t start(crti_core_t *core)
     if (status == CRT_OK && (error = crti_thread_start(&c->thread, NULL, serve, c)) != 0)
         status =
             crt_raise(CRT_ERR_IO, "a thread for callbacks of refs: %s", strerror(error));
-    if (status != CRT_OK)
+    if (status != CRT_OK) {
         free_callbacks(c);
-    else
-        core->waits->callbacks = c;
-    return status;
+        return status;
+    }
+    core->waits->callbacks = c;
+    core->waits->callback_set = c->set;
+    return CRT_OK;
 }
 
 void crti_callbacks_end(struct crti_callbacks *c)

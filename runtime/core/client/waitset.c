@@ -606,6 +606,6 @@ void crti_waits_orphan(crti_core_t *core)
         orphan(set);
         crti_old_handle_add(set);
     }
-    if (core->waits->callbacks)
-        orphan(crti_callbacks_set(core->waits->callbacks));
+    if (core->waits->callback_set)
+        orphan(core->waits->callback_set);
 }

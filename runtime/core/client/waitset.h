@@ -36,6 +36,7 @@ struct crti_waits {
     crti_list_t nodes;   /* entries, in all sets, of those that have not ended */
     crti_wait_memory_t memory;
     struct crti_callbacks *callbacks; /* on_ready.c; NULL: none was asked for */
+    crt_waitset_t *callback_set;      /* theirs */
     struct crti_notices *watches;     /* watch.c; likewise */
 };
 
@@ -91,8 +92,6 @@ crt_status_t crti_wait_check_ref(const crt_ref_t *ref);
 
 /* ------------------------------------------------------------------ on_ready.c */
 
-/* That of all callbacks. */
-crt_waitset_t *crti_callbacks_set(const struct crti_callbacks *callbacks);
 /* After a shutdown: the callbacks that are left run, and their thread ends. NULL is fine. */
 void crti_callbacks_end(struct crti_callbacks *callbacks);
 /* This thread runs callbacks. */

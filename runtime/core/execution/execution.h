@@ -116,6 +116,8 @@ void crti_execution_fini(crti_execution_t *execution);
 const crti_class_t *crti_execution_class(const crti_core_t *core);
 
 crt_status_t crti_incoming_call(crti_client_t *client, const void *data, size_t size);
+/* The caller is told that this worker takes no more tasks (max_calls.c). */
+void crti_incoming_refuse_more(crti_client_t *client);
 /* Tasks that were not started go back to their owners. */
 void crti_incoming_give_back(crti_client_t *client);
 void crti_incoming_give_back_all(crti_core_t *core);
@@ -188,8 +190,6 @@ extern const crti_function_t crti_stop_function;
 
 /* A task begins: after its last one here the worker takes no more. */
 void crti_max_calls_begin(crt_call_t *call);
-/* A task came to a worker that takes no more: its caller is told. */
-void crti_max_calls_refuse(crti_client_t *client);
 
 /* ------------------------------------------------------------------ cancel.c */
 

@@ -395,7 +395,7 @@ crt_status_t crti_incoming_call(crti_client_t *client, const void *data, size_t 
         return status;
     }
     if (core->execution->is_spent)
-        crti_max_calls_refuse(client);
+        crti_incoming_refuse_more(client);
     call->missing = 1;
     link_call(client, call);
     if (call->flags & CRTI_CALL_READY) {
@@ -512,6 +512,16 @@ static void give_back_call(crt_call_t *call)
     call->result.form = CRTI_RESULT_NOT_STARTED;
     call->status = CRT_OK;
     crti_call_finish(call, false);
+}
+
+void crti_incoming_refuse_more(crti_client_t *client)
+{
+    CRTI_AUTO(crti_buffer_fini) crti_buffer_t record = {0};
+
+    if (client->is_lost || client->knows_spent || crti_put_retiring(&record) != CRT_OK)
+        return;
+    client->knows_spent = true;
+    crti_peer_reply(client->core, client->peer, &record, CRTI_SEND_CONTROL);
 }
 
 void crti_incoming_give_back(crti_client_t *client)

@@ -16,21 +16,6 @@
 #include "runtime/core/execution/execution_int.h"
 #include "runtime/core/process/remotes.h"
 
-static void tell(crti_client_t *client)
-{
-    CRTI_AUTO(crti_buffer_fini) crti_buffer_t record = {0};
-
-    if (client->is_lost || client->knows_spent || crti_put_retiring(&record) != CRT_OK)
-        return;
-    client->knows_spent = true;
-    crti_peer_reply(client->core, client->peer, &record, CRTI_SEND_CONTROL);
-}
-
-void crti_max_calls_refuse(crti_client_t *client)
-{
-    tell(client);
-}
-
 static bool is_last(crti_core_t *core, const crti_function_t *function)
 {
     unsigned **runs = &core->execution->runs;
@@ -55,7 +40,7 @@ void crti_max_calls_begin(crt_call_t *call)
         crti_client_t *client =
             crti_client_ref(CRTI_CONTAINER(item, crti_client_t, link));
 
-        tell(client);
+        crti_incoming_refuse_more(client);
         crti_incoming_give_back(client);
         crti_client_unref(client);
     }
