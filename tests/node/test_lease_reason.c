@@ -41,7 +41,7 @@ static const char *reason(scene_t *s, uint64_t lease)
 {
     static char text[160];
 
-    crti_lease_reason(s->table, crti_lease_table_get(s->table, id(lease)), 8, text,
+    crti_lease_reason(s->table, crti_lease_table_get(s->table, id(lease)), text,
                       sizeof(text));
     return text;
 }

@@ -234,7 +234,12 @@ crt_status_t crti_zygote_start(crti_job_t *job);
 crt_status_t crti_zygote_fork(crti_job_t *job, crti_process_t *process, const int fds[2]);
 crt_status_t crti_zygote_execute(crti_job_t *job, const crti_process_t *process,
                                  const int fds[2], pid_t *pid_out);
+
+/* zygote_end.c. Its pidfd tells the rest. */
 void crti_zygote_kill(crti_job_t *job);
+/* Its process is gone. */
+void crti_zygote_close(crti_job_t *job);
+/* Both, at the end of the node. */
 void crti_zygote_fini(crti_job_t *job);
 
 #endif

@@ -25,7 +25,6 @@
 #include "runtime/node/leases/worker_table.h"
 #include "runtime/node/process/process.h"
 
-#define END_NS      (1 * CRTI_S) /* to end what its workers left */
 #define OMP_THREADS "OMP_NUM_THREADS"
 
 /* ---------------------------------------------------------------- argv and environment */
@@ -268,26 +267,6 @@ static const char *end_text(const siginfo_t *info, bool known, char *text, size_
     return text;
 }
 
-static void close_zygote(crti_job_t *job)
-{
-    crti_zygote_t *z = &job->zygote;
-
-    for (int i = 0; i < 2; i++)
-        crti_output_close(&z->output[i]);
-    crti_log_quota_ended(job->node->log_quota, &z->log);
-    crti_channel_free(z->channel);
-    z->channel = NULL;
-    crti_loop_cancel(job->node->loop, &z->start_timer);
-    if (z->pidfd >= 0) {
-        crti_loop_remove(job->node->loop, &z->pidfd_watch);
-        close(z->pidfd);
-    }
-    z->pidfd = -1;
-    z->pid = 0;
-    crti_close_auto(&z->report);
-    z->report = -1;
-}
-
 /* Its workers hear of it by their parent-death signal; from now on this node reaps them. */
 static void orphan_workers(crti_job_t *job)
 {
@@ -325,7 +304,7 @@ static void on_gone(void *user, uint32_t events)
                  end_text(&info, known, how, sizeof(how)),
                  job->state == CRTI_JOB_STARTING ? " before crt_main or crt_init" : "",
                  last[0] ? "; last output: " : "", last);
-    close_zygote(job);
+    crti_zygote_close(job);
     orphan_workers(job);
     if (was_needed)
         crti_job_fail(job, status != CRT_OK ? status : CRT_ERR_WORKER_DIED, text);
@@ -423,41 +402,8 @@ crt_status_t crti_zygote_start(crti_job_t *job)
         if (fds[i] >= 0)
             close(fds[i]);
     if (status != CRT_OK)
-        close_zygote(job);
+        crti_zygote_close(job);
     return status;
-}
-
-static void on_still_there(void *user)
-{
-    const crti_job_t *job = user;
-
-    kill(-job->zygote.pid, SIGKILL);
-}
-
-/* One that serves ends what its workers left anywhere before it goes (core/client/zygote.c). */
-void crti_zygote_kill(crti_job_t *job)
-{
-    crti_zygote_t *z = &job->zygote;
-    bool serves = z->channel && job->state == CRTI_JOB_SERVING;
-
-    if (z->pid == 0 || (!z->channel && crti_timer_is_started(&z->start_timer)))
-        return;
-    crti_channel_free(z->channel);
-    z->channel = NULL;
-    crti_loop_cancel(job->node->loop, &z->start_timer);
-    z->start_timer = (crti_timer_t){.on_expired = on_still_there, .user = job};
-    if (!serves || crti_loop_start(job->node->loop, &z->start_timer,
-                                   crti_node_now(job->node) + END_NS) != CRT_OK)
-        kill(-z->pid, SIGKILL);
-}
-
-void crti_zygote_fini(crti_job_t *job)
-{
-    if (job->zygote.pid) {
-        kill(-job->zygote.pid, SIGKILL);
-        waitpid(job->zygote.pid, NULL, 0);
-    }
-    close_zygote(job);
 }
 
 /* ---------------------------------------------------------------- workers */

@@ -7,9 +7,7 @@
 
 #include "runtime/node/leases/bundle_table.h"
 #include "runtime/node/leases/holdings.h"
-#include "runtime/node/leases/node_views.h"
-#include "runtime/node/leases/room.h"
-#include "runtime/node/types.h"
+#include "runtime/node/leases/lease_table_int.h"
 
 #define HOLDERS 32 /* jobs that are counted */
 #define SHOWN   3  /* of them */
@@ -45,26 +43,25 @@ static void count(holders_t *h, crti_id_t job, int64_t amount)
  * and the bundles of its placement groups. */
 static void collect(const crti_lease_table_t *table, const char *name, holders_t *h)
 {
-    const crti_bundle_table_t *bundles = &crti_lease_table_room(table)->bundles;
     const crti_holding_t *holding;
     const crti_bundle_t *bundle;
-    const crti_lease_t *lease;
     crti_list_t *at = NULL;
     size_t cursor = 0;
 
     h->count = 0;
-    while ((lease = crti_lease_table_next(table, &cursor)))
+    CRTI_MAP_FOREACH (const entry_t, e, &table->leases) {
+        const crti_lease_t *lease = &e->lease;
+
         if (crti_id_is_zero(lease->how.group) &&
             (lease->state == CRTI_LEASE_STARTING || lease->state == CRTI_LEASE_GRANTED) &&
             !(lease->is_blocked && strcmp(name, "CPU") == 0))
             count(h, lease->job, crti_resources_get(&lease->resources, name));
-    cursor = 0;
-    while (
-        (holding = crti_holdings_next(&crti_lease_table_room(table)->holdings, &cursor)))
+    }
+    while ((holding = crti_holdings_next(&table->room.holdings, &cursor)))
         if (holding->bundle == NULL)
             count(h, holding->job, crti_resources_get(&holding->resources, name));
     cursor = 0;
-    while ((bundle = crti_bundle_table_next(bundles, &cursor, &at)))
+    while ((bundle = crti_bundle_table_next(&table->room.bundles, &cursor, &at)))
         count(h, bundle->job, crti_resources_get(&bundle->resources, name));
 }
 
@@ -111,9 +108,9 @@ static bool tell_holders(const crti_lease_table_t *table,
 static bool tell_of_this_node(const crti_lease_table_t *table,
                               const crti_resources_t *need, char *text, size_t size)
 {
-    const crti_resources_t *available = crti_lease_table_available(table);
+    const crti_resources_t *available = &table->room.available;
 
-    if (!crti_resources_fit(crti_lease_table_resources(table), need))
+    if (!crti_resources_fit(&table->room.resources, need))
         return false;
     for (unsigned i = 0; i < need->count; i++)
         if (crti_resources_get(available, need->item[i].name) < need->item[i].amount)
@@ -125,11 +122,11 @@ static bool tell_of_this_node(const crti_lease_table_t *table,
 static bool tell_lack(const crti_lease_table_t *table, const struct crti_resource *item,
                       char *text, size_t size)
 {
-    const crti_node_views_t *views = crti_lease_table_views(table);
+    const crti_node_views_t *views = &table->views;
     char need[64], have[64], hint[120] = "";
     int64_t largest, sum;
 
-    largest = sum = crti_resources_get(crti_lease_table_resources(table), item->name);
+    largest = sum = crti_resources_get(&table->room.resources, item->name);
     crti_node_views_survey(views, item->name, &largest, &sum);
     if (largest >= item->amount)
         return false;
@@ -160,9 +157,8 @@ static void tell_no_such_node(const crti_lease_t *lease, char *text, size_t size
 static void tell_bundle(const crti_lease_table_t *table, const crti_lease_t *lease,
                         char *text, size_t size)
 {
-    const crti_bundle_t *bundle =
-        crti_bundle_table_get(&crti_lease_table_room(table)->bundles, lease->how.group,
-                              lease->how.bundle, NULL);
+    const crti_bundle_t *bundle = crti_bundle_table_get(
+        &table->room.bundles, lease->how.group, lease->how.bundle, NULL);
     char need[64], where[80], has[64];
 
     crti_resources_format(&lease->resources, need, sizeof(need));
@@ -175,7 +171,7 @@ static void tell_bundle(const crti_lease_table_t *table, const crti_lease_t *lea
 }
 
 void crti_lease_reason(const crti_lease_table_t *table, const crti_lease_t *lease,
-                       size_t max_workers, char *text, size_t size)
+                       char *text, size_t size)
 {
     const crti_resources_t *need = &lease->resources;
     char all[120];
@@ -184,8 +180,7 @@ void crti_lease_reason(const crti_lease_table_t *table, const crti_lease_t *leas
         tell_bundle(table, lease, text, size);
         return;
     }
-    if (!crti_scheduling_is_any(&lease->how) &&
-        !crti_lease_table_feasible(table, lease)) {
+    if (!crti_scheduling_is_any(&lease->how) && !crti_lease_feasible(table, lease)) {
         tell_no_such_node(lease, text, size);
         return;
     }
@@ -193,15 +188,14 @@ void crti_lease_reason(const crti_lease_table_t *table, const crti_lease_t *leas
     for (unsigned i = 0; i < need->count; i++)
         if (tell_lack(table, &need->item[i], text, size))
             return;
-    if (!crti_job_shares_allow(
-            crti_lease_table_shares(table), lease->job, crti_lease_weight(lease),
-            crti_resources_get(crti_lease_table_resources(table), "CPU")))
+    if (!crti_job_shares_allow(&table->shares, lease->job, crti_lease_weight(lease),
+                               crti_resources_get(&table->room.resources, "CPU")))
         snprintf(text, size, "needs %s, the job has its %.10g %% of the node's CPUs",
                  crti_resources_format(need, all, sizeof(all)),
                  (double)lease->quota.max_share * 100 / CRTI_JOB_SHARE_ONE);
-    else if (crti_resources_fit(crti_lease_table_available(table), need))
+    else if (crti_resources_fit(&table->room.available, need))
         snprintf(text, size, "needs a worker, all %zu that the node may have are in use",
-                 max_workers);
+                 table->max_workers);
     else if (!tell_of_this_node(table, need, text, size))
         snprintf(text, size, "needs %s, all in use",
                  crti_resources_format(need, all, sizeof(all)));

@@ -5,10 +5,10 @@
 
 #include "runtime/node/leases/lease_table.h"
 
-/* "needs 3 CPU, the cluster has 2 CPU"; "needs 2 CPU, held by job 0123abcd: 2 CPU" (of this node).
- * `max_workers`: that the node may have. */
+/* "needs 3 CPU, the cluster has 2 CPU"; "needs 2 CPU, held by job 0123abcd: 2 CPU" (of this
+ * node). */
 void crti_lease_reason(const crti_lease_table_t *table, const crti_lease_t *lease,
-                       size_t max_workers, char *text, size_t size);
+                       char *text, size_t size);
 
 /* Whether it says more than the owner was told before: not when others hold the same meanwhile. */
 bool crti_lease_reason_is_new(const char *text, const char *told);

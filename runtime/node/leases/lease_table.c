@@ -158,23 +158,12 @@ crti_job_shares_t *crti_lease_table_change_shares(crti_lease_table_t *table)
 
 /* ---------------------------------------------------------------- where to */
 
-static crti_node_self_t self_of(const crti_lease_table_t *table)
-{
-    static const crti_resources_t none;
-    bool is_none = table->is_drained;
-
-    return (crti_node_self_t){.id = table->self,
-                              .labels = table->labels,
-                              .resources = is_none ? &none : &table->room.resources,
-                              .available = is_none ? &none : &table->room.available};
-}
-
 /* The node with room that the policy prefers. `here` says whether this node may be chosen.
  * NULL: this node, or (with *found_out false) none. */
 static crti_node_view_t *choose(const crti_lease_table_t *table,
                                 const crti_lease_t *lease, bool here, bool *found_out)
 {
-    crti_node_self_t self = self_of(table);
+    crti_node_self_t self = crti_lease_table_self(table);
     crti_node_need_t need = {.resources = &lease->resources,
                              .how = &lease->how,
                              .prefer = lease->prefer,
@@ -278,13 +267,6 @@ bool crti_lease_entry_give_back(crti_lease_table_t *table, entry_t *e, const cha
     return true;
 }
 
-bool crti_lease_table_feasible(const crti_lease_table_t *table, const crti_lease_t *lease)
-{
-    crti_node_self_t self = self_of(table);
-
-    return crti_node_views_feasible(&table->views, &self, &lease->resources, &lease->how);
-}
-
 /* No node has what it needs, however idle, and it does not wait for one. Without the head nobody
  * knows. */
 static bool is_hopeless(const crti_lease_table_t *table, const crti_lease_t *lease)
@@ -294,7 +276,7 @@ static bool is_hopeless(const crti_lease_table_t *table, const crti_lease_t *lea
 
     return crti_id_is_zero(lease->how.group) &&
            (lease->fails_if_infeasible || is_for_one) && !table->views.is_headless &&
-           !crti_lease_table_feasible(table, lease);
+           !crti_lease_feasible(table, lease);
 }
 
 static void refuse(crti_lease_table_t *table, entry_t *e, uint64_t now_ns)
@@ -303,8 +285,7 @@ static void refuse(crti_lease_table_t *table, entry_t *e, uint64_t now_ns)
 
     if (action == NULL)
         return;
-    crti_lease_reason(table, &e->lease, table->max_workers, action->text,
-                      sizeof(action->text));
+    crti_lease_reason(table, &e->lease, action->text, sizeof(action->text));
     dequeue(table, e, now_ns);
     forget(table, e);
     changed(table);
@@ -668,7 +649,7 @@ uint64_t crti_lease_table_tick(crti_lease_table_t *table, uint64_t now_ns)
         }
         e->explained_ns = now_ns;
         next = now_ns + TELL_AFTER < next ? now_ns + TELL_AFTER : next;
-        crti_lease_reason(table, &e->lease, table->max_workers, text, sizeof(text));
+        crti_lease_reason(table, &e->lease, text, sizeof(text));
         if (!crti_lease_reason_is_new(text, e->told))
             continue;
         action = act(table, CRTI_LEASE_TELL, e->lease.id);

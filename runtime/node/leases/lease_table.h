@@ -156,9 +156,6 @@ void crti_lease_table_serve(crti_lease_table_t *table, uint64_t now_ns);
 /* What other nodes have. */
 const struct crti_node_views *crti_lease_table_views(const crti_lease_table_t *table);
 size_t crti_lease_table_nodes(const crti_lease_table_t *table); /* how many those are */
-/* Whether any node could serve it, were all idle. */
-bool crti_lease_table_feasible(const crti_lease_table_t *table,
-                               const crti_lease_t *lease);
 /* How many are WAITING. */
 size_t crti_lease_table_waiting(const crti_lease_table_t *table);
 

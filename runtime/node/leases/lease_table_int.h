@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The inside of the lease table: for lease_table.c and fair_share.c. */
+/* The inside of the lease table: for lease_table.c, lease_reason.c and fair_share.c. */
 #ifndef CRTI_NODE_LEASE_TABLE_INT_H
 #define CRTI_NODE_LEASE_TABLE_INT_H
 
@@ -36,6 +36,27 @@ struct crti_lease_table {
     bool told_changed; /* a CHANGED is in `actions` */
     bool is_drained;
 };
+
+/* This node, as one of those that may serve. */
+static inline crti_node_self_t crti_lease_table_self(const crti_lease_table_t *table)
+{
+    static const crti_resources_t none;
+    bool is_none = table->is_drained;
+
+    return (crti_node_self_t){.id = table->self,
+                              .labels = table->labels,
+                              .resources = is_none ? &none : &table->room.resources,
+                              .available = is_none ? &none : &table->room.available};
+}
+
+/* Whether any node could serve it, were all idle. */
+static inline bool crti_lease_feasible(const crti_lease_table_t *table,
+                                       const crti_lease_t *lease)
+{
+    crti_node_self_t self = crti_lease_table_self(table);
+
+    return crti_node_views_feasible(&table->views, &self, &lease->resources, &lease->how);
+}
 
 /* Sends a request that waits here to another node. False: out of memory, it waits on. */
 bool crti_lease_entry_forward(crti_lease_table_t *table, entry_t *e,
