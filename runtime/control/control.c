@@ -268,6 +268,44 @@ static void refuse_link(crti_control_t *c, crti_control_link_t *link,
     }
 }
 
+static void bundle_answer(crti_control_t *c, const crti_request_t *request,
+                          const crti_message_t *m)
+{
+    char text[512];
+
+    crti_text(m->kind == CRTI_MSG_ERROR ? m->error.text : crti_str(""), text,
+              sizeof(text));
+    crti_control_bundle_answered(c, request, m->kind == CRTI_MSG_DONE, text);
+}
+
+/* An answer came; false: to no request of ours. */
+static bool answered(crti_control_t *c, crti_control_link_t *link,
+                     const crti_message_t *m)
+{
+    crti_request_t *request = crti_map_get(&c->request_map, &m->request);
+
+    if (request == NULL || request->link != link->number) {
+        if (m->kind == CRTI_MSG_ACTOR_STARTED) /* too late: is it still wanted? */
+            crti_control_actor_started(c, link->node, &m->actor_started);
+        return m->kind == CRTI_MSG_DONE || m->kind == CRTI_MSG_ERROR ||
+               m->kind == CRTI_MSG_LOG_DATA || m->kind == CRTI_MSG_STATE_ANSWER ||
+               m->kind == CRTI_MSG_ACTOR_STARTED;
+    }
+    crti_request_unlink(c, request);
+    switch (request->kind) {
+    case CRTI_MSG_ACTOR_START: crti_control_actor_answer(c, request, m); break;
+    case CRTI_MSG_ACTOR_STOP:
+        if (m->kind == CRTI_MSG_DONE)
+            crti_control_actor_stopped(c, request);
+        break;
+    case CRTI_MSG_JOB_START: crti_control_job_answer(c, request, m); break;
+    case CRTI_MSG_BUNDLE_RESERVE: bundle_answer(c, request, m); break;
+    default: crti_control_forwarded(c, request, m);
+    }
+    crti_request_free(request);
+    return true;
+}
+
 /* What a node's link may say besides requests; false: nothing of that, or it can't be true. */
 static bool node_message(crti_control_t *c, crti_control_link_t *link,
                          const crti_message_t *m)
@@ -312,7 +350,7 @@ static bool node_message(crti_control_t *c, crti_control_link_t *link,
         crti_control_node_died(c, link->node, reason);
         return true;
     }
-    default: return crti_control_answered(c, link, m);
+    default: return answered(c, link, m);
     }
 }
 

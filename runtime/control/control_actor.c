@@ -557,6 +557,21 @@ void crti_control_actor_end(crti_control_t *c, crti_actor_entry_t *actor,
     end_actor(c, actor, status, false, text);
 }
 
+void crti_control_actors_end_where(
+    crti_control_t *c, bool (*is_meant)(const crti_actor_entry_t *, const void *),
+    const void *subject, crt_status_t status, const char *text)
+{
+    crti_list_t *lists[] = {&c->actors.waiting, &c->actors.placed};
+
+    for (size_t i = 0; i < 2; i++)
+        CRTI_LIST_FOREACH_SAFE (item, lists[i]) {
+            crti_actor_entry_t *actor = CRTI_ACTOR_OF(item);
+
+            if (is_meant(actor, subject))
+                end_actor(c, actor, status, false, text);
+        }
+}
+
 void crti_control_actor_move(crti_control_t *c, crti_actor_entry_t *actor,
                              const char *text)
 {

@@ -33,6 +33,10 @@ void crti_control_actor_process_died(crti_control_t *c, crti_actor_entry_t *acto
 /* Dead for good; its process is ended. */
 void crti_control_actor_end(crti_control_t *c, crti_actor_entry_t *actor,
                             crt_status_t status, const char *text);
+/* Every living one for which `is_meant` holds. */
+void crti_control_actors_end_where(
+    crti_control_t *c, bool (*is_meant)(const crti_actor_entry_t *, const void *),
+    const void *subject, crt_status_t status, const char *text);
 /* A node reports that it runs this actor; false: it should not. */
 bool crti_control_actor_running(crti_control_t *c, const crti_node_entry_t *node,
                                 const crti_msg_actor_running_t *m);
@@ -55,9 +59,6 @@ static inline bool crti_control_has_waiting(const crti_control_t *c)
 void crti_control_actors_of_node(crti_control_t *c, const crti_node_entry_t *node,
                                  const char *text);
 void crti_control_actors_of_job(crti_control_t *c, crti_id_t job, const char *text);
-/* Detached ones, too. */
-void crti_control_actors_of_placement_group(crti_control_t *c, crti_id_t group,
-                                            const char *text);
 void crti_control_actors_of_owner(crti_control_t *c, crti_id_t process,
                                   crt_status_t status, const char *text);
 

@@ -1,29 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Actors that end because something else did: their job, the process that made them, their node,
- * their placement group.
+/* Actors that end because something else did: their job, the process that made them, their node.
  *
  * Where it sits
- *     control_job.c, control_node.c, control_placement_group.c -> [ control_actor_owner.c ] ->
- *     control_actor.c
+ *     control_job.c, control_node.c -> [ control_actor_owner.c ] -> control_actor.c
  */
 #include "runtime/control/control_actor.h"
 #include "runtime/control/control_state.h"
-
-/* Ends every living actor for which `is_meant` holds. */
-static void end_where(crti_control_t *c,
-                      bool (*is_meant)(const crti_actor_entry_t *, const void *),
-                      const void *subject, crt_status_t status, const char *text)
-{
-    crti_list_t *lists[] = {&c->actors.waiting, &c->actors.placed};
-
-    for (size_t i = 0; i < 2; i++)
-        CRTI_LIST_FOREACH_SAFE (item, lists[i]) {
-            crti_actor_entry_t *actor = CRTI_ACTOR_OF(item);
-
-            if (is_meant(actor, subject))
-                crti_control_actor_end(c, actor, status, text);
-        }
-}
 
 static bool is_of_job(const crti_actor_entry_t *actor, const void *job)
 {
@@ -40,23 +22,13 @@ static bool is_of_owner_node(const crti_actor_entry_t *actor, const void *node)
     return !actor->detached && crti_id_equal(actor->owner_node, *(const crti_id_t *)node);
 }
 
-static bool is_of_group(const crti_actor_entry_t *actor, const void *group)
-{
-    return crti_id_equal(actor->how->group, *(const crti_id_t *)group);
-}
-
-void crti_control_actors_of_placement_group(crti_control_t *c, crti_id_t group,
-                                            const char *text)
-{
-    end_where(c, is_of_group, &group, CRT_ERR_UNSCHEDULABLE, text);
-}
-
 void crti_control_actors_of_job(crti_control_t *c, crti_id_t job, const char *text)
 {
     char whole[600];
 
     snprintf(whole, sizeof(whole), "its job ended%s%s", *text ? ": " : "", text);
-    end_where(c, is_of_job, &job, *text ? CRT_ERR_ACTOR_DIED : CRT_OK, whole);
+    crti_control_actors_end_where(c, is_of_job, &job, *text ? CRT_ERR_ACTOR_DIED : CRT_OK,
+                                  whole);
 }
 
 void crti_control_actors_of_owner(crti_control_t *c, crti_id_t process,
@@ -68,8 +40,8 @@ void crti_control_actors_of_owner(crti_control_t *c, crti_id_t process,
         return;
     snprintf(whole, sizeof(whole), "the process that made it %s: %s",
              status == CRT_OK ? "ended" : "died", text);
-    end_where(c, is_of_owner, &process, status == CRT_OK ? CRT_OK : CRT_ERR_ACTOR_DIED,
-              whole);
+    crti_control_actors_end_where(c, is_of_owner, &process,
+                                  status == CRT_OK ? CRT_OK : CRT_ERR_ACTOR_DIED, whole);
 }
 
 void crti_control_actors_of_node(crti_control_t *c, const crti_node_entry_t *node,
@@ -86,5 +58,6 @@ void crti_control_actors_of_node(crti_control_t *c, const crti_node_entry_t *nod
         crti_control_actor_process_died(c, actor, CRT_ERR_NODE_LOST, text, true);
     }
     snprintf(whole, sizeof(whole), "the process that made it died: %s", text);
-    end_where(c, is_of_owner_node, &node->id, CRT_ERR_ACTOR_DIED, whole);
+    crti_control_actors_end_where(c, is_of_owner_node, &node->id, CRT_ERR_ACTOR_DIED,
+                                  whole);
 }

@@ -4,9 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/control/control_actor.h"
 #include "runtime/control/control_forward.h"
-#include "runtime/control/control_job.h"
 #include "runtime/control/control_placement_group.h"
 #include "runtime/control/control_request.h"
 #include "runtime/control/control_state.h"
@@ -490,10 +488,19 @@ static void fail(crti_control_t *c, crti_request_t *request, crt_status_t status
     crti_request_free(request);
 }
 
-static void forwarded(crti_control_t *c, crti_request_t *request, const crti_message_t *m)
+void crti_control_forwarded(crti_control_t *c, crti_request_t *request,
+                            const crti_message_t *m)
 {
     crti_node_entry_t *next;
 
+    if (request->kind == CRTI_MSG_STATE_QUERY) {
+        gather_one(c, request->gather,
+                   m->kind == CRTI_MSG_STATE_ANSWER ? m->state_answer.json
+                                                    : crti_span(NULL, 0));
+        return;
+    }
+    if (!request->from_link)
+        return;
     if (m->kind == CRTI_MSG_ERROR && m->error.status == CRT_ERR_NOT_FOUND &&
         request->kind == CRTI_MSG_LOG_READ && request->subject.low) {
         next = next_node(c, request->node);
@@ -508,50 +515,6 @@ static void forwarded(crti_control_t *c, crti_request_t *request, const crti_mes
     }
     crti_control_answer(c, request->from_link, m->kind, request->from_request, &m->error,
                         false);
-}
-
-static void bundle_answer(crti_control_t *c, const crti_request_t *request,
-                          const crti_message_t *m)
-{
-    char text[512];
-
-    crti_text(m->kind == CRTI_MSG_ERROR ? m->error.text : crti_str(""), text,
-              sizeof(text));
-    crti_control_bundle_answered(c, request, m->kind == CRTI_MSG_DONE, text);
-}
-
-bool crti_control_answered(crti_control_t *c, crti_control_link_t *link,
-                           const crti_message_t *m)
-{
-    crti_request_t *request = crti_map_get(&c->request_map, &m->request);
-
-    if (request == NULL || request->link != link->number) {
-        if (m->kind == CRTI_MSG_ACTOR_STARTED) /* too late: is it still wanted? */
-            crti_control_actor_started(c, link->node, &m->actor_started);
-        return m->kind == CRTI_MSG_DONE || m->kind == CRTI_MSG_ERROR ||
-               m->kind == CRTI_MSG_LOG_DATA || m->kind == CRTI_MSG_STATE_ANSWER ||
-               m->kind == CRTI_MSG_ACTOR_STARTED;
-    }
-    crti_request_unlink(c, request);
-    switch (request->kind) {
-    case CRTI_MSG_ACTOR_START: crti_control_actor_answer(c, request, m); break;
-    case CRTI_MSG_ACTOR_STOP:
-        if (m->kind == CRTI_MSG_DONE)
-            crti_control_actor_stopped(c, request);
-        break;
-    case CRTI_MSG_JOB_START: crti_control_job_answer(c, request, m); break;
-    case CRTI_MSG_BUNDLE_RESERVE: bundle_answer(c, request, m); break;
-    case CRTI_MSG_STATE_QUERY:
-        gather_one(c, request->gather,
-                   m->kind == CRTI_MSG_STATE_ANSWER ? m->state_answer.json
-                                                    : crti_span(NULL, 0));
-        break;
-    default:
-        if (request->from_link)
-            forwarded(c, request, m);
-    }
-    crti_request_free(request);
-    return true;
 }
 
 void crti_control_requests_lost(crti_control_t *c, uint64_t link, const char *text)

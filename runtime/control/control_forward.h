@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Queries that nodes answer, and the end of requests. */
+/* Queries that nodes answer, and requests that end otherwise. */
 #ifndef CRTI_CONTROL_CONTROL_FORWARD_H
 #define CRTI_CONTROL_CONTROL_FORWARD_H
 
 #include "runtime/control/control_request.h"
 
-/* An answer came; false: to no request of ours. */
-bool crti_control_answered(crti_control_t *c, crti_control_link_t *link,
-                           const crti_message_t *message);
+/* A node has answered what was asked on another one's behalf, or of all nodes. */
+void crti_control_forwarded(crti_control_t *c, crti_request_t *request,
+                            const crti_message_t *answer);
 /* The head itself asks all nodes; `on_told` is called in a later event, or at once when there is
  * nobody to ask. */
 void crti_control_ask_nodes(crti_control_t *c, const char *what, crti_span_t filter,

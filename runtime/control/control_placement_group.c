@@ -165,6 +165,11 @@ static void changed(crti_control_t *c, crti_placement_group_entry_t *group)
 
 /* ---------------------------------------------------------------- ending */
 
+static bool is_of_group(const crti_actor_entry_t *actor, const void *group)
+{
+    return crti_id_equal(actor->how->group, *(const crti_id_t *)group);
+}
+
 static void remove_group(crti_control_t *c, crti_placement_group_entry_t *group,
                          crt_status_t status, const char *text)
 {
@@ -174,7 +179,8 @@ static void remove_group(crti_control_t *c, crti_placement_group_entry_t *group,
     crti_placement_group_removed(&c->placement_groups, group, status, text);
     if (group->is_stored)
         crti_control_delete(c, CRTI_STORE_PLACEMENT_GROUPS, group->id);
-    crti_control_actors_of_placement_group(c, group->id, REMOVED_TEXT);
+    crti_control_actors_end_where(c, is_of_group, &group->id, CRT_ERR_UNSCHEDULABLE,
+                                  REMOVED_TEXT);
     tell_waiters(c, group);
     while ((group = crti_placement_group_table_expired(&c->placement_groups)))
         crti_placement_group_table_forget(&c->placement_groups, group);
