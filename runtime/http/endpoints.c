@@ -35,38 +35,10 @@ static void json_decref_auto(json_t **json)
 
 /* ---------------------------------------------------------------- answers of the head */
 
-json_t *crti_endpoint_state(crti_http_exchange_t *x, crt_status_t status,
-                            const crti_message_t *message)
-{
-    json_t *json = NULL;
-
-    if (status == CRT_OK && message->kind == CRTI_MSG_STATE_ANSWER)
-        json = json_loadb(message->state_answer.json.data,
-                          message->state_answer.json.size, JSON_DECODE_ANY, NULL);
-    if (json)
-        return json;
-    if (status == CRT_OK)
-        status =
-            crt_raise(CRT_ERR_PROTOCOL, "the head's answer is not the JSON expected");
-    if (crti_http_is_state(x->route)) /* its clients take a text for a lost connection */
-        crti_http_exchange_text(x, 500, "%s", crt_error_detail());
-    else
-        crti_http_exchange_fail(x, status);
-    return NULL;
-}
-
-void crti_endpoint_ask_state(crti_http_exchange_t *x, const char *what,
-                             const char *filter, crti_http_exchange_answer_t *on_answer)
-{
-    crti_msg_state_query_t query = {.what = crti_str(what), .filter = crti_str(filter)};
-
-    crti_http_exchange_ask(x, CRTI_MSG_STATE_QUERY, &query, 0, on_answer);
-}
-
 static void on_cluster(crti_http_exchange_t *x, crt_status_t status,
                        const crti_message_t *message)
 {
-    CRTI_AUTO(json_decref) json_t *cluster = crti_endpoint_state(x, status, message);
+    CRTI_AUTO(json_decref) json_t *cluster = crti_http_exchange_state(x, status, message);
 
     if (cluster)
         crti_http_exchange_json(x, 200, crti_view_cluster(cluster, x->as_text));
@@ -75,7 +47,7 @@ static void on_cluster(crti_http_exchange_t *x, crt_status_t status,
 static void on_metrics(crti_http_exchange_t *x, crt_status_t status,
                        const crti_message_t *message)
 {
-    CRTI_AUTO(json_decref) json_t *metrics = crti_endpoint_state(x, status, message);
+    CRTI_AUTO(json_decref) json_t *metrics = crti_http_exchange_state(x, status, message);
 
     if (!metrics)
         return;
@@ -91,7 +63,7 @@ static void on_metrics(crti_http_exchange_t *x, crt_status_t status,
 static void on_user_metrics(crti_http_exchange_t *x, crt_status_t status,
                             const crti_message_t *message)
 {
-    CRTI_AUTO(json_decref) json_t *metrics = crti_endpoint_state(x, status, message);
+    CRTI_AUTO(json_decref) json_t *metrics = crti_http_exchange_state(x, status, message);
 
     if (metrics)
         crti_http_exchange_json(x, 200, crti_view_user_metrics(metrics, x->log_name));
@@ -131,25 +103,16 @@ static void begin_job_list(crti_http_exchange_t *x, const crti_http_request_t *r
                           .shown = crti_columns_shown(crti_job_columns)},
         NULL);
     if (query)
-        crti_endpoint_ask_state(x, "jobs", query, on_job_list);
+        crti_http_exchange_ask_state(x, "jobs", query, on_job_list);
     else
         crti_http_exchange_fail(x, crt_raise(CRT_ERR_NO_MEMORY, "a query"));
-}
-
-const json_t *crti_endpoint_job(crti_http_exchange_t *x, const json_t *jobs)
-{
-    const json_t *job = json_array_get(jobs, 0);
-
-    if (!job)
-        crti_http_exchange_text(x, 404, "Job %s does not exist", x->id);
-    return job;
 }
 
 static void on_job(crti_http_exchange_t *x, crt_status_t status,
                    const crti_message_t *message)
 {
-    CRTI_AUTO(json_decref) json_t *jobs = crti_endpoint_state(x, status, message);
-    const json_t *job = jobs ? crti_endpoint_job(x, jobs) : NULL;
+    CRTI_AUTO(json_decref) json_t *jobs = crti_http_exchange_state(x, status, message);
+    const json_t *job = jobs ? crti_http_exchange_job(x, jobs) : NULL;
 
     if (job)
         crti_http_exchange_json(x, 200, crti_view_job(job));
@@ -179,7 +142,7 @@ static void on_looked(crti_http_exchange_t *x, crt_status_t status,
 static void on_time_to_look(crti_http_exchange_t *x, crt_status_t status,
                             const crti_message_t *message)
 {
-    crti_endpoint_ask_state(x, "jobs", x->id, on_looked);
+    crti_http_exchange_ask_state(x, "jobs", x->id, on_looked);
 }
 
 /* The head did not say what became of a change: it is looked at, when there is a head again. So
@@ -223,7 +186,7 @@ static void on_looked(crti_http_exchange_t *x, crt_status_t status,
                                 crt_error_detail(), x->id);
         return;
     }
-    jobs = crti_endpoint_state(x, status, message);
+    jobs = crti_http_exchange_state(x, status, message);
     if (!jobs)
         return;
     if (!was_made(x, json_array_get(jobs, 0)))
@@ -318,8 +281,8 @@ static void on_stopped(crti_http_exchange_t *x, crt_status_t status,
 static void on_job_to_stop(crti_http_exchange_t *x, crt_status_t status,
                            const crti_message_t *message)
 {
-    CRTI_AUTO(json_decref) json_t *jobs = crti_endpoint_state(x, status, message);
-    const json_t *job = jobs ? crti_endpoint_job(x, jobs) : NULL;
+    CRTI_AUTO(json_decref) json_t *jobs = crti_http_exchange_state(x, status, message);
+    const json_t *job = jobs ? crti_http_exchange_job(x, jobs) : NULL;
     crti_msg_job_stop_t stop;
 
     if (!job)
@@ -348,8 +311,8 @@ static void on_deleted(crti_http_exchange_t *x, crt_status_t status,
 static void on_job_to_delete(crti_http_exchange_t *x, crt_status_t status,
                              const crti_message_t *message)
 {
-    CRTI_AUTO(json_decref) json_t *jobs = crti_endpoint_state(x, status, message);
-    const json_t *job = jobs ? crti_endpoint_job(x, jobs) : NULL;
+    CRTI_AUTO(json_decref) json_t *jobs = crti_http_exchange_state(x, status, message);
+    const json_t *job = jobs ? crti_http_exchange_job(x, jobs) : NULL;
     crti_msg_job_delete_t delete;
 
     if (!job)
@@ -477,7 +440,7 @@ static void begin_cluster_status(crti_http_exchange_t *x,
         return;
     }
     x->as_text = format && *format == '1';
-    crti_endpoint_ask_state(x, "cluster", "", on_cluster);
+    crti_http_exchange_ask_state(x, "cluster", "", on_cluster);
 }
 
 static void reply_page(crti_http_exchange_t *x)
@@ -507,8 +470,8 @@ static void begin_tail(crti_http_exchange_t *x, const crti_http_request_t *reque
     }
     status = crti_head_link_ask_now(x->http->link, CRTI_MSG_STATE_QUERY, &query, TAIL_NS,
                                     &message, &storage);
-    jobs = crti_endpoint_state(x, status, &message);
-    job = jobs ? crti_endpoint_job(x, jobs) : NULL;
+    jobs = crti_http_exchange_state(x, status, &message);
+    job = jobs ? crti_http_exchange_job(x, jobs) : NULL;
     if (job && !crti_view_is_submission(job))
         crti_http_exchange_text(x, 400, "Can only get logs of submission type jobs");
     else if (job)
@@ -531,14 +494,16 @@ void crti_endpoint_begin(crti_http_exchange_t *x, const crti_http_request_t *req
     case CRTI_ROUTE_LOGIN: login(x, request); break;
     case CRTI_ROUTE_SIGN_IN_CODE: reply_code(x); break;
     case CRTI_ROUTE_CLUSTER_STATUS: begin_cluster_status(x, request); break;
-    case CRTI_ROUTE_METRICS: crti_endpoint_ask_state(x, "metrics", "", on_metrics); break;
+    case CRTI_ROUTE_METRICS:
+        crti_http_exchange_ask_state(x, "metrics", "", on_metrics);
+        break;
     case CRTI_ROUTE_USER_METRICS:
         snprintf(x->log_name, sizeof(x->log_name), "%s",
                  crti_http_arg(request, "job_id") ? crti_http_arg(request, "job_id")
                                                   : "");
-        crti_endpoint_ask_state(x, "metrics",
-                                crti_http_arg(request, "recent") ? "recent" : "",
-                                on_user_metrics);
+        crti_http_exchange_ask_state(x, "metrics",
+                                     crti_http_arg(request, "recent") ? "recent" : "",
+                                     on_user_metrics);
         break;
     case CRTI_ROUTE_STATE: crti_state_begin_list(x, request); break;
     case CRTI_ROUTE_STATE_SUMMARY: crti_state_begin_summary(x, request); break;
@@ -555,7 +520,9 @@ void crti_endpoint_begin(crti_http_exchange_t *x, const crti_http_request_t *req
                                     (unsigned long long)x->body_size, CRTI_JOB_JSON_MAX);
         break;
     case CRTI_ROUTE_JOB_LIST: begin_job_list(x, request); break;
-    case CRTI_ROUTE_JOB_GET: crti_endpoint_ask_state(x, "jobs", x->id, on_job); break;
+    case CRTI_ROUTE_JOB_GET:
+        crti_http_exchange_ask_state(x, "jobs", x->id, on_job);
+        break;
     case CRTI_ROUTE_JOB_LOGS: crti_logs_begin_job(x, request); break;
     case CRTI_ROUTE_LOG_FILE:
     case CRTI_ROUTE_LOG_STREAM: crti_logs_begin_file(x, request); break;
@@ -575,10 +542,10 @@ void crti_endpoint_body(crti_http_exchange_t *x)
     case CRTI_ROUTE_JOB_SUBMIT: submit(x); break;
     case CRTI_ROUTE_ACTOR_CALL: crti_actor_call_body(x); break;
     case CRTI_ROUTE_JOB_STOP:
-        crti_endpoint_ask_state(x, "jobs", x->id, on_job_to_stop);
+        crti_http_exchange_ask_state(x, "jobs", x->id, on_job_to_stop);
         break;
     case CRTI_ROUTE_JOB_DELETE:
-        crti_endpoint_ask_state(x, "jobs", x->id, on_job_to_delete);
+        crti_http_exchange_ask_state(x, "jobs", x->id, on_job_to_delete);
         break;
     default: break; /* the others replied, or asked, at once */
     }

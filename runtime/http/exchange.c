@@ -607,3 +607,43 @@ void crti_http_exchange_fini(crti_http_exchange_t *x)
     crti_buffer_fini(&x->reply);
     json_decref(CRTI_TAKE(x->filters));
 }
+
+/* ---------------------------------------------------------------- the state of the head */
+
+void crti_http_exchange_ask_state(crti_http_exchange_t *x, const char *what,
+                                  const char *filter,
+                                  crti_http_exchange_answer_t *on_answer)
+{
+    crti_msg_state_query_t query = {.what = crti_str(what), .filter = crti_str(filter)};
+
+    crti_http_exchange_ask(x, CRTI_MSG_STATE_QUERY, &query, 0, on_answer);
+}
+
+json_t *crti_http_exchange_state(crti_http_exchange_t *x, crt_status_t status,
+                                 const crti_message_t *message)
+{
+    json_t *json = NULL;
+
+    if (status == CRT_OK && message->kind == CRTI_MSG_STATE_ANSWER)
+        json = json_loadb(message->state_answer.json.data,
+                          message->state_answer.json.size, JSON_DECODE_ANY, NULL);
+    if (json)
+        return json;
+    if (status == CRT_OK)
+        status =
+            crt_raise(CRT_ERR_PROTOCOL, "the head's answer is not the JSON expected");
+    if (crti_http_is_state(x->route)) /* its clients take a text for a lost connection */
+        crti_http_exchange_text(x, 500, "%s", crt_error_detail());
+    else
+        crti_http_exchange_fail(x, status);
+    return NULL;
+}
+
+const json_t *crti_http_exchange_job(crti_http_exchange_t *x, const json_t *jobs)
+{
+    const json_t *job = json_array_get(jobs, 0);
+
+    if (!job)
+        crti_http_exchange_text(x, 404, "Job %s does not exist", x->id);
+    return job;
+}

@@ -160,6 +160,17 @@ void crti_http_exchange_ask(crti_http_exchange_t *x, crti_message_kind_t kind,
                             const void *body, uint64_t timeout_ms,
                             crti_http_exchange_answer_t *on_answer);
 
+/* Asks the head for a part of its state. */
+void crti_http_exchange_ask_state(crti_http_exchange_t *x, const char *what,
+                                  const char *filter,
+                                  crti_http_exchange_answer_t *on_answer);
+/* The JSON of a STATE_ANSWER, which the caller owns; NULL with the reply made when there is
+ * none. */
+json_t *crti_http_exchange_state(crti_http_exchange_t *x, crt_status_t status,
+                                 const crti_message_t *message);
+/* The one job of x->id, borrowed from `jobs`; NULL with the reply made. */
+const json_t *crti_http_exchange_job(crti_http_exchange_t *x, const json_t *jobs);
+
 /* Waits for something else than the head. When `timeout_ms` are over, and x->patience_s more,
  * `on_answer` is called without a message. */
 void crti_http_exchange_wait(crti_http_exchange_t *x, uint64_t timeout_ms,
@@ -195,16 +206,6 @@ void crti_http_exchange_fini(crti_http_exchange_t *x);
 void crti_endpoint_begin(crti_http_exchange_t *x, const crti_http_request_t *request);
 /* Its body is complete. */
 void crti_endpoint_body(crti_http_exchange_t *x);
-
-/* Asks the head for a part of its state. */
-void crti_endpoint_ask_state(crti_http_exchange_t *x, const char *what,
-                             const char *filter, crti_http_exchange_answer_t *on_answer);
-/* The JSON of a STATE_ANSWER, which the caller owns; NULL with the reply made when there is
- * none. */
-json_t *crti_endpoint_state(crti_http_exchange_t *x, crt_status_t status,
-                            const crti_message_t *message);
-/* The one job of x->id, borrowed from `jobs`; NULL with the reply made. */
-const json_t *crti_endpoint_job(crti_http_exchange_t *x, const json_t *jobs);
 
 /* ---- of logs.c */
 

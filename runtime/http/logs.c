@@ -122,7 +122,7 @@ static void ask_next(crti_http_exchange_t *x)
 static void ask_more(crti_http_exchange_t *x)
 {
     if (is_followed(x) && x->is_task_log)
-        crti_endpoint_ask_state(x, "tasks", x->id, on_task_again);
+        crti_http_exchange_ask_state(x, "tasks", x->id, on_task_again);
     else
         ask_next(x);
 }
@@ -304,7 +304,7 @@ static bool read_place(crti_http_exchange_t *x, const json_t *row)
 static void on_task(crti_http_exchange_t *x, crt_status_t status,
                     const crti_message_t *message)
 {
-    json_t *answer = crti_endpoint_state(x, status, message);
+    json_t *answer = crti_http_exchange_state(x, status, message);
     const json_t *row = answer ? find_attempt(x, answer) : NULL;
 
     if (answer && !row)
@@ -359,8 +359,8 @@ static void begin_attempt(crti_http_exchange_t *x, const json_t *job)
 static void on_job(crti_http_exchange_t *x, crt_status_t status,
                    const crti_message_t *message)
 {
-    json_t *jobs = crti_endpoint_state(x, status, message);
-    const json_t *job = jobs ? crti_endpoint_job(x, jobs) : NULL;
+    json_t *jobs = crti_http_exchange_state(x, status, message);
+    const json_t *job = jobs ? crti_http_exchange_job(x, jobs) : NULL;
 
     if (job && !crti_view_is_submission(job)) {
         crti_http_exchange_text(x, 400, "Can only get logs of submission type jobs");
@@ -396,14 +396,14 @@ void crti_logs_begin_job(crti_http_exchange_t *x, const crti_http_request_t *req
     }
     if (!x->wants_part || x->wants_tail)
         x->wait_ms = 0;
-    crti_endpoint_ask_state(x, "jobs", x->id, on_job);
+    crti_http_exchange_ask_state(x, "jobs", x->id, on_job);
 }
 
 /* Ray's clients name a worker by its pid, which another node may have, too. */
 static void on_workers(crti_http_exchange_t *x, crt_status_t status,
                        const crti_message_t *message)
 {
-    json_t *workers = crti_endpoint_state(x, status, message), *worker;
+    json_t *workers = crti_http_exchange_state(x, status, message), *worker;
     size_t i;
 
     if (!workers)
@@ -453,7 +453,7 @@ static void begin_pid(crti_http_exchange_t *x, const crti_http_request_t *reques
         node = crti_http_arg(request, "node_ip");
     crti_ip_canonical(node ? node : "", x->node, sizeof(x->node));
     if (crti_http_arg_number(request, "pid", INT32_MAX, 0, &x->offset))
-        crti_endpoint_ask_state(x, "workers", "", on_workers);
+        crti_http_exchange_ask_state(x, "workers", "", on_workers);
     else
         crti_http_exchange_text(x, 400, "pid must be a number");
 }
@@ -486,7 +486,7 @@ static void begin_task(crti_http_exchange_t *x, const crti_http_request_t *reque
     }
     snprintf(x->id, sizeof(x->id), "%s", task);
     x->is_task_log = true;
-    crti_endpoint_ask_state(x, "tasks", x->id, on_task);
+    crti_http_exchange_ask_state(x, "tasks", x->id, on_task);
 }
 
 void crti_logs_begin_file(crti_http_exchange_t *x, const crti_http_request_t *request)

@@ -91,7 +91,7 @@ static void on_rows(crti_http_exchange_t *x, crt_status_t status,
 static void on_list(crti_http_exchange_t *x, crt_status_t status,
                     const crti_message_t *message)
 {
-    CRTI_AUTO(json_decref) json_t *answer = crti_endpoint_state(x, status, message);
+    CRTI_AUTO(json_decref) json_t *answer = crti_http_exchange_state(x, status, message);
 
     if (answer)
         crti_http_exchange_json(x, 200,
@@ -128,7 +128,8 @@ static void ask(crti_http_exchange_t *x, const crti_listing_t *resource,
             return;
         }
     }
-    crti_endpoint_ask_state(x, question_of(x, resource), query ? query : "", on_answer);
+    crti_http_exchange_ask_state(x, question_of(x, resource), query ? query : "",
+                                 on_answer);
 }
 
 void crti_state_begin_list(crti_http_exchange_t *x, const crti_http_request_t *request)
@@ -144,7 +145,7 @@ void crti_state_begin_list(crti_http_exchange_t *x, const crti_http_request_t *r
 static void on_summary(crti_http_exchange_t *x, crt_status_t status,
                        const crti_message_t *message)
 {
-    CRTI_AUTO(json_decref) json_t *answer = crti_endpoint_state(x, status, message);
+    CRTI_AUTO(json_decref) json_t *answer = crti_http_exchange_state(x, status, message);
 
     if (answer)
         crti_http_exchange_json(x, 200,
@@ -175,7 +176,7 @@ void crti_state_begin_summary(crti_http_exchange_t *x, const crti_http_request_t
 static void on_timeline(crti_http_exchange_t *x, crt_status_t status,
                         const crti_message_t *message)
 {
-    CRTI_AUTO(json_decref) json_t *answer = crti_endpoint_state(x, status, message);
+    CRTI_AUTO(json_decref) json_t *answer = crti_http_exchange_state(x, status, message);
 
     if (answer)
         crti_http_exchange_json(x, 200, crti_view_timeline(answer, x->log_name));
@@ -187,7 +188,7 @@ void crti_state_begin_timeline(crti_http_exchange_t *x,
     const char *job = crti_http_arg(request, "job_id");
 
     snprintf(x->log_name, sizeof(x->log_name), "%s", job ? job : "");
-    crti_endpoint_ask_state(x, "tasks", "", on_timeline);
+    crti_http_exchange_ask_state(x, "tasks", "", on_timeline);
 }
 
 /* ---------------------------------------------------------------- logs */
@@ -211,7 +212,7 @@ static void add_log(json_t *lists, const char *kind, const char *pattern,
 static void on_workers(crti_http_exchange_t *x, crt_status_t status,
                        const crti_message_t *message)
 {
-    CRTI_AUTO(json_decref) json_t *workers = crti_endpoint_state(x, status, message);
+    CRTI_AUTO(json_decref) json_t *workers = crti_http_exchange_state(x, status, message);
     json_t *lists, *worker;
     size_t i;
 
@@ -250,5 +251,5 @@ void crti_state_begin_logs(crti_http_exchange_t *x, const crti_http_request_t *r
     }
     crti_ip_canonical(node ? node : ip ? ip : "", x->node, sizeof(x->node));
     snprintf(x->log_name, sizeof(x->log_name), "%s", glob ? glob : "*");
-    crti_endpoint_ask_state(x, "workers", "", on_workers);
+    crti_http_exchange_ask_state(x, "workers", "", on_workers);
 }
