@@ -28,21 +28,21 @@
 /* How many living actors end with this process. */
 static void count_owner(crti_control_t *c, const crti_actor_entry_t *actor, int change)
 {
-    intptr_t count = (intptr_t)crti_map_get(&c->owners, &actor->owner) + change;
+    intptr_t count = (intptr_t)crti_map_get(&c->owners, &actor->made->owner) + change;
 
-    if (actor->detached)
+    if (actor->made->detached)
         return;
     if (count > 0)
-        crti_map_put(&c->owners, &actor->owner, (void *)count);
+        crti_map_put(&c->owners, &actor->made->owner, (void *)count);
     else
-        crti_map_remove(&c->owners, &actor->owner);
+        crti_map_remove(&c->owners, &actor->made->owner);
 }
 
 /* Detached actors keep the program of their job. */
 static void count_job(crti_control_t *c, const crti_actor_entry_t *actor, int change)
 {
     crti_job_entry_t *job =
-        actor->detached ? crti_job_table_get(&c->jobs, actor->job) : NULL;
+        actor->made->detached ? crti_job_table_get(&c->jobs, actor->made->job) : NULL;
 
     if (job == NULL)
         return;
@@ -62,7 +62,7 @@ static void count_on_node(crti_control_t *c, crti_actor_entry_t *actor, int chan
         return;
     if (change > 0)
         crti_list_append(&node->actors, &actor->in_node);
-    if (actor->resources.count)
+    if (actor->made->resources.count)
         return;
     node->idle_actors += (unsigned)change;
     crti_node_table_offer(&c->nodes, node);
@@ -83,7 +83,8 @@ static void count_placed(crti_control_t *c, crti_actor_entry_t *actor, int chang
 
     count_on_node(c, actor, change);
     if (group)
-        crti_placement_group_count(group, actor->bundle, &actor->resources, change > 0);
+        crti_placement_group_count(group, actor->bundle, &actor->made->resources,
+                                   change > 0);
 }
 
 void crti_control_actor_found_node(crti_control_t *c, crti_actor_entry_t *actor)
@@ -200,14 +201,14 @@ static void send_start(crti_control_t *c, crti_actor_entry_t *actor,
     crti_msg_actor_start_t body = {
         .actor = actor->id,
         .actor_incarnation = actor->incarnation,
-        .job = actor->job,
-        .class_name = crti_str(actor->class_name),
-        .name = crti_str(actor->name),
-        .resources = actor->resources,
-        .fenced = actor->fenced,
-        .creation = crti_span(actor->creation.data, actor->creation.size),
+        .job = actor->made->job,
+        .class_name = actor->made->class_name,
+        .name = actor->made->name,
+        .resources = actor->made->resources,
+        .fenced = actor->made->fenced,
+        .creation = actor->made->creation,
         .saved = crti_span(actor->saved.data, actor->saved.size),
-        .environment = crti_span(actor->environment.data, actor->environment.size),
+        .environment = actor->made->environment,
         .group = actor->how->group,
         .bundle = actor->bundle,
     };
@@ -255,8 +256,8 @@ static bool fails_if_infeasible(const crti_control_t *c, const crti_actor_entry_
     bool is_for_one =
         actor->how->strategy == CRTI_STRATEGY_AFFINITY && !actor->how->is_soft;
 
-    return is_for_one || actor->if_infeasible == CRTI_INFEASIBLE_FAILS ||
-           (actor->if_infeasible != CRTI_INFEASIBLE_WAITS &&
+    return is_for_one || actor->made->if_infeasible == CRTI_INFEASIBLE_FAILS ||
+           (actor->made->if_infeasible != CRTI_INFEASIBLE_WAITS &&
             c->config.fail_if_infeasible);
 }
 
@@ -272,7 +273,7 @@ static bool is_infeasible(const crti_control_t *c, const crti_actor_entry_t *act
 
         if (node->is_guess ||
             crti_scheduling_feasible(&node->resources, node->id, node->labels,
-                                     &actor->resources, &how))
+                                     &actor->made->resources, &how))
             return false;
     }
     return true;
@@ -292,7 +293,7 @@ static void find_no_room(crti_control_t *c, crti_actor_entry_t *actor)
 {
     char text[256];
 
-    crti_placement_reason(&c->nodes.offers, &actor->resources, actor->how,
+    crti_placement_reason(&c->nodes.offers, &actor->made->resources, actor->how,
                           &c->resource_names, text, sizeof(text));
     if (fails_if_infeasible(c, actor) && is_infeasible(c, actor) && !could_grow(c, actor))
         crti_actor_entry_end(&c->actors, actor, CRT_ERR_UNSCHEDULABLE, text, c->now_ns,
@@ -309,7 +310,7 @@ static bool place_in_group(crti_control_t *c, crti_actor_entry_t *actor)
 {
     const crti_placement_group_entry_t *group = group_of(c, actor);
     crt_status_t status =
-        group ? crti_placement_group_could_serve(group, &actor->resources,
+        group ? crti_placement_group_could_serve(group, &actor->made->resources,
                                                  actor->how->bundle)
               : crt_raise(CRT_ERR_UNSCHEDULABLE, "its placement group was removed");
 
@@ -319,7 +320,7 @@ static bool place_in_group(crti_control_t *c, crti_actor_entry_t *actor)
         return false;
     }
     actor->bundle =
-        crti_placement_group_pick(group, &actor->resources, actor->how->bundle);
+        crti_placement_group_pick(group, &actor->made->resources, actor->how->bundle);
     if (actor->bundle < 0) {
         crti_actor_entry_waits(&c->actors, actor,
                                group->state == CRTI_PLACEMENT_GROUP_CREATED
@@ -340,14 +341,14 @@ static bool place(crti_control_t *c, crti_actor_entry_t *actor)
 
     if (!crti_id_is_zero(actor->how->group))
         return place_in_group(c, actor);
-    best = crti_placement_pick(&c->nodes.offers, &actor->resources, actor->owner_node,
-                               actor->how);
+    best = crti_placement_pick(&c->nodes.offers, &actor->made->resources,
+                               actor->made->owner_node, actor->how);
     if (best == NULL) {
         find_no_room(c, actor);
         return false;
     }
     node = crti_node_table_get(&c->nodes, best->node);
-    crti_resources_take(&node->available, &actor->resources);
+    crti_resources_take(&node->available, &actor->made->resources);
     crti_control_room_changed(c, node);
     crti_actor_entry_placed(&c->actors, actor, node->id);
     crti_control_after(c, after_placed, actor->id, actor->incarnation);
@@ -372,7 +373,7 @@ static void place_pass(crti_control_t *c)
         if (!may_place(c, actor))
             continue;
         if (refused && actor->text[0] && !fails_if_infeasible(c, actor) &&
-            crti_resources_fit(&actor->resources, &refused->resources) &&
+            crti_resources_fit(&actor->made->resources, &refused->made->resources) &&
             crti_scheduling_equal(actor->how, refused->how))
             continue;
         if (!place(c, actor))

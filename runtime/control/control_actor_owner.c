@@ -9,17 +9,20 @@
 
 static bool is_of_job(const crti_actor_entry_t *actor, const void *job)
 {
-    return !actor->detached && crti_id_equal(actor->job, *(const crti_id_t *)job);
+    return !actor->made->detached &&
+           crti_id_equal(actor->made->job, *(const crti_id_t *)job);
 }
 
 static bool is_of_owner(const crti_actor_entry_t *actor, const void *owner)
 {
-    return !actor->detached && crti_id_equal(actor->owner, *(const crti_id_t *)owner);
+    return !actor->made->detached &&
+           crti_id_equal(actor->made->owner, *(const crti_id_t *)owner);
 }
 
 static bool is_of_owner_node(const crti_actor_entry_t *actor, const void *node)
 {
-    return !actor->detached && crti_id_equal(actor->owner_node, *(const crti_id_t *)node);
+    return !actor->made->detached &&
+           crti_id_equal(actor->made->owner_node, *(const crti_id_t *)node);
 }
 
 void crti_control_actors_of_job(crti_control_t *c, crti_id_t job, const char *text)

@@ -15,12 +15,13 @@
 void crti_control_demand_actor(crti_demand_t *demand, const crti_actor_entry_t *actor)
 {
     crti_demand_entry_t entry = {.kind = CRTI_DEMAND_ACTOR,
-                                 .need = actor->resources,
+                                 .need = actor->made->resources,
                                  .how = *actor->how,
                                  .reason = actor->text ? actor->text : "",
                                  .count = 1};
 
-    snprintf(entry.name, sizeof(entry.name), "%s", actor->class_name);
+    snprintf(entry.name, sizeof(entry.name), "%s",
+             crti_copied_text(actor->made->class_name));
     crti_demand_add(demand, &entry);
 }
 

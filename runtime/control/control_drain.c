@@ -22,9 +22,9 @@ static void move_actors(crti_control_t *c, const crti_node_entry_t *node)
     CRTI_LIST_FOREACH_SAFE (item, &node->actors) {
         crti_actor_entry_t *actor = CRTI_ACTOR_OF_NODE(item);
         bool is_owned_there =
-            !actor->detached && crti_id_equal(actor->owner_node, node->id);
+            !actor->made->detached && crti_id_equal(actor->made->owner_node, node->id);
 
-        if (actor->max_restarts != 0 && !is_owned_there && !actor->is_moved)
+        if (actor->made->max_restarts != 0 && !is_owned_there && !actor->is_moved)
             crti_control_actor_move(c, actor, "its node is drained");
     }
 }

@@ -247,9 +247,9 @@ static void end_orphans(crti_control_t *c, bool unknown)
     for (size_t i = 0; i < 2; i++)
         CRTI_LIST_FOREACH_SAFE (item, lists[i]) {
             crti_actor_entry_t *actor = CRTI_ACTOR_OF(item);
-            const crti_job_entry_t *job = crti_job_table_get(&c->jobs, actor->job);
+            const crti_job_entry_t *job = crti_job_table_get(&c->jobs, actor->made->job);
 
-            if (!actor->detached && (job ? crti_job_entry_is_ended(job) : unknown))
+            if (!actor->made->detached && (job ? crti_job_entry_is_ended(job) : unknown))
                 crti_control_actor_end(c, actor, CRT_OK, "its job ended");
         }
 }
@@ -307,9 +307,7 @@ static void rewrite_actor(crti_control_t *c, crti_store_table_t table, crti_id_t
         row = crti_actor_entry_row(actor);
         crti_control_put(c, table, id, CRTI_MSG_ROW_ACTOR, &row);
     } else {
-        crti_msg_actor_create_t create = crti_actor_entry_create(actor);
-
-        crti_control_put(c, table, id, CRTI_MSG_ACTOR_CREATE, &create);
+        crti_control_put(c, table, id, CRTI_MSG_ACTOR_CREATE, actor->made);
     }
 }
 

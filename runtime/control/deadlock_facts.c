@@ -128,7 +128,7 @@ crt_status_t crti_deadlock_jobs(const crti_control_t *c, crti_buffer_t *out)
 
     crti_map_init(&jobs.known, sizeof(crti_id_t));
     CRTI_LIST_FOREACH (item, &c->actors.waiting)
-        add_job(&jobs, CRTI_ACTOR_OF(item)->job);
+        add_job(&jobs, CRTI_ACTOR_OF(item)->made->job);
     CRTI_LIST_FOREACH (item, &c->placement_groups.waiting)
         add_job(&jobs, CRTI_PLACEMENT_GROUP_OF(item)->job);
     CRTI_LIST_FOREACH (item, &c->nodes.living)
@@ -226,13 +226,14 @@ static void take_actor(const crti_control_t *c, fact_t *fact,
     } else if (!crti_id_is_zero(actor->how->group)) {
         group = crti_placement_group_table_get(&c->placement_groups, actor->how->group);
         fact->may_go_on |= !group || group->state == CRTI_PLACEMENT_GROUP_CREATED ||
-                           !crti_id_equal(group->job, actor->job);
+                           !crti_id_equal(group->job, actor->made->job);
     } else {
         want = new_want(CRTI_WANT_ACTOR, actor->id);
         if (want) {
-            be_single(want, &actor->resources, actor->how);
+            be_single(want, &actor->made->resources, actor->how);
             want->since_ns = actor->waits_ns;
-            snprintf(want->name, sizeof(want->name), "actor %.80s", actor->class_name);
+            snprintf(want->name, sizeof(want->name), "actor %.80s",
+                     crti_copied_text(actor->made->class_name));
         }
         add_want(fact, want);
     }
@@ -315,7 +316,7 @@ static void take_requests(const crti_control_t *c, crti_deadlock_facts_t *f)
     CRTI_LIST_FOREACH (item, &c->actors.waiting) {
         const crti_actor_entry_t *actor = CRTI_ACTOR_OF(item);
 
-        if ((fact = crti_map_get(&f->by_job, &actor->job)) != NULL)
+        if ((fact = crti_map_get(&f->by_job, &actor->made->job)) != NULL)
             take_actor(c, fact, actor);
     }
     CRTI_LIST_FOREACH (item, &c->placement_groups.waiting) {
@@ -330,7 +331,7 @@ static void take_requests(const crti_control_t *c, crti_deadlock_facts_t *f)
         const crti_actor_entry_t *actor = CRTI_ACTOR_OF(item);
 
         if (actor->state == CRTI_ACTOR_STARTING &&
-            (fact = crti_map_get(&f->by_job, &actor->job)) != NULL)
+            (fact = crti_map_get(&f->by_job, &actor->made->job)) != NULL)
             fact->may_go_on = true;
     }
 }
@@ -449,7 +450,7 @@ static bool find_job(const crti_control_t *c, const crti_map_t *processes, crti_
     if (actor == NULL)
         actor = crti_map_get(processes, &id);
     if (actor)
-        *job_out = actor->job;
+        *job_out = actor->made->job;
     return actor != NULL;
 }
 

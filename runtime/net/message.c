@@ -3,6 +3,7 @@
 #include "runtime/net/message.h"
 
 #include <limits.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <msgpack.h>
@@ -409,6 +410,39 @@ crt_status_t crti_message_decode(const void *data, size_t size,
         return crt_raise(CRT_ERR_PROTOCOL, "message %s: %zu elements, expected %zu",
                          crti_message_name(message_out->kind), elements, expected);
     return CRT_OK;
+}
+
+/* ---------------------------------------------------------------- copies */
+
+void *crti_message_copy(crti_message_kind_t kind, const void *body)
+{
+    size_t count = 0, size = 0, bytes = 0;
+    const field_t *fields = fields_of(kind, &count, &size);
+    char *copy, *at;
+
+    for (size_t i = 0; i < count; i++)
+        if (fields[i].type == STR || fields[i].type == BIN)
+            bytes += ((const crti_span_t *)(const void *)((const char *)body +
+                                                          fields[i].offset))
+                         ->size +
+                     1;
+    copy = malloc(size + bytes);
+    if (copy == NULL)
+        return NULL;
+    memcpy(copy, body, size);
+    at = copy + size;
+    for (size_t i = 0; i < count; i++) {
+        crti_span_t *span = (crti_span_t *)(void *)(copy + fields[i].offset);
+
+        if (fields[i].type != STR && fields[i].type != BIN)
+            continue;
+        if (span->size)
+            memcpy(at, span->data, span->size);
+        at[span->size] = '\0';
+        span->data = at;
+        at += span->size + 1;
+    }
+    return copy;
 }
 
 /* ---------------------------------------------------------------- text and lists */

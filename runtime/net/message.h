@@ -70,6 +70,15 @@ crt_status_t crti_message_encode(crti_message_kind_t kind, uint64_t request,
 crt_status_t crti_message_decode(const void *data, size_t size,
                                  crti_message_t *message_out);
 
+/* A copy of a body and of its STR and BIN, each ended by a zero, in one block, which the caller
+ * frees. NULL: out of memory. */
+void *crti_message_copy(crti_message_kind_t kind, const void *body);
+/* A STR of such a copy. */
+static inline const char *crti_copied_text(crti_span_t str)
+{
+    return str.data;
+}
+
 /* "ATTACH" and so on; "unknown" for other numbers. */
 const char *crti_message_name(crti_message_kind_t kind);
 

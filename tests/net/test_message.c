@@ -5,6 +5,7 @@
 #include <limits.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -304,6 +305,23 @@ static void lists_give_back_their_entries_and_refuse_bad_lengths(void **state)
     assert_int_equal(crti_list_unpack(&rest, &entry), CRT_ERR_PROTOCOL);
 }
 
+static void a_copy_has_its_texts_behind_it_each_ended_by_a_zero(void **state)
+{
+    char name[] = "counter";
+    crti_msg_actor_create_t m = {
+        .name = crti_str(name), .creation = crti_span("a\0b", 3), .max_restarts = 3};
+    crti_msg_actor_create_t *copy = crti_message_copy(CRTI_MSG_ACTOR_CREATE, &m);
+
+    assert_non_null(copy);
+    memset(name, 'x', sizeof(name));
+    assert_string_equal(crti_copied_text(copy->name), "counter");
+    assert_string_equal(crti_copied_text(copy->class_name), "");
+    assert_int_equal(copy->creation.size, 3);
+    assert_memory_equal(copy->creation.data, "a\0b", 4);
+    assert_int_equal(copy->max_restarts, 3);
+    free(copy);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -318,6 +336,7 @@ int main(void)
         cmocka_unit_test(text_with_a_zero_byte_is_refused),
         cmocka_unit_test(an_array_inside_is_refused_before_it_is_allocated),
         cmocka_unit_test(lists_give_back_their_entries_and_refuse_bad_lengths),
+        cmocka_unit_test(a_copy_has_its_texts_behind_it_each_ended_by_a_zero),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

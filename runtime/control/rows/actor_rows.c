@@ -40,7 +40,7 @@ static const char *whole_message_of(view_t *view, const crti_actor_entry_t *acto
     const crti_control_t *c = view->c;
     const crti_node_entry_t *node;
 
-    if (!actor->fenced || actor->state != CRTI_ACTOR_ALIVE)
+    if (!actor->made->fenced || actor->state != CRTI_ACTOR_ALIVE)
         return actor->text;
     node = crti_node_table_get(&c->nodes, actor->node);
     if (node == NULL || c->now_ns - node->heard_ns < CRTI_FENCE_NS)
@@ -93,18 +93,18 @@ static crti_cell_t actor_cell(void *user, const void *row, size_t column)
 
     switch (column) {
     case ACTOR_ID: return crti_cell_id(actor->id, view->hex[0]);
-    case CLASS_NAME: return text_cell(actor->class_name);
-    case NAME: return text_cell(actor->name);
-    case NAME_SPACE: return text_cell(actor->name_space);
+    case CLASS_NAME: return text_cell(crti_copied_text(actor->made->class_name));
+    case NAME: return text_cell(crti_copied_text(actor->made->name));
+    case NAME_SPACE: return text_cell(crti_copied_text(actor->made->name_space));
     case STATE: return crti_cell_text(crti_actor_state_name(actor->state));
-    case JOB_ID: return crti_cell_id(actor->job, view->hex[1]);
+    case JOB_ID: return crti_cell_id(actor->made->job, view->hex[1]);
     case NODE_ID: return crti_cell_id(actor->node, view->hex[2]);
     case WORKER_ID: return crti_cell_id(actor->process, view->hex[3]);
     case PID:
         return pid_of(actor) ? crti_cell_number((double)pid_of(actor)) : (crti_cell_t){0};
     case NUM_RESTARTS: return crti_cell_number((double)actor->restarts);
-    case IS_DETACHED: return crti_cell_bool(actor->detached);
-    case IS_FENCED: return crti_cell_bool(actor->fenced);
+    case IS_DETACHED: return crti_cell_bool(actor->made->detached);
+    case IS_FENCED: return crti_cell_bool(actor->made->fenced);
     case HAS_FAILED: return crti_cell_bool(has_failed(actor));
     case MESSAGE: return text_cell(message_of(view, actor));
     case PLACEMENT_GROUP_ID: return crti_cell_id(actor->how->group, view->hex[4]);
@@ -163,7 +163,7 @@ static void write_actor(crti_json_writer_t *w, view_t *view,
     for (size_t column = 0; column < QUEUE_LENGTH; column++)
         crti_row_column_write(w, &table, actor, column);
     crti_json_key(w, "required_resources");
-    write_resources(w, &actor->resources);
+    write_resources(w, &actor->made->resources);
     if (view->is_detail)
         write_figures(w, view, actor);
     crti_json_close(w, '}');

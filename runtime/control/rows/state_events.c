@@ -140,9 +140,10 @@ static const char *message_of(const event_t *event, view_t *view)
         snprintf(view->message, sizeof(view->message), "%s%s",
                  event->is_end ? "it has ended: " : "", event->deadlock->text);
     else
-        snprintf(view->message, sizeof(view->message), "actor %.200s has died: %s",
-                 crti_list_text(event->actor->class_name, class_name),
-                 crti_list_text(event->actor->text, view->cut));
+        snprintf(
+            view->message, sizeof(view->message), "actor %.200s has died: %s",
+            crti_list_text(crti_copied_text(event->actor->made->class_name), class_name),
+            crti_list_text(event->actor->text, view->cut));
     return view->message;
 }
 

@@ -91,13 +91,13 @@ static crt_status_t add_actor(crti_buffer_t *rows, const crti_actor_entry_t *act
 {
     const bool is_placed = crti_actor_entry_is_placed(actor);
     crti_msg_view_actor_t row = {.actor = actor->id,
-                                 .name = crti_str(actor->name),
-                                 .name_space = crti_str(actor->name_space),
-                                 .class_name = crti_str(actor->class_name),
-                                 .job = actor->job,
+                                 .name = actor->made->name,
+                                 .name_space = actor->made->name_space,
+                                 .class_name = actor->made->class_name,
+                                 .job = actor->made->job,
                                  .node = is_placed ? actor->node : (crti_id_t){0, 0},
                                  .state = actor_states[actor->state],
-                                 .is_detached = actor->detached,
+                                 .is_detached = actor->made->detached,
                                  .pid = actor->state == CRTI_ACTOR_ALIVE ? actor->pid : 0,
                                  .restarts = actor->restarts};
 
@@ -113,9 +113,8 @@ static int by_name(const void *a, const void *b)
 /* `filter`: "" or "/" and a namespace. */
 static bool is_named(const crti_actor_entry_t *actor, const char *filter)
 {
-    return actor->name && *actor->name && actor->full_name &&
-           (!*filter ||
-            strcmp(actor->name_space ? actor->name_space : "", filter + 1) == 0);
+    return actor->made->name.size && actor->full_name &&
+           (!*filter || crti_str_equal(actor->made->name_space, filter + 1));
 }
 
 static size_t gather_actors(const crti_control_t *c, const char *filter,

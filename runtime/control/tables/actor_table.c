@@ -88,17 +88,12 @@ static void free_actor(crti_actor_entry_t *actor)
 {
     if (actor->how != &crti_scheduling_default)
         free((void *)(uintptr_t)actor->how);
-    free(actor->owner_tcp);
-    free(actor->class_name);
-    free(actor->name);
-    free(actor->name_space);
+    free(actor->made);
     free(actor->full_name);
     free(actor->ipc);
     free(actor->tcp);
     free(actor->text);
     free(actor->watchers);
-    crti_buffer_fini(&actor->creation);
-    crti_buffer_fini(&actor->environment);
     crti_buffer_fini(&actor->saved);
     free(actor);
 }
@@ -147,10 +142,10 @@ crti_actor_entry_t *crti_actor_table_find_any(const crti_actor_table_t *table,
     crti_actor_entry_t *last = NULL;
 
     CRTI_MAP_FOREACH (crti_actor_entry_t, actor, &table->by_name)
-        if (strcmp(actor->name, name) == 0)
+        if (crti_str_equal(actor->made->name, name))
             return actor;
     CRTI_LIST_FOREACH (item, &table->dead)
-        if (strcmp(CRTI_ACTOR_OF(item)->name, name) == 0)
+        if (crti_str_equal(CRTI_ACTOR_OF(item)->made->name, name))
             last = CRTI_ACTOR_OF(item);
     return last;
 }
@@ -185,64 +180,30 @@ static crti_actor_entry_t *make(const crti_msg_actor_create_t *m)
         return NULL;
     crti_list_init(&actor->in_state);
     actor->id = m->actor;
-    actor->job = m->job;
-    actor->owner = m->owner;
-    actor->owner_node = m->owner_node;
-    actor->owner_incarnation = m->owner_incarnation;
-    actor->lifetime = m->lifetime;
-    actor->owner_tcp = crti_str_dup(m->owner_tcp);
-    actor->resources = m->resources;
-    actor->detached = m->detached;
-    actor->max_restarts = m->max_restarts;
-    actor->max_task_retries = m->max_task_retries;
-    actor->max_pending_calls = m->max_pending_calls;
-    actor->is_unordered = m->is_unordered;
-    actor->fenced = m->fenced;
-    actor->if_infeasible = m->if_infeasible;
+    actor->made = crti_message_copy(CRTI_MSG_ACTOR_CREATE, m);
     actor->how = make_how(m);
-    actor->class_name = crti_str_dup(m->class_name);
-    actor->name = crti_str_dup(m->name);
-    actor->name_space = crti_str_dup(m->name_space);
     actor->full_name = crti_full_name(m->name_space, m->name);
     actor->ipc = crti_str_dup(crti_str(""));
     actor->tcp = crti_str_dup(crti_str(""));
     actor->text = crti_str_dup(crti_str(""));
-    if (actor->how && actor->owner_tcp && actor->class_name && actor->name &&
-        actor->name_space && actor->full_name && actor->ipc && actor->tcp &&
-        actor->text &&
-        crti_buffer_append(&actor->creation, m->creation.data, m->creation.size) ==
-            CRT_OK &&
-        crti_buffer_append(&actor->environment, m->environment.data,
-                           m->environment.size) == CRT_OK)
+    if (actor->made && actor->how && actor->full_name && actor->ipc && actor->tcp &&
+        actor->text)
         return actor;
     free_actor(actor);
     return NULL;
 }
 
-crti_msg_actor_create_t crti_actor_entry_create(const crti_actor_entry_t *actor)
+/* Of a dead one; without memory it is kept. */
+static void forget_creation(crti_actor_entry_t *actor)
 {
-    return (crti_msg_actor_create_t){
-        .actor = actor->id,
-        .job = actor->job,
-        .owner = actor->owner,
-        .owner_node = actor->owner_node,
-        .class_name = crti_str(actor->class_name),
-        .name = crti_str(actor->name),
-        .name_space = crti_str(actor->name_space),
-        .resources = actor->resources,
-        .detached = actor->detached,
-        .max_restarts = actor->max_restarts,
-        .max_task_retries = actor->max_task_retries,
-        .max_pending_calls = actor->max_pending_calls,
-        .is_unordered = actor->is_unordered,
-        .fenced = actor->fenced,
-        .creation = crti_span(actor->creation.data, actor->creation.size),
-        .environment = crti_span(actor->environment.data, actor->environment.size),
-        .if_infeasible = actor->if_infeasible,
-        .owner_incarnation = actor->owner_incarnation,
-        .owner_tcp = crti_str(actor->owner_tcp),
-        .lifetime = actor->lifetime,
-        CRTI_SCHEDULING_FIELDS(actor->how)};
+    crti_msg_actor_create_t rest = *actor->made, *copy;
+
+    rest.creation = rest.environment = crti_span(NULL, 0);
+    copy = crti_message_copy(CRTI_MSG_ACTOR_CREATE, &rest);
+    if (copy == NULL)
+        return;
+    free(actor->made);
+    actor->made = copy;
 }
 
 /* An unsaved entry in PENDING, under no name yet. */
@@ -272,10 +233,12 @@ static crt_status_t claim_name(crti_actor_table_t *table, crti_actor_entry_t *ac
     char hex[CRTI_ID_HEX];
 
     if (holder)
-        return crt_raise(CRT_ERR_EXISTS, "the name \"%s\" belongs to actor %s (%s, %s)",
-                         holder->name, crti_id_hex(holder->id, hex), holder->class_name,
-                         states[holder->state].name);
-    return *actor->name ? crti_map_put(&table->by_name, actor->full_name, actor) : CRT_OK;
+        return crt_raise(
+            CRT_ERR_EXISTS, "the name \"%s\" belongs to actor %s (%s, %s)",
+            crti_copied_text(holder->made->name), crti_id_hex(holder->id, hex),
+            crti_copied_text(holder->made->class_name), states[holder->state].name);
+    return actor->made->name.size ? crti_map_put(&table->by_name, actor->full_name, actor)
+                                  : CRT_OK;
 }
 
 static void drop(crti_actor_table_t *table, crti_actor_entry_t *actor);
@@ -366,7 +329,7 @@ crt_status_t crti_actor_table_load(crti_actor_table_t *table, crti_actor_entry_t
     actor->state = (unsigned)row->state;
     crti_list_remove(&actor->in_state);
     crti_list_append(list_of(table, actor->state), &actor->in_state);
-    if (actor->fenced && !crti_actor_entry_is_placed(actor) && actor->incarnation) {
+    if (actor->made->fenced && !crti_actor_entry_is_placed(actor) && actor->incarnation) {
         /* When its node was last heard of, the head before knew. */
         crti_actor_entry_fence(table, actor, now_ns + CRTI_FENCE_OVER_NS);
         actor->retry_ns = actor->fence_ns;
@@ -376,8 +339,7 @@ crt_status_t crti_actor_table_load(crti_actor_table_t *table, crti_actor_entry_t
         table->last_serial = row->serial;
     if (actor->state != CRTI_ACTOR_DEAD)
         return claim_loaded(table, actor);
-    crti_buffer_fini(&actor->creation);
-    crti_buffer_fini(&actor->environment);
+    forget_creation(actor);
     return CRT_OK;
 }
 
@@ -465,8 +427,8 @@ void crti_actor_entry_died(crti_actor_table_t *table, crti_actor_entry_t *actor,
 {
     if (!crti_actor_entry_is_placed(actor))
         return;
-    if (!may_restart || (actor->max_restarts >= 0 && !actor->is_moved &&
-                         actor->restarts >= (uint64_t)actor->max_restarts)) {
+    if (!may_restart || (actor->made->max_restarts >= 0 && !actor->is_moved &&
+                         actor->restarts >= (uint64_t)actor->made->max_restarts)) {
         crti_actor_entry_end(table, actor, status, text, now_ns, wall_ms);
         return;
     }
@@ -489,15 +451,14 @@ void crti_actor_entry_end(crti_actor_table_t *table, crti_actor_entry_t *actor,
     actor->expires_ns = now_ns + CRTI_LIMIT(dead_actors_time);
     crti_str_replace(&actor->text, crti_str(text));
     free_name(table, actor);
-    crti_buffer_fini(&actor->creation);
-    crti_buffer_fini(&actor->environment);
+    forget_creation(actor);
     set_state(table, actor, CRTI_ACTOR_DEAD);
 }
 
 void crti_actor_entry_fence(crti_actor_table_t *table, crti_actor_entry_t *actor,
                             uint64_t until_ns)
 {
-    if (!actor->fenced || CRTI_FAULT(7)) /* planted for tests/sim */
+    if (!actor->made->fenced || CRTI_FAULT(7)) /* planted for tests/sim */
         return;
     actor->fence_ns = until_ns;
     if (until_ns > table->fenced_until_ns)
@@ -517,7 +478,7 @@ void crti_actor_entry_unfence(crti_actor_table_t *table, crti_actor_entry_t *act
     CRTI_LIST_FOREACH (item, &table->waiting) {
         crti_actor_entry_t *other = CRTI_ACTOR_OF(item);
 
-        if (other->retry_ns == fence && *other->name &&
+        if (other->retry_ns == fence && other->made->name.size &&
             strcmp(other->full_name, actor->full_name) == 0)
             other->retry_ns = 0;
     }
@@ -526,7 +487,7 @@ void crti_actor_entry_unfence(crti_actor_table_t *table, crti_actor_entry_t *act
 void crti_actor_entry_wait_for_name(const crti_actor_table_t *table,
                                     crti_actor_entry_t *actor, uint64_t now_ns)
 {
-    if (!*actor->name || table->fenced_until_ns <= now_ns)
+    if (!actor->made->name.size || table->fenced_until_ns <= now_ns)
         return;
     CRTI_LIST_FOREACH (item, &table->dead) {
         const crti_actor_entry_t *dead = CRTI_ACTOR_OF(item);
@@ -647,12 +608,12 @@ crti_msg_actor_state_t crti_actor_entry_notice(const crti_actor_entry_t *actor)
         .actor = actor->id,
         .actor_incarnation = actor->incarnation,
         .state = actor->state,
-        .class_name = crti_str(actor->class_name),
-        .name = crti_str(actor->name),
+        .class_name = actor->made->class_name,
+        .name = actor->made->name,
         .restarts = actor->restarts,
-        .max_task_retries = actor->max_task_retries,
-        .max_pending_calls = actor->max_pending_calls,
-        .is_unordered = actor->is_unordered,
+        .max_task_retries = actor->made->max_task_retries,
+        .max_pending_calls = actor->made->max_pending_calls,
+        .is_unordered = actor->made->is_unordered,
         .status = status,
         .text = crti_str(actor->text),
         .process = actor->process,
@@ -660,11 +621,11 @@ crti_msg_actor_state_t crti_actor_entry_notice(const crti_actor_entry_t *actor)
         .node = actor->node,
         .ipc = crti_str(actor->ipc),
         .tcp = crti_str(actor->tcp),
-        .owner = actor->owner,
-        .owner_node = actor->owner_node,
-        .owner_incarnation = actor->owner_incarnation,
-        .owner_tcp = crti_str(actor->owner_tcp),
-        .lifetime = actor->lifetime,
+        .owner = actor->made->owner,
+        .owner_node = actor->made->owner_node,
+        .owner_incarnation = actor->made->owner_incarnation,
+        .owner_tcp = actor->made->owner_tcp,
+        .lifetime = actor->made->lifetime,
         .ran_no_call = actor->ran_no_call,
     };
 }

@@ -44,27 +44,17 @@
  *  restarts left. Nothing follows DEAD.
  */
 typedef struct crti_actor_entry {
-    crti_id_t id, job, owner, owner_node;
-    uint64_t owner_incarnation, lifetime; /* the ref that says when it ends (0: none), */
-    char *owner_tcp;                      /* and where to ask for it */
-    char *class_name, *name, *name_space;
+    crti_id_t id;
+    /* As its owner asked for it, in a block of its own. `lifetime`: the ref that says when it ends
+     * (0: none), of which the owner is asked at `owner_tcp`. A dead one has no `creation` and no
+     * `environment`. */
+    crti_msg_actor_create_t *made;
     char *full_name; /* "namespace/name", by which it is found; "" without a name */
-    crti_resources_t resources;
     uint64_t serial; /* in the order they were made */
-    bool detached;
-    int64_t max_restarts; /* -1: without limit */
-    /* of the callers; this and the next two are only passed on here */
-    int64_t max_task_retries;
-    int64_t max_pending_calls;
-    bool is_unordered;
-    int64_t if_infeasible; /* CRTI_INFEASIBLE */
     /* where it may run; crti_scheduling_default is not its own */
     const crti_scheduling_t *how;
-    int64_t bundle; /* of its placement group, in which it is; -1: not known */
-    bool fenced;    /* never served by two processes at once (base/fence.h) */
-    crti_buffer_t creation;
-    crti_buffer_t environment; /* of its process: base/environment.h; empty: the job's */
-    crti_buffer_t saved;       /* what its next process begins with */
+    int64_t bundle;      /* of its placement group, in which it is; -1: not known */
+    crti_buffer_t saved; /* what its next process begins with */
 
     unsigned state;
     uint64_t incarnation; /* of the latest placement; 0: never placed */
@@ -214,8 +204,7 @@ void crti_actor_table_forget(crti_actor_table_t *table, crti_actor_entry_t *acto
  * none. What was due until `done_ns` was looked at. */
 uint64_t crti_actor_table_deadline(const crti_actor_table_t *table, uint64_t done_ns);
 
-/* What it was made with, the row of its state, and the notice; they borrow from the entry. */
-crti_msg_actor_create_t crti_actor_entry_create(const crti_actor_entry_t *actor);
+/* The row of its state, and the notice; they borrow from the entry. */
 crti_msg_row_actor_t crti_actor_entry_row(const crti_actor_entry_t *actor);
 crti_msg_actor_state_t crti_actor_entry_notice(const crti_actor_entry_t *actor);
 
