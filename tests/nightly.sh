@@ -6,11 +6,12 @@ set -uo pipefail
 
 usage() {
     cat <<'TEXT'
-usage: tests/nightly.sh [--hours H] [--part NAME]... [--record] [--help]
+usage: tests/nightly.sh [--hours H] [--brief] [--part NAME]... [--record] [--help]
 
 Runs the parts one after the other and prints a table of what came of them; the exit status is 0
 when nothing failed.
   --hours H     about how long all parts take: 1 (default) to 12; fuzz and chaos get what is left
+  --brief       a little of each part, to see that it still runs: minutes, beside the builds
   --part NAME   only this one of: static sim tsan chaos hosts fuzz
   --record      writes the table to docs/nightly.md
 
@@ -21,12 +22,13 @@ TEXT
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 cd "$root" || exit 1
-hours=1 record=0
+hours=1 brief=0 record=0
 parts=()
 while [ $# -gt 0 ]; do
     case "$1" in
     --hours) hours=${2:?--hours needs a number}; shift ;;
     --part) parts+=("${2:?--part needs a name}"); shift ;;
+    --brief) brief=1 ;;
     --record) record=1 ;;
     --help | -h) usage; exit 0 ;;
     *) usage >&2; exit 2 ;;
@@ -34,6 +36,10 @@ while [ $# -gt 0 ]; do
     shift
 done
 [[ $hours =~ ^([1-9]|1[0-2])$ ]] || { echo "nightly: --hours takes 1 to 12" >&2; exit 2; }
+[ $brief = 0 ] || [ $record = 0 ] || {
+    echo "nightly: --record is for whole parts, not for --brief" >&2
+    exit 2
+}
 [ ${#parts[@]} -gt 0 ] || parts=(static sim tsan chaos hosts fuzz)
 logs=$root/build-nightly
 mkdir -p "$logs"
@@ -70,15 +76,16 @@ tidy_findings() { # LOG
 # Each part prints one line that says what was seen, and fails when something was found.
 
 static() {
-    local found
+    local found folders=(runtime collective ml actors cli examples)
+    [ $brief = 0 ] || folders=(runtime/base)
     need cppcheck clang-tidy-14 || return
     build build-release -Dbuildtype=release || return
     cppcheck -q -j "$(nproc)" --std=c11 --enable=warning,portability,performance --inline-suppr \
         --suppressions-list=tests/tools/cppcheck.txt -I. -Iruntime -Iruntime/base -Icollective \
         -Iml -Iactors -Ibuild-release \
-        --template='{file}:{line}: {id}: {message}' runtime collective ml actors cli examples \
+        --template='{file}:{line}: {id}: {message}' "${folders[@]}" \
         >"$logs/cppcheck.log" 2>&1
-    git ls-files 'runtime/*.c' 'collective/*.c' 'ml/*.c' 'actors/*.c' 'cli/*.c' |
+    git ls-files "${folders[@]}" | grep '\.c$' | grep -v '^examples/' |
         xargs -P "$(nproc)" -n 8 clang-tidy-14 -quiet -p build-release \
             --extra-arg=-Wno-unknown-warning-option >"$logs/clang-tidy.log" 2>/dev/null
     found=$(grep -cE '^[^ ]+:[0-9]+' "$logs/cppcheck.log") || true
@@ -92,6 +99,7 @@ static() {
 sim() {
     local seeds=10000
     [ "$hours" -lt 4 ] || seeds=$((seeds * hours / 2))
+    [ $brief = 0 ] || seeds=100
     build build-release -Dbuildtype=release || return
     tests/sim/run.sh "$seeds" build-release >"$logs/sim.log" 2>&1
     local status=$?
@@ -102,13 +110,15 @@ sim() {
 }
 
 tsan() {
-    local under=() status
+    local under=() status suites=() suite
+    for suite in base util daemon net store core collective actors; do
+        [ $brief = 1 ] && [ $suite != base ] || suites+=(--suite $suite)
+    done
     # gcc 12's thread sanitizer does not know addresses randomised by more than 28 bits.
     ! setarch -R true 2>/dev/null || under=(setarch -R)
     build build-tsan -Dbuildtype=debugoptimized -Db_sanitize=thread || return
     "${under[@]}" meson test -C build-tsan --no-rebuild --num-processes "$(nproc)" \
-        --no-suite browser --no-suite ray --no-suite lint --suite base --suite util --suite net \
-        --suite store --suite core --suite collective --suite actors >"$logs/tsan.log" 2>&1
+        --no-suite browser --no-suite ray --no-suite lint "${suites[@]}" >"$logs/tsan.log" 2>&1
     status=$?
     echo "thread sanitizer: $(awk '/^Ok:/{ok=$2} /^Fail:/{bad=$2} /^Timeout:/{late=$2}
         END{print ok " passed, " bad + late " failed"}' "$logs/tsan.log")"
@@ -117,6 +127,7 @@ tsan() {
 
 chaos() {
     local seconds=$((600 * hours)) seed status
+    [ $brief = 0 ] || seconds=60
     seed=$(date +%Y%m%d)
     build build-asan -Doptimization=1 -Ddebug=true -Db_sanitize=address,undefined || return
     tests/chaos/chaos.py --seed "$seed" --seconds "$seconds" --rate 1 --build build-asan \
@@ -127,22 +138,28 @@ chaos() {
 }
 
 hosts() {
+    local which=(all) what="all its tests"
+    [ $brief = 0 ] || which=() what="its shorter tests"
     build build-asan -Doptimization=1 -Ddebug=true -Db_sanitize=address,undefined || return
-    tests/tools/isolated.py tests/cli/test_up.py build-asan/cli/crt all >"$logs/hosts.log" 2>&1
+    tests/tools/isolated.py tests/cli/test_up.py build-asan/cli/crt "${which[@]}" \
+        >"$logs/hosts.log" 2>&1
     local status=$?
-    echo "crt up with all its tests: $(tail -n 1 "$logs/hosts.log")"
+    echo "crt up with $what: $(tail -n 1 "$logs/hosts.log")"
     return $status
 }
 
 fuzz() {
-    local targets minutes status
-    targets=$(ls tests/fuzz/fuzz_*.c | wc -l)
-    minutes=$(((hours * 60 - 40) / targets))
-    [ "$minutes" -ge 1 ] || minutes=1
+    local targets=() minutes status
+    targets=(tests/fuzz/fuzz_*.c)
+    targets=("${targets[@]##*/fuzz_}")
+    targets=("${targets[@]%.c}")
+    [ $brief = 0 ] || targets=(message record)
+    minutes=$(((hours * 60 - 40) / ${#targets[@]}))
+    [ "$minutes" -ge 1 ] && [ $brief = 0 ] || minutes=1
     need clang || return
-    tests/fuzz/run.sh "$minutes" >"$logs/fuzz.log" 2>&1
+    tests/fuzz/run.sh "$minutes" "${targets[@]}" >"$logs/fuzz.log" 2>&1
     status=$?
-    echo "$targets targets, $minutes minutes each: $(tail -n 1 "$logs/fuzz.log")"
+    echo "${#targets[@]} targets, $minutes minutes each: $(tail -n 1 "$logs/fuzz.log")"
     return $status
 }
 
