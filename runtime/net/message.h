@@ -22,6 +22,7 @@
 #ifndef CRTI_NET_MESSAGE_H
 #define CRTI_NET_MESSAGE_H
 
+#include "runtime/base/actor_terms.h"
 #include "runtime/base/buffer.h"
 #include "runtime/base/id.h"
 #include "runtime/base/resources.h"

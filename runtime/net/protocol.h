@@ -25,7 +25,7 @@
 /* Raised in each release in which a peer of the last one would misread a message or a record: a
  * field that is added, taken out or means something else. A new kind that only who knows it is sent
  * does not raise it. */
-#define CRTI_PROTOCOL_VERSION 20
+#define CRTI_PROTOCOL_VERSION 21
 #define CRTI_MESSAGE_MAX      (16u << 20) /* largest control message */
 #define CRTI_CREATION_MAX     (1u << 20)  /* largest creation record of an actor */
 #define CRTI_SAVED_MAX        (1u << 20)  /* largest state that an actor saves */
@@ -340,15 +340,14 @@
  * watch. CRT_ERR_EXISTS when the name is taken by another living actor. `creation` is a record
  * of core (class and arguments), opaque here. The name is one of `name_space`, which has no '/'.
  * `lifetime` is the number of the ref at the owner that says when it ends; 0: detached.
- * `is_unordered`: its callers do not keep their calls in order. */
+ * What its callers obey: CRTI_ACTOR_TERMS. */
 #define CRTI_FIELDS_ACTOR_CREATE(F)                                                      \
     F(ID, actor)                                                                         \
     F(ID, job) F(ID, owner) F(ID, owner_node) F(STR, class_name) F(STR, name)            \
-        F(RES, resources) F(BOOL, detached) F(I64, max_restarts)                         \
-            F(I64, max_task_retries) F(BOOL, fenced) F(BIN, creation)                    \
-                F(I64, if_infeasible) F(I64, max_pending_calls) CRTI_SCHEDULING(F)       \
-                    F(U64, owner_incarnation) F(STR, owner_tcp) F(U64, lifetime)         \
-                        F(STR, name_space) F(BOOL, is_unordered) F(BIN, environment)
+        F(RES, resources) F(BOOL, detached) F(I64, max_restarts) CRTI_ACTOR_TERMS(F)     \
+            F(BOOL, fenced) F(BIN, creation) F(I64, if_infeasible) CRTI_SCHEDULING(F)    \
+                F(U64, owner_incarnation) F(STR, owner_tcp) F(U64, lifetime)             \
+                    F(STR, name_space) F(BIN, environment)
 
 /* Answer: ACTOR_STATE now; then ACTOR_STATE notices on every change until unwatched. `ran_no_call`:
  * of the process that has ended, RESTARTING and DEAD, as in PEER_DIED. */
@@ -357,11 +356,10 @@
 #define CRTI_FIELDS_ACTOR_STATE(F)                                                       \
     F(ID, actor)                                                                         \
     F(U64, actor_incarnation) F(U64, state) F(STR, class_name) F(STR, name)              \
-        F(U64, restarts) F(I64, max_task_retries) F(I64, max_pending_calls)              \
+        F(U64, restarts) CRTI_ACTOR_TERMS(F)                                             \
             F(I64, status) F(STR, text) CRTI_PEER(F)                                     \
                 F(ID, owner) F(ID, owner_node) F(U64, owner_incarnation)                 \
-                    F(STR, owner_tcp) F(U64, lifetime) F(BOOL, is_unordered)             \
-                        F(BOOL, ran_no_call)
+                    F(STR, owner_tcp) F(U64, lifetime) F(BOOL, ran_no_call)
 
 /* Ends an actor for good, or, without no_restart, its process: it is started again as if that had
  * died. `graceful`: when its process has answered the calls that it has, within 30 s.

@@ -603,17 +603,13 @@ crti_msg_actor_state_t crti_actor_entry_notice(const crti_actor_entry_t *actor)
     /* To those who call it a dead one is a failure, whatever the reason. */
     crt_status_t status =
         crti_actor_entry_has_ended_well(actor) ? CRT_ERR_ACTOR_DIED : actor->status;
-
-    return (crti_msg_actor_state_t){
+    crti_msg_actor_state_t notice = {
         .actor = actor->id,
         .actor_incarnation = actor->incarnation,
         .state = actor->state,
         .class_name = actor->made->class_name,
         .name = actor->made->name,
         .restarts = actor->restarts,
-        .max_task_retries = actor->made->max_task_retries,
-        .max_pending_calls = actor->made->max_pending_calls,
-        .is_unordered = actor->made->is_unordered,
         .status = status,
         .text = crti_str(actor->text),
         .process = actor->process,
@@ -628,4 +624,7 @@ crti_msg_actor_state_t crti_actor_entry_notice(const crti_actor_entry_t *actor)
         .lifetime = actor->made->lifetime,
         .ran_no_call = actor->ran_no_call,
     };
+
+    CRTI_TERMS_COPY(&notice, actor->made);
+    return notice;
 }

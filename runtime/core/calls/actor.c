@@ -290,7 +290,7 @@ void crti_actor_take_back(crti_pending_t *p)
 
 void crti_actor_reserve(crti_pending_t *p)
 {
-    if (!p->spec.actor->is_unordered)
+    if (!p->spec.actor->terms.is_unordered)
         crti_list_append(&p->spec.actor->queue, &p->link);
     crti_actor_observe(p->spec.actor);
 }
@@ -334,7 +334,8 @@ static bool has_room(void *user)
 
 crt_status_t crti_actor_room(crt_actor_t *actor, bool try_only)
 {
-    if (actor->max_pending_calls > 0 && actor->pending_calls >= actor->max_pending_calls)
+    if (actor->terms.max_pending_calls > 0 &&
+        actor->pending_calls >= actor->terms.max_pending_calls)
         return crt_raise(CRT_ERR_BACKPRESSURE,
                          "actor %s (%s) has %lld calls of this process that were not "
                          "answered, which are its max_pending_calls",
@@ -506,9 +507,7 @@ static void apply_state(crt_actor_t *actor, const crti_msg_actor_state_t *m)
 {
     char text[1024];
 
-    actor->max_task_retries = m->max_task_retries;
-    actor->max_pending_calls = m->max_pending_calls;
-    actor->is_unordered = m->is_unordered;
+    CRTI_TERMS_COPY(&actor->terms, m);
     crti_text(m->text, text, sizeof(text));
     crti_actor_hold(actor);
     if (m->ran_no_call && actor->remote && actor->incarnation == m->actor_incarnation)

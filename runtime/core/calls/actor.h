@@ -7,6 +7,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "runtime/base/actor_terms.h"
 #include "runtime/base/list.h"
 #include "runtime/core/calls/calls.h"
 #include "runtime/net/channel.h"
@@ -59,11 +60,8 @@ struct crt_actor {
     crt_status_t restart_status; /* and why its last process has ended, */
     char *restart_text;          /* NULL: nothing was told of that */
     size_t queue_bytes;
-    /* how often each call may be made again; -1: without limit */
-    int64_t max_task_retries;
-    int64_t max_pending_calls; /* 0, -1: without limit */
-    int64_t pending_calls;     /* crti_pending_t of crti_call_out */
-    bool is_unordered; /* calls that wait for arguments keep no place in the queue */
+    crti_actor_terms_t terms;
+    int64_t pending_calls; /* crti_pending_t of crti_call_out */
     bool is_watched, is_creating;
     /* CALLABLE, SUSPECT: its place came with the handle, the head has not confirmed it */
     bool is_unconfirmed;
@@ -85,7 +83,8 @@ struct crt_actor {
 /* How often a call may be made again; -1: without limit. `actor` NULL: a task. */
 static inline int64_t crti_most_retries(const crt_actor_t *actor, int64_t max_retries)
 {
-    return max_retries == CRTI_RETRIES_OF_ACTOR ? actor->max_task_retries : max_retries;
+    return max_retries == CRTI_RETRIES_OF_ACTOR ? actor->terms.max_task_retries
+                                                : max_retries;
 }
 
 /* ------------------------------------------------------------------ actor_handle.c */

@@ -225,9 +225,7 @@ static crt_status_t ask_for_actor(crt_actor_t *actor, const crt_actor_options_t 
     m.creation = crti_span(record.data, record.size);
     actor->is_creating = true;
     actor->may_restart = m.max_restarts != 0;
-    actor->max_task_retries = m.max_task_retries;
-    actor->max_pending_calls = m.max_pending_calls;
-    actor->is_unordered = m.is_unordered;
+    CRTI_TERMS_COPY(&actor->terms, &m);
     crti_actor_hold_weakly(actor);
     status = crti_node_request(core, CRTI_MSG_ACTOR_CREATE, &m, on_created, actor);
     if (status != CRT_OK) {

@@ -201,8 +201,6 @@ void crti_actor_export_location(const crt_actor_t *actor, crti_actor_name_t *nam
         return;
     at = &actor->remote->address;
     name->incarnation = actor->incarnation;
-    name->max_task_retries = actor->max_task_retries;
-    name->max_pending_calls = actor->max_pending_calls;
     name->process = at->process;
     name->process_incarnation = at->incarnation;
     name->node = at->node;
@@ -226,8 +224,7 @@ static void import_location(crt_actor_t *actor, const crti_actor_name_t *name)
     }
     crti_actor_set_remote(actor, remote);
     actor->incarnation = name->incarnation;
-    actor->max_task_retries = name->max_task_retries;
-    actor->max_pending_calls = name->max_pending_calls;
+    actor->terms = name->terms;
     actor->is_unconfirmed = true;
     crti_actor_set_phase(actor, CRTI_ACTOR_CALLABLE);
     crti_actor_check_at(
@@ -241,7 +238,7 @@ crt_status_t crti_actor_open(crti_core_t *core, const crti_actor_name_t *name,
 
     if (status != CRT_OK)
         return status;
-    (*actor_out)->is_unordered |= name->is_unordered;
+    (*actor_out)->terms.is_unordered |= name->terms.is_unordered;
     crti_actor_lifetime_hold(*actor_out, lifetime);
     import_location(*actor_out, name);
     return CRT_OK;

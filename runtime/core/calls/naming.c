@@ -25,7 +25,7 @@ static crt_status_t name_actor(void *core, crt_actor_t *actor,
         return status;
     *name_out = (crti_actor_name_t){.id = actor->id,
                                     .class_name = crti_str(actor->class_name),
-                                    .is_unordered = actor->is_unordered,
+                                    .terms = actor->terms,
                                     .lifetime = actor->lifetime};
     crti_actor_export_location(actor, name_out);
     return CRT_OK;

@@ -17,11 +17,10 @@
  *         5 string   the same, the final zero counted
  *     The table names everything that the value refers to: u32 owners, u32 refs, u32 actors;
  *     owner: id, u64 incarnation, node id, text tcp; ref: u32 owner, u64 number; actor: id,
- *     text class, and where it lives: u64 incarnation (0: not known), u64 max_task_retries, u64
- *     max_pending_calls, process id, u64 its incarnation, node id, text tcp; u32 what keeps it
- *     alive: 1 + the index of a ref, which nothing else in the value need name, or 0; u8 whether
- *     calls of it are unordered. It can be read without the value, so that whoever holds an object
- *     knows what the object holds.
+ *     text class, what callers obey (CRTI_ACTOR_TERMS: u64 or u8), and where it lives: u64
+ *     incarnation (0: not known), process id, u64 its incarnation, node id, text tcp; u32 what
+ *     keeps it alive: 1 + the index of a ref, which nothing else in the value need name, or 0. It
+ *     can be read without the value, so that whoever holds an object knows what the object holds.
  * Trust
  *     Decoders take any bytes, also such that others change meanwhile; counts and lengths are
  *     checked against what is there. Memory is at most 48 bytes for each byte of msgpack.
@@ -34,6 +33,7 @@
 #ifndef CRTI_CORE_VALUE_H
 #define CRTI_CORE_VALUE_H
 
+#include "runtime/base/actor_terms.h"
 #include "runtime/base/buffer.h"
 #include "runtime/base/id.h"
 #include "runtime/core/types.h"
@@ -58,10 +58,9 @@ typedef struct crti_ref_name {
 typedef struct crti_actor_name {
     crti_id_t id;
     crti_span_t class_name;
-    bool is_unordered; /* its callers do not keep their calls in order */
+    crti_actor_terms_t terms;
     /* Where the sender knows it to live, so that the receiver can call it without asking. */
     uint64_t incarnation; /* of the actor; 0: not known */
-    int64_t max_task_retries, max_pending_calls;
     crti_id_t process, node;
     uint64_t process_incarnation;
     crti_span_t tcp;

@@ -82,20 +82,22 @@ static void skip_owners(crti_reader_t *r, uint32_t count)
     }
 }
 
+#define READ_I64(r)           (int64_t) crti_read_u64(r)
+#define READ_BOOL(r)          crti_read_u8(r) != 0
+#define READ_TERM(type, term) name.terms.term = READ_##type(r);
+
 static crti_actor_name_t read_actor(crti_reader_t *r)
 {
     crti_actor_name_t name = {.id = crti_read_id(r)};
 
     name.class_name = crti_read_text(r);
+    CRTI_ACTOR_TERMS(READ_TERM)
     name.incarnation = crti_read_u64(r);
-    name.max_task_retries = (int64_t)crti_read_u64(r);
-    name.max_pending_calls = (int64_t)crti_read_u64(r);
     name.process = crti_read_id(r);
     name.process_incarnation = crti_read_u64(r);
     name.node = crti_read_id(r);
     name.tcp = crti_read_text(r);
     name.lifetime_index = crti_read_u32(r);
-    name.is_unordered = crti_read_u8(r) != 0;
     return name;
 }
 

@@ -8,8 +8,9 @@
 #include "runtime/core/values/value.h"
 #include "runtime/store/store.h"
 
-#define HEADER      24
-#define ACTOR_BYTES 93                  /* of a table entry, without its texts */
+#define HEADER 24
+/* Of a table entry without its texts, at most. */
+#define ACTOR_BYTES (76 + sizeof(crti_actor_terms_t))
 #define LARGE       ((size_t)256 << 10) /* from here on the caches are left to others */
 
 static size_t aligned(size_t size)
@@ -262,15 +263,18 @@ static crt_status_t encode_ref(crti_encoder_t *e, crt_ref_t *ref)
     return pack_ext(&e->head, 2, payload, sizeof(payload));
 }
 
-static unsigned char *put_actor(unsigned char *to, const crti_actor_name_t *name)
+#define PUT_I64(to, value)   crti_put_u64(to, (uint64_t)(value))
+#define PUT_BOOL(to, value)  crti_put_u8(to, value)
+#define PUT_TERM(type, name) to = PUT_##type(to, a->terms.name);
+
+static unsigned char *put_actor(unsigned char *to, const crti_actor_name_t *a)
 {
-    to = crti_put_text(crti_put_id(to, name->id), name->class_name);
-    to = crti_put_u64(to, name->incarnation);
-    to = crti_put_u64(to, (uint64_t)name->max_task_retries);
-    to = crti_put_u64(to, (uint64_t)name->max_pending_calls);
-    to = crti_put_u64(crti_put_id(to, name->process), name->process_incarnation);
-    to = crti_put_text(crti_put_id(to, name->node), name->tcp);
-    return crti_put_u8(crti_put_u32(to, name->lifetime_index), name->is_unordered);
+    to = crti_put_text(crti_put_id(to, a->id), a->class_name);
+    CRTI_ACTOR_TERMS(PUT_TERM)
+    to = crti_put_u64(to, a->incarnation);
+    to = crti_put_u64(crti_put_id(to, a->process), a->process_incarnation);
+    to = crti_put_text(crti_put_id(to, a->node), a->tcp);
+    return crti_put_u32(to, a->lifetime_index);
 }
 
 static crt_status_t encode_actor(crti_encoder_t *e, crt_actor_t *actor)
