@@ -49,13 +49,15 @@ void crti_control_demand_group(crti_demand_t *demand,
 void crti_control_demand_job(crti_demand_t *demand, const crti_job_entry_t *job)
 {
     crti_demand_entry_t entry = {.kind = CRTI_DEMAND_JOB,
-                                 .need = job->resources,
+                                 .need = job->made->resources,
                                  .how = crti_scheduling_default,
                                  .reason = job->text ? job->text : "",
                                  .count = 1};
 
-    snprintf(entry.name, sizeof(entry.name), "%s", job->submission);
-    snprintf(entry.how.selector, sizeof(entry.how.selector), "%s", job->selector);
+    snprintf(entry.name, sizeof(entry.name), "%s",
+             crti_copied_text(job->made->submission));
+    snprintf(entry.how.selector, sizeof(entry.how.selector), "%s",
+             crti_copied_text(job->made->selector));
     crti_demand_add(demand, &entry);
 }
 

@@ -18,9 +18,7 @@
 
 static void put_job(crti_control_t *c, const crti_job_entry_t *job)
 {
-    crti_msg_row_job_t row = crti_job_entry_row(job);
-
-    crti_control_put(c, CRTI_STORE_JOBS, job->id, CRTI_MSG_ROW_JOB, &row);
+    crti_control_put(c, CRTI_STORE_JOBS, job->id, CRTI_MSG_ROW_JOB, job->made);
 }
 
 static void put_state(crti_control_t *c, const crti_job_entry_t *job)
@@ -134,12 +132,13 @@ static void retry(crti_control_t *c, crti_job_entry_t *job)
     crti_job_entry_t *next;
     crti_id_t id;
 
-    if (job->state != CRTI_JOB_FAILED || job->retries == 0 || job->submitted.size == 0)
+    if (job->state != CRTI_JOB_FAILED || job->made->retries == 0 ||
+        job->made->submitted.size == 0)
         return;
     random_id(c, &id);
     if (crti_job_table_retry(&c->jobs, job, id, crti_control_wall(c), &next) != CRT_OK) {
-        crti_log(CRTI_LOG_WARN, "control", "job %s is not run again: %s", job->submission,
-                 crt_error_detail());
+        crti_log(CRTI_LOG_WARN, "control", "job %s is not run again: %s",
+                 crti_copied_text(job->made->submission), crt_error_detail());
         return;
     }
     put_job(c, job); /* it has another name */
@@ -340,7 +339,7 @@ static void after_submitted(crti_control_t *c, const crti_outgoing_t *out)
                   CRT_ERR_EXISTS,
                   "Job with submission_id %s already exists. Please use a different "
                   "submission_id.",
-                  job->submission)
+                  crti_copied_text(job->made->submission))
             : crt_raise(CRT_ERR_IO, "the control store could not write the submission");
 
     crti_control_refuse(c, out->link, out->request, status);
@@ -357,8 +356,10 @@ static void after_submitted_again(crti_control_t *c, const crti_outgoing_t *out)
 
 static bool is_same(const crti_job_entry_t *job, const crti_msg_job_submit_t *m)
 {
-    return job->metadata && crti_str_equal(m->metadata, job->metadata) &&
-           strncmp(job->metadata, CRTI_JOB_TOKEN, sizeof(CRTI_JOB_TOKEN) - 1) == 0;
+    const char *metadata = crti_copied_text(job->made->metadata);
+
+    return crti_str_equal(m->metadata, metadata) &&
+           strncmp(metadata, CRTI_JOB_TOKEN, sizeof(CRTI_JOB_TOKEN) - 1) == 0;
 }
 
 /* What lists have to show, any reader of JSON takes. */
@@ -432,7 +433,7 @@ static void stop_process(crti_control_t *c, const crti_job_entry_t *job,
                          uint64_t from_link, uint64_t from_request)
 {
     const crti_node_entry_t *node = crti_node_table_get(&c->nodes, job->node);
-    crti_msg_job_stop_t body = {.job = job->id, .submission = crti_str(job->submission)};
+    crti_msg_job_stop_t body = {.job = job->id, .submission = job->made->submission};
     crti_request_t *request;
 
     if (node == NULL || node->link == 0) {
@@ -459,7 +460,8 @@ void crti_control_job_stop(crti_control_t *c, uint64_t link, uint64_t request,
         return;
     }
     if (crti_job_entry_is_ended(job)) {
-        crt_raise(CRT_ERR_CLOSED, "Job %s has ended already (%s)", job->submission,
+        crt_raise(CRT_ERR_CLOSED, "Job %s has ended already (%s)",
+                  crti_copied_text(job->made->submission),
                   crti_job_state_name(job->state));
         crti_control_refuse(c, link, request, CRT_ERR_CLOSED);
         return;
@@ -488,7 +490,8 @@ void crti_control_job_delete(crti_control_t *c, uint64_t link, uint64_t request,
     if (!crti_job_entry_is_ended(job)) {
         crt_raise(CRT_ERR_INVALID,
                   "Attempted to delete job '%s', but it is in a non-terminal state %s.",
-                  job->submission, crti_job_state_name(job->state));
+                  crti_copied_text(job->made->submission),
+                  crti_job_state_name(job->state));
         crti_control_refuse(c, link, request, CRT_ERR_INVALID);
         return;
     }

@@ -35,7 +35,7 @@ static bool needs_setup(const crti_job_entry_t *job)
 {
     static const char *const names[] = {CRTI_JOB_SETUP "=", CRTI_JOB_PIP "=",
                                         CRTI_JOB_UV "="};
-    crti_span_t list = crti_span(job->environment.data, job->environment.size), entry;
+    crti_span_t list = job->made->environment, entry;
 
     while (crti_list_unpack(&list, &entry) == CRT_OK)
         for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
@@ -68,13 +68,13 @@ static void after_start(crti_control_t *c, const crti_outgoing_t *out)
     if (request == NULL)
         return; /* asked again when the node is back */
     body = (crti_msg_job_start_t){
-        .submission = crti_str(job->submission),
+        .submission = job->made->submission,
         .job = job->id,
-        .entrypoint = crti_str(job->entrypoint),
-        .argv = crti_span(job->argv.data, job->argv.size),
-        .sha = crti_str(job->sha),
-        .environment = crti_span(job->environment.data, job->environment.size),
-        .resources = job->resources,
+        .entrypoint = job->made->entrypoint,
+        .argv = job->made->argv,
+        .sha = job->made->sha,
+        .environment = job->made->environment,
+        .resources = job->made->resources,
         .source = host ? host->id : node->id,
     };
     crti_control_send(c, node->link, CRTI_MSG_JOB_START, request->number, &body);
@@ -88,8 +88,8 @@ static void start_job(crti_control_t *c, crti_job_entry_t *job, crti_node_entry_
     job->start_sent = true;
     job->node = node->id;
     job->node_incarnation = node->incarnation;
-    if (job->resources.count) {
-        crti_resources_take(&node->available, &job->resources);
+    if (job->made->resources.count) {
+        crti_resources_take(&node->available, &job->made->resources);
         crti_control_room_changed(c, node);
     }
     put_state(c, job);
@@ -107,7 +107,7 @@ static bool is_feasible(const crti_control_t *c, const crti_job_entry_t *job,
 
         if (node->is_guess ||
             crti_scheduling_feasible(&node->resources, node->id, node->labels,
-                                     &job->resources, how))
+                                     &job->made->resources, how))
             return true;
     }
     return false;
@@ -121,13 +121,14 @@ static crti_node_entry_t *place(crti_control_t *c, crti_job_entry_t *job)
     const crti_placement_node_t *best;
     char text[256];
 
-    snprintf(how.selector, sizeof(how.selector), "%s", job->selector);
-    best = crti_placement_pick(&c->nodes.offers, &job->resources,
+    snprintf(how.selector, sizeof(how.selector), "%s",
+             crti_copied_text(job->made->selector));
+    best = crti_placement_pick(&c->nodes.offers, &job->made->resources,
                                host ? host->id : (crti_id_t){0, 0}, &how);
     if (best)
         return crti_node_table_get(&c->nodes, best->node);
-    crti_placement_reason(&c->nodes.offers, &job->resources, &how, &c->resource_names,
-                          text, sizeof(text));
+    crti_placement_reason(&c->nodes.offers, &job->made->resources, &how,
+                          &c->resource_names, text, sizeof(text));
     if (c->config.fail_if_infeasible && !is_feasible(c, job, &how))
         crti_job_entry_end(&c->jobs, job, CRTI_JOB_FAILED,
                            "JOB_SUPERVISOR_ACTOR_UNSCHEDULABLE", text, c->now_ns,
@@ -159,9 +160,9 @@ static int by_turn(const void *a, const void *b)
     const crti_job_entry_t *x = *(crti_job_entry_t *const *)a;
     const crti_job_entry_t *y = *(crti_job_entry_t *const *)b;
 
-    if (x->priority != y->priority)
-        return x->priority < y->priority ? 1 : -1;
-    return x->number < y->number ? -1 : 1;
+    if (x->made->priority != y->made->priority)
+        return x->made->priority < y->made->priority ? 1 : -1;
+    return x->made->number < y->made->number ? -1 : 1;
 }
 
 /* Those that may begin, in the order of their turns; `*busy_out`: how many have begun. The caller

@@ -318,9 +318,7 @@ static void rewrite_job(crti_control_t *c, crti_store_table_t table, crti_id_t i
     if (job == NULL || job->unsaved) {
         crti_control_delete(c, table, id);
     } else if (table == CRTI_STORE_JOBS) {
-        crti_msg_row_job_t row = crti_job_entry_row(job);
-
-        crti_control_put(c, table, id, CRTI_MSG_ROW_JOB, &row);
+        crti_control_put(c, table, id, CRTI_MSG_ROW_JOB, job->made);
     } else {
         crti_msg_row_job_state_t row = crti_job_entry_state_row(job);
 

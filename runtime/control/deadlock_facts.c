@@ -410,8 +410,8 @@ static void take_rows(const crti_control_t *c, crti_deadlock_facts_t *f, crti_sp
 /* The oldest first, so that two looks tell the same in one order. */
 static int by_age(const void *a, const void *b)
 {
-    uint64_t x = (*(fact_t *const *)a)->job->number,
-             y = (*(fact_t *const *)b)->job->number;
+    uint64_t x = (*(fact_t *const *)a)->job->made->number,
+             y = (*(fact_t *const *)b)->job->made->number;
 
     return (x > y) - (x < y);
 }
@@ -610,7 +610,7 @@ static void name_job(const crti_control_t *c, const crti_job_entry_t *job,
     const crti_node_entry_t *node = crti_node_table_get(&c->nodes, job->node);
     char hex[CRTI_ID_HEX], id[40];
 
-    snprintf(id, sizeof(id), "%.32s", job->submission);
+    snprintf(id, sizeof(id), "%.32s", crti_copied_text(job->made->submission));
     if (id[0] == '\0')
         snprintf(id, sizeof(id), "%.8s", crti_id_hex(job->id, hex));
     snprintf(name, 80, "job %s (pid %lld on %.20s)", id, (long long)job->pid,

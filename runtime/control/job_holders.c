@@ -17,7 +17,7 @@ static const crti_job_entry_t *holder_on(const crti_list_t *item, crti_id_t node
 {
     const crti_job_entry_t *job = CRTI_CONTAINER(item, crti_job_entry_t, in_state);
 
-    return job->state == CRTI_JOB_RUNNING && job->resources.count &&
+    return job->state == CRTI_JOB_RUNNING && job->made->resources.count &&
                    crti_id_equal(job->node, node)
                ? job
                : NULL;
@@ -33,7 +33,7 @@ static bool is_held(const crti_control_t *c, const crti_node_entry_t *node,
         const crti_job_entry_t *job = holder_on(item, node->id);
 
         if (job)
-            crti_resources_take(&left, &job->resources);
+            crti_resources_take(&left, &job->made->resources);
     }
     return !crti_resources_fit(&left, need);
 }
@@ -46,11 +46,13 @@ static void name_holders(const crti_control_t *c, char *text, size_t size)
     CRTI_LIST_FOREACH (item, &c->jobs.running) {
         const crti_job_entry_t *job = CRTI_CONTAINER(item, crti_job_entry_t, in_state);
 
-        if (job->state != CRTI_JOB_RUNNING || job->resources.count == 0 || used >= size)
+        if (job->state != CRTI_JOB_RUNNING || job->made->resources.count == 0 ||
+            used >= size)
             continue;
         if (count++ < NAMED)
-            used += (size_t)snprintf(text + used, size - used, "%s%s",
-                                     count > 1 ? ", " : "", job->submission);
+            used +=
+                (size_t)snprintf(text + used, size - used, "%s%s", count > 1 ? ", " : "",
+                                 crti_copied_text(job->made->submission));
     }
     if (count > NAMED && used < size)
         snprintf(text + used, size - used, " and %u more", count - NAMED);

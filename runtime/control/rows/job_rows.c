@@ -140,19 +140,24 @@ static crti_cell_t job_cell(void *user, const void *row, size_t column)
         return crti_cell_text(crti_job_entry_is_submission(job) ? "SUBMISSION"
                                                                 : "DRIVER");
     case JOB_ID: return crti_cell_id(job->id, view->hex[0]);
-    case NUMBER: return crti_cell_number((double)job->number);
-    case SUBMISSION_ID: return crti_cell_text(job->submission);
-    case ATTEMPT_NUMBER: return crti_cell_number((double)job->attempt);
-    case RETRIES_LEFT: return crti_cell_number((double)job->retries);
+    case NUMBER: return crti_cell_number((double)job->made->number);
+    case SUBMISSION_ID: return crti_cell_text(crti_copied_text(job->made->submission));
+    case ATTEMPT_NUMBER: return crti_cell_number((double)job->made->attempt);
+    case RETRIES_LEFT: return crti_cell_number((double)job->made->retries);
     case STATUS: return crti_cell_text(crti_job_state_name(job->state));
-    case ENTRYPOINT: return long_cell(view, job->entrypoint, view->entrypoint);
+    case ENTRYPOINT:
+        return long_cell(view, crti_copied_text(job->made->entrypoint), view->entrypoint);
     case MESSAGE: return message_cell(view, job);
     case ERROR_TYPE: return crti_cell_text(job->error_type);
     case START_TIME: return time_cell(job->start_ms);
     case END_TIME: return time_cell(job->end_ms);
-    case METADATA: return object_cell(view, job->metadata, view->left_out[0]);
-    case RUNTIME_ENV: return object_cell(view, job->runtime_env, view->left_out[1]);
-    case HAS_RUNTIME_ENV: return crti_cell_bool(strlen(job->runtime_env) > 2);
+    case METADATA:
+        return object_cell(view, crti_copied_text(job->made->metadata),
+                           view->left_out[0]);
+    case RUNTIME_ENV:
+        return object_cell(view, crti_copied_text(job->made->runtime_env),
+                           view->left_out[1]);
+    case HAS_RUNTIME_ENV: return crti_cell_bool(job->made->runtime_env.size > 2);
     default: return driver_cell(view, job, column);
     }
 }

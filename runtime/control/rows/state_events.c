@@ -120,10 +120,12 @@ static void say_job(const event_t *event, view_t *view)
 
     if (!event->is_end)
         snprintf(view->message, sizeof(view->message), "job %s has begun: %s",
-                 job->submission, crti_list_text(job->entrypoint, view->cut));
+                 crti_copied_text(job->made->submission),
+                 crti_list_text(crti_copied_text(job->made->entrypoint), view->cut));
     else
         snprintf(view->message, sizeof(view->message), "job %s has ended: %s",
-                 job->submission, crti_job_state_name(job->state));
+                 crti_copied_text(job->made->submission),
+                 crti_job_state_name(job->state));
 }
 
 static const char *message_of(const event_t *event, view_t *view)

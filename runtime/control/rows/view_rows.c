@@ -166,8 +166,8 @@ static crt_status_t add_job(crti_buffer_t *rows, const crti_job_entry_t *job)
 {
     char text[TEXT_MAX];
     crti_msg_view_job_t row = {.job = job->id,
-                               .submission = crti_str(job->submission),
-                               .entrypoint = cut(job->entrypoint),
+                               .submission = job->made->submission,
+                               .entrypoint = cut(crti_copied_text(job->made->entrypoint)),
                                .node = job->node,
                                .state = job_states[job->state],
                                .has_exit = job->has_exit,
@@ -183,8 +183,8 @@ static crt_status_t add_job(crti_buffer_t *rows, const crti_job_entry_t *job)
 
 static int by_number(const void *a, const void *b)
 {
-    uint64_t x = (*(const crti_job_entry_t *const *)a)->number,
-             y = (*(const crti_job_entry_t *const *)b)->number;
+    uint64_t x = (*(const crti_job_entry_t *const *)a)->made->number,
+             y = (*(const crti_job_entry_t *const *)b)->made->number;
 
     return (x > y) - (x < y);
 }

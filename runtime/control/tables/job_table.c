@@ -40,12 +40,12 @@ bool crti_job_entry_is_ended(const crti_job_entry_t *job)
 
 bool crti_job_entry_is_submission(const crti_job_entry_t *job)
 {
-    return *job->submission != '\0';
+    return job->made->submission.size > 0;
 }
 
 bool crti_job_entry_asks_for_node(const crti_job_entry_t *job)
 {
-    return job->resources.count > 0 || *job->selector != '\0';
+    return job->made->resources.count > 0 || job->made->selector.size > 0;
 }
 
 static void set_state(crti_job_table_t *table, crti_job_entry_t *job,
@@ -82,19 +82,9 @@ void crti_job_table_init(crti_job_table_t *table, crti_job_changed_t *on_change,
 
 static void free_job(crti_job_entry_t *job)
 {
-    free(job->submission);
-    free(job->entrypoint);
-    free(job->program);
-    free(job->sha);
-    free(job->directory);
-    free(job->metadata);
-    free(job->runtime_env);
-    free(job->selector);
+    free(job->made);
     free(job->error_type);
     free(job->text);
-    crti_buffer_fini(&job->argv);
-    crti_buffer_fini(&job->environment);
-    crti_buffer_fini(&job->submitted);
     free(job);
 }
 
@@ -123,54 +113,56 @@ crti_job_entry_t *crti_job_table_find(const crti_job_table_t *table,
     return text && *text ? crti_map_get(&table->by_submission, text) : NULL;
 }
 
-/* All texts of an entry; false when out of memory. */
-static bool fill(crti_job_entry_t *job, const crti_msg_row_job_t *from)
+/* What it is asked for as is this from now on. */
+static crt_status_t change(crti_job_entry_t *job, const crti_msg_row_job_t *row)
 {
-    job->submission = crti_str_dup(from->submission);
-    job->entrypoint = crti_str_dup(from->entrypoint);
-    job->program = crti_str_dup(from->program);
-    job->sha = crti_str_dup(from->sha);
-    job->directory = crti_str_dup(from->directory);
-    job->metadata = crti_str_dup(from->metadata);
-    job->runtime_env = crti_str_dup(from->runtime_env);
-    job->selector = crti_str_dup(from->selector);
-    job->resources = from->resources;
-    job->priority = from->priority;
-    job->attempt = from->attempt;
-    job->retries = from->retries;
+    crti_msg_row_job_t *made = crti_message_copy(CRTI_MSG_ROW_JOB, row);
+
+    if (made == NULL)
+        return crt_raise(CRT_ERR_NO_MEMORY, "job entry");
+    free(job->made);
+    job->made = made;
+    return CRT_OK;
+}
+
+static crti_job_entry_t *make(const crti_msg_row_job_t *from)
+{
+    crti_job_entry_t *job = calloc(1, sizeof(*job));
+
+    if (job == NULL)
+        return NULL;
+    job->id = from->job;
     job->error_type = crti_str_dup(crti_str(""));
     job->text = crti_str_dup(crti_str(""));
-    return job->submission && job->entrypoint && job->program && job->sha &&
-           job->directory && job->metadata && job->runtime_env && job->selector &&
-           job->error_type && job->text &&
-           crti_buffer_append(&job->argv, from->argv.data, from->argv.size) == CRT_OK &&
-           crti_buffer_append(&job->environment, from->environment.data,
-                              from->environment.size) == CRT_OK &&
-           crti_buffer_append(&job->submitted, from->submitted.data,
-                              from->submitted.size) == CRT_OK;
+    if (job->error_type && job->text && change(job, from) == CRT_OK)
+        return job;
+    free_job(job);
+    return NULL;
+}
+
+static const char *submission_of(const crti_job_entry_t *job)
+{
+    return crti_copied_text(job->made->submission);
 }
 
 static crt_status_t insert(crti_job_table_t *table, const crti_msg_row_job_t *from,
                            crti_job_entry_state_t state, crti_job_entry_t **job_out)
 {
-    crti_job_entry_t *job = calloc(1, sizeof(*job));
+    crti_job_entry_t *job = make(from);
 
-    if (job == NULL || !fill(job, from) ||
-        crti_map_put(&table->by_id, &from->job, job) != CRT_OK) {
+    if (job == NULL || crti_map_put(&table->by_id, &job->id, job) != CRT_OK) {
         if (job)
             free_job(job);
         return crt_raise(CRT_ERR_NO_MEMORY, "job entry");
     }
-    if (*job->submission &&
-        crti_map_put(&table->by_submission, job->submission, job) != CRT_OK) {
-        crti_map_remove(&table->by_id, &from->job);
+    if (crti_job_entry_is_submission(job) &&
+        crti_map_put(&table->by_submission, submission_of(job), job) != CRT_OK) {
+        crti_map_remove(&table->by_id, &job->id);
         free_job(job);
         return crt_raise(CRT_ERR_NO_MEMORY, "job entry");
     }
-    job->id = from->job;
-    job->number = from->number;
-    if (job->number > table->last_number)
-        table->last_number = job->number;
+    if (from->number > table->last_number)
+        table->last_number = from->number;
     job->state = state;
     table->counts[state]++;
     crti_list_append(&table->running, &job->in_state);
@@ -216,13 +208,13 @@ crt_status_t crti_job_table_add(crti_job_table_t *table,
     if (job) {
         /* A submission's driver: what it runs replaces what was asked for. */
         if (crti_id_is_zero(job->driver) && crti_job_entry_is_submission(job)) {
-            crti_str_replace(&job->program, message->program);
-            crti_str_replace(&job->sha, message->sha);
-            crti_str_replace(&job->directory, message->directory);
-            job->argv.size = job->environment.size = 0;
-            crti_buffer_append(&job->argv, message->argv.data, message->argv.size);
-            crti_buffer_append(&job->environment, message->environment.data,
-                               message->environment.size);
+            row = *job->made;
+            row.program = message->program;
+            row.sha = message->sha;
+            row.directory = message->directory;
+            row.argv = message->argv;
+            row.environment = message->environment;
+            CRT_TRY(change(job, &row));
             *is_new_out = true;
         }
         attach_driver(job, message);
@@ -311,9 +303,9 @@ static char *name_attempt(const crti_job_table_t *table, const crti_job_entry_t 
 {
     char *name = NULL;
 
-    for (uint64_t number = job->attempt + 1;; number++) {
+    for (uint64_t number = job->made->attempt + 1;; number++) {
         free(name);
-        if (asprintf(&name, "%.80s.attempt-%llu", job->submission,
+        if (asprintf(&name, "%.80s.attempt-%llu", submission_of(job),
                      (unsigned long long)number) < 0)
             return NULL;
         if (!crti_map_get(&table->by_submission, name))
@@ -321,43 +313,57 @@ static char *name_attempt(const crti_job_table_t *table, const crti_job_entry_t 
     }
 }
 
+static crt_status_t rename_submission(crti_job_table_t *table, crti_job_entry_t *job,
+                                      const char *name)
+{
+    CRTI_AUTO(free) char *former = crti_str_dup(job->made->submission);
+    crti_msg_row_job_t row = *job->made;
+    crt_status_t status;
+
+    row.submission = crti_str(name);
+    if (former == NULL || crti_map_put(&table->by_submission, name, job) != CRT_OK)
+        return crt_raise(CRT_ERR_NO_MEMORY, "job entry");
+    status = change(job, &row);
+    crti_map_remove(&table->by_submission, status == CRT_OK ? former : name);
+    return status;
+}
+
 crt_status_t crti_job_table_retry(crti_job_table_t *table, crti_job_entry_t *failed,
                                   crti_id_t id, int64_t wall_ms,
                                   crti_job_entry_t **job_out)
 {
-    char *name = name_attempt(table, failed), *former = failed->submission;
+    CRTI_AUTO(free) char *name = name_attempt(table, failed);
+    CRTI_AUTO(free) char *former = crti_str_dup(failed->made->submission);
+    crti_msg_row_job_t row;
     crti_message_t m;
     crt_status_t status;
 
-    if (name == NULL || crti_map_put(&table->by_submission, name, failed) != CRT_OK) {
-        free(name);
+    if (name == NULL || former == NULL)
         return crt_raise(CRT_ERR_NO_MEMORY, "job entry");
-    }
-    crti_map_remove(&table->by_submission, former);
-    failed->submission = name;
-    status = crti_message_decode(failed->submitted.data, failed->submitted.size, &m);
+    CRT_TRY(rename_submission(table, failed, name));
+    status = crti_message_decode(failed->made->submitted.data,
+                                 failed->made->submitted.size, &m);
     if (status == CRT_OK && m.kind != CRTI_MSG_JOB_SUBMIT)
         status = crt_raise(CRT_ERR_CORRUPT, "the row of a job is none");
     if (status == CRT_OK)
         status = crti_job_table_submit(table, &m.job_submit, id, wall_ms, job_out);
-    if (status == CRT_OK) {
-        (*job_out)->attempt = failed->attempt + 1;
-        free(former);
-    } else { /* as it was */
-        crti_map_remove(&table->by_submission, name);
-        crti_map_put(&table->by_submission, former, failed);
-        failed->submission = former;
-        free(name);
-    }
-    failed->retries = 0;
-    crti_buffer_fini(&failed->submitted);
+    if (status == CRT_OK)
+        (*job_out)->made->attempt = failed->made->attempt + 1;
+    else
+        (void)rename_submission(table, failed, former); /* as it was */
+    row = *failed->made;
+    row.retries = 0;
+    row.submitted = crti_span(NULL, 0);
+    if (change(failed, &row) != CRT_OK)
+        failed->made->retries = 0;
     return status;
 }
 
 static void drop(crti_job_table_t *table, crti_job_entry_t *job)
 {
-    if (*job->submission && crti_map_get(&table->by_submission, job->submission) == job)
-        crti_map_remove(&table->by_submission, job->submission);
+    if (crti_job_entry_is_submission(job) &&
+        crti_map_get(&table->by_submission, submission_of(job)) == job)
+        crti_map_remove(&table->by_submission, submission_of(job));
     crti_map_remove(&table->by_id, &job->id);
     crti_list_remove(&job->in_state);
     table->counts[job->state]--;
@@ -508,10 +514,12 @@ void crti_job_entry_exited(crti_job_table_t *table, crti_job_entry_t *job,
 
 void crti_job_entry_release(crti_job_entry_t *job)
 {
+    crti_msg_row_job_t row = *job->made;
+
     if (!crti_job_entry_is_ended(job) || job->actors)
         return;
-    crti_buffer_fini(&job->argv);
-    crti_buffer_fini(&job->environment);
+    row.argv = row.environment = crti_span(NULL, 0);
+    (void)change(job, &row); /* without memory they are kept */
 }
 
 /* ---------------------------------------------------------------- expiry */
@@ -560,29 +568,6 @@ const char *crti_job_entry_message(const crti_job_entry_t *job, char *text, size
     return text;
 }
 
-crti_msg_row_job_t crti_job_entry_row(const crti_job_entry_t *job)
-{
-    return (crti_msg_row_job_t){
-        .job = job->id,
-        .number = job->number,
-        .submission = crti_str(job->submission),
-        .entrypoint = crti_str(job->entrypoint),
-        .program = crti_str(job->program),
-        .sha = crti_str(job->sha),
-        .argv = crti_span(job->argv.data, job->argv.size),
-        .environment = crti_span(job->environment.data, job->environment.size),
-        .directory = crti_str(job->directory),
-        .metadata = crti_str(job->metadata),
-        .runtime_env = crti_str(job->runtime_env),
-        .resources = job->resources,
-        .selector = crti_str(job->selector),
-        .priority = job->priority,
-        .attempt = job->attempt,
-        .retries = job->retries,
-        .submitted = crti_span(job->submitted.data, job->submitted.size),
-    };
-}
-
 crti_msg_row_job_state_t crti_job_entry_state_row(const crti_job_entry_t *job)
 {
     return (crti_msg_row_job_state_t){
@@ -609,10 +594,10 @@ crti_msg_job_info_t crti_job_entry_info(const crti_job_entry_t *job)
         .job = job->id,
         .driver = job->driver,
         .driver_node = job->node,
-        .program = crti_str(job->program),
-        .sha = crti_str(job->sha),
-        .argv = crti_span(job->argv.data, job->argv.size),
-        .environment = crti_span(job->environment.data, job->environment.size),
-        .directory = crti_str(job->directory),
+        .program = job->made->program,
+        .sha = job->made->sha,
+        .argv = job->made->argv,
+        .environment = job->made->environment,
+        .directory = job->made->directory,
     };
 }

@@ -43,16 +43,12 @@ typedef enum crti_job_entry_state {
 
 typedef struct crti_job_entry {
     crti_id_t id;
-    uint64_t number;  /* 1, 2, 3, ... in this cluster */
-    char *submission; /* "" for a driver that attached */
-    char *entrypoint, *program, *sha, *directory, *metadata, *runtime_env;
-    crti_buffer_t argv, environment;
-    crti_resources_t resources; /* of a submission: what its process holds, */
-    char *selector;             /* and which nodes will do */
-    uint64_t attempt;           /* 0: the first */
-    uint64_t retries;           /* attempts that are left */
-    crti_buffer_t submitted;    /* JOB_SUBMIT of the next attempt; empty: there is none */
-    uint64_t priority; /* the highest begins first; also the weight of its tasks */
+    /* What is asked for, as its row in the store, in a block of its own. `number`: 1, 2, 3, ... in
+     * this cluster; `submission`: "" for a driver that attached; `resources`, of a submission: what
+     * its process holds; `attempt` 0: the first; `retries`: attempts that are left; `submitted`:
+     * JOB_SUBMIT of the next attempt, empty: there is none; `priority`: the highest begins first;
+     * also the weight of its tasks. */
+    crti_msg_row_job_t *made;
 
     crti_job_entry_state_t state;
     crti_id_t driver; /* process; zero: none attached */
@@ -171,7 +167,6 @@ uint64_t crti_job_table_deadline(const crti_job_table_t *table);
 const char *crti_job_entry_message(const crti_job_entry_t *job, char *text, size_t size);
 
 /* They borrow from the entry. */
-crti_msg_row_job_t crti_job_entry_row(const crti_job_entry_t *job);
 crti_msg_row_job_state_t crti_job_entry_state_row(const crti_job_entry_t *job);
 crti_msg_job_info_t crti_job_entry_info(const crti_job_entry_t *job);
 
