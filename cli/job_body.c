@@ -59,7 +59,7 @@ static void add_library_path(json_t *environment)
 }
 
 /* How it wants to see a driver's output holds for that of a job, too. */
-static void add_wish(json_t *environment)
+static void add_dedup(json_t *environment)
 {
     static const char name[] = "CRT_DEDUP_LOGS";
     const char *given = getenv(name);
@@ -131,7 +131,7 @@ json_t *crti_job_runtime_env(const job_options_t *o)
     }
     variables = json_object();
     add_library_path(variables);
-    add_wish(variables);
+    add_dedup(variables);
     if (given)
         json_object_update(variables, given);
     if (o->priority)

@@ -7,7 +7,7 @@
 #include "cli/sweep.h"
 #include "runtime/base/clock.h"
 
-#define PATIENCE_MS 30000 /* the kill comes 3 s after the wish */
+#define PATIENCE_MS 30000 /* the kill comes 3 s after the request */
 #define LOOK_MS     100
 
 /* Of metadata that are too long for a list "..." is left: then the name says it, NAME-0, NAME-1. */

@@ -428,7 +428,7 @@ static crt_status_t raised(crti_span_t name)
                                                            : CRT_ERR_NOT_FOUND;
 }
 
-/* Passes the wish on to the node that runs it; `from_link` 0: nobody waits for the answer. */
+/* Passes the request on to the node that runs it; `from_link` 0: nobody waits for the answer. */
 static void stop_process(crti_control_t *c, const crti_job_entry_t *job,
                          uint64_t from_link, uint64_t from_request)
 {

@@ -5,7 +5,7 @@
  * What all of them see of the node is process/context.h:
  *     dispatch/   what comes in on a link, what tables decided, the end of a process: who serves it
  *     lifecycle/  the start as others see it, the end, orphans
- *     jobs/       programs, zygotes, workers from a wish to a process; submitted jobs
+ *     jobs/       programs, zygotes, workers from a request to a process; submitted jobs
  *     logs/       who reads logs
  *     actors/     actors of this node, fences
  *     objects/    parts of objects from and to other nodes; objects of dead owners

@@ -245,17 +245,17 @@ typedef struct crti_header {
 } crti_header_t;
 
 /* What could not be finished in time; tried again with a later call. */
-typedef struct crti_later {
+typedef struct crti_deferred {
     enum {
-        CRTI_LATER_RELEASE,
-        CRTI_LATER_FREE,
-        CRTI_LATER_ABORT,
-        CRTI_LATER_RECLAIM
+        CRTI_DEFERRED_RELEASE,
+        CRTI_DEFERRED_FREE,
+        CRTI_DEFERRED_ABORT,
+        CRTI_DEFERRED_RECLAIM
     } what;
     unsigned slot;       /* reclaim */
     uint64_t pin;        /* release */
     crti_object_id_t id; /* free, abort */
-} crti_later_t;
+} crti_deferred_t;
 
 struct crti_store {
     /* one transaction at a time; covers everything below but constants */
@@ -275,7 +275,7 @@ struct crti_store {
     uint32_t marked; /* ... gave an entry of that page memory, 0: of none */
     crti_lock_t *locks[CRTI_TX_LOCKS];
     uint64_t patience_ns;
-    crti_later_t *later;
+    crti_deferred_t *later;
     atomic_size_t later_count;
     size_t later_room;
     uint64_t later_tried_ns;
@@ -446,7 +446,7 @@ void crti_store_stop_threads(crti_store_t *store);
 /* ---- store.c ---- */
 
 /* Does it; CRT_ERR_TIMED_OUT: it is put off. Outside transactions. */
-crt_status_t crti_store_do(crti_store_t *store, const crti_later_t *what);
+crt_status_t crti_store_do(crti_store_t *store, const crti_deferred_t *what);
 
 /* Tries again what had to be put off. */
 void crti_store_catch_up(crti_store_t *store);

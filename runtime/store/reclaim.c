@@ -147,7 +147,7 @@ crt_status_t crti_reclaim_slot(crti_store_t *store, unsigned index)
 
 crt_status_t crti_store_reclaim(crti_store_t *store, unsigned index)
 {
-    const crti_later_t reclaiming = {.what = CRTI_LATER_RECLAIM, .slot = index};
+    const crti_deferred_t reclaiming = {.what = CRTI_DEFERRED_RECLAIM, .slot = index};
     crti_arena_slot_t *slot = crti_arena_slot(store, index);
 
     if (index == 0 || !slot)

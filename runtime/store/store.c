@@ -113,7 +113,7 @@ static crt_status_t abort_object(crti_store_t *store, crti_object_id_t id)
 
 /* Outside transactions. What can't be remembered is given up: a pin or a block until this
  * process ends, an object until its owner does. */
-static void put_off(crti_store_t *store, const crti_later_t *later)
+static void put_off(crti_store_t *store, const crti_deferred_t *later)
 {
     size_t count;
 
@@ -121,7 +121,7 @@ static void put_off(crti_store_t *store, const crti_later_t *later)
     count = atomic_load(&store->later_count);
     if (count == store->later_room) {
         size_t room = 2 * count + 16;
-        crti_later_t *more = realloc(store->later, room * sizeof(*more));
+        crti_deferred_t *more = realloc(store->later, room * sizeof(*more));
 
         if (more) {
             store->later = more;
@@ -137,7 +137,7 @@ static void put_off(crti_store_t *store, const crti_later_t *later)
 }
 
 /* Takes one thing put off, not sooner than LATER_PAUSE_NS after the last failure. */
-static bool take_later(crti_store_t *store, crti_later_t *later_out)
+static bool take_later(crti_store_t *store, crti_deferred_t *later_out)
 {
     bool taken = false;
     size_t count;
@@ -153,15 +153,15 @@ static bool take_later(crti_store_t *store, crti_later_t *later_out)
     return taken;
 }
 
-crt_status_t crti_store_do(crti_store_t *store, const crti_later_t *what)
+crt_status_t crti_store_do(crti_store_t *store, const crti_deferred_t *what)
 {
     crt_status_t status = CRT_OK;
 
     switch (what->what) {
-    case CRTI_LATER_RELEASE: status = release_pin(store, what->pin); break;
-    case CRTI_LATER_FREE: status = free_object(store, what->id); break;
-    case CRTI_LATER_ABORT: status = abort_object(store, what->id); break;
-    case CRTI_LATER_RECLAIM:
+    case CRTI_DEFERRED_RELEASE: status = release_pin(store, what->pin); break;
+    case CRTI_DEFERRED_FREE: status = free_object(store, what->id); break;
+    case CRTI_DEFERRED_ABORT: status = abort_object(store, what->id); break;
+    case CRTI_DEFERRED_RECLAIM:
         if (atomic_load(&crti_arena_slot(store, what->slot)->state) == CRTI_SLOT_ENDING)
             status = crti_reclaim_slot(store, what->slot);
         break;
@@ -173,7 +173,7 @@ crt_status_t crti_store_do(crti_store_t *store, const crti_later_t *what)
 
 void crti_store_catch_up(crti_store_t *store)
 {
-    crti_later_t later;
+    crti_deferred_t later;
 
     if (atomic_load_explicit(&store->later_count, memory_order_relaxed) == 0)
         return;
@@ -300,7 +300,7 @@ crt_status_t crti_store_make_primary(crti_store_t *store, crti_object_id_t id)
 
 void crti_store_abort(crti_store_t *store, crti_object_id_t id)
 {
-    const crti_later_t aborting = {.what = CRTI_LATER_ABORT, .id = id};
+    const crti_deferred_t aborting = {.what = CRTI_DEFERRED_ABORT, .id = id};
 
     crti_store_catch_up(store);
     (void)crti_store_do(store, &aborting);
@@ -358,7 +358,7 @@ CRTI_HOT crt_status_t crti_store_get(crti_store_t *store, crti_object_id_t id,
 
 void crti_store_release(crti_store_t *store, crti_store_view_t *view)
 {
-    const crti_later_t releasing = {.what = CRTI_LATER_RELEASE, .pin = view->pin};
+    const crti_deferred_t releasing = {.what = CRTI_DEFERRED_RELEASE, .pin = view->pin};
 
     crti_store_catch_up(store);
     *view = (crti_store_view_t){NULL, 0, 0};
@@ -368,7 +368,7 @@ void crti_store_release(crti_store_t *store, crti_store_view_t *view)
 
 void crti_store_free(crti_store_t *store, crti_object_id_t id)
 {
-    const crti_later_t freeing = {.what = CRTI_LATER_FREE, .id = id};
+    const crti_deferred_t freeing = {.what = CRTI_DEFERRED_FREE, .id = id};
 
     crti_store_catch_up(store);
     (void)crti_store_do(store, &freeing);

@@ -132,7 +132,7 @@ static void a_place_of_an_incarnation_that_has_ended_waits_for_the_head(void **s
     crt_actor_drop(&called);
 }
 
-/* Known to the caller by hearsay alone, it dies under a call while nobody can say what follows. */
+/* The head has not confirmed it; it dies under a call while nobody can say what follows. */
 static void a_call_in_flight_says_that_it_may_have_run(void **state)
 {
     crt_actor_t *caller = new_counter(1, 0), *called = new_counter(3, 0);

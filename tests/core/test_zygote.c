@@ -53,16 +53,17 @@ static void on_closed(void *user, crti_channel_t *channel, crt_status_t status,
 }
 
 /* What a worker of these tests does: says who it is, reads its orders from its stdin's end. */
-static void worker_main(const crti_worker_birth_t *birth)
+static void worker_main(const crti_worker_identity_t *identity)
 {
     char id[CRTI_ID_HEX];
 
-    printf("worker %s group %d", crti_id_hex(birth->process, id), getpgrp() == getpid());
+    printf("worker %s group %d", crti_id_hex(identity->process, id),
+           getpgrp() == getpid());
     putchar('\n');
     fprintf(stderr, "to stderr\n");
-    if (birth->process.low == 7)
+    if (identity->process.low == 7)
         raise(SIGKILL);
-    if (birth->process.low == 8)
+    if (identity->process.low == 8)
         pause(); /* until the zygote dies */
     _exit(3);
 }
@@ -88,7 +89,7 @@ static void start_zygote(node_t *node, bool flushes, bool with_thread)
     node->zygote = fork();
     assert_true(node->zygote >= 0);
     if (node->zygote == 0) {
-        crti_worker_birth_t birth = {0};
+        crti_worker_identity_t identity = {0};
         pthread_t thread;
 
         close(fds[0]);
@@ -99,8 +100,8 @@ static void start_zygote(node_t *node, bool flushes, bool with_thread)
             fflush(stdout);
         if (with_thread)
             pthread_create(&thread, NULL, idle_thread, NULL);
-        crti_zygote_serve(fds[1], &birth);
-        worker_main(&birth);
+        crti_zygote_serve(fds[1], &identity);
+        worker_main(&identity);
     }
     close(fds[1]);
     close(printed[1]);

@@ -630,7 +630,7 @@ static bool is_empty(const crti_core_t *core)
            core->calls->retried.count == 0 && core->calls->actors.count == 0 &&
            crti_list_is_empty(&core->remotes->clients) &&
            crti_list_is_empty(&core->execution->executors.groups[0].runnable) &&
-           crti_list_is_empty(&core->calls->checks);
+           crti_list_is_empty(&core->calls->due_actors);
 }
 
 static bool is_any(const crt_ref_t *ref, const void *nothing)
@@ -667,7 +667,7 @@ static void show_rest(crti_core_t *core)
             crti_list_is_empty(&core->remotes->clients) ? "" : "clients ",
             crti_list_is_empty(&core->execution->executors.groups[0].runnable) ? ""
                                                                                : "calls ",
-            crti_list_is_empty(&core->calls->checks) ? "" : "attention");
+            crti_list_is_empty(&core->calls->due_actors) ? "" : "due actors");
     abort();
 }
 

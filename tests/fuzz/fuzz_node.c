@@ -60,7 +60,7 @@ crt_status_t crti_exec_result(int *report_take, const char *path)
     return CRT_OK;
 }
 
-void crti_program_find(crti_job_t *job, const crti_program_wish_t *wish,
+void crti_program_find(crti_job_t *job, const crti_program_spec_t *spec,
                        crti_program_found_t *on_found)
 {
     on_found(job, CRT_OK, "");

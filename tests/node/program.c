@@ -81,12 +81,12 @@ static void use_board(int fd, const crti_message_t *attached)
     crti_blackboard_enter(board);
 }
 
-static int serve(const crti_worker_birth_t *birth)
+static int serve(const crti_worker_identity_t *identity)
 {
     crti_channel_handlers_t handlers = {.on_message = on_message, .on_closed = on_closed};
     crti_msg_attach_t attach = {.protocol = CRTI_PROTOCOL_VERSION,
                                 .role = CRTI_ROLE_WORKER,
-                                .process = birth->process,
+                                .process = identity->process,
                                 .incarnation = 77,
                                 .pid = getpid()};
     CRTI_AUTO(crti_buffer_fini) crti_buffer_t storage = {0};
@@ -103,7 +103,7 @@ static int serve(const crti_worker_birth_t *birth)
     if (strcmp(mode, "mute") == 0)
         pause();
     attach.protocol += strcmp(mode, "old") == 0;
-    if (crti_channel_connect(birth->node_socket, deadline, &handlers, &channel) !=
+    if (crti_channel_connect(identity->node_socket, deadline, &handlers, &channel) !=
             CRT_OK ||
         crti_channel_request(channel, CRTI_MSG_ATTACH, &attach, deadline, &answer,
                              &storage, fds, &count) != CRT_OK) {
@@ -121,7 +121,7 @@ static int serve(const crti_worker_birth_t *birth)
         crti_loop_new(&loop) != CRT_OK || crti_channel_attach(channel, loop) != CRT_OK)
         abort();
     if (strcmp(mode, "holds") == 0)
-        program_stop_inside(fds[0], (unsigned)answer.attached.slot, birth->process);
+        program_stop_inside(fds[0], (unsigned)answer.attached.slot, identity->process);
     while (!ended)
         crti_loop_turn(loop, UINT64_MAX);
     crti_channel_free(channel);
@@ -140,7 +140,7 @@ static void *idle(void *user)
 
 int program_main(int argc, char **argv)
 {
-    crti_worker_birth_t birth;
+    crti_worker_identity_t identity;
     pthread_t thread;
     int fd = -1;
 
@@ -151,12 +151,12 @@ int program_main(int argc, char **argv)
     }
     if (strcmp(mode, "threads") == 0)
         pthread_create(&thread, NULL, idle, NULL);
-    switch (crti_process_role(&birth, &fd)) {
+    switch (crti_process_role(&identity, &fd)) {
     case CRTI_PROCESS_DRIVER: return 2;
-    case CRTI_PROCESS_ZYGOTE: crti_zygote_serve(fd, &birth); break;
+    case CRTI_PROCESS_ZYGOTE: crti_zygote_serve(fd, &identity); break;
     case CRTI_PROCESS_WORKER: break;
     }
     /* What a worker leaves at its end is not this test's business. */
     fflush(stdout);
-    _exit(serve(&birth));
+    _exit(serve(&identity));
 }

@@ -83,7 +83,7 @@ struct sys_process {
     crti_loop_t *loop;
     crti_node_t *node;
     crti_channel_t *link; /* a zygote's, with its node */
-    crti_worker_birth_t birth;
+    crti_worker_identity_t identity;
     char run_dir[32]; /* a node's */
     char doing[120];  /* a program: what it waits for, for whoever looks why it hangs */
     void *user;       /* the scenario's */

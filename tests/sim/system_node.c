@@ -109,13 +109,13 @@ void sys_node_start(unsigned host)
 
 /* ---------------------------------------------------------------- the zygote's side */
 
-static crti_worker_birth_t birth_of(const sys_process_t *zygote, crti_id_t process)
+static crti_worker_identity_t identity_of(const sys_process_t *zygote, crti_id_t process)
 {
-    crti_worker_birth_t birth = {.process = process};
+    crti_worker_identity_t identity = {.process = process};
 
-    snprintf(birth.node_socket, sizeof(birth.node_socket), "/n%u/node.sock",
+    snprintf(identity.node_socket, sizeof(identity.node_socket), "/n%u/node.sock",
              zygote->host);
-    return birth;
+    return identity;
 }
 
 typedef struct forking {
@@ -136,7 +136,7 @@ static void fork_worker(void *user, uint64_t number)
         sys_process_new(SYS_WORKER, f->zygote->host, f->zygote, sys_program_worker);
     crti_msg_forked_t forked = {.process = f->process, .pid = worker->pid};
 
-    worker->birth = birth_of(f->zygote, f->process);
+    worker->identity = identity_of(f->zygote, f->process);
     if (sys->kills_young && sim_chance(sys->world, 300))
         sim_after(sys->world, sim_below(sys->world, 200000), kill_young, worker, 0);
     if (f->zygote->link)

@@ -10,11 +10,12 @@
 #include "runtime/node/objects/spill.h"
 #include "tests/sim/system.h"
 
-crti_process_role_t crti_process_role(crti_worker_birth_t *birth_out, int *zygote_fd_out)
+crti_process_role_t crti_process_role(crti_worker_identity_t *identity_out,
+                                      int *zygote_fd_out)
 {
     if (sys->self->kind != SYS_WORKER)
         return CRTI_PROCESS_DRIVER;
-    *birth_out = sys->self->birth;
+    *identity_out = sys->self->identity;
     return CRTI_PROCESS_WORKER;
 }
 
@@ -24,7 +25,7 @@ crt_status_t sys_limits_load(void)
     return CRT_OK;
 }
 
-void crti_zygote_serve(int fd, crti_worker_birth_t *birth_out)
+void crti_zygote_serve(int fd, crti_worker_identity_t *identity_out)
 {
 }
 

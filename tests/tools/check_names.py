@@ -13,7 +13,7 @@ FOLDERS = ("runtime/", "collective/", "ml/", "actors/", "cli/")
 # Names that the node daemon shares with the library or the head. The list only shrinks.
 NODE = "runtime/node/"
 SHARED = {
-    "crti_actor_process_died", "crti_actor_state", "crti_lane", "crti_lane_t", "crti_lease",
+    "crti_actor_process_died", "crti_actor_state", "crti_lease",
     "crti_lease_state", "crti_lease_state_t", "crti_lease_t", "crti_node_ask",
     "crti_node_died", "crti_process_died", "crti_process_watch",
 }

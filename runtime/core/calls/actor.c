@@ -84,7 +84,7 @@ static void forget_place(crt_actor_t *actor)
 }
 
 /* It is known what became of its process. `text` NULL: what the node reported. */
-static void end_suspicion(crt_actor_t *actor, crt_status_t status, const char *text)
+static void end_suspect(crt_actor_t *actor, crt_status_t status, const char *text)
 {
     char *report = CRTI_TAKE(actor->report);
 
@@ -115,7 +115,7 @@ void crti_actor_end(crt_actor_t *actor, crt_status_t status, const char *text)
     actor->status = status < 0 ? status : CRT_ERR_ACTOR_DIED;
     actor->text = strdup(text);
     crti_actor_set_phase(actor, CRTI_ACTOR_GONE);
-    end_suspicion(actor, actor->status, text);
+    end_suspect(actor, actor->status, text);
     fail_all(&actor->queue, actor->status, text, false);
     if (actor->remote) { /* its process: everything in flight there is this actor's */
         CRTI_LIST_FOREACH (item, &actor->remote->in_flight)
@@ -473,7 +473,7 @@ static void become_callable(crt_actor_t *actor, const crti_msg_actor_state_t *m)
         return; /* said before its process was lost */
     if (actor->remote)
         suspect_in_flight(actor);
-    end_suspicion(actor, CRT_ERR_ACTOR_DIED, NULL);
+    end_suspect(actor, CRT_ERR_ACTOR_DIED, NULL);
     if (crti_remote_use(core, &address, &remote) != CRT_OK) {
         crti_actor_end(actor, CRT_ERR_NO_MEMORY, crt_error_detail());
         return;
@@ -525,11 +525,12 @@ static void apply_state(crt_actor_t *actor, const crti_msg_actor_state_t *m)
         if (m->state == CRTI_ACTOR_PENDING && text[0])
             warn_of_waiting(actor, text);
         if (m->state == CRTI_ACTOR_RESTARTING)
-            actor->incarnation = m->actor_incarnation; /* it is over: no hearsay of it */
+            actor->incarnation =
+                m->actor_incarnation; /* it is over: nothing unconfirmed of it */
         if (actor->phase != CRTI_ACTOR_CALLABLE || m->state == CRTI_ACTOR_RESTARTING) {
             /* Another text says what the next process waits for. */
-            end_suspicion(actor, CRT_ERR_ACTOR_DIED,
-                          m->state == CRTI_ACTOR_RESTARTING ? text : NULL);
+            end_suspect(actor, CRT_ERR_ACTOR_DIED,
+                        m->state == CRTI_ACTOR_RESTARTING ? text : NULL);
             crti_actor_set_phase(actor, CRTI_ACTOR_WAITING);
         }
     }
@@ -579,12 +580,12 @@ static void end_long_suspicion(crt_actor_t *actor)
 
     if (!has_died && !actor->is_unconfirmed) {
         crti_actor_set_phase(actor, CRTI_ACTOR_CALLABLE);
-        end_suspicion(actor, CRT_ERR_UNREACHABLE, "its process closed the session");
+        end_suspect(actor, CRT_ERR_UNREACHABLE, "its process closed the session");
         return;
     }
     crti_actor_set_phase(actor, CRTI_ACTOR_WAITING);
-    end_suspicion(actor, has_died ? CRT_ERR_ACTOR_DIED : CRT_ERR_UNREACHABLE,
-                  has_died ? NULL : "its process closed the session");
+    end_suspect(actor, has_died ? CRT_ERR_ACTOR_DIED : CRT_ERR_UNREACHABLE,
+                has_died ? NULL : "its process closed the session");
     forget_place(actor);
 }
 
@@ -593,10 +594,10 @@ void crti_actor_tick(crti_core_t *core, uint64_t now_ns)
     crti_list_t due, *item;
 
     crti_list_init(&due);
-    while ((item = crti_list_pop(&core->calls->checks)))
+    while ((item = crti_list_pop(&core->calls->due_actors)))
         crti_list_append(&due, item);
     while ((item = crti_list_pop(&due))) {
-        crt_actor_t *actor = CRTI_CONTAINER(item, crt_actor_t, attention);
+        crt_actor_t *actor = CRTI_CONTAINER(item, crt_actor_t, in_due);
 
         if (actor->phase == CRTI_ACTOR_SUSPECT && actor->suspect_deadline > now_ns) {
             crti_actor_check_at(actor, actor->suspect_deadline);

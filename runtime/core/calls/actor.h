@@ -50,7 +50,7 @@ struct crt_actor {
     uint64_t suspect_deadline;
     crti_remote_t *remote; /* CALLABLE, SUSPECT */
     crti_list_t queue;     /* crti_pending_t.link: not sent, in order */
-    crti_list_t attention; /* core->calls->checks: the tick looks at it */
+    crti_list_t in_due;    /* core->calls->due_actors: the tick looks at it */
     /* crti_pending_t.link, SUSPECT: their process is gone, and the head has not said why */
     crti_list_t suspects;
     crti_list_t watchers;        /* crti_actor_watcher_t */

@@ -45,8 +45,8 @@ void crti_actor_set_phase(crt_actor_t *actor, crti_actor_phase_t phase)
 /* The tick looks at it then. */
 void crti_actor_check_at(crt_actor_t *actor, uint64_t at_ns)
 {
-    crti_list_remove(&actor->attention);
-    crti_list_append(&actor->core->calls->checks, &actor->attention);
+    crti_list_remove(&actor->in_due);
+    crti_list_append(&actor->core->calls->due_actors, &actor->in_due);
     crti_core_wake_at(actor->core, at_ns);
 }
 
@@ -98,7 +98,7 @@ crt_status_t crti_actor_get(crti_core_t *core, crti_id_t id, crti_span_t class_n
     crti_list_init(&actor->queue);
     crti_list_init(&actor->suspects);
     crti_list_init(&actor->watchers);
-    crti_list_init(&actor->attention);
+    crti_list_init(&actor->in_due);
     status = set_class(actor, class_name);
     if (status == CRT_OK)
         status = crti_handles_add(&core->calls->handles, actor);
@@ -132,7 +132,7 @@ void crti_actor_release(crt_actor_t *actor)
                          &(crti_msg_actor_unwatch_t){actor->id, 0});
     crti_map_remove(&core->calls->actors, &actor->id);
     crti_handles_take(&core->calls->handles, actor);
-    crti_list_remove(&actor->attention);
+    crti_list_remove(&actor->in_due);
     crti_actor_set_remote(actor, NULL);
     free(actor->class_name);
     free(actor->text);

@@ -15,7 +15,7 @@ void crti_calls_init(crti_calls_t *calls)
     crti_pool_init(&calls->pool, sizeof(crti_pending_t), CRTI_POOL_KEEPS,
                    crti_pending_fini);
     crti_map_init(&calls->actors, sizeof(crti_id_t));
-    crti_list_init(&calls->checks);
+    crti_list_init(&calls->due_actors);
     crti_list_init(&calls->task_pools);
     crti_map_init(&calls->placement_groups, sizeof(crti_id_t));
     crti_lineages_init(&calls->lineages);

@@ -16,7 +16,7 @@ struct crti_calls {
     crti_numbers_t handles; /* handles.h: of actors; */
     crti_numbers_t objects; /* of objects that are being written; */
     crti_numbers_t streams; /* of streams */
-    crti_list_t checks;     /* crt_actor_t.attention: the tick looks at them */
+    crti_list_t due_actors; /* crt_actor_t.in_due: the tick looks at them */
     crti_list_t task_pools;
     crti_deadlines_t deadlines; /* of calls with a timeout */
     crti_lineages_t lineages;

@@ -113,7 +113,7 @@ static void unkeep_ref(crt_ref_t *ref)
     if (!ref->is_owned)
         crti_ref_unpin(ref);
     else if (--ref->more->dependents == 0)
-        crti_owned_bits(ref, crti_owned_unkeep(&ref->owned));
+        crti_owned_apply(ref, crti_owned_unkeep(&ref->owned));
 }
 
 static void free_lineage(crti_lineage_t *l)

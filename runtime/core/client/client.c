@@ -357,22 +357,22 @@ static void run_as_batch(void)
         crti_log(CRTI_LOG_DEBUG, "core", "sched_setscheduler: %s", strerror(errno));
 }
 
-static void worker_main(crti_core_t *core, const crti_worker_birth_t *birth,
+static void worker_main(crti_core_t *core, const crti_worker_identity_t *identity,
                         void (*start)(void)) __attribute__((noreturn));
-static void worker_main(crti_core_t *core, const crti_worker_birth_t *birth,
+static void worker_main(crti_core_t *core, const crti_worker_identity_t *identity,
                         void (*start)(void))
 {
     CRTI_AUTO(crti_buffer_fini) crti_buffer_t storage = {0};
     crti_message_t answer;
     crti_msg_attach_t body = {.protocol = CRTI_PROTOCOL_VERSION,
                               .role = CRTI_ROLE_WORKER,
-                              .process = birth->process,
+                              .process = identity->process,
                               .pid = getpid()};
 
     crti_printed_count();
     core->incarnation = body.incarnation = draw_incarnation();
-    core->process = birth->process;
-    if (attach(core, birth->node_socket, &body, &(crti_channel_late_t){0}, &storage,
+    core->process = identity->process;
+    if (attach(core, identity->node_socket, &body, &(crti_channel_late_t){0}, &storage,
                &answer) != CRT_OK ||
         !crti_publish(core))
         fail_worker();
@@ -634,7 +634,7 @@ static void open_missing_streams(void)
 crt_status_t crt_init(int argc, char **argv, const crt_options_t *options)
 {
     crt_options_t o;
-    crti_worker_birth_t birth;
+    crti_worker_identity_t identity;
     crti_core_t *core;
     crt_status_t status;
     int zygote_fd;
@@ -657,14 +657,14 @@ crt_status_t crt_init(int argc, char **argv, const crt_options_t *options)
     status = crti_limits_load();
     if (status != CRT_OK)
         return status;
-    switch (crti_process_role(&birth, &zygote_fd)) {
+    switch (crti_process_role(&identity, &zygote_fd)) {
     case CRTI_PROCESS_ZYGOTE:
         core = new_worker(&o);
-        crti_zygote_serve(zygote_fd, &birth);
-        worker_main(core, &birth, o.worker_start);
+        crti_zygote_serve(zygote_fd, &identity);
+        worker_main(core, &identity, o.worker_start);
     case CRTI_PROCESS_WORKER:
         crti_print_by_lines();
-        worker_main(new_worker(&o), &birth, o.worker_start);
+        worker_main(new_worker(&o), &identity, o.worker_start);
     case CRTI_PROCESS_DRIVER: break;
     }
     if (getenv("CRT_RANKS")) /* crt_main takes it */

@@ -92,9 +92,9 @@ crt_status_t crti_context_end(void)
 
 /* ---------------------------------------------------------------- the modes */
 
-static crt_status_t make(const crti_private_wish_t *wish)
+static crt_status_t make(const crti_private_spec_t *spec)
 {
-    crt_status_t status = crti_private_cluster_make(wish, &context.cluster);
+    crt_status_t status = crti_private_cluster_make(spec, &context.cluster);
 
     if (status != CRT_OK)
         return status;
@@ -110,18 +110,18 @@ static crt_status_t make(const crti_private_wish_t *wish)
 static crt_status_t start_local(const crti_context_text_t *text,
                                 const crt_context_options_t *options)
 {
-    crti_private_wish_t wish = {.nodes = text->nodes ? text->nodes : 1,
+    crti_private_spec_t spec = {.nodes = text->nodes ? text->nodes : 1,
                                 .num_cpus = text->num_cpus,
                                 .resources = options->resources,
                                 .store_bytes = options->object_store_memory,
                                 .has_dashboard = true};
 
     if (!text->num_cpus && options->num_cpus > 0)
-        wish.num_cpus = options->num_cpus / wish.nodes;
+        spec.num_cpus = options->num_cpus / spec.nodes;
     /* As by crt run: with a part of one no node could run what wants a CPU. */
-    if (wish.nodes > 1 && wish.num_cpus > 0 && wish.num_cpus < 1)
-        wish.num_cpus = 1;
-    return make(&wish);
+    if (spec.nodes > 1 && spec.num_cpus > 0 && spec.num_cpus < 1)
+        spec.num_cpus = 1;
+    return make(&spec);
 }
 
 static crt_status_t take_node(const crt_cluster_info_t *info)
@@ -139,7 +139,7 @@ static crt_status_t take_node(const crt_cluster_info_t *info)
 static crt_status_t join_address(const char *address)
 {
     const char *key_file = getenv("CRT_KEY_FILE");
-    crti_private_wish_t wish = {
+    crti_private_spec_t spec = {
         .nodes = 1, .num_cpus = -1, .address = address, .key_file = key_file};
     crt_cluster_info_t info;
     crt_status_t status = crt_cluster_find(address, sizeof(info), &info);
@@ -149,7 +149,7 @@ static crt_status_t join_address(const char *address)
     if (status != CRT_OK && status != CRT_ERR_NOT_FOUND)
         return status;
     if (key_file && *key_file)
-        return make(&wish);
+        return make(&spec);
     return crt_raise(CRT_ERR_NOT_FOUND,
                      "no node of the cluster %s runs on this host: join it by crt start "
                      "--address %s --key-file FILE, or name the file of its key in "

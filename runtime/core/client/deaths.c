@@ -122,7 +122,7 @@ static void remote_died(crti_core_t *core, crti_remote_t *remote, crt_status_t s
     if (remote->is_borrower) {
         refs = crti_refs_gather(core, false, has_borrowers, NULL, &count);
         for (size_t i = 0; i < count; i++) {
-            crti_owned_bits(refs[i], crti_owned_process_died(&refs[i]->owned, process));
+            crti_owned_apply(refs[i], crti_owned_process_died(&refs[i]->owned, process));
             crti_ref_release(refs[i]);
         }
         free(refs);
@@ -170,7 +170,7 @@ static void lose_copies(crti_core_t *core, crti_id_t node)
     crt_ref_t **refs = crti_refs_gather(core, false, has_copies, NULL, &count);
 
     for (size_t i = 0; i < count; i++) {
-        crti_owned_bits(refs[i], crti_owned_node_died(&refs[i]->owned, node));
+        crti_owned_apply(refs[i], crti_owned_node_died(&refs[i]->owned, node));
         if (refs[i]->more->copies)
             crti_kept_copies_lost(refs[i], node);
         crti_ref_release(refs[i]);

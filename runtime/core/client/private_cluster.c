@@ -44,30 +44,30 @@ static crt_status_t take_key(crti_private_cluster_t *cluster, const char *key_fi
     return CRT_OK;
 }
 
-crt_status_t crti_private_cluster_make(const crti_private_wish_t *wish,
+crt_status_t crti_private_cluster_make(const crti_private_spec_t *spec,
                                        crti_private_cluster_t *cluster_out)
 {
     crti_private_cluster_t cluster = CRTI_PRIVATE_CLUSTER_NONE;
     char cpus[32], store_bytes[32];
-    crti_private_options_t options = {.nodes = wish->nodes,
-                                      .address = wish->address,
-                                      .dashboard_port = wish->has_dashboard ? "0" : NULL,
+    crti_private_options_t options = {.nodes = spec->nodes,
+                                      .address = spec->address,
+                                      .dashboard_port = spec->has_dashboard ? "0" : NULL,
                                       .cancel_fd = -1,
                                       .start = start_daemon};
     crt_status_t status =
         crti_dir_make_private(cluster.directory, sizeof(cluster.directory));
 
-    crti_format(cpus, sizeof(cpus), "%.4f", wish->num_cpus > 0 ? wish->num_cpus : 0.0);
+    crti_format(cpus, sizeof(cpus), "%.4f", spec->num_cpus > 0 ? spec->num_cpus : 0.0);
     snprintf(store_bytes, sizeof(store_bytes), "%llu",
-             (unsigned long long)wish->store_bytes);
-    if (wish->num_cpus != 0)
+             (unsigned long long)spec->store_bytes);
+    if (spec->num_cpus != 0)
         options.num_cpus = cpus;
-    if (wish->resources && wish->resources[0])
-        options.resources = wish->resources;
-    if (wish->store_bytes)
+    if (spec->resources && spec->resources[0])
+        options.resources = spec->resources;
+    if (spec->store_bytes)
         options.store_bytes = store_bytes;
-    if (status == CRT_OK && wish->address)
-        status = take_key(&cluster, wish->key_file);
+    if (status == CRT_OK && spec->address)
+        status = take_key(&cluster, spec->key_file);
     if (status == CRT_OK)
         status = crti_private_start(&cluster, &options);
     if (status != CRT_OK)
@@ -80,14 +80,14 @@ crt_status_t crti_private_cluster_make(const crti_private_wish_t *wish,
 crt_status_t crti_private_cluster_start(const crt_options_t *options,
                                         crti_private_cluster_t *cluster_out)
 {
-    crti_private_wish_t wish = {.nodes = 1};
+    crti_private_spec_t spec = {.nodes = 1};
 
     if (options) {
-        wish.num_cpus = options->num_cpus;
-        wish.resources = options->resources;
-        wish.store_bytes = options->object_store_memory;
+        spec.num_cpus = options->num_cpus;
+        spec.resources = options->resources;
+        spec.store_bytes = options->object_store_memory;
     }
-    return crti_private_cluster_make(&wish, cluster_out);
+    return crti_private_cluster_make(&spec, cluster_out);
 }
 
 crt_status_t crti_private_head_start(crti_private_cluster_t *cluster)

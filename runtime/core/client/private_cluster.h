@@ -21,7 +21,7 @@
 #include "runtime/daemon/private_start.h"
 
 /* What a private cluster is to be. */
-typedef struct crti_private_wish {
+typedef struct crti_private_spec {
     unsigned nodes; /* 1 to CRTI_PRIVATE_NODES_MAX */
     /* Of each node: CPUs, 0: its share of this host, below 0: none; others as in crt_options_t. */
     double num_cpus;
@@ -30,11 +30,11 @@ typedef struct crti_private_wish {
     bool has_dashboard; /* at a free port, for this host */
     /* Of a head elsewhere, which one node of this host joins; NULL: the head is private, too. */
     const char *address, *key_file;
-} crti_private_wish_t;
+} crti_private_spec_t;
 
 /* Starts all and waits until each node serves (at most 30 s). On failure nothing is left.
  * CRT_ERR_IO, CRT_ERR_NOT_FOUND (no daemon, no redis-server), CRT_ERR_TIMED_OUT. */
-crt_status_t crti_private_cluster_make(const crti_private_wish_t *wish,
+crt_status_t crti_private_cluster_make(const crti_private_spec_t *spec,
                                        crti_private_cluster_t *cluster_out);
 
 /* One node with what the options say of a private cluster. */

@@ -54,22 +54,23 @@ static void take_variable(const char *name, char *value, size_t size)
     unsetenv(name);
 }
 
-crti_process_role_t crti_process_role(crti_worker_birth_t *birth_out, int *zygote_fd_out)
+crti_process_role_t crti_process_role(crti_worker_identity_t *identity_out,
+                                      int *zygote_fd_out)
 {
     char fd[16], worker[64], executes[8];
     char *end;
 
-    *birth_out = (crti_worker_birth_t){0};
+    *identity_out = (crti_worker_identity_t){0};
     take_variable("CRT_ZYGOTE_FD", fd, sizeof(fd));
     take_variable("CRT_WORKER", worker, sizeof(worker));
     if (!fd[0] && !worker[0])
         return CRTI_PROCESS_DRIVER;
-    take_variable("CRT_NODE_SOCKET", birth_out->node_socket,
-                  sizeof(birth_out->node_socket));
+    take_variable("CRT_NODE_SOCKET", identity_out->node_socket,
+                  sizeof(identity_out->node_socket));
     take_variable(CRTI_EXECUTE_WORKERS, executes, sizeof(executes));
-    birth_out->is_executed = executes[0];
+    identity_out->is_executed = executes[0];
     if (!fd[0]) {
-        if (crti_id_parse(worker, &birth_out->process))
+        if (crti_id_parse(worker, &identity_out->process))
             return CRTI_PROCESS_WORKER;
         fprintf(stderr, "crt: CRT_WORKER=%s is not a process id\n", worker);
         exit(1);
@@ -226,7 +227,7 @@ static void free_forks(zygote_t *zygote)
 }
 
 /* Forks all that was asked for. True in a child. */
-static bool fork_pending(zygote_t *zygote, crti_worker_birth_t *birth_out)
+static bool fork_pending(zygote_t *zygote, crti_worker_identity_t *identity_out)
 {
     for (crti_list_t *item; (item = crti_list_pop(&zygote->forks)) != NULL;) {
         pending_fork_t *request = CRTI_CONTAINER(item, pending_fork_t, link);
@@ -236,7 +237,7 @@ static bool fork_pending(zygote_t *zygote, crti_worker_birth_t *birth_out)
         pid = fork();
         if (pid == 0) {
             become_worker(zygote, request);
-            birth_out->process = request->process;
+            identity_out->process = request->process;
         } else {
             answer_fork(zygote, request, pid);
             close(request->out);
@@ -302,12 +303,12 @@ static void start(zygote_t *zygote, int fd, bool executes)
     }
 }
 
-void crti_zygote_serve(int fd, crti_worker_birth_t *birth_out)
+void crti_zygote_serve(int fd, crti_worker_identity_t *identity_out)
 {
     zygote_t zygote = {.pid = getpid()};
 
     crti_list_init(&zygote.forks);
-    start(&zygote, fd, birth_out->is_executed);
+    start(&zygote, fd, identity_out->is_executed);
     while (!zygote.closed) {
         struct pollfd fds[2] = {{.fd = crti_channel_fd(zygote.channel)},
                                 {.fd = zygote.signals, .events = POLLIN}};
@@ -318,7 +319,7 @@ void crti_zygote_serve(int fd, crti_worker_birth_t *birth_out)
             break;
         if (fds[0].revents)
             crti_channel_process(zygote.channel, (uint32_t)fds[0].revents);
-        if (fork_pending(&zygote, birth_out)) {
+        if (fork_pending(&zygote, identity_out)) {
             leave_zygote(&zygote);
             return;
         }

@@ -25,21 +25,22 @@ typedef enum crti_process_role {
 } crti_process_role_t;
 
 /* How a worker came to be. */
-typedef struct crti_worker_birth {
+typedef struct crti_worker_identity {
     crti_id_t process;
     bool is_executed; /* no worker of the program is to be forked */
     char node_socket[PATH_MAX];
-} crti_worker_birth_t;
+} crti_worker_identity_t;
 
-/* What the environment says this process is. A worker's birth is filled in. The variables are
+/* What the environment says this process is. A worker's identity is filled in. The variables are
  * removed, so that a program started by user code is a driver again. A damaged value prints
  * why and exits. */
-crti_process_role_t crti_process_role(crti_worker_birth_t *birth_out, int *zygote_fd_out);
+crti_process_role_t crti_process_role(crti_worker_identity_t *identity_out,
+                                      int *zygote_fd_out);
 
 /* Serves forks on the link until it closes, then exits. Returns in each forked worker only: with
  * its streams in place, a process group of its own, a parent-death signal and no descriptor of
  * the zygote. */
-void crti_zygote_serve(int fd, crti_worker_birth_t *birth_out);
+void crti_zygote_serve(int fd, crti_worker_identity_t *identity_out);
 
 /* Of a worker, whose stdout is a pipe: each line goes out when it ends, also when the worker is
  * killed then. For a process that shares its buffers with no other yet: what it holds is printed

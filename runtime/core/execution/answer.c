@@ -167,7 +167,7 @@ void crti_result_take_back(crt_call_t *call, crti_call_result_t *result)
             continue;
         result->is_lent[i] = false;
         if (ref->is_owned)
-            crti_owned_bits(ref, crti_owned_release(&ref->owned, to.process, 1));
+            crti_owned_apply(ref, crti_owned_release(&ref->owned, to.process, 1));
         else
             crti_owner_request_take_back(ref, &to);
     }

@@ -43,7 +43,7 @@ struct crti_remote {
     int64_t pid;          /* when its death was told, 0 not known */
     uint64_t carried_out; /* the highest request about our objects, borrowers.c */
     uint64_t copy_query; /* the request of COPY_QUERY that it has not answered, 0: none */
-    bool is_watched, is_borrower, is_dead, are_due; /* ... to be sent again */
+    bool is_watched, is_borrower, is_dead, needs_resend; /* ... to be sent again */
     bool ran_no_call; /* dead, and told so: an actor's, before its create had ended */
 };
 

@@ -145,7 +145,7 @@ static void release(crti_core_t *core, uint64_t number, crti_id_t process,
     crt_ref_t *ref = crti_numbers_get(&core->refs->owned, number);
 
     if (ref)
-        crti_owned_bits(ref, crti_owned_release(&ref->owned, process, tokens));
+        crti_owned_apply(ref, crti_owned_release(&ref->owned, process, tokens));
 }
 
 crt_status_t crti_borrowers_take_back(crti_core_t *core, crti_peer_t *peer,

@@ -21,7 +21,7 @@ static void tell_target(crt_ref_t *ref, crti_id_t node)
     CRTI_AUTO(crti_buffer_fini) crti_buffer_t out = {0};
 
     if (target->is_owned)
-        crti_owned_bits(target, crti_owned_copy(&target->owned, node));
+        crti_owned_apply(target, crti_owned_copy(&target->owned, node));
     else if (crti_put_copy(&out, target->number,
                            is_its_own ? target->more->object.number : 0, node) == CRT_OK)
         crti_remote_send(ref->core, target->owner, &out);
@@ -37,7 +37,7 @@ void crti_ref_tell_copy(crt_ref_t *ref)
     if (ref->is_owned && ref->more->forward)
         tell_target(ref, core->node);
     if (ref->is_owned)
-        crti_owned_bits(ref, crti_owned_copy(&ref->owned, core->node));
+        crti_owned_apply(ref, crti_owned_copy(&ref->owned, core->node));
     else if (crti_put_copy(&out, ref->number, object, core->node) == CRT_OK)
         crti_remote_send(core, ref->owner, &out);
 }
@@ -61,7 +61,7 @@ crt_status_t crti_copy_arrived(crti_core_t *core, const void *data, size_t size)
     if (ref && ref->more->forward)
         tell_target(ref, node);
     if (ref)
-        crti_owned_bits(ref, crti_owned_copy(&ref->owned, node));
+        crti_owned_apply(ref, crti_owned_copy(&ref->owned, node));
     else if (status == CRT_OK && object.number)
         crti_object_unstore(core, object, &node, 1);
     return status;

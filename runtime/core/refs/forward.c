@@ -25,7 +25,7 @@ static void take_places(crt_ref_t *ref)
         bits |= crti_owned_copy(&ref->owned, ref->core->node);
     for (uint32_t i = 0; i < count; i++)
         bits |= crti_owned_copy(&ref->owned, nodes[i]);
-    crti_owned_bits(ref, bits);
+    crti_owned_apply(ref, bits);
 }
 
 /* Of an object, not of what makes it. */

@@ -182,7 +182,7 @@ static void take(crt_ref_t *ref, crti_id_t node)
     add_node(copies, node);
     if (refs->copies_told_ns && crti_now_ns() - refs->copies_told_ns > TELL_AGAIN_NS)
         refs->copies_told_ns = 0;
-    crti_owned_bits(ref, crti_owned_copy(&ref->owned, node));
+    crti_owned_apply(ref, crti_owned_copy(&ref->owned, node));
 }
 
 static void failed(copies_t *copies, const crti_msg_copy_made_t *made)

@@ -77,7 +77,7 @@ static void give_up(crt_ref_t *ref)
 {
     if (ref->core->refs->handlers.make_again(ref))
         return;
-    crti_owned_bits(ref, crti_owned_give_up(&ref->owned));
+    crti_owned_apply(ref, crti_owned_give_up(&ref->owned));
     crti_forward_moved(ref);
 }
 

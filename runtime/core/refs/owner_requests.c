@@ -40,7 +40,7 @@ static void close_open(crti_core_t *core, crti_remote_t *owner)
         entry->request = core->refs->next_request++;
         crti_seal_owner_request(&entry->record, entry->request);
         crti_list_append(&owner->owner_requests, &entry->link);
-        if (!owner->are_due)
+        if (!owner->needs_resend)
             send_entry(core, owner, entry);
     }
 }
@@ -100,7 +100,7 @@ static crt_status_t open_new(crti_core_t *core, crti_remote_t *owner,
                              crti_record_kind_t kind, const crti_borrow_record_t *process,
                              crti_owner_request_t **entry_out)
 {
-    crt_status_t status = owner->are_due ? CRT_OK : crti_remote_connect(core, owner);
+    crt_status_t status = owner->needs_resend ? CRT_OK : crti_remote_connect(core, owner);
     crti_owner_request_t *entry;
 
     if (status != CRT_OK)
@@ -286,14 +286,14 @@ crt_status_t crti_owner_requests_answered(crti_core_t *core, crti_remote_t *owne
 void crti_owner_requests_end(crti_core_t *core, crti_remote_t *owner)
 {
     owner->uses++;
-    owner->are_due = true; /* nothing of it is sent */
+    owner->needs_resend = true; /* nothing of it is sent */
     crti_list_remove(&owner->gathers);
     do {
         close_open(core, owner);
         while (!crti_list_is_empty(&owner->owner_requests))
             end(core, owner, request_of(owner->owner_requests.next), NULL);
     } while (!crti_list_is_empty(&owner->open_requests));
-    owner->are_due = false;
+    owner->needs_resend = false;
     crti_remote_unuse(core, owner);
 }
 
@@ -353,16 +353,16 @@ static void stop_waiting(crti_remote_t *owner)
 
 void crti_owner_requests_pause(crti_remote_t *owner)
 {
-    owner->are_due = !crti_list_is_empty(&owner->owner_requests);
+    owner->needs_resend = !crti_list_is_empty(&owner->owner_requests);
 }
 
 void crti_owner_requests_lost(crti_core_t *core, crti_remote_t *owner,
                               crt_status_t status)
 {
-    owner->are_due = true;
+    owner->needs_resend = true;
     close_open(core, owner);
     if (crti_list_is_empty(&owner->owner_requests)) {
-        owner->are_due = false;
+        owner->needs_resend = false;
         return;
     }
     if (owner->is_dead || status == CRT_ERR_PROTOCOL || core->is_closing ||
@@ -378,7 +378,7 @@ void crti_owner_requests_lost(crti_core_t *core, crti_remote_t *owner,
 
 static void send_again(crti_core_t *core, crti_remote_t *owner)
 {
-    owner->are_due = false;
+    owner->needs_resend = false;
     CRTI_LIST_FOREACH (item, &owner->owner_requests) {
         send_entry(core, owner, request_of(item));
     }
@@ -395,7 +395,7 @@ void crti_owner_requests_tick(crti_core_t *core, uint64_t now_ns)
     while (crti_map_next(&core->remotes->table, &cursor, NULL, &value)) {
         crti_remote_t *owner = value;
 
-        if (!owner->are_due)
+        if (!owner->needs_resend)
             continue;
         if (crti_remote_connect(core, owner) == CRT_OK)
             send_again(core, owner);

@@ -131,7 +131,7 @@ static void end_forward(crt_ref_t *ref)
         crti_contained_release(forward);
 }
 
-void crti_owned_bits(crt_ref_t *ref, unsigned bits)
+void crti_owned_apply(crt_ref_t *ref, unsigned bits)
 {
     crti_core_t *core = ref->core;
 
@@ -179,13 +179,13 @@ static void drop_borrowed(crt_ref_t *ref)
     if (b->holds == 1 && b->covers == 0 && b->state == CRTI_BORROW_HELD &&
         close_late(&ref->more->inner, ref))
         return;
-    crti_borrowed_bits(ref, crti_borrow_drop(&ref->borrow));
+    crti_borrowed_apply(ref, crti_borrow_drop(&ref->borrow));
 }
 
 void crti_ref_release(crt_ref_t *ref)
 {
     if (ref->is_owned)
-        crti_owned_bits(ref, crti_owned_drop(&ref->owned));
+        crti_owned_apply(ref, crti_owned_drop(&ref->owned));
     else
         drop_borrowed(ref);
 }
@@ -201,7 +201,7 @@ void crti_ref_pin(crt_ref_t *ref)
 void crti_ref_unpin(crt_ref_t *ref)
 {
     if (ref->is_owned)
-        crti_owned_bits(ref, crti_owned_unpin(&ref->owned));
+        crti_owned_apply(ref, crti_owned_unpin(&ref->owned));
     else
         drop_borrowed(ref);
 }
@@ -233,7 +233,7 @@ void crti_ref_end_covers(crt_ref_t *ref)
     }
 }
 
-void crti_borrowed_bits(crt_ref_t *ref, unsigned bits)
+void crti_borrowed_apply(crt_ref_t *ref, unsigned bits)
 {
     if (bits & CRTI_BORROW_UNCOVER)
         crti_ref_end_covers(ref);
@@ -271,7 +271,7 @@ void crti_ref_uncover(crt_ref_t *ref, crti_completion_t *ending)
     unsigned bits;
 
     if (ref->is_owned) {
-        crti_owned_bits(ref, crti_owned_drop(&ref->owned));
+        crti_owned_apply(ref, crti_owned_drop(&ref->owned));
         return;
     }
     /* If this is its end, what it holds inside ends first. */
@@ -284,7 +284,7 @@ void crti_ref_uncover(crt_ref_t *ref, crti_completion_t *ending)
     else if (bits & CRTI_BORROW_WAIT)
         wait_for_registration(ref, ending);
     else
-        crti_borrowed_bits(ref, bits);
+        crti_borrowed_apply(ref, bits);
 }
 
 static bool is_held_by_cover_only(const crt_ref_t *ref)
@@ -325,9 +325,9 @@ void crti_ref_add_token(crt_ref_t *ref)
         crti_id_is_zero(core->refs->sender) ? core->process : core->refs->sender;
 
     if (ref->is_owned) /* it was kept for us until now (borrowers.c) */
-        crti_owned_bits(ref, crti_owned_release(&ref->owned, giver, 1));
+        crti_owned_apply(ref, crti_owned_release(&ref->owned, giver, 1));
     else
-        crti_borrowed_bits(ref, crti_borrow_token(&ref->borrow));
+        crti_borrowed_apply(ref, crti_borrow_token(&ref->borrow));
 }
 
 void crti_completion_done(crti_completion_t *ending)
@@ -343,7 +343,7 @@ void crti_ref_owner_answered(crt_ref_t *ref, bool gone)
     if (ref->borrow.state == CRTI_BORROW_ORPHANED && ref->content == CRTI_CONTENT_NONE)
         crti_ref_fail(ref,
                       crt_raise(CRT_ERR_OBJECT_LOST, "its owner has freed the object"));
-    crti_borrowed_bits(ref, bits);
+    crti_borrowed_apply(ref, bits);
 }
 
 void crti_ref_owner_died(crt_ref_t *ref, const char *text)
@@ -355,7 +355,7 @@ void crti_ref_owner_died(crt_ref_t *ref, const char *text)
     if (!is_here && ref->content != CRTI_CONTENT_FAILED)
         crti_ref_lose(
             ref, crt_raise(CRT_ERR_OWNER_DIED, "the owner of the object died: %s", text));
-    crti_borrowed_bits(ref, bits);
+    crti_borrowed_apply(ref, bits);
 }
 
 /* ------------------------------------------------------------------ content */

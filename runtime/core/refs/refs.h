@@ -310,8 +310,8 @@ void crti_ref_describe(crt_ref_t *ref, crti_result_t *result_out, crti_buffer_t 
 
 void crti_ref_owner_answered(crt_ref_t *ref, bool gone);
 void crti_ref_owner_died(crt_ref_t *ref, const char *text);
-void crti_owned_bits(crt_ref_t *ref, unsigned bits);
-void crti_borrowed_bits(crt_ref_t *ref, unsigned bits);
+void crti_owned_apply(crt_ref_t *ref, unsigned bits);
+void crti_borrowed_apply(crt_ref_t *ref, unsigned bits);
 void crti_ref_free_content(crt_ref_t *ref);
 
 /* A ref of a call that can't even be made, with this thread's detail; `core` may be NULL. */

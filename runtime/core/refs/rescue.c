@@ -45,9 +45,9 @@ static void rescue(crt_ref_t *ref, crti_id_t node)
         (void)crti_ref_fetch(ref);
     if (!ref->more->view.data)
         return;
-    crti_owned_bits(ref, crti_owned_copy(&ref->owned, ref->core->node));
+    crti_owned_apply(ref, crti_owned_copy(&ref->owned, ref->core->node));
     crti_object_unstore(ref->core, ref->more->object, &node, 1);
-    crti_owned_bits(ref, crti_owned_node_died(&ref->owned, node));
+    crti_owned_apply(ref, crti_owned_node_died(&ref->owned, node));
     if (ref->more->copies)
         crti_kept_copies_moved(ref, node);
 }

@@ -21,7 +21,7 @@
 
 #define VARIABLES_MAX ((size_t)256 << 10) /* bytes of an image's own */
 
-bool crti_image_wanted(crti_span_t environment, crti_package_wish_t *wish,
+bool crti_image_wanted(crti_span_t environment, crti_package_spec_t *spec,
                        char key[CRTI_PACKAGE_KEY])
 {
     char image[CRTI_JOB_IMAGE_MAX];
@@ -30,7 +30,7 @@ bool crti_image_wanted(crti_span_t environment, crti_package_wish_t *wish,
     if (!image[0])
         return false;
     crti_tool_key(CRTI_IMAGE_TOOL, crti_str(image), key);
-    *wish = (crti_package_wish_t){.key = key, .tool = CRTI_IMAGE_TOOL};
+    *spec = (crti_package_spec_t){.key = key, .tool = CRTI_IMAGE_TOOL};
     return true;
 }
 

@@ -105,7 +105,8 @@ void crti_job_drain(crti_process_t *driver, void (*on_drained)(crti_process_t *d
     driver->on_drained = on_drained;
     if (driver->job && crti_job_logs(driver->job)) {
         crti_process_flush_job(node, flush.job);
-        driver->drained_by = crti_node_ask_linked(node, CRTI_LANE_CONTROL, &ask, &flush);
+        driver->drained_by =
+            crti_node_ask_linked(node, CRTI_PRIORITY_CONTROL, &ask, &flush);
     }
     crti_local_tell_not_shown(driver);
     if (driver->drained_by == 0 ||

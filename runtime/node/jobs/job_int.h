@@ -44,7 +44,7 @@ bool crti_arguments_have(const crti_arguments_t *a, const char *name, size_t len
  *    ^ |                                        ^                       |
  *    | +--- all is known already ---------------+                       | READY "can't fork"
  *    |                                                                  v
- *    +------- failed (the wishes fail with the reason), zygote died -- EXECUTING
+ *    +------- failed (the requests fail with the reason), zygote died -- EXECUTING
  *
  * Whether the driver lives is another matter (`ended`): detached actors outlive it, and their
  * workers may be made anew.
@@ -124,13 +124,13 @@ typedef void crti_program_found_t(crti_job_t *job, crt_status_t status, const ch
 
 /* What is looked for: by its SHA-256 at `path`, then in the cache; NULL: there only. `fd_out` is
  * the job's. */
-typedef struct crti_program_wish {
+typedef struct crti_program_spec {
     const char *sha, *path;
     int *fd_out;
-} crti_program_wish_t;
+} crti_program_spec_t;
 
 /* program.c: looks for it here, else fetches it from the driver's node. */
-void crti_program_find(crti_job_t *job, const crti_program_wish_t *wish,
+void crti_program_find(crti_job_t *job, const crti_program_spec_t *spec,
                        crti_program_found_t *on_found);
 void crti_program_cancel(crti_job_t *job);
 /* When the loop has ended, and every job was freed. */
@@ -151,8 +151,8 @@ const char *crti_job_variable(crti_span_t environment, const char *name, char *t
 typedef struct crti_package crti_package_t;
 typedef void crti_package_ready_t(void *user, crt_status_t status, const char *text);
 
-typedef struct crti_package_wish {
-    const char *key; /* its name on this host; NULL: nothing is wished */
+typedef struct crti_package_spec {
+    const char *key; /* its name on this host; NULL: nothing is asked for */
     /* which makes it: pip or uv a Python environment, podman files of an image; NULL: a folder */
     const char *tool;
     const char *sha, *setup;  /* of a folder: its zip, its setup command, "": none */
@@ -160,13 +160,13 @@ typedef struct crti_package_wish {
     const char *log_path;     /* where its output goes */
     crti_package_ready_t *on_ready;
     void *user;
-} crti_package_wish_t;
+} crti_package_spec_t;
 
 /* The folder, when it is on this host already; else NULL. Caller closes it. */
-crti_package_t *crti_package_find(crti_node_t *node, const crti_package_wish_t *wish);
+crti_package_t *crti_package_find(crti_node_t *node, const crti_package_spec_t *spec);
 /* Makes it; a folder from the zip, which the cache has. `on_ready` is called once, unless it is
  * closed before, with texts that begin with CRTI_JOB_SETUP_FAILED. Caller closes it in any case. */
-crt_status_t crti_package_make(crti_node_t *node, const crti_package_wish_t *wish,
+crt_status_t crti_package_make(crti_node_t *node, const crti_package_spec_t *spec,
                                crti_package_t **package_out);
 /* NULL is fine. */
 void crti_package_close(crti_package_t *package);
@@ -174,19 +174,19 @@ const char *crti_package_directory(const crti_package_t *package);
 
 /* ---------------------------------------------------------------- python.c */
 
-/* What of a wish for a folder is text of its own. */
+/* What of the specification of a folder is text of its own. */
 typedef struct crti_folder_names {
     char sha[CRTI_SHA_TEXT + 1], setup[CRTI_JOB_SETUP_MAX], key[CRTI_PACKAGE_KEY];
 } crti_folder_names_t;
 
-/* What the variables ask for, as a wish that is to be completed; no `key`: no folder. */
+/* What the variables ask for, as a specification that is to be completed; no `key`: no folder. */
 crt_status_t crti_folder_wanted(crti_span_t environment, crti_folder_names_t *names,
-                                crti_package_wish_t *wish);
+                                crti_package_spec_t *spec);
 /* Name of what a tool makes here, by what it is made of: jobs that want the same have the same
  * one. */
 void crti_tool_key(const char *tool, crti_span_t wanted, char key[CRTI_PACKAGE_KEY]);
 /* The same; false: no Python environment that is to be made. */
-bool crti_python_wanted(crti_span_t environment, crti_package_wish_t *wish,
+bool crti_python_wanted(crti_span_t environment, crti_package_spec_t *spec,
                         char key[CRTI_PACKAGE_KEY]);
 /* One is to be made, or conda has it: what has no path is searched there. */
 bool crti_python_is_named(crti_span_t environment);
@@ -202,7 +202,7 @@ void crti_python_move(const crti_package_t *python, crti_span_t environment,
 #define CRTI_IMAGE_TOOL "podman"
 
 /* What the variables ask for, as a wish that is to be completed; false: no image. */
-bool crti_image_wanted(crti_span_t environment, crti_package_wish_t *wish,
+bool crti_image_wanted(crti_span_t environment, crti_package_spec_t *spec,
                        char key[CRTI_PACKAGE_KEY]);
 /* The variables that podman is asked with, on this node. */
 void crti_image_environment(const crti_node_t *node, crti_span_t environment,
@@ -226,7 +226,7 @@ crt_status_t crti_image_enter(crti_node_t *node, const crti_package_t *image,
 /* spawn.c: the zygote forks, or the program is to be executed: who waits is served. */
 void crti_job_serve(crti_job_t *job);
 void crti_spawn_forked(crti_process_t *process, pid_t pid);
-/* All who wait fail; the next wish tries again. */
+/* All who wait fail; the next request tries again. */
 void crti_job_fail(crti_job_t *job, crt_status_t status, const char *text);
 
 /* zygote.c. */

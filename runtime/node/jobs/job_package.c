@@ -21,13 +21,13 @@ static crti_span_t environment_of(const crti_job_t *job)
 
 static void find_executable(crti_job_t *job)
 {
-    crti_program_wish_t wish = {
+    crti_program_spec_t spec = {
         .sha = job->sha, .path = job->program, .fd_out = &job->exec_fd};
 
     if (job->exec_fd >= 0)
         job->on_found(job, CRT_OK, "");
     else
-        crti_program_find(job, &wish, job->on_found);
+        crti_program_find(job, &spec, job->on_found);
 }
 
 /* A path of the driver's node below its folder becomes one below this node's. */
@@ -77,7 +77,7 @@ static void on_package(void *user, crt_status_t status, const char *text)
 }
 
 /* `user` and what else is the same for the folder, the Python environment and the image. */
-static crt_status_t make_package(crti_job_t *job, crti_package_wish_t *wish,
+static crt_status_t make_package(crti_job_t *job, crti_package_spec_t *spec,
                                  crti_package_ready_t *on_ready,
                                  crti_package_t **package_out)
 {
@@ -92,11 +92,11 @@ static crt_status_t make_package(crti_job_t *job, crti_package_wish_t *wish,
     }
     snprintf(log, sizeof(log), "%s/logs/package-%.8s.log", job->node->own_state,
              crti_id_hex(job->id, hex));
-    wish->environment = environment.list;
-    wish->log_path = log;
-    wish->on_ready = on_ready;
-    wish->user = job;
-    return environment.status == CRT_OK ? crti_package_make(job->node, wish, package_out)
+    spec->environment = environment.list;
+    spec->log_path = log;
+    spec->on_ready = on_ready;
+    spec->user = job;
+    return environment.status == CRT_OK ? crti_package_make(job->node, spec, package_out)
                                         : environment.status;
 }
 
@@ -104,15 +104,15 @@ static crt_status_t make_package(crti_job_t *job, crti_package_wish_t *wish,
 static void on_zip(crti_job_t *job, crt_status_t status, const char *text)
 {
     crti_folder_names_t names;
-    crti_package_wish_t wish;
+    crti_package_spec_t spec;
 
     if (status != CRT_OK) {
         job->on_found(job, status, text);
         return;
     }
-    status = crti_folder_wanted(environment_of(job), &names, &wish);
+    status = crti_folder_wanted(environment_of(job), &names, &spec);
     if (status == CRT_OK)
-        status = make_package(job, &wish, on_package, &job->package);
+        status = make_package(job, &spec, on_package, &job->package);
     if (status != CRT_OK)
         job->on_found(job, status, crt_error_detail());
 }
@@ -120,8 +120,8 @@ static void on_zip(crti_job_t *job, crt_status_t status, const char *text)
 static void find_folder(crti_job_t *job)
 {
     crti_folder_names_t names;
-    crti_package_wish_t folder;
-    crti_program_wish_t zip = {.sha = names.sha, .fd_out = &job->zip_fd};
+    crti_package_spec_t folder;
+    crti_program_spec_t zip = {.sha = names.sha, .fd_out = &job->zip_fd};
 
     if (job->package ||
         crti_folder_wanted(environment_of(job), &names, &folder) != CRT_OK ||
@@ -151,13 +151,13 @@ static void on_python(void *user, crt_status_t status, const char *text)
 static void find_python(crti_job_t *job)
 {
     char key[CRTI_PACKAGE_KEY];
-    crti_package_wish_t wish;
+    crti_package_spec_t spec;
     crt_status_t status;
 
-    if (!job->python && crti_python_wanted(environment_of(job), &wish, key)) {
-        job->python = crti_package_find(job->node, &wish);
+    if (!job->python && crti_python_wanted(environment_of(job), &spec, key)) {
+        job->python = crti_package_find(job->node, &spec);
         if (!job->python) {
-            status = make_package(job, &wish, on_python, &job->python);
+            status = make_package(job, &spec, on_python, &job->python);
             if (status != CRT_OK)
                 job->on_found(job, status, crt_error_detail());
             return;
@@ -181,14 +181,14 @@ static void on_image(void *user, crt_status_t status, const char *text)
 void crti_job_find_program(crti_job_t *job, crti_program_found_t *on_found)
 {
     char key[CRTI_PACKAGE_KEY];
-    crti_package_wish_t wish;
+    crti_package_spec_t spec;
     crt_status_t status;
 
     job->on_found = on_found;
-    if (!job->image && crti_image_wanted(environment_of(job), &wish, key)) {
-        job->image = crti_package_find(job->node, &wish);
+    if (!job->image && crti_image_wanted(environment_of(job), &spec, key)) {
+        job->image = crti_package_find(job->node, &spec);
         if (!job->image) {
-            status = make_package(job, &wish, on_image, &job->image);
+            status = make_package(job, &spec, on_image, &job->image);
             if (status != CRT_OK)
                 job->on_found(job, status, crt_error_detail());
             return;

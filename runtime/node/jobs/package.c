@@ -186,24 +186,24 @@ static uint64_t patience_of(char *const *environment)
     return CRTI_LIMIT(job_setup_timeout);
 }
 
-static crt_status_t make(crti_package_t *p, const crti_package_wish_t *wish)
+static crt_status_t make(crti_package_t *p, const crti_package_spec_t *spec)
 {
     char program[CRTI_NODE_PATH], zip[CRTI_NODE_PATH + 80];
     /* exec takes them as they are */
     char *folder[] = {"crt-unpack", zip, p->packages, p->key, NULL, NULL};
-    char *tool[] = {"crt-unpack", "--tool", (char *)wish->tool,
+    char *tool[] = {"crt-unpack", "--tool", (char *)spec->tool,
                     p->packages,  p->key,   NULL};
     int fds[2] = {-1, -1};
     crti_exec_t exec = {.exec_fd = -1,
                         .path = program,
-                        .argv = wish->tool ? tool : folder,
-                        .environment = wish->environment,
+                        .argv = spec->tool ? tool : folder,
+                        .environment = spec->environment,
                         .keep_fd = -1};
     crt_status_t status = crti_daemon_path("crt-unpack", program, sizeof(program));
 
-    p->patience_ns = patience_of(wish->environment);
-    zip_path(p, wish->sha, zip, sizeof(zip));
-    folder[4] = wish->setup && *wish->setup ? (char *)wish->setup : NULL;
+    p->patience_ns = patience_of(spec->environment);
+    zip_path(p, spec->sha, zip, sizeof(zip));
+    folder[4] = spec->setup && *spec->setup ? (char *)spec->setup : NULL;
     for (int i = 0; i < 2 && status == CRT_OK; i++)
         status = crti_output_open(&p->output[i], i == 1, &p->log, on_lines, p, &fds[i]);
     exec.stdout_fd = fds[0];
@@ -227,7 +227,7 @@ static void hold_zip(crti_package_t *p, const char *sha)
         crti_programs_hold(p->zip_fd);
 }
 
-static crti_package_t *new_package(crti_node_t *node, const crti_package_wish_t *wish)
+static crti_package_t *new_package(crti_node_t *node, const crti_package_spec_t *spec)
 {
     crti_package_t *p = calloc(1, sizeof(*p));
 
@@ -237,18 +237,18 @@ static crti_package_t *new_package(crti_node_t *node, const crti_package_wish_t 
     p->hold_fd = p->zip_fd = p->pidfd = p->report = -1;
     p->output[0].fd = p->output[1].fd = -1;
     crti_log_file_init(&p->log, CRTI_LIMIT(log_limit));
-    snprintf(p->key, sizeof(p->key), "%s", wish->key);
+    snprintf(p->key, sizeof(p->key), "%s", spec->key);
     snprintf(p->packages, sizeof(p->packages), "%s/packages", node->state_dir);
     snprintf(p->directory, sizeof(p->directory), "%s/%s", p->packages, p->key);
     crti_list_append(&node->jobs->packages, &p->link);
-    if (wish->sha)
-        hold_zip(p, wish->sha);
+    if (spec->sha)
+        hold_zip(p, spec->sha);
     return p;
 }
 
-crti_package_t *crti_package_find(crti_node_t *node, const crti_package_wish_t *wish)
+crti_package_t *crti_package_find(crti_node_t *node, const crti_package_spec_t *spec)
 {
-    crti_package_t *p = new_package(node, wish);
+    crti_package_t *p = new_package(node, spec);
 
     if (p && crti_package_hold(p->packages, p->key, &p->hold_fd))
         return p;
@@ -256,18 +256,18 @@ crti_package_t *crti_package_find(crti_node_t *node, const crti_package_wish_t *
     return NULL;
 }
 
-crt_status_t crti_package_make(crti_node_t *node, const crti_package_wish_t *wish,
+crt_status_t crti_package_make(crti_node_t *node, const crti_package_spec_t *spec,
                                crti_package_t **package_out)
 {
-    crti_package_t *p = new_package(node, wish);
+    crti_package_t *p = new_package(node, spec);
     crt_status_t status;
 
     if (p == NULL)
         return crt_raise(CRT_ERR_NO_MEMORY, "package");
-    p->on_ready = wish->on_ready;
-    p->user = wish->user;
-    snprintf(p->log.path, sizeof(p->log.path), "%s", wish->log_path);
-    status = make(p, wish);
+    p->on_ready = spec->on_ready;
+    p->user = spec->user;
+    snprintf(p->log.path, sizeof(p->log.path), "%s", spec->log_path);
+    status = make(p, spec);
     if (status == CRT_OK)
         *package_out = p;
     else

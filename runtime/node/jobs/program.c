@@ -260,11 +260,11 @@ static crt_status_t look_next(fetch_t *f, const char *program)
     return start_look(f, f->in_cache ? cache : program);
 }
 
-void crti_program_find(crti_job_t *job, const crti_program_wish_t *wish,
+void crti_program_find(crti_job_t *job, const crti_program_spec_t *spec,
                        crti_program_found_t *on_found)
 {
     fetch_t *f = calloc(1, sizeof(*f));
-    char *program = strdup(wish->path ? wish->path : "(the job's folder)");
+    char *program = strdup(spec->path ? spec->path : "(the job's folder)");
     crt_status_t status;
 
     if (f == NULL || program == NULL) {
@@ -274,14 +274,14 @@ void crti_program_find(crti_job_t *job, const crti_program_wish_t *wish,
         return;
     }
     f->program = program;
-    f->fd_out = wish->fd_out;
+    f->fd_out = spec->fd_out;
     f->on_found = on_found;
     f->node = job->node;
     f->job = job->id;
     f->found_fd = f->file = -1;
-    snprintf(f->sha, sizeof(f->sha), "%s", wish->sha);
+    snprintf(f->sha, sizeof(f->sha), "%s", spec->sha);
     job->fetch = f;
-    status = look_next(f, wish->path);
+    status = look_next(f, spec->path);
     if (status == CRT_OK)
         return;
     crti_program_cancel(job);
@@ -350,7 +350,7 @@ static void ask_part(crti_job_t *job)
                            .offset = f->offset,
                            .length = PART};
     crt_status_t status =
-        crti_node_ask(job->node, job->driver_node, CRTI_LANE_BULK, &ask, &get);
+        crti_node_ask(job->node, job->driver_node, CRTI_PRIORITY_BULK, &ask, &get);
 
     if (status != CRT_OK)
         end_fetch(job, status, crt_error_detail());

@@ -45,7 +45,7 @@ void crti_tool_key(const char *tool, crti_span_t wanted, char key[CRTI_PACKAGE_K
     sodium_bin2hex(key, CRTI_PACKAGE_KEY, digest, sizeof(digest));
 }
 
-bool crti_python_wanted(crti_span_t environment, crti_package_wish_t *wish,
+bool crti_python_wanted(crti_span_t environment, crti_package_spec_t *spec,
                         char key[CRTI_PACKAGE_KEY])
 {
     static const char *const tools[][2] = {{"pip", CRTI_JOB_PIP}, {"uv", CRTI_JOB_UV}};
@@ -54,7 +54,7 @@ bool crti_python_wanted(crti_span_t environment, crti_package_wish_t *wish,
     for (size_t i = 0; i < 2; i++)
         if (find_variable(environment, tools[i][1], &requirements)) {
             crti_tool_key(tools[i][0], requirements, key);
-            *wish = (crti_package_wish_t){.key = key, .tool = tools[i][0]};
+            *spec = (crti_package_spec_t){.key = key, .tool = tools[i][0]};
             return true;
         }
     return false;
@@ -63,40 +63,40 @@ bool crti_python_wanted(crti_span_t environment, crti_package_wish_t *wish,
 bool crti_python_is_named(crti_span_t environment)
 {
     char key[CRTI_PACKAGE_KEY];
-    crti_package_wish_t wish;
+    crti_package_spec_t spec;
     crti_span_t name;
 
-    return crti_python_wanted(environment, &wish, key) ||
+    return crti_python_wanted(environment, &spec, key) ||
            find_variable(environment, CRTI_JOB_CONDA, &name);
 }
 
 /* What a setup command was run with: another environment, another folder. */
 static const char *base_of(crti_span_t environment, char base[CRTI_PACKAGE_KEY])
 {
-    crti_package_wish_t wish;
+    crti_package_spec_t spec;
 
-    if (!crti_python_wanted(environment, &wish, base))
+    if (!crti_python_wanted(environment, &spec, base))
         crti_job_variable(environment, CRTI_JOB_CONDA, base, CRTI_PACKAGE_KEY);
     return base;
 }
 
 crt_status_t crti_folder_wanted(crti_span_t environment, crti_folder_names_t *names,
-                                crti_package_wish_t *wish)
+                                crti_package_spec_t *spec)
 {
     char base[CRTI_PACKAGE_KEY];
 
     crti_job_variable(environment, CRTI_JOB_PACKAGE, names->sha, sizeof(names->sha));
     crti_job_variable(environment, CRTI_JOB_SETUP, names->setup, sizeof(names->setup));
-    *wish = (crti_package_wish_t){0};
+    *spec = (crti_package_spec_t){0};
     if (names->sha[0] == '\0')
         return CRT_OK;
     if (strspn(names->sha, "0123456789abcdef") != CRTI_SHA_TEXT - 1 ||
         names->sha[CRTI_SHA_TEXT - 1])
         return crt_raise(CRT_ERR_PROTOCOL, "the folder's SHA-256 is not one");
     crti_package_key(names->sha, names->setup, base_of(environment, base), names->key);
-    wish->key = names->key;
-    wish->sha = names->sha;
-    wish->setup = names->setup;
+    spec->key = names->key;
+    spec->sha = names->sha;
+    spec->setup = names->setup;
     return CRT_OK;
 }
 

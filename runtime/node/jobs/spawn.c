@@ -89,7 +89,7 @@ void crti_spawn_flush(crti_process_t *p, uint64_t request)
         crti_output_flush(&p->output[i]);
     p->log_flushed = crti_log_file_end(&p->log);
     if (crti_id_equal(driver_node, p->node->id) || !crti_job_logs(p->job) ||
-        crti_node_ask(p->node, driver_node, CRTI_LANE_CONTROL, &ask,
+        crti_node_ask(p->node, driver_node, CRTI_PRIORITY_CONTROL, &ask,
                       &(crti_msg_log_flush_t){0}) != CRT_OK)
         answer_flush(p, request);
 }
@@ -101,7 +101,7 @@ void crti_spawn_drain(crti_node_t *node, crti_id_t driver_node, crti_id_t job)
                    &(crti_msg_log_t){.job = job, .driver_node = driver_node});
 }
 
-/* ---------------------------------------------------------------- from wish to process */
+/* ---------------------------------------------------------------- from request to process */
 
 void crti_spawn_failed(crti_process_t *process, crt_status_t status, const char *text)
 {

@@ -475,7 +475,7 @@ static void on_package(void *user, crt_status_t status, const char *text)
         start_failed(s, status);
 }
 
-static crt_status_t make_package(crti_submission_t *s, crti_package_wish_t *wish,
+static crt_status_t make_package(crti_submission_t *s, crti_package_spec_t *spec,
                                  crti_package_t **package_out)
 {
     CRTI_AUTO(crti_arguments_fini)
@@ -490,10 +490,10 @@ static crt_status_t make_package(crti_submission_t *s, crti_package_wish_t *wish
             s->node, crti_span(s->environment.data, s->environment.size), &environment);
     else
         crti_submission_environment(s, &environment);
-    wish->environment = environment.list;
-    wish->log_path = s->log.path;
-    wish->user = s;
-    return environment.status == CRT_OK ? crti_package_make(s->node, wish, package_out)
+    spec->environment = environment.list;
+    spec->log_path = s->log.path;
+    spec->user = s;
+    return environment.status == CRT_OK ? crti_package_make(s->node, spec, package_out)
                                         : environment.status;
 }
 
@@ -501,18 +501,18 @@ static crt_status_t make_package(crti_submission_t *s, crti_package_wish_t *wish
 static crt_status_t prepare_folder(crti_submission_t *s)
 {
     crti_folder_names_t names;
-    crti_package_wish_t wish;
+    crti_package_spec_t spec;
     crt_status_t status = crti_folder_wanted(
-        crti_span(s->environment.data, s->environment.size), &names, &wish);
+        crti_span(s->environment.data, s->environment.size), &names, &spec);
 
     if (status != CRT_OK)
         return status;
-    if (wish.key)
-        s->package = crti_package_find(s->node, &wish);
-    if (!wish.key || s->package)
+    if (spec.key)
+        s->package = crti_package_find(s->node, &spec);
+    if (!spec.key || s->package)
         return begin(s);
-    wish.on_ready = on_package;
-    return make_package(s, &wish, &s->package);
+    spec.on_ready = on_package;
+    return make_package(s, &spec, &s->package);
 }
 
 static void on_python(void *user, crt_status_t status, const char *text)
@@ -530,16 +530,16 @@ static void on_python(void *user, crt_status_t status, const char *text)
 static crt_status_t prepare_python(crti_submission_t *s)
 {
     char key[CRTI_PACKAGE_KEY];
-    crti_package_wish_t wish;
+    crti_package_spec_t spec;
 
-    if (!crti_python_wanted(crti_span(s->environment.data, s->environment.size), &wish,
+    if (!crti_python_wanted(crti_span(s->environment.data, s->environment.size), &spec,
                             key))
         return prepare_folder(s);
-    s->python = crti_package_find(s->node, &wish);
+    s->python = crti_package_find(s->node, &spec);
     if (s->python)
         return prepare_folder(s);
-    wish.on_ready = on_python;
-    return make_package(s, &wish, &s->python);
+    spec.on_ready = on_python;
+    return make_package(s, &spec, &s->python);
 }
 
 static void on_image(void *user, crt_status_t status, const char *text)
@@ -556,16 +556,16 @@ static void on_image(void *user, crt_status_t status, const char *text)
 static crt_status_t prepare(crti_submission_t *s)
 {
     char key[CRTI_PACKAGE_KEY];
-    crti_package_wish_t wish;
+    crti_package_spec_t spec;
 
-    if (!crti_image_wanted(crti_span(s->environment.data, s->environment.size), &wish,
+    if (!crti_image_wanted(crti_span(s->environment.data, s->environment.size), &spec,
                            key))
         return prepare_python(s);
-    s->image = crti_package_find(s->node, &wish);
+    s->image = crti_package_find(s->node, &spec);
     if (s->image)
         return prepare_python(s);
-    wish.on_ready = on_image;
-    return make_package(s, &wish, &s->image);
+    spec.on_ready = on_image;
+    return make_package(s, &spec, &s->image);
 }
 
 static crt_status_t keep(crti_submission_t *s, const crti_msg_job_start_t *start)

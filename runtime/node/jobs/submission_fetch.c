@@ -61,7 +61,7 @@ static void fetch_next(crti_submission_t *s)
     crti_job_variable(crti_span(s->environment.data, s->environment.size),
                       CRTI_JOB_PACKAGE, package, sizeof(package));
     for (int i = 0; i < 2; i++) {
-        crti_program_wish_t wish = {.sha = shas[i], .fd_out = &s->uploads[i]};
+        crti_program_spec_t spec = {.sha = shas[i], .fd_out = &s->uploads[i]};
         crti_job_t *job;
 
         if (s->uploads[i] >= 0 || !is_sha(shas[i]))
@@ -73,7 +73,7 @@ static void fetch_next(crti_submission_t *s)
         }
         job->driver_node = s->source;
         s->is_fetching = true;
-        crti_program_find(job, &wish, on_upload);
+        crti_program_find(job, &spec, on_upload);
         return;
     }
     end(s, CRT_OK);

@@ -7,7 +7,7 @@
  *     A program that can't be loaded (a missing shared library, another processor), that ends
  *     before it says READY, or that is silent for worker_start_timeout fails all who wait for a
  *     worker, with its last words. A zygote that dies takes its workers along (their parent-death
- *     signal); the next wish starts another.
+ *     signal); the next request starts another.
  */
 #include <errno.h>
 #include <poll.h>

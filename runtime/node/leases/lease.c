@@ -370,7 +370,7 @@ void crti_lease_forward(crti_node_t *node, crti_id_t id, crti_id_t to)
         .awaits_turn = lease->awaits_turn,
         .environment = crti_environment_bytes(crti_lease_environment(node, id)),
         CRTI_SCHEDULING_FIELDS(&lease->how)};
-    if (crti_node_ask(node, to, CRTI_LANE_CONTROL, &ask, &body) != CRT_OK)
+    if (crti_node_ask(node, to, CRTI_PRIORITY_CONTROL, &ask, &body) != CRT_OK)
         crti_lease_table_bounced(node->lease_table, id, crti_node_now(node));
 }
 

@@ -11,8 +11,8 @@
 #include "runtime/base/log.h"
 #include "runtime/base/map.h"
 #include "runtime/node/leases/fair_share.h"
-#include "runtime/node/leases/in_vain.h"
 #include "runtime/node/leases/lease_reason.h"
+#include "runtime/node/leases/no_room.h"
 #include "runtime/node/leases/node_views.h"
 #include "runtime/node/leases/room.h"
 
@@ -346,13 +346,13 @@ static bool serve_bundle(crti_lease_table_t *table, entry_t *e, uint64_t now_ns)
 
 /* True: it does not wait any more. */
 static bool serve_one(crti_lease_table_t *table, entry_t *e, bool here,
-                      crti_in_vain_t *in_vain, uint64_t now_ns)
+                      crti_no_room_t *no_room, uint64_t now_ns)
 {
     bool is_in_its_share = is_allowed(table, &e->lease), found;
     crti_node_view_t *view = choose(table, &e->lease, here && is_in_its_share, &found);
 
-    if (!found && is_in_its_share && in_vain->count < CRTI_IN_VAIN)
-        in_vain->shapes[in_vain->count++] = &e->lease;
+    if (!found && is_in_its_share && no_room->count < CRTI_NO_ROOM)
+        no_room->shapes[no_room->count++] = &e->lease;
     if (found && e->lease.how.strategy == CRTI_STRATEGY_SPREAD)
         table->views.spread_last = view ? view->id : table->self;
     if (view && e->lease.spillbacks) {
@@ -371,7 +371,7 @@ static bool serve_one(crti_lease_table_t *table, entry_t *e, bool here,
 static bool serve_jobs(crti_lease_table_t *table, crti_fair_shares_t *shares,
                        uint64_t now_ns)
 {
-    crti_in_vain_t in_vain = {.count = 0};
+    crti_no_room_t no_room = {.count = 0};
     bool here = true;
 
     CRTI_LIST_FOREACH_SAFE (item, &table->queue) {
@@ -386,9 +386,9 @@ static bool serve_jobs(crti_lease_table_t *table, crti_fair_shares_t *shares,
                             !keeps_room(table, &e->lease, now_ns));
             continue;
         }
-        if (crti_is_in_vain(&in_vain, &e->lease))
+        if (crti_has_no_room(&no_room, &e->lease))
             continue;
-        if (serve_one(table, e, here, &in_vain, now_ns)) {
+        if (serve_one(table, e, here, &no_room, now_ns)) {
             if (shares)
                 return true;
         } else if (keeps_room(table, &e->lease, now_ns)) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Worker table: the worker processes of this node, from the wish to have one until its death was
+/* Worker table: the worker processes of this node, from the request for one until its death was
  * told. Pure: events in, actions out.
  *
  * Where it sits

@@ -25,7 +25,7 @@ typedef struct peer peer_t;
 
 typedef struct lane {
     peer_t *peer;
-    crti_lane_t number;
+    crti_priority_t number;
     crti_stream_t *stream; /* NULL: none */
     bool known;            /* NODE_HELLO came */
     uint64_t requests;
@@ -41,7 +41,7 @@ struct peer {
     crti_node_t *node;
     crti_id_t id;
     char endpoint[CRTI_STREAM_ADDRESS]; /* "": sought, the head is being asked */
-    lane_t lanes[CRTI_LANES];
+    lane_t lanes[CRTI_PRIORITIES];
     crti_timer_t retry;
     uint64_t named; /* crti_peers_t.naming, when the head named it last */
 };
@@ -238,7 +238,7 @@ static bool is_unresolved(const peer_t *peer)
 static void on_retry(void *user)
 {
     peer_t *peer = user;
-    lane_t *lane = &peer->lanes[CRTI_LANE_CONTROL];
+    lane_t *lane = &peer->lanes[CRTI_PRIORITY_CONTROL];
 
     if (is_unresolved(peer))
         return; /* found says it */
@@ -253,7 +253,7 @@ static void on_retry(void *user)
 
 static void free_peer(peer_t *peer)
 {
-    for (int i = 0; i < CRTI_LANES; i++) {
+    for (int i = 0; i < CRTI_PRIORITIES; i++) {
         lane_t *lane = &peer->lanes[i];
 
         crti_stream_free(lane->stream);
@@ -275,11 +275,11 @@ static peer_t *add_peer(crti_node_t *node, crti_id_t id)
     peer->node = node;
     peer->id = id;
     peer->retry = (crti_timer_t){.on_expired = on_retry, .user = peer};
-    for (int i = 0; i < CRTI_LANES; i++) {
+    for (int i = 0; i < CRTI_PRIORITIES; i++) {
         lane_t *lane = &peer->lanes[i];
 
         lane->peer = peer;
-        lane->number = (crti_lane_t)i;
+        lane->number = (crti_priority_t)i;
         crti_map_init(&lane->pending, sizeof(uint64_t));
         crti_list_init(&lane->order);
     }
@@ -314,7 +314,7 @@ static crt_status_t keep(lane_t *lane, crti_message_kind_t kind, uint64_t reques
 static void found(peer_t *peer)
 {
     crti_head_drop(peer->node, CRTI_MSG_NODE_FIND, peer->id);
-    for (int i = 0; i < CRTI_LANES; i++) {
+    for (int i = 0; i < CRTI_PRIORITIES; i++) {
         lane_t *lane = &peer->lanes[i];
         crti_span_t rest = crti_span(lane->kept.data, lane->kept.size), entry;
         crti_message_t m;
@@ -333,7 +333,7 @@ static void end_peer(peer_t *peer, const char *why)
     crti_map_remove(&peer->node->peers->by_id, &peer->id);
     if (is_unresolved(peer))
         crti_head_drop(peer->node, CRTI_MSG_NODE_FIND, peer->id);
-    for (int i = 0; i < CRTI_LANES; i++)
+    for (int i = 0; i < CRTI_PRIORITIES; i++)
         fail_all(&peer->lanes[i], why);
     free_peer(peer);
 }
@@ -393,7 +393,7 @@ void crti_node_send(crti_node_t *node, crti_id_t to, crti_message_kind_t kind,
     peer_t *peer = kind == CRTI_MSG_LOG ? find(node, to) : find_or_resolve(node, to);
 
     if (peer)
-        say(&peer->lanes[CRTI_LANE_CONTROL], kind, 0, body);
+        say(&peer->lanes[CRTI_PRIORITY_CONTROL], kind, 0, body);
 }
 
 static asked_t *add_asked(lane_t *lane, const crti_peer_ask_t *ask)
@@ -419,7 +419,7 @@ static void drop_asked(lane_t *lane, asked_t *a)
     free_asked(a);
 }
 
-crt_status_t crti_node_ask(crti_node_t *node, crti_id_t to, crti_lane_t number,
+crt_status_t crti_node_ask(crti_node_t *node, crti_id_t to, crti_priority_t number,
                            const crti_peer_ask_t *ask, const void *body)
 {
     peer_t *peer = find_or_resolve(node, to);
@@ -435,7 +435,7 @@ crt_status_t crti_node_ask(crti_node_t *node, crti_id_t to, crti_lane_t number,
     return status;
 }
 
-size_t crti_node_ask_linked(crti_node_t *node, crti_lane_t number,
+size_t crti_node_ask_linked(crti_node_t *node, crti_priority_t number,
                             const crti_peer_ask_t *ask, const void *body)
 {
     size_t asked = 0;
@@ -458,7 +458,7 @@ void crti_node_send_reliable(crti_node_t *node, crti_id_t to, crti_message_kind_
                              const void *body)
 {
     peer_t *peer = find_or_resolve(node, to);
-    lane_t *lane = peer ? &peer->lanes[CRTI_LANE_CONTROL] : NULL;
+    lane_t *lane = peer ? &peer->lanes[CRTI_PRIORITY_CONTROL] : NULL;
     asked_t *a = peer ? add_asked(lane, &(crti_peer_ask_t){.kind = kind}) : NULL;
 
     if (a == NULL || crti_message_encode(kind, a->number, body, &a->again) != CRT_OK) {
@@ -480,19 +480,19 @@ void crti_node_send_reliable(crti_node_t *node, crti_id_t to, crti_message_kind_
                         crti_node_now(node) + CRTI_LIMIT(reconnect_pause));
 }
 
-void crti_node_send_ordered(crti_node_t *node, crti_id_t to, crti_lane_t lane,
+void crti_node_send_ordered(crti_node_t *node, crti_id_t to, crti_priority_t priority,
                             crti_message_kind_t kind, const void *body)
 {
     peer_t *peer = find(node, to);
 
-    if (peer && peer->lanes[lane].stream)
-        crti_stream_send(peer->lanes[lane].stream, kind, 0, body);
+    if (peer && peer->lanes[priority].stream)
+        crti_stream_send(peer->lanes[priority].stream, kind, 0, body);
 }
 
 void crti_peer_look_for_silence(crti_node_t *node)
 {
     CRTI_MAP_FOREACH (peer_t, peer, &node->peers->by_id) {
-        lane_t *lane = &peer->lanes[CRTI_LANE_BULK];
+        lane_t *lane = &peer->lanes[CRTI_PRIORITY_BULK];
         uint64_t heard = lane->stream ? crti_stream_received(lane->stream) : 0;
 
         if (crti_list_is_empty(&lane->order) || heard != lane->heard)
@@ -508,7 +508,7 @@ void crti_node_discard(crti_node_t *node, const void *memory, size_t size)
     const char *low = memory;
 
     CRTI_MAP_FOREACH (peer_t, peer, &node->peers->by_id) {
-        lane_t *lane = &peer->lanes[CRTI_LANE_BULK];
+        lane_t *lane = &peer->lanes[CRTI_PRIORITY_BULK];
         const char *place = lane->receiving ? lane->receiving->place : NULL;
 
         if (place == NULL || place < low || place >= low + size)
@@ -541,7 +541,7 @@ bool crti_peer_view(crti_node_t *node, const crti_msg_node_view_t *view)
         found(peer);
     } else if (strcmp(endpoint, peer->endpoint) != 0) {
         memcpy(peer->endpoint, endpoint, sizeof(endpoint));
-        for (int i = 0; i < CRTI_LANES; i++)
+        for (int i = 0; i < CRTI_PRIORITIES; i++)
             if (peer->lanes[i].stream)
                 close_lane(&peer->lanes[i], "the node has a new address");
     }

@@ -25,7 +25,11 @@
 
 #include "runtime/node/types.h"
 
-typedef enum crti_lane { CRTI_LANE_CONTROL, CRTI_LANE_BULK, CRTI_LANES } crti_lane_t;
+typedef enum crti_priority {
+    CRTI_PRIORITY_CONTROL,
+    CRTI_PRIORITY_BULK,
+    CRTI_PRIORITIES
+} crti_priority_t;
 
 /* A request to another node, and what becomes of it. */
 typedef struct crti_peer_ask crti_peer_ask_t;
@@ -75,13 +79,13 @@ void crti_node_send(crti_node_t *node, crti_id_t to, crti_message_kind_t kind,
 void crti_node_send_reliable(crti_node_t *node, crti_id_t to, crti_message_kind_t kind,
                              const void *body);
 /* A request; it fails by its answer when there is no such node. Waits like a notice. */
-crt_status_t crti_node_ask(crti_node_t *node, crti_id_t to, crti_lane_t lane,
+crt_status_t crti_node_ask(crti_node_t *node, crti_id_t to, crti_priority_t priority,
                            const crti_peer_ask_t *ask, const void *body);
 /* Asks every node to which there is a link; how many that are. */
-size_t crti_node_ask_linked(crti_node_t *node, crti_lane_t lane,
+size_t crti_node_ask_linked(crti_node_t *node, crti_priority_t priority,
                             const crti_peer_ask_t *ask, const void *body);
-/* A notice that follows what was asked by that lane; dropped when there is no link. */
-void crti_node_send_ordered(crti_node_t *node, crti_id_t to, crti_lane_t lane,
+/* A notice that follows what was asked at that priority; dropped when there is no link. */
+void crti_node_send_ordered(crti_node_t *node, crti_id_t to, crti_priority_t priority,
                             crti_message_kind_t kind, const void *body);
 /* The memory is given up: a payload on its way into it is thrown away. */
 void crti_node_discard(crti_node_t *node, const void *memory, size_t size);

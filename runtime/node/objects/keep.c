@@ -201,7 +201,7 @@ static void ask_node(crti_process_t *process, uint64_t request, crti_id_t to,
                                 .object = keep->object,
                                 .offset = request};
 
-    if (crti_node_ask(node, to, CRTI_LANE_CONTROL, &question, keep) != CRT_OK)
+    if (crti_node_ask(node, to, CRTI_PRIORITY_CONTROL, &question, keep) != CRT_OK)
         tell_owner(node, process->id, request, to, CRT_ERR_NODE_LOST, crt_error_detail());
 }
 

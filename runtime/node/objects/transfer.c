@@ -184,7 +184,7 @@ static void ask(crti_node_t *node, const crti_pull_action_t *action)
     crti_pull_attempt_t attempt = {action->object, action->node, action->offset,
                                    action->attempt};
     crt_status_t status =
-        crti_node_ask(node, action->node, CRTI_LANE_BULK, &question, &get);
+        crti_node_ask(node, action->node, CRTI_PRIORITY_BULK, &question, &get);
 
     if (status != CRT_OK)
         crti_pull_table_refused(node->pull_table, &attempt, crt_error_detail());
@@ -194,7 +194,7 @@ static void tell_left(crti_node_t *node, const crti_pull_action_t *action)
 {
     crti_msg_object_leave_t leave = {.object = action->object};
 
-    crti_node_send_ordered(node, action->node, CRTI_LANE_BULK, CRTI_MSG_OBJECT_LEAVE,
+    crti_node_send_ordered(node, action->node, CRTI_PRIORITY_BULK, CRTI_MSG_OBJECT_LEAVE,
                            &leave);
 }
 
