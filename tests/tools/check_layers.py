@@ -149,8 +149,14 @@ IN_BOTH = {
 }
 CIRCLE_MAX = 2  # files that call each other
 # The value of a ref holds refs, which end with it, and whose owners are told; what they answer ends
-# refs: one recursion, in the three files of its three sides.
-CIRCLES = [{f"runtime/core/refs/{name}.c" for name in ("contained", "owner_requests", "refs")}]
+# refs. What is lost, moved or copied is found by files above refs.c, which calls them by handlers.
+CIRCLES = [{f"runtime/core/refs/{name}.c"
+            for name in ("contained", "copies", "copy_reply", "forward", "kept_copies", "missing",
+                         "owner_requests", "peek", "ref_table", "refs", "results", "value_of",
+                         "value_retry")}]
+# folder -> the file that sets handlers. One that is set to a function of the same module is a call.
+HANDLERS_SET = {"runtime/core": "runtime/core/client/parts.c",
+                "runtime/node": "runtime/node/parts.c"}
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*(["<])([^">]+)[">]', re.MULTILINE)
 
 
@@ -195,18 +201,27 @@ COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
 TEXT = re.compile(r'"(?:[^"\\\n]|\\.)*"')
 DEFINED = re.compile(r"^(?!static|typedef)\w[\w \t*]*?\b(crti?_\w+)\([^;{]*?\)\n\{", re.MULTILINE)
 NAME = re.compile(r"\bcrti?_\w+")
+HANDLER = re.compile(r"(?:\.|->)(\w+)\s*=\s*(crti_\w+)\s*[,;}]")
+CALLED = re.compile(r"(?:\.|->)(\w+)\(")
 
 
 def calls_of(root, folder):
-    """Of each file of the folder: those whose functions it calls."""
+    """Of each file of the folder: those whose functions it calls, by handlers within a module,
+    too."""
     texts = {
         path: TEXT.sub("", COMMENT.sub("", read(root, path)))
         for path in project_files(root, (".c", )) if folder_of(path) == folder
     }
     owner = {name: path for path, text in texts.items() for name in DEFINED.findall(text)}
+    handlers = {
+        name: owner[function]
+        for name, function in HANDLER.findall(texts.get(HANDLERS_SET.get(folder), ""))
+        if function in owner
+    }
     return {
-        path: {owner[name]
-               for name in NAME.findall(text) if name in owner} - {path}
+        path: ({owner[name] for name in NAME.findall(text) if name in owner} |
+               {handlers[name] for name in CALLED.findall(text)
+                if name in handlers and module_of(handlers[name]) == module_of(path)}) - {path}
         for path, text in texts.items()
     }
 
