@@ -158,8 +158,8 @@ void crti_result_let_go(crti_call_result_t *result);
 /* It is who gets it's (`is_sent`), or nobody's; there is room for another one. */
 void crti_result_end(crt_call_t *call, crti_call_result_t *result, bool is_sent);
 /* As it is sent; borrowed, also from `node`. */
-void crti_result_describe(const crt_call_t *call, const crti_call_result_t *result,
-                          unsigned char node[16], crti_result_t *described_out);
+void crti_result_describe(const crt_call_t *call, const crti_call_result_t *r,
+                          unsigned char node[16], crti_result_t *result);
 /* Nothing is left that its answer waits for. */
 void crti_call_ended(crti_completion_t *ending);
 
