@@ -201,7 +201,7 @@ void crti_python_move(const crti_package_t *python, crti_span_t environment,
 
 #define CRTI_IMAGE_TOOL "podman"
 
-/* What the variables ask for, as a wish that is to be completed; false: no image. */
+/* What the variables ask for, as a specification that is to be completed; false: no image. */
 bool crti_image_wanted(crti_span_t environment, crti_package_spec_t *spec,
                        char key[CRTI_PACKAGE_KEY]);
 /* The variables that podman is asked with, on this node. */
