@@ -317,7 +317,8 @@ class Environments(unittest.TestCase):
                           ("image_uri: -x\n", "the name of an image"),
                           ("image_uri: a b\n", "a name without blanks"),
                           ("image_uri: a\npip: [b]\n", "image_uri and \"pip\": let the image"),
-                          ("image_uri: a\nworking_dir: .\nsetup: b\n", "and \"setup\": let")):
+                          (f"image_uri: a\nworking_dir: {self.folder}\nsetup: b\n",
+                           "image_uri and \"setup\": let")):
             self.assertIn(why, self.submit(text, "program", code=1))
 
     def test_what_a_setup_command_prints_is_seen_while_it_runs(self):
