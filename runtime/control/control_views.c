@@ -9,6 +9,7 @@
 #define BURST_NS   (20 * CRTI_MS) /* of that may be taken in advance */
 #define SLICE_NS   (5 * CRTI_MS)  /* cost after which others have their turn */
 #define MESSAGE_NS 15000          /* what a message costs, */
+#define LOOK_NS    20             /* a look at what a node lacks, */
 #define ROW_NS     100            /* a row that is put into one, */
 #define BYTE_NS    1              /* and each byte that is sent */
 #define BATCH_SIZE ((size_t)1 << 20)
@@ -202,6 +203,7 @@ void crti_control_send_views(crti_control_t *c)
         crti_node_entry_t *node = OF_LISTENER(item);
 
         crti_list_append(&views->listeners, item);
+        cost += LOOK_NS;
         if (node->news.told < views->version && is_ready(c, node))
             cost += tell(c, node, &batch);
         is_behind |= node->news.told < views->version;
