@@ -63,10 +63,14 @@ static crt_status_t say_head(const char *public_key)
 
 static int be_first(const char *public_key, crti_private_options_t *wanted, char **argv)
 {
-    crt_status_t status = crti_private_begin(&self.cluster, wanted, NULL);
-    bool has_begun = status == CRT_OK;
     crt_cluster_info_t info;
     int result = CLI_FAILED, ended;
+    crt_status_t status;
+    bool has_begun;
+
+    wanted->dashboard_port = "0"; /* of this host, and for it alone */
+    status = crti_private_begin(&self.cluster, wanted, NULL);
+    has_begun = status == CRT_OK;
 
     if (status == CRT_OK)
         status = say_head(public_key);

@@ -86,6 +86,7 @@ class UnderSlurm(unittest.TestCase):
 
     def test_a_program_takes_a_job_by_its_own_option(self):
         said = self.slurm.run(CONTEXT_PROGRAM, "--cluster", "slurm:3", env=self.env)
+        self.assertRegex(said, r"(?m)^http +http://127\.0\.0\.1:\d+", said)
         self.assertIn("nodes 3\n", said)
         self.slurm.run(CONTEXT_PROGRAM, "--cluster", "slurm:2", "fail", code=7, env=self.env)
 
