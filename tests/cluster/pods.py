@@ -15,6 +15,7 @@ import glob
 import json
 import os
 import resource
+import shutil
 import stat
 import subprocess
 import tempfile
@@ -37,6 +38,15 @@ cgroup_manager = "cgroupfs"
 events_logger = "file"
 lock_type = "file"
 """
+
+
+def missing():
+    """What this test lacks here, in words; "": nothing."""
+    path = f"{hosts.PATH}:{os.environ['PATH']}"
+    tools = [tool for tool in TOOLS if not shutil.which(tool, path=path)]
+    if tools:
+        return f"needs {', '.join(tools)} (setup.sh --with-kubernetes)"
+    return "needs root: podman in a mount namespace of its own" if os.geteuid() != 0 else ""
 
 
 def own_null():

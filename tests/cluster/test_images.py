@@ -89,10 +89,6 @@ if __name__ == "__main__":
         import pods
     except ImportError:
         skip("needs PyYAML (python3-yaml)")
-    missing = [tool for tool in pods.TOOLS if not shutil.which(tool, path=f"{hosts.PATH}:"
-                                                               f"{os.environ['PATH']}")]
-    if missing:
-        skip(f"needs {', '.join(missing)} (setup.sh --with-kubernetes)")
-    if os.geteuid() != 0:
-        skip("needs root: podman in a mount namespace of its own")
+    if pods.missing():
+        skip(pods.missing())
     hosts.run(main)

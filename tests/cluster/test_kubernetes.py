@@ -296,12 +296,8 @@ if __name__ == "__main__":
         import pods
     except ImportError:
         skip("needs PyYAML (python3-yaml)")
-    missing = [tool for tool in pods.TOOLS if not shutil.which(tool, path=f"{hosts.PATH}:"
-                                                               f"{os.environ['PATH']}")]
-    if missing:
-        skip(f"needs {', '.join(missing)} (setup.sh --with-kubernetes)")
+    if pods.missing():
+        skip(pods.missing())
     if sys.argv[1:] not in ([], ["none"]):
         skip("needs a build without sanitizers: pods of 1 GiB")
-    if os.geteuid() != 0:
-        skip("needs root: podman in a mount namespace of its own")
     hosts.run(main)
