@@ -4,6 +4,8 @@
 #include <stdarg.h>
 
 #include "alone.h"
+#include "runtime/core/refs/copies.h"
+#include "runtime/core/refs/missing.h"
 #include "runtime/core/refs/owner_requests.h"
 #include "runtime/core/refs/value_of.h"
 

@@ -349,6 +349,7 @@ static void give_values(void)
     assert_non_null(core);
     for (unsigned i = READY; i < READY + PENDING; i++)
         crti_ref_set_inline(objects[i], crti_ref_bytes(objects[0]), objects[0]->size);
+    crti_refs_notify(core);
     crti_leave(core);
 }
 

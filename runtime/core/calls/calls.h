@@ -5,7 +5,7 @@
  * Where it sits
  *     crt_call, crt_submit -> [ calls/: outgoing.c -> actor.c or submit.c ] -> process/remotes.c ->
  *     net
- *     REPLY, losses -> [ outgoing.c -> pending.c ] -> refs/results.c
+ *     REPLY, losses -> [ outgoing.c -> pending.c ] -> refs/notify.c
  * Threads
  *     The core's lock.
  * Ownership

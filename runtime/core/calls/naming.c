@@ -40,7 +40,8 @@ const crti_naming_t crti_core_naming = {name_ref, name_actor, tensor_of};
 
 void crti_ref_set_made(crt_ref_t *ref, const crt_arg_t *value, const char *what)
 {
-    crti_encoder_t encoder = {.what = what, .user = ref->core};
+    crti_core_t *core = ref->core;
+    crti_encoder_t encoder = {.what = what, .user = core};
     CRTI_AUTO(crti_buffer_fini) crti_buffer_t bytes = {0};
     crt_status_t status = crti_encode(&encoder, &crti_core_naming, value);
 
@@ -53,4 +54,5 @@ void crti_ref_set_made(crt_ref_t *ref, const crt_arg_t *value, const char *what)
         crti_ref_fail(ref, status);
     }
     crti_encoder_fini(&encoder);
+    crti_refs_notify(core);
 }

@@ -3,7 +3,7 @@
  *
  * Where it sits
  *     outgoing.c (makes them), actor.c, submit.c (send them, lose them) -> [ pending.c ] ->
- *     results.c
+ *     notify.c
  * Ownership
  *     A pending call holds its result, its actor and what its arguments need, until it is answered.
  * Invariants

@@ -131,6 +131,7 @@ static void settle_refs(crt_placement_group_t *group)
             crti_ref_fail(ref, crti_placement_group_raise(group));
         crti_ref_release(ref);
     }
+    crti_refs_notify(group->core);
 }
 
 crt_status_t crti_placement_group_await(crt_placement_group_t *group, crt_ref_t *ref)

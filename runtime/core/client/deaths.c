@@ -170,7 +170,7 @@ static void lose_copies(crti_core_t *core, crti_id_t node)
     crt_ref_t **refs = crti_refs_gather(core, false, has_copies, NULL, &count);
 
     for (size_t i = 0; i < count; i++) {
-        crti_owned_apply(refs[i], crti_owned_node_died(&refs[i]->owned, node));
+        crti_ref_node_died(refs[i], node);
         if (refs[i]->more->copies)
             crti_kept_copies_lost(refs[i], node);
         crti_ref_release(refs[i]);
@@ -236,6 +236,7 @@ void crti_core_break(crti_core_t *core, crt_status_t status, const char *text)
     break_refs(core, false, status, text);
     break_refs(core, true, status, text);
     crti_waits_break(core, status, text);
+    crti_refs_notify(core);
     if (core->net) /* it may be told while it attaches */
         crti_net_wake(core->net);
 }

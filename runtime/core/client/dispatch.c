@@ -27,6 +27,7 @@
 #include "runtime/core/process/context.h"
 #include "runtime/core/refs/borrowed.h"
 #include "runtime/core/refs/borrowers.h"
+#include "runtime/core/refs/copies.h"
 #include "runtime/core/refs/copy_query.h"
 #include "runtime/core/refs/kept_copies.h"
 #include "runtime/core/refs/locating.h"
@@ -163,12 +164,12 @@ static void on_record(void *user, crti_peer_t *peer, const void *data, size_t si
                               : from_caller(core, peer, data, size);
     char hex[CRTI_ID_HEX];
 
-    if (status == CRT_OK)
-        return;
-    crti_log(CRTI_LOG_WARN, "core", "process %s: %s",
-             crti_id_hex(crti_peer_process(peer), hex), crt_error_detail());
+    if (status != CRT_OK)
+        crti_log(CRTI_LOG_WARN, "core", "process %s: %s",
+                 crti_id_hex(crti_peer_process(peer), hex), crt_error_detail());
     if (status == CRT_ERR_PROTOCOL)
         crti_net_abort(core->net, peer, crt_error_detail());
+    crti_refs_notify(core);
 }
 
 static void on_room(void *user, crti_peer_t *peer)
@@ -193,6 +194,7 @@ static void on_peer_lost(void *user, crti_peer_t *peer, const crti_net_loss_t *l
         crti_remote_lost(core, state, loss);
     else
         crti_client_lost(state);
+    crti_refs_notify(core);
 }
 
 /* Who waits for a worker would wait for ever: a child that it forked may hold its links open. Its
@@ -236,4 +238,5 @@ void crti_core_tick(crti_core_t *core, uint64_t now_ns)
     crti_worker_lines_tick(core, now_ns);
     crti_slow_waits_tick(core, now_ns);
     crti_watches_tick(core);
+    crti_refs_notify(core);
 }

@@ -58,11 +58,8 @@ static void on_drain(crti_core_t *core, crti_id_t node)
     }
 }
 
-static void on_message(void *user, crti_channel_t *channel, const crti_message_t *m,
-                       int *fds, int fd_count)
+static void hear(crti_core_t *core, const crti_message_t *m)
 {
-    crti_core_t *core = user;
-
     if (core->is_leaving && m->kind != CRTI_MSG_LOG)
         return;
     if (m->kind == CRTI_MSG_LEASE_WAITING) {
@@ -96,6 +93,15 @@ static void on_message(void *user, crti_channel_t *channel, const crti_message_t
         crti_log(CRTI_LOG_DEBUG, "core", "node daemon: unexpected %s",
                  crti_message_name(m->kind));
     }
+}
+
+static void on_message(void *user, crti_channel_t *channel, const crti_message_t *m,
+                       int *fds, int fd_count)
+{
+    crti_core_t *core = user;
+
+    hear(core, m);
+    crti_refs_notify(core);
 }
 
 static void on_closed(void *user, crti_channel_t *channel, crt_status_t status,

@@ -18,19 +18,10 @@
 #include "runtime/core/process/remotes.h"
 #include "runtime/core/process/timer.h"
 #include "runtime/core/refs/copy_query.h"
-#include "runtime/core/refs/forward.h"
-#include "runtime/core/refs/kept_copies.h"
 #include "runtime/core/refs/locating.h"
-#include "runtime/core/refs/missing.h"
 #include "runtime/core/refs/refs_int.h"
-#include "runtime/core/refs/value_of.h"
 
-static const crti_ref_handlers_t ref_handlers = {.locate = crti_ref_locate,
-                                                 .fetch = crti_ref_fetch,
-                                                 .moved = crti_forward_moved,
-                                                 .missed = crti_missing_begin,
-                                                 .found = crti_missing_found,
-                                                 .open_actor = crti_actor_open,
+static const crti_ref_handlers_t ref_handlers = {.open_actor = crti_actor_open,
                                                  .release_actor = crti_actor_release,
                                                  .lifetime_ended =
                                                      crti_actor_lifetime_ended,
@@ -38,8 +29,6 @@ static const crti_ref_handlers_t ref_handlers = {.locate = crti_ref_locate,
                                                  .raise_lost = crti_lineage_raise_lost,
                                                  .spare = crti_lineage_spare,
                                                  .forgotten = crti_lineage_forgotten,
-                                                 .copies_stored = crti_kept_copies_stored,
-                                                 .copies_end = crti_kept_copies_end,
                                                  .check_forward = crti_check_result_wait};
 
 /* All of it. */

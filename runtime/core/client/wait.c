@@ -385,6 +385,7 @@ crt_status_t crt_refs_free(crt_ref_t *const *refs, size_t count)
     for (size_t i = 0; i < count && status == CRT_OK; i++)
         crti_ref_free_value(refs[i], "its value was freed by crt_refs_free");
     crti_owner_requests_send(core);
+    crti_refs_notify(core);
     crti_object_flush_frees(core);
     crti_leave(core);
     return status;

@@ -6,8 +6,6 @@
 
 #include "runtime/core/refs/refs_int.h"
 
-#define AHEAD 4 /* refs are asked of memory so long before they are used */
-
 typedef struct opening {
     crti_core_t *core;
     crti_contained_t *inner;
@@ -95,102 +93,4 @@ crt_status_t crti_contained_open(crti_core_t *core, crti_span_t bytes,
     if (status != CRT_OK)
         crti_contained_close(inner, NULL);
     return status;
-}
-
-static void release_actors(crti_contained_t *inner)
-{
-    for (uint32_t i = 0; i < inner->actor_count; i++)
-        inner->core->refs->handlers.release_actor(inner->actors[i]);
-    free(inner->actors);
-}
-
-/* Actors first: a lifetime that nothing else holds need not be registered when its cover ends. The
- * last refs first: most often they have numbers in a row, and a table of them has nothing to move
- * when the last one is taken out. */
-static void close_now(crti_contained_t *inner, crti_completion_t *ending)
-{
-    release_actors(inner);
-    for (uint32_t i = inner->ref_count; i-- > 0;) {
-        if (i >= AHEAD)
-            crti_ref_prefetch(inner->refs[i - AHEAD]);
-        if (inner->mode == CRTI_CONTAINED_HELD)
-            crti_ref_release(inner->refs[i]);
-        else if (i + 1 >= CRTI_REF_BLOCK &&
-                 crti_ref_uncover_block(&inner->refs[i + 1 - CRTI_REF_BLOCK]))
-            i -= CRTI_REF_BLOCK - 1;
-        else
-            crti_ref_uncover(inner->refs[i], ending);
-    }
-    free(inner->refs);
-}
-
-/* A close that was asked for inside another one. */
-typedef struct later {
-    crti_list_t link; /* core->refs->to_close */
-    crti_contained_t inner;
-    crti_completion_t *ending; /* waits for it; may be NULL */
-} later_t;
-
-/* False: without memory it is done at once, one inside the other. */
-static bool put_off(crti_core_t *core, const crti_contained_t *inner,
-                    crti_completion_t *ending)
-{
-    later_t *later = calloc(1, sizeof(*later));
-
-    if (!later)
-        return false;
-    *later = (later_t){.inner = *inner, .ending = ending};
-    if (ending)
-        ending->waits++;
-    crti_list_append(&core->refs->to_close, &later->link);
-    return true;
-}
-
-static void close_rest(crti_core_t *core)
-{
-    crti_list_t *item;
-
-    while ((item = crti_list_pop(&core->refs->to_close))) {
-        later_t *later = CRTI_CONTAINER(item, later_t, link);
-
-        close_now(&later->inner, later->ending);
-        if (later->ending)
-            crti_completion_done(later->ending);
-        free(later);
-    }
-}
-
-void crti_contained_close(crti_contained_t *inner, crti_completion_t *ending)
-{
-    crti_contained_t taken = *inner;
-    crti_core_t *core = taken.core;
-
-    if (!core)
-        return;
-    *inner = (crti_contained_t){0}; /* closing one may come back here */
-    if (core->refs->is_closing_contained) {
-        if (!put_off(core, &taken, ending))
-            close_now(&taken, ending);
-        return;
-    }
-    core->refs->is_closing_contained = true;
-    crti_owner_requests_gather(core);
-    close_now(&taken, ending);
-    close_rest(core);
-    crti_owner_requests_send(core);
-    core->refs->is_closing_contained = false;
-}
-
-void crti_contained_release(crt_ref_t *ref)
-{
-    crti_contained_t inner = {
-        .core = ref->core, .mode = CRTI_CONTAINED_HELD, .ref_count = 1};
-
-    inner.refs = malloc(sizeof(*inner.refs));
-    if (!inner.refs) {
-        crti_ref_release(ref);
-        return;
-    }
-    inner.refs[0] = ref;
-    crti_contained_close(&inner, NULL);
 }

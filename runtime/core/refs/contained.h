@@ -2,7 +2,8 @@
 /* Inner refs: what a value's table of refs and actors becomes in this process.
  *
  * Where it sits
- *     refs.c, value_of.c, incoming.c -> [ contained.c ] -> refs.c, actor.c
+ *     content.c, value_of.c, incoming.c -> [ contained.c ] -> new_ref.c, actor.c;  refs.c closes
+ *     them, since they end with what they are in
  * Threads
  *     The core's lock.
  * Ownership
@@ -47,8 +48,9 @@ static inline crti_handles_t crti_contained_handles(const crti_contained_t *inne
 crt_status_t crti_contained_open(struct crti_core *core, crti_span_t table,
                                  crti_contained_mode_t mode, bool has_tokens,
                                  crti_contained_t *inner_out);
-/* Lets go of them; with covers that must wait, `ending` waits (may be NULL for HELD). Inside
- * another close it is done after that one: lists within lists may be deeper than any stack. */
+/* refs.c: lets go of them; with covers that must wait, `ending` waits (may be NULL for HELD).
+ * Inside another close it is done after that one: lists within lists may be deeper than any
+ * stack. */
 void crti_contained_close(crti_contained_t *inner, struct crti_completion *ending);
 /* Lets go of one hold in the same way. */
 void crti_contained_release(struct crt_ref *ref);

@@ -7,10 +7,39 @@
  * Threads
  *     The core's lock.
  */
-#include "runtime/core/process/context.h"
+#include "runtime/core/refs/copies.h"
+
+#include "runtime/base/clock.h"
 #include "runtime/core/process/remotes.h"
 #include "runtime/core/process/store_access.h"
-#include "runtime/core/refs/value_of.h"
+#include "runtime/core/process/timer.h"
+#include "runtime/core/refs/refs_int.h"
+
+void crti_ref_add_copy(crt_ref_t *ref, crti_id_t node)
+{
+    if (!(crti_owned_copy(&ref->owned, node) & CRTI_OWNED_FOUND))
+        return;
+    crti_ref_find(ref);
+    if (ref->is_locating)
+        crti_core_wake_at(ref->core, crti_now_ns()); /* its record of missing.c ends */
+    crti_net_wake(ref->core->net);
+}
+
+/* Also of those that are found no more: then the pull says so. */
+void crti_ref_take_places(crt_ref_t *ref)
+{
+    const crt_ref_t *target = ref->more->forward;
+    uint32_t count =
+        target->is_owned ? target->owned.node_count : target->more->node_count;
+    const crti_id_t *nodes = target->is_owned ? target->owned.nodes : target->more->nodes;
+
+    ref->more->object = target->more->object; /* another one, when it was made again */
+    ref->size = target->size;
+    if (target->more->view.data)
+        crti_ref_add_copy(ref, ref->core->node);
+    for (uint32_t i = 0; i < count; i++)
+        crti_ref_add_copy(ref, nodes[i]);
+}
 
 /* The node has a copy of `ref`, so of what it was forwarded to, too. */
 static void tell_target(crt_ref_t *ref, crti_id_t node)
@@ -21,7 +50,7 @@ static void tell_target(crt_ref_t *ref, crti_id_t node)
     CRTI_AUTO(crti_buffer_fini) crti_buffer_t out = {0};
 
     if (target->is_owned)
-        crti_owned_apply(target, crti_owned_copy(&target->owned, node));
+        crti_ref_add_copy(target, node);
     else if (crti_put_copy(&out, target->number,
                            is_its_own ? target->more->object.number : 0, node) == CRT_OK)
         crti_remote_send(ref->core, target->owner, &out);
@@ -37,7 +66,7 @@ void crti_ref_tell_copy(crt_ref_t *ref)
     if (ref->is_owned && ref->more->forward)
         tell_target(ref, core->node);
     if (ref->is_owned)
-        crti_owned_apply(ref, crti_owned_copy(&ref->owned, core->node));
+        crti_ref_add_copy(ref, core->node);
     else if (crti_put_copy(&out, ref->number, object, core->node) == CRT_OK)
         crti_remote_send(core, ref->owner, &out);
 }
@@ -61,7 +90,7 @@ crt_status_t crti_copy_arrived(crti_core_t *core, const void *data, size_t size)
     if (ref && ref->more->forward)
         tell_target(ref, node);
     if (ref)
-        crti_owned_apply(ref, crti_owned_copy(&ref->owned, node));
+        crti_ref_add_copy(ref, node);
     else if (status == CRT_OK && object.number)
         crti_object_unstore(core, object, &node, 1);
     return status;

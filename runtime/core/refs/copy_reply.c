@@ -4,9 +4,9 @@
 #include <string.h>
 
 #include "runtime/core/process/remotes.h"
+#include "runtime/core/refs/copies.h"
 #include "runtime/core/refs/copy_query.h"
 #include "runtime/core/refs/refs_int.h"
-#include "runtime/core/refs/value_of.h"
 
 /* A question that is answered when the pulls of these have ended. */
 typedef struct question {

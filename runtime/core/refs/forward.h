@@ -2,14 +2,14 @@
 /* Results that are other refs: a call returned a ref, and its result is that ref's value.
  *
  * Where it sits
- *     refs.c (a result) -> [ forward.c ] -> the other ref, the target -> content of the result
- *     missing.c, value_retry.c (no copy is known) -> [ forward.c ] -> the target's owner
+ *     notify.c (a result) -> [ forward.c ] -> the other ref, the target -> content of the result;
+ *     notify.c (the target has changed) -> [ forward.c ]
  * Threads
  *     The core's lock.
  * Idea
  *     The content is copied once, when the target has it. Where the bytes of a stored one lie is
- *     the target's owner to say: it is asked when the places that were copied are gone, and hears
- *     of every copy that was made of the result.
+ *     the target's owner to say: it is asked when the places that were copied are gone (missing.c),
+ *     and hears of every copy that was made of the result (copies.c).
  * Ownership
  *     The result holds its target.
  */
@@ -21,10 +21,6 @@
 /* The value of `ref`, which is pending, is the named one's. `has_tokens`: that was registered for
  * us. */
 void crti_forward_begin(crt_ref_t *ref, const crti_ref_name_t *name, bool has_tokens);
-/* Where are the copies of the target? What is found becomes known of `ref`, too. */
-void crti_forward_query(crt_ref_t *ref);
-/* Whether that was not answered yet. */
-bool crti_forward_is_queried(const crt_ref_t *ref);
 /* What is known of the target's copies has changed, or it has failed. */
 void crti_forward_moved(crt_ref_t *target);
 

@@ -11,21 +11,13 @@
 #include "runtime/core/process/remotes.h"
 #include "runtime/core/process/store_access.h"
 #include "runtime/core/process/timer.h"
+#include "runtime/core/refs/copies.h"
 #include "runtime/core/refs/refs_int.h"
 
 #define ASKED_MAX     64            /* of all objects: each is a transfer */
 #define RETRY_NS      (2 * CRTI_S)  /* after no node could have one */
 #define TELL_AGAIN_NS (60 * CRTI_S) /* when all went well meanwhile */
 
-/* Of one object. */
-struct crti_kept_copies {
-    crti_list_t link; /* core->refs->copies_due or copies_settled, or in none: is_asked */
-    crt_ref_t *ref;
-    bool is_asked;
-    unsigned wanted, count;
-    crti_id_t nodes[CRTI_COPIES_MAX];
-    crti_id_t failed; /* the node that could not have it last; zero: none */
-};
 typedef struct crti_kept_copies copies_t;
 
 /* A question to the node daemon. */
@@ -67,12 +59,6 @@ crt_status_t crti_kept_copies_want(crt_ref_t *ref, int64_t wanted)
     crti_list_init(&copies->link);
     ref->more->copies = copies;
     return CRT_OK;
-}
-
-void crti_kept_copies_end(crt_ref_t *ref)
-{
-    crti_list_remove(&ref->more->copies->link);
-    free(CRTI_TAKE(ref->more->copies));
 }
 
 bool crti_kept_copies_are_coming(const crt_ref_t *ref)
@@ -182,7 +168,7 @@ static void take(crt_ref_t *ref, crti_id_t node)
     add_node(copies, node);
     if (refs->copies_told_ns && crti_now_ns() - refs->copies_told_ns > TELL_AGAIN_NS)
         refs->copies_told_ns = 0;
-    crti_owned_apply(ref, crti_owned_copy(&ref->owned, node));
+    crti_ref_add_copy(ref, node);
 }
 
 static void failed(copies_t *copies, const crti_msg_copy_made_t *made)

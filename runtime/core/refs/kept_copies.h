@@ -3,8 +3,9 @@
  * the object (option copies).
  *
  * Where it sits
- *     refs.c (its bytes have come, it ends), deaths.c (NODE_DIED), node_messages.c (NODE_DRAIN),
- *     the tick -> [ kept_copies.c ] -> COPY_MAKE to the node daemon, which has another node pull it
+ *     content.c (its bytes have come), refs.c (it ends), deaths.c (NODE_DIED), node_messages.c
+ *     (NODE_DRAIN), the tick -> [ kept_copies.c ] -> COPY_MAKE to the node daemon, which has
+ *     another node pull it
  * Threads
  *     The core's lock.
  * States of an object with the option
@@ -17,12 +18,21 @@
 #ifndef CRTI_CORE_KEPT_COPIES_H
 #define CRTI_CORE_KEPT_COPIES_H
 
-#include "runtime/base/crt_base.h"
-#include "runtime/base/id.h"
-#include "runtime/base/list.h"
-#include "runtime/core/types.h"
+#include <stdlib.h>
+
+#include "runtime/core/refs/refs.h"
 
 #define CRTI_COPIES_MAX 4
+
+/* Of one object. */
+struct crti_kept_copies {
+    crti_list_t link; /* core->refs->copies_due or copies_settled, or in none: is_asked */
+    crt_ref_t *ref;
+    bool is_asked;
+    unsigned wanted, count;
+    crti_id_t nodes[CRTI_COPIES_MAX];
+    crti_id_t failed; /* the node that could not have it last; zero: none */
+};
 
 /* CRT_ERR_INVALID: not a number of copies. 0 is one. */
 crt_status_t crti_kept_copies_check(int64_t copies);
@@ -32,9 +42,13 @@ void crti_kept_copies_default(crti_core_t *core, int64_t copies);
 int64_t crti_kept_copies_of(const crti_core_t *core, int64_t copies);
 /* An object of ours shall have so many, with the first one; 0: the default. */
 crt_status_t crti_kept_copies_want(crt_ref_t *ref, int64_t copies);
-/* Handlers of refs (crti_ref_handlers_t). */
+/* Its bytes have come, to that node; it is freed next. */
 void crti_kept_copies_stored(crt_ref_t *ref, crti_id_t node);
-void crti_kept_copies_end(crt_ref_t *ref);
+static inline void crti_kept_copies_end(crt_ref_t *ref)
+{
+    crti_list_remove(&ref->more->copies->link);
+    free(CRTI_TAKE(ref->more->copies));
+}
 /* A node has died that had one; the copy of one that is drained is at our node now. */
 void crti_kept_copies_lost(crt_ref_t *ref, crti_id_t node);
 void crti_kept_copies_moved(crt_ref_t *ref, crti_id_t node);

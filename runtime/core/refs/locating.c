@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "runtime/core/process/remotes.h"
-#include "runtime/core/refs/forward.h"
+#include "runtime/core/refs/missing.h"
 #include "runtime/core/refs/refs_int.h"
 #include "runtime/core/refs/value_of.h"
 #include "runtime/net/message.h"
@@ -105,7 +105,7 @@ crt_status_t crti_locating_asked(crti_client_t *client, const void *data, size_t
         return status;
     ref = crti_numbers_get(&client->core->refs->owned, number);
     if (ref && ref->more->forward && ref->content == CRTI_CONTENT_STORED)
-        crti_forward_query(ref); /* for those who ask again */
+        crti_missing_ask_target(ref); /* for those who ask again */
     if (ref && missed)
         crti_ref_missed_by_borrower(ref, missed);
     if (crti_map_get(&client->asked, &number))
@@ -120,7 +120,7 @@ crt_status_t crti_locating_asked(crti_client_t *client, const void *data, size_t
     if (is_known)
         crti_list_append(&client->answers, &question->waiting.link);
     else
-        crti_ref_await(ref, &question->waiting, false);
+        crti_value_await(ref, &question->waiting, false);
     return CRT_OK;
 }
 
@@ -134,7 +134,7 @@ void crti_locating_go_on(crti_client_t *client)
 
         if (ref && ref->content == CRTI_CONTENT_NONE) { /* it is missing since */
             crti_list_remove(link);
-            crti_ref_await(ref, &question->waiting, false);
+            crti_value_await(ref, &question->waiting, false);
         } else if (!try_to_answer(question, ref)) {
             return;
         }

@@ -3,7 +3,8 @@
  * where they were and may have made a copy, of which we hear later than of the death.
  *
  * Where it sits
- *     deaths.c (NODE_DIED) -> refs.c -> [ missing.c ] -> refs.c (found, lost), whoever waits
+ *     deaths.c (NODE_DIED, an owner's end), value_of.c (a pull failed) -> [ missing.c ] -> refs.c
+ *     (it is lost), copy_query.c (is there another copy?)
  * Threads
  *     The core's lock.
  * Idea
@@ -22,8 +23,8 @@
 #include "runtime/base/limit.h"
 #include "runtime/base/log.h"
 #include "runtime/core/process/timer.h"
+#include "runtime/core/refs/copies.h"
 #include "runtime/core/refs/copy_query.h"
-#include "runtime/core/refs/forward.h"
 #include "runtime/core/refs/kept_copies.h"
 #include "runtime/core/refs/refs_int.h"
 
@@ -53,7 +54,8 @@ static void ask_anew(const crt_ref_t *ref)
     }
 }
 
-void crti_missing_begin(crt_ref_t *ref)
+/* No copy of it is known any more. */
+static void begin(crt_ref_t *ref)
 {
     crti_core_t *core = ref->core;
 
@@ -72,22 +74,23 @@ void crti_missing_begin(crt_ref_t *ref)
     crti_net_wake(core->net); /* those who look at it want it */
 }
 
+static void take_loss(crt_ref_t *ref, unsigned bits)
+{
+    if (bits & CRTI_OWNED_MISSED)
+        begin(ref);
+    if (bits & CRTI_OWNED_LOST && !ref->more->view.data)
+        crti_ref_lose(ref, ref->core->refs->handlers.raise_lost(
+                               ref, "no node has the object any more"));
+    crti_owned_apply(ref, bits);
+}
+
 /* There is no copy: it is made again, or lost. */
 static void give_up(crt_ref_t *ref)
 {
     if (ref->core->refs->handlers.make_again(ref))
         return;
-    crti_owned_apply(ref, crti_owned_give_up(&ref->owned));
-    crti_forward_moved(ref);
-}
-
-void crti_missing_found(crt_ref_t *ref)
-{
-    crti_ref_find(ref);
-    if (ref->is_locating)
-        crti_core_wake_at(ref->core, crti_now_ns()); /* its record ends */
-    crti_ref_tell(ref);
-    crti_net_wake(ref->core->net);
+    crti_ref_changed(ref);
+    take_loss(ref, crti_owned_give_up(&ref->owned));
 }
 
 void crti_missing_wanted(crt_ref_t *ref)
@@ -108,6 +111,92 @@ void crti_missing_wanted(crt_ref_t *ref)
     crti_list_append(&core->refs->missing, &wanted->link);
     crti_core_wake_at(core,
                       crti_now_ns()); /* those of one death are asked for together */
+}
+
+/* ------------------------------------------------------------------ lost */
+
+static void forget_nodes(crt_ref_t *ref)
+{
+    if (!ref->more->nodes)
+        return;
+    free(ref->more->nodes);
+    ref->more->nodes = NULL;
+    ref->more->node_count = 0;
+}
+
+/* Its bytes can't be had, but its call can be run once more: whoever wants them waits for that. */
+static bool is_made_again(crt_ref_t *ref, crt_status_t status)
+{
+    const crti_core_t *core = ref->core;
+
+    if (!ref->is_owned || ref->owned.state != CRTI_OWNED_STORED ||
+        !ref->owned.is_repeatable || ref->more->view.data || core->is_closing ||
+        core->broken != CRT_OK ||
+        (status != CRT_ERR_OBJECT_LOST && status != CRT_ERR_OWNER_DIED))
+        return false;
+    crti_ref_vacate(ref);
+    crti_missing_wanted(ref);
+    return true;
+}
+
+void crti_ref_missed_by_borrower(crt_ref_t *ref, uint64_t object)
+{
+    if (ref->more->forward || ref->more->object.number != object)
+        return;
+    crti_ref_hold(ref);
+    (void)is_made_again(ref, CRT_ERR_OBJECT_LOST);
+    crti_ref_release(ref);
+}
+
+void crti_ref_lose(crt_ref_t *ref, crt_status_t status)
+{
+    if (is_made_again(ref, status))
+        return;
+    if (ref->content == CRTI_CONTENT_STORED)
+        crti_ref_miss(ref);
+    forget_nodes(ref);
+    crti_ref_fail(ref, status);
+}
+
+void crti_ref_node_died(crt_ref_t *ref, crti_id_t node)
+{
+    take_loss(ref, crti_owned_node_died(&ref->owned, node));
+}
+
+void crti_ref_owner_died(crt_ref_t *ref, const char *text)
+{
+    bool is_here = ref->content == CRTI_CONTENT_INLINE || ref->more->view.data;
+    unsigned bits = crti_borrow_owner_died(&ref->borrow);
+
+    /* The node drops the objects of a dead owner: only what is pinned here stays readable. */
+    if (!is_here && ref->content != CRTI_CONTENT_FAILED)
+        crti_ref_lose(
+            ref, crt_raise(CRT_ERR_OWNER_DIED, "the owner of the object died: %s", text));
+    crti_borrowed_apply(ref, bits);
+}
+
+/* ------------------------------------------------------------------ asked for */
+
+static bool is_target_asked_for(const crt_ref_t *ref)
+{
+    const crt_ref_t *target = ref->more->forward;
+
+    return target && (target->is_locating || target->is_pulling ||
+                      (target->is_owned && target->owned.state == CRTI_OWNED_PENDING));
+}
+
+void crti_missing_ask_target(crt_ref_t *ref)
+{
+    crt_ref_t *target = ref->more->forward;
+
+    if (target->is_owned)
+        crti_missing_wanted(target);
+    if (target->content != CRTI_CONTENT_STORED)
+        return;
+    if (target->is_owned || target->more->view.data)
+        crti_ref_take_places(ref);
+    else if (!is_target_asked_for(ref))      /* what we were told once has been taken */
+        (void)crti_ref_ask_owner(target, 0); /* if it has ended, that is told */
 }
 
 static void end(wanted_t *wanted)
@@ -159,7 +248,7 @@ static void ask_for_new(crti_core_t *core)
     for (uint32_t i = 0; i < count; i++) {
         asked[i]->round = core->refs->copy_query_round;
         if (asked[i]->ref->more->forward)
-            crti_forward_query(asked[i]->ref);
+            crti_missing_ask_target(asked[i]->ref);
     }
 }
 
@@ -169,7 +258,7 @@ static bool is_sought(const wanted_t *wanted)
     const crti_core_t *core = wanted->ref->core;
 
     return wanted->round && !wanted->ref->is_pulling &&
-           !crti_forward_is_queried(wanted->ref) &&
+           !is_target_asked_for(wanted->ref) &&
            (wanted->round < core->refs->copy_query_round ||
             (wanted->round == core->refs->copy_query_round &&
              core->refs->copy_query_open == 0));
@@ -181,7 +270,7 @@ static bool is_waited_for(const wanted_t *wanted, uint64_t now_ns, uint64_t *nex
 {
     const crt_ref_t *ref = wanted->ref;
 
-    if (ref->call || crti_forward_is_queried(ref) || crti_kept_copies_are_coming(ref))
+    if (ref->call || is_target_asked_for(ref) || crti_kept_copies_are_coming(ref))
         return true;
     if (ref->more->missing_until_ns <= now_ns || is_sought(wanted))
         return false;

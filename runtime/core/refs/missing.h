@@ -3,13 +3,21 @@
 #ifndef CRTI_CORE_MISSING_H
 #define CRTI_CORE_MISSING_H
 
-#include "runtime/core/types.h"
+#include "runtime/core/refs/refs.h"
 
-/* No copy of it is known any more (CRTI_OWNED_MISSED); one is again (CRTI_OWNED_FOUND). */
-void crti_missing_begin(crt_ref_t *ref);
-void crti_missing_found(crt_ref_t *ref);
+/* The content was known, and turned out not to be had: the ref fails. */
+void crti_ref_lose(crt_ref_t *ref, crt_status_t status);
+/* A borrower has found the bytes of one of ours, under that name, on none of the nodes that it was
+ * told: the last copy was evicted, say. They are made again, if that can be. */
+void crti_ref_missed_by_borrower(crt_ref_t *ref, uint64_t object);
+/* Deaths of who owns it; of a node, which had a copy of one of ours perhaps. */
+void crti_ref_owner_died(crt_ref_t *ref, const char *text);
+void crti_ref_node_died(crt_ref_t *ref, crti_id_t node);
 /* Somebody waits for its content: if it is missing, that ends some time. */
 void crti_missing_wanted(crt_ref_t *ref);
+/* Where are the copies of the target that a stored result is forwarded to? What is found becomes
+ * known of `ref`, too. */
+void crti_missing_ask_target(crt_ref_t *ref);
 void crti_missing_tick(crti_core_t *core, uint64_t now_ns);
 /* No tick will come: what is wanted is let go. */
 void crti_missing_end(crti_core_t *core);

@@ -13,11 +13,10 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-#include "runtime/core/process/context.h"
 #include "runtime/core/refs/borrowed.h"
 #include "runtime/core/refs/owner_requests.h"
 #include "runtime/core/refs/peek.h"
-#include "runtime/core/values/pool.h"
+#include "runtime/core/refs/refs_int.h"
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
@@ -139,6 +138,8 @@ static void free_requests(crti_core_t *core)
 
 void crti_refs_orphan(crti_core_t *core)
 {
+    while (crti_list_pop(&core->refs->to_notify))
+        continue; /* nobody waits any more */
     keep_inner(core);
     crti_refs_walk(core, orphan, NULL);
     crti_refs_leave(core); /* other threads may drop what is left from now on */

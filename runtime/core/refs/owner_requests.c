@@ -190,8 +190,12 @@ static crt_status_t borrow(crt_ref_t *ref, crti_record_kind_t kind,
 
 void crti_owner_request_borrow(crt_ref_t *ref, crti_completion_t *ending)
 {
-    if (borrow(ref, CRTI_RECORD_BORROW, NULL, ending) != CRT_OK)
-        crti_ref_owner_answered(ref, true);
+    crti_core_t *core = ref->core;
+
+    if (borrow(ref, CRTI_RECORD_BORROW, NULL, ending) == CRT_OK)
+        return;
+    crti_ref_owner_answered(ref, true);
+    crti_core_wake_at(core, crti_now_ns()); /* who waits for it is notified then */
 }
 
 crt_status_t crti_owner_request_lend(crt_ref_t *ref, const crti_borrow_record_t *process,

@@ -106,38 +106,31 @@ void crti_peek_behind(crti_core_t *core, crti_remote_t *owner)
 /* Refs that are looked at side by side, so that memory is waited for once and not for each. */
 #define TOGETHER 8
 
-/* Its content may have come another way by now. True: somebody was told of it. */
-static bool take(crti_remote_t *owner, crt_ref_t *ref, const crti_result_t *result)
+/* Its content may have come another way by now. */
+static void take(crti_remote_t *owner, crt_ref_t *ref, const crti_result_t *result)
 {
-    bool is_told = ref->more != &crti_ref_no_more;
-
     if (ref->content != CRTI_CONTENT_NONE)
-        return false;
+        return;
     if (!ref->is_peeked)
         owner->peeked++;
     ref->is_peeked = true;
-    crti_ref_set_result(ref, result, false);
-    return is_told;
+    crti_ref_take_result(ref, result, false);
 }
 
-/* Who is told of one may end others: then they are looked for again. */
+/* Nobody is told of one before all are taken: that may end others. */
 static void take_several(crti_remote_t *owner, const uint64_t *numbers,
                          const crti_result_t *results, unsigned count)
 {
     crt_ref_t *refs[TOGETHER];
-    bool are_sure = true;
 
     for (unsigned i = 0; i < count; i++) {
         refs[i] = crti_borrowed_get(owner, numbers[i]);
         if (refs[i])
             crti_ref_prefetch(refs[i]);
     }
-    for (unsigned i = 0; i < count; i++) {
-        if (!are_sure)
-            refs[i] = crti_borrowed_get(owner, numbers[i]);
-        if (refs[i] && take(owner, refs[i], &results[i]))
-            are_sure = false;
-    }
+    for (unsigned i = 0; i < count; i++)
+        if (refs[i])
+            take(owner, refs[i], &results[i]);
 }
 
 crt_status_t crti_peek_answered(crti_core_t *core, crti_remote_t *owner, const void *data,

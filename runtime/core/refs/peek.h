@@ -2,7 +2,7 @@
 /* Peek: many borrowed refs of one owner are asked for at once, when the first of them is.
  *
  * Where it sits
- *     value_of.c (a ref is wanted) -> [ peek.c ] -> PEEK;  PEEKED -> [ peek.c ] -> results.c
+ *     value_of.c (a ref is wanted) -> [ peek.c ] -> PEEK;  PEEKED -> [ peek.c ] -> content.c
  *     dispatch.c (PEEK, at the owner) -> [ peek.c ] -> PEEKED
  * Threads
  *     The core's lock.

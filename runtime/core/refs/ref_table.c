@@ -16,7 +16,7 @@ void crti_refs_init(crti_refs_t *refs, const crti_ref_handlers_t *handlers)
                    CRTI_POOL_KEEPS / CRTI_REF_BLOCK, NULL);
     refs->block_pool.is_aligned = true;
     crti_pool_init(&refs->more_pool, sizeof(crti_ref_more_t), CRTI_POOL_KEEPS, NULL);
-    crti_list_init(&refs->to_tell);
+    crti_list_init(&refs->to_notify);
     crti_list_init(&refs->to_close);
     crti_list_init(&refs->gathering);
     crti_list_init(&refs->missing);

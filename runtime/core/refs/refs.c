@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Refs: their life, and the content that comes to them. The rules are in ownership.h and
- * borrow.h; here is what they ask for.
+/* Refs: their life, and that content came or went. The rules are in ownership.h and borrow.h; here
+ * is what they ask for.
  *
  * Where it sits
- *     outgoing, incoming, peers, crt_ref_* -> [ refs.c ] -> records to owners, frees, waiters
+ *     holds, covers and answers; content.c, missing.c -> [ refs.c ] -> records to owners, frees;
+ *     notify.c
  * Threads
  *     The core's lock.
  * Invariants
  *     Content has one writer, set_content, and comes once; only a stored one may go missing and be
- *     found again. A waiter is notified exactly once, also when the content is a failure.
+ *     found again. Nobody is told here: whose content changed, and who has waiters, is in a queue
+ *     that notify.c empties.
  */
 #include <assert.h>
 #include <stdlib.h>
@@ -18,12 +20,14 @@
 #include "runtime/base/arrow.h"
 #include "runtime/core/process/store_access.h"
 #include "runtime/core/refs/borrowed.h"
+#include "runtime/core/refs/kept_copies.h"
 #include "runtime/core/refs/owner_requests.h"
 #include "runtime/core/refs/peek.h"
 #include "runtime/core/refs/refs_int.h"
-#include "runtime/core/refs/value_of.h"
 #include "runtime/core/values/error.h"
 #include "runtime/net/message.h"
+
+#define AHEAD 4 /* refs are asked of memory so long before they are used */
 
 /* ------------------------------------------------------------------ the machine of content */
 
@@ -64,6 +68,7 @@ void crti_ref_free_content(crt_ref_t *ref)
 /* All but its memory, in which it can be seen that it was freed. */
 static void end_ref(crti_core_t *core, crt_ref_t *ref)
 {
+    assert(crti_list_is_empty(&ref->more->turn));
     crti_peek_may_not(ref);
     if (ref->is_peeked)
         ref->owner->peeked--;
@@ -82,6 +87,106 @@ static void free_owned(crt_ref_t *ref)
     end_ref(ref->core, ref);
     crti_owned_fini(&ref->owned);
     crti_slab_put(ref);
+}
+
+/* ------------------------------------------------------------------ what is inside it */
+
+static void release_actors(crti_contained_t *inner)
+{
+    for (uint32_t i = 0; i < inner->actor_count; i++)
+        inner->core->refs->handlers.release_actor(inner->actors[i]);
+    free(inner->actors);
+}
+
+/* Actors first: a lifetime that nothing else holds need not be registered when its cover ends. The
+ * last refs first: most often they have numbers in a row, and a table of them has nothing to move
+ * when the last one is taken out. */
+static void close_now(crti_contained_t *inner, crti_completion_t *ending)
+{
+    release_actors(inner);
+    for (uint32_t i = inner->ref_count; i-- > 0;) {
+        if (i >= AHEAD)
+            crti_ref_prefetch(inner->refs[i - AHEAD]);
+        if (inner->mode == CRTI_CONTAINED_HELD)
+            crti_ref_release(inner->refs[i]);
+        else if (i + 1 >= CRTI_REF_BLOCK &&
+                 crti_ref_uncover_block(&inner->refs[i + 1 - CRTI_REF_BLOCK]))
+            i -= CRTI_REF_BLOCK - 1;
+        else
+            crti_ref_uncover(inner->refs[i], ending);
+    }
+    free(inner->refs);
+}
+
+/* A close that was asked for inside another one. */
+typedef struct later {
+    crti_list_t link; /* core->refs->to_close */
+    crti_contained_t inner;
+    crti_completion_t *ending; /* waits for it; may be NULL */
+} later_t;
+
+/* False: without memory it is done at once, one inside the other. */
+static bool put_off(crti_core_t *core, const crti_contained_t *inner,
+                    crti_completion_t *ending)
+{
+    later_t *later = calloc(1, sizeof(*later));
+
+    if (!later)
+        return false;
+    *later = (later_t){.inner = *inner, .ending = ending};
+    if (ending)
+        ending->waits++;
+    crti_list_append(&core->refs->to_close, &later->link);
+    return true;
+}
+
+static void close_rest(crti_core_t *core)
+{
+    crti_list_t *item;
+
+    while ((item = crti_list_pop(&core->refs->to_close))) {
+        later_t *later = CRTI_CONTAINER(item, later_t, link);
+
+        close_now(&later->inner, later->ending);
+        if (later->ending)
+            crti_completion_done(later->ending);
+        free(later);
+    }
+}
+
+void crti_contained_close(crti_contained_t *inner, crti_completion_t *ending)
+{
+    crti_contained_t taken = *inner;
+    crti_core_t *core = taken.core;
+
+    if (!core)
+        return;
+    *inner = (crti_contained_t){0}; /* closing one may come back here */
+    if (core->refs->is_closing_contained) {
+        if (!put_off(core, &taken, ending))
+            close_now(&taken, ending);
+        return;
+    }
+    core->refs->is_closing_contained = true;
+    crti_owner_requests_gather(core);
+    close_now(&taken, ending);
+    close_rest(core);
+    crti_owner_requests_send(core);
+    core->refs->is_closing_contained = false;
+}
+
+void crti_contained_release(crt_ref_t *ref)
+{
+    crti_contained_t inner = {
+        .core = ref->core, .mode = CRTI_CONTAINED_HELD, .ref_count = 1};
+
+    inner.refs = malloc(sizeof(*inner.refs));
+    if (!inner.refs) {
+        crti_ref_release(ref);
+        return;
+    }
+    inner.refs[0] = ref;
+    crti_contained_close(&inner, NULL);
 }
 
 /* Something that ends after the refs inside it were registered. */
@@ -119,7 +224,7 @@ static bool close_late(crti_contained_t *inner, crt_ref_t *held)
 }
 
 /* Refs inside a forwarded value live by the hold on the ref that it came from. */
-static void end_forward(crt_ref_t *ref)
+void crti_ref_end_forward(crt_ref_t *ref)
 {
     crt_ref_t *forward = ref->more->forward;
 
@@ -135,15 +240,6 @@ void crti_owned_apply(crt_ref_t *ref, unsigned bits)
 {
     crti_core_t *core = ref->core;
 
-    if (bits == 0)
-        return;
-    if (bits & CRTI_OWNED_MISSED)
-        core->refs->handlers.missed(ref);
-    if (bits & CRTI_OWNED_FOUND)
-        core->refs->handlers.found(ref);
-    if (bits & CRTI_OWNED_LOST && !ref->more->view.data)
-        crti_ref_lose(
-            ref, core->refs->handlers.raise_lost(ref, "no node has the object any more"));
     if (bits & CRTI_OWNED_SPARE)
         core->refs->handlers.spare(ref);
     if (!(bits & CRTI_OWNED_FREE))
@@ -151,24 +247,16 @@ void crti_owned_apply(crt_ref_t *ref, unsigned bits)
     if (ref->more->lineage || ref->more->is_spared)
         core->refs->handlers.forgotten(ref);
     if (ref->more->copies)
-        core->refs->handlers.copies_end(ref);
+        crti_kept_copies_end(ref);
     crti_numbers_remove(&core->refs->owned, ref->number);
     if (ref->is_lifetime)
         core->refs->handlers.lifetime_ended(ref);
     if (ref->more->object.number && !ref->more->forward)
         crti_object_unstore(core, ref->more->object, ref->owned.nodes,
                             ref->owned.node_count);
-    end_forward(ref);
+    crti_ref_end_forward(ref);
     crti_contained_close(&ref->more->inner, NULL);
     free_owned(ref);
-}
-
-void crti_ref_hold(crt_ref_t *ref)
-{
-    if (ref->is_owned)
-        crti_owned_hold(&ref->owned);
-    else
-        crti_borrow_hold(&ref->borrow);
 }
 
 /* Refs inside that are kept must be registered before the ref that brought them may end. */
@@ -188,14 +276,6 @@ void crti_ref_release(crt_ref_t *ref)
         crti_owned_apply(ref, crti_owned_drop(&ref->owned));
     else
         drop_borrowed(ref);
-}
-
-void crti_ref_pin(crt_ref_t *ref)
-{
-    if (ref->is_owned)
-        crti_owned_pin(&ref->owned);
-    else
-        crti_borrow_hold(&ref->borrow);
 }
 
 void crti_ref_unpin(crt_ref_t *ref)
@@ -243,14 +323,6 @@ void crti_borrowed_apply(crt_ref_t *ref, unsigned bits)
             crti_owner_request_release(ref);
         forget(ref);
     }
-}
-
-void crti_ref_cover(crt_ref_t *ref)
-{
-    if (ref->is_owned)
-        crti_owned_hold(&ref->owned);
-    else
-        crti_borrow_cover(&ref->borrow);
 }
 
 /* It has been asked for. */
@@ -346,75 +418,22 @@ void crti_ref_owner_answered(crt_ref_t *ref, bool gone)
     crti_borrowed_apply(ref, bits);
 }
 
-void crti_ref_owner_died(crt_ref_t *ref, const char *text)
-{
-    bool is_here = ref->content == CRTI_CONTENT_INLINE || ref->more->view.data;
-    unsigned bits = crti_borrow_owner_died(&ref->borrow);
-
-    /* The node drops the objects of a dead owner: only what is pinned here stays readable. */
-    if (!is_here && ref->content != CRTI_CONTENT_FAILED)
-        crti_ref_lose(
-            ref, crt_raise(CRT_ERR_OWNER_DIED, "the owner of the object died: %s", text));
-    crti_borrowed_apply(ref, bits);
-}
-
 /* ------------------------------------------------------------------ content */
 
-static void tell(crti_list_t *waiters, crt_ref_t *ref)
+void crti_ref_changed(crt_ref_t *ref)
 {
-    crti_list_t *item;
+    const crti_ref_more_t *more = ref->more;
 
-    while ((item = crti_list_pop(waiters))) {
-        crti_waiting_t *waiting = CRTI_CONTAINER(item, crti_waiting_t, link);
-
-        waiting->on_ready(waiting, ref);
-    }
-}
-
-static void tell_now(crt_ref_t *ref)
-{
-    if (!crti_list_is_empty(&ref->more->forwards))
-        ref->core->refs->handlers.moved(ref);
-    tell(&ref->more->waiters, ref);
-    if (!crti_list_is_empty(&ref->more->local_waiters) &&
-        ref->core->refs->handlers.fetch(ref))
-        tell(&ref->more->local_waiters, ref);
-    crti_ref_release(ref);
-}
-
-/* And goes on for those who want to read it. Who is told may have a result by that (its argument
- * had failed), for which others wait: they are told in turn, not one inside the other, since such a
- * chain may be longer than any stack. Takes the caller's hold. */
-static void tell_held(crt_ref_t *ref)
-{
-    crti_core_t *core = ref->core;
-    crti_list_t *item;
-
-    core->refs->changes.came++;
-    if (ref->more == &crti_ref_no_more || /* nobody waits, or they will be told */
-        !crti_list_is_empty(&ref->more->turn)) {
-        crti_ref_release(ref);
+    if (!crti_list_is_empty(&more->turn) ||
+        (crti_list_is_empty(&more->waiters) && crti_list_is_empty(&more->local_waiters) &&
+         crti_list_is_empty(&more->forwards)))
         return;
-    }
-    if (core->refs->is_telling) {
-        crti_list_append(&core->refs->to_tell, &ref->more->turn);
-        return;
-    }
-    core->refs->is_telling = true;
-    tell_now(ref);
-    while ((item = crti_list_pop(&core->refs->to_tell)))
-        tell_now(CRTI_CONTAINER(item, crti_ref_more_t, turn)->ref);
-    core->refs->is_telling = false;
-}
-
-void crti_ref_tell(crt_ref_t *ref)
-{
     crti_ref_hold(ref);
-    tell_held(ref);
+    crti_list_append(&ref->core->refs->to_notify, &ref->more->turn);
 }
 
-/* Moves both machines; then tells. An object that nobody else holds is freed when that was done. */
-static void content_came(crt_ref_t *ref, crti_content_t content, crti_id_t node)
+/* Moves both machines. An object that nobody holds is freed next, or when its waiters were told. */
+void crti_ref_came(crt_ref_t *ref, crti_content_t content, crti_id_t node)
 {
     static const crti_owned_state_t owned[] = {
         [CRTI_CONTENT_INLINE] = CRTI_OWNED_INLINE,
@@ -425,94 +444,13 @@ static void content_came(crt_ref_t *ref, crti_content_t content, crti_id_t node)
     set_content(ref, content);
     ref->is_locating = false;
     crti_peek_may_not(ref);
-    if (!ref->is_owned && ref->more == &crti_ref_no_more) { /* nobody is to be told */
-        ref->core->refs->changes.came++;
+    ref->core->refs->changes.came++;
+    crti_ref_changed(ref);
+    if (!ref->is_owned)
         return;
-    }
-    crti_ref_hold(ref);
-    if (ref->is_owned)
-        crti_owned_resolve(&ref->owned, owned[content], node);
-    tell_held(ref);
-}
-
-void crti_ref_set_inline(crt_ref_t *ref, const void *bytes, size_t size)
-{
-    if (ref->content != CRTI_CONTENT_NONE)
-        return;
-    if (size > sizeof(ref->small) &&
-        posix_memalign(&ref->long_bytes, crti_value_has_data(bytes, size) ? 64 : 16,
-                       size) != 0) {
-        crti_ref_fail(ref, crt_raise(CRT_ERR_NO_MEMORY, "a value of %zu bytes", size));
-        return;
-    }
-    ref->size = size;
-    memcpy(crti_ref_bytes(ref), bytes, size);
-    content_came(ref, CRTI_CONTENT_INLINE, (crti_id_t){0, 0});
-}
-
-static crt_status_t keep_nodes(crt_ref_t *ref, const crti_location_t *location)
-{
-    crti_ref_more_t *more = ref->more;
-
-    more->nodes = calloc(location->node_count, sizeof(*more->nodes));
-    if (!more->nodes)
-        return crt_raise(CRT_ERR_NO_MEMORY, "%u copies of an object",
-                         location->node_count);
-    for (uint32_t i = 0; i < location->node_count; i++)
-        more->nodes[i] = crti_location_node(location, i);
-    more->node_count = location->node_count;
-    return CRT_OK;
-}
-
-crt_status_t crti_ref_move(crt_ref_t *ref, const crti_location_t *location)
-{
-    if (location->node_count == 0)
-        return crt_raise(CRT_ERR_OBJECT_LOST, "no node has the object");
-    free(ref->more->nodes);
-    ref->more->node_count = 0;
-    return keep_nodes(ref, location);
-}
-
-/* A result of ours that can't be used: its bytes are needed nowhere. */
-static void unstore_result(crt_ref_t *ref, const crti_location_t *location)
-{
-    for (uint32_t i = 0; i < location->node_count; i++) {
-        crti_id_t node = crti_location_node(location, i);
-
-        crti_object_unstore(ref->core, location->object, &node, 1);
-    }
-}
-
-void crti_ref_set_stored(crt_ref_t *ref, const crti_location_t *location,
-                         crti_span_t table, bool has_tokens)
-{
-    crt_status_t status = CRT_OK;
-    crti_id_t first = {0, 0};
-
-    if (ref->content != CRTI_CONTENT_NONE)
-        return;
-    if (location->node_count == 0)
-        status = crt_raise(CRT_ERR_OBJECT_LOST, "no node has the object");
-    else if (!crti_ref_more(ref))
-        status = CRT_ERR_NO_MEMORY;
-    else if (!ref->is_owned)
-        status = keep_nodes(ref, location);
-    if (status == CRT_OK && table.size && ref->is_owned)
-        status = crti_contained_open(ref->core, table, CRTI_CONTAINED_HELD, has_tokens,
-                                     &ref->more->inner);
-    if (status != CRT_OK) {
-        if (ref->is_owned && has_tokens)
-            unstore_result(ref, location);
-        crti_ref_fail(ref, status);
-        return;
-    }
-    if (location->node_count)
-        first = crti_location_node(location, 0);
-    ref->more->object = location->object;
-    ref->size = location->size;
-    if (ref->more->copies && ref->is_owned && !ref->more->forward)
-        ref->core->refs->handlers.copies_stored(ref, first);
-    content_came(ref, CRTI_CONTENT_STORED, first);
+    crti_owned_hold(&ref->owned);
+    crti_owned_resolve(&ref->owned, owned[content], node);
+    crti_ref_release(ref);
 }
 
 void crti_ref_set_failed(crt_ref_t *ref, const crti_failure_t *failure)
@@ -520,7 +458,7 @@ void crti_ref_set_failed(crt_ref_t *ref, const crti_failure_t *failure)
     if (ref->content != CRTI_CONTENT_NONE)
         return;
     ref->error = crti_error_new(failure);
-    content_came(ref, CRTI_CONTENT_FAILED, (crti_id_t){0, 0});
+    crti_ref_came(ref, CRTI_CONTENT_FAILED, (crti_id_t){0, 0});
 }
 
 void crti_ref_fail(crt_ref_t *ref, crt_status_t status)
@@ -534,67 +472,7 @@ void crti_ref_fail(crt_ref_t *ref, crt_status_t status)
     crti_ref_set_failed(ref, &failure);
 }
 
-/* An inline value with refs inside: the refs are made first, so that they are held before
- * anybody is told. */
-void crti_ref_set_value(crt_ref_t *ref, crti_span_t value, bool has_tokens)
-{
-    crti_span_t table = {"", 0};
-    crt_status_t status = CRT_OK;
-
-    if (!crti_value_is_flat(value.data, value.size))
-        status = crti_value_table(value.data, value.size, &table);
-    if (status == CRT_OK && table.size)
-        status = crti_ref_more(ref)
-                     ? crti_contained_open(ref->core, table,
-                                           has_tokens ? CRTI_CONTAINED_HELD
-                                                      : CRTI_CONTAINED_COVERED,
-                                           has_tokens, &ref->more->inner)
-                     : CRT_ERR_NO_MEMORY;
-    if (status != CRT_OK)
-        crti_ref_fail(ref, status);
-    else
-        crti_ref_set_inline(ref, value.data, value.size);
-}
-
-void crti_ref_describe(crt_ref_t *ref, crti_result_t *result, crti_buffer_t *nodes)
-{
-    uint32_t count = ref->is_owned ? ref->owned.node_count : ref->more->node_count;
-    const crti_id_t *ids = ref->is_owned ? ref->owned.nodes : ref->more->nodes;
-
-    if (ref->is_owned)
-        crti_owned_tell(&ref->owned);
-    *result = (crti_result_t){.form = CRTI_RESULT_VALUE};
-    if (ref->content == CRTI_CONTENT_INLINE) {
-        result->value = crti_span(crti_ref_bytes(ref), ref->size);
-        return;
-    }
-    if (ref->content == CRTI_CONTENT_FAILED) {
-        result->form = CRTI_RESULT_ERROR;
-        result->failure = crti_error_failure(ref->error);
-        return;
-    }
-    result->form = CRTI_RESULT_STORED;
-    for (uint32_t i = 0; i < count; i++) {
-        unsigned char id[16];
-
-        crti_put_id(id, ids[i]);
-        if (crti_buffer_append(nodes, id, sizeof(id)) != CRT_OK)
-            break;
-    }
-    result->location = (crti_location_t){ref->more->object, ref->size, nodes->data,
-                                         (uint32_t)(nodes->size / 16)};
-}
-
 /* ------------------------------------------------------------------ where it is */
-
-static void forget_nodes(crt_ref_t *ref)
-{
-    if (!ref->more->nodes)
-        return;
-    free(ref->more->nodes);
-    ref->more->nodes = NULL;
-    ref->more->node_count = 0;
-}
 
 crt_status_t crti_ref_ask_owner(crt_ref_t *ref, uint64_t missed)
 {
@@ -623,123 +501,8 @@ void crti_ref_miss(crt_ref_t *ref)
 void crti_ref_find(crt_ref_t *ref)
 {
     set_content(ref, CRTI_CONTENT_STORED);
-}
-
-void crti_ref_vacate(crt_ref_t *ref)
-{
-    crti_ref_more_t *more = ref->more;
-
-    if (!more->forward)
-        crti_object_unstore(ref->core, more->object, ref->owned.nodes,
-                            ref->owned.node_count);
-    if (more->view.data)
-        crti_store_release(ref->core->store, &more->view);
-    more->view = (crti_store_view_t){0};
-    free(more->memory);
-    more->memory = NULL;
-    more->value = (crt_value_t){0};
-    ref->is_decoded = ref->is_checked = false;
-    if (!more->forward)
-        crti_contained_close(&more->inner, NULL);
-    crti_owned_vacate(&ref->owned);
-    more->missing_until_ns = 0;
-    crti_ref_miss(ref);
-}
-
-void crti_ref_repeat(crt_ref_t *ref)
-{
-    if (ref->owned.state != CRTI_OWNED_PENDING)
-        crti_owned_repeat(&ref->owned);
-    ref->more->evictions = 0;
-    end_forward(ref);
-    crti_contained_close(&ref->more->inner, NULL);
-}
-
-void crti_ref_free_value(crt_ref_t *ref, const char *text)
-{
-    crti_ref_more_t *more = ref->more;
-
-    if (ref->owned.state != CRTI_OWNED_STORED && ref->owned.state != CRTI_OWNED_MISSING)
-        return;
-    crti_owned_set_repeatable(&ref->owned, false);
-    if (more->lineage || more->is_spared)
-        ref->core->refs->handlers.forgotten(ref);
-    more->is_spared = false;
-    crti_ref_hold(ref); /* refs in its value may be the last that keep it */
-    if (more->forward && more->forward->is_owned)
-        crti_ref_free_value(more->forward, text);
-    if (ref->owned.state == CRTI_OWNED_STORED && ref->is_decoded) {
-        /* the program may have pointers into it */
-        if (!more->forward)
-            crti_object_unstore(ref->core, more->object, ref->owned.nodes,
-                                ref->owned.node_count);
-        crti_owned_vacate(&ref->owned);
-        crti_ref_miss(ref);
-    } else if (ref->owned.state == CRTI_OWNED_STORED) {
-        crti_ref_vacate(ref);
-    }
-    if (ref->content == CRTI_CONTENT_NONE)
-        crti_ref_fail(ref, crt_raise(CRT_ERR_OBJECT_LOST, "%s", text));
-    if (!ref->is_decoded)
-        end_forward(ref);
-    crti_ref_release(ref);
-}
-
-/* Its bytes can't be had, but its call can be run once more: whoever wants them waits for that. */
-static bool is_made_again(crt_ref_t *ref, crt_status_t status)
-{
-    const crti_core_t *core = ref->core;
-
-    if (!ref->is_owned || ref->owned.state != CRTI_OWNED_STORED ||
-        !ref->owned.is_repeatable || ref->more->view.data || core->is_closing ||
-        core->broken != CRT_OK ||
-        (status != CRT_ERR_OBJECT_LOST && status != CRT_ERR_OWNER_DIED))
-        return false;
-    crti_ref_vacate(ref);
-    ref->core->refs->handlers.locate(ref);
-    return true;
-}
-
-void crti_ref_missed_by_borrower(crt_ref_t *ref, uint64_t object)
-{
-    if (ref->more->forward || ref->more->object.number != object)
-        return;
-    crti_ref_hold(ref);
-    (void)is_made_again(ref, CRT_ERR_OBJECT_LOST);
-    crti_ref_release(ref);
-}
-
-void crti_ref_lose(crt_ref_t *ref, crt_status_t status)
-{
-    if (is_made_again(ref, status))
-        return;
-    if (ref->content == CRTI_CONTENT_STORED)
-        crti_ref_miss(ref);
-    forget_nodes(ref);
-    crti_ref_fail(ref, status);
-}
-
-void crti_ref_await(crt_ref_t *ref, crti_waiting_t *waiting, bool local)
-{
-    bool is_ready;
-
-    if (local) {
-        is_ready = ref->core->refs->handlers.fetch(ref);
-    } else {
-        ref->core->refs->handlers.locate(ref);
-        is_ready = ref->content != CRTI_CONTENT_NONE;
-    }
-    if (!is_ready && !crti_ref_more(ref)) {
-        crti_ref_fail(ref, CRT_ERR_NO_MEMORY);
-        is_ready = true;
-    }
-    if (is_ready) {
-        crti_list_init(&waiting->link);
-        waiting->on_ready(waiting, ref);
-    } else {
-        crti_list_append(local ? &ref->more->local_waiters : &ref->more->waiters,
-                         &waiting->link);
-    }
+    ref->core->refs->changes.came++;
+    crti_ref_changed(ref);
 }
 
 /* ------------------------------------------------------------------ failed ones */

@@ -43,17 +43,8 @@ typedef struct crti_end_wait {
     crti_completion_t *ending;
 } crti_end_wait_t;
 
-/* What the modules above refs.c do for it; under the lock. */
+/* What the modules above do for this one; under the lock. */
 typedef struct crti_ref_handlers {
-    /* Somebody wants its content; its bytes in this process: true when they can be read, or it
-     * failed. */
-    void (*locate)(crt_ref_t *ref);
-    bool (*fetch)(crt_ref_t *ref);
-    /* It has `forwards`, and its content or the places of its copies have changed. */
-    void (*moved)(crt_ref_t *ref);
-    /* Owned: no copy is known any more (CRTI_OWNED_MISSED); one is again (CRTI_OWNED_FOUND). */
-    void (*missed)(crt_ref_t *ref);
-    void (*found)(crt_ref_t *ref);
     /* The handle of an actor that a value names; held. */
     crt_status_t (*open_actor)(crti_core_t *core, const crti_actor_name_t *name,
                                crt_ref_t *lifetime, crt_actor_t **actor_out);
@@ -69,9 +60,6 @@ typedef struct crti_ref_handlers {
     void (*spare)(crt_ref_t *ref);
     /* Owned, with `lineage`: it is freed next. */
     void (*forgotten)(crt_ref_t *ref);
-    /* Owned, with `copies`: its bytes have come, to that node; it is freed next. */
-    void (*copies_stored)(crt_ref_t *ref, crti_id_t node);
-    void (*copies_end)(crt_ref_t *ref);
     /* CRT_ERR_DEADLOCK when the result `ref` would be the value of `target` that waits for it. */
     crt_status_t (*check_forward)(const crt_ref_t *ref, crt_ref_t *target);
 } crti_ref_handlers_t;
@@ -107,7 +95,7 @@ typedef struct crti_ref_more {
     crti_list_t waiters;            /* crti_waiting_t: for content */
     crti_list_t local_waiters;      /* crti_waiting_t: for bytes that can be read here */
     crti_list_t uncovering; /* crti_end_wait_t: covers that end when we are registered */
-    crti_list_t turn;       /* core->refs->to_tell */
+    crti_list_t turn;       /* core->refs->to_notify */
 
     crti_object_id_t object; /* STORED: name in the stores */
     crti_store_view_t view;  /* STORED: of bytes that are pinned here */
@@ -266,13 +254,31 @@ crt_ref_t *crti_ref_borrowed(crti_core_t *core, crti_id_t owner, uint64_t number
 /* CRT_OK, or why a ref that the program gives can't be used: NULL, dropped, of before a
  * shutdown. */
 crt_status_t crti_ref_check(const crt_ref_t *ref);
-void crti_ref_hold(crt_ref_t *ref);
+static inline void crti_ref_hold(crt_ref_t *ref)
+{
+    if (ref->is_owned)
+        crti_owned_hold(&ref->owned);
+    else
+        crti_borrow_hold(&ref->borrow);
+}
 void crti_ref_release(crt_ref_t *ref);
 /* Holds of calls in flight. */
-void crti_ref_pin(crt_ref_t *ref);
+static inline void crti_ref_pin(crt_ref_t *ref)
+{
+    if (ref->is_owned)
+        crti_owned_pin(&ref->owned);
+    else
+        crti_borrow_hold(&ref->borrow);
+}
 void crti_ref_unpin(crt_ref_t *ref);
 /* Covers; when the end must wait, `ending` gets one more wait. */
-void crti_ref_cover(crt_ref_t *ref);
+static inline void crti_ref_cover(crt_ref_t *ref)
+{
+    if (ref->is_owned)
+        crti_owned_hold(&ref->owned);
+    else
+        crti_borrow_cover(&ref->borrow);
+}
 void crti_ref_uncover(crt_ref_t *ref, crti_completion_t *ending);
 /* CRTI_REF_BLOCK refs at once, when they are a whole block that nothing holds but these covers.
  * False: nothing was done. */
@@ -281,15 +287,27 @@ void crti_ref_end_covers(crt_ref_t *ref); /* those that wait for our registratio
 void crti_ref_add_token(crt_ref_t *ref);
 void crti_completion_done(crti_completion_t *ending);
 
-/* The content came. Bytes are copied. The first wins; later ones are ignored. */
+/* It has failed, if it had no content. */
+void crti_ref_set_failed(crt_ref_t *ref, const crti_failure_t *failure);
+void crti_ref_fail(crt_ref_t *ref, crt_status_t status); /* with this thread's detail */
+
+void crti_ref_owner_answered(crt_ref_t *ref, bool gone);
+/* What the end of a hold or registration asks for: CRTI_OWNED_FREE, CRTI_OWNED_SPARE. */
+void crti_owned_apply(crt_ref_t *ref, unsigned bits);
+void crti_ref_free_content(crt_ref_t *ref);
+
+/* A ref of a call that can't even be made, with this thread's detail; `core` may be NULL. */
+crt_ref_t *crti_ref_failed(crti_core_t *core, crt_status_t status);
+/* What there is when not even that can be made; never freed. */
+extern crt_ref_t crti_ref_out_of_memory;
+
+/* ------------------------------------------------------------------ content.c */
+
+/* The content came. Bytes are copied. The first wins; later ones are ignored. Who waits hears of it
+ * at crti_refs_notify. */
 void crti_ref_set_inline(crt_ref_t *ref, const void *bytes, size_t size);
 void crti_ref_set_stored(crt_ref_t *ref, const crti_location_t *location,
                          crti_span_t table, bool has_tokens);
-/* Where the copies of a stored one are now. */
-crt_status_t crti_ref_move(crt_ref_t *ref, const crti_location_t *location);
-/* The last known copy of a stored one is gone; and one is known again. */
-void crti_ref_miss(crt_ref_t *ref);
-void crti_ref_find(crt_ref_t *ref);
 /* The bytes of a stored one that nobody holds are given up: it is missing, until it is wanted to
  * make another one again. And a missing one is pending: a call makes it again. */
 void crti_ref_vacate(crt_ref_t *ref);
@@ -297,27 +315,29 @@ void crti_ref_repeat(crt_ref_t *ref);
 /* The bytes of one of ours that has come are freed whoever holds it: it fails, with that text. What
  * is read here stays until the ref ends. */
 void crti_ref_free_value(crt_ref_t *ref, const char *text);
-void crti_ref_set_failed(crt_ref_t *ref, const crti_failure_t *failure);
-void crti_ref_fail(crt_ref_t *ref, crt_status_t status); /* with this thread's detail */
-/* From REPLY or LOCATED. `has_tokens`: its refs were registered for us. */
-void crti_ref_set_result(crt_ref_t *ref, const crti_result_t *result, bool has_tokens);
-void crti_ref_tell(crt_ref_t *ref); /* its content is known: those who wait hear so */
 /* An inline value; the refs in it are made first, so that they are held before anybody is told. */
 void crti_ref_set_value(crt_ref_t *ref, crti_span_t value, bool has_tokens);
+
+/* A result of a call that has failed meanwhile: nobody wants it any more. */
+void crti_result_late(crti_core_t *core, const crti_result_t *result);
 
 /* The content of a ref that has one, as a result that can be sent; borrowed from the ref. */
 void crti_ref_describe(crt_ref_t *ref, crti_result_t *result_out, crti_buffer_t *nodes);
 
-void crti_ref_owner_answered(crt_ref_t *ref, bool gone);
-void crti_ref_owner_died(crt_ref_t *ref, const char *text);
-void crti_owned_apply(crt_ref_t *ref, unsigned bits);
-void crti_borrowed_apply(crt_ref_t *ref, unsigned bits);
-void crti_ref_free_content(crt_ref_t *ref);
+/* ------------------------------------------------------------------ notify.c */
 
-/* A ref of a call that can't even be made, with this thread's detail; `core` may be NULL. */
-crt_ref_t *crti_ref_failed(crti_core_t *core, crt_status_t status);
-/* What there is when not even that can be made; never freed. */
-extern crt_ref_t crti_ref_out_of_memory;
+/* All who wait for what has changed hear of it: at the end of every event (dispatch.c,
+ * node_messages.c), and where the program itself changes what others may wait for. Inside of
+ * itself it does nothing: the outer one goes on. */
+void crti_refs_notify(crti_core_t *core);
+/* Somebody wants its content (LOCATE at its owner); its bytes in this process: true when they can
+ * be read, or it failed. */
+void crti_ref_locate(crt_ref_t *ref);
+bool crti_ref_fetch(crt_ref_t *ref);
+/* From REPLY or LOCATED. `has_tokens`: its refs were registered for us. */
+void crti_ref_set_result(crt_ref_t *ref, const crti_result_t *result, bool has_tokens);
+/* Calls back when the ref has content, or bytes that can be read (at once if so). */
+void crti_ref_await(crt_ref_t *ref, crti_waiting_t *waiting, bool local);
 
 /* ------------------------------------------------------------------ owner_requests.c */
 
@@ -331,10 +351,5 @@ void crti_owner_requests_send(crti_core_t *core);
 void crti_refs_orphan(crti_core_t *core);
 /* The user has one handle more of one that has no runtime any more, or one less. */
 void crti_ref_count_orphan(crt_ref_t *ref, int delta);
-
-/* ------------------------------------------------------------------ results.c */
-
-/* Of a call that has failed meanwhile: nobody wants it any more. */
-void crti_result_late(crti_core_t *core, const crti_result_t *result);
 
 #endif

@@ -15,11 +15,11 @@ struct crti_refs {
     crti_slabs_t slabs;     /* of crt_ref_t */
     crti_pool_t block_pool; /* crti_ref_block_t */
     crti_pool_t more_pool;
-    uint64_t next_number; /* of an object of ours, or of another try of a call */
-    crti_id_t sender;     /* whose result is being taken; zero: our own */
-    crti_list_t to_tell;  /* crt_ref_t.turn, held: while others are told */
-    crti_list_t to_close; /* of contained.c, while others are closed */
-    bool is_telling, is_closing_contained;
+    uint64_t next_number;  /* of an object of ours, or of another try of a call */
+    crti_id_t sender;      /* whose result is being taken; zero: our own */
+    crti_list_t to_notify; /* crti_ref_more_t.turn, of refs that are held: notify.c */
+    crti_list_t to_close;  /* of refs.c, while others are closed */
+    bool is_notifying, is_closing_contained;
     uint64_t next_request;     /* owner_requests.c; */
     unsigned gathers;          /* so many wait until all was requested, */
     crti_list_t gathering;     /* crti_remote_t.gathers: of these; */
@@ -39,5 +39,28 @@ struct crti_refs {
     crti_list_t retries;        /* value_retry.c: refs whose pull is repeated */
     crti_ref_handlers_t handlers;
 };
+
+/* ------------------------------------------------------------------ refs.c */
+
+/* Its content, or the places of its copies, changed: who waits hears of it at crti_refs_notify. */
+void crti_ref_changed(crt_ref_t *ref);
+/* What content.c has put there is its content. */
+void crti_ref_came(crt_ref_t *ref, crti_content_t content, crti_id_t node);
+/* The last known copy of a stored one is gone; and one is known again. */
+void crti_ref_miss(crt_ref_t *ref);
+void crti_ref_find(crt_ref_t *ref);
+void crti_borrowed_apply(crt_ref_t *ref, unsigned bits);
+/* It is the value of another one no longer. */
+void crti_ref_end_forward(crt_ref_t *ref);
+/* LOCATE to the owner of a borrowed ref; the answer moves it (dispatch.c). `missed`: the name of
+ * the object that was not where its owner said for so long that the owner has to know, or 0. */
+crt_status_t crti_ref_ask_owner(crt_ref_t *ref, uint64_t missed);
+
+/* ------------------------------------------------------------------ content.c */
+
+/* What another process says of it, which is no other ref. */
+void crti_ref_take_result(crt_ref_t *ref, const crti_result_t *result, bool has_tokens);
+/* Where the copies of a stored one are now. */
+crt_status_t crti_ref_move(crt_ref_t *ref, const crti_location_t *location);
 
 #endif

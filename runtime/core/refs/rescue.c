@@ -23,7 +23,9 @@
 #include "runtime/base/clock.h"
 #include "runtime/core/process/store_access.h"
 #include "runtime/core/process/timer.h"
+#include "runtime/core/refs/copies.h"
 #include "runtime/core/refs/kept_copies.h"
+#include "runtime/core/refs/missing.h"
 #include "runtime/core/refs/refs_int.h"
 #include "runtime/core/refs/value_of.h"
 
@@ -42,12 +44,12 @@ static bool is_on(const crt_ref_t *ref, const void *what)
 static void rescue(crt_ref_t *ref, crti_id_t node)
 {
     if (!ref->more->view.data)
-        (void)crti_ref_fetch(ref);
+        (void)crti_value_fetch(ref);
     if (!ref->more->view.data)
         return;
-    crti_owned_apply(ref, crti_owned_copy(&ref->owned, ref->core->node));
+    crti_ref_add_copy(ref, ref->core->node);
     crti_object_unstore(ref->core, ref->more->object, &node, 1);
-    crti_owned_apply(ref, crti_owned_node_died(&ref->owned, node));
+    crti_ref_node_died(ref, node);
     if (ref->more->copies)
         crti_kept_copies_moved(ref, node);
 }

@@ -20,8 +20,8 @@
 #include "runtime/core/process/node_link.h"
 #include "runtime/core/process/store_access.h"
 #include "runtime/core/process/timer.h"
+#include "runtime/core/refs/copies.h"
 #include "runtime/core/refs/copy_query.h"
-#include "runtime/core/refs/forward.h"
 #include "runtime/core/refs/missing.h"
 #include "runtime/core/refs/peek.h"
 #include "runtime/core/refs/refs_int.h"
@@ -29,7 +29,7 @@
 
 #define EVICTIONS_MAX 20
 
-void crti_ref_locate(crt_ref_t *ref)
+void crti_value_locate(crt_ref_t *ref)
 {
     crt_status_t status;
     bool is_first;
@@ -48,20 +48,6 @@ void crti_ref_locate(crt_ref_t *ref)
 }
 
 /* ------------------------------------------------------------------ bytes of the store */
-
-static void tell_local(crt_ref_t *ref)
-{
-    crti_list_t *item;
-
-    crti_ref_hold(ref);
-    while ((item = crti_list_pop(&ref->more->local_waiters))) {
-        crti_waiting_t *waiting = CRTI_CONTAINER(item, crti_waiting_t, link);
-
-        waiting->on_ready(waiting, ref);
-    }
-    crti_ref_release(ref);
-    crti_net_wake(ref->core->net);
-}
 
 /* Of the daemon's copy, which may be evicted before this process pins it: then once more. */
 static void pin_copy(crt_ref_t *ref)
@@ -116,8 +102,10 @@ static void take_pulled(crt_ref_t *ref, const crti_message_t *message)
         else if (!ref->more->view.data)
             pin_copy(ref);
     }
-    if (!ref->is_pulling && ref->content != CRTI_CONTENT_NONE)
-        tell_local(ref);
+    if (ref->is_pulling || ref->content == CRTI_CONTENT_NONE)
+        return;
+    crti_ref_changed(ref);
+    crti_net_wake(core->net);
 }
 
 /* Its owner may wait for the end of it, to know whether there is a copy. */
@@ -127,8 +115,6 @@ static void on_pulled(void *user, const crti_message_t *message)
     crti_core_t *core = ref->core;
 
     take_pulled(ref, message);
-    if (ref->more->view.data)
-        crti_forward_moved(ref);
     crti_copy_query_pull_ended(core);
     if (ref->content == CRTI_CONTENT_NONE)
         crti_core_wake_at(core, crti_now_ns()); /* missing.c */
@@ -163,13 +149,13 @@ void crti_ref_pull(crt_ref_t *ref)
     crti_ref_release(ref);
 }
 
-bool crti_ref_fetch(crt_ref_t *ref)
+bool crti_value_fetch(crt_ref_t *ref)
 {
     crt_status_t status;
 
     crti_peek_read(ref);
     switch (ref->content) {
-    case CRTI_CONTENT_NONE: crti_ref_locate(ref); break;
+    case CRTI_CONTENT_NONE: crti_value_locate(ref); break;
     case CRTI_CONTENT_INLINE:
     case CRTI_CONTENT_FAILED: return true;
     case CRTI_CONTENT_STORED:
@@ -197,6 +183,29 @@ bool crti_ref_fetch(crt_ref_t *ref)
     }
     /* Locating or pulling may have failed at once. */
     return ref->content == CRTI_CONTENT_FAILED;
+}
+
+void crti_value_await(crt_ref_t *ref, crti_waiting_t *waiting, bool local)
+{
+    bool is_ready;
+
+    if (local) {
+        is_ready = crti_value_fetch(ref);
+    } else {
+        crti_value_locate(ref);
+        is_ready = ref->content != CRTI_CONTENT_NONE;
+    }
+    if (!is_ready && !crti_ref_more(ref)) {
+        crti_ref_fail(ref, CRT_ERR_NO_MEMORY);
+        is_ready = true;
+    }
+    if (is_ready) {
+        crti_list_init(&waiting->link);
+        waiting->on_ready(waiting, ref);
+    } else {
+        crti_list_append(local ? &ref->more->local_waiters : &ref->more->waiters,
+                         &waiting->link);
+    }
 }
 
 /* ------------------------------------------------------------------ decoding */

@@ -8,23 +8,12 @@
 
 /* ------------------------------------------------------------------ value_of.c */
 
-/* LOCATE to the owner of a borrowed ref; the answer moves it (dispatch.c). `missed`: the name of
- * the object that was not where its owner said for so long that the owner has to know, or 0. */
-crt_status_t crti_ref_ask_owner(crt_ref_t *ref, uint64_t missed);
 /* Makes what is needed happen, so that the ref's content comes (LOCATE at its owner). */
-void crti_ref_locate(crt_ref_t *ref);
-/* The content was known, and turned out not to be had: the ref fails. */
-void crti_ref_lose(crt_ref_t *ref, crt_status_t status);
-/* A borrower has found the bytes of one of ours, under that name, on none of the nodes that it was
- * told: the last copy was evicted, say. They are made again, if that can be. */
-void crti_ref_missed_by_borrower(crt_ref_t *ref, uint64_t object);
+void crti_value_locate(crt_ref_t *ref);
 /* Has the node bring its bytes here, from where they are said to be. */
 void crti_ref_pull(crt_ref_t *ref);
-/* Tells the owner that this node has a copy, so that others may pull from here; that word comes. */
-void crti_ref_tell_copy(crt_ref_t *ref);
-crt_status_t crti_copy_arrived(crti_core_t *core, const void *data, size_t size);
 /* ... and that it can be read here: pins it, or has it pulled. True: it can now, or has failed. */
-bool crti_ref_fetch(crt_ref_t *ref);
+bool crti_value_fetch(crt_ref_t *ref);
 /* The decoded value of a ref that is fetched; its error otherwise. */
 crt_status_t crti_ref_value(crt_ref_t *ref, const crt_value_t **value_out);
 /* Reads it into the user's variable, as crti_value_to does. */
@@ -34,7 +23,7 @@ bool crti_ref_is_flat(const crt_ref_t *ref, crt_out_t out);
 /* Raises the ref's error in this thread. */
 crt_status_t crti_ref_raise(const crt_ref_t *ref);
 /* Calls back when the ref has content, or bytes that can be read (at once if so). */
-void crti_ref_await(crt_ref_t *ref, crti_waiting_t *waiting, bool local);
+void crti_value_await(crt_ref_t *ref, crti_waiting_t *waiting, bool local);
 
 /* ------------------------------------------------------------------ value_retry.c */
 

@@ -21,7 +21,7 @@
 #include "runtime/base/clock.h"
 #include "runtime/base/limit.h"
 #include "runtime/core/process/timer.h"
-#include "runtime/core/refs/forward.h"
+#include "runtime/core/refs/missing.h"
 #include "runtime/core/refs/refs_int.h"
 #include "runtime/core/refs/value_of.h"
 
@@ -75,7 +75,7 @@ static crt_status_t pull_forwarded(crt_ref_t *ref)
 {
     if (ref->more->forward->content == CRTI_CONTENT_FAILED)
         return crti_ref_raise(ref->more->forward);
-    crti_forward_query(ref);
+    crti_missing_ask_target(ref);
     crti_ref_pull(ref);
     return CRT_OK;
 }
@@ -144,7 +144,6 @@ static void take_location(crt_ref_t *ref, const crti_location_t *location)
         ref->more->again->asked = 0; /* it was made again, and is another one */
     ref->more->object = location->object;
     ref->size = location->size;
-
     if (status != CRT_OK)
         crti_ref_lose(ref, status);
     else if (is_only_forwarded(ref))
@@ -161,7 +160,7 @@ static void take_answer(crt_ref_t *ref, const crti_result_t *result)
         take_location(ref, &result->location);
     } else if (result->form == CRTI_RESULT_VALUE || result->form == CRTI_RESULT_DATA) {
         crti_ref_miss(ref); /* it was made again, and is short now */
-        crti_ref_set_result(ref, result, false);
+        crti_ref_set_value(ref, result->value, false);
     } else if (result->form == CRTI_RESULT_ERROR) {
         crti_ref_lose(ref, crt_raise(result->failure.status, "%.*s",
                                      (int)result->failure.text.size,
@@ -177,7 +176,7 @@ void crti_ref_located_again(crt_ref_t *ref, const crti_result_t *result)
     crti_ref_hold(ref);
     ref->is_locating = false;
     take_answer(ref, result);
-    crti_forward_moved(ref);
+    crti_ref_changed(ref);
     crti_ref_release(ref);
 }
 
@@ -191,7 +190,7 @@ void crti_ref_unlocated(crt_ref_t *ref, const crti_net_loss_t *loss)
     crti_ref_hold(ref);
     crti_ref_lose(ref, crt_raise(lives ? CRT_ERR_UNREACHABLE : CRT_ERR_OWNER_DIED, "%s",
                                  loss->detail));
-    crti_forward_moved(ref);
+    crti_ref_changed(ref);
     crti_ref_release(ref);
 }
 
