@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "alone.h"
-#include "runtime/core/refs/borrowed.h"
+#include "runtime/core/refs/peek.h"
 
 #include <cmocka.h>
 
@@ -182,6 +182,49 @@ static void random_arrivals_and_ends_agree_with_an_array(void **state)
     crti_net_unlock(core->net);
 }
 
+/* ---------------------------------------------------------------- answers */
+
+typedef struct ender {
+    crti_waiting_t waiting;
+    crt_ref_t *other;
+    bool is_told;
+} ender_t;
+
+static void end_the_other(crti_waiting_t *waiting, crt_ref_t *ref)
+{
+    ender_t *ender = CRTI_CONTAINER(waiting, ender_t, waiting);
+
+    ender->is_told = true;
+    crti_ref_uncover(ender->other, NULL);
+}
+
+static void who_waits_for_one_hears_of_it_when_the_whole_answer_was_taken(void **state)
+{
+    crti_core_t *core = *state;
+    crti_buffer_t answer = {0};
+    crt_ref_t *first, *last;
+    ender_t ender = {.waiting.on_ready = end_the_other};
+
+    assert_int_equal(crti_begin_peeked(&answer), CRT_OK);
+    for (uint64_t i = 0; i < 2; i++)
+        assert_int_equal(crti_put_peeked_flat(&answer, FIRST + i, "\0\5", 2), CRT_OK);
+    crti_net_lock(core->net);
+    first = one_arrives(core, FIRST);
+    last = ender.other = one_arrives(core, FIRST + 1);
+    crti_ref_await(first, &ender.waiting, false);
+    assert_int_equal(crti_peek_answered(core, first->owner, answer.data, answer.size),
+                     CRT_OK);
+    assert_int_equal(last->content, CRTI_CONTENT_INLINE);
+    assert_false(ender.is_told);
+    crti_refs_notify(core);
+    assert_true(ender.is_told);
+    assert_null(find(core, FIRST + 1));
+    crti_ref_uncover(first, NULL);
+    assert_int_equal(core->refs->borrowed, 0);
+    crti_net_unlock(core->net);
+    crti_buffer_fini(&answer);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -190,6 +233,8 @@ int main(void)
             one_that_is_known_or_held_makes_all_of_a_block_go_one_by_one, start, finish),
         cmocka_unit_test_setup_teardown(random_arrivals_and_ends_agree_with_an_array,
                                         start, finish),
+        cmocka_unit_test_setup_teardown(
+            who_waits_for_one_hears_of_it_when_the_whole_answer_was_taken, start, finish),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
