@@ -2,7 +2,7 @@
 /* Frees: objects of ours that no node needs any more.
  *
  * Where it sits
- *     refs.c, pending.c, copies.c -> [ frees.c ] -> store of this node; FREE -> node daemon ->
+ *     refs.c, content.c, copies.c -> [ frees.c ] -> store of this node; FREE -> node daemon ->
  *     other nodes
  * Threads
  *     The core's lock.

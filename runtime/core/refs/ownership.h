@@ -3,7 +3,8 @@
  *
  * Where it sits
  *     events (calls, replies, records of borrowers, deaths) -> [ ownership ] -> what to do now
- *     runtime/core/refs/refs.c carries it out; tests/sim runs it without sockets.
+ *     runtime/core/refs/refs.c carries it out, missing.c and copies.c what concerns copies;
+ *     tests/sim runs it without sockets.
  * Threads
  *     None; pure: no I/O, no clock, no globals. The caller's lock covers the struct.
  * Ownership

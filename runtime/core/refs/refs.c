@@ -424,7 +424,7 @@ void crti_ref_changed(crt_ref_t *ref)
 {
     const crti_ref_more_t *more = ref->more;
 
-    if (!crti_list_is_empty(&more->turn) ||
+    if (more == &crti_ref_no_more || !crti_list_is_empty(&more->turn) ||
         (crti_list_is_empty(&more->waiters) && crti_list_is_empty(&more->local_waiters) &&
          crti_list_is_empty(&more->forwards)))
         return;
