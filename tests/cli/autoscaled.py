@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """What tests of the autoscaler share: a cluster that grows and shrinks, and waiting for it."""
-import json
 import os
 import re
+import signal
 import subprocess
 import tempfile
 import time
 import unittest
+
+from real_cluster import dashboard_of, state_of
 
 
 class Autoscaled(unittest.TestCase):
@@ -43,9 +45,22 @@ class Autoscaled(unittest.TestCase):
                         "--autoscaler", self.write("rules.yaml", rules))
         self.address, self.key = re.search(r"--address (\S+) --key-file (\S+)", said).groups()
         self.addCleanup(self.crt, "stop", "--address", self.address, code=None)
+        self.url = dashboard_of(said)
+        self.token = self.crt("token", "--address", self.address).strip()
+
+    def start_again(self):
+        """The head is killed, and started again on its port."""
+        port = self.address.rsplit(":", 1)[1]
+        run_dir = (self.environment or os.environ)["CRT_RUN_DIR"]
+        with open(os.path.join(run_dir, f"head-{port}", "head.info"), encoding="utf-8") as info:
+            os.kill(int(re.search(r"^pid (\d+)$", info.read(), re.M)[1]), signal.SIGKILL)
+        self.url = dashboard_of(
+            self.crt("start", "--head", "--port", port, "--dashboard-port", "0", "--num-cpus", "0",
+                     "--node-ip-address", "127.0.0.1", "--object-store-memory", "64M",
+                     "--autoscaler", self.path("rules.yaml")))
 
     def state(self):
-        return json.loads(self.crt("status", "--json", "--address", self.address))["cluster"]
+        return state_of(self.url, self.token)
 
     def nodes(self, state="ALIVE"):
         """Those that were asked for."""

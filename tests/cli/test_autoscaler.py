@@ -61,9 +61,6 @@ class Cluster(Autoscaled):
                 return line
         self.fail(f"{pattern} was not said, but: {said}")
 
-    def port(self):
-        return self.address.rsplit(":", 1)[1]
-
 
 class Local(Cluster):
     def test_a_cluster_grows_from_none_to_four_nodes_and_shrinks_to_none(self):
@@ -171,15 +168,6 @@ class Local(Cluster):
         time.sleep(1)
         self.assertEqual(self.nodes(), [])
 
-    def start_again(self):
-        """The head is killed, and started again on its port."""
-        with open(os.path.join(os.environ["CRT_RUN_DIR"], f"head-{self.port()}", "head.info"),
-                  encoding="utf-8") as info:
-            pid = int(re.search(r"^pid (\d+)$", info.read(), re.M)[1])
-        os.kill(pid, signal.SIGKILL)
-        self.crt("start", "--head", "--port", self.port(), "--dashboard-port", "0", "--num-cpus",
-                 "0", "--autoscaler", self.path("rules.yaml"))
-
     def test_a_head_that_is_started_again_knows_its_nodes(self):
         self.start_local(min=1)
         node = self.until("a node", self.nodes)[0]
@@ -278,12 +266,11 @@ exit 0
         self.assertEqual(stat.S_IMODE(os.stat(self.key).st_mode), 0o600)
         with open(self.key, encoding="ascii", errors="replace") as file:
             secret = file.read().strip()
-        token = self.crt("token", "--address", self.address).strip()
         log = os.path.join(os.path.dirname(self.key), "scaler.log")
         with open(log, encoding="utf-8", errors="replace") as file:
             given += file.read()
         given += json.dumps(self.state())
-        for hidden in (secret, token):
+        for hidden in (secret, self.token):
             self.assertGreater(len(hidden), 16)
             self.assertNotIn(hidden, given)
 

@@ -344,14 +344,7 @@ class Kubernetes(Cluster):
         self.request(2)
         before = self.until("2 nodes", lambda: len(self.instances("RUNNING")) == 2 and
                             self.instances("RUNNING"))
-        port = self.address.rsplit(":", 1)[1]
-        with open(os.path.join(self.environment["CRT_RUN_DIR"], f"head-{port}", "head.info"),
-                  encoding="utf-8") as info:
-            pid = int(re.search(r"^pid (\d+)$", info.read(), re.M)[1])
-        os.kill(pid, signal.SIGKILL)
-        self.crt("start", "--head", "--port", port, "--dashboard-port", "0", "--num-cpus", "0",
-                 "--node-ip-address", "127.0.0.1", "--object-store-memory", "64M",
-                 "--autoscaler", self.path("rules.yaml"))
+        self.start_again()
         self.until("they are known", lambda: {i["name"] for i in self.instances("RUNNING")} ==
                    {i["name"] for i in before})
         self.assertEqual(self.lab.replicas, 2)

@@ -52,10 +52,6 @@ class Backups(unittest.TestCase):
         self.cluster.wait_for(lambda: len(self.lines()) == 2)
         return [line.split() for line in self.lines()]
 
-    def kill_node(self, node):
-        os.kill(next(row["pid"] for row in self.cluster.nodes() if row["node_id"] == node),
-                signal.SIGKILL)
-
     def test_the_second_run_is_on_another_node_and_wins(self):
         driver = self.start()
         self.cluster.join("--num-cpus", 1)
@@ -101,7 +97,7 @@ class Backups(unittest.TestCase):
         self.cluster.join("--num-cpus", 1)
         self.cluster.join("--num-cpus", 1)
         first, second = self.run_slow(driver, stall=True)
-        self.kill_node(first[0])
+        self.cluster.kill(first[0])
         self.cluster.wait_for(lambda: self.cluster.free() == 0)
         self.stall(False)
         self.assertEqual(driver.ok("value").split(), second)
@@ -112,8 +108,8 @@ class Backups(unittest.TestCase):
         self.cluster.join("--num-cpus", 1)
         self.cluster.join("--num-cpus", 1)
         first, second = self.run_slow(driver, stall=True)
-        self.kill_node(first[0])
-        self.kill_node(second[0])
+        self.cluster.kill(first[0])
+        self.cluster.kill(second[0])
         self.stall(False)
         self.cluster.join("--num-cpus", 1)
         self.assertEqual(driver.ok("value").split(), self.lines()[2].split())
@@ -124,7 +120,7 @@ class Backups(unittest.TestCase):
         self.cluster.join("--num-cpus", 1)
         _, second = self.run_slow(driver)
         driver.ok("done")
-        self.kill_node(second[0])
+        self.cluster.kill(second[0])
         self.assertEqual(driver.ok("value").split(), self.lines()[2].split())
 
     def test_a_cancel_reaches_both_runs(self):

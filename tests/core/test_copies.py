@@ -3,7 +3,6 @@
 """Values of which two nodes keep the bytes, while nodes are killed, drained and added.
 Usage: test_copies.py CRT COPIES_PROGRAM"""
 import os
-import signal
 import subprocess
 import sys
 import tempfile
@@ -30,15 +29,7 @@ class Copies(unittest.TestCase):
         self.here = self.driver.ok("node")
 
     def join(self):
-        """The id of a new node."""
-        before = {node["node_id"] for node in self.cluster.nodes()}
-        self.cluster.join("--num-cpus", 1)
-        return next(node["node_id"] for node in self.cluster.nodes()
-                    if node["node_id"] not in before)
-
-    def kill(self, node):
-        os.kill(next(row["pid"] for row in self.cluster.nodes() if row["node_id"] == node),
-                signal.SIGKILL)
+        return self.cluster.add("--num-cpus", 1)
 
     def used(self):
         return {node["node_id"]: node["store_used"] for node in self.cluster.nodes()
@@ -58,7 +49,7 @@ class Copies(unittest.TestCase):
         maker = self.join()
         self.driver.ok("make", COUNT, maker)
         self.wait_for_copies(maker, self.here)
-        self.kill(maker)
+        self.cluster.kill(maker)
         self.assertEqual(self.driver.ok("check"), "whole")
         other = self.join()
         self.wait_for_copies(self.here, other)
@@ -68,7 +59,7 @@ class Copies(unittest.TestCase):
         self.start()
         other = self.join()
         self.driver.ok("put", COUNT)
-        self.kill(other)
+        self.cluster.kill(other)
         self.assertEqual(self.driver.ok("check"), "whole")
         third = self.join()
         self.wait_for_copies(self.here, third)
@@ -83,7 +74,7 @@ class Copies(unittest.TestCase):
         for _ in range(4):
             self.wait_for_copies(self.here, node)
             following = self.join()
-            self.kill(node)
+            self.cluster.kill(node)
             self.assertEqual(self.driver.ok("check"), "whole")
             node = following
         self.wait_for_copies(self.here, node)
@@ -112,7 +103,7 @@ class Copies(unittest.TestCase):
         self.driver.ok("plain", 1)
         self.cluster.wait_for(lambda: self.used()[other] >= before + BYTES)
         self.assertLess(self.used()[other], before + 2 * BYTES)
-        self.kill(other)
+        self.cluster.kill(other)
         self.assertEqual(self.driver.ok("check"), "whole")
         self.driver.ok("drop")
 

@@ -29,8 +29,9 @@ class Drain(unittest.TestCase):
         self.driver.end()
         self.cluster.stop()
 
-    def entry(self, node):
-        return next(entry for entry in self.cluster.nodes() if entry["node_id"] == node)
+    def wait_until_busy(self):
+        self.cluster.wait_for(
+            lambda: self.cluster.node(self.node)["resources_available"]["CPU"] == 1)
 
     def begin(self, *options):
         drain = subprocess.Popen([CRT, "drain", self.node[:12], *map(str, options)],
@@ -43,7 +44,7 @@ class Drain(unittest.TestCase):
         said = drain.stdout.read()  # communicate() would not see what came with the first line
         drain.stdout.close()
         self.assertEqual(drain.returncode, 0, said)
-        self.assertEqual(self.entry(self.node)["state"], "DEAD")
+        self.assertEqual(self.cluster.node(self.node)["state"], "DEAD")
         return said
 
     def test_a_node_ends_when_its_tasks_are_done_and_actors_and_objects_are_elsewhere(self):
@@ -52,7 +53,7 @@ class Drain(unittest.TestCase):
         driver.ok("actor", self.node, 1)
         self.assertEqual(driver.ok("where"), self.node)
         driver.ok("slow", self.node, 5000, 0)
-        self.cluster.wait_for(lambda: self.entry(self.node)["resources_available"]["CPU"] == 1)
+        self.wait_until_busy()
         drain = self.begin("--deadline", 60)
         self.assertRegex(run(CRT, "status"), self.node[:8] + r" +ALIVE .*drained, ends within")
         for _ in range(4):
@@ -82,7 +83,7 @@ class Drain(unittest.TestCase):
         driver = self.driver
         driver.ok("actor", self.node, 0)
         driver.ok("slow", self.node, 60000, 0)
-        self.cluster.wait_for(lambda: self.entry(self.node)["resources_available"]["CPU"] == 1)
+        self.wait_until_busy()
         began = time.monotonic()
         said = self.end(self.begin("--deadline", 1.5))
         self.assertIn("its time was over: it still had 1 tasks, 1 actors and 0 drivers", said)
@@ -94,9 +95,9 @@ class Drain(unittest.TestCase):
         driver = self.driver
         driver.ok("actor", self.node, 0)
         driver.ok("slow", self.node, 1000, 3)
-        self.cluster.wait_for(lambda: self.entry(self.node)["resources_available"]["CPU"] == 1)
+        self.wait_until_busy()
         drain = self.begin("--deadline", 60)
-        os.kill(self.entry(self.node)["pid"], signal.SIGKILL)
+        os.kill(self.cluster.node(self.node)["pid"], signal.SIGKILL)
         self.assertIn("has ended", self.end(drain))
         self.assertEqual(driver.ok("result"), self.here)  # made again
         self.assertNotEqual(driver.ask("where")[0], "CRT_OK")
@@ -106,29 +107,29 @@ class Drain(unittest.TestCase):
         driver.ok("put", self.node, 20 << 20)
         driver.ok("actor", self.node, 1)
         driver.ok("slow", self.node, 4000, 0)
-        self.cluster.wait_for(lambda: self.entry(self.node)["resources_available"]["CPU"] == 1)
+        self.wait_until_busy()
         run(CRT, "drain", self.node[:12], "--no-wait", "--deadline", 60)
         self.cluster.kill_head()
         self.cluster.restart_head()
-        self.cluster.wait_for(lambda: self.entry(self.node)["state"] == "ALIVE")
-        self.assertGreater(self.entry(self.node)["drain_ms"], 30000)
+        self.cluster.wait_for(lambda: self.cluster.node(self.node)["state"] == "ALIVE")
+        self.assertGreater(self.cluster.node(self.node)["drain_ms"], 30000)
         for _ in range(4):
             self.assertEqual(driver.ok("task"), self.here)
         self.assertEqual(driver.ok("result"), self.node)
-        self.cluster.wait_for(lambda: self.entry(self.node)["state"] == "DEAD")
-        self.assertIn("it was drained", self.entry(self.node)["state_message"])
+        self.cluster.wait_for(lambda: self.cluster.node(self.node)["state"] == "DEAD")
+        self.assertIn("it was drained", self.cluster.node(self.node)["state_message"])
         self.assertEqual(driver.ok("check"), "whole")
         self.assertEqual(driver.ok("where"), self.here)
 
     def test_an_idle_node_ends_at_once_and_a_deadline_may_be_set_anew(self):
         self.driver.ok("actor", self.node, 0)
         run(CRT, "drain", self.node[:8], "--no-wait", "--deadline", 1000)
-        self.assertGreater(self.entry(self.node)["drain_ms"], 900000)
+        self.assertGreater(self.cluster.node(self.node)["drain_ms"], 900000)
         run(CRT, "drain", self.node[:8], "--no-wait", "--deadline", 500)
-        self.assertLess(self.entry(self.node)["drain_ms"], 500001)
+        self.assertLess(self.cluster.node(self.node)["drain_ms"], 500001)
         self.driver.ok("actor", self.here, 0)  # the other one ends
         began = time.monotonic()
-        self.cluster.wait_for(lambda: self.entry(self.node)["state"] == "DEAD")
+        self.cluster.wait_for(lambda: self.cluster.node(self.node)["state"] == "DEAD")
         self.assertLess(time.monotonic() - began, 10)
 
     def test_what_can_not_be_drained_is_told(self):

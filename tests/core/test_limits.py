@@ -97,8 +97,7 @@ class Limits(unittest.TestCase):
         self.addCleanup(os.kill, victim["pid"], 9)
 
         def text():
-            return next(node["state_message"] or "" for node in cluster.nodes()
-                        if node["node_id"] == victim["node_id"])
+            return cluster.node(victim["node_id"])["state_message"] or ""
         cluster.wait_for(lambda: re.search(r"nothing was heard of it for 1500ms", text()))
 
 

@@ -29,21 +29,13 @@ class Lineage(unittest.TestCase):
         return driver
 
     def join(self, cpus):
-        """The id of a new node."""
-        before = {node["node_id"] for node in self.cluster.nodes()}
-        self.cluster.join("--num-cpus", cpus)
-        return next(node["node_id"] for node in self.cluster.nodes()
-                    if node["node_id"] not in before)
-
-    def kill(self, node):
-        os.kill(next(row["pid"] for row in self.cluster.nodes() if row["node_id"] == node),
-                signal.SIGKILL)
+        return self.cluster.add("--num-cpus", cpus)
 
     def test_a_chain_of_a_hundred_tasks_is_made_again(self):
         driver, victim = self.start(), self.join(2)
         self.assertEqual(driver.ok("chain", 100), "100")
         self.join(2)
-        self.kill(victim)
+        self.cluster.kill(victim)
         byte, took_ms = driver.ok("value").split()
         self.assertEqual(byte, "100")
         print(f"a chain of 100 tasks was made again within {took_ms} ms", file=sys.stderr)
@@ -53,7 +45,7 @@ class Lineage(unittest.TestCase):
         self.assertEqual(driver.ok("chain", 5), "5")
         driver.ok("lent", self.join(0))
         self.join(1)
-        self.kill(victim)
+        self.cluster.kill(victim)
         self.assertEqual(driver.ok("read"), "5")
         self.assertEqual(driver.ok("value").split()[0], "5")
 
@@ -61,28 +53,28 @@ class Lineage(unittest.TestCase):
         driver, victim = self.start(), self.join(2)
         driver.ok("pieces", 60)
         self.join(1)  # fewer CPUs: what waits for values must not be in the way of their makers
-        self.kill(victim)
+        self.cluster.kill(victim)
         self.assertEqual(driver.ok("sum"), str(sum(range(60))))
 
     def test_what_was_made_from_values_that_were_put_is_made_again(self):
         driver, victim = self.start(), self.join(2)
         driver.ok("puts", 10)
         self.join(2)
-        self.kill(victim)
+        self.cluster.kill(victim)
         self.assertEqual(driver.ok("sum"), str(sum(range(1, 11))))
 
     def test_items_of_a_stream_that_has_ended_are_made_again(self):
         driver, victim = self.start(), self.join(2)
         driver.ok("stream", 60)
         self.join(1)
-        self.kill(victim)
+        self.cluster.kill(victim)
         self.assertEqual(driver.ok("sum"), str(sum(range(60))))
 
     def test_items_of_a_stream_that_goes_on_are_made_again(self):
         driver, victim = self.start(), self.join(2)
         driver.ok("open", 20)
         self.join(3)
-        self.kill(victim)
+        self.cluster.kill(victim)
         self.assertEqual(driver.ok("sum"), str(sum(range(20))))
 
     def test_a_stream_that_yields_fewer_items_again_fails_those_that_lack(self):
@@ -91,7 +83,7 @@ class Lineage(unittest.TestCase):
         driver, victim = self.start(), self.join(1)
         driver.ok("fewer", 10, os.path.join(directory.name, "has-run"))
         self.join(1)
-        self.kill(victim)
+        self.cluster.kill(victim)
         self.assertEqual(driver.ok("at", 6), "6")
         status, text = driver.ask("at", 8)
         self.assertEqual(status, "CRT_ERR_USER")
@@ -102,7 +94,7 @@ class Lineage(unittest.TestCase):
         driver, victim = self.start(), self.join(1)
         driver.ok("once", 3)
         self.join(1)
-        self.kill(victim)
+        self.cluster.kill(victim)
         status, text = driver.ask("at", 1)
         self.assertEqual(status, "CRT_ERR_OBJECT_LOST")
         self.assertIn("yields made it, which may run once (max_attempts)", text)
@@ -112,7 +104,7 @@ class Lineage(unittest.TestCase):
         self.addCleanup(terminal.close)
         driver, victim = self.start(terminal, CRT_TELL_WAITS="0.3"), self.join(1)
         driver.ok("chain", 2)
-        self.kill(victim)  # no other node has a CPU
+        self.cluster.kill(victim)  # no other node has a CPU
         self.cluster.wait_for(lambda: victim not in [
             node["node_id"] for node in self.cluster.nodes() if node["state"] == "ALIVE"])
         driver.process.stdin.write("value\n")
@@ -133,7 +125,7 @@ class Lineage(unittest.TestCase):
         self.addCleanup(terminal.close)
         driver, maker = self.start(terminal, CRT_TELL_WAITS="0.3"), self.join(1)
         driver.ok("chain", 2)
-        pid = next(row["pid"] for row in self.cluster.nodes() if row["node_id"] == maker)
+        pid = self.cluster.node(maker)["pid"]
         os.kill(pid, signal.SIGSTOP)
         self.addCleanup(os.kill, pid, signal.SIGCONT)
         driver.process.stdin.write("value\n")
@@ -177,7 +169,7 @@ class Lineage(unittest.TestCase):
                                           for node in self.cluster.nodes()))
         self.assertRegex(run(CRT, "status"), r"\(CRT_LINEAGE_LIMIT\)\n .*lack of room: \d+\n")
         self.join(2)
-        self.kill(victim)
+        self.cluster.kill(victim)
         status, text = driver.ask("value")
         self.assertEqual(status, "CRT_ERR_OBJECT_LOST")
         self.assertRegex(text, rf"^node {victim[:8]}, which had the last copy of the object, has "

@@ -31,14 +31,6 @@ class NodeEnds(unittest.TestCase):
             node["node_id"] for node in self.cluster.nodes() if node["node_id"] != self.here
         ]
 
-    def kill(self, node):
-        os.kill(next(row["pid"] for row in self.cluster.nodes() if row["node_id"] == node),
-                signal.SIGKILL)
-
-    def is_dead(self, node):
-        return next(row["state"] for row in self.cluster.nodes()
-                    if row["node_id"] == node) == "DEAD"
-
     def test_each_end_is_told_once_and_that_of_a_call_there_too(self):
         driver = self.driver
         first, second = self.nodes
@@ -48,19 +40,19 @@ class NodeEnds(unittest.TestCase):
             driver.ok("task", first, f"{folder}/begun")
             self.cluster.wait_for(lambda: os.path.exists(f"{folder}/begun"))
         self.assertEqual(driver.ask("next", 0)[0], "CRT_ERR_TIMED_OUT")
-        self.kill(first)
+        self.cluster.kill(first)
         told = sorted(driver.ok("next", PATIENCE_MS) for _ in range(2))
         self.assertEqual(told[0], f"node CRT_ERR_NODE_LOST {first}")
         # Its worker ends with its node, and whichever is heard of first is why.
         self.assertRegex(told[1], f"^ref CRT_ERR_(NODE_LOST|WORKER_DIED) {first}$")
         self.assertEqual(driver.ask("next", 0)[0], "CRT_ERR_TIMED_OUT")
-        self.kill(second)
+        self.cluster.kill(second)
         self.assertEqual(driver.ok("next", PATIENCE_MS), f"node CRT_ERR_NODE_LOST {second}")
 
     def test_a_node_that_had_ended_before_is_told_at_once(self):
         gone = self.nodes[0]
-        self.kill(gone)
-        self.cluster.wait_for(lambda: self.is_dead(gone))
+        self.cluster.kill(gone)
+        self.cluster.wait_for(lambda: self.cluster.node(gone)["state"] == "DEAD")
         self.driver.ok("watch", gone)
         self.assertEqual(self.driver.ok("next", PATIENCE_MS), f"node CRT_ERR_NODE_LOST {gone}")
 
@@ -68,7 +60,7 @@ class NodeEnds(unittest.TestCase):
         driver = self.driver
         for node in (self.here, self.nodes[0]):
             driver.ok("watch", node)
-        self.kill(self.here)
+        self.cluster.kill(self.here)
         self.assertEqual({driver.ok("next", PATIENCE_MS) for _ in range(2)},
                          {f"node CRT_ERR_NODE_LOST {node}" for node in (self.here, self.nodes[0])})
         self.assertEqual(driver.ask("next", PATIENCE_MS)[0], "CRT_ERR_NOT_FOUND")
@@ -107,7 +99,7 @@ class NodeEnds(unittest.TestCase):
         late.ok("follow", node)
         self.assertEqual(late.ok("next", PATIENCE_MS), f"node-drains CRT_OK {node}")
         self.assertEqual(driver.ask("next", 0)[0], "CRT_ERR_TIMED_OUT")
-        self.kill(node)
+        self.cluster.kill(node)
 
     def test_what_happens_while_the_head_is_away_is_told_when_it_is_back(self):
         driver = self.driver
@@ -117,7 +109,7 @@ class NodeEnds(unittest.TestCase):
         self.assertEqual(driver.ask("fall")[0], "CRT_ERR_ACTOR_DIED")
         self.assertRegex(driver.ok("next", PATIENCE_MS), rf"restart CRT_ERR_\w+ {first} 1 1")
         driver.ok("call")
-        pid = next(row["pid"] for row in self.cluster.nodes() if row["node_id"] == second)
+        pid = self.cluster.node(second)["pid"]
         self.cluster.kill_head()
         os.kill(pid, signal.SIGKILL)
         self.assertNotEqual(driver.ask("fall")[0], "CRT_OK")
@@ -147,7 +139,7 @@ class NodeEnds(unittest.TestCase):
         for _ in range(2):
             self.assertEqual(loop.ask("next", 600)[0], "CRT_ERR_TIMED_OUT")
         self.assertEqual(said().count("has waited 0.2 s for endless: it has run for "), 1, said())
-        self.kill(node)
+        self.cluster.kill(node)
 
 
 if __name__ == "__main__":

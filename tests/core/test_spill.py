@@ -90,10 +90,7 @@ class Spill(unittest.TestCase):
     def test_another_node_is_given_spilled_objects(self):
         driver = self.start()
         driver.ok("put", 40, 3 * MIB // 2)
-        before = {node["node_id"] for node in self.cluster.nodes()}
-        self.cluster.join("--num-cpus", 1)
-        other = next(node["node_id"] for node in self.cluster.nodes()
-                     if node["node_id"] not in before)
+        other = self.cluster.add("--num-cpus", 1)
         self.assertEqual(driver.ok("sum", other), str(60 * MIB))
 
     def test_an_object_as_large_as_the_store_finds_room_and_a_larger_one_never(self):

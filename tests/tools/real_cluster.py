@@ -9,6 +9,7 @@ import signal
 import socket
 import subprocess
 import time
+import urllib.request
 
 
 def run(*words, status=0):
@@ -33,6 +34,20 @@ def until(what, holds, seconds=120):
         time.sleep(0.02)
 
 
+def dashboard_of(said):
+    """The address in what `crt start` says; None: crt is built without it."""
+    found = re.search(r"https?://[\w.:]+", said)
+    return found and found[0]
+
+
+def state_of(url, token):
+    """What `crt status --json` has of the cluster, without a process: tests ask many times."""
+    request = urllib.request.Request(url + "/api/cluster_status",
+                                     headers={"Authorization": f"Bearer {token}"})
+    with urllib.request.urlopen(request, timeout=60) as answer:
+        return json.load(answer)["data"]["clusterStatus"]["crt"]
+
+
 class Cluster:
     """A head with a node of its own; more nodes join on this host. `soon`: seconds that something
     may take."""
@@ -43,7 +58,7 @@ class Cluster:
         said = run(crt, "start", "--head", "--port", 0, "--dashboard-port", 0, *self.store,
                    *options)
         self.address, self.key = re.search(r"--address (\S+) --key-file (\S+)", said).groups()
-        self.url = re.search(r"https?://[\w.:]+", said)[0]  # of the dashboard
+        self.url, self.owner = dashboard_of(said), None
 
     def token(self, *options):
         return run(self.command, "token", "--address", self.address, *options).strip()
@@ -61,11 +76,26 @@ class Cluster:
         run(self.command, "start", "--address", self.address, "--key-file", self.key, *self.store,
             *options)
 
+    def add(self, *options):
+        """The id of a node that joins."""
+        before = {node["node_id"] for node in self.nodes()}
+        self.join(*options)
+        return next(node["node_id"] for node in self.nodes() if node["node_id"] not in before)
+
+    def node(self, node_id):
+        return next(node for node in self.nodes() if node["node_id"] == node_id)
+
+    def kill(self, node_id):
+        os.kill(self.node(node_id)["pid"], signal.SIGKILL)
+
     def status(self):
         return json.loads(run(self.command, "status", "--json"))
 
     def state(self):
-        return self.status()["cluster"]
+        if not self.url:
+            return self.status()["cluster"]
+        self.owner = self.owner or self.token()
+        return state_of(self.url, self.owner)
 
     def nodes(self):
         return self.state()["nodes"]
@@ -78,6 +108,7 @@ class Cluster:
         deadline = time.monotonic() + self.soon
         while not condition():
             assert time.monotonic() < deadline, self.status()
+            time.sleep(0.02)
 
     def kill_head(self):
         """With its tables in redis as they are."""
@@ -91,8 +122,9 @@ class Cluster:
         os.close(ended)
 
     def restart_head(self, *options):
-        run(self.command, "start", "--head", "--port",
-            self.address.rsplit(":", 1)[1], "--dashboard-port", 0, *options)
+        self.url = dashboard_of(run(self.command, "start", "--head", "--port",
+                                    self.address.rsplit(":", 1)[1], "--dashboard-port", 0,
+                                    *options))
 
     def stop(self):
         run(self.command, "stop", "--address", self.address)
