@@ -41,6 +41,11 @@ def environment(folder):
         "PYTHONPATH": ":".join(filter(None, modules))}
 
 
+def command(words):
+    """A script of Python is run by this one: what `env` finds may be a script that looks for it."""
+    return [sys.executable, "-B", *words] if words[0].endswith(".py") else words
+
+
 def processes_of(folder):
     """Living processes of this user that this test executed."""
     wanted = f"\0{MARK}={folder}/\0".encode()
@@ -118,7 +123,7 @@ def main():
     for name in ("x", "y"):
         os.mkdir(os.path.join(folder, name), 0o700)
     try:
-        program = subprocess.Popen(sys.argv[1:], env=environment(folder))
+        program = subprocess.Popen(command(sys.argv[1:]), env=environment(folder))
     except OSError as error:
         shutil.rmtree(folder)
         sys.exit(f"isolated.py: can't execute {sys.argv[1]}: {error.strerror}")
