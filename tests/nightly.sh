@@ -43,6 +43,7 @@ done
 [ ${#parts[@]} -gt 0 ] || parts=(static sim tsan chaos hosts fuzz)
 logs=$root/build-nightly
 mkdir -p "$logs"
+export ASAN_OPTIONS=handle_sigill=1 # undefined behaviour says where it was (meson.build)
 rows=() failed=0
 
 need() { # PROGRAM...

@@ -36,6 +36,8 @@ def environment(folder):
         MARK: "", "CRT_RUN_DIR": "r", "CRT_STATE_DIR": "s", "XDG_RUNTIME_DIR": "x",
         "XDG_STATE_HOME": "y", "CRT_CONFIG": "none"
     }
+    # Undefined behaviour says where it was (meson.build).
+    kept["ASAN_OPTIONS"] = "handle_sigill=1:" + kept.get("ASAN_OPTIONS", "")
     modules = [os.path.dirname(os.path.abspath(__file__)), os.environ.get("PYTHONPATH", "")]
     return kept | {name: os.path.join(folder, part) for name, part in own.items()} | {
         "PYTHONPATH": ":".join(filter(None, modules))}
