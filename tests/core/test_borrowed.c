@@ -5,7 +5,9 @@
 #include <stdlib.h>
 
 #include "alone.h"
+#include "runtime/core/refs/borrowed.h"
 #include "runtime/core/refs/peek.h"
+#include "runtime/core/refs/value_of.h"
 
 #include <cmocka.h>
 
@@ -225,12 +227,74 @@ static void who_waits_for_one_hears_of_it_when_the_whole_answer_was_taken(void *
     crti_buffer_fini(&answer);
 }
 
+#define LONG (8u * CRTI_PEEK_MAX)
+
+/* The owner says what the refs of a question are: 7. */
+static void tells(unsigned first, unsigned count)
+{
+    crti_buffer_t record = {0};
+
+    assert_int_equal(crti_begin_peeked(&record), CRT_OK);
+    for (unsigned i = first; i < first + count; i++)
+        assert_int_equal(crti_put_peeked_flat(&record, FIRST + i, "\0\7", 2), CRT_OK);
+    alone_answer(OWNER, &record);
+}
+
+/* How many of them are read without the lock, one after the other. */
+static unsigned read_without_lock(crt_ref_t *const *refs, unsigned first, unsigned end)
+{
+    for (unsigned i = first; i < end; i++) {
+        crt_status_t status;
+        int number = 0;
+
+        if (!crti_ref_read_number(refs[i], CRT_OUT(&number), &status))
+            return i - first;
+        assert_int_equal(status, CRT_OK);
+        assert_int_equal(number, 7);
+    }
+    return end - first;
+}
+
+static void a_mark_that_is_read_asks_for_more_and_others_need_no_lock(void **state)
+{
+    crti_core_t *core = *state;
+    crt_ref_t **refs = calloc(LONG, sizeof(crt_ref_t *));
+    unsigned second = 1 + CRTI_PEEK_FIRST, mark = second + CRTI_PEEK_FIRST;
+
+    crti_net_lock(core->net);
+    for (unsigned i = 0; i < LONG; i += CRTI_REF_BLOCK)
+        assert_true(block_arrives(core, FIRST + i, &refs[i]));
+    assert_false(crti_ref_fetch(refs[0]));
+    crti_net_unlock(core->net);
+    assert_int_equal(alone_sent_count(OWNER, CRTI_RECORD_LOCATE), 1);
+    assert_int_equal(alone_sent_count(OWNER, CRTI_RECORD_PEEK), 1 + CRTI_PEEK_AHEAD);
+    assert_int_equal(read_without_lock(refs, 0, 2), 0);
+    tells(0, 1); /* LOCATE would say so */
+    tells(1, CRTI_PEEK_FIRST);
+    tells(second, CRTI_PEEK_MAX);
+    assert_int_equal(read_without_lock(refs, 0, mark), mark);
+    assert_int_equal(read_without_lock(refs, mark, LONG), 0);
+    crti_net_lock(core->net);
+    for (unsigned i = mark; i < second + CRTI_PEEK_MAX; i++)
+        assert_true(crti_ref_fetch(refs[i]));
+    crti_net_unlock(core->net);
+    assert_int_equal(alone_sent_count(OWNER, CRTI_RECORD_PEEK), 2 + CRTI_PEEK_AHEAD);
+    assert_int_equal(read_without_lock(refs, 0, LONG), second + CRTI_PEEK_MAX);
+    crti_net_lock(core->net);
+    for (unsigned i = 0; i < LONG; i++)
+        crti_ref_uncover(refs[i], NULL);
+    crti_net_unlock(core->net);
+    free(refs);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_block_arrives_and_ends_as_one, start, finish),
         cmocka_unit_test_setup_teardown(
             one_that_is_known_or_held_makes_all_of_a_block_go_one_by_one, start, finish),
+        cmocka_unit_test_setup_teardown(
+            a_mark_that_is_read_asks_for_more_and_others_need_no_lock, start, finish),
         cmocka_unit_test_setup_teardown(random_arrivals_and_ends_agree_with_an_array,
                                         start, finish),
         cmocka_unit_test_setup_teardown(

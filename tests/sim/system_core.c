@@ -73,6 +73,11 @@ void crti_printed_show(crti_core_t *core)
 {
 }
 
+bool crti_printed_are_shown(const crti_core_t *core)
+{
+    return true;
+}
+
 void crti_printed_came(crti_printed_t *printed)
 {
 }

@@ -21,6 +21,7 @@ PUTS_TOGETHER = {CORE: f"{CORE}/client/parts.c", "runtime/node": "runtime/node/p
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"([^"]+)"', re.MULTILINE)
 COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
 WRITE = r"\s*(?:=[^=]|[-+|&]=|\+\+|--)"
+STORE = r"_store\w*\(&\w+"
 # What is written -> the files that may, one of which does.
 WRITERS = {
     r"(?:\battempt->|[>.]attempt\.)\w+": ["calls/attempt.c"],
@@ -56,7 +57,7 @@ def check_includes(folder, texts):
 
 def check_writers(texts):
     for what, owners in WRITERS.items():
-        writes = re.compile(what + WRITE)
+        writes = re.compile(f"{what}{WRITE}|{STORE}{what}")
         writers = {path for path, text in texts.items() if writes.search(text)}
         print(f"{what}: written by {len(writers)} file(s)")
         if not writers:

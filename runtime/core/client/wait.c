@@ -56,7 +56,7 @@ static crt_status_t get_orphan(crt_ref_t *ref, crt_out_t out)
     if (ref->content == CRTI_CONTENT_STORED && ref->more->kept && ref->is_decoded)
         return crti_ref_read(ref, out);
     if (ref->content == CRTI_CONTENT_INLINE &&
-        (ref->is_decoded || (ref->is_checked && crti_ref_is_flat(ref, out))))
+        (ref->is_decoded || (ref->is_read && crti_ref_is_flat(ref, out))))
         return crti_ref_read(ref, out);
     return crti_ref_check(ref);
 }
@@ -70,9 +70,15 @@ crt_status_t crt_get_v(crt_ref_t *ref, int64_t timeout_ms, crt_out_t out)
         return crt_raise(CRT_ERR_INVALID, "the ref is NULL");
     if (!ref->core)
         return get_orphan(ref, out);
-    core = crti_enter();
+    core = crti_enter_unlocked();
     if (!core)
         return crti_entry_status();
+    if (ref->core && crti_printed_are_shown(core) &&
+        crti_ref_read_number(ref, out, &status)) {
+        crti_leave_unlocked(core);
+        return status;
+    }
+    crti_net_lock(core->net);
     status = ref->core ? get(core, ref, timeout_ms, out) : get_orphan(ref, out);
     crti_leave(core);
     return status;

@@ -63,18 +63,23 @@ void crti_printed_flush(crti_core_t *core)
 
 /* ---------------------------------------------------------------- the driver */
 
+bool crti_printed_are_shown(const crti_core_t *core)
+{
+    return core->is_worker || !core->board ||
+           atomic_load_explicit(&core->printed->logs, memory_order_relaxed) >=
+               atomic_load_explicit(&core->board->logs, memory_order_acquire);
+}
+
 static bool is_shown(void *user)
 {
     const crti_core_t *core = user;
 
-    return core->broken != CRT_OK ||
-           core->printed->logs >=
-               atomic_load_explicit(&core->board->logs, memory_order_acquire);
+    return core->broken != CRT_OK || crti_printed_are_shown(core);
 }
 
 void crti_printed_show(crti_core_t *core)
 {
-    if (core->is_worker || !core->board || is_shown(core))
+    if (is_shown(core))
         return;
     if (crti_net_wait(core->net, is_shown, core,
                       crti_now_ns() + CRTI_LIMIT(print_timeout)) == CRT_ERR_TIMED_OUT)

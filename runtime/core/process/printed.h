@@ -32,7 +32,8 @@ struct crti_core;
 /* Part of crti_core_t, under its lock. */
 struct crti_printed {
     bool is_flushing; /* the node was asked, and has not answered */
-    uint64_t logs;    /* of a driver: LOG messages that came */
+    /* of a driver: LOG messages that came; read without the lock, too */
+    _Atomic uint64_t logs;
     /* of a worker: where its log ended when the node wrote it last, or CRTI_TASK_LOG_UNKNOWN */
     uint64_t log_end;
 };
@@ -41,8 +42,9 @@ struct crti_printed {
 void crti_printed_count(void);
 /* What the call printed is on its way to the driver, whose node has counted it. */
 void crti_printed_flush(struct crti_core *core);
-/* All that the node has sent by now is shown. */
+/* All that the node has sent by now is shown. And whether it is already; without the lock. */
 void crti_printed_show(struct crti_core *core);
+bool crti_printed_are_shown(const struct crti_core *core);
 
 /* A driver: a LOG message came. */
 void crti_printed_came(crti_printed_t *printed);

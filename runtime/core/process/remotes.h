@@ -38,7 +38,6 @@ struct crti_remote {
     struct crti_ref_block *last_block; /* the last one that was looked for; may be NULL */
     /* crt_ref_t.unasked, and crti_ref_block_t.unasked: in the order in which they came; */
     crti_list_t unasked, unasked_blocks;
-    uint32_t peeked; /* answers to PEEK that nobody has read */
     uint32_t uses;
     int64_t pid;          /* when its death was told, 0 not known */
     uint64_t carried_out; /* the highest request about our objects, borrowers.c */

@@ -220,7 +220,7 @@ void crti_ref_vacate(crt_ref_t *ref)
     free(more->memory);
     more->memory = NULL;
     more->value = (crt_value_t){0};
-    ref->is_decoded = ref->is_checked = false;
+    ref->is_decoded = false;
     if (!more->forward)
         crti_contained_close(&more->inner, NULL);
     crti_owned_vacate(&ref->owned);

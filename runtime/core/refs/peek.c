@@ -92,34 +92,36 @@ void crti_peek_ahead(crt_ref_t *ref)
     ask(ref->core, owner, &q);
 }
 
-void crti_peek_behind(crti_core_t *core, crti_remote_t *owner)
+void crti_peek_behind(crti_core_t *core, crti_remote_t *owner, unsigned questions)
 {
     question_t q;
 
-    q.count = 0;
-    q.most = CRTI_PEEK_MAX;
-    add_blocks(&q, owner, owner->unasked_blocks.next);
-    add_singles(&q, owner, &owner->unasked);
-    ask(core, owner, &q);
+    for (; questions > 0; questions--) {
+        q.count = 0;
+        q.most = CRTI_PEEK_MAX;
+        add_blocks(&q, owner, owner->unasked_blocks.next);
+        add_singles(&q, owner, &owner->unasked);
+        ask(core, owner, &q);
+    }
 }
 
 /* Refs that are looked at side by side, so that memory is waited for once and not for each. */
 #define TOGETHER 8
 
 /* Its content may have come another way by now. */
-static void take(crti_remote_t *owner, crt_ref_t *ref, const crti_result_t *result)
+static void take(crt_ref_t *ref, const crti_result_t *result, bool is_mark)
 {
     if (ref->content != CRTI_CONTENT_NONE)
         return;
-    if (!ref->is_peeked)
-        owner->peeked++;
-    ref->is_peeked = true;
+    if (is_mark)
+        atomic_store_explicit(&ref->is_peek_mark, true, memory_order_relaxed);
     crti_ref_take_result(ref, result, false);
 }
 
-/* Nobody is told of one before all are taken: that may end others. */
+/* Of the answers from `first` on. Nobody is told of one before all are taken: that may end
+ * others. */
 static void take_several(crti_remote_t *owner, const uint64_t *numbers,
-                         const crti_result_t *results, unsigned count)
+                         const crti_result_t *results, unsigned first, unsigned count)
 {
     crt_ref_t *refs[TOGETHER];
 
@@ -130,7 +132,7 @@ static void take_several(crti_remote_t *owner, const uint64_t *numbers,
     }
     for (unsigned i = 0; i < count; i++)
         if (refs[i])
-            take(owner, refs[i], &results[i]);
+            take(refs[i], &results[i], first + i == CRTI_PEEK_FIRST);
 }
 
 crt_status_t crti_peek_answered(crti_core_t *core, crti_remote_t *owner, const void *data,
@@ -139,18 +141,19 @@ crt_status_t crti_peek_answered(crti_core_t *core, crti_remote_t *owner, const v
     crti_reader_t peeked = crti_read_peeked(data, size);
     crti_result_t results[TOGETHER];
     uint64_t numbers[TOGETHER];
+    unsigned first = 0, count;
     bool is_there = true;
     crt_status_t status = CRT_OK;
 
-    while (status == CRT_OK && is_there) {
-        unsigned count = 0;
+    for (; status == CRT_OK && is_there; first += count) {
+        count = 0;
 
         while (count < TOGETHER &&
                (status = crti_next_peeked(&peeked, &is_there, &numbers[count],
                                           &results[count])) == CRT_OK &&
                is_there)
             crti_borrowed_prefetch(owner, numbers[count++]);
-        take_several(owner, numbers, results, count);
+        take_several(owner, numbers, results, first, count);
     }
     return status;
 }

@@ -12,8 +12,9 @@
  *     for those that arrived after it and were not asked for yet. It binds nobody: the owner
  *     answers what it knows now, as far as it fits into one message and into the window, and nobody
  *     waits for it. What it did not say is asked when it is wanted. The first question is short, so
- *     that reading can begin; when few of the answers are left to be read, the next one goes, so
- *     that reading goes on while the owner answers.
+ *     that reading can begin; some more go behind it, so that reading goes on while the owner
+ *     answers. In each of their answers one ref is a mark: when it is read, another question goes.
+ *     The others are read without a word to anybody, and so without the lock.
  * Failure
  *     A PEEK or its answer that is lost with its session is not missed.
  */
@@ -23,8 +24,8 @@
 #include "runtime/core/refs/borrowed.h"
 
 #define CRTI_PEEK_MAX   1024 /* refs of a question, */
-#define CRTI_PEEK_FIRST 256  /* of the first one */
-#define CRTI_PEEK_LEFT  768 /* answers to be read when the next one goes: fewer than MAX */
+#define CRTI_PEEK_FIRST 256  /* of the first one, and of an answer before its mark */
+#define CRTI_PEEK_AHEAD 4    /* questions behind the first one */
 #define CRTI_PEEK_BYTES (256u << 10)      /* of an answer, about */
 #define CRTI_PEEK_VALUE ((size_t)4 << 10) /* longest value in it */
 
@@ -72,17 +73,20 @@ static inline void crti_peek_may_not(crt_ref_t *ref)
         crti_list_remove(&block->unasked);
 }
 /* The refs of the same owner behind this one, which is about to be asked for; and those behind
- * these, after it. */
+ * these, after it: so many questions. */
 void crti_peek_ahead(crt_ref_t *ref);
-void crti_peek_behind(crti_core_t *core, crti_remote_t *owner);
+void crti_peek_behind(crti_core_t *core, crti_remote_t *owner, unsigned questions);
+static inline bool crti_peek_is_mark(const crt_ref_t *ref)
+{
+    return atomic_load_explicit(&ref->is_peek_mark, memory_order_relaxed);
+}
 /* Its answer is read. */
 static inline void crti_peek_read(crt_ref_t *ref)
 {
-    if (!ref->is_peeked)
+    if (!crti_peek_is_mark(ref))
         return;
-    ref->is_peeked = false;
-    if (--ref->owner->peeked == CRTI_PEEK_LEFT)
-        crti_peek_behind(ref->core, ref->owner);
+    atomic_store_explicit(&ref->is_peek_mark, false, memory_order_relaxed);
+    crti_peek_behind(ref->core, ref->owner, 1);
 }
 
 crt_status_t crti_peek_asked(crti_client_t *client, const void *data, size_t size);

@@ -44,7 +44,7 @@ static void set_content(crt_ref_t *ref, crti_content_t next)
 {
     assert(states[ref->content].next >> next & 1);
     CRTI_ARROW("content", states, ref->content, next);
-    ref->content = next;
+    __atomic_store_n(&ref->content, (uint8_t)next, __ATOMIC_RELEASE);
 }
 
 /* ------------------------------------------------------------------ the end of one */
@@ -70,8 +70,6 @@ static void end_ref(crti_core_t *core, crt_ref_t *ref)
 {
     assert(crti_list_is_empty(&ref->more->turn));
     crti_peek_may_not(ref);
-    if (ref->is_peeked)
-        ref->owner->peeked--;
     crti_ref_free_content(ref);
     if (ref->more != &crti_ref_no_more)
         crti_pool_put(&core->refs->more_pool, ref->more);

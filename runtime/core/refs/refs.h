@@ -18,6 +18,7 @@
 #ifndef CRTI_CORE_REFS_REFS_H
 #define CRTI_CORE_REFS_REFS_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -124,16 +125,14 @@ struct crt_ref {
     crti_core_t *core;
     uint32_t handles; /* the user's */
     bool is_free;     /* nobody has held it any more */
-    uint8_t content;  /* crti_content_t */
+    uint8_t content;  /* crti_content_t, set last: then others read it without the lock */
     bool is_owned : 1;
     bool is_tell : 1;     /* nobody will ask: errors are logged */
     bool is_result : 1;   /* of a call */
     bool is_lifetime : 1; /* of an actor, which ends with it */
     bool may_peek : 1;    /* borrowed, in no block: in its owner's `unasked`; */
-    bool is_peeked : 1;   /* answered, and in its owner's count of those */
     bool is_locating : 1, is_pulling : 1;
     bool is_decoded : 1;     /* more->value */
-    bool is_checked : 1;     /* its value can be decoded, crti_ref_read */
     bool in_backlog : 1;     /* `entry`, not `call` */
     bool is_searched : 1;    /* by crti_check_result_wait, which is going on */
     bool is_unconfirmed : 1; /* borrowed: `nodes` are not its owner's word */
@@ -155,7 +154,12 @@ struct crt_ref {
     };
     size_t size;
     union {
-        unsigned char small[24];  /* INLINE: values so short, */
+        struct {
+            unsigned char small[22]; /* INLINE: values so short, */
+            atomic_bool is_read;     /* that one, by the program */
+            /* of a borrowed one: with whom it is read, more is asked for (peek.h) */
+            atomic_bool is_peek_mark;
+        };
         void *long_bytes;         /* and longer ones: crti_ref_bytes */
         struct crti_error *error; /* FAILED; NULL: there was no memory for it */
     };

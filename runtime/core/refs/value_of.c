@@ -44,7 +44,7 @@ void crti_value_locate(crt_ref_t *ref)
     if (status != CRT_OK)
         crti_ref_fail(ref, status);
     else if (is_first)
-        crti_peek_behind(ref->core, ref->owner);
+        crti_peek_behind(ref->core, ref->owner, CRTI_PEEK_AHEAD);
 }
 
 /* ------------------------------------------------------------------ bytes of the store */
@@ -259,6 +259,13 @@ bool crti_ref_is_flat(const crt_ref_t *ref, crt_out_t out)
            out.kind <= CRT_OUT_BYTES;
 }
 
+/* After a shutdown it can still be read. */
+static void set_read(crt_ref_t *ref)
+{
+    if (!atomic_load_explicit(&ref->is_read, memory_order_relaxed))
+        atomic_store_explicit(&ref->is_read, true, memory_order_relaxed);
+}
+
 static crt_status_t read_flat(crt_ref_t *ref, crt_out_t out)
 {
     const crti_handles_t none = {0};
@@ -266,8 +273,10 @@ static crt_status_t read_flat(crt_ref_t *ref, crt_out_t out)
     crt_value_t value;
     crt_status_t status = crti_decode(ref->small, ref->size, &none, &value, &memory);
 
-    ref->is_checked = status == CRT_OK;
-    return status == CRT_OK ? crti_value_to(&value, out, NULL) : status;
+    if (status != CRT_OK)
+        return status;
+    set_read(ref);
+    return crti_value_to(&value, out, NULL);
 }
 
 crt_status_t crti_ref_read(crt_ref_t *ref, crt_out_t out)
@@ -280,10 +289,21 @@ crt_status_t crti_ref_read(crt_ref_t *ref, crt_out_t out)
         status = crti_ref_value(ref, &value);
         return status == CRT_OK ? crti_value_to(value, out, NULL) : status;
     }
-    if (out.kind == CRT_OUT_NONE && ref->is_checked)
-        return CRT_OK;
     if (!crti_decode_flat_number(ref->small, ref->size, &number))
         return read_flat(ref, out);
-    ref->is_checked = true;
+    set_read(ref);
     return crti_value_to(&number, out, NULL);
+}
+
+bool crti_ref_read_number(crt_ref_t *ref, crt_out_t out, crt_status_t *status_out)
+{
+    crt_value_t number;
+
+    if (__atomic_load_n(&ref->content, __ATOMIC_ACQUIRE) != CRTI_CONTENT_INLINE ||
+        crti_peek_is_mark(ref) || !crti_ref_is_flat(ref, out) ||
+        !crti_decode_flat_number(ref->small, ref->size, &number))
+        return false;
+    set_read(ref);
+    *status_out = crti_value_to(&number, out, NULL);
+    return true;
 }

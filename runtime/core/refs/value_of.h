@@ -18,6 +18,9 @@ bool crti_value_fetch(crt_ref_t *ref);
 crt_status_t crti_ref_value(crt_ref_t *ref, const crt_value_t **value_out);
 /* Reads it into the user's variable, as crti_value_to does. */
 crt_status_t crti_ref_read(crt_ref_t *ref, crt_out_t out);
+/* The same without the lock, of a number that has come: who has the ref keeps it, and its content
+ * stays. False: it is no such ref, or reading it asks for others (peek.h). */
+bool crti_ref_read_number(crt_ref_t *ref, crt_out_t out, crt_status_t *status_out);
 /* Its value is so simple that it can be read without the core. */
 bool crti_ref_is_flat(const crt_ref_t *ref, crt_out_t out);
 /* Raises the ref's error in this thread. */
