@@ -4,10 +4,12 @@
 can't be, the error says why.
 Usage: test_spill.py CRT SPILL_PROGRAM HANGING_DISK"""
 import concurrent.futures
+import ctypes
 import glob
 import os
 import shutil
 import signal
+import struct
 import sys
 import tempfile
 import unittest
@@ -33,6 +35,30 @@ def spilled_files(pid):
     return found
 
 
+SCHED_SETATTR, SCHED_GETATTR = {"x86_64": (314, 315)}.get(os.uname().machine, (274, 275))
+SLICE_NS = 100_000_000
+
+
+def slice_of(thread):
+    """How long it may compute before others have their turn, in ns."""
+    attributes = ctypes.create_string_buffer(48)
+    if ctypes.CDLL(None).syscall(SCHED_GETATTR, thread, attributes, 48, 0) != 0:
+        return 0
+    return struct.unpack("IIQiIQQQ", attributes.raw)[5]
+
+
+def knows_slices():
+    """By a thread that ends: whether this kernel lets one choose."""
+    def choose():
+        attributes = struct.pack("IIQiIQQQ", 48, 0, 0, os.getpriority(os.PRIO_PROCESS, 0), 0,
+                                 SLICE_NS, 0, 0)
+        ctypes.CDLL(None).syscall(SCHED_SETATTR, 0, attributes, 0)
+        return slice_of(0) == SLICE_NS
+
+    with concurrent.futures.ThreadPoolExecutor(1) as pool:
+        return pool.submit(choose).result()
+
+
 class Spill(unittest.TestCase):
 
     def setUp(self):
@@ -56,6 +82,14 @@ class Spill(unittest.TestCase):
     def files(self):
         return [path for path, target in spilled_files(self.daemon())
                 if target.startswith(self.dir)]
+
+    def test_who_wakes_up_need_not_wait_for_the_threads_of_the_disk(self):
+        if not knows_slices():
+            self.skipTest("needs Linux 6.12")
+        self.start()
+        threads = [int(name) for name in os.listdir(f"/proc/{self.daemon()}/task")]
+        self.assertEqual(sum(slice_of(thread) == SLICE_NS for thread in threads), 3)
+        self.assertLess(slice_of(self.daemon()), SLICE_NS)
 
     def test_four_times_the_store_is_written_and_read_back_in_random_order(self):
         driver = self.start()

@@ -12,11 +12,14 @@
 #include "runtime/node/objects/spill_threads.h"
 
 #include <errno.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "runtime/base/clock.h"
 #include "runtime/base/log.h"
@@ -34,6 +37,7 @@
 #define ROOM_NS       (10 * CRTI_S)
 #define ROOM_SLICE_NS (20 * CRTI_MS)
 #define STOP_NS       (2 * CRTI_S)
+#define SLICE_NS      (100 * CRTI_MS) /* the longest that there is */
 
 typedef struct batch {
     crti_object_id_t ids[BATCH_OBJECTS];
@@ -62,6 +66,31 @@ struct crti_spill_threads {
     crti_list_t loads, done; /* crti_spill_load_t */
     unsigned live;           /* threads */
 };
+
+/* ---------------------------------------------------------------- beside others */
+
+/* Of sched_setattr(2), as far as it is set; glibc has it late, and Linux's own header is none to be
+ * included beside glibc's. */
+typedef struct attributes {
+    uint32_t size, policy;
+    uint64_t flags;
+    int32_t nice;
+    uint32_t priority;
+    uint64_t runtime, deadline, period;
+} attributes_t;
+
+/* Our threads compute for milliseconds, most calls for microseconds: whoever wakes up on our
+ * processor has it at once, and not when our slice is over. By long slices: Linux (6.12 and later)
+ * lets those with shorter ones go first. The share of the processor stays what it was. */
+static void let_others_first(void)
+{
+    attributes_t a;
+
+    if (syscall(SYS_sched_getattr, 0, &a, sizeof(a), 0) != 0 || a.policy != SCHED_OTHER)
+        return;
+    a.runtime = SLICE_NS;
+    (void)syscall(SYS_sched_setattr, 0, &a, 0);
+}
 
 /* ---------------------------------------------------------------- saver */
 
@@ -273,8 +302,10 @@ static uint64_t rest_of(const crti_spill_threads_t *t)
 static void *save_all(void *user)
 {
     crti_spill_threads_t *t = user;
-    bool is_waited = crti_store_spill_sleep(t->store, false, UINT64_MAX);
+    bool is_waited;
 
+    let_others_first();
+    is_waited = crti_store_spill_sleep(t->store, false, UINT64_MAX);
     while (!t->is_stopping) {
         hear_of_gone(t);
         save(t, is_waited);
@@ -381,6 +412,7 @@ static void *load_all(void *user)
     crti_spill_threads_t *t = user;
     crti_spill_load_t *load;
 
+    let_others_first();
     while ((load = next_load(t))) {
         crt_status_t status =
             load->bytes ? crti_spill_files_read(t->files, load->object, load->offset,
