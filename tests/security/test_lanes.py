@@ -80,7 +80,7 @@ class Stranger:
         self.process = subprocess.Popen([
             "nsenter", "--target",
             str(host.init.pid), "--net", "unshare", "--mount", "--pid", "--fork", "--kill-child",
-            "--mount-proc", *user, "python3", "-c",
+            "--mount-proc", *user, sys.executable, "-c",
             "import resource; resource.setrlimit(resource.RLIMIT_NOFILE, (4096, 4096))\n" + ATTACK,
             str(SILENT)
         ], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
