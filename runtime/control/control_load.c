@@ -296,12 +296,17 @@ void crti_control_loaded(crti_control_t *c, uint64_t now_ns)
 
 /* ---------------------------------------------------------------- rows again */
 
+/* Rows of what is unsaved are on their way, perhaps behind a deletion that failed: what comes of
+ * them decides whether there is a row, and nothing is deleted behind them. */
+
 static void rewrite_actor(crti_control_t *c, crti_store_table_t table, crti_id_t id)
 {
     const crti_actor_entry_t *actor = crti_actor_table_get(&c->actors, id);
     crti_msg_row_actor_t row;
 
-    if (actor == NULL || actor->unsaved) {
+    if (actor && actor->unsaved)
+        return;
+    if (actor == NULL) {
         crti_control_delete(c, table, id);
     } else if (table == CRTI_STORE_ACTOR_STATES) {
         row = crti_actor_entry_row(actor);
@@ -315,7 +320,9 @@ static void rewrite_job(crti_control_t *c, crti_store_table_t table, crti_id_t i
 {
     const crti_job_entry_t *job = crti_job_table_get(&c->jobs, id);
 
-    if (job == NULL || job->unsaved) {
+    if (job && job->unsaved)
+        return;
+    if (job == NULL) {
         crti_control_delete(c, table, id);
     } else if (table == CRTI_STORE_JOBS) {
         crti_control_put(c, table, id, CRTI_MSG_ROW_JOB, job->made);
@@ -331,7 +338,9 @@ static void rewrite_placement_group(crti_control_t *c, crti_id_t id)
     const crti_placement_group_entry_t *group =
         crti_placement_group_table_get(&c->placement_groups, id);
 
-    if (group && !group->unsaved && group->state != CRTI_PLACEMENT_GROUP_REMOVED)
+    if (group && group->unsaved)
+        return;
+    if (group && group->state != CRTI_PLACEMENT_GROUP_REMOVED)
         crti_control_put_placement_group(c, group);
     else
         crti_control_delete(c, CRTI_STORE_PLACEMENT_GROUPS, id);
