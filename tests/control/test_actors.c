@@ -609,6 +609,31 @@ static void dead_actors_are_capped_and_expire_with_their_rows(void **state)
     assert_false(bed_has_row(bed, CRTI_STORE_ACTORS, bed_id(11099)));
 }
 
+static void a_row_is_not_deleted_behind_a_new_creation_of_its_actor(void **state)
+{
+    bed_t *bed = *state;
+    crti_msg_actor_kill_t kill = {.actor = bed_id(50), .no_restart = true};
+
+    control_create(bed, 50, "a");
+    bed_say(bed, NODE_A, CRTI_MSG_ACTOR_KILL, 1, &kill);
+    bed->failing = CRT_ERR_IO;
+    for (int i = 0; i < 240; i++) { /* it expires, and its rows can't be deleted */
+        bed_pass(bed, 3 * CRTI_S);
+        bed_say(bed, NODE_A, CRTI_MSG_HEARTBEAT, 0, NULL);
+    }
+    assert_int_equal(crti_control_figures(bed->control).actors_dead, 0);
+    assert_true(bed_has_row(bed, CRTI_STORE_ACTORS, bed_id(50)));
+    bed->failing = CRT_OK;
+    bed->manual = true;
+    bed_forget(bed);
+    control_create(bed, 50, "a");
+    bed_pass(bed, 2 * CRTI_S); /* the deletion would be tried again here */
+    bed_store(bed);
+    assert_non_null(bed_next(bed, NODE_A, CRTI_MSG_DONE));
+    assert_true(bed_has_row(bed, CRTI_STORE_ACTORS, bed_id(50)));
+    assert_true(bed_has_row(bed, CRTI_STORE_ACTOR_STATES, bed_id(50)));
+}
+
 static void no_change(void *user, crti_actor_entry_t *actor, unsigned before, bool stored)
 {
 }
@@ -668,6 +693,7 @@ int main(void)
         CONTROL_TEST(actors_end_with_the_process_that_made_them),
         CONTROL_TEST(an_unknown_actor_is_waited_for_and_then_dead_to_those_who_watch),
         CONTROL_TEST(dead_actors_are_capped_and_expire_with_their_rows),
+        CONTROL_TEST(a_row_is_not_deleted_behind_a_new_creation_of_its_actor),
         cmocka_unit_test(an_actor_is_written_again_as_it_was_made),
     };
 
