@@ -337,6 +337,14 @@ void crti_net_receive(crti_port_t *port, const crti_received_frame_t *arrival)
 
 /* ---------------------------------------------------------------- the round */
 
+static void move_all(crti_list_t *from, crti_list_t *to)
+{
+    crti_list_t *item;
+
+    while ((item = crti_list_pop(from)))
+        crti_list_append(to, item);
+}
+
 static bool pump(void *user)
 {
     crti_net_t *net = user;
@@ -345,8 +353,7 @@ static bool pump(void *user)
 
     /* One round: ports become active again by what handlers send. */
     crti_list_init(&round);
-    while ((item = crti_list_pop(&net->active)))
-        crti_list_append(&round, item);
+    move_all(&net->active, &round);
     while ((item = crti_list_pop(&round))) {
         crti_port_t *port = CRTI_CONTAINER(item, crti_port_t, active);
 
@@ -355,8 +362,9 @@ static bool pump(void *user)
         if (any && crti_progress_is_done(&net->progress))
             break;
     }
-    while ((item = crti_list_pop(&round)))
-        crti_list_append(&net->active, item);
+    /* Those that were not looked at are the first of the next round. */
+    move_all(&net->active, &round);
+    move_all(&round, &net->active);
     return any;
 }
 

@@ -18,6 +18,7 @@
 #include "runtime/base/cleanup.h"
 
 #define EVENTS      64
+#define AWAKE_TURNS 64 /* of the token on end without a look at the descriptors */
 #define QUIET_NS    (4 * CRTI_MS) /* between waits that are no loop */
 #define FUTEX_SLEEP (3600 * CRTI_S)
 /* A waiter that sleeps for so long is no short call: another one takes the token from it. */
@@ -295,6 +296,19 @@ void crti_progress_break(crti_progress_t *p)
         wake_word(&CRTI_CONTAINER(item, crti_progress_waiter_t, link)->word);
 }
 
+/* Input that needs no descriptors keeps the holder awake; theirs, and deadlines, must not wait for
+ * its end. */
+static void look_awake(crti_progress_t *p)
+{
+    struct epoll_event events[EVENTS];
+
+    if (++p->awake_turns < AWAKE_TURNS)
+        return;
+    p->awake_turns = 0;
+    arm(p, p->ops->deadline(p->user));
+    dispatch(events, epoll_wait(p->epoll_fd, events, EVENTS, 0));
+}
+
 /* The holder of the token receives once, sleeping for it if nothing is there. A signal handler, or
  * a stop of the process, ends the sleep early: whoever waits looks again, and sleeps on. */
 void crti_progress_turn(crti_progress_t *p, crti_progress_waiter_t *me,
@@ -307,8 +321,11 @@ void crti_progress_turn(crti_progress_t *p, crti_progress_waiter_t *me,
     free_removed(p);
     freed_count = p->freed_count;
     p->ops->flush(p->user);
-    if (p->ops->pump(p->user) || spin(p, me) || !p->ops->sleep(p->user))
+    if (p->ops->pump(p->user) || spin(p, me) || !p->ops->sleep(p->user)) {
+        look_awake(p);
         return;
+    }
+    p->awake_turns = 0;
     arm(p, p->ops->deadline(p->user));
     if (p->early_rests > 0 && p->state == CRTI_PROGRESS_TICKING && me != &p->self)
         crti_progress_rest_early(p);

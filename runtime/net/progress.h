@@ -49,7 +49,8 @@
  * Sleeping
  *     One epoll. It wakes the thread that came last, and, for a level-triggered event that is still
  *     there, the thread before it, too. So the descriptors of calls are edge-triggered. Deadlines
- *     are a timerfd: an earlier one can be set while a thread sleeps, without waking it.
+ *     are a timerfd: an earlier one can be set while a thread sleeps, without waking it. Lanes that
+ *     always have input let nobody sleep: after some turns the holder looks without sleeping.
  * Failure
  *     Taking the token away needs no handshake. The new holder sees level-triggered events, since
  *     only the holder dispatches and a wake consumes nothing. A thread that gets an edge without
@@ -142,6 +143,7 @@ typedef struct crti_progress {
     uint64_t freed_count; /* how many sources were freed */
     uint64_t armed;       /* what timer_fd is set to, UINT64_MAX: off */
     uint64_t turnover;    /* how often a waiter took or left the token */
+    int awake_turns;      /* so often was received without a look at the descriptors */
     uint64_t left;        /* when a waiter left it last while the thread was POLLING */
     crti_progress_state_t state;
     pthread_t thread;

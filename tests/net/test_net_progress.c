@@ -398,6 +398,120 @@ static void many_long_waits_beside_short_ones_all_end(void **state)
     pair_close(&s);
 }
 
+/* ---------------------------------------------------------------- input without end */
+
+/* Lanes that have input at each look. */
+typedef struct busy {
+    crti_progress_t progress;
+    crti_source_t source;
+    int pumps, heard, expired;
+} busy_t;
+
+static void do_nothing(void *user)
+{
+}
+
+static bool pump_busy(void *user)
+{
+    ((busy_t *)user)->pumps++;
+    return true;
+}
+
+static void expire_busy(void *user)
+{
+    ((busy_t *)user)->expired++;
+}
+
+static uint64_t deadline_busy(void *user)
+{
+    return crti_now_ns();
+}
+
+static void hear_busy(crti_source_t *source, uint32_t events)
+{
+    CRTI_CONTAINER(source, busy_t, source)->heard++;
+}
+
+static bool has_heard_and_expired(void *user)
+{
+    const busy_t *busy = user;
+
+    return busy->pumps > 100000 || (busy->heard > 0 && busy->expired > 0);
+}
+
+static void a_thread_that_always_has_input_looks_at_descriptors_and_the_time(void **state)
+{
+    static const crti_progress_ops_t ops = {.flush = do_nothing,
+                                            .pump = pump_busy,
+                                            .rescan = do_nothing,
+                                            .expire = expire_busy,
+                                            .deadline = deadline_busy,
+                                            .broken = do_nothing};
+    busy_t busy = {.source = {.on_ready = hear_busy}};
+    int fds[2];
+
+    assert_int_equal(pipe(fds), 0);
+    assert_int_equal(write(fds[1], "x", 1), 1);
+    assert_int_equal(crti_progress_init(&busy.progress, &ops, &busy), CRT_OK);
+    busy.source.fd = fds[0];
+    assert_int_equal(crti_progress_add(&busy.progress, &busy.source, EPOLLIN), CRT_OK);
+    pthread_mutex_lock(&busy.progress.lock);
+    assert_int_equal(
+        crti_progress_wait(&busy.progress, has_heard_and_expired, &busy, DEADLINE),
+        CRT_OK);
+    pthread_mutex_unlock(&busy.progress.lock);
+    assert_true(busy.heard > 0 && busy.expired > 0);
+    crti_progress_stop(&busy.progress);
+    crti_progress_fini(&busy.progress);
+    close(fds[0]);
+    close(fds[1]);
+}
+
+/* A port with an answer for a waiter at each look. */
+typedef struct talker {
+    crti_port_t port;
+    int looks;
+} talker_t;
+
+static int looks_wanted, looks_had;
+
+static bool drain_talker(crti_port_t *port)
+{
+    CRTI_CONTAINER(port, talker_t, port)->looks++;
+    looks_had++;
+    return true;
+}
+
+static bool had_a_look(void *user)
+{
+    return looks_had >= looks_wanted;
+}
+
+static void waits_that_one_port_ends_at_once_do_not_starve_the_others(void **state)
+{
+    static const crti_transport_t transport = {.drain = drain_talker};
+    talker_t talkers[3];
+    fixture_t f;
+    party_t party;
+
+    fixture_init(&f);
+    party_start(&f, false, 0, &party);
+    for (int i = 0; i < 3; i++) {
+        talkers[i] = (talker_t){.port = {.net = party.net, .transport = &transport}};
+        crti_list_append(&party.net->active, &talkers[i].port.active);
+    }
+    for (int i = 0; i < 30; i++) {
+        looks_wanted = looks_had + 1;
+        assert_int_equal(crti_net_wait(party.net, had_a_look, NULL, DEADLINE), CRT_OK);
+    }
+    for (int i = 0; i < 3; i++) {
+        assert_in_range(talkers[i].looks, looks_had / 3, looks_had / 3 + 1);
+        crti_list_remove(&talkers[i].port.active);
+    }
+    party_stop(&party);
+    fixture_fini(&f);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -411,6 +525,9 @@ int main(int argc, char **argv)
         cmocka_unit_test(long_waits_whose_token_was_taken_end_in_any_order),
         cmocka_unit_test(a_long_wait_whose_token_was_taken_times_out),
         cmocka_unit_test(many_long_waits_beside_short_ones_all_end),
+        cmocka_unit_test(
+            a_thread_that_always_has_input_looks_at_descriptors_and_the_time),
+        cmocka_unit_test(waits_that_one_port_ends_at_once_do_not_starve_the_others),
     };
 
     return fixture_main(argc, argv, tests, sizeof(tests) / sizeof(tests[0]));
