@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* OpenSSL library: the functions of libssl and libcrypto that are called here, found when the first
- * stream, or key of a certificate, is made.
+ * stream, or key of a certificate, is made, or the first large object is spilled.
  *
  * Where it sits
- *     tls, seal, https key -> [ openssl library ] -> libssl (dlopen)
+ *     tls, seal, https key, spill tag -> [ openssl library ] -> libssl (dlopen)
  * Why
  *     Most workers never make a stream. The two libraries have eleven mappings and a hundred pages
  *     of relocated pointers, which a fork of the zygote would copy for each worker, and take apart
@@ -69,6 +69,12 @@
     X(EVP_DecryptUpdate)                                                                 \
     X(EVP_EncryptFinal_ex)                                                               \
     X(EVP_EncryptUpdate)                                                                 \
+    X(EVP_MAC_CTX_free)                                                                  \
+    X(EVP_MAC_CTX_new)                                                                   \
+    X(EVP_MAC_fetch)                                                                     \
+    X(EVP_MAC_final)                                                                     \
+    X(EVP_MAC_init)                                                                      \
+    X(EVP_MAC_update)                                                                    \
     X(EVP_aes_256_gcm)                                                                   \
     X(SSL_CIPHER_find)                                                                   \
     X(SSL_CTX_ctrl)                                                                      \
@@ -145,6 +151,12 @@ CRTI_LATE_TABLE(crti_openssl, CRTI_OPENSSL_SYMBOLS);
 #define EVP_DecryptUpdate          crti_openssl_api.EVP_DecryptUpdate_
 #define EVP_EncryptFinal_ex        crti_openssl_api.EVP_EncryptFinal_ex_
 #define EVP_EncryptUpdate          crti_openssl_api.EVP_EncryptUpdate_
+#define EVP_MAC_CTX_free           crti_openssl_api.EVP_MAC_CTX_free_
+#define EVP_MAC_CTX_new            crti_openssl_api.EVP_MAC_CTX_new_
+#define EVP_MAC_fetch              crti_openssl_api.EVP_MAC_fetch_
+#define EVP_MAC_final              crti_openssl_api.EVP_MAC_final_
+#define EVP_MAC_init               crti_openssl_api.EVP_MAC_init_
+#define EVP_MAC_update             crti_openssl_api.EVP_MAC_update_
 #define EVP_aes_256_gcm            crti_openssl_api.EVP_aes_256_gcm_
 #define SSL_CIPHER_find            crti_openssl_api.SSL_CIPHER_find_
 #define SSL_CTX_ctrl               crti_openssl_api.SSL_CTX_ctrl_

@@ -325,10 +325,12 @@ static void tell_ratios(const crt_side_t *side, const spill_plain_t *plain)
 {
     double total = spill_total(&load);
 
-    printf("ratio  %.2f write, %.2f read\n",
-           (side->full.written - side->start.written) / side->put_us * plain->settle_us /
-               total,
-           (side->end.read - side->cold.read) / side->read_us * plain->read_us / total);
+    printf(
+        "ratio  %.2f put, %.2f read; of bytes that went through the disk %.2f and %.2f\n",
+        plain->settle_us / side->put_us, plain->read_us / side->read_us,
+        (side->full.written - side->start.written) / side->put_us * plain->settle_us /
+            total,
+        (side->end.read - side->cold.read) / side->read_us * plain->read_us / total);
 }
 
 static void shuffle(void)

@@ -13,8 +13,10 @@
 #include <unistd.h>
 
 #include <cmocka.h>
+#include <sodium.h>
 
 #include "runtime/node/objects/spill_files.h"
+#include "runtime/node/objects/spill_tag.h"
 
 #define KIB 1024u
 #define MIB 1048576u
@@ -40,6 +42,8 @@ static struct {
     int append_error, settle_error;
     unsigned files;
     uint64_t discarded, room;
+    uint64_t wanted, wanted_until,
+        ahead; /* bytes, where they end, at most before a read */
     fake_file_t *last;
 } fake;
 
@@ -79,10 +83,18 @@ static int fake_settle(void *file)
     return fake.settle_error;
 }
 
+static void fake_want(void *user, uint64_t offset, uint64_t size)
+{
+    fake.wanted += size;
+    fake.wanted_until = offset + size;
+}
+
 static int fake_read(void *user, uint64_t offset, void *bytes, size_t size)
 {
     const fake_file_t *file = user;
 
+    if (fake.wanted && fake.wanted_until - offset > fake.ahead)
+        fake.ahead = fake.wanted_until - offset;
     if (offset + size > file->size)
         return ENODATA;
     memcpy(bytes, file->bytes + offset, size);
@@ -113,8 +125,9 @@ static int fake_room(const char *where, uint64_t *bytes_out)
     return 0;
 }
 
-static const crti_spill_ops_t fake_ops = {
-    fake_open, fake_append, fake_settle, fake_read, fake_discard, fake_remove, fake_room};
+static const crti_spill_ops_t fake_ops = {fake_open,   fake_append, fake_settle,
+                                          fake_want,   fake_read,   fake_discard,
+                                          fake_remove, fake_room};
 
 static crti_spill_files_t *new_files(uint64_t limit)
 {
@@ -174,6 +187,30 @@ static crt_status_t read_whole(crti_spill_files_t *files, uint64_t number, size_
 
 /* ---------------------------------------------------------------- tests */
 
+/* RFC 8439, 2.5.2; and one tag, however it is computed. */
+static void tags_are_poly1305_at_every_size(void **state)
+{
+    static const unsigned char key[CRTI_SPILL_TAG_KEY_BYTES] = {
+        0x85, 0xd6, 0xbe, 0x78, 0x57, 0x55, 0x6d, 0x33, 0x7f, 0x44, 0x52,
+        0xfe, 0x42, 0xd5, 0x06, 0xa8, 0x01, 0x03, 0x80, 0x8a, 0xfb, 0x0d,
+        0xb2, 0xfd, 0x4a, 0xbf, 0xf6, 0xaf, 0x41, 0x49, 0xf5, 0x1b};
+    static const unsigned char wanted[CRTI_SPILL_TAG_BYTES] = {
+        0xa8, 0x06, 0x1d, 0xc1, 0x30, 0x51, 0x36, 0xc6,
+        0xc2, 0x2b, 0x8b, 0xaf, 0x0c, 0x01, 0x27, 0xa9};
+    static const size_t sizes[] = {0, 1, 16383, 16384, 16385, MIB};
+    unsigned char tag[CRTI_SPILL_TAG_BYTES], other[CRTI_SPILL_TAG_BYTES];
+
+    crti_spill_tag(key, "Cryptographic Forum Research Group", 34, tag);
+    assert_memory_equal(tag, wanted, sizeof(tag));
+    for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+        CRTI_AUTO(free) unsigned char *bytes = bytes_of(i, sizes[i]);
+
+        crti_spill_tag(key, bytes, sizes[i], tag);
+        crypto_onetimeauth_poly1305(other, bytes, sizes[i], key);
+        assert_memory_equal(tag, other, sizeof(tag));
+    }
+}
+
 static void objects_of_every_size_are_read_as_they_were_written(void **state)
 {
     static const size_t sizes[] = {
@@ -218,6 +255,20 @@ static void a_part_is_read_alone_and_nothing_but_parts(void **state)
                      CRT_ERR_INVALID);
     assert_int_equal(crti_spill_files_read(files, object(2), 0, found, 1),
                      CRT_ERR_NOT_FOUND);
+}
+
+static void the_storage_is_told_what_is_read_next_and_of_nothing_else(void **state)
+{
+    CRTI_AUTO(crti_spill_files_free) crti_spill_files_t *files = new_files(0);
+
+    save(files, 1, MIB);
+    save(files, 2, 20 * MIB + 5);
+    save(files, 3, 5 * MIB);
+    assert_ok(read_whole(files, 1, MIB)); /* one read tells it */
+    assert_int_equal(fake.wanted, 0);
+    assert_ok(read_whole(files, 2, 20 * MIB + 5));
+    assert_int_equal(fake.wanted, 20 * MIB + 5);
+    assert_int_equal(fake.ahead, 8 * MIB);
 }
 
 static void a_changed_byte_is_never_read(void **state)
@@ -471,8 +522,10 @@ static void a_file_of_a_directory_is_read_by_its_user_alone(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(tags_are_poly1305_at_every_size),
         cmocka_unit_test(objects_of_every_size_are_read_as_they_were_written),
         cmocka_unit_test(a_part_is_read_alone_and_nothing_but_parts),
+        cmocka_unit_test(the_storage_is_told_what_is_read_next_and_of_nothing_else),
         cmocka_unit_test(a_changed_byte_is_never_read),
         cmocka_unit_test(swapped_parts_and_objects_are_never_read),
         cmocka_unit_test(a_batch_that_fails_leaves_what_was_settled),

@@ -87,6 +87,10 @@ static int disk_settle(void *user)
     return 0;
 }
 
+static void disk_want(void *file, uint64_t offset, uint64_t size)
+{
+}
+
 static int disk_read(void *user, uint64_t offset, void *bytes, size_t size)
 {
     const disk_file_t *file = user;
@@ -121,8 +125,9 @@ static int disk_room(const char *where, uint64_t *bytes_out)
     return 0;
 }
 
-static const crti_spill_ops_t disk_ops = {
-    disk_open, disk_append, disk_settle, disk_read, disk_discard, disk_remove, disk_room};
+static const crti_spill_ops_t disk_ops = {disk_open,   disk_append, disk_settle,
+                                          disk_want,   disk_read,   disk_discard,
+                                          disk_remove, disk_room};
 
 /* ---------------------------------------------------------------- objects */
 

@@ -125,6 +125,11 @@ static int settle(void *file)
     return fdatasync(fd_of(file)) == 0 ? 0 : errno;
 }
 
+static void want(void *file, uint64_t offset, uint64_t size)
+{
+    (void)posix_fadvise(fd_of(file), (off_t)offset, (off_t)size, POSIX_FADV_WILLNEED);
+}
+
 static int read_file(void *file, uint64_t offset, void *bytes, size_t size)
 {
     char *at = bytes;
@@ -173,6 +178,7 @@ static int room(const char *where, uint64_t *bytes_out)
 const crti_spill_ops_t crti_spill_directory = {.open = open_file,
                                                .append = append,
                                                .settle = settle,
+                                               .want = want,
                                                .read = read_file,
                                                .discard = discard,
                                                .remove = remove_file,

@@ -22,6 +22,7 @@
 #include "runtime/base/list.h"
 #include "runtime/base/map.h"
 #include "runtime/node/objects/spill_shares.h"
+#include "runtime/node/objects/spill_tag.h"
 
 #define FILES_MOST   64u /* with more than that they are larger */
 #define BLOCK_SHIFT  16
@@ -29,7 +30,8 @@
 #define SMALL_BYTES  (64u << 10) /* smaller is small */
 #define ALIGNMENT    64u
 #define LOOK_BYTES   ((uint64_t)64 << 20) /* between two looks how much room there is */
-#define TAG_BYTES    crypto_onetimeauth_poly1305_BYTES
+#define TAG_BYTES    CRTI_SPILL_TAG_BYTES
+#define WANT_BYTES   (8 * CRTI_SPILL_PART) /* are read ahead */
 
 typedef struct file {
     void *file; /* of the place */
@@ -59,7 +61,7 @@ typedef struct place {
 
 struct crti_spill_files {
     const crti_spill_ops_t *ops;
-    unsigned char key[crypto_onetimeauth_poly1305_KEYBYTES];
+    unsigned char key[CRTI_SPILL_TAG_KEY_BYTES];
     uint64_t limit;
 
     /* the saver's */
@@ -270,12 +272,6 @@ static int flush(crti_spill_files_t *files)
     return error;
 }
 
-static void make_tag(const crti_spill_files_t *files, const void *bytes, uint64_t size,
-                     unsigned char *tag)
-{
-    crypto_onetimeauth_poly1305(tag, bytes, size, files->key);
-}
-
 static uint64_t parts_of(uint64_t size)
 {
     return size == 0 ? 1 : (size + CRTI_SPILL_PART - 1) / CRTI_SPILL_PART;
@@ -290,7 +286,7 @@ static int write_small(crti_spill_files_t *files, record_t *record, const void *
 {
     int error = 0;
 
-    make_tag(files, bytes, record->size, record->tag);
+    crti_spill_tag(files->key, bytes, record->size, record->tag);
     if (files->staged_size > 0 &&
         record->offset + record->size - files->staged_at > STAGED_BYTES)
         error = flush(files);
@@ -312,7 +308,7 @@ static int write_parts(crti_spill_files_t *files, record_t *record, const void *
         uint64_t left = record->size - offset;
         size_t size = left < CRTI_SPILL_PART ? (size_t)left : (size_t)CRTI_SPILL_PART;
 
-        make_tag(files, at + offset, size, tag_of(record, part));
+        crti_spill_tag(files->key, at + offset, size, tag_of(record, part));
         error = files->ops->append(files->current->file, record->offset + offset,
                                    at + offset, size);
     }
@@ -617,7 +613,7 @@ static crt_status_t read_part(const crti_spill_files_t *files, record_t *record,
         return crt_raise(
             CRT_ERR_OBJECT_LOST, "it was spilled to disk, and its file can't be read: %s",
             error == ENODATA ? "the file is shorter than it was" : strerror(error));
-    make_tag(files, bytes, size, tag);
+    crti_spill_tag(files->key, bytes, size, tag);
     if (sodium_memcmp(tag, tag_of(record, part), TAG_BYTES) != 0 && !CRTI_FAULT(9))
         return crt_raise(
             CRT_ERR_OBJECT_LOST,
@@ -626,11 +622,29 @@ static crt_status_t read_part(const crti_spill_files_t *files, record_t *record,
     return CRT_OK;
 }
 
+/* While one part is checked the storage reads the next ones: each by itself, so that it gives the
+ * first one before it has them all. Returns up to where it was told. */
+static uint64_t want_ahead(const crti_spill_files_t *files, const record_t *record,
+                           uint64_t offset, uint64_t wanted, uint64_t end)
+{
+    uint64_t until = end - offset > WANT_BYTES ? offset + WANT_BYTES : end;
+
+    if (end - offset <= CRTI_SPILL_PART)
+        return until;
+    while (wanted < until) {
+        uint64_t n = until - wanted < CRTI_SPILL_PART ? until - wanted : CRTI_SPILL_PART;
+
+        files->ops->want(record->file->file, record->offset + wanted, n);
+        wanted += n;
+    }
+    return until;
+}
+
 static crt_status_t read_parts(const crti_spill_files_t *files, record_t *record,
                                uint64_t offset, unsigned char *bytes, uint64_t size)
 {
     crt_status_t status = CRT_OK;
-    uint64_t end = offset + size;
+    uint64_t end = offset + size, wanted = offset;
 
     if (offset > record->size || size > record->size - offset ||
         offset % CRTI_SPILL_PART != 0 ||
@@ -642,6 +656,7 @@ static crt_status_t read_parts(const crti_spill_files_t *files, record_t *record
         uint64_t left = end - offset;
         uint64_t n = left < CRTI_SPILL_PART ? left : CRTI_SPILL_PART;
 
+        wanted = want_ahead(files, record, offset, wanted, end);
         status = read_part(files, record, offset / CRTI_SPILL_PART, bytes, n);
         offset += n;
         bytes += n;

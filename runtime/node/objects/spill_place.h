@@ -23,6 +23,8 @@ typedef struct crti_spill_ops {
     int (*append)(void *file, uint64_t offset, const void *bytes, size_t size);
     /* All that was appended can be read from now on, whatever becomes of memory. */
     int (*settle)(void *file);
+    /* They are read soon: the storage may begin with it. */
+    void (*want)(void *file, uint64_t offset, uint64_t size);
     /* All of them: a file that ends before is ENODATA. */
     int (*read)(void *file, uint64_t offset, void *bytes, size_t size);
     /* They are not read any more: their room may come back. A place that can't do that waits for
