@@ -48,6 +48,9 @@
 /* Bytes of a gathered frame, about: with our header and CURVE's it fits into the 8192 bytes that
  * libzmq sends and receives by one call of the system. */
 #define CRTI_SESSION_GATHER 8064
+/* Of one that goes through memory, where a frame costs no such call: the receiver works on the
+ * first records while the sender makes more. */
+#define CRTI_SESSION_GATHER_STEADY 1024
 /* An acknowledgement waits so long where nothing is lost; the first probe comes after
  * session_probe_max there. */
 #define CRTI_SESSION_ACK_STEADY_NS (CRTI_LIMIT(session_probe_max) / 2)

@@ -278,6 +278,30 @@ static void a_full_frame_and_a_large_record_leave_at_once(void **state)
     finish(&r);
 }
 
+/* The receiver works on the first ones while more are made. */
+static void through_memory_short_frames_leave(void **state)
+{
+    enum {
+        RECORD = 27,
+        IN_FRAME = CRTI_SESSION_GATHER_STEADY / (RECORD + CRTI_FRAME_RECORD)
+    };
+    rig_t r;
+
+    open_initiator(&r);
+    r.s.config.window = 1 << 20;
+    r.s.config.is_steady = true;
+    for (int i = 0; i < 1 + 3 * IN_FRAME; i++)
+        assert_int_equal(send_size(&r, RECORD, false), CRT_OK);
+    assert_int_equal(expect(&r, CRTI_FRAME_DATA)->count, 1);
+    assert_int_equal(expect(&r, CRTI_FRAME_DATA)->count, IN_FRAME);
+    assert_int_equal(expect(&r, CRTI_FRAME_DATA)->count, IN_FRAME);
+    expect_nothing(&r);
+    assert_int_equal(send_size(&r, CRTI_SESSION_GATHER_STEADY / 2, false), CRT_OK);
+    assert_int_equal(expect(&r, CRTI_FRAME_DATA)->count, IN_FRAME);
+    assert_int_equal(expect(&r, CRTI_FRAME_DATA)->count, 1);
+    finish(&r);
+}
+
 /* ---------------------------------------------------------------- window */
 
 /* With what CURVE and ZMTP add they would else take two calls of the system on each side. */
@@ -448,6 +472,7 @@ int main(void)
         cmocka_unit_test(an_acknowledgement_waits_25_ms_for_company),
         cmocka_unit_test(the_first_record_leaves_at_once_and_the_others_gather),
         cmocka_unit_test(a_full_frame_and_a_large_record_leave_at_once),
+        cmocka_unit_test(through_memory_short_frames_leave),
         cmocka_unit_test(
             what_gathers_while_nothing_is_acknowledged_fills_libzmq_s_buffer_and_no_more),
         cmocka_unit_test(the_window_refuses_until_the_peer_consumes),
