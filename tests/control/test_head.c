@@ -362,7 +362,7 @@ static void a_taken_port_is_one_clear_sentence(void **state)
     getsockname(fd, (struct sockaddr *)&here, &size);
     snprintf(port, sizeof(port), "%u", ntohs(here.sin_port));
     assert_false(head_start(bed, port, NULL));
-    expect_error(bed, "is taken by another program; choose another with --port");
+    expect_error(bed, "is taken by another program; choose another one");
     expect_error(bed, port);
     snprintf(run, sizeof(run), "%s/run", bed->folder);
     assert_int_equal(entries_of(run), 0); /* not even made */
