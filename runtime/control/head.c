@@ -433,8 +433,7 @@ static crt_status_t open_port(head_t *h)
                     o->port, o->ip, o->port);
         }
         return crt_raise(
-            status, "port %u is taken by another program; choose another one",
-            o->port);
+            status, "port %u is taken by another program; choose another one", o->port);
     }
     if (status == CRT_OK)
         crti_stream_listener_pause(h->listener, true);
