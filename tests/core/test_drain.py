@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """crt drain: a node ends without loss, or at its deadline.
 Usage: test_drain.py CRT DRAIN_PROGRAM"""
+import json
 import os
 import signal
 import subprocess
@@ -30,8 +31,14 @@ class Drain(unittest.TestCase):
         self.cluster.stop()
 
     def wait_until_busy(self):
-        self.cluster.wait_for(
-            lambda: self.cluster.node(self.node)["resources_available"]["CPU"] == 1)
+        """Its task runs. A processor may be taken by the start of an actor, too."""
+        def is_running():
+            tasks = json.loads(run(CRT, "list", "tasks", "--filter", "name=slow", "--format",
+                                   "json"))
+            return any(task["state"] == "RUNNING" and task["node_id"] == self.node
+                       for task in tasks)
+
+        self.cluster.wait_for(is_running)
 
     def begin(self, *options):
         drain = subprocess.Popen([CRT, "drain", self.node[:12], *map(str, options)],
