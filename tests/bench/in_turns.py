@@ -63,6 +63,9 @@ def compare(base, head, given, nice):
             measured = measure(build_folder, given.rows.split(","), nice)
             for row, value in measured.items():
                 figures[name].setdefault(row, []).append(value)
+        for row, before in figures["base"].items():
+            print(f"turn {turn + 1}: {row} {before[-1]:,.0f} -> {figures['head'][row][-1]:,.0f}",
+                  file=sys.stderr, flush=True)
     lines, has_lost = [], False
     for row, before in figures["base"].items():
         after = figures["head"][row]
