@@ -10,7 +10,7 @@
 #include "runtime/base/log.h"
 #include "runtime/net/openssl_library.h"
 
-#define LARGE_BYTES 16384 /* from here on OpenSSL is faster */
+#define LARGE_BYTES 1024 /* from here on OpenSSL is faster */
 
 _Static_assert(CRTI_SPILL_TAG_BYTES == crypto_onetimeauth_poly1305_BYTES &&
                    CRTI_SPILL_TAG_KEY_BYTES == crypto_onetimeauth_poly1305_KEYBYTES,
