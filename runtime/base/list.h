@@ -51,6 +51,18 @@ static inline crti_list_t *crti_list_pop(crti_list_t *list)
     return item;
 }
 
+/* Moves all items of `from`, in their order, before the first of `list`. */
+static inline void crti_list_prepend_all(crti_list_t *list, crti_list_t *from)
+{
+    if (crti_list_is_empty(from))
+        return;
+    from->prev->next = list->next;
+    list->next->prev = from->prev;
+    from->next->prev = list;
+    list->next = from->next;
+    crti_list_init(from);
+}
+
 #define CRTI_LIST_FOREACH(item, list)                                                    \
     for (crti_list_t *item = (list)->next; item != (list); item = item->next)
 

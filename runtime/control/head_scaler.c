@@ -76,12 +76,7 @@ static void on_failing(void *user)
     snprintf(text, sizeof(text), "%s", s->problem);
     s->problem[0] = '\0';
     crti_list_init(&mine);
-    while (!crti_list_is_empty(
-        &s->orders)) { /* what is ordered meanwhile is not among them */
-        crti_list_t *item = crti_list_pop(&s->orders);
-
-        crti_list_append(&mine, item);
-    }
+    crti_list_prepend_all(&mine, &s->orders); /* what is ordered meanwhile stays there */
     while (!crti_list_is_empty(&mine))
         give(s, CRTI_CONTAINER(mine.next, open_order_t, link),
              &(crti_provider_answer_t){.is_done = false, .text = text});

@@ -579,6 +579,11 @@ bool crti_lane_push(crti_lane_t *lane)
     return any;
 }
 
+bool crti_lane_is_idle(crti_lane_t *lane)
+{
+    return is_open(lane) && !lane->outbox && crti_ring_is_empty(&lane->writer);
+}
+
 static bool append(crti_lane_t *lane, crti_lane_message_t *message, size_t done)
 {
     queued_t *queued = malloc(sizeof(*queued));

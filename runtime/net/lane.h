@@ -101,6 +101,9 @@ void crti_lane_message_unref(crti_lane_message_t *message);
  * peer, nothing of the message left. */
 bool crti_lane_send(crti_lane_t *lane, crti_lane_message_t *message);
 
+/* Whether the peer has taken all that was sent. */
+bool crti_lane_is_idle(crti_lane_t *lane);
+
 /* Goes on with the outbox. True when something left. */
 bool crti_lane_push(crti_lane_t *lane);
 

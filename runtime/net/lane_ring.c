@@ -83,6 +83,11 @@ bool crti_ring_publish(crti_ring_writer_t *w)
            __atomic_exchange_n(&c->reader_sleeps, 0, __ATOMIC_SEQ_CST) != 0;
 }
 
+bool crti_ring_is_empty(crti_ring_writer_t *w)
+{
+    return look_for_room(w) == CRTI_RING_BYTES;
+}
+
 bool crti_ring_await_room(crti_ring_writer_t *w)
 {
     /* In one order with crti_ring_is_awaited. */

@@ -79,6 +79,9 @@ size_t crti_ring_put(crti_ring_writer_t *w, const void *data, size_t size, size_
 /* Shows the reader what was put. True: it sleeps, and has to be rung. */
 bool crti_ring_publish(crti_ring_writer_t *w);
 
+/* Whether the reader has taken all that was published. */
+bool crti_ring_is_empty(crti_ring_writer_t *w);
+
 /* Marks that the writer waits for room, a quarter of the ring. False: there is room. */
 bool crti_ring_await_room(crti_ring_writer_t *w);
 

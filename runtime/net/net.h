@@ -146,8 +146,9 @@ enum {
 };
 
 /* Sends one record of the bytes of all parts, at least one byte; they are copied. Sent at once when
- * nothing is in flight to the peer, else gathered (up to almost 8 KiB, on one node to 1 KiB) until
- * the peer has answered, crti_net_flush, a crti_net_wait of this process, or a millisecond passed.
+ * nothing is in flight to the peer, else gathered until it is almost 8 KiB (2 KiB where the peer is
+ * on this node and has taken all), until the peer has answered, crti_net_flush, a crti_net_wait of
+ * this process, or a millisecond passed.
  *
  * A full window makes the call wait (with progress, as crti_net_wait: THE LOCK IS RELEASED
  * meanwhile), until `deadline_ns` (CRTI_NET_NO_DEADLINE: until there is room or the peer is

@@ -38,6 +38,8 @@ typedef struct crti_transport {
     bool (*send)(crti_port_t *port, const unsigned char *route, void *message);
     void (*send_bytes)(crti_port_t *port, const unsigned char *route, const void *data,
                        size_t size);
+    /* Whether the peer waits for what is sent next. NULL: the transport does not know. */
+    bool (*is_idle)(crti_port_t *port);
     /* Receives what is there; true: there was something. The port leaves net->active when its
      * descriptor tells of the next input. */
     bool (*drain)(crti_port_t *port);

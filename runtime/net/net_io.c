@@ -96,6 +96,13 @@ static bool transmit(void *user, void *message)
     return peer->transport->send(peer->port, route_of(peer), message);
 }
 
+static bool peer_is_idle(void *user)
+{
+    crti_peer_t *peer = user;
+
+    return peer->port && peer->transport->is_idle && peer->transport->is_idle(peer->port);
+}
+
 /* A HELLO for which there is no way tries to find one. */
 static void transmit_small(void *user, const void *data, size_t size)
 {
@@ -181,6 +188,7 @@ const crti_session_ops_t crti_net_session_ops = {
     .transmit = transmit,
     .drop = drop,
     .transmit_small = transmit_small,
+    .peer_is_idle = peer_is_idle,
     .deliver = deliver,
     .ended = ended,
     .changed = changed,
@@ -337,14 +345,6 @@ void crti_net_receive(crti_port_t *port, const crti_received_frame_t *arrival)
 
 /* ---------------------------------------------------------------- the round */
 
-static void move_all(crti_list_t *from, crti_list_t *to)
-{
-    crti_list_t *item;
-
-    while ((item = crti_list_pop(from)))
-        crti_list_append(to, item);
-}
-
 static bool pump(void *user)
 {
     crti_net_t *net = user;
@@ -353,7 +353,7 @@ static bool pump(void *user)
 
     /* One round: ports become active again by what handlers send. */
     crti_list_init(&round);
-    move_all(&net->active, &round);
+    crti_list_prepend_all(&round, &net->active);
     while ((item = crti_list_pop(&round))) {
         crti_port_t *port = CRTI_CONTAINER(item, crti_port_t, active);
 
@@ -363,8 +363,7 @@ static bool pump(void *user)
             break;
     }
     /* Those that were not looked at are the first of the next round. */
-    move_all(&net->active, &round);
-    move_all(&round, &net->active);
+    crti_list_prepend_all(&net->active, &round);
     return any;
 }
 

@@ -189,6 +189,11 @@ static bool send_message(crti_port_t *port, const unsigned char *route, void *me
     return crti_lane_send(port->lane, *(crti_lane_message_t **)message);
 }
 
+static bool is_idle(crti_port_t *port)
+{
+    return crti_lane_is_idle(port->lane);
+}
+
 static void send_bytes(crti_port_t *port, const unsigned char *route, const void *data,
                        size_t size)
 {
@@ -294,6 +299,7 @@ const crti_transport_t crti_net_lane = {
     .drop = drop,
     .send = send_message,
     .send_bytes = send_bytes,
+    .is_idle = is_idle,
     .drain = drain,
     .sleep = may_sleep,
     .input_word = input_word,

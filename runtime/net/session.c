@@ -353,20 +353,15 @@ static crt_status_t seal(crti_session_t *s, struct iovec *parts, int count, size
     return CRT_OK;
 }
 
-static size_t gather_max(const crti_session_t *s)
-{
-    return s->config.is_steady ? CRTI_SESSION_GATHER_STEADY : CRTI_SESSION_GATHER;
-}
-
-/* Of the records at `data`, how many make the next frame of `most` bytes: one at least. */
-static uint32_t cut(const unsigned char *data, size_t size, size_t most, size_t *cut_out)
+/* Of the records at `data`, how many make the next frame, and their bytes: one at least. */
+static uint32_t cut(const unsigned char *data, size_t size, size_t *cut_out)
 {
     crti_span_t body = {data, size}, record;
     uint32_t count = 0;
     bool control;
 
     for (*cut_out = 0; crti_frame_next_record(&body, &record, &control); count++) {
-        if (count > 0 && size - body.size > most)
+        if (count > 0 && size - body.size > CRTI_SESSION_GATHER)
             break;
         *cut_out = size - body.size;
     }
@@ -383,8 +378,8 @@ static void seal_gathered(crti_session_t *s, uint64_t now)
 
     while (from < s->gather.size) {
         size = s->gather.size - from;
-        if (size > gather_max(s))
-            last = s->sealed + cut(s->gather.data + from, size, gather_max(s), &size);
+        if (size > CRTI_SESSION_GATHER)
+            last = s->sealed + cut(s->gather.data + from, size, &size);
         else
             last = s->queued;
         parts[1] = (struct iovec){s->gather.data + from, size};
@@ -445,6 +440,17 @@ static crt_status_t send_alone(crti_session_t *s, const struct iovec *parts, int
     return status;
 }
 
+/* Whether what was gathered leaves before a record of `size` bytes joins it. */
+static bool is_frame_full(const crti_session_t *s, size_t size)
+{
+    const crti_session_ops_t *ops = s->config.ops;
+
+    if (s->gather.size == 0 || s->gather.size + size <= CRTI_SESSION_GATHER_IDLE)
+        return false;
+    return s->gather.size + size > CRTI_SESSION_GATHER ||
+           (ops->peer_is_idle && ops->peer_is_idle(s->config.user));
+}
+
 bool crti_session_has_room(const crti_session_t *s, size_t size)
 {
     uint64_t in_flight = s->charged - s->credit;
@@ -491,14 +497,14 @@ crt_status_t crti_session_send(crti_session_t *s, const struct iovec *parts, int
     }
     if (status != CRT_OK)
         return status;
-    if (s->gather.size > 0 && s->gather.size + size > gather_max(s))
+    if (is_frame_full(s, size))
         crti_session_flush(s, now);
     /* Nothing in flight: it would gain nothing by waiting. Large: nothing would fit beside. */
     charge = control ? 0 : size;
     talking = crti_session_is_talking(s);
     idle = talking && crti_session_all_acked(s);
     alone = talking && s->gather.size == 0 && count <= PARTS_MAX &&
-            (idle || size >= gather_max(s) / 2);
+            (idle || size >= CRTI_SESSION_GATHER / 2);
     s->charged += charge; /* the batch that it goes in says so */
     status = alone ? send_alone(s, parts, count, size, control, now)
                    : gather(s, parts, count, size, control);

@@ -48,9 +48,8 @@
 /* Bytes of a gathered frame, about: with our header and CURVE's it fits into the 8192 bytes that
  * libzmq sends and receives by one call of the system. */
 #define CRTI_SESSION_GATHER 8064
-/* Of one that goes through memory, where a frame costs no such call: the receiver works on the
- * first records while the sender makes more. */
-#define CRTI_SESSION_GATHER_STEADY 1024
+/* Of one to a peer that is known to wait: it works on the first records while more are made. */
+#define CRTI_SESSION_GATHER_IDLE 2048
 /* An acknowledgement waits so long where nothing is lost; the first probe comes after
  * session_probe_max there. */
 #define CRTI_SESSION_ACK_STEADY_NS (CRTI_LIMIT(session_probe_max) / 2)
@@ -99,6 +98,8 @@ typedef struct crti_session_ops {
     void (*drop)(void *user, void *message);
     /* Hands over a frame other than DATA; losing it does no harm. */
     void (*transmit_small)(void *user, const void *data, size_t size);
+    /* May be NULL: whether the peer has taken all that was handed over. */
+    bool (*peer_is_idle)(void *user);
     void (*deliver)(void *user, const void *data, size_t size);
     /* CRT_OK: closed by our side with everything delivered. */
     void (*ended)(void *user, crt_status_t status, const char *detail);

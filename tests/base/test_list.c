@@ -71,12 +71,34 @@ static void the_current_item_may_go_during_a_safe_walk(void **state)
     assert_true(crti_list_is_empty(&list));
 }
 
+static void all_items_of_a_list_go_before_those_of_another(void **state)
+{
+    struct item items[5];
+    crti_list_t list, rest;
+
+    fill(&list, items + 3, 2);
+    fill(&rest, items, 3);
+    items[3].number = 3;
+    items[4].number = 4;
+    crti_list_prepend_all(&list, &rest);
+    assert_true(crti_list_is_empty(&rest));
+    crti_list_prepend_all(&list, &rest);
+    crti_list_prepend_all(&rest, &list);
+    assert_true(crti_list_is_empty(&list));
+    crti_list_remove(&items[2].link);
+    for (int i = 0; i < 5; i++)
+        if (i != 2)
+            assert_int_equal(number_of(crti_list_pop(&rest)), i);
+    assert_true(crti_list_is_empty(&rest));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(items_come_out_in_the_order_they_went_in),
         cmocka_unit_test(removing_twice_is_harmless),
         cmocka_unit_test(the_current_item_may_go_during_a_safe_walk),
+        cmocka_unit_test(all_items_of_a_list_go_before_those_of_another),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

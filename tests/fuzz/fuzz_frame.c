@@ -43,8 +43,12 @@ static void ended(void *user, crt_status_t status, const char *detail)
         abort();
 }
 
-static const crti_session_ops_t ops = {make,    transmit, drop, transmit_small,
-                                       deliver, ended,    NULL};
+static const crti_session_ops_t ops = {.make = make,
+                                       .transmit = transmit,
+                                       .drop = drop,
+                                       .transmit_small = transmit_small,
+                                       .deliver = deliver,
+                                       .ended = ended};
 
 /* The acceptor of the session with id 5 takes the frame as its first, and again after a send. */
 static void give(const crti_frame_t *frame)

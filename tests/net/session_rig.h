@@ -35,6 +35,7 @@ typedef struct rig {
     size_t hold; /* of each record */
     crt_status_t end_status;
     bool no_route;
+    bool peer_is_idle;
     uint64_t now;
 } rig_t;
 
@@ -91,6 +92,11 @@ static inline void transmit_small(void *user, const void *data, size_t size)
     record_out(user, data, size);
 }
 
+static inline bool peer_is_idle(void *user)
+{
+    return ((rig_t *)user)->peer_is_idle;
+}
+
 static inline void deliver(void *user, const void *data, size_t size)
 {
     rig_t *r = user;
@@ -111,8 +117,13 @@ static inline void ended(void *user, crt_status_t status, const char *detail)
     r->end_status = status;
 }
 
-static const crti_session_ops_t ops = {make,    transmit, drop, transmit_small,
-                                       deliver, ended,    NULL};
+static const crti_session_ops_t ops = {.make = make,
+                                       .transmit = transmit,
+                                       .drop = drop,
+                                       .transmit_small = transmit_small,
+                                       .peer_is_idle = peer_is_idle,
+                                       .deliver = deliver,
+                                       .ended = ended};
 
 /* ---------------------------------------------------------------- what goes in */
 

@@ -127,6 +127,23 @@ static void only_a_reader_that_sleeps_is_rung_and_only_once(void **state)
     rig_fini(&rig);
 }
 
+static void a_ring_is_empty_once_the_reader_has_taken_all(void **state)
+{
+    rig_t rig;
+
+    rig_init(&rig);
+    assert_true(crti_ring_is_empty(&rig.writer));
+    for (int i = 0; i < 2; i++) {
+        crti_ring_put(&rig.writer, "a", 1, 0);
+        crti_ring_publish(&rig.writer);
+    }
+    assert_int_equal(crti_ring_take(&rig.reader), CRT_OK);
+    assert_false(crti_ring_is_empty(&rig.writer));
+    assert_int_equal(crti_ring_take(&rig.reader), CRT_OK);
+    assert_true(crti_ring_is_empty(&rig.writer));
+    rig_fini(&rig);
+}
+
 static void a_writer_that_has_gone_mad_is_found_out(void **state)
 {
     static const uint32_t lengths[] = {0, FRAME_MAX + 1, UINT32_MAX};
@@ -160,6 +177,7 @@ static void a_reader_that_has_gone_mad_gets_nothing_more(void **state)
     assert_true(crti_ring_await_room(&rig.writer));
     rig.control->read = sizeof(data); /* it is not believed any more */
     assert_int_equal(crti_ring_put(&rig.writer, data, sizeof(data), 0), 0);
+    assert_false(crti_ring_is_empty(&rig.writer));
     rig_fini(&rig);
 }
 
@@ -236,6 +254,7 @@ int main(void)
         cmocka_unit_test(frames_of_all_sizes_pass_wherever_they_wrap),
         cmocka_unit_test(a_frame_longer_than_the_ring_goes_in_pieces),
         cmocka_unit_test(only_a_reader_that_sleeps_is_rung_and_only_once),
+        cmocka_unit_test(a_ring_is_empty_once_the_reader_has_taken_all),
         cmocka_unit_test(a_writer_that_has_gone_mad_is_found_out),
         cmocka_unit_test(a_reader_that_has_gone_mad_gets_nothing_more),
         cmocka_unit_test(no_wake_is_lost_between_two_that_sleep_whenever_they_can),

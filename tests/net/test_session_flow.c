@@ -278,27 +278,32 @@ static void a_full_frame_and_a_large_record_leave_at_once(void **state)
     finish(&r);
 }
 
-/* The receiver works on the first ones while more are made. */
-static void through_memory_short_frames_leave(void **state)
+static void a_peer_that_has_taken_all_gets_short_frames_to_work_on(void **state)
 {
     enum {
-        RECORD = 27,
-        IN_FRAME = CRTI_SESSION_GATHER_STEADY / (RECORD + CRTI_FRAME_RECORD)
+        SIZE = 27 + CRTI_FRAME_RECORD,
+        SHORT = CRTI_SESSION_GATHER_IDLE / SIZE,
+        FULL = CRTI_SESSION_GATHER / SIZE
     };
     rig_t r;
 
     open_initiator(&r);
     r.s.config.window = 1 << 20;
-    r.s.config.is_steady = true;
-    for (int i = 0; i < 1 + 3 * IN_FRAME; i++)
-        assert_int_equal(send_size(&r, RECORD, false), CRT_OK);
+    r.peer_is_idle = true;
+    for (int i = 0; i < 1 + 2 * SHORT; i++)
+        send_size(&r, SIZE - CRTI_FRAME_RECORD, false);
     assert_int_equal(expect(&r, CRTI_FRAME_DATA)->count, 1);
-    assert_int_equal(expect(&r, CRTI_FRAME_DATA)->count, IN_FRAME);
-    assert_int_equal(expect(&r, CRTI_FRAME_DATA)->count, IN_FRAME);
+    assert_int_equal(expect(&r, CRTI_FRAME_DATA)->count, SHORT);
     expect_nothing(&r);
-    assert_int_equal(send_size(&r, CRTI_SESSION_GATHER_STEADY / 2, false), CRT_OK);
-    assert_int_equal(expect(&r, CRTI_FRAME_DATA)->count, IN_FRAME);
-    assert_int_equal(expect(&r, CRTI_FRAME_DATA)->count, 1);
+    r.peer_is_idle = false; /* it has still to do: one frame with all costs it less */
+    for (int i = 0; i < FULL; i++)
+        send_size(&r, SIZE - CRTI_FRAME_RECORD, false);
+    assert_int_equal(expect(&r, CRTI_FRAME_DATA)->count, FULL);
+    expect_nothing(&r);
+    r.peer_is_idle = true;
+    send_size(&r, CRTI_SESSION_GATHER_IDLE, false);
+    assert_int_equal(expect(&r, CRTI_FRAME_DATA)->count, SHORT);
+    expect_nothing(&r);
     finish(&r);
 }
 
@@ -472,7 +477,7 @@ int main(void)
         cmocka_unit_test(an_acknowledgement_waits_25_ms_for_company),
         cmocka_unit_test(the_first_record_leaves_at_once_and_the_others_gather),
         cmocka_unit_test(a_full_frame_and_a_large_record_leave_at_once),
-        cmocka_unit_test(through_memory_short_frames_leave),
+        cmocka_unit_test(a_peer_that_has_taken_all_gets_short_frames_to_work_on),
         cmocka_unit_test(
             what_gathers_while_nothing_is_acknowledged_fills_libzmq_s_buffer_and_no_more),
         cmocka_unit_test(the_window_refuses_until_the_peer_consumes),

@@ -62,6 +62,13 @@ static void deliver(void *user, const void *data, size_t size)
     p->ops->on_record(p, peer, data, size);
 }
 
+static bool peer_is_idle(void *user)
+{
+    const sim_peer_t *peer = user;
+
+    return sim_chance(peer->process->world, 5000);
+}
+
 static void ended(void *user, crt_status_t status, const char *detail)
 {
     sim_peer_t *peer = user;
@@ -90,6 +97,7 @@ static const crti_session_ops_t session_ops = {
     .transmit = transmit,
     .drop = drop,
     .transmit_small = transmit_small,
+    .peer_is_idle = peer_is_idle,
     .deliver = deliver,
     .ended = ended,
 };

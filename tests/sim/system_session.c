@@ -107,6 +107,11 @@ static void deliver(void *user, const void *data, size_t size)
     net->config.handlers.on_record(net->config.handlers.user, peer, data, size);
 }
 
+static bool peer_is_idle(void *user)
+{
+    return sim_chance(sys->world, 5000);
+}
+
 static void ended(void *user, crt_status_t status, const char *detail)
 {
     crti_peer_t *peer = user;
@@ -131,6 +136,7 @@ static const crti_session_ops_t session_ops = {.make = make,
                                                .transmit = transmit,
                                                .drop = drop,
                                                .transmit_small = transmit_small,
+                                               .peer_is_idle = peer_is_idle,
                                                .deliver = deliver,
                                                .ended = ended};
 

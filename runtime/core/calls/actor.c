@@ -594,8 +594,7 @@ void crti_actor_tick(crti_core_t *core, uint64_t now_ns)
     crti_list_t due, *item;
 
     crti_list_init(&due);
-    while ((item = crti_list_pop(&core->calls->due_actors)))
-        crti_list_append(&due, item);
+    crti_list_prepend_all(&due, &core->calls->due_actors);
     while ((item = crti_list_pop(&due))) {
         crt_actor_t *actor = CRTI_CONTAINER(item, crt_actor_t, in_due);
 

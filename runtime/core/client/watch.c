@@ -124,8 +124,7 @@ void crti_watches_end(crti_core_t *core)
     if (!w)
         return;
     crti_waitset_clear(core, w->set);
-    while ((item = crti_list_pop(&w->over)))
-        crti_list_append(&w->all, item);
+    crti_list_prepend_all(&w->all, &w->over);
     while ((item = crti_list_pop(&w->all))) {
         watch_t *watch = CRTI_CONTAINER(item, watch_t, link);
 
