@@ -94,7 +94,7 @@ static int be_first(const char *public_key, crti_private_options_t *wanted, char
 /* "ADDRESS KEY" by standard input. */
 static bool read_head(char address[128], char key[KEY_DIGITS + 1])
 {
-    char line[256];
+    char line[256] = "";
     size_t used = 0;
 
     while (used < sizeof(line) - 1 && !memchr(line, '\n', used)) {

@@ -29,7 +29,7 @@ static int rank_of(const float *p, int classes, int label)
     int rank = 0;
 
     for (int i = 0; i < classes; i++)
-        rank += p[i] > p[label] || (p[i] == p[label] && i < label);
+        rank += p[i] > p[label] || (i < label && p[i] == p[label]);
     return rank;
 }
 

@@ -5,13 +5,11 @@
 #include <assert.h>
 #include <string.h>
 
-crt_status_t crti_buffer_reserve(crti_buffer_t *buffer, size_t extra)
+crt_status_t crti_buffer_grow(crti_buffer_t *buffer, size_t extra)
 {
     size_t capacity = buffer->capacity ? buffer->capacity : 256;
     unsigned char *data;
 
-    if (buffer->capacity - buffer->size >= extra)
-        return CRT_OK;
     if (extra > SIZE_MAX / 4 - buffer->size)
         return crt_raise(CRT_ERR_NO_MEMORY, "buffer of %zu + %zu bytes", buffer->size,
                          extra);

@@ -23,8 +23,14 @@ typedef struct crti_buffer {
     size_t capacity;
 } crti_buffer_t;
 
+crt_status_t crti_buffer_grow(crti_buffer_t *buffer, size_t extra);
+
 /* Room for `extra` more bytes behind `size`; capacity doubles. */
-crt_status_t crti_buffer_reserve(crti_buffer_t *buffer, size_t extra);
+static inline crt_status_t crti_buffer_reserve(crti_buffer_t *buffer, size_t extra)
+{
+    return buffer->capacity - buffer->size >= extra ? CRT_OK
+                                                    : crti_buffer_grow(buffer, extra);
+}
 
 crt_status_t crti_buffer_append(crti_buffer_t *buffer, const void *data, size_t size);
 

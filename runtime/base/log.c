@@ -41,6 +41,8 @@ static struct {
     void *sink_user;
 } selected = {.level = -1};
 
+_Atomic int crti_log_most = CRTI_LOG_TRACE;
+
 static int level_of(const char *name, size_t length)
 {
     for (int i = 0; i <= CRTI_LOG_TRACE; i++)
@@ -74,7 +76,7 @@ static void select_one(const char *word, size_t length, int *level_out)
 
 void crti_log_select(const char *selection)
 {
-    int level = CRTI_LOG_NOTICE;
+    int level = CRTI_LOG_NOTICE, most;
 
     selected.modules = 0;
     while (selection && *selection) {
@@ -84,7 +86,12 @@ void crti_log_select(const char *selection)
             select_one(selection, length, &level);
         selection += length + (selection[length] == ',');
     }
+    most = level;
+    for (int i = 0; i < selected.modules; i++)
+        if (selected.module[i].level > most)
+            most = selected.module[i].level;
     atomic_store_explicit(&selected.level, level, memory_order_release);
+    atomic_store_explicit(&crti_log_most, most, memory_order_relaxed);
 }
 
 static void select_from_environment(void)
@@ -98,7 +105,7 @@ void crti_log_set_sink(void (*sink)(void *user, int level, const char *line), vo
     selected.sink_user = user;
 }
 
-bool crti_log_is_on(crti_log_level_t level, const char *module)
+bool crti_log_is_chosen(crti_log_level_t level, const char *module)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     int limit = atomic_load_explicit(&selected.level, memory_order_acquire);

@@ -15,6 +15,7 @@
 #ifndef CRTI_BASE_LOG_H
 #define CRTI_BASE_LOG_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 
 #include "runtime/base/crt_base.h"
@@ -43,7 +44,16 @@ void crti_log_set_sink(void (*sink)(void *user, int level, const char *line), vo
  * there is room again. CRT_ERR_IO: it can't be opened; both are what they were. */
 crt_status_t crti_log_to_file(const char *path);
 
-bool crti_log_is_on(crti_log_level_t level, const char *module);
+/* What no module writes is above this; CRTI_LOG_TRACE until the selection was read. */
+extern _Atomic int crti_log_most;
+
+bool crti_log_is_chosen(crti_log_level_t level, const char *module);
+
+static inline bool crti_log_is_on(crti_log_level_t level, const char *module)
+{
+    return (int)level <= atomic_load_explicit(&crti_log_most, memory_order_relaxed) &&
+           crti_log_is_chosen(level, module);
+}
 
 void crti_log_write(crti_log_level_t level, const char *module, const char *format, ...)
     CRT_PRINTF(3, 4);

@@ -99,7 +99,9 @@ static void name_source(int fd, char *text, size_t size)
 /* One word: nothing of it begins a line of its own. */
 static void write_word(FILE *to, const char *text, size_t most)
 {
-    for (size_t i = 0; text[i] && i < most; i++)
+    size_t size = strnlen(text, most);
+
+    for (size_t i = 0; i < size; i++)
         fprintf(to, text[i] > ' ' && text[i] < 127 && text[i] != '%' ? "%c" : "%%%02X",
                 (unsigned char)text[i]);
 }

@@ -45,13 +45,12 @@ static void put(reader_t *r, const char *text)
 static void put_escaped(reader_t *r, const char *text)
 {
     char clean[512];
-    size_t size = 0;
+    size_t size = strlen(text);
 
-    for (; text[size] && size < sizeof(clean); size++)
-        clean[size] = text[size];
+    if (size > sizeof(clean))
+        size = sizeof(clean);
     for (size_t i = 0; i < size; i++)
-        if (clean[i] < ' ' || clean[i] > '~')
-            clean[i] = '?';
+        clean[i] = text[i] < ' ' || text[i] > '~' ? '?' : text[i];
     r->failed = r->failed || crti_json_escape(crti_span(clean, size), &r->json) != CRT_OK;
 }
 

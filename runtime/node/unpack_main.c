@@ -43,10 +43,9 @@ static crt_status_t enter_new(const char *directory)
 /* How far it is, as a line of the log. `text` is cut at its first line. */
 static void tell(const char *what, const char *text)
 {
-    size_t line = strcspn(text, "\n");
+    size_t line = strcspn(text, "\n"), shown = line < 200 ? line : 200;
 
-    printf("(crt) %s%.*s%s\n", what, line < 200 ? (int)line : 200, text,
-           line < 200 && !text[line] ? "" : " ...");
+    printf("(crt) %s%.*s%s\n", what, (int)shown, text, text[shown] ? " ..." : "");
     fflush(stdout);
 }
 

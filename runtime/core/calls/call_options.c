@@ -94,11 +94,10 @@ static crt_status_t begin(crti_pending_t *p, int64_t timeout_ms)
 /* Of each of its results. */
 static crt_status_t keep_copies(crti_pending_t *p, int64_t asked)
 {
-    int64_t copies = p->stream ? 1 : crti_kept_copies_of(p->core, asked);
     crt_status_t status = CRT_OK;
 
-    for (unsigned i = 0; i < p->spec.returns && copies > 1 && status == CRT_OK; i++)
-        status = crti_kept_copies_want(i ? p->more[i - 1] : p->result, copies);
+    for (unsigned i = 0; i < p->spec.returns && !p->stream && status == CRT_OK; i++)
+        status = crti_kept_copies_want(i ? p->more[i - 1] : p->result, asked);
     return status;
 }
 
@@ -165,12 +164,6 @@ void crti_call_deadline_end(crti_pending_t *p)
     crti_deadlines_remove(&p->core->calls->deadlines, &p->deadline->deadline);
     free(p->deadline);
     p->deadline = NULL;
-}
-
-const char *crti_call_name(const crti_pending_t *p)
-{
-    return p->spec.options && p->spec.options->name ? p->spec.options->name
-                                                    : p->spec.function->display;
 }
 
 const char *crti_call_method(const crti_pending_t *p)

@@ -33,6 +33,11 @@ struct crti_call_deadline {
 /* How often a call is made again by the option max_attempts; -1: without limit. `otherwise`: when
  * the option is 0. */
 crt_status_t crti_retries(int64_t max_attempts, int64_t otherwise, int64_t *retries_out);
+static inline bool crti_call_has_options(const crti_target_t *target)
+{
+    return target->copies || target->name || target->timeout_ms ||
+           target->retry_exceptions || target->backup_after != 0;
+}
 /* CRT_ERR_INVALID: a name, timeout or status that is none. */
 crt_status_t crti_call_options_check(const crti_target_t *target);
 /* Kept with a pending call that was just made; nothing when nothing was asked for. */
@@ -47,7 +52,12 @@ void crti_call_deadline_end(crti_pending_t *pending);
 
 /* As logs and the state show the call: "Counter.add", or its own name; and as errors tell the
  * function. */
-const char *crti_call_name(const crti_pending_t *pending);
+static inline const char *crti_call_name(const crti_pending_t *pending)
+{
+    const crti_call_options_t *options = pending->spec.options;
+
+    return options && options->name ? options->name : pending->spec.function->display;
+}
 const char *crti_call_method(const crti_pending_t *pending);
 /* Is it made again for that failure, if it may be made again at all? */
 bool crti_call_is_retried_for(const crti_pending_t *pending, const crti_failure_t *f);

@@ -68,14 +68,12 @@ static crt_status_t put_one(crti_core_t *core, crti_given_t *given, size_t index
     return ref->content == CRTI_CONTENT_FAILED ? crti_ref_raise(ref) : CRT_OK;
 }
 
-crt_status_t crti_given_take(crti_core_t *core, const crt_arg_t *args, size_t count,
-                             crti_given_t *given)
+crt_status_t crti_given_take_any(crti_core_t *core, crti_given_t *given)
 {
-    crt_status_t status;
+    const crt_arg_t *args = given->args;
+    crt_status_t status = crti_objects_claim(core, args, given->count, &given->objects);
 
-    *given = (crti_given_t){.args = args, .count = count};
-    status = crti_objects_claim(core, args, count, &given->objects);
-    for (size_t i = 0; status == CRT_OK && args && i < count; i++)
+    for (size_t i = 0; status == CRT_OK && args && i < given->count; i++)
         if (args[i].kind > CRT_KIND_FLOAT &&
             weight(&args[i], 0) > CRTI_LIMIT(inline_limit))
             status = put_one(core, given, i);

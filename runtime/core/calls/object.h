@@ -33,6 +33,15 @@ typedef struct crti_given {
 /* A value as a new ref, held once. Lock not held. */
 crt_ref_t *crti_put(crti_core_t *core, const crt_arg_t *arg, int64_t copies);
 
+/* Or nothing, as in most calls. */
+static inline bool crti_args_are_numbers(const crt_arg_t *args, size_t count)
+{
+    for (size_t i = 0; args && i < count; i++)
+        if (args[i].kind > CRT_KIND_FLOAT)
+            return false;
+    return true;
+}
+
 crt_status_t crti_objects_claim_inside(crti_core_t *core, const crt_arg_t *args,
                                        size_t count, crt_object_t **objects_out);
 void crti_objects_give_up(crti_core_t *core, crt_object_t **objects);
@@ -43,10 +52,9 @@ static inline crt_status_t crti_objects_claim(crti_core_t *core, const crt_arg_t
                                               size_t count, crt_object_t **objects_out)
 {
     *objects_out = NULL;
-    for (size_t i = 0; args && i < count; i++)
-        if (args[i].kind > CRT_KIND_FLOAT) /* most calls have numbers only, or nothing */
-            return crti_objects_claim_inside(core, args, count, objects_out);
-    return CRT_OK;
+    return crti_args_are_numbers(args, count)
+               ? CRT_OK
+               : crti_objects_claim_inside(core, args, count, objects_out);
 }
 
 /* What is left of such a list is given up. */
@@ -64,10 +72,15 @@ crt_ref_t *crti_object_ref(crti_core_t *core, crt_object_t *object, int64_t copi
 
 /* ------------------------------------------------------------------ given.c */
 
+crt_status_t crti_given_take_any(crti_core_t *core, crti_given_t *given);
 /* Takes the objects in writing among the arguments, and puts what is large. crti_given_end follows
  * also when it fails. Lock not held. */
-crt_status_t crti_given_take(crti_core_t *core, const crt_arg_t *args, size_t count,
-                             crti_given_t *given);
+static inline crt_status_t crti_given_take(crti_core_t *core, const crt_arg_t *args,
+                                           size_t count, crti_given_t *given)
+{
+    *given = (crti_given_t){.args = args, .count = count};
+    return crti_args_are_numbers(args, count) ? CRT_OK : crti_given_take_any(core, given);
+}
 void crti_given_give_up(crti_core_t *core, crti_given_t *given);
 /* The call is made or refused. Lock not held. */
 static inline void crti_given_end(crti_core_t *core, crti_given_t *given)

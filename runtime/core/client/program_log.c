@@ -60,7 +60,7 @@ static void write_line(crt_log_level_t level, const char *text)
     if (level == CRT_LOG_DEBUG && !crti_log_is_on(CRTI_LOG_DEBUG, "program"))
         return;
     size = put_head(level, line, sizeof(line) - TEXT_BYTES);
-    for (size_t i = 0; text[i] && i < TEXT_BYTES - 1; i++)
+    for (size_t i = 0; i < TEXT_BYTES - 1 && text[i]; i++)
         line[size++] = text[i] == '\n' || text[i] == '\r' ? ' ' : text[i];
     line[size++] = '\n';
     fflush(stderr);

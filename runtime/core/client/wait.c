@@ -408,7 +408,7 @@ void crt_refs_drop(crt_ref_t **refs, size_t count)
     crti_core_t *core = is_forked ? NULL : crti_enter_quiet();
     size_t wrong = 0;
 
-    if (core)
+    if (core && count > 1)
         crti_owner_requests_gather(core);
     for (size_t i = 0; i < count; i++) {
         crt_ref_t *ref = refs[i];
@@ -417,10 +417,10 @@ void crt_refs_drop(crt_ref_t **refs, size_t count)
         if (ref && !is_forked)
             wrong += !crti_ref_drop_handle(core, ref);
     }
-    if (core) {
+    if (core && count > 1)
         crti_owner_requests_send(core);
+    if (core)
         crti_leave(core);
-    }
     if (wrong)
         crti_log(
             CRTI_LOG_WARN, "core",

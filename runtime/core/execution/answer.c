@@ -315,8 +315,18 @@ static void finish_yields(crt_call_t *call)
         broken_item_ended(&y->ending);
 }
 
+static bool has_refs(const crt_call_t *call)
+{
+    for (unsigned i = 0; i < call->arg_count; i++)
+        if (call->args[i].ref || call->args[i].inner.core)
+            return true;
+    return false;
+}
+
 static void let_arguments_go(crt_call_t *call)
 {
+    if (!has_refs(call))
+        return;
     crti_owner_requests_gather(call->core);
     for (unsigned i = 0; i < call->arg_count; i++) {
         crti_incoming_arg_t *arg = &call->args[i];

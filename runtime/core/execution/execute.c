@@ -287,7 +287,8 @@ void crti_execute(crti_executor_t *executor, crt_call_t *call)
         core->execution->awaits_debugger =
             !crti_debugger_await(core, call->function->display);
     if (read_refs(call) && is_let_in(core, call)) {
-        crti_max_calls_begin(call);
+        if (call->function->task && call->function->task->max_calls)
+            crti_max_calls_begin(call);
         run_unlocked(executor, call);
         crti_printed_flush(core);
         crti_run_event_ended(call);

@@ -29,10 +29,8 @@ static bool is_last(crti_core_t *core, const crti_function_t *function)
 void crti_max_calls_begin(crt_call_t *call)
 {
     crti_core_t *core = call->core;
-    const crt_task_t *task = call->function->task;
 
-    if (!task || task->max_calls == 0 || core->execution->is_spent ||
-        !is_last(core, call->function))
+    if (core->execution->is_spent || !is_last(core, call->function))
         return;
     core->execution->is_spent = true;
     call->is_started = true; /* this one goes on */

@@ -54,6 +54,7 @@ struct crti_core {
     crti_blackboard_t *blackboard; /* the same, of a worker */
     size_t board_bytes;            /* base/board.h */
     bool has_metrics; /* handles of the program point into it: it stays mapped */
+    int64_t copies;   /* of objects that ask for none; 0: one (refs/kept_copies.h) */
     double cpus;
     char *gpus; /* of this worker, as in CUDA_VISIBLE_DEVICES; "" none */
     struct crti_private_cluster *private_cluster; /* daemon/private_start.h; NULL: none */

@@ -3,7 +3,6 @@
 #include "runtime/core/process/seeds.h"
 
 #include "runtime/base/thread_local.h"
-#include "runtime/core/process/context.h"
 #include "runtime/core/process/entry.h"
 
 enum { FOR_CALLS = 1, FOR_PROGRAM = 2 };
@@ -32,13 +31,10 @@ static uint64_t derive(uint64_t seed, unsigned purpose, uint64_t n)
     return derived ? derived : 1;
 }
 
-uint64_t crti_seed_of_call(crti_core_t *core)
+uint64_t crti_seed_next(crti_core_t *core)
 {
-    crti_seeds_t *seeds;
+    crti_seeds_t *seeds = running ? running : core->seeds;
 
-    if (!core->has_seeds)
-        return 0;
-    seeds = running ? running : core->seeds;
     return seeds->seed ? derive(seeds->seed, FOR_CALLS, ++seeds->calls) : 0;
 }
 

@@ -15,7 +15,7 @@
 
 #include <stdint.h>
 
-#include "runtime/core/types.h"
+#include "runtime/core/process/context.h"
 
 /* Of a driver, or of a call that runs. */
 struct crti_seeds {
@@ -28,7 +28,11 @@ struct crti_seeds {
  * process has a seed. */
 void crti_seeds_run(crti_seeds_t *seeds);
 
+uint64_t crti_seed_next(crti_core_t *core);
 /* Of a call that is made in this thread; 0: none is set. Lock held. */
-uint64_t crti_seed_of_call(crti_core_t *core);
+static inline uint64_t crti_seed_of_call(crti_core_t *core)
+{
+    return core->has_seeds ? crti_seed_next(core) : 0;
+}
 
 #endif

@@ -50,15 +50,15 @@ static crt_ref_t *place_in_table(crti_core_t *core, crti_remote_t *owner, uint64
                                  bool *is_new_out)
 {
     void **place = crti_numbers_place(&owner->borrowed, number);
+    crt_ref_t *ref = place ? *place : NULL;
 
-    *is_new_out = place && !*place;
+    *is_new_out = place && !ref;
     if (!*is_new_out)
-        return place ? *place : NULL;
-    *place = crti_slab_get(&core->refs->slabs);
-    if (*place)
-        return *place;
-    crti_numbers_remove(&owner->borrowed, number);
-    return NULL;
+        return ref;
+    ref = *place = crti_slab_get(&core->refs->slabs);
+    if (!ref)
+        crti_numbers_remove(&owner->borrowed, number);
+    return ref;
 }
 
 crt_ref_t *crti_borrowed_place(crti_core_t *core, crti_remote_t *owner, uint64_t number,

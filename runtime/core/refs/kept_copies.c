@@ -37,19 +37,14 @@ crt_status_t crti_kept_copies_check(int64_t copies)
 
 void crti_kept_copies_default(crti_core_t *core, int64_t copies)
 {
-    core->refs->copies = crti_kept_copies_check(copies) == CRT_OK ? copies : 0;
-}
-
-int64_t crti_kept_copies_of(const crti_core_t *core, int64_t copies)
-{
-    return copies ? copies : core->refs->copies;
+    core->copies = crti_kept_copies_check(copies) == CRT_OK ? copies : 0;
 }
 
 crt_status_t crti_kept_copies_want(crt_ref_t *ref, int64_t wanted)
 {
     copies_t *copies;
 
-    wanted = crti_kept_copies_of(ref->core, wanted);
+    wanted = wanted ? wanted : ref->core->copies;
     if (wanted < 2)
         return CRT_OK;
     copies = crti_ref_more(ref) ? calloc(1, sizeof(*copies)) : NULL;

@@ -38,8 +38,6 @@ struct crti_kept_copies {
 crt_status_t crti_kept_copies_check(int64_t copies);
 /* The job's default. What is no number of copies counts as one. */
 void crti_kept_copies_default(crti_core_t *core, int64_t copies);
-/* How many those have that ask for so many: 0 stands for the default. */
-int64_t crti_kept_copies_of(const crti_core_t *core, int64_t copies);
 /* An object of ours shall have so many, with the first one; 0: the default. */
 crt_status_t crti_kept_copies_want(crt_ref_t *ref, int64_t copies);
 /* Its bytes have come, to that node; it is freed next. */

@@ -38,11 +38,6 @@ typedef struct wanted {
     uint64_t round;   /* of questions that it is in, 0: none yet */
 } wanted_t;
 
-static bool is_missing(const crt_ref_t *ref)
-{
-    return ref->is_owned && ref->owned.state == CRTI_OWNED_MISSING;
-}
-
 /* It was found since it was asked for, and is missing again. */
 static void ask_anew(const crt_ref_t *ref)
 {
@@ -93,14 +88,11 @@ static void give_up(crt_ref_t *ref)
     take_loss(ref, crti_owned_give_up(&ref->owned));
 }
 
-void crti_missing_wanted(crt_ref_t *ref)
+void crti_missing_begin(crt_ref_t *ref)
 {
     crti_core_t *core = ref->core;
-    wanted_t *wanted;
+    wanted_t *wanted = calloc(1, sizeof(*wanted));
 
-    if (!is_missing(ref) || ref->is_locating)
-        return;
-    wanted = calloc(1, sizeof(*wanted));
     if (!wanted) {
         give_up(ref);
         return;
@@ -217,7 +209,8 @@ static bool is_round_over(crti_core_t *core)
     CRTI_LIST_FOREACH (item, &core->refs->missing) {
         const wanted_t *wanted = CRTI_CONTAINER(item, wanted_t, link);
 
-        if (wanted->round == core->refs->copy_query_round && is_missing(wanted->ref))
+        if (wanted->round == core->refs->copy_query_round &&
+            crti_ref_is_missing(wanted->ref))
             return false;
     }
     return true;
@@ -232,8 +225,8 @@ static void ask_for_new(crti_core_t *core)
     CRTI_LIST_FOREACH (item, &core->refs->missing) {
         wanted_t *wanted = CRTI_CONTAINER(item, wanted_t, link);
 
-        if (wanted->round || !is_missing(wanted->ref) || count == CRTI_COPY_QUERY_MAX ||
-            wanted->ref->more->missing_until_ns == 0)
+        if (wanted->round || !crti_ref_is_missing(wanted->ref) ||
+            count == CRTI_COPY_QUERY_MAX || wanted->ref->more->missing_until_ns == 0)
             continue;
         asked[count] = wanted;
         numbers[count++] = wanted->ref->number;
@@ -289,11 +282,11 @@ void crti_missing_tick(crti_core_t *core, uint64_t now_ns)
         wanted_t *wanted = CRTI_CONTAINER(item, wanted_t, link);
         crt_ref_t *ref = wanted->ref;
 
-        if (is_missing(ref) && is_waited_for(wanted, now_ns, &next))
+        if (crti_ref_is_missing(ref) && is_waited_for(wanted, now_ns, &next))
             continue;
-        if (is_missing(ref))
+        if (crti_ref_is_missing(ref))
             give_up(ref);
-        if (!is_missing(ref)) /* else the call runs, and will bring it or not */
+        if (!crti_ref_is_missing(ref)) /* else the call runs, and will bring it or not */
             end(wanted);
     }
     if (next != UINT64_MAX)

@@ -13,8 +13,17 @@ void crti_ref_missed_by_borrower(crt_ref_t *ref, uint64_t object);
 /* Deaths of who owns it; of a node, which had a copy of one of ours perhaps. */
 void crti_ref_owner_died(crt_ref_t *ref, const char *text);
 void crti_ref_node_died(crt_ref_t *ref, crti_id_t node);
+static inline bool crti_ref_is_missing(const crt_ref_t *ref)
+{
+    return ref->is_owned && ref->owned.state == CRTI_OWNED_MISSING;
+}
+void crti_missing_begin(crt_ref_t *ref);
 /* Somebody waits for its content: if it is missing, that ends some time. */
-void crti_missing_wanted(crt_ref_t *ref);
+static inline void crti_missing_wanted(crt_ref_t *ref)
+{
+    if (crti_ref_is_missing(ref) && !ref->is_locating)
+        crti_missing_begin(ref);
+}
 /* Where are the copies of the target that a stored result is forwarded to? What is found becomes
  * known of `ref`, too. */
 void crti_missing_ask_target(crt_ref_t *ref);

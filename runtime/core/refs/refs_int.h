@@ -20,18 +20,17 @@ struct crti_refs {
     crti_list_t to_notify; /* crti_ref_more_t.turn, of refs that are held: notify.c */
     crti_list_t to_close;  /* of refs.c, while others are closed */
     bool is_notifying, is_closing_contained;
-    uint64_t next_request;     /* owner_requests.c; */
-    unsigned gathers;          /* so many wait until all was requested, */
-    crti_list_t gathering;     /* crti_remote_t.gathers: of these; */
-    uint64_t resend_ns;        /* when those that were lost are sent again; 0: none */
-    crti_list_t missing;       /* missing.c: of ours that are wanted */
-    uint64_t copy_query_round; /* copy_query.c: the last one, */
-    size_t copy_query_open;    /* of whose questions so many were not answered */
-    crti_list_t copy_queries;  /* copy_reply.c: of others, not answered */
-    crti_buffer_t drained;     /* rescue.c: ids of nodes */
-    uint64_t rescue_ns;        /* when their objects are looked for next */
-    int64_t copies;         /* of objects that say nothing: the job's default, 0: one */
-    crti_list_t copies_due; /* kept_copies.c: objects that lack copies; */
+    uint64_t next_request;      /* owner_requests.c; */
+    unsigned gathers;           /* so many wait until all was requested, */
+    crti_list_t gathering;      /* crti_remote_t.gathers: of these; */
+    uint64_t resend_ns;         /* when those that were lost are sent again; 0: none */
+    crti_list_t missing;        /* missing.c: of ours that are wanted */
+    uint64_t copy_query_round;  /* copy_query.c: the last one, */
+    size_t copy_query_open;     /* of whose questions so many were not answered */
+    crti_list_t copy_queries;   /* copy_reply.c: of others, not answered */
+    crti_buffer_t drained;      /* rescue.c: ids of nodes */
+    uint64_t rescue_ns;         /* when their objects are looked for next */
+    crti_list_t copies_due;     /* kept_copies.c: objects that lack copies; */
     crti_list_t copies_settled; /* that have them; */
     size_t copies_asked;        /* so many of others are on their way */
     uint64_t copies_retry_ns;   /* no node could have one; 0: none was refused */

@@ -38,11 +38,8 @@ void crti_renumber_call(crti_buffer_t *record, uint64_t call)
     crti_put_u64(record->data + CRTI_CALL_NUMBER_AT, call);
 }
 
-crt_status_t crti_get_again(crti_reader_t *args, crti_call_again_t *again_out)
+crt_status_t crti_read_again(crti_reader_t *args, crti_call_again_t *again_out)
 {
-    *again_out = (crti_call_again_t){0};
-    if (args->at == args->end)
-        return CRT_OK;
     again_out->first = crti_read_u64(args);
     again_out->tries = crti_read_u32(args);
     if (args->bad || args->at != args->end || again_out->first == 0 ||

@@ -186,8 +186,14 @@ crt_status_t crti_get_call(const void *data, size_t size, crti_call_head_t *head
 /* The next argument; `start` is the beginning of the record. */
 crt_status_t crti_get_arg(crti_reader_t *args, const void *start,
                           crti_call_arg_t *arg_out);
+crt_status_t crti_read_again(crti_reader_t *args, crti_call_again_t *again_out);
 /* What is behind the last argument. */
-crt_status_t crti_get_again(crti_reader_t *args, crti_call_again_t *again_out);
+static inline crt_status_t crti_get_again(crti_reader_t *args,
+                                          crti_call_again_t *again_out)
+{
+    *again_out = (crti_call_again_t){0};
+    return args->at == args->end ? CRT_OK : crti_read_again(args, again_out);
+}
 
 /* ---------------------------------------------------------------- results */
 

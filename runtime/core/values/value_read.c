@@ -90,7 +90,7 @@ static crt_status_t to_integer(const crt_value_t *v, crt_out_t out,
 
     if (v->kind == CRT_KIND_FLOAT) {
         /* 2^63 itself is a double, and one too large. */
-        if (!(v->as.number >= -0x1p63 && v->as.number < 0x1p63) ||
+        if (!(v->as.number >= -ldexp(1, 63) && v->as.number < ldexp(1, 63)) ||
             v->as.number != trunc(v->as.number))
             return loses(v, out, place);
         integer = (int64_t)v->as.number;
