@@ -229,11 +229,19 @@ static crt_status_t judge_joining(crti_fit_t *f, const member_t *m, bool *joined
 static crt_status_t join_all(crti_fit_t *f, bool *joined_out)
 {
     group_t *g = f->state;
-    crt_status_t status = CRT_OK;
+    const char *backend =
+        *f->precision && !f->by_host ? "nccl" : NULL; /* of Trainer.join */
+    crt_actor_t *actors[CRTI_FIT_MEMBERS_MAX];
+    crt_status_t status;
 
     *joined_out = true;
     name_group(g);
     for (int i = 0; i < g->count; i++)
+        actors[i] = g->members[i].actor;
+    /* One that dies before it joins ends the joining of the others. */
+    status = crt_group_declare(actors, NULL, g->count,
+                               CRT_GROUP_OPTIONS(.name = g->name, .backend = backend));
+    for (int i = 0; i < g->count && status == CRT_OK; i++)
         g->members[i].joining =
             crt_call(g->members[i].actor, crt_trainer_join(), g->name, g->count, i);
     for (int i = 0; i < g->count && status == CRT_OK; i++)

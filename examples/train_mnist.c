@@ -337,7 +337,9 @@ static void reserve_cpus(training_t *t)
 
 /* ---------------------------------------------------------------- allreduce */
 
-#define GROUP "train_mnist"
+#define GROUP    "train_mnist"
+#define READY_MS 10000 /* for the cluster to say whether an actor died */
+#define JOINS    5
 
 static crt_actor_t *new_trainer(training_t *t, int number)
 {
@@ -363,20 +365,70 @@ static crt_actor_t *new_trainer(training_t *t, int number)
     return trainer;
 }
 
+/* A trainer died: with --on-death replace there is a new one in its place, which has not joined. */
+static void bury(training_t *t, int number, const crt_error_t *error)
+{
+    fprintf(stderr, "train_mnist: trainer %d died: %s\n", number, error->text);
+    t->died++;
+    crt_actor_drop(&t->workers[number]);
+    if (options.on_death == CRT_DEATH_REPLACES)
+        t->workers[number] = new_trainer(t, number);
+}
+
+/* Why a trainer could not join: it died, or another one did. */
+static void judge_joining(training_t *t, int number, crt_ref_t *joined)
+{
+    const crt_error_t *error = crt_ref_error(joined);
+
+    if (!error)
+        return;
+    if (error->status > CRT_ERR_ACTOR_DIED || options.on_death == CRT_DEATH_FAILS)
+        check_ref(joined);
+    if (crt_actor_ready(t->workers[number], READY_MS) != CRT_OK)
+        bury(t, number, error);
+}
+
+/* All trainers into one group, which is declared so that one that dies before it joins ends the
+ * joining of the others. False: one died, and the others are to join anew. */
+static bool join_trainers(training_t *t)
+{
+    crt_ref_t *joined[WORKERS_MAX] = {NULL};
+    crt_actor_t *members[WORKERS_MAX];
+    int size = 0, rank = 0;
+    bool have_joined = true;
+
+    for (int i = 0; i < options.workers; i++)
+        if (t->workers[i])
+            members[size++] = t->workers[i];
+    if (size == 0)
+        return false;
+    check(crt_group_declare(members, NULL, size, CRT_GROUP_OPTIONS(.name = GROUP)),
+          "the group of the trainers");
+    for (int i = 0; i < options.workers; i++)
+        if (t->workers[i])
+            joined[i] = crt_call(t->workers[i], crt_trainer_join(), GROUP, size, rank++);
+    for (int i = 0; i < options.workers; i++)
+        if (joined[i])
+            have_joined &= crt_get(joined[i], NULL) == CRT_OK;
+    for (int i = 0; i < options.workers; i++)
+        if (joined[i])
+            judge_joining(t, i, joined[i]);
+    crt_refs_drop(joined, (size_t)options.workers);
+    return have_joined;
+}
+
 static void start_trainers(training_t *t)
 {
-    crt_ref_t *joined[WORKERS_MAX];
+    int attempts = 0;
 
-    for (int i = 0; i < options.workers; i++) {
+    for (int i = 0; i < options.workers; i++)
         t->workers[i] = new_trainer(t, i);
-        joined[i] =
-            crt_call(t->workers[i], crt_trainer_join(), GROUP, options.workers, i);
-    }
-    for (int i = 0; i < options.workers; i++) {
-        crt_get(joined[i], NULL);
-        check_ref(joined[i]);
-    }
-    crt_refs_drop(joined, (size_t)options.workers);
+    while (!join_trainers(t))
+        if (++attempts == JOINS) {
+            fprintf(stderr, "train_mnist: trainers died in each of %d beginnings\n",
+                    JOINS);
+            exit(1);
+        }
 }
 
 static crt_ref_t *call_train(const training_t *t, int number, int steps, bool at_end)
@@ -395,13 +447,10 @@ static crt_ref_t *replace(training_t *t, int number, crt_ref_t *failed, int step
 
     if (error->status > CRT_ERR_ACTOR_DIED || options.on_death == CRT_DEATH_FAILS)
         check_ref(failed);
-    fprintf(stderr, "train_mnist: trainer %d died: %s\n", number, error->text);
-    t->died++;
+    bury(t, number, error);
     crt_ref_drop(&failed);
-    crt_actor_drop(&t->workers[number]);
-    if (options.on_death == CRT_DEATH_SHRINKS)
+    if (!t->workers[number])
         return NULL;
-    t->workers[number] = new_trainer(t, number);
     joined = crt_call(t->workers[number], crt_trainer_join(), GROUP, options.workers,
                       CRT_RANK_ANY);
     crt_ref_drop(&joined);

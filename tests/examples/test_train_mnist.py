@@ -9,12 +9,14 @@ without a runtime.
 import contextlib
 import csv
 import json
+import math
 import os
 import re
 import signal
 import subprocess
 import sys
 import tempfile
+import time
 
 PROGRAM, SERIAL, DRAW_DIGITS = sys.argv[1:4]
 SMALL = ["--hidden", "32", "--seed", "3"]
@@ -220,6 +222,40 @@ def a_killed_trainer_is_lost_or_replaced():
         assert final(out) > 0.5 and "replicas are identical" in out, out
 
 
+def a_trainer_that_dies_before_all_have_joined_is_lost_or_replaced():
+    """The other ones wait for it then, and form a group without it or with its successor."""
+    for then in ("shrink", "replace"):
+        driver = subprocess.Popen([
+            PROGRAM, "--mode", "allreduce", "--workers", "3", "--iterations", "60", *SMALL,
+            "--eval-every", "20", "--on-death", then
+        ], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        try:
+            while len(trainers_of(driver.pid)) < 3 and driver.poll() is None:
+                time.sleep(0.001)
+            *others, last = trainers_of(driver.pid)
+            os.kill(last, signal.SIGSTOP)
+            before, now = -math.inf, processor_time(others)
+            while now - before > 0.05:  # until they wait, and only look now and then
+                time.sleep(0.3)
+                before, now = now, processor_time(others)
+            os.kill(last, signal.SIGKILL)
+            out, errors = driver.communicate(timeout=120)
+        finally:
+            driver.kill()
+        assert driver.returncode == 0, (out, errors)
+        assert re.search(r"^train_mnist: trainer \d died: ", errors, re.M), errors
+        assert final(out) > 0.3 and "replicas are identical" in out, out
+
+
+def processor_time(pids):
+    """Seconds of all of them."""
+    ticks = 0
+    for pid in pids:
+        with open(f"/proc/{pid}/stat", encoding="ascii", errors="replace") as f:
+            ticks += sum(int(word) for word in f.read().rsplit(")", 1)[1].split()[11:13])
+    return ticks / os.sysconf("SC_CLK_TCK")
+
+
 def trainers_of(driver):
     """Processes of a trainer, by their parents: driver, node daemon, zygote, worker."""
     parents = {}
@@ -252,3 +288,4 @@ with tempfile.TemporaryDirectory() as where:
     allreduce_reaches_what_sync_reaches(reached)
     if not os.path.basename(PROGRAM).startswith("inline"):
         a_killed_trainer_is_lost_or_replaced()
+        a_trainer_that_dies_before_all_have_joined_is_lost_or_replaced()
