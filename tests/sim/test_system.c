@@ -50,6 +50,16 @@ static uint64_t longest_outage(void)
     return lost < answered ? lost : answered;
 }
 
+/* No node counts as dead, no session as lost, and no program waits in vain. */
+static uint64_t longest_cut(void)
+{
+    uint64_t cut = CRTI_LIMIT(heartbeat_timeout) / 5 * 3,
+             session = CRTI_LIMIT(session_timeout) / 2, outage = longest_outage();
+
+    cut = cut < session ? cut : session;
+    return cut < outage ? cut : outage;
+}
+
 /* In mild weather there is time to breathe between cuts: a node that is silent for longer is
  * dead. */
 static void cut(unsigned a, unsigned b, uint64_t time)
@@ -86,8 +96,7 @@ static void trouble_head(void)
     } else if (kind < 80 && !(truth->is_mild && cuts_head)) {
         sys_streams_break(any_host(), SYS_HEAD_HOST);
     } else if (kind < 80) {
-        cut(any_host(), SYS_HEAD_HOST,
-            sim_below(w, CRTI_LIMIT(heartbeat_timeout) / 5 * 3));
+        cut(any_host(), SYS_HEAD_HOST, sim_below(w, longest_cut()));
     } else if (truth->is_mild || sim_chance(w, 5000)) {
         sys_redis_stall(w->now + sim_below(w, longest_outage() / 4));
     } else {
@@ -127,10 +136,10 @@ static void trouble_network(void)
     else if (kind < 70)
         sim_network_reconnect(&sys->net, a, b);
     else if (kind < 90)
-        cut(a, b, sim_below(w, CRTI_LIMIT(heartbeat_timeout) / 5 * 3));
+        cut(a, b, sim_below(w, longest_cut()));
     else
         for (unsigned i = 0; i < sys->hosts; i++)
-            cut(a, i, sim_below(w, CRTI_LIMIT(heartbeat_timeout) / 5 * 3));
+            cut(a, i, sim_below(w, longest_cut()));
 }
 
 static void kill_some(sys_kind_t kind)
