@@ -13,7 +13,7 @@ when nothing failed.
   --hours H     about how long all parts take: 1 (default) to 12; fuzz and chaos get what is left
   --brief       a little of each part, to see that it still runs: minutes, beside the builds
   --part NAME   only this one of: static sim tsan chaos hosts fuzz
-  --record      writes the table to docs/nightly.md
+  --record      writes the table to docs/nightly.md; rows of parts that do not run now stay
 
 What the parts need beside ./setup.sh: ./setup.sh --with-nightly (cppcheck, clang-tidy, clang).
 Builds are build-* folders of the source folder. Logs lie in build-nightly/.
@@ -40,11 +40,13 @@ done
     echo "nightly: --record is for whole parts, not for --brief" >&2
     exit 2
 }
-[ ${#parts[@]} -gt 0 ] || parts=(static sim tsan chaos hosts fuzz)
+all_parts="static sim tsan chaos hosts fuzz"
+[ ${#parts[@]} -gt 0 ] || read -ra parts <<<"$all_parts"
 logs=$root/build-nightly
 mkdir -p "$logs"
 export ASAN_OPTIONS=handle_sigill=1 # undefined behaviour says where it was (meson.build)
-rows=() failed=0
+declare -A rows
+failed=0
 
 need() { # PROGRAM...
     local program
@@ -166,29 +168,34 @@ fuzz() {
 }
 
 for part in "${parts[@]}"; do
-    [ "$(type -t "$part")" = function ] && [[ $part =~ ^(static|sim|tsan|chaos|hosts|fuzz)$ ]] ||
+    [ "$(type -t "$part")" = function ] && [[ " $all_parts " == *" $part "* ]] ||
         { echo "nightly: there is no part $part" >&2; exit 2; }
 done
+on="$(date +%Y-%m-%d), $(git rev-parse --short HEAD)"
 for part in "${parts[@]}"; do
     began=$SECONDS
     if said=$("$part"); then came=passed; else came=failed failed=1; fi
-    row="| $part | $came | $(((SECONDS - began + 59) / 60)) | ${said//$'\n'/ } |"
-    rows+=("$row")
+    row="| $part | $came | $(((SECONDS - began + 59) / 60)) | $on | ${said//$'\n'/ } |"
+    rows[$part]=$row
     printf '%s\n' "$row"
 done
+
+# The row of a part that did not run now is the one of its last run.
+row_of() { # PART
+    echo "${rows[$1]:-$(grep "^| $1 |" docs/nightly.md 2>/dev/null)}"
+}
 if [ $record = 1 ]; then
+    table=$(for part in $all_parts; do row_of "$part"; done | grep .)
     {
         echo "# The last night"
         echo
         echo "Written by \`tests/nightly.sh --record\`, which says what the parts do. The run of"
-        echo "every change is \`tests/run.sh\`."
-        echo
-        echo "$(date +%Y-%m-%d), commit $(git rev-parse --short HEAD), $(nproc) processors," \
+        echo "every change is \`tests/run.sh\`. $(nproc) processors," \
             "$(. /etc/os-release && echo "$PRETTY_NAME")."
         echo
-        echo "| part | | minutes | |"
-        echo "|---|---|---|---|"
-        printf '%s\n' "${rows[@]}"
+        echo "| part | | minutes | commit | |"
+        echo "|---|---|---|---|---|"
+        echo "$table"
     } >docs/nightly.md
 fi
 exit $failed
