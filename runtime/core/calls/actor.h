@@ -100,8 +100,17 @@ void crti_actor_set_remote(crt_actor_t *actor, crti_remote_t *remote);
 crt_status_t
 crti_actor_get(crti_core_t *core, crti_id_t id, crti_span_t class_name,
                crt_actor_t **actor_out); /* found or made; held; class "": not known */
-void crti_actor_hold(crt_actor_t *actor);
-void crti_actor_release(crt_actor_t *actor);
+static inline void crti_actor_hold(crt_actor_t *actor)
+{
+    actor->holds++;
+}
+/* None but weak holds are left. */
+void crti_actor_let_go(crt_actor_t *actor);
+static inline void crti_actor_release(crt_actor_t *actor)
+{
+    if (--actor->holds <= actor->weak_holds)
+        crti_actor_let_go(actor);
+}
 /* By who does not need the actor itself. */
 void crti_actor_hold_weakly(crt_actor_t *actor);
 void crti_actor_release_weakly(crt_actor_t *actor);

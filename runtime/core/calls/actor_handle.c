@@ -114,16 +114,11 @@ crt_status_t crti_actor_get(crti_core_t *core, crti_id_t id, crti_span_t class_n
     return CRT_OK;
 }
 
-void crti_actor_hold(crt_actor_t *actor)
-{
-    actor->holds++;
-}
-
-void crti_actor_release(crt_actor_t *actor)
+void crti_actor_let_go(crt_actor_t *actor)
 {
     crti_core_t *core = actor->core;
 
-    if (--actor->holds == actor->weak_holds)
+    if (actor->holds == actor->weak_holds)
         crti_actor_lifetime_drop(actor);
     if (actor->holds)
         return;

@@ -40,17 +40,22 @@ static void notify(crt_ref_t *ref)
     crti_ref_release(ref);
 }
 
-void crti_refs_notify(crti_core_t *core)
+static void notify_all(crti_refs_t *refs)
 {
-    crti_refs_t *refs = core->refs;
     crti_list_t *item;
 
-    if (refs->is_notifying)
-        return;
     refs->is_notifying = true;
     while ((item = crti_list_pop(&refs->to_notify)))
         notify(CRTI_CONTAINER(item, crti_ref_more_t, turn)->ref);
     refs->is_notifying = false;
+}
+
+void crti_refs_notify(crti_core_t *core)
+{
+    crti_refs_t *refs = core->refs;
+
+    if (!crti_list_is_empty(&refs->to_notify) && !refs->is_notifying)
+        notify_all(refs);
 }
 
 void crti_ref_locate(crt_ref_t *ref)

@@ -155,7 +155,10 @@ bool crti_value_fetch(crt_ref_t *ref)
 
     crti_peek_read(ref);
     switch (ref->content) {
-    case CRTI_CONTENT_NONE: crti_value_locate(ref); break;
+    case CRTI_CONTENT_NONE:
+        if (!ref->is_owned || crti_ref_is_missing(ref)) /* else its call brings it */
+            crti_value_locate(ref);
+        break;
     case CRTI_CONTENT_INLINE:
     case CRTI_CONTENT_FAILED: return true;
     case CRTI_CONTENT_STORED:
