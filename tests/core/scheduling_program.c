@@ -43,17 +43,25 @@ static crt_status_t threads_run(crt_call_t *call)
 }
 static const crt_task_t threads_task = CRT_TASK(.name = "threads", .run = threads_run);
 
+#ifdef __SANITIZE_THREAD__
+#    define SANITIZER_THREADS 1 /* behind the main thread */
+#else
+#    define SANITIZER_THREADS 0
+#endif
+
 /* Of every thread of this process, in words. */
 static crt_status_t say_policies(crt_call_t *call)
 {
     DIR *threads = opendir("/proc/self/task");
     char text[200] = "";
     size_t length = 0;
+    int number = 0;
 
     if (!threads)
         return crt_fail(call, CRT_ERR_IO, "/proc/self/task");
     for (const struct dirent *entry; (entry = readdir(threads)) != NULL;)
-        if (*entry->d_name != '.' && length < sizeof(text))
+        if (*entry->d_name != '.' && length < sizeof(text) &&
+            (number++ == 0 || number > 1 + SANITIZER_THREADS))
             length += (size_t)snprintf(
                 text + length, sizeof(text) - length, " %s",
                 sched_getscheduler(atoi(entry->d_name)) == SCHED_BATCH ? "batch"
