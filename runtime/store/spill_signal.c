@@ -102,6 +102,14 @@ void crti_store_spill_trouble(const crti_store_t *store, char *text, size_t size
     }
 }
 
+bool crti_store_spill_is_unheard(const crti_store_t *store)
+{
+    const crti_header_t *header = store->header;
+
+    return atomic_load(&header->spill_asked) == CRTI_SPILL_WAITED &&
+           atomic_load(&header->spill_state) >> 16 == CRTI_STORE_SPILL_ON;
+}
+
 uint64_t crti_store_saved_bytes(const crti_store_t *store)
 {
     return crti_read(&store->header->spill_saved);

@@ -210,6 +210,22 @@ class Spill(unittest.TestCase):
             status, text = asked.result()
         self.assertEqual(status, "CRT_ERR_NODE_LOST", text)
 
+    def test_a_put_waits_for_a_daemon_that_does_not_run_just_now(self):
+        self.start()
+        driver = self.driver(CRT_STORE_TIMEOUT="300ms")
+        driver.ok("put", 13, MIB)
+        daemon = self.daemon()
+        os.kill(daemon, signal.SIGSTOP)
+        with concurrent.futures.ThreadPoolExecutor(1) as pool:
+            try:
+                asked = pool.submit(driver.ask, "put", 13, MIB)
+                with self.assertRaises(concurrent.futures.TimeoutError):
+                    asked.result(timeout=1.5)  # five times as long as it waits otherwise
+            finally:
+                os.kill(daemon, signal.SIGCONT)
+            self.assertEqual(asked.result()[0], "CRT_OK")
+        self.assertEqual(driver.ok("get"), str(26 * MIB))
+
     def test_two_directories_and_two_nodes_in_one(self):
         other = os.path.join(self.dir, "other")
         os.mkdir(other)

@@ -68,6 +68,11 @@ void crti_private_cluster_stop(crti_private_cluster_t *cluster)
 
 /* ---------------------------------------------------------------- nothing is spilled */
 
+bool crti_store_spill_is_unheard(const crti_store_t *store)
+{
+    return false;
+}
+
 uint64_t crti_store_saved_bytes(const crti_store_t *store)
 {
     return 0;

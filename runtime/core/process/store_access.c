@@ -41,7 +41,8 @@ crt_status_t crti_core_join_store(crti_core_t *core)
     return status;
 }
 
-/* As long as objects are being saved on disk, there will be room. */
+/* As long as objects are being saved on disk, there will be room; or the daemon, which is to save
+ * them, has not come to it. */
 static crt_status_t wait_for_room(crti_core_t *core, size_t size, uint64_t since)
 {
     uint64_t saved, deadline;
@@ -54,7 +55,8 @@ static crt_status_t wait_for_room(crti_core_t *core, size_t size, uint64_t since
             deadline = since + CRTI_LIMIT(store_timeout_max);
         status = crti_store_wait_space(core->store, size, deadline);
     } while (status == CRT_ERR_STORE_FULL &&
-             saved != crti_store_saved_bytes(core->store) &&
+             (saved != crti_store_saved_bytes(core->store) ||
+              crti_store_spill_is_unheard(core->store)) &&
              crti_now_ns() < since + CRTI_LIMIT(store_timeout_max));
     return status;
 }
