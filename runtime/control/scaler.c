@@ -289,8 +289,8 @@ static bool fork_command(command_t *c)
     pid_t parent = getpid();
 
     if (!environment || pipe2(out, O_CLOEXEC) != 0 || pipe2(error, O_CLOEXEC) != 0) {
-        close(out[0]);
-        close(out[1]);
+        crti_close_auto(&out[0]);
+        crti_close_auto(&out[1]);
         return false;
     }
     c->pid = fork();
