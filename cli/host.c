@@ -359,9 +359,9 @@ static void remove_ended(void)
 
 static void remove_files(void)
 {
-    static const char *const files[] = {"cluster.key", "cluster.key.new", "address",
-                                        "address.new", "started",         "started.new",
-                                        AUTOSCALER,    AUTOSCALER ".new"};
+    static const char *const files[] = {"cluster.key", "cluster.key.new",  "address",
+                                        "address.new", "started",          "started.new",
+                                        AUTOSCALER,    (AUTOSCALER ".new")};
     char path[PATH_MAX + 16];
 
     for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++) {

@@ -125,7 +125,7 @@ void crti_host_program_own_ip(const char *other, char ip[64])
     struct sockaddr_in v4 = {.sin_family = AF_INET, .sin_port = htons(9)};
     struct sockaddr_in6 v6 = {.sin6_family = AF_INET6, .sin6_port = htons(9)};
     bool is_v4 = inet_pton(AF_INET, other, &v4.sin_addr) == 1;
-    struct sockaddr_storage own;
+    struct sockaddr_storage own = {0};
     socklen_t size = sizeof(own);
     int fd = -1;
 

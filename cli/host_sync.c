@@ -230,8 +230,10 @@ crt_status_t crti_host_sync(const json_t *files, size_t *count_out, uint64_t *by
         status = read_announced(json_array_get(files, i), &a);
         if (status == CRT_OK)
             status = take_file(&a);
-        *count_out += 1;
-        *bytes_out += a.size;
+        if (status == CRT_OK) {
+            *count_out += 1;
+            *bytes_out += a.size;
+        }
     }
     free(is_wanted);
     return status;
