@@ -164,9 +164,10 @@ crt_status_t crti_checkpoint_decode(const char *name, const unsigned char *data,
     const unsigned char *at;
     crt_status_t status = check_file(name, data, size, &h);
 
+    if (status != CRT_OK)
+        return status;
     at = data + header_size(&h);
-    if (status == CRT_OK)
-        status = check_use(name, &h, network, model, optimizer);
+    status = check_use(name, &h, network, model, optimizer);
     if (status == CRT_OK)
         status = crti_weights_decode(model, name, at, h.weights_size);
     if (status != CRT_OK)

@@ -84,9 +84,9 @@ static crt_status_t make_moves(crt_ner_model_t *m)
     m->moves = calloc(m->move_count, sizeof(*m->moves));
     if (!m->moves)
         return crt_raise(CRT_ERR_NO_MEMORY, "moves");
-    for (uint8_t action = CRT_NER_BEGIN; action <= CRT_NER_UNIT; action++)
+    for (unsigned action = CRT_NER_BEGIN; action <= CRT_NER_UNIT; action++)
         for (size_t label = 0; label < m->label_count; label++)
-            m->moves[n++] = (crti_ner_move_t){action, (uint8_t)label};
+            m->moves[n++] = (crti_ner_move_t){(uint8_t)action, (uint8_t)label};
     m->moves[n++] = (crti_ner_move_t){CRT_NER_UNIT, CRTI_NER_NO_LABEL};
     m->moves[n++] = (crti_ner_move_t){CRT_NER_OUT, CRTI_NER_NO_LABEL};
     return CRT_OK;

@@ -245,14 +245,13 @@ static crt_status_t train_there(crt_ner_model_t *m, const crt_tensor_t *weights,
 
 /* ---------------------------------------------------------------- a batch */
 
-/* spaCy draws the limit anew for each batch. */
+/* spaCy draws the limit anew for each batch, from a whole half on. */
 static uint32_t draw_limit(crt_ner_model_t *m)
 {
-    int cut = m->options.oracle_cut;
+    int cut = m->options.oracle_cut, half = cut / 2;
     uint32_t limit =
-        cut == 0
-            ? 0
-            : (uint32_t)crti_random_between(&m->random, (float)(cut / 2), (float)cut * 2);
+        cut == 0 ? 0
+                 : (uint32_t)crti_random_between(&m->random, (float)half, (float)cut * 2);
 
     return cut > 0 && limit == 0 ? 1 : limit;
 }

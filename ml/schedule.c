@@ -37,11 +37,12 @@ crt_status_t crt_schedule_at(const crt_schedule_t *schedule, uint64_t step,
     crt_schedule_t mine, *s = &mine;
     crt_status_t status =
         CRTI_COPY_STRUCT(s, schedule, "crt_schedule_constant and its like");
-    uint64_t every;
+    uint64_t every, drops;
 
     if (status != CRT_OK)
         return status;
     every = s->steps > 0 ? s->steps : 1;
+    drops = step / every;
     switch (s->kind) {
     case CRT_SCHEDULE_KIND_CONSTANT: *value_out = s->start; return CRT_OK;
     case CRT_SCHEDULE_KIND_COMPOUNDING:
@@ -52,7 +53,7 @@ crt_status_t crt_schedule_at(const crt_schedule_t *schedule, uint64_t step,
         return CRT_OK;
     case CRT_SCHEDULE_KIND_COSINE: *value_out = cosine(s, step); return CRT_OK;
     case CRT_SCHEDULE_KIND_STEP:
-        *value_out = s->start * pow(s->factor, (double)(step / every));
+        *value_out = s->start * pow(s->factor, (double)drops);
         return CRT_OK;
     }
     return crt_raise(CRT_ERR_UNSUPPORTED, "no schedule has the number %d", (int)s->kind);
