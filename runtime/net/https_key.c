@@ -75,8 +75,7 @@ void crti_https_pin(const void *public_key, size_t size, char pin[CRTI_PIN_TEXT]
     unsigned char hash[crypto_hash_sha256_BYTES];
 
     crypto_hash_sha256(hash, public_key, size);
-    memcpy(pin, "sha256//", 8);
-    sodium_bin2base64(pin + 8, CRTI_PIN_TEXT - 8, hash, sizeof(hash),
+    sodium_bin2base64(stpcpy(pin, "sha256//"), CRTI_PIN_TEXT - 8, hash, sizeof(hash),
                       sodium_base64_VARIANT_ORIGINAL);
 }
 

@@ -349,15 +349,12 @@ static crt_status_t broken(crti_lane_t *lane, const char *why)
 static void ring_doorbell(crti_lane_t *lane)
 {
     uint64_t one = 1, count;
-    ssize_t n;
 
-    n = write(lane->peer_doorbell, &one, sizeof(one));
-    if (n > 0)
+    if (write(lane->peer_doorbell, &one, sizeof(one)) > 0)
         return;
     /* Its owner hears each ring and never counts them: a faulty process has filled it. */
-    n = read(lane->peer_doorbell, &count, sizeof(count));
-    n = write(lane->peer_doorbell, &one, sizeof(one));
-    (void)n;
+    (void)!read(lane->peer_doorbell, &count, sizeof(count));
+    (void)!write(lane->peer_doorbell, &one, sizeof(one));
 }
 
 /* The memory may be touched without fear only when its size is sealed. */

@@ -234,7 +234,7 @@ static bool take_i64(crti_span_t *rest, int64_t *value_out)
     unsigned width;
 
     if (rest->size && *first >= 0xe0) { /* -32..-1 */
-        *value_out = (int8_t)*first;
+        *value_out = (int64_t)(int8_t)*first;
         return take(rest, 1) != NULL;
     }
     if (rest->size && *first >= 0xd0 && *first <= 0xd3) {

@@ -98,7 +98,7 @@ static crt_status_t new_doorbell(crti_net_t *net, crti_doorbell_t **doorbell_out
     status = crti_progress_add(&net->progress, &doorbell->source, EPOLLIN | EPOLLET);
     if (status != CRT_OK)
         return status;
-    fd = -1; /* the doorbell has it */
+    crti_take_fd(&fd); /* the doorbell has it */
     crti_list_append(net->doorbells.next, &doorbell->link);
     *doorbell_out = CRTI_TAKE(doorbell);
     return CRT_OK;

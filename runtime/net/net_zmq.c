@@ -337,7 +337,7 @@ static void write_address(const char *ip, unsigned port, char *text, size_t size
     }
     for (unsigned rest = port; rest || at == 5; rest /= 10)
         digits[--at] = (char)('0' + rest % 10);
-    memcpy(text, ip, length);
+    strcpy(text, ip);
     text[length] = ':';
     strcpy(text + length + 1, digits + at);
 }

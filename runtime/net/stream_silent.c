@@ -128,8 +128,8 @@ static void hold(crti_silent_t *silent, int fd, const struct sockaddr_storage *f
     if (crti_loop_add(silent->loop, &c->watch, fd, EPOLLIN | EPOLLRDHUP) != CRT_OK)
         return;
     crti_list_append(&silent->connections, &c->link);
-    owned = -1; /* the connection has it, and the list the connection */
-    c = NULL;
+    crti_take_fd(&owned); /* the connection has it, and the list the connection */
+    CRTI_TAKE(c);
     if (++silent->count > CRTI_SILENT_MAX)
         refuse(silent, oldest_of(silent), "too many say nothing");
     set_timer(silent);
