@@ -118,12 +118,14 @@ static crt_status_t write_failed(struct archive *to, const char *name)
                      text ? text : strerror(error));
 }
 
-static crt_status_t check_member(struct archive_entry *entry, const char *name)
+/* `clean` is the name as it is unpacked; "": of the directory itself. */
+static crt_status_t check_member(struct archive_entry *entry, const char *name,
+                                 char clean[CRTI_UNPACK_NAME + 1])
 {
     mode_t type = archive_entry_filetype(entry);
     const char *target = archive_entry_symlink(entry);
 
-    if (!crti_unpack_is_inside(name))
+    if (!crti_unpack_clean(name, clean))
         return crt_raise(CRT_ERR_INVALID,
                          "the package has a member \"%.200s\": names that are absolute, "
                          "empty, too long or have \"..\" are not taken",
@@ -202,12 +204,9 @@ static crt_status_t take_member(unpack_t *u, struct archive_entry *entry)
     if (!given)
         return crt_raise(CRT_ERR_INVALID, "the package has a member whose name is not "
                                           "text");
-    status = check_member(entry, given);
-    if (status != CRT_OK)
+    status = check_member(entry, given, name);
+    if (status != CRT_OK || *name == '\0') /* "./", which is there */
         return status;
-    crti_unpack_clean(given, name);
-    if (*name == '\0') /* "./", which is there */
-        return CRT_OK;
     u->entries += 1 + new_directories(name);
     if (u->entries > u->limits->entries)
         return crt_raise(CRT_ERR_TOO_LARGE,

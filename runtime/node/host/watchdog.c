@@ -186,7 +186,7 @@ void crti_take_name(const char *name)
         close(fd);
     if (room > strlen(name)) {
         memset(program_invocation_name, 0, room);
-        memcpy(program_invocation_name, name, strlen(name));
+        strcpy(program_invocation_name, name);
     }
 }
 

@@ -76,12 +76,13 @@ static void on_package(void *user, crt_status_t status, const char *text)
     job->on_found(job, status, text);
 }
 
-/* `user` and what else is the same for the folder, the Python environment and the image. */
-static crt_status_t make_package(crti_job_t *job, crti_package_spec_t *spec,
+/* With `user` and what else is the same for the folder, the Python environment and the image. */
+static crt_status_t make_package(crti_job_t *job, const crti_package_spec_t *wanted,
                                  crti_package_ready_t *on_ready,
                                  crti_package_t **package_out)
 {
     CRTI_AUTO(crti_arguments_fini) crti_arguments_t environment = {0};
+    crti_package_spec_t spec = *wanted;
     char log[CRTI_NODE_PATH + 64], hex[CRTI_ID_HEX];
 
     if (package_out == &job->image) {
@@ -92,11 +93,11 @@ static crt_status_t make_package(crti_job_t *job, crti_package_spec_t *spec,
     }
     snprintf(log, sizeof(log), "%s/logs/package-%.8s.log", job->node->own_state,
              crti_id_hex(job->id, hex));
-    spec->environment = environment.list;
-    spec->log_path = log;
-    spec->on_ready = on_ready;
-    spec->user = job;
-    return environment.status == CRT_OK ? crti_package_make(job->node, spec, package_out)
+    spec.environment = environment.list;
+    spec.log_path = log;
+    spec.on_ready = on_ready;
+    spec.user = job;
+    return environment.status == CRT_OK ? crti_package_make(job->node, &spec, package_out)
                                         : environment.status;
 }
 

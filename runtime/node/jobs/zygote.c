@@ -39,7 +39,7 @@ static bool is_ours(crti_span_t entry)
 {
     static const char *const names[] = {
         "CRT_ZYGOTE_FD=", "CRT_NODE_SOCKET=", "CRT_WORKER=",
-        "CRT_NODE_DIR=",  "CRT_HEAD_DIR=",    CRTI_NODE_SETS_OMP "="};
+        "CRT_NODE_DIR=",  "CRT_HEAD_DIR=",    (CRTI_NODE_SETS_OMP "=")};
 
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
         if (is_of(entry, names[i]))

@@ -109,10 +109,11 @@ static bool find_head_log(const crti_node_t *node, const char *name, char *path,
 /* "node:" and the begin of this node's id. */
 static bool is_own_log(const crti_node_t *node, const char *name)
 {
+    const char *id = name + sizeof("node:") - 1;
     char hex[CRTI_ID_HEX];
 
-    return strncmp(name, "node:", 5) == 0 && is_hex(name + 5) &&
-           strncmp(crti_id_hex(node->id, hex), name + 5, strlen(name + 5)) == 0;
+    return strncmp(name, "node:", 5) == 0 && is_hex(id) &&
+           strncmp(crti_id_hex(node->id, hex), id, strlen(id)) == 0;
 }
 
 static crt_status_t find_log(crti_node_t *node, const char *name, char *path, size_t size,
