@@ -96,7 +96,7 @@ crt_status_t crti_ref_records_begin(crti_ref_records_t *records, crti_buffer_t *
 
     at = crti_put_number(at, records->round, 8);
     at = crti_put_number(at, records->count, 8);
-    at = crti_put_number(at, records->bytes, 8);
+    crti_put_number(at, records->bytes, 8);
     records->place = "";
     return crti_buffer_append(out, bytes, sizeof(bytes));
 }

@@ -74,7 +74,7 @@ static crt_status_t twice(const char *name)
 bool crti_resources_amount(double amount, int64_t *amount_out)
 {
     if (amount != 0 && !(amount >= 1.0 / CRTI_RESOURCE_ONE &&
-                         amount <= (double)(CRTI_RESOURCE_MAX / CRTI_RESOURCE_ONE)))
+                         amount <= (double)CRTI_RESOURCE_MAX / CRTI_RESOURCE_ONE))
         return false;
     *amount_out = (int64_t)(amount * CRTI_RESOURCE_ONE + 0.5);
     return true;

@@ -111,8 +111,7 @@ crt_status_t crti_labels_check(const char *labels)
                 "label \"%.*s\" is not key=value (1 to 63 letters, digits or "
                 ". _ - / each)",
                 (int)entry.size, entry.text);
-        find_label(labels, key, &first);
-        if (first.text != value.text)
+        if (find_label(labels, key, &first) && first.text != value.text)
             return crt_raise(CRT_ERR_INVALID, "label \"%.*s\" is given twice",
                              (int)key.size, key.text);
     }

@@ -110,8 +110,7 @@ static crti_id_t job_log_owner(const crti_control_t *c, const char *submission,
         job = crti_job_table_get(&c->jobs, id);
     if (job == NULL)
         return (crti_id_t){0, 0};
-    memcpy(own_name, "job:", 4);
-    crti_id_hex(job->id, own_name + 4);
+    crti_id_hex(job->id, stpcpy(own_name, "job:"));
     if (!crti_id_is_zero(job->node))
         return job->node;
     return host ? host->id : (crti_id_t){0, 0};
@@ -123,6 +122,7 @@ static bool daemon_log_owner(const crti_control_t *c, const char *name,
                              crti_id_t *node_out, char own_name[JOB_LOG])
 {
     const char *port = c->address ? strrchr(c->address, ':') : NULL;
+    const char *id = name + sizeof("node:") - 1;
     bool is_head = strcmp(name, "head:") == 0 || strcmp(name, "http:") == 0;
     char hex[CRTI_ID_HEX];
 
@@ -131,9 +131,8 @@ static bool daemon_log_owner(const crti_control_t *c, const char *name,
     *node_out = (crti_id_t){0, 0};
     snprintf(own_name, JOB_LOG, "%s%s", name, is_head && port ? port + 1 : "");
     CRTI_MAP_FOREACH (const crti_node_entry_t, node, &c->nodes.by_id) {
-        if (is_head
-                ? node->is_head_host && node->link != 0
-                : strncmp(crti_id_hex(node->id, hex), name + 5, strlen(name + 5)) == 0)
+        if (is_head ? node->is_head_host && node->link != 0
+                    : strncmp(crti_id_hex(node->id, hex), id, strlen(id)) == 0)
             *node_out = node->id;
     }
     return true;

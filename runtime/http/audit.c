@@ -79,7 +79,7 @@ static const char *method_name(crti_http_method_t method)
 static void name_source(int fd, char *text, size_t size)
 {
     char host[64] = "?", service[16] = "?";
-    struct sockaddr_storage from;
+    struct sockaddr_storage from = {0};
     socklen_t length = sizeof(from);
     struct ucred peer;
     socklen_t peer_size = sizeof(peer);

@@ -184,8 +184,10 @@ static const char *reason_of(const crti_control_t *c, const crti_resources_t *ne
     crti_placement_reason(&c->nodes.offers, need, how, &c->resource_names, text, size);
     used = strlen(text);
     if (used + 2 < size &&
-        crti_control_drivers_hold(c, need, text + used + 2, size - used - 2))
-        memcpy(text + used, "; ", 2);
+        crti_control_drivers_hold(c, need, text + used + 2, size - used - 2)) {
+        text[used] = ';';
+        text[used + 1] = ' ';
+    }
     return text;
 }
 

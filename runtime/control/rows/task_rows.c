@@ -174,7 +174,9 @@ static crti_cell_t task_id_cell(crti_id_t owner, uint64_t number,
 /* In whole milliseconds. */
 static crti_cell_t time_cell(uint64_t ns)
 {
-    return ns ? crti_cell_number((double)(ns / CRTI_MS)) : (crti_cell_t){0};
+    uint64_t ms = ns / CRTI_MS;
+
+    return ns ? crti_cell_number((double)ms) : (crti_cell_t){0};
 }
 
 static crti_cell_t task_cell(void *user, const void *entry, size_t column)

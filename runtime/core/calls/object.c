@@ -390,12 +390,13 @@ crt_ref_t *(crt_object_seal)(crt_object_t **object_take)
 
 void crt_object_abort(crt_object_t **object_take)
 {
-    crt_arg_t value = crt_arg_object(object_take ? *object_take : NULL);
+    crt_arg_t value;
     crti_core_t *core;
     crt_object_t *objects;
 
-    if (!value.as.object || crti_is_forked())
+    if (!object_take || !*object_take || crti_is_forked())
         return;
+    value = crt_arg_object(*object_take);
     *object_take = NULL;
     core = crti_enter_unlocked();
     if (!core) {

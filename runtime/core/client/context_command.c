@@ -91,7 +91,7 @@ crt_status_t crti_context_become_file(const char *file, int argc, char **argv)
 {
     char command[PATH_MAX];
     const char *const words[] = {
-        command, "exec", file, "--", "env", CRTI_CONTEXT_VARIABLE "=file", NULL};
+        command, "exec", file, "--", "env", (CRTI_CONTEXT_VARIABLE "=file"), NULL};
     crt_status_t status = check_program(argc, argv);
 
     if (status == CRT_OK && access(file, R_OK) != 0)

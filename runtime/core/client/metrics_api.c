@@ -65,7 +65,7 @@ static crt_status_t make(crti_metric_t *like, crti_metric_kind_t kind, const cha
 crt_status_t crt_counter(const char *name, const char *help, const char *labels,
                          crt_counter_t **counter_out)
 {
-    crti_metric_t like = {0}, *metric;
+    crti_metric_t like = {0}, *metric = NULL;
     crt_status_t status = make(&like, CRTI_METRIC_COUNTER, name, help, labels, &metric);
 
     if (status == CRT_OK)
@@ -82,7 +82,7 @@ void crt_counter_add(crt_counter_t *counter, double amount)
 crt_status_t crt_gauge(const char *name, const char *help, const char *labels,
                        crt_gauge_t **gauge_out)
 {
-    crti_metric_t like = {0}, *metric;
+    crti_metric_t like = {0}, *metric = NULL;
     crt_status_t status = make(&like, CRTI_METRIC_GAUGE, name, help, labels, &metric);
 
     if (status == CRT_OK)
@@ -100,7 +100,7 @@ crt_status_t crt_histogram(const char *name, const char *help, const char *label
                            const double *bounds, size_t count,
                            crt_histogram_t **histogram_out)
 {
-    crti_metric_t like = {0}, *metric;
+    crti_metric_t like = {0}, *metric = NULL;
     crt_status_t status;
 
     if (!bounds || count == 0 || count > CRTI_METRIC_BUCKETS)

@@ -419,7 +419,7 @@ static crt_status_t take_any(decoder_t *d, crt_value_t *v, int depth)
         return damaged("it is cut off");
     if (tag <= 0x7f || tag >= 0xe0) {
         v->kind = CRT_KIND_INT;
-        v->as.integer = (int8_t)tag;
+        v->as.integer = (int64_t)(int8_t)tag;
         return CRT_OK;
     }
     if (tag >= 0xa0 && tag <= 0xbf)
@@ -481,7 +481,7 @@ bool crti_decode_flat_number(const void *value, size_t size, crt_value_t *number
 
     if (size == 2 && (tag <= 0x7f || tag >= 0xe0)) {
         number_out->kind = CRT_KIND_INT;
-        number_out->as.integer = (int8_t)tag;
+        number_out->as.integer = (int64_t)(int8_t)tag;
         return true;
     }
     if (size != 10 || (tag != 0xcb && tag != 0xd3))
