@@ -3,13 +3,16 @@
 """Nodes of the autoscaler from a pool of hosts, by real ssh, from Slurm: a real one where it is
 installed, and stand-ins for sbatch, squeue and scancel, and from Kubernetes: a stand-in for its API
 server. Usage: test_providers.py CRT PROGRAM"""
+import errno
 import getpass
 import glob
 import json
 import os
 import re
+import resource
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import unittest
@@ -455,6 +458,40 @@ class Kubernetes(Cluster):
             seen += b"CRT_KUBERNETES=" in text
             found += [path] if secret.encode() in text else []
         return found if seen else ["no crt kubernetes runs"]
+
+
+class Command(unittest.TestCase):
+    """crt-scaler as crt-head starts it, with commands of the user's."""
+    HEAD_FD = 3
+
+    def setUp(self):
+        self.head, its = socket.socketpair()
+        self.head.settimeout(PATIENCE)
+        self.answers = self.head.makefile(encoding="utf-8")
+        self.addCleanup(self.head.close)
+        self.addCleanup(self.answers.close)
+        scaler = os.path.join(os.path.dirname(CRT), "..", "runtime", "control", "crt-scaler")
+        self.scaler = subprocess.Popen([scaler], stdin=subprocess.DEVNULL, close_fds=False,
+                                       preexec_fn=lambda: os.dup2(its.fileno(), self.HEAD_FD))
+        self.addCleanup(self.scaler.wait)
+        self.addCleanup(self.scaler.kill)
+        its.close()
+
+    def say(self, **line):
+        self.head.sendall(json.dumps(line).encode() + b"\n")
+
+    def order(self, verb):
+        self.say(verb=verb, instance="small-1", type="small", node="", machine="", cluster="")
+        return json.loads(self.answers.readline())
+
+    def test_why_a_command_does_not_begin(self):
+        self.say(address="127.0.0.1:1", key_file="none",
+                 file={"provider": "commands", "command_timeout": PATIENCE, "ask": "true"})
+        self.assertTrue(self.order("ask")["done"])
+        resource.prlimit(self.scaler.pid, resource.RLIMIT_NOFILE, (self.HEAD_FD + 1,) * 2)
+        answer = self.order("ask")
+        self.assertFalse(answer["done"])
+        self.assertEqual(answer["text"], os.strerror(errno.EMFILE))
 
 
 if __name__ == "__main__":
