@@ -154,8 +154,8 @@ void crti_store_copy(void *destination, const void *source, size_t size);
 /* Why no room is made by saving objects outside; "" when it is. Any process. */
 void crti_store_spill_trouble(const crti_store_t *store, char *text, size_t size);
 
-/* Whether somebody waits for room and the daemon has not looked since: it does not run just now. Any
- * process. */
+/* Whether somebody waits for room and the daemon has not looked since: it does not run just now.
+ * Any process. */
 bool crti_store_spill_is_unheard(const crti_store_t *store);
 
 /* Bytes that were saved outside since the arena was made: room is being made while it grows. Any
