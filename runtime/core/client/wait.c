@@ -68,7 +68,7 @@ crt_status_t crt_get_v(crt_ref_t *ref, int64_t timeout_ms, crt_out_t out)
 
     if (!ref)
         return crt_raise(CRT_ERR_INVALID, "the ref is NULL");
-    if (!ref->core)
+    if (!crti_ref_has_core(ref))
         return get_orphan(ref, out);
     core = crti_enter_unlocked();
     if (!core)
@@ -269,7 +269,7 @@ bool crt_ref_is_ready(crt_ref_t *ref)
     crti_core_t *core;
     bool is_ready;
 
-    if (!ref || !ref->core)
+    if (!ref || !crti_ref_has_core(ref))
         return true; /* get answers at once */
     core = crti_enter();
     if (!core)
@@ -286,7 +286,7 @@ const crt_error_t *crt_ref_error(crt_ref_t *ref)
 
     if (!ref)
         return NULL;
-    if (!ref->core)
+    if (!crti_ref_has_core(ref))
         return crti_ref_has_error(ref) ? &ref->error->user : NULL;
     core = crti_enter();
     if (!core)

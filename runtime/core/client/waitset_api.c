@@ -97,7 +97,8 @@ void crt_waitset_drop(crt_waitset_t **slot)
 
 crt_status_t crti_wait_check_ref(const crt_ref_t *ref)
 {
-    if (ref && !ref->core && !ref->is_free && ref->content == CRTI_CONTENT_FAILED)
+    if (ref && !crti_ref_has_core(ref) && !ref->is_free &&
+        ref->content == CRTI_CONTENT_FAILED)
         return CRT_OK;
     return crti_ref_check(ref);
 }

@@ -242,7 +242,7 @@ crt_status_t crti_ref_check(const crt_ref_t *ref)
 {
     if (!ref)
         return crt_raise(CRT_ERR_INVALID, "the ref is NULL");
-    if (ref->core)
+    if (crti_ref_has_core(ref))
         return CRT_OK;
     if (ref->is_free)
         return crt_raise(CRT_ERR_INVALID, "the ref was dropped before");

@@ -122,7 +122,7 @@ static void orphan(crt_ref_t *ref, void *nothing)
             more->inner = (crti_contained_t){0};
         }
     }
-    ref->core = NULL;
+    __atomic_store_n(&ref->core, NULL, __ATOMIC_RELEASE); /* crti_ref_has_core */
     if (ref->handles == 0)
         free_orphan(ref);
 }

@@ -258,6 +258,11 @@ crt_ref_t *crti_ref_borrowed(crti_core_t *core, crti_id_t owner, uint64_t number
 /* CRT_OK, or why a ref that the program gives can't be used: NULL, dropped, of before a
  * shutdown. */
 crt_status_t crti_ref_check(const crt_ref_t *ref);
+/* False: it is of before a shutdown. Asked without the lock: a shutdown may begin behind it. */
+static inline bool crti_ref_has_core(const crt_ref_t *ref)
+{
+    return __atomic_load_n(&ref->core, __ATOMIC_ACQUIRE) != NULL;
+}
 static inline void crti_ref_hold(crt_ref_t *ref)
 {
     if (ref->is_owned)
