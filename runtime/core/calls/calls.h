@@ -78,8 +78,9 @@ struct crti_pending {
     unsigned missing;   /* slots whose refs are pending */
     crti_slot_t *slots; /* NULL once the record is built */
     unsigned slot_count;
-    uint64_t parent; /* the call that made it, crti_running_serial; 0: none */
-    uint64_t event;  /* call_events.h; 0: it is not recorded */
+    uint32_t lost_sessions; /* of `remote` before the one that it was sent by */
+    uint64_t parent;        /* the call that made it, crti_running_serial; 0: none */
+    uint64_t event;         /* call_events.h; 0: it is not recorded */
     crti_call_deadline_t *deadline; /* NULL: none */
     crti_backup_t *backup;          /* NULL: it is not run a second time */
     crt_stream_t *stream;           /* held: what it yields; NULL: no stream */

@@ -260,6 +260,7 @@ crt_status_t crti_pending_send(crti_pending_t *p, crti_remote_t *remote,
     }
     crti_attempt_send(&p->attempt, p->spec.actor && p->spec.actor->is_unconfirmed);
     p->remote = remote;
+    p->lost_sessions = remote->lost_sessions;
     crti_list_append(&remote->in_flight, &p->link);
     crti_net_watch(core->net, remote->peer, 1);
     if (p->backup)

@@ -71,10 +71,25 @@ static void fail_locating(crti_core_t *core, crti_remote_t *remote,
     free(refs);
 }
 
+/* The next of the calls that went by a lost session. Behind them are those that were sent since, by
+ * a new one. */
+static crti_pending_t *next_lost(const crti_remote_t *remote)
+{
+    crti_pending_t *first = CRTI_CONTAINER(remote->in_flight.next, crti_pending_t, link);
+
+    return crti_list_is_empty(&remote->in_flight) ||
+                   first->lost_sessions == remote->lost_sessions
+               ? NULL
+               : first;
+}
+
 void crti_remote_lost(crti_core_t *core, crti_remote_t *remote,
                       const crti_net_loss_t *loss)
 {
+    crti_pending_t *pending;
+
     remote->uses++;
+    remote->lost_sessions++;
     crti_peer_unref(remote->peer);
     remote->peer = NULL;
     crti_owner_requests_pause(remote);
@@ -82,11 +97,8 @@ void crti_remote_lost(crti_core_t *core, crti_remote_t *remote,
     crti_leases_lost(core, remote); /* so that what never left is not sent there again */
     /* What the actor does with its calls depends on what is known of it: so it is told first. */
     crti_actors_lost(core, remote, loss);
-    while (!crti_list_is_empty(&remote->in_flight)) {
-        crti_list_t *item = remote->in_flight.next;
-
-        crti_pending_lost(CRTI_CONTAINER(item, crti_pending_t, link), loss);
-    }
+    while ((pending = next_lost(remote)))
+        crti_pending_lost(pending, loss);
     crti_owner_requests_lost(core, remote, loss->status);
     fail_locating(core, remote, loss);
     crti_remote_unuse(core, remote);

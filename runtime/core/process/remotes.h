@@ -39,6 +39,7 @@ struct crti_remote {
     /* crt_ref_t.unasked, and crti_ref_block_t.unasked: in the order in which they came; */
     crti_list_t unasked, unasked_blocks;
     uint32_t uses;
+    uint32_t lost_sessions;
     int64_t pid;          /* when its death was told, 0 not known */
     uint64_t carried_out; /* the highest request about our objects, borrowers.c */
     uint64_t copy_query; /* the request of COPY_QUERY that it has not answered, 0: none */
