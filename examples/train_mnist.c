@@ -375,6 +375,13 @@ static void bury(training_t *t, int number, const crt_error_t *error)
         t->workers[number] = new_trainer(t, number);
 }
 
+/* Whether the end of another trainer may be why one could not join. */
+static bool is_of_another(crt_status_t status)
+{
+    return status <= CRT_ERR_ACTOR_DIED || status == CRT_ERR_CANCELLED ||
+           status == CRT_ERR_CLOSED;
+}
+
 /* Why a trainer could not join: it died, or another one did. */
 static void judge_joining(training_t *t, int number, crt_ref_t *joined)
 {
@@ -382,7 +389,7 @@ static void judge_joining(training_t *t, int number, crt_ref_t *joined)
 
     if (!error)
         return;
-    if (error->status > CRT_ERR_ACTOR_DIED || options.on_death == CRT_DEATH_FAILS)
+    if (!is_of_another(error->status) || options.on_death == CRT_DEATH_FAILS)
         check_ref(joined);
     if (crt_actor_ready(t->workers[number], READY_MS) != CRT_OK)
         bury(t, number, error);

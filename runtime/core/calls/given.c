@@ -71,7 +71,8 @@ static crt_status_t put_one(crti_core_t *core, crti_given_t *given, size_t index
 crt_status_t crti_given_take_any(crti_core_t *core, crti_given_t *given)
 {
     const crt_arg_t *args = given->args;
-    crt_status_t status = crti_objects_claim(core, args, given->count, &given->objects);
+    crt_status_t status =
+        crti_objects_claim_inside(core, args, given->count, &given->objects);
 
     for (size_t i = 0; status == CRT_OK && args && i < given->count; i++)
         if (args[i].kind > CRT_KIND_FLOAT &&

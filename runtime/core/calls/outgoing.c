@@ -291,7 +291,7 @@ void crti_call_out(crti_core_t *core, const crti_target_t *target,
     const crt_arg_t *args = given->copy ? given->copy : given->args;
     size_t count = given->count;
     crti_pending_t *p;
-    bool is_pending = false;
+    bool is_pending = false, has_options = crti_call_has_options(target);
     size_t total = 0;
 
     if (status == CRT_OK)
@@ -299,7 +299,7 @@ void crti_call_out(crti_core_t *core, const crti_target_t *target,
     if (status == CRT_OK)
         status =
             crti_args_check(target->function, given->args, count, &total, &is_pending);
-    if (status == CRT_OK && crti_call_has_options(target))
+    if (status == CRT_OK && has_options)
         status = crti_call_options_check(target);
     if (status == CRT_OK && !target->past_limits)
         status = target->actor ? crti_actor_room(target->actor, target->try_only)
@@ -318,7 +318,7 @@ void crti_call_out(crti_core_t *core, const crti_target_t *target,
     refs[0] = p->result;
     if (p->spec.returns > 1)
         memcpy(refs + 1, p->more, (p->spec.returns - 1) * sizeof(crt_ref_t *));
-    if (crti_call_has_options(target) || core->copies)
+    if (has_options || core->copies)
         status = crti_call_options_keep(p, target);
     if (status != CRT_OK)
         crti_pending_fail(p, status, crt_error_detail(), false);
