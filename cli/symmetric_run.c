@@ -25,7 +25,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -37,6 +36,7 @@
 #include "cli/host_program.h"
 #include "cli/options.h"
 #include "runtime/base/clock.h"
+#include "runtime/base/secret_file.h"
 
 #define NAME        "crt symmetric-run"
 #define DEFAULT_MS  60000
@@ -156,24 +156,34 @@ static crt_status_t await_head(void)
 
 /* ---------------------------------------------------------------- the key */
 
+/* At most size - 1 bytes. */
+static crt_status_t read_secret(int fd, char *text, size_t size)
+{
+    ssize_t n;
+
+    CRT_TRY(crti_check_secret_file(fd, "key file", given.key_file));
+    n = read(fd, text, size - 1);
+    if (n < 0)
+        return crt_raise(CRT_ERR_IO, "key file %s: %s", given.key_file, strerror(errno));
+    text[n] = '\0';
+    return CRT_OK;
+}
+
 /* CRT_ERR_NOT_FOUND: no such file. */
 static crt_status_t read_key(char key[KEY_DIGITS + 1])
 {
-    char text[KEY_DIGITS + 2] = "";
-    int fd = open(given.key_file, O_RDONLY | O_CLOEXEC);
-    struct stat about;
-    ssize_t n;
+    char text[KEY_DIGITS + 2];
+    int fd = open(given.key_file, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    crt_status_t status;
 
     if (fd < 0)
         return errno == ENOENT ? CRT_ERR_NOT_FOUND
                                : crt_raise(CRT_ERR_IO, "can't read %s: %s",
                                            given.key_file, strerror(errno));
-    n = fstat(fd, &about) == 0 ? read(fd, text, sizeof(text) - 1) : -1;
+    status = read_secret(fd, text, sizeof(text));
     close(fd);
-    if (n >= 0 && (about.st_uid != geteuid() || (about.st_mode & 077)))
-        return crt_raise(CRT_ERR_PERMISSION,
-                         "%s is of another user, or open to others: chmod 600 it",
-                         given.key_file);
+    if (status != CRT_OK)
+        return status;
     text[strcspn(text, "\n")] = '\0';
     if (strlen(text) != KEY_DIGITS || strspn(text, "0123456789abcdef") != KEY_DIGITS)
         return crt_raise(CRT_ERR_CORRUPT, "%s holds no key: %d digits of 0 to f",

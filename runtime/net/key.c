@@ -12,6 +12,7 @@
 
 #include "runtime/base/cleanup.h"
 #include "runtime/base/plain_text.h"
+#include "runtime/base/secret_file.h"
 
 #define DIGITS (2 * CRTI_KEY_SIZE)
 
@@ -20,31 +21,6 @@
 
 _Static_assert(CRTI_KEY_SIZE == crypto_kdf_KEYBYTES, "crypto_kdf's key");
 _Static_assert(crypto_kdf_CONTEXTBYTES == 8, "contexts below have 8 letters");
-
-/* Root may let a group read it, as PostgreSQL has it: secrets that are mounted into the container
- * of another user have no other way. */
-static bool is_lent_by_root(const struct stat *st)
-{
-    return st->st_uid == 0 && geteuid() != 0 && !(st->st_mode & 027);
-}
-
-static crt_status_t check_mode(const char *path, const struct stat *st)
-{
-    if (!S_ISREG(st->st_mode))
-        return crt_raise(CRT_ERR_CORRUPT, "key file %s is not a regular file", path);
-    if (is_lent_by_root(st))
-        return CRT_OK;
-    if (st->st_uid != geteuid())
-        return crt_raise(CRT_ERR_PERMISSION,
-                         "key file %s belongs to user %u, not to you (user %u)", path,
-                         (unsigned)st->st_uid, (unsigned)geteuid());
-    if (st->st_mode & 077)
-        return crt_raise(
-            CRT_ERR_PERMISSION,
-            "key file %s can be used by others (mode %04o); run: chmod 600 %s", path,
-            (unsigned)(st->st_mode & 07777), path);
-    return CRT_OK;
-}
 
 /* At most size - 1 bytes and a zero; fewer mean the end of the file. */
 static crt_status_t read_text(int fd, const char *path, char *text, size_t size,
@@ -76,7 +52,6 @@ crt_status_t crti_key_load(const char *path, crti_key_t *key_out)
     size_t length = 0, decoded = 0;
     const char *end = NULL;
     crt_status_t status;
-    struct stat st;
     crti_key_t key;
 
     if (fd < 0 && errno == ENOENT)
@@ -84,9 +59,7 @@ crt_status_t crti_key_load(const char *path, crti_key_t *key_out)
     if (fd < 0)
         return crt_raise(errno == EACCES ? CRT_ERR_PERMISSION : CRT_ERR_IO,
                          "key file %s: %s", path, strerror(errno));
-    if (fstat(fd, &st) != 0)
-        return crt_raise(CRT_ERR_IO, "key file %s: %s", path, strerror(errno));
-    status = check_mode(path, &st);
+    status = crti_check_secret_file(fd, "key file", path);
     if (status == CRT_OK)
         status = read_text(fd, path, text, sizeof(text), &length);
     if (status != CRT_OK)

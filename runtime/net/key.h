@@ -35,7 +35,7 @@ typedef enum crti_key_role { CRTI_KEY_SERVER, CRTI_KEY_CLIENT } crti_key_role_t;
 
 /* Reads and checks a key file: its owner's alone, or root's, which a group may read.
  * CRT_ERR_NOT_FOUND: no such file; CRT_ERR_PERMISSION: of another owner, or open to others;
- * CRT_ERR_CORRUPT: no key in it. */
+ * CRT_ERR_INVALID: no regular file; CRT_ERR_CORRUPT: no key in it. */
 crt_status_t crti_key_load(const char *path, crti_key_t *key_out);
 
 /* Makes a new key and its file, mode 0600, all at once: no reader ever sees a part of it.

@@ -200,7 +200,7 @@ static void a_missing_file_and_a_folder_are_told_apart(void **state)
     crti_key_t key;
 
     assert_int_equal(crti_key_load(path, &key), CRT_ERR_NOT_FOUND);
-    assert_int_equal(crti_key_load(folder, &key), CRT_ERR_CORRUPT);
+    assert_int_equal(crti_key_load(folder, &key), CRT_ERR_INVALID);
 }
 
 static void a_fifo_in_the_keys_place_does_not_hang(void **state)
@@ -208,7 +208,7 @@ static void a_fifo_in_the_keys_place_does_not_hang(void **state)
     crti_key_t key;
 
     assert_int_equal(mkfifo(path, 0600), 0);
-    assert_int_equal(crti_key_load(path, &key), CRT_ERR_CORRUPT);
+    assert_int_equal(crti_key_load(path, &key), CRT_ERR_INVALID);
 }
 
 static void line_ends_behind_the_digits_are_fine(void **state)

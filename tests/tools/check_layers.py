@@ -138,6 +138,7 @@ IN_BOTH = {
     "runtime/base/limit.h": ["cli"],
     "runtime/base/path_search.h": ["cli"],
     "runtime/base/rundir.h": ["cli"],
+    "runtime/base/secret_file.h": ["cli"],
     "runtime/base/spawn_attributes.h": ["cli"],
     "runtime/base/spelling.h": ["cli"],
     "runtime/base/variables_list.h": ["cli"],

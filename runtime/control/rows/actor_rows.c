@@ -160,8 +160,7 @@ static void write_actor(crti_json_writer_t *w, view_t *view,
     const crti_row_table_t table = table_of(view);
 
     crti_json_open(w, '{');
-    for (size_t column = 0; column < QUEUE_LENGTH; column++)
-        crti_row_column_write(w, &table, actor, column);
+    crti_row_columns_write(w, &table, actor, QUEUE_LENGTH);
     crti_json_key(w, "required_resources");
     write_resources(w, &actor->made->resources);
     if (view->is_detail)

@@ -337,8 +337,7 @@ static void write_row(crti_json_writer_t *w, const rows_t *rows, const row_t *ro
                       const crti_row_table_t *table)
 {
     crti_json_open(w, '{');
-    for (size_t column = 0; column < COLUMNS; column++)
-        crti_row_column_write(w, table, row, column);
+    crti_row_columns_write(w, table, row, COLUMNS);
     crti_json_key(w, "holders");
     write_holders(w, rows, row->told);
     crti_json_close(w, '}');

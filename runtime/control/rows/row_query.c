@@ -267,6 +267,13 @@ void crti_row_column_write(crti_json_writer_t *w, const crti_row_table_t *table,
     crti_cell_write(w, &cell);
 }
 
+void crti_row_columns_write(crti_json_writer_t *w, const crti_row_table_t *table,
+                            const void *row, size_t count)
+{
+    for (size_t column = 0; column < count; column++)
+        crti_row_column_write(w, table, row, column);
+}
+
 /* What stands for what it has. */
 static void replace(const crti_row_shown_t *shown, crti_cell_t *cell)
 {

@@ -142,6 +142,9 @@ void crti_cell_write(crti_json_writer_t *w, const crti_cell_t *cell);
 /* As a member that has the column's name. */
 void crti_row_column_write(crti_json_writer_t *w, const crti_row_table_t *table,
                            const void *row, size_t column);
+/* The first `count` columns. */
+void crti_row_columns_write(crti_json_writer_t *w, const crti_row_table_t *table,
+                            const void *row, size_t count);
 
 /* Rows counted by what they have in the query's columns. */
 typedef struct crti_row_counts {

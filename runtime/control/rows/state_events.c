@@ -174,8 +174,7 @@ static void write_event(void *user, crti_json_writer_t *w, const void *row)
     const crti_row_table_t table = table_of(user);
 
     crti_json_open(w, '{');
-    for (size_t column = 0; column < COLUMNS; column++)
-        crti_row_column_write(w, &table, row, column);
+    crti_row_columns_write(w, &table, row, COLUMNS);
     crti_json_close(w, '}');
 }
 

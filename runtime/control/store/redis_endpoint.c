@@ -10,7 +10,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <hiredis/hiredis.h>
@@ -21,6 +20,7 @@
 #include "runtime/base/id.h"
 #include "runtime/base/log.h"
 #include "runtime/base/plain_text.h"
+#include "runtime/base/secret_file.h"
 #include "runtime/control/store/redis_prefix_lock.h"
 #include "runtime/control/store/redis_reply_validator.h"
 #include "runtime/control/store/redis_tls_proxy.h"
@@ -112,26 +112,6 @@ static bool is_on_this_host(const char *ip)
 
 /* ---------------------------------------------------------------- the password */
 
-static crt_status_t check_mode(int fd, const char *path)
-{
-    struct stat st;
-
-    if (fstat(fd, &st) != 0)
-        return crt_raise(CRT_ERR_IO, "password file %s: %s", path, strerror(errno));
-    if (!S_ISREG(st.st_mode))
-        return crt_raise(CRT_ERR_INVALID, "password file %s is not a regular file", path);
-    if (st.st_uid != geteuid())
-        return crt_raise(CRT_ERR_PERMISSION,
-                         "password file %s belongs to user %u, not to you (user %u)",
-                         path, (unsigned)st.st_uid, (unsigned)geteuid());
-    if (st.st_mode & 077)
-        return crt_raise(CRT_ERR_PERMISSION,
-                         "password file %s can be used by others (mode %04o); run: chmod "
-                         "600 %s",
-                         path, (unsigned)(st.st_mode & 07777), path);
-    return CRT_OK;
-}
-
 /* Its first line. */
 static crt_status_t read_password(const char *path, char *password, size_t size)
 {
@@ -142,7 +122,7 @@ static crt_status_t read_password(const char *path, char *password, size_t size)
 
     if (fd < 0)
         return crt_raise(CRT_ERR_IO, "password file %s: %s", path, strerror(errno));
-    status = check_mode(fd, path);
+    status = crti_check_secret_file(fd, "password file", path);
     if (status != CRT_OK)
         return status;
     n = read(fd, password, size - 1);
