@@ -124,13 +124,17 @@ def main():
     held = lock(folder)
     for name in ("x", "y"):
         os.mkdir(os.path.join(folder, name), 0o700)
+    started = []
+    # Before the start: a shell's `&` has SIGINT ignored, and what has a handler here is not ignored
+    # in the program.
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, lambda given, _: [p.send_signal(given) for p in started])
     try:
         program = subprocess.Popen(command(sys.argv[1:]), env=environment(folder))
     except OSError as error:
         shutil.rmtree(folder)
         sys.exit(f"isolated.py: can't execute {sys.argv[1]}: {error.strerror}")
-    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-        signal.signal(number, lambda given, _: program.send_signal(given))
+    started.append(program)
     status = program.wait()
     left = end_processes(folder, GRACE_S)
     shutil.rmtree(folder, ignore_errors=True)
