@@ -27,6 +27,10 @@ extern "C" {
 #define CRT_PRINTF(format_index, first_argument)                                         \
     __attribute__((format(printf, format_index, first_argument)))
 
+/* A function that is called where something went wrong: the compiler lays out the calls of it apart
+ * from the code that runs when all is well. */
+#define CRT_COLD __attribute__((cold))
+
 /* Makes a constant of `type` with the named members set, and yields the address of the constant.
  * Use the address only as an argument of a call: in C++ the constant is gone after the call. In
  * C++ (C++17 and later) the macro assigns the members one by one, because C++ has designated
@@ -175,7 +179,7 @@ CRT_API const char *crt_status_name(crt_status_t status);
 /* Parts of crt_raise; programs use crt_raise. crt_error_set_detail stores the detail text for the
  * calling thread and returns 0. `format` and the values are as for printf; at most 1023 bytes are
  * kept. Control characters become '?'. */
-CRT_API int crt_error_set_detail(const char *format, ...) CRT_PRINTF(1, 2);
+CRT_API int crt_error_set_detail(const char *format, ...) CRT_PRINTF(1, 2) CRT_COLD;
 static inline crt_status_t crt_raised(crt_status_t status, int ignored)
 {
     (void)ignored;

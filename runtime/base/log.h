@@ -47,7 +47,7 @@ crt_status_t crti_log_to_file(const char *path);
 /* What no module writes is above this; CRTI_LOG_TRACE until the selection was read. */
 extern _Atomic int crti_log_most;
 
-bool crti_log_is_chosen(crti_log_level_t level, const char *module);
+bool crti_log_is_chosen(crti_log_level_t level, const char *module) CRT_COLD;
 
 static inline bool crti_log_is_on(crti_log_level_t level, const char *module)
 {
@@ -56,7 +56,7 @@ static inline bool crti_log_is_on(crti_log_level_t level, const char *module)
 }
 
 void crti_log_write(crti_log_level_t level, const char *module, const char *format, ...)
-    CRT_PRINTF(3, 4);
+    CRT_PRINTF(3, 4) CRT_COLD;
 
 /* Arguments are evaluated only when the line will be written. */
 #define crti_log(level, module, ...)                                                     \

@@ -505,12 +505,12 @@ void crti_lane_awake(crti_lane_t *lane)
         crti_ring_awake(&lane->reader);
 }
 
-const uint64_t *crti_lane_input_word(const crti_lane_t *lane, uint64_t *seen_out)
+bool crti_lane_input_word(const crti_lane_t *lane, crti_progress_word_t *word_out)
 {
     if (!is_open(lane) || lane->is_broken)
-        return NULL;
-    *seen_out = lane->reader.read;
-    return &lane->reader.control->written;
+        return false;
+    *word_out = crti_ring_input_word(&lane->reader);
+    return true;
 }
 
 /* ---------------------------------------------------------------- sending */

@@ -40,6 +40,7 @@
 #include "runtime/base/buffer.h"
 #include "runtime/base/cleanup.h"
 #include "runtime/net/key.h"
+#include "runtime/net/spin.h"
 
 #define CRTI_LANE_MAGIC 0x334c545243ull /* "CRTL3", how both first messages begin */
 #define CRTI_LANE_PROOF 16              /* bytes of the random number, and of the MAC */
@@ -114,7 +115,7 @@ bool crti_lane_has_outbox(const crti_lane_t *lane);
 bool crti_lane_sleep(crti_lane_t *lane);
 void crti_lane_awake(crti_lane_t *lane);
 
-/* The word that changes from `*seen_out` when input comes, NULL when none can come. */
-const uint64_t *crti_lane_input_word(const crti_lane_t *lane, uint64_t *seen_out);
+/* The word that changes when input comes. False: none can come. */
+bool crti_lane_input_word(const crti_lane_t *lane, crti_progress_word_t *word_out);
 
 #endif

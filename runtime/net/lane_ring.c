@@ -103,8 +103,11 @@ bool crti_ring_await_room(crti_ring_writer_t *w)
 void crti_ring_reader_init(crti_ring_reader_t *r, crti_ring_control_t *control,
                            const unsigned char *bytes, uint64_t start, size_t frame_max)
 {
-    *r = (crti_ring_reader_t){
-        .control = control, .bytes = bytes, .read = start, .frame_max = frame_max};
+    *r = (crti_ring_reader_t){.control = control,
+                              .bytes = bytes,
+                              .read = start,
+                              .frame_max = frame_max,
+                              .looked_at = start};
 }
 
 void crti_ring_reader_fini(crti_ring_reader_t *r)
@@ -177,14 +180,27 @@ crt_status_t crti_ring_take(crti_ring_reader_t *r)
     return CRT_OK;
 }
 
+/* A look costs a fence, and most frames are short. A writer that waits has three quarters of the
+ * ring between `written` and a `read` which is not older than our last look, as that did not see it
+ * wait: before we find the ring empty we look again. */
 bool crti_ring_is_awaited(crti_ring_reader_t *r)
 {
     crti_ring_control_t *c = r->control;
 
+    if (r->read - r->looked_at < CRTI_RING_BYTES / 4)
+        return false;
+    r->looked_at = r->read;
     /* In one order with crti_ring_await_room: what was told of by single takes, once more. */
     __atomic_store_n(&c->read, r->read, __ATOMIC_SEQ_CST);
     return __atomic_load_n(&c->writer_waits, __ATOMIC_SEQ_CST) != 0 &&
            __atomic_exchange_n(&c->writer_waits, 0, __ATOMIC_SEQ_CST) != 0;
+}
+
+crti_progress_word_t crti_ring_input_word(const crti_ring_reader_t *r)
+{
+    return (crti_progress_word_t){.word = &r->control->written,
+                                  .seen = r->read,
+                                  .input = r->bytes + (r->read & MASK)};
 }
 
 bool crti_ring_sleep(crti_ring_reader_t *r)

@@ -27,6 +27,7 @@
 #include <stdint.h>
 
 #include "runtime/base/buffer.h"
+#include "runtime/net/spin.h"
 
 #define CRTI_RING_BYTES                                                                  \
     ((size_t)128 << 10)    /* a power of two; pages are used when written */
@@ -56,6 +57,7 @@ typedef struct crti_ring_reader {
     size_t frame_max;
     crti_buffer_t frame; /* as far as it has arrived */
     size_t length;       /* of the frame that arrives; 0: its length did not arrive yet */
+    uint64_t looked_at;  /* `read` when we looked last whether the writer waits */
 } crti_ring_reader_t;
 
 /* A control block of zeroes but for `written` and `read`, which are `start`, is an empty ring whose
@@ -94,6 +96,9 @@ crt_status_t crti_ring_take(crti_ring_reader_t *r);
 
 /* After some takes: true when the writer waits for room and has to be rung. */
 bool crti_ring_is_awaited(crti_ring_reader_t *r);
+
+/* The word that changes with the next frame, or piece of one. */
+crti_progress_word_t crti_ring_input_word(const crti_ring_reader_t *r);
 
 /* Says that the reader is going to sleep. False: there is input, it stays awake. */
 bool crti_ring_sleep(crti_ring_reader_t *r);

@@ -303,6 +303,22 @@ static crt_status_t wait_for_room(crti_net_t *net, crti_peer_t *peer, size_t siz
     return status;
 }
 
+/* The time is needed to set the session's timer. Where that runs, a frame leaves first, and the
+ * clock is read while it is on its way. */
+static crt_status_t send(crti_net_t *net, crti_peer_t *peer, const struct iovec *parts,
+                         int count, bool control)
+{
+    crti_session_t *session = &peer->session;
+    bool was_idle = session->acked == session->queued;
+    bool runs = session->probe_at != CRTI_SESSION_NEVER;
+    crt_status_t status = crti_session_send(session, parts, count, control,
+                                            runs ? net->now : crti_net_now(net, peer));
+
+    if (runs && was_idle)
+        net->now = crti_now_ns();
+    return status;
+}
+
 crt_status_t crti_net_send(crti_net_t *net, crti_peer_t *peer, const struct iovec *parts,
                            int count, unsigned flags, uint64_t deadline_ns,
                            uint64_t *sequence_out)
@@ -313,8 +329,7 @@ crt_status_t crti_net_send(crti_net_t *net, crti_peer_t *peer, const struct iove
     size_t size = 0;
 
     for (;;) {
-        status = crti_session_send(&peer->session, parts, count, control,
-                                   crti_net_now(net, peer));
+        status = send(net, peer, parts, count, control);
         if (status != CRT_ERR_BACKPRESSURE)
             break;
         size = 0;

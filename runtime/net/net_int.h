@@ -45,9 +45,9 @@ typedef struct crti_transport {
     bool (*drain)(crti_port_t *port);
     /* The process is going to sleep: false when input came that nothing tells of. */
     bool (*sleep)(crti_port_t *port);
-    /* The word that changes when input comes, NULL when there is none. From now on the holder of
+    /* The word that changes when input comes; false when there is none. From now on the holder of
      * the token looks itself. */
-    const uint64_t *(*input_word)(crti_port_t *port, uint64_t *seen_out);
+    bool (*input_word)(crti_port_t *port, crti_progress_word_t *word_out);
     void (*close)(crti_port_t *port);
 } crti_transport_t;
 

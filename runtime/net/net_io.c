@@ -410,8 +410,7 @@ static size_t words_to_watch(void *user, crti_progress_word_t *words, size_t max
 
         if (count == max)
             return 0;
-        words[count].word = port->transport->input_word(port, &words[count].seen);
-        count += words[count].word != NULL;
+        count += port->transport->input_word(port, &words[count]);
     }
     return count;
 }

@@ -254,7 +254,7 @@ static bool drain(crti_port_t *port)
             return true;
         }
         if (!any)
-            net->now = crti_now_ns();
+            net->now = crti_progress_now(&net->progress);
         any = true;
         port->idle_looks = 0;
         arrival.data = frame.data;
@@ -273,10 +273,10 @@ static bool may_sleep(crti_port_t *port)
     return crti_lane_sleep(port->lane);
 }
 
-static const uint64_t *input_word(crti_port_t *port, uint64_t *seen_out)
+static bool input_word(crti_port_t *port, crti_progress_word_t *word_out)
 {
     crti_lane_awake(port->lane);
-    return crti_lane_input_word(port->lane, seen_out);
+    return crti_lane_input_word(port->lane, word_out);
 }
 
 void crti_port_prove(crti_port_t *port)

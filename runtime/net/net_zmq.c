@@ -164,9 +164,9 @@ static bool may_sleep(crti_port_t *port)
     return false;
 }
 
-static const uint64_t *no_word(crti_port_t *port, uint64_t *seen_out)
+static bool no_word(crti_port_t *port, crti_progress_word_t *word_out)
 {
-    return NULL;
+    return false;
 }
 
 const crti_transport_t crti_net_zmq = {

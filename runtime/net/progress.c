@@ -253,8 +253,17 @@ static bool spin(crti_progress_t *p, crti_progress_waiter_t *me)
     pthread_mutex_lock(&p->lock);
     p->sleeping = NULL;
     p->spin.is_on = false;
+    p->spun_at = hit ? p->spin.now : 0;
     crti_spin_learn(&p->spin, hit);
     return hit;
+}
+
+uint64_t crti_progress_now(crti_progress_t *p)
+{
+    uint64_t seen = p->spun_at;
+
+    p->spun_at = 0;
+    return seen ? seen : crti_now_ns();
 }
 
 /* ---------------------------------------------------------------- turns */
@@ -591,6 +600,7 @@ crt_status_t crti_progress_wait(crti_progress_t *p, bool (*done)(void *user), vo
         wait_once(p, &w, deadline_ns);
     }
     crti_list_remove(&w.link);
+    p->spun_at = 0;
     /* A free token was meant for whoever of us woke: one that leaves without taking it passes it
      * on, or the others would sleep with nobody receiving. */
     if (!p->token || p->token == &w) {

@@ -134,6 +134,7 @@ typedef struct crti_progress {
     crti_progress_waiter_t *token;    /* NULL: free; &self: the progress thread */
     crti_progress_waiter_t *sleeping; /* the holder, while it is in epoll_wait or spins */
     crti_spin_t spin;
+    uint64_t spun_at; /* when the holder saw input; 0: it did not spin */
     crti_progress_waiter_t self;
     crti_list_t waiters;
     crti_list_t displaced; /* who sleep in epoll without the token: the last one first */
@@ -177,6 +178,9 @@ void crti_progress_fini(crti_progress_t *p);
 /* Lock held at entry and exit. See crti_net_wait. */
 crt_status_t crti_progress_wait(crti_progress_t *p, bool (*done)(void *user), void *user,
                                 uint64_t deadline_ns);
+
+/* The time for what pump finds: now, or, without a look at the clock, when it was seen. */
+uint64_t crti_progress_now(crti_progress_t *p);
 
 /* Wakes the waiters whose condition is true. */
 void crti_progress_wake(crti_progress_t *p);

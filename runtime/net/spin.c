@@ -8,12 +8,20 @@
 #define SPIN_LOOKS     16 /* between two looks at the clock */
 #define SPIN_MISSES    3
 #define SPIN_PAUSE_MAX 1024
+#define CACHE_LINE     64
 
+/* The cache line of the word and those of what it tells of are on their way at the same time: when
+ * the word is seen the rest has nearly come, too. */
 static bool has_changed(const crti_progress_word_t *words, size_t count)
 {
-    for (size_t i = 0; i < count; i++)
-        if (__atomic_load_n(words[i].word, __ATOMIC_RELAXED) != words[i].seen)
+    for (size_t i = 0; i < count; i++) {
+        uint64_t now = __atomic_load_n(words[i].word, __ATOMIC_RELAXED);
+
+        __builtin_prefetch(words[i].input);
+        __builtin_prefetch((const void *)((uintptr_t)words[i].input + CACHE_LINE));
+        if (now != words[i].seen)
             return true;
+    }
     return false;
 }
 
@@ -31,7 +39,7 @@ bool crti_spin_watch(crti_spin_t *spin, const crti_progress_word_t *words, size_
     uint64_t span = spin->is_long ? CRTI_LIMIT(wait_spin_long) : CRTI_LIMIT(wait_spin);
     uint64_t until;
 
-    spin->began = crti_now_ns();
+    spin->began = spin->now = crti_now_ns();
     until = spin->began + span;
     do {
         for (int i = 0; i < SPIN_LOOKS; i++) {
@@ -40,7 +48,8 @@ bool crti_spin_watch(crti_spin_t *spin, const crti_progress_word_t *words, size_
                 return true;
             relax();
         }
-    } while (crti_now_ns() < until);
+        spin->now = crti_now_ns();
+    } while (spin->now < until);
     return false;
 }
 

@@ -22,6 +22,7 @@
 typedef struct crti_progress_word {
     const uint64_t *word;
     uint64_t seen;
+    const void *input; /* where that will lie which the word tells of */
 } crti_progress_word_t;
 
 /* Whether to spin before a sleep, learned from how that went lately. */
@@ -33,9 +34,10 @@ typedef struct crti_spin {
     bool is_long;    /* spin longer: what came lately came soon after the shorter spin */
     bool has_missed; /* the last spin, which `began` then, was in vain */
     uint64_t began;
-    int misses; /* on end */
-    int skip;   /* so many sleeps more without spinning */
-    int pause;  /* next value of skip */
+    uint64_t now; /* the last time that the last spin read */
+    int misses;   /* on end */
+    int skip;     /* so many sleeps more without spinning */
+    int pause;    /* next value of skip */
 } crti_spin_t;
 
 /* Without the lock. True when a word changed or another thread asks for a check. */

@@ -106,6 +106,36 @@ static void a_frame_longer_than_the_ring_goes_in_pieces(void **state)
     rig_fini(&rig);
 }
 
+/* It looks only after a quarter of the ring, and had looked when the writer did not wait yet. */
+static void a_writer_that_waits_is_rung_before_the_ring_is_empty(void **state)
+{
+    for (size_t taken = 0; taken < CRTI_RING_BYTES / 4; taken += CRTI_RING_BYTES / 64) {
+        unsigned char *first = frame_of(1, taken + 1), *frame = frame_of(2, 1000);
+        unsigned rings = 0, count = 0;
+        rig_t rig;
+
+        rig_init(&rig);
+        crti_ring_put(&rig.writer, first, taken + 1, 0);
+        crti_ring_publish(&rig.writer);
+        assert_int_equal(crti_ring_take(&rig.reader), CRT_OK);
+        assert_false(crti_ring_is_awaited(&rig.reader));
+        do {
+            assert_int_equal(crti_ring_put(&rig.writer, frame, 1000, 0),
+                             CRTI_RING_LENGTH + 1000);
+            crti_ring_publish(&rig.writer);
+            count++;
+        } while (!crti_ring_await_room(&rig.writer));
+        for (; count; count--) {
+            assert_int_equal(crti_ring_take(&rig.reader), CRT_OK);
+            rings += crti_ring_is_awaited(&rig.reader);
+        }
+        assert_int_equal(rings, 1);
+        free(first);
+        free(frame);
+        rig_fini(&rig);
+    }
+}
+
 static void only_a_reader_that_sleeps_is_rung_and_only_once(void **state)
 {
     rig_t rig;
@@ -253,6 +283,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(frames_of_all_sizes_pass_wherever_they_wrap),
         cmocka_unit_test(a_frame_longer_than_the_ring_goes_in_pieces),
+        cmocka_unit_test(a_writer_that_waits_is_rung_before_the_ring_is_empty),
         cmocka_unit_test(only_a_reader_that_sleeps_is_rung_and_only_once),
         cmocka_unit_test(a_ring_is_empty_once_the_reader_has_taken_all),
         cmocka_unit_test(a_writer_that_has_gone_mad_is_found_out),
