@@ -23,11 +23,11 @@ fi
 failed=0
 
 with_libfuzzer() { # TARGET
-    local corpus=build-fuzz/corpus/$1
+    local corpus=$PWD/build-fuzz/corpus/$1 # a target may change its directory
     mkdir -p "$corpus" build-fuzz/found
     build-fuzz/tests/fuzz/fuzz_"$1" --corpus "$corpus" || return
     build-fuzz/tests/fuzz/libfuzzer_"$1" -max_total_time=$((minutes * 60)) -timeout=900 \
-        -rss_limit_mb=4096 -print_final_stats=1 -artifact_prefix=build-fuzz/found/"$1"- \
+        -rss_limit_mb=4096 -print_final_stats=1 -artifact_prefix="$PWD/build-fuzz/found/$1-" \
         "$corpus" > build-fuzz/"$1".log 2>&1
 }
 
