@@ -2,7 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which files one call goes through: a call of an actor on one node, with a number and a number as
 its result, in the caller and in the worker, by what the coverage counts between its two ends.
-Usage: one_call.py [--functions] [--build FOLDER]
+Usage: one_call.py [--ref] [--functions] [--build FOLDER]
+    With --ref: which files a ref goes through beside those of a call, from its put of 1 MiB, by an
+    actor that keeps it, reads it in another call and lets it go, to where it is freed.
     FOLDER (build-coverage) is made when it is not there. Headers are counted apart: most of their
     functions are a line. Files of libraries are not counted, files of base/ are."""
 import argparse
@@ -56,17 +58,27 @@ def read_counters(folder, counters):
     return seen
 
 
+def run(folder, *what):
+    with tempfile.TemporaryDirectory() as counters:
+        subprocess.run([os.path.join(folder, "tests", "bench", "one_call"), counters, *what],
+                       check=True, timeout=60)
+        return read_counters(folder, counters)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
+    parser.add_argument("--ref", action="store_true", help="of a ref, beside those of a call")
     parser.add_argument("--functions", action="store_true", help="name them")
     parser.add_argument("--build", default=os.path.join(ROOT, "build-coverage"))
     options = parser.parse_args()
     folder = os.path.realpath(options.build)
     build(folder)
-    with tempfile.TemporaryDirectory() as counters:
-        subprocess.run([os.path.join(folder, "tests", "bench", "one_call"), counters], check=True,
-                       timeout=60)
-        seen = read_counters(folder, counters)
+    seen = run(folder)
+    if options.ref:
+        of_call = seen
+        seen = {path: functions - of_call.get(path, set())
+                for path, functions in run(folder, "ref").items()}
+        seen = {path: functions for path, functions in seen.items() if functions}
     for path, functions in sorted(seen.items()):
         sides = " and ".join(side for side in SIDES if any(f[0] == side for f in functions))
         print(f"{path:44} {len(functions):3} of {sides}")
