@@ -305,8 +305,8 @@ static crt_status_t wait_for_room(crti_net_t *net, crti_peer_t *peer, size_t siz
 
 /* The time is needed to set the session's timer. Where that runs, a frame leaves first, and the
  * clock is read while it is on its way. */
-static crt_status_t send(crti_net_t *net, crti_peer_t *peer, const struct iovec *parts,
-                         int count, bool control)
+static crt_status_t send_record(crti_net_t *net, crti_peer_t *peer,
+                                const struct iovec *parts, int count, bool control)
 {
     crti_session_t *session = &peer->session;
     bool was_idle = session->acked == session->queued;
@@ -329,7 +329,7 @@ crt_status_t crti_net_send(crti_net_t *net, crti_peer_t *peer, const struct iove
     size_t size = 0;
 
     for (;;) {
-        status = send(net, peer, parts, count, control);
+        status = send_record(net, peer, parts, count, control);
         if (status != CRT_ERR_BACKPRESSURE)
             break;
         size = 0;

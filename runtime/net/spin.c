@@ -15,11 +15,11 @@
 static bool has_changed(const crti_progress_word_t *words, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
-        uint64_t now = __atomic_load_n(words[i].word, __ATOMIC_RELAXED);
+        uint64_t word = __atomic_load_n(words[i].word, __ATOMIC_RELAXED);
 
         __builtin_prefetch(words[i].input);
         __builtin_prefetch((const void *)((uintptr_t)words[i].input + CACHE_LINE));
-        if (now != words[i].seen)
+        if (word != words[i].seen)
             return true;
     }
     return false;

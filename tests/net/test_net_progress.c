@@ -467,6 +467,75 @@ static void a_thread_that_always_has_input_looks_at_descriptors_and_the_time(voi
     close(fds[1]);
 }
 
+/* ---------------------------------------------------------------- the time of what a spin saw */
+
+typedef struct spinner {
+    crti_progress_t progress;
+    uint64_t word, flushed_ns, first_ns, second_ns;
+    int pumps;
+} spinner_t;
+
+/* The turn that follows a spin begins so much later. */
+static void flush_slowly(void *user)
+{
+    spinner_t *s = user;
+    uint64_t end = crti_now_ns() + CRTI_MS;
+
+    while ((s->flushed_ns = crti_now_ns()) < end) {
+    }
+}
+
+static bool pump_spinner(void *user)
+{
+    spinner_t *s = user;
+
+    if (s->pumps++ != 1)
+        return s->pumps > 1; /* the first finds nothing, and it spins */
+    s->first_ns = crti_progress_now(&s->progress);
+    s->second_ns = crti_progress_now(&s->progress);
+    return true;
+}
+
+static size_t changed_word(void *user, crti_progress_word_t *words, size_t max)
+{
+    spinner_t *s = user;
+
+    words[0] = (crti_progress_word_t){.word = &s->word, .seen = s->word + 1};
+    return 1;
+}
+
+static bool has_read_time(void *user)
+{
+    return ((spinner_t *)user)->second_ns > 0;
+}
+
+static void what_a_spin_saw_has_the_time_of_that_look_once(void **state)
+{
+    static const crti_progress_ops_t ops = {.flush = flush_slowly,
+                                            .pump = pump_spinner,
+                                            .words = changed_word,
+                                            .rescan = do_nothing,
+                                            .expire = do_nothing,
+                                            .deadline = deadline_busy,
+                                            .broken = do_nothing};
+    spinner_t s = {.word = 1};
+    uint64_t began = crti_now_ns();
+
+    if (sysconf(_SC_NPROCESSORS_ONLN) == 1)
+        skip(); /* nobody spins */
+    assert_int_equal(crti_progress_init(&s.progress, &ops, &s), CRT_OK);
+    pthread_mutex_lock(&s.progress.lock);
+    assert_int_equal(crti_progress_wait(&s.progress, has_read_time, &s, DEADLINE),
+                     CRT_OK);
+    pthread_mutex_unlock(&s.progress.lock);
+    assert_true(s.first_ns >= began && s.first_ns < s.flushed_ns);
+    assert_true(s.second_ns >= s.flushed_ns);
+    crti_progress_stop(&s.progress);
+    crti_progress_fini(&s.progress);
+}
+
+/* ---------------------------------------------------------------- many ports */
+
 /* A port with an answer for a waiter at each look. */
 typedef struct talker {
     crti_port_t port;
@@ -527,6 +596,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(many_long_waits_beside_short_ones_all_end),
         cmocka_unit_test(
             a_thread_that_always_has_input_looks_at_descriptors_and_the_time),
+        cmocka_unit_test(what_a_spin_saw_has_the_time_of_that_look_once),
         cmocka_unit_test(waits_that_one_port_ends_at_once_do_not_starve_the_others),
     };
 
