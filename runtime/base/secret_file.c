@@ -3,6 +3,7 @@
  *
  * Where it sits
  *     net/key.c, control/store/redis_endpoint.c, cli/symmetric_run.c -> [ base/secret_file.c ]
+ * Threads: any; no state.
  */
 #include "runtime/base/secret_file.h"
 
