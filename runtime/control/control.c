@@ -454,6 +454,7 @@ static void expire(crti_control_t *c)
     }
     while ((actor = crti_actor_table_expired(&c->actors, c->now_ns))) {
         crti_control_delete_actor(c, actor->id);
+        crti_control_forget_save(c, actor);
         crti_control_watches_forget(c, actor);
         crti_actor_table_forget(&c->actors, actor);
     }

@@ -106,13 +106,6 @@ void crti_control_actor_loaded(crti_control_t *c, crti_actor_entry_t *actor)
 
 /* ---------------------------------------------------------------- changes */
 
-static void put_actor(crti_control_t *c, const crti_actor_entry_t *actor)
-{
-    crti_msg_row_actor_t row = crti_actor_entry_row(actor);
-
-    crti_control_put(c, CRTI_STORE_ACTOR_STATES, actor->id, CRTI_MSG_ROW_ACTOR, &row);
-}
-
 static bool is_placed(unsigned state)
 {
     return state == CRTI_ACTOR_STARTING || state == CRTI_ACTOR_ALIVE;
@@ -133,10 +126,9 @@ void crti_control_on_actor(void *user, crti_actor_entry_t *actor, unsigned befor
     if (stored && actor->state == CRTI_ACTOR_DEAD) {
         count_owner(c, actor, -1);
         count_job(c, actor, -1);
-        crti_control_forget_save(c, actor);
     }
     if (stored && !actor->unsaved)
-        put_actor(c, actor);
+        crti_control_put_actor_state(c, actor);
     for (size_t i = 0; i < actor->watcher_count; i++)
         if (c->tells_facts)
             crti_control_notify(c, actor->watchers[i], CRTI_MSG_ACTOR_STATE, &notice);
@@ -444,7 +436,7 @@ static void after_created(crti_control_t *c, const crti_outgoing_t *out)
         return;
     actor->unsaved = false;
     if (actor->state == CRTI_ACTOR_DEAD) /* its job ended meanwhile */
-        put_actor(c, actor);
+        crti_control_put_actor_state(c, actor);
     else
         place_new(c, actor);
 }
@@ -513,7 +505,7 @@ void crti_control_actor_create(crti_control_t *c, uint64_t link, uint64_t reques
     count_owner(c, actor, 1);
     count_job(c, actor, 1);
     crti_control_put(c, CRTI_STORE_ACTORS, actor->id, CRTI_MSG_ACTOR_CREATE, m);
-    put_actor(c, actor);
+    crti_control_put_actor_state(c, actor);
     crti_control_after_for(c, after_created, actor->id, link, request);
     crti_control_watches_created(c, actor);
 }
@@ -587,8 +579,8 @@ void crti_control_actor_kill(crti_control_t *c, uint64_t link, uint64_t request,
     char text[512];
 
     crti_text(m->text, text, sizeof(text));
-    if (actor && actor->state == CRTI_ACTOR_DEAD)
-        put_actor(c, actor); /* the row of the first time may still fail, or has */
+    if (actor && actor->state == CRTI_ACTOR_DEAD) /* its row may still fail, or has */
+        crti_control_put_actor_state(c, actor);
     else if (actor && m->no_restart)
         end_actor(c, actor, CRT_OK, m->graceful, *text ? text : "it was killed");
     else if (actor && crti_actor_entry_is_placed(actor) &&

@@ -302,15 +302,13 @@ void crti_control_loaded(crti_control_t *c, uint64_t now_ns)
 static void rewrite_actor(crti_control_t *c, crti_store_table_t table, crti_id_t id)
 {
     const crti_actor_entry_t *actor = crti_actor_table_get(&c->actors, id);
-    crti_msg_row_actor_t row;
 
     if (actor && actor->unsaved)
         return;
     if (actor == NULL) {
         crti_control_delete(c, table, id);
     } else if (table == CRTI_STORE_ACTOR_STATES) {
-        row = crti_actor_entry_row(actor);
-        crti_control_put(c, table, id, CRTI_MSG_ROW_ACTOR, &row);
+        crti_control_put_actor_state(c, actor);
     } else {
         crti_control_put(c, table, id, CRTI_MSG_ACTOR_CREATE, actor->made);
     }

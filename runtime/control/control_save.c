@@ -6,7 +6,8 @@
  *     process
  * Rules
  *     Only the process that is the actor's now may save: an earlier one, cut off with its node,
- *     says so too late. It is durable before it is answered, and goes when the actor is dead.
+ *     says so too late. It is durable before it is answered. It goes when the actor's death is
+ *     durable: a head that begins without that row has the actor again, and what it saved.
  */
 #include "runtime/control/control_save.h"
 #include "runtime/base/log.h"
@@ -87,4 +88,23 @@ void crti_control_forget_save(crti_control_t *c, crti_actor_entry_t *actor)
         return;
     crti_buffer_fini(&actor->saved);
     crti_control_delete(c, CRTI_STORE_ACTOR_SAVES, actor->id);
+}
+
+/* A death that could not be stored is stored later, and comes here again. */
+static void after_death(crti_control_t *c, const crti_outgoing_t *out)
+{
+    crti_actor_entry_t *actor = crti_actor_table_get(&c->actors, out->id);
+
+    if (actor && (out->status == CRT_OK ||
+                  !crti_control_is_dirty(c, CRTI_STORE_ACTOR_STATES, out->id)))
+        crti_control_forget_save(c, actor);
+}
+
+void crti_control_put_actor_state(crti_control_t *c, const crti_actor_entry_t *actor)
+{
+    crti_msg_row_actor_t row = crti_actor_entry_row(actor);
+
+    crti_control_put(c, CRTI_STORE_ACTOR_STATES, actor->id, CRTI_MSG_ROW_ACTOR, &row);
+    if (actor->state == CRTI_ACTOR_DEAD && actor->saved.size)
+        crti_control_after(c, after_death, actor->id, 0);
 }

@@ -342,6 +342,12 @@ static crti_dirty_t *find_dirty(const crti_control_t *c, crti_store_table_t tabl
     return NULL;
 }
 
+bool crti_control_is_dirty(const crti_control_t *c, crti_store_table_t table,
+                           crti_id_t id)
+{
+    return c->dirty_count && find_dirty(c, table, id) != NULL;
+}
+
 /* A row was stored, or not: then it is tried again later. */
 void crti_control_note_row(crti_control_t *c, const crti_inflight_t *operation,
                            crt_status_t status, const char *text)

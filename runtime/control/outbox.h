@@ -70,6 +70,9 @@ void crti_control_after_for(crti_control_t *c, crti_after_t *after, crti_id_t id
 void crti_control_put(crti_control_t *c, crti_store_table_t table, crti_id_t id,
                       crti_message_kind_t kind, const void *row);
 void crti_control_delete(crti_control_t *c, crti_store_table_t table, crti_id_t id);
+/* It could not be stored, and will be tried again. */
+bool crti_control_is_dirty(const crti_control_t *c, crti_store_table_t table,
+                           crti_id_t id);
 /* Both rows. */
 void crti_control_delete_actor(crti_control_t *c, crti_id_t id);
 void crti_control_delete_job(crti_control_t *c, crti_id_t id);

@@ -115,14 +115,16 @@ size_t bed_store(bed_t *bed)
 
     while (bed->pending_count) {
         bed_operation_t o = bed->pending[0];
+        crt_status_t status =
+            bed->may_delete && o.verb == CRTI_STORE_DELETE ? CRT_OK : bed->failing;
         bool found = false;
 
         memmove(bed->pending, bed->pending + 1, --bed->pending_count * sizeof(o));
-        if (bed->failing == CRT_OK || (bed->fails_late && o.verb == CRTI_STORE_PUT))
+        if (status == CRT_OK || (bed->fails_late && o.verb == CRTI_STORE_PUT))
             found = apply(bed, &o);
         crti_buffer_fini(&o.value);
-        crti_control_stored(bed->control, o.ticket, bed->failing, "the disk is full",
-                            found, crti_span(NULL, 0), bed->now);
+        crti_control_stored(bed->control, o.ticket, status, "the disk is full", found,
+                            crti_span(NULL, 0), bed->now);
         count++;
     }
     return count;
@@ -224,7 +226,7 @@ void bed_restart(bed_t *bed, bool applied)
     clear_pending(bed, applied);
     clear_sent(bed);
     bed->failing = CRT_OK;
-    bed->manual = bed->fails_late = false;
+    bed->manual = bed->fails_late = bed->may_delete = false;
     bed->now += CRTI_S;
     start(bed);
 }

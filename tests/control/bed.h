@@ -50,6 +50,7 @@ typedef struct bed {
     bed_operation_t pending[BED_SENT];
     size_t pending_count;
     bool fails_late;      /* what was put is there all the same */
+    bool may_delete;      /* deletions succeed, as in a redis beyond its maxmemory */
     bool scans_twice;     /* what is loaded comes twice, as redis may give it */
     bool forgets_revoked; /* there is no room for them */
     crti_id_t revoked[8]; /* zero: free */

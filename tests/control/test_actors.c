@@ -403,6 +403,39 @@ static void what_could_not_be_saved_while_the_store_failed_is_stored_later(void 
     assert_false(bed_has_row(bed, CRTI_STORE_ACTOR_SAVES, bed_id(50)));
 }
 
+/* A later head has the actor again, for that it died is not stored. */
+static void what_was_saved_stays_until_the_death_is_stored(void **state)
+{
+    bed_t *bed = *state;
+    crti_msg_actor_kill_t kill = {.actor = bed_id(50), .no_restart = true};
+    const crti_message_t *start;
+
+    create_saver(bed);
+    assert_int_equal(save(bed, 1, "state")->kind, CRTI_MSG_DONE);
+    bed->failing = CRT_ERR_IO;
+    bed->may_delete = true;
+    bed_forget(bed);
+    bed_say(bed, NODE_A, CRTI_MSG_ACTOR_KILL, 3, &kill);
+    assert_int_equal(control_error_of(&bed->sent[bed->sent_count - 1].message),
+                     CRT_ERR_IO);
+    for (int i = 0; i < 2; i++)
+        bed_pass(bed, CRTI_S); /* is tried again, in vain */
+    bed_restart(bed, true);
+    bed_join(bed, NODE_B, 1, 1, 4, NULL, NULL);
+    start = bed_next(bed, NODE_B, CRTI_MSG_ACTOR_START);
+    assert_non_null(start);
+    assert_true(crti_str_equal(start->actor_start.saved, "state"));
+    /* Once it is, what was saved goes. */
+    bed->failing = CRT_ERR_IO;
+    bed->may_delete = true;
+    bed_say(bed, NODE_B, CRTI_MSG_ACTOR_KILL, 4, &kill);
+    assert_true(bed_has_row(bed, CRTI_STORE_ACTOR_SAVES, bed_id(50)));
+    bed->failing = CRT_OK;
+    for (int i = 0; i < 2; i++)
+        bed_pass(bed, CRTI_S);
+    assert_false(bed_has_row(bed, CRTI_STORE_ACTOR_SAVES, bed_id(50)));
+}
+
 static void a_kill_of_a_process_that_was_followed_by_another_does_nothing(void **state)
 {
     crti_msg_actor_kill_t kill = {.actor = bed_id(50), .actor_incarnation = 1};
@@ -682,6 +715,7 @@ int main(void)
         CONTROL_TEST(what_an_actor_saved_goes_to_its_next_process_and_with_it),
         CONTROL_TEST(each_process_of_an_actor_has_its_environment),
         CONTROL_TEST(what_could_not_be_saved_while_the_store_failed_is_stored_later),
+        CONTROL_TEST(what_was_saved_stays_until_the_death_is_stored),
         CONTROL_TEST(what_is_saved_has_a_limit_and_a_living_actor),
         CONTROL_TEST(a_kill_of_a_process_that_was_followed_by_another_does_nothing),
         CONTROL_TEST(an_actor_that_waits_for_its_next_process_can_be_ended),
