@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "runtime/base/cleanup.h"
 #include "runtime/base/crt_base.h"
@@ -55,6 +56,12 @@ static inline void crti_buffer_fini_auto(crti_buffer_t *buffer)
 static inline crti_span_t crti_span(const void *data, size_t size)
 {
     return (crti_span_t){data, size};
+}
+
+/* The bytes of a C string without its zero; NULL gives "". */
+static inline crti_span_t crti_str(const char *text)
+{
+    return crti_span(text, text ? strlen(text) : 0);
 }
 
 #endif

@@ -447,11 +447,6 @@ void *crti_message_copy(crti_message_kind_t kind, const void *body)
 
 /* ---------------------------------------------------------------- text and lists */
 
-crti_span_t crti_str(const char *text)
-{
-    return crti_span(text, text ? strlen(text) : 0);
-}
-
 const char *crti_text(crti_span_t str, char *text, size_t size)
 {
     size_t length = str.size < size - 1 ? str.size : size - 1;

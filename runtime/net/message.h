@@ -83,9 +83,6 @@ static inline const char *crti_copied_text(crti_span_t str)
 /* "ATTACH" and so on; "unknown" for other numbers. */
 const char *crti_message_name(crti_message_kind_t kind);
 
-/* A C string as STR; NULL gives "". */
-crti_span_t crti_str(const char *text);
-
 /* Copies STR into `text`, cut to size - 1 bytes, always ended by a zero. Returns `text`. */
 const char *crti_text(crti_span_t str, char *text, size_t size);
 

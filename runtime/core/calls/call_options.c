@@ -148,13 +148,11 @@ crt_status_t crti_call_options_again(crti_pending_t *p,
     return begin(p, has_deadline ? mine->timeout_ms : 0);
 }
 
-void crti_call_options_free(crti_call_spec_t *spec)
+void crti_call_options_free(crti_call_options_t *options)
 {
-    if (!spec->options)
-        return;
-    free(spec->options->name);
-    free(spec->options);
-    spec->options = NULL;
+    if (options)
+        free(options->name);
+    free(options);
 }
 
 void crti_call_deadline_end(crti_pending_t *p)

@@ -47,7 +47,7 @@ crt_status_t crti_call_options_again(crti_pending_t *pending,
                                      const crti_call_options_t *options,
                                      bool has_deadline);
 crti_call_options_t *crti_call_options_copy(const crti_call_options_t *options);
-void crti_call_options_free(crti_call_spec_t *spec);
+void crti_call_options_free(crti_call_options_t *options);
 void crti_call_deadline_end(crti_pending_t *pending);
 
 /* As logs and the state show the call: "Counter.add", or its own name; and as errors tell the

@@ -50,7 +50,8 @@ bool crti_call_spec_take_pins(crti_call_spec_t *s, crt_ref_t *const *pins, uint3
 
 void crti_call_spec_end(crti_call_spec_t *s)
 {
-    crti_call_options_free(s);
+    if (s->options)
+        crti_call_options_free(CRTI_TAKE(s->options));
     for (uint32_t i = 0; i < s->pin_count; i++)
         crti_ref_unpin(s->pins[i]);
 }

@@ -58,13 +58,6 @@ static void count_forgotten(crti_core_t *core)
     show(core);
 }
 
-static void free_options(crti_lineage_t *l)
-{
-    crti_call_spec_t spec = {.options = l->options};
-
-    crti_call_options_free(&spec);
-}
-
 /* The refs that it knows are orphans by now. */
 void crti_lineages_fini(crti_lineages_t *lineages)
 {
@@ -75,7 +68,7 @@ void crti_lineages_fini(crti_lineages_t *lineages)
     while ((item = crti_list_pop(&lineages->all))) {
         crti_lineage_t *l = CRTI_CONTAINER(item, crti_lineage_t, link);
 
-        free_options(l);
+        crti_call_options_free(l->options);
         if (l->items)
             l->items->stream = NULL; /* likewise */
         crti_items_free(l->items);
@@ -120,7 +113,7 @@ static void free_lineage(crti_lineage_t *l)
 {
     for (uint32_t i = 0; i < l->pin_count; i++)
         unkeep_ref(crti_lineage_pins(l)[i]);
-    free_options(l);
+    crti_call_options_free(l->options);
     crti_items_free(l->items);
     if (crti_lineage_is_task(l))
         l->pool->users--;

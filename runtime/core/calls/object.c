@@ -25,10 +25,6 @@
 #include "runtime/core/refs/kept_copies.h"
 #include "runtime/core/values/handles.h"
 
-/* ------------------------------------------------------------------ joining */
-
-/* ------------------------------------------------------------------ writing */
-
 /* ------------------------------------------------------------------ put */
 
 /* The encoded bytes become the content of `ref`. Lock held; given up while the store is written. */
@@ -84,7 +80,8 @@ static crt_status_t put_encoded(crti_core_t *core, crt_ref_t *ref,
 {
     if (crti_encoder_size(encoder) <= CRTI_LIMIT(put_inline_limit))
         return put_inline(core, ref, encoder);
-    CRT_TRY(crti_kept_copies_want(ref, copies));
+    if (copies || core->copies)
+        CRT_TRY(crti_kept_copies_want(ref, copies));
     return put_stored(core, ref, encoder);
 }
 
@@ -123,6 +120,15 @@ static crt_ref_t *refused(crti_core_t *core, crt_status_t status)
     return ref;
 }
 
+static crt_status_t copies_of(const crt_put_options_t *options, int64_t *copies_out)
+{
+    crt_put_options_t o;
+
+    CRT_TRY(CRTI_COPY_STRUCT(&o, options, "CRT_PUT_OPTIONS"));
+    *copies_out = o.copies;
+    return crti_kept_copies_check(o.copies);
+}
+
 crt_ref_t *crt_put_v(const crt_arg_t *value)
 {
     return crt_put_with_v(value, NULL);
@@ -132,7 +138,7 @@ crt_ref_t *crt_put_with_v(const crt_arg_t *value, const crt_put_options_t *optio
 {
     crti_core_t *core = crti_enter_unlocked();
     crt_object_t *objects = NULL;
-    crt_put_options_t o;
+    int64_t copies = 0;
     crt_status_t status;
     crt_ref_t *ref;
 
@@ -140,16 +146,14 @@ crt_ref_t *crt_put_with_v(const crt_arg_t *value, const crt_put_options_t *optio
         return crti_given_refused(value, value != NULL);
     status = value ? crti_objects_claim(core, value, 1, &objects)
                    : crt_raise(CRT_ERR_INVALID, "crt_put: the value is NULL");
-    if (status == CRT_OK)
-        status = CRTI_COPY_STRUCT(&o, options, "CRT_PUT_OPTIONS");
-    if (status == CRT_OK)
-        status = crti_kept_copies_check(o.copies);
+    if (status == CRT_OK && options)
+        status = copies_of(options, &copies);
     if (status != CRT_OK)
         ref = refused(core, status);
     else if (value->kind == CRT_KIND_OBJECT)
-        ref = crti_object_ref(core, value->as.object, o.copies);
+        ref = crti_object_ref(core, value->as.object, copies);
     else
-        ref = crti_put(core, value, o.copies);
+        ref = crti_put(core, value, copies);
     ref->handles++;
     crti_objects_end(core, &objects);
     crti_leave_unlocked(core);

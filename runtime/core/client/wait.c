@@ -34,7 +34,7 @@ static crt_status_t get(crti_core_t *core, crt_ref_t *ref, int64_t timeout_ms,
     crt_status_t status = CRT_OK;
 
     if (!crti_ref_fetch(ref)) {
-        if (crti_running()) {
+        if (ref->is_owned && crti_running()) { /* a call of ours may need this thread */
             status = crti_check_self_wait(core, ref);
             while (status == CRT_OK && !crti_ref_fetch(ref) && crti_run_inline(core, ref))
                 continue;

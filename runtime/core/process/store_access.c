@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The node's store as this process writes to it.
+/* The node's store as this process writes to it, and what it frees there and on other nodes.
  *
  * Where it sits
  *     object.c, call.c (results), value_of.c -> [ store_access.c ] -> store
+ *     refs.c, content.c, copies.c (no node needs an object of ours any more) ->
+ *     [ store_access.c ] -> store of this node; FREE -> node daemon -> other nodes
  * Threads
  *     Any. Writing happens in the caller's thread without the core's lock: it may wait for room,
- *     and copies of large values take long.
+ *     and copies of large values take long. Freeing: the core's lock.
  */
 #include "runtime/core/process/store_access.h"
 
@@ -18,6 +20,8 @@
 #include "runtime/base/limit.h"
 #include "runtime/core/process/context.h"
 #include "runtime/core/process/entry.h"
+#include "runtime/core/process/node_link.h"
+#include "runtime/core/process/timer.h"
 #include "runtime/core/values/value.h"
 
 crt_status_t crti_core_join_store(crti_core_t *core)
@@ -118,4 +122,54 @@ crt_status_t crti_object_write(crti_core_t *core, crti_object_id_t id,
         return status;
     crti_encoder_write(encoder, data);
     return crti_store_seal(core->store, id, !CRTI_FAULT(6));
+}
+
+/* ---------------------------------------------------------------- freeing */
+
+void crti_object_flush_frees(crti_core_t *core)
+{
+    crti_msg_free_t body = {
+        .objects = crti_span(core->frees->queue.data, core->frees->queue.size)};
+
+    if (core->frees->queue.size == 0)
+        return;
+    crti_node_notice(core, CRTI_MSG_FREE, &body);
+    core->frees->queue.size = 0;
+}
+
+static void tell_free(crti_core_t *core, crti_object_id_t object, crti_id_t node)
+{
+    unsigned char entry[40];
+
+    crti_id_pack(object.owner, entry);
+    for (int byte = 0; byte < 8; byte++)
+        entry[16 + byte] = (unsigned char)(object.number >> (56 - 8 * byte));
+    crti_id_pack(node, entry + 24);
+    (void)crti_buffer_append(&core->frees->queue, entry, sizeof(entry));
+    if (core->frees->queue.size >= 4096)
+        crti_object_flush_frees(core);
+    else
+        crti_core_wake_at(core, crti_now_ns() + 10 * CRTI_MS);
+}
+
+void crti_object_unstore(crti_core_t *core, crti_object_id_t object,
+                         const crti_id_t *nodes, uint32_t count)
+{
+    if (core->is_closing)
+        return; /* the node drops what a process that ended owned */
+    for (uint32_t i = 0; i < count; i++) {
+        if (__atomic_load_n(&core->store, __ATOMIC_ACQUIRE) &&
+            crti_id_equal(nodes[i], core->node))
+            crti_store_free(core->store, object);
+        else
+            tell_free(core, object, nodes[i]);
+    }
+}
+
+void crti_object_abandon(crti_core_t *core, uint64_t call, crti_id_t node)
+{
+    crti_object_id_t parts = {core->process, call | CRTI_EVERY_PART};
+
+    if (!core->is_closing)
+        tell_free(core, parts, node);
 }

@@ -14,8 +14,6 @@ struct crti_frees {
     crti_buffer_t queue;
 };
 
-/* ------------------------------------------------------------------ store_access.c */
-
 /* Maps this node's store, which most actors never look into: before anything is made there or read.
  * Any thread, with or without the lock. */
 crt_status_t crti_core_join_store(crti_core_t *core);
@@ -26,7 +24,6 @@ crt_status_t crti_object_write(crti_core_t *core, crti_object_id_t id,
                                const crti_encoder_t *encoder);
 crt_status_t crti_object_room(crti_core_t *core, crti_object_id_t id, size_t size,
                               void **data_out);
-/* ------------------------------------------------------------------ frees.c */
 
 /* The bytes of an owned object are needed on no node any more. */
 void crti_object_unstore(crti_core_t *core, crti_object_id_t object,

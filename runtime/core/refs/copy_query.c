@@ -104,5 +104,3 @@ crt_status_t crti_copy_query_answered(crti_core_t *core, crti_peer_t *peer,
     }
     return CRT_OK;
 }
-
-/* ------------------------------------------------------------------ who is asked */

@@ -27,14 +27,6 @@ typedef struct question {
     crti_object_id_t object;
 } question_t;
 
-crt_status_t crti_kept_copies_check(int64_t copies)
-{
-    return copies >= 0 && copies <= CRTI_COPIES_MAX
-               ? CRT_OK
-               : crt_raise(CRT_ERR_INVALID, "copies is %lld: 1 to %d, or 0 for one",
-                           (long long)copies, CRTI_COPIES_MAX);
-}
-
 void crti_kept_copies_default(crti_core_t *core, int64_t copies)
 {
     core->copies = crti_kept_copies_check(copies) == CRT_OK ? copies : 0;

@@ -35,7 +35,13 @@ struct crti_kept_copies {
 };
 
 /* CRT_ERR_INVALID: not a number of copies. 0 is one. */
-crt_status_t crti_kept_copies_check(int64_t copies);
+static inline crt_status_t crti_kept_copies_check(int64_t copies)
+{
+    return copies >= 0 && copies <= CRTI_COPIES_MAX
+               ? CRT_OK
+               : crt_raise(CRT_ERR_INVALID, "copies is %lld: 1 to %d, or 0 for one",
+                           (long long)copies, CRTI_COPIES_MAX);
+}
 /* The job's default. What is no number of copies counts as one. */
 void crti_kept_copies_default(crti_core_t *core, int64_t copies);
 /* An object of ours shall have so many, with the first one; 0: the default. */

@@ -4,7 +4,7 @@
  *
  * Where it sits
  *     node_messages.c (NODE_DRAIN), deaths.c (NODE_DIED), the tick -> [ rescue.c ] -> value_of.c
- *     (fetch), frees.c
+ *     (fetch), store_access.c
  * Threads
  *     The core's lock.
  * Idea

@@ -165,7 +165,7 @@ bool crti_value_fetch(crt_ref_t *ref)
         if (ref->more->view.data)
             return true;
         if (ref->is_pulling || (ref->is_locating && !ref->is_owned) ||
-            crti_ref_is_asked_again(ref))
+            (ref->more->again && crti_ref_is_asked_again(ref)))
             return false;
         status = crti_core_join_store(ref->core);
         if (status == CRT_OK)

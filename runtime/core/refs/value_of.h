@@ -33,7 +33,7 @@ void crti_value_await(crt_ref_t *ref, crti_waiting_t *waiting, bool local);
 /* A pull failed with that status: true when it is not for good, and the pull will be repeated, or
  * the ref fail, later. */
 bool crti_ref_ask_again(crt_ref_t *ref, crt_status_t status);
-/* Whether that goes on: who waits for the value does not pull it itself. */
+/* Whether that goes on, of a ref that was asked for again: its waiters do not pull it. */
 bool crti_ref_is_asked_again(const crt_ref_t *ref);
 /* LOCATED came for a ref that was said to be stored before. */
 void crti_ref_located_again(crt_ref_t *ref, const crti_result_t *result);

@@ -101,7 +101,7 @@ static void ask(retry_t *a)
 
 bool crti_ref_is_asked_again(const crt_ref_t *ref)
 {
-    return ref->more->again && !is_over(ref);
+    return !is_over(ref);
 }
 
 static unsigned asks_of(const crt_ref_t *ref)
@@ -133,7 +133,8 @@ bool crti_ref_ask_again(crt_ref_t *ref, crt_status_t status)
 static bool is_only_forwarded(const crt_ref_t *ref)
 {
     return !crti_list_is_empty(&ref->more->forwards) &&
-           crti_list_is_empty(&ref->more->local_waiters) && !crti_ref_is_asked_again(ref);
+           crti_list_is_empty(&ref->more->local_waiters) &&
+           !(ref->more->again && crti_ref_is_asked_again(ref));
 }
 
 static void take_location(crt_ref_t *ref, const crti_location_t *location)
