@@ -349,7 +349,7 @@ class Environments(unittest.TestCase):
         count = self.path("count")
         environment = {"working_dir": self.folder, "setup": f"echo x >>{count}; sleep 1"}
         jobs = []
-        for _ in range(3):
+        for _ in range(6):
             words = self.words(environment, "true", options=("--no-wait",))
             said = subprocess.run(words, text=True, stdout=subprocess.PIPE, check=True,
                                   timeout=PATIENCE).stdout

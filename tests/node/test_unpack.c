@@ -272,10 +272,34 @@ static void a_folder_is_held_only_when_it_is_complete(void **state)
     assert_false(crti_package_hold(folder, key, &hold));
     assert_int_equal(crti_package_lock(folder, key, NULL, &lock), CRT_OK);
     assert_false(crti_package_is_complete(lock));
+    assert_false(crti_package_hold(folder, key, &hold));
     assert_int_equal(crti_package_complete(lock, 5), CRT_OK);
-    assert_false(crti_package_hold(folder, key, &hold)); /* it is locked still */
     close(lock);
     assert_true(crti_package_hold(folder, key, &hold));
+    close(hold);
+}
+
+/* A process that waited until another one had made it locks it to look, just when that one's node
+ * wants to hold it. */
+static void a_folder_is_held_while_another_process_looks_whether_it_is_made(void **state)
+{
+    char key[65];
+    int lock, other, hold, second;
+
+    memset(key, 'a', 64);
+    key[64] = '\0';
+    assert_int_equal(crti_package_lock(folder, key, NULL, &lock), CRT_OK);
+    assert_int_equal(crti_package_complete(lock, 5), CRT_OK);
+    close(lock);
+    assert_int_equal(crti_package_lock(folder, key, NULL, &other), CRT_OK);
+    assert_true(crti_package_is_complete(other));
+    assert_true(crti_package_hold(folder, key, &hold));
+    close(other);
+    /* Nor does a user keep another one, or that process, from it. */
+    assert_int_equal(crti_package_lock(folder, key, NULL, &other), CRT_OK);
+    assert_true(crti_package_hold(folder, key, &second));
+    close(second);
+    close(other);
     close(hold);
 }
 
@@ -344,6 +368,7 @@ int main(void)
         TEST(bombs_end_at_the_limits),
         TEST(what_is_no_whole_zip_is_refused_at_every_cut),
         TEST(a_folder_is_held_only_when_it_is_complete),
+        TEST(a_folder_is_held_while_another_process_looks_whether_it_is_made),
         TEST(folders_that_nobody_uses_go_by_size_and_age),
     };
 

@@ -8,7 +8,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -20,6 +19,10 @@
 #include "runtime/base/rundir.h"
 
 #define LOCK ".lock"
+/* Bytes of that file which are locked apart: its maker has it alone; users share it. So a user does
+ * not find it taken by a process that waited to make it, and only looks whether it is made. */
+#define MAKE 0
+#define USE  1
 #define BOOT 40 /* bytes of the boot's id, with its zero */
 
 typedef struct package {
@@ -74,24 +77,31 @@ static bool read_mark(int fd, uint64_t *bytes_out)
     return strncmp(text, boot, length) == 0 && strchr(text, '\n') != NULL;
 }
 
+/* Locks belong to the open file, as those of flock do. */
+static bool lock_byte(int fd, off_t byte, short type, bool waits)
+{
+    struct flock lock = {
+        .l_type = type, .l_whence = SEEK_SET, .l_start = byte, .l_len = 1};
+    int result;
+
+    do
+        result = fcntl(fd, waits ? F_OFD_SETLKW : F_OFD_SETLK, &lock);
+    while (result != 0 && errno == EINTR);
+    return result == 0;
+}
+
 /* -1: it can't be had. A file that was removed while somebody waited for it locks nothing. */
-static int open_locked(const char *path, int flags, int operation)
+static int open_locked(const char *path, int flags, off_t byte, short type, bool waits)
 {
     for (;;) {
+        CRTI_AUTO(crti_close)
         int fd = open(path, flags | O_CLOEXEC | O_NOFOLLOW, 0600);
         struct stat st;
-        int result;
 
-        if (fd < 0)
+        if (fd < 0 || !lock_byte(fd, byte, type, waits))
             return -1;
-        do
-            result = flock(fd, operation);
-        while (result != 0 && errno == EINTR);
-        if (result == 0 && fstat(fd, &st) == 0 && st.st_nlink > 0)
-            return fd;
-        close(fd);
-        if (result != 0)
-            return -1;
+        if (fstat(fd, &st) == 0 && st.st_nlink > 0)
+            return crti_take_fd(&fd);
     }
 }
 
@@ -108,7 +118,7 @@ bool crti_package_hold(const char *packages, const char *key, int *fd_out)
     char path[4400];
 
     snprintf(path, sizeof(path), "%s/%s" LOCK, packages, key);
-    fd = open_locked(path, O_RDONLY, LOCK_SH | LOCK_NB);
+    fd = open_locked(path, O_RDONLY, USE, F_RDLCK, false);
     if (fd < 0 || !crti_package_is_complete(fd))
         return false;
     futimens(fd, NULL);
@@ -125,11 +135,11 @@ crt_status_t crti_package_lock(const char *packages, const char *key,
     if (status != CRT_OK)
         return status;
     snprintf(path, sizeof(path), "%s/%s" LOCK, packages, key);
-    *fd_out = open_locked(path, O_RDWR | O_CREAT, LOCK_EX | LOCK_NB);
-    if (*fd_out < 0 && errno == EWOULDBLOCK) {
+    *fd_out = open_locked(path, O_RDWR | O_CREAT, MAKE, F_WRLCK, false);
+    if (*fd_out < 0 && errno == EAGAIN) {
         if (on_wait)
             on_wait();
-        *fd_out = open_locked(path, O_RDWR | O_CREAT, LOCK_EX);
+        *fd_out = open_locked(path, O_RDWR | O_CREAT, MAKE, F_WRLCK, true);
     }
     return *fd_out >= 0 ? CRT_OK : crt_raise(CRT_ERR_IO, "%s: %s", path, strerror(errno));
 }
@@ -198,9 +208,10 @@ static bool remove_unused(const char *packages, const package_t *package)
     struct stat st;
 
     snprintf(path, sizeof(path), "%s/%s" LOCK, packages, package->key);
-    fd = open_locked(path, O_RDWR, LOCK_EX | LOCK_NB);
+    fd = open_locked(path, O_RDWR, MAKE, F_WRLCK, false);
     if (fd < 0 || fstat(fd, &st) != 0 ||
-        time(NULL) - st.st_mtim.tv_sec < CRTI_PACKAGES_PIN_S)
+        time(NULL) - st.st_mtim.tv_sec < CRTI_PACKAGES_PIN_S ||
+        !lock_byte(fd, USE, F_WRLCK, false))
         return false;
     unlink(path);
     path[strlen(path) - strlen(LOCK)] = '\0';

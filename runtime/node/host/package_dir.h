@@ -6,8 +6,8 @@
  * Rules
  *     KEY is the SHA-256 of the zip, and of the setup command where there is one; of a Python
  *     environment that of its requirements, of an image that of its name. Beside each lies
- *     KEY.lock: who makes the folder has it exclusively, who uses it has it shared, until that
- *     process ends. What is written in it says that the folder is complete, since this boot of the
+ *     KEY.lock: one process at a time makes the folder; those that use it share another lock, until
+ *     they end. What is written in it says that the folder is complete, since this boot of the
  *     host: what a crash left half on disk is made anew. Folders that nobody holds go, the least
  *     recently used first, beyond a total of bytes and after an age; none within PIN_S of its use.
  * Threads: any.
@@ -37,7 +37,7 @@ void crti_package_key(const char *sha, const char *setup, const char *base,
  * open. */
 bool crti_package_hold(const char *packages, const char *key, int *fd_out);
 
-/* Waits until nobody else makes or uses it, after a call of `on_wait` (NULL: none) where it is so.
+/* Waits until nobody else makes it, after a call of `on_wait` (NULL: none) where it is so.
  * Caller closes `*fd_out`. */
 crt_status_t crti_package_lock(const char *packages, const char *key,
                                void (*on_wait)(void), int *fd_out);
