@@ -115,15 +115,36 @@ static void what_nodes_tell_can_be_asked_for(void **state)
     json_decref(answer);
 }
 
+static void what_an_actor_saved_is_counted(void **state)
+{
+    bed_t *bed = three_actors(state);
+    crti_msg_actor_save_t save = {
+        .actor = bed_id(50), .actor_incarnation = 1, .state = crti_str("12 letters!!")};
+
+    expect(bed, "{\"filters\":[[\"saved_bytes\",false,[0]]]}", 3, 3);
+    bed_say(bed, NODE_A, CRTI_MSG_ACTOR_SAVE, 9, &save);
+    expect(bed, "{\"filters\":[[\"saved_bytes\",false,[12]]]}", 1, 1);
+}
+
 static void a_row_has_what_the_head_knows(void **state)
 {
-    static const char *const keys[] = {
-        "actor_id",          "class_name", "name",
-        "namespace",         "state",      "job_id",
-        "node_id",           "worker_id",  "pid",
-        "num_restarts",      "is_fenced",  "has_failed",
-        "is_detached",       "message",    "placement_group_id",
-        "required_resources"};
+    static const char *const keys[] = {"actor_id",
+                                       "class_name",
+                                       "name",
+                                       "namespace",
+                                       "state",
+                                       "job_id",
+                                       "node_id",
+                                       "worker_id",
+                                       "pid",
+                                       "num_restarts",
+                                       "is_fenced",
+                                       "has_failed",
+                                       "is_detached",
+                                       "message",
+                                       "placement_group_id",
+                                       "required_resources",
+                                       "saved_bytes"};
     bed_t *bed = three_actors(state);
     json_t *answer = ask(bed, "actors", "{\"filters\":[[\"state\",true,[\"ALIVE\"]]]}");
     const json_t *row = json_array_get(json_object_get(answer, "actors"), 0);
@@ -188,6 +209,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         CONTROL_TEST(actors_are_picked_by_all_filters),
         CONTROL_TEST(what_nodes_tell_can_be_asked_for),
+        CONTROL_TEST(what_an_actor_saved_is_counted),
         CONTROL_TEST(a_row_has_what_the_head_knows),
         CONTROL_TEST(actors_are_counted),
         CONTROL_TEST(a_query_that_is_none_asks_nobody),

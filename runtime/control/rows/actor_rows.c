@@ -107,6 +107,7 @@ static crti_cell_t actor_cell(void *user, const void *row, size_t column)
     case IS_FENCED: return crti_cell_bool(actor->made->fenced);
     case HAS_FAILED: return crti_cell_bool(has_failed(actor));
     case MESSAGE: return text_cell(message_of(view, actor));
+    case SAVED_BYTES: return crti_cell_number((double)actor->saved.size);
     case PLACEMENT_GROUP_ID: return crti_cell_id(actor->how->group, view->hex[4]);
     default:
         figure = queue_figure(view, actor, column);

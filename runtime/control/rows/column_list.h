@@ -5,7 +5,8 @@
  *
  * COLUMN(id, head's name, clients' name, kind, level)
  *     in the order in which clients see them; those of BASE come first, as the head writes rows of
- *     them alone (level: crti_view_level_t; kind: crti_column_kind_t)
+ *     them alone, and what the actor's node tells (NODE_NUMBER) comes last, as it has to be asked
+ *     for (level: crti_view_level_t; kind: crti_column_kind_t)
  * HEAD(id, head's name)
  *     for the head and its filters alone
  * CLIENT(head's name or constant, clients' name, kind, level)
@@ -36,6 +37,7 @@
     COLUMN(IS_FENCED, "is_fenced", "is_fenced", BOOL, ALL)                               \
     COLUMN(HAS_FAILED, "has_failed", "has_failed", BOOL, ALL)                            \
     COLUMN(MESSAGE, "message", "message", TEXT_OR_NULL, ALL)                             \
+    COLUMN(SAVED_BYTES, "saved_bytes", "saved_bytes", COUNT, ALL)                        \
     HEAD(WORKER_ID, "worker_id")                                                         \
     COLUMN(QUEUE_LENGTH, "queue_length", "queue_length", NODE_NUMBER, ALL)               \
     COLUMN(QUEUE_WAIT_MS, "queue_wait_ms", "queue_wait_ms", NODE_NUMBER, ALL)
