@@ -93,7 +93,7 @@ static bool begins(const char *text, const char *start)
     return *start && strncmp(text, start, strlen(start)) == 0;
 }
 
-/* A node by the begin of its id, its address or its host's name; "" when there is none. */
+/* A node by the begin of its id, its address or its name; "" when there is none. */
 static void find_node(const crt_cluster_info_t *cluster, const char *wanted, char id[33])
 {
     json_t *nodes = crti_answer_query(cluster, "nodes", NULL);
@@ -404,7 +404,7 @@ int crti_cli_logs(int argc, char **argv)
         {"pid", 0, "PID", OPTION_COUNT, &pid,
          "of the living worker with that process id; with --node, of that node"},
         {"node", 0, "NODE", OPTION_TEXT, &node,
-         "node.log of a node: its id or the begin of it, its address or its host's name"},
+         "node.log of a node: its id or the begin of it, its address or its name"},
         {"head", 0, NULL, OPTION_FLAG, &of_head, "head.log"},
         {"http", 0, NULL, OPTION_FLAG, &of_http, "http.log of the dashboard's server"}};
     static const command_spec_t spec = {

@@ -38,6 +38,8 @@
       "CPUs of this node; default: those of the machine")                                \
     O(num_gpus, "num-gpus", 0, "N", WHOLE, 0, 64, NULL, KEY,                             \
       "GPUs of this node; default: those of CUDA_VISIBLE_DEVICES, or all that NVML has") \
+    O(node_name, "node-name", 0, "NAME", TEXT, 0, 0, NULL, ONCE,                         \
+      "what lists, logs and commands call this node; default: its host's name")          \
     O(labels, "labels", 0, "K=V,...", TEXT, 0, 0, NULL, KEY,                             \
       "labels of this node, by which tasks and actors choose it; the type of its GPUs "  \
       "is one")                                                                          \

@@ -256,7 +256,10 @@ crt_status_t crti_node_new(const crti_options_t *options, crti_node_t **node_out
     node->id = crti_id_random();
     crti_id_hex(node->id, node->hex);
     snprintf(node->ip, sizeof(node->ip), "%s", options->node_ip);
-    gethostname(node->hostname, sizeof(node->hostname) - 1);
+    if (options->given.node_name)
+        snprintf(node->hostname, sizeof(node->hostname), "%s", options->given.node_name);
+    else
+        gethostname(node->hostname, sizeof(node->hostname) - 1);
     crti_host_raise_limits();
     prctl(PR_SET_CHILD_SUBREAPER, 1);
     status = crti_node_init_parts(node);

@@ -13,6 +13,7 @@
 
 _Static_assert(CRTI_GPU_NAMES == 64, "--num-gpus in option_list.h");
 
+#define NODE_NAME  63                        /* bytes of a name at most */
 #define TYPE_LABEL "ray.io/accelerator-type" /* what programs that come from Ray select */
 
 /* Of the host, by whole CPUs, at least one. */
@@ -97,6 +98,19 @@ static crt_status_t gpus(bool is_number_given, crti_options_t *o)
     return crti_resources_set(&o->resources, "GPU", o->gpus.count * CRTI_RESOURCE_ONE);
 }
 
+/* As a host's name, which it is without the option. */
+static crt_status_t check_name(const char *name)
+{
+    static const char letters[] =
+        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-_";
+
+    return strlen(name) <= NODE_NAME && name[strspn(name, letters)] == '\0'
+               ? CRT_OK
+               : crt_raise(CRT_ERR_INVALID,
+                           "--node-name: at most %d letters, digits and . _ -",
+                           NODE_NAME);
+}
+
 /* What follows from the texts. */
 static crt_status_t derive(bool is_number_given, crti_options_t *o)
 {
@@ -108,6 +122,8 @@ static crt_status_t derive(bool is_number_given, crti_options_t *o)
                          "--spill-dir and --no-spill: only one of them can be meant");
     if (o->given.node_ip_address)
         CRT_TRY(crti_ip_check(o->given.node_ip_address, o->node_ip));
+    if (o->given.node_name)
+        CRT_TRY(check_name(o->given.node_name));
     if (o->given.labels) {
         CRT_TRY(crti_labels_check(o->given.labels));
         snprintf(o->labels, sizeof(o->labels), "%s", o->given.labels);

@@ -75,6 +75,23 @@ class Start(unittest.TestCase):
                                      "localhost"), url.replace("127.0.0.1", "[::ffff:127.0.0.1]")):
             crt("job", "list", "--address", url + "/")
 
+    def test_nodes_of_a_host_have_names_of_their_own(self):
+        address, key = self.start("--node-name", "first")
+        join = ("start", "--address", address, "--key-file", key, "--num-cpus", "1",
+                "--object-store-memory", "50M", "--node-name")
+        crt(*join, "second-node_2.x")
+        crt(*join, "n" * 63)
+        rows = crt("list", "nodes", "--address", address)
+        for name in ("first", "second-node_2.x"):
+            self.assertEqual(rows.count(f" {name} "), 1, rows)
+        self.assertIn("second-node_2.x", crt("status", "--address", address))
+        self.assertIn("registered", crt("logs", "--node", "second-node_2.x", "--address", address))
+        for name in ("n" * 64, "two words", "two\nlines", "caf\u00e9", "a/b"):
+            said = crt(*join, name, code=1)
+            self.assertIn("at most 63 letters, digits and . _ -", said)
+        self.assertIn("takes a text that is not empty", crt(*join, "", code=2))
+        self.assertEqual(crt("list", "nodes", "--address", address).count("ALIVE"), 3)
+
     def test_an_address_of_no_host_is_no_address_of_a_node(self):
         for ip in ("0.0.0.0", "::", "0", "224.0.0.1", "255.255.255.255", "::ffff:0.0.0.0"):
             self.assertIn("is no address by which others reach this host",
