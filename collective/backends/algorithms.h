@@ -42,6 +42,7 @@ typedef struct crti_algorithm {
     X(reduce_collect)                                                                    \
     X(reduce_direct)                                                                     \
     X(reduce_chain)                                                                      \
+    X(broadcast_direct)                                                                  \
     X(broadcast_tree)                                                                    \
     X(broadcast_chain)                                                                   \
     X(allgather_bruck)                                                                   \
