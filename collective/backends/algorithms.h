@@ -42,7 +42,6 @@ typedef struct crti_algorithm {
     X(reduce_collect)                                                                    \
     X(reduce_direct)                                                                     \
     X(reduce_chain)                                                                      \
-    X(broadcast_direct)                                                                  \
     X(broadcast_tree)                                                                    \
     X(broadcast_chain)                                                                   \
     X(allgather_bruck)                                                                   \

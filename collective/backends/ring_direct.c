@@ -273,22 +273,6 @@ static crt_status_t run_collect(const crti_ring_job_t *job)
     return status;
 }
 
-/* Everything from the root, to each. */
-static crt_status_t run_spread(const crti_ring_job_t *job)
-{
-    crti_ring_t *ring = job->ring;
-    size_t bytes = job->count * job->element;
-    crti_incoming_t in;
-
-    if (ring->rank != job->root) {
-        crti_ring_receive(ring, &in, job->root, 0, job->output, bytes);
-        return crti_exchange_wait(ring->exchange, &in);
-    }
-    for (int i = 1; i < ring->size; i++)
-        crti_ring_send(ring, crti_ring_member(ring, i), 0, job->input, bytes, NULL);
-    return CRT_OK;
-}
-
 /* ---------------------------------------------------------------- algorithms */
 
 static double allreduce_cost(const crti_ring_job_t *job)
@@ -370,11 +354,3 @@ const crti_algorithm_t crti_algorithm_alltoall_direct = {.kind = CRT_COLLECTIVE_
                                                              "each sends to all",
                                                          .cost = all_cost,
                                                          .run = crti_ring_exchange_all};
-
-const crti_algorithm_t crti_algorithm_broadcast_direct = {
-    .kind = CRT_COLLECTIVE_BROADCAST,
-    .name = "direct",
-    .description = "the root sends to each",
-    .has_check = true,
-    .cost = all_cost,
-    .run = run_spread};
