@@ -232,8 +232,6 @@ typedef struct crt_actor_options {
      * crt_task_options_t. A process that replaces the actor's has them, too. */
     const char *const *env_vars;
     const char *working_dir;
-    /* How far its process steps back for others, as with nice(1): 0 to 19. */
-    int nice;
 } crt_actor_options_t;
 #define CRT_ACTOR_OPTIONS(...)                                                           \
     CRTI_CONSTANT(crt_actor_options_t, .struct_size = sizeof(crt_actor_options_t),       \

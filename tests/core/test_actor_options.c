@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include <crt.h>
@@ -42,20 +41,13 @@ static crt_status_t hold_run(void *self, crt_call_t *call)
     return CRT_OK;
 }
 
-static crt_status_t niceness_run(void *self, crt_call_t *call)
-{
-    return crt_return(call, (int64_t)getpriority(PRIO_PROCESS, 0));
-}
-
-static const crt_method_t niceness =
-    CRT_METHOD(.name = "niceness", .run = niceness_run, .signature = "");
 static const crt_method_t add =
     CRT_METHOD(.name = "add", .run = add_run, .signature = "");
 static const crt_method_t hold =
     CRT_METHOD(.name = "hold", .run = hold_run, .signature = "");
 static const crt_actor_class_t counter =
     CRT_ACTOR_CLASS(.name = "Counter", .size = sizeof(counter_t), .create = create_run,
-                    .signature = "int", .methods = CRT_METHODS(&add, &hold, &niceness));
+                    .signature = "int", .methods = CRT_METHODS(&add, &hold));
 static const crt_actor_class_t other = CRT_ACTOR_CLASS(.name = "Other");
 
 static crt_status_t leave_run(void *self, crt_call_t *call)
@@ -271,19 +263,6 @@ static void the_limit_may_be_none(void **state)
     crt_actor_drop(&actor);
 }
 
-static void an_actor_steps_back_as_it_was_told(void **state)
-{
-    crt_actor_t *actor =
-        crt_actor_new(&counter, CRT_ACTOR_OPTIONS(.nice = 7, .max_concurrency = 1000), 0);
-
-    assert_int_equal(result(crt_call(actor, &niceness)), 7);
-    crt_actor_drop(&actor);
-    actor = crt_actor_new(&counter, CRT_ACTOR_OPTIONS(.nice = 20), 0);
-    assert_int_equal(crt_actor_ready(actor, PATIENCE_MS), CRT_ERR_INVALID);
-    assert_non_null(strstr(crt_error_detail(), "nice is 20, not 0 to 19"));
-    crt_actor_drop(&actor);
-}
-
 static void an_actor_may_end_itself_after_its_answer(void **state)
 {
     for (int i = 0; i < 10; i++) {
@@ -312,7 +291,6 @@ static int driver(int argc, char **argv)
         cmocka_unit_test(one_call_too_many_is_refused_and_not_made),
         cmocka_unit_test(the_limit_is_each_callers_own_whatever_its_handle),
         cmocka_unit_test(the_limit_may_be_none),
-        cmocka_unit_test(an_actor_steps_back_as_it_was_told),
         cmocka_unit_test(an_actor_may_end_itself_after_its_answer),
         cmocka_unit_test(a_task_is_no_actor_that_could_end),
     };

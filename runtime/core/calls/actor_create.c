@@ -104,18 +104,16 @@ static crt_status_t check_options(const crt_actor_options_t *o)
     if (o->max_concurrency < 0 || o->max_concurrency > CRTI_CONCURRENCY_MAX)
         return crt_raise(CRT_ERR_INVALID, "max_concurrency is %d, not 1 to %d",
                          o->max_concurrency, CRTI_CONCURRENCY_MAX);
-    if (o->nice < 0 || o->nice > 19)
-        return crt_raise(CRT_ERR_INVALID, "nice is %d, not 0 to 19", o->nice);
     if (o->name && strlen(o->name) > 255)
         return crt_raise(CRT_ERR_INVALID, "an actor's name has at most 255 bytes");
     return CRT_OK; /* the head checks its namespace */
 }
 
-/* max_concurrency, nice, and whether calls are unordered: what only the worker has to know of the
+/* max_concurrency, and whether calls are unordered: what only the worker has to know of the
  * options. */
 static unsigned concurrency_of(const crt_actor_options_t *o)
 {
-    return (unsigned)o->max_concurrency | CRTI_CREATION_NICE((unsigned)o->nice) |
+    return (unsigned)o->max_concurrency |
            (o->allow_out_of_order_execution ? CRTI_CREATION_UNORDERED : 0);
 }
 

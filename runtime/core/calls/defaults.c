@@ -93,7 +93,6 @@ crt_status_t crti_actor_defaults(const crti_class_t *class_,
     TAKE_PLACE();
     TAKE(name_space);
     TAKE(allow_out_of_order_execution);
-    TAKE(nice);
     TAKE(env_vars);
     TAKE(working_dir);
     return status;

@@ -15,14 +15,11 @@
  *     caller's is answered once.
  * Tier: message path.
  */
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include "runtime/base/clock.h"
-#include "runtime/base/log.h"
 #include "runtime/core/calls/backlog.h"
 #include "runtime/core/execution/execution_int.h"
 #include "runtime/core/execution/outside_call.h"
@@ -468,10 +465,7 @@ crt_status_t crti_incoming_creation(crti_core_t *core, crti_span_t creation,
     core->placement = head.placement;
     core->execution->is_unordered = head.index & CRTI_CREATION_UNORDERED;
     crti_executors_set(&core->execution->executors, core->execution->class_,
-                       CRTI_CREATION_CONCURRENCY(head.index));
-    if (CRTI_CREATION_NICE_OF(head.index) &&
-        setpriority(PRIO_PGRP, 0, (int)CRTI_CREATION_NICE_OF(head.index)) != 0)
-        crti_log(CRTI_LOG_WARN, "core", "nice: %s", strerror(errno));
+                       head.index & ~CRTI_CREATION_UNORDERED);
     call->function = &core->execution->class_->create;
     call->missing = 1;
     *call_out = call;

@@ -96,10 +96,6 @@ crti_id_t crti_location_node(const crti_location_t *location, uint32_t index);
 #define CRTI_CALL_GROUP(flags) ((flags) >> 4)
 /* In `index` of the creation of an actor: its calls begin in any order. */
 #define CRTI_CREATION_UNORDERED 0x8000u
-/* There, too: how far its process steps back. */
-#define CRTI_CREATION_NICE(nice)         ((nice) << 10)
-#define CRTI_CREATION_NICE_OF(index)     ((index) >> 10 & 31)
-#define CRTI_CREATION_CONCURRENCY(index) ((index)&0x3ff)
 /* The number of its results follows; else one. None: a stream, whose start follows. */
 #define CRTI_CALL_RETURNS 8
 /* Of a task, or (both bits) of a creation: it runs in a placement group, which follows. */
