@@ -1292,22 +1292,22 @@ class group
     // Combines the elements of all members, in place.
     template <class T> void allreduce(span<T> elements, crt_reduction_t reduction)
     {
-        crt_tensor_t view = detail::tensor_of(elements.data(), elements.size());
+        crt_tensor_t view = detail::tensor_over(elements.data(), elements.size());
 
         check(crt_group_allreduce(held.get(), &view, &view, reduction));
     }
     // Copies the elements of the member `root` to all members.
     template <class T> void broadcast(span<T> elements, int root)
     {
-        crt_tensor_t view = detail::tensor_of(elements.data(), elements.size());
+        crt_tensor_t view = detail::tensor_over(elements.data(), elements.size());
 
         check(crt_group_broadcast(held.get(), &view, root));
     }
     // Gives every member the elements of all, in the order of the ranks.
     template <class T> void allgather(span<const T> mine, span<T> all)
     {
-        crt_tensor_t from = detail::tensor_of(mine.data(), mine.size());
-        crt_tensor_t to = detail::tensor_of(all.data(), all.size());
+        crt_tensor_t from = detail::tensor_over(mine.data(), mine.size());
+        crt_tensor_t to = detail::tensor_over(all.data(), all.size());
 
         check(crt_group_allgather(held.get(), &from, &to));
     }

@@ -341,7 +341,7 @@ template <class T> constexpr int dtype_number()
 template <class T> inline constexpr bool is_number = dtype_number<T>() != 0;
 template <class T> inline constexpr crt_dtype_t dtype = static_cast<crt_dtype_t>(dtype_number<T>());
 
-template <class T> crt_tensor_t tensor_of(const T *data, std::size_t count)
+template <class T> crt_tensor_t tensor_over(const T *data, std::size_t count)
 {
     const std::int64_t shape[] = {static_cast<std::int64_t>(count)};
 
@@ -478,7 +478,7 @@ template <class T> struct tensor_codec {
 
     static crt_arg_t put_elements(const T *data, std::size_t count, scratch &room)
     {
-        return crt_arg_tensor(&room.tensors.emplace_front(tensor_of(data, count)));
+        return crt_arg_tensor(&room.tensors.emplace_front(tensor_over(data, count)));
     }
     static span<const T> elements(raw tensor)
     {

@@ -139,6 +139,21 @@ crt_status_t crti_tensor_check_known(const crt_tensor_t *tensor)
     return CRT_OK;
 }
 
+crt_status_t crti_tensor_check_host(const crt_tensor_t *tensor, size_t *bytes_out)
+{
+    if (!tensor)
+        return crt_raise(CRT_ERR_INVALID, "the tensor is NULL");
+    CRT_TRY(crti_tensor_size(tensor->dtype, tensor->rank, tensor->shape,
+                             CRTI_TENSOR_ROWS_ANY, bytes_out));
+    CRT_TRY(crti_tensor_check_known(tensor));
+    if (crt_tensor_gpu(tensor) >= 0)
+        return crt_raise(CRT_ERR_UNSUPPORTED,
+                         "the tensor lies in the memory of a device");
+    if (!tensor->data && *bytes_out)
+        return crt_raise(CRT_ERR_INVALID, "the tensor has no data");
+    return CRT_OK;
+}
+
 bool crti_tensor_are_bools(const void *data, size_t count)
 {
     const unsigned char *at = data;

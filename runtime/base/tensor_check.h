@@ -26,4 +26,8 @@ bool crti_tensor_are_bools(const void *data, size_t count);
 /* CRT_ERR_UNSUPPORTED: flags, or a type of device, that this version does not know. */
 crt_status_t crti_tensor_check_known(const crt_tensor_t *tensor);
 
+/* Whether all of it can be read here, and the bytes of its elements. The errors of both; of NULL
+ * and of elements without data (CRT_ERR_INVALID); of the memory of a GPU (CRT_ERR_UNSUPPORTED). */
+crt_status_t crti_tensor_check_host(const crt_tensor_t *tensor, size_t *bytes_out);
+
 #endif

@@ -466,7 +466,7 @@ static void a_value_that_changes_while_it_is_read_is_read_or_refused(void **stat
                                          1, 1,    1,    1, 1, 1, 1, 0};
     unsigned char *shared = mmap(NULL, sizeof(text), PROT_READ | PROT_WRITE,
                                  MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    unsigned read = 0;
+    unsigned read = 0, refused = 0;
     pid_t writer;
 
     assert_true(shared != MAP_FAILED);
@@ -477,19 +477,21 @@ static void a_value_that_changes_while_it_is_read_is_read_or_refused(void **stat
         change_for_ever(shared + 1);
     }
     assert_true(writer > 0);
-    for (unsigned i = 0; i < 200000; i++) {
+    /* Both come, however seldom the other one has the processor; the test has a time limit. */
+    for (unsigned i = 0; i < 200000 || !read || !refused; i++) {
         crt_value_t value;
         void *memory = NULL;
 
-        if (crti_decode(shared, sizeof(text), &nothing, &value, &memory) != CRT_OK)
+        if (crti_decode(shared, sizeof(text), &nothing, &value, &memory) != CRT_OK) {
+            refused++;
             continue;
+        }
         read++;
         free(memory);
     }
     kill(writer, SIGKILL);
     assert_int_equal(waitpid(writer, NULL, 0), writer);
     munmap(shared, sizeof(text));
-    assert_true(read > 0);
 }
 
 int main(void)

@@ -569,7 +569,7 @@ void crti_actor_observe(crt_actor_t *actor)
     if (crti_node_request(actor->core, CRTI_MSG_ACTOR_WATCH, &body, on_watched, actor) ==
         CRT_OK)
         return;
-    crti_actor_end(actor, CRT_ERR_NODE_LOST, crt_error_detail());
+    crti_actor_end(actor, crti_node_loss(actor->core), crt_error_detail());
     crti_actor_release_weakly(actor);
 }
 

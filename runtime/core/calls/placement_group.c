@@ -257,7 +257,7 @@ static void request(crt_placement_group_t *group, crti_message_kind_t kind,
     if (crti_node_request(group->core, kind, body, on_answer, group) == CRT_OK)
         return;
     group->is_asking = false;
-    end(group, CRT_ERR_NODE_LOST, crti_str(crt_error_detail()));
+    end(group, crti_node_loss(group->core), crti_str(crt_error_detail()));
     crti_placement_group_release(group);
 }
 

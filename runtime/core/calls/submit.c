@@ -331,7 +331,7 @@ static void ask_for_leases(crti_task_pool_t *pool, uint64_t now_ns)
             continue;
         }
         pool->leases.wants_one_more = false;
-        fail_queue(pool, CRT_ERR_NODE_LOST, crt_error_detail());
+        fail_queue(pool, crti_node_loss(pool->core), crt_error_detail());
     }
 }
 

@@ -72,6 +72,11 @@ static crt_status_t check_link(crti_core_t *core)
     return CRT_OK;
 }
 
+crt_status_t crti_node_loss(const crti_core_t *core)
+{
+    return core->broken != CRT_OK ? core->broken : CRT_ERR_NODE_LOST;
+}
+
 void crti_node_notice(crti_core_t *core, crti_message_kind_t kind, const void *body)
 {
     crt_status_t status = check_link(core);

@@ -41,6 +41,9 @@ void crti_node_link_stop(crti_core_t *core);
 crt_status_t crti_node_request(crti_core_t *core, crti_message_kind_t kind,
                                const void *body, crti_answer_handler_t *on_answer,
                                void *user);
+/* What ends what the node can't be asked for: the reason for which this process is in no cluster
+ * any more, or CRT_ERR_NODE_LOST. */
+crt_status_t crti_node_loss(const crti_core_t *core);
 void crti_node_notice(crti_core_t *core, crti_message_kind_t kind, const void *body);
 /* The answer to a request came; the link has ended, so that none comes any more. */
 void crti_node_answered(crti_core_t *core, const crti_message_t *message);

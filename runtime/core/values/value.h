@@ -83,6 +83,7 @@ typedef struct crti_naming {
 
 typedef struct crti_segment {
     crt_tensor_t tensor; /* bytes and texts are tensors of uint8 */
+    size_t bytes;
     uint64_t place;
 } crti_segment_t;
 

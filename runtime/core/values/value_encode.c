@@ -32,15 +32,23 @@ static unsigned char *put_tag(unsigned char *to, unsigned tag, uint64_t value, i
     return put_be(crti_put_u8(to, (uint8_t)tag), value, bytes);
 }
 
-/* A tag and a big-endian number behind it: at most 9 bytes. */
+/* A tag, a big-endian number behind it (at most 9 bytes), and `data`. */
+static crt_status_t pack_with(crti_buffer_t *head, unsigned tag, uint64_t value,
+                              int bytes, const void *data, size_t size)
+{
+    crt_status_t status = crti_buffer_reserve(head, 9 + size);
+    unsigned char *to;
+
+    if (status != CRT_OK)
+        return status;
+    to = put_tag(head->data + head->size, tag, value, bytes);
+    head->size = (size_t)(crti_put_bytes(to, data, size) - head->data);
+    return CRT_OK;
+}
+
 static crt_status_t pack(crti_buffer_t *head, unsigned tag, uint64_t value, int bytes)
 {
-    crt_status_t status = crti_buffer_reserve(head, 9);
-
-    if (status == CRT_OK)
-        head->size =
-            (size_t)(put_tag(head->data + head->size, tag, value, bytes) - head->data);
-    return status;
+    return pack_with(head, tag, value, bytes, NULL, 0);
 }
 
 static unsigned char *put_int(unsigned char *to, int64_t value)
@@ -104,26 +112,23 @@ static crt_status_t pack_count(crti_buffer_t *head, unsigned fix, unsigned tag16
 
 static crt_status_t pack_text(crti_buffer_t *head, const char *text, size_t size)
 {
-    crt_status_t status = size < 32           ? pack(head, 0xa0 | (unsigned)size, 0, 0)
-                          : size <= UINT8_MAX ? pack(head, 0xd9, size, 1)
-                                              : pack(head, 0xda, size, 2);
-
-    return status != CRT_OK ? status : crti_buffer_append(head, text, size);
+    if (size < 32)
+        return pack_with(head, 0xa0 | (unsigned)size, 0, 0, text, size);
+    if (size <= UINT8_MAX)
+        return pack_with(head, 0xd9, size, 1, text, size);
+    return pack_with(head, 0xda, size, 2, text, size);
 }
 
 static crt_status_t pack_bytes(crti_buffer_t *head, const void *data, size_t size)
 {
-    crt_status_t status =
-        size <= UINT8_MAX ? pack(head, 0xc4, size, 1) : pack(head, 0xc5, size, 2);
-
-    return status != CRT_OK || !size ? status : crti_buffer_append(head, data, size);
+    if (size <= UINT8_MAX)
+        return pack_with(head, 0xc4, size, 1, data, size);
+    return pack_with(head, 0xc5, size, 2, data, size);
 }
 
 static crt_status_t pack_ext(crti_buffer_t *head, int type, const void *data, size_t size)
 {
-    crt_status_t status = pack(head, 0xc7, size << 8 | (unsigned)type, 2);
-
-    return status != CRT_OK ? status : crti_buffer_append(head, data, size);
+    return pack_with(head, 0xc7, size << 8 | (unsigned)type, 2, data, size);
 }
 
 /* ------------------------------------------------------------------ parts */
@@ -135,23 +140,24 @@ static crt_status_t refuse(const crti_encoder_t *e, crt_status_t status, const c
 }
 
 static crt_status_t add_segment(crti_encoder_t *e, const crt_tensor_t *tensor,
-                                uint64_t *place_out)
+                                size_t bytes, uint64_t *place_out)
 {
-    crti_segment_t segment = {*tensor, e->data_size};
+    crti_segment_t segment = {*tensor, bytes, e->data_size};
 
     *place_out = e->data_size;
-    e->data_size += aligned(crt_tensor_bytes(tensor));
+    e->data_size += aligned(bytes);
     return crti_buffer_append(&e->segments, &segment, sizeof(segment));
 }
 
 static crt_status_t add_apart(crti_encoder_t *e, int type, const void *data, size_t size)
 {
-    int64_t shape = (int64_t)size;
-    crt_tensor_t view =
-        crt_tensor_view(CRT_DTYPE_UINT8, 1, &shape, (void *)(uintptr_t)data);
+    crt_tensor_t dense = {.dtype = CRT_DTYPE_UINT8,
+                          .rank = 1,
+                          .shape = {(int64_t)size},
+                          .data = (void *)(uintptr_t)data};
     unsigned char payload[16];
     uint64_t place;
-    crt_status_t status = add_segment(e, &view, &place);
+    crt_status_t status = add_segment(e, &dense, size, &place);
 
     if (status != CRT_OK)
         return status;
@@ -159,35 +165,16 @@ static crt_status_t add_apart(crti_encoder_t *e, int type, const void *data, siz
     return pack_ext(&e->head, type, payload, sizeof(payload));
 }
 
-static crt_status_t check_tensor(const crti_encoder_t *e, const crt_tensor_t *t)
-{
-    size_t bytes;
-    crt_status_t status;
-
-    if (!t)
-        return refuse(e, CRT_ERR_INVALID, "the tensor is NULL");
-    status = crti_tensor_size(t->dtype, t->rank, t->shape, CRTI_TENSOR_ROWS_ANY, &bytes);
-    if (status != CRT_OK)
-        return refuse(e, status, crt_error_detail());
-    status = crti_tensor_check_known(t);
-    if (status != CRT_OK)
-        return refuse(e, status, crt_error_detail());
-    if (crt_tensor_gpu(t) >= 0)
-        return refuse(e, CRT_ERR_UNSUPPORTED,
-                      "the tensor lies in the memory of a device");
-    if (!t->data && bytes)
-        return refuse(e, CRT_ERR_INVALID, "the tensor has no data");
-    return CRT_OK;
-}
-
 static crt_status_t encode_tensor(crti_encoder_t *e, const crt_tensor_t *tensor)
 {
     unsigned char payload[2 + 8 * CRT_TENSOR_DIMS + 8], *to = payload;
     uint64_t place;
-    crt_status_t status = check_tensor(e, tensor);
+    size_t bytes;
+    crt_status_t status = crti_tensor_check_host(tensor, &bytes);
 
-    if (status == CRT_OK)
-        status = add_segment(e, tensor, &place);
+    if (status != CRT_OK)
+        return refuse(e, status, crt_error_detail());
+    status = add_segment(e, tensor, bytes, &place);
     if (status != CRT_OK)
         return status;
     to = crti_put_u8(to, (uint8_t)tensor->dtype);
@@ -461,7 +448,7 @@ static void copy_strided(const crt_tensor_t *t, int axis, const char *from, char
 static void write_segment(const crti_segment_t *segment, char *data)
 {
     const crt_tensor_t *t = &segment->tensor;
-    size_t size = crt_tensor_bytes(t);
+    size_t size = segment->bytes;
     char *to = data + segment->place;
 
     if (size == 0)
