@@ -294,15 +294,68 @@ static crt_status_t alloc_for_slab(crti_store_t *store, uint32_t pages,
     return status;
 }
 
-static crt_status_t alloc_for_record(crti_store_t *store, uint32_t pages,
+/* The descriptors of a page with an even number and of the next one share a cache line, which their
+ * slots write with each unit that they take or give back. */
+_Static_assert(sizeof(crti_page_t) == 32, "two descriptors in a line");
+
+/* It would share the line of a slab of that slot. */
+static bool is_beside_own(const crti_store_t *store, uint32_t page, unsigned slot)
+{
+    uint64_t before = crti_read(&crti_page(store, page - 1)->run);
+
+    return page % 2 == 1 && crti_run_kind(before) == CRTI_PAGE_SLAB &&
+           crti_run_slot(before) == slot;
+}
+
+/* A free page that was left beside a slab of that slot; 0 when none of the last ones is. */
+static crt_status_t find_beside_own(crti_store_t *store, unsigned slot,
+                                    uint32_t *page_out)
+{
+    const crti_zone_t *zone = &store->header->heap.zones[CRTI_ZONE_RECORDS];
+    uint64_t page = crti_read(&zone->bins[crti_heap_bin(1)].head);
+
+    *page_out = 0;
+    for (int steps = SHORT_LOOK; page != 0 && steps > 0; steps--) {
+        const crti_page_t *p = crti_page_at(store, page);
+
+        if (!p)
+            return crti_tx_damaged(store, "a bin leads outside the pages", page);
+        if (is_beside_own(store, (uint32_t)page, slot)) {
+            *page_out = (uint32_t)page;
+            return CRT_OK;
+        }
+        page = (uint32_t)crti_read(&p->links);
+    }
+    return CRT_OK;
+}
+
+/* The second page of a run; the first one stays free. */
+static crt_status_t carve_second(crti_store_t *store, uint32_t run, uint32_t *page_out)
+{
+    crt_status_t status = carve(store, run, 2, false, page_out);
+
+    *page_out = run + 1;
+    return status == CRT_OK ? push_free(store, run, 1) : status;
+}
+
+/* A page for a slab of records: beside one of its own slot, else in a line of which nobody has the
+ * other page. So two processes that work do not wait for each other's lines. Pages that stay free
+ * for that cost no room: there are as many of records as of objects. */
+static crt_status_t alloc_for_record(crti_store_t *store, unsigned slot,
                                      uint32_t *page_out)
 {
     uint32_t run = 0;
-    crt_status_t status = find_in(store, CRTI_ZONE_RECORDS, pages, &run);
+    crt_status_t status = find_beside_own(store, slot, &run);
 
+    if (status == CRT_OK && run == 0)
+        status = find_in(store, CRTI_ZONE_RECORDS, 2, &run);
+    if (status == CRT_OK && run != 0 && run % 2 == 1 && !is_beside_own(store, run, slot))
+        return carve_second(store, run, page_out);
+    if (status == CRT_OK && run == 0)
+        status = find_in(store, CRTI_ZONE_RECORDS, 1, &run);
     if (status != CRT_OK)
         return status;
-    return run == 0 ? CRT_ERR_STORE_FULL : carve(store, run, pages, false, page_out);
+    return run == 0 ? CRT_ERR_STORE_FULL : carve(store, run, 1, false, page_out);
 }
 
 static crt_status_t alloc_anywhere(crti_store_t *store, uint32_t pages,
@@ -342,7 +395,7 @@ crt_status_t crti_heap_alloc(crti_store_t *store, uint32_t pages, crti_page_kind
     if (pages_free < (uint64_t)pages + (for_pins ? 0 : store->geometry.reserve))
         return CRT_ERR_STORE_FULL; /* the caller knows what it was for */
     if (kind == CRTI_PAGE_SLAB)
-        status = class < CRTI_CLASS_DATA ? alloc_for_record(store, pages, &page)
+        status = class < CRTI_CLASS_DATA ? alloc_for_record(store, slot, &page)
                                          : alloc_for_slab(store, pages, &page);
     if (status == CRT_OK && page == 0)
         status = alloc_anywhere(store, pages, &page);

@@ -209,6 +209,58 @@ static void all_of_the_store_can_be_had_after_objects_of_all_sizes(void **state)
     crti_store_detach(soak->daemon);
 }
 
+/* Pairs of descriptors in one cache line that slabs of two slots have. */
+static unsigned shared_lines(const crti_store_t *store, unsigned *slabs_out)
+{
+    const crti_geometry_t *g = &store->geometry;
+    unsigned shared = 0;
+
+    *slabs_out = 0;
+    for (uint32_t page = g->first_record; page < g->last_record; page++) {
+        uint64_t run = crti_read(&crti_page_at(store, page)->run);
+        uint64_t next = crti_read(&crti_page_at(store, page + 1)->run);
+
+        if (crti_run_kind(run) != CRTI_PAGE_SLAB)
+            continue;
+        ++*slabs_out;
+        shared += page % 2 == 0 && crti_run_kind(next) == CRTI_PAGE_SLAB &&
+                  crti_run_slot(next) != crti_run_slot(run);
+    }
+    return shared;
+}
+
+/* Processes that make, read and free objects at once do not write each other's cache lines. */
+static void
+slabs_of_two_processes_have_their_descriptors_in_lines_of_their_own(void **state)
+{
+    enum { USERS = 5, COUNT = 1000 };
+    CRTI_AUTO(crti_store_detach) crti_store_t *daemon = new_store(64 * MIB);
+    crti_store_t *users[USERS];
+    static crti_store_view_t views[USERS][COUNT];
+    unsigned slabs;
+
+    for (unsigned i = 0; i < USERS; i++)
+        users[i] = join(daemon, i + 1);
+    for (uint64_t number = 1; number <= COUNT; number++)
+        for (unsigned i = 0; i < USERS; i++) {
+            assert_ok(make(users[i], object(i + 1, number), 64, true));
+            if ((number + i) % 3) /* so that some have more of views, or fewer */
+                assert_ok(crti_store_get(users[i], object(i + 1, number),
+                                         &views[i][number - 1]));
+        }
+    assert_int_equal(shared_lines(daemon, &slabs), 0);
+    assert_true(slabs >= USERS * COUNT / 64);
+    for (unsigned i = 0; i < USERS; i++) {
+        for (unsigned j = 0; j < COUNT; j++)
+            if (views[i][j].data)
+                crti_store_release(users[i], &views[i][j]);
+        crti_store_drop_owner(daemon, object(i + 1, 0).owner);
+    }
+    assert_ok(crti_store_check(daemon));
+    for (unsigned i = 0; i < USERS; i++)
+        crti_store_detach(users[i]);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -216,6 +268,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(small_objects_that_live_for_long_lie_together),
         cmocka_unit_test(slabs_that_processes_keep_at_hand_make_no_store_full),
         cmocka_unit_test(all_of_the_store_can_be_had_after_objects_of_all_sizes),
+        cmocka_unit_test(
+            slabs_of_two_processes_have_their_descriptors_in_lines_of_their_own),
     };
 
     if (argc > 1)
