@@ -302,6 +302,18 @@ static void create_saver(bed_t *bed)
     assert_true(bed_start_actor(bed, NODE_A, 101));
 }
 
+/* The head dies, and node A with it; on node B the actor's next process begins with that. */
+static void a_later_head_begins_it_with(bed_t *bed, const char *saved)
+{
+    const crti_message_t *start;
+
+    bed_restart(bed, true);
+    bed_join(bed, NODE_B, 1, 1, 4, NULL, NULL);
+    start = bed_next(bed, NODE_B, CRTI_MSG_ACTOR_START);
+    assert_non_null(start);
+    assert_true(crti_str_equal(start->actor_start.saved, saved));
+}
+
 static void what_an_actor_saved_goes_to_its_next_process_and_with_it(void **state)
 {
     bed_t *bed = *state;
@@ -320,11 +332,7 @@ static void what_an_actor_saved_goes_to_its_next_process_and_with_it(void **stat
     assert_true(crti_str_equal(start->actor_start.saved, "second"));
     /* Its process of before says so too late. */
     assert_int_equal(control_error_of(save(bed, 1, "late")), CRT_ERR_ACTOR_DIED);
-    bed_restart(bed, true);
-    bed_join(bed, NODE_B, 1, 1, 4, NULL, NULL);
-    start = bed_next(bed, NODE_B, CRTI_MSG_ACTOR_START);
-    assert_non_null(start);
-    assert_true(crti_str_equal(start->actor_start.saved, "second"));
+    a_later_head_begins_it_with(bed, "second");
     assert_true(bed_has_row(bed, CRTI_STORE_ACTOR_SAVES, bed_id(50)));
     bed_say(bed, NODE_B, CRTI_MSG_ACTOR_KILL, 3, &kill);
     assert_false(bed_has_row(bed, CRTI_STORE_ACTOR_SAVES, bed_id(50)));
@@ -377,7 +385,6 @@ static void what_could_not_be_saved_while_the_store_failed_is_stored_later(void 
 {
     bed_t *bed = *state;
     crti_msg_actor_kill_t kill = {.actor = bed_id(50), .no_restart = true};
-    const crti_message_t *start;
 
     create_saver(bed);
     assert_int_equal(save(bed, 1, "first")->kind, CRTI_MSG_DONE);
@@ -388,11 +395,7 @@ static void what_could_not_be_saved_while_the_store_failed_is_stored_later(void 
     bed->failing = CRT_OK;
     for (int i = 0; i < 2; i++)
         bed_pass(bed, CRTI_S);
-    bed_restart(bed, true);
-    bed_join(bed, NODE_B, 1, 1, 4, NULL, NULL);
-    start = bed_next(bed, NODE_B, CRTI_MSG_ACTOR_START);
-    assert_non_null(start);
-    assert_true(crti_str_equal(start->actor_start.saved, "second"));
+    a_later_head_begins_it_with(bed, "second");
     /* Nor that it is gone. */
     bed->failing = CRT_ERR_IO;
     bed_say(bed, NODE_B, CRTI_MSG_ACTOR_KILL, 3, &kill);
@@ -408,7 +411,6 @@ static void what_was_saved_stays_until_the_death_is_stored(void **state)
 {
     bed_t *bed = *state;
     crti_msg_actor_kill_t kill = {.actor = bed_id(50), .no_restart = true};
-    const crti_message_t *start;
 
     create_saver(bed);
     assert_int_equal(save(bed, 1, "state")->kind, CRTI_MSG_DONE);
@@ -420,11 +422,7 @@ static void what_was_saved_stays_until_the_death_is_stored(void **state)
                      CRT_ERR_IO);
     for (int i = 0; i < 2; i++)
         bed_pass(bed, CRTI_S); /* is tried again, in vain */
-    bed_restart(bed, true);
-    bed_join(bed, NODE_B, 1, 1, 4, NULL, NULL);
-    start = bed_next(bed, NODE_B, CRTI_MSG_ACTOR_START);
-    assert_non_null(start);
-    assert_true(crti_str_equal(start->actor_start.saved, "state"));
+    a_later_head_begins_it_with(bed, "state");
     /* Once it is, what was saved goes. */
     bed->failing = CRT_ERR_IO;
     bed->may_delete = true;
