@@ -5,9 +5,10 @@
 Runs a test with run, state and log directories of its own, so that it neither finds nor changes a
 cluster of the user who runs it. Meson runs every test and benchmark under it (tests/meson.build).
 The directories are removed when the program has ended, and so are those that a killed run left. A
-process that the test left behind is ended and makes the test fail. The exit status is the
-program's, 128 + N when signal N killed it.
+process that the test left behind is ended and makes the test fail. A run that is killed takes its
+tests along. The exit status is the program's, 128 + N when signal N killed it.
 """
+import ctypes
 import fcntl
 import glob
 import os
@@ -26,6 +27,7 @@ KEPT = ("CRT_TEST_", "CRT_LOG=", *LIBRARIES, "CRT_RAY_PYTHON=", "CRT_SEED=", "CR
         "CRT_GROUP_ROUNDS=")
 MARK = "CRT_TEST_FOLDER"  # by it the processes of a test are found
 GRACE_S = 20  # for processes that end because the test did, on a busy machine
+PR_SET_PDEATHSIG = 1
 
 
 def environment(folder):
@@ -116,9 +118,18 @@ def sweep():
             os.close(fd)
 
 
+def end_with_parent():
+    """When that ends, SIGTERM comes, as from a person who has enough of the test."""
+    parent = os.getppid()
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+    if os.getppid() != parent:  # it has ended meanwhile
+        sys.exit("isolated.py: nobody waits for the test")
+
+
 def main():
     if len(sys.argv) < 2:
         sys.exit(__doc__)
+    end_with_parent()
     sweep()
     folder = tempfile.mkdtemp(prefix=PREFIX)
     held = lock(folder)
