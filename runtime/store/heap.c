@@ -338,9 +338,9 @@ static crt_status_t carve_second(crti_store_t *store, uint32_t run, uint32_t *pa
     return status == CRT_OK ? push_free(store, run, 1) : status;
 }
 
-/* A page for a slab of records: beside one of its own slot, else in a line of which nobody has the
- * other page. So two processes that work do not wait for each other's lines. Pages that stay free
- * for that cost no room: there are as many of records as of objects. */
+/* A page for a slab of records: beside one of its own slot, else, where there is room, in a line of
+ * which nobody has the other page. So two processes that work do not wait for each other's lines.
+ * Pages that stay free for that cost no room: there are as many of records as of objects. */
 static crt_status_t alloc_for_record(crti_store_t *store, unsigned slot,
                                      uint32_t *page_out)
 {
