@@ -80,6 +80,7 @@ static crt_status_t new_group(const crt_group_options_t *options, int size, int 
     group->private = p;
     p->group = group;
     crti_list_init(&p->link);
+    crti_list_init(&p->questions);
     group->device = -1;
     group->tell_ns = CRTI_LIMIT(tell_waits);
     group->wanted_device = o->device;
@@ -127,8 +128,14 @@ static int blamed_rank(struct crti_group_private *p)
     return rank;
 }
 
+/* This thread is in an operation: a signal's handler has called exit. */
+static bool is_interrupted(crt_group_t *group)
+{
+    return !crti_posting_is_busy(group) && (group->running || group->await_count);
+}
+
 /* The driver of a rank has returned: the others shall not wait for it. The groups are still its own
- * to destroy. */
+ * to destroy. A group in the middle of an operation can't be left: it hears of a death. */
 static int leave_all(void)
 {
     int blamed = -1;
@@ -139,6 +146,8 @@ static int leave_all(void)
             CRTI_CONTAINER(item, struct crti_group_private, link);
         crt_group_t *group = p->group;
 
+        if (is_interrupted(group))
+            continue;
         blamed = blamed < 0 ? blamed_rank(p) : blamed;
         leave(group);
         crti_group_fail(group, CRT_ERR_CLOSED, group->rank,

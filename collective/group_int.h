@@ -46,6 +46,9 @@ struct crti_group_private {
     crti_region_t *region; /* this member's memory for the others of its node */
     atomic_bool is_open;   /* deaths fail the group */
 
+    /* member_end.c */
+    crti_list_t questions; /* under the core's lock */
+
     /* operation.c: numbers of operations */
     uint64_t sequence;
     struct crti_posting *posting; /* NULL: nothing was posted */
@@ -68,6 +71,15 @@ crt_status_t crti_group_open_by(crt_group_t *group, const crti_backend_t *backen
                                 uint64_t deadline_ns, void **state_out);
 /* Ends the backend, forgets the members. */
 void crti_group_close(crt_group_t *group);
+
+/* ------------------------------------------------------------------ member_end.c */
+
+/* A member's process has ended: fails the group while it is open, unless the member had left it
+ * before, as the roster says. Under the core's lock. */
+void crti_member_ended(crti_core_t *core, crt_group_t *group, int rank,
+                       crt_status_t status, const char *text);
+/* What the roster says from now on comes too late. Not under the core's lock. */
+void crti_member_questions_forget(crt_group_t *group);
 
 /* ------------------------------------------------------------------ rendezvous.c */
 

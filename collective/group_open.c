@@ -13,16 +13,13 @@
 #include "collective/group_int.h"
 #include "collective/links.h"
 #include "runtime/base/log.h"
+#include "runtime/core/process/entry.h"
 
-/* A member's process has ended: under the core's lock. */
-static void on_member_ended(void *user, int rank, crt_status_t status, const char *text)
+/* Under the core's lock. */
+static void on_ended(void *user, crti_core_t *core, int rank, crt_status_t status,
+                     const char *text)
 {
-    crt_group_t *group = user;
-    char who[160];
-
-    if (atomic_load(&group->private->is_open))
-        crti_group_fail(group, status, rank, "%s died: %s",
-                        crti_group_describe(group, rank, who, sizeof(who)), text);
+    crti_member_ended(core, user, rank, status, text);
 }
 
 /* What this process was told goes to all members, right or wrong: all judge it alike, and none
@@ -53,7 +50,7 @@ crt_status_t crti_group_prepare(crt_group_t *group, int size)
     p->liveness = NULL;
     status = crti_region_new(size, p->me.nonce, &p->region);
     if (status == CRT_OK)
-        status = crti_liveness_new(size, on_member_ended, group, &p->liveness);
+        status = crti_liveness_new(size, on_ended, group, &p->liveness);
     if (status == CRT_OK)
         p->me.memory_fd = crti_region_fd(p->region);
     if (status == CRT_OK && strcmp(p->wanted_backend, "shm") != 0)
@@ -158,11 +155,25 @@ static crt_status_t open_backend(crt_group_t *group, uint64_t deadline_ns)
     return crti_group_open_by(group, p->backend, deadline_ns, &p->state);
 }
 
+/* Those that have ended before deaths could fail the group. */
+static void hear_ended(crt_group_t *group)
+{
+    crti_core_t *core = crti_enter_quiet();
+    char text[CRTI_LIVENESS_TEXT];
+    crt_status_t died;
+
+    for (int i = 0; core && i < group->size; i++)
+        if (crti_liveness_has_ended(group->private->liveness, i, &died, text,
+                                    sizeof(text)))
+            crti_member_ended(core, group, i, died, text);
+    if (core)
+        crti_leave(core);
+}
+
 crt_status_t crti_group_open(crt_group_t *group, uint64_t deadline_ns)
 {
     struct crti_group_private *p = group->private;
     crt_status_t status = CRT_OK;
-    char text[600];
     uint64_t count;
 
     if (read(group->wake_fd, &count, sizeof(count)) < 0)
@@ -176,12 +187,7 @@ crt_status_t crti_group_open(crt_group_t *group, uint64_t deadline_ns)
     if (status != CRT_OK)
         return status;
     atomic_store(&p->is_open, true);
-    for (int i = 0; i < group->size; i++) {
-        crt_status_t died;
-
-        if (crti_liveness_has_ended(p->liveness, i, &died, text, sizeof(text)))
-            on_member_ended(group, i, died, text);
-    }
+    hear_ended(group);
     status = crti_group_failed(group);
     return status == CRT_OK ? open_backend(group, deadline_ns) : status;
 }
@@ -191,6 +197,7 @@ void crti_group_close(crt_group_t *group)
     struct crti_group_private *p = group->private;
 
     atomic_store(&p->is_open, false);
+    crti_member_questions_forget(group);
     if (p->state)
         p->backend->close(p->state);
     p->state = NULL;

@@ -17,23 +17,22 @@ typedef struct entry {
     bool is_watched; /* caller's thread */
     bool has_ended;  /* this and below under `lock` */
     crt_status_t status;
-    char text[768];
+    char text[CRTI_LIVENESS_TEXT];
 } entry_t;
 
 struct crti_liveness {
     pthread_mutex_t lock;
     pthread_cond_t changed;
-    void (*on_ended)(void *user, int index, crt_status_t status, const char *text);
+    crti_liveness_handler_t *on_ended;
     void *user;
+    crti_core_t *core; /* that watches */
     int size;
     uint64_t ended, seen; /* how many; under `lock` */
     entry_t entries[];
 };
 
-crt_status_t crti_liveness_new(int size,
-                               void (*on_ended)(void *user, int index,
-                                                crt_status_t status, const char *text),
-                               void *user, crti_liveness_t **out)
+crt_status_t crti_liveness_new(int size, crti_liveness_handler_t *on_ended, void *user,
+                               crti_liveness_t **out)
 {
     crti_liveness_t *a = calloc(1, sizeof(*a) + (size_t)size * sizeof(entry_t));
     pthread_condattr_t attributes;
@@ -86,7 +85,7 @@ static void on_ended(crti_process_watch_t *watch, crt_status_t status, const cha
     pthread_cond_broadcast(&a->changed);
     pthread_mutex_unlock(&a->lock);
     if (a->on_ended)
-        a->on_ended(a->user, e->index, status, text);
+        a->on_ended(a->user, a->core, e->index, status, text);
 }
 
 crt_status_t crti_liveness_watch(crti_liveness_t *a, int index,
@@ -113,6 +112,7 @@ crt_status_t crti_liveness_watch(crti_liveness_t *a, int index,
         e->index = index;
         e->process = member->process;
         e->watch.on_ended = on_ended;
+        a->core = core;
         status = crti_process_watch(core, &address, &e->watch);
         e->is_watched = status == CRT_OK;
     }

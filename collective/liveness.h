@@ -15,16 +15,20 @@
 #include <pthread.h>
 
 #include "collective/group.h"
+#include "runtime/core/types.h"
 
 typedef struct crti_liveness crti_liveness_t;
 
-/* `on_ended` (may be NULL) is called once for each process that ends, in any thread, without
- * `lock`. Caller owns the result and frees it with crti_liveness_free; after that no call
+#define CRTI_LIVENESS_TEXT 768 /* bytes of a reason */
+
+typedef void crti_liveness_handler_t(void *user, crti_core_t *core, int index,
+                                     crt_status_t status, const char *text);
+
+/* `on_ended` (may be NULL) is called once for each process that ends, under the core's lock,
+ * without `lock`. Caller owns the result and frees it with crti_liveness_free; after that no call
  * follows. */
-crt_status_t crti_liveness_new(int size,
-                               void (*on_ended)(void *user, int index,
-                                                crt_status_t status, const char *text),
-                               void *user, crti_liveness_t **out);
+crt_status_t crti_liveness_new(int size, crti_liveness_handler_t *on_ended, void *user,
+                               crti_liveness_t **out);
 void crti_liveness_free(crti_liveness_t *liveness);
 CRTI_DEFINE_AUTO(crti_liveness_t *, crti_liveness_free)
 

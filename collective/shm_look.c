@@ -25,14 +25,21 @@ crt_status_t crti_shm_take_failure(crti_shm_t *team, int who)
     return crti_group_fail(team->group, status, rank, "%s", failure.text);
 }
 
-/* The kernel's word, which is there before any notice. */
+static bool has_left(const crti_shm_t *team, int i)
+{
+    return atomic_load_explicit(&team->peers[i].head->state, memory_order_acquire) ==
+           CRTI_SHM_LEFT;
+}
+
+/* The kernel's word, which is there before any notice. Who has left may end. */
 crt_status_t crti_shm_look_at_processes(crti_shm_t *team)
 {
     int ended = -1;
 
     for (int i = 0; i < team->size; i++) {
         team->polls[i] = (struct pollfd){
-            .fd = i == team->rank ? -1 : team->peers[i].pidfd, .events = POLLIN};
+            .fd = i == team->rank || has_left(team, i) ? -1 : team->peers[i].pidfd,
+            .events = POLLIN};
     }
     if (poll(team->polls, (nfds_t)team->size, 0) <= 0)
         return CRT_OK;

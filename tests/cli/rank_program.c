@@ -175,7 +175,7 @@ static int told(const char *how, int rank)
     return 0;
 }
 
-static int last(void)
+static int last(const char *how)
 {
     float x = 1;
     crt_tensor_t view = crt_tensor_floats(&x, 1);
@@ -184,7 +184,7 @@ static int last(void)
     CRT_CHECK(crt_group_world(&group));
     for (int i = 0; i < 20; i++)
         CRT_CHECK(crt_group_allreduce(group, &view, &view, CRT_REDUCE_SUM));
-    return 0;
+    return end_by(how, 0);
 }
 
 static int leave(int rank)
@@ -233,7 +233,7 @@ static int driver(int argc, char **argv)
     if (strcmp(mode, "told") == 0)
         return told(argv[2], atoi(argv[3]));
     if (strcmp(mode, "last") == 0)
-        return last();
+        return last(argv[2]);
     if (strcmp(mode, "leave") == 0)
         return leave(rank);
     if (strcmp(mode, "stay") == 0)

@@ -281,6 +281,45 @@ static void who_has_settled_is_not_waited_for(void **state)
     members_leave(members, 3, 0);
 }
 
+/* Until this process and the others have heard of it. */
+static void await_death(int member)
+{
+    crt_ref_t *ref = crt_call(members[member], &member_pid);
+
+    assert_int_equal(failure_of(&ref, NULL), CRT_ERR_ACTOR_DIED);
+    for (int i = 0; i < 100; i++) {
+        ref = crt_call(members[1], &member_pid);
+        expect_all_ok(&ref, 1);
+    }
+}
+
+static void the_end_of_one_that_had_left_fails_nobody_who_does_not_need_it(void **state)
+{
+    crt_ref_t *received, *barriers[2];
+    pid_t pid;
+
+    members_start(&members[4], 1);
+    crt_actor_t *three[] = {members[0], members[1], members[4]};
+    members_join(three, 3, 0, "leavers", backend);
+    pid = (pid_t)pid_of(4);
+    received = operate(0, CRT_COLLECTIVE_RECV, CRT_DTYPE_FLOAT32, 10, 0, 1);
+    members_leave(&members[4], 1, 0);
+    kill(pid, SIGKILL);
+    await_death(4);
+    expect_all_ok(
+        (crt_ref_t *[]){operate(1, CRT_COLLECTIVE_SEND, CRT_DTYPE_FLOAT32, 10, 0, 0),
+                        received},
+        2);
+    for (int i = 0; i < 2; i++)
+        barriers[i] = operate(i, CRT_COLLECTIVE_BARRIER, CRT_DTYPE_FLOAT32, 0, 0, 0);
+    for (int i = 0; i < 2; i++)
+        expect_failure(barriers[i], CRT_ERR_CLOSED, "rank 2");
+    crt_actor_drop(&members[4]);
+    rebuild_all(2, 0);
+    expect_sums(2, 3);
+    members_leave(members, 2, 0);
+}
+
 static crt_ref_t *split(int member, int color)
 {
     return crt_call(members[member], &member_split, 0, color, 0, 1);
@@ -348,6 +387,7 @@ static int driver(int argc, char **argv)
         cmocka_unit_test(a_member_that_dies_while_others_join_is_named),
         cmocka_unit_test(killed_at_random_moments_the_right_one_is_named_and_replaced),
         cmocka_unit_test(who_has_settled_is_not_waited_for),
+        cmocka_unit_test(the_end_of_one_that_had_left_fails_nobody_who_does_not_need_it),
         cmocka_unit_test(a_death_ends_the_split_of_its_color),
         cmocka_unit_test(a_split_in_a_failed_group_is_refused),
     };

@@ -88,8 +88,19 @@ bool crti_ranks_has_ended(int rank)
 
 /* ---------------------------------------------------------------- in a rank */
 
+static _Thread_local bool is_driving; /* this thread runs the driver */
+
+/* The driver has called exit. Another thread that does ends it in the middle of something. */
+static void leave_at_exit(void)
+{
+    if (is_driving && !crti_is_forked())
+        ranks.leave();
+}
+
 void crti_ranks_at_end(int (*leave)(void))
 {
+    if (!ranks.leave)
+        atexit(leave_at_exit);
     ranks.leave = leave;
 }
 
@@ -106,7 +117,9 @@ static crt_status_t run_run(void *self, crt_call_t *call)
     int result, blamed = -1;
 
     CRT_TRY(crt_args(call, &ranks.rank, &ranks.size));
+    is_driving = true;
     result = ranks.driver(ranks.argc, ranks.argv);
+    is_driving = false;
     if (ranks.leave)
         blamed = ranks.leave();
     return crt_return(call, (blamed + 1) << 8 | (result & 255));

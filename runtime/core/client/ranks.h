@@ -33,8 +33,8 @@ crt_status_t crti_ranks_prepare(int argc, char **argv, crt_options_t *options,
  * failed, which was printed. */
 int crti_ranks_run(int count);
 
-/* In a rank. What is called when its driver has returned, before the others are told; the last that
- * was set. Returns the rank whose end made this one fail, -1: none did. */
+/* In a rank. What is called when its driver has returned or calls exit, before the others are told;
+ * the last that was set. Returns the rank whose end made this one fail, -1: none did. */
 void crti_ranks_at_end(int (*leave)(void));
 /* In a rank: that one has ended without a failure, so that what has not been begun with it will not
  * be. */
