@@ -31,15 +31,12 @@
 static crt_status_t put_stored(crti_core_t *core, crt_ref_t *ref,
                                const crti_encoder_t *encoder)
 {
-    unsigned char node[16];
     crti_object_id_t id = crti_ref_id(ref);
-    crti_location_t location = {id, crti_encoder_size(encoder), node, 1};
     crti_span_t table = {"", 0};
     crt_status_t status;
 
     if (!crti_ref_more(ref))
         return CRT_ERR_NO_MEMORY;
-    crti_put_id(node, core->node);
     crti_net_unlock(core->net);
     status = crti_object_write(core, id, encoder);
     crti_net_lock(core->net);
@@ -47,9 +44,8 @@ static crt_status_t put_stored(crti_core_t *core, crt_ref_t *ref,
         status = crti_store_get(core->store, id, &ref->more->view);
     if (status == CRT_OK && ref->more->view.data)
         status = crti_value_table(ref->more->view.data, ref->more->view.size, &table);
-    if (status == CRT_OK)
-        crti_ref_set_stored(ref, &location, table, false);
-    return status;
+    return status == CRT_OK ? crti_ref_set_put(ref, id, crti_encoder_size(encoder), table)
+                            : status;
 }
 
 static crt_status_t put_inline(crti_core_t *core, crt_ref_t *ref,
@@ -235,11 +231,8 @@ static crt_status_t rename_object(crti_core_t *core, crt_object_t *object,
 
 static crt_status_t seal(crti_core_t *core, crt_object_t *object, crt_ref_t *ref)
 {
-    unsigned char node[16];
-    crti_location_t location = {.size = object->size, .nodes = node, .node_count = 1};
     crt_status_t status = CRT_OK;
 
-    crti_put_id(node, core->node);
     if (!crti_id_equal(object->id.owner, core->process))
         status = rename_object(core, object, crti_ref_id(ref));
     if (status == CRT_OK)
@@ -247,11 +240,10 @@ static crt_status_t seal(crti_core_t *core, crt_object_t *object, crt_ref_t *ref
     if (status != CRT_OK)
         return status;
     object->is_sealed = true;
-    location.object = object->id;
     crti_net_lock(core->net);
-    crti_ref_set_stored(ref, &location, (crti_span_t){"", 0}, false);
+    status = crti_ref_set_put(ref, object->id, object->size, (crti_span_t){"", 0});
     crti_net_unlock(core->net);
-    return CRT_OK;
+    return status;
 }
 
 crt_ref_t *crti_object_ref(crti_core_t *core, crt_object_t *object, int64_t copies)

@@ -68,6 +68,29 @@ static void unstore_result(crt_ref_t *ref, const crti_location_t *location)
     }
 }
 
+static void came_to(crt_ref_t *ref, crti_id_t node, crti_object_id_t object, size_t size)
+{
+    ref->more->object = object;
+    ref->size = size;
+    if (ref->more->copies && ref->is_owned && !ref->more->forward)
+        crti_kept_copies_stored(ref, node);
+    crti_ref_came(ref, CRTI_CONTENT_STORED, node);
+}
+
+crt_status_t crti_ref_set_put(crt_ref_t *ref, crti_object_id_t object, size_t size,
+                              crti_span_t table)
+{
+    if (ref->content != CRTI_CONTENT_NONE)
+        return CRT_OK;
+    if (!crti_ref_more(ref))
+        return CRT_ERR_NO_MEMORY;
+    if (table.size)
+        CRT_TRY(crti_contained_open(ref->core, table, CRTI_CONTAINED_HELD, false,
+                                    &ref->more->inner));
+    came_to(ref, ref->core->node, object, size);
+    return CRT_OK;
+}
+
 void crti_ref_set_stored(crt_ref_t *ref, const crti_location_t *location,
                          crti_span_t table, bool has_tokens)
 {
@@ -93,11 +116,7 @@ void crti_ref_set_stored(crt_ref_t *ref, const crti_location_t *location,
     }
     if (location->node_count)
         first = crti_location_node(location, 0);
-    ref->more->object = location->object;
-    ref->size = location->size;
-    if (ref->more->copies && ref->is_owned && !ref->more->forward)
-        crti_kept_copies_stored(ref, first);
-    crti_ref_came(ref, CRTI_CONTENT_STORED, first);
+    came_to(ref, first, location->object, location->size);
 }
 
 /* An inline value with refs inside: the refs are made first, so that they are held before

@@ -315,6 +315,10 @@ extern crt_ref_t crti_ref_out_of_memory;
 /* The content came. Bytes are copied. The first wins; later ones are ignored. Who waits hears of it
  * at crti_refs_notify. */
 void crti_ref_set_inline(crt_ref_t *ref, const void *bytes, size_t size);
+/* This process has put it in the store of its node; `table`: of the refs inside, held here. After
+ * an error nothing has come. */
+crt_status_t crti_ref_set_put(crt_ref_t *ref, crti_object_id_t object, size_t size,
+                              crti_span_t table);
 void crti_ref_set_stored(crt_ref_t *ref, const crti_location_t *location,
                          crti_span_t table, bool has_tokens);
 /* The bytes of a stored one that nobody holds are given up: it is missing, until it is wanted to

@@ -71,7 +71,7 @@ crt_arg_t crt_arg_value(const crt_value_t *value)
     case CRT_KIND_FLOAT: return crt_arg_float(value->as.number);
     case CRT_KIND_STRING: return crt_arg_string(value->as.bytes.data);
     case CRT_KIND_BYTES:
-        return crt_arg_bytes(crt_bytes(value->as.bytes.data, value->as.bytes.size));
+        return crt_arg_bytes((crt_bytes_t){value->as.bytes.data, value->as.bytes.size});
     case CRT_KIND_TENSOR: return crt_arg_tensor(value->as.tensor);
     case CRT_KIND_REF: return crt_arg_ref(value->as.ref);
     case CRT_KIND_ACTOR: return crt_arg_actor(value->as.actor);
