@@ -12,6 +12,9 @@
 #include "runtime/control/control_request.h"
 #include "runtime/control/control_state.h"
 
+/* Numbers of a later head are others: a node may answer it late what the one before asked. */
+#define LIFE_SHIFT 40
+
 void crti_request_unlink(crti_control_t *c, crti_request_t *request)
 {
     crti_list_remove(&request->in_requests);
@@ -45,7 +48,7 @@ crti_request_t *crti_control_new_request(crti_control_t *c, const crti_node_entr
 
     if (request == NULL)
         return NULL;
-    request->number = ++c->last_request;
+    request->number = c->head_incarnation << LIFE_SHIFT | ++c->last_request;
     if (crti_map_put(&c->request_map, &request->number, request) != CRT_OK) {
         free(request);
         return NULL;

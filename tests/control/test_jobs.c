@@ -99,6 +99,32 @@ a_submission_of_a_node_that_died_does_not_run_in_the_next_heads_eyes(void **stat
     assert_int_equal(bed_count(bed, 31, CRTI_MSG_JOB_START), 0);
 }
 
+/* The requests of two heads in a row begin alike. */
+static void a_late_answer_to_the_head_before_answers_no_request_of_the_next(void **state)
+{
+    bed_t *bed = *state;
+    crti_msg_error_t error = {.status = CRT_ERR_NOT_FOUND, .text = crti_str("late")};
+    const crti_message_t *start;
+    uint64_t first, second;
+
+    control_submit(bed, "s");
+    bed->seen = 0;
+    start = bed_next(bed, NODE_A, CRTI_MSG_JOB_START);
+    assert_non_null(start);
+    first = start->request;
+    bed_restart(bed, true);
+    crti_control_opened(bed->control, ADMIN, true, bed->now);
+    bed_join(bed, 31, 1, 1, 4, NULL, NULL);
+    bed->seen = 0;
+    start = bed_next(bed, 31, CRTI_MSG_JOB_START);
+    assert_non_null(start);
+    second = start->request;
+    bed_say(bed, 31, CRTI_MSG_ERROR, first, &error);
+    expect_json(bed, "jobs", "s", "\"PENDING\"");
+    bed_say(bed, 31, CRTI_MSG_DONE, second, NULL);
+    expect_json(bed, "jobs", "s", "\"RUNNING\"");
+}
+
 /* Starts submission "s", whose job id is the result. */
 static crti_id_t run_submission(bed_t *bed, uint64_t node)
 {
@@ -551,6 +577,7 @@ int main(void)
         CONTROL_TEST(a_second_driver_on_another_node_is_refused_and_ends_nothing),
         CONTROL_TEST(a_submission_runs_on_the_heads_host_and_ends_as_its_process_does),
         CONTROL_TEST(a_submission_waits_for_the_node_of_the_heads_host),
+        CONTROL_TEST(a_late_answer_to_the_head_before_answers_no_request_of_the_next),
         CONTROL_TEST(an_end_that_is_told_twice_is_heard_when_it_is_durable),
         CONTROL_TEST(a_submission_id_that_is_used_again_is_another_job),
         CONTROL_TEST(
