@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Spill place: where files of spilled objects are kept, as a table of operations. There is one
- * kind, a directory; another kind of storage needs these operations and nothing else.
+ * kind, a directory. A file has many objects: which, spill_files.c knows and a place does not.
  *
  * Where it sits
  *     spill_files.c -> [ objects/spill_place.h ] -> spill_directory.c
