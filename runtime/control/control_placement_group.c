@@ -408,7 +408,10 @@ void crti_control_bundle_answered(crti_control_t *c, const crti_request_t *reque
     if (bundle == NULL || !crti_placement_group_answered(group, bundle, is_reserved))
         return;
     if (group->is_refused) {
-        snprintf(reason, sizeof(reason), "a node had no room: %s", text);
+        if (is_reserved) /* an earlier answer, or no answer at all */
+            snprintf(reason, sizeof(reason), "a node had no room, or was lost");
+        else
+            snprintf(reason, sizeof(reason), "a node had no room: %s", text);
         give_up(c, group, reason);
         return;
     }
@@ -552,10 +555,11 @@ static void lose_bundle(crti_control_t *c, crti_placement_group_entry_t *group,
 
     if (bundle->state == CRTI_BUNDLE_RESERVING)
         return; /* the end of the link fails its request */
-    group->is_refused |= bundle->is_new;
+    /* An attempt that is going on is not for it, unless it was part of it: the next one is. */
+    group->is_refused |= group->reserving > 0;
     crti_placement_group_unplaced(bundle);
     if (!was_created)
-        return; /* the attempt that is going on, or the next one, is for it, too */
+        return;
     crti_placement_group_reschedules(&c->placement_groups, group, text);
     changed(c, group);
 }

@@ -307,6 +307,46 @@ static void bundles_of_a_dead_node_are_reserved_elsewhere(void **state)
     control_expect_rest(bed);
 }
 
+static void leave(bed_t *bed, uint64_t link)
+{
+    bed_say(bed, link, CRTI_MSG_NODE_LEAVE, 0,
+            &(crti_msg_node_leave_t){.text = crti_str("x")});
+}
+
+/* What is reserved then is for the first of them: the group is whole with the next attempt. */
+static void
+a_bundle_that_is_lost_while_another_is_reserved_again_is_not_forgotten(void **state)
+{
+    enum { B = NODE_B, C, D, E };
+    bed_t *bed = *state;
+    uint64_t request;
+
+    bed_join(bed, B, 2, 1, 4, NULL, NULL);
+    bed_join(bed, C, 3, 1, 4, NULL, NULL);
+    bed_forget(bed);
+    create(bed, GROUP, 3, CRTI_PLACEMENT_STRICT_SPREAD, 7);
+    for (uint64_t i = 0; i < 3; i++, bed->seen = 0)
+        reserve(bed, i ? B + i - 1 : NODE_A, true);
+    assert_int_equal(answer(bed, 7, NULL), CRTI_PLACEMENT_GROUP_CREATED);
+    leave(bed, B);
+    bed_join(bed, D, 4, 1, 4, NULL, NULL);
+    bed->seen = 0;
+    request = bed_next(bed, D, CRTI_MSG_BUNDLE_RESERVE)->request;
+    leave(bed, C);
+    bed_say(bed, D, CRTI_MSG_DONE, request, NULL);
+    ask(bed, GROUP, UINT64_MAX, 8);
+    assert_int_equal(answer(bed, 8, NULL), CRTI_PLACEMENT_GROUP_RESCHEDULING);
+    assert_int_equal(bed_count(bed, D, CRTI_MSG_BUNDLE_RETURN), 1);
+    bed_join(bed, E, 5, 1, 4, NULL, NULL);
+    bed_forget(bed);
+    bed_pass(bed, CRTI_LIMIT(group_retry));
+    for (uint64_t link = D; link <= E; link++, bed->seen = 0)
+        reserve(bed, link, true);
+    ask(bed, GROUP, UINT64_MAX, 9);
+    assert_int_equal(answer(bed, 9, NULL), CRTI_PLACEMENT_GROUP_CREATED);
+    control_expect_rest(bed);
+}
+
 static void a_group_ends_with_its_job(void **state)
 {
     bed_t *bed = *state;
@@ -531,6 +571,8 @@ int main(void)
         CONTROL_TEST(removed_groups_are_not_kept_for_ever),
         CONTROL_TEST(bundles_that_make_no_sense_are_refused),
         CONTROL_TEST(bundles_of_a_dead_node_are_reserved_elsewhere),
+        CONTROL_TEST(
+            a_bundle_that_is_lost_while_another_is_reserved_again_is_not_forgotten),
         CONTROL_TEST(a_group_ends_with_its_job),
         CONTROL_TEST(a_head_that_restarts_knows_what_was_created),
         CONTROL_TEST(a_reservation_of_a_head_that_died_is_returned),
