@@ -231,15 +231,15 @@
  * worker writes what it is doing (base/blackboard.h), so that a death can name the method.
  * Worker: `actor` zero means tasks; else the actor whose creation record follows. `cpus` is
  * what it was given (BLAS threads). Sockets lie in `run_dir` or are named after it, tcp binds to
- * `ip` and a port of low..high (0..0: any). `key` is the cluster key. `head` is host:port to show.
- * `encrypt_streams` is the cluster's option, for streams that others make to this process.
- * `fenced`: the actor takes no calls while the blackboard says that the head has not heard of the
- * node. `gpus`: those of the worker, as in CUDA_VISIBLE_DEVICES, "" for none. `saved`: the last
- * ACTOR_SAVE. `limits`: those of the cluster (base/limit.h). */
+ * `ip` and a port of low..high (0..0: any). `key` is the cluster key. `encrypt_streams` is the
+ * cluster's option, for streams that others make to this process. `fenced`: the actor takes no
+ * calls while the blackboard says that the head has not heard of the node. `gpus`: those of the
+ * worker, as in CUDA_VISIBLE_DEVICES, "" for none. `saved`: the last ACTOR_SAVE. `limits`: those of
+ * the cluster (base/limit.h). */
 #define CRTI_FIELDS_ATTACHED(F)                                                          \
     F(ID, node)                                                                          \
     F(ID, cluster) F(ID, job) F(U64, slot) F(BIN, key) F(STR, run_dir) F(STR, ip)        \
-        F(U64, port_low) F(U64, port_high) F(STR, head) F(F64, cpus) F(ID, actor)        \
+        F(U64, port_low) F(U64, port_high) F(F64, cpus) F(ID, actor)                     \
             F(U64, actor_incarnation) F(STR, class_name) F(BIN, creation)                \
                 F(BOOL, encrypt_streams) F(BOOL, fenced) F(STR, gpus) F(BIN, saved)         \
                     F(STR, limits) F(BIN, environment)

@@ -72,8 +72,7 @@ static void take_in(node_t *node, crti_channel_t *channel, uint64_t request)
                                     .slot = 1,
                                     .key = crti_span(key, sizeof(key)),
                                     .run_dir = crti_str(node->dir),
-                                    .ip = crti_str("127.0.0.1"),
-                                    .head = crti_str("h:1")};
+                                    .ip = crti_str("127.0.0.1")};
     int fds[2];
 
     assert_int_equal(crti_store_new(64 << 20, 4, &node->store), CRT_OK);

@@ -60,7 +60,6 @@ static void send_attached(crti_local_t *local, uint64_t request)
                                     .port_low = node->options.given.worker_port_range.low,
                                     .port_high =
                                         node->options.given.worker_port_range.high,
-                                    .head = crti_str(node->head_address),
                                     .encrypt_streams = crti_peer_encrypts(node)};
     char gpus[CRTI_GPU_TEXT], limits[CRTI_LIMITS_PACKED];
     bool is_sent;
