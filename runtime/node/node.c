@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 
 #include "runtime/base/clock.h"
 #include "runtime/base/limit.h"
@@ -218,6 +219,27 @@ static crt_status_t start_loop(crti_node_t *node)
     return status;
 }
 
+/* Whether the head runs here, and what is uploaded to it lies in our cache: a node of its host may
+ * have another state directory. What can't be read is not taken for another one. */
+static bool has_head_cache(const crti_node_t *node)
+{
+    char path[CRTI_NODE_PATH + 16], state[CRTI_NODE_PATH], *end;
+    CRTI_AUTO(free) char *text = NULL;
+    struct stat ours, heads;
+
+    if (!node->options.given.head_dir[0])
+        return false;
+    snprintf(path, sizeof(path), "%s/head.info", node->options.given.head_dir);
+    if (crti_info_read(path, &text) != CRT_OK)
+        return true;
+    crti_info_get(text, "state_dir", state, sizeof(state));
+    end = strrchr(state, '/'); /* it is STATE/head-PORT */
+    if (end)
+        *end = '\0';
+    return stat(state, &heads) != 0 || stat(node->state_dir, &ours) != 0 ||
+           (heads.st_dev == ours.st_dev && heads.st_ino == ours.st_ino);
+}
+
 static crt_status_t start(crti_node_t *node)
 {
     crt_status_t status =
@@ -229,6 +251,7 @@ static crt_status_t start(crti_node_t *node)
         status = make_loop(node);
     if (status == CRT_OK)
         status = make_dirs(node);
+    node->has_head_cache = status == CRT_OK && has_head_cache(node);
     if (status == CRT_OK)
         status = crti_watchdog_start(node->watchdog, node->run_dir, node->lock_fd);
     if (status == CRT_OK)

@@ -165,6 +165,15 @@ static void workers_on_another_node_run_in_the_folder_there(void **state)
         assert_non_null(strstr(cli_output, "/s2/packages/"));
         assert_non_null(strstr(cli_output, "/app in /"));
     }
+    /* Jobs that run there have their program and their folder from the head's cache. */
+    cli_expect(
+        0, "a program\n",
+        "job submit --address %s --entrypoint-resources far=1 -- /bin/echo a program",
+        address);
+    cli_expect(0, "shared\n",
+               "job submit --address %s --entrypoint-resources far=1 --working-dir %s -- "
+               "/bin/cat data",
+               address, cli_path("folder"));
     cli_expect(0, "Stopped", "stop");
 }
 

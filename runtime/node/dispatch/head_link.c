@@ -176,7 +176,7 @@ static void register_node(crti_node_t *node)
         .hostname = crti_str(node->hostname),
         .endpoint = crti_str(crti_peer_endpoint(node)),
         .pid = getpid(),
-        .is_head_host = node->options.given.head_dir[0] != '\0',
+        .is_head_host = node->has_head_cache,
         .resources = *crti_lease_table_resources(node->lease_table),
         .available = *crti_lease_table_available(node->lease_table),
         .store_bytes = node->store_bytes,

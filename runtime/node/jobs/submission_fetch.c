@@ -83,8 +83,8 @@ void crti_submission_fetch(crti_submission_t *s,
                            void (*on_ready)(crti_submission_t *s, crt_status_t status))
 {
     s->on_fetched = on_ready;
-    if (crti_id_equal(s->source, s->node->id) || s->node->options.given.head_dir[0])
-        on_ready(s, CRT_OK); /* the cache is the head's */
+    if (crti_id_equal(s->source, s->node->id) || s->node->has_head_cache)
+        on_ready(s, CRT_OK);
     else
         fetch_next(s);
 }

@@ -30,6 +30,7 @@ struct crti_node {
     char state_dir[CRTI_NODE_PATH]; /* of all nodes */
     char own_state[CRTI_NODE_PATH]; /* state_dir/node-HEX8 */
     char head_address[CRTI_STREAM_ADDRESS];
+    bool has_head_cache; /* what is uploaded to the head lies in state_dir/programs */
     char ip[64];
     char hostname[64];
     int lock_fd, state_lock_fd; /* of run_dir, own_state */
