@@ -555,7 +555,7 @@ static void lose_bundle(crti_control_t *c, crti_placement_group_entry_t *group,
 
     if (bundle->state == CRTI_BUNDLE_RESERVING)
         return; /* the end of the link fails its request */
-    /* An attempt that is going on is not for it, unless it was part of it: the next one is. */
+    /* All or none: an attempt that goes on without it is refused, the next one is for it, too. */
     group->is_refused |= group->reserving > 0;
     crti_placement_group_unplaced(bundle);
     if (!was_created)

@@ -586,6 +586,7 @@ static crt_status_t make_http(head_t *h)
         .certificate_key = h->options.dashboard_key,
         .is_open = h->options.no_auth,
         .head_dir = h->paths.head_dir,
+        .programs = h->paths.programs,
         .key_file = h->paths.key,
         .log = h->paths.http_log,
         .socket = h->paths.http_socket,

@@ -79,6 +79,8 @@ static crt_status_t name_dirs(const crti_head_options_t *options, uint16_t port,
     }
     if (status != CRT_OK)
         return status;
+    snprintf(p->programs, PATH_MAX, "%s/programs",
+             options->private_dir ? options->private_dir : state);
     snprintf(p->head_dir, PATH_MAX, "%s/head-%u", run, port);
     snprintf(p->state_dir, PATH_MAX, "%s/head-%u", state, port);
     return status;

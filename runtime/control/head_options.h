@@ -36,6 +36,7 @@ typedef struct crti_head_paths {
      * back. */
     char made_state[PATH_MAX], made_run[PATH_MAX];
     char state_dir[PATH_MAX]; /* STATE/head-PORT */
+    char programs[PATH_MAX];  /* what is uploaded; the node of this host has it there */
     char info[PATH_MAX], socket[PATH_MAX], http_socket[PATH_MAX], key[PATH_MAX],
         token[PATH_MAX];
     /* the id of the cluster whose tables it has (head_identity.h) */

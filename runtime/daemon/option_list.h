@@ -132,6 +132,8 @@
 #define CRTI_HTTP_OPTIONS(O)                                                             \
     O(head_dir, "head-dir", 0, "DIR", TEXT, 0, 0, NULL, ONCE,                            \
       "run directory of the head")                                                       \
+    O(programs, "programs", 0, "DIR", TEXT, 0, 0, NULL, ONCE,                            \
+      "where programs and packages that are uploaded lie")                               \
     O(key_file, "key-file", 0, "FILE", TEXT, 0, 0, NULL, ONCE, "of the cluster")         \
     O(host, "host", 0, "HOST", TEXT, 0, 0, "127.0.0.1", ONCE,                            \
       "what --listen-fd was bound to")                                                   \

@@ -46,12 +46,12 @@ static crt_status_t parse(int argc, char **argv, arguments_t *o)
 
     *o = (arguments_t){0};
     CRT_TRY(crti_daemon_options(&scan, argc, argv));
-    if (!o->head_dir || !o->key_file || o->listen_fd < 0 || o->local_fd < 0 ||
-        !o->cert != !o->cert_key)
+    if (!o->head_dir || !o->programs || !o->key_file || o->listen_fd < 0 ||
+        o->local_fd < 0 || !o->cert != !o->cert_key)
         return crt_raise(
             CRT_ERR_INVALID,
-            "crt-http: --head-dir, --key-file, --listen-fd and --local-fd are "
-            "needed, and --cert and --cert-key go together");
+            "crt-http: --head-dir, --programs, --key-file, --listen-fd and --local-fd "
+            "are needed, and --cert and --cert-key go together");
     return crti_limits_load();
 }
 
@@ -88,7 +88,7 @@ static crt_status_t choose_certificate(const arguments_t *a, const crti_key_t *k
 static crt_status_t serve(arguments_t *a)
 {
     CRTI_AUTO(crti_http_server_free) crti_http_server_t *server = NULL;
-    char socket_path[4096], programs[4096], audit_log[PATH_MAX], line[1200] = "ready";
+    char socket_path[4096], audit_log[PATH_MAX], line[1200] = "ready";
     crti_certificate_t certificate = {0};
     crti_key_t key;
     crti_http_options_t options = {.host = a->host,
@@ -98,14 +98,11 @@ static crt_status_t serve(arguments_t *a)
                                    .key_file = a->key_file,
                                    .head_dir = a->head_dir,
                                    .head_socket = socket_path,
-                                   .programs = programs,
+                                   .programs = a->programs,
                                    .audit_log = audit_log,
                                    .is_open = strcmp(a->auth, "none") == 0};
-    crt_status_t status = crti_state_dir(programs, sizeof(programs) - 16);
+    crt_status_t status;
 
-    if (status != CRT_OK)
-        return status;
-    strcat(programs, "/programs");
     snprintf(socket_path, sizeof(socket_path), "%s/head.sock", a->head_dir);
     state_file(a, "audit.log", audit_log);
     status = crti_key_load(a->key_file, &key);

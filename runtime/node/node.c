@@ -220,15 +220,16 @@ static crt_status_t start_loop(crti_node_t *node)
 }
 
 /* Whether the head runs here, and what is uploaded to it lies in our cache: a node of its host may
- * have another state directory. What can't be read is not taken for another one. */
+ * have another state directory, unless both are of a private cluster. What can't be read is not
+ * taken for another one. */
 static bool has_head_cache(const crti_node_t *node)
 {
     char path[CRTI_NODE_PATH + 16], state[CRTI_NODE_PATH], *end;
     CRTI_AUTO(free) char *text = NULL;
     struct stat ours, heads;
 
-    if (!node->options.given.head_dir[0])
-        return false;
+    if (!node->options.given.head_dir[0] || node->options.given.private_dir[0])
+        return node->options.given.head_dir[0];
     snprintf(path, sizeof(path), "%s/head.info", node->options.given.head_dir);
     if (crti_info_read(path, &text) != CRT_OK)
         return true;

@@ -117,6 +117,27 @@ class Here(unittest.TestCase):
         self.assertTrue(os.path.exists(told["object_store"]))
         self.assertTrue(os.path.exists(told["control_store"]))
 
+    def test_jobs_can_be_submitted_to_a_local_cluster(self):
+        """What is uploaded by its dashboard lies where its node looks for it."""
+        with subprocess.Popen([PROGRAM, "--cluster", "local:2", "wait"], text=True,
+                              stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                              env=self.host.environment) as run:
+            said = ""
+            while "nodes 2" not in said:
+                line = run.stdout.readline()
+                self.assertTrue(line, said)
+                said += line
+            submit = [CRT, "job", "submit", "--address", addresses(said)["address"]]
+            self.assertIn("a program\n", self.host.execute(*submit, "--", "/bin/echo", "a program"))
+            os.makedirs(self.host.path("folder"))
+            with open(self.host.path("folder/data"), "w", encoding="utf-8") as file:
+                file.write("of the folder\n")
+            self.assertIn("of the folder\n", self.host.execute(
+                *submit, "--working-dir", self.host.path("folder"), "--", "/bin/cat", "data"))
+            run.stdin.close()
+        self.assertEqual(run.returncode, 0)
+        self.assert_nothing_is_left()
+
     def test_a_killed_program_leaves_no_process(self):
         with subprocess.Popen([PROGRAM, "--cluster", "local:2", "wait"], text=True,
                               stdin=subprocess.PIPE, stdout=subprocess.PIPE,

@@ -450,12 +450,15 @@ static void bind_port(void)
 static void start_http(void)
 {
     char program[4096], fd_text[16], listen_text[16], local_text[16], line[512],
-        path[300];
+        path[300], programs[400];
     crti_http_sockets_t sockets;
     int ready[2];
     ssize_t n;
 
     snprintf(path, sizeof(path), "%s/http.sock", head.run);
+    if (crti_state_dir(programs, sizeof(programs) - 16) != CRT_OK)
+        fail(crt_error_detail());
+    strcat(programs, "/programs");
     if (crti_daemon_path("crt-http", program, sizeof(program)) != CRT_OK ||
         pipe(ready) != 0 ||
         crti_http_sockets_open(head.http_host, (uint16_t)atoi(head.http_port), path,
@@ -472,7 +475,7 @@ static void start_http(void)
         fcntl(sockets.local_fd, F_SETFD, 0);
         execl(program, "crt-http", "--head-dir", head.run, "--host", head.http_host,
               "--listen-fd", listen_text, "--local-fd", local_text, "--ready-fd", fd_text,
-              "--key-file", head.key_file, NULL);
+              "--key-file", head.key_file, "--programs", programs, NULL);
         _exit(127);
     }
     close(ready[1]);

@@ -132,6 +132,8 @@ static crt_status_t spawn(crti_head_http_t *http, const char *path, int ready, i
     const char *const argv[] = {"crt-http",
                                 "--head-dir",
                                 http->config.head_dir,
+                                "--programs",
+                                http->config.programs,
                                 "--auth",
                                 http->config.is_open ? "none" : "token",
                                 "--host",

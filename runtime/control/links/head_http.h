@@ -19,7 +19,7 @@ typedef struct crti_head_http_config {
     const char *certificate,
         *certificate_key; /* files; NULL: crt-http makes one at need */
     bool is_open;         /* it wants no token: on loopback only */
-    const char *head_dir, *key_file, *log, *socket; /* kept by the caller */
+    const char *head_dir, *programs, *key_file, *log, *socket; /* kept by the caller */
     void *user;
     /* It serves, or there is none (problem NULL); or it can't, for this reason. */
     void (*on_change)(void *user, const char *problem);
