@@ -135,17 +135,26 @@ def main():
     held = lock(folder)
     for name in ("x", "y"):
         os.mkdir(os.path.join(folder, name), 0o700)
-    started = []
+    started, early = [], []  # what came before the program was known is handed on then
+
+    def on_signal(given, _):
+        if started:
+            started[0].send_signal(given)
+        else:
+            early.append(given)
+
     # Before the start: a shell's `&` has SIGINT ignored, and what has a handler here is not ignored
     # in the program.
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-        signal.signal(number, lambda given, _: [p.send_signal(given) for p in started])
+        signal.signal(number, on_signal)
     try:
         program = subprocess.Popen(command(sys.argv[1:]), env=environment(folder))
     except OSError as error:
         shutil.rmtree(folder)
         sys.exit(f"isolated.py: can't execute {sys.argv[1]}: {error.strerror}")
     started.append(program)
+    for given in early:
+        program.send_signal(given)
     status = program.wait()
     left = end_processes(folder, GRACE_S)
     shutil.rmtree(folder, ignore_errors=True)

@@ -10,7 +10,7 @@ import unittest
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ISOLATED = [sys.executable, "-IS", os.path.join(HERE, "isolated.py")]
-PATIENCE = 60
+PATIENCE = 30
 # A program that waits for ever, once it has said its process id and its folder.
 WAITS = ["/bin/sh", "-c", "echo $$ $CRT_RUN_DIR; exec sleep 1000000"]
 # Starts a test as meson does, and is killed when it has begun.
@@ -42,6 +42,17 @@ class Isolated(unittest.TestCase):
             run.send_signal(signal.SIGKILL)
         self.assertTrue(folder.endswith("/r"))
         self.assertTrue(wait_for_end(int(pid)))
+
+    def test_a_signal_that_comes_while_the_program_begins_is_handed_on(self):
+        """Of many at once: some are signalled before isolated.py knows that the program runs."""
+        tests = [subprocess.Popen([*ISOLATED, *WAITS], stdout=subprocess.PIPE, text=True)
+                 for _ in range(20)]
+        for test in tests:
+            self.assertTrue(test.stdout.readline())
+            test.send_signal(signal.SIGTERM)
+        for test in tests:
+            with test:
+                self.assertEqual(test.wait(PATIENCE), 128 + signal.SIGTERM)
 
     def test_the_status_is_that_of_the_program(self):
         for words, status in (["true"], 0), (["sh", "-c", "exit 7"], 7), \
