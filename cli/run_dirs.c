@@ -132,24 +132,15 @@ size_t crti_run_dirs_find(const char *address, run_dir_t dirs[RUN_DIRS_MAX])
     return count;
 }
 
-static bool is_same_directory(const char *a, const char *b)
-{
-    struct stat first, second;
-
-    return strcmp(a, b) == 0 ||
-           (stat(a, &first) == 0 && stat(b, &second) == 0 &&
-            first.st_dev == second.st_dev && first.st_ino == second.st_ino);
-}
-
 /* A node may have joined from another state directory than its head's: the cluster is of both. */
 static bool is_own(const run_dir_t *dirs, size_t count, const run_dir_t *run_dir,
                    const char *state)
 {
     if (!run_dir->address[0] && !run_dir->is_living)
-        return !run_dir->state[0] || is_same_directory(run_dir->state, state);
+        return !run_dir->state[0] || crti_dir_is_same(run_dir->state, state);
     for (size_t i = 0; i < count; i++)
         if (strcmp(dirs[i].address, run_dir->address) == 0 && dirs[i].state[0] &&
-            is_same_directory(dirs[i].state, state))
+            crti_dir_is_same(dirs[i].state, state))
             return true;
     return false;
 }

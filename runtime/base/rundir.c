@@ -115,6 +115,15 @@ static crt_status_t name_state_dir(char *path, size_t size)
                 "CRT_STATE_DIR");
 }
 
+bool crti_dir_is_same(const char *a, const char *b)
+{
+    struct stat first, second;
+
+    return strcmp(a, b) == 0 ||
+           (stat(a, &first) == 0 && stat(b, &second) == 0 &&
+            first.st_dev == second.st_dev && first.st_ino == second.st_ino);
+}
+
 /* What is ours in it is closed to others; but they could put something of theirs in its place. */
 crt_status_t crti_state_dir(char *path, size_t size)
 {

@@ -29,6 +29,9 @@ crt_status_t crti_run_dir(char *path, size_t size);
  * it is there, and everybody may rename what is in it. */
 crt_status_t crti_state_dir(char *path, size_t size);
 
+/* True when both paths name one directory. */
+bool crti_dir_is_same(const char *a, const char *b);
+
 /* Makes `path` and its missing parents, mode 0700. CRT_ERR_PERMISSION: the directory is another
  * user's, a link, or open to others (any user may own the parents). */
 crt_status_t crti_dir_make(const char *path);

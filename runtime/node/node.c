@@ -14,7 +14,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
-#include <sys/stat.h>
 
 #include "runtime/base/clock.h"
 #include "runtime/base/limit.h"
@@ -220,13 +219,12 @@ static crt_status_t start_loop(crti_node_t *node)
 }
 
 /* Whether the head runs here, and what is uploaded to it lies in our cache: a node of its host may
- * have another state directory, unless both are of a private cluster. What can't be read is not
- * taken for another one. */
+ * have another state directory, unless both are of a private cluster. Without its info file it is
+ * not taken for another one. */
 static bool has_head_cache(const crti_node_t *node)
 {
     char path[CRTI_NODE_PATH + 16], state[CRTI_NODE_PATH], *end;
     CRTI_AUTO(free) char *text = NULL;
-    struct stat ours, heads;
 
     if (!node->options.given.head_dir[0] || node->options.given.private_dir[0])
         return node->options.given.head_dir[0];
@@ -237,8 +235,7 @@ static bool has_head_cache(const crti_node_t *node)
     end = strrchr(state, '/'); /* it is STATE/head-PORT */
     if (end)
         *end = '\0';
-    return stat(state, &heads) != 0 || stat(node->state_dir, &ours) != 0 ||
-           (heads.st_dev == ours.st_dev && heads.st_ino == ours.st_ino);
+    return crti_dir_is_same(state, node->state_dir);
 }
 
 static crt_status_t start(crti_node_t *node)
