@@ -341,6 +341,8 @@ int crt_microbenchmark_main(int argc, char **argv)
                                                 options[index].name);
         }
     }
+    if (optind < argc)
+        return crti_cli_misused(NAME, "unexpected argument %s", argv[optind]);
     if (scale)
         return run_scale(nodes, actors);
     if (timeout && !settings.compare_ray)

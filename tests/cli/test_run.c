@@ -494,6 +494,7 @@ static void wrong_numbers_of_simulated_nodes_are_refused(void **state)
                "microbenchmark --scale --nodes 3 --actors 65");
     cli_expect(2, "belong to --scale", "microbenchmark --nodes 5");
     cli_expect(2, "--scale has no rows", "microbenchmark --scale --filter x");
+    cli_expect(2, "unexpected argument 4000", "microbenchmark --scale 4000");
     assert_true(cli_is_clean());
 }
 
