@@ -200,6 +200,32 @@ static void what_a_provider_says_is_told_and_it_is_asked_again(void **state)
     assert_string_not_equal(bed->orders[bed->order_count - 1].instance, ask.instance);
 }
 
+static void a_provider_that_answers_again_is_asked_at_once_what_there_is(void **state)
+{
+    bed_t *bed = *state;
+    bed_order_t list = {.verb = CRTI_PROVIDER_LIST}, ask;
+
+    for (uint64_t end = bed->now + CRTI_SCALE_LIST_NS + CRTI_S; bed->now < end;) {
+        beat(bed, NODE_A, 0, false);
+        bed_pass(bed, CRTI_S / 2);
+    }
+    assert_int_equal(bed->order_count, 1);
+    assert_int_equal(bed->orders[0].verb, CRTI_PROVIDER_LIST);
+    answer(bed, &list, false, "");
+    assert_told(bed, "\"later\"");
+    bed->order_count = 0;
+    want_actor(bed, 50, 1);
+    bed_pass(bed, CRTI_S);
+    ask = bed->orders[0];
+    assert_int_equal(ask.verb, CRTI_PROVIDER_ASK);
+    assert_int_equal(bed->order_count, 1);
+    answer(bed, &ask, true, "");
+    beat(bed, NODE_A, 0, false);
+    bed_pass(bed, CRTI_S);
+    assert_int_equal(bed->order_count, 2);
+    assert_int_equal(bed->orders[1].verb, CRTI_PROVIDER_LIST);
+}
+
 /* Room for one bundle of so many CPUs; of no job: by command. 0: nothing. */
 static void ask_room(bed_t *bed, uint64_t link, crti_id_t job, int64_t cpus)
 {
@@ -460,6 +486,9 @@ int main(void)
             control_test_end),
         cmocka_unit_test_setup_teardown(
             what_a_provider_says_is_told_and_it_is_asked_again, begin, control_test_end),
+        cmocka_unit_test_setup_teardown(
+            a_provider_that_answers_again_is_asked_at_once_what_there_is, begin,
+            control_test_end),
         cmocka_unit_test_setup_teardown(
             jobs_and_requests_are_demand_and_requests_end_with_their_job, begin,
             control_test_end),

@@ -351,6 +351,14 @@ void crti_scale_follow(crti_autoscaler_t *s, const crti_scale_input_t *input)
 
 /* ---------------------------------------------------------------- what the provider says */
 
+/* A provider that did what it was asked for is there again: what it has is asked at once, so that
+ * nobody reads for half a minute more that it does not say. */
+static void provider_answers(crti_autoscaler_t *s)
+{
+    if (s->list_text[0] != '\0')
+        s->list_ns = s->now_ns;
+}
+
 void crti_autoscaler_asked(crti_autoscaler_t *s, const char *name, bool is_done,
                            const char *text, uint64_t now_ns)
 {
@@ -359,6 +367,8 @@ void crti_autoscaler_asked(crti_autoscaler_t *s, const char *name, bool is_done,
 
     s->now_ns = now_ns;
     s->due_ns = now_ns;
+    if (is_done)
+        provider_answers(s);
     if (!instance || instance->state != CRTI_INSTANCE_ASKED)
         return;    /* it has joined already, or was given up */
     if (is_done) { /* its time runs since it was asked for */
@@ -377,6 +387,8 @@ void crti_autoscaler_ended(crti_autoscaler_t *s, const char *name, bool is_done,
 
     s->now_ns = now_ns;
     s->due_ns = now_ns;
+    if (is_done)
+        provider_answers(s);
     if (!instance || instance->state != CRTI_INSTANCE_ENDING)
         return;
     if (is_done) {
