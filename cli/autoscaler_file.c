@@ -288,10 +288,7 @@ static crt_status_t read_rules(yaml_reader_t *reader, const yaml_node_t *root,
                                file));
     provider = json_string_value(json_object_get(file, "provider"));
     if (!provider)
-        return crti_yaml_wrong(reader, root,
-                               "no provider: say by provider: local that "
-                               "nodes are of this host, or name ssh, slurm, kubernetes "
-                               "or three commands");
+        return crti_yaml_wrong(reader, root, "no provider: %s", crti_provider_kinds);
     if (json_array_size(json_object_get(file, "node_types")) == 0)
         return crti_yaml_wrong(reader, root, "no node-types: which nodes there may be");
     if (strcmp(provider, "kubernetes") == 0)

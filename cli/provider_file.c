@@ -11,7 +11,7 @@
 #define OBJECT_MOST  253  /* bytes of a name of Kubernetes */
 #define HOSTS_MOST   1000 /* of a pool: it goes to commands in a variable */
 
-static const char PROVIDERS[] =
+const char crti_provider_kinds[] =
     "provider is local, slurm, kubernetes, or a map: ssh: with hosts; slurm: with "
     "options; "
     "kubernetes: with deployments; or three commands ask, list and end";
@@ -276,7 +276,8 @@ crt_status_t crti_provider_take(yaml_reader_t *reader, const yaml_node_t *value,
     if (strcmp(text, "kubernetes") == 0)
         return take_kubernetes(reader, NULL, file);
     if (strcmp(text, "local") != 0)
-        return crti_yaml_wrong(reader, value, "%s; not \"%s\"", PROVIDERS, text);
+        return crti_yaml_wrong(reader, value, "%s; not \"%s\"", crti_provider_kinds,
+                               text);
     json_object_set_new(file, "provider", json_string("local"));
     return CRT_OK;
 }

@@ -11,6 +11,9 @@
 
 #include "cli/yaml_reader.h"
 
+/* Which providers there are, for errors. */
+extern const char crti_provider_kinds[];
+
 /* Sets "provider" of the object, and what that provider has beside it: the form of
  * runtime/control/scale_file.h. */
 crt_status_t crti_provider_take(yaml_reader_t *reader, const yaml_node_t *value,

@@ -148,8 +148,9 @@ static void errors_have_their_place_and_say_what_to_do(void **state)
         {"provider: {ask: '', list: b, end: c}\n",
          "r.yaml:1:17: ask is a text of 1 to 4096 bytes"},
         {"node-types: {}\n",
-         "r.yaml:1:1: no provider: say by provider: local that nodes are "
-         "of this host, or name ssh, slurm, kubernetes or three commands"},
+         "r.yaml:1:1: no provider: provider is local, slurm, kubernetes, or a map: ssh: "
+         "with hosts; slurm: with options; kubernetes: with deployments; or three "
+         "commands ask, list and end"},
         {"provider: {ssh: {hosts: []}}\n",
          "r.yaml:1:17: the pool has no hosts: node[02-16]"},
         {"provider: {ssh: {hosts: [a, \"b[1-2]\", b1]}}\n",

@@ -105,8 +105,7 @@ crt_status_t crti_call_options_keep(crti_pending_t *p, const crti_target_t *targ
 {
     crt_status_t status = keep_copies(p, target->copies);
 
-    if (status != CRT_OK || (!target->name && !target->timeout_ms &&
-                             !target->retry_exceptions && target->backup_after == 0))
+    if (status != CRT_OK || !crti_call_keeps_options(target))
         return status;
     p->spec.options = calloc(1, sizeof(*p->spec.options));
     if (!p->spec.options)

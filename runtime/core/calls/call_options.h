@@ -33,10 +33,15 @@ struct crti_call_deadline {
 /* How often a call is made again by the option max_attempts; -1: without limit. `otherwise`: when
  * the option is 0. */
 crt_status_t crti_retries(int64_t max_attempts, int64_t otherwise, int64_t *retries_out);
+/* Options that stay with the call. */
+static inline bool crti_call_keeps_options(const crti_target_t *target)
+{
+    return target->name || target->timeout_ms || target->retry_exceptions ||
+           target->backup_after != 0;
+}
 static inline bool crti_call_has_options(const crti_target_t *target)
 {
-    return target->copies || target->name || target->timeout_ms ||
-           target->retry_exceptions || target->backup_after != 0;
+    return target->copies || crti_call_keeps_options(target);
 }
 /* CRT_ERR_INVALID: a name, timeout or status that is none. */
 crt_status_t crti_call_options_check(const crti_target_t *target);
