@@ -7,7 +7,7 @@
  *     get             all of them are got in random order and compared; how many bytes
  *     sum NODE        tasks there get all of them; how many bytes
  *     hold N          the first N are got and stay pinned
- *     drop N          the first N of those that are left are dropped
+ *     drop N          the last N of those that are left are dropped
  *     count           how many are left */
 #include <inttypes.h>
 #include <stdio.h>
