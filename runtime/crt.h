@@ -352,6 +352,12 @@ CRT_API crt_ref_t *crt_ref_at(crt_ref_t *ref, const char *place);
  * on:
  *     memcpy(mine, tensor->data, crt_tensor_bytes(tensor));
  *
+ * A task that waits with CRT_FOREVER for a task that it submitted runs that task itself, in the
+ * waiting thread, when no worker has begun it: so tasks within tasks do not take a process each.
+ * Such a wait ends when that task ends; a crash of that task ends both. A wait with a limit, and a
+ * task with limit_ms, max_calls, an environment or a place of its own, always leave it to another
+ * worker.
+ *
  * Errors: CRT_ERR_TIMED_OUT, when the value is not here after `wait_ms`; CRT_ERR_INTERRUPTED, when
  * crt_interrupt was called; CRT_ERR_DEADLOCK, when the wait would never end; CRT_ERR_CANCELLED,
  * when the call that waits was cancelled; CRT_ERR_INVALID, when `ref` is NULL or dropped, or when

@@ -60,6 +60,67 @@ static crt_status_t fib_run(crt_call_t *call)
     return status == CRT_OK ? crt_return(call, a + b) : status;
 }
 
+#define LONG_MS 10000 /* a child takes so long, unless it is cancelled */
+#define SOON_MS 100   /* its parent waits so long for it */
+
+static crt_status_t sleeper_run(crt_call_t *call)
+{
+    int64_t left;
+
+    CRT_TRY(crt_args(call, &left));
+    for (; left > 0 && !crt_cancelled(call); left -= 5)
+        nanosleep(&(struct timespec){.tv_nsec = 5000000}, NULL);
+    return crt_return(call, left);
+}
+
+static const crt_task_t sleeper =
+    CRT_TASK(.name = "sleeper", .run = sleeper_run, .signature = "int");
+
+static int64_t ms_now(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+/* What is said of the wait for a task that was submitted just now. */
+static crt_status_t wait_in_way(int64_t way, crt_ref_t **ref)
+{
+    size_t ready, ready_count;
+    int64_t value;
+
+    switch (way) {
+    case 0: return crt_get_for(*ref, 0, &value);
+    case 1: return crt_get_for(*ref, SOON_MS, &value);
+    case 2: return crt_wait(ref, 1, 1, SOON_MS, &ready, &ready_count);
+    case 3: return crt_refs_wait(ref, 1, NULL, SOON_MS, NULL);
+    default: /* the task's own limit */ return crt_get(*ref, &value);
+    }
+}
+
+#define WAYS 5
+
+static crt_status_t parent_run(crt_call_t *call)
+{
+    int64_t way, begin;
+    crt_ref_t *ref;
+    crt_status_t status;
+
+    CRT_TRY(crt_args(call, &way));
+    begin = ms_now();
+    ref = crt_submit(
+        &sleeper, CRT_TASK_OPTIONS(.limit_ms = way == WAYS - 1 ? SOON_MS : 0), LONG_MS);
+    status = wait_in_way(way, &ref);
+    begin = ms_now() - begin;
+    crt_cancel(ref, NULL);
+    crt_ref_drop(&ref);
+    return status == CRT_ERR_TIMED_OUT ? crt_return(call, begin) : CRT_ERR_INVALID;
+}
+
+static const crt_task_t parent =
+    CRT_TASK(.name = "parent", .run = parent_run, .signature = "int");
+
 /* ---------------------------------------------------------------- in the driver */
 
 /* Processes of this program: the driver, zygotes, workers. */
@@ -114,11 +175,18 @@ static void a_tree_of_tasks_takes_few_processes(void **state)
     assert_int_equal(run(&fib, 20), 6765);
 }
 
+static void a_limit_of_a_wait_holds_for_a_task_that_nobody_has_begun(void **state)
+{
+    for (int64_t way = 0; way < WAYS; way++)
+        assert_in_range(run(&parent, way), 0, LONG_MS / 2);
+}
+
 static int driver(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_thousand_tasks_within_each_other_take_few_processes),
         cmocka_unit_test(a_tree_of_tasks_takes_few_processes),
+        cmocka_unit_test(a_limit_of_a_wait_holds_for_a_task_that_nobody_has_begun),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
@@ -126,6 +194,8 @@ static int driver(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
-    return crt_main(argc, argv,
-                    CRT_OPTIONS(.tasks = CRT_TASKS(&depth, &fib), .num_cpus = 2), driver);
+    return crt_main(
+        argc, argv,
+        CRT_OPTIONS(.tasks = CRT_TASKS(&depth, &fib, &sleeper, &parent), .num_cpus = 2),
+        driver);
 }

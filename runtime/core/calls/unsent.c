@@ -39,7 +39,8 @@ crti_pending_t *crti_task_take(crti_core_t *core, crt_ref_t *ref)
         p = first_missing(p);
     if (!p || !p->pool || p->attempt.state != CRTI_ATTEMPT_QUEUED ||
         p->spec.function->task->max_calls ||
-        p->stream || /* whoever takes its items is this thread, too */
+        p->stream ||   /* whoever takes its items is this thread, too */
+        p->deadline || /* the thread that waits hears of it */
         !crti_scheduling_is_any(p->pool->shape.how) || p->pool->shape.environment ||
         crti_resources_set(&mine, "CPU",
                            (int64_t)(core->cpus * CRTI_RESOURCE_ONE + 0.5)) != CRT_OK ||

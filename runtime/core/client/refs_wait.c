@@ -63,7 +63,7 @@ static crt_status_t run_here(all_t *all, crt_ref_t *ref)
     return status;
 }
 
-static crt_status_t begin(all_t *all)
+static crt_status_t begin(all_t *all, int64_t wait_ms)
 {
     crt_status_t status = CRT_OK;
 
@@ -82,7 +82,8 @@ static crt_status_t begin(all_t *all)
         else
             on_ready(&all->ones[i].waiting, all->refs[i]);
     }
-    for (size_t i = 0; crti_running() && i < all->count && !is_over(all); i++) {
+    for (size_t i = 0; crti_running() && wait_ms < 0 && i < all->count && !is_over(all);
+         i++) {
         if (all->refs[i]->core)
             status = run_here(all, all->refs[i]);
         if (status != CRT_OK)
@@ -114,7 +115,7 @@ static crt_ref_t *next_missing(void *user, size_t *at)
 
 static crt_status_t wait_all(all_t *all, int64_t wait_ms)
 {
-    crt_status_t status = begin(all);
+    crt_status_t status = begin(all, wait_ms);
 
     if (status == CRT_OK && !is_over(all))
         status =

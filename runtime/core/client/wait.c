@@ -3,7 +3,8 @@
  *
  * Where it sits
  *     crt_get, crt_wait -> [ wait.c ] -> blocking.c, value_of.c, execute.c
- * A worker's main thread that waits runs its own task inline, if that has not started.
+ * A worker's main thread that waits without a deadline runs its own task inline, if that has not
+ * started.
  */
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -36,7 +37,8 @@ static crt_status_t get(crti_core_t *core, crt_ref_t *ref, int64_t timeout_ms,
     if (!crti_ref_fetch(ref)) {
         if (ref->is_owned && crti_running()) { /* a call of ours may need this thread */
             status = crti_check_self_wait(core, ref);
-            while (status == CRT_OK && !crti_ref_fetch(ref) && crti_run_inline(core, ref))
+            while (status == CRT_OK && timeout_ms < 0 && !crti_ref_fetch(ref) &&
+                   crti_run_inline(core, ref))
                 continue;
         }
         if (status == CRT_OK)
@@ -220,7 +222,8 @@ static crt_status_t wait_many(many_t *many, int64_t timeout_ms)
     if (many->wrong < many->count)
         return CRT_OK;
     /* All of them are waited for: one after the other may run here. */
-    for (size_t i = 0; crti_running() && wants_all && i < many->count; i++)
+    for (size_t i = 0; crti_running() && wants_all && timeout_ms < 0 && i < many->count;
+         i++)
         while (!has_content(many->refs[i]) && crti_run_inline(many->core, many->refs[i]))
             continue;
     if (many->found + 1 < many->want) /* what comes first is enough for one */
