@@ -62,8 +62,10 @@ typedef struct crt_task_options {
     bool try_only;
     /* How many times the task may begin. The task begins again when the process or node that ran
      * the task died, when the task failed with one of retry_exceptions, or when a result in a
-     * store is lost with its node and somebody waits for the result. 1: at most once, for work
-     * that must not happen twice. 0: the default, 4, as in Ray. CRT_UNLIMITED: no limit. */
+     * store is lost with its node and somebody waits for the result. Tasks that wait behind it in
+     * its worker go elsewhere, and that does not count; results that were on their way are lost
+     * with the worker. 1: at most once, for work that must not happen twice. 0: the default, 4, as
+     * in Ray. CRT_UNLIMITED: no limit. */
     int64_t max_attempts;
     /* How the runtime treats the task when no node of the cluster could ever run the task, even if
      * every node were idle. */

@@ -8,6 +8,8 @@
  *     node daemon -> [ head_ns ] -> worker's main thread, before each call
  *     node daemon -> [ logs ] -> driver, before it has a value (core/process/printed.c)
  *     worker of an actor (core/execution/execute.c) -> [ created ] -> node daemon, after its death
+ *     worker (core/execution/execute.c) -> [ caller, begun ] -> node daemon, after its death, ->
+ *     that caller: the tasks that it sent later did not begin
  *     any process (core/calls/lineage.c) -> [ lineage_... ] -> node daemon, for its heartbeats
  *     worker of an actor (core/execution/queue_figures.c) -> [ queued, waits_since_ns, waited_ns ]
  *     -> node daemon, when it is asked
@@ -32,6 +34,7 @@
 #define CRTI_BLACKBOARD_BYTES 4096
 #define CRTI_BLACKBOARD_TEXT  120 /* bytes of a name without its final zero */
 #define CRTI_BLACKBOARD_WORDS (CRTI_BLACKBOARD_TEXT / 8)
+#define CRTI_BLACKBOARD_ANY   UINT64_MAX
 
 typedef struct crti_blackboard {
     _Atomic uint64_t sequence; /* counts names; odd while one is being written */
@@ -42,6 +45,9 @@ typedef struct crti_blackboard {
      * watched (monotonic; 0: none is); and how long the last one that was watched has waited. */
     _Atomic uint64_t queued, waits_since_ns, waited_ns;
     _Atomic uint64_t created; /* of an actor: 1 from when its calls may run */
+    /* Of tasks: the caller of the last one that has begun; and of those of that caller that have
+     * begun the last record (its number in their session). CRTI_BLACKBOARD_ANY: any may have. */
+    _Atomic uint64_t caller[2], begun;
     /* What is kept to make lost objects again: bytes, at most so many, and how many calls and
      * spare objects were forgotten since no more may be kept. */
     _Atomic uint64_t lineage_bytes, lineage_limit, lineage_forgotten;
@@ -76,6 +82,25 @@ static inline void crti_blackboard_enter(crti_blackboard_t *board)
 
     atomic_store_explicit(&board->calls, calls + 1, memory_order_relaxed);
     atomic_store_explicit(&board->running, 1, memory_order_relaxed);
+}
+
+/* A task begins that the caller (two words of its id) has sent in that record. A worker that is
+ * killed amid this has said that any may have begun, or what was so before. */
+static inline void crti_blackboard_begin(crti_blackboard_t *board, uint64_t high,
+                                         uint64_t low, uint64_t record)
+{
+    bool is_same =
+        atomic_load_explicit(&board->caller[0], memory_order_relaxed) == high &&
+        atomic_load_explicit(&board->caller[1], memory_order_relaxed) == low;
+
+    if (is_same && atomic_load_explicit(&board->begun, memory_order_relaxed) >= record)
+        return;
+    if (!is_same) {
+        atomic_store_explicit(&board->begun, CRTI_BLACKBOARD_ANY, memory_order_release);
+        atomic_store_explicit(&board->caller[0], high, memory_order_release);
+        atomic_store_explicit(&board->caller[1], low, memory_order_release);
+    }
+    atomic_store_explicit(&board->begun, record, memory_order_release);
 }
 
 static inline void crti_blackboard_leave(crti_blackboard_t *board)

@@ -429,6 +429,8 @@ static void remember_death(crti_control_t *c, const crti_msg_peer_died_t *m)
     death->status = (crt_status_t)m->status;
     death->pid = m->pid;
     death->ran_no_call = m->ran_no_call;
+    death->caller = m->caller;
+    death->unbegun = m->unbegun;
     death->text = crti_str_dup(m->text);
     crti_list_append(&c->deaths, &death->in_deaths);
 }
@@ -477,6 +479,8 @@ void crti_control_watch_peer(crti_control_t *c, crti_control_link_t *link,
         answer.status = death->status;
         answer.pid = death->pid;
         answer.ran_no_call = death->ran_no_call;
+        answer.caller = death->caller;
+        answer.unbegun = death->unbegun;
         answer.text = crti_str(death->text);
         crti_control_send(c, link->number, CRTI_MSG_PEER_DIED, 0, &answer);
     } else if (node == NULL || node->state == CRTI_NODE_DEAD) {

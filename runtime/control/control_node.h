@@ -13,7 +13,9 @@ typedef struct crti_death {
     crti_id_t node;
     crt_status_t status;
     int64_t pid;
-    bool ran_no_call; /* as of PEER_DIED */
+    bool ran_no_call; /* this and the next two as of PEER_DIED */
+    crti_id_t caller;
+    uint64_t unbegun;
     char *text;
     crti_list_t in_deaths;
 } crti_death_t;

@@ -232,6 +232,10 @@ bool crti_peer_is_initiator(const crti_peer_t *peer); /* true: made by crti_net_
 /* Records that were sent to it and it has not acknowledged. */
 uint64_t crti_peer_unacknowledged(const crti_peer_t *peer);
 
+/* Of records that it has sent: how many were given to on_record. Inside on_record the number of
+ * that record, as its sender has it (`sequence_out` of crti_net_send). */
+uint64_t crti_peer_received(const crti_peer_t *peer);
+
 /* A place for core's own state of this peer; core frees it in on_peer_lost. */
 void *crti_peer_user(const crti_peer_t *peer);
 void crti_peer_set_user(crti_peer_t *peer, void *user);

@@ -99,6 +99,11 @@ uint64_t crti_peer_unacknowledged(const crti_peer_t *peer)
     return peer->session.queued - peer->session.acked;
 }
 
+uint64_t crti_peer_received(const crti_peer_t *peer)
+{
+    return peer->session.received;
+}
+
 bool crti_peer_is_initiator(const crti_peer_t *peer)
 {
     return peer->session.initiator;

@@ -25,7 +25,7 @@
 /* Raised in each release in which a peer of the last one would misread a message or a record: a
  * field that is added, taken out or means something else. A new kind that only who knows it is sent
  * does not raise it. */
-#define CRTI_PROTOCOL_VERSION 21
+#define CRTI_PROTOCOL_VERSION 22
 #define CRTI_MESSAGE_MAX      (16u << 20) /* largest control message */
 #define CRTI_CREATION_MAX     (1u << 20)  /* largest creation record of an actor */
 #define CRTI_SAVED_MAX        (1u << 20)  /* largest state that an actor saves */
@@ -297,11 +297,14 @@
 /* Notice: a process ended. `status` is CRT_ERR_WORKER_DIED, or CRT_OK for an expected end; `pid` as
  * its host numbered it, 0 when that is not known; `text` the whole report: pid, node, signal or
  * exit status, method, last lines of output, core. `ran_no_call`: of an actor whose create had not
- * ended. Node to head, head to all nodes, node to the local processes that watch. */
+ * ended. `unbegun`: the tasks that `caller` (zero: anybody) had sent it in that record of a session
+ * and in later ones had certainly not begun; 0: that is not known. Node to head, head to all nodes,
+ * node to the local processes that watch. */
 #define CRTI_FIELDS_PEER_DIED(F)                                                         \
     F(ID, process)                                                                       \
     F(U64, incarnation)                                                                  \
-    F(ID, node) F(I64, status) F(I64, pid) F(STR, text) F(BOOL, ran_no_call)
+    F(ID, node) F(I64, status) F(I64, pid) F(STR, text) F(BOOL, ran_no_call)              \
+    F(ID, caller) F(U64, unbegun)
 
 /* Notice to every node and every local process: all processes of the node are gone. */
 #define CRTI_FIELDS_NODE_DIED(F) F(ID, node) F(STR, text)

@@ -32,7 +32,7 @@ static void a_task_that_was_not_handed_over_goes_to_another_worker(void **state)
 
     assert_int_equal(crti_attempt_lost(&attempt, &loss), CRTI_ATTEMPT_DO_QUEUE);
     assert_false(attempt.may_have_run);
-    loss.was_handed = loss.ran_no_call = true;
+    loss.may_have_begun = loss.ran_no_call = true;
     assert_int_equal(crti_attempt_lost(&attempt, &loss), CRTI_ATTEMPT_DO_QUEUE);
 }
 
@@ -41,7 +41,7 @@ a_task_that_may_have_run_is_repeated_as_often_as_the_program_says(void **state)
 {
     crti_attempt_t attempt = in(CRTI_ATTEMPT_SENT);
     crti_attempt_loss_t loss = {
-        .is_task = true, .has_record = true, .was_handed = true, .max_retries = 2};
+        .is_task = true, .has_record = true, .may_have_begun = true, .max_retries = 2};
 
     for (int i = 0; i < 2; i++) {
         assert_int_equal(crti_attempt_lost(&attempt, &loss), CRTI_ATTEMPT_DO_REPEAT);
@@ -58,7 +58,7 @@ static void a_task_on_a_process_that_lives_is_not_repeated(void **state)
     crti_attempt_t attempt = in(CRTI_ATTEMPT_SENT);
     const crti_attempt_loss_t loss = {.is_task = true,
                                       .has_record = true,
-                                      .was_handed = true,
+                                      .may_have_begun = true,
                                       .is_alive = true,
                                       .max_retries = -1};
 
@@ -69,8 +69,10 @@ static void a_task_on_a_process_that_lives_is_not_repeated(void **state)
 static void a_method_that_did_not_run_follows_its_actor(void **state)
 {
     crti_attempt_t attempt = in(CRTI_ATTEMPT_SENT);
-    crti_attempt_loss_t loss = {
-        .has_record = true, .was_handed = true, .ran_no_call = true, .is_suspect = true};
+    crti_attempt_loss_t loss = {.has_record = true,
+                                .may_have_begun = true,
+                                .ran_no_call = true,
+                                .is_suspect = true};
 
     assert_int_equal(crti_attempt_lost(&attempt, &loss), CRTI_ATTEMPT_DO_QUEUE);
     loss.is_actor_gone = true;
@@ -88,7 +90,7 @@ static void a_method_that_may_have_run_waits_for_what_the_head_says(void **state
 {
     crti_attempt_t attempt = in(CRTI_ATTEMPT_SENT);
     const crti_attempt_loss_t loss = {.has_record = true,
-                                      .was_handed = true,
+                                      .may_have_begun = true,
                                       .may_be_placed = true,
                                       .is_suspect = true};
 
@@ -105,7 +107,7 @@ static void a_method_that_may_have_run_waits_for_what_the_head_says(void **state
 static void what_is_cancelled_is_neither_repeated_nor_moved(void **state)
 {
     const crti_attempt_loss_t loss = {
-        .is_task = true, .has_record = true, .was_handed = true, .max_retries = -1};
+        .is_task = true, .has_record = true, .may_have_begun = true, .max_retries = -1};
     crti_attempt_t attempt = in(CRTI_ATTEMPT_SENT);
 
     assert_int_equal(crti_attempt_cancelled(&attempt, false), CRTI_ATTEMPT_DO_ASK);
@@ -218,7 +220,7 @@ static void lose(world_t *w)
 {
     bool ran_no_call = !w->was_handed && draw(w, 2);
     const crti_attempt_loss_t loss = {.is_task = w->is_task,
-                                      .was_handed = w->was_handed,
+                                      .may_have_begun = w->was_handed,
                                       .ran_no_call = ran_no_call,
                                       .is_alive = draw(w, 4) == 0,
                                       .has_record = true,

@@ -40,6 +40,27 @@ static crt_status_t try_run(crt_call_t *call)
 static const crt_task_t try_task =
     CRT_TASK(.name = "try", .run = try_run, .signature = "string, int");
 
+/* Dies, or leaves a note that it ran. */
+static crt_status_t one_of_many_run(crt_call_t *call)
+{
+    const char *path;
+    int64_t number;
+    bool is_deadly;
+    int fd;
+
+    CRT_TRY(crt_args(call, &path, &number, &is_deadly));
+    if (is_deadly)
+        kill(getpid(), SIGKILL);
+    fd = open(path, O_WRONLY | O_CLOEXEC);
+    if (fd < 0 || pwrite(fd, "+", 1, (off_t)number) != 1)
+        return crt_fail(call, CRT_ERR_IO, "%s", path);
+    close(fd);
+    return crt_return(call, number);
+}
+static const crt_task_t one_of_many =
+    CRT_TASK(.name = "one_of_many", .run = one_of_many_run,
+             .signature = "string, int, bool");
+
 static crt_status_t refuse_run(crt_call_t *call)
 {
     const char *path;
@@ -262,6 +283,39 @@ static void options_of_retries_are_checked(void **state)
     crt_actor_drop(&actor);
 }
 
+#define MANY  600
+#define EVERY 100 /* of so many one dies */
+
+static void tasks_behind_one_that_kills_their_worker_run_elsewhere(void **state)
+{
+    crt_ref_t *refs[MANY];
+    char ran[MANY] = {0};
+    int fd, failed = 0;
+
+    for (int i = 0; i < MANY; i++)
+        refs[i] = crt_submit(&one_of_many, CRT_TASK_OPTIONS(.max_attempts = 1), notes, i,
+                             i % EVERY == EVERY / 2);
+    crt_refs_wait(refs, MANY, CRT_REFS_WAIT_OPTIONS(.past_errors = true), PATIENCE_MS,
+                  NULL);
+    fd = open(notes, O_RDONLY | O_CLOEXEC);
+    assert_true(pread(fd, ran, MANY, 0) > 0);
+    close(fd);
+    for (int i = 0; i < MANY; i++) {
+        crt_status_t status = crt_get_for(refs[i], PATIENCE_MS, NULL);
+        bool is_deadly = i % EVERY == EVERY / 2;
+
+        if (status != CRT_OK)
+            assert_int_equal(status, CRT_ERR_WORKER_DIED);
+        else
+            assert_false(is_deadly);
+        if (!is_deadly)
+            assert_int_equal(ran[i], '+'); /* its answer may be lost with its worker */
+        failed += status != CRT_OK;
+    }
+    print_message("%d of %d failed, %d of them died\n", failed, MANY, MANY / EVERY);
+    crt_refs_drop(refs, MANY);
+}
+
 /* ---------------------------------------------------------------- what they leave */
 
 static crt_ref_t *leave(int64_t max_attempts, int64_t deaths, bool in_place)
@@ -310,6 +364,7 @@ static int driver(int argc, char **argv)
         TEST(a_handle_that_was_passed_makes_calls_again_too),
         TEST(a_call_ends_with_its_actor_when_restarts_are_used_up),
         TEST(a_call_of_a_restarted_actor_is_made_once_unless_asked),
+        TEST(tasks_behind_one_that_kills_their_worker_run_elsewhere),
         TEST(options_of_retries_are_checked),
         TEST(what_a_worker_stored_before_it_died_is_freed),
         TEST(what_a_task_returned_before_it_failed_is_freed),
@@ -324,8 +379,8 @@ int main(int argc, char **argv)
 {
     return crt_main(argc, argv,
                     CRT_OPTIONS(.classes = CRT_CLASSES(&fragile_class),
-                                .tasks = CRT_TASKS(&try_task, &refuse_task, &leave_task,
-                                                   &call_try_task),
+                                .tasks = CRT_TASKS(&try_task, &one_of_many, &refuse_task,
+                                                   &leave_task, &call_try_task),
                                 .num_cpus = 2, .object_store_memory = STORE_BYTES),
                     driver);
 }

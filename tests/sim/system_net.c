@@ -297,6 +297,11 @@ bool crti_peer_is_initiator(const crti_peer_t *peer)
     return peer->session.initiator;
 }
 
+uint64_t crti_peer_received(const crti_peer_t *peer)
+{
+    return peer->session.received;
+}
+
 uint64_t crti_peer_unacknowledged(const crti_peer_t *peer)
 {
     return peer->session.queued - peer->session.acked;

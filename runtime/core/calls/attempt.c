@@ -141,7 +141,7 @@ static bool may_go_elsewhere(const crti_attempt_t *attempt,
 crti_attempt_action_t crti_attempt_lost(crti_attempt_t *attempt,
                                         const crti_attempt_loss_t *loss)
 {
-    attempt->may_have_run = loss->was_handed && !loss->ran_no_call;
+    attempt->may_have_run = loss->may_have_begun && !loss->ran_no_call;
     if (attempt->cancel || attempt->is_given_up)
         return CRTI_ATTEMPT_DO_END;
     if (loss->is_task)

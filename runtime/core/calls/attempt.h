@@ -112,7 +112,8 @@ crti_attempt_action_t crti_attempt_answered(const crti_attempt_t *attempt, bool 
 /* What is known when the process is lost that a call was sent to. */
 typedef struct crti_attempt_loss {
     bool is_task;
-    bool was_handed;    /* to the process, before it was lost */
+    bool
+        may_have_begun; /* it was handed to the process, which is not known to have left it */
     bool ran_no_call;   /* it died before it ran any */
     bool is_alive;      /* it only can't be reached */
     bool has_record;    /* the call can be sent again */

@@ -94,12 +94,20 @@ void crti_pending_answer(crti_pending_t *p, const crti_result_t *result)
     crti_actor_release(actor);
 }
 
+/* A worker that died says which tasks it had not begun (PEER_DIED). */
+static bool may_have_begun(const crti_pending_t *p, const crti_net_loss_t *loss)
+{
+    bool is_unbegun = p->pool && p->remote->unbegun && p->sequence >= p->remote->unbegun;
+
+    return p->sequence <= loss->handed && !is_unbegun;
+}
+
 static crti_attempt_loss_t describe_loss(const crti_pending_t *p,
                                          const crti_net_loss_t *loss)
 {
     const crt_actor_t *actor = p->spec.actor;
     crti_attempt_loss_t facts = {.is_task = p->pool != NULL,
-                                 .was_handed = p->sequence <= loss->handed,
+                                 .may_have_begun = may_have_begun(p, loss),
                                  .ran_no_call = p->remote->ran_no_call,
                                  .is_alive = loss->status == CRT_ERR_UNREACHABLE,
                                  .has_record = p->spec.record.size > 0,

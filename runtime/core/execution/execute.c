@@ -70,6 +70,17 @@ static void show(crti_core_t *core, const crt_call_t *call)
     crti_blackboard_enter(core->blackboard);
 }
 
+/* Should this worker die, its callers know which of their tasks did not begin. */
+static void show_begin(crti_core_t *core, const crt_call_t *call)
+{
+    crti_id_t caller;
+
+    if (!core->blackboard || !call->client || !(call->flags & CRTI_CALL_TASK))
+        return;
+    caller = crti_peer_process(call->client->peer);
+    crti_blackboard_begin(core->blackboard, caller.high, caller.low, call->arrived);
+}
+
 static crt_status_t run(crti_core_t *core, crt_call_t *call)
 {
     const crti_function_t *f = call->function;
@@ -145,6 +156,7 @@ static void run_unlocked(crti_executor_t *executor, crt_call_t *call)
         crti_blocking_begin(core, &executor->blocking);
     set_running(executor, call);
     show(core, call);
+    show_begin(core, call);
     crti_run_event_begun(call);
     crti_net_busy(core->net, true);
     crti_net_unlock(core->net);

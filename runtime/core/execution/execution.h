@@ -62,6 +62,7 @@ struct crt_call {
     const crti_function_t *function;
     char *given_name; /* what its caller calls it; NULL: nothing else than its function */
     uint64_t number;
+    uint64_t arrived;        /* the number of its record in the session */
     crti_call_again_t again; /* of one that was made before, under another number */
     unsigned flags;
     unsigned group; /* of the actor that it is for; 0: none, or a task */

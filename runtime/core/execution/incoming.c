@@ -397,6 +397,7 @@ crt_status_t crti_incoming_call(crti_client_t *client, const void *data, size_t 
     if (core->execution->is_spent)
         crti_incoming_refuse_more(client);
     call->missing = 1;
+    call->arrived = crti_peer_received(client->peer);
     link_call(client, call);
     if (call->flags & CRTI_CALL_READY) {
         take_ready_question(core, call);

@@ -45,6 +45,8 @@ struct crti_remote {
     uint64_t copy_query; /* the request of COPY_QUERY that it has not answered, 0: none */
     bool is_watched, is_borrower, is_dead, needs_resend; /* ... to be sent again */
     bool ran_no_call; /* dead, and told so: an actor's, before its create had ended */
+    /* Dead: the first record of ours whose task had not begun there; 0: it is not known. */
+    uint64_t unbegun;
 };
 
 /* Somebody who wants to know when a process ends. A member of the owner's struct. */

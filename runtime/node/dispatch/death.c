@@ -128,6 +128,7 @@ static void publish(crti_process_t *p, crt_status_t status, const char *text)
                                  .text = crti_str(text),
                                  .ran_no_call = crti_process_ran_no_call(p)};
 
+    died.unbegun = crti_process_unbegun(p, &died.caller);
     crti_log(status == CRT_OK ? CRTI_LOG_DEBUG : CRTI_LOG_WARN, "death", "%s", text);
     crti_dead_add(p->node, &died);
     crti_watch_drop(p->node, p->id);

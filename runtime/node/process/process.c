@@ -266,6 +266,22 @@ bool crti_process_ran_no_call(const crti_process_t *process)
            atomic_load_explicit(&process->board->created, memory_order_relaxed) == 0;
 }
 
+uint64_t crti_process_unbegun(const crti_process_t *process, crti_id_t *caller_out)
+{
+    const crti_blackboard_t *board = process->board;
+    uint64_t begun;
+
+    *caller_out = (crti_id_t){0};
+    if (!board || process->role != CRTI_ROLE_WORKER)
+        return 0;
+    begun = atomic_load_explicit(&board->begun, memory_order_relaxed);
+    if (begun == CRTI_BLACKBOARD_ANY)
+        return 0;
+    caller_out->high = atomic_load_explicit(&board->caller[0], memory_order_relaxed);
+    caller_out->low = atomic_load_explicit(&board->caller[1], memory_order_relaxed);
+    return begun + 1;
+}
+
 /* ---------------------------------------------------------------- its end */
 
 void crti_process_kill(crti_process_t *process)

@@ -107,6 +107,8 @@ crt_status_t crti_process_make_board(crti_process_t *process);
 void crti_process_close_board(crti_process_t *process);
 /* It has ended, and was an actor's whose `create` had not: its calls may be made elsewhere. */
 bool crti_process_ran_no_call(const crti_process_t *process);
+/* It has ended: `caller` and `unbegun` of PEER_DIED. */
+uint64_t crti_process_unbegun(const crti_process_t *process, crti_id_t *caller_out);
 /* ATTACH, READY and FORKED say more of it. */
 void crti_process_attached(crti_process_t *process, const crti_msg_attach_t *attach);
 void crti_process_ready(crti_process_t *process, const crti_msg_ready_t *ready);

@@ -30,6 +30,8 @@ typedef struct dead {
     crt_status_t status;
     int64_t pid;
     bool ran_no_call;
+    crti_id_t caller;
+    uint64_t unbegun;
     char text[480];
 } dead_t;
 
@@ -40,7 +42,9 @@ void crti_dead_add(crti_node_t *node, const crti_msg_peer_died_t *died)
     dead_t dead = {.process = died->process,
                    .status = (crt_status_t)died->status,
                    .pid = died->pid,
-                   .ran_no_call = died->ran_no_call};
+                   .ran_no_call = died->ran_no_call,
+                   .caller = died->caller,
+                   .unbegun = died->unbegun};
 
     crti_text(died->text, dead.text, sizeof(dead.text));
     if (node->watches->dead.size < DEAD_MAX * sizeof(dead)) {
@@ -94,6 +98,8 @@ static bool is_gone(crti_node_t *node, const crti_msg_watch_t *target,
         died->status = dead->status;
         died->pid = dead->pid;
         died->ran_no_call = dead->ran_no_call;
+        died->caller = dead->caller;
+        died->unbegun = dead->unbegun;
         died->text = crti_str(dead->text);
         return true;
     }
