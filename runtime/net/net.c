@@ -349,7 +349,8 @@ crt_status_t crti_net_send(crti_net_t *net, crti_peer_t *peer, const struct iove
         return status;
     if (sequence_out)
         *sequence_out = peer->session.queued;
-    if (flags & CRTI_SEND_NOW)
+    if (flags & CRTI_SEND_NOW ||
+        (flags & CRTI_SEND_IF_IDLE && crti_session_peer_is_idle(&peer->session)))
         crti_session_flush(&peer->session, net->now);
     crti_peer_touch(peer);
     return CRT_OK;

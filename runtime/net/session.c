@@ -440,15 +440,19 @@ static crt_status_t send_alone(crti_session_t *s, const struct iovec *parts, int
     return status;
 }
 
-/* Whether what was gathered leaves before a record of `size` bytes joins it. */
-static bool is_frame_full(const crti_session_t *s, size_t size)
+bool crti_session_peer_is_idle(const crti_session_t *s)
 {
     const crti_session_ops_t *ops = s->config.ops;
 
+    return ops->peer_is_idle && ops->peer_is_idle(s->config.user);
+}
+
+/* Whether what was gathered leaves before a record of `size` bytes joins it. */
+static bool is_frame_full(const crti_session_t *s, size_t size)
+{
     if (s->gather.size == 0 || s->gather.size + size <= CRTI_SESSION_GATHER_IDLE)
         return false;
-    return s->gather.size + size > CRTI_SESSION_GATHER ||
-           (ops->peer_is_idle && ops->peer_is_idle(s->config.user));
+    return s->gather.size + size > CRTI_SESSION_GATHER || crti_session_peer_is_idle(s);
 }
 
 bool crti_session_has_room(const crti_session_t *s, size_t size)

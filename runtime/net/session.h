@@ -209,6 +209,9 @@ crt_status_t crti_session_send(crti_session_t *s, const struct iovec *parts, int
 /* Whether a record of that size fits into the window now. */
 bool crti_session_has_room(const crti_session_t *s, size_t size);
 
+/* Whether the peer has taken all that was handed over; false where that can't be seen. */
+bool crti_session_peer_is_idle(const crti_session_t *s);
+
 /* Seals and hands over what was gathered. */
 void crti_session_flush(crti_session_t *s, uint64_t now);
 

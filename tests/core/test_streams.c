@@ -47,6 +47,24 @@ static crt_status_t count_run(crt_call_t *call)
 static const crt_task_t count_task =
     CRT_TASK(.name = "count", .run = count_run, .signature = "int, string");
 
+/* Yields each item when its reader has noted the one before, and dies right after the last. */
+static crt_status_t step_run(crt_call_t *call)
+{
+    const char *path;
+    int64_t count;
+
+    CRT_TRY(crt_args(call, &count, &path));
+    for (int64_t i = 0; i < count; i++) {
+        for (int tries = 0; notes_in(path) < i && tries < NOTES_PATIENCE_MS; tries++)
+            nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+        CRT_TRY(crt_yield(call, i));
+    }
+    raise(SIGKILL);
+    return CRT_OK;
+}
+static const crt_task_t step =
+    CRT_TASK(.name = "step", .run = step_run, .signature = "int, string");
+
 /* Notes each item before it yields it, and its end: 'c' when it was told that nobody wants more. */
 static crt_status_t endless_items(crt_call_t *call)
 {
@@ -659,6 +677,27 @@ static void what_came_before_its_worker_died_is_given(void **state)
     crt_stream_drop(&stream);
 }
 
+/* Nothing waits for company in its process while the reader has taken all that came. */
+static void what_a_reader_that_keeps_up_was_yielded_is_given(void **state)
+{
+    enum { ITEMS = 20 };
+    crt_stream_t *stream = crt_submit_stream(&step, CRT_TASK_OPTIONS(.max_attempts = 1),
+                                             (int64_t)ITEMS, notes);
+    crt_ref_t *ref;
+    int64_t value, i = 0;
+    crt_status_t status;
+
+    while ((status = crt_stream_next(stream, PATIENCE_MS, &ref)) == CRT_OK) {
+        OK(crt_get_for(ref, PATIENCE_MS, &value));
+        assert_int_equal(value, i++);
+        crt_ref_drop(&ref);
+        note(notes, '.');
+    }
+    assert_int_equal(status, CRT_ERR_WORKER_DIED);
+    assert_int_equal(i, ITEMS);
+    crt_stream_drop(&stream);
+}
+
 /* Item i of fragile_items. */
 static void is_item(crt_ref_t *ref, int64_t i)
 {
@@ -822,6 +861,7 @@ static int driver(int argc, char **argv)
         TEST(a_wait_for_the_next_item_may_time_out),
         TEST(one_that_was_queued_never_begins),
         TEST(what_came_before_its_worker_died_is_given),
+        TEST(what_a_reader_that_keeps_up_was_yielded_is_given),
         TEST(a_task_that_is_run_again_goes_on_where_it_was),
         TEST(so_does_a_method_of_an_actor_that_was_restarted),
         TEST(one_that_yields_fewer_when_it_is_run_again_fails),
@@ -840,7 +880,7 @@ int main(int argc, char **argv)
 {
     return crt_main(argc, argv,
                     CRT_OPTIONS(.classes = CRT_CLASSES(&producer),
-                                .tasks = CRT_TASKS(&count_task, &endless, &large,
+                                .tasks = CRT_TASKS(&count_task, &step, &endless, &large,
                                                    &refs_task, &pass_task, &fragile,
                                                    &shrinking, &consume, &leave),
                                 .num_cpus = 2, .object_store_memory = STORE_BYTES),

@@ -116,7 +116,7 @@ static crt_status_t send_item(crt_call_t *call)
     crti_result_describe(call, &call->yields->item, node, &result);
     status = crti_put_item(&record, call->number, call->yields->next, &result);
     if (status == CRT_OK)
-        status = crti_peer_reply(core, call->client->peer, &record, 0);
+        status = crti_peer_reply(core, call->client->peer, &record, CRTI_SEND_IF_IDLE);
     crti_scratch_give(core, &record);
     return status == CRT_ERR_CLOSED ? check_wanted(call) : status;
 }
