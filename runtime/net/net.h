@@ -143,7 +143,8 @@ enum {
     CRTI_SEND_CONTROL = 1,
     CRTI_SEND_TRY = 2, /* CRT_ERR_BACKPRESSURE instead of waiting for the window */
     CRTI_SEND_NOW = 4, /* do not gather: this record and what was gathered leave now, */
-    CRTI_SEND_IF_IDLE = 8, /* or if the peer is on this node and has taken all that left */
+    CRTI_SEND_IF_IDLE =
+        8, /* or if the peer is on this node and has taken all that left */
 };
 
 /* Sends one record of the bytes of all parts, at least one byte; they are copied. Sent at once when
