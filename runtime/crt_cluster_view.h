@@ -152,9 +152,9 @@ CRT_API crt_status_t crt_actors_named(const char *name_space, crt_actor_info_t *
  * commands say, are accepted too. Caller owns the text and frees it with crt_free. Any thread may
  * call.
  *
- * Errors: CRT_ERR_INVALID, when there is no such state; CRT_ERR_NOT_INITIALIZED;
- * CRT_ERR_HEAD_LOST or CRT_ERR_TIMED_OUT, when the head does not answer within 30 s;
- * CRT_ERR_NO_MEMORY. */
+ * Errors: CRT_ERR_INVALID, when there is no such state, or `what` or `json_out` is NULL;
+ * CRT_ERR_NOT_INITIALIZED; CRT_ERR_HEAD_LOST or CRT_ERR_TIMED_OUT, when the head does not answer
+ * within 30 s; CRT_ERR_NO_MEMORY. */
 CRT_API crt_status_t crt_cluster_state(const char *what, char **json_out);
 
 #ifdef __cplusplus

@@ -20,9 +20,10 @@ extern "C" {
  * thread may call.
  *
  * Errors: CRT_ERR_EXISTS, when the key exists and `overwrite` is false; CRT_ERR_INVALID, when
- * `key` is NULL, "" or longer than 255 bytes; CRT_ERR_NOT_INITIALIZED; CRT_ERR_HEAD_LOST or
- * CRT_ERR_TIMED_OUT, when the head does not answer within 30 s (the request may still be carried
- * out); CRT_ERR_IO, when the control store can't carry the request out. */
+ * `key` is NULL, "" or longer than 255 bytes, or when `value` is NULL and `size` is not 0, or above
+ * 1 MiB; CRT_ERR_NOT_INITIALIZED; CRT_ERR_HEAD_LOST or CRT_ERR_TIMED_OUT, when the head does not
+ * answer within 30 s (the request may still be carried out); CRT_ERR_IO, when the control store
+ * can't carry the request out. */
 CRT_API crt_status_t crt_kv_put(const char *key, const void *value, size_t size,
                                 bool overwrite);
 
@@ -31,9 +32,9 @@ CRT_API crt_status_t crt_kv_put(const char *key, const void *value, size_t size,
  * call.
  *
  * Errors: CRT_ERR_NOT_FOUND, when there is no such key; CRT_ERR_INVALID, when `key` is NULL, ""
- * or longer than 255 bytes; CRT_ERR_NOT_INITIALIZED; CRT_ERR_HEAD_LOST or CRT_ERR_TIMED_OUT, when
- * the head does not answer within 30 s (the request may still be carried out); CRT_ERR_IO, when
- * the control store can't carry the request out. */
+ * or longer than 255 bytes, or `value_out` is NULL; CRT_ERR_NOT_INITIALIZED; CRT_ERR_HEAD_LOST or
+ * CRT_ERR_TIMED_OUT, when the head does not answer within 30 s (the request may still be carried
+ * out); CRT_ERR_IO, when the control store can't carry the request out. */
 CRT_API crt_status_t crt_kv_get(const char *key, void **value_out, size_t *size_out);
 
 /* Deletes a key and its value. Any thread may call.
@@ -51,10 +52,10 @@ CRT_API crt_status_t crt_kv_delete(const char *key);
  * is true when the value was as expected; when false, the call returns CRT_OK and nothing has
  * changed. Any thread may call.
  *
- * Errors: CRT_ERR_INVALID, when `key` is NULL, "" or longer than 255 bytes;
- * CRT_ERR_NOT_INITIALIZED; CRT_ERR_HEAD_LOST or CRT_ERR_TIMED_OUT, when the head does not answer
- * within 30 s (the request may still be carried out); CRT_ERR_IO, when the control store can't
- * carry the request out. */
+ * Errors: CRT_ERR_INVALID, when `key` is NULL, "" or longer than 255 bytes, a value is NULL with a
+ * size or above 1 MiB, or `swapped_out` is NULL; CRT_ERR_NOT_INITIALIZED; CRT_ERR_HEAD_LOST or
+ * CRT_ERR_TIMED_OUT, when the head does not answer within 30 s (the request may still be carried
+ * out); CRT_ERR_IO, when the control store can't carry the request out. */
 CRT_API crt_status_t crt_kv_swap(const char *key, const void *expected,
                                  size_t expected_size, const void *value,
                                  size_t value_size, bool *swapped_out);

@@ -194,6 +194,24 @@ static void a_value_is_swapped_only_for_what_was_expected(void **state)
     assert_int_equal(crt_kv_put("new", "1", 1, false), CRT_ERR_EXISTS);
 }
 
+static void a_null_place_or_value_is_named(void **state)
+{
+    char *json;
+    size_t size;
+
+    OK(crt_kv_put("there", "1", 1, true));
+    assert_int_equal(crt_kv_get("there", NULL, NULL), CRT_ERR_INVALID);
+    assert_int_equal(crt_kv_get("there", NULL, &size), CRT_ERR_INVALID);
+    assert_string_equal(crt_error_detail(), "there is no place for the answer");
+    assert_int_equal(crt_kv_put("there", NULL, 1, true), CRT_ERR_INVALID);
+    assert_string_equal(crt_error_detail(), "the value is NULL, of 1 bytes");
+    assert_int_equal(crt_kv_put("there", "", (1 << 20) + 1, true), CRT_ERR_INVALID);
+    assert_string_equal(crt_error_detail(),
+                        "a value has up to 1 MiB, this one 1048577 bytes");
+    assert_int_equal(crt_cluster_state(NULL, &json), CRT_ERR_INVALID);
+    assert_int_equal(crt_cluster_state("nodes", NULL), CRT_ERR_INVALID);
+}
+
 #define THREADS 4
 #define ROUNDS  25
 
@@ -338,6 +356,7 @@ static int driver(int argc, char **argv)
         cmocka_unit_test(named_actors_are_listed_by_name),
         cmocka_unit_test(keys_are_listed_by_prefix_in_order),
         cmocka_unit_test(a_value_is_swapped_only_for_what_was_expected),
+        cmocka_unit_test(a_null_place_or_value_is_named),
         cmocka_unit_test(of_several_that_swap_at_once_one_wins),
         cmocka_unit_test(a_job_is_submitted_followed_and_found),
         cmocka_unit_test(a_job_is_stopped),

@@ -44,7 +44,9 @@ static crt_status_t copy_out(crti_span_t from, void **to_out, size_t *size_out)
 
 static crt_status_t check_value(const void *value, size_t size)
 {
-    if ((!value && size) || size > VALUE_BYTES)
+    if (!value && size)
+        return crt_raise(CRT_ERR_INVALID, "the value is NULL, of %zu bytes", size);
+    if (size > VALUE_BYTES)
         return crt_raise(CRT_ERR_INVALID, "a value has up to 1 MiB, this one %zu bytes",
                          size);
     return CRT_OK;
@@ -98,6 +100,8 @@ crt_status_t crt_kv_get(const char *key, void **value_out, size_t *size_out)
     crti_message_t answer;
     crt_status_t status = check_key(key);
 
+    if (status == CRT_OK && !value_out)
+        status = crt_raise(CRT_ERR_INVALID, "there is no place for the answer");
     if (status == CRT_OK)
         status = ask(CRTI_MSG_KV_GET, &body, CRTI_MSG_KV_VALUE, &answer, &storage);
     if (status == CRT_OK && !answer.kv_value.found)
@@ -251,12 +255,16 @@ static const char *own_name(const char *what)
 crt_status_t crt_cluster_state(const char *what, char **json_out)
 {
     CRTI_AUTO(crti_buffer_fini) crti_buffer_t storage = {0};
-    crti_msg_state_query_t body = {crti_str(own_name(what)), crti_str(""), 0};
+    crti_msg_state_query_t body = {.filter = crti_str("")};
     crti_message_t answer;
-    crt_status_t status =
-        ask(CRTI_MSG_STATE_QUERY, &body, CRTI_MSG_STATE_ANSWER, &answer, &storage);
+    crt_status_t status;
     void *text;
 
+    if (!what || !json_out)
+        return crt_raise(CRT_ERR_INVALID, what ? "there is no place for the answer"
+                                               : "the name of the state is NULL");
+    body.what = crti_str(own_name(what));
+    status = ask(CRTI_MSG_STATE_QUERY, &body, CRTI_MSG_STATE_ANSWER, &answer, &storage);
     if (status == CRT_OK)
         status = copy_out(answer.state_answer.json, &text, NULL);
     if (status == CRT_OK)
