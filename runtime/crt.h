@@ -601,7 +601,7 @@ CRT_API const char *crt_actor_id(crt_actor_t *actor);
 
 /* ---------------------------------------------------------------- inside a call */
 
-/* Returns the number of arguments of a call. */
+/* Returns the number of arguments of a call; 0 when `call` is NULL. */
 CRT_API size_t crt_arg_count(const crt_call_t *call);
 
 /* Reads the argument `index` of a call, from 0 on. Pointers are borrowed: they are valid until the
@@ -609,43 +609,45 @@ CRT_API size_t crt_arg_count(const crt_call_t *call);
  * copy). An int converts to bool or floating point, and a float to an int, when no information is
  * lost.
  *
- * Errors: CRT_ERR_INVALID, when there is no such argument, or when the argument is of another kind
- * or does not fit; the text names the method, the argument and both kinds. */
+ * Errors: CRT_ERR_INVALID, when `call` is NULL, when there is no such argument, or when the
+ * argument is of another kind or does not fit; the text names the method, the argument and both
+ * kinds. */
 CRT_API crt_status_t crt_arg_at_v(crt_call_t *call, size_t index, crt_out_t out);
 
 /* Reads all arguments of a call into variables. Pointers, conversions and errors of each argument
  * are those of crt_arg_at_v.
  *
- * Errors: CRT_ERR_INVALID, when the number of arguments is not `count`, or when an argument is of
- * another kind or does not fit. */
+ * Errors: CRT_ERR_INVALID, when `call` is NULL, when the number of arguments is not `count`, or
+ * when an argument is of another kind or does not fit. */
 CRT_API crt_status_t crt_args_v(crt_call_t *call, const crt_out_t *outs, size_t count);
 
 /* Sets the result of a call, at most once. A tensor is copied into the store, an object that was
  * written in place is moved, and the value of a ref is passed on. `value` is borrowed until the
  * function returns; an object that is being written is taken.
  *
- * Errors: CRT_ERR_INVALID, when `value` is NULL or invalid, the result is set already, or `create`
- * sets a result; CRT_ERR_UNSUPPORTED, when a tensor lies in the memory of a device;
- * CRT_ERR_STORE_FULL and CRT_ERR_TOO_LARGE, when the store has no room; CRT_ERR_CLOSED, when a ref
- * is from before crt_shutdown; CRT_ERR_NO_MEMORY. */
+ * Errors: CRT_ERR_INVALID, when `call` or `value` is NULL, `value` is invalid, the result is set
+ * already, or `create` sets a result; CRT_ERR_UNSUPPORTED, when a tensor lies in the memory of a
+ * device; CRT_ERR_STORE_FULL and CRT_ERR_TOO_LARGE, when the store has no room; CRT_ERR_CLOSED,
+ * when a ref is from before crt_shutdown; CRT_ERR_NO_MEMORY. */
 CRT_API crt_status_t crt_return_v(crt_call_t *call, const crt_arg_t *value);
 
 /* Sets the result `index` of a call with several results, from 0 on. crt_return sets result 0. The
  * call must set all results, in any order. Ownership of `value` is that of crt_return_v.
  *
- * Errors: CRT_ERR_INVALID, when the caller wants no result `index`, the result is set already, or
- * `value` is NULL or invalid; CRT_ERR_UNSUPPORTED, when a tensor lies in the memory of a device;
- * CRT_ERR_STORE_FULL and CRT_ERR_TOO_LARGE, when the store has no room; CRT_ERR_CLOSED, when a ref
- * is from before crt_shutdown; CRT_ERR_NO_MEMORY. */
+ * Errors: CRT_ERR_INVALID, when the caller wants no result `index`, the result is set already,
+ * `call` or `value` is NULL, or `value` is invalid; CRT_ERR_UNSUPPORTED, when a tensor lies in the
+ * memory of a device; CRT_ERR_STORE_FULL and CRT_ERR_TOO_LARGE, when the store has no room;
+ * CRT_ERR_CLOSED, when a ref is from before crt_shutdown; CRT_ERR_NO_MEMORY. */
 CRT_API crt_status_t crt_return_at_v(crt_call_t *call, size_t index,
                                      const crt_arg_t *value);
 
-/* Returns the number of results that the caller of a call wants. The number is at least 1. */
+/* Returns the number of results that the caller of a call wants. The number is at least 1; 0 when
+ * `call` is NULL. */
 CRT_API size_t crt_return_count(const crt_call_t *call);
 
 /* Sets the error text of a failed call and returns the status of the failure. The method or task
  * returns this status to fail the call. `format` is that of printf. The result is `status`, or
- * CRT_ERR_USER when `status` is not negative. */
+ * CRT_ERR_USER when `status` is not negative. `call` is not read and may be NULL. */
 CRT_API crt_status_t crt_fail(crt_call_t *call, crt_status_t status, const char *format,
                               ...) CRT_PRINTF(3, 4);
 
@@ -654,11 +656,11 @@ CRT_API crt_status_t crt_fail(crt_call_t *call, crt_status_t status, const char 
  * calls of the actor fail with CRT_ERR_ACTOR_DIED. For calls that run at the same time
  * crt_cancelled then becomes true.
  *
- * Errors: CRT_ERR_INVALID, when `call` is not the call of a method. */
+ * Errors: CRT_ERR_INVALID, when `call` is not the call of a method, or is NULL. */
 CRT_API crt_status_t crt_actor_exit(crt_call_t *call);
 
 /* Returns true when the call was cancelled or its result is not wanted any more. The second case
- * occurs when the caller died or the job of the caller ended. */
+ * occurs when the caller died or the job of the caller ended. False when `call` is NULL. */
 CRT_API bool crt_cancelled(const crt_call_t *call);
 
 /* ---------------------------------------------------------------- the cluster */

@@ -67,8 +67,8 @@ CRT_API crt_status_t crt_actor_stop(crt_actor_t *actor, int64_t limit_ms);
  * The caller keeps the ownership of `state`. Waits for the head, up to 30 s.
  *
  * Errors: CRT_ERR_TOO_LARGE, when `size` is above 1 MiB; CRT_ERR_ACTOR_DIED, when another process
- * serves the actor by now (nothing was saved); CRT_ERR_INVALID, when the call is a task or the
- * class has no `restore`; CRT_ERR_HEAD_LOST, when the head is away for 30 s; CRT_ERR_TIMED_OUT,
+ * serves the actor by now (nothing was saved); CRT_ERR_INVALID, when the call is a task or NULL, or
+ * the class has no `restore`; CRT_ERR_HEAD_LOST, when the head is away for 30 s; CRT_ERR_TIMED_OUT,
  * when the head does not answer within 30 s; CRT_ERR_IO, when the head can't store it. After the
  * last three errors, the state may or may not have been saved. */
 CRT_API crt_status_t crt_actor_save(crt_call_t *call, const void *state, size_t size);

@@ -113,16 +113,16 @@ CRT_API const char *crt_context_option(int *argc, char **argv, const char *name)
  * and in lines of crt_log. All attempts of one call have one id. `size` is the number of bytes of
  * `id`, at least CRT_OBJECT_ID_SIZE.
  *
- * Errors: CRT_ERR_INVALID, when `size` is smaller. */
+ * Errors: CRT_ERR_INVALID, when `size` is smaller, or `call` is NULL. */
 CRT_API crt_status_t crt_task_id(const crt_call_t *call, char *id, size_t size);
 
 /* Returns the number of this attempt of the running call: 1 the first time, 2 when the call is
- * made again for the first time (max_retries, max_task_retries). */
+ * made again for the first time (max_retries, max_task_retries); 0 when `call` is NULL. */
 CRT_API int64_t crt_call_attempt(const crt_call_t *call);
 
 /* Returns the name of the running call in the state, in errors and in logs: the option `name`
  * that the caller gave, or else "Class.method" or the name of the task. Borrowed: valid until the
- * call returns. */
+ * call returns. "" when `call` is NULL. */
 CRT_API const char *crt_call_name(const crt_call_t *call);
 
 /* Fails the running call with `status` and `text`, as crt_fail does, for languages that can't
@@ -132,7 +132,7 @@ CRT_API crt_status_t crt_fail_text(crt_call_t *call, crt_status_t status,
                                    const char *text);
 
 /* Returns the pointer `user` of the task that runs, or of the class of the actor whose method or
- * `create` runs. */
+ * `create` runs; NULL when `call` is NULL. */
 CRT_API void *crt_call_user(const crt_call_t *call);
 
 /* Gives the handle of the actor whose method or `create` runs, for other actors and tasks to call
@@ -141,9 +141,9 @@ CRT_API void *crt_call_user(const crt_call_t *call);
  * crt_actor_stop or crt_actor_kill. The first such call in a process asks the head and waits at
  * most 30 s.
  *
- * Errors: CRT_ERR_INVALID, when a task runs, not a method; CRT_ERR_NOT_FOUND, when the last
- * handle was dropped meanwhile and the actor ends; CRT_ERR_HEAD_LOST or CRT_ERR_TIMED_OUT, when
- * the head does not answer. */
+ * Errors: CRT_ERR_INVALID, when a task runs, not a method, or `call` or `actor_out` is NULL;
+ * CRT_ERR_NOT_FOUND, when the last handle was dropped meanwhile and the actor ends;
+ * CRT_ERR_HEAD_LOST or CRT_ERR_TIMED_OUT, when the head does not answer. */
 CRT_API crt_status_t crt_actor_self(const crt_call_t *call, crt_actor_t **actor_out);
 
 /* Returns the id of this process: 32 hex digits, the `worker_id` in the state of a worker; ""

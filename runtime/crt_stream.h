@@ -97,9 +97,9 @@ CRT_API void crt_stream_drop(crt_stream_t **stream);
  *
  * Errors: CRT_ERR_CANCELLED, when the call was cancelled or the caller has dropped the stream: the
  * call should return; CRT_ERR_INVALID, when the caller called the task or method without a stream,
- * or `value` is invalid; CRT_ERR_CLOSED, when an earlier result could not be yielded because the
- * process ends; CRT_ERR_INTERRUPTED, after crt_interrupt; any error of crt_return, when `value`
- * can't be encoded or stored. */
+ * `call` is NULL, or `value` is invalid; CRT_ERR_CLOSED, when an earlier result could not be
+ * yielded because the process ends; CRT_ERR_INTERRUPTED, after crt_interrupt; any error of
+ * crt_return, when `value` can't be encoded or stored. */
 CRT_API crt_status_t crt_yield_v(crt_call_t *call, const crt_arg_t *value);
 
 #ifdef __cplusplus

@@ -137,6 +137,33 @@ static void an_exit_is_reported_with_its_status(void **state)
     crt_ref_drop(&task);
 }
 
+static void a_null_call_is_invalid(void **state)
+{
+    char id[CRT_OBJECT_ID_SIZE];
+    crt_actor_t *self = NULL;
+    int64_t number;
+
+    assert_int_equal(crt_arg_count(NULL), 0);
+    assert_int_equal(crt_args(NULL, &number), CRT_ERR_INVALID);
+    assert_string_equal(crt_error_detail(), "crt_args: the call is NULL");
+    assert_int_equal(crt_arg_at(NULL, 0, &number), CRT_ERR_INVALID);
+    assert_int_equal(crt_return(NULL, 1), CRT_ERR_INVALID);
+    assert_int_equal(crt_return_at(NULL, 1, 1), CRT_ERR_INVALID);
+    assert_int_equal(crt_return_count(NULL), 0);
+    assert_int_equal(crt_yield(NULL, 1), CRT_ERR_INVALID);
+    assert_int_equal(crt_fail(NULL, CRT_ERR_IO, "%d", 1), CRT_ERR_IO);
+    assert_int_equal(crt_fail_text(NULL, CRT_ERR_IO, "1"), CRT_ERR_IO);
+    assert_int_equal(crt_actor_exit(NULL), CRT_ERR_INVALID);
+    assert_string_equal(crt_error_detail(), "crt_actor_exit: the call is NULL");
+    assert_int_equal(crt_actor_save(NULL, "1", 1), CRT_ERR_INVALID);
+    assert_int_equal(crt_actor_self(NULL, &self), CRT_ERR_INVALID);
+    assert_int_equal(crt_task_id(NULL, id, sizeof(id)), CRT_ERR_INVALID);
+    assert_int_equal(crt_call_attempt(NULL), 0);
+    assert_string_equal(crt_call_name(NULL), "");
+    assert_null(crt_call_user(NULL));
+    assert_false(crt_cancelled(NULL));
+}
+
 static void a_killed_worker_is_an_error_within_a_second(void **state)
 {
     crt_actor_t *counter = new_counter();
@@ -435,6 +462,7 @@ static int driver(int argc, char **argv)
         cmocka_unit_test(a_failed_argument_fails_the_call_with_its_error),
         cmocka_unit_test(a_crash_is_reported_with_signal_and_method),
         cmocka_unit_test(an_exit_is_reported_with_its_status),
+        cmocka_unit_test(a_null_call_is_invalid),
         cmocka_unit_test(a_killed_worker_is_an_error_within_a_second),
         cmocka_unit_test(a_worker_that_closes_all_files_fails_its_calls),
         cmocka_unit_test(a_create_that_fails_is_every_callers_error),

@@ -304,9 +304,11 @@ crt_status_t crt_actor_stop(crt_actor_t *actor, int64_t limit_ms)
 /* Of a call that is a method, or create. */
 static crt_status_t check_save(const crt_call_t *call, size_t size)
 {
-    const crti_class_t *own = crti_execution_class(call->core);
+    const crti_class_t *own = call ? crti_execution_class(call->core) : NULL;
     const crt_actor_class_t *class_ = own ? own->user : NULL;
 
+    if (!call)
+        return crti_no_call("crt_actor_save");
     if (!class_ || call->function->task)
         return crt_raise(CRT_ERR_INVALID,
                          "%s is no method: crt_actor_save keeps the "

@@ -33,17 +33,21 @@ crt_status_t crt_task_id(const crt_call_t *call, char *id, size_t size)
     crti_id_t owner;
     uint64_t number;
 
+    if (!call)
+        return crti_no_call("crt_task_id");
     crti_call_id(call, &owner, &number);
     return write_id(owner, number, id, size);
 }
 
 int64_t crt_call_attempt(const crt_call_t *call)
 {
-    return (int64_t)call->again.tries + 1;
+    return call ? (int64_t)call->again.tries + 1 : 0;
 }
 
 const char *crt_call_name(const crt_call_t *call)
 {
+    if (!call)
+        return "";
     return call->given_name ? call->given_name : call->function->display;
 }
 
@@ -54,6 +58,8 @@ crt_status_t crt_actor_self(const crt_call_t *call, crt_actor_t **actor_out)
     crti_core_t *core;
     crt_status_t status;
 
+    if (!call)
+        return crti_no_call("crt_actor_self");
     if (!actor_out)
         return crt_raise(CRT_ERR_INVALID, "there is no place for the actor");
     if (call->function->task || crti_id_is_zero(call->core->actor_id))

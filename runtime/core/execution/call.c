@@ -20,25 +20,35 @@
 #include "runtime/core/process/entry.h"
 #include "runtime/core/process/remotes.h"
 
+crt_status_t crti_no_call(const char *function)
+{
+    return crt_raise(CRT_ERR_INVALID, "%s: the call is NULL", function);
+}
+
 /* ------------------------------------------------------------------ arguments */
 
 size_t crt_arg_count(const crt_call_t *call)
 {
-    return call->arg_count;
+    return call ? call->arg_count : 0;
 }
 
 crt_status_t crt_arg_at_v(crt_call_t *call, size_t index, crt_out_t out)
 {
-    crti_place_t place = {call->function->class_name, call->function->name, index};
+    crti_place_t place;
 
+    if (!call)
+        return crti_no_call("crt_arg_at");
     if (index >= call->arg_count)
         return crt_raise(CRT_ERR_INVALID, "%s has %u arguments, number %zu is asked for",
                          call->function->display, call->arg_count, index + 1);
+    place = (crti_place_t){call->function->class_name, call->function->name, index};
     return crti_value_to(&call->args[index].value, out, &place);
 }
 
 crt_status_t crt_args_v(crt_call_t *call, const crt_out_t *outs, size_t count)
 {
+    if (!call)
+        return crti_no_call("crt_args");
     if (count != call->arg_count)
         return crt_raise(CRT_ERR_INVALID, "%s takes %zu arguments, %u given",
                          call->function->display, count, call->arg_count);
@@ -54,9 +64,9 @@ crt_status_t crt_args_v(crt_call_t *call, const crt_out_t *outs, size_t count)
 bool crt_cancelled(const crt_call_t *call)
 {
     /* One byte that only ever goes from false to true: no lock. */
-    return __atomic_load_n(&call->is_cancel_requested, __ATOMIC_RELAXED) ||
-           __atomic_load_n(&call->is_cancelled, __ATOMIC_RELAXED) ||
-           __atomic_load_n(&call->core->execution->is_ending, __ATOMIC_RELAXED);
+    return call && (__atomic_load_n(&call->is_cancel_requested, __ATOMIC_RELAXED) ||
+                    __atomic_load_n(&call->is_cancelled, __ATOMIC_RELAXED) ||
+                    __atomic_load_n(&call->core->execution->is_ending, __ATOMIC_RELAXED));
 }
 
 crt_status_t crt_fail(crt_call_t *call, crt_status_t status, const char *format, ...)
@@ -77,6 +87,8 @@ crt_status_t crt_fail_text(crt_call_t *call, crt_status_t status, const char *te
 
 void *crt_call_user(const crt_call_t *call)
 {
+    if (!call)
+        return NULL;
     return call->function->method ? call->core->execution->class_->create.data
                                   : call->function->data;
 }
@@ -294,7 +306,7 @@ static crt_status_t open_result(crt_call_t *call, size_t index,
 
 size_t crt_return_count(const crt_call_t *call)
 {
-    return call->returns;
+    return call ? call->returns : 0;
 }
 
 crt_status_t crti_result_fill(crt_call_t *call, crti_call_result_t *result,
@@ -318,6 +330,8 @@ crt_status_t crt_return_at_v(crt_call_t *call, size_t index, const crt_arg_t *va
     crt_object_t *objects;
     crt_status_t status;
 
+    if (!call)
+        return crti_no_call("crt_return");
     if (!value)
         return crti_no_value(call);
     status = crti_objects_claim(call->core, value, 1, &objects);

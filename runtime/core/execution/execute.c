@@ -262,8 +262,10 @@ static void exit_actor(crti_core_t *core)
 
 crt_status_t crt_actor_exit(crt_call_t *call)
 {
-    crti_core_t *core = call->core;
+    crti_core_t *core = call ? call->core : NULL;
 
+    if (!call)
+        return crti_no_call("crt_actor_exit");
     if (!call->function->method)
         return crt_raise(CRT_ERR_INVALID, "%s is no method: crt_actor_exit ends an actor",
                          call->function->display);

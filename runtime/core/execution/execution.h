@@ -172,6 +172,8 @@ crt_status_t crti_result_fill(crt_call_t *call, crti_call_result_t *result,
 /* Handlers of core->name_object and placement_running. */
 bool crti_call_name_object(crti_object_id_t *id_out);
 crti_placement_t crti_call_placement(const crti_core_t *core);
+/* Of the public function of that name: its call is a NULL pointer. */
+crt_status_t crti_no_call(const char *function);
 /* A result that is a NULL pointer. */
 crt_status_t crti_no_value(const crt_call_t *call);
 

@@ -169,10 +169,12 @@ static crt_status_t yield_next(crt_call_t *call, const crt_arg_t *value)
 
 crt_status_t crt_yield_v(crt_call_t *call, const crt_arg_t *value)
 {
-    crti_core_t *core = call->core;
+    crti_core_t *core = call ? call->core : NULL;
     crt_object_t *objects;
     crt_status_t status;
 
+    if (!call)
+        return crti_no_call("crt_yield");
     if (!value)
         return crti_no_value(call);
     status = crti_objects_claim(core, value, 1, &objects);
