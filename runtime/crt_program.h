@@ -15,7 +15,10 @@
  *                         .methods = CRT_METHODS(&add));
  *
  * Descriptors are constants that stay valid until crt_shutdown: the runtime keeps their addresses.
- */
+ *
+ * The functions `run`, `create` and `restore` return CRT_OK, or an error (a number below 0), which
+ * fails the call. A number above 0 (CRT_IN_PROGRESS, CRT_END_OF_STREAM, CRT_ANY_ERROR) fails the
+ * call with CRT_ERR_INVALID. */
 #ifndef CRT_PROGRAM_H
 #define CRT_PROGRAM_H
 
@@ -104,7 +107,8 @@ typedef struct crt_task {
     /* Set by CRT_TASK. */
     size_t struct_size;
     const char *name;
-    /* The caller gets the status and the error text of a failure. */
+    /* The caller gets the status and the error text of a failure. A number above 0 is
+     * CRT_ERR_INVALID. */
     crt_status_t (*run)(crt_call_t *call);
     /* The kinds of the arguments, as `signature` of crt_method_t. */
     const char *signature;

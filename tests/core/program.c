@@ -107,6 +107,16 @@ static crt_status_t exit_run(crt_call_t *call)
 }
 const crt_task_t t_exit = CRT_TASK(.name = "exit", .run = exit_run, .signature = "");
 
+static crt_status_t number_run(crt_call_t *call)
+{
+    int64_t number;
+
+    CRT_TRY(crt_args(call, &number));
+    return (crt_status_t)number;
+}
+const crt_task_t t_number =
+    CRT_TASK(.name = "number", .run = number_run, .signature = "int");
+
 static crt_status_t segv_run(crt_call_t *call)
 {
     signal(SIGSEGV, SIG_DFL);

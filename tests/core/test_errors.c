@@ -137,6 +137,24 @@ static void an_exit_is_reported_with_its_status(void **state)
     crt_ref_drop(&task);
 }
 
+static void a_function_that_returns_no_status_fails_its_call(void **state)
+{
+    crt_ref_t *fine = crt_submit(&t_number, NULL, 0);
+
+    OK(crt_get_for(fine, 20000, NULL));
+    crt_ref_drop(&fine);
+    for (int number = 1; number <= 4; number++) {
+        char text[40];
+
+        snprintf(text, sizeof(text), "number returned %d: ", number);
+        check_failed(crt_submit(&t_number, NULL, number), CRT_ERR_INVALID, text);
+    }
+    check_failed(crt_submit(&t_number, NULL, -40), (crt_status_t)-40,
+                 "number returned -40: unknown status");
+    check_failed(crt_submit(&t_number, NULL, CRT_ERR_IO), CRT_ERR_IO,
+                 "input or output failed");
+}
+
 static void a_null_call_is_invalid(void **state)
 {
     char id[CRT_OBJECT_ID_SIZE];
@@ -462,6 +480,7 @@ static int driver(int argc, char **argv)
         cmocka_unit_test(a_failed_argument_fails_the_call_with_its_error),
         cmocka_unit_test(a_crash_is_reported_with_signal_and_method),
         cmocka_unit_test(an_exit_is_reported_with_its_status),
+        cmocka_unit_test(a_function_that_returns_no_status_fails_its_call),
         cmocka_unit_test(a_null_call_is_invalid),
         cmocka_unit_test(a_killed_worker_is_an_error_within_a_second),
         cmocka_unit_test(a_worker_that_closes_all_files_fails_its_calls),

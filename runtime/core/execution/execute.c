@@ -127,6 +127,38 @@ static void show_rest(crti_core_t *core)
         show(core, busy->running);
 }
 
+/* What a function of the user returned is a status, and why, if it is an error: success is CRT_OK
+ * alone. `name` is the function's. */
+static crt_status_t judge(crt_status_t returned, const char *name, char *text,
+                          size_t size)
+{
+    if (returned == CRT_OK)
+        return CRT_OK;
+    if (returned > 0)
+        snprintf(text, size,
+                 "%s returned %d: a function returns CRT_OK, or an error, which is "
+                 "below 0",
+                 name, (int)returned);
+    else if (*crt_error_detail())
+        snprintf(text, size, "%s", crt_error_detail());
+    else if (strcmp(crt_status_name(returned), crt_status_text(returned)) == 0)
+        snprintf(text, size, "%s returned %d: %s", name, (int)returned,
+                 crt_status_text(returned));
+    else
+        *text = '\0';
+    return returned > 0 ? CRT_ERR_INVALID : returned;
+}
+
+/* Apart from run_unlocked: many tasks may run inside each other on one stack. */
+static void fail_call(crt_call_t *call, crt_status_t returned) __attribute__((noinline));
+static void fail_call(crt_call_t *call, crt_status_t returned)
+{
+    char why[1100];
+    crt_status_t status = judge(returned, call->function->display, why, sizeof(why));
+
+    crti_call_set_error(call, status, why);
+}
+
 /* Of several results none may be missing. */
 static void check_results(crt_call_t *call)
 {
@@ -161,8 +193,8 @@ static void run_unlocked(crti_executor_t *executor, crt_call_t *call)
     crti_net_busy(core->net, true);
     crti_net_unlock(core->net);
     status = run(core, call);
-    if (status < 0)
-        crti_call_set_error(call, status, crt_error_detail());
+    if (status != CRT_OK)
+        fail_call(call, status);
     crti_net_lock(core->net);
     crti_net_busy(core->net, false);
     set_running(executor, call->outer);
@@ -393,7 +425,7 @@ static void restore(crti_core_t *core, crti_span_t saved)
 {
     const crt_actor_class_t *user = core->execution->class_->user;
     crt_status_t status;
-    char why[1400];
+    char name[300], reason[1100], why[1500];
 
     if (!saved.size || !user->restore)
         return;
@@ -401,12 +433,15 @@ static void restore(crti_core_t *core, crti_span_t saved)
     crti_net_unlock(core->net);
     crt_error_set_detail("%s", "");
     status = user->restore(core->execution->self, saved.data, saved.size);
-    snprintf(why, sizeof(why), "%s.restore of %zu bytes: %s", user->name, saved.size,
-             *crt_error_detail() ? crt_error_detail() : crt_status_name(status));
+    snprintf(name, sizeof(name), "%s.restore", user->name);
+    status = judge(status, name, reason, sizeof(reason));
     crti_net_lock(core->net);
     crti_net_busy(core->net, false);
-    if (status < 0)
-        fail_creation(core, status, why);
+    if (status == CRT_OK)
+        return;
+    snprintf(why, sizeof(why), "%s of %zu bytes: %s", name, saved.size,
+             *reason ? reason : crt_status_name(status));
+    fail_creation(core, status, why);
 }
 
 static void create_actor(crti_core_t *core, crti_span_t creation, crti_span_t saved)
