@@ -18,7 +18,9 @@
  *
  * The functions `run`, `create` and `restore` return CRT_OK, or an error (a number below 0), which
  * fails the call. A number above 0 (CRT_IN_PROGRESS, CRT_END_OF_STREAM, CRT_ANY_ERROR) fails the
- * call with CRT_ERR_INVALID. */
+ * call with CRT_ERR_INVALID. They run in threads of the runtime: one that ends its thread, by
+ * pthread_exit, ends the process, and the call fails with CRT_ERR_WORKER_DIED or
+ * CRT_ERR_ACTOR_DIED. */
 #ifndef CRT_PROGRAM_H
 #define CRT_PROGRAM_H
 

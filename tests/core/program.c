@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -116,6 +117,13 @@ static crt_status_t number_run(crt_call_t *call)
 }
 const crt_task_t t_number =
     CRT_TASK(.name = "number", .run = number_run, .signature = "int");
+
+static crt_status_t end_thread_run(crt_call_t *call)
+{
+    pthread_exit(NULL);
+}
+const crt_task_t t_end_thread =
+    CRT_TASK(.name = "end_thread", .run = end_thread_run, .signature = "");
 
 static crt_status_t segv_run(crt_call_t *call)
 {
@@ -349,6 +357,13 @@ static crt_status_t counter_exit_run(void *self, crt_call_t *call)
 const crt_method_t counter_exit =
     CRT_METHOD(.name = "exit", .run = counter_exit_run, .signature = "");
 
+static crt_status_t counter_end_thread_run(void *self, crt_call_t *call)
+{
+    pthread_exit(NULL);
+}
+const crt_method_t counter_end_thread =
+    CRT_METHOD(.name = "end_thread", .run = counter_end_thread_run, .signature = "");
+
 /* As libraries do that make a daemon of their process; their child keeps what they close. They open
  * `pipes` of their own, which get the same numbers. Ends `ms` later. */
 static crt_status_t counter_close_files_run(void *self, crt_call_t *call)
@@ -511,12 +526,12 @@ const crt_actor_class_t counter_class =
     CRT_ACTOR_CLASS(.name = "Counter", .size = sizeof(struct counter),
                     .create = counter_create, .signature = "int",
                     .destroy = counter_destroy,
-                    .methods =
-                        CRT_METHODS(&counter_add, &counter_get, &counter_pid,
-                                    &counter_sleep, &counter_crash, &counter_append,
-                                    &counter_text, &counter_call_other, &counter_keep,
-                                    &counter_kept, &counter_call_self, &counter_exit,
-                                    &counter_swallow, &counter_close_files));
+                    .methods = CRT_METHODS(
+                        &counter_add, &counter_get, &counter_pid, &counter_sleep,
+                        &counter_crash, &counter_append, &counter_text,
+                        &counter_call_other, &counter_keep, &counter_kept,
+                        &counter_call_self, &counter_exit, &counter_swallow,
+                        &counter_close_files, &counter_end_thread));
 
 /* ------------------------------------------------------------------ Broken */
 

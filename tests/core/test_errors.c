@@ -155,6 +155,25 @@ static void a_function_that_returns_no_status_fails_its_call(void **state)
                  "input or output failed");
 }
 
+static void a_function_that_ends_its_thread_ends_the_worker_and_is_named(void **state)
+{
+    const crt_task_options_t *once = CRT_TASK_OPTIONS(.max_attempts = 1);
+    crt_ref_t *sleep;
+
+    check_failed(crt_submit(&t_end_thread, once), CRT_ERR_WORKER_DIED,
+                 "end_thread ended its thread (pthread_exit");
+    for (int threads = 1; threads <= 2; threads++) { /* the main one is busy, or not */
+        crt_actor_t *counter = crt_actor_new(
+            &counter_class, CRT_ACTOR_OPTIONS(.max_concurrency = threads), 0);
+
+        sleep = threads == 2 ? crt_call(counter, &counter_sleep, 60000) : NULL;
+        check_failed(crt_call(counter, &counter_end_thread), CRT_ERR_ACTOR_DIED,
+                     "Counter.end_thread ended its thread (pthread_exit");
+        crt_ref_drop(&sleep);
+        crt_actor_drop(&counter);
+    }
+}
+
 static void a_null_call_is_invalid(void **state)
 {
     char id[CRT_OBJECT_ID_SIZE];
@@ -481,6 +500,7 @@ static int driver(int argc, char **argv)
         cmocka_unit_test(a_crash_is_reported_with_signal_and_method),
         cmocka_unit_test(an_exit_is_reported_with_its_status),
         cmocka_unit_test(a_function_that_returns_no_status_fails_its_call),
+        cmocka_unit_test(a_function_that_ends_its_thread_ends_the_worker_and_is_named),
         cmocka_unit_test(a_null_call_is_invalid),
         cmocka_unit_test(a_killed_worker_is_an_error_within_a_second),
         cmocka_unit_test(a_worker_that_closes_all_files_fails_its_calls),

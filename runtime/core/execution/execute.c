@@ -8,8 +8,9 @@
  *     the lock. `create` and `destroy` run in the main thread while there is no other.
  * Failure
  *     A create function that fails: the node daemon is told, callers get its error, the worker
- *     ends.
+ *     ends. It ends, too, when a function of the user ends the thread that it runs in.
  */
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -499,6 +500,21 @@ static void destroy_actor(crti_core_t *core)
     crti_net_busy(core->net, false);
 }
 
+/* A function of the user has ended the thread that it ran in (pthread_exit, pthread_cancel): its
+ * call would never be answered. The node quotes the line in what callers are told. */
+static void on_thread_end(void *user)
+{
+    const crti_executor_t *executor = user;
+    const crt_call_t *call = executor->running;
+
+    fflush(stdout);
+    crti_log(CRTI_LOG_ERROR, "core",
+             "%s ended its thread (pthread_exit or pthread_cancel), which belongs to the "
+             "runtime: the process ends",
+             call ? call->function->display : "restore or destroy");
+    _exit(1);
+}
+
 /* Until the worker ends. */
 static void run_calls(crti_executor_t *executor)
 {
@@ -521,15 +537,29 @@ static void run_calls(crti_executor_t *executor)
     }
 }
 
-void crti_serve(crti_core_t *core, crti_span_t creation, crti_span_t saved)
+static void run_thread(crti_executor_t *executor)
 {
-    core->execution->awaits_debugger = crti_debugger_is_wanted();
+    pthread_cleanup_push(on_thread_end, executor);
+    run_calls(executor);
+    pthread_cleanup_pop(0);
+}
+
+static void serve(crti_core_t *core, crti_span_t creation, crti_span_t saved)
+{
     if (!crti_id_is_zero(core->actor_id)) {
         create_actor(core, creation, saved);
-        crti_executors_open(core, run_calls);
+        crti_executors_open(core, run_thread);
     }
     run_calls(&core->execution->executors.main);
     crti_executors_join(core);
     destroy_actor(core);
+}
+
+void crti_serve(crti_core_t *core, crti_span_t creation, crti_span_t saved)
+{
+    core->execution->awaits_debugger = crti_debugger_is_wanted();
+    pthread_cleanup_push(on_thread_end, &core->execution->executors.main);
+    serve(core, creation, saved);
+    pthread_cleanup_pop(0);
     end_worker(core, 0);
 }
