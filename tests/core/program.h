@@ -17,6 +17,7 @@ extern const crt_task_t t_exit;    /* () exits with 7 */
 extern const crt_task_t t_segv;    /* () crashes */
 extern const crt_task_t t_number;  /* (n) returns n as its status */
 extern const crt_task_t t_end_thread; /* () ends by pthread_exit */
+extern const crt_task_t t_print;      /* (line, ms) prints it, and returns ms later */
 extern const crt_task_t t_floats;     /* (n, x) -> tensor of n floats x */
 extern const crt_task_t t_sum;        /* (tensor...) -> sum of all elements */
 extern const crt_task_t t_recurse;    /* (n) -> depth, by a task within a task */
@@ -53,7 +54,7 @@ extern const crt_method_t gated_wait;
     CRT_TASKS(&t_add, &t_echo, &t_sleep, &t_gate, &t_swallow, &t_fail, &t_exit, &t_segv, \
               &t_floats, &t_sum, &t_recurse, &t_put_list, &t_sum_refs, &t_first_ref,     \
               &t_object, &t_big_object, &t_get_ref, &t_pid, &t_get_listed,               \
-              &t_crash_listed, &t_number, &t_end_thread)
+              &t_crash_listed, &t_number, &t_end_thread, &t_print)
 #define PROGRAM_CLASSES CRT_CLASSES(&counter_class, &broken_class, &gated_class)
 
 #endif

@@ -174,6 +174,23 @@ static void a_function_that_ends_its_thread_ends_the_worker_and_is_named(void **
     }
 }
 
+/* Both workers have printed. */
+static void the_output_of_earlier_tasks_is_not_that_of_a_crash(void **state)
+{
+    const crt_task_options_t *once = CRT_TASK_OPTIONS(.max_attempts = 1);
+    crt_ref_t *prints[4], *ref;
+
+    for (int i = 0; i < 4; i++)
+        prints[i] = crt_submit(&t_print, NULL, "of another task", 200);
+    for (int i = 0; i < 4; i++)
+        OK(crt_get_for(prints[i], 20000, NULL));
+    crt_refs_drop(prints, 4);
+    ref = crt_submit(&t_exit, once);
+    assert_int_equal(crt_get_for(ref, 20000, NULL), CRT_ERR_WORKER_DIED);
+    assert_null(strstr(crt_error_detail(), "of another task"));
+    crt_ref_drop(&ref);
+}
+
 static void a_null_call_is_invalid(void **state)
 {
     char id[CRT_OBJECT_ID_SIZE];
@@ -501,6 +518,7 @@ static int driver(int argc, char **argv)
         cmocka_unit_test(an_exit_is_reported_with_its_status),
         cmocka_unit_test(a_function_that_returns_no_status_fails_its_call),
         cmocka_unit_test(a_function_that_ends_its_thread_ends_the_worker_and_is_named),
+        cmocka_unit_test(the_output_of_earlier_tasks_is_not_that_of_a_crash),
         cmocka_unit_test(a_null_call_is_invalid),
         cmocka_unit_test(a_killed_worker_is_an_error_within_a_second),
         cmocka_unit_test(a_worker_that_closes_all_files_fails_its_calls),

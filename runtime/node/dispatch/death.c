@@ -84,7 +84,8 @@ static void add_how(char *text, size_t size, const crti_process_t *p)
 }
 
 /* "worker 3f2a.. (Counter, pid 4711) on node 9c.. killed by signal 11 (Segmentation fault) in
- * Counter.add; core: /path; last output: ..." */
+ * Counter.add; core: /path; last output of the process: ..."; of one that runs tasks "last output",
+ * which is that since the last one that printed has ended. */
 static void make_report(crti_process_t *p, char *text, size_t size)
 {
     char hex[CRTI_ID_HEX], name[96] = "", method[CRTI_BLACKBOARD_TEXT + 1], last[500];
@@ -113,7 +114,8 @@ static void make_report(crti_process_t *p, char *text, size_t size)
         add_core(text, size, p);
     crti_log_file_last(&p->log, last, sizeof(last));
     if (last[0])
-        add(text, size, "; last output: %s", last);
+        add(text, size, "; last output%s: %s",
+            crti_id_is_zero(p->actor) ? "" : " of the process", last);
 }
 
 /* ---------------------------------------------------------------- the end of a worker */

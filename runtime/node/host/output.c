@@ -158,6 +158,11 @@ const char *crti_log_file_last(const crti_log_file_t *file, char *text, size_t s
     return text;
 }
 
+void crti_log_file_forget(crti_log_file_t *file)
+{
+    file->tail_size = 0;
+}
+
 /* ---------------------------------------------------------------- lines */
 
 static void tell(crti_output_t *output, const char *lines, size_t size)

@@ -58,6 +58,8 @@ void crti_log_file_close(crti_log_file_t *file);
 /* The last lines, on one line joined by " | ", at most `size` - 1 bytes; "" when nothing was
  * printed. Returns `text`. */
 const char *crti_log_file_last(const crti_log_file_t *file, char *text, size_t size);
+/* What was printed up to here is not in _last. */
+void crti_log_file_forget(crti_log_file_t *file);
 /* Where it ends, in bytes from the first one that was ever printed. */
 uint64_t crti_log_file_end(const crti_log_file_t *file);
 /* Appends bytes as if they had been printed. */

@@ -88,6 +88,8 @@ void crti_spawn_flush(crti_process_t *p, uint64_t request)
     for (int i = 0; p->worker && i < 2; i++)
         crti_output_flush(&p->output[i]);
     p->log_flushed = crti_log_file_end(&p->log);
+    if (p->worker && crti_id_is_zero(p->actor))
+        crti_log_file_forget(&p->log); /* a later task is another one */
     if (crti_id_equal(driver_node, p->node->id) || !crti_job_logs(p->job) ||
         crti_node_ask(p->node, driver_node, CRTI_PRIORITY_CONTROL, &ask,
                       &(crti_msg_log_flush_t){0}) != CRT_OK)
