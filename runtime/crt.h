@@ -361,9 +361,9 @@ CRT_API crt_ref_t *crt_ref_at(crt_ref_t *ref, const char *place);
  * Errors: CRT_ERR_TIMED_OUT, when the value is not here after `wait_ms`; CRT_ERR_INTERRUPTED, when
  * crt_interrupt was called; CRT_ERR_DEADLOCK, when the wait would never end; CRT_ERR_CANCELLED,
  * when the call that waits was cancelled; CRT_ERR_INVALID, when `ref` is NULL or dropped, or when
- * the value is of another kind or does not fit; CRT_ERR_CLOSED, after crt_shutdown;
- * CRT_ERR_NOT_INITIALIZED; CRT_ERR_FORKED; else the status of the failed call, for which
- * crt_ref_error tells more. */
+ * the value is of another kind or does not fit; CRT_ERR_CLOSED, after crt_shutdown, when the value
+ * was not read before; CRT_ERR_NOT_INITIALIZED; CRT_ERR_FORKED; else the status of the failed call,
+ * for which crt_ref_error tells more. */
 CRT_API crt_status_t crt_get_v(crt_ref_t *ref, int64_t wait_ms, crt_out_t out);
 
 /* Waits until `want` of `count` refs are ready. A ref is ready when the ref has a value or an
@@ -510,8 +510,8 @@ CRT_API void crt_submit_returns_v(crt_ref_t **refs, size_t returns,
                                   const crt_arg_t *args, size_t count);
 
 /* Cancels the call that produces `ref`, and the calls that this call has made. Returns at once;
- * crt_get waits for the end. `options` may be NULL. The result is CRT_OK also when the call
- * was cancelled before.
+ * crt_get waits for the end. `options` may be NULL. The result is CRT_OK also when the call was
+ * cancelled before and has not ended yet.
  *
  * A call that has not begun never runs. In a running call crt_cancelled becomes true, and waits
  * inside the call (crt_get, crt_wait, ...) return CRT_ERR_CANCELLED. The result of a cancelled call

@@ -117,7 +117,7 @@ CRT_API const char *crt_context_option(int *argc, char **argv, const char *name)
 CRT_API crt_status_t crt_task_id(const crt_call_t *call, char *id, size_t size);
 
 /* Returns the number of this attempt of the running call: 1 the first time, 2 when the call is
- * made again for the first time (max_retries, max_task_retries); 0 when `call` is NULL. */
+ * made again for the first time (max_attempts, max_task_retries); 0 when `call` is NULL. */
 CRT_API int64_t crt_call_attempt(const crt_call_t *call);
 
 /* Returns the name of the running call in the state, in errors and in logs: the option `name`

@@ -203,7 +203,8 @@
       "bytes that another node must have more of than this one, to get the task "        \
       "that needs them")                                                                 \
     L(store_timeout, PROGRAM, TIME, 5 * CRTI_S, 10 * CRTI_MS, CRTI_DAY,                  \
-      "time that a value waits for room in a full store in which nothing is freed")      \
+      "time that a put or a result waits for room in a full store in which nothing is "  \
+      "freed (a value from a disk or another node waits 10 s)")                          \
     L(store_timeout_max, PROGRAM, TIME, 300 * CRTI_S, 10 * CRTI_MS, CRTI_DAY,            \
       "the same, while others get what is freed")                                        \
     L(fetch_tries, PROGRAM, COUNT, 14, 1, 1000,                                          \
