@@ -115,7 +115,7 @@ static crt_status_t find_source(crt_replica_t *r, source_t *source)
 
 /* Weights and states as they will be: nothing of the replica changes before all of it is here. */
 typedef struct fresh {
-    float *values[3]; /* weights, then the states */
+    float *values[1 + CRT_OPTIMIZER_STATES_MAX]; /* weights, then the states */
     int count;
     float *statistics; /* of batch norms */
 } fresh_t;

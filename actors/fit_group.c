@@ -38,6 +38,7 @@ typedef struct member {
 typedef struct group {
     char name[64];
     int begins;
+    char why[512]; /* members could not begin, the last time */
     member_t members[CRTI_FIT_MEMBERS_MAX];
     int count;
     member_t spares[CRTI_FIT_MEMBERS_MAX]; /* `ref`: says that it is ready */
@@ -215,13 +216,16 @@ static bool is_of_another(crt_status_t status)
 /* Why a member could not join. A reason of its own fails the training; else all begin again. */
 static crt_status_t judge_joining(crti_fit_t *f, const member_t *m, bool *joined)
 {
+    group_t *g = f->state;
     const crt_error_t *error = crt_ref_error(m->joining);
 
     if (!error)
         return CRT_OK;
-    *joined = false;
     if (!is_of_another(error->status))
         return crt_raise(error->status, "%s", error->text);
+    if (*joined || is_dead(m, error))
+        snprintf(g->why, sizeof(g->why), "%s", error->text);
+    *joined = false;
     return is_dead(m, error) ? crti_fit_count_death(f, "member", error) : CRT_OK;
 }
 
@@ -285,7 +289,9 @@ static crt_status_t begin(crti_fit_t *f, const char *checkpoint)
     }
     if (status == CRT_OK && !joined)
         status = crt_raise(CRT_ERR_ACTOR_DIED,
-                           "members died in each of %d attempts to begin", BEGINS);
+                           "members died in each of %d attempts to begin; the last one: "
+                           "%s",
+                           BEGINS, g->why);
     return status == CRT_OK ? find_position(f) : status;
 }
 

@@ -124,7 +124,7 @@ static crt_status_t check_file(const char *name, const unsigned char *data, size
     if (h->version == 1)
         h->batches = 0;
     room = size - header_size(h) - CHECKSUM;
-    if (h->states > CRTI_OPTIMIZER_STATES_MAX || h->weights_size > room ||
+    if (h->states > CRT_OPTIMIZER_STATES_MAX || h->weights_size > room ||
         h->floats > FILE_BYTES_MAX ||
         room - h->weights_size != h->states * h->floats * sizeof(float))
         return crt_raise(CRT_ERR_CORRUPT, "%s: cut short or damaged: %zu bytes", name,

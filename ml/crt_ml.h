@@ -764,6 +764,9 @@ CRT_API const crt_tensor_t *crt_optimizer_averages(const crt_optimizer_t *optimi
 /* The number of updates that were made. */
 CRT_API uint64_t crt_optimizer_steps(const crt_optimizer_t *optimizer);
 
+/* The most states that an optimizer has. */
+#define CRT_OPTIMIZER_STATES_MAX 4
+
 /* The state of an optimizer: crt_optimizer_states flat buffers, each read with
  * crt_optimizer_state, and the number of steps, set with crt_optimizer_set_steps. Another
  * process that has these and the weights can continue the training. The buffers are borrowed:

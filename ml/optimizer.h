@@ -23,12 +23,9 @@ typedef struct crti_update {
     float *state[2]; /* the rule's own numbers, zero at the start */
 } crti_update_t;
 
-/* Of the rule, then the slow weights, then the averages: whichever there are. */
-#define CRTI_OPTIMIZER_STATES_MAX 4
-
 typedef struct crti_optimizer_ops {
     const char *name;
-    int states; /* floats kept per parameter, at most 2 */
+    int states; /* of the rule: floats kept per parameter, at most 2 */
 
     /* `step` counts from 1. */
     void (*update)(const crt_optimizer_options_t *options, uint64_t step,
@@ -41,8 +38,9 @@ struct crt_optimizer {
     crt_model_t *model;
     uint64_t steps;
     int states;
-    float *state[CRTI_OPTIMIZER_STATES_MAX];
-    crt_tensor_t state_views[CRTI_OPTIMIZER_STATES_MAX];
+    /* Of the rule, then the slow weights, then the averages: whichever there are. */
+    float *state[CRT_OPTIMIZER_STATES_MAX];
+    crt_tensor_t state_views[CRT_OPTIMIZER_STATES_MAX];
     float *slow;     /* one of the states, or NULL */
     int averages;    /* number of that state; -1: there are none */
     double *squares; /* of each array's gradient, in this step: their sum */

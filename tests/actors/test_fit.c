@@ -192,6 +192,24 @@ static void each_strategy_trains_validates_and_tests(void **state)
     assert_true(fabs(losses[0] - losses[1]) < 1e-3 && fabs(losses[0] - losses[2]) < 1e-3);
 }
 
+/* Its own two numbers for each weight, the slow weights of the look-ahead and the averages. */
+static void an_optimizer_of_four_states_trains_in_each_strategy(void **state)
+{
+    crt_optimizer_options_t radam = crt_radam_options(0.01);
+    double losses[3];
+
+    radam.lookahead_steps = 6;
+    radam.lookahead_rate = 0.5;
+    for (int i = 0; i < 3; i++) {
+        crt_fit_options_t o = usual();
+
+        o.strategy = (crt_fit_strategy_t)i;
+        o.optimizer = &radam;
+        losses[i] = run(&o).train_loss;
+    }
+    assert_true(fabs(losses[0] - losses[1]) < 1e-3 && fabs(losses[0] - losses[2]) < 1e-3);
+}
+
 /* Two batches of one member are what one batch of two is. */
 static void batches_that_are_accumulated_make_the_same_step(void **state)
 {
@@ -491,6 +509,7 @@ static int driver(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_strategy_trains_validates_and_tests),
+        cmocka_unit_test(an_optimizer_of_four_states_trains_in_each_strategy),
         cmocka_unit_test(batches_that_are_accumulated_make_the_same_step),
         cmocka_unit_test(networks_with_batch_norms_validate_alike_everywhere),
         cmocka_unit_test(
