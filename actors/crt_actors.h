@@ -105,8 +105,9 @@ CRT_API const crt_method_t *crt_parameter_server_deposit(void);
  * deposits of a worker are not complete. */
 CRT_API const crt_method_t *crt_parameter_server_apply_deposits(void);
 
-/* (folder, network, step, seed, is last, keep): writes a checkpoint, see crt_checkpoint_write.
- * `step` is the number of updates that the caller knows of.
+/* (folder, network, step, seed, is last, keep), and, if the caller counts them, batches and the
+ * samples of each: writes a checkpoint, see crt_checkpoint_write. `step` is the number of updates
+ * that the caller knows of.
  *
  * Errors: those of crt_checkpoint_write; CRT_ERR_INVALID or CRT_ERR_OBJECT_LOST, when the
  * server has made more or fewer updates than `step`. */

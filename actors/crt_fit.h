@@ -18,7 +18,8 @@
  * and ends the actors. Batches are numbered, and all members take them from one order of the data:
  * no member's data end before those of the others, and a member that dies and is replaced computes
  * the batches of the dead one. With a fixed number of devices the weights at the end are the same
- * bit for bit, whichever members died. Part of libcrt_ml.
+ * bit for bit, whichever members died; not so with CRT_FIT_SHARDED, where the optimizer state of
+ * the dead one's part is lost. Part of libcrt_ml.
  */
 #ifndef CRT_FIT_H
 #define CRT_FIT_H
@@ -154,7 +155,8 @@ typedef struct crt_fit_options {
     uint64_t every;
     /* The number of checkpoints that are kept. 0: all. */
     int keep;
-    /* The training goes on from the newest checkpoint of `folder`. */
+    /* The training goes on from the newest checkpoint of `folder`, which is one of a training with
+     * the same seed and `batch_size`; the number of devices may be another. */
     bool resume;
     /* The name of the model in checkpoints. NULL: the network of `model`, or "model". */
     const char *name;
@@ -193,12 +195,13 @@ typedef struct crt_fit_result {
 /* Trains. Call it in a driver, or in an actor or task that may wait.
  *
  * Errors, before anything is started: CRT_ERR_INVALID, when an option is missing or wrong, the
- * model does not fit the data, the validation data would be empty, or the training data have fewer
- * batches than there are devices; CRT_ERR_UNSUPPORTED, when there is no GPU, fewer than were asked
- * for, or GPUs do not have what an option asks for; CRT_ERR_UNSCHEDULABLE, when the
- * cluster has fewer CPUs than all members need; CRT_ERR_NOT_FOUND, when there is no checkpoint to
- * go on from, or no such network; CRT_ERR_EXISTS, when `folder` has checkpoints and `resume` is not
- * set; those of crt_checkpoint_read and crt_model_new. Later: CRT_ERR_INVALID, when a gradient is
+ * model does not fit the data, the validation data would be empty, the training data have fewer
+ * batches than there are devices, or the checkpoint to go on from is of another seed or batch size;
+ * CRT_ERR_UNSUPPORTED, when there is no GPU, fewer than were asked for, or GPUs do not have what an
+ * option asks for; CRT_ERR_UNSCHEDULABLE, when the cluster has fewer CPUs than all members need;
+ * CRT_ERR_NOT_FOUND, when there is no checkpoint to go on from, or no such network; CRT_ERR_EXISTS,
+ * when `folder` has checkpoints and `resume` is not set; those of crt_checkpoint_read and
+ * crt_model_new. Later: CRT_ERR_INVALID, when a gradient is
  * not finite; CRT_ERR_ACTOR_DIED, when members die again and again before a step is made;
  * CRT_ERR_IO, when a checkpoint cannot be written; CRT_ERR_TIMED_OUT, when fewer members than
  * `devices` come within `limit_ms` (the text says what they wait for), or an exchange takes longer;

@@ -355,6 +355,8 @@ static crt_status_t fit(crti_fit_t *f, const crt_fit_options_t *options)
 
     if (status == CRT_OK && f->o.resume)
         status = crt_checkpoint_latest(f->folder, path, sizeof(path));
+    if (status == CRT_OK && f->o.resume)
+        status = crti_fit_check_checkpoint(f, path);
     if (status == CRT_OK)
         status = crti_fit_open_data(f);
     if (status == CRT_OK)

@@ -77,6 +77,9 @@ struct crti_fit {
 /* Makes `fit` of what the program gave. */
 crt_status_t crti_fit_check(crti_fit_t *fit, const crt_fit_options_t *options);
 
+/* Whether the training can go on from the checkpoint at `path`. */
+crt_status_t crti_fit_check_checkpoint(const crti_fit_t *fit, const char *path);
+
 /* Puts the data into the store. */
 crt_status_t crti_fit_open_data(crti_fit_t *fit);
 void crti_fit_close_data(crti_fit_t *fit);

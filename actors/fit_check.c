@@ -331,6 +331,26 @@ static crt_status_t open_folder(crti_fit_t *f)
     return CRT_OK;
 }
 
+/* The seed says which samples are only validated with; seed and size, what is in each batch. */
+crt_status_t crti_fit_check_checkpoint(const crti_fit_t *f, const char *path)
+{
+    crt_checkpoint_t c;
+    uint64_t size = (uint64_t)f->o.batch_size;
+
+    CRT_TRY(crt_checkpoint_read(path, f->name, NULL, NULL, sizeof(c), &c));
+    if (c.seed != f->spec.seed)
+        return crt_raise(
+            CRT_ERR_INVALID,
+            "%s: of a training with seed %llu, not %llu: it would train with "
+            "samples in another order, and with those it validates with",
+            path, (unsigned long long)c.seed, (unsigned long long)f->spec.seed);
+    if (c.batch_size > 0 && c.batch_size != size)
+        return crt_raise(CRT_ERR_INVALID,
+                         "%s: of a training with batches of %llu samples, not %llu", path,
+                         (unsigned long long)c.batch_size, (unsigned long long)size);
+    return CRT_OK;
+}
+
 crt_status_t crti_fit_check(crti_fit_t *f, const crt_fit_options_t *options)
 {
     CRT_TRY(read_options(f, options));

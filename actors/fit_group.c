@@ -572,7 +572,7 @@ static crt_status_t save(crti_fit_t *f, bool is_last, bool *is_saved_out)
         if (g->members[i].is_in)
             g->members[i].ref = crt_call(g->members[i].actor, crti_trainer_save(),
                                          (const char *)f->folder, f->name, f->spec.seed,
-                                         is_last, f->o.keep);
+                                         is_last, f->o.keep, f->o.batch_size);
     for (int i = 0; i < g->count && status == CRT_OK; i++)
         if (g->members[i].ref)
             status = crti_fit_wait(g->members[i].ref);

@@ -89,16 +89,33 @@ static crt_status_t restore(crti_fit_t *f, const char *path, bool *lives_out)
     return fetch_weights(f, lives_out);
 }
 
+/* There is one copy of the weights; statistics behind them do not count. */
+static crt_status_t hash_weights(crti_fit_t *f)
+{
+    const crt_tensor_t *weights;
+    crt_status_t status = crt_get(((crew_t *)f->state)->weights, &weights);
+
+    if (status == CRT_OK)
+        f->result.hash = crti_replica_hash_floats(weights, f->parameters);
+    return status;
+}
+
 static crt_status_t go_on_from(crti_fit_t *f, const char *path)
 {
+    crt_checkpoint_t checkpoint = CRT_CHECKPOINT(.step = 0);
     bool lives = false;
     crt_status_t status = CRT_OK;
 
+    if (path)
+        status = crt_checkpoint_read(path, f->name, NULL, NULL, sizeof(checkpoint),
+                                     &checkpoint);
     while (status == CRT_OK && !lives)
         status = restore(f, path, &lives);
-    f->batches = f->step * (uint64_t)f->o.devices * (uint64_t)f->o.accumulate;
+    f->batches = checkpoint.batches;
+    if (f->batches == 0) /* older ones do not tell */
+        f->batches = f->step * (uint64_t)f->o.devices * (uint64_t)f->o.accumulate;
     f->devices = f->o.devices;
-    return status;
+    return status == CRT_OK ? hash_weights(f) : status;
 }
 
 static crt_status_t begin(crti_fit_t *f, const char *checkpoint)
@@ -233,17 +250,6 @@ static crt_status_t update(crti_fit_t *f, size_t batches, bool *made_out)
     return CRT_OK;
 }
 
-/* There is one copy of the weights; statistics behind them do not count. */
-static crt_status_t hash_weights(crti_fit_t *f)
-{
-    const crt_tensor_t *weights;
-    crt_status_t status = crt_get(((crew_t *)f->state)->weights, &weights);
-
-    if (status == CRT_OK)
-        f->result.hash = crti_replica_hash_floats(weights, f->parameters);
-    return status;
-}
-
 static crt_status_t train(crti_fit_t *f, uint64_t steps, bool compares,
                           crti_fit_sums_t *sums)
 {
@@ -302,7 +308,7 @@ static crt_status_t save(crti_fit_t *f, bool is_last, bool *is_saved_out)
     crew_t *c = f->state;
     crt_ref_t *done =
         crt_call(c->server, crt_parameter_server_save(), (const char *)f->folder, f->name,
-                 f->step, f->spec.seed, is_last, f->o.keep);
+                 f->step, f->spec.seed, is_last, f->o.keep, f->batches, f->o.batch_size);
     crt_status_t status = crt_get(done, NULL);
 
     *is_saved_out = status == CRT_OK;

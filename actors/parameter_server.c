@@ -288,8 +288,12 @@ static crt_status_t save(void *self, crt_call_t *call)
     const char *folder, *network;
     crt_checkpoint_t checkpoint = CRT_CHECKPOINT(.step = 0);
     int keep;
-    crt_status_t status = crt_args(call, &folder, &network, &checkpoint.step,
-                                   &checkpoint.seed, &checkpoint.is_last, &keep);
+    crt_status_t status = crt_arg_count(call) > 6
+                              ? crt_args(call, &folder, &network, &checkpoint.step,
+                                         &checkpoint.seed, &checkpoint.is_last, &keep,
+                                         &checkpoint.batches, &checkpoint.batch_size)
+                              : crt_args(call, &folder, &network, &checkpoint.step,
+                                         &checkpoint.seed, &checkpoint.is_last, &keep);
 
     if (status == CRT_OK)
         status = check_step(s, checkpoint.step);
@@ -319,7 +323,7 @@ CRTI_SPEC_METHOD(crt_parameter_server_deposit, .name = "deposit", .run = deposit
 CRTI_SPEC_METHOD(crt_parameter_server_apply_deposits, .name = "apply_deposits",
                  .run = apply_deposits, .signature = "int, int...")
 CRTI_SPEC_METHOD(crt_parameter_server_save, .name = "save", .run = save,
-                 .signature = "string, string, int, int, bool, int")
+                 .signature = "string, string, int, int, bool, int, int...")
 CRTI_SPEC_METHOD(crt_parameter_server_restore, .name = "restore", .run = restore,
                  .signature = "string, string")
 CRTI_SPEC_METHOD(crt_parameter_server_get_weights, .name = "get_weights",

@@ -427,7 +427,7 @@ static crt_status_t save(void *self, crt_call_t *call)
     const char *folder;
     int keep;
     crt_status_t status = crt_args(call, &folder, &checkpoint.network, &checkpoint.seed,
-                                   &checkpoint.is_last, &keep);
+                                   &checkpoint.is_last, &keep, &checkpoint.batch_size);
 
     if (status == CRT_OK)
         status = check_joined(t);
@@ -495,7 +495,7 @@ CRTI_SPEC_METHOD(crti_trainer_evaluate, .name = "evaluate", .run = evaluate,
 CRTI_SPEC_METHOD(crti_trainer_hello, .name = "hello", .run = hello, .signature = "")
 CRTI_SPEC_METHOD(crti_trainer_get_all, .name = "get_all", .run = get_all, .signature = "")
 CRTI_SPEC_METHOD(crti_trainer_save, .name = "save", .run = save,
-                 .signature = "string, string, int, bool, int")
+                 .signature = "string, string, int, bool, int, int")
 
 CRTI_SPEC_CLASS(
     crt_trainer, .name = "Trainer", .size = sizeof(trainer_t), .create = create,

@@ -42,7 +42,8 @@ const crt_method_t *crti_trainer_hello(void);
 /* () -> weights, and statistics of batch norms behind them: a flat float32 tensor in the store. */
 const crt_method_t *crti_trainer_get_all(void);
 
-/* (folder, network, seed, is last, keep): see crt_replica_save. Call it on all trainers at once. */
+/* (folder, network, seed, is last, keep, samples of a batch): see crt_replica_save. Call it on all
+ * trainers at once. */
 const crt_method_t *crti_trainer_save(void);
 
 #endif

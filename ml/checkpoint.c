@@ -25,7 +25,7 @@
 #include <zlib.h>
 
 #define MAGIC          "crtcheck"
-#define VERSION        2
+#define VERSION        3
 #define CHECKSUM       sizeof(uint32_t)
 #define FILE_BYTES_MAX ((size_t)1 << 36)
 
@@ -38,10 +38,11 @@ typedef struct header {
     uint64_t step, seed, optimizer_steps;
     uint32_t kind, states;
     uint64_t floats, weights_size;
-    uint64_t batches; /* from version 2 on */
+    uint64_t batches;    /* from version 2 on */
+    uint64_t batch_size; /* from version 3 on */
 } header_t;
 
-_Static_assert(sizeof(header_t) == 136, "as the file has it");
+_Static_assert(sizeof(header_t) == 144, "as the file has it");
 
 /* ---------------------------------------------------------------- bytes */
 
@@ -57,7 +58,8 @@ static header_t make_header(const crt_checkpoint_t *c, const crt_model_t *model,
                   .states = (uint32_t)crt_optimizer_states(optimizer),
                   .floats = crt_model_parameters(model),
                   .weights_size = weights_size,
-                  .batches = c->batches};
+                  .batches = c->batches,
+                  .batch_size = c->batch_size};
 
     memcpy(h.magic, MAGIC, sizeof(h.magic));
     snprintf(h.network, sizeof(h.network), "%s", c->network);
@@ -103,7 +105,9 @@ crt_status_t crti_checkpoint_encode(const crt_checkpoint_t *checkpoint,
 
 static size_t header_size(const header_t *h)
 {
-    return h->version == 1 ? offsetof(header_t, batches) : sizeof(*h);
+    return h->version == 1   ? offsetof(header_t, batches)
+           : h->version == 2 ? offsetof(header_t, batch_size)
+                             : sizeof(*h);
 }
 
 /* Is it a whole file of this kind? Says nothing about the model. */
@@ -121,8 +125,10 @@ static crt_status_t check_file(const char *name, const unsigned char *data, size
         return crt_raise(CRT_ERR_INVALID,
                          "%s: a checkpoint of version %u, this build reads 1 to %d", name,
                          h->version, VERSION);
-    if (h->version == 1)
+    if (h->version < 2)
         h->batches = 0;
+    if (h->version < 3)
+        h->batch_size = 0;
     room = size - header_size(h) - CHECKSUM;
     if (h->states > CRT_OPTIMIZER_STATES_MAX || h->weights_size > room ||
         h->floats > FILE_BYTES_MAX ||
@@ -168,7 +174,7 @@ crt_status_t crti_checkpoint_decode(const char *name, const unsigned char *data,
         return status;
     at = data + header_size(&h);
     status = check_use(name, &h, network, model, optimizer);
-    if (status == CRT_OK)
+    if (status == CRT_OK && model)
         status = crti_weights_decode(model, name, at, h.weights_size);
     if (status != CRT_OK)
         return status;
@@ -184,7 +190,8 @@ crt_status_t crti_checkpoint_decode(const char *name, const unsigned char *data,
     if (optimizer)
         crt_optimizer_set_steps(optimizer, h.optimizer_steps);
     *checkpoint_out = CRT_CHECKPOINT(.network = network, .step = h.step, .seed = h.seed,
-                                     .is_last = h.is_last != 0, .batches = h.batches);
+                                     .is_last = h.is_last != 0, .batches = h.batches,
+                                     .batch_size = h.batch_size);
     return CRT_OK;
 }
 

@@ -3,7 +3,7 @@
  *
  *     offset  bytes
  *          0      8  "crtcheck"
- *          8      4  version, 2; without `batches`: 1
+ *          8      4  version, 3; without samples of a batch: 2; without batches, too: 1
  *         12      4  1: the last one of a training
  *         16     64  network, ended by zeros
  *         80      8  step
@@ -14,7 +14,8 @@
  *        112      8  floats of each
  *        120      8  bytes of the weights, w
  *        128      8  batches that were taken
- *        136      w  a weights file (weights.h)
+ *        136      8  samples of each
+ *        144      w  a weights file (weights.h)
  *             each   n states, IEEE 754
  *                 4  CRC-32 of everything before
  *

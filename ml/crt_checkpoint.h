@@ -6,9 +6,9 @@
  *     crt_checkpoint_after  -> crt_checkpoint_read     the next one for an evaluator
  *
  * A file holds the weights, the statistics of batch norms, the whole state of the optimizer, the
- * step and the seed. With data that are numbered by step (crt_images.h) a training that continues
- * from a checkpoint makes the same weights, bit for bit. A file appears whole or not at all, also
- * when the disk is full or the power fails.
+ * step, the seed, and what was taken of the data. With data that are numbered by step
+ * (crt_images.h) a training that continues from a checkpoint makes the same weights, bit for bit. A
+ * file appears whole or not at all, also when the disk is full or the power fails.
  */
 #ifndef CRT_CHECKPOINT_H
 #define CRT_CHECKPOINT_H
@@ -32,8 +32,10 @@ typedef struct crt_checkpoint {
     /* True if the training ends with this checkpoint. */
     bool is_last;
     /* Number of batches that all members of the training have taken together, where a training
-     * counts them. */
+     * counts them; else 0. */
     uint64_t batches;
+    /* Samples of each of these batches, where a training tells; else 0. */
+    uint64_t batch_size;
 } crt_checkpoint_t;
 #define CRT_CHECKPOINT(...)                                                              \
     CRTI_VALUE(crt_checkpoint_t, .struct_size = sizeof(crt_checkpoint_t), __VA_ARGS__)
@@ -52,9 +54,9 @@ CRT_API crt_status_t crt_checkpoint_write(const char *folder,
                                           int keep);
 
 /* Reads a checkpoint into `model` and `optimizer`, an optimizer of that model (NULL: the state
- * of the optimizer is not read). `network` is the expected name of the network. Fills
- * `*checkpoint_out`, which has `checkpoint_size` bytes (sizeof(*checkpoint_out)). Model and
- * optimizer are unchanged on failure.
+ * of the optimizer is not read; both NULL: only the description is read). `network` is the
+ * expected name of the network. Fills `*checkpoint_out`, which has `checkpoint_size` bytes
+ * (sizeof(*checkpoint_out)). Model and optimizer are unchanged on failure.
  *
  * Errors: CRT_ERR_NOT_FOUND, when there is no such file; CRT_ERR_CORRUPT, when the file is cut
  * short or damaged; CRT_ERR_INVALID, when the file is of another network, another optimizer,

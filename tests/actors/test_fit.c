@@ -367,6 +367,62 @@ static void a_training_that_resumes_ends_with_the_same_weights(void **state)
     }
 }
 
+/* Batches count, not steps: 40 of 120 are taken when others go on. */
+static void a_training_that_resumes_with_other_devices_ends_with_its_epochs(void **state)
+{
+    for (int strategy = 0; strategy < 3; strategy++)
+        for (int devices = 1; devices < 5; devices += 3) {
+            char folder[] = "/tmp/crt-fit-XXXXXX", command[64];
+            crt_fit_options_t o = usual();
+            crt_fit_result_t first, rest, nothing;
+
+            assert_non_null(mkdtemp(folder));
+            o.strategy = (crt_fit_strategy_t)strategy;
+            o.folder = folder;
+            o.epochs = 4;
+            o.steps = 20;
+            first = run(&o);
+            o.resume = true;
+            o.steps = 0;
+            o.devices = devices;
+            rest = run(&o);
+            assert_int_equal(rest.steps, 20 + 80 / devices);
+            assert_true(fabs(rest.epochs - 4) < 1e-9 && isfinite(rest.train_loss));
+            assert_true(rest.hash != first.hash);
+            nothing = run(&o);
+            assert_int_equal(nothing.steps, rest.steps);
+            assert_true(nothing.hash == rest.hash);
+            snprintf(command, sizeof(command), "rm -r %s", folder);
+            assert_int_equal(system(command), 0);
+        }
+}
+
+static void a_training_of_another_seed_or_batch_size_does_not_resume(void **state)
+{
+    for (int strategy = 0; strategy < 3; strategy++) {
+        char folder[] = "/tmp/crt-fit-XXXXXX", command[64];
+        crt_model_spec_t reseeded = spec;
+        crt_fit_options_t o = usual(), resized, same;
+
+        assert_non_null(mkdtemp(folder));
+        o.strategy = (crt_fit_strategy_t)strategy;
+        o.folder = folder;
+        o.steps = 2;
+        run(&o);
+        o.resume = true;
+        same = resized = o;
+        reseeded.seed = 6;
+        o.model = &reseeded;
+        assert_fails(crt_fit(&o, 0, NULL), CRT_ERR_INVALID, "with seed 5, not 6");
+        resized.batch_size = 8;
+        assert_fails(crt_fit(&resized, 0, NULL), CRT_ERR_INVALID,
+                     "with batches of 16 samples, not 8");
+        run(&same);
+        snprintf(command, sizeof(command), "rm -r %s", folder);
+        assert_int_equal(system(command), 0);
+    }
+}
+
 /* ---------------------------------------------------------------- wrong input */
 
 static void assert_refused(crt_fit_options_t o, crt_status_t status, const char *part)
@@ -519,6 +575,8 @@ static int driver(int argc, char **argv)
         cmocka_unit_test(a_training_whose_members_all_die_begins_again),
         cmocka_unit_test(a_group_goes_on_without_the_dead_and_takes_in_others),
         cmocka_unit_test(a_training_that_resumes_ends_with_the_same_weights),
+        cmocka_unit_test(a_training_that_resumes_with_other_devices_ends_with_its_epochs),
+        cmocka_unit_test(a_training_of_another_seed_or_batch_size_does_not_resume),
         cmocka_unit_test(wrong_input_is_refused_before_anything_starts),
         cmocka_unit_test(without_a_gpu_auto_computes_on_cpus_and_says_so),
         cmocka_unit_test(data_that_do_not_divide_end_for_all_at_once),

@@ -7,6 +7,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <zlib.h>
+
 #include <crt_checkpoint.h>
 #include <crt_images.h>
 
@@ -106,6 +108,61 @@ static void training_that_goes_on_is_the_same_to_the_bit(void **state)
     finish(&whole);
     finish(&first);
     finish(&second);
+    empty(folder);
+}
+
+static void a_description_is_read_without_a_model(void **state)
+{
+    char *folder = new_folder(), path[4096];
+    training_t t = start(4);
+    crt_checkpoint_t c = CRT_CHECKPOINT(.network = "mlp", .step = 3, .seed = 7,
+                                        .batches = 12, .batch_size = 32);
+
+    assert_ok(crt_checkpoint_write(folder, &c, t.model, t.optimizer, 0));
+    assert_ok(crt_checkpoint_latest(folder, path, sizeof(path)));
+    assert_ok(crt_checkpoint_read(path, "mlp", NULL, NULL, sizeof(c), &c));
+    assert_int_equal(c.step, 3);
+    assert_int_equal(c.seed, 7);
+    assert_int_equal(c.batches, 12);
+    assert_int_equal(c.batch_size, 32);
+    assert_fails(crt_checkpoint_read(path, "lenet", NULL, NULL, sizeof(c), &c),
+                 CRT_ERR_INVALID, "not 'lenet'");
+    finish(&t);
+    empty(folder);
+}
+
+/* Files of version 2 have no size of a batch, those of version 1 no batches either. */
+static void checkpoints_of_earlier_versions_are_read(void **state)
+{
+    char *folder = new_folder(), path[4096];
+    training_t t = start(4);
+    crt_checkpoint_t c =
+        CRT_CHECKPOINT(.network = "mlp", .step = 3, .batches = 12, .batch_size = 32);
+    unsigned char data[65536];
+    size_t size;
+    FILE *file;
+
+    assert_ok(crt_checkpoint_write(folder, &c, t.model, t.optimizer, 0));
+    assert_ok(crt_checkpoint_latest(folder, path, sizeof(path)));
+    file = fopen(path, "rb");
+    size = fread(data, 1, sizeof(data), file);
+    fclose(file);
+    assert_true(size > 1000 && size < sizeof(data));
+    for (uint32_t version = 2; version > 0; version--) {
+        uint32_t sum;
+
+        memcpy(data + 8, &version, sizeof(version));
+        memmove(data + 120 + 8 * version, data + 128 + 8 * version,
+                size - 128 - 8 * version);
+        size -= 8;
+        sum = (uint32_t)crc32(0, data, (uInt)(size - 4));
+        memcpy(data + size - 4, &sum, 4);
+        write_file(path, data, size);
+        assert_ok(crt_checkpoint_read(path, "mlp", t.model, t.optimizer, sizeof(c), &c));
+        assert_int_equal(c.batches, version == 2 ? 12 : 0);
+        assert_int_equal(c.batch_size, 0);
+    }
+    finish(&t);
     empty(folder);
 }
 
@@ -235,6 +292,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(training_that_goes_on_is_the_same_to_the_bit),
+        cmocka_unit_test(a_description_is_read_without_a_model),
+        cmocka_unit_test(checkpoints_of_earlier_versions_are_read),
         cmocka_unit_test(newest_are_kept_and_found_in_order),
         cmocka_unit_test(checkpoint_of_another_model_is_refused),
         cmocka_unit_test(damaged_checkpoint_is_refused_and_nothing_changes),
