@@ -151,10 +151,14 @@ crt_status_t crti_file_write(const char *path, const void *data, size_t size)
 {
     char beside[PATH_MAX];
     int length = snprintf(beside, sizeof(beside), "%s.XXXXXX", path), fd;
+    struct stat info;
     crt_status_t status;
 
     if (length < 0 || length >= PATH_MAX)
         return crt_raise(CRT_ERR_INVALID, "a file name of %zu bytes", strlen(path));
+    if (stat(path, &info) == 0 && !S_ISREG(info.st_mode) && !S_ISDIR(info.st_mode))
+        return crt_raise(CRT_ERR_IO, "%s: no regular file, which could be replaced",
+                         path);
     fd = mkostemp(beside, O_CLOEXEC);
     if (fd < 0)
         return raise_errno(path, "create");

@@ -19,7 +19,7 @@ crt_status_t crti_file_find(const char *folder, const char *const *names,
                             char path_out[static PATH_MAX]);
 
 /* Replaces `path` by these bytes or leaves it as it was: writes a file of a random name
- * beside it, syncs it, renames it and syncs the folder. */
+ * beside it, syncs it, renames it and syncs the folder. A pipe or device is refused, CRT_ERR_IO. */
 crt_status_t crti_file_write(const char *path, const void *data, size_t size);
 
 #endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Corpora of named entities: reading, features, parts, writing; and their batches. */
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <crt_ner.h>
@@ -430,6 +431,24 @@ static void what_was_written_reads_the_same(void **state)
     free(folder);
 }
 
+static void a_pipe_is_not_replaced_by_a_file(void **state)
+{
+    char *folder = new_folder();
+    const char *path = path_in(folder, "pipe");
+    struct stat info;
+    crt_ner_corpus_t *c;
+
+    assert_ok(crt_ner_corpus_new_synthetic(2, 3, &c));
+    assert_int_equal(mkfifo(path, 0600), 0);
+    assert_fails(crt_ner_corpus_write(c, path), CRT_ERR_IO, "no regular file");
+    assert_int_equal(stat(path, &info), 0);
+    assert_true(S_ISFIFO(info.st_mode));
+    assert_int_equal(unlink(path), 0);
+    assert_int_equal(rmdir(folder), 0);
+    crt_ner_corpus_drop(&c);
+    free(folder);
+}
+
 static void a_synthetic_document_does_not_depend_on_the_count(void **state)
 {
     crt_ner_corpus_t *few, *many;
@@ -739,6 +758,7 @@ int main(void)
         cmocka_unit_test(quotes_dashes_and_letters_of_all_scripts_are_those_of_spacy),
         cmocka_unit_test(words_that_are_not_utf8_have_no_keys),
         cmocka_unit_test(what_was_written_reads_the_same),
+        cmocka_unit_test(a_pipe_is_not_replaced_by_a_file),
         cmocka_unit_test(a_synthetic_document_does_not_depend_on_the_count),
         cmocka_unit_test(parts_are_all_documents_once),
         cmocka_unit_test(every_document_is_in_one_batch_of_a_pass),
