@@ -74,10 +74,10 @@ static crt_dataset_t *open_images(crt_split_t split, int64_t limit)
 }
 
 /* A dash for what was not measured. */
-static const char *percent(double part, char text[32])
+static const char *number(double x, int digits, const char *unit, char text[32])
 {
-    if (isfinite(part))
-        snprintf(text, 32, "%.2f %%", 100 * part);
+    if (isfinite(x))
+        snprintf(text, 32, "%.*f%s", digits, x, unit);
     else
         snprintf(text, 32, "-");
     return text;
@@ -85,13 +85,14 @@ static const char *percent(double part, char text[32])
 
 static void print_result(const crt_fit_result_t *r)
 {
-    char validation[32], test[32];
+    char speed[32], loss[32], validation[32], test[32];
 
-    printf("%" PRIu64 " steps in %.3f s (%.1f images/s), %.2f epochs, devices: %d, "
-           "deaths: %d, loss: %.4f, validation: %s, test: %s, weights: %016" PRIx64 "\n",
-           r->steps, r->seconds, r->samples_per_s, r->epochs, r->devices, r->deaths,
-           r->train_loss, percent(r->validation_accuracy, validation),
-           percent(r->test_accuracy, test), r->hash);
+    printf("%" PRIu64 " steps in %.3f s (%s images/s), %.2f epochs, devices: %d, "
+           "deaths: %d, loss: %s, validation: %s, test: %s, weights: %016" PRIx64 "\n",
+           r->steps, r->seconds, number(r->samples_per_s, 1, "", speed), r->epochs,
+           r->devices, r->deaths, number(r->train_loss, 4, "", loss),
+           number(100 * r->validation_accuracy, 2, " %", validation),
+           number(100 * r->test_accuracy, 2, " %", test), r->hash);
 }
 
 int fit_images(int argc, char **argv)

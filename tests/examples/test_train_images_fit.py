@@ -80,6 +80,10 @@ def a_checkpoint_of_a_strategy_goes_on_with_another(folder):
                              "--checkpoints.resume").stdout)
         assert resumed["steps"] == 12, resumed
         assert strategy != "allreduce" or resumed["weights"] == whole["weights"], (resumed, whole)
+        done = run(f"--training.strategy={strategy}", *common, "--training.steps=12",
+                   "--checkpoints.resume")  # nothing is left to do
+        assert re.search(r"^12 steps in 0\.000 s \(- images/s\), .* loss: -, .* weights: " +
+                         resumed["weights"], done.stdout, re.M), done
         os.remove(f"{folder}/out/step-000000000012.checkpoint")
 
 
