@@ -29,7 +29,8 @@ crt_status_t show_open(show_t *s, const char *units)
                       &s->gauges[SHOW_ACCURACY]));
     CRT_TRY(crt_gauge(throughput, "What all members together get through.", NULL,
                       &s->gauges[SHOW_THROUGHPUT]));
-    return crt_gauge("train_step", "Updates that were made.", NULL, &s->step);
+    CRT_TRY(crt_gauge("train_step", "Updates that were made.", NULL, &s->step));
+    return crt_gauge("step", "Updates that were made, for sweeps.", NULL, &s->sweep_step);
 }
 
 crt_status_t show_staleness(crt_histogram_t **histogram_out)
@@ -48,6 +49,7 @@ crt_status_t show_row(show_t *s, double step, double loss, double accuracy,
     const double values[SHOW_KINDS] = {loss, accuracy, per_second};
 
     crt_gauge_set(s->step, step);
+    crt_gauge_set(s->sweep_step, step);
     for (int i = 0; i < SHOW_KINDS; i++) {
         if (isnan(values[i]))
             continue;

@@ -23,11 +23,12 @@ enum { SHOW_LOSS, SHOW_ACCURACY, SHOW_THROUGHPUT, SHOW_KINDS };
 typedef struct show {
     crt_gauge_t *gauges[SHOW_KINDS];
     crt_gauge_t *step;
+    crt_gauge_t *sweep_step; /* what crt job submit --sweep looks for */
     curve_t curves[SHOW_KINDS];
 } show_t;
 
-/* Registers train_loss, train_accuracy, train_UNITS_per_second and train_step, and begins the
- * curves. */
+/* Registers train_loss, train_accuracy, train_UNITS_per_second, train_step and, by which sweeps
+ * compare their runs, step; and begins the curves. */
 crt_status_t show_open(show_t *show, const char *units);
 
 /* What is known behind a step; NAN: nothing. CRT_ERR_NO_MEMORY. */

@@ -89,19 +89,15 @@ static const crt_tensor_t *get_weights(const training_t *t)
 }
 
 /* For the cluster's metrics, and for crt job submit --sweep. */
-static void report(const training_t *t, int iteration)
+static void report(const training_t *t)
 {
-    static crt_gauge_t *accuracy, *step;
+    static crt_gauge_t *accuracy;
 
-    if (accuracy == NULL) {
+    if (accuracy == NULL)
         check(crt_gauge("accuracy", "Part of the test set that is told right.", NULL,
                         &accuracy),
               "metrics");
-        check(crt_gauge("step", "Updates that were made.", NULL, &step), "metrics");
-    }
     crt_gauge_set(accuracy, t->accuracy);
-    if (iteration >= 0)
-        crt_gauge_set(step, iteration);
 }
 
 static void evaluate(training_t *t, int iteration)
@@ -116,7 +112,7 @@ static void evaluate(training_t *t, int iteration)
                       start - t->report.began - t->evaluation_s);
     }
     t->evaluation_s += now_s() - start;
-    report(t, iteration);
+    report(t);
     if (iteration < 0)
         return;
     show_nothing();

@@ -128,6 +128,10 @@ class Practical(unittest.TestCase):
                          [(model, lr) for model in ("mlp", "lenet")
                           for lr in ("0.001", "0.01", "0.1")])
         self.assertEqual({float(row["train_step"]) for row in rows}, {6})
+        self.assertEqual({float(row["step"]) for row in rows}, {6})
+        with open(os.path.join(out, "results.json")) as file:
+            histories = [run["history"] for run in json.load(file)["runs"]]
+        self.assertEqual({history[-1][0] for history in histories}, {6}, histories)
         losses = [float(row["train_loss"]) for row in rows]
         self.assertTrue(all(0 < loss < 10 for loss in losses), losses)
         self.assertEqual(len(set(losses)), 6, losses)
