@@ -195,8 +195,9 @@ typedef struct crt_fit_result {
 /* Trains. Call it in a driver, or in an actor or task that may wait.
  *
  * Errors, before anything is started: CRT_ERR_INVALID, when an option is missing or wrong, the
- * model does not fit the data, the validation data would be empty, the training data have fewer
- * batches than there are devices, or the checkpoint to go on from is of another seed or batch size;
+ * model does not fit the data, a feature is not finite, the validation data would be empty, the
+ * training data have fewer batches than a step of all devices takes, or the checkpoint to go on
+ * from is of another seed or batch size;
  * CRT_ERR_UNSUPPORTED, when there is no GPU, fewer than were asked for, or GPUs do not have what an
  * option asks for; CRT_ERR_UNSCHEDULABLE, when the cluster has fewer CPUs than all members need;
  * CRT_ERR_NOT_FOUND, when there is no checkpoint to go on from, or no such network; CRT_ERR_EXISTS,

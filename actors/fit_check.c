@@ -213,6 +213,21 @@ static crt_status_t choose_devices(crti_fit_t *f)
 
 /* ---------------------------------------------------------------- model and data */
 
+/* A NaN may not show in the outputs: ReLU makes 0 of it. */
+static crt_status_t check_finite(const crt_dataset_t *set, const char *what)
+{
+    const crt_tensor_t *features = crt_dataset_features(set);
+    size_t width = (size_t)crt_dataset_width(set), count = crt_tensor_count(features);
+    const float *x = features->data;
+
+    for (size_t i = 0; features->dtype == CRT_DTYPE_FLOAT32 && i < count; i++)
+        if (!isfinite(x[i]))
+            return crt_raise(CRT_ERR_INVALID,
+                             "feature %zu of sample %zu of the %s data is %g", i % width,
+                             i / width, what, (double)x[i]);
+    return CRT_OK;
+}
+
 static crt_status_t check_data(const crt_model_t *model, const crt_dataset_t *set,
                                const char *what)
 {
@@ -226,7 +241,7 @@ static crt_status_t check_data(const crt_model_t *model, const crt_dataset_t *se
         return crt_raise(CRT_ERR_INVALID,
                          "the %s data have %d classes, the model %d outputs", what,
                          crt_dataset_classes(set), crt_model_outputs(model));
-    return CRT_OK;
+    return check_finite(set, what);
 }
 
 static crt_status_t make_model(const crti_fit_t *f, crt_model_t **model_out)
@@ -300,6 +315,13 @@ static crt_status_t check_counts(crti_fit_t *f)
                          "%d: take fewer devices or smaller batches",
                          o->devices, f->train.count, (unsigned long long)f->per_pass,
                          o->batch_size);
+    if (f->per_pass < (uint64_t)o->devices * (uint64_t)o->accumulate)
+        return crt_raise(
+            CRT_ERR_INVALID,
+            "%d batches of %d devices in each step, and %zu training samples "
+            "are only %llu batches of %d: accumulate fewer",
+            o->accumulate, o->devices, f->train.count, (unsigned long long)f->per_pass,
+            o->batch_size);
     return CRT_OK;
 }
 
@@ -309,6 +331,7 @@ static crt_status_t open_folder(crti_fit_t *f)
 {
     const crt_fit_options_t *o = &f->o;
     char path[sizeof(f->folder)], whole[PATH_MAX];
+    struct stat info;
 
     if (!o->folder && o->resume)
         return crt_raise(CRT_ERR_INVALID, "a training that resumes needs `folder`");
@@ -320,6 +343,8 @@ static crt_status_t open_folder(crti_fit_t *f)
                          : errno == EACCES ? CRT_ERR_PERMISSION
                                            : CRT_ERR_IO,
                          "%s: %s", o->folder, strerror(errno));
+    if (stat(whole, &info) != 0 || !S_ISDIR(info.st_mode))
+        return crt_raise(CRT_ERR_IO, "%s: %s", o->folder, strerror(ENOTDIR));
     if (strlen(whole) >= sizeof(f->folder))
         return crt_raise(CRT_ERR_INVALID, "the name of a folder of %zu bytes",
                          strlen(whole));

@@ -469,6 +469,9 @@ static void wrong_input_is_refused_before_anything_starts(void **state)
     o.batch_size = 60;
     o.devices = 3;
     assert_refused(o, CRT_ERR_INVALID, "3 devices, and 100 training samples are only 2");
+    o.devices = 1;
+    o.accumulate = 3;
+    assert_refused(o, CRT_ERR_INVALID, "3 batches of 1 devices in each step, and 100");
     o = usual();
     o.validation_part = 0.001;
     assert_refused(o, CRT_ERR_INVALID, "0 of 480 samples, which leaves nothing to valid");
@@ -477,11 +480,39 @@ static void wrong_input_is_refused_before_anything_starts(void **state)
     assert_refused(o, CRT_ERR_INVALID, "needs `folder`");
     o.folder = "/nowhere/at/all";
     assert_refused(o, CRT_ERR_NOT_FOUND, "/nowhere/at/all: No such file");
+    o.folder = "/proc/self/status";
+    assert_refused(o, CRT_ERR_IO, "/proc/self/status: Not a directory");
     o = usual();
     o.strategy = CRT_FIT_SERVER;
     o.sync_norms = true;
     assert_refused(o, CRT_ERR_UNSUPPORTED, "batch norms over all members");
     assert_int_equal(scene.events, 0);
+}
+
+/* ReLU makes 0 of a NaN, so that outputs do not show it. */
+static void a_feature_that_is_not_finite_is_refused_in_all_data(void **state)
+{
+    static const char *const names[] = {"training", "validation", "test"};
+    float x[2 * INPUTS] = {[INPUTS + 3] = NAN};
+    uint8_t y[2] = {0, 1};
+    int64_t shape[] = {2, INPUTS};
+    const crt_tensor_t features = crt_tensor_view(CRT_DTYPE_FLOAT32, 2, shape, x),
+                       labels = crt_tensor_view(CRT_DTYPE_UINT8, 1, shape, y);
+    crt_dataset_t *wrong;
+
+    assert_ok(crt_dataset_new(&features, &labels, CLASSES, &wrong));
+    for (int i = 0; i < 3; i++) {
+        crt_fit_options_t o = usual();
+        char text[64];
+
+        o.train = i == 0 ? wrong : digits;
+        o.validation = i == 1 ? wrong : NULL;
+        o.test = i == 2 ? wrong : NULL;
+        snprintf(text, sizeof(text), "feature 3 of sample 1 of the %s data is nan",
+                 names[i]);
+        assert_refused(o, CRT_ERR_INVALID, text);
+    }
+    crt_dataset_drop(&wrong);
 }
 
 static void without_a_gpu_auto_computes_on_cpus_and_says_so(void **state)
@@ -578,6 +609,7 @@ static int driver(int argc, char **argv)
         cmocka_unit_test(a_training_that_resumes_with_other_devices_ends_with_its_epochs),
         cmocka_unit_test(a_training_of_another_seed_or_batch_size_does_not_resume),
         cmocka_unit_test(wrong_input_is_refused_before_anything_starts),
+        cmocka_unit_test(a_feature_that_is_not_finite_is_refused_in_all_data),
         cmocka_unit_test(without_a_gpu_auto_computes_on_cpus_and_says_so),
         cmocka_unit_test(data_that_do_not_divide_end_for_all_at_once),
         cmocka_unit_test(a_training_that_diverges_says_so),
