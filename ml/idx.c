@@ -49,18 +49,21 @@ static crt_status_t take(source_t *s, unsigned char *out, size_t size)
     return s->packed ? take_packed(s, out, size) : take_plain(s, out, size);
 }
 
-/* Nothing may follow the array; a packed file's checksum stands behind its last byte. */
+/* Nothing may follow the array; a packed file's checksum stands behind its last byte. It is read to
+ * there in any case: whether it is damaged is the better reason. */
 static crt_status_t take_end(source_t *s)
 {
-    unsigned char one;
-    size_t more = s->size;
+    unsigned char rest[4096];
+    size_t more = s->packed ? 0 : s->size, got = 1;
     crt_status_t status = CRT_OK;
 
-    if (s->packed)
-        status = crti_gzip_read(s->packed, &one, 1, &more);
+    while (s->packed && status == CRT_OK && got > 0 && more < CRTI_IDX_BYTES_MAX) {
+        status = crti_gzip_read(s->packed, rest, sizeof(rest), &got);
+        more += got;
+    }
     return status == CRT_OK && more > 0
-               ? crt_raise(CRT_ERR_CORRUPT, "%s: %zu%s bytes behind the array", s->name,
-                           more, s->packed ? " or more" : "")
+               ? crt_raise(CRT_ERR_CORRUPT, "%s: %zu bytes behind the array", s->name,
+                           more)
                : status;
 }
 

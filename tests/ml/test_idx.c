@@ -71,7 +71,10 @@ static void bytes_behind_the_end_are_corrupt(void **state)
                  "1 bytes behind the array");
     size = pack(longer, sizeof(longer), packed, sizeof(packed));
     assert_fails(crti_idx_decode("packed", packed, size, &idx), CRT_ERR_CORRUPT,
-                 "bytes behind the array");
+                 ": 1 bytes behind the array");
+    packed[size - 8] ^= 1; /* of the checksum: what is behind is damage */
+    assert_fails(crti_idx_decode("packed", packed, size, &idx), CRT_ERR_CORRUPT,
+                 "gzip: incorrect data check");
     size = pack(images, sizeof(images), packed, sizeof(packed));
     packed[size++] = 1;
     assert_fails(crti_idx_decode("packed", packed, size, &idx), CRT_ERR_CORRUPT,
