@@ -1,9 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "curve.h"
 
+#include <errno.h>
+#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #define WIDTH  720
 #define HEIGHT 360
@@ -103,6 +108,21 @@ static void draw_axes(FILE *file, const curve_t *c, const frame_t *f)
         fprintf(file, "<text x=\"%.1f\" y=\"%d\" text-anchor=\"middle\">%.6g</text>\n",
                 across(f, x), BOTTOM + 18, x);
     }
+}
+
+bool curve_can_write(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    char folder[PATH_MAX];
+    struct stat info;
+
+    if (stat(path, &info) == 0) {
+        errno = EISDIR;
+        return !S_ISDIR(info.st_mode) && access(path, W_OK) == 0;
+    }
+    snprintf(folder, sizeof(folder), "%.*s", slash ? (int)(slash - path) + 1 : 1,
+             slash ? path : ".");
+    return access(folder, W_OK | X_OK) == 0;
 }
 
 bool curve_write(const curve_t *c, const char *path)

@@ -19,6 +19,9 @@ bool curve_add(curve_t *curve, double x, double y);
  * when it can't be written. */
 bool curve_write(const curve_t *curve, const char *path);
 
+/* Whether curve_write could write there, as far as that is known before; errno says why not. */
+bool curve_can_write(const char *path);
+
 void curve_free(curve_t *curve);
 
 #endif

@@ -497,6 +497,14 @@ static double staleness_of(const counts_t *now)
     return sum / (double)now->arrived;
 }
 
+void check_curve(const char *path)
+{
+    if (path && !curve_can_write(path)) {
+        perror(path);
+        exit(1);
+    }
+}
+
 void save_curve(curve_t *curve, const char *path)
 {
     if (path && !curve_write(curve, path)) {
@@ -616,6 +624,7 @@ static void open_output(training_t *t)
         snprintf(config, sizeof(config), "%s/config.cfg", absolute);
         check(crt_configuration_write(settings.configuration, config), "configuration");
     }
+    check_curve(settings.svg);
     if (!settings.csv)
         return;
     t->csv = fopen(settings.csv, "we");

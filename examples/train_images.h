@@ -77,7 +77,9 @@ int fit_images(int argc, char **argv);
 /* Evaluates each checkpoint that comes into the folder, until the last one of a training. */
 int evaluate_checkpoints(void);
 
-/* Writes a curve, unless `path` is NULL; ends the program with 1 when that fails. */
+/* Writes a curve, unless `path` is NULL; ends the program with 1 when that fails. check_curve does
+ * so when that can be known before the training. */
+void check_curve(const char *path);
 void save_curve(curve_t *curve, const char *path);
 
 /* Ends the program with 1 when `status` is an error. */

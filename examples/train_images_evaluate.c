@@ -127,6 +127,7 @@ static FILE *open_csv(curve_t *curve, uint64_t *step_out)
     FILE *csv = NULL;
 
     *step_out = 0;
+    check_curve(settings.evaluation_svg);
     if (!settings.evaluation_csv)
         return NULL;
     if (settings.resume)

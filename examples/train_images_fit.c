@@ -43,6 +43,7 @@ static void report(void *context, const crt_fit_progress_t *p)
 static void open_output(fitting_t *f)
 {
     f->curve.title = "loss by step";
+    check_curve(settings.svg);
     check(show_open(&f->show, "images"), "metrics");
     if (!settings.csv)
         return;

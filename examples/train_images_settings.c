@@ -80,8 +80,9 @@ static const char usage[] =
     "  [output]       csv =                 a line for each step     svg =         the "
     "loss as a curve\n"
     "                 log_every = 10\n"
-    "  [evaluation]   csv =                 a line for each checkpoint     svg =   top-1 "
-    "as a curve\n"
+    "  [evaluation]   csv =                 a line for each checkpoint "
+    "behind step 0\n"
+    "                 svg =                 top-1 as a curve\n"
     "                 patience = 600        seconds without a new one\n";
 
 struct settings settings;
@@ -264,6 +265,10 @@ static void read_devices(crt_configuration_t *c)
 static void read_fit(crt_configuration_t *c)
 {
     struct settings *s = &settings;
+    static const char *const of_workers[] = {"training.workers",     "training.needed",
+                                             "training.cancel",      "training.staleness",
+                                             "training.device",      "training.piece_kb",
+                                             "training.slow_worker", "training.slowdown"};
     const char *strategy = "allreduce", *accelerator = "cpu", *precision = "float32";
 
     s->epochs = 0;
@@ -296,6 +301,13 @@ static void read_fit(crt_configuration_t *c)
         use(c, crt_configuration_raise(c, "training.precision", CRT_ERR_INVALID,
                                        "precision '%s', not float32, tf32 or mixed",
                                        precision));
+    for (size_t i = 0; i < sizeof(of_workers) / sizeof(of_workers[0]); i++)
+        if (crt_configuration_has(c, of_workers[i]))
+            use(c, crt_configuration_raise(
+                       c, of_workers[i], CRT_ERR_UNSUPPORTED,
+                       "%s is of trainings by workers, without strategy, devices, "
+                       "accelerator and epochs",
+                       of_workers[i]));
     s->fit_precision = precision;
     if (s->has_shards)
         use(c, crt_configuration_raise(c, "data.order", CRT_ERR_UNSUPPORTED,

@@ -2,6 +2,7 @@
 /* The options of train_mnist. */
 #include <errno.h>
 #include <getopt.h>
+#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -328,6 +329,18 @@ static int read_configuration(int argc, char **argv, char **words)
     return left;
 }
 
+/* What is written at the end is known to be possible at the start. */
+static void check_outputs(void)
+{
+    char curve[PATH_MAX];
+
+    if (options.save && !curve_can_write(options.save))
+        bad_option("save", options.save, strerror(errno));
+    snprintf(curve, sizeof(curve), "%s-loss.svg", options.svg ? options.svg : "");
+    if (options.svg && !curve_can_write(curve))
+        bad_option("svg", options.svg, strerror(errno));
+}
+
 void read_options(int argc, char **argv)
 {
     static const struct option known[] = {{"data", required_argument, NULL, 0},
@@ -378,4 +391,5 @@ void read_options(int argc, char **argv)
     }
     if (optind < argc)
         bad_option("", argv[optind], "options only");
+    check_outputs();
 }

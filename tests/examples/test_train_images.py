@@ -69,6 +69,8 @@ def wrong_settings_are_named(folder):
     ]:
         done = run(*args, expect=2)
         assert part in done.stderr and not done.stdout, (args, done)
+    done = run(f"--output.svg={folder}/no/x.svg", expect=1)
+    assert "no/x.svg: No such file" in done.stderr and not done.stdout, done
     done = run("--data.limit=3", "--training.workers=4", expect=1)
     assert "3 images for 4 workers" in done.stderr, done
     done = run(f"--data.source={folder}", expect=1)

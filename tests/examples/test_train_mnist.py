@@ -46,6 +46,8 @@ def wrong_options_are_named():
         (["--training.strategy=ring"], "--training.strategy ring: not server, allreduce or"),
         (["--accelerator", "tpu"], "--accelerator tpu: not cpu, gpu or auto"),
         (["--accelerator=gpu"], "train_images train --accelerator=gpu trains the same network"),
+        (["--save", "/nowhere/x"], "--save /nowhere/x: No such file"),
+        (["--svg", "/nowhere/x"], "--svg /nowhere/x: No such file"),
         (["--nonsense"], "nonsense"),
         (["builtin"], "builtin"),
     ]:
