@@ -180,6 +180,25 @@ static void pass_over(char *path, size_t room, crt_ref_t *failed)
     fprintf(stderr, "train_images: goes on from the one before, %s\n", path);
 }
 
+/* Batches are those of a seed and a size. */
+static void check_same(const char *path)
+{
+    crt_checkpoint_t c;
+
+    check(crt_checkpoint_read(path, settings.network, NULL, NULL, sizeof(c), &c),
+          "checkpoint");
+    if (c.seed == (uint64_t)settings.seed &&
+        (c.batch_size == 0 || c.batch_size == (uint64_t)settings.batch))
+        return;
+    fprintf(
+        stderr,
+        "train_images: %s: of a training with seed %llu and batches of %llu, not %lld "
+        "and %lld\n",
+        path, (unsigned long long)c.seed, (unsigned long long)c.batch_size,
+        (long long)settings.seed, (long long)settings.batch);
+    exit(1);
+}
+
 /* The server goes on from the newest checkpoint that is whole, and the training with it. */
 static void restore(training_t *t)
 {
@@ -200,6 +219,7 @@ static void restore(training_t *t)
             pass_over(path, sizeof(path), done);
         } else {
             check_ref(done);
+            check_same(path);
             is_restored = true;
         }
         crt_ref_drop(&done);
@@ -250,7 +270,8 @@ static void save(training_t *t)
     if (!settings.folder || (t->step % (uint64_t)settings.every != 0 && !is_last))
         return;
     done = crt_call(t->server, crt_parameter_server_save(), settings.folder,
-                    settings.network, t->step, settings.seed, is_last, settings.keep);
+                    settings.network, t->step, settings.seed, is_last, settings.keep,
+                    t->step * (uint64_t)settings.needed, settings.batch);
     crt_get(done, NULL);
     if (is_death(done))
         recover(t);

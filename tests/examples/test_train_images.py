@@ -133,6 +133,9 @@ def a_damaged_checkpoint_is_named_and_the_one_before_is_taken(folder):
     assert f"{newest} is cut short" in done.stderr or "cut short" in done.stderr, done
     assert "goes on from the one before" in done.stderr and "step-000000000003" in done.stderr, done
     assert end_of(done.stdout)["weights"] == weights, done
+    for wrong in "--training.seed=4", "--data.batch=8":
+        done = run(out, "--training.steps=6", "--checkpoints.resume", wrong, expect=1)
+        assert re.search(r"of a training with seed 3 and batches of \d+, not", done.stderr), done
     os.truncate(newest, 1000)
     done = run(out, "--evaluation.patience=1", mode="evaluate", expect=1)
     assert "cut short" in done.stderr and "it is passed over" in done.stderr, done
