@@ -207,18 +207,23 @@ static void put_in(size_t at, size_t count, float *values, float *chunk)
 static void take_out(size_t at, size_t count, float *values, float *chunk)
 {
     for (size_t i = 0; i < count; i++)
-        values[at + i] = chunk[2 * i + 1] > 0 ? chunk[2 * i] / chunk[2 * i + 1] : 0;
+        if (chunk[2 * i + 1] > 0)
+            values[at + i] = chunk[2 * i] / chunk[2 * i + 1];
 }
 
 /* A float of a sharded state is kept by one member; by two, if one of them did not come to the end
- * of the last agreement; or by none, if that one died: then it begins anew, with zero. */
+ * of the last agreement; or by none, if that one died: then it begins anew, with zero, or with the
+ * weight when it is a slow weight or an average of a training that has begun. */
 static crt_status_t share_state(crt_replica_t *r, fresh_t *fresh, int index,
-                                const crt_part_t *parts, size_t part_count)
+                                bool has_begun, const crt_part_t *parts,
+                                size_t part_count)
 {
     size_t floats = crt_model_parameters(r->model);
     float *chunk = malloc(2 * CHUNK * sizeof(float));
     crt_status_t status = chunk ? CRT_OK : crt_raise(CRT_ERR_NO_MEMORY, "state");
 
+    if (index > r->rule_states && has_begun)
+        memcpy(fresh->values[index], fresh->values[0], floats * sizeof(float));
     for (size_t at = 0; at < floats && status == CRT_OK; at += CHUNK) {
         size_t size = floats - at < CHUNK ? floats - at : CHUNK;
         crt_tensor_t view = crt_tensor_floats(chunk, 2 * size);
@@ -251,16 +256,17 @@ crt_status_t crti_replica_new_buckets(crt_replica_t *r)
                            &r->buckets);
 }
 
-static crt_status_t receive(crt_replica_t *r, fresh_t *fresh, int source)
+static crt_status_t receive(crt_replica_t *r, fresh_t *fresh, const source_t *source)
 {
     size_t count;
     const crt_part_t *parts = crt_buckets_parts(r->buckets, &count);
-    crt_status_t status = broadcast(r, fresh, 0, source);
+    crt_status_t status = broadcast(r, fresh, 0, source->rank);
 
     for (int i = 1; i < fresh->count && status == CRT_OK; i++)
-        status = r->options.sharded ? share_state(r, fresh, i, parts, count)
-                                    : broadcast(r, fresh, i, source);
-    return status == CRT_OK ? broadcast_statistics(r, fresh, source) : status;
+        status = r->options.sharded
+                     ? share_state(r, fresh, i, source->steps > 0, parts, count)
+                     : broadcast(r, fresh, i, source->rank);
+    return status == CRT_OK ? broadcast_statistics(r, fresh, source->rank) : status;
 }
 
 /* Weights, the own parts of the states, and of a new one the statistics: the others keep those of
@@ -324,7 +330,7 @@ crt_status_t crti_replica_agree(crt_replica_t *r)
         restore(r);
     status = fresh_init(&fresh, r);
     if (status == CRT_OK)
-        status = receive(r, &fresh, source.rank);
+        status = receive(r, &fresh, &source);
     if (status == CRT_OK)
         status = take_over(r, &fresh, &source);
     fresh_fini(&fresh);

@@ -197,17 +197,16 @@ typedef struct crt_fit_result {
  * Errors, before anything is started: CRT_ERR_INVALID, when an option is missing or wrong, the
  * model does not fit the data, a feature is not finite, the validation data would be empty, the
  * training data have fewer batches than a step of all devices takes, or the checkpoint to go on
- * from is of another seed or batch size;
- * CRT_ERR_UNSUPPORTED, when there is no GPU, fewer than were asked for, or GPUs do not have what an
- * option asks for; CRT_ERR_UNSCHEDULABLE, when the cluster has fewer CPUs than all members need;
- * CRT_ERR_NOT_FOUND, when there is no checkpoint to go on from, or no such network; CRT_ERR_EXISTS,
- * when `folder` has checkpoints and `resume` is not set; those of crt_checkpoint_read and
- * crt_model_new. Later: CRT_ERR_INVALID, when a gradient is
- * not finite; CRT_ERR_ACTOR_DIED, when members die again and again before a step is made;
+ * from is of another seed or batch size; CRT_ERR_UNSUPPORTED, when there is no GPU, fewer than
+ * were asked for, or GPUs do not have what an option asks for; CRT_ERR_UNSCHEDULABLE, when the
+ * cluster has fewer CPUs than all members need; CRT_ERR_NOT_FOUND, when there is no checkpoint to
+ * go on from, or no such network; CRT_ERR_EXISTS, when `folder` has checkpoints and `resume` is
+ * not set; those of crt_checkpoint_read and crt_model_new. Later: CRT_ERR_INVALID, when a gradient
+ * is not finite; CRT_ERR_ACTOR_DIED, when members die again and again before a step is made;
  * CRT_ERR_IO, when a checkpoint cannot be written; CRT_ERR_TIMED_OUT, when fewer members than
- * `devices` come within `limit_ms` (the text says what they wait for), or an exchange takes longer;
- * CRT_ERR_NO_MEMORY; CRT_ERR_NOT_INITIALIZED; CRT_ERR_INTERRUPTED, after crt_interrupt. All actors
- * of the training have ended when the call returns. */
+ * `devices` come within `limit_ms` (the text says what they wait for), or an exchange takes
+ * longer; CRT_ERR_NO_MEMORY; CRT_ERR_NOT_INITIALIZED; CRT_ERR_INTERRUPTED, after crt_interrupt.
+ * All actors of the training have ended when the call returns. */
 CRT_API crt_status_t crt_fit(const crt_fit_options_t *options, size_t result_size,
                              crt_fit_result_t *result_out);
 

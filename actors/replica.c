@@ -70,7 +70,12 @@ static crt_status_t new_optimizer(crt_replica_t *r)
 
     if (status == CRT_OK && is_on_gpu(r) && r->options.clip > 0)
         mine.global_clip = r->options.clip;
-    return status == CRT_OK ? crt_optimizer_new(r->model, &mine, &r->optimizer) : status;
+    if (status == CRT_OK)
+        status = crt_optimizer_new(r->model, &mine, &r->optimizer);
+    if (status == CRT_OK)
+        r->rule_states = crt_optimizer_states(r->optimizer) - (mine.lookahead_steps > 0) -
+                         mine.use_averages;
+    return status;
 }
 
 static crt_status_t check_gpu(crt_replica_t *r)

@@ -16,6 +16,7 @@ struct crt_replica {
     crt_model_t
         *there; /* on a GPU, and computes the passes for `model` on the host; or NULL */
     crt_optimizer_t *optimizer;
+    int rule_states; /* the first ones, which begin with zero; the others follow the weights */
     crt_replica_options_t options;
     crt_buckets_t *buckets;
     uint64_t steps;   /* that all members have agreed on */

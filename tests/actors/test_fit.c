@@ -288,6 +288,27 @@ a_member_that_dies_is_replaced_and_the_weights_are_those_of_no_death(void **stat
     }
 }
 
+/* Of the dead one's part the slow weights and the averages are lost, too: they begin anew as the
+ * weights are, and do not pull these to zero. */
+static void a_member_that_dies_takes_no_weights_with_it(void **state)
+{
+    crt_optimizer_options_t adam = crt_adam_options(0.003);
+    crt_fit_options_t o = usual();
+    crt_fit_result_t whole, killed;
+
+    adam.lookahead_steps = 25;
+    adam.lookahead_rate = 0.5;
+    adam.use_averages = true;
+    o.strategy = CRT_FIT_SHARDED;
+    o.optimizer = &adam;
+    o.epochs = 6;
+    o.steps = 76; /* the last one is behind a look-ahead */
+    whole = run(&o);
+    killed = run_killing(&o, 60, 1);
+    assert_int_equal(killed.deaths, 1);
+    assert_true(fabs(killed.train_loss - whole.train_loss) < 0.2);
+}
+
 static void a_worker_of_a_server_that_dies_is_started_again(void **state)
 {
     crt_fit_options_t o = usual();
@@ -601,6 +622,7 @@ static int driver(int argc, char **argv)
         cmocka_unit_test(networks_with_batch_norms_validate_alike_everywhere),
         cmocka_unit_test(
             a_member_that_dies_is_replaced_and_the_weights_are_those_of_no_death),
+        cmocka_unit_test(a_member_that_dies_takes_no_weights_with_it),
         cmocka_unit_test(killed_at_a_random_moment_all_end_alike),
         cmocka_unit_test(a_worker_of_a_server_that_dies_is_started_again),
         cmocka_unit_test(a_training_whose_members_all_die_begins_again),
