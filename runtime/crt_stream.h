@@ -23,8 +23,9 @@
  *
  * Failure: when the call fails, crt_stream_next first returns the results that were yielded
  * before, then the error. When the process of the call is killed, the last results of a producer
- * that is ahead of its reader are lost with the process: small results travel together. A call that begins again (max_attempts, retry_exceptions) must yield the
- * same results again; results that have already arrived are not returned twice.
+ * that is ahead of its reader are lost with the process: small results travel together. A call
+ * that begins again (max_attempts, retry_exceptions) must yield the same results again; results
+ * that have already arrived are not returned twice.
  *
  * Threads: every function here may be called from any thread, except crt_yield: only the thread
  * that runs the call may call crt_yield.
