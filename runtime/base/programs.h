@@ -24,7 +24,7 @@
 bool crti_programs_hold(int fd);
 
 /* It counts as used now. */
-void crti_programs_used(const char *path);
+void crti_programs_used(int fd);
 
 /* Removes what is more than `limit` bytes. */
 void crti_programs_trim(const char *directory, uint64_t limit);

@@ -7,7 +7,9 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
+#include <grp.h>
 #include <limits.h>
+#include <pwd.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -58,23 +60,74 @@ static crt_status_t fits(int length, const char *path, size_t size, const char *
     return CRT_OK;
 }
 
-static crt_status_t check_dir(const char *path)
+static crt_status_t check_owner(const char *path, const struct stat *st)
+{
+    return st->st_uid == geteuid()
+               ? CRT_OK
+               : crt_raise(CRT_ERR_PERMISSION,
+                           "%s belongs to user %u, not to you (user %u)", path,
+                           (unsigned)st->st_uid, (unsigned)geteuid());
+}
+
+static crt_status_t check_found(const char *path, const struct stat *st)
+{
+    if (!S_ISDIR(st->st_mode))
+        return crt_raise(CRT_ERR_PERMISSION, "%s is not a directory", path);
+    CRT_TRY(check_owner(path, st));
+    if (st->st_mode & 077)
+        return crt_raise(CRT_ERR_PERMISSION,
+                         "%s can be used by others (mode %04o); run: chmod 700 %s", path,
+                         (unsigned)(st->st_mode & 07777), path);
+    return CRT_OK;
+}
+
+crt_status_t crti_dir_check(const char *path)
 {
     struct stat st;
 
     if (lstat(path, &st) != 0)
-        return crt_raise(CRT_ERR_IO, "%s: %s", path, strerror(errno));
-    if (!S_ISDIR(st.st_mode))
-        return crt_raise(CRT_ERR_PERMISSION, "%s is not a directory", path);
-    if (st.st_uid != geteuid())
-        return crt_raise(CRT_ERR_PERMISSION,
-                         "%s belongs to user %u, not to you (user %u)", path,
-                         (unsigned)st.st_uid, (unsigned)geteuid());
-    if (st.st_mode & 077)
-        return crt_raise(CRT_ERR_PERMISSION,
-                         "%s can be used by others (mode %04o); run: chmod 700 %s", path,
-                         (unsigned)(st.st_mode & 07777), path);
+        return crt_raise(errno == ENOENT ? CRT_ERR_NOT_FOUND : CRT_ERR_IO, "%s: %s", path,
+                         strerror(errno));
+    return check_found(path, &st);
+}
+
+/* A fifo in its place keeps nobody waiting. */
+static crt_status_t open_below(int dir, const char *path, const char *name, int *fd_out)
+{
+    CRTI_AUTO(crti_close)
+    int fd = openat(dir, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    struct stat st;
+
+    if (fd < 0 || fstat(fd, &st) != 0)
+        return crt_raise(errno == ENOENT ? CRT_ERR_NOT_FOUND : CRT_ERR_IO, "%s: %s", path,
+                         strerror(errno));
+    if (!S_ISREG(st.st_mode))
+        return crt_raise(CRT_ERR_PERMISSION, "%s is not a file", path);
+    CRT_TRY(check_owner(path, &st));
+    if (st.st_mode & (S_IWGRP | S_IWOTH))
+        return crt_raise(CRT_ERR_PERMISSION, "others can write to %s (mode %04o)", path,
+                         (unsigned)(st.st_mode & 07777));
+    *fd_out = crti_take_fd(&fd);
     return CRT_OK;
+}
+
+crt_status_t crti_own_open(const char *path, int *fd_out)
+{
+    const char *slash = strrchr(path, '/');
+    char folder[PATH_MAX];
+    CRTI_AUTO(crti_close) int dir = -1;
+    struct stat st;
+
+    if (slash == NULL || snprintf(folder, sizeof(folder), "%.*s", (int)(slash - path),
+                                  path) >= (int)sizeof(folder))
+        return crt_raise(CRT_ERR_TOO_LARGE, "the path %s is too long, or has no folder",
+                         path);
+    dir = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+    if (dir < 0 || fstat(dir, &st) != 0)
+        return crt_raise(errno == ENOENT ? CRT_ERR_NOT_FOUND : CRT_ERR_IO, "%s: %s",
+                         folder, strerror(errno));
+    CRT_TRY(check_found(folder, &st));
+    return open_below(dir, path, slash + 1, fd_out);
 }
 
 static crt_status_t name_run_dir(char *path, size_t size)
@@ -95,7 +148,7 @@ crt_status_t crti_run_dir(char *path, size_t size)
     crt_status_t status = name_run_dir(path, size);
     struct stat st;
 
-    return status == CRT_OK && lstat(path, &st) == 0 ? check_dir(path) : status;
+    return status == CRT_OK && lstat(path, &st) == 0 ? crti_dir_check(path) : status;
 }
 
 static crt_status_t name_state_dir(char *path, size_t size)
@@ -124,18 +177,46 @@ bool crti_dir_is_same(const char *a, const char *b)
             first.st_dev == second.st_dev && first.st_ino == second.st_ino);
 }
 
+/* The group that many systems make for each user, with the user's number and nobody else in it. */
+static bool is_group_of_us(gid_t gid)
+{
+    char names[4096], texts[4096];
+    struct passwd user, *found_user = NULL;
+    struct group group, *found = NULL;
+
+    if (gid != getegid() || gid != geteuid() ||
+        getgrgid_r(gid, &group, names, sizeof(names), &found) != 0)
+        return false;
+    if (found == NULL || found->gr_mem[0] == NULL)
+        return true;
+    return getpwuid_r(geteuid(), &user, texts, sizeof(texts), &found_user) == 0 &&
+           found_user && strcmp(found->gr_mem[0], user.pw_name) == 0 &&
+           found->gr_mem[1] == NULL;
+}
+
 /* What is ours in it is closed to others; but they could put something of theirs in its place. */
 crt_status_t crti_state_dir(char *path, size_t size)
 {
     crt_status_t status = name_state_dir(path, size);
+    bool by_all, by_group;
     struct stat st;
 
-    if (status == CRT_OK && stat(path, &st) == 0 && (st.st_mode & S_IWOTH) &&
-        !(st.st_mode & S_ISVTX))
+    if (status != CRT_OK || stat(path, &st) != 0)
+        return status;
+    if (st.st_uid != geteuid() && st.st_uid != 0)
         return crt_raise(CRT_ERR_PERMISSION,
-                         "everybody may replace what is in %s (mode %04o); run: chmod "
-                         "o-w %s, or set CRT_STATE_DIR to a directory of yours",
-                         path, (unsigned)(st.st_mode & 07777), path);
+                         "%s belongs to user %u, who may replace what is in it; set "
+                         "CRT_STATE_DIR to a directory of yours",
+                         path, (unsigned)st.st_uid);
+    by_all = st.st_mode & S_IWOTH;
+    by_group = (st.st_mode & S_IWGRP) && !is_group_of_us(st.st_gid);
+    if ((by_all || by_group) && !(st.st_mode & S_ISVTX))
+        return crt_raise(CRT_ERR_PERMISSION,
+                         "%s may replace what is in %s (mode %04o); run: chmod "
+                         "%s-w %s, or set CRT_STATE_DIR to a directory of yours",
+                         by_all ? "everybody" : "its group", path,
+                         (unsigned)(st.st_mode & 07777),
+                         by_all && by_group ? "go" : (by_all ? "o" : "g"), path);
     return status;
 }
 
@@ -161,7 +242,7 @@ crt_status_t crti_dir_make(const char *path)
         return crt_raise(errno == EACCES ? CRT_ERR_PERMISSION : CRT_ERR_IO,
                          "can't make the directory %s: %s", part, strerror(errno));
     }
-    return check_dir(path);
+    return crti_dir_check(path);
 }
 
 void crti_dir_first_missing(const char *path, char *first, size_t size)

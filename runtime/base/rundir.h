@@ -26,8 +26,17 @@
 crt_status_t crti_run_dir(char *path, size_t size);
 
 /* ${CRT_STATE_DIR:-${XDG_STATE_HOME:-$HOME/.local/state}/crt}; only the name. CRT_ERR_PERMISSION:
- * it is there, and everybody may rename what is in it. */
+ * it is there, and others may rename what is in it: everybody, a group that is not the user's own,
+ * or the user, other than root, to whom it belongs. */
 crt_status_t crti_state_dir(char *path, size_t size);
+
+/* CRT_OK: a directory of this user's that nobody else can use. CRT_ERR_NOT_FOUND: there is none. */
+crt_status_t crti_dir_check(const char *path);
+
+/* Opens a file below the state directory for reading: what others may have put or changed there is
+ * refused. CRT_ERR_PERMISSION: its folder is none that crti_dir_check takes; or it is a link, no
+ * regular file, another user's, or others can write to it. CRT_ERR_NOT_FOUND: it is not there. */
+crt_status_t crti_own_open(const char *path, int *fd_out);
 
 /* True when both paths name one directory. */
 bool crti_dir_is_same(const char *a, const char *b);

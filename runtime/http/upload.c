@@ -171,13 +171,14 @@ void crti_upload_free(crti_upload_t *upload)
 
 bool crti_program_exists(const char *directory, const char *sha)
 {
+    CRTI_AUTO(crti_close) int fd = -1;
     char path[4200];
-    struct stat st;
 
+    /* Of what is refused its upload says why. */
     if (snprintf(path, sizeof(path), "%s/%s", directory, sha) >= (int)sizeof(path) ||
-        stat(path, &st) != 0 || !S_ISREG(st.st_mode))
+        crti_own_open(path, &fd) != CRT_OK)
         return false;
-    crti_programs_used(path); /* who asks submits a job with it next */
+    crti_programs_used(fd); /* who asks submits a job with it next */
     return true;
 }
 
@@ -198,6 +199,8 @@ bool crti_package_exists(const char *directory, const char *name, char sha_out[6
     char path[4200];
     ssize_t length;
 
+    if (crti_dir_check(directory) != CRT_OK)
+        return false;
     snprintf(path, sizeof(path), "%s/%s", directory, name);
     length = readlink(path, sha_out, 65);
     if (length != 64)

@@ -250,11 +250,13 @@ static crt_status_t make_image(const char *directory, const char *key, int lock)
 static crt_status_t unpack(const char *zip, uint64_t *bytes_out)
 {
     const crti_unpack_limits_t limits = {CRTI_LIMIT(job_folder_max), CRTI_UNPACK_ENTRIES};
-    CRTI_AUTO(crti_close) int fd = open(zip, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    CRTI_AUTO(crti_close) int fd = -1;
+    crt_status_t status = crti_own_open(zip, &fd);
 
-    if (fd < 0)
-        return crt_raise(CRT_ERR_NOT_FOUND, "the package is gone (%s: %s)", zip,
-                         strerror(errno));
+    if (status == CRT_ERR_NOT_FOUND)
+        return crt_raise(CRT_ERR_NOT_FOUND, "the package is gone (%s)",
+                         crt_error_detail());
+    CRT_TRY(status);
     return crti_unpack(fd, &limits, bytes_out);
 }
 

@@ -60,6 +60,8 @@ static int end(void **state)
 
 static void the_least_recently_used_goes_first(void **state)
 {
+    int fd;
+
     for (int i = 0; i < 5; i++)
         put(path_of(i), 10000 + (i * 7 % 5) * 1000); /* 0 was used last, 2 long ago */
     crti_programs_trim(directory, 5 * BYTES);
@@ -68,7 +70,9 @@ static void the_least_recently_used_goes_first(void **state)
     crti_programs_trim(directory, 3 * BYTES);
     for (int i = 0; i < 5; i++)
         assert_int_equal(is_there(i), i * 7 % 5 < 3);
-    crti_programs_used(path_of(1)); /* the oldest one until now */
+    fd = open(path_of(1), O_RDONLY | O_CLOEXEC);
+    crti_programs_used(fd); /* the oldest one until now */
+    close(fd);
     crti_programs_trim(directory, 0);
     assert_true(is_there(1));
     assert_false(is_there(0));

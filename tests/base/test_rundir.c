@@ -137,7 +137,7 @@ static void a_state_directory_that_everybody_may_write_to_is_refused(void **stat
     setenv("CRT_STATE_DIR", below("state"), 1);
     assert_int_equal(crti_state_dir(path, sizeof(path)), CRT_OK); /* is not there yet */
     assert_int_equal(mkdir(path, 0700), 0);
-    assert_int_equal(chmod(path, 0775), 0); /* with friends */
+    assert_int_equal(chmod(path, 0755), 0); /* who only read */
     assert_int_equal(crti_state_dir(path, sizeof(path)), CRT_OK);
     assert_int_equal(chmod(path, 0777), 0);
     assert_int_equal(crti_state_dir(path, sizeof(path)), CRT_ERR_PERMISSION);
@@ -145,6 +145,55 @@ static void a_state_directory_that_everybody_may_write_to_is_refused(void **stat
     assert_int_equal(chmod(path, 01777), 0); /* as /tmp */
     assert_int_equal(crti_state_dir(path, sizeof(path)), CRT_OK);
     unsetenv("CRT_STATE_DIR");
+}
+
+/* Only root can give them to others. */
+static void a_state_directory_that_a_group_or_another_user_may_change_is_refused(void **s)
+{
+    char path[256];
+
+    if (geteuid() != 0)
+        skip();
+    setenv("CRT_STATE_DIR", below("shared"), 1);
+    assert_int_equal(mkdir(below("shared"), 0700), 0);
+    assert_int_equal(chown(below("shared"), 0, 4711), 0);
+    assert_int_equal(chmod(below("shared"), 0770), 0);
+    assert_int_equal(crti_state_dir(path, sizeof(path)), CRT_ERR_PERMISSION);
+    assert_non_null(strstr(crt_error_detail(), "its group may replace what is in /tmp/"));
+    assert_non_null(strstr(crt_error_detail(), "(mode 0770); run: chmod g-w /tmp/"));
+    assert_int_equal(chmod(path, 01770), 0);
+    assert_int_equal(crti_state_dir(path, sizeof(path)), CRT_OK);
+    assert_int_equal(chown(path, 4711, 0), 0);
+    assert_int_equal(chmod(path, 0755), 0);
+    assert_int_equal(crti_state_dir(path, sizeof(path)), CRT_ERR_PERMISSION);
+    assert_non_null(strstr(crt_error_detail(), "belongs to user 4711, who may replace"));
+    unsetenv("CRT_STATE_DIR");
+}
+
+static void a_file_that_others_can_change_is_not_opened(void **state)
+{
+    int fd = -1;
+
+    assert_int_equal(mkdir(below("cache"), 0700), 0);
+    assert_int_equal(crti_own_open(below("cache/a"), &fd), CRT_ERR_NOT_FOUND);
+    write_text(below("cache/a"), "", 0);
+    assert_int_equal(chmod(below("cache/a"), 0744), 0);
+    assert_int_equal(crti_own_open(below("cache/a"), &fd), CRT_OK);
+    close(fd);
+    assert_int_equal(chmod(below("cache/a"), 0764), 0);
+    assert_int_equal(crti_own_open(below("cache/a"), &fd), CRT_ERR_PERMISSION);
+    assert_non_null(strstr(crt_error_detail(), "others can write to /tmp/"));
+    assert_int_equal(chmod(below("cache/a"), 0700), 0);
+    assert_int_equal(chmod(below("cache"), 0755), 0);
+    assert_int_equal(crti_own_open(below("cache/a"), &fd), CRT_ERR_PERMISSION);
+    assert_int_equal(chmod(below("cache"), 0700), 0);
+    assert_int_equal(symlink("a", below("cache/b")), 0);
+    assert_int_not_equal(crti_own_open(below("cache/b"), &fd), CRT_OK);
+    if (geteuid() == 0) {
+        assert_int_equal(chown(below("cache/a"), 4711, 0), 0);
+        assert_int_equal(crti_own_open(below("cache/a"), &fd), CRT_ERR_PERMISSION);
+        assert_non_null(strstr(crt_error_detail(), "belongs to user 4711, not to you"));
+    }
 }
 
 static void a_link_or_a_file_is_no_directory_of_ours(void **state)
@@ -470,6 +519,8 @@ int main(void)
         TEST(a_directory_is_made_with_its_parents_and_is_ours_alone),
         TEST(a_directory_open_to_others_is_refused_with_the_cure),
         TEST(a_state_directory_that_everybody_may_write_to_is_refused),
+        TEST(a_state_directory_that_a_group_or_another_user_may_change_is_refused),
+        TEST(a_file_that_others_can_change_is_not_opened),
         TEST(a_link_or_a_file_is_no_directory_of_ours),
         TEST(a_lock_lasts_as_long_as_its_process),
         TEST(who_only_looks_at_a_lock_is_not_its_holder),

@@ -78,6 +78,32 @@ static void an_empty_program_has_its_hash_too(void **state)
     assert_int_equal(unlink(path), 0);
 }
 
+/* Another user has made the folder, and in it what is to be executed. */
+static void
+a_program_or_package_in_a_folder_that_is_not_the_users_alone_is_not_there(void **state)
+{
+    char path[200], link[200], sha[65];
+    FILE *file;
+
+    snprintf(path, sizeof(path), "%s/%s", directory, SHA);
+    file = fopen(path, "we");
+    assert_non_null(file);
+    fclose(file);
+    assert_int_equal(chmod(path, 0755), 0);
+    snprintf(link, sizeof(link), "%s/_ray_pkg_ab.zip", directory);
+    assert_int_equal(symlink(SHA, link), 0);
+    assert_true(crti_program_exists(directory, SHA));
+    assert_true(crti_package_exists(directory, "_ray_pkg_ab.zip", sha));
+    assert_int_equal(chmod(directory, 0755), 0);
+    assert_false(crti_program_exists(directory, SHA));
+    assert_false(crti_package_exists(directory, "_ray_pkg_ab.zip", sha));
+    assert_int_equal(chmod(directory, 0700), 0);
+    assert_int_equal(chmod(path, 0777), 0);
+    assert_false(crti_program_exists(directory, SHA));
+    assert_int_equal(unlink(path), 0);
+    assert_int_equal(unlink(link), 0);
+}
+
 static void what_a_killed_process_left_goes_and_a_living_ones_stays(void **state)
 {
     CRTI_AUTO(crti_upload_free) crti_upload_t *mine = NULL;
@@ -101,6 +127,8 @@ int main(void)
         cmocka_unit_test(more_bytes_than_announced_are_refused),
         cmocka_unit_test(a_program_above_the_limit_is_refused),
         cmocka_unit_test(an_empty_program_has_its_hash_too),
+        cmocka_unit_test(
+            a_program_or_package_in_a_folder_that_is_not_the_users_alone_is_not_there),
         cmocka_unit_test(what_a_killed_process_left_goes_and_a_living_ones_stays),
     };
 

@@ -5,6 +5,7 @@
 docs/security.md says what is promised.
 """
 import errno
+import hashlib
 import http.client
 import json
 import os
@@ -487,6 +488,29 @@ def a_command_on_another_host_asks_the_head_its_node_knows():
     shutil.rmtree(folder)
 
 
+def what_another_user_put_in_the_cache_is_not_executed():
+    """The state directory may be one as /tmp is: there he may make the cache before the user."""
+    if os.geteuid() != 0:
+        print("only root can be another user")
+        sys.exit(77)
+    with Cluster() as cluster:
+        state, ran = f"{cluster.folder}/s", f"{cluster.folder}/ran"
+        os.chmod(state, 0o1777)
+        shutil.rmtree(f"{state}/programs", ignore_errors=True)
+        with open("/bin/true", "rb") as file:
+            planted = f"{state}/programs/{hashlib.sha256(file.read()).hexdigest()}"
+        os.mkdir(f"{state}/programs", 0o755)
+        with open(planted, "w", encoding="utf-8") as file:
+            file.write(f"#!/bin/sh\ntouch {ran}\n")
+        os.chmod(planted, 0o755)
+        for owner in (STRANGER, 0):  # his folder, then one of the user's that is open to all
+            os.chown(f"{state}/programs", owner, owner)
+            os.chown(planted, owner, owner)
+            cluster.refused("user 65534, not to you" if owner else "can be used by others", "job",
+                            "submit", "--", "/bin/true")
+        check(not os.path.exists(ran), "what the stranger has put there was executed")
+
+
 SCENARIOS = {
     "other_host": a_command_on_another_host_asks_the_head_its_node_knows,
     "rotated": rotated_and_old_tokens_are_worth_nothing,
@@ -501,6 +525,7 @@ SCENARIOS = {
     "readers": readers_leave_the_owner_his_places,
     "lost_generation": a_lost_generation_revives_no_token,
     "other_user": a_socket_of_another_user_gets_nothing,
+    "planted": what_another_user_put_in_the_cache_is_not_executed,
 }
 
 if __name__ == "__main__":

@@ -117,6 +117,8 @@ bool crti_package_hold(const char *packages, const char *key, int *fd_out)
     CRTI_AUTO(crti_close) int fd = -1;
     char path[4400];
 
+    if (crti_dir_check(packages) != CRT_OK) /* whoever makes the package says why */
+        return false;
     snprintf(path, sizeof(path), "%s/%s" LOCK, packages, key);
     fd = open_locked(path, O_RDONLY, USE, F_RDLCK, false);
     if (fd < 0 || !crti_package_is_complete(fd))

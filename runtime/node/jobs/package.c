@@ -19,6 +19,7 @@
 #include "runtime/base/job_variables.h"
 #include "runtime/base/limit.h"
 #include "runtime/base/programs.h"
+#include "runtime/base/rundir.h"
 #include "runtime/crt.h"
 #include "runtime/crt_tools.h"
 #include "runtime/node/host/exec.h"
@@ -222,8 +223,7 @@ static void hold_zip(crti_package_t *p, const char *sha)
     char zip[CRTI_NODE_PATH + 80];
 
     zip_path(p, sha, zip, sizeof(zip));
-    p->zip_fd = open(zip, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-    if (p->zip_fd >= 0)
+    if (crti_own_open(zip, &p->zip_fd) == CRT_OK)
         crti_programs_hold(p->zip_fd);
 }
 

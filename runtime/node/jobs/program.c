@@ -96,10 +96,21 @@ static int open_regular(const char *path)
     return crti_take_fd(&fd);
 }
 
+/* In the cache lies only what is this user's. */
+static int open_cached(const char *path)
+{
+    int fd = -1;
+
+    if (crti_own_open(path, &fd) == CRT_ERR_PERMISSION)
+        crti_log(CRTI_LOG_WARN, "program", "it is not taken: %s", crt_error_detail());
+    return fd;
+}
+
 /* A descriptor of the file when its hash is `sha`, else -1. */
 static int open_verified(look_t *l)
 {
-    CRTI_AUTO(crti_close) int fd = open_regular(l->path);
+    CRTI_AUTO(crti_close)
+    int fd = l->in_cache ? open_cached(l->path) : open_regular(l->path);
     unsigned char digest[crypto_hash_sha256_BYTES];
     crypto_hash_sha256_state hash;
     char text[CRTI_SHA_TEXT];
@@ -497,8 +508,8 @@ static crt_status_t complete(fetch_t *f)
     /* A file that is open for writing can't be executed. */
     close(f->file);
     f->file = -1;
-    f->found_fd = open(cache, O_RDONLY | O_CLOEXEC);
-    if (f->found_fd < 0 || !crti_programs_hold(f->found_fd))
+    CRT_TRY(crti_own_open(cache, &f->found_fd));
+    if (!crti_programs_hold(f->found_fd))
         return crt_raise(CRT_ERR_IO, "%s: %s", cache, strerror(errno));
     *strrchr(cache, '/') = '\0';
     crti_programs_trim(cache, CRTI_LIMIT(program_cache));
@@ -580,7 +591,7 @@ static int open_program(crti_node_t *node, const crti_msg_program_get_t *get)
         strspn(sha, "0123456789abcdef") != strlen(sha))
         return -1;
     snprintf(path, sizeof(path), "%s/programs/%s", node->state_dir, sha);
-    return open(path, O_RDONLY | O_CLOEXEC);
+    return open_cached(path);
 }
 
 void crti_program_serve(crti_node_t *node, crti_stream_t *stream, uint64_t request,

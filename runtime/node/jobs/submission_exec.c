@@ -144,8 +144,11 @@ crt_status_t crti_submission_places(crti_submission_t *s, char *dir, size_t size
 
 static crt_status_t hold_program(crti_submission_t *s, const char *path)
 {
-    s->program_fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-    if (s->program_fd < 0 || !crti_programs_hold(s->program_fd))
+    crt_status_t status = crti_own_open(path, &s->program_fd);
+
+    if (status == CRT_ERR_PERMISSION)
+        return status;
+    if (status != CRT_OK || !crti_programs_hold(s->program_fd))
         return crt_raise(CRT_ERR_NOT_FOUND,
                          "%s: the uploaded program is gone (%s); submit the job again",
                          path, strerror(errno));
