@@ -314,9 +314,11 @@ static void note_ended(const char *node)
 static int stop(run_dir_t *dirs, const char *address, const char *node, bool by_force)
 {
     size_t count = crti_run_dirs_find(NULL, dirs), kept;
-    char chosen[72] = "";
+    char chosen[72] = "", run[PATH_MAX];
     int result;
 
+    if (crti_run_dir(run, sizeof(run)) != CRT_OK) /* what runs there is not seen */
+        return crti_cli_fail_detail(NAME);
     if (!address && (kept = crti_run_dirs_keep_own(dirs, count)) == 0) {
         say_none(dirs, count);
         return 0;

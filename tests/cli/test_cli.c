@@ -2,6 +2,7 @@
 /* Tests of the crt command against daemons that behave, or fail, as a test wants them to
  * (fake_head, fake_node) and the real crt-http. */
 #include <arpa/inet.h>
+#include <limits.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -173,6 +174,22 @@ static void without_a_cluster_each_command_says_how_to_start_one(void **state)
     cli_expect(0, "No cluster runs on this host.", "stop");
     cli_expect(1, "no node or head of the cluster 10.9.9.9:1",
                "stop --address 10.9.9.9:1");
+}
+
+static void stop_says_why_it_can_not_look_into_the_run_directory(void **state)
+{
+    char run[PATH_MAX];
+
+    snprintf(run, sizeof(run), "%s", getenv("CRT_RUN_DIR"));
+    setenv("CRT_RUN_DIR", "relative", 1);
+    cli_expect(1, "the directory relative is relative", "stop");
+    setenv("CRT_RUN_DIR", cli_path("open"), 1);
+    assert_int_equal(mkdir(cli_path("open"), 0700), 0);
+    assert_int_equal(chmod(cli_path("open"), 0755), 0);
+    cli_expect(1, "can be used by others (mode 0755); run: chmod 700", "stop");
+    cli_expect(1, "can be used by others", "stop --address 10.9.9.9:1");
+    assert_int_equal(rmdir(cli_path("open")), 0);
+    setenv("CRT_RUN_DIR", run, 1);
 }
 
 /* ---------------------------------------------------------------- start */
@@ -795,6 +812,7 @@ int main(void)
         TEST(wrong_use_is_one_sentence_and_exit_status_2),
         TEST(an_address_of_the_environment_that_is_none_is_named),
         TEST(without_a_cluster_each_command_says_how_to_start_one),
+        TEST(stop_says_why_it_can_not_look_into_the_run_directory),
         TEST(start_says_what_to_type_next),
         TEST(a_taken_port_is_said_and_nothing_is_left),
         TEST(a_second_start_is_said_and_the_first_goes_on),
