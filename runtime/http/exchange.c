@@ -301,6 +301,17 @@ static bool is_audited(const crti_http_exchange_t *x, const crti_http_request_t 
            (refusal || x->route != CRTI_ROUTE_ACTOR_CALL);
 }
 
+void crti_http_exchange_refuse(crti_http_exchange_t *x,
+                               const crti_http_request_t *request,
+                               crti_http_access_t access,
+                               const crti_http_refusal_t *refusal)
+{
+    x->access = access;
+    if (is_audited(x, request, refusal->code))
+        x->audit = crti_audit_begin(request, access_name(x), lws_get_socket_fd(x->wsi));
+    crti_http_exchange_text(x, refusal->code, "%s", refusal->text);
+}
+
 /* A body has so long to come. */
 static uint64_t body_time(uint64_t size)
 {

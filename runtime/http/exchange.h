@@ -187,6 +187,12 @@ void crti_http_exchange_pause(crti_http_exchange_t *x,
 /* All of its request has come, and is being answered. */
 bool crti_http_exchange_is_served(const crti_http_exchange_t *x);
 
+/* A request that is refused before anything else of it is looked at; `access` is its client's. */
+void crti_http_exchange_refuse(crti_http_exchange_t *x,
+                               const crti_http_request_t *request,
+                               crti_http_access_t access,
+                               const crti_http_refusal_t *refusal);
+
 /* A new request: `request` is borrowed for the call. `body_size` 0: it has none. In chunks only
  * what is uploaded may come: other bodies are held in memory, and their sizes are judged before
  * they are read. */

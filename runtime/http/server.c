@@ -322,7 +322,7 @@ static void begin_exchange(struct lws *wsi, crti_http_exchange_t *x, const char 
     }
     x->closes = true;
     x->body_size = body_size;
-    crti_http_exchange_text(x, refusal.code, "%s", refusal.text);
+    crti_http_exchange_refuse(x, &request, access, &refusal);
 }
 
 /* All of a reply: the connection ends with this turn. */

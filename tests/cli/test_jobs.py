@@ -3,6 +3,7 @@
 """crt job on real clusters: who may use the dashboard's server, and what jobs are told, shown and
 forgotten.
 Usage: test_jobs.py CRT PRINTING_PROGRAM"""
+import http.client
 import io
 import json
 import os
@@ -162,6 +163,12 @@ class Jobs(WithCluster):
         self.assertEqual(c.ask("POST", f"/api/jobs/{job}/stop", owner, b"")[0], 200)
         self.assertEqual(c.ask("POST", "/api/jobs/evil%0aline/stop", owner, b"")[0], 400)
         self.assertIn(c.ask("POST", "/api/jobs/evil%20line/stop", owner, b"")[0], (400, 404))
+        server = http.client.HTTPConnection(c.url.split("//")[1], timeout=20)
+        server.putrequest("POST", "/api/jobs/")  # without a length
+        server.putheader("Authorization", f"Bearer {owner}")
+        server.endheaders()
+        self.assertEqual(server.getresponse().status, 411)
+        server.close()
         c.await_state(job, "STOPPED")
         with open(os.path.join(os.path.dirname(c.key), "audit.log")) as file:
             lines = file.read().splitlines()
@@ -174,6 +181,7 @@ class Jobs(WithCluster):
         self.assertRegex(text, rf"DELETE /api/jobs/{job} 403 read-only 127\.0\.0\.1:\d+ ")
         self.assertRegex(text, rf"POST /api/jobs/{job}/stop 200 owner 127\.0\.0\.1:\d+ {job}")
         self.assertRegex(text, r"POST /api/jobs/evil\S* 4\d\d owner")
+        self.assertRegex(text, r"POST /api/jobs/ 411 owner 127\.0\.0\.1:\d+ -")
         self.assertEqual(
             os.stat(os.path.join(os.path.dirname(c.key), "audit.log")).st_mode & 0o777, 0o600)
 
