@@ -178,9 +178,18 @@ CRT_API crt_status_t crt_group_world(crt_group_t **group_out);
  * members; survivors keep their ranks, the call waits for replacements, and actors that call
  * crt_group_join(size, CRT_RANK_ANY, ...) take the places of the dead members.
  *
+ * An operation may have succeeded on some members and failed on others: a member reached its
+ * timeout, or died, while the last data arrived elsewhere. A member that repeated the operation
+ * would then meet the others in their next one. If all members live, the first call after that
+ * returns CRT_ERR_CANCELLED on all of them, and the text names the operation and two members; the
+ * next call rebuilds the group. If a member has died or left, the group is rebuilt with a warning
+ * in the log, so the program either uses crt_group_settle, or agrees after each rebuild on where
+ * to go on, for example with an allgather of its step.
+ *
  * On failure the group stays failed, and the program may call the function again. Errors:
  * CRT_ERR_INVALID, when `group` is NULL, `size` is wrong, the members give different sizes, or
- * more than `size` members live; CRT_ERR_TIMED_OUT, when members did not come (the text names
+ * more than `size` members live; CRT_ERR_CANCELLED, when all members live and have completed
+ * different operations (once); CRT_ERR_TIMED_OUT, when members did not come (the text names
  * them); CRT_ERR_EXISTS, when the rebuild was called off because another member has settled the
  * operation that failed here (see crt_group_settle); CRT_ERR_CLOSED, when the group has ended or
  * was rebuilt without this member; CRT_ERR_NO_MEMORY; CRT_ERR_FORKED, in a child process after

@@ -60,6 +60,7 @@ struct crti_links {
     link_t *link; /* by rank */
     int size;
     bool is_aborting;
+    bool is_aborted;        /* by a member, in what runs here */
     crti_list_t handshakes; /* oldest first */
     unsigned handshake_count;
     uint64_t refused;
@@ -218,9 +219,10 @@ static void aborted_by(link_t *link, const crti_msg_group_abort_t *m)
         return;
     }
     crti_text(m->text, text, sizeof(text));
-    if (crti_group_needs(group, link->rank, m->done))
+    if (crti_group_needs(group, link->rank, m->done)) {
+        link->links->is_aborted = true;
         crti_group_fail(group, status, (int)m->rank, "%s", text);
-    else
+    } else
         crti_group_fail_later(group, status, (int)m->rank, text);
 }
 
@@ -488,7 +490,7 @@ static void forget(crti_links_t *links)
     crti_loop_remove(links->loop, &links->wake);
     links->group = NULL;
     links->attached = 0;
-    links->is_aborting = false;
+    links->is_aborting = links->is_aborted = false;
 }
 
 void crti_links_free(crti_links_t *links)
@@ -575,6 +577,11 @@ crt_status_t crti_links_turn(crti_links_t *links, uint64_t deadline_ns)
     crt_status_t status = crti_loop_turn(links->loop, deadline_ns);
 
     return status == CRT_OK ? crti_group_failed(links->group) : status;
+}
+
+bool crti_links_is_aborted(const crti_links_t *links)
+{
+    return links->is_aborted;
 }
 
 bool crti_links_is_flushed(crti_links_t *links)

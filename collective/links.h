@@ -70,6 +70,9 @@ const char *crti_links_doubt(crti_links_t *links, int rank);
  * failure once it has failed. */
 crt_status_t crti_links_turn(crti_links_t *links, uint64_t deadline_ns);
 
+/* A member has given up what runs here. */
+bool crti_links_is_aborted(const crti_links_t *links);
+
 /* Everything queued was taken by the system. */
 bool crti_links_is_flushed(crti_links_t *links);
 

@@ -27,8 +27,10 @@
 #include "runtime/core/client/kv.h"
 #include "runtime/net/message.h"
 
-#define CANDIDATES 64           /* newcomers that one turn looks at */
-#define TAKEN_NS   (5 * CRTI_S) /* for the survivors to say what became of a newcomer */
+#define CANDIDATES 64 /* newcomers that one turn looks at */
+#define DIFFERENT                                                                        \
+    "%s, and operation %" PRIu64 " has succeeded on rank %d, but not on rank %d"
+#define TAKEN_NS (5 * CRTI_S) /* for the survivors to say what became of a newcomer */
 
 typedef struct candidate {
     char key[256];
@@ -45,6 +47,7 @@ typedef struct rebuilding {
     crti_arrival_t *arrivals; /* by old rank; size -1: has not come */
     candidate_t candidates[CANDIDATES];
     int candidate_count;
+    bool is_compared;             /* what they have done */
     crti_group_failure_t failure; /* what is wrong with what was gathered */
 } rebuilding_t;
 
@@ -260,6 +263,30 @@ static crt_status_t decide(rebuilding_t *r, const crti_stored_t *now, int surviv
     return status;
 }
 
+/* A member that repeats the operation that failed would meet those that have it in their next one.
+ * Of a group in which nobody has died they are all told, once; of others there is
+ * crt_group_settle. */
+static void compare_done(rebuilding_t *r, const crti_roster_t *roster, int survivors)
+{
+    int most = -1, least = -1;
+
+    r->is_compared = true;
+    for (int i = 0; i < roster->size; i++) {
+        if (r->arrivals[i].size < 0)
+            continue;
+        most = most < 0 || r->arrivals[i].done > r->arrivals[most].done ? i : most;
+        least = least < 0 || r->arrivals[i].done < r->arrivals[least].done ? i : least;
+    }
+    if (most < 0 || r->arrivals[most].done == r->arrivals[least].done)
+        return;
+    if (survivors == roster->size && roster->failure.status != CRT_ERR_CANCELLED)
+        fail(r, CRT_ERR_CANCELLED, least, DIFFERENT, "not rebuilt",
+             r->arrivals[most].done, most, least);
+    else
+        crti_log(CRTI_LOG_WARN, "collective", "group \"%s\": " DIFFERENT, r->group->name,
+                 "rebuilt", r->arrivals[most].done, most, least);
+}
+
 static crt_status_t lead(rebuilding_t *r, const crti_stored_t *now)
 {
     int survivors;
@@ -271,6 +298,8 @@ static crt_status_t lead(rebuilding_t *r, const crti_stored_t *now)
     if (r->failure.status == CRT_OK && all && r->wanted && survivors > r->wanted)
         fail(r, CRT_ERR_INVALID, -1, "%d members live, more than the %d of the rebuild",
              survivors, r->wanted);
+    if (r->failure.status == CRT_OK && all && !r->is_compared)
+        compare_done(r, &now->roster, survivors);
     if (r->failure.status != CRT_OK)
         return crti_stored_fail(r->group->private->key, now, r->attempt, &r->failure,
                                 &won);
@@ -427,10 +456,13 @@ static crt_status_t wait_for_decision(rebuilding_t *r, uint64_t deadline_ns)
 static crt_status_t arrive(rebuilding_t *r, uint64_t token, char *key, size_t key_size)
 {
     CRTI_AUTO(crti_buffer_fini) crti_buffer_t bytes = {0};
-    crti_arrival_t arrival = {r->group->private->me, r->wanted, r->group->rank};
+    const crt_group_t *group = r->group;
+    uint64_t done =
+        group->done > CRTI_GROUP_OPENING ? group->done - CRTI_GROUP_OPENING : 0;
+    crti_arrival_t arrival = {group->private->me, r->wanted, group->rank, done};
     crt_status_t status = crti_arrival_encode(&arrival, &bytes);
 
-    crti_arrival_key(r->group, token, r->attempt, r->group->rank, key, key_size);
+    crti_arrival_key(group, token, r->attempt, group->rank, key, key_size);
     return status == CRT_OK ? crt_kv_put(key, bytes.data, bytes.size, true) : status;
 }
 
@@ -494,7 +526,7 @@ static crt_status_t offer(crt_group_t *group, uint64_t token, char *key, size_t 
                           crti_buffer_t *bytes)
 {
     struct crti_group_private *p = group->private;
-    crti_arrival_t arrival = {p->me, p->wanted_size, CRT_RANK_ANY};
+    crti_arrival_t arrival = {p->me, p->wanted_size, CRT_RANK_ANY, 0};
     crt_status_t status = crti_arrival_encode(&arrival, bytes);
 
     snprintf(key, size, "%s/%016" PRIx64 "/any/%016" PRIx64, p->key, token, p->me.nonce);

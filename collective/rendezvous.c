@@ -526,7 +526,7 @@ static crt_status_t arrive(crt_group_t *group, const crti_roster_t *r,
 {
     struct crti_group_private *p = group->private;
     CRTI_AUTO(crti_buffer_fini) crti_buffer_t bytes = {0};
-    crti_arrival_t arrival = {p->me, p->wanted_size, p->wanted_rank}, other;
+    crti_arrival_t arrival = {p->me, p->wanted_size, p->wanted_rank, 0}, other;
     char key[256], me[128], they[128];
     crt_status_t status = crti_arrival_encode(&arrival, &bytes);
 

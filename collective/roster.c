@@ -7,7 +7,7 @@
 #include <string.h>
 
 #define MAGIC_ROSTER  UINT64_C(0x3352544c4c4f4343) /* "CCOLLTR3" */
-#define MAGIC_ARRIVAL UINT64_C(0x3241544c4c4f4343)
+#define MAGIC_ARRIVAL UINT64_C(0x3341544c4c4f4343)
 
 /* ---------------------------------------------------------------- writing */
 
@@ -258,6 +258,7 @@ crt_status_t crti_arrival_encode(const crti_arrival_t *arrival, crti_buffer_t *b
     put_member(&w, &arrival->member);
     put(&w, (uint64_t)arrival->size);
     put(&w, (uint64_t)(int64_t)arrival->rank);
+    put(&w, arrival->done);
     return w.status;
 }
 
@@ -270,6 +271,7 @@ crt_status_t crti_arrival_decode(const void *bytes, size_t size, crti_arrival_t 
     take_member(&r, &arrival->member);
     arrival->size = take_int(&r, 0, CRTI_GROUP_SIZE);
     arrival->rank = take_int(&r, CRT_RANK_ANY, CRTI_GROUP_SIZE - 1);
+    arrival->done = take(&r);
     r.failed |= arrival->rank < 0 && arrival->rank != CRT_RANK_ANY;
     return end(&r, "arrival of a member");
 }

@@ -64,6 +64,8 @@ typedef struct crti_arrival {
     crti_member_t member;
     int size; /* of the group that it wants */
     int rank; /* CRT_RANK_ANY: any */
+    uint64_t
+        done; /* of a rebuild: operations that have succeeded there since the last one */
 } crti_arrival_t;
 
 crt_status_t crti_arrival_encode(const crti_arrival_t *arrival, crti_buffer_t *bytes);

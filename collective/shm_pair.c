@@ -541,6 +541,9 @@ crt_status_t crti_shm_pair_post(crti_shm_t *team, crti_pair_t *pair)
     crti_shm_peer_t *peer = &team->peers[pair->peer];
     crt_status_t status;
 
+    if (pair->is_send && atomic_load_explicit(&peer->head->state, memory_order_acquire) ==
+                             CRTI_SHM_FAILED) /* it receives nothing any more */
+        return crti_shm_take_failure(team, pair->peer);
     team->group->shared.pending++;
     pair->number = pair->is_send ? ++peer->sends_posted : ++peer->receives_posted;
     crti_list_append(pair->is_send ? &peer->sends : &peer->receives, &pair->link);

@@ -405,6 +405,20 @@ crt_status_t crti_shm_pair_await(crti_shm_t *team, crti_pair_t *const *pairs, in
     return status;
 }
 
+/* Who has come and given up since: for it the operation has failed, so for us, too. After our own
+ * arrival: it fails then, or sees us. Those words change once in the life of a team. */
+static crt_status_t look_for_failed(crti_shm_t *team)
+{
+    for (int i = 0; i < team->size; i++) {
+        const crti_shm_head_t *head = team->peers[i].head;
+
+        if (atomic_load_explicit(&head->state, memory_order_seq_cst) == CRTI_SHM_FAILED &&
+            i != team->rank && !has_reached(head->failure.passed, team->phase))
+            return crti_shm_take_failure(team, i);
+    }
+    return CRT_OK;
+}
+
 crt_status_t crti_shm_await(crti_shm_t *team)
 {
     for (int i = 0; i < team->size; i++) {
@@ -416,6 +430,7 @@ crt_status_t crti_shm_await(crti_shm_t *team)
         if (status != CRT_OK)
             return status;
     }
+    CRT_TRY(look_for_failed(team));
     team->passed = team->phase;
     return CRT_OK;
 }
@@ -444,6 +459,6 @@ void crti_shm_report(crti_shm_t *team)
         .status = error->status, .rank = error->rank, .passed = team->passed};
     head->done = team->group->done;
     snprintf(head->failure.text, sizeof(head->failure.text), "%s", error->text);
-    atomic_store_explicit(&head->state, CRTI_SHM_FAILED, memory_order_release);
+    atomic_store_explicit(&head->state, CRTI_SHM_FAILED, memory_order_seq_cst);
     crti_futex_wake(&head->flag, INT32_MAX);
 }

@@ -18,6 +18,7 @@
 #define SOON      ((size_t)4 << 10) /* what is worth looking for a moment longer, */
 #define SOON_NS   ((uint64_t)50000) /* and how long: about what it takes to be woken */
 #define REPORT_NS (800 * CRTI_MS)
+#define AWAY_NS   CRTI_MS /* between two operations: then one look more costs little */
 
 /* ---------------------------------------------------------------- sending */
 
@@ -571,9 +572,12 @@ crt_status_t crti_exchange_wait_sent(crti_exchange_t *x, const unsigned *unsent)
 
 void crti_exchange_begin(crti_exchange_t *x, const crti_exchange_call_t *call)
 {
+    uint64_t now = crti_now_ns();
+
     x->call = *call;
     x->is_running = true;
-    x->tell_at_ns = x->group->tell_ns ? crti_now_ns() + x->group->tell_ns : UINT64_MAX;
+    x->tell_at_ns = x->group->tell_ns ? now + x->group->tell_ns : UINT64_MAX;
+    x->was_away = now - x->ended_ns > AWAY_NS;
     x->check.rounds = 0;
     x->lost = -1;
     for (int i = 0; i < x->group->size; i++)
@@ -593,14 +597,26 @@ void crti_exchange_check(crti_exchange_t *x, const int *ranks, int size, int ran
     crti_exchange_look_again(x);
 }
 
+/* What others sent before they gave this operation up has sufficed for it here: that they did lies
+ * behind it on their links. */
+static crt_status_t hear_aborts(crti_exchange_t *x)
+{
+    crt_status_t status = crti_links_turn(x->links, 0);
+
+    return crti_links_is_aborted(x->links) ? status : CRT_OK;
+}
+
 crt_status_t crti_exchange_end(crti_exchange_t *x, crt_status_t status)
 {
     while (status == CRT_OK && (x->unsent || x->check.next < x->check.rounds ||
                                 !crti_links_is_flushed(x->links)))
         status = crti_exchange_turn(x);
+    if (status == CRT_OK && x->was_away)
+        status = hear_aborts(x);
     if (status != CRT_OK)
         status = crti_exchange_give_up(x, status);
     x->is_running = false;
+    x->ended_ns = crti_now_ns();
     x->tell_at_ns = UINT64_MAX;
     x->check.rounds = 0;
     return status;

@@ -94,6 +94,9 @@ struct crti_exchange {
     int connects_to;  /* the member that must act for the opening to go on; -1 */
     int lost;         /* a member that is needed and gone; -1 */
     unsigned unsent;  /* of all peers */
+    /* The last operation ended long ago: others may have given up meanwhile, this one. */
+    bool was_away;
+    uint64_t ended_ns;
     /* When the running operation says for whom it waits; UINT64_MAX: it does not. */
     uint64_t tell_at_ns;
     struct {

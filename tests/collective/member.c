@@ -18,6 +18,7 @@
 
 #include <cmocka.h>
 
+#include "collective/group.h"
 #include "conform.h"
 #include "device.h"
 
@@ -136,6 +137,18 @@ static crt_status_t rebuild_run(void *self, crt_call_t *call)
 }
 const crt_method_t member_rebuild =
     CRT_METHOD(.name = "rebuild", .run = rebuild_run, .signature = "int, int");
+
+/* As if one operation more had succeeded here than on the others. */
+static crt_status_t ahead_run(void *self, crt_call_t *call)
+{
+    int slot;
+
+    CRT_TRY(crt_args(call, &slot));
+    ++(*slot_of(self, slot))->done;
+    return CRT_OK;
+}
+const crt_method_t member_ahead =
+    CRT_METHOD(.name = "ahead", .run = ahead_run, .signature = "int");
 
 static crt_status_t settle_run(void *self, crt_call_t *call)
 {
@@ -503,11 +516,12 @@ const crt_actor_class_t member_class =
                     .destroy = member_destroy,
                     .methods = CRT_METHODS(
                         &member_join, &member_find, &member_leave, &member_split,
-                        &member_rebuild, &member_settle, &member_state, &member_error,
-                        &member_conform, &member_post, &member_two_groups, &member_sum,
-                        &member_operate, &member_any, &member_pid, &member_descriptors,
-                        &member_stream, &member_setenv, &member_fork, &member_later,
-                        &member_messages, &member_forbid, &member_errors_to));
+                        &member_rebuild, &member_ahead, &member_settle, &member_state,
+                        &member_error, &member_conform, &member_post, &member_two_groups,
+                        &member_sum, &member_operate, &member_any, &member_pid,
+                        &member_descriptors, &member_stream, &member_setenv, &member_fork,
+                        &member_later, &member_messages, &member_forbid,
+                        &member_errors_to));
 
 /* ------------------------------------------------------------------ in the driver */
 

@@ -16,7 +16,8 @@ extern const crt_method_t member_join, /* (slot, name, backend, size, rank, time
     member_leave,                      /* (slot) */
     member_split,                      /* (slot, color, key, slot of the new group) */
     member_rebuild,                    /* (slot, size) -> incarnation */
-    member_settle,                     /* (slot) -> operations that are settled */
+    member_ahead,      /* (slot): counts an operation that there was not */
+    member_settle,     /* (slot) -> operations that are settled */
     member_state,      /* (slot) -> text "rank/size backend incarnation" */
     member_error,      /* (slot) -> text "rank text", "" when there is none */
     member_conform,    /* (slot, large): every operation, dtype, reduction and buffer */

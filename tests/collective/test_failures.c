@@ -342,6 +342,48 @@ static void a_member_that_does_not_come_to_an_operation_is_named(void **state)
     members_leave(members, 3, 0);
 }
 
+/* What the first has sent before it gave up lies there already. */
+static void who_comes_after_another_has_given_up_fails_too(void **state)
+{
+    static const int counts[] = {1, 100000};
+
+    members_join(members, 2, 0, "after", backend);
+    for (int i = 0; i < 2; i++) {
+        crt_ref_t *ref =
+            crt_call(members[1], &member_operate, 0, CRT_COLLECTIVE_ALLREDUCE,
+                     CRT_DTYPE_FLOAT32, counts[i], CRT_REDUCE_SUM, 0, 300);
+
+        expect_failure(ref, CRT_ERR_TIMED_OUT, "rank 0");
+        expect_failure(operate(0, CRT_COLLECTIVE_ALLREDUCE, CRT_DTYPE_FLOAT32, counts[i],
+                               CRT_REDUCE_SUM, 0),
+                       CRT_ERR_TIMED_OUT, "rank 0");
+        expect_failure(operate(0, CRT_COLLECTIVE_BARRIER, CRT_DTYPE_FLOAT32, 0, 0, 0),
+                       CRT_ERR_CANCELLED, "not rebuilt");
+        rebuild_all(2, 0);
+        expect_sums(2, 3);
+    }
+    members_leave(members, 2, 0);
+}
+
+static void a_rebuild_tells_once_that_members_have_done_different_operations(void **state)
+{
+    crt_ref_t *refs[2];
+
+    members_join(members, 2, 0, "uneven", backend);
+    expect_sums(2, 3);
+    refs[0] = crt_call(members[1], &member_ahead, 0);
+    expect_all_ok(refs, 1);
+    for (int i = 0; i < 2; i++)
+        refs[i] = crt_call(members[i], &member_rebuild, 0, 0);
+    for (int i = 0; i < 2; i++)
+        expect_failure(refs[i], CRT_ERR_CANCELLED,
+                       "has succeeded on rank 1, but not on rank 0");
+    rebuild_all(2, 0);
+    expect_sums(2, 3);
+    rebuild_all(2, 0);
+    members_leave(members, 2, 0);
+}
+
 /* Of the file, at most. */
 static const char *first_bytes(const char *path, char *text, size_t size)
 {
@@ -450,6 +492,9 @@ static int driver(int argc, char **argv)
         cmocka_unit_test(
             an_operation_that_was_complete_succeeds_though_the_next_call_is_wrong),
         cmocka_unit_test(a_member_that_does_not_come_to_an_operation_is_named),
+        cmocka_unit_test(who_comes_after_another_has_given_up_fails_too),
+        cmocka_unit_test(
+            a_rebuild_tells_once_that_members_have_done_different_operations),
         cmocka_unit_test(a_member_that_waits_long_in_an_operation_says_for_whom_once),
         cmocka_unit_test(who_leaves_ends_the_operations_of_the_others),
         cmocka_unit_test(nonsense_from_a_peer_is_an_error),

@@ -106,13 +106,15 @@ static void an_arrival_comes_back_or_is_refused(void **state)
     CRTI_AUTO(crti_buffer_fini) crti_buffer_t bytes = {0};
     crti_arrival_t arrival = {.member = {.pid = 3, .address = ""},
                               .size = 4,
-                              .rank = CRT_RANK_ANY},
+                              .rank = CRT_RANK_ANY,
+                              .done = 12},
                    back;
 
     assert_int_equal(crti_arrival_encode(&arrival, &bytes), CRT_OK);
     assert_int_equal(crti_arrival_decode(bytes.data, bytes.size, &back), CRT_OK);
     assert_int_equal(back.rank, CRT_RANK_ANY);
     assert_int_equal(back.size, 4);
+    assert_int_equal(back.done, 12);
     for (size_t size = 0; size < bytes.size; size++)
         assert_int_equal(crti_arrival_decode(bytes.data, size, &back), CRT_ERR_CORRUPT);
 }
