@@ -42,7 +42,8 @@
 // class is that of the C++ class. Names are unique in a program: wrap overloaded functions, or
 // instances of a template, in functions of other names.
 //
-// Types: parameters and results are bool, integers, enumerations, float, double, std::string,
+// Types: parameters and results are bool, integers (all but char, wchar_t, char16_t and char32_t;
+// alone, outside of a tensor, at most INT64_MAX), enumerations, float, double, std::string,
 // std::string_view, const char *, crt::bytes (std::vector<std::byte> owns them), std::vector,
 // std::array and crt::span of numbers (a tensor of rank 1), std::vector of other types (a list),
 // std::pair, std::tuple, std::optional, std::map and std::unordered_map with text as keys,
@@ -407,6 +408,15 @@ template <class T> class object
                                 &made, &view));
         held.reset(made);
     }
+    // Takes an object that crt_object_create gave, with the view of its memory. Throws
+    // CRT_ERR_INVALID when the elements are not of T.
+    object(crt_object_t *taken, const crt_tensor_t &memory) : held(taken), view(memory)
+    {
+        if (!taken)
+            throw std::bad_alloc();
+        if (memory.dtype != detail::dtype<T>)
+            throw error(CRT_ERR_INVALID, "crt::object: the elements are of another type");
+    }
     // The elements. Valid until the object was given away.
     T *data() const noexcept { return static_cast<T *>(view.data); }
     std::size_t size() const noexcept { return crt_tensor_count(&view); }
@@ -543,7 +553,8 @@ template <class Function> crt_status_t guarded(crt_call_t *running, Function &&b
 
 // The parameters of a function: what the caller passes, after the call itself.
 template <class P> struct parameter {
-    static_assert(!std::is_lvalue_reference_v<P> || std::is_const_v<std::remove_reference_t<P>>,
+    static_assert(!std::is_reference_v<P> || (std::is_lvalue_reference_v<P> &&
+                                              std::is_const_v<std::remove_reference_t<P>>),
                   "crt: a parameter is a value or a reference to const: the function runs in "
                   "another process");
     using type = bare<P>;
@@ -1178,6 +1189,12 @@ class waitset
         check(crt_waitset_new(&made));
         held.reset(made);
     }
+    // Takes a set that a function of crt.h gave.
+    explicit waitset(crt_waitset_t *taken) : held(taken)
+    {
+        if (!taken)
+            throw std::bad_alloc();
+    }
     // An event. The program moves the ref out to keep the ref.
     struct event {
         crt_event_kind_t kind = CRT_EVENT_NONE;
@@ -1285,6 +1302,13 @@ class group
 
         check(crt_group_find(name.c_str(), &made));
         held.reset(made);
+    }
+    // Takes a membership that a function of crt_collective.h gave; not the world, which is
+    // borrowed.
+    explicit group(crt_group_t *taken) : held(taken)
+    {
+        if (!taken)
+            throw std::bad_alloc();
     }
     int rank() const noexcept { return crt_group_rank(held.get()); }
     int size() const noexcept { return crt_group_size(held.get()); }

@@ -185,6 +185,16 @@ static void objects_are_written_in_place()
     crt::span<const float> view = sealed.get<crt::span<const float>>();
     EXPECT(view.size() == 4 && view[3] == 4);
 
+    crt_object_t *made = nullptr;
+    crt_tensor_t memory;
+    const std::int64_t shape[] = {2};
+    crt::check(crt_object_create(CRT_DTYPE_FLOAT32, 1, shape, &made, &memory));
+    crt::object<float> taken(made, memory);
+    taken[0] = taken[1] = 3;
+    EXPECT(std::move(taken).seal().get() == std::vector<float>{3, 3});
+    crt::check(crt_object_create(CRT_DTYPE_FLOAT32, 1, shape, &made, &memory));
+    EXPECT(thrown([&] { crt::object<double> other(made, memory); }).status() == CRT_ERR_INVALID);
+
     crt::object<float> given({2});
     given[0] = given[1] = 7;
     EXPECT(crt::submit<doubled>(std::move(given)).get() == std::vector<float>{14, 14});
@@ -454,7 +464,10 @@ static void many_refs_are_waited_for()
     refs.push_back(crt::ref<int>(crt::submit<throws>(0)));
     EXPECT(thrown([&] { crt::get_all(refs); }).status() == CRT_ERR_USER);
 
-    crt::waitset set;
+    crt_waitset_t *made = nullptr;
+    crt::check(crt_waitset_new(&made));
+    crt::waitset set(made);
+    EXPECT(set.handle() == made);
     std::vector<crt::ref<int>> two{crt::submit<square>(3), crt::submit<throws>(1)};
     auto items = crt::submit_stream<count>(2);
     set.add(two[0], &two[0]);
@@ -484,7 +497,7 @@ static void many_refs_are_waited_for()
 class member
 {
   public:
-    member(int size, int rank) : all(size, rank) {}
+    member(int size, int rank) : all(joined(size, rank)) {}
     std::vector<float> reduce(std::vector<float> mine)
     {
         all.allreduce(crt::span<float>(mine), CRT_REDUCE_SUM);
@@ -493,6 +506,12 @@ class member
     }
 
   private:
+    static crt_group_t *joined(int size, int rank)
+    {
+        crt_group_t *made = nullptr;
+        crt::check(crt_group_join(size, rank, nullptr, &made));
+        return made;
+    }
     crt::group all;
 };
 template <> struct crt::actor_class<member> : crt::define_actor<member(int, int), &member::reduce> {

@@ -294,6 +294,7 @@ static std::string hello(const std::string &name, int number)
     return name + std::to_string(number);
 }
 static void by_reference(int &number) { number = 1; }
+static void by_rvalue(int &&number) { (void)number; }
 static int *to_pointer() { return nullptr; }
 static crt_status_t with_status() { return CRT_OK; }
 static void yields(crt::yield<int> &yield) { yield(1); }
@@ -366,6 +367,7 @@ WRONG = [
     ("c++", HPP, 'crt::submit<takes>(std::vector<float>(), &a);', r"no argument and no result"),
     ("c++", HPP, 'crt::submit<hello>("x");', r"more or fewer arguments"),
     ("c++", HPP, 'crt::submit<by_reference>(1);', r"a value or a reference to const"),
+    ("c++", HPP, 'crt::submit<by_rvalue>(1);', r"a value or a reference to const"),
     ("c++", HPP, 'crt::submit<to_pointer>();', r"no argument and no result"),
     ("c++", HPP, 'crt::submit<with_status>();', r"fails by an exception"),
     ("c++", HPP, 'crt::submit<yields>();', r"use submit_stream"),
