@@ -226,6 +226,8 @@ static int driver(int argc, char **argv)
 
     if (strcmp(mode, "world") == 0)
         return world();
+    if (strcmp(mode, "rest") == 0)
+        return usleep(1000000);
     if (strcmp(mode, "moments") == 0)
         return moments();
     if (strcmp(mode, "lines") == 0)

@@ -52,6 +52,14 @@ static void each_rank_runs_the_driver_with_its_number_and_the_arguments(void **s
     assert_true(cli_is_clean());
 }
 
+static void a_run_that_takes_long_is_no_slow_wait(void **state)
+{
+    setenv("CRT_TELL_WAITS", "0.2", 1);
+    cli_expect(0, "", "run " STORE " --ranks 2 -- %s rest", PROGRAM);
+    unsetenv("CRT_TELL_WAITS");
+    assert_null(strstr(cli_output, "s for crt.Rank.run"));
+}
+
 static void without_ranks_the_driver_runs_once_and_is_none(void **state)
 {
     cli_expect(0, "rank -1 of 0: [hello]\n", "run " STORE " -- %s hello", PROGRAM);
@@ -289,6 +297,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, cli_setup, cli_teardown)
         TEST(each_rank_runs_the_driver_with_its_number_and_the_arguments),
+        TEST(a_run_that_takes_long_is_no_slow_wait),
         TEST(without_ranks_the_driver_runs_once_and_is_none),
         TEST(the_world_is_a_group_of_all_ranks),
         TEST(the_timeline_has_collectives_and_transfers),

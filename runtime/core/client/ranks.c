@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "runtime/base/log.h"
+#include "runtime/core/client/slow_waits.h"
 #include "runtime/core/process/context.h"
 #include "runtime/core/process/entry.h"
 
@@ -248,8 +249,10 @@ static void start_ranks(place_t *places, crt_ref_t **refs, int count)
     for (int i = 0; core && i < count; i++)
         ranks.actors[i] = places[i].id;
     ranks.count = count;
-    if (core)
+    if (core) {
+        crti_slow_waits_end(core);
         crti_leave(core);
+    }
     for (int i = 0; i < count; i++)
         refs[i] = crt_call(places[i].actor, &rank_run, i, count);
 }

@@ -58,6 +58,11 @@ void crti_slow_waits_begin(crti_core_t *core)
     core->blocked->look_ns = CRTI_LIMIT(tell_waits) / LOOKS;
 }
 
+void crti_slow_waits_end(crti_core_t *core)
+{
+    core->blocked->look_ns = core->blocked->look_at_ns = 0;
+}
+
 /* ------------------------------------------------------------------ what is said */
 
 /* Of a call that was sent: a loop whose every step takes so long would fill the terminal. Of the

@@ -7,6 +7,8 @@
 
 /* Of a driver, before its first wait. */
 void crti_slow_waits_begin(crti_core_t *core);
+/* Of one that from now on waits for ranks, which last as long as the program. Lock held. */
+void crti_slow_waits_end(crti_core_t *core);
 /* Lock held. */
 void crti_slow_waits_tick(crti_core_t *core, uint64_t now_ns);
 
