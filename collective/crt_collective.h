@@ -41,7 +41,13 @@ typedef struct crt_group crt_group_t;
 /* How elements are combined. CRT_REDUCE_AVERAGE is the sum divided by the number of members. For
  * integers the average is rounded toward zero, and a sum that does not fit the dtype wraps
  * before the division. float16 and bfloat16 are summed in float32 and rounded once. The order
- * of the sum is the same on all members, so the results are identical bit for bit. */
+ * of the sum is the same on all members, so the results are identical bit for bit.
+ *
+ * CRT_REDUCE_MIN and CRT_REDUCE_MAX of floating point: where an element is NaN on some members,
+ * or zeros of both signs are compared, the result is one of the values that were compared. Which
+ * one depends on the ranks, the backend and the place of the element; all members get the same
+ * one. So a NaN may be missing from the result. A program that looks for NaN uses
+ * CRT_REDUCE_SUM. */
 typedef enum crt_reduction {
     CRT_REDUCE_SUM = 1,
     CRT_REDUCE_PRODUCT = 2,
@@ -281,8 +287,9 @@ CRT_API void crt_group_free(void *memory);
  * calls; CRT_ERR_TIMED_OUT, when a member does not make the call within the limit of the group;
  * CRT_ERR_ACTOR_DIED or CRT_ERR_NODE_LOST, when a member or its node died; CRT_ERR_CLOSED, when a
  * member left the group; CRT_ERR_CANCELLED, when the group failed earlier and was not rebuilt;
- * CRT_ERR_FORKED, in a child process after fork(). Each failure fails the group until
- * crt_group_rebuild; CRT_ERR_UNSUPPORTED, for int16 with "nccl", does not. */
+ * CRT_ERR_UNSUPPORTED, when CRT_COLLECTIVE_ALGORITHM names an algorithm that cannot do the
+ * operation (crt-collective(7)); CRT_ERR_FORKED, in a child process after fork(). Each failure
+ * fails the group until crt_group_rebuild, except CRT_ERR_UNSUPPORTED for int16 with "nccl". */
 CRT_API crt_status_t crt_group_allreduce(crt_group_t *group, const crt_tensor_t *input,
                                          const crt_tensor_t *output,
                                          crt_reduction_t reduction);
@@ -296,8 +303,10 @@ CRT_API crt_status_t crt_group_allreduce(crt_group_t *group, const crt_tensor_t 
  * different calls; CRT_ERR_TIMED_OUT, when a member does not make the call within the limit of
  * the group; CRT_ERR_ACTOR_DIED or CRT_ERR_NODE_LOST, when a member or its node died;
  * CRT_ERR_CLOSED, when a member left the group; CRT_ERR_CANCELLED, when the group failed earlier
- * and was not rebuilt; CRT_ERR_FORKED, in a child process after fork(). Each failure fails the
- * group until crt_group_rebuild; CRT_ERR_UNSUPPORTED, for int16 with "nccl", does not. */
+ * and was not rebuilt; CRT_ERR_UNSUPPORTED, when CRT_COLLECTIVE_ALGORITHM names an algorithm that
+ * cannot do the operation (crt-collective(7)); CRT_ERR_FORKED, in a child process after fork().
+ * Each failure fails the group until crt_group_rebuild, except CRT_ERR_UNSUPPORTED for int16 with
+ * "nccl". */
 CRT_API crt_status_t crt_group_reduce(crt_group_t *group, const crt_tensor_t *input,
                                       const crt_tensor_t *output, int root,
                                       crt_reduction_t reduction);
@@ -336,9 +345,10 @@ CRT_API crt_status_t crt_group_allgather(crt_group_t *group, const crt_tensor_t 
  * the members make different calls; CRT_ERR_TIMED_OUT, when a member does not make the call
  * within the limit of the group; CRT_ERR_ACTOR_DIED or CRT_ERR_NODE_LOST, when a member or its
  * node died; CRT_ERR_CLOSED, when a member left the group; CRT_ERR_CANCELLED, when the group
- * failed earlier and was not rebuilt; CRT_ERR_FORKED, in a child process after fork(). Each
- * failure fails the group until crt_group_rebuild; CRT_ERR_UNSUPPORTED, for int16 with "nccl",
- * does not. */
+ * failed earlier and was not rebuilt; CRT_ERR_UNSUPPORTED, when CRT_COLLECTIVE_ALGORITHM names an
+ * algorithm that cannot do the operation (crt-collective(7)); CRT_ERR_FORKED, in a child process
+ * after fork(). Each failure fails the group until crt_group_rebuild, except CRT_ERR_UNSUPPORTED
+ * for int16 with "nccl". */
 CRT_API crt_status_t crt_group_reducescatter(crt_group_t *group,
                                              const crt_tensor_t *input,
                                              const crt_tensor_t *output,
@@ -360,7 +370,8 @@ CRT_API crt_status_t crt_group_alltoall(crt_group_t *group, const crt_tensor_t *
  * memory again. That may be before the peer has received the message; with a message of more
  * than a few KiB the call may wait for the receive. Messages from one member to another are
  * received in the order in which their sends were called or posted. Each message is received
- * by one receive of the same dtype and number of elements.
+ * by one receive of the same dtype and number of elements. `peer` is another member: a message to
+ * oneself, which MPI has, is CRT_ERR_INVALID and fails the group.
  *
  * Members that all send first and then receive do not block each other: while a member waits
  * for the receive of its message, the library stores the messages that arrive for this member
@@ -397,7 +408,8 @@ CRT_API crt_status_t crt_group_recv(crt_group_t *group, const crt_tensor_t *tens
  * overlap. With `input` NULL the call only receives, with `output` NULL the call only sends, as at
  * the end of a row of members. Messages from one member to another are received in the order
  * in which their sends were called or posted. Each message is received by one receive of the
- * same dtype and number of elements.
+ * same dtype and number of elements. `to` and `from` are other members than this one: in a group of
+ * one there is no neighbour.
  *
  * Errors: CRT_ERR_INVALID, when a tensor, `to` or `from` is wrong, the receive and the send
  * differ in dtype or count, two members each wait to receive from the other, or the other

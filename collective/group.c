@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "collective/links.h"
+#include "collective/operation_signature.h"
 #include "runtime/core/client/ranks.h"
 #include "runtime/core/process/entry.h"
 
@@ -245,7 +246,7 @@ crt_status_t crt_group_find(const char *name, crt_group_t **group_out)
 typedef struct ticket {
     int64_t color, key, nonce;
 } ticket_t;
-#define TICKET_NUMBERS 3
+_Static_assert(sizeof(ticket_t) == CRTI_SPLIT_NUMBERS * sizeof(int64_t), "its numbers");
 
 /* Size of the group of this member's color, its rank there, and the name of that group. */
 static void take_place(const crt_group_t *group, const ticket_t *tickets, int *size,
@@ -297,7 +298,7 @@ crt_status_t crt_group_split(crt_group_t *group, int color, int key,
                              crt_group_t **group_out)
 {
     ticket_t mine = {color < 0 ? -1 : color, key, (int64_t)crti_id_random().low};
-    const int64_t mine_shape = TICKET_NUMBERS;
+    const int64_t mine_shape = CRTI_SPLIT_NUMBERS;
     CRTI_AUTO(free) ticket_t *tickets = NULL;
     char name[CRTI_GROUP_NAME];
     crt_tensor_t input, output;

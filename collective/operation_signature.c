@@ -74,6 +74,9 @@ const char *crti_operation_describe(const crti_operation_signature_t *signature,
         snprintf(peer, sizeof(peer), "%s%" PRId32, role, signature->peer);
     if (signature->sequence)
         snprintf(number, sizeof(number), " (operation %" PRIu64 ")", signature->sequence);
+    if (signature->kind == CRT_COLLECTIVE_ALLGATHER &&
+        signature->dtype == CRT_DTYPE_INT64 && signature->count == CRTI_SPLIT_NUMBERS)
+        snprintf(how, sizeof(how), ", as crt_group_split does");
     snprintf(text, size, "%s%s%s%s%s", kind ? kind : "something unknown", what, how, peer,
              number);
     return text;

@@ -12,6 +12,9 @@
 
 #include "collective/backend.h"
 
+/* Of int64, which each member gathers when a group is split. */
+#define CRTI_SPLIT_NUMBERS 3
+
 typedef struct crti_operation_signature {
     uint64_t sequence, count;
     int32_t kind, dtype, reduction, peer;

@@ -58,6 +58,18 @@ static void a_member_that_leaves_a_split_unfinished_is_named(void **state)
     members_leave(members, 3, 0);
 }
 
+static void a_split_that_meets_another_call_is_named(void **state)
+{
+    crt_ref_t *refs[2];
+
+    members_join(members, 2, 0, "split-named", backend);
+    refs[0] = crt_call(members[0], &member_split, 0, 0, 0, 1);
+    refs[1] = operate(1, CRT_COLLECTIVE_BARRIER, CRT_DTYPE_FLOAT32, 0, 0, 0);
+    for (int i = 0; i < 2; i++)
+        expect_failure(refs[i], CRT_ERR_INVALID, "as crt_group_split does");
+    members_leave(members, 2, 0);
+}
+
 static void a_split_needs_a_group_and_a_place(void **state)
 {
     members_join(members, 1, 0, "placeless", backend);
@@ -474,6 +486,7 @@ static int driver(int argc, char **argv)
         cmocka_unit_test(a_rank_that_is_taken_twice_fails_for_all_and_names_both),
         cmocka_unit_test(a_rank_that_never_comes_is_named),
         cmocka_unit_test(a_member_that_leaves_a_split_unfinished_is_named),
+        cmocka_unit_test(a_split_that_meets_another_call_is_named),
         cmocka_unit_test(a_split_needs_a_group_and_a_place),
         cmocka_unit_test(different_sizes_fail_for_all_and_name_both),
         cmocka_unit_test(different_backends_fail_for_all),
