@@ -38,6 +38,65 @@ size_t crti_answer_living_nodes(const crt_cluster_info_t *cluster, const char *f
     return count;
 }
 
+static bool has_id(const json_t *row, const char *wanted)
+{
+    return *wanted &&
+           strncmp(crti_answer_text(row, "node_id"), wanted, strlen(wanted)) == 0;
+}
+
+/* By the keys of both answers. */
+static bool has_name(const json_t *row, const char *wanted)
+{
+    static const char *const keys[] = {"hostname", "node_name", "ip", "node_ip"};
+
+    for (size_t i = 0; *wanted && i < sizeof(keys) / sizeof(keys[0]); i++)
+        if (strcmp(crti_answer_text(row, keys[i]), wanted) == 0)
+            return true;
+    return false;
+}
+
+/* How many there are, and the last of them. */
+static size_t find_nodes(const json_t *nodes, const char *wanted, bool is_living,
+                         bool (*is)(const json_t *row, const char *wanted),
+                         const json_t **row_out)
+{
+    size_t count = 0;
+
+    for (size_t i = 0; i < json_array_size(nodes); i++) {
+        const json_t *row = json_array_get(nodes, i);
+
+        if (is(row, wanted) &&
+            (!is_living || strcmp(crti_answer_text(row, "state"), "DEAD") != 0)) {
+            *row_out = row;
+            count++;
+        }
+    }
+    return count;
+}
+
+crt_status_t crti_answer_node(const json_t *nodes, const char *wanted, bool must_live,
+                              const json_t **row_out)
+{
+    size_t count = find_nodes(nodes, wanted, must_live, has_id, row_out);
+
+    if (count > 1)
+        return crt_raise(CRT_ERR_INVALID, "%zu nodes have an id that begins with %s",
+                         count, wanted);
+    if (count == 0)
+        count = find_nodes(nodes, wanted, true, has_name, row_out);
+    if (count == 0 && !must_live)
+        count = find_nodes(nodes, wanted, false, has_name, row_out);
+    if (count > 1)
+        return crt_raise(CRT_ERR_INVALID,
+                         "%zu nodes have the name or address %s; give the begin of an id",
+                         count, wanted);
+    return count == 1 ? CRT_OK
+                      : crt_raise(CRT_ERR_NOT_FOUND,
+                                  "no node has an id that begins with %s, or that name "
+                                  "or address",
+                                  wanted);
+}
+
 json_t *crti_answer_rows(const crt_cluster_info_t *cluster, const char *what,
                          const char *filters)
 {

@@ -22,35 +22,18 @@
 static const char *address, *deadline;
 static bool here, no_wait;
 
-/* The node whose id begins so, or NULL after saying why: it owns its members. */
+/* The node that is meant, or NULL after saying why: it owns its members. */
 static json_t *find(const crt_cluster_info_t *cluster, const char *prefix, bool must_live)
 {
     json_t *nodes = crti_answer_query(cluster, "nodes", NULL), *found = NULL;
-    size_t count = 0;
+    const json_t *row;
 
-    if (!nodes) {
-        crti_cli_fail_detail(NAME);
-        return NULL;
-    }
-    for (size_t i = 0; i < json_array_size(nodes); i++) {
-        json_t *node = json_array_get(nodes, i);
-
-        if (strncmp(crti_answer_text(node, "node_id"), prefix, strlen(prefix)) != 0 ||
-            (must_live && strcmp(crti_answer_text(node, "state"), "DEAD") == 0))
-            continue;
-        found = node;
-        count++;
-    }
-    json_incref(found);
-    json_decref(nodes);
-    if (count == 1)
-        return found;
-    json_decref(found);
-    if (count)
-        crti_cli_fail(NAME, "%zu nodes have an id that begins with %s", count, prefix);
+    if (nodes && crti_answer_node(nodes, prefix, must_live, &row) == CRT_OK)
+        found = json_incref((json_t *)row);
     else
-        crti_cli_fail(NAME, "no node has an id that begins with %s", prefix);
-    return NULL;
+        crti_cli_fail_detail(NAME);
+    json_decref(nodes);
+    return found;
 }
 
 /* Until it is gone. */
@@ -121,8 +104,9 @@ int crti_cli_drain(int argc, char **argv)
         .name = NAME,
         .operands = "NODE | --here",
         .summary =
-            "Ends a node, whose id begins with NODE, without loss: it takes no new "
-            "work, actors that\nmay restart move to other nodes, what else runs "
+            "Ends a node, by the begin of its id, its name or address, without loss: it "
+            "takes no new work, actors that\nmay restart move to other nodes, what else "
+            "runs "
             "ends, objects are copied away.",
         .options = options,
         .count = sizeof(options) / sizeof(options[0])};

@@ -88,26 +88,18 @@ static struct {
     bool is_task, is_open; /* the task runs: `to` is not known yet */
 } part_of = {.to = UINT64_MAX};
 
-static bool begins(const char *text, const char *start)
-{
-    return *start && strncmp(text, start, strlen(start)) == 0;
-}
-
-/* A node by the begin of its id, its address or its name; "" when there is none. */
-static void find_node(const crt_cluster_info_t *cluster, const char *wanted, char id[33])
+/* "" when there is none. */
+static crt_status_t find_node(const crt_cluster_info_t *cluster, const char *wanted,
+                              char id[33])
 {
     json_t *nodes = crti_answer_query(cluster, "nodes", NULL);
+    const json_t *row;
+    crt_status_t status =
+        nodes ? crti_answer_node(nodes, wanted, false, &row) : CRT_ERR_UNREACHABLE;
 
-    id[0] = '\0';
-    for (size_t i = 0; i < json_array_size(nodes); i++) {
-        const json_t *row = json_array_get(nodes, i);
-
-        if (begins(crti_answer_text(row, "node_id"), wanted) ||
-            strcmp(crti_answer_text(row, "ip"), wanted) == 0 ||
-            strcmp(crti_answer_text(row, "hostname"), wanted) == 0)
-            snprintf(id, 33, "%s", crti_answer_text(row, "node_id"));
-    }
+    snprintf(id, 33, "%s", status == CRT_OK ? crti_answer_text(row, "node_id") : "");
     json_decref(nodes);
+    return status;
 }
 
 static bool has_ended(const json_t *row)
@@ -231,9 +223,8 @@ static int find_name(const crt_cluster_info_t *cluster, char *name, size_t size)
 
     is_daemon = of_head || of_http || (node && !pid);
     if (node) {
-        find_node(cluster, node, node_id);
-        if (!*node_id)
-            return crti_cli_fail(NAME, "there is no node %.60s", node);
+        if (find_node(cluster, node, node_id) != CRT_OK)
+            return crti_cli_fail_detail(NAME);
     }
     if (task)
         return find_task(cluster, name, size);

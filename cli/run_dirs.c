@@ -82,6 +82,7 @@ static void read_info(run_dir_t *run_dir)
              run_dir->is_head ? "head.info" : "node.info");
     if (crti_info_read(path, &text) == CRT_OK) {
         crti_info_get(text, "node", run_dir->node, sizeof(run_dir->node));
+        crti_info_get(text, "node_name", run_dir->name, sizeof(run_dir->name));
         crti_info_get(text, "address", run_dir->address, sizeof(run_dir->address));
         crti_info_get(text, "state_dir", run_dir->state, sizeof(run_dir->state));
         crti_info_get(text, "key_file", run_dir->key_file, sizeof(run_dir->key_file));

@@ -23,6 +23,7 @@ typedef struct run_dir {
     bool is_living;     /* its daemon holds the lock */
     char address[72];   /* of the head; "" when it left no info file */
     char node[33];      /* its id; "" of a head */
+    char name[64];      /* of a node; "" when it left no info file */
     char state[256];    /* the state directory that it was started with; "" unknown */
     char key_file[256]; /* of a head */
     pid_t pid;          /* of the daemon, 0 unknown */

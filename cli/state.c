@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/answer.h"
 #include "cli/http_client.h"
 #include "cli/options.h"
 #include "cli/table.h"
@@ -203,6 +204,24 @@ static void tell_gaps(const json_t *result)
 
 /* ---------------------------------------------------------------- crt list, crt get */
 
+/* A node may be meant by its name, too. */
+static int get_node(const char *name, const char *wanted)
+{
+    json_t *result = ask("/api/v0/nodes?limit=10000&detail=crt"), *rows;
+    const json_t *row;
+
+    if (!result || crti_answer_node(json_object_get(result, "result"), wanted, false,
+                                    &row) != CRT_OK) {
+        json_decref(result);
+        return crti_cli_fail_detail(name);
+    }
+    rows = json_pack("[O]", row);
+    print_rows(rows, CELL_MAX);
+    json_decref(rows);
+    json_decref(result);
+    return 0;
+}
+
 static int list(const char *name, size_t resource, const char *id)
 {
     char path[8192];
@@ -298,6 +317,8 @@ int crti_cli_get(int argc, char **argv)
     if (!resources[resource].id)
         return crti_cli_misused(spec.name, "%s have no ids", resources[resource].name);
     detail = true;
+    if (strcmp(resources[resource].path, "nodes") == 0)
+        return get_node(spec.name, argv[first + 1]);
     return list(spec.name, resource, argv[first + 1]);
 }
 

@@ -232,22 +232,34 @@ static size_t keep(run_dir_t *dirs, size_t count, const char *address)
     return is_known ? kept : 0;
 }
 
-/* Keeps the one node whose id begins so. */
-static size_t keep_node(run_dir_t *dirs, size_t count, const char *prefix)
+static bool has_id(const run_dir_t *dir, const char *wanted)
 {
+    return *wanted && strncmp(dir->node, wanted, strlen(wanted)) == 0;
+}
+
+static bool has_name(const run_dir_t *dir, const char *wanted)
+{
+    return *wanted && dir->is_living && strcmp(dir->name, wanted) == 0;
+}
+
+/* Keeps the nodes whose id begins so; when there is none, the living ones of that name. */
+static size_t keep_node(run_dir_t *dirs, size_t count, const char *wanted)
+{
+    bool (*const kinds[])(const run_dir_t *dir, const char *wanted) = {has_id, has_name};
     size_t kept = 0;
 
-    for (size_t i = 0; i < count; i++)
-        if (!dirs[i].is_head && *dirs[i].node &&
-            strncmp(dirs[i].node, prefix, strlen(prefix)) == 0)
-            dirs[kept++] = dirs[i];
+    for (size_t k = 0; k < 2 && kept == 0; k++)
+        for (size_t i = 0; i < count; i++)
+            if (!dirs[i].is_head && kinds[k](&dirs[i], wanted))
+                dirs[kept++] = dirs[i];
     return kept;
 }
 
 /* What shall not run does not: that is no failure. */
 static int say_no_node(const char *node)
 {
-    printf("No node whose id begins with %s runs on this host.\n", node);
+    printf("No node whose id begins with %s, or of that name, runs on this host.\n",
+           node);
     return 0;
 }
 
@@ -338,8 +350,10 @@ static int stop(run_dir_t *dirs, const char *address, const char *node, bool by_
     if (node && (count = keep_node(dirs, count, node)) == 0)
         return say_no_node(node);
     if (node && count > 1)
-        return crti_cli_fail(NAME, "%zu nodes here have an id that begins with %s", count,
-                             node);
+        return crti_cli_fail(NAME,
+                             "%zu nodes here have an id that begins with %s, or that "
+                             "name; give the begin of an id",
+                             count, node);
     result = crti_cli_end_run_dirs(dirs, count, by_force);
     if (result == 0)
         say_stopped(dirs, count, chosen);
@@ -354,7 +368,7 @@ int crti_cli_stop(int argc, char **argv)
         {"address", 'a', "HOST:PORT", OPTION_ADDRESS, &address,
          "the cluster's head; default: the only cluster here"},
         {"node", 0, "NODE", OPTION_TEXT, &node,
-         "only the node whose id begins so, and not the head"},
+         "only the node whose id begins so, or of that name, and not the head"},
         {"force", 'f', NULL, OPTION_FLAG, &force,
          "kill after 1 s what does not end by itself (default 10 s)"}};
     static const command_spec_t spec = {

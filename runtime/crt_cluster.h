@@ -125,8 +125,9 @@ struct crt_bundle;
 /* Asks the cluster to have room for these bundles, as crt_request_resources does, until the next
  * call of this function. `count` 0: nothing is asked for any more.
  *
- * Errors: CRT_ERR_INVALID, when a bundle is invalid or there are more than 1000; CRT_ERR_IO, when
- * the head can't write it down; CRT_ERR_HEAD_LOST, when the head is down; CRT_ERR_TIMED_OUT, when
+ * Errors: CRT_ERR_INVALID, when a bundle is invalid or there are more than 1000;
+ * CRT_ERR_UNSUPPORTED, when the cluster has no autoscaler; CRT_ERR_IO, when the head can't write it
+ * down; CRT_ERR_HEAD_LOST, when the head is down; CRT_ERR_TIMED_OUT, when
  * there is no answer within 10 s; CRT_ERR_CLOSED, when the connection breaks; CRT_ERR_PERMISSION,
  * when the daemon belongs to another user; CRT_ERR_NO_MEMORY, when memory is out. */
 CRT_API crt_status_t crt_cluster_request_resources(const crt_cluster_info_t *cluster,

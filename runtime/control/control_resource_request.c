@@ -114,6 +114,11 @@ void crti_control_resource_request(crti_control_t *c, uint64_t link, uint64_t re
 {
     crt_status_t status = check(m->bundles);
 
+    /* Programs may ask whatever cluster they are in; a command means one that has it. */
+    if (status == CRT_OK && m->bundles.size && crti_id_is_zero(m->job) && !c->autoscaler)
+        status = crt_raise(CRT_ERR_UNSUPPORTED,
+                           "the cluster has no autoscaler, which would make room for "
+                           "what is asked for (crt start --head --autoscaler FILE)");
     /* While nodes are expected, the one with its driver may be to come. */
     if (status == CRT_OK && !c->joining && is_over(c, m->job))
         status =

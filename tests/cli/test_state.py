@@ -62,6 +62,50 @@ class Empty(unittest.TestCase):
                 self.assertEqual((json.loads(said.stdout), said.stderr), ([], ""), what)
 
 
+    def test_a_cluster_without_an_autoscaler_says_that_nobody_makes_room(self):
+        with real_cluster.Cluster(CRT) as cluster:
+            for words, code, text in (("4*CPU=100", 1, "the cluster has no autoscaler"),
+                                      ("--none", 0, "")):
+                done = subprocess.run([CRT, "request", words, "--address", cluster.address],
+                                      text=True, stdout=subprocess.PIPE,
+                                      stderr=subprocess.STDOUT, check=False, timeout=PATIENCE)
+                self.assertEqual(done.returncode, code, done.stdout)
+                self.assertIn(text, done.stdout)
+
+
+class Names(unittest.TestCase):
+    def test_commands_that_take_a_node_take_its_name(self):
+        with real_cluster.Cluster(CRT, "--num-cpus", "1", "--node-name", "first") as cluster:
+
+            def crt(*arguments, code=0):
+                done = subprocess.run([CRT, *arguments, "--address", cluster.address], text=True,
+                                      stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                                      check=False, timeout=PATIENCE)
+                self.assertEqual(done.returncode, code, (arguments, done.stdout))
+                return done.stdout
+
+            for name in "second", "third", "twin", "twin":
+                crt("start", "--num-cpus", "1", "--object-store-memory", "20M", "--node-name", name)
+            ids = {row["node_name"]: row["node_id"]
+                   for row in json.loads(crt("list", "nodes", "--format", "json"))}
+            for wanted in "second", ids["second"], ids["second"][:8]:
+                self.assertEqual([
+                    row["node_id"]
+                    for row in json.loads(crt("get", "nodes", wanted, "--format", "json"))
+                ], [ids["second"]])
+            crt("logs", "--node", "second")
+            self.assertIn(f"node {ids['second'][:8]} has ended", crt("drain", "second"))
+            self.assertIn("Stopped 1 node", crt("stop", "--node", "third"))
+            several = "2 nodes have the name or address twin; give the begin of an id"
+            self.assertIn(several, crt("drain", "twin", code=1))
+            self.assertIn(several, crt("get", "nodes", "twin", code=1))
+            self.assertIn(several, crt("logs", "--node", "twin", code=1))
+            self.assertIn("2 nodes here have", crt("stop", "--node", "twin", code=1))
+            self.assertIn("no node has an id that begins with zz, or that name",
+                          crt("get", "nodes", "zz", code=1))
+            self.assertIn("No node whose id begins with zz", crt("stop", "--node", "zz"))
+
+
 class State(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
@@ -201,7 +245,8 @@ class State(unittest.TestCase):
         self.assertIn("serves http://", c.crt("logs", "--http"))
         self.assertIn("no task", c.crt("logs", "--task", "0" * 48, code=1))
         self.assertIn("process id 1", c.crt("logs", "--pid", "1", code=1))
-        self.assertIn("no node nowhere", c.crt("logs", "--node", "nowhere", code=1))
+        self.assertIn("that begins with nowhere",
+                      c.crt("logs", "--node", "nowhere", code=1))
         self.assertIn("one log at a time", c.crt("logs", "--head", "--http", code=2))
         for trick in ("head:../../x", "head:6379/../..", "node:../../../", "http:999999",
                       "../node.log", "job:../x"):

@@ -20,7 +20,7 @@ class Drain(unittest.TestCase):
 
     def setUp(self):
         self.cluster = Cluster(CRT, "--num-cpus", "2", store="100M", soon=30)
-        self.cluster.join("--num-cpus", "2")
+        self.cluster.join("--num-cpus", "2", "--labels", "place=there")
         self.driver = Driver(PROGRAM)
         self.here = self.driver.ok("node")
         self.node = next(node["node_id"] for node in self.cluster.nodes()
@@ -93,10 +93,18 @@ class Drain(unittest.TestCase):
         self.wait_until_busy()
         began = time.monotonic()
         said = self.end(self.begin("--deadline", 1.5))
-        self.assertIn("its time was over: it still had 1 tasks, 1 actors and 0 drivers", said)
+        self.assertIn("its time was over: it still had 1 tasks, 1 actors, 0 drivers and 0 "
+                      "programs of submitted jobs", said)
         self.assertLess(time.monotonic() - began, 10)
         self.assertIn(driver.ask("where")[0], ("CRT_ERR_ACTOR_DIED", "CRT_ERR_NODE_LOST"))
         self.assertNotEqual(driver.ask("result")[0], "CRT_OK")
+
+    def test_the_program_of_a_job_that_its_deadline_ends_is_told(self):
+        run(CRT, "job", "submit", "--no-wait", "--submission-id", "long", "--entrypoint-label",
+            "place=there", "--", "/bin/sleep", "600")
+        self.cluster.wait_for(lambda: "RUNNING" in run(CRT, "job", "list"))
+        self.assertIn("0 tasks, 0 actors, 0 drivers and 1 programs of submitted jobs",
+                      self.end(self.begin("--deadline", 1)))
 
     def test_a_node_that_is_killed_while_it_is_drained_is_a_node_that_died(self):
         driver = self.driver

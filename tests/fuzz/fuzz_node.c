@@ -114,9 +114,9 @@ bool crti_submission_has(crti_node_t *node, pid_t pid)
     return false;
 }
 
-bool crti_submission_any(crti_node_t *node)
+size_t crti_submission_count(crti_node_t *node)
 {
-    return false;
+    return 0;
 }
 
 crt_status_t crti_submission_log(crti_node_t *node, const char *name, char *path,

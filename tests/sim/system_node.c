@@ -383,9 +383,9 @@ void crti_submission_stop(crti_node_t *node, uint64_t request, crti_id_t job)
 {
 }
 
-bool crti_submission_any(crti_node_t *node)
+size_t crti_submission_count(crti_node_t *node)
 {
-    return false;
+    return 0;
 }
 
 void crti_submission_forget(crti_node_t *node, crti_id_t job)

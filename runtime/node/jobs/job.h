@@ -104,7 +104,8 @@ void crti_submission_kill_all(crti_node_t *node);
 /* Its requests have nobody any more to answer to; it makes them again. */
 void crti_submission_head_lost(crti_node_t *node);
 bool crti_submission_has(crti_node_t *node, pid_t pid);
-bool crti_submission_any(crti_node_t *node);
+/* That have not ended. */
+size_t crti_submission_count(crti_node_t *node);
 /* The log file of a submission. CRT_ERR_NOT_FOUND. */
 crt_status_t crti_submission_log(crti_node_t *node, const char *name, char *path,
                                  size_t size, bool *ended_out);

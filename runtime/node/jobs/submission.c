@@ -118,12 +118,13 @@ bool crti_submission_has(crti_node_t *node, pid_t pid)
     return false;
 }
 
-bool crti_submission_any(crti_node_t *node)
+size_t crti_submission_count(crti_node_t *node)
 {
+    size_t count = 0;
+
     CRTI_MAP_FOREACH (crti_submission_t, s, &node->submissions->by_job)
-        if (s->state != CRTI_SUBMISSION_ENDED)
-            return true;
-    return false;
+        count += s->state != CRTI_SUBMISSION_ENDED;
+    return count;
 }
 
 /* ---------------------------------------------------------------- the end */

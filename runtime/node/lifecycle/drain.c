@@ -54,11 +54,13 @@ static const char *rest(crti_node_t *node, char *text, size_t size)
 {
     size_t tasks = crti_lease_count(node);
     size_t actors = crti_actor_count(node), drivers = count_drivers(node);
+    size_t programs = crti_submission_count(node);
 
     *text = '\0';
-    if (tasks || actors || drivers || crti_submission_any(node))
-        snprintf(text, size, "%zu tasks, %zu actors and %zu drivers", tasks, actors,
-                 drivers);
+    if (tasks || actors || drivers || programs)
+        snprintf(text, size,
+                 "%zu tasks, %zu actors, %zu drivers and %zu programs of submitted jobs",
+                 tasks, actors, drivers, programs);
     return text;
 }
 

@@ -43,6 +43,7 @@ static crt_status_t write_info(crti_node_t *node)
             {"pid", pid},
             {"start", start},
             {"node", node->hex},
+            {"node_name", node->hostname},
             {"address", node->head_address},
             {"node_ip", node->ip},
             {"head_dir", node->options.given.head_dir},
@@ -52,7 +53,7 @@ static crt_status_t write_info(crti_node_t *node)
             {"state_dir", node->own_state},
             {"private", node->options.given.private_dir[0] ? "1" : "0"},
             {"leaving", node->lifecycle->is_leaving ? "1" : "0"}},
-        12);
+        13);
 }
 
 void crti_node_tell_leaving(crti_node_t *node)
@@ -136,7 +137,7 @@ void crti_node_check_stopped(crti_node_t *node)
 {
     if (!node->stopping || node->lifecycle->flush_until_ns)
         return;
-    if (crti_worker_table_count(node->workers) || crti_submission_any(node))
+    if (crti_worker_table_count(node->workers) || crti_submission_count(node))
         return;
     if (crti_job_any_zygote(node)) {
         crti_job_stop_all(node);
