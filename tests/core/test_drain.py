@@ -20,7 +20,7 @@ class Drain(unittest.TestCase):
 
     def setUp(self):
         self.cluster = Cluster(CRT, "--num-cpus", "2", store="100M", soon=30)
-        self.cluster.join("--num-cpus", "2", "--labels", "place=there")
+        self.cluster.join("--num-cpus", "2")
         self.driver = Driver(PROGRAM)
         self.here = self.driver.ok("node")
         self.node = next(node["node_id"] for node in self.cluster.nodes()
@@ -101,7 +101,7 @@ class Drain(unittest.TestCase):
 
     def test_the_program_of_a_job_that_its_deadline_ends_is_told(self):
         run(CRT, "job", "submit", "--no-wait", "--submission-id", "long", "--entrypoint-label",
-            "place=there", "--", "/bin/sleep", "600")
+            f"ray.io/node-id={self.node}", "--", "/bin/sleep", "600")
         self.cluster.wait_for(lambda: "RUNNING" in run(CRT, "job", "list"))
         self.assertIn("0 tasks, 0 actors, 0 drivers and 1 programs of submitted jobs",
                       self.end(self.begin("--deadline", 1)))
