@@ -2,8 +2,8 @@
 /* Call events: what becomes of the calls of this process, for people (base/task_events.h).
  *
  * Where it sits
- *     outgoing.c, actor.c, submit.c, pending.c -> [ calls/call_events.c ] -> the ring of this
- *     process -> its node
+ *     actor.c, submit.c, pending.c, remake.c, second_run.c -> [ calls/call_events.c ] -> the ring
+ *     of this process -> its node
  * Threads
  *     The core's lock.
  * Cost
