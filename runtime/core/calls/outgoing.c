@@ -17,7 +17,6 @@
 
 #include "runtime/base/log.h"
 #include "runtime/core/calls/actor.h"
-#include "runtime/core/calls/call_events.h"
 #include "runtime/core/calls/call_options.h"
 #include "runtime/core/calls/placement_group.h"
 #include "runtime/core/calls/stream.h"
