@@ -297,9 +297,9 @@
 /* Notice: a process ended. `status` is CRT_ERR_WORKER_DIED, or CRT_OK for an expected end; `pid` as
  * its host numbered it, 0 when that is not known; `text` the whole report: pid, node, signal or
  * exit status, method, last lines of output, core. `ran_no_call`: of an actor whose create had not
- * ended. `unbegun`: the tasks that `caller` (zero: anybody) had sent it in that record of a session
- * and in later ones had certainly not begun; 0: that is not known. Node to head, head to all nodes,
- * node to the local processes that watch. */
+ * ended. `unbegun`: the tasks that `caller` had sent it in that record of a session and in later
+ * ones had certainly not begun; 0: that is not known. Node to head, head to all nodes, node to the
+ * local processes that watch. */
 #define CRTI_FIELDS_PEER_DIED(F)                                                         \
     F(ID, process)                                                                       \
     F(U64, incarnation)                                                                  \

@@ -659,10 +659,9 @@ static void one_that_was_queued_never_begins(void **state)
 
 /* ---------------------------------------------------------------- deaths */
 
-static void what_came_before_its_worker_died_is_given(void **state)
+/* Takes 0, 1, 2, ... until the worker dies; how many. `on_item`: may be NULL. */
+static int64_t take_until_death(crt_stream_t *stream, void (*on_item)(void))
 {
-    crt_stream_t *stream =
-        crt_submit_stream(&count_task, CRT_TASK_OPTIONS(.max_attempts = 1), 700, "die");
     crt_ref_t *ref;
     int64_t value, i = 0;
     crt_status_t status;
@@ -671,31 +670,39 @@ static void what_came_before_its_worker_died_is_given(void **state)
         OK(crt_get_for(ref, PATIENCE_MS, &value));
         assert_int_equal(value, i++);
         crt_ref_drop(&ref);
+        if (on_item)
+            on_item();
     }
     assert_int_equal(status, CRT_ERR_WORKER_DIED);
     assert_non_null(strstr(crt_error_detail(), "signal 9"));
     crt_stream_drop(&stream);
+    return i;
+}
+
+static void what_came_before_its_worker_died_is_given(void **state)
+{
+    assert_in_range(take_until_death(
+                        crt_submit_stream(
+                            &count_task, CRT_TASK_OPTIONS(.max_attempts = 1), 700, "die"),
+                        NULL),
+                    0, 700);
+}
+
+static void note_item(void)
+{
+    note(notes, '.');
 }
 
 /* Nothing waits for company in its process while the reader has taken all that came. */
 static void what_a_reader_that_keeps_up_was_yielded_is_given(void **state)
 {
     enum { ITEMS = 20 };
-    crt_stream_t *stream = crt_submit_stream(&step, CRT_TASK_OPTIONS(.max_attempts = 1),
-                                             (int64_t)ITEMS, notes);
-    crt_ref_t *ref;
-    int64_t value, i = 0;
-    crt_status_t status;
 
-    while ((status = crt_stream_next(stream, PATIENCE_MS, &ref)) == CRT_OK) {
-        OK(crt_get_for(ref, PATIENCE_MS, &value));
-        assert_int_equal(value, i++);
-        crt_ref_drop(&ref);
-        note(notes, '.');
-    }
-    assert_int_equal(status, CRT_ERR_WORKER_DIED);
-    assert_int_equal(i, ITEMS);
-    crt_stream_drop(&stream);
+    assert_int_equal(
+        take_until_death(crt_submit_stream(&step, CRT_TASK_OPTIONS(.max_attempts = 1),
+                                           (int64_t)ITEMS, notes),
+                         note_item),
+        ITEMS);
 }
 
 /* Item i of fragile_items. */

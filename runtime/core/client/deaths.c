@@ -153,7 +153,7 @@ void crti_process_died(crti_core_t *core, const crti_msg_peer_died_t *m)
     if (remote && remote->address.incarnation == m->incarnation) {
         remote->pid = m->pid;
         remote->ran_no_call = remote->ran_no_call || m->ran_no_call;
-        if (crti_id_is_zero(m->caller) || crti_id_equal(m->caller, core->process))
+        if (crti_id_equal(m->caller, core->process))
             remote->unbegun = m->unbegun;
     }
     crti_net_peer_died(core->net, m->process, m->incarnation,

@@ -275,7 +275,8 @@ uint64_t crti_process_unbegun(const crti_process_t *process, crti_id_t *caller_o
     if (!board || process->role != CRTI_ROLE_WORKER)
         return 0;
     begun = atomic_load_explicit(&board->begun, memory_order_relaxed);
-    if (begun == CRTI_BLACKBOARD_ANY)
+    /* One that has begun none counts: what kills workers before they begin it would never end. */
+    if (begun == CRTI_BLACKBOARD_ANY || begun == 0)
         return 0;
     caller_out->high = atomic_load_explicit(&board->caller[0], memory_order_relaxed);
     caller_out->low = atomic_load_explicit(&board->caller[1], memory_order_relaxed);
