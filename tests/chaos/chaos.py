@@ -31,6 +31,9 @@ REPORT_LINES = 60  # of a sanitizer
 DISK = "64m"  # of redis-server: twice what it takes before it writes its file anew
 SPILL = "spill"  # in the home of each host: a disk of its own for objects
 OF = {"link": "link of ", "spill": "spill disk of "}
+LOOKS = ["stack", "status", "list tasks --detail -f state!=FINISHED -n 500",
+         "list actors --detail -f state!=DEAD -n 500", "list objects --detail -n 500",
+         "list workers --detail -n 500"]
 SLABS = 64 << 10  # bytes of an empty store that its tables may hold
 
 
@@ -50,6 +53,7 @@ class Chaos:
         self.hits = {}
         self.is_winding_down = False
         self.jammed = set()
+        self.looked_at = []  # drivers
         self.more = {}  # environment of the drivers
         if options.hoard:
             self.more["CHAOS_HOARD_MIB"] = str(options.hoard)
@@ -195,9 +199,23 @@ class Chaos:
                 **self.more
             })
 
+    def look_at_slow(self, name, driver):
+        """Writes down, once for each driver, what the cluster says when a call may become a hang."""
+        slow = [line for _, line in driver.lines if line.startswith("slow:")]
+        if not slow or driver in self.looked_at:
+            return
+        self.looked_at.append(driver)
+        self.say(f"driver {name}: {'; '.join(slow)}")
+        where = f"slow-{name}-{len(self.looked_at)}"
+        looks = "; ".join(f"echo '== crt {look}'; timeout 20 crt {look} --address "
+                          f"{self.daemons.address}" for look in LOOKS)
+        self.places.hosts["a"].start("sh", "-c", f"({looks}) > {where} 2>&1")
+
     def tend_driver(self, name):
         """Starts it again when it ended as it may: killed, its node lost, or no node there."""
         driver = self.drivers.get(name)
+        if driver:
+            self.look_at_slow(name, driver)
         status = driver.popen.poll() if driver else 1
         if status is None or time.monotonic() < self.due.get(name, 0):
             return

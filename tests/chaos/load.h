@@ -25,6 +25,7 @@ typedef struct load_slot {
     bool is_known; /* `expected` is the result */
     bool is_tensor;
     bool is_read; /* the tensor is looked at */
+    bool is_slow; /* as was told: it may become a hang */
     int actor;    /* index, -1 a task */
 } load_slot_t;
 
