@@ -247,6 +247,16 @@ static void the_limit_is_each_callers_own_whatever_its_handle(void **state)
     end(actor);
 }
 
+static void the_limit_holds_before_the_actor_is_anywhere(void **state)
+{
+    crt_actor_t *actor = crt_actor_new(
+        &counter,
+        CRT_ACTOR_OPTIONS(.max_pending_calls = 2, .resources = "nobody-has-this=1"), 0);
+
+    assert_int_equal(result(crt_submit(&flood, NULL, actor)), CRT_ERR_BACKPRESSURE);
+    end(actor);
+}
+
 static void the_limit_may_be_none(void **state)
 {
     crt_actor_t *actor =
@@ -290,6 +300,7 @@ static int driver(int argc, char **argv)
         cmocka_unit_test(what_can_not_be_shared_is_refused),
         cmocka_unit_test(one_call_too_many_is_refused_and_not_made),
         cmocka_unit_test(the_limit_is_each_callers_own_whatever_its_handle),
+        cmocka_unit_test(the_limit_holds_before_the_actor_is_anywhere),
         cmocka_unit_test(the_limit_may_be_none),
         cmocka_unit_test(an_actor_may_end_itself_after_its_answer),
         cmocka_unit_test(a_task_is_no_actor_that_could_end),

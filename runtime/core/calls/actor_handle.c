@@ -219,12 +219,18 @@ static void import_location(crt_actor_t *actor, const crti_actor_name_t *name)
     }
     crti_actor_set_remote(actor, remote);
     actor->incarnation = name->incarnation;
-    actor->terms = name->terms;
     actor->is_unconfirmed = true;
     crti_actor_set_phase(actor, CRTI_ACTOR_CALLABLE);
     crti_actor_check_at(
         actor, crti_now_ns()); /* what waits leaves, but not while a value is read */
 }
+
+/* Each process that has a handle may know them or not yet: what one has is so. */
+#define LEARN_TERM(type, name)                                                           \
+    if (!own->name)                                                                      \
+        own->name = told->name;
+static void learn_terms(crti_actor_terms_t *own,
+                        const crti_actor_terms_t *told){CRTI_ACTOR_TERMS(LEARN_TERM)}
 
 crt_status_t crti_actor_open(crti_core_t *core, const crti_actor_name_t *name,
                              crt_ref_t *lifetime, crt_actor_t **actor_out)
@@ -233,7 +239,7 @@ crt_status_t crti_actor_open(crti_core_t *core, const crti_actor_name_t *name,
 
     if (status != CRT_OK)
         return status;
-    (*actor_out)->terms.is_unordered |= name->terms.is_unordered;
+    learn_terms(&(*actor_out)->terms, &name->terms);
     crti_actor_lifetime_hold(*actor_out, lifetime);
     import_location(*actor_out, name);
     return CRT_OK;
