@@ -414,10 +414,9 @@ static void take_back(crti_control_t *c, crti_actor_entry_t *actor,
     crti_control_revoke(c, out->id, out->text ? out->text : "");
     error.text = crti_str(crt_error_detail());
     crti_control_send(c, out->link, CRTI_MSG_ERROR, out->request, &error);
-    if (actor->state != CRTI_ACTOR_DEAD) {
-        count_owner(c, actor, -1);
-        count_job(c, actor, -1);
-    }
+    /* Processes to which its owner passed the handle wait for it. */
+    crti_actor_entry_end(&c->actors, actor, CRT_ERR_IO, crt_error_detail(), c->now_ns,
+                         crti_control_wall(c));
     crti_control_delete_revoked_rows(c, out->id);
     crti_control_watches_forget(c, actor);
     crti_actor_table_undo(&c->actors, actor);

@@ -40,6 +40,30 @@ static void a_creation_that_can_not_be_stored_is_taken_back(void **state)
     assert_non_null(bed_next(bed, NODE_A, CRTI_MSG_DONE));
 }
 
+/* The driver has passed its handle on before it hears that there will be no actor. */
+static void
+a_watcher_of_an_actor_that_can_not_be_stored_hears_that_there_is_none(void **state)
+{
+    bed_t *bed = *state;
+    crti_msg_actor_state_t told;
+
+    bed_join(bed, NODE_B, 2, 1, 4, NULL, NULL);
+    control_watch(bed, NODE_A, 50); /* sooner than the creation */
+    bed->manual = true;
+    control_create(bed, 50, "a");
+    control_watch(bed, NODE_B, 50);
+    bed->failing = CRT_ERR_IO;
+    bed_store(bed);
+    assert_int_equal(control_error_of(bed_next(bed, NODE_A, CRTI_MSG_ERROR)), CRT_ERR_IO);
+    for (uint64_t link = NODE_A; link <= NODE_B; link++) {
+        bed->seen = 0;
+        told = control_state_of(bed, link);
+        assert_int_equal(told.state, CRTI_ACTOR_DEAD);
+        assert_int_equal(told.status, CRT_ERR_IO);
+        assert_true(crti_str_equal(told.text, "the disk is full"));
+    }
+}
+
 /* Its rows are there, and can't be deleted. */
 static void fail_late(bed_t *bed, uint64_t actor)
 {
@@ -452,6 +476,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         CONTROL_TEST(an_answer_waits_until_its_rows_are_durable),
         CONTROL_TEST(a_creation_that_can_not_be_stored_is_taken_back),
+        CONTROL_TEST(
+            a_watcher_of_an_actor_that_can_not_be_stored_hears_that_there_is_none),
         CONTROL_TEST(an_actor_that_was_told_to_have_failed_stays_so_when_the_head_dies),
         CONTROL_TEST(
             a_submission_that_was_told_to_have_failed_stays_so_when_the_head_dies),
