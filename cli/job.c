@@ -10,10 +10,10 @@
 #include <string.h>
 #include <time.h>
 
+#include "cli/json_print.h"
 #include "cli/options.h"
 #include "cli/sweep.h"
 #include "cli/table.h"
-#include "cli/yaml_print.h"
 
 #define LIST_SHOWN 20
 
@@ -41,8 +41,7 @@ static bool format_is(const char *name)
 static bool print_for_programs(const json_t *json)
 {
     if (as_json || format_is("json")) {
-        json_dumpf(json, stdout, JSON_INDENT(2));
-        putchar('\n');
+        crti_json_print(json, stdout);
     } else if (format_is("yaml")) {
         crti_yaml_print(json, stdout);
     } else {

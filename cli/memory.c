@@ -12,9 +12,9 @@
 #include <jansson.h>
 
 #include "cli/answer.h"
+#include "cli/json_print.h"
 #include "cli/options.h"
 #include "cli/table.h"
-#include "cli/yaml_print.h"
 
 #define NAME  "crt memory"
 #define SHOWN 100
@@ -218,8 +218,7 @@ static void print(const json_t *answer, const json_t *rows, const json_t *groups
     size_t room = limit ? strtoul(limit, NULL, 10) : SHOWN, left = room;
 
     if (strcmp(format, "json") == 0) {
-        json_dumpf(answer, stdout, JSON_INDENT(2));
-        putchar('\n');
+        crti_json_print(answer, stdout);
     } else if (strcmp(format, "yaml") == 0) {
         crti_yaml_print(answer, stdout);
     } else {

@@ -12,8 +12,8 @@
 #include <jansson.h>
 
 #include "cli/answer.h"
+#include "cli/json_print.h"
 #include "cli/options.h"
-#include "cli/yaml_print.h"
 
 #define NAME "crt stack"
 
@@ -189,8 +189,7 @@ static int print(const json_t *answer)
         for (i = 0; i < count; i++)
             print_one(processes, json_array_get(chosen, i));
     else if (strcmp(format, "json") == 0) {
-        json_dumpf(chosen, stdout, JSON_INDENT(2));
-        putchar('\n');
+        crti_json_print(chosen, stdout);
     } else {
         crti_yaml_print(chosen, stdout);
     }

@@ -11,9 +11,9 @@
 
 #include "cli/answer.h"
 #include "cli/http_client.h"
+#include "cli/json_print.h"
 #include "cli/options.h"
 #include "cli/table.h"
-#include "cli/yaml_print.h"
 
 #define CELL_MAX 60   /* bytes of a text in a table, */
 #define TEXT_MAX 1024 /* and of any */
@@ -133,7 +133,7 @@ static void cell_text(const json_t *value, char *text, size_t size)
     else if (json_is_number(value) && !json_is_integer(value))
         snprintf(text, size, "%.10g", json_number_value(value));
     else if (value && !json_is_null(value)) {
-        dumped = json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT);
+        dumped = json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT | CRTI_JSON_DIGITS);
         snprintf(text, size, "%s", dumped ? dumped : "");
         free(dumped);
     }
@@ -176,8 +176,7 @@ static void print_table(const json_t *rows, size_t most)
 static void print_rows(const json_t *rows, size_t most)
 {
     if (format_is("json")) {
-        json_dumpf(rows, stdout, JSON_INDENT(2));
-        putchar('\n');
+        crti_json_print(rows, stdout);
     } else if (format_is("yaml") || (detail && !format)) {
         crti_yaml_print(rows, stdout);
     } else if (json_array_size(rows) == 0) {

@@ -14,6 +14,7 @@
 
 #include "cli/answer.h"
 #include "cli/cluster.h"
+#include "cli/json_print.h"
 #include "cli/options.h"
 #include "cli/table.h"
 
@@ -474,8 +475,7 @@ static int show(const crt_cluster_info_t *cluster, bool as_json)
         json_t *all = json_pack("{s:O, s:O, s:O, s:o}", "cluster", state, "actors",
                                 actors, "jobs", jobs, "addresses", addresses_of(cluster));
 
-        json_dumpf(all, stdout, JSON_INDENT(2));
-        putchar('\n');
+        crti_json_print(all, stdout);
         json_decref(all);
     } else if (jobs) {
         print_text(state, actors, jobs);

@@ -366,7 +366,7 @@ class TwoHosts(WithCluster):
                        CRT_STATE_DIR=f"{cls.place.name}/state")
         subprocess.run([
             CRT, "start", "--address", cls.cluster.address, "--key-file", cls.cluster.key,
-            "--labels", "zone=b", "--resources", "far=1", "--num-cpus", "3",
+            "--labels", "zone=b", "--resources", "far=1,tape=0.1", "--num-cpus", "3",
             "--object-store-memory", "50M"
         ], env=cls.env, check=True, stdout=subprocess.DEVNULL)
 
@@ -375,6 +375,11 @@ class TwoHosts(WithCluster):
         subprocess.run([CRT, "stop"], env=cls.env, check=True, stdout=subprocess.DEVNULL)
         super().tearDownClass()
         cls.place.cleanup()
+
+    def test_amounts_are_printed_as_they_were_given(self):
+        for command in (("list", "nodes"), ("list", "nodes", "--format", "json"),
+                        ("list", "nodes", "--detail"), ("status", "--json")):
+            self.assertRegex(self.cluster.crt(*command), r'"?tape"?: ?0\.1\b', command)
 
     def test_a_driver_runs_on_the_node_that_has_what_it_asks_for(self):
         c = self.cluster

@@ -1,12 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* JSON as YAML. See yaml_print.h. */
-#include "cli/yaml_print.h"
+/* JSON, and JSON as YAML. See json_print.h. */
+#include "cli/json_print.h"
 
 #include <ctype.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+
+void crti_json_print(const json_t *value, FILE *to)
+{
+    json_dumpf(value, to, JSON_INDENT(2) | CRTI_JSON_DIGITS);
+    fputc('\n', to);
+}
 
 /* Texts that mean nothing else in YAML stand without "". */
 static bool is_plain(const char *text)
@@ -33,7 +39,7 @@ static void print_scalar(const json_t *value, FILE *to)
         fprintf(to, "%s\n", json_string_value(value));
         return;
     }
-    text = json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT | JSON_REAL_PRECISION(15));
+    text = json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT | CRTI_JSON_DIGITS);
     fprintf(to, "%s\n", text ? text : "");
     free(text);
 }
