@@ -458,6 +458,8 @@ def a_lost_generation_revives_no_token():
 def a_command_on_another_host_asks_the_head_its_node_knows():
     in_a_network_of_its_own()
     with Cluster("--dashboard-host", "0.0.0.0", "--node-ip-address", NETWORK) as cluster:
+        check(cluster.good("dashboard").startswith(f"https://{NETWORK}:{cluster.http_port}"),
+              "the link names no address")
         with Elsewhere(cluster, f"{NETWORK}:{cluster.port}") as far:
             check(
                 far.node_info("http") == f"https://{NETWORK}:{cluster.http_port}",

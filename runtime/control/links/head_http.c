@@ -126,6 +126,12 @@ static const char *own_host(char *name, size_t size)
     return name;
 }
 
+/* By which clients reach it: they can't connect to 0.0.0.0. */
+static const char *reachable_host(const crti_head_http_t *http)
+{
+    return http->sockets.is_any ? http->config.ip : http->config.host;
+}
+
 static crt_status_t spawn(crti_head_http_t *http, const char *path, int ready, int log)
 {
     char ready_fd[8], listen_fd[8], local_fd[8], own_name[256];
@@ -137,7 +143,7 @@ static crt_status_t spawn(crti_head_http_t *http, const char *path, int ready, i
                                 "--auth",
                                 http->config.is_open ? "none" : "token",
                                 "--host",
-                                http->config.host,
+                                reachable_host(http),
                                 "--key-file",
                                 http->config.key_file,
                                 "--instance",
@@ -252,7 +258,7 @@ static crt_status_t pin_certificate(const char *path, char pin[CRTI_PIN_TEXT])
 
 static crt_status_t name_for_others(crti_head_http_t *http)
 {
-    const char *host = http->sockets.is_any ? http->config.ip : http->config.host;
+    const char *host = reachable_host(http);
 
     if (!http->sockets.is_loopback)
         snprintf(http->far_url, sizeof(http->far_url),
