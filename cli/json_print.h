@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What commands print of JSON: as it is, for programs, or as YAML, for people. Numbers have 15 digits:
- * 0.1 stays 0.1. */
+/* What commands print of JSON: as it is, for programs, or as YAML, for people. Numbers have 15
+ * digits: 0.1 stays 0.1. */
 #ifndef CRTI_CLI_JSON_PRINT_H
 #define CRTI_CLI_JSON_PRINT_H
 

@@ -200,7 +200,7 @@ class Chaos:
             })
 
     def look_at_slow(self, name, driver):
-        """Writes down, once for each driver, what the cluster says when a call may become a hang."""
+        """Writes down, once for each driver, what the cluster says while a call is slow."""
         slow = [line for _, line in driver.lines if line.startswith("slow:")]
         if not slow or driver in self.looked_at:
             return
