@@ -279,7 +279,8 @@ static crt_status_t counter_create(void *self, crt_call_t *call)
     return CRT_OK;
 }
 
-/* What was kept last, or, when whoever kept it could not be told of that, something later. */
+/* What was kept last, or, when whoever kept it could not be told of that, something later. A process
+ * that comes so late that the next one serves already begins with what was kept before. */
 static crt_status_t counter_restore(void *self, const void *state, size_t size)
 {
     struct counter *c = self;
@@ -287,7 +288,8 @@ static crt_status_t counter_restore(void *self, const void *state, size_t size)
     int64_t count = 0;
 
     memcpy(&count, state, size < sizeof(count) ? size : sizeof(count));
-    if (size != sizeof(count) || count < a->saved || count > a->may_be_kept)
+    if (size != sizeof(count) || count > a->may_be_kept ||
+        (count < a->saved && sys_actor_incarnation() >= a->newest))
         sim_fail(sys->world,
                  "actor %" PRId64 " begins with %" PRId64 ", kept were %" PRId64
                  " to %" PRId64,
@@ -411,9 +413,45 @@ static const crt_actor_class_t counter =
                     .restore = counter_restore,
                     .methods = CRT_METHODS(&counter_add, &counter_keep, &counter_fetch));
 
+/* ---------------------------------------------------------------- a borrowed handle */
+
+static int64_t attempts_at(unsigned actor)
+{
+    int64_t retries = truth->actor[actor].max_task_retries;
+
+    return retries == CRT_UNLIMITED ? retries : retries + 1;
+}
+
+/* Calls an actor by a handle that came as an argument. The actor may not be anywhere yet, or never
+ * will be. */
+static crt_status_t borrow_run(crt_call_t *call)
+{
+    int64_t serial, index, count = 0;
+    crt_actor_t *actor;
+    crt_status_t status;
+    crt_ref_t *ref;
+    unsigned inner;
+
+    CRT_TRY(crt_args(call, &serial, &index, &actor));
+    truth_call_runs((unsigned)serial);
+    inner = truth_call_retried(attempts_at((unsigned)index));
+    ref = crt_call(actor, &counter_add, (int64_t)inner, (int64_t)sys->self->index,
+                   (int64_t)++truth->sent[index][sys->self->index]);
+    doing("borrower's add", inner);
+    status = crt_get(ref, &count);
+    truth_call_ended(inner, "borrower's add", status, crt_ref_error(ref));
+    doing("-", 0);
+    crt_ref_drop(&ref);
+    return status == CRT_OK ? crt_return(call, count) : status;
+}
+
+static const crt_task_t borrow =
+    CRT_TASK(.name = "borrow", .run = borrow_run, .signature = "int,int,actor");
+
 #define PROGRAM                                                                          \
     CRT_OPTIONS(.name_space = "all", .classes = CRT_CLASSES(&counter),                   \
-                .tasks = CRT_TASKS(&add, &make, &measure, &tree, &items, &bag, &pass),   \
+                .tasks = CRT_TASKS(&add, &make, &measure, &tree, &items, &bag, &pass,    \
+                                   &borrow),                                             \
                 .address = "sim", .no_log_to_driver = true)
 
 void sys_program_worker(sys_process_t *self)
@@ -704,6 +742,14 @@ static bool takes_cpu(void)
     return true;
 }
 
+static void lend(driver_t *d, const handle_t *h)
+{
+    pending_t p = {.serial = truth_call_new(), .expected = -1, .what = "borrow"};
+
+    p.ref = crt_submit(&borrow, ONCE, (int64_t)p.serial, (int64_t)h->index, h->actor);
+    add_call(&d->calls, p);
+}
+
 static void make_actor(driver_t *d)
 {
     static const int64_t restarts[] = {0, 0, 1, 3, -1};
@@ -736,6 +782,8 @@ static void make_actor(driver_t *d)
     sim_note(w, "pid %d makes %sactor %u: %s", (int)sys->self->pid,
              a->is_fenced ? "fenced " : "", h->index, crt_actor_id(h->actor));
     d->handles++;
+    if (sim_chance(w, 2000)) /* before the head has answered */
+        lend(d, h);
 }
 
 static void find_actor(driver_t *d)
@@ -757,17 +805,10 @@ static void find_actor(driver_t *d)
 }
 
 /* How often a call of the actor may begin. */
-static int64_t attempts_of(const handle_t *h)
-{
-    int64_t retries = truth->actor[h->index].max_task_retries;
-
-    return retries == CRT_UNLIMITED ? retries : retries + 1;
-}
-
 static void call_add(driver_t *d, const handle_t *h)
 {
     uint32_t sequence = ++truth->sent[h->index][sys->self->index];
-    pending_t p = {.serial = truth_call_retried(attempts_of(h)),
+    pending_t p = {.serial = truth_call_retried(attempts_at(h->index)),
                    .expected = -1,
                    .what = "Counter.add"};
     crt_ref_t *late = NULL;
@@ -788,7 +829,7 @@ static void call_keep(driver_t *d, const handle_t *h)
 {
     pending_t p = {.expected = 0, .what = "Counter.keep"};
 
-    p.serial = truth_call_retried(attempts_of(h));
+    p.serial = truth_call_retried(attempts_at(h->index));
     if (!d->big)
         put_big(d);
     p.ref = crt_call(h->actor, &counter_keep, (int64_t)p.serial, d->big_size, d->big);
@@ -799,7 +840,7 @@ static void call_fetch(driver_t *d, const handle_t *h)
 {
     pending_t p = {.expected = -1, .what = "Counter.fetch"};
 
-    p.serial = truth_call_retried(attempts_of(h));
+    p.serial = truth_call_retried(attempts_at(h->index));
     p.ref = crt_call(h->actor, &counter_fetch, (int64_t)p.serial);
     add_call(&d->calls, p);
 }
@@ -909,7 +950,9 @@ static void use_actor(driver_t *d)
         return;
     }
     at = (unsigned)sim_below(w, d->handles);
-    if (kind < 75)
+    if (kind < 10)
+        lend(d, &d->handle[at]);
+    else if (kind < 75)
         for (uint64_t n = sim_between(w, 1, 4); n > 0; n--)
             call_add(d, &d->handle[at]);
     else if (kind < 83)

@@ -82,6 +82,15 @@ static void revive_node(void *user, uint64_t host)
     sys_node_start((unsigned)host);
 }
 
+/* A drained node ends when the head reaches it. */
+static void revive_drained(void *user, uint64_t host)
+{
+    if (sys->node[host] == user)
+        sim_after(sys->world, CRTI_S, revive_drained, user, host);
+    else
+        sys_node_start((unsigned)host);
+}
+
 static void trouble_head(void)
 {
     sim_world_t *w = sys->world;
@@ -111,7 +120,7 @@ static void trouble_head(void)
 static void drain_some(void)
 {
     unsigned host = any_host();
-    const sys_process_t *p = sys->node[host];
+    sys_process_t *p = sys->node[host];
     unsigned living = 0;
 
     for (unsigned i = 0; i < sys->hosts; i++)
@@ -121,7 +130,7 @@ static void drain_some(void)
     sim_note(sys->world, "the node on %u is drained", host);
     truth->drains++;
     sys_head_drain(p->node->id, sim_between(sys->world, 1000, DRAIN_MAX / CRTI_MS));
-    sim_after(sys->world, sim_between(sys->world, CRTI_S, 30 * CRTI_S), revive_node, NULL,
+    sim_after(sys->world, sim_between(sys->world, CRTI_S, 30 * CRTI_S), revive_drained, p,
               host);
 }
 
