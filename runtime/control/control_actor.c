@@ -222,9 +222,9 @@ static void after_placed(crti_control_t *c, const crti_outgoing_t *out)
     if (actor == NULL || actor->state != CRTI_ACTOR_STARTING ||
         actor->incarnation != out->number || actor->start_written)
         return;
-    if (out->status != CRT_OK) {
-        crti_actor_entry_refused(&c->actors, actor, out->text ? out->text : "",
-                                 c->now_ns);
+    if (out->status != CRT_OK || actor->is_moved) {
+        crti_actor_entry_refused(
+            &c->actors, actor, out->text ? out->text : "its node is drained", c->now_ns);
         return;
     }
     actor->start_written = true;
@@ -235,10 +235,14 @@ static void after_placed(crti_control_t *c, const crti_outgoing_t *out)
 
 void crti_control_start_again(crti_control_t *c, const crti_node_entry_t *node)
 {
-    CRTI_LIST_FOREACH (item, &node->actors) {
+    CRTI_LIST_FOREACH_SAFE (item, &node->actors) {
         crti_actor_entry_t *actor = CRTI_ACTOR_OF_NODE(item);
 
-        if (actor->state == CRTI_ACTOR_STARTING && actor->start_written)
+        if (actor->state != CRTI_ACTOR_STARTING || !actor->start_written)
+            continue;
+        if (actor->is_moved) /* it need not begin here */
+            crti_actor_entry_refused(&c->actors, actor, "its node is drained", c->now_ns);
+        else
             send_start(c, actor, node);
     }
 }
@@ -311,8 +315,12 @@ static bool place_in_group(crti_control_t *c, crti_actor_entry_t *actor)
                              crti_control_wall(c));
         return false;
     }
-    actor->bundle =
-        crti_placement_group_pick(group, &actor->made->resources, actor->how->bundle);
+    /* A node that refused it has tasks in that bundle, of which the head does not know. */
+    actor->bundle = actor->refusals && actor->how->bundle < 0 && actor->bundle >= 0
+                        ? crti_placement_group_pick_next(group, &actor->made->resources,
+                                                         actor->bundle)
+                        : crti_placement_group_pick(group, &actor->made->resources,
+                                                    actor->how->bundle);
     if (actor->bundle < 0) {
         crti_actor_entry_waits(&c->actors, actor,
                                group->state == CRTI_PLACEMENT_GROUP_CREATED
@@ -539,6 +547,9 @@ static void end_actor(crti_control_t *c, crti_actor_entry_t *actor, crt_status_t
     crti_control_fence(c, actor);
     crti_actor_entry_end(&c->actors, actor, status, text, c->now_ns,
                          crti_control_wall(c));
+    if (actor
+            ->unsaved) /* its creation is on its way: the end that is told outlives the head */
+        crti_control_put_actor_state(c, actor);
     if (was_placed)
         stop_process(c, actor->node, actor->id, actor->incarnation, graceful, text);
 }
@@ -652,6 +663,7 @@ void crti_control_actor_answer(crti_control_t *c, const crti_request_t *request,
         crti_actor_entry_refused(&c->actors, actor, text, c->now_ns);
         break;
     case CRT_ERR_WORKER_DIED:
+    case CRT_ERR_CANCELLED: /* it was killed, or moved, before it had begun */
         crti_actor_entry_died(&c->actors, actor, CRT_ERR_ACTOR_DIED, text, true,
                               c->now_ns, crti_control_wall(c));
         break;

@@ -51,7 +51,7 @@ bool crti_control_has_job(const crti_control_t *control, crti_id_t job)
 
 void crti_control_on_job(void *user, crti_job_entry_t *job)
 {
-    if (!job->unsaved)
+    if (!job->unsaved || crti_job_entry_is_ended(job)) /* its end outlives the head */
         put_state(user, job);
     crti_control_clear_groups(user, job);
     if (crti_job_entry_is_ended(job))
@@ -105,7 +105,10 @@ static void after_added(crti_control_t *c, const crti_outgoing_t *out)
 {
     crti_job_entry_t *job = crti_job_table_get(&c->jobs, out->id);
 
-    if (out->status != CRT_OK && job && job->unsaved) {
+    bool is_retry = job && !out->request && crti_job_entry_is_submission(job);
+
+    /* Nobody would hear that a retry is not made: its rows are stored when that is possible. */
+    if (out->status != CRT_OK && job && job->unsaved && !is_retry) {
         take_back(c, job, out);
         return;
     }
@@ -428,28 +431,6 @@ static crt_status_t raised(crti_span_t name)
                                                            : CRT_ERR_NOT_FOUND;
 }
 
-/* Passes the request on to the node that runs it; `from_link` 0: nobody waits for the answer. */
-static void stop_process(crti_control_t *c, const crti_job_entry_t *job,
-                         uint64_t from_link, uint64_t from_request)
-{
-    const crti_node_entry_t *node = crti_node_table_get(&c->nodes, job->node);
-    crti_msg_job_stop_t body = {.job = job->id, .submission = job->made->submission};
-    crti_request_t *request;
-
-    if (node == NULL || node->link == 0) {
-        crt_raise(CRT_ERR_UNREACHABLE, "the node that runs the job has no link now");
-        if (from_link)
-            crti_control_refuse(c, from_link, from_request, CRT_ERR_UNREACHABLE);
-        return;
-    }
-    request = crti_control_new_request(c, node, CRTI_MSG_JOB_STOP, job->id);
-    if (request == NULL)
-        return;
-    request->from_link = from_link;
-    request->from_request = from_request;
-    crti_control_send(c, node->link, CRTI_MSG_JOB_STOP, request->number, &body);
-}
-
 void crti_control_job_stop(crti_control_t *c, uint64_t link, uint64_t request,
                            const crti_msg_job_stop_t *m)
 {
@@ -470,11 +451,11 @@ void crti_control_job_stop(crti_control_t *c, uint64_t link, uint64_t request,
     if (!crti_job_entry_is_ended(job))
         put_state(c, job); /* that it was asked for outlives the head */
     if (job->state == CRTI_JOB_RUNNING) {
-        stop_process(c, job, link, request);
+        crti_control_stop_process(c, job, link, request);
         return;
     }
     if (job->state == CRTI_JOB_PENDING) /* a node makes its folder: that ends now */
-        stop_process(c, job, 0, 0);
+        crti_control_stop_process(c, job, 0, 0);
     crti_control_answer(c, link, CRTI_MSG_DONE, request, NULL, true);
 }
 
@@ -492,6 +473,15 @@ void crti_control_job_delete(crti_control_t *c, uint64_t link, uint64_t request,
                   "Attempted to delete job '%s', but it is in a non-terminal state %s.",
                   crti_copied_text(job->made->submission),
                   crti_job_state_name(job->state));
+        crti_control_refuse(c, link, request, CRT_ERR_INVALID);
+        return;
+    }
+    if (job->actors) {
+        crt_raise(CRT_ERR_INVALID,
+                  "Attempted to delete job '%s', but %zu detached actor%s of it may need "
+                  "its program: end what lives first.",
+                  crti_copied_text(job->made->submission), job->actors,
+                  job->actors == 1 ? "" : "s");
         crti_control_refuse(c, link, request, CRT_ERR_INVALID);
         return;
     }
@@ -531,7 +521,7 @@ void crti_control_job_answer(crti_control_t *c, const crti_request_t *request,
     if (answer->kind == CRTI_MSG_DONE) {
         crti_job_entry_runs(&c->jobs, job, request->node);
         if (job->stopping)
-            stop_process(c, job, 0, 0);
+            crti_control_stop_process(c, job, 0, 0);
         return;
     }
     if (answer->kind != CRTI_MSG_ERROR)

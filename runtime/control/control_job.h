@@ -41,5 +41,8 @@ bool crti_control_drivers_hold(const crti_control_t *c, const crti_resources_t *
                                char *text, size_t size);
 /* control_job_queue.c: begins those that may. */
 void crti_control_start_jobs(crti_control_t *c);
+/* Passes a JOB_STOP on to the node that runs it; `from_link` 0: nobody waits for the answer. */
+void crti_control_stop_process(crti_control_t *c, const crti_job_entry_t *job,
+                               uint64_t from_link, uint64_t from_request);
 
 #endif

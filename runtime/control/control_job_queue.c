@@ -45,6 +45,29 @@ static bool needs_setup(const crti_job_entry_t *job)
     return false;
 }
 
+/* ---------------------------------------------------------------- its node */
+
+void crti_control_stop_process(crti_control_t *c, const crti_job_entry_t *job,
+                               uint64_t from_link, uint64_t from_request)
+{
+    const crti_node_entry_t *node = crti_node_table_get(&c->nodes, job->node);
+    crti_msg_job_stop_t body = {.job = job->id, .submission = job->made->submission};
+    crti_request_t *request;
+
+    if (node == NULL || node->link == 0) {
+        crt_raise(CRT_ERR_UNREACHABLE, "the node that runs the job has no link now");
+        if (from_link)
+            crti_control_refuse(c, from_link, from_request, CRT_ERR_UNREACHABLE);
+        return;
+    }
+    request = crti_control_new_request(c, node, CRTI_MSG_JOB_STOP, job->id);
+    if (request == NULL)
+        return;
+    request->from_link = from_link;
+    request->from_request = from_request;
+    crti_control_send(c, node->link, CRTI_MSG_JOB_STOP, request->number, &body);
+}
+
 /* The row that says which node may have begun is durable: so it is never begun twice. */
 static void after_start(crti_control_t *c, const crti_outgoing_t *out)
 {
@@ -78,6 +101,8 @@ static void after_start(crti_control_t *c, const crti_outgoing_t *out)
         .source = host ? host->id : node->id,
     };
     crti_control_send(c, node->link, CRTI_MSG_JOB_START, request->number, &body);
+    if (job->stopping) /* asked for since, or not heard: the node may have begun */
+        crti_control_stop_process(c, job, 0, 0);
     job->is_set_up = needs_setup(job);
     if (job->is_set_up) /* who reads its log sees how that goes */
         crti_control_job_begun(c, job);
@@ -138,12 +163,20 @@ static crti_node_entry_t *place(crti_control_t *c, crti_job_entry_t *job)
     return NULL;
 }
 
-/* The node that was asked before, which may have begun it; or a good one. */
+/* The node that was asked before, which may have begun it; NULL: none, or it is gone. */
+static crti_node_entry_t *asked_node(const crti_control_t *c, const crti_job_entry_t *job)
+{
+    crti_node_entry_t *asked = crti_node_table_get(&c->nodes, job->node);
+
+    return asked && asked->state == CRTI_NODE_ALIVE ? asked : NULL;
+}
+
+/* That one, or a good one. */
 static crti_node_entry_t *find_node(crti_control_t *c, crti_job_entry_t *job)
 {
-    crti_node_entry_t *asked = crti_node_table_get(&c->nodes, job->node), *host;
+    crti_node_entry_t *asked = asked_node(c, job), *host;
 
-    if (asked && asked->state == CRTI_NODE_ALIVE)
+    if (asked)
         return asked;
     if (crti_job_entry_asks_for_node(job))
         return place(c, job);
@@ -204,9 +237,9 @@ void crti_control_start_jobs(crti_control_t *c)
         crti_job_entry_t *job = waiting[i];
         crti_node_entry_t *node;
 
-        if (job->stopping) { /* asked to stop while a node that is gone was to begin it */
+        if (job->stopping && !asked_node(c, job)) { /* no node has begun it */
             crti_job_entry_stop(&c->jobs, job, c->now_ns, crti_control_wall(c));
-        } else if (busy >= most) {
+        } else if (busy >= most && !job->stopping) {
             snprintf(text, sizeof(text), "It waits: %zu jobs run, and no more may.",
                      busy);
             crti_job_entry_waits(&c->jobs, job, text);

@@ -168,6 +168,17 @@ static void count_actors(crti_control_t *c)
             crti_control_actor_loaded(c, CRTI_ACTOR_OF(item));
 }
 
+static void expect_bundles(crti_control_t *c, const crti_list_t *groups)
+{
+    CRTI_LIST_FOREACH (item, groups) {
+        const crti_placement_group_entry_t *group = CRTI_PLACEMENT_GROUP_OF(item);
+
+        for (size_t i = 0; i < group->bundle_count; i++)
+            if (group->bundles[i].state == CRTI_BUNDLE_RESERVED)
+                crti_node_table_expect(&c->nodes, group->bundles[i].node, c->now_ns);
+    }
+}
+
 /* A node that no row knows, but an actor or a job is on: its row could not be stored. It is waited
  * for like the others. */
 static void expect_nodes(crti_control_t *c)
@@ -178,12 +189,8 @@ static void expect_nodes(crti_control_t *c)
     }
     CRTI_LIST_FOREACH (item, &c->jobs.running)
         crti_node_table_expect(&c->nodes, CRTI_JOB_OF(item)->node, c->now_ns);
-    CRTI_LIST_FOREACH (item, &c->placement_groups.created) {
-        const crti_placement_group_entry_t *group = CRTI_PLACEMENT_GROUP_OF(item);
-
-        for (size_t i = 0; i < group->bundle_count; i++)
-            crti_node_table_expect(&c->nodes, group->bundles[i].node, c->now_ns);
-    }
+    expect_bundles(c, &c->placement_groups.created);
+    expect_bundles(c, &c->placement_groups.waiting);
 }
 
 /* What is said to be on a node that is dead is not there. */
@@ -336,8 +343,6 @@ static void rewrite_placement_group(crti_control_t *c, crti_id_t id)
     const crti_placement_group_entry_t *group =
         crti_placement_group_table_get(&c->placement_groups, id);
 
-    if (group && group->unsaved)
-        return;
     if (group && group->state != CRTI_PLACEMENT_GROUP_REMOVED)
         crti_control_put_placement_group(c, group);
     else

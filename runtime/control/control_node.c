@@ -391,6 +391,7 @@ void crti_control_node_died(crti_control_t *c, crti_node_entry_t *node, const ch
     crti_control_actors_of_node(c, node, whole);
     crti_control_placement_groups_of_node(c, node, whole);
     crti_control_joined(c);
+    crti_control_start_jobs(c);
     crti_control_place_all(c);
 }
 

@@ -109,24 +109,33 @@ static bool apply(bed_t *bed, bed_operation_t *o)
     return found;
 }
 
+static void store_next(bed_t *bed)
+{
+    bed_operation_t o = bed->pending[0];
+    crt_status_t status =
+        bed->may_delete && o.verb == CRTI_STORE_DELETE ? CRT_OK : bed->failing;
+    bool found = false;
+
+    memmove(bed->pending, bed->pending + 1, --bed->pending_count * sizeof(o));
+    if (status == CRT_OK || (bed->fails_late && o.verb == CRTI_STORE_PUT))
+        found = apply(bed, &o);
+    crti_buffer_fini(&o.value);
+    crti_control_stored(bed->control, o.ticket, status, "the disk is full", found,
+                        crti_span(NULL, 0), bed->now);
+}
+
+void bed_store_first(bed_t *bed, size_t count)
+{
+    while (count-- && bed->pending_count)
+        store_next(bed);
+}
+
 size_t bed_store(bed_t *bed)
 {
     size_t count = 0;
 
-    while (bed->pending_count) {
-        bed_operation_t o = bed->pending[0];
-        crt_status_t status =
-            bed->may_delete && o.verb == CRTI_STORE_DELETE ? CRT_OK : bed->failing;
-        bool found = false;
-
-        memmove(bed->pending, bed->pending + 1, --bed->pending_count * sizeof(o));
-        if (status == CRT_OK || (bed->fails_late && o.verb == CRTI_STORE_PUT))
-            found = apply(bed, &o);
-        crti_buffer_fini(&o.value);
-        crti_control_stored(bed->control, o.ticket, status, "the disk is full", found,
-                            crti_span(NULL, 0), bed->now);
-        count++;
-    }
+    for (; bed->pending_count; count++)
+        store_next(bed);
     return count;
 }
 
@@ -169,6 +178,7 @@ static void start(bed_t *bed)
         .headless_timeout_ms = 600000,
         .seed = 7,
         .fail_youngest = bed->fail_youngest,
+        .max_jobs = bed->max_jobs,
         .autoscale = bed->autoscale,
         .actions = {.user = bed,
                     .send = do_send,

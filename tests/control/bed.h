@@ -42,6 +42,7 @@ typedef struct bed {
     uint64_t now;
     bool may_be_two;    /* another head may have the tables */
     bool fail_youngest; /* as of the config; from the next bed_restart on */
+    size_t max_jobs;    /* the same */
     const struct crti_scale_config *autoscale; /* the same */
     bed_order_t orders[64];
     size_t order_count;
@@ -69,6 +70,8 @@ bed_t *bed_new(void);
 void bed_restart(bed_t *bed, bool applied);
 void bed_free(bed_t *bed);
 
+/* Does so many of the pending operations. */
+void bed_store_first(bed_t *bed, size_t count);
 /* Does the pending operations; returns how many there were. */
 size_t bed_store(bed_t *bed);
 void bed_pass(bed_t *bed, uint64_t ns);

@@ -499,6 +499,73 @@ static void an_actor_without_handles_ends_in_order_and_for_good(void **state)
                      CRT_ERR_NOT_FOUND);
 }
 
+/* ---------------------------------------------------------------- drained nodes */
+
+/* The next ACTOR_START of actor 50, which may restart, on node B alone; its request. */
+static uint64_t begin_on_b(bed_t *bed)
+{
+    crti_msg_actor_create_t m = bed_actor(50, 5, "");
+    const crti_message_t *start;
+    uint64_t request = 0;
+
+    crti_resources_parse("CPU=6", &m.resources);
+    m.max_restarts = -1;
+    bed_join(bed, NODE_B, 2, 1, 8, NULL, NULL);
+    bed_forget(bed);
+    bed_say(bed, NODE_A, CRTI_MSG_ACTOR_CREATE, 1, &m);
+    bed->seen = 0;
+    start = bed_next(bed, NODE_B, CRTI_MSG_ACTOR_START);
+    if (start)
+        request = start->request;
+    return request;
+}
+
+static void drain_b(bed_t *bed)
+{
+    crti_msg_node_drain_t drain = {.node = bed_id(2), .left_ms = 60000};
+
+    bed_say(bed, ADMIN, CRTI_MSG_NODE_DRAIN, 3, &drain);
+    bed->seen = 0;
+    assert_non_null(bed_next(bed, ADMIN, CRTI_MSG_DONE));
+}
+
+static void an_actor_that_is_moved_while_it_starts_begins_elsewhere(void **state)
+{
+    bed_t *bed = *state;
+    crti_msg_error_t error = {.status = CRT_ERR_CANCELLED, .text = crti_str("stopped")};
+    uint64_t request = begin_on_b(bed);
+
+    assert_true(request);
+    drain_b(bed);
+    bed->seen = 0;
+    assert_non_null(bed_next(bed, NODE_B, CRTI_MSG_ACTOR_STOP));
+    bed_say(bed, NODE_B, CRTI_MSG_ERROR, request, &error);
+    control_watch(bed, NODE_A, 50);
+    assert_int_equal(control_state_of(bed, NODE_A).state, CRTI_ACTOR_RESTARTING);
+    bed_join(bed, 30, 3, 1, 8, NULL, NULL);
+    bed->seen = 0;
+    assert_true(bed_start_actor(bed, 30, 100));
+}
+
+static void an_actor_that_was_not_begun_before_a_drain_is_placed_elsewhere(void **state)
+{
+    bed_t *bed = *state;
+    uint64_t request;
+
+    bed->manual = true;
+    request = begin_on_b(bed); /* its rows are on their way */
+    assert_int_equal(request, 0);
+    bed_store_first(bed, bed->pending_count); /* that where it begins is, now */
+    drain_b(bed);
+    bed->manual = false;
+    bed_store(bed);
+    assert_int_equal(bed_count(bed, NODE_B, CRTI_MSG_ACTOR_START), 0);
+    bed_join(bed, 30, 3, 1, 8, NULL, NULL);
+    bed_pass(bed, CRTI_S);
+    bed->seen = 0;
+    assert_true(bed_start_actor(bed, 30, 100));
+}
+
 /* ---------------------------------------------------------------- places and reports */
 
 static void an_actor_without_a_place_says_what_it_waits_for(void **state)
@@ -723,6 +790,8 @@ int main(void)
         CONTROL_TEST(actors_end_with_their_job_but_detached_ones_live_on),
         CONTROL_TEST(a_restarted_head_keeps_the_program_of_detached_actors),
         CONTROL_TEST(actors_end_with_the_process_that_made_them),
+        CONTROL_TEST(an_actor_that_is_moved_while_it_starts_begins_elsewhere),
+        CONTROL_TEST(an_actor_that_was_not_begun_before_a_drain_is_placed_elsewhere),
         CONTROL_TEST(an_unknown_actor_is_waited_for_and_then_dead_to_those_who_watch),
         CONTROL_TEST(dead_actors_are_capped_and_expire_with_their_rows),
         CONTROL_TEST(a_row_is_not_deleted_behind_a_new_creation_of_its_actor),

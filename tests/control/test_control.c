@@ -166,6 +166,21 @@ static void a_kill_of_an_actor_whose_outcome_is_not_known_is_true(void **state)
     assert_int_equal(crti_control_figures(bed->control).actors_living, 0);
 }
 
+static void a_kill_of_an_unsaved_actor_is_told_when_it_is_durable(void **state)
+{
+    bed_t *bed = *state;
+
+    bed->manual = true;
+    control_create(bed, 50, "a");
+    ask_to_kill(bed, NODE_A, 50);
+    bed_store_first(bed, 2);
+    assert_int_equal(bed_count(bed, NODE_A, CRTI_MSG_DONE), 1); /* of the creation */
+    bed_store(bed);
+    assert_int_equal(bed_count(bed, NODE_A, CRTI_MSG_DONE), 2);
+    bed_restart(bed, false);
+    assert_int_equal(crti_control_figures(bed->control).actors_living, 0);
+}
+
 static void a_death_that_can_not_be_stored_is_told_and_stored_later(void **state)
 {
     bed_t *bed = *state;
@@ -483,6 +498,7 @@ int main(void)
             a_submission_that_was_told_to_have_failed_stays_so_when_the_head_dies),
         CONTROL_TEST(a_failed_creation_may_be_asked_for_again_when_it_is_deleted),
         CONTROL_TEST(a_kill_of_an_actor_whose_outcome_is_not_known_is_true),
+        CONTROL_TEST(a_kill_of_an_unsaved_actor_is_told_when_it_is_durable),
         CONTROL_TEST(a_death_that_can_not_be_stored_is_told_and_stored_later),
         CONTROL_TEST(answers_keep_their_order_behind_slow_rows),
         CONTROL_TEST(asking_for_the_same_actor_twice_makes_one),

@@ -230,6 +230,128 @@ static void a_stopped_submission_is_stopped_whatever_its_exit_status(void **stat
                      CRT_ERR_NOT_FOUND);
 }
 
+static void ask_to_stop(bed_t *bed, const char *name)
+{
+    crti_msg_job_stop_t stop = {.submission = crti_str(name)};
+
+    bed_say(bed, ADMIN, CRTI_MSG_JOB_STOP, 3, &stop);
+}
+
+/* Its node has made the folder for minutes, say; the link broke. */
+static void a_stop_that_its_node_did_not_hear_is_told_when_it_is_back(void **state)
+{
+    bed_t *bed = *state;
+    crti_msg_error_t error = {.status = CRT_ERR_CANCELLED, .text = crti_str("stopped")};
+    const crti_message_t *start;
+    uint64_t request;
+
+    control_submit(bed, "s");
+    assert_int_equal(bed_count(bed, NODE_A, CRTI_MSG_JOB_START), 1);
+    crti_control_closed(bed->control, NODE_A, "it broke", bed->now);
+    ask_to_stop(bed, "s");
+    assert_int_equal(bed_count(bed, ADMIN, CRTI_MSG_DONE), 2);
+    bed_join(bed, NODE_B, 1, 1, 4, NULL, NULL);
+    bed->seen = 0;
+    start = bed_next(bed, NODE_B, CRTI_MSG_JOB_START);
+    assert_non_null(start);
+    request = start->request;
+    assert_non_null(bed_next(bed, NODE_B, CRTI_MSG_JOB_STOP)); /* behind it */
+    bed_say(bed, NODE_B, CRTI_MSG_ERROR, request, &error);
+    expect_json(bed, "jobs", "s", "\"STOPPED\"");
+}
+
+static void a_job_that_is_stopped_before_it_was_sent_is_stopped_right_behind(void **state)
+{
+    bed_t *bed = *state;
+
+    bed->manual = true;
+    control_submit(bed, "s");
+    bed_store_first(bed, bed->pending_count); /* that where it runs is not, yet */
+    assert_int_equal(bed_count(bed, NODE_A, CRTI_MSG_JOB_START), 0);
+    ask_to_stop(bed, "s");
+    bed_store(bed);
+    bed->seen = 0;
+    assert_non_null(bed_next(bed, NODE_A, CRTI_MSG_JOB_START));
+    assert_non_null(bed_next(bed, NODE_A, CRTI_MSG_JOB_STOP));
+}
+
+static void a_node_that_leaves_gives_the_turn_of_its_job_to_the_next(void **state)
+{
+    bed_t *bed = *state;
+    crti_msg_job_submit_t m = {.submission = crti_str("large"),
+                               .entrypoint = crti_str("train"),
+                               .argv = crti_str("argv"),
+                               .metadata = crti_str("{}")};
+
+    bed->max_jobs = 1;
+    bed_restart(bed, true);
+    crti_control_opened(bed->control, ADMIN, true, bed->now);
+    bed_join(bed, NODE_A, 1, 1, 4, NULL, NULL);
+    bed_join(bed, NODE_B, 2, 1, 8, NULL, NULL);
+    crti_resources_parse("CPU=6", &m.resources);
+    bed_say(bed, ADMIN, CRTI_MSG_JOB_SUBMIT, 1, &m);
+    control_submit(bed, "next");
+    assert_int_equal(bed_count(bed, NODE_B, CRTI_MSG_JOB_START), 1);
+    assert_int_equal(bed_count(bed, NODE_A, CRTI_MSG_JOB_START), 0);
+    bed_say(bed, NODE_B, CRTI_MSG_NODE_LEAVE, 0,
+            &(crti_msg_node_leave_t){.text = crti_str("it ends")});
+    assert_int_equal(bed_count(bed, NODE_A, CRTI_MSG_JOB_START), 1);
+}
+
+static void
+a_retry_that_can_not_be_stored_runs_when_the_store_can_write_again(void **state)
+{
+    bed_t *bed = *state;
+    crti_msg_job_submit_t m = {.submission = crti_str("s"),
+                               .entrypoint = crti_str("train"),
+                               .argv = crti_str("argv"),
+                               .metadata = crti_str("{}"),
+                               .retries = 1};
+    crti_msg_job_exited_t exited = {.wait_status = 3 << 8};
+    const crti_message_t *start;
+
+    bed_say(bed, ADMIN, CRTI_MSG_JOB_SUBMIT, 1, &m);
+    bed->seen = 0;
+    start = bed_next(bed, NODE_A, CRTI_MSG_JOB_START);
+    assert_non_null(start);
+    exited.job = start->job_start.job;
+    bed_say(bed, NODE_A, CRTI_MSG_DONE, start->request, NULL);
+    bed->failing = CRT_ERR_IO;
+    bed_say(bed, NODE_A, CRTI_MSG_JOB_EXITED, 7, &exited);
+    expect_json(bed, "jobs", "s", "\"PENDING\"");
+    bed->failing = CRT_OK;
+    bed_forget(bed);
+    bed_pass(bed, 5 * CRTI_S);
+    assert_int_equal(bed_count(bed, NODE_A, CRTI_MSG_JOB_START), 1);
+    control_expect_rest(bed);
+}
+
+static void a_job_whose_detached_actors_live_is_not_deleted(void **state)
+{
+    bed_t *bed = *state;
+    crti_msg_job_delete_t delete = {.submission = crti_str("s")};
+    crti_id_t job = run_submission(bed, NODE_A);
+    crti_msg_job_exited_t exited = {.job = job};
+    crti_msg_actor_create_t m = bed_actor(50, 5, "kept");
+    crti_msg_actor_kill_t kill = {.actor = bed_id(50), .no_restart = true};
+    const crti_message_t *refusal;
+    char text[512];
+
+    m.job = job;
+    m.detached = true;
+    bed_say(bed, NODE_A, CRTI_MSG_ACTOR_CREATE, 2, &m);
+    bed_say(bed, NODE_A, CRTI_MSG_JOB_EXITED, 7, &exited);
+    bed_forget(bed);
+    bed_say(bed, ADMIN, CRTI_MSG_JOB_DELETE, 4, &delete);
+    refusal = bed_next(bed, ADMIN, CRTI_MSG_ERROR);
+    assert_int_equal(control_error_of(refusal), CRT_ERR_INVALID);
+    assert_non_null(
+        strstr(crti_text(refusal->error.text, text, sizeof(text)), "1 detached actor"));
+    bed_say(bed, NODE_A, CRTI_MSG_ACTOR_KILL, 9, &kill);
+    bed_say(bed, ADMIN, CRTI_MSG_JOB_DELETE, 5, &delete);
+    assert_non_null(bed_next(bed, ADMIN, CRTI_MSG_DONE));
+}
+
 static void a_submission_id_is_used_once(void **state)
 {
     bed_t *bed = *state;
@@ -584,6 +706,11 @@ int main(void)
             a_submission_of_a_node_that_died_does_not_run_in_the_next_heads_eyes),
         CONTROL_TEST(a_stopped_submission_is_stopped_whatever_its_exit_status),
         CONTROL_TEST(a_submission_id_is_used_once),
+        CONTROL_TEST(a_stop_that_its_node_did_not_hear_is_told_when_it_is_back),
+        CONTROL_TEST(a_job_that_is_stopped_before_it_was_sent_is_stopped_right_behind),
+        CONTROL_TEST(a_node_that_leaves_gives_the_turn_of_its_job_to_the_next),
+        CONTROL_TEST(a_retry_that_can_not_be_stored_runs_when_the_store_can_write_again),
+        CONTROL_TEST(a_job_whose_detached_actors_live_is_not_deleted),
         CONTROL_TEST(the_state_is_shown_as_json),
         CONTROL_TEST(an_actor_of_a_job_that_ended_has_not_failed),
         CONTROL_TEST(an_actor_of_a_driver_that_died_has_failed),

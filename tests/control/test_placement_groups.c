@@ -3,6 +3,7 @@
 #include "runtime/base/clock.h"
 #include "runtime/base/limit.h"
 #include "runtime/control/placement/bundle_placement.h"
+#include "runtime/control/tables/actor_table.h"
 #include "runtime/control/tables/placement_group_table.h"
 #include "tests/control/control_test.h"
 
@@ -461,6 +462,66 @@ static void actors_run_in_their_bundle_and_end_with_the_group(void **state)
     assert_int_equal(control_state_of(bed, NODE_A).state, CRTI_ACTOR_DEAD);
 }
 
+/* The bundle that the next ACTOR_START names; it is refused, as tasks have the bundle. */
+static uint64_t refuse_start(bed_t *bed, uint64_t link)
+{
+    crti_msg_error_t full = {.status = CRT_ERR_BACKPRESSURE, .text = crti_str("full")};
+    const crti_message_t *start;
+    uint64_t bundle, request;
+
+    bed->seen = 0;
+    start = bed_next(bed, link, CRTI_MSG_ACTOR_START);
+    assert_non_null(start);
+    bundle = (uint64_t)start->actor_start.bundle;
+    request = start->request;
+    bed_forget(bed);
+    bed_say(bed, link, CRTI_MSG_ERROR, request, &full);
+    pass(bed, false, CRTI_LIMIT(actor_retry) << CRTI_ACTOR_BACKOFF);
+    return bundle;
+}
+
+static void an_actor_that_a_bundle_refuses_is_tried_in_the_next_one(void **state)
+{
+    bed_t *bed = *state;
+    crti_msg_actor_create_t m = bed_actor(50, 5, "inside");
+
+    m.group = bed_id(GROUP);
+    m.bundle = -1;
+    create(bed, GROUP, 2, CRTI_PLACEMENT_PACK, 7);
+    reserve(bed, NODE_A, true);
+    bed->seen = 0;
+    (void)bed_next(bed, NODE_A, CRTI_MSG_BUNDLE_RESERVE);
+    reserve(bed, NODE_A, true);
+    bed_forget(bed);
+    bed_say(bed, NODE_A, CRTI_MSG_ACTOR_CREATE, 2, &m);
+    for (uint64_t i = 0; i < 5; i++)
+        assert_int_equal(refuse_start(bed, NODE_A), i % 2);
+    bed->seen = 0;
+    assert_true(bed_start_actor(bed, NODE_A, 100));
+}
+
+static void a_group_whose_asker_is_away_is_stored_later(void **state)
+{
+    bed_t *bed = *state;
+    CRTI_AUTO(crti_buffer_fini) crti_buffer_t list = {0};
+    crti_msg_placement_group_create_t m = {.group = bed_id(GROUP), .job = bed_id(5)};
+
+    bed_join(bed, NODE_B, 2, 1, 8, NULL, NULL);
+    bed_forget(bed);
+    add_bundle(&list, "CPU=6");
+    m.bundles = crti_span(list.data, list.size);
+    bed_say(bed, NODE_A, CRTI_MSG_PLACEMENT_GROUP_CREATE, 7, &m);
+    crti_control_closed(bed->control, NODE_A, "it broke", bed->now);
+    bed->failing = CRT_ERR_IO;
+    reserve(bed, NODE_B, true);
+    join_with(bed, NODE_B + 1, 1, NULL);
+    assert_false(bed_has_row(bed, CRTI_STORE_PLACEMENT_GROUPS, bed_id(GROUP)));
+    bed->failing = CRT_OK;
+    bed_pass(bed, CRTI_S + 100 * CRTI_MS);
+    assert_true(bed_has_row(bed, CRTI_STORE_PLACEMENT_GROUPS, bed_id(GROUP)));
+    control_expect_rest(bed);
+}
+
 /* ---------------------------------------------------------------- which nodes */
 
 typedef struct plan {
@@ -579,6 +640,8 @@ int main(void)
         CONTROL_TEST(nobody_hears_of_a_group_before_it_is_durable),
         CONTROL_TEST(a_group_that_can_not_be_stored_is_taken_back),
         CONTROL_TEST(actors_run_in_their_bundle_and_end_with_the_group),
+        CONTROL_TEST(an_actor_that_a_bundle_refuses_is_tried_in_the_next_one),
+        CONTROL_TEST(a_group_whose_asker_is_away_is_stored_later),
         cmocka_unit_test(strategies_choose_nodes),
         cmocka_unit_test(a_way_is_found_where_the_first_choice_leads_nowhere),
     };

@@ -6,27 +6,47 @@
  */
 #include "runtime/control/tables/placement_group_table.h"
 
+/* What no actor has of a bundle. False: those resources are not among it. */
+static bool has_room(const crti_bundle_entry_t *bundle, const crti_resources_t *resources,
+                     int64_t *cpus_out)
+{
+    crti_resources_t available = bundle->resources;
+
+    if (bundle->state != CRTI_BUNDLE_RESERVED || bundle->is_new)
+        return false;
+    crti_resources_take(&available, &bundle->used);
+    *cpus_out = crti_resources_get(&available, "CPU");
+    return crti_resources_fit(&available, resources);
+}
+
 int64_t crti_placement_group_pick(const crti_placement_group_entry_t *group,
                                   const crti_resources_t *resources, int64_t index)
 {
-    int64_t best = -1, most = 0;
+    int64_t best = -1, most = 0, cpus;
 
     for (size_t i = 0; i < group->bundle_count; i++) {
-        const crti_bundle_entry_t *bundle = &group->bundles[i];
-        crti_resources_t available = bundle->resources;
-        int64_t cpus;
-
-        if (bundle->state != CRTI_BUNDLE_RESERVED || bundle->is_new ||
-            (index >= 0 && (size_t)index != i))
-            continue;
-        crti_resources_take(&available, &bundle->used);
-        cpus = crti_resources_get(&available, "CPU");
-        if (!crti_resources_fit(&available, resources) || (best >= 0 && cpus <= most))
+        if ((index >= 0 && (size_t)index != i) ||
+            !has_room(&group->bundles[i], resources, &cpus) ||
+            (best >= 0 && cpus <= most))
             continue;
         best = (int64_t)i;
         most = cpus;
     }
     return best;
+}
+
+int64_t crti_placement_group_pick_next(const crti_placement_group_entry_t *group,
+                                       const crti_resources_t *resources, int64_t after)
+{
+    int64_t cpus;
+
+    for (size_t i = 1; i <= group->bundle_count; i++) {
+        size_t at = ((size_t)after + i) % group->bundle_count;
+
+        if (has_room(&group->bundles[at], resources, &cpus))
+            return (int64_t)at;
+    }
+    return -1;
 }
 
 crt_status_t crti_placement_group_could_serve(const crti_placement_group_entry_t *group,

@@ -190,6 +190,10 @@ crt_status_t crti_placement_group_could_serve(const crti_placement_group_entry_t
  * far as the head knows. */
 int64_t crti_placement_group_pick(const crti_placement_group_entry_t *group,
                                   const crti_resources_t *resources, int64_t index);
+/* The next one behind bundle `after` that has room, as far as the head knows: the node of that one
+ * says that tasks have it. */
+int64_t crti_placement_group_pick_next(const crti_placement_group_entry_t *group,
+                                       const crti_resources_t *resources, int64_t after);
 /* An actor is placed in it, or not any more. */
 void crti_placement_group_count(crti_placement_group_entry_t *group, int64_t index,
                                 const crti_resources_t *resources, bool is_placed);
