@@ -44,5 +44,7 @@ void crti_control_start_jobs(crti_control_t *c);
 /* Passes a JOB_STOP on to the node that runs it; `from_link` 0: nobody waits for the answer. */
 void crti_control_stop_process(crti_control_t *c, const crti_job_entry_t *job,
                                uint64_t from_link, uint64_t from_request);
+/* The node is back: what it runs and should stop is told again. */
+void crti_control_stop_again(crti_control_t *c, const crti_node_entry_t *node);
 
 #endif

@@ -54,10 +54,10 @@ void crti_control_stop_process(crti_control_t *c, const crti_job_entry_t *job,
     crti_msg_job_stop_t body = {.job = job->id, .submission = job->made->submission};
     crti_request_t *request;
 
-    if (node == NULL || node->link == 0) {
-        crt_raise(CRT_ERR_UNREACHABLE, "the node that runs the job has no link now");
+    if (node == NULL ||
+        node->link == 0) { /* told when it is back, or has ended with it */
         if (from_link)
-            crti_control_refuse(c, from_link, from_request, CRT_ERR_UNREACHABLE);
+            crti_control_answer(c, from_link, CRTI_MSG_DONE, from_request, NULL, true);
         return;
     }
     request = crti_control_new_request(c, node, CRTI_MSG_JOB_STOP, job->id);
@@ -66,6 +66,17 @@ void crti_control_stop_process(crti_control_t *c, const crti_job_entry_t *job,
     request->from_link = from_link;
     request->from_request = from_request;
     crti_control_send(c, node->link, CRTI_MSG_JOB_STOP, request->number, &body);
+}
+
+void crti_control_stop_again(crti_control_t *c, const crti_node_entry_t *node)
+{
+    CRTI_LIST_FOREACH (item, &c->jobs.running) {
+        const crti_job_entry_t *job = CRTI_JOB_OF(item);
+
+        if (job->state == CRTI_JOB_RUNNING && job->stopping &&
+            crti_id_equal(job->node, node->id))
+            crti_control_stop_process(c, job, 0, 0);
+    }
 }
 
 /* The row that says which node may have begun is durable: so it is never begun twice. */

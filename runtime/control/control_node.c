@@ -189,6 +189,7 @@ static void welcome(crti_control_t *c, crti_node_entry_t *node,
     crti_control_views_join(c, node); /* before anything is placed on it */
     crti_control_start_again(c, node);
     crti_control_drain_told(c, node, m->drain_ms);
+    crti_control_stop_again(c, node);
     crti_control_start_jobs(c);
     crti_control_place_all(c);
 }

@@ -260,6 +260,24 @@ static void a_stop_that_its_node_did_not_hear_is_told_when_it_is_back(void **sta
     expect_json(bed, "jobs", "s", "\"STOPPED\"");
 }
 
+static void a_running_job_without_a_link_is_stopped_when_its_node_is_back(void **state)
+{
+    bed_t *bed = *state;
+    crti_msg_job_exited_t exited = {.job = run_submission(bed, NODE_A),
+                                    .wait_status = 15};
+
+    crti_control_closed(bed->control, NODE_A, "it broke", bed->now);
+    bed_forget(bed);
+    ask_to_stop(bed, "s");
+    assert_int_equal(bed_count(bed, ADMIN, CRTI_MSG_DONE), 1);
+    bed_restart(bed, true);
+    crti_control_opened(bed->control, ADMIN, true, bed->now);
+    bed_join(bed, NODE_B, 1, 1, 4, NULL, NULL);
+    assert_int_equal(bed_count(bed, NODE_B, CRTI_MSG_JOB_STOP), 1);
+    bed_say(bed, NODE_B, CRTI_MSG_JOB_EXITED, 7, &exited);
+    expect_json(bed, "jobs", "s", "\"STOPPED\"");
+}
+
 static void a_job_that_is_stopped_before_it_was_sent_is_stopped_right_behind(void **state)
 {
     bed_t *bed = *state;
@@ -707,6 +725,7 @@ int main(void)
         CONTROL_TEST(a_stopped_submission_is_stopped_whatever_its_exit_status),
         CONTROL_TEST(a_submission_id_is_used_once),
         CONTROL_TEST(a_stop_that_its_node_did_not_hear_is_told_when_it_is_back),
+        CONTROL_TEST(a_running_job_without_a_link_is_stopped_when_its_node_is_back),
         CONTROL_TEST(a_job_that_is_stopped_before_it_was_sent_is_stopped_right_behind),
         CONTROL_TEST(a_node_that_leaves_gives_the_turn_of_its_job_to_the_next),
         CONTROL_TEST(a_retry_that_can_not_be_stored_runs_when_the_store_can_write_again),
