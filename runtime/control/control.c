@@ -312,7 +312,9 @@ static bool node_message(crti_control_t *c, crti_control_link_t *link,
 {
     switch (m->kind) {
     case CRTI_MSG_HEARTBEAT: return crti_control_heartbeat(c, link, &m->heartbeat);
-    case CRTI_MSG_PEER_DIED: crti_control_peer_died(c, link, &m->peer_died); return true;
+    case CRTI_MSG_PEER_DIED:
+        crti_control_peer_died(c, link, m->request, &m->peer_died);
+        return true;
     case CRTI_MSG_WATCH: crti_control_watch_peer(c, link, &m->watch); return true;
     case CRTI_MSG_NODE_FIND:
         crti_control_node_find(c, link->number, m->request, m->node_find.node);

@@ -412,18 +412,19 @@ void crti_control_forget_deaths(crti_control_t *c)
         forget_death(c, CRTI_CONTAINER(c->deaths.next, crti_death_t, in_deaths));
 }
 
-static void remember_death(crti_control_t *c, const crti_msg_peer_died_t *m)
+/* False: it is known. */
+static bool remember_death(crti_control_t *c, const crti_msg_peer_died_t *m)
 {
     crti_death_t *death = crti_map_get(&c->death_map, &m->process);
 
     if (death)
-        return;
+        return false;
     while (c->death_map.count >= CRTI_DEATHS_MAX)
         forget_death(c, CRTI_CONTAINER(c->deaths.next, crti_death_t, in_deaths));
     death = calloc(1, sizeof(*death));
     if (death == NULL || crti_map_put(&c->death_map, &m->process, death) != CRT_OK) {
         free(death);
-        return;
+        return true;
     }
     death->process = m->process;
     death->incarnation = m->incarnation;
@@ -435,17 +436,28 @@ static void remember_death(crti_control_t *c, const crti_msg_peer_died_t *m)
     death->unbegun = m->unbegun;
     death->text = crti_str_dup(m->text);
     crti_list_append(&c->deaths, &death->in_deaths);
+    return true;
+}
+
+/* The ends of the actors are durable. Where they are not, the node hears nothing: rows are written
+ * again while this head lives, and the next one is told again. */
+static void after_owner(crti_control_t *c, const crti_outgoing_t *out)
+{
+    if (out->status == CRT_OK)
+        crti_control_send(c, out->link, CRTI_MSG_DONE, out->request, NULL);
 }
 
 void crti_control_peer_died(crti_control_t *c, crti_control_link_t *link,
-                            const crti_msg_peer_died_t *m)
+                            uint64_t request, const crti_msg_peer_died_t *m)
 {
     char text[512];
 
-    remember_death(c, m);
-    crti_control_broadcast(c, CRTI_MSG_PEER_DIED, m, link->number);
+    if (remember_death(c, m))
+        crti_control_broadcast(c, CRTI_MSG_PEER_DIED, m, link->number);
     crti_control_actors_of_owner(c, m->process, (crt_status_t)m->status,
                                  crti_text(m->text, text, sizeof(text)));
+    if (request)
+        crti_control_after_for(c, after_owner, m->process, link->number, request);
 }
 
 /* A word of another process can be faster than the view of the node that it is about. */

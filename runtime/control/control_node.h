@@ -26,8 +26,9 @@ bool crti_control_heartbeat(crti_control_t *c, crti_control_link_t *link,
                             const crti_msg_heartbeat_t *m);
 void crti_control_node_lost(crti_control_t *c, crti_node_entry_t *node);
 void crti_control_node_died(crti_control_t *c, crti_node_entry_t *node, const char *text);
+/* `request` 0: it has made no actors, and nobody waits for an answer. */
 void crti_control_peer_died(crti_control_t *c, crti_control_link_t *link,
-                            const crti_msg_peer_died_t *m);
+                            uint64_t request, const crti_msg_peer_died_t *m);
 void crti_control_node_find(crti_control_t *c, uint64_t link, uint64_t request,
                             crti_id_t id);
 void crti_control_watch_peer(crti_control_t *c, crti_control_link_t *link,

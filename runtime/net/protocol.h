@@ -299,7 +299,8 @@
  * exit status, method, last lines of output, core. `ran_no_call`: of an actor whose create had not
  * ended. `unbegun`: the tasks that `caller` had sent it in that record of a session and in later
  * ones had certainly not begun; 0: that is not known. Node to head, head to all nodes, node to the
- * local processes that watch. */
+ * local processes that watch. Of a process that has made actors it is a request to the head, DONE
+ * when their ends are durable. */
 #define CRTI_FIELDS_PEER_DIED(F)                                                         \
     F(ID, process)                                                                       \
     F(U64, incarnation)                                                                  \

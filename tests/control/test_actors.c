@@ -499,6 +499,33 @@ static void an_actor_without_handles_ends_in_order_and_for_good(void **state)
                      CRT_ERR_NOT_FOUND);
 }
 
+/* The row of an actor's end could not be written, and the head died: the next one hears again. */
+static void
+the_death_of_a_maker_is_answered_when_its_actors_ends_are_durable(void **state)
+{
+    bed_t *bed = *state;
+    crti_msg_actor_create_t m = bed_actor(50, 5, "made");
+    crti_msg_peer_died_t died = {.process = bed_id(700),
+                                 .node = bed_id(1),
+                                 .status = CRT_ERR_WORKER_DIED,
+                                 .text = crti_str("killed")};
+
+    m.owner = bed_id(700);
+    m.owner_node = bed_id(1);
+    bed_say(bed, NODE_A, CRTI_MSG_ACTOR_CREATE, 1, &m);
+    bed_forget(bed);
+    bed->failing = CRT_ERR_IO;
+    bed_say(bed, NODE_A, CRTI_MSG_PEER_DIED, 9, &died);
+    assert_int_equal(bed_count(bed, NODE_A, CRTI_MSG_DONE), 0);
+    bed_restart(bed, false);
+    assert_int_equal(crti_control_figures(bed->control).actors_living, 1);
+    bed_join(bed, NODE_B, 1, 1, 4, NULL, NULL);
+    bed_forget(bed);
+    bed_say(bed, NODE_B, CRTI_MSG_PEER_DIED, 9, &died);
+    assert_int_equal(crti_control_figures(bed->control).actors_living, 0);
+    assert_int_equal(bed_count(bed, NODE_B, CRTI_MSG_DONE), 1);
+}
+
 /* ---------------------------------------------------------------- drained nodes */
 
 /* The next ACTOR_START of actor 50, which may restart, on node B alone; its request. */
@@ -790,6 +817,7 @@ int main(void)
         CONTROL_TEST(actors_end_with_their_job_but_detached_ones_live_on),
         CONTROL_TEST(a_restarted_head_keeps_the_program_of_detached_actors),
         CONTROL_TEST(actors_end_with_the_process_that_made_them),
+        CONTROL_TEST(the_death_of_a_maker_is_answered_when_its_actors_ends_are_durable),
         CONTROL_TEST(an_actor_that_is_moved_while_it_starts_begins_elsewhere),
         CONTROL_TEST(an_actor_that_was_not_begun_before_a_drain_is_placed_elsewhere),
         CONTROL_TEST(an_unknown_actor_is_waited_for_and_then_dead_to_those_who_watch),

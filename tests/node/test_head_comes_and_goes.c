@@ -42,6 +42,36 @@ static void requests_wait_for_the_head_and_running_things_are_told_again(void **
     assert_true(crti_str_equal(m->kv_value.value, "v"));
 }
 
+static void the_death_of_a_maker_of_actors_is_told_until_it_is_answered(void **state)
+{
+    scene_t *s = *state;
+    crti_msg_actor_create_t create = {.actor = crti_id_random(),
+                                      .class_name = crti_str("Counter")};
+    crti_id_t maker;
+    const crti_message_t *m;
+
+    scene_start_node(s, 0, NULL);
+    scene_attach(s, 0, 0);
+    crti_channel_send(s->drivers[0].channel, CRTI_MSG_ACTOR_CREATE, 55, &create);
+    scene_wait(s, CRTI_MSG_ACTOR_CREATE);
+    scene_wait(s, CRTI_MSG_NODE_REGISTER);
+    scene_detach(s, 0);
+    m = scene_wait(s, CRTI_MSG_PEER_DIED);
+    assert_int_not_equal(m->request, 0);
+    maker = m->peer_died.process;
+    scene_head_down(s);
+    scene_head_up(s);
+    scene_wait(s, CRTI_MSG_NODE_REGISTER);
+    m = scene_wait(s, CRTI_MSG_PEER_DIED);
+    assert_true(crti_id_equal(m->peer_died.process, maker));
+    scene_head_send(s, 0, CRTI_MSG_DONE, m->request, NULL);
+    scene_attach(s, 1, 0); /* which is answered behind that */
+    scene_head_down(s);
+    scene_head_up(s);
+    scene_wait(s, CRTI_MSG_NODE_REGISTER);
+    assert_int_equal(scene_count(s, CRTI_MSG_PEER_DIED, 200, 1), 0);
+}
+
 static void a_node_taken_for_dead_ends_its_workers_and_joins_anew(void **state)
 {
     scene_t *s = *state;
@@ -295,6 +325,7 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         NODE_TEST(requests_wait_for_the_head_and_running_things_are_told_again),
+        NODE_TEST(the_death_of_a_maker_of_actors_is_told_until_it_is_answered),
         NODE_TEST(a_node_taken_for_dead_ends_its_workers_and_joins_anew),
         NODE_TEST(a_node_whose_id_clashes_registers_with_another_one),
         NODE_TEST(a_node_that_served_and_clashes_ends_its_workers_and_begins_anew),

@@ -120,6 +120,20 @@ static void make_report(crti_process_t *p, char *text, size_t size)
 
 /* ---------------------------------------------------------------- the end of a worker */
 
+static void on_death_heard(crti_node_t *node, crti_id_t id, uint64_t number,
+                           const crti_message_t *answer)
+{
+}
+
+/* Actors end with their maker: that end is said until the head has stored theirs, as one that is
+ * lost with a link would leave them to the end of their job. */
+static void tell_head(crti_process_t *p, const crti_msg_peer_died_t *died)
+{
+    if (!p->has_made_actors || crti_head_ask(p->node, CRTI_MSG_PEER_DIED, died,
+                                             on_death_heard, p->id, 0) != CRT_OK)
+        crti_head_tell_death(p->node, died);
+}
+
 static void publish(crti_process_t *p, crt_status_t status, const char *text)
 {
     crti_msg_peer_died_t died = {.process = p->id,
@@ -137,7 +151,7 @@ static void publish(crti_process_t *p, crt_status_t status, const char *text)
     crti_actor_watch_drop(p->node, p->id);
     crti_pull_table_requester_died(p->node->pull_table, p->id);
     if (p->incarnation) { /* it had attached: others may know it */
-        crti_head_tell_death(p->node, &died);
+        tell_head(p, &died);
         crti_process_died(p->node, &died);
     }
 }

@@ -85,7 +85,7 @@ static void watch_actor(crti_local_t *local, const crti_message_t *message)
 static bool for_the_head(crti_local_t *local, const crti_message_t *message)
 {
     switch (message->kind) {
-    case CRTI_MSG_ACTOR_CREATE:
+    case CRTI_MSG_ACTOR_CREATE: local->process->has_made_actors = true; /* fallthrough */
     case CRTI_MSG_ACTOR_KILL:
     case CRTI_MSG_ACTOR_SAVE:
     case CRTI_MSG_ACTOR_FIND:

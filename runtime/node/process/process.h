@@ -69,9 +69,10 @@ struct crti_process {
     void (*on_drained)(crti_process_t *driver); /* NULL: it does not */
 
     /* dispatch (death.c) */
-    bool leaves; /* a driver that said so: its end is no death */
-    bool dying;  /* the pidfd said so */
-    bool reaped; /* wait_status is known */
+    bool has_made_actors; /* the head has to hear of its end, and says that it has */
+    bool leaves;          /* a driver that said so: its end is no death */
+    bool dying;           /* the pidfd said so */
+    bool reaped;          /* wait_status is known */
     int wait_status;
     crti_timer_t reap_timer; /* what is awaited of its end; crti_process_await */
 };
