@@ -368,6 +368,28 @@ static void two_that_wait_for_each_other_find_out(void **state)
     expect_answer(s, 1, 1, CRT_ERR_OBJECT_LOST);
 }
 
+static void a_source_that_is_named_late_is_asked_when_the_slow_one_stalls(void **state)
+{
+    scene_t *s = *state;
+    uint64_t due;
+
+    start(s, 1, A, B);
+    crti_pull_table_silent(s->table, A);
+    expect_leave(s, 1, A);
+    expect_asks(s, 1, B, 0, false);
+    refuse(s, B, "evicted");
+    expect_leave(s, 1, B);
+    expect_asks(s, 1, A, 0, false);
+    pull_from(s, 1, MANY * PART, 2, C, (crti_id_t){0});
+    expect_nothing(s); /* all is asked of A, which is slow */
+    for (uint64_t end = s->now + 2 * CRTI_LIMIT(transfer_timeout); s->now < end;
+         s->now = due)
+        due = crti_pull_table_tick(s->table, s->now);
+    expect_leave(s, 1, A);
+    expect_asks(s, 1, C, 0, true);
+    assert_int_equal(crti_pull_table_bytes(s->table), MANY * PART);
+}
+
 static void with_no_source_left_the_object_is_lost_and_the_last_reason_told(void **state)
 {
     scene_t *s = *state;
@@ -635,6 +657,7 @@ int main(void)
         TEST(a_silent_source_gives_way_to_another_and_is_asked_last),
         TEST(a_pull_that_does_not_come_forward_goes_elsewhere),
         TEST(two_that_wait_for_each_other_find_out),
+        TEST(a_source_that_is_named_late_is_asked_when_the_slow_one_stalls),
         TEST(with_no_source_left_the_object_is_lost_and_the_last_reason_told),
         TEST(a_source_named_again_is_tried_again),
         TEST(an_object_that_nobody_has_is_lost_at_once),

@@ -628,13 +628,24 @@ void crti_pull_table_silent(crti_pull_table_t *table, crti_id_t node)
     advance_all(table);
 }
 
+/* A source that owes parts; some are under way. The one whose turn it is may owe none: it was named
+ * when all had been asked of others. */
+static unsigned debtor(const pull_t *p)
+{
+    uint64_t part = 0;
+
+    if (is_asked(p, p->current))
+        return p->current;
+    while (p->parts[part].state != PART_UNDER_WAY)
+        part++;
+    return p->parts[part].source;
+}
+
 /* Nothing of the object came for long. With one source that is asked directly it is up to that. */
 static void unstall(crti_pull_table_t *table, pull_t *p)
 {
-    unsigned source = p->current;
+    unsigned source = debtor(p);
 
-    if (!is_asked(p, source))
-        return;
     if (has_another(p, source)) {
         turn_from(table, p, source);
         p->direct = true;
