@@ -643,6 +643,85 @@ static void those_that_wait_for_their_turn_are_served_oldest_first(void **state)
     expect_nothing(s);
 }
 
+enum { SILENT = 8, SILENT_PARTS = 8 };
+
+/* Pulls 1 to SILENT, which fill the window, and one of C. */
+static void fill_the_window(scene_t *s, crti_id_t first, crti_id_t second)
+{
+    for (uint64_t n = 1; n <= SILENT; n++) {
+        pull_from(s, n, SILENT_PARTS * PART, n, first, second);
+        expect(s, CRTI_PULL_MAKE_ROOM, n);
+        crti_pull_table_room(s->table, object(n));
+        for (uint64_t i = 0; i < SILENT_PARTS; i++)
+            expect_ask(s, n, first, i * PART, PART);
+    }
+    assert_int_equal(crti_pull_table_bytes(s->table), CRTI_LIMIT(transfer_window));
+    pull_from(s, SILENT + 1, PART, SILENT + 1, C, (crti_id_t){0});
+    expect(s, CRTI_PULL_MAKE_ROOM, SILENT + 1);
+    crti_pull_table_room(s->table, object(SILENT + 1));
+    expect_nothing(s);
+}
+
+/* Until C is asked; nothing comes meanwhile. */
+static void await_the_other(scene_t *s)
+{
+    uint64_t end = s->now + 3 * CRTI_LIMIT(transfer_timeout);
+
+    do {
+        assert_true(s->now < end);
+        while (crti_pull_table_action(s->table, &s->action))
+            if (crti_id_equal(s->action.node, C))
+                break;
+        s->now = crti_pull_table_tick(s->table, s->now);
+    } while (!crti_id_equal(s->action.node, C));
+    assert_int_equal(s->action.verb, CRTI_PULL_ASK);
+    expect_nothing(s);
+    assert_int_equal(crti_pull_table_bytes(s->table), PART);
+    crti_pull_table_part(s->table, object(SILENT + 1), 0);
+    expect(s, CRTI_PULL_SEAL, SILENT + 1);
+    expect_answer(s, SILENT + 1, SILENT + 1, CRT_OK);
+    assert_int_equal(crti_pull_table_bytes(s->table), 0);
+}
+
+static void pulls_whose_only_source_is_silent_leave_the_window_to_others(void **state)
+{
+    scene_t *s = *state;
+
+    fill_the_window(s, A, (crti_id_t){0});
+    await_the_other(s);
+    for (uint64_t i = 0; i < SILENT_PARTS; i++) { /* it speaks: these count again */
+        crti_pull_table_part(s->table, object(1), i * PART);
+        assert_int_equal(crti_pull_table_bytes(s->table), (SILENT_PARTS - 1 - i) * PART);
+    }
+    crti_pull_table_part(s->table, object(2), 0);
+    assert_int_equal(crti_pull_table_bytes(s->table), (SILENT_PARTS - 1) * PART);
+    crti_pull_table_failed(s->table, object(2), CRT_ERR_NO_MEMORY, "no memory");
+    crti_pull_table_requester_died(s->table, (crti_id_t){1, 3});
+    assert_int_equal(crti_pull_table_bytes(s->table), 0);
+    pull_from(s, 4, SILENT_PARTS * PART, 4, B, (crti_id_t){0});
+    crti_pull_table_node_lost(s->table, A, "gone");
+    assert_int_equal(crti_pull_table_count(s->table), 1);
+    assert_int_equal(crti_pull_table_bytes(s->table), SILENT_PARTS * PART); /* of B */
+    crti_pull_table_node_lost(s->table, B, "gone");
+    assert_int_equal(crti_pull_table_count(s->table), 0);
+    assert_int_equal(crti_pull_table_bytes(s->table), 0);
+}
+
+static void pulls_whose_sources_are_all_silent_leave_the_window_to_others(void **state)
+{
+    scene_t *s = *state;
+
+    fill_the_window(s, A, B);
+    await_the_other(s);
+    for (uint64_t n = 1; n <= SILENT; n++)
+        crti_pull_table_part(s->table, object(n), PART);
+    assert_int_equal(crti_pull_table_bytes(s->table), SILENT * (SILENT_PARTS - 1) * PART);
+    crti_pull_table_node_lost(s->table, A, "gone");
+    crti_pull_table_node_lost(s->table, B, "gone");
+    assert_int_equal(crti_pull_table_count(s->table), 0);
+    assert_int_equal(crti_pull_table_bytes(s->table), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -669,6 +748,8 @@ int main(void)
         TEST(a_pull_that_only_a_dead_process_wanted_is_given_up),
         TEST(thousands_of_small_objects_come_at_once),
         TEST(those_that_wait_for_their_turn_are_served_oldest_first),
+        TEST(pulls_whose_only_source_is_silent_leave_the_window_to_others),
+        TEST(pulls_whose_sources_are_all_silent_leave_the_window_to_others),
         TEST(whatever_happens_every_requester_gets_one_answer_and_bytes_add_up),
     };
 

@@ -52,6 +52,8 @@ typedef struct pull {
         seen_ns;     /* when that many parts were first seen; room: last asked for */
     uint64_t serial; /* grows with each pull */
     unsigned under_way;
+    uint64_t bytes; /* of the parts under way */
+    bool hangs;     /* nothing comes from any source: its bytes are none of the table's */
     uint64_t room_until_ns;
     crti_buffer_t requesters; /* crti_pull_requester_t */
     char last_text[200];
@@ -65,7 +67,7 @@ struct crti_pull_table {
     /* those of them that need a part, oldest first: the order of service */
     crti_list_t hungry;
     uint64_t serials;
-    uint64_t bytes;
+    uint64_t bytes; /* under way of pulls that do not hang */
     crti_buffer_t actions;
     size_t action_done;
 };
@@ -181,6 +183,29 @@ static uint64_t part_length(const pull_t *p, uint64_t part)
     return p->size - offset < CRTI_PULL_PART ? p->size - offset : CRTI_PULL_PART;
 }
 
+static void add_bytes(crti_pull_table_t *table, pull_t *p, uint64_t bytes)
+{
+    p->bytes += bytes;
+    table->bytes += p->hangs ? 0 : bytes;
+}
+
+static void take_bytes(crti_pull_table_t *table, pull_t *p, uint64_t bytes)
+{
+    p->bytes -= bytes;
+    table->bytes -= p->hangs ? 0 : bytes;
+}
+
+/* While it hangs it takes nothing of the window: sources that answer would have none for as long as
+ * this one's disk does not. */
+static void set_hangs(crti_pull_table_t *table, pull_t *p, bool hangs)
+{
+    uint64_t bytes = p->bytes;
+
+    take_bytes(table, p, bytes);
+    p->hangs = hangs;
+    add_bytes(table, p, bytes);
+}
+
 /* From now on it is asked no more; it may be sending this node parts of the object. */
 static void leave(crti_pull_table_t *table, const pull_t *p, source_t *source)
 {
@@ -209,9 +234,7 @@ static void finish(crti_pull_table_t *table, pull_t *p, crti_pull_state_t state,
         action->status = status;
         snprintf(action->text, sizeof(action->text), "%s", text);
     }
-    for (uint64_t i = 0; i < p->part_count; i++)
-        if (p->parts[i].state == PART_UNDER_WAY)
-            table->bytes -= part_length(p, i);
+    take_bytes(table, p, p->bytes);
     crti_list_remove(&p->link);
     crti_list_remove(&p->in_hungry);
     crti_map_remove(&table->pulls, &p->object);
@@ -250,7 +273,7 @@ static void ask_part(crti_pull_table_t *table, pull_t *p, uint64_t part)
     action->offset = part * CRTI_PULL_PART;
     action->length = part_length(p, part);
     p->under_way++;
-    table->bytes += action->length;
+    add_bytes(table, p, part_length(p, part));
 }
 
 static void ask(crti_pull_table_t *table, pull_t *p)
@@ -420,11 +443,13 @@ void crti_pull_table_no_room(crti_pull_table_t *table, crti_object_id_t object,
 
 /* ---------------------------------------------------------------- parts and losses */
 
+/* It came, or is asked for anew, and then counts. */
 static void no_longer_under_way(crti_pull_table_t *table, pull_t *p, uint64_t part)
 {
+    set_hangs(table, p, false);
     if (p->parts[part].state == PART_UNDER_WAY) {
         p->under_way--;
-        table->bytes -= part_length(p, part);
+        take_bytes(table, p, part_length(p, part));
     }
 }
 
@@ -641,7 +666,16 @@ static unsigned debtor(const pull_t *p)
     return p->parts[part].source;
 }
 
-/* Nothing of the object came for long. With one source that is asked directly it is up to that. */
+static bool has_fresh(const pull_t *p)
+{
+    for (unsigned i = 0; i < p->source_count; i++)
+        if (!p->sources[i].failed && !p->sources[i].slow)
+            return true;
+    return false;
+}
+
+/* Nothing of the object came for long. With one source that is asked directly it is up to that;
+ * where all are slow, each is asked in turn. Others are not to wait for them. */
 static void unstall(crti_pull_table_t *table, pull_t *p)
 {
     unsigned source = debtor(p);
@@ -649,10 +683,13 @@ static void unstall(crti_pull_table_t *table, pull_t *p)
     if (has_another(p, source)) {
         turn_from(table, p, source);
         p->direct = true;
+        set_hangs(table, p, !has_fresh(p));
     } else if (!p->direct) {
         p->direct = true;
         p->sources[source].hops = 0;
         take_back(table, p, source);
+    } else {
+        set_hangs(table, p, true);
     }
 }
 

@@ -14,10 +14,11 @@
  *     A source may send this node on to another one that is receiving the object (share_table.h):
  *     that is a source then, too. When one of those fails, the others are asked `direct`: they
  *     give what they have, and send nobody on.
- *     A source of which nothing is heard, or an object that does not come forward for STALL_NS
- *     (nodes that were sent on might wait for each other), makes the pull go to another source, if
- *     there is one; that one is asked again only when there is no better. A full store makes the
- *     pull wait for room until ROOM_NS have passed.
+ *     A source of which nothing is heard, or an object that does not come forward for
+ *     transfer_timeout (nodes that were sent on might wait for each other), makes the pull go to
+ *     another source, if there is one; that one is asked again only when there is no better. While
+ *     nothing comes from any source, asked directly, what is under way from there takes nothing of
+ *     transfer_window. A full store makes the pull wait for room until ROOM_NS have passed.
  * Ownership
  *     The table owns its pulls. Actions name an object and must be carried out in order.
  * Invariants
@@ -94,7 +95,8 @@ size_t crti_pull_table_count(const crti_pull_table_t *table);
 void crti_pull_table_visit(const crti_pull_table_t *table,
                            void (*on_requester)(void *user, crti_id_t process),
                            void *user);
-uint64_t crti_pull_table_bytes(const crti_pull_table_t *table); /* under way */
+/* Under way, as transfer_window bounds them: without pulls that hang. */
+uint64_t crti_pull_table_bytes(const crti_pull_table_t *table);
 
 /* How far the pull of an object is. */
 typedef struct crti_pull_progress {
