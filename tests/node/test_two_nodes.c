@@ -505,20 +505,27 @@ static void on_mute_accept(void *user, crti_stream_t *stream)
     crti_stream_set_handlers(stream, &handlers);
 }
 
+/* A connection to this address fails at once: TCP has no broadcast. */
+#define NOWHERE "255.255.255.255:1"
+
+static void tell_where(scene_t *s, const mute_t *mute, const char *endpoint)
+{
+    crti_msg_node_view_t view = {.node = mute->id, .endpoint = crti_str(endpoint)};
+
+    scene_send_view(s, 1, &view);
+}
+
 /* Node 1 knows it, and driver 1 is there. */
 static void begin_mute(scene_t *s, mute_t *mute)
 {
-    crti_msg_node_view_t view = {.node = mute->id};
-
     assert_int_equal(crti_stream_listen(s->loop, s->context, "127.0.0.1", 0,
                                         on_mute_accept, mute, &mute->listener),
                      CRT_OK);
     snprintf(mute->endpoint, sizeof(mute->endpoint), "127.0.0.1:%u",
              (unsigned)crti_stream_listener_port(mute->listener));
-    view.endpoint = crti_str(mute->endpoint);
     scene_start_node(s, 1, NULL);
     scene_attach(s, 1, 1);
-    scene_send_view(s, 1, &view);
+    tell_where(s, mute, mute->endpoint);
 }
 
 static void end_mute(scene_t *s, mute_t *mute)
@@ -563,19 +570,25 @@ static void pass_time(scene_t *s, uint64_t ms)
         scene_turn(s, 20);
 }
 
+static void pull_of_mute(scene_t *s, const mute_t *mute)
+{
+    crti_msg_pull_t pull_body = {.object = {crti_id_of_node(mute->id), 1}, .size = 1000};
+    unsigned char node[16];
+
+    crti_id_pack(mute->id, node);
+    pull_body.nodes = crti_span(node, sizeof(node));
+    crti_channel_send(s->drivers[1].channel, CRTI_MSG_PULL, 91, &pull_body);
+}
+
 static void a_pull_that_is_tried_again_ends_with_who_wanted_it(void **state)
 {
     enum { REST = 3 }; /* tries that may be under way when it ends */
     scene_t *s = *state;
     mute_t mute = {.id = {5, 5}};
-    crti_msg_pull_t pull_body = {.object = {crti_id_of_node(mute.id), 1}, .size = 1000};
-    unsigned char node[16];
     int before;
 
     begin_mute(s, &mute);
-    crti_id_pack(mute.id, node);
-    pull_body.nodes = crti_span(node, sizeof(node));
-    crti_channel_send(s->drivers[1].channel, CRTI_MSG_PULL, 91, &pull_body);
+    pull_of_mute(s, &mute);
     await_count(s, &mute.gets, 3);
     pass_time(s, 80); /* the next try comes later than that */
     s->drivers[1].dies = true;
@@ -586,38 +599,89 @@ static void a_pull_that_is_tried_again_ends_with_who_wanted_it(void **state)
     end_mute(s, &mute);
 }
 
-static void a_program_is_asked_for_until_its_node_is_dead(void **state)
+static void a_pull_from_where_no_connection_can_be_made_is_tried_again(void **state)
 {
     scene_t *s = *state;
     mute_t mute = {.id = {5, 5}};
-    crti_msg_actor_start_t start;
+    crti_msg_node_died_t gone = {.node = mute.id, .text = crti_str("it was killed")};
+
+    begin_mute(s, &mute);
+    tell_where(s, &mute, NOWHERE);
+    pull_of_mute(s, &mute);
+    pass_time(s, 500);
+    assert_false(scene_seen(s, CRTI_MSG_ERROR));
+    tell_where(s, &mute, mute.endpoint);
+    await_count(s, &mute.gets, 1);
+    tell_where(s, &mute, NOWHERE);
+    pass_time(s, 500);
+    assert_false(scene_seen(s, CRTI_MSG_ERROR));
+    scene_head_send(s, 1, CRTI_MSG_NODE_DIED, 0, &gone);
+    assert_int_equal(scene_wait(s, CRTI_MSG_ERROR)->error.status, CRT_ERR_OBJECT_LOST);
+    end_mute(s, &mute);
+}
+
+/* Actor 1, as request 77, of a job whose program that node has. */
+static void start_of_mute(scene_t *s, const mute_t *mute)
+{
+    crti_msg_actor_start_t start = node_test_actor_start(s, 1);
     crti_msg_job_info_t info = {
         .job = {9, 9},
-        .driver_node = mute.id,
+        .driver_node = mute->id,
         .program = crti_str("/gone/on/this/node"),
         .sha = crti_str("00112233445566778899aabbccddeeff"
                         "00112233445566778899aabbccddeeff"),
         .directory = crti_str("/no/such/directory"),
     };
-    crti_msg_node_died_t gone = {.node = mute.id, .text = crti_str("it was killed")};
     CRTI_AUTO(crti_buffer_fini) crti_buffer_t argv = {0};
-    const crti_message_t *m;
 
     crti_list_pack(&argv, "program", 7);
     info.argv = crti_span(argv.data, argv.size);
-    begin_mute(s, &mute);
-    start = node_test_actor_start(s, 1);
     start.job = info.job;
     scene_head_send(s, 1, CRTI_MSG_ACTOR_START, 77, &start);
-    m = scene_wait(s, CRTI_MSG_JOB_GET);
-    scene_head_send(s, 1, CRTI_MSG_JOB_INFO, m->request, &info);
-    await_count(s, &mute.gets, 3);
+    scene_head_send(s, 1, CRTI_MSG_JOB_INFO, scene_wait(s, CRTI_MSG_JOB_GET)->request,
+                    &info);
+}
+
+static void mute_dies(scene_t *s, mute_t *mute)
+{
+    crti_msg_node_died_t gone = {.node = mute->id, .text = crti_str("it was killed")};
+    const crti_message_t *m;
+
     scene_head_send(s, 1, CRTI_MSG_NODE_DIED, 0, &gone);
     m = scene_wait(s, CRTI_MSG_ERROR);
     assert_int_equal(m->request, 77);
     assert_int_equal(m->error.status, CRT_ERR_NOT_FOUND);
     assert_true(node_test_contains(m->error.text, "the program can't be fetched"));
-    end_mute(s, &mute);
+    end_mute(s, mute);
+}
+
+static void a_program_is_asked_for_until_its_node_is_dead(void **state)
+{
+    scene_t *s = *state;
+    mute_t mute = {.id = {5, 5}};
+
+    begin_mute(s, &mute);
+    start_of_mute(s, &mute);
+    await_count(s, &mute.gets, 3);
+    mute_dies(s, &mute);
+}
+
+static void a_program_is_asked_for_again_when_no_connection_can_be_made(void **state)
+{
+    scene_t *s = *state;
+    mute_t mute = {.id = {5, 5}};
+
+    begin_mute(s, &mute);
+    tell_where(s, &mute, NOWHERE);
+    start_of_mute(s, &mute);
+    pass_time(s, 500);
+    assert_false(scene_seen(s, CRTI_MSG_ERROR));
+    tell_where(s, &mute, mute.endpoint);
+    await_count(s, &mute.gets, 1);
+    tell_where(s, &mute, NOWHERE);
+    pass_time(s, 500);
+    assert_false(scene_seen(s, CRTI_MSG_ERROR));
+    mute_dies(s, &mute);
 }
 
 static void a_source_that_dies_in_the_middle_fails_the_pull(void **state)
@@ -689,7 +753,9 @@ int main(int argc, char **argv)
         NODE_TEST(no_object_stays_longer_than_its_owner),
         NODE_TEST(a_process_elsewhere_is_asked_after_again_and_again),
         NODE_TEST(a_pull_that_is_tried_again_ends_with_who_wanted_it),
+        NODE_TEST(a_pull_from_where_no_connection_can_be_made_is_tried_again),
         NODE_TEST(a_program_is_asked_for_until_its_node_is_dead),
+        NODE_TEST(a_program_is_asked_for_again_when_no_connection_can_be_made),
         NODE_TEST(a_source_that_dies_in_the_middle_fails_the_pull),
         NODE_TEST(a_thousand_pulls_wait_for_room_and_cost_little),
     };

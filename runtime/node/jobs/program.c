@@ -71,7 +71,7 @@ typedef struct crti_fetch {
     crypto_hash_sha256_state hash;
     uint64_t offset, size;
     unsigned char *part;
-    bool is_broken;     /* the link was, under the question for it */
+    bool is_broken;     /* the link was, under the question for it, or can't be made */
     uint64_t broken_ns; /* since when no part came for that; 0: one did */
     crti_timer_t retry;
 } fetch_t;
@@ -346,6 +346,21 @@ static void on_unreachable(crti_node_t *node, crti_id_t from, const crti_peer_as
         job->fetch->is_broken = true;
 }
 
+static bool tries_again(fetch_t *f)
+{
+    uint64_t now = crti_node_now(f->node);
+
+    if (!f->is_broken || f->node->stopping)
+        return false;
+    f->is_broken = false;
+    if (f->broken_ns == 0)
+        f->broken_ns = now;
+    if (now - f->broken_ns > CRTI_LIMIT(transfer_retry_timeout))
+        return false;
+    crti_loop_start(f->node->loop, &f->retry, now + RETRY_NS);
+    return true;
+}
+
 static void ask_part(crti_job_t *job)
 {
     static const crti_peer_answers_t answers = {
@@ -363,7 +378,10 @@ static void ask_part(crti_job_t *job)
     crt_status_t status =
         crti_node_ask(job->node, job->driver_node, CRTI_PRIORITY_BULK, &ask, &get);
 
-    if (status != CRT_OK)
+    if (status == CRT_OK)
+        return;
+    f->is_broken = true;
+    if (!tries_again(f))
         end_fetch(job, status, crt_error_detail());
 }
 
@@ -382,21 +400,6 @@ bool crti_program_driver_died(crti_job_t *job)
         return false;
     end_fetch(job, CRT_ERR_NOT_FOUND,
               "the program can't be fetched from the driver's node: it died");
-    return true;
-}
-
-static bool tries_again(fetch_t *f)
-{
-    uint64_t now = crti_node_now(f->node);
-
-    if (!f->is_broken || f->node->stopping)
-        return false;
-    f->is_broken = false;
-    if (f->broken_ns == 0)
-        f->broken_ns = now;
-    if (now - f->broken_ns > CRTI_LIMIT(transfer_retry_timeout))
-        return false;
-    crti_loop_start(f->node->loop, &f->retry, now + RETRY_NS);
     return true;
 }
 

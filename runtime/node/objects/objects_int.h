@@ -72,7 +72,8 @@ size_t crti_pull_sources(const crti_node_t *node, crti_object_id_t object,
 void crti_pull_tell(crti_node_t *node, crti_pull_requester_t requester,
                     crt_status_t status, const char *text);
 
-/* pull_retry.c: the link to `from` broke under a question for a part of the object. */
+/* pull_retry.c: the link to `from` broke under a question for a part of the object, or there was
+ * none to put it by. */
 void crti_pull_unreachable(crti_node_t *node, crti_object_id_t object, crti_id_t from);
 /* True: this ANSWER is not told, its requester waits for another attempt. */
 bool crti_pull_begins_again(crti_node_t *node, crti_pull_action_t *answer);

@@ -4,10 +4,11 @@
  * silent anywhere in the cluster; then the requesters hear CRT_ERR_UNREACHABLE.
  *
  * Where it sits
- *     peer.c (the link broke under a question) -> transfer.c -> [ node/objects/pull_retry.c ]
+ *     peer.c (the link broke under a question, or none could be made for it)
+ *         -> transfer.c -> [ node/objects/pull_retry.c ]
  *         -> pull_table.c (the same request once more)
  * Ownership
- *     An entry lives from the first broken link until its pull was answered for good.
+ *     An entry lives from the first such failure until its pull was answered for good.
  */
 #include <string.h>
 

@@ -183,11 +183,16 @@ static void ask(crti_node_t *node, const crti_pull_action_t *action)
                                  .direct = action->direct};
     crti_pull_attempt_t attempt = {action->object, action->node, action->offset,
                                    action->attempt};
+    char text[256];
     crt_status_t status =
         crti_node_ask(node, action->node, CRTI_PRIORITY_BULK, &question, &get);
 
-    if (status != CRT_OK)
-        crti_pull_table_refused(node->pull_table, &attempt, crt_error_detail());
+    if (status == CRT_OK)
+        return;
+    snprintf(text, sizeof(text), "%s", crt_error_detail());
+    /* No question was put: that says nothing of what the node has. */
+    crti_pull_unreachable(node, action->object, action->node);
+    crti_pull_table_refused(node->pull_table, &attempt, text);
 }
 
 static void tell_left(crti_node_t *node, const crti_pull_action_t *action)
