@@ -279,8 +279,8 @@ static crt_status_t counter_create(void *self, crt_call_t *call)
     return CRT_OK;
 }
 
-/* What was kept last, or, when whoever kept it could not be told of that, something later. A process
- * that comes so late that the next one serves already begins with what was kept before. */
+/* What was kept last, or, when whoever kept it could not be told of that, something later. A
+ * process that comes so late that the next one serves already begins with what was kept before. */
 static crt_status_t counter_restore(void *self, const void *state, size_t size)
 {
     struct counter *c = self;
