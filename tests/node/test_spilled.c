@@ -171,17 +171,22 @@ static void await(played_t *p, const int *count, int wanted)
     }
 }
 
-/* Driver 0 has node 0's CPU; it asked for another one, and node 0 asks the played node. */
-static crti_id_t let_one_go_to(played_t *p, scene_t *s, crti_id_t *first_out)
+static void begin_played(played_t *p, scene_t *s, crti_id_t id)
 {
-    crti_id_t lease;
-
-    *p = (played_t){.scene = s, .id = {5, 5}};
+    *p = (played_t){.scene = s, .id = id};
     assert_int_equal(crti_stream_listen(s->loop, s->context, "127.0.0.1", 0,
                                         on_played_accept, p, &p->listener),
                      CRT_OK);
     snprintf(p->endpoint, sizeof(p->endpoint), "127.0.0.1:%u",
              (unsigned)crti_stream_listener_port(p->listener));
+}
+
+/* Driver 0 has node 0's CPU; it asked for another one, and node 0 asks the played node. */
+static crti_id_t let_one_go_to(played_t *p, scene_t *s, crti_id_t *first_out)
+{
+    crti_id_t lease;
+
+    begin_played(p, s, (crti_id_t){5, 5});
     start_small_node(s, 0);
     scene_attach(s, 0, 0);
     *first_out = take_cpu(s, 0);
@@ -308,6 +313,39 @@ static void a_request_at_a_node_whose_link_breaks_ends_there_and_runs_here(void 
     end_played(&p);
 }
 
+/* What the dead node was asked fails when its links are given up: the request is on its way to
+ * another node by then, and is nothing to that failure. */
+static void a_request_at_a_node_that_dies_goes_on_to_another_once(void **state)
+{
+    scene_t *s = *state;
+    crti_msg_node_died_t died = {.text = crti_str("silent")};
+    const crti_msg_lease_granted_t *granted;
+    crti_id_t first, lease;
+    played_t p, next, other;
+
+    lease = let_one_go_to(&p, s, &first);
+    begin_played(&next, s, (crti_id_t){5, 7});
+    begin_played(&other, s, (crti_id_t){5, 8});
+    tell_cpus(s, 0, next.id, next.endpoint, 1);
+    tell_cpus(s, 0, other.id, other.endpoint, 1);
+    died.node = p.id;
+    scene_head_send(s, 0, CRTI_MSG_NODE_DIED, 0, &died);
+    await(&next, &next.asked, 1);
+    assert_true(crti_id_equal(next.lease, lease));
+    scene_count(s, CRTI_MSG_ERROR, 300, 1); /* what is wrong would have come */
+    assert_int_equal(next.cancelled, 0);
+    assert_int_equal(other.asked, 0);
+    grant(&next, next.request);
+    granted = &scene_wait(s, CRTI_MSG_LEASE_GRANTED)->lease_granted;
+    assert_true(crti_id_equal(granted->lease, lease));
+    assert_true(crti_id_equal(granted->node, next.id));
+    assert_int_equal(next.asked, 1);
+    assert_int_equal(next.returned, 0);
+    end_played(&p);
+    end_played(&next);
+    end_played(&other);
+}
+
 static void on_refused(void *user, crti_stream_t *stream, const crti_message_t *m)
 {
     played_t *p = user;
@@ -357,6 +395,7 @@ int main(int argc, char **argv)
         NODE_TEST(what_is_given_back_after_its_owner_cancelled_it_is_nothing),
         NODE_TEST(a_grant_of_what_its_owner_cancelled_is_returned),
         NODE_TEST(a_request_at_a_node_whose_link_breaks_ends_there_and_runs_here),
+        NODE_TEST(a_request_at_a_node_that_dies_goes_on_to_another_once),
         NODE_TEST(a_node_that_asks_for_what_it_was_asked_for_is_refused),
     };
 

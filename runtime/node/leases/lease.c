@@ -315,6 +315,13 @@ static void return_granted(crti_node_t *node, const crti_msg_lease_granted_t *gr
     crti_lease_returned(node, &back);
 }
 
+/* That node is to answer it. */
+static bool is_asked_of(const crti_lease_t *lease, crti_id_t node)
+{
+    return lease && lease->state == CRTI_LEASE_SPILLBACK &&
+           crti_id_equal(lease->node, node);
+}
+
 static void on_answer(crti_node_t *node, crti_id_t from, const crti_peer_ask_t *ask,
                       const crti_message_t *message, const char *text)
 {
@@ -323,9 +330,10 @@ static void on_answer(crti_node_t *node, crti_id_t from, const crti_peer_ask_t *
     crti_msg_lease_cancel_t cancel = {.lease = id};
     uint64_t now = crti_node_now(node);
 
-    if (lease == NULL || lease->state != CRTI_LEASE_SPILLBACK) {
-        /* Cancelled meanwhile. Where the cancel went the grant had passed already, when that
-         * node had sent the request on. */
+    if (!is_asked_of(lease, from)) {
+        /* Cancelled meanwhile, or taken back from a node that is dead, whose unanswered questions
+         * fail only now: the request may be under way to the next one. Where the cancel went the
+         * grant had passed already, when that node had sent the request on. */
         if (message && message->kind == CRTI_MSG_LEASE_GRANTED)
             return_granted(node, &message->lease_granted);
         return;
@@ -354,8 +362,8 @@ void crti_lease_forward(crti_node_t *node, crti_id_t id, crti_id_t to)
     crti_peer_ask_t ask = {.kind = CRTI_MSG_LEASE_REQUEST, .id = id, .answers = &answers};
     crti_msg_lease_request_t body;
 
-    if (lease == NULL)
-        return;
+    if (!is_asked_of(lease, to))
+        return; /* decided otherwise meanwhile: two nodes would grant it */
     body = (crti_msg_lease_request_t){
         .lease = id,
         .job = lease->job,
