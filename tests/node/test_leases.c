@@ -2,6 +2,7 @@
 /* What a node daemon answers to who asks it for workers. */
 #include "node_test.h"
 
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -120,6 +121,53 @@ static void a_worker_of_another_version_is_one_clear_error(void **state)
     assert_true(node_test_contains(error->text, "protocol"));
 }
 
+/* ---------------------------------------------------------------- a zygote that hangs */
+
+static pid_t parent_of(pid_t pid)
+{
+    char path[64];
+    int parent = 0;
+    FILE *file;
+
+    snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
+    file = fopen(path, "re");
+    assert_non_null(file);
+    assert_int_equal(fscanf(file, "%*d (%*[^)]) %*c %d", &parent), 1);
+    fclose(file);
+    return parent;
+}
+
+/* Driver 0 has a worker of node 0, whose zygote is stopped: its pid. */
+static pid_t stop_zygote(scene_t *s, const char *cpus)
+{
+    pid_t zygote;
+
+    setenv("CRT_WORKER_START_TIMEOUT", "1s", 1);
+    scene_start_node(s, 0, (const char *[]){"--num-cpus", cpus, NULL});
+    unsetenv("CRT_WORKER_START_TIMEOUT");
+    scene_attach(s, 0, 0);
+    scene_lease(s, 0, 1);
+    zygote = parent_of(scene_pid(&scene_wait(s, CRTI_MSG_LEASE_GRANTED)->lease_granted));
+    assert_int_equal(kill(zygote, SIGSTOP), 0);
+    return zygote;
+}
+
+static void a_zygote_that_hangs_keeps_nobody(void **state)
+{
+    scene_t *s = *state;
+    pid_t zygote = stop_zygote(s, "2");
+    crti_id_t lease;
+
+    scene_lease(s, 0, 1);
+    assert_int_equal(scene_wait(s, CRTI_MSG_ERROR)->error.status, CRT_ERR_WORKER_DIED);
+    kill(zygote, SIGCONT);
+    lease = scene_lease(s, 0, 1); /* the CPU is back */
+    assert_true(
+        crti_id_equal(scene_wait(s, CRTI_MSG_LEASE_GRANTED)->lease_granted.lease, lease));
+    TURN_UNTIL(s, scene_processes(s, 0) == 3); /* what was forked late is gone */
+    assert_int_equal(scene_processes(s, 0), 3);
+}
+
 static void a_limit_that_is_reached_is_named(void **state)
 {
     scene_t *s = *state;
@@ -215,6 +263,7 @@ int main(int argc, char **argv)
         NODE_TEST(a_program_with_threads_is_executed_per_worker_with_a_warning),
         NODE_TEST(a_program_that_ends_early_fails_the_lease_with_its_last_words),
         NODE_TEST(a_worker_of_another_version_is_one_clear_error),
+        NODE_TEST(a_zygote_that_hangs_keeps_nobody),
         NODE_TEST(a_limit_that_is_reached_is_named),
         NODE_TEST(a_missing_library_and_a_wrong_processor_are_one_clear_error),
     };

@@ -370,10 +370,52 @@ static void a_worker_that_does_not_attach_or_end_in_time_is_killed(void **state)
     s->now = due;
     crti_worker_table_tick(s->table, s->now);
     assert_ptr_equal(expect(s, CRTI_WORKER_KILL), w); /* again, as long as it is there */
+    expect(s, CRTI_WORKER_FAIL);
     w = bring_to(s, 2, CRTI_WORKER_ENDING);
     s->now += CRTI_S;
     crti_worker_table_tick(s->table, s->now);
     expect(s, CRTI_WORKER_KILL);
+}
+
+static void a_purpose_fails_when_its_worker_can_not_be_ended(void **state)
+{
+    scene_t *s = *state;
+
+    for (uint64_t i = 0; i < 2; i++) {
+        bool is_actor = i == 1;
+        crti_worker_t *w = want(s, i, is_actor), *next;
+
+        expect(s, CRTI_WORKER_SPAWN);
+        crti_worker_table_forking(s->table, w, s->now);
+        s->now += 30 * CRTI_S;
+        crti_worker_table_tick(s->table, s->now);
+        assert_ptr_equal(expect(s, CRTI_WORKER_KILL), w);
+        crti_worker_table_end(s->table, w, true, s->now); /* it was: no reason to hurry */
+        crti_worker_table_tick(s->table, s->now);
+        expect_nothing(s);
+        s->now += CRTI_S;
+        crti_worker_table_tick(s->table, s->now);
+        assert_ptr_equal(expect(s, CRTI_WORKER_KILL), w);
+        assert_null(expect(s, CRTI_WORKER_FAIL));
+        assert_true(crti_id_equal(s->action.purpose, id(100 + i)));
+        assert_int_equal(s->action.is_actor, is_actor);
+        assert_int_equal(s->action.status, CRT_ERR_WORKER_DIED);
+        expect_nothing(s);
+        s->now += CRTI_S;
+        crti_worker_table_tick(s->table, s->now);
+        assert_ptr_equal(expect(s, CRTI_WORKER_KILL), w);
+        expect_nothing(s);
+        assert_false(crti_worker_table_attached(s->table, w, s->now)); /* too late */
+        assert_int_equal(crti_worker_table_want(s->table, id(50 + i), job, is_actor,
+                                                id(100 + i), 1, 0, NULL, s->now),
+                         CRT_OK); /* tried again */
+        next = expect(s, CRTI_WORKER_SPAWN);
+        crti_worker_table_died(s->table, w, CRT_OK, "");
+        expect_nothing(s);
+        assert_ptr_equal(crti_worker_table_of(s->table, id(100 + i)), next);
+        crti_worker_table_died(s->table, next, CRT_OK, "");
+        expect(s, CRTI_WORKER_FAIL);
+    }
 }
 
 static void ending_at_once_after_a_request_kills_at_the_next_tick(void **state)
@@ -467,6 +509,7 @@ int main(void)
         TEST(a_worker_that_waits_for_its_program_is_discarded),
         TEST(too_many_idle_workers_end_after_their_time_oldest_first),
         TEST(a_worker_that_does_not_attach_or_end_in_time_is_killed),
+        TEST(a_purpose_fails_when_its_worker_can_not_be_ended),
         TEST(ending_at_once_after_a_request_kills_at_the_next_tick),
         TEST(a_jobs_end_ends_its_workers_and_spares_actors_and_other_jobs),
         TEST(an_actor_that_nobody_needs_has_30_s_to_answer_its_calls),

@@ -301,6 +301,27 @@ void crti_worker_table_unwanted(crti_worker_table_t *table, crti_id_t purpose,
 
 /* ---------------------------------------------------------------- the end */
 
+/* Its purpose, if that waits for an answer, gets no worker. */
+static void fail(crti_worker_table_t *table, crti_worker_t *w, crt_status_t status,
+                 const char *text)
+{
+    crti_worker_action_t *action;
+
+    if (crti_id_is_zero(w->purpose) || w->answered)
+        return;
+    w->answered = true;
+    action = act(table, CRTI_WORKER_FAIL, NULL, w->purpose, w->is_actor);
+    action->status = status;
+    snprintf(action->text, sizeof(action->text), "%s", text);
+    drop_purpose(table, w);
+}
+
+static void kill_it(crti_worker_table_t *table, crti_worker_t *w)
+{
+    act(table, CRTI_WORKER_KILL, w, w->purpose, w->is_actor);
+    w->was_killed = true;
+}
+
 void crti_worker_table_end(crti_worker_table_t *table, crti_worker_t *worker,
                            bool at_once, uint64_t now_ns)
 {
@@ -316,7 +337,7 @@ void crti_worker_table_end(crti_worker_table_t *table, crti_worker_t *worker,
         return;
     }
     if (worker->state == CRTI_WORKER_ENDING) {
-        if (at_once && worker->deadline_ns > now_ns) {
+        if (at_once && !worker->was_killed && worker->deadline_ns > now_ns) {
             worker->deadline_ns = now_ns;
             crti_list_remove(&worker->link);
             crti_list_append(table->lists[CRTI_WORKER_ENDING].next, &worker->link);
@@ -324,9 +345,10 @@ void crti_worker_table_end(crti_worker_table_t *table, crti_worker_t *worker,
         return;
     }
     /* A process that has not attached has no link on which it could hear SHUTDOWN. */
-    at_once = at_once || worker->state == CRTI_WORKER_FORKING;
-    act(table, at_once ? CRTI_WORKER_KILL : CRTI_WORKER_SHUTDOWN, worker, worker->purpose,
-        worker->is_actor);
+    if (at_once || worker->state == CRTI_WORKER_FORKING)
+        kill_it(table, worker);
+    else
+        act(table, CRTI_WORKER_SHUTDOWN, worker, worker->purpose, worker->is_actor);
     set_state(table, worker, CRTI_WORKER_ENDING);
     worker->deadline_ns = now_ns + CRTI_LIMIT(worker_end_timeout);
 }
@@ -364,11 +386,7 @@ void crti_worker_table_died(crti_worker_table_t *table, crti_worker_t *worker,
 {
     crti_worker_action_t *action;
 
-    if (!crti_id_is_zero(worker->purpose) && !worker->answered) {
-        action = act(table, CRTI_WORKER_FAIL, NULL, worker->purpose, worker->is_actor);
-        action->status = status;
-        snprintf(action->text, sizeof(action->text), "%s", text);
-    }
+    fail(table, worker, status, text);
     /* Actions that were not fetched yet must not lead to freed memory. */
     for (size_t at = table->action_done; at < table->actions.size;
          at += sizeof(*action)) {
@@ -392,6 +410,21 @@ void crti_worker_table_died(crti_worker_table_t *table, crti_worker_t *worker,
 
 /* ---------------------------------------------------------------- time */
 
+/* It may hang in the kernel, or have no process yet that SIGKILL could reach: again. After the
+ * second time nobody waits for it any longer. */
+static void kill_again(crti_worker_table_t *table, crti_worker_t *w, uint64_t now_ns)
+{
+    w->is_given_up = w->was_killed;
+    kill_it(table, w);
+    if (w->is_given_up)
+        fail(table, w, CRT_ERR_WORKER_DIED,
+             "its worker did not begin and can't be ended: it, or the zygote that is to "
+             "fork it, is stopped or hangs");
+    w->deadline_ns = now_ns + CRTI_LIMIT(worker_end_timeout);
+    crti_list_remove(&w->link);
+    crti_list_append(&table->lists[CRTI_WORKER_ENDING], &w->link);
+}
+
 /* Those of one state are in the order of their deadlines. */
 static uint64_t check_deadlines(crti_worker_table_t *table, crti_worker_state_t state,
                                 uint64_t now_ns)
@@ -401,15 +434,10 @@ static uint64_t check_deadlines(crti_worker_table_t *table, crti_worker_state_t 
 
         if (w->deadline_ns > now_ns)
             return w->deadline_ns;
-        if (state != CRTI_WORKER_ENDING) {
+        if (state == CRTI_WORKER_ENDING)
+            kill_again(table, w, now_ns);
+        else
             crti_worker_table_end(table, w, state != CRTI_WORKER_RETIRING, now_ns);
-            continue;
-        }
-        act(table, CRTI_WORKER_KILL, w, w->purpose, w->is_actor);
-        /* It may hang in the kernel: again. */
-        w->deadline_ns = now_ns + CRTI_LIMIT(worker_end_timeout);
-        crti_list_remove(&w->link);
-        crti_list_append(&table->lists[state], &w->link);
     }
     return UINT64_MAX;
 }

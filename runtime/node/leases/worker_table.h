@@ -14,7 +14,9 @@
  *     GPUs ends with its lease: CUDA keeps memory of a GPU,
  *     and can't be told of another one. At most `keep` idle workers stay; more end after IDLE_NS,
  *     the oldest first. A worker that does not attach within START_NS, or does not end within
- *     END_NS, is killed.
+ *     END_NS, is killed. Where that does not end it, either (the zygote that is to fork it is
+ *     stopped, it hangs in the kernel), it is given up END_NS later: a purpose that still waits for
+ *     it fails. It stays in the table, and is killed again and again, until it is gone.
  * Ownership
  *     The table owns its workers; pointers are valid until the worker is DEAD and forgotten.
  *     `io` is the loop's.
@@ -67,6 +69,8 @@ struct crti_worker {
     crti_worker_state_t state;
     uint64_t deadline_ns; /* of FORKING, ATTACHED, RETIRING, ENDING; IDLE: since when */
     bool answered;        /* its purpose got ASSIGN or FAIL */
+    bool was_killed;      /* KILL was said */
+    bool is_given_up;     /* said END_NS ago, and it is still there */
     crti_list_t link;     /* by state */
     void *io;             /* the loop's; set when SPAWN was carried out */
 };
