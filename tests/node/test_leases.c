@@ -168,6 +168,18 @@ static void a_zygote_that_hangs_keeps_nobody(void **state)
     assert_int_equal(scene_processes(s, 0), 3);
 }
 
+/* So many are more than it is asked for at once. */
+static void a_zygote_that_hangs_does_not_keep_those_behind_either(void **state)
+{
+    enum { MANY = 70 };
+    scene_t *s = *state;
+
+    stop_zygote(s, "10");
+    for (int i = 0; i < MANY; i++)
+        scene_lease(s, 0, 0);
+    assert_int_equal(scene_count(s, CRTI_MSG_ERROR, 20000, MANY), MANY);
+}
+
 static void a_limit_that_is_reached_is_named(void **state)
 {
     scene_t *s = *state;
@@ -264,6 +276,7 @@ int main(int argc, char **argv)
         NODE_TEST(a_program_that_ends_early_fails_the_lease_with_its_last_words),
         NODE_TEST(a_worker_of_another_version_is_one_clear_error),
         NODE_TEST(a_zygote_that_hangs_keeps_nobody),
+        NODE_TEST(a_zygote_that_hangs_does_not_keep_those_behind_either),
         NODE_TEST(a_limit_that_is_reached_is_named),
         NODE_TEST(a_missing_library_and_a_wrong_processor_are_one_clear_error),
     };

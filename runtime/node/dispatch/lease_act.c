@@ -98,6 +98,14 @@ static void shut_down(crti_process_t *process, bool graceful)
     crti_local_send(process, CRTI_MSG_SHUTDOWN, 0, &shutdown);
 }
 
+static void kill_worker(crti_process_t *process, bool is_given_up)
+{
+    crti_process_expect_end(process);
+    crti_process_kill(process);
+    if (is_given_up)
+        crti_spawn_given_up(process);
+}
+
 static void act_on_worker(crti_node_t *node, const crti_worker_action_t *action)
 {
     crti_process_t *process = action->worker ? action->worker->io : NULL;
@@ -125,10 +133,8 @@ static void act_on_worker(crti_node_t *node, const crti_worker_action_t *action)
             shut_down(process, action->verb == CRTI_WORKER_RETIRE);
         break;
     case CRTI_WORKER_KILL:
-        if (process) {
-            crti_process_expect_end(process);
-            crti_process_kill(process);
-        }
+        if (process)
+            kill_worker(process, action->worker->is_given_up);
         break;
     case CRTI_WORKER_DISCARD:
         crti_spawn_failed(process, CRT_ERR_CANCELLED, "it was ended before it began");

@@ -8,7 +8,9 @@
 #include "runtime/node/host/output.h"
 #include "runtime/node/host/package_dir.h"
 #include "runtime/node/jobs/job.h"
+#include "runtime/node/leases/worker_table.h"
 #include "runtime/node/process/context.h"
+#include "runtime/node/process/process.h"
 
 #define CRTI_SHA_TEXT      65
 #define CRTI_JOB_SETUP_MAX 4096
@@ -226,6 +228,11 @@ crt_status_t crti_image_enter(crti_node_t *node, const crti_package_t *image,
 /* spawn.c: the zygote forks, or the program is to be executed: who waits is served. */
 void crti_job_serve(crti_job_t *job);
 void crti_spawn_forked(crti_process_t *process, pid_t pid);
+/* It was not forked in time: one of job->forking that nobody waits for. */
+static inline bool crti_spawn_is_given_up(const crti_process_t *process)
+{
+    return process->worker && process->worker->is_given_up;
+}
 /* All who wait fail; the next request tries again. */
 void crti_job_fail(crti_job_t *job, crt_status_t status, const char *text);
 

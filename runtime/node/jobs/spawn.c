@@ -209,7 +209,8 @@ static bool is_forking_enough(const crti_job_t *job)
     int count = 0;
 
     CRTI_LIST_FOREACH (item, &job->forking) {
-        if (++count >= CRTI_JOB_FORKING_MAX)
+        count += !crti_spawn_is_given_up(CRTI_CONTAINER(item, crti_process_t, link));
+        if (count >= CRTI_JOB_FORKING_MAX)
             return true;
     }
     return false;
@@ -222,6 +223,13 @@ void crti_job_serve(crti_job_t *job)
     while ((job->state == CRTI_JOB_SERVING || job->state == CRTI_JOB_EXECUTING) &&
            !is_forking_enough(job) && (item = crti_list_pop(&job->wanted)) != NULL)
         go(CRTI_CONTAINER(item, crti_process_t, link));
+}
+
+void crti_spawn_given_up(crti_process_t *process)
+{
+    if (process->fork_request == 0)
+        return; /* it has a process, which hangs */
+    crti_job_serve(process->job);
 }
 
 /* For tasks the end of their job is no failure of this node. */
