@@ -180,6 +180,16 @@ static void a_zygote_that_hangs_does_not_keep_those_behind_either(void **state)
     assert_int_equal(scene_count(s, CRTI_MSG_ERROR, 20000, MANY), MANY);
 }
 
+static void a_zygote_that_hangs_ends_with_its_job(void **state)
+{
+    scene_t *s = *state;
+    pid_t zygote = stop_zygote(s, "2");
+
+    scene_lease(s, 0, 1);
+    scene_detach(s, 0);
+    scene_wait_gone(s, zygote);
+}
+
 static void a_limit_that_is_reached_is_named(void **state)
 {
     scene_t *s = *state;
@@ -277,6 +287,7 @@ int main(int argc, char **argv)
         NODE_TEST(a_worker_of_another_version_is_one_clear_error),
         NODE_TEST(a_zygote_that_hangs_keeps_nobody),
         NODE_TEST(a_zygote_that_hangs_does_not_keep_those_behind_either),
+        NODE_TEST(a_zygote_that_hangs_ends_with_its_job),
         NODE_TEST(a_limit_that_is_reached_is_named),
         NODE_TEST(a_missing_library_and_a_wrong_processor_are_one_clear_error),
     };

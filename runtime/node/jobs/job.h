@@ -64,7 +64,7 @@ void crti_job_init(crti_node_t *node);
 /* It can't be made, or the zygote said no. */
 void crti_spawn_failed(crti_process_t *process, crt_status_t status, const char *text);
 /* Its worker is given up, as is told each time that it is killed again. If the zygote has not
- * answered its FORK, those behind it wait for that no longer. */
+ * answered its FORK, those behind it wait for that no longer, nor does the end of the job. */
 void crti_spawn_given_up(crti_process_t *process);
 /* ATTACH of a worker was refused: its purpose fails with the reason. */
 void crti_spawn_refused(crti_node_t *node, const crti_msg_attach_t *attach,

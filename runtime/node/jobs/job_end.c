@@ -36,18 +36,30 @@ static void free_job(crti_job_t *job)
     free(job);
 }
 
+/* A zygote ends with its workers; the FORKs that it does not answer are nothing to wait for. */
+static bool needs_zygote(const crti_job_t *job)
+{
+    size_t given_up = 0;
+
+    CRTI_LIST_FOREACH (item, &job->forking)
+        given_up += crti_spawn_is_given_up(CRTI_CONTAINER(item, crti_process_t, link));
+    return job->processes > given_up;
+}
+
 void crti_job_release(crti_job_t *job)
 {
     crti_node_t *node = job->node;
     /* Whoever wanted it was refused before anything was learned of it. */
     bool is_nothing = !job->known && job->state == CRTI_JOB_IDLE;
 
-    if ((!job->ended && !is_nothing) || job->processes)
+    if ((!job->ended && !is_nothing) || needs_zygote(job))
         return;
     if (job->zygote.pid) {
         crti_zygote_kill(job); /* comes back here when it is gone */
         return;
     }
+    if (job->processes)
+        return;
     crti_map_remove(&node->jobs->by_id, &job->id);
     free_job(job);
     crti_node_progress(node);

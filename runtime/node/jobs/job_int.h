@@ -118,7 +118,8 @@ crt_status_t crti_job_learn(crti_job_t *job, const crti_msg_job_info_t *info);
 
 /* job_end.c. */
 void crti_job_process_gone(crti_process_t *process);
-/* Frees a job that has no process left, if it has ended or nothing is known of it. */
+/* Frees a job that has no process left, if it has ended or nothing is known of it; before that its
+ * zygote is ended, also when it is that which does not answer for the last of them. */
 void crti_job_release(crti_job_t *job);
 
 /* The executable is there, and exec_fd is set; or why not. */

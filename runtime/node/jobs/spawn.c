@@ -230,6 +230,7 @@ void crti_spawn_given_up(crti_process_t *process)
     if (process->fork_request == 0)
         return; /* it has a process, which hangs */
     crti_job_serve(process->job);
+    crti_job_release(process->job);
 }
 
 /* For tasks the end of their job is no failure of this node. */

@@ -7,7 +7,9 @@
  *     A program that can't be loaded (a missing shared library, another processor), that ends
  *     before it says READY, or that is silent for worker_start_timeout fails all who wait for a
  *     worker, with its last words. A zygote that dies takes its workers along (their parent-death
- *     signal); the next request starts another.
+ *     signal); the next request starts another. One that serves and answers a FORK no more is left
+ *     alone, for their sake, until its job has ended: who waits for that FORK is given up
+ *     (worker_table.h).
  */
 #include <errno.h>
 #include <poll.h>
