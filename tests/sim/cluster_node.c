@@ -623,6 +623,9 @@ void node_kill(scene_t *s, unsigned place)
     int link = p->link;
 
     sim_note(s->world, "place %u is killed", place);
+    if (p->registered && sim_chance(s->world, 3000)) /* or ends in order */
+        send_on(p, CRTI_MSG_NODE_LEAVE, 0,
+                &(crti_msg_node_leave_t){.text = crti_str("it ends")});
     node_end_driver(s, place, false);
     end_all_processes(s, place);
     admin_place_died(s, place);
