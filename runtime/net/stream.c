@@ -414,6 +414,15 @@ static crt_status_t finish_closing(crti_stream_t *s)
     return swallow(s);
 }
 
+static void tell_drained(crti_stream_t *s)
+{
+    if (!s->has_filled || s->state != CRTI_STREAM_OPEN || crti_stream_queued(s))
+        return;
+    s->has_filled = false;
+    if (s->handlers.on_drained)
+        s->handlers.on_drained(s->handlers.user, s);
+}
+
 /* Does whatever can be done now. */
 static void work(crti_stream_t *s, bool readable)
 {
@@ -432,6 +441,8 @@ static void work(crti_stream_t *s, bool readable)
         if (status == CRT_ERR_IO && s->state == CRTI_STREAM_OPEN)
             last_words(s);
     }
+    if (status == CRT_OK)
+        tell_drained(s);
     if (status == CRT_OK &&
         (s->state == CRTI_STREAM_CLOSING || s->state == CRTI_STREAM_LINGER))
         status = finish_closing(s);
@@ -454,7 +465,8 @@ void crti_stream_push(crti_stream_t *s)
     status = flush(s);
     if (status != CRT_OK)
         crti_stream_kick(s);
-    else if (s->state == CRTI_STREAM_OPEN && !s->more && crti_list_is_empty(&s->out))
+    else if (s->state == CRTI_STREAM_OPEN && !s->more && crti_list_is_empty(&s->out) &&
+             !s->handlers.on_drained)
         crti_loop_cancel(s->loop, &s->kick);
     update_events(s);
     if (--s->depth == 0 && s->freed)

@@ -70,6 +70,8 @@ typedef struct crti_stream_handlers {
     /* The payload that crti_stream_receive asked for is complete. May be NULL when none is
      * ever asked for. */
     void (*on_payload)(void *user, crti_stream_t *stream, void *buffer, size_t size);
+    /* The system has taken all that was queued. May be NULL. */
+    void (*on_drained)(void *user, crti_stream_t *stream);
     /* The end. CRT_ERR_CLOSED: the peer closed in an orderly way, which no attacker
      * can forge. A connect that failed: CRT_ERR_UNREACHABLE (refused, no route),
      * CRT_ERR_TIMED_OUT, CRT_ERR_PERMISSION (another key), CRT_ERR_PROTOCOL (not a crt process, or

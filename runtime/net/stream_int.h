@@ -58,6 +58,7 @@ struct crti_stream {
     size_t queued;         /* bytes in `out` */
     size_t queued_control; /* of them messages */
     size_t pieces;         /* segments of `out` */
+    bool has_filled;       /* something was queued since on_drained */
     /* bytes in `out` beyond which nothing is taken from the peer; 0: any */
     size_t reply_limit;
     struct crti_stream_segment *spare;

@@ -137,6 +137,7 @@ static crt_status_t close_frame(crti_stream_t *s, segment_t *segment, size_t sta
     segment->size = segment->bytes.size;
     s->queued += added;
     s->queued_control += added;
+    s->has_filled = true;
     crti_stream_kick(s);
     return CRT_OK;
 }

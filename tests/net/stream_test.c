@@ -47,6 +47,12 @@ static void on_payload(void *user, crti_stream_t *stream, void *buffer, size_t s
     }
 }
 
+static void on_drained(void *user, crti_stream_t *stream)
+{
+    assert_int_equal(crti_stream_queued(stream), 0);
+    ((end_t *)user)->drained++;
+}
+
 static void on_closed(void *user, crti_stream_t *stream, crt_status_t status,
                       const char *text)
 {
@@ -68,6 +74,7 @@ crti_stream_handlers_t end_handlers(end_t *end)
                                     .on_open = on_open,
                                     .on_message = on_message,
                                     .on_payload = on_payload,
+                                    .on_drained = on_drained,
                                     .on_closed = on_closed};
 }
 

@@ -22,7 +22,7 @@ extern const crti_key_t world_key, world_other_key;
 /* One end of a stream, and what happened at it. */
 typedef struct end {
     crti_stream_t *stream;
-    int opened, messages, payloads, closed;
+    int opened, messages, payloads, drained, closed;
     crt_status_t status;
     char text[512];
     uint64_t last_request;

@@ -314,6 +314,31 @@ static void what_is_pushed_leaves_at_once_plain(void **state)
     what_is_pushed_leaves_at_once(false);
 }
 
+static void who_sends_hears_when_all_of_it_has_left(void **state)
+{
+    enum { SIZE = 12 << 20 };
+    char *value = calloc(1, SIZE);
+    crti_msg_kv_put_t put = {.key = crti_str("a"), .value = crti_span(value, SIZE)};
+    world_t w;
+
+    world_start(&w, true);
+    world_join(&w);
+    for (uint64_t i = 1; i <= 3; i++)
+        assert_int_equal(crti_stream_send(w.client.stream, CRTI_MSG_KV_PUT, i, &put),
+                         CRT_OK);
+    assert_int_equal(w.client.drained, 0);
+    UNTIL(&w, w.server.messages == 3);
+    assert_int_equal(w.client.drained, 1);
+    crti_stream_send(w.client.stream, CRTI_MSG_DONE, 4, NULL);
+    crti_stream_push(w.client.stream); /* not inside it */
+    assert_int_equal(crti_stream_queued(w.client.stream), 0);
+    assert_int_equal(w.client.drained, 1);
+    UNTIL(&w, w.server.messages == 4 && w.client.drained == 2);
+    assert_int_equal(w.server.drained, 0); /* it said nothing */
+    world_stop(&w);
+    free(value);
+}
+
 /* Of a peer that does not read: what was encrypted and does not fit is still to be sent. */
 static void a_push_to_a_full_socket_keeps_the_rest(void **state)
 {
@@ -419,6 +444,7 @@ int main(void)
         cmocka_unit_test(messages_keep_their_order_whatever_their_size),
         cmocka_unit_test(what_is_pushed_leaves_at_once_encrypted),
         cmocka_unit_test(what_is_pushed_leaves_at_once_plain),
+        cmocka_unit_test(who_sends_hears_when_all_of_it_has_left),
         cmocka_unit_test(a_push_to_a_full_socket_keeps_the_rest),
         cmocka_unit_test(
             the_largest_message_arrives_and_a_larger_one_is_refused_at_the_sender),

@@ -85,6 +85,34 @@ static void a_death_without_a_link_is_told_when_there_is_one(void **state)
         crti_id_equal(scene_wait(s, CRTI_MSG_PEER_DIED)->peer_died.process, dead));
 }
 
+/* The head asks for more than it reads, and would wait for what is missing in between. */
+static void an_answer_that_the_link_does_not_hold_breaks_it(void **state)
+{
+    enum { SIZE = 1 << 20 };
+    scene_t *s = *state;
+    char *bytes = calloc(1, SIZE), path[200];
+    crti_msg_log_read_t read = {.name = crti_str("head:9"), .limit = SIZE};
+    FILE *file;
+
+    snprintf(path, sizeof(path), "%s/head-9", s->dir);
+    assert_int_equal(crti_dir_make(path), CRT_OK);
+    strcat(path, "/head.log");
+    file = fopen(path, "we");
+    assert_int_equal(fwrite(bytes, 1, SIZE, file), SIZE);
+    fclose(file);
+    free(bytes);
+    setenv("CRT_LINK_QUEUE", "16M", 1);
+    scene_start_node(s, 0, NULL);
+    unsetenv("CRT_LINK_QUEUE");
+    scene_wait(s, CRTI_MSG_NODE_REGISTER);
+    for (uint64_t i = 1; i <= 48; i++)
+        scene_head_send(s, 0, CRTI_MSG_LOG_READ, i, &read);
+    scene_wait(s, CRTI_MSG_NODE_REGISTER);
+    scene_head_send(s, 0, CRTI_MSG_LOG_READ, 49, &read);
+    while (scene_wait(s, CRTI_MSG_LOG_DATA)->request != 49)
+        ; /* those that had left before */
+}
+
 /* ---------------------------------------------------------------- questions */
 
 static void what_a_process_asked_is_not_asked_again_after_its_end(void **state)
@@ -112,6 +140,53 @@ static void what_a_process_asked_is_not_asked_again_after_its_end(void **state)
     crti_channel_send(s->drivers[1].channel, CRTI_MSG_KV_GET, 58, &get);
     scene_wait(s, CRTI_MSG_KV_GET);
     assert_false(scene_seen(s, CRTI_MSG_ACTOR_CREATE));
+}
+
+/* Its messages come one by one: a channel takes no more than the daemon has read. */
+static void put_large(scene_t *s, crti_span_t value)
+{
+    crti_msg_kv_put_t put = {.value = value};
+    char key[16];
+
+    for (int i = 0; i < 3; i++) {
+        crti_channel_t *channel = s->drivers[0].channel;
+
+        snprintf(key, sizeof(key), "k%d", i);
+        put.key = crti_str(key);
+        assert_int_equal(
+            crti_channel_send(channel, CRTI_MSG_KV_PUT, 60 + (uint64_t)i, &put), CRT_OK);
+        TURN_UNTIL(s, crti_channel_queued(channel) == 0);
+    }
+}
+
+static void questions_beyond_what_the_link_holds_are_asked_when_it_has_room(void **state)
+{
+    enum { SIZE = 15 << 20 };
+    scene_t *s = *state;
+    char *value = calloc(1, SIZE);
+    crti_msg_actor_watch_t watch = {.actor = {6, 1}};
+    const crti_message_t *m;
+    char key[16];
+
+    setenv("CRT_LINK_QUEUE", "16M", 1);
+    scene_start_node(s, 0, NULL);
+    unsetenv("CRT_LINK_QUEUE");
+    scene_attach(s, 0, 0);
+    break_links(s);
+    put_large(s, crti_span(value, SIZE));
+    crti_channel_send(s->drivers[0].channel, CRTI_MSG_ACTOR_WATCH, 70, &watch);
+    scene_lease(s, 0, 1);
+    scene_wait(s, CRTI_MSG_LEASE_GRANTED); /* the node has read all that is before it */
+    scene_welcome(s, 0);
+    for (int i = 0; i < 3; i++) {
+        assert_false(scene_seen(s, CRTI_MSG_ACTOR_WATCH)); /* it is behind them */
+        m = scene_wait(s, CRTI_MSG_KV_PUT);
+        snprintf(key, sizeof(key), "k%d", i);
+        assert_true(crti_str_equal(m->kv_put.key, key));
+    }
+    scene_wait(s, CRTI_MSG_ACTOR_WATCH);
+    assert_false(scene_seen(s, CRTI_MSG_NODE_REGISTER)); /* all on one link */
+    free(value);
 }
 
 /* ---------------------------------------------------------------- orders that come again */
@@ -194,7 +269,9 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         NODE_TEST(what_ends_after_the_report_is_told_behind_it),
         NODE_TEST(a_death_without_a_link_is_told_when_there_is_one),
+        NODE_TEST(an_answer_that_the_link_does_not_hold_breaks_it),
         NODE_TEST(what_a_process_asked_is_not_asked_again_after_its_end),
+        NODE_TEST(questions_beyond_what_the_link_holds_are_asked_when_it_has_room),
         NODE_TEST(an_incarnation_of_an_actor_runs_once),
         NODE_TEST(an_actor_whose_program_fails_is_answered_alike_each_time),
         NODE_TEST(the_end_of_a_job_is_told_until_the_head_has_it),

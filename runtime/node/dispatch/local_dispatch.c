@@ -42,9 +42,11 @@ static crti_id_t asker(const crti_local_t *local)
 
 static void forward(crti_local_t *local, const crti_message_t *message)
 {
-    if (crti_head_ask(local->node, message->kind, &message->error, pass_answer,
-                      asker(local), message->request) != CRT_OK)
-        crti_channel_send_error(local->channel, message->request, CRT_ERR_NO_MEMORY);
+    crt_status_t status = crti_head_ask(local->node, message->kind, &message->error,
+                                        pass_answer, asker(local), message->request);
+
+    if (status != CRT_OK)
+        crti_channel_send_error(local->channel, message->request, status);
 }
 
 static void drop_forwarded(const crti_local_t *local)

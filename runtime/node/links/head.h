@@ -6,7 +6,9 @@
  *     crt-head -> net/stream.c -> [ node/dispatch/head_link.c -> head_dispatch.c ] -> all modules
  * Rules
  *     Questions wait while there is no link, and are sent again in their order once NODE_REGISTERED
- *     came, behind the deaths that were not told; those of a process that ended are dropped.
+ *     came, behind the deaths that were not told; those of a process that ended are dropped. They
+ *     take half of the link's queue at most, and wait for room. What does not wait (a notice, an
+ *     answer, a death) has the other half; one that the link does not take breaks it.
  */
 #ifndef CRTI_NODE_HEAD_H
 #define CRTI_NODE_HEAD_H
@@ -33,10 +35,11 @@ bool crti_head_is_open(const crti_node_t *node);
 bool crti_head_has_queued(const crti_node_t *node);
 /* NODE_REGISTER. */
 void crti_head_register(crti_node_t *node, const crti_msg_node_register_t *message);
-/* It was answered; then all is told and asked that had to wait. */
+/* It was answered, and the deaths are told that had to wait; then what had to wait is asked. */
 void crti_head_open(crti_node_t *node);
 void crti_head_registered(crti_node_t *node);
-/* Asks the head; sent again after each reconnect until it is answered. */
+/* Asks the head; sent again after each reconnect until it is answered. CRT_ERR_TOO_LARGE: no
+ * link would ever take it. */
 crt_status_t crti_head_ask(crti_node_t *node, crti_message_kind_t kind, const void *body,
                            crti_head_answer_t *on_answer, crti_id_t id, uint64_t number);
 /* The questions of that kind asked with that id are asked no more, and their answers not heard:
@@ -46,9 +49,9 @@ void crti_head_drop(crti_node_t *node, crti_message_kind_t kind, crti_id_t id);
 void crti_head_drop_asker(crti_node_t *node, crti_head_answer_t *on_answer, crti_id_t id);
 /* An answer came. */
 void crti_head_answered(crti_node_t *node, const crti_message_t *message);
-/* A notice, or an answer to a request of the head. Lost without a link: what must not be lost
- * is part of NODE_REGISTER, a question, or a death. Notices go out as soon as NODE_REGISTER
- * went: what ends after it is still in that report. */
+/* A notice, or an answer to a request of the head. Lost without a link, or with one that breaks:
+ * what must not be lost is part of NODE_REGISTER, a question, or a death. Notices go out as soon as
+ * NODE_REGISTER went: what ends after it is still in that report. */
 void crti_head_send(crti_node_t *node, crti_message_kind_t kind, uint64_t request,
                     const void *body);
 /* Adds a message to a list of such. */

@@ -13,10 +13,18 @@ struct crti_head {
     bool registering; /* NODE_REGISTER went out on this stream */
     bool open;        /* NODE_REGISTERED came on it */
     uint64_t requests;
-    crti_map_t pending;   /* request number -> question */
-    crti_list_t order;    /* the same, oldest first: sent again in this order */
+    crti_map_t pending; /* request number -> question */
+    crti_list_t order;  /* the same, oldest first: sent again in this order */
+    crti_list_t
+        *unsaid; /* of it: the first that is not said on this stream; `order`: none */
     crti_buffer_t untold; /* a list: deaths while there was no link, oldest first */
     size_t untold_count;
+    /* What a stream that takes no more ends with, at the end of the turn. */
+    crti_timer_t breaking;
+    crt_status_t break_status;
+    char why[256];
+    void (*on_closed)(void *user, crti_stream_t *stream, crt_status_t status,
+                      const char *text);
 };
 
 struct crti_locals {
