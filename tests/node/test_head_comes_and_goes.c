@@ -3,6 +3,7 @@
 #include "node_test.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -185,6 +186,91 @@ static void a_node_without_a_head_ends_after_its_time(void **state)
     scene_head_up(s);
 }
 
+/* A node that waits 2 s for the answer to NODE_REGISTER, and whose next one gets none. */
+static void start_unanswered(scene_t *s)
+{
+    setenv("CRT_HEARTBEAT_TIMEOUT", "1s", 1);
+    setenv("CRT_HEARTBEAT_INTERVAL", "200ms", 1);
+    scene_start_node(s, 0, NULL);
+    unsetenv("CRT_HEARTBEAT_INTERVAL");
+    unsetenv("CRT_HEARTBEAT_TIMEOUT");
+    scene_wait(s, CRTI_MSG_NODE_REGISTER);
+    s->hesitates = true;
+    scene_head_down(s);
+    scene_head_up(s);
+    scene_wait(s, CRTI_MSG_NODE_REGISTER);
+}
+
+static void a_head_that_answers_no_registration_is_joined_anew(void **state)
+{
+    scene_t *s = *state;
+    uint64_t begin;
+
+    start_unanswered(s);
+    begin = crti_now_ns();
+    s->hesitates = false;
+    scene_wait(s, CRTI_MSG_NODE_REGISTER);
+    assert_true(crti_now_ns() - begin > CRTI_S);
+    scene_attach(s, 0, 0);
+    scene_lease(s, 0, 1);
+    scene_wait(s, CRTI_MSG_LEASE_GRANTED);
+}
+
+static void a_node_that_no_head_answers_ends_after_its_time(void **state)
+{
+    scene_t *s = *state;
+    int status = -1;
+
+    s->headless_ms = 300;
+    start_unanswered(s);
+    TURN_UNTIL(s, waitpid(s->nodes[0].pid, &status, WNOHANG) != 0);
+    assert_int_equal(status, 0);
+    s->nodes[0].pid = 0;
+    close(s->nodes[0].lifeline);
+}
+
+static bool log_says(const scene_t *s, const char *text)
+{
+    char path[300], line[1000];
+    bool found = false;
+    FILE *file;
+
+    snprintf(path, sizeof(path), "%s/node-%.8s/node.log", s->dir, s->nodes[0].hex);
+    file = fopen(path, "re");
+    while (file && !found && fgets(line, sizeof(line), file))
+        found = strstr(line, text) != NULL;
+    if (file)
+        fclose(file);
+    return found;
+}
+
+/* Its jobs are told with their arguments. */
+static void a_node_whose_report_is_too_large_registers_once_it_fits(void **state)
+{
+    enum { SIZE = 9 << 20 };
+    scene_t *s = *state;
+    char *argument = malloc(SIZE);
+
+    memset(argument, 'a', SIZE);
+    argument[SIZE - 1] = '\0';
+    scene_start_node(s, 0, NULL);
+    scene_wait(s, CRTI_MSG_NODE_REGISTER);
+    s->mode = argument;
+    scene_attach(s, 0, 0);
+    scene_attach(s, 1, 0);
+    scene_head_down(s);
+    scene_wait(s, CRTI_MSG_HEAD_LINK);
+    scene_wait(s, CRTI_MSG_HEAD_LINK);
+    scene_head_up(s);
+    TURN_UNTIL(s, log_says(s, ": message of 18")); /* and why it is not registered */
+    assert_true(log_says(s, "at most 16777216 fit"));
+    assert_false(scene_seen(s, CRTI_MSG_NODE_REGISTER));
+    scene_detach(s, 1);
+    scene_wait(s, CRTI_MSG_NODE_REGISTER);
+    assert_true(scene_wait(s, CRTI_MSG_HEAD_LINK)->head_link.up);
+    free(argument);
+}
+
 static void a_silent_head_is_given_up_and_joined_anew(void **state)
 {
     scene_t *s = *state;
@@ -331,6 +417,9 @@ int main(int argc, char **argv)
         NODE_TEST(a_node_that_served_and_clashes_ends_its_workers_and_begins_anew),
         NODE_TEST(a_head_that_takes_no_id_at_all_is_a_failed_start),
         NODE_TEST(a_node_without_a_head_ends_after_its_time),
+        NODE_TEST(a_head_that_answers_no_registration_is_joined_anew),
+        NODE_TEST(a_node_that_no_head_answers_ends_after_its_time),
+        NODE_TEST(a_node_whose_report_is_too_large_registers_once_it_fits),
         NODE_TEST(a_silent_head_is_given_up_and_joined_anew),
         NODE_TEST(actor_states_reach_the_processes_that_watch),
         NODE_TEST(the_watch_of_an_actor_ends_with_its_death),

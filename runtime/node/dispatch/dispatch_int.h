@@ -15,6 +15,7 @@ struct crti_registration {
     bool ever; /* NODE_REGISTERED came on any link */
     crti_timer_t retry;
     crti_timer_t beat;
+    crti_timer_t unanswered; /* NODE_REGISTER, for too long */
     uint64_t attempts;
     uint64_t heard_ns;  /* last message */
     uint64_t lost_ns;   /* since when there is no link, 0 while there is one */
@@ -23,7 +24,7 @@ struct crti_registration {
     bool changed;         /* resources changed since the last heartbeat */
     bool hears_all;       /* the head tells of all nodes, and has not ended */
     uint64_t headless_ns; /* how long to live without */
-    char why[300];        /* why the last attempt failed, before the first success */
+    char why[300]; /* why the last attempt failed; "": since NODE_REGISTERED none did */
 };
 
 /* Questions that processes answer themselves (questions.c). */

@@ -6,9 +6,10 @@
  *         -> head.c (answers), head_dispatch.c (orders and news)
  * Rules
  *     A broken link is made anew at once, then every reconnect_pause. Silence for heartbeat_timeout
- *     breaks the link. Without a head for `headless_ns` the node stops. A head that says this node
- *     was dead gets a new incarnation of it, with all old workers gone; one that can't tell this
- *     node from another one gets a node with another id.
+ *     breaks the link; so does no answer to NODE_REGISTER for twice as long. Without a head for
+ *     `headless_ns` the node stops. A head that says this node was dead gets a new incarnation of
+ *     it, with all old workers gone; one that can't tell this node from another one gets a node
+ *     with another id.
  */
 
 #include "crt_config.h"
@@ -34,6 +35,20 @@
 
 /* ---------------------------------------------------------------- a link that breaks */
 
+/* Of an attempt that failed: once, though the next ones fail alike. */
+static void note_why(crti_node_t *node, const char *why)
+{
+    crti_registration_t *r = node->registration;
+    char text[sizeof(r->why)];
+
+    snprintf(text, sizeof(text), "%s", why);
+    if (strcmp(text, r->why) == 0)
+        return;
+    memcpy(r->why, text, sizeof(text));
+    crti_log(CRTI_LOG_WARN, "head", "not registered with %s: %s", node->head_address,
+             text);
+}
+
 static void lose(crti_node_t *node, const char *why)
 {
     crti_registration_t *r = node->registration;
@@ -45,6 +60,7 @@ static void lose(crti_node_t *node, const char *why)
     crti_submission_head_lost(node);
     crti_actor_head_lost(node);
     crti_loop_cancel(node->loop, &r->beat);
+    crti_loop_cancel(node->loop, &r->unanswered);
     if (node->stopping)
         return;
     if (r->lost_ns == 0)
@@ -55,8 +71,8 @@ static void lose(crti_node_t *node, const char *why)
         crti_local_broadcast(node, CRTI_MSG_HEAD_LINK, &link);
         crti_lease_table_head(node->lease_table, true, now);
         crti_lease_act(node);
-    } else if (!node->ready) {
-        snprintf(r->why, sizeof(r->why), "%s", why);
+    } else {
+        note_why(node, why);
     }
     if (r->ever && now - r->lost_ns > r->headless_ns) {
         crti_node_stop(node, "no head for longer than the headless timeout");
@@ -162,7 +178,20 @@ static void on_beat(void *user)
 
 /* ---------------------------------------------------------------- registration */
 
-static void register_node(crti_node_t *node)
+/* The head takes links once it has loaded its tables, and then answers at once. Longer than its
+ * heartbeats, because after its start all nodes register. */
+static void await_answer(crti_node_t *node)
+{
+    crti_loop_start(node->loop, &node->registration->unanswered,
+                    crti_node_now(node) + 2 * CRTI_LIMIT(heartbeat_timeout));
+}
+
+static void on_unanswered(void *user)
+{
+    lose(user, "the head does not answer NODE_REGISTER");
+}
+
+static crt_status_t register_node(crti_node_t *node)
 {
     CRTI_AUTO(crti_buffer_fini) crti_buffer_t actors = {0};
     CRTI_AUTO(crti_buffer_fini) crti_buffer_t jobs = {0};
@@ -182,15 +211,18 @@ static void register_node(crti_node_t *node)
         .store_bytes = node->store_bytes,
         .labels = crti_str(node->options.labels),
         .drain_ms = crti_drain_left(node)};
+    crt_status_t status = crti_actor_list(node, &actors);
 
-    if (crti_actor_list(node, &actors) != CRT_OK ||
-        crti_job_list(node, &jobs) != CRT_OK ||
-        crti_bundle_list(node, &bundles) != CRT_OK)
-        return;
+    if (status == CRT_OK)
+        status = crti_job_list(node, &jobs);
+    if (status == CRT_OK)
+        status = crti_bundle_list(node, &bundles);
+    if (status != CRT_OK)
+        return status;
     message.actors = crti_span(actors.data, actors.size);
     message.jobs = crti_span(jobs.data, jobs.size);
     message.bundles = crti_span(bundles.data, bundles.size);
-    crti_head_register(node, &message);
+    return crti_head_register(node, &message);
 }
 
 static void end_ids(crti_node_t *node, crti_span_t list, bool actors)
@@ -220,8 +252,10 @@ static void on_registered(crti_node_t *node, const crti_msg_node_registered_t *m
     node->registration->headless_ns = m->headless_timeout_ms < UINT64_MAX / CRTI_MS
                                           ? m->headless_timeout_ms * CRTI_MS
                                           : UINT64_MAX;
+    crti_loop_cancel(node->loop, &node->registration->unanswered);
     crti_head_open(node);
     node->registration->ever = true;
+    node->registration->why[0] = '\0';
     node->registration->lost_ns = 0;
     node->registration->attempts = 0;
     node->registration->changed = false;
@@ -326,8 +360,10 @@ static void on_open(void *user, crti_stream_t *stream)
         status = crti_peer_listen(node);
     if (status != CRT_OK)
         crti_node_fail_start(node, crt_error_detail());
+    else if (register_node(node) == CRT_OK)
+        await_answer(node);
     else
-        register_node(node);
+        lose(node, crt_error_detail());
 }
 
 static void on_closed(void *user, crti_stream_t *stream, crt_status_t status,
@@ -387,5 +423,6 @@ void crti_registration_init(crti_node_t *node)
     *node->registration =
         (crti_registration_t){.headless_ns = HEADLESS,
                               .retry = {.on_expired = on_retry, .user = node},
-                              .beat = {.on_expired = on_beat, .user = node}};
+                              .beat = {.on_expired = on_beat, .user = node},
+                              .unanswered = {.on_expired = on_unanswered, .user = node}};
 }

@@ -315,10 +315,14 @@ void crti_head_close(crti_node_t *node)
     head->unsaid = head->order.next;
 }
 
-void crti_head_register(crti_node_t *node, const crti_msg_node_register_t *message)
+crt_status_t crti_head_register(crti_node_t *node,
+                                const crti_msg_node_register_t *message)
 {
-    node->head->registering = crti_stream_send(node->head->stream, CRTI_MSG_NODE_REGISTER,
-                                               CRTI_REGISTER_REQUEST, message) == CRT_OK;
+    crt_status_t status = crti_stream_send(node->head->stream, CRTI_MSG_NODE_REGISTER,
+                                           CRTI_REGISTER_REQUEST, message);
+
+    node->head->registering = status == CRT_OK;
+    return status;
 }
 
 void crti_head_leave(crti_node_t *node, const char *why)

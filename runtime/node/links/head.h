@@ -33,8 +33,9 @@ bool crti_head_is_registering(const crti_node_t *node);
 bool crti_head_is_open(const crti_node_t *node);
 /* True while something is on its way to it. */
 bool crti_head_has_queued(const crti_node_t *node);
-/* NODE_REGISTER. */
-void crti_head_register(crti_node_t *node, const crti_msg_node_register_t *message);
+/* NODE_REGISTER. CRT_ERR_TOO_LARGE: what runs here can't be told in one message. */
+crt_status_t crti_head_register(crti_node_t *node,
+                                const crti_msg_node_register_t *message);
 /* It was answered, and the deaths are told that had to wait; then what had to wait is asked. */
 void crti_head_open(crti_node_t *node);
 void crti_head_registered(crti_node_t *node);
