@@ -153,6 +153,7 @@ static void what_runs_fails_by_its_timeout_once_and_is_not_repeated(void **state
 static void a_call_that_is_given_back_goes_on_if_it_is_a_task_in_flight(void **state)
 {
     const crti_attempt_t sent = in(CRTI_ATTEMPT_SENT), queued = in(CRTI_ATTEMPT_QUEUED);
+    crti_attempt_t awaiting = in(CRTI_ATTEMPT_INLINE);
 
     assert_int_equal(crti_attempt_answered(&sent, true, true, false, 0),
                      CRTI_ATTEMPT_DO_QUEUE);
@@ -160,6 +161,11 @@ static void a_call_that_is_given_back_goes_on_if_it_is_a_task_in_flight(void **s
                      CRTI_ATTEMPT_DO_NOTHING);
     assert_int_equal(crti_attempt_answered(&queued, true, true, false, 0),
                      CRTI_ATTEMPT_DO_NOTHING);
+    assert_int_equal(crti_attempt_answered(&awaiting, true, true, false, 0),
+                     CRTI_ATTEMPT_DO_QUEUE);
+    assert_int_equal(crti_attempt_cancelled(&awaiting, false), CRTI_ATTEMPT_DO_INTERRUPT);
+    assert_int_equal(crti_attempt_answered(&awaiting, true, true, false, 0),
+                     CRTI_ATTEMPT_DO_END_CANCELLED);
 }
 
 /* ------------------------------------------------------------------ any order of events */

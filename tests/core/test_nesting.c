@@ -20,6 +20,7 @@
 #include "ok.h"
 
 #define MAX_PROCESSES 64 /* driver and zygote, too */
+#define CPUS          2
 
 static crt_status_t depth_run(crt_call_t *call);
 static const crt_task_t depth =
@@ -121,6 +122,36 @@ static crt_status_t parent_run(crt_call_t *call)
 static const crt_task_t parent =
     CRT_TASK(.name = "parent", .run = parent_run, .signature = "int");
 
+static crt_status_t plus_one_run(crt_call_t *call)
+{
+    int64_t number;
+
+    CRT_TRY(crt_args(call, &number));
+    return crt_return(call, number + 1);
+}
+
+static const crt_task_t plus_one =
+    CRT_TASK(.name = "plus_one", .run = plus_one_run, .signature = "int");
+
+#define BOTH CRT_TASK_OPTIONS(.num_cpus = CPUS) /* so that one runs at a time */
+
+/* (ref) -> plus_one of its value: it waits for a task of its own with another one's ref. */
+static crt_status_t waiter_run(crt_call_t *call)
+{
+    crt_ref_t *ref, *child;
+    int64_t value;
+    crt_status_t status;
+
+    CRT_TRY(crt_args(call, &ref));
+    child = crt_submit(&plus_one, BOTH, ref);
+    status = crt_get(child, &value);
+    crt_ref_drop(&child);
+    return status == CRT_OK ? crt_return(call, value) : status;
+}
+
+static const crt_task_t waiter =
+    CRT_TASK(.name = "waiter", .run = waiter_run, .signature = "ref");
+
 /* ---------------------------------------------------------------- in the driver */
 
 /* Processes of this program: the driver, zygotes, workers. */
@@ -181,12 +212,46 @@ static void a_limit_of_a_wait_holds_for_a_task_that_nobody_has_begun(void **stat
         assert_in_range(run(&parent, way), 0, LONG_MS / 2);
 }
 
+static void
+a_cancelled_task_does_not_wait_for_the_arguments_of_one_it_runs_itself(void **state)
+{
+    crt_ref_t *slow =
+        crt_submit(&sleeper, CRT_TASK_OPTIONS(.no_cpus = true), 2 * LONG_MS);
+    crt_ref_t *ref = crt_submit(&waiter, BOTH, slow);
+
+    assert_int_equal(crt_get_for(ref, SOON_MS, NULL), CRT_ERR_TIMED_OUT);
+    OK(crt_cancel(ref, NULL));
+    assert_int_equal(crt_get_for(ref, LONG_MS / 2, NULL), CRT_ERR_CANCELLED);
+    OK(crt_cancel(slow, NULL));
+    crt_ref_drop(&slow);
+    crt_ref_drop(&ref);
+}
+
+static void
+a_task_lends_its_cpu_while_one_it_runs_itself_waits_for_arguments(void **state)
+{
+    crt_ref_t *gate = crt_submit(&sleeper, CRT_TASK_OPTIONS(.no_cpus = true), SOON_MS);
+    crt_ref_t *made = crt_submit(&plus_one, BOTH, gate);
+    crt_ref_t *ref = crt_submit(&waiter, BOTH, made);
+    int64_t value;
+
+    OK(crt_get_for(ref, LONG_MS, &value));
+    assert_int_equal(value, 2);
+    crt_ref_drop(&gate);
+    crt_ref_drop(&made);
+    crt_ref_drop(&ref);
+}
+
 static int driver(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_thousand_tasks_within_each_other_take_few_processes),
         cmocka_unit_test(a_tree_of_tasks_takes_few_processes),
         cmocka_unit_test(a_limit_of_a_wait_holds_for_a_task_that_nobody_has_begun),
+        cmocka_unit_test(
+            a_cancelled_task_does_not_wait_for_the_arguments_of_one_it_runs_itself),
+        cmocka_unit_test(
+            a_task_lends_its_cpu_while_one_it_runs_itself_waits_for_arguments),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
@@ -194,8 +259,9 @@ static int driver(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
-    return crt_main(
-        argc, argv,
-        CRT_OPTIONS(.tasks = CRT_TASKS(&depth, &fib, &sleeper, &parent), .num_cpus = 2),
-        driver);
+    return crt_main(argc, argv,
+                    CRT_OPTIONS(.tasks = CRT_TASKS(&depth, &fib, &sleeper, &parent,
+                                                   &plus_one, &waiter),
+                                .num_cpus = CPUS),
+                    driver);
 }

@@ -109,8 +109,10 @@ crti_attempt_action_t crti_attempt_answered(const crti_attempt_t *attempt, bool 
     if (not_started && (attempt->cancel || attempt->is_given_up))
         return CRTI_ATTEMPT_DO_END_CANCELLED;
     if (not_started) /* a method's process that gives back is ending: its loss will tell */
-        return is_task && attempt->state == CRTI_ATTEMPT_SENT ? CRTI_ATTEMPT_DO_QUEUE
-                                                              : CRTI_ATTEMPT_DO_NOTHING;
+        return is_task && (attempt->state == CRTI_ATTEMPT_SENT ||
+                           attempt->state == CRTI_ATTEMPT_INLINE)
+                   ? CRTI_ATTEMPT_DO_QUEUE
+                   : CRTI_ATTEMPT_DO_NOTHING;
     return is_retried_for && crti_attempt_may_repeat(attempt, max_retries)
                ? CRTI_ATTEMPT_DO_REPEAT
                : CRTI_ATTEMPT_DO_END;
@@ -170,8 +172,10 @@ crti_attempt_action_t crti_attempt_cancelled(crti_attempt_t *attempt, bool is_fo
 
     if (crti_attempt_is_waiting(attempt))
         return CRTI_ATTEMPT_DO_END;
-    if (attempt->state == CRTI_ATTEMPT_INLINE)
+    if (attempt->state == CRTI_ATTEMPT_INLINE) {
+        attempt->cancel = CRTI_ATTEMPT_CANCELLED;
         return CRTI_ATTEMPT_DO_INTERRUPT;
+    }
     if (attempt->state != CRTI_ATTEMPT_SENT || attempt->cancel >= cancel)
         return CRTI_ATTEMPT_DO_NOTHING;
     attempt->cancel = cancel;

@@ -28,7 +28,8 @@
  *        +---- taken out of a list --------+------------ SUSPECT
  *
  *  MADE goes to SENT where no queue is before it, and to INLINE, when the thread that waits for the
- *  call runs it. Every state may end; a call in a list is taken out, to MADE, before.
+ *  call runs it; it comes back from there when that wait ends before it has begun. Every state may
+ *  end; a call in a list is taken out, to MADE, before.
  */
 typedef enum crti_attempt_state {
     CRTI_ATTEMPT_MADE,      /* in no list */
@@ -36,7 +37,7 @@ typedef enum crti_attempt_state {
     CRTI_ATTEMPT_QUEUED,    /* in the queue of its actor or pool */
     CRTI_ATTEMPT_SENT,      /* in flight to a process */
     CRTI_ATTEMPT_SUSPECT, /* was sent; its process is gone, and the head has not said why */
-    CRTI_ATTEMPT_INLINE, /* runs in a thread of this process */
+    CRTI_ATTEMPT_INLINE, /* runs, or is to run, in a thread of this process */
     CRTI_ATTEMPT_ENDED,
     CRTI_ATTEMPT_STATES
 } crti_attempt_state_t;

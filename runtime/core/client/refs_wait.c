@@ -58,7 +58,7 @@ static crt_status_t run_here(all_t *all, crt_ref_t *ref)
     crt_status_t status = crti_check_self_wait(all->core, ref);
 
     while (status == CRT_OK && ref->content == CRTI_CONTENT_NONE &&
-           crti_run_inline(all->core, ref))
+           crti_run_inline(all->core, ref, &status))
         continue;
     return status;
 }

@@ -38,7 +38,7 @@ static crt_status_t get(crti_core_t *core, crt_ref_t *ref, int64_t timeout_ms,
         if (ref->is_owned && crti_running()) { /* a call of ours may need this thread */
             status = crti_check_self_wait(core, ref);
             while (status == CRT_OK && timeout_ms < 0 && !crti_ref_fetch(ref) &&
-                   crti_run_inline(core, ref))
+                   crti_run_inline(core, ref, &status))
                 continue;
         }
         if (status == CRT_OK)
@@ -214,7 +214,7 @@ static crt_ref_t *next_missing(void *user, size_t *at)
 static crt_status_t wait_many(many_t *many, int64_t timeout_ms)
 {
     bool wants_all = many->want == many->count;
-    crt_status_t status;
+    crt_status_t status = CRT_OK;
 
     if (look_where_they_were(many))
         return CRT_OK;
@@ -224,8 +224,11 @@ static crt_status_t wait_many(many_t *many, int64_t timeout_ms)
     /* All of them are waited for: one after the other may run here. */
     for (size_t i = 0; crti_running() && wants_all && timeout_ms < 0 && i < many->count;
          i++)
-        while (!has_content(many->refs[i]) && crti_run_inline(many->core, many->refs[i]))
+        while (status == CRT_OK && !has_content(many->refs[i]) &&
+               crti_run_inline(many->core, many->refs[i], &status))
             continue;
+    if (status != CRT_OK)
+        return status;
     if (many->found + 1 < many->want) /* what comes first is enough for one */
         many->repeated = count_repeated(many);
     status =

@@ -176,6 +176,8 @@ static void cancel_inline(const crti_pending_t *p, unsigned flags)
 
     if (call)
         cancel_running(call, flags);
+    else
+        crti_net_wake(p->core->net); /* it waits for its arguments */
 }
 
 static void cancel_pending(crti_pending_t *p, unsigned flags)

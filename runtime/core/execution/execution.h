@@ -119,7 +119,8 @@ const crti_class_t *crti_execution_class(const crti_core_t *core);
 crt_status_t crti_incoming_call(crti_client_t *client, const void *data, size_t size);
 /* The caller is told that this worker takes no more tasks (max_calls.c). */
 void crti_incoming_refuse_more(crti_client_t *client);
-/* Tasks that were not started go back to their owners. */
+/* Tasks that were not started go back to their owners, our own one to its queue. */
+void crti_incoming_give_back_call(crt_call_t *call);
 void crti_incoming_give_back(crti_client_t *client);
 void crti_incoming_give_back_all(crti_core_t *core);
 void crti_client_lost(crti_client_t *client);
@@ -207,7 +208,8 @@ void crti_cancel_running_changed(crti_executor_t *executor);
 
 /* ------------------------------------------------------------------ run_inline.c */
 
-/* Runs the task that makes `ref` in this thread, if it waits for a worker. */
-bool crti_run_inline(crti_core_t *core, crt_ref_t *ref);
+/* Runs the task that makes `ref` in this thread, if it waits for a worker. False: it did not; then
+ * `*status_out` is set if the thread is not to wait for it either. */
+bool crti_run_inline(crti_core_t *core, crt_ref_t *ref, crt_status_t *status_out);
 
 #endif

@@ -186,8 +186,6 @@ static void unblock(crti_client_t *client)
     }
 }
 
-static void give_back_call(crt_call_t *call);
-
 static void arguments_here(crt_call_t *call)
 {
     crti_core_t *core = call->core;
@@ -200,7 +198,8 @@ static void arguments_here(crt_call_t *call)
         unblock(call->client);
     else if (call->flags & CRTI_CALL_TASK &&
              (core->blocked->is_told || core->execution->is_spent))
-        give_back_call(call); /* the thread that would run it waits for something */
+        /* the thread that would run it waits for something */
+        crti_incoming_give_back_call(call);
     else
         make_runnable(call);
     crti_net_wake(core->net);
@@ -507,7 +506,7 @@ void crti_incoming_refuse(crt_call_t *call, crt_status_t status, const char *tex
     crti_client_unref(client);
 }
 
-static void give_back_call(crt_call_t *call)
+void crti_incoming_give_back_call(crt_call_t *call)
 {
     crti_executor_unqueue(call);
     call->result.form = CRTI_RESULT_NOT_STARTED;
@@ -531,7 +530,7 @@ void crti_incoming_give_back(crti_client_t *client)
         crt_call_t *call = CRTI_CONTAINER(item, crt_call_t, of_client);
 
         if (!call->is_started && call->flags & CRTI_CALL_TASK && call->ending.waits == 0)
-            give_back_call(call);
+            crti_incoming_give_back_call(call);
     }
 }
 
@@ -541,7 +540,7 @@ void crti_incoming_give_back_all(crti_core_t *core)
         crt_call_t *call = CRTI_CONTAINER(item, crt_call_t, link);
 
         if (call->client && call->flags & CRTI_CALL_TASK)
-            give_back_call(call);
+            crti_incoming_give_back_call(call);
     }
 }
 

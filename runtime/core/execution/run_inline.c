@@ -14,13 +14,29 @@
 
 static bool is_complete(void *user)
 {
-    crt_call_t *call = user;
+    const crt_call_t *call = user;
 
-    return call->missing == 0 || call->core->execution->is_ending ||
-           call->core->broken != CRT_OK;
+    return call->missing == 0 || call->pending->attempt.cancel ||
+           call->core->execution->is_ending;
 }
 
-bool crti_run_inline(crti_core_t *core, crt_ref_t *ref)
+/* An argument without a value: all of them are waited for, so a cycle through one is one. NULL:
+ * their values are only brought here. */
+static crt_ref_t *first_missing(const crt_call_t *call)
+{
+    for (unsigned i = 0; call->missing && i < call->arg_count; i++)
+        if (call->args[i].ref && call->args[i].ref->content == CRTI_CONTENT_NONE)
+            return call->args[i].ref;
+    return NULL;
+}
+
+/* What ends the wait of this thread is no end of a task that it has not begun. */
+static bool is_of_wait(crt_status_t status)
+{
+    return status == CRT_ERR_CANCELLED || status == CRT_ERR_INTERRUPTED;
+}
+
+bool crti_run_inline(crti_core_t *core, crt_ref_t *ref, crt_status_t *status_out)
 {
     crti_executor_t *executor = crti_running()->executor;
     crti_pending_t *p;
@@ -34,10 +50,16 @@ bool crti_run_inline(crti_core_t *core, crt_ref_t *ref)
         return false;
     status = crti_incoming_own(p, &call);
     if (status == CRT_OK)
-        status = crti_net_wait(core->net, is_complete, call, CRTI_NET_NO_DEADLINE);
+        status = crti_wait_for(core, is_complete, call, -1, first_missing(call),
+                               "the arguments of a task that it runs itself");
     if (status != CRT_OK && !call) {
         crti_pending_fail(p, status, crt_error_detail(), false);
         return true;
+    }
+    if (p->attempt.cancel || is_of_wait(status)) {
+        crti_incoming_give_back_call(call);
+        *status_out = status;
+        return status == CRT_OK;
     }
     executor->inline_depth++;
     if (status != CRT_OK) {
