@@ -152,6 +152,22 @@ static crt_status_t waiter_run(crt_call_t *call)
 static const crt_task_t waiter =
     CRT_TASK(.name = "waiter", .run = waiter_run, .signature = "ref");
 
+/* -> a list with a ref of its own, whose value comes after SOON_MS. */
+static crt_status_t maker_run(crt_call_t *call)
+{
+    crt_ref_t *gate = crt_submit(&sleeper, CRT_TASK_OPTIONS(.no_cpus = true), SOON_MS);
+    crt_ref_t *made = crt_submit(&plus_one, BOTH, gate);
+    const crt_arg_t items[] = {crt_arg_ref(made)};
+    crt_status_t status = crt_return(call, crt_list(items, 1));
+
+    crt_ref_drop(&gate);
+    crt_ref_drop(&made);
+    return status;
+}
+
+static const crt_task_t maker =
+    CRT_TASK(.name = "maker", .run = maker_run, .signature = "");
+
 /* ---------------------------------------------------------------- in the driver */
 
 /* Processes of this program: the driver, zygotes, workers. */
@@ -242,6 +258,21 @@ a_task_lends_its_cpu_while_one_it_runs_itself_waits_for_arguments(void **state)
     crt_ref_drop(&ref);
 }
 
+static void a_task_waits_for_another_ones_ref_without_a_cpu(void **state)
+{
+    crt_ref_t *list = crt_submit(&maker, NULL), *made, *ref;
+    const crt_value_t *items;
+    int64_t value;
+
+    OK(crt_get(list, &items));
+    OK(crt_value_read(crt_value_at(items, 0), &made));
+    ref = crt_submit(&plus_one, BOTH, made);
+    OK(crt_get_for(ref, LONG_MS, &value));
+    assert_int_equal(value, 2);
+    crt_ref_drop(&ref);
+    crt_ref_drop(&list);
+}
+
 static int driver(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -252,6 +283,7 @@ static int driver(int argc, char **argv)
             a_cancelled_task_does_not_wait_for_the_arguments_of_one_it_runs_itself),
         cmocka_unit_test(
             a_task_lends_its_cpu_while_one_it_runs_itself_waits_for_arguments),
+        cmocka_unit_test(a_task_waits_for_another_ones_ref_without_a_cpu),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
@@ -261,7 +293,7 @@ int main(int argc, char **argv)
 {
     return crt_main(argc, argv,
                     CRT_OPTIONS(.tasks = CRT_TASKS(&depth, &fib, &sleeper, &parent,
-                                                   &plus_one, &waiter),
+                                                   &plus_one, &waiter, &maker),
                                 .num_cpus = CPUS),
                     driver);
 }

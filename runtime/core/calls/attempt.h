@@ -33,7 +33,7 @@
  */
 typedef enum crti_attempt_state {
     CRTI_ATTEMPT_MADE,      /* in no list */
-    CRTI_ATTEMPT_ARGUMENTS, /* waits for refs that this process owns */
+    CRTI_ATTEMPT_ARGUMENTS, /* waits for refs among its arguments */
     CRTI_ATTEMPT_QUEUED,    /* in the queue of its actor or pool */
     CRTI_ATTEMPT_SENT,      /* in flight to a process */
     CRTI_ATTEMPT_SUSPECT, /* was sent; its process is gone, and the head has not said why */

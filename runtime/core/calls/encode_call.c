@@ -6,7 +6,8 @@
  * What becomes of an argument
  *     a value            its bytes; large ones were put into the store before (given.c)
  *     a ref              its value: bytes when they are small and known, the place in the store, or
- *                        (a ref we don't own, not known here) the question to its owner
+ *                        (a method's: a ref we don't own, not known here) the question to its
+ *                        owner
  *     a ref for "ref"    the ref itself, inside a value
  * Tier: message path.
  */
@@ -56,6 +57,23 @@ static size_t count_args(const crt_arg_t *args, size_t count)
     return total;
 }
 
+static bool is_passed_itself(const crti_function_t *f, size_t index)
+{
+    const crti_signature_t *s = &f->signature;
+
+    if (s->is_unchecked || s->count == 0)
+        return false;
+    return s->kind[index < s->count ? index : s->count - 1] == CRT_KIND_REF;
+}
+
+/* A task gets no worker, and so no CPU, before the values of its refs are known, whoever owns
+ * them; a method has its process anyway. */
+static bool is_awaited(const crti_function_t *f, const crt_ref_t *ref, size_t index)
+{
+    return ref->content == CRTI_CONTENT_NONE && (ref->is_owned || f->task) &&
+           !is_passed_itself(f, index);
+}
+
 crt_status_t crti_args_check(const crti_function_t *f, const crt_arg_t *args,
                              size_t count, size_t *total_out, bool *is_pending_out)
 {
@@ -82,7 +100,7 @@ crt_status_t crti_args_check(const crti_function_t *f, const crt_arg_t *args,
                 return crt_raise(status, "%s: argument %zu: %s", f->display, w.index,
                                  crt_error_detail());
         }
-        if (ref && ref->is_owned && ref->content == CRTI_CONTENT_NONE)
+        if (ref && is_awaited(f, ref, w.index - 1))
             *is_pending_out = true;
         if (w.current.kind == CRTI_KIND_TOO_BIG)
             return crt_raise(
@@ -127,15 +145,6 @@ static crt_status_t put_ref_value(crti_buffer_t *record, crt_ref_t *ref,
     case CRTI_CONTENT_NONE: break;
     }
     return crti_put_arg_ref(record, &name);
-}
-
-static bool is_passed_itself(const crti_function_t *f, size_t index)
-{
-    const crti_signature_t *s = &f->signature;
-
-    if (s->is_unchecked || s->count == 0)
-        return false;
-    return s->kind[index < s->count ? index : s->count - 1] == CRT_KIND_REF;
 }
 
 static crt_status_t encode(crti_core_t *core, crti_call_spec_t *spec, const walk_t *w)
@@ -319,8 +328,7 @@ bool crti_call_is_stale(const crti_pending_t *p)
     bool may_be = false;
 
     for (uint32_t i = 0; i < p->spec.pin_count && !may_be; i++)
-        may_be =
-            p->spec.pins[i]->is_owned && p->spec.pins[i]->content == CRTI_CONTENT_NONE;
+        may_be = p->spec.pins[i]->content == CRTI_CONTENT_NONE;
     if (!may_be ||
         crti_get_call(p->spec.record.data, p->spec.record.size, &head, &args) != CRT_OK)
         return false;
@@ -330,7 +338,7 @@ bool crti_call_is_stale(const crti_pending_t *p)
         if (crti_get_arg(&args, p->spec.record.data, &arg) != CRT_OK)
             return false;
         ref = ref_of(p->core, &arg);
-        if (ref && ref->is_owned && ref->content == CRTI_CONTENT_NONE)
+        if (ref && ref->content == CRTI_CONTENT_NONE)
             return true;
     }
     return false;

@@ -54,7 +54,8 @@ void crti_call_await_slots(crti_pending_t *p)
     for (unsigned i = 0; i < p->slot_count; i++) {
         crti_slot_t *slot = &p->slots[i];
 
-        if (!slot->ref || !slot->ref->is_owned || slot->ref->content != CRTI_CONTENT_NONE)
+        if (!slot->ref || slot->ref->content != CRTI_CONTENT_NONE ||
+            (p->spec.actor && !slot->ref->is_owned)) /* its process asks the owner */
             continue;
         p->missing++;
         slot->waiting.on_ready = on_slot_ready;
