@@ -354,9 +354,12 @@ CRT_API crt_ref_t *crt_ref_at(crt_ref_t *ref, const char *place);
  *
  * A task that waits with CRT_FOREVER for a task that it submitted runs that task itself, in the
  * waiting thread, when no worker has begun it: so tasks within tasks do not take a process each.
- * Such a wait ends when that task ends; a crash of that task ends both. A wait with a limit, and a
- * task with limit_ms, max_calls, an environment or a place of its own, always leave it to another
- * worker.
+ * Such a wait ends when that task ends; a crash of that task ends both. crt_get_for does so only
+ * when the node has told, which takes 1 s, that it has no worker for that task, because all that it
+ * may have (64, or 8 for each CPU if that is more) are in use: then it may end late. Other waits
+ * with a limit, and a task with limit_ms, max_calls, an environment or a place of its own, always
+ * leave it to another worker: if all workers wait like that, or if the CPUs are an actor's that
+ * waits itself, which lends none, these waits end by their limits.
  *
  * Errors: CRT_ERR_TIMED_OUT, when the value is not here after `wait_ms`; CRT_ERR_INTERRUPTED, when
  * crt_interrupt was called; CRT_ERR_DEADLOCK, when the wait would never end; CRT_ERR_CANCELLED,

@@ -271,7 +271,9 @@
 #define CRTI_FIELDS_LEASE_GRANTED(F) F(ID, lease) CRTI_PEER(F)
 
 /* Notice to the owner, when it must wait longer than 1 s, and again when the reason changes:
- * "needs 3 CPU, the cluster has 2". */
+ * "needs 3 CPU, the cluster has 2". It begins with CRTI_LACKS_WORKER when CPUs are free, and all
+ * workers that the node may have are in use. */
+#define CRTI_LACKS_WORKER "needs a worker"
 #define CRTI_FIELDS_LEASE_WAITING(F) F(ID, lease) F(STR, text)
 
 /* Notice: the owner needs the worker no more. `broken`: end it; `retires`: when it has answered and

@@ -61,6 +61,28 @@ static crt_status_t fib_run(crt_call_t *call)
     return status == CRT_OK ? crt_return(call, a + b) : status;
 }
 
+#define DEEPER 70 /* than the node has workers */
+
+/* As depth_run, but its waits have a limit. */
+static crt_status_t patient_run(crt_call_t *call);
+static const crt_task_t patient =
+    CRT_TASK(.name = "patient", .run = patient_run, .signature = "int");
+
+static crt_status_t patient_run(crt_call_t *call)
+{
+    int64_t left, below = 0;
+    crt_ref_t *ref;
+    crt_status_t status;
+
+    CRT_TRY(crt_args(call, &left));
+    if (left == 0)
+        return crt_return(call, 0);
+    ref = crt_submit(&patient, NULL, left - 1);
+    status = crt_get_for(ref, 20000, &below);
+    crt_ref_drop(&ref);
+    return status == CRT_OK ? crt_return(call, below + 1) : status;
+}
+
 #define LONG_MS 10000 /* a child takes so long, unless it is cancelled */
 #define SOON_MS 100   /* its parent waits so long for it */
 
@@ -273,6 +295,16 @@ static void a_task_waits_for_another_ones_ref_without_a_cpu(void **state)
     crt_ref_drop(&list);
 }
 
+static void tasks_deeper_than_there_are_workers_end_also_with_limits(void **state)
+{
+    crt_ref_t *ref = crt_submit(&patient, NULL, DEEPER);
+    int64_t value;
+
+    OK(crt_get_for(ref, 30000, &value));
+    assert_int_equal(value, DEEPER);
+    crt_ref_drop(&ref);
+}
+
 static int driver(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -284,6 +316,7 @@ static int driver(int argc, char **argv)
         cmocka_unit_test(
             a_task_lends_its_cpu_while_one_it_runs_itself_waits_for_arguments),
         cmocka_unit_test(a_task_waits_for_another_ones_ref_without_a_cpu),
+        cmocka_unit_test(tasks_deeper_than_there_are_workers_end_also_with_limits),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
@@ -292,8 +325,8 @@ static int driver(int argc, char **argv)
 int main(int argc, char **argv)
 {
     return crt_main(argc, argv,
-                    CRT_OPTIONS(.tasks = CRT_TASKS(&depth, &fib, &sleeper, &parent,
-                                                   &plus_one, &waiter, &maker),
+                    CRT_OPTIONS(.tasks = CRT_TASKS(&depth, &patient, &fib, &sleeper,
+                                                   &parent, &plus_one, &waiter, &maker),
                                 .num_cpus = CPUS),
                     driver);
 }

@@ -181,6 +181,7 @@ static void take_grant(crti_task_lease_t *lease, const crti_msg_lease_granted_t 
     crti_lease_granted(&lease->pool->leases, &lease->lease, crti_now_ns());
     lease->pool->pause_ns = 0;
     lease->pool->reason[0] = '\0';
+    lease->pool->lacks_worker_ns = 0;
     if (crti_list_is_empty(&lease->pool->queue)) /* tasks may come back for it */
         crti_core_wake_at(core, crti_now_ns());
 }
@@ -549,6 +550,10 @@ void crti_lease_message(crti_core_t *core, const crti_message_t *message)
         if (strcmp(text, pool->reason) != 0)
             pool->is_told = false;
         memcpy(pool->reason, text, sizeof(text));
+        if (strncmp(text, CRTI_LACKS_WORKER, strlen(CRTI_LACKS_WORKER)) == 0) {
+            pool->lacks_worker_ns = crti_now_ns();
+            crti_net_wake(core->net); /* who waits for such a task may run it */
+        }
         tell_waiting(pool, crti_now_ns());
         return;
     }

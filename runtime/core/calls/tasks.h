@@ -47,6 +47,8 @@ struct crti_task_pool {
     char reason[160];         /* for waiting, since the last grant; shown, */
     bool is_told;
     uint64_t tell_ns; /* but not before: turns come and go */
+    /* when its node said last that all workers are in use, since the last grant; 0: it did not */
+    uint64_t lacks_worker_ns;
 };
 
 struct crti_task_lease {
@@ -85,6 +87,8 @@ void crti_tasks_of_placement_group(crti_core_t *core, crti_id_t group);
 void crti_tasks_tick(crti_core_t *core, uint64_t now_ns);
 void crti_tasks_end(crti_core_t *core);
 void crti_tasks_fini(crti_core_t *core);
+/* Whether crti_task_take would give one; `is_late`: only because it gets no worker. */
+bool crti_task_may_take(crti_core_t *core, crt_ref_t *ref, bool is_late);
 /* The task that makes this ref, if it can be run by the worker's own thread now. */
 crti_pending_t *crti_task_take(crti_core_t *core, crt_ref_t *ref);
 

@@ -14,6 +14,7 @@
 #include "runtime/core/process/timer.h"
 
 #define UNWANTED_NS CRTI_MS
+#define LACKS_NS    CRTI_S
 #define TAKE_DEPTH  100 /* of a chain of tasks, looked at for one that can begin */
 
 /* The call behind the first ref that `p` waits for. */
@@ -28,7 +29,7 @@ static crti_pending_t *first_missing(const crti_pending_t *p)
     return NULL;
 }
 
-crti_pending_t *crti_task_take(crti_core_t *core, crt_ref_t *ref)
+static crti_pending_t *find_takeable(crti_core_t *core, crt_ref_t *ref)
 {
     crti_pending_t *p = ref->is_owned ? crti_ref_call(ref) : NULL;
     crti_resources_t mine = {.count = 0};
@@ -45,6 +46,28 @@ crti_pending_t *crti_task_take(crti_core_t *core, crt_ref_t *ref)
         crti_resources_set(&mine, "CPU",
                            (int64_t)(core->cpus * CRTI_RESOURCE_ONE + 0.5)) != CRT_OK ||
         !crti_resources_fit(&mine, &p->pool->shape.resources))
+        return NULL;
+    return p;
+}
+
+/* What the node said holds for the tasks that follow soon, too: those of a recursion. */
+static bool lacks_worker(const crti_task_pool_t *pool)
+{
+    return pool->lacks_worker_ns && crti_now_ns() - pool->lacks_worker_ns < LACKS_NS;
+}
+
+bool crti_task_may_take(crti_core_t *core, crt_ref_t *ref, bool is_late)
+{
+    const crti_pending_t *p = find_takeable(core, ref);
+
+    return p && (!is_late || lacks_worker(p->pool));
+}
+
+crti_pending_t *crti_task_take(crti_core_t *core, crt_ref_t *ref)
+{
+    crti_pending_t *p = find_takeable(core, ref);
+
+    if (!p)
         return NULL;
     if (p->backup)
         crti_backup_drop(p);

@@ -4,12 +4,14 @@
  * Where it sits
  *     crt_get, crt_wait -> [ wait.c ] -> blocking.c, value_of.c, execute.c
  * A worker's main thread that waits without a deadline runs its own task inline, if that has not
- * started.
+ * started; in a get also later, when its arguments have come, and, if the get has a deadline, when
+ * the node has no worker for it.
  */
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/base/clock.h"
 #include "runtime/base/log.h"
 #include "runtime/core/calls/tasks.h"
 #include "runtime/core/client/waitset.h"
@@ -29,19 +31,60 @@ static bool is_readable(void *user)
     return crti_ref_fetch(user);
 }
 
+/* A ref of ours that a thread waits for which runs a call. */
+typedef struct one {
+    crt_ref_t *ref;
+    const crti_executor_t *executor;
+    bool is_limited;
+} one_t;
+
+/* Its task may run here: its arguments have come, or no worker does while the limit passes. */
+static bool may_run_here(const one_t *one)
+{
+    return crti_may_run_inline(one->executor, one->ref, one->is_limited);
+}
+
+static bool is_readable_or_runs_here(void *user)
+{
+    const one_t *one = user;
+
+    return crti_ref_fetch(one->ref) || may_run_here(one);
+}
+
+static int64_t left_ms(int64_t timeout_ms, uint64_t since_ns)
+{
+    int64_t gone = timeout_ms < 0 ? 0 : (int64_t)((crti_now_ns() - since_ns) / CRTI_MS);
+
+    return timeout_ms < 0 ? timeout_ms : timeout_ms > gone ? timeout_ms - gone : 0;
+}
+
+/* A call of ours may need this thread. */
+static crt_status_t wait_or_run(crti_core_t *core, crt_ref_t *ref, int64_t timeout_ms)
+{
+    one_t one = {ref, crti_running()->executor, timeout_ms >= 0};
+    uint64_t since = one.is_limited ? crti_now_ns() : 0;
+    crt_status_t status = crti_check_self_wait(core, ref);
+    bool is_first = true;
+
+    for (; status == CRT_OK && !crti_ref_fetch(ref); is_first = false)
+        if (may_run_here(&one))
+            crti_run_inline(core, ref, &status);
+        else
+            status = crti_wait_for(core, is_readable_or_runs_here, &one,
+                                   is_first ? timeout_ms : left_ms(timeout_ms, since),
+                                   ref, "a ref");
+    return status;
+}
+
 static crt_status_t get(crti_core_t *core, crt_ref_t *ref, int64_t timeout_ms,
                         crt_out_t out)
 {
-    crt_status_t status = CRT_OK;
+    crt_status_t status;
 
     if (!crti_ref_fetch(ref)) {
-        if (ref->is_owned && crti_running()) { /* a call of ours may need this thread */
-            status = crti_check_self_wait(core, ref);
-            while (status == CRT_OK && timeout_ms < 0 && !crti_ref_fetch(ref) &&
-                   crti_run_inline(core, ref, &status))
-                continue;
-        }
-        if (status == CRT_OK)
+        if (ref->is_owned && crti_running())
+            status = wait_or_run(core, ref, timeout_ms);
+        else
             status = crti_wait_for(core, is_readable, ref, timeout_ms, ref, "a ref");
         if (status != CRT_OK && ref->content != CRTI_CONTENT_FAILED)
             return status;

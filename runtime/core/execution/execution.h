@@ -208,6 +208,8 @@ void crti_cancel_running_changed(crti_executor_t *executor);
 
 /* ------------------------------------------------------------------ run_inline.c */
 
+/* Whether crti_run_inline would run one in that thread; `is_late`: because it gets no worker. */
+bool crti_may_run_inline(const crti_executor_t *executor, crt_ref_t *ref, bool is_late);
 /* Runs the task that makes `ref` in this thread, if it waits for a worker. False: it did not; then
  * `*status_out` is set if the thread is not to wait for it either. */
 bool crti_run_inline(crti_core_t *core, crt_ref_t *ref, crt_status_t *status_out);

@@ -36,6 +36,12 @@ static bool is_of_wait(crt_status_t status)
     return status == CRT_ERR_CANCELLED || status == CRT_ERR_INTERRUPTED;
 }
 
+bool crti_may_run_inline(const crti_executor_t *executor, crt_ref_t *ref, bool is_late)
+{
+    return executor->inline_depth < INLINE_MAX &&
+           crti_task_may_take(executor->core, ref, is_late);
+}
+
 bool crti_run_inline(crti_core_t *core, crt_ref_t *ref, crt_status_t *status_out)
 {
     crti_executor_t *executor = crti_running()->executor;

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "runtime/net/protocol.h"
 #include "runtime/node/leases/bundle_table.h"
 #include "runtime/node/leases/holdings.h"
 #include "runtime/node/leases/lease_table_int.h"
@@ -194,7 +195,8 @@ void crti_lease_reason(const crti_lease_table_t *table, const crti_lease_t *leas
                  crti_resources_format(need, all, sizeof(all)),
                  (double)lease->quota.max_share * 100 / CRTI_JOB_SHARE_ONE);
     else if (crti_resources_fit(&table->room.available, need))
-        snprintf(text, size, "needs a worker, all %zu that the node may have are in use",
+        snprintf(text, size,
+                 CRTI_LACKS_WORKER ", all %zu that the node may have are in use",
                  table->max_workers);
     else if (!tell_of_this_node(table, need, text, size))
         snprintf(text, size, "needs %s, all in use",
