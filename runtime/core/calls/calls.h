@@ -76,6 +76,7 @@ struct crti_pending {
     uint64_t number;       /* of this try: its result's, or one in core->calls->retried */
     crti_call_spec_t spec;
     unsigned missing;   /* slots whose refs are pending */
+    unsigned looked_at; /* slots that had a value when one was looked for that has none */
     crti_slot_t *slots; /* NULL once the record is built */
     unsigned slot_count;
     uint32_t lost_sessions; /* of `remote` before the one that it was sent by */

@@ -17,15 +17,17 @@
 #define LACKS_NS    CRTI_S
 #define TAKE_DEPTH  100 /* of a chain of tasks, looked at for one that can begin */
 
-/* The call behind the first ref that `p` waits for. */
-static crti_pending_t *first_missing(const crti_pending_t *p)
+/* The call behind the first ref that `p` waits for. Thousands may come one by one, and each time it
+ * is asked for. */
+static crti_pending_t *first_missing(crti_pending_t *p)
 {
-    for (unsigned i = 0; i < p->slot_count; i++) {
-        crt_ref_t *ref = p->slots[i].ref;
+    for (; p->looked_at < p->slot_count; p->looked_at++) {
+        crt_ref_t *ref = p->slots[p->looked_at].ref;
 
         if (ref && ref->content == CRTI_CONTENT_NONE)
             return ref->is_owned ? crti_ref_call(ref) : NULL;
     }
+    p->looked_at = 0; /* one that had a value was lost */
     return NULL;
 }
 
