@@ -4,6 +4,7 @@
 #include <stdarg.h>
 
 #include "alone.h"
+#include "runtime/core/process/timer.h"
 #include "runtime/core/refs/copies.h"
 #include "runtime/core/refs/missing.h"
 #include "runtime/core/refs/owner_requests.h"
@@ -287,6 +288,43 @@ static void a_registration_in_doubt_is_asked_for_again(void **state)
     alone_borrowed(1, request);
     assert_int_equal(ref->borrow.state, CRTI_BORROW_HELD);
     alone_drop(ref);
+}
+
+/* The runtime has one timer, and the time before the pause is over may be another module's. */
+static void a_registration_in_doubt_is_asked_for_again_whatever_else_ticks(void **state)
+{
+    crti_core_t *core = *state;
+    crt_ref_t *ref = keep(1, 8);
+    uint64_t request = request_of(1, CRTI_RECORD_BORROW);
+
+    alone_forget();
+    alone_lose(1);
+    alone_tick(10 * CRTI_MS);
+    assert_int_equal(alone_sent_count(1, CRTI_RECORD_BORROW), 0);
+    assert_true(core->refs->resend_ns > 0);
+    assert_true(core->timer->at_ns <= core->refs->resend_ns);
+    alone_tick(CRTI_S);
+    assert_int_equal(request_of(1, CRTI_RECORD_BORROW), request);
+    alone_borrowed(1, request);
+    alone_drop(ref);
+}
+
+static void a_session_that_is_lost_later_does_not_hold_up_what_waits(void **state)
+{
+    crti_core_t *core = *state;
+    crt_ref_t *first = keep(1, 8), *second = keep(2, 8);
+    uint64_t at_ns;
+
+    alone_lose(1);
+    at_ns = core->refs->resend_ns;
+    alone_lose(2);
+    assert_int_equal(core->refs->resend_ns, at_ns);
+    alone_forget();
+    alone_tick(2 * CRTI_S);
+    alone_borrowed(1, request_of(1, CRTI_RECORD_BORROW));
+    alone_borrowed(2, request_of(2, CRTI_RECORD_BORROW));
+    alone_drop(first);
+    alone_drop(second);
 }
 
 static void a_release_in_doubt_is_said_again_until_it_is_answered(void **state)
@@ -764,6 +802,8 @@ int main(void)
         OWNER_TEST(what_is_registered_for_us_is_taken_back_by_who_was_to_give_it),
         OWNER_TEST(what_is_asked_again_is_carried_out_once),
         OWNER_TEST(a_registration_in_doubt_is_asked_for_again),
+        OWNER_TEST(a_registration_in_doubt_is_asked_for_again_whatever_else_ticks),
+        OWNER_TEST(a_session_that_is_lost_later_does_not_hold_up_what_waits),
         OWNER_TEST(a_release_in_doubt_is_said_again_until_it_is_answered),
         OWNER_TEST(dues_end_with_the_owner),
         OWNER_TEST(a_wait_that_does_not_fetch_leaves_a_value_where_it_is),

@@ -313,9 +313,11 @@ void crti_owner_requests_free(crti_remote_t *owner)
 
 /* ------------------------------------------------------------------ again */
 
+/* Who waits already does not wait longer because another session was lost. */
 static void wake(crti_core_t *core, uint64_t now_ns)
 {
-    core->refs->resend_ns = now_ns + PAUSE_NS;
+    if (core->refs->resend_ns == 0)
+        core->refs->resend_ns = now_ns + PAUSE_NS;
     crti_core_wake_at(core, core->refs->resend_ns);
 }
 
@@ -394,8 +396,12 @@ void crti_owner_requests_tick(crti_core_t *core, uint64_t now_ns)
     bool is_left = false;
     void *value;
 
-    if (core->refs->resend_ns == 0 || core->refs->resend_ns > now_ns)
+    if (core->refs->resend_ns == 0)
         return;
+    if (core->refs->resend_ns > now_ns) {
+        crti_core_wake_at(core, core->refs->resend_ns);
+        return;
+    }
     while (crti_map_next(&core->remotes->table, &cursor, NULL, &value)) {
         crti_remote_t *owner = value;
 
