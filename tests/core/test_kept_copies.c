@@ -5,6 +5,7 @@
 #include <stdarg.h>
 
 #include "alone.h"
+#include "runtime/core/process/timer.h"
 #include "runtime/core/refs/kept_copies.h"
 
 #include <cmocka.h>
@@ -151,6 +152,22 @@ static void without_another_node_it_is_tried_again_from_time_to_time(void **stat
         alone_drop(refs[i]);
 }
 
+static void a_question_that_could_not_be_sent_is_asked_later(void **state)
+{
+    crti_core_t *core = *state;
+    crti_channel_t *channel = CRTI_TAKE(core->link->channel);
+    crt_ref_t *ref = alone_stored_twice(1);
+
+    alone_tick(CRTI_MS);
+    core->link->channel = channel;
+    assert_int_equal(alone_copies(), 0);
+    assert_true(core->refs->copies_retry_ns > 0);
+    assert_true(core->timer->at_ns <= core->refs->copies_retry_ns);
+    alone_tick(3 * CRTI_S);
+    assert_int_equal(alone_copies(), 1);
+    alone_drop(ref);
+}
+
 static void a_copy_that_a_reader_made_does_not_count(void **state)
 {
     crt_ref_t *ref = alone_stored_twice(1);
@@ -218,6 +235,7 @@ int main(void)
         COPIES_TEST(it_is_lost_when_the_copy_did_not_come_either),
         COPIES_TEST(a_node_that_can_not_have_it_is_not_asked_at_once_again),
         COPIES_TEST(without_another_node_it_is_tried_again_from_time_to_time),
+        COPIES_TEST(a_question_that_could_not_be_sent_is_asked_later),
         COPIES_TEST(a_copy_that_a_reader_made_does_not_count),
         COPIES_TEST(objects_on_a_node_that_is_drained_get_another_copy_and_others_do_not),
         COPIES_TEST(numbers_of_copies_that_are_none_are_refused),

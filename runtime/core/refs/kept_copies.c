@@ -245,6 +245,7 @@ static void ask(copies_t *copies)
         free(question);
         core->refs->copies_retry_ns = crti_now_ns() + RETRY_NS;
         crti_list_append(&core->refs->copies_due, &copies->link);
+        crti_core_wake_at(core, core->refs->copies_retry_ns);
         return;
     }
     copies->is_asked = true;
