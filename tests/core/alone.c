@@ -9,6 +9,7 @@
 
 /* Its parts are made here one by one. */
 #include "runtime/core/calls/actor.h"
+#include "runtime/core/calls/placement_group.h"
 #include "runtime/core/client/client.c"
 #include "runtime/core/client/client.h"
 #include "runtime/core/refs/kept_copies.h"
@@ -654,6 +655,43 @@ bool alone_grant(unsigned i)
     crti_node_link_handlers.on_message(core, core->link->channel, &m, NULL, 0);
     crti_net_unlock(core->net);
     return true;
+}
+
+bool alone_refuse(crt_status_t status)
+{
+    crti_message_t m = {.kind = CRTI_MSG_ERROR};
+
+    hear();
+    if (!lease_request)
+        return false;
+    m.request = lease_request;
+    lease_request = 0;
+    m.error = (crti_msg_error_t){.status = status, .text = crti_str("on purpose")};
+    crti_net_lock(core->net);
+    crti_node_link_handlers.on_message(core, core->link->channel, &m, NULL, 0);
+    crti_net_unlock(core->net);
+    return true;
+}
+
+crt_placement_group_t *alone_group(unsigned i)
+{
+    CRTI_AUTO(crti_buffer_fini) crti_buffer_t entry = {0}, list = {0};
+    crt_bundle_t bundle = CRT_BUNDLE(.num_cpus = 1);
+    crt_placement_group_t *group = crt_placement_group_new(&bundle, 1, NULL);
+    crti_msg_bundle_t placed = {.selector = crti_str(""), .node = ALONE_NODE(i)};
+    crti_msg_placement_group_state_t m = {.version = 1,
+                                          .state = CRTI_PLACEMENT_GROUP_CREATED};
+
+    check(group != NULL);
+    check(crti_resources_parse("CPU=1", &placed.resources) == CRT_OK);
+    check(crti_message_encode(CRTI_MSG_BUNDLE, 0, &placed, &entry) == CRT_OK);
+    check(crti_list_pack(&list, entry.data, entry.size) == CRT_OK);
+    m.group = group->id;
+    m.bundles = crti_span(list.data, list.size);
+    crti_net_lock(core->net);
+    crti_placement_group_state(group, &m);
+    crti_net_unlock(core->net);
+    return group;
 }
 
 const char *alone_selector(void)

@@ -106,6 +106,10 @@ crt_ref_t *alone_submit(unsigned i);
  * worker that the last lease that was asked for gives; false: none was asked for since. */
 crt_ref_t *alone_task(const crt_task_options_t *options);
 bool alone_grant(unsigned i);
+/* The daemon refuses it. */
+bool alone_refuse(crt_status_t status);
+/* A group whose one bundle, a CPU, is at that node; a handle. */
+crt_placement_group_t *alone_group(unsigned i);
 /* The label selector of that lease. */
 const char *alone_selector(void);
 /* The number of the call that was sent to process `i` last. It answers that call: with a value, or

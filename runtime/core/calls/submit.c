@@ -89,6 +89,23 @@ crt_status_t crti_task_pool(crti_core_t *core, const crti_task_shape_t *shape,
     return CRT_OK;
 }
 
+static void free_pool(crti_task_pool_t *pool)
+{
+    crti_list_remove(&pool->link);
+    if (pool->group)
+        crti_placement_group_release(pool->group);
+    crti_backlog_fini(&pool->backlog);
+    crti_environment_drop(pool->shape.environment);
+    free(pool);
+}
+
+/* Of a placement group that is no more: others are few, and come again. */
+static bool is_over(const crti_task_pool_t *pool)
+{
+    return pool->group && pool->group->state == CRTI_PLACEMENT_GROUP_REMOVED &&
+           pool->users == 0 && crti_list_is_empty(&pool->leases.leases);
+}
+
 /* ------------------------------------------------------------------ leases */
 
 /* What a worker still has when it is given up: its answer, or its loss, finds no lease any more. */
@@ -198,12 +215,26 @@ static void ask_later(crti_task_pool_t *pool)
     crti_placement_group_refresh(pool->group);
 }
 
+static void take_refusal(crti_task_pool_t *pool, const crti_msg_error_t *error)
+{
+    char text[512];
+
+    if (pool->group && error->status == CRT_ERR_BACKPRESSURE) {
+        ask_later(pool);
+        return;
+    }
+    /* Not asked again: CRT_ERR_CANCELLED, say, is the answer at once and for ever when the job has
+     * ended, of which this process may hear late. Who cancels itself has no lease here. */
+    pool->leases.wants_one_more = false;
+    crti_text(error->text, text, sizeof(text));
+    fail_queue(pool, (crt_status_t)error->status, text);
+}
+
 static void on_leased(void *user, const crti_message_t *message)
 {
     asked_t *asked = user;
     crti_task_pool_t *pool = asked->pool;
     crti_task_lease_t *lease = find_lease(pool, asked->lease);
-    char text[512];
 
     if (message && message->kind == CRTI_MSG_LEASE_GRANTED) {
         if (lease)
@@ -215,20 +246,14 @@ static void on_leased(void *user, const crti_message_t *message)
                                            .node = message->lease_granted.node});
     } else if (lease) {
         free_lease(lease);
-        if (pool->group && message && message->kind == CRTI_MSG_ERROR &&
-            message->error.status == CRT_ERR_BACKPRESSURE) {
-            ask_later(pool);
-        } else if (message && message->kind == CRTI_MSG_ERROR) {
-            /* Not asked again: CRT_ERR_CANCELLED, say, is the answer at once and for ever when the
-             * job has ended, of which this process may hear late. Who cancels itself has no lease
-             * here. */
-            pool->leases.wants_one_more = false;
-            crti_text(message->error.text, text, sizeof(text));
-            fail_queue(pool, (crt_status_t)message->error.status, text);
-        }
+        if (message && message->kind == CRTI_MSG_ERROR)
+            take_refusal(pool, &message->error);
     }
     free(asked);
+    pool->users--;
     crti_task_pump(pool);
+    if (is_over(pool))
+        crti_core_wake_at(pool->core, crti_now_ns());
 }
 
 static crt_status_t ask_for_lease(crti_task_pool_t *pool)
@@ -269,6 +294,7 @@ static crt_status_t ask_for_lease(crti_task_pool_t *pool)
         free(asked);
         return status;
     }
+    pool->users++;
     crti_lease_want(&pool->leases, &lease->lease);
     return CRT_OK;
 }
@@ -692,23 +718,6 @@ static void tick_pool(crti_task_pool_t *pool, uint64_t now_ns)
     tell_waiting(pool, now_ns);
     crti_core_wake_at(pool->core, next);
     crti_core_wake_at(pool->core, next_ask_ns(pool, now_ns));
-}
-
-static void free_pool(crti_task_pool_t *pool)
-{
-    crti_list_remove(&pool->link);
-    if (pool->group)
-        crti_placement_group_release(pool->group);
-    crti_backlog_fini(&pool->backlog);
-    crti_environment_drop(pool->shape.environment);
-    free(pool);
-}
-
-/* Of a placement group that is no more: others are few, and come again. */
-static bool is_over(const crti_task_pool_t *pool)
-{
-    return pool->group && pool->group->state == CRTI_PLACEMENT_GROUP_REMOVED &&
-           pool->users == 0 && crti_list_is_empty(&pool->leases.leases);
 }
 
 void crti_tasks_tick(crti_core_t *core, uint64_t now_ns)
