@@ -638,6 +638,11 @@ crt_ref_t *alone_task(const crt_task_options_t *task_options)
     return crt_submit(&nothing, task_options);
 }
 
+void alone_task_of(crt_ref_t **results, size_t returns)
+{
+    crt_submit_returns(results, returns, &nothing, NULL);
+}
+
 bool alone_grant(unsigned i)
 {
     crti_message_t m = {.kind = CRTI_MSG_LEASE_GRANTED};

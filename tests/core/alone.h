@@ -106,12 +106,14 @@ crt_ref_t *alone_submit(unsigned i);
  * worker that the last lease that was asked for gives; false: none was asked for since. */
 crt_ref_t *alone_task(const crt_task_options_t *options);
 bool alone_grant(unsigned i);
-/* The daemon refuses it. */
-bool alone_refuse(crt_status_t status);
-/* A group whose one bundle, a CPU, is at that node; a handle. */
-crt_placement_group_t *alone_group(unsigned i);
+/* The same of a task of so many results. */
+void alone_task_of(crt_ref_t **results, size_t returns);
 /* The label selector of that lease. */
 const char *alone_selector(void);
+/* The daemon refuses the last lease that was asked for; false: none was since. */
+bool alone_refuse(crt_status_t status);
+/* A group whose one bundle, a CPU, is at node `i`; a handle. */
+crt_placement_group_t *alone_group(unsigned i);
 /* The number of the call that was sent to process `i` last. It answers that call: with a value, or
  * with an error. */
 uint64_t alone_called(unsigned i);

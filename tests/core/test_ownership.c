@@ -131,6 +131,24 @@ static void word_of_a_copy_that_comes_after_the_last_death_saves_the_object(void
     crti_owned_fini(&o);
 }
 
+static void what_the_next_attempt_brings_is_missing_until_then(void **state)
+{
+    crti_owned_t o;
+
+    make_stored(&o);
+    assert_int_equal(crti_owned_abandon(&o, node2), 0);
+    assert_int_equal(crti_owned_copy(&o, node2), 0);
+    assert_int_equal(crti_owned_abandon(&o, node1), 0); /* there is another copy */
+    assert_int_equal(crti_owned_abandon(&o, node2), CRTI_OWNED_MISSED);
+    assert_int_equal(crti_owned_abandon(&o, node2), 0);
+    assert_int_equal(o.state, CRTI_OWNED_MISSING);
+    crti_owned_repeat(&o);
+    crti_owned_resolve(&o, CRTI_OWNED_STORED, node1);
+    assert_int_equal(o.state, CRTI_OWNED_STORED);
+    assert_int_equal(crti_owned_drop(&o), CRTI_OWNED_FREE);
+    crti_owned_fini(&o);
+}
+
 static void what_its_task_can_make_again_is_not_lost_but_pending(void **state)
 {
     crti_owned_t o;
@@ -273,6 +291,7 @@ int main(void)
         cmocka_unit_test(a_dead_borrower_holds_nothing),
         cmocka_unit_test(the_object_is_lost_with_its_last_copy),
         cmocka_unit_test(word_of_a_copy_that_comes_after_the_last_death_saves_the_object),
+        cmocka_unit_test(what_the_next_attempt_brings_is_missing_until_then),
         cmocka_unit_test(what_its_task_can_make_again_is_not_lost_but_pending),
         cmocka_unit_test(an_object_that_others_were_made_from_is_spare_and_not_freed),
         cmocka_unit_test(word_that_comes_after_the_loss_was_told_changes_nothing),

@@ -25,6 +25,7 @@
 #include "runtime/core/calls/tasks.h"
 #include "runtime/core/process/entry.h"
 #include "runtime/core/process/remotes.h"
+#include "runtime/core/refs/missing.h"
 #include "runtime/core/values/error.h"
 
 void crti_pending_fini(void *item)
@@ -131,8 +132,14 @@ crti_pending_t *crti_pending_new(crti_core_t *core, const crti_target_t *target)
     return p;
 }
 
-/* The other results end as the first one does; those without a value have none. One that was lost
- * while its call was made again may have been missed, and stays missing. */
+/* Those that are made again and were lost meanwhile may be made once more. */
+static bool ends_with_call(const crti_pending_t *p, const crt_ref_t *ref)
+{
+    return !ref->more->forward && (ref->owned.state == CRTI_OWNED_PENDING ||
+                                   (!p->lineage && crti_ref_is_missing(ref)));
+}
+
+/* The other results end as the first one does; those without a value have none. */
 static void end_more(crti_pending_t *p, const crti_result_t *result)
 {
     static const crti_result_t missing = {
@@ -147,7 +154,7 @@ static void end_more(crti_pending_t *p, const crti_result_t *result)
         crt_ref_t *ref = p->more[i];
 
         ref->call = NULL;
-        if (!ref->more->forward && ref->owned.state == CRTI_OWNED_PENDING)
+        if (ends_with_call(p, ref))
             crti_ref_set_result(
                 ref, result->form == CRTI_RESULT_ERROR ? result : &missing, true);
     }
@@ -309,8 +316,8 @@ static void log_tell(const crti_pending_t *p, const crt_ref_t *result)
 /* Whether a result of a call that is made again is for it: others are here, and stay. */
 static bool is_expected(crt_ref_t *ref)
 {
-    if (ref->owned.state == CRTI_OWNED_MISSING)
-        crti_ref_repeat(ref); /* it was lost since the attempt began */
+    if (crti_ref_is_missing(ref))
+        crti_ref_repeat(ref); /* lost since the attempt began, or with the one before */
     return ref->content == CRTI_CONTENT_NONE && !ref->more->forward;
 }
 
@@ -353,8 +360,7 @@ void crti_pending_part(crti_pending_t *p, unsigned index, const crti_result_t *r
 {
     crt_ref_t *ref = index < p->spec.returns ? p->more[index - 1] : NULL;
 
-    if (!ref || (p->lineage && !is_expected(ref)) || ref->content != CRTI_CONTENT_NONE ||
-        ref->more->forward || !is_sound(p, result)) {
+    if (!ref || !is_sound(p, result) || !is_expected(ref)) {
         crti_result_late(p->core, result);
         return;
     }
@@ -510,11 +516,26 @@ int64_t crti_pending_most(const crti_pending_t *p)
     return most < 0 ? most : most > lost ? most - lost : 0;
 }
 
+/* What has come of the attempt of that number was given up with it. */
+static void await_again(const crti_pending_t *p, uint64_t number)
+{
+    for (unsigned i = 1; p->remote && i < p->spec.returns; i++) {
+        crt_ref_t *ref = p->more[i - 1];
+
+        if (ref->owned.state == CRTI_OWNED_STORED && !ref->more->forward &&
+            (ref->more->object.number & ~CRTI_EVERY_PART) == number)
+            crti_ref_abandon(ref, p->remote->address.node);
+    }
+}
+
 bool crti_pending_again(crti_pending_t *p, const char *text)
 {
+    uint64_t number = p->number;
+
     abandon_results(p);
     if (renumber(p) != CRT_OK)
         return false;
+    await_again(p, number);
     crti_attempt_repeat(&p->attempt);
     crti_call_event_again(p, text);
     crti_log(CRTI_LOG_WARN, "core", "%s is made again (%lld): %s", crti_call_name(p),

@@ -155,6 +155,13 @@ void crti_ref_node_died(crt_ref_t *ref, crti_id_t node)
     take_loss(ref, crti_owned_node_died(&ref->owned, node));
 }
 
+void crti_ref_abandon(crt_ref_t *ref, crti_id_t node)
+{
+    take_loss(ref, crti_owned_abandon(&ref->owned, node));
+    if (ref->more->copies)
+        crti_kept_copies_lost(ref, node);
+}
+
 void crti_ref_owner_died(crt_ref_t *ref, const char *text)
 {
     bool is_here = ref->content == CRTI_CONTENT_INLINE || ref->more->view.data;

@@ -13,6 +13,9 @@ void crti_ref_missed_by_borrower(crt_ref_t *ref, uint64_t object);
 /* Deaths of who owns it; of a node, which had a copy of one of ours perhaps. */
 void crti_ref_owner_died(crt_ref_t *ref, const char *text);
 void crti_ref_node_died(crt_ref_t *ref, crti_id_t node);
+/* What an attempt of its call has stored there is freed, and the call is made again: until then it
+ * is missing, if there is no other copy. */
+void crti_ref_abandon(crt_ref_t *ref, crti_id_t node);
 static inline bool crti_ref_is_missing(const crt_ref_t *ref)
 {
     return ref->is_owned && ref->owned.state == CRTI_OWNED_MISSING;

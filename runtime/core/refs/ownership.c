@@ -207,16 +207,30 @@ unsigned crti_owned_give_up(crti_owned_t *o)
     return o->state == CRTI_OWNED_MISSING ? lose(o) : 0;
 }
 
-unsigned crti_owned_node_died(crti_owned_t *o, crti_id_t node)
+/* Whether that was the last copy of one that is stored. */
+static bool forget_copy(crti_owned_t *o, crti_id_t node)
 {
     uint32_t i = 0;
 
     while (i < o->node_count && !crti_id_equal(o->nodes[i], node))
         i++;
     if (i == o->node_count)
-        return 0;
+        return false;
     o->nodes[i] = o->nodes[--o->node_count];
-    if (o->node_count || o->state != CRTI_OWNED_STORED)
+    return o->node_count == 0 && o->state == CRTI_OWNED_STORED;
+}
+
+unsigned crti_owned_abandon(crti_owned_t *o, crti_id_t node)
+{
+    if (!forget_copy(o, node))
+        return 0;
+    set_state(o, CRTI_OWNED_MISSING);
+    return CRTI_OWNED_MISSED;
+}
+
+unsigned crti_owned_node_died(crti_owned_t *o, crti_id_t node)
+{
+    if (!forget_copy(o, node))
         return 0;
     if ((!o->is_told && !o->is_repeatable) || CRTI_FAULT(8))
         return lose(o);

@@ -44,6 +44,9 @@
  *  comes later: one reader must not find what another was told to be gone. An object that its task
  *  can make again (is_repeatable) is PENDING then.
  *
+ *  A result of a call that is made again before its end is MISSING, too, when what the attempt that
+ *  brought it has stored is freed: it is PENDING and STORED when the next one brings it.
+ *
  *  An object that nobody holds, but from which others were made that may have to be made again
  *  (is_kept), is not FREED: its bytes are spare, and it is MISSING when they were given up.
  */
@@ -148,5 +151,7 @@ crti_id_t crti_owned_lost_with(const crti_owned_t *owned);
 /* Deaths. A process's registrations end; a node's copy is gone. */
 unsigned crti_owned_process_died(crti_owned_t *owned, crti_id_t process);
 unsigned crti_owned_node_died(crti_owned_t *owned, crti_id_t node);
+/* The copy there is freed, and another one comes from the call that has made it. */
+unsigned crti_owned_abandon(crti_owned_t *owned, crti_id_t node);
 
 #endif

@@ -18,7 +18,9 @@
 #include <unistd.h>
 
 #include "runtime/base/arrow.h"
+#include "runtime/base/clock.h"
 #include "runtime/core/process/store_access.h"
+#include "runtime/core/process/timer.h"
 #include "runtime/core/refs/borrowed.h"
 #include "runtime/core/refs/kept_copies.h"
 #include "runtime/core/refs/owner_requests.h"
@@ -440,6 +442,8 @@ void crti_ref_came(crt_ref_t *ref, crti_content_t content, crti_id_t node)
     };
 
     set_content(ref, content);
+    if (ref->is_owned && ref->is_locating)
+        crti_core_wake_at(ref->core, crti_now_ns()); /* its record of missing.c ends */
     ref->is_locating = false;
     crti_peek_may_not(ref);
     ref->core->refs->changes.came++;
