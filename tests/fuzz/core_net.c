@@ -235,6 +235,8 @@ crt_status_t crti_net_wait(crti_net_t *net, bool (*done)(void *user), void *user
                            uint64_t deadline_ns)
 {
     check(net->is_locked);
+    if (net->on_wait)
+        net->on_wait(net);
     if (done(user))
         return CRT_OK;
     if (deadline_ns == CRTI_NET_NO_DEADLINE)

@@ -34,6 +34,8 @@ struct crti_net {
     /* What the library says must be understood by others; `user` may be NULL. */
     void (*on_sent)(void *user, crti_peer_t *to, const void *data, size_t size);
     void *user;
+    /* What happens while the library waits, lock held; NULL: nothing. */
+    void (*on_wait)(crti_net_t *net);
 };
 
 /* A process connects to us. NULL: there are too many. */

@@ -505,13 +505,18 @@ static bool has_room(void *user)
 
 crt_status_t crti_task_room(crti_task_pool_t *pool, bool try_only)
 {
+    crt_status_t status;
+
     if (has_room(pool))
         return CRT_OK;
     if (try_only)
         return crt_raise(CRT_ERR_BACKPRESSURE, "%u tasks (%zu bytes) wait for workers",
                          pool->leases.queued, pool->queue_bytes);
-    return crti_wait_for(pool->core, has_room, pool, -1, NULL,
-                         "room in the queue of tasks");
+    pool->users++; /* its group may be removed meanwhile */
+    status =
+        crti_wait_for(pool->core, has_room, pool, -1, NULL, "room in the queue of tasks");
+    pool->users--;
+    return status;
 }
 
 void crti_task_answered(crti_pending_t *p, bool given_back)
