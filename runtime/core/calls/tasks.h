@@ -38,8 +38,8 @@ struct crti_task_pool {
     size_t queue_bytes;     /* of all pools that have this one as their base */
     /* of tasks of the same shape without `prefer`, itself for these */
     crti_task_pool_t *base;
-    /* who has this pool: pending calls, lineages, requests for leases that were not answered, who
-     * waits for room */
+    /* of this pool: pending calls, lineages, requests for leases that were not answered, threads
+     * that wait for room */
     unsigned users;
     crt_placement_group_t *group; /* held; NULL: none */
     crti_id_t bundle_node;        /* where its next lease is asked for */
