@@ -533,6 +533,9 @@ CRT_API crt_status_t crt_cancel(crt_ref_t *ref, const crt_cancel_options_t *opti
  * memory for a handle. The arguments are borrowed until the function returns. `options` may be
  * NULL.
  *
+ * An argument may be a ref without a value yet. The actor is placed at once, and holds its CPUs
+ * and other resources while it waits for that value: the task that makes the value needs its own.
+ *
  * Lifetime: the actor ends after the last handle in the cluster is dropped, as in Ray. Calls that
  * were made before are answered first, for 30 s at most. Then `destroy` runs, and the actor is not
  * restarted. Handles stored in arguments, results, objects and returned by crt_actor_find count. If
