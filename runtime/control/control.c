@@ -65,6 +65,7 @@ crt_status_t crti_control_new(const crti_control_config_t *config,
     crti_list_init(&c->dirty);
     crti_list_init(&c->requests);
     crti_list_init(&c->deaths);
+    crti_list_init(&c->unanswered_deaths);
     crti_list_init(&c->pending_watches);
     crti_list_init(&c->machine_names);
     crti_map_init(&c->machine_of, 0);
@@ -184,6 +185,8 @@ void crti_control_stored(crti_control_t *c, uint64_t ticket, crt_status_t status
         crti_control_job_cleared(c, operation->id);
     free(operation);
     crti_control_release(c);
+    if (c->dirty_count == 0)
+        crti_control_answer_deaths(c);
 }
 
 /* One at a time: a store that can't write should not get all of them again. */

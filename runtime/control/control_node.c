@@ -406,8 +406,33 @@ static void forget_death(crti_control_t *c, crti_death_t *death)
     free(death);
 }
 
+/* A PEER_DIED whose answer waits for rows that could not be stored at first. */
+typedef struct unanswered_death {
+    crti_list_t in_unanswered;
+    uint64_t link, request;
+} unanswered_death_t;
+
+static void forget_unanswered(unanswered_death_t *death)
+{
+    crti_list_remove(&death->in_unanswered);
+    free(death);
+}
+
+void crti_control_answer_deaths(crti_control_t *c)
+{
+    CRTI_LIST_FOREACH_SAFE (item, &c->unanswered_deaths) {
+        unanswered_death_t *death =
+            CRTI_CONTAINER(item, unanswered_death_t, in_unanswered);
+
+        crti_control_send(c, death->link, CRTI_MSG_DONE, death->request, NULL);
+        forget_unanswered(death);
+    }
+}
+
 void crti_control_forget_deaths(crti_control_t *c)
 {
+    CRTI_LIST_FOREACH_SAFE (item, &c->unanswered_deaths)
+        forget_unanswered(CRTI_CONTAINER(item, unanswered_death_t, in_unanswered));
     while (!crti_list_is_empty(&c->deaths))
         forget_death(c, CRTI_CONTAINER(c->deaths.next, crti_death_t, in_deaths));
 }
@@ -439,12 +464,22 @@ static bool remember_death(crti_control_t *c, const crti_msg_peer_died_t *m)
     return true;
 }
 
-/* The ends of the actors are durable. Where they are not, the node hears nothing: rows are written
- * again while this head lives, and the next one is told again. */
+/* The ends of the actors are durable. Where they are not, the node hears of it when they are: rows
+ * are written again while this head lives, and the next one is told again. */
 static void after_owner(crti_control_t *c, const crti_outgoing_t *out)
 {
-    if (out->status == CRT_OK)
+    unanswered_death_t *death;
+
+    if (out->status == CRT_OK) {
         crti_control_send(c, out->link, CRTI_MSG_DONE, out->request, NULL);
+        return;
+    }
+    death = calloc(1, sizeof(*death));
+    if (death == NULL)
+        return; /* it is told again by another link */
+    death->link = out->link;
+    death->request = out->request;
+    crti_list_append(&c->unanswered_deaths, &death->in_unanswered);
 }
 
 void crti_control_peer_died(crti_control_t *c, crti_control_link_t *link,

@@ -33,6 +33,8 @@ void crti_control_node_find(crti_control_t *c, uint64_t link, uint64_t request,
                             crti_id_t id);
 void crti_control_watch_peer(crti_control_t *c, crti_control_link_t *link,
                              const crti_msg_watch_t *m);
+/* All rows are stored. */
+void crti_control_answer_deaths(crti_control_t *c);
 void crti_control_forget_deaths(crti_control_t *c);
 
 #endif

@@ -67,6 +67,7 @@ struct crti_control {
 
     crti_map_t death_map; /* process -> crti_death_t */
     crti_list_t deaths;
+    crti_list_t unanswered_deaths; /* PEER_DIED, until rows that failed are stored */
 
     crti_list_t pending_watches; /* of actors that do not exist yet */
 

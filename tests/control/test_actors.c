@@ -517,6 +517,15 @@ the_death_of_a_maker_is_answered_when_its_actors_ends_are_durable(void **state)
     bed->failing = CRT_ERR_IO;
     bed_say(bed, NODE_A, CRTI_MSG_PEER_DIED, 9, &died);
     assert_int_equal(bed_count(bed, NODE_A, CRTI_MSG_DONE), 0);
+    bed->failing = CRT_OK;
+    bed_pass(bed, 2 * CRTI_S); /* the row is written again */
+    assert_int_equal(bed_count(bed, NODE_A, CRTI_MSG_DONE), 1);
+    m.actor = bed_id(51);
+    m.owner = died.process = bed_id(701);
+    m.name = crti_str("made again");
+    bed_say(bed, NODE_A, CRTI_MSG_ACTOR_CREATE, 1, &m);
+    bed->failing = CRT_ERR_IO;
+    bed_say(bed, NODE_A, CRTI_MSG_PEER_DIED, 9, &died);
     bed_restart(bed, false);
     assert_int_equal(crti_control_figures(bed->control).actors_living, 1);
     bed_join(bed, NODE_B, 1, 1, 4, NULL, NULL);
